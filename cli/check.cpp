@@ -1,0 +1,141 @@
+// weft check: every op against its float64 reference.
+#include <algorithm>
+#include <cstdio>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "cli/command.h"
+#include "weft/backends/open.h"
+#include "weft/base/check.h"
+#include "weft/spec/runner.h"
+
+namespace weft::cli {
+namespace {
+
+using spec::Outcome;
+using spec::Status;
+
+struct Options {
+  std::string device = "cpu", op, dtype, name, golden;
+  int threads = 0;
+  bool json = false, verbose = false;
+};
+
+// Collects outcomes, prints failures as they come, and sums up by op.
+class Report {
+ public:
+  explicit Report(const Options& options) : options_(options) {}
+
+  // True when the case's name matches what was asked for: `--op`, `--dtype`, `--case` (part of the name).
+  bool wanted(const std::string& op, const std::string& dtype, const std::string& full) const {
+    return (options_.op.empty() || options_.op == op) && (options_.dtype.empty() || dtype.empty() || options_.dtype == dtype) &&
+           (options_.name.empty() || full.find(options_.name) != std::string::npos);
+  }
+
+  void add(const Outcome& outcome) {
+    outcomes_.push_back(outcome);
+    if (options_.json) return;
+    if (outcome.status == Status::failed)
+      std::printf("FAILED   %s\n         %s\n", outcome.name.c_str(), outcome.message.c_str());
+    else if (outcome.status == Status::skipped && !outcome.message.empty())
+      std::printf("skipped  %s: %s\n", outcome.name.c_str(), outcome.message.c_str());
+    else if (options_.verbose)
+      std::printf("%-8s %-64s error %.2e  bound %.2e\n", std::string(name(outcome.status)).c_str(), outcome.name.c_str(), outcome.error, outcome.bound);
+    std::fflush(stdout);
+  }
+
+  int64_t count(Status status) const {
+    return std::count_if(outcomes_.begin(), outcomes_.end(), [&](const Outcome& o) { return o.status == status; });
+  }
+
+  void print(const std::string& device) const {
+    options_.json ? print_json(device) : print_table();
+  }
+
+ private:
+  void print_table() const {
+    std::vector<std::string> ops;
+    for (const Outcome& o : outcomes_)
+      if (std::find(ops.begin(), ops.end(), o.op) == ops.end()) ops.push_back(o.op);
+    std::printf("\n%-20s %8s %8s %8s   %s\n", "op", "passed", "failed", "skipped", "worst error / bound");
+    for (const std::string& op : ops) {
+      int64_t counts[3] = {};
+      double worst = 0;
+      for (const Outcome& o : outcomes_) {
+        if (o.op != op) continue;
+        ++counts[int(o.status)];
+        if (o.bound > 0) worst = std::max(worst, o.error / o.bound);
+      }
+      std::printf("%-20s %8ld %8ld %8ld   %.2f\n", op.c_str(), counts[0], counts[1], counts[2], worst);
+    }
+    std::printf("\n%ld passed, %ld failed, %ld skipped\n", count(Status::passed), count(Status::failed), count(Status::skipped));
+  }
+
+  void print_json(const std::string& device) const {
+    nlohmann::ordered_json report = {{"device", device}, {"passed", count(Status::passed)}, {"failed", count(Status::failed)}, {"skipped", count(Status::skipped)}};
+    auto& cases = report["cases"] = nlohmann::ordered_json::array();
+    for (const Outcome& o : outcomes_) {
+      nlohmann::ordered_json entry = {{"name", o.name}, {"op", o.op}, {"dtype", o.dtype}, {"status", std::string(name(o.status))}, {"error", o.error}, {"bound", o.bound}};
+      if (!o.digest.empty()) entry["digest"] = o.digest;
+      if (!o.message.empty()) entry["message"] = o.message;
+      cases.push_back(std::move(entry));
+    }
+    std::printf("%s\n", report.dump(2).c_str());
+  }
+
+  const Options& options_;
+  std::vector<Outcome> outcomes_;
+};
+
+// The same hardware with other thread counts: results must keep their bits.
+std::vector<std::shared_ptr<Device>> siblings(const Options& options) {
+  std::vector<std::shared_ptr<Device>> devices;
+  if (options.device == "cpu")
+    for (int threads : {1, 3}) devices.push_back(open_device("cpu", {.threads = threads, .checked = true}));
+  return devices;
+}
+
+int run(const Options& options) {
+  if (!options.dtype.empty()) dtype_from_name(options.dtype);
+  const auto device = open_device(options.device, {.threads = options.threads, .checked = true});
+  const auto others = siblings(options);
+  spec::Registry registry;
+  spec::add_all_specs(registry);
+  Report report(options);
+
+  const auto name_of = [&](const spec::Case& c) { return join(c.op, ".", c.variant, "/", device->name(), "/", c.dtype, "/", c.name); };
+  std::vector<spec::Case> cases = registry.cases();
+  if (!options.golden.empty())
+    for (spec::Case& c : spec::golden_cases(registry, options.golden)) cases.push_back(std::move(c));
+  for (const spec::Case& c : cases) {
+    if (!report.wanted(c.op, std::string(name(c.dtype)), name_of(c))) continue;
+    report.add(spec::run_case(c, device, others));
+    if (c.dtype != DType::f32) continue;
+    if (Outcome gradient = spec::run_gradient_check(c); gradient.status != Status::skipped) report.add(gradient);
+  }
+  for (const spec::Rejection& r : registry.rejections())
+    if (report.wanted(r.op, "", join(r.op, ".rejects/", device->name(), "/", r.name))) report.add(spec::run_rejection(r, device));
+
+  report.print(device->name());
+  const int64_t ran = report.count(Status::passed) + report.count(Status::failed);
+  if (ran == 0) fail(ErrorCode::invalid_argument, "check", "no case matches what was asked for");
+  return report.count(Status::failed) ? kFailed : kOk;
+}
+
+}  // namespace
+
+Run add_check(CLI::App& app) {
+  CLI::App* command = app.add_subcommand("check", "Check every op, forward and backward, against its float64 reference");
+  auto options = std::make_shared<Options>();
+  command->add_option("--device", options->device, "Device to check")->capture_default_str();
+  command->add_option("--op", options->op, "Only this op (the name of its folder)");
+  command->add_option("--dtype", options->dtype, "Only this dtype: f32, bf16, f16");
+  command->add_option("--case", options->name, "Only cases whose full name contains this");
+  command->add_option("--golden", options->golden, "Also the golden data in this folder");
+  command->add_option("--threads", options->threads, "CPU threads (default: all this process may use)");
+  command->add_flag("--json", options->json, "Print JSON");
+  command->add_flag("-v,--verbose", options->verbose, "Print every case");
+  return [options] { return run(*options); };
+}
+
+}  // namespace weft::cli

@@ -1,0 +1,22 @@
+// The tool's subcommands. Each adds itself to the parser and returns what to run if it was the one asked for; the
+// number it gives is the exit code.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <functional>
+
+namespace weft::cli {
+
+inline constexpr int kOk = 0;       // all is well
+inline constexpr int kFailed = 1;   // it ran, and something did not pass
+inline constexpr int kUsage = 2;    // the command line or a file makes no sense
+inline constexpr int kMissing = 3;  // the device or kernel asked for is not there
+
+using Run = std::function<int()>;
+
+Run add_devices(CLI::App& app);
+Run add_check(CLI::App& app);
+Run add_bench(CLI::App& app);
+Run add_support(CLI::App& app);
+
+}  // namespace weft::cli

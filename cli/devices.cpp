@@ -1,0 +1,47 @@
+// weft devices: what this build and this machine have.
+#include <cstdio>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "cli/command.h"
+#include "weft/backends/open.h"
+
+namespace weft::cli {
+namespace {
+
+double gib(int64_t bytes) { return double(bytes) / double(int64_t(1) << 30); }
+
+int run(bool json) {
+  nlohmann::ordered_json list = nlohmann::ordered_json::array();
+  for (const DeviceEntry& entry : list_devices()) {
+    if (!entry.available) {
+      if (json)
+        list.push_back({{"name", entry.name}, {"available", false}, {"reason", entry.reason}});
+      else
+        std::printf("%-8s not available: %s\n", entry.name.c_str(), entry.reason.c_str());
+      continue;
+    }
+    const auto device = open_device(entry.name);
+    const MemoryInfo memory = device->memory();
+    const std::string dialect(name(device->dialect()));
+    if (json)
+      list.push_back({{"name", device->name()}, {"available", true}, {"description", device->description()}, {"dialect", dialect},
+                      {"memory", {{"total", memory.total}, {"free", memory.free}, {"in_use", memory.in_use}, {"high_water", memory.high_water}}}});
+    else
+      std::printf("%-8s %s, dialect %s, memory %.1f GiB, %.1f GiB free\n", device->name().c_str(), device->description().c_str(), dialect.c_str(),
+                  gib(memory.total), gib(memory.free));
+  }
+  if (json) std::printf("%s\n", list.dump(2).c_str());
+  return kOk;
+}
+
+}  // namespace
+
+Run add_devices(CLI::App& app) {
+  CLI::App* command = app.add_subcommand("devices", "List the devices, their hardware and their memory");
+  auto json = std::make_shared<bool>(false);
+  command->add_flag("--json", *json, "Print JSON");
+  return [json] { return run(*json); };
+}
+
+}  // namespace weft::cli

@@ -1,0 +1,33 @@
+#include <cstdio>
+
+#include "cli/command.h"
+#include "weft/base/error.h"
+
+int main(int argc, char** argv) {
+  using namespace weft::cli;
+  CLI::App app{"Weft: training and running transformers on CPU, CUDA and Metal behind one device contract.", "weft"};
+  app.set_version_flag("--version", "weft " WEFT_VERSION);
+  app.require_subcommand(1);
+  app.failure_message(CLI::FailureMessage::simple);
+  const std::pair<const char*, Run> commands[] = {
+      {"devices", add_devices(app)},
+      {"check", add_check(app)},
+  };
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    const int code = app.exit(error);
+    return code == 0 ? kOk : kUsage;
+  }
+  try {
+    for (const auto& [name, run] : commands)
+      if (app.got_subcommand(name)) return run();
+  } catch (const weft::Error& error) {
+    std::fprintf(stderr, "weft: %s\n", error.what());
+    return error.code() == weft::ErrorCode::unsupported ? kMissing : kUsage;
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "weft: %s\n", error.what());
+    return kFailed;
+  }
+  return kUsage;
+}

@@ -1,0 +1,34 @@
+# weft_add_op(rms_norm): everything in weft/ops/rms_norm/ goes where it belongs. The kernels and the contract into the
+# library, the header among the installed ones, the spec into the list that `weft check` runs.
+function(weft_add_op op)
+  set(folder ${CMAKE_CURRENT_SOURCE_DIR}/ops/${op})
+  target_sources(weft PRIVATE ${folder}/${op}.cpp ${folder}/cpu.cpp)
+  target_sources(weft PUBLIC FILE_SET HEADERS FILES ${folder}/${op}.h)
+  weft_simd_sources(${folder}/cpu.cpp)
+  target_sources(weft_specs PRIVATE ${folder}/spec.cpp)
+  set_property(GLOBAL APPEND PROPERTY WEFT_OPS ${op})
+endfunction()
+
+# Writes the function that calls every op's add_specs_<op>.
+function(weft_write_spec_list)
+  get_property(ops GLOBAL PROPERTY WEFT_OPS)
+  set(declarations "")
+  set(calls "")
+  foreach(op IN LISTS ops)
+    string(APPEND declarations "void add_specs_${op}(Registry& registry);\n")
+    string(APPEND calls "  add_specs_${op}(registry);\n")
+  endforeach()
+  file(CONFIGURE OUTPUT all_specs.cpp @ONLY CONTENT [[
+// Written by CMake from the calls of weft_add_op.
+#include "weft/spec/registry.h"
+
+namespace weft::spec {
+
+@declarations@
+void add_all_specs(Registry& registry) {
+@calls@}
+
+}  // namespace weft::spec
+]])
+  target_sources(weft_specs PRIVATE ${CMAKE_CURRENT_BINARY_DIR}/all_specs.cpp)
+endfunction()

@@ -1,0 +1,25 @@
+# What every target of this project is compiled with. No global flags: a consumer's own settings stay their own.
+function(weft_target_defaults target)
+  target_compile_features(${target} PUBLIC cxx_std_20)
+  set_target_properties(${target} PROPERTIES CXX_EXTENSIONS OFF)
+  # Contraction is written out (fma) or absent: it must not depend on the compiler or the vector width.
+  target_compile_options(${target} PRIVATE -Wall -Wextra -ffp-contract=off -fno-math-errno)
+  if(WEFT_CHECKED)
+    target_compile_definitions(${target} PRIVATE WEFT_CHECKED)
+  endif()
+  if(WEFT_SANITIZE)
+    target_compile_options(${target} PRIVATE -fsanitize=${WEFT_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer -g)
+    target_link_options(${target} PUBLIC -fsanitize=${WEFT_SANITIZE})
+  endif()
+endfunction()
+
+# Sources that Highway compiles once per instruction set. On x86-64 the least is AVX2 with FMA (x86-64-v3): below it
+# there is no fused multiply-add and results would differ. AVX-512 is added by Highway and chosen at run time. The
+# mask leaves out targets that would double the build for no gain here (AVX3_DL, ZEN4, SPR, SVE).
+function(weft_simd_sources)
+  set(flags -Wno-psabi)
+  if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64|amd64")
+    list(APPEND flags -march=x86-64-v3 -maes -mpclmul)
+  endif()
+  set_source_files_properties(${ARGN} PROPERTIES COMPILE_OPTIONS "${flags}" COMPILE_DEFINITIONS "HWY_DISABLED_TARGETS=0x0F0000D0")
+endfunction()

@@ -1,0 +1,138 @@
+#include "weft/backends/cpu/cpu_device.h"
+
+#include <sys/mman.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <string>
+
+#include <hwy/highway.h>
+
+#include "weft/base/check.h"
+#include "weft/base/parallel.h"
+
+#include <unistd.h>
+
+namespace weft::cpu {
+namespace {
+
+#ifdef WEFT_CHECKED
+constexpr bool kAlwaysChecked = true;
+#else
+constexpr bool kAlwaysChecked = false;
+#endif
+
+// System memory. From 2 MiB on, blocks are aligned to and advised as huge pages: page faults on large temporaries
+// cost several times the work done in them.
+class SystemMemory : public MemorySource {
+ public:
+  void* obtain(int64_t bytes) override {
+    const size_t align = bytes >= kHugePage ? kHugePage : Pool::kGuardBytes;
+    void* memory = std::aligned_alloc(align, (size_t(bytes) + align - 1) / align * align);
+#ifdef MADV_HUGEPAGE
+    if (memory && bytes >= kHugePage) madvise(memory, size_t(bytes), MADV_HUGEPAGE);
+#endif
+    return memory;
+  }
+  void give_back(void* handle, int64_t) override { std::free(handle); }
+  void fill(void* handle, int64_t offset, uint8_t value, int64_t bytes) override {
+    std::memset(static_cast<char*>(handle) + offset, value, size_t(bytes));
+  }
+  void read(void* handle, int64_t offset, void* host, int64_t bytes) override {
+    std::memcpy(host, static_cast<char*>(handle) + offset, size_t(bytes));
+  }
+
+ private:
+  static constexpr int64_t kHugePage = int64_t(2) << 20;
+};
+
+class CpuStream : public Stream {
+ public:
+  using Stream::Stream;
+  bool synchronous() const override { return true; }
+
+ protected:
+  void wait() override {}
+};
+
+std::string processor_name() {
+  std::ifstream info("/proc/cpuinfo");
+  for (std::string line; std::getline(info, line);)
+    if (line.starts_with("model name")) return line.substr(line.find(':') + 2);
+  return "CPU";
+}
+
+class CpuDevice : public Device {
+ public:
+  explicit CpuDevice(const DeviceOptions& options)
+      : threads_(options.threads > 0 ? options.threads : available_threads()),
+        pool_(memory_, options.checked || kAlwaysChecked, options.memory_limit),
+        stream_(*this) {}
+
+  std::string name() const override { return "cpu"; }
+  std::string description() const override {
+    return join(processor_name(), ", ", threads_, threads_ == 1 ? " thread, " : " threads, ", isa());
+  }
+  Dialect dialect() const override { return Dialect::c; }
+  const Kernels& kernels() const override { return cpu::kernels(); }
+  Stream& stream() override { return stream_; }
+  Pool& pool() override { return pool_; }
+  int threads() const { return threads_; }
+
+  MemoryInfo memory() override {
+    const int64_t page = sysconf(_SC_PAGESIZE);
+    const PoolStats stats = pool_.stats();
+    return {sysconf(_SC_PHYS_PAGES) * page, sysconf(_SC_AVPHYS_PAGES) * page, stats.in_use, stats.high_water};
+  }
+
+  void upload(const Buffer& to, int64_t offset, const void* from, int64_t bytes) override {
+    if (bytes) std::memcpy(static_cast<char*>(to.handle()) + to.offset() + offset, from, size_t(bytes));
+  }
+  void download(void* to, const Buffer& from, int64_t offset, int64_t bytes) override {
+    if (bytes) std::memcpy(to, static_cast<const char*>(from.handle()) + from.offset() + offset, size_t(bytes));
+  }
+
+ private:
+  const int threads_;
+  SystemMemory memory_;
+  Pool pool_;
+  CpuStream stream_;
+};
+
+// The targets our kernels are compiled for that this machine can run.
+int64_t usable_targets() { return hwy::SupportedTargets() & HWY_TARGETS; }
+
+void choose_target() {
+  if (const char* wanted = std::getenv("WEFT_ISA")) {
+    const std::string_view isa = wanted;
+    const int64_t mask = isa == "avx512" ? HWY_AVX3 : isa == "avx2" ? HWY_AVX2 : isa == "neon" ? HWY_NEON : 0;
+    check(mask != 0, "cpu", "WEFT_ISA is '", isa, "', expected avx512, avx2 or neon");
+    check((usable_targets() & mask) != 0, "cpu", "WEFT_ISA asks for ", isa, ", which this machine or build does not have");
+    hwy::SetSupportedTargetsForTest(mask);
+  }
+  if (usable_targets() == 0)
+    fail(ErrorCode::unsupported, "cpu", "this processor lacks AVX2 and FMA (x86-64-v3) or NEON, which the kernels need");
+  hwy::GetChosenTarget().Update(hwy::SupportedTargets());
+}
+
+}  // namespace
+
+int threads(const Stream& stream) { return static_cast<const CpuDevice&>(stream.device()).threads(); }
+
+std::string isa() {
+  const int64_t targets = usable_targets();
+  if (targets & HWY_AVX3) return "avx512";
+  if (targets & HWY_AVX2) return "avx2";
+  return "neon";
+}
+
+std::shared_ptr<Device> open_device(const DeviceOptions& options) {
+  check(options.threads >= 0 && options.threads <= 4096, "cpu", "cannot use ", options.threads, " threads");
+  check(options.memory_limit >= 0, "cpu", "a memory limit of ", options.memory_limit, " bytes makes no sense");
+  static const bool chosen = (choose_target(), true);
+  (void)chosen;
+  return std::make_shared<CpuDevice>(options);
+}
+
+}  // namespace weft::cpu

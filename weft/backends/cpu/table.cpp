@@ -1,0 +1,44 @@
+#include "weft/backends/cpu/cpu_device.h"
+
+namespace weft::cpu {
+
+#define WEFT_DECLARE_KERNEL(kernel, Args) void kernel(Stream& stream, const Args& args);
+WEFT_KERNELS(WEFT_DECLARE_KERNEL)
+#undef WEFT_DECLARE_KERNEL
+
+const Kernels& kernels() {
+  static constexpr Unsupported kNotYet = unsupported("not written yet");
+  static constexpr Kernels kTable = {
+      .copy = kNotYet,
+      .fill = kNotYet,
+      .matmul = kNotYet,
+      .softmax = kNotYet,
+      .softmax_backward = kNotYet,
+      .rms_norm = rms_norm,
+      .rms_norm_backward = rms_norm_backward,
+      .layer_norm = kNotYet,
+      .layer_norm_backward = kNotYet,
+      .rope = kNotYet,
+      .embedding = kNotYet,
+      .embedding_backward = kNotYet,
+      .reduce = kNotYet,
+      .reduce_backward = kNotYet,
+      .causal_attention = kNotYet,
+      .causal_attention_backward = kNotYet,
+      .kv_attention = kNotYet,
+      .transpose_2d = kNotYet,
+      .cross_entropy = kNotYet,
+      .bias_add = kNotYet,
+      .add_assign = kNotYet,
+      .scale = kNotYet,
+      .activation = kNotYet,
+      .activation_backward = kNotYet,
+      .adamw = kNotYet,
+      .gradient_norm = kNotYet,
+      .uniform = kNotYet,
+      .dropout = kNotYet,
+  };
+  return kTable;
+}
+
+}  // namespace weft::cpu

@@ -1,0 +1,26 @@
+// Opening devices by name. open.cpp alone knows which backends a build has.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "weft/device/device.h"
+
+namespace weft {
+
+// "cpu"; later also "cuda:0", "metal". Throws `unsupported` for a device that this build or machine does not have,
+// saying why.
+std::shared_ptr<Device> open_device(std::string_view name, const DeviceOptions& options = {});
+
+struct DeviceEntry {
+  std::string name;
+  bool available;
+  std::string reason;  // why it is not available
+};
+
+// Every backend of the contract, whether this build and machine have it or not.
+std::vector<DeviceEntry> list_devices();
+
+}  // namespace weft

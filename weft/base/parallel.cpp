@@ -1,0 +1,58 @@
+#include "weft/base/parallel.h"
+
+#include <omp.h>
+
+#include <algorithm>
+#include <cmath>
+#include <fstream>
+#include <string>
+#include <thread>
+
+#ifdef __linux__
+#include <sched.h>
+#endif
+
+namespace weft {
+namespace {
+
+// cgroup v2: "max 100000" or "150000 100000"; v1: two files. No file, no limit.
+double cgroup_cpus() {
+  std::string quota;
+  double period = 0;
+  if (std::ifstream v2("/sys/fs/cgroup/cpu.max"); v2 >> quota >> period)
+    return quota == "max" || period <= 0 ? 0 : std::atof(quota.c_str()) / period;
+  double v1_quota = 0;
+  std::ifstream quota_file("/sys/fs/cgroup/cpu/cpu.cfs_quota_us"), period_file("/sys/fs/cgroup/cpu/cpu.cfs_period_us");
+  if (quota_file >> v1_quota && period_file >> period && v1_quota > 0 && period > 0) return v1_quota / period;
+  return 0;
+}
+
+int affinity_cpus() {
+#ifdef __linux__
+  cpu_set_t set;
+  if (sched_getaffinity(0, sizeof set, &set) == 0) return CPU_COUNT(&set);
+#endif
+  return int(std::thread::hardware_concurrency());
+}
+
+}  // namespace
+
+int available_threads() {
+  int threads = std::max(1, affinity_cpus());
+  if (const double quota = cgroup_cpus(); quota > 0) threads = std::min(threads, std::max(1, int(std::ceil(quota))));
+  if (const char* wanted = std::getenv("OMP_NUM_THREADS"); wanted && std::atoi(wanted) > 0)
+    threads = std::min(threads, std::atoi(wanted));
+  return threads;
+}
+
+void detail::run_tasks(int64_t tasks, int threads, void (*body)(void*, int64_t), void* context) {
+  const int team = int(std::min<int64_t>(tasks, threads));
+  if (team <= 1 || omp_in_parallel()) {
+    for (int64_t task = 0; task < tasks; ++task) body(context, task);
+    return;
+  }
+#pragma omp parallel for num_threads(team) schedule(dynamic, 1)
+  for (int64_t task = 0; task < tasks; ++task) body(context, task);
+}
+
+}  // namespace weft

@@ -1,0 +1,32 @@
+// The one place that knows the threading runtime (OpenMP).
+//
+// A kernel cuts its work into tasks whose boundaries depend on shapes alone, never on the number of threads; each
+// task writes its own outputs. So any thread may run any task and the result has the same bits.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <type_traits>
+
+namespace weft {
+
+// Cores this process may use: its affinity mask, its cgroup's CPU quota, and OMP_NUM_THREADS, whichever is least.
+int available_threads();
+
+namespace detail {
+void run_tasks(int64_t tasks, int threads, void (*body)(void*, int64_t), void* context);
+}
+
+// Calls body(task) for task in [0, tasks), on at most `threads` threads. Inside another parallel region, or with
+// one thread or one task, it runs on the caller's thread: no oversubscription, no start-up cost.
+template <class F>
+void parallel_for(int64_t tasks, int threads, F&& body) {
+  using Body = std::remove_reference_t<F>;
+  detail::run_tasks(
+      tasks, threads, [](void* context, int64_t task) { (*static_cast<Body*>(context))(task); },
+      const_cast<void*>(static_cast<const void*>(std::addressof(body))));
+}
+
+constexpr int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+}  // namespace weft

@@ -1,0 +1,41 @@
+#include "weft/device/device.h"
+
+#include <utility>
+
+namespace weft {
+
+std::string_view name(Dialect dialect) {
+  switch (dialect) {
+    case Dialect::c: return "C";
+    case Dialect::cuda: return "CUDA";
+    case Dialect::msl: return "MSL";
+  }
+  return "";
+}
+
+std::shared_ptr<Buffer> Device::allocate(int64_t bytes) {
+  return std::make_shared<Buffer>(shared_from_this(), pool().allocate(bytes));
+}
+
+Buffer::Buffer(std::shared_ptr<Device> device, Block block) : device_(std::move(device)), block_(block) {}
+
+Buffer::~Buffer() { device_->pool().release(block_); }
+
+void Stream::synchronize() {
+  wait();
+  raise_fault();
+}
+
+void Stream::report(std::string message) {
+  if (!fault_.empty()) return;
+  fault_op_ = last_op_;
+  fault_ = std::move(message);
+}
+
+void Stream::raise_fault() {
+  if (fault_.empty()) return;
+  const std::string message = std::exchange(fault_, {});
+  fail(ErrorCode::device_fault, fault_op_, message);
+}
+
+}  // namespace weft

@@ -1,0 +1,54 @@
+// The seam between ops and hardware. A backend derives from Device for its cold lifecycle (about ten virtuals) and
+// fills a Kernels table for the hot path.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "weft/device/buffer.h"
+#include "weft/device/kernels.h"
+#include "weft/device/pool.h"
+#include "weft/device/stream.h"
+
+namespace weft {
+
+enum class Dialect { c, cuda, msl };  // the language of its kernels
+std::string_view name(Dialect dialect);
+
+struct DeviceOptions {
+  int threads = 0;           // CPU: at most this many; 0 means all that the process may use
+  bool checked = false;      // poison and guard every buffer (always on in checked builds)
+  int64_t memory_limit = 0;  // bytes the pool may reserve; 0 means all there is
+};
+
+struct MemoryInfo {
+  int64_t total = 0;       // of the device
+  int64_t free = 0;        // what it could still give
+  int64_t in_use = 0;      // held by live buffers of this process
+  int64_t high_water = 0;  // the most that was ever in use
+};
+
+class Device : public std::enable_shared_from_this<Device> {
+ public:
+  virtual ~Device() = default;
+
+  virtual std::string name() const = 0;         // "cpu", "cuda:0"
+  virtual std::string description() const = 0;  // the hardware, in words
+  virtual Dialect dialect() const = 0;
+  virtual const Kernels& kernels() const = 0;
+  virtual Stream& stream() = 0;
+  virtual Pool& pool() = 0;
+  virtual MemoryInfo memory() = 0;
+
+  // Between host memory and `bytes` at `offset` within the buffer, in stream order; both return when the host
+  // memory may be reused or read.
+  virtual void upload(const Buffer& to, int64_t offset, const void* from, int64_t bytes) = 0;
+  virtual void download(void* to, const Buffer& from, int64_t offset, int64_t bytes) = 0;
+
+  std::shared_ptr<Buffer> allocate(int64_t bytes);
+  void synchronize() { stream().synchronize(); }
+};
+
+}  // namespace weft

@@ -1,0 +1,81 @@
+// The op table: one function pointer per kernel. A backend fills it with designated initialisers; a slot has no
+// default, so a backend that leaves one out does not compile. What a backend cannot do yet it says by name:
+//   .rope = unsupported("needs a table in constant memory")
+#pragma once
+
+#include "weft/base/check.h"
+#include "weft/device/stream.h"
+
+// Every kernel of the contract and the struct of its arguments (defined in the op's header). One line per kernel.
+#define WEFT_KERNELS(X)                                     \
+  X(copy, CopyArgs)                                         \
+  X(fill, FillArgs)                                         \
+  X(matmul, MatmulArgs)                                     \
+  X(softmax, SoftmaxArgs)                                   \
+  X(softmax_backward, SoftmaxBackwardArgs)                  \
+  X(rms_norm, RmsNormArgs)                                  \
+  X(rms_norm_backward, RmsNormBackwardArgs)                 \
+  X(layer_norm, LayerNormArgs)                              \
+  X(layer_norm_backward, LayerNormBackwardArgs)             \
+  X(rope, RopeArgs)                                         \
+  X(embedding, EmbeddingArgs)                               \
+  X(embedding_backward, EmbeddingBackwardArgs)              \
+  X(reduce, ReduceArgs)                                     \
+  X(reduce_backward, ReduceBackwardArgs)                    \
+  X(causal_attention, CausalAttentionArgs)                  \
+  X(causal_attention_backward, CausalAttentionBackwardArgs) \
+  X(kv_attention, KvAttentionArgs)                          \
+  X(transpose_2d, Transpose2dArgs)                          \
+  X(cross_entropy, CrossEntropyArgs)                        \
+  X(bias_add, BiasAddArgs)                                  \
+  X(add_assign, AddAssignArgs)                              \
+  X(scale, ScaleArgs)                                       \
+  X(activation, ActivationArgs)                             \
+  X(activation_backward, ActivationBackwardArgs)            \
+  X(adamw, AdamwArgs)                                       \
+  X(gradient_norm, GradientNormArgs)                        \
+  X(uniform, UniformArgs)                                   \
+  X(dropout, DropoutArgs)
+
+namespace weft {
+
+#define WEFT_DECLARE_ARGS(kernel, Args) struct Args;
+WEFT_KERNELS(WEFT_DECLARE_ARGS)
+#undef WEFT_DECLARE_ARGS
+
+struct Unsupported {
+  const char* reason;
+};
+constexpr Unsupported unsupported(const char* reason) { return {reason}; }
+
+template <class Args>
+class Slot {
+ public:
+  using Launch = void (*)(Stream&, const Args&);
+  constexpr Slot(Launch launch) : launch_(launch) {}
+  constexpr Slot(Unsupported missing) : reason_(missing.reason) {}
+
+  bool supported() const { return launch_ != nullptr; }
+  const char* reason() const { return reason_; }
+
+  // Args::kOp names the kernel in errors.
+  void operator()(Stream& stream, const Args& args) const {
+    if (!launch_) [[unlikely]]
+      fail(ErrorCode::unsupported, Args::kOp, "this device has no such kernel: ", reason_);
+    stream.launching(Args::kOp);
+    launch_(stream, args);
+    stream.launched();
+  }
+
+ private:
+  Launch launch_ = nullptr;
+  const char* reason_ = "";
+};
+
+struct Kernels {
+#define WEFT_DECLARE_SLOT(kernel, Args) Slot<Args> kernel;
+  WEFT_KERNELS(WEFT_DECLARE_SLOT)
+#undef WEFT_DECLARE_SLOT
+};
+
+}  // namespace weft

@@ -1,0 +1,45 @@
+// One ordered queue of work on a device. Kernels never throw: what a kernel finds wrong in its data it reports here,
+// and it is raised at the next synchronize (at once on a device that runs synchronously, such as the CPU).
+#pragma once
+
+#include <string>
+
+namespace weft {
+
+class Device;
+
+class Stream {
+ public:
+  explicit Stream(Device& device) : device_(device) {}
+  virtual ~Stream() = default;
+  Stream(const Stream&) = delete;
+  Stream& operator=(const Stream&) = delete;
+
+  Device& device() const { return device_; }
+  virtual bool synchronous() const = 0;
+
+  // Waits for everything launched so far, then raises the first fault reported since the last call.
+  void synchronize();
+
+  // Called around each launch by the op table: names the op in faults, raises at once where the stream is synchronous.
+  void launching(const char* op) { last_op_ = op; }
+  void launched() {
+    if (synchronous()) raise_fault();
+  }
+
+  // Called by a launcher (one thread at a time) when a kernel found bad data. The first report since the last raise
+  // is kept.
+  void report(std::string message);
+
+ protected:
+  virtual void wait() = 0;
+
+ private:
+  void raise_fault();
+
+  Device& device_;
+  const char* last_op_ = "";
+  std::string fault_op_, fault_;
+};
+
+}  // namespace weft

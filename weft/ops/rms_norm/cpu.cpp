@@ -1,0 +1,100 @@
+#include "weft/ops/rms_norm/rms_norm.h"
+#include "weft/tile/cpu/kernel.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "weft/ops/rms_norm/cpu.cpp"
+#include <hwy/foreach_target.h>
+
+#include "weft/tile/cpu/row_chunks.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace weft::cpu::HWY_NAMESPACE {
+
+// Equation: y = h rstd w, rstd = 1 / sqrt(mean(h^2) + eps), h = x (+ residual).
+// Layout:   x, residual, h, y [R, C] with a row stride each, w [C], rstd [R].
+// Order:    rows are independent tasks; the sum over a row follows row_sum's fixed tree.
+// Requires: unit stride within a row (the contract's). C = 0 gives rstd = 1 / sqrt(eps) and no y.
+// Traffic:  one read of each input from memory, the row's second read from cache; one write of each output.
+template <class T, class W>
+void forward(Stream& stream, const RmsNormArgs& a) {
+  const Rows x = as_rows(a.x, a.kOp, "x"), y = as_rows(a.y, a.kOp, "y");
+  const Rows residual = a.residual ? as_rows(a.residual, a.kOp, "residual") : Rows{}, h = a.h ? as_rows(a.h, a.kOp, "h") : Rows{};
+  const int64_t C = x.columns;
+  const W* w = data<W>(a.w);
+  for_each_row_group(stream, x.rows, C, [&](int64_t first, int64_t last) HWY_ATTR {
+    for (int64_t r = first; r < last; ++r) {
+      const T* row = data<T>(a.x) + r * x.stride;
+      if (a.residual) {
+        const T *xr = row, *rr = data<T>(a.residual) + r * residual.stride;
+        T* hr = data<T>(a.h) + r * h.stride;
+        for_each_block(C, [&](At at) HWY_ATTR { at.store(at.load(xr) + at.load(rr), hr); });
+        row = hr;  // the rounded h is what is normalised, so that the backward sees the same values
+      }
+      const float squares = row_sum(C, [&](At at) HWY_ATTR {
+        const F32x16 v = at.load(row);
+        return v * v;
+      });
+      const float mean = C ? squares / float(C) : 0.0f;
+      const float rstd = 1.0f / __builtin_sqrtf(mean + a.eps);
+      data<float>(a.rstd)[r] = rstd;
+      T* out = data<T>(a.y) + r * y.stride;
+      const F32x16 scale = splat(rstd);
+      for_each_block(C, [&](At at) HWY_ATTR { at.store(at.load(row) * scale * at.load(w), out); });
+    }
+  });
+}
+
+// Equation: dx = rstd (dy w - h rstd^2 s / C) (+ dh), s = sum(dy w h); dw = sum over rows of dy h rstd.
+// Layout:   dy, dh, h, dx [R, C] with a row stride each, w [C], rstd [R], dw [C].
+// Order:    rows fall into at most 64 chunks by R alone; a chunk adds its rows to dw in order, then the chunks are
+//           added in order. s follows row_sum's fixed tree.
+// Requires: unit stride within a row (the contract's). R = 0 gives dw = 0.
+// Traffic:  one read of dy, dh and h from memory, their second read from cache; one write of dx; chunks of dw.
+template <class T, class W>
+void backward(Stream& stream, const RmsNormBackwardArgs& a) {
+  const Rows dy = as_rows(a.dy, a.kOp, "dy"), h = as_rows(a.h, a.kOp, "h"), dx = as_rows(a.dx, a.kOp, "dx");
+  const Rows dh = a.dh ? as_rows(a.dh, a.kOp, "dh") : Rows{};
+  const int64_t R = dy.rows, C = dy.columns;
+  const W* w = data<W>(a.w);
+  const RowChunks chunks(R);
+  const Scratch<float> partial(stream, chunks.count * C);
+  parallel_for(chunks.count, threads(stream), [&](int64_t chunk) HWY_ATTR {
+    float* dw = partial.data() + chunk * C;
+    for_each_block(C, [&](At at) HWY_ATTR { at.store(zero(), dw); });
+    for (int64_t r = chunks.first(chunk); r < chunks.last(chunk); ++r) {
+      const T *dyr = data<T>(a.dy) + r * dy.stride, *hr = data<T>(a.h) + r * h.stride;
+      T* dxr = data<T>(a.dx) + r * dx.stride;
+      const float rstd = data<float>(a.rstd)[r];
+      const float s = row_sum(C, [&](At at) HWY_ATTR { return at.load(dyr) * at.load(w) * at.load(hr); });
+      const F32x16 scale = splat(rstd), slope = splat(s * rstd * rstd / float(C));
+      for_each_block(C, [&](At at) HWY_ATTR {
+        const F32x16 g = at.load(dyr), v = at.load(hr);
+        at.store(fma(g * v, scale, at.load(dw)), dw);
+        F32x16 d = scale * fnma(v, slope, g * at.load(w));
+        if (a.dh) d = d + at.load(data<T>(a.dh) + r * dh.stride);
+        at.store(d, dxr);
+      });
+    }
+  });
+  sum_chunks(stream, partial.data(), chunks.count, C, data<float>(a.dw));
+}
+
+void rms_norm(Stream& stream, const RmsNormArgs& args) {
+  dispatch<float, bf16>(args.x.dtype, [&]<class T>() {
+    args.w.dtype == DType::f32 ? forward<T, float>(stream, args) : forward<T, T>(stream, args);
+  });
+}
+
+void rms_norm_backward(Stream& stream, const RmsNormBackwardArgs& args) {
+  dispatch<float, bf16>(args.dy.dtype, [&]<class T>() {
+    args.w.dtype == DType::f32 ? backward<T, float>(stream, args) : backward<T, T>(stream, args);
+  });
+}
+
+}  // namespace weft::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+WEFT_CPU_KERNEL(rms_norm, RmsNormArgs)
+WEFT_CPU_KERNEL(rms_norm_backward, RmsNormBackwardArgs)
+#endif

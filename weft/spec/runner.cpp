@@ -1,0 +1,280 @@
+#include "weft/spec/runner.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+#include "weft/base/check.h"
+
+namespace weft::spec {
+namespace {
+
+constexpr int64_t kPadding = 7;
+
+uint64_t hash(const void* data, size_t bytes, uint64_t seed = 0xcbf29ce484222325u) {  // FNV-1a
+  const auto* p = static_cast<const uint8_t*>(data);
+  for (size_t i = 0; i < bytes; ++i) seed = (seed ^ p[i]) * 0x100000001b3u;
+  return seed;
+}
+
+uint64_t seed_of(const Case& c) {
+  const std::string text = c.op + "." + c.variant + "/" + c.name;
+  return hash(text.data(), text.size());
+}
+
+std::vector<uint8_t> to_bytes(DType dtype, const std::vector<double>& values) {
+  std::vector<uint8_t> bytes(values.size() * size_t(size_of(dtype)));
+  dispatch<float, bf16, f16, int32_t, uint32_t, uint8_t>(dtype, [&]<class T>() {
+    for (size_t i = 0; i < values.size(); ++i) {
+      T value;
+      if constexpr (std::is_same_v<T, bf16> || std::is_same_v<T, f16>)
+        value = T(float(values[i]));
+      else if constexpr (std::is_same_v<T, float>)
+        value = float(values[i]);
+      else
+        value = T(int64_t(values[i]));
+      std::memcpy(&bytes[i * sizeof(T)], &value, sizeof(T));
+    }
+  });
+  return bytes;
+}
+
+double element(DType dtype, const uint8_t* at) {
+  double result = 0;
+  dispatch<float, bf16, f16, int32_t, uint32_t, uint8_t>(dtype, [&]<class T>() {
+    T value;
+    std::memcpy(&value, at, sizeof(T));
+    if constexpr (std::is_same_v<T, bf16> || std::is_same_v<T, f16>)
+      result = float(value);
+    else
+      result = double(value);
+  });
+  return result;
+}
+
+// The whole memory behind an operand: its rows and, for padded rows, what lies between them.
+struct Storage {
+  Tensor whole;
+  int64_t columns = 0, stride = 0, rows = 0;
+};
+
+Storage allocate(const Operand& operand, Device& device) {
+  const int64_t columns = operand.shape.rank() ? operand.shape.back() : 1;
+  const int64_t rows = columns ? operand.shape.numel() / columns : 0;
+  const int64_t stride = columns + (operand.layout == Layout::padded_rows ? kPadding : 0);
+  return {Tensor::empty(device, Shape{rows, stride}, operand.dtype), columns, stride, rows};
+}
+
+Tensor shaped(const Operand& operand, const Storage& storage) {
+  if (operand.layout == Layout::contiguous) return storage.whole.reshape(operand.shape);
+  check(operand.shape.rank() >= 1, "spec", "a padded operand needs an axis");
+  Shape padded = operand.shape;
+  padded[padded.rank() - 1] = storage.stride;
+  return storage.whole.reshape(padded).part(-1, 0, storage.columns);
+}
+
+std::vector<uint8_t> raw(const Tensor& tensor) {
+  std::vector<uint8_t> bytes(size_t(tensor.numel() * size_of(tensor.dtype())));
+  tensor.device().download(bytes.data(), *tensor.view().buffer, tensor.view().offset, int64_t(bytes.size()));
+  return bytes;
+}
+
+void write(const Storage& storage, DType dtype, const std::vector<double>& values) {
+  std::vector<uint8_t> bytes = raw(storage.whole);  // keeps the poison between rows
+  const std::vector<uint8_t> packed = to_bytes(dtype, values);
+  const size_t item = size_t(size_of(dtype));
+  for (int64_t r = 0; r < storage.rows; ++r)
+    std::memcpy(&bytes[size_t(r * storage.stride) * item], &packed[size_t(r * storage.columns) * item], size_t(storage.columns) * item);
+  storage.whole.device().upload(*storage.whole.view().buffer, 0, bytes.data(), int64_t(bytes.size()));
+}
+
+// One launch with fresh operands; what came out, packed.
+struct Run {
+  std::map<std::string, std::vector<uint8_t>> outputs;  // by operand name, rows packed
+  uint64_t digest = 0;
+};
+
+Run launch(const Problem& problem, const Truth& truth, Device& device) {
+  std::map<std::string, Storage> storages;
+  Bound bound;
+  for (const Operand& operand : problem.operands()) {
+    Storage storage = allocate(operand, device);
+    if (operand.role != Role::output) write(storage, operand.dtype, truth[operand.name].v);
+    bound.add(operand.name, shaped(operand, storage));
+    storages[operand.name] = std::move(storage);
+  }
+  std::map<std::string, std::vector<uint8_t>> before;
+  for (const auto& [name, storage] : storages) before[name] = raw(storage.whole);
+
+  problem.run(device.stream(), bound);
+  device.synchronize();
+  device.pool().verify();
+
+  Run run;
+  run.digest = 0xcbf29ce484222325u;
+  for (const Operand& operand : problem.operands()) {
+    const Storage& storage = storages[operand.name];
+    const std::vector<uint8_t> after = raw(storage.whole);
+    const size_t item = size_t(size_of(operand.dtype));
+    if (operand.role == Role::input) {
+      check(after == before[operand.name], "check", "input ", operand.name, " was written to");
+      continue;
+    }
+    std::vector<uint8_t> packed;
+    for (int64_t r = 0; r < storage.rows; ++r) {
+      const auto row = after.begin() + int64_t(size_t(r * storage.stride) * item);
+      packed.insert(packed.end(), row, row + int64_t(size_t(storage.columns) * item));
+      const size_t gap = size_t(r * storage.stride + storage.columns) * item;
+      check(std::memcmp(after.data() + gap, before[operand.name].data() + gap, size_t(storage.stride - storage.columns) * item) == 0,
+            "check", "output ", operand.name, " was written to between its rows, after row ", r);
+    }
+    run.digest = hash(packed.data(), packed.size(), run.digest);
+    run.outputs[operand.name] = std::move(packed);
+  }
+  return run;
+}
+
+std::string hex(uint64_t value) {
+  char text[17];
+  std::snprintf(text, sizeof text, "%016llx", static_cast<unsigned long long>(value));
+  return text;
+}
+
+// True when `actual` is as close to `expected` as `bound` says; NaN and infinities must be met exactly.
+bool within(double actual, double expected, double bound) {
+  if (std::isnan(expected)) return std::isnan(actual);
+  if (std::isinf(expected)) return actual == expected;
+  return std::abs(actual - expected) <= bound;  // false for NaN
+}
+
+double ratio(double error, double bound) { return error == 0 ? 0 : error / bound; }
+
+void compare(const Operand& operand, const Array& expected, const std::vector<uint8_t>& actual, Outcome& outcome) {
+  for (int64_t i = 0; i < expected.size(); ++i) {
+    const double got = element(operand.dtype, actual.data() + i * size_of(operand.dtype));
+    const double want = operand.golden.empty() ? expected[i] : operand.golden[size_t(i)];
+    const double bound = expected.bound[size_t(i)];
+    const bool ok = within(got, want, bound);
+    const double error = ok && !std::isfinite(want) ? 0 : std::abs(got - want);
+    if (!ok || ratio(error, bound) >= ratio(outcome.error, outcome.bound)) {
+      outcome.error = error;
+      outcome.bound = bound;
+    }
+    if (!ok) {
+      outcome.status = Status::failed;
+      outcome.message = join(operand.name, "[", i, "] of shape ", operand.shape, " is ", got, ", expected ", want, " within ", bound);
+      return;
+    }
+  }
+}
+
+// The reference must agree with golden values to the precision they were stored in (f32).
+void compare_reference_with_golden(const Operand& operand, const Array& expected) {
+  for (int64_t i = 0; i < expected.size(); ++i) {
+    const double golden = operand.golden[size_t(i)], reference = expected[i];
+    const double bound = 4 * unit_roundoff(DType::f32) * std::abs(golden) + expected.bound[size_t(i)] + 1e-9;
+    check(within(reference, golden, bound), "check", "the float64 reference of ", operand.name, "[", i, "] is ", reference, ", golden data says ", golden);
+  }
+}
+
+}  // namespace
+
+std::string_view name(Status status) {
+  return status == Status::passed ? "passed" : status == Status::failed ? "failed" : "skipped";
+}
+
+std::string dims(std::initializer_list<int64_t> extents) { return join(Shape(extents)); }
+
+Bound upload(const Problem& problem, const Truth& truth, Device& device) {
+  Bound bound;
+  for (const Operand& operand : problem.operands()) {
+    Storage storage = allocate(operand, device);
+    if (operand.role != Role::output) write(storage, operand.dtype, truth[operand.name].v);
+    bound.add(operand.name, shaped(operand, storage));
+  }
+  return bound;
+}
+
+Outcome run_case(const Case& c, const std::shared_ptr<Device>& device, const std::vector<std::shared_ptr<Device>>& others) {
+  Outcome outcome{join(c.op, ".", c.variant, "/", device->name(), "/", c.dtype, "/", c.name), c.op, std::string(name(c.dtype)), Status::passed, 0, 0, "", ""};
+  try {
+    const Problem problem = c.make();
+    Truth truth = problem.generate(seed_of(c));
+    problem.reference(truth);
+    const Run run = launch(problem, truth, *device);
+    outcome.digest = hex(run.digest);
+    for (const Operand& operand : problem.operands()) {
+      if (operand.role == Role::input) continue;
+      const Array& expected = truth[operand.role == Role::in_place ? result(operand.name) : operand.name];
+      if (!operand.golden.empty()) compare_reference_with_golden(operand, expected);
+      compare(operand, expected, run.outputs.at(operand.name), outcome);
+      if (outcome.status == Status::failed) return outcome;
+    }
+    check(launch(problem, truth, *device).digest == run.digest, "check", "a second run gave other bits");
+    for (const auto& other : others)
+      check(launch(problem, truth, *other).digest == run.digest, "check", "other bits on ", other->description(), " than on ", device->description());
+  } catch (const Error& error) {
+    outcome.status = error.code() == ErrorCode::unsupported ? Status::skipped : Status::failed;
+    if (outcome.message.empty()) outcome.message = error.what();
+  }
+  return outcome;
+}
+
+Outcome run_gradient_check(const Case& c) {
+  Outcome outcome{join(c.op, ".", c.variant, "/reference/", c.dtype, "/", c.name), c.op, std::string(name(c.dtype)), Status::passed, 0, 0, "", ""};
+  const Problem problem = c.make();
+  if (!problem.loss) {
+    outcome.status = Status::skipped;
+    return outcome;
+  }
+  Truth truth = problem.generate(seed_of(c));
+  problem.reference(truth);
+  PhiloxStream random(seed_of(c), 977);
+  for (const auto& [input, derivative] : problem.derivatives) {
+    const Array& expected = truth[truth.has(result(derivative)) ? result(derivative) : derivative];
+    const int64_t count = truth[input].size();
+    double scale = 0;
+    for (double value : expected.v) scale = std::max(scale, std::abs(value));
+    for (int sample = 0; sample < std::min<int64_t>(count, 16); ++sample) {
+      const int64_t i = count <= 16 ? sample : random.below(count);
+      double& x = truth[input].v[size_t(i)];
+      const double before = x, step = 1e-5 * std::max(1.0, std::abs(before));
+      x = before + step;
+      const double above = problem.loss(truth);
+      x = before - step;
+      const double below = problem.loss(truth);
+      x = before;
+      const double slope = (above - below) / (2 * step);
+      // Central differences err by step^2 f''' / 6 and by the loss's own rounding over the step.
+      const double bound = 1e-6 * std::max(scale, std::abs(slope)) + 1e-15 * std::abs(above) / step + 1e-9;
+      const double error = std::abs(slope - expected[i]);
+      if (ratio(error, bound) >= ratio(outcome.error, outcome.bound)) {
+        outcome.error = error;
+        outcome.bound = bound;
+      }
+      if (!(error <= bound)) {
+        outcome.status = Status::failed;
+        outcome.message = join("reference ", derivative, "[", i, "] is ", expected[i], ", finite differences give ", slope, " within ", bound);
+        return outcome;
+      }
+    }
+  }
+  return outcome;
+}
+
+Outcome run_rejection(const Rejection& rejection, const std::shared_ptr<Device>& device) {
+  Outcome outcome{join(rejection.op, ".rejects/", device->name(), "/", rejection.name), rejection.op, "", Status::failed, 0, 0, "nothing was thrown", ""};
+  try {
+    rejection.attempt(*device);
+    device->synchronize();
+    device->pool().verify();
+  } catch (const Error& error) {
+    const bool named = !error.where().empty() && std::strlen(error.what()) > error.where().size() + 2;
+    outcome.status = named ? Status::passed : Status::failed;
+    outcome.message = named ? "" : join("the message does not say what is wrong: ", error.what());
+  }
+  return outcome;
+}
+
+}  // namespace weft::spec

@@ -1,0 +1,34 @@
+#include "weft/tensor/node.h"
+
+namespace weft {
+namespace {
+thread_local bool recording = true;
+thread_local uint64_t next_order = 1;
+}  // namespace
+
+bool grad_enabled() { return recording; }
+NoGrad::NoGrad() : before_(std::exchange(recording, false)) {}
+NoGrad::~NoGrad() { recording = before_; }
+
+bool should_record(std::initializer_list<const Tensor*> inputs) {
+  if (!recording) return false;
+  for (const Tensor* input : inputs)
+    if (input->requires_grad()) return true;
+  return false;
+}
+
+void detail::record(const char* op, std::initializer_list<const Tensor*> inputs, std::initializer_list<Tensor*> outputs, BackwardRule rule) {
+  auto node = std::make_shared<Node>();
+  node->op = op;
+  node->order = next_order++;
+  node->outputs = int(outputs.size());
+  node->backward = std::move(rule);
+  for (const Tensor* input : inputs) {
+    node->inputs.push_back(input->node());
+    node->input_outputs.push_back(input->node_output());
+  }
+  int index = 0;
+  for (Tensor* output : outputs) output->set_node(node, index++);
+}
+
+}  // namespace weft

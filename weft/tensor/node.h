@@ -1,0 +1,69 @@
+// The graph that ops record and weft/autograd walks back.
+//
+// An op ends with record(): its inputs, its outputs, and a backward rule or the word that there is none. The rule has
+// no default, so an op that forgets its gradient does not compile.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <initializer_list>
+#include <utility>
+#include <vector>
+
+#include "weft/tensor/tensor.h"
+
+namespace weft {
+
+// What a rule receives: the gradient of each output (undefined where none flowed back) and which inputs want one.
+struct Upstream {
+  std::vector<Tensor> grads;
+  std::vector<bool> wanted;
+};
+
+// Returns the gradient of each input, in order; undefined where none was wanted.
+using BackwardRule = std::function<std::vector<Tensor>(const Upstream&)>;
+
+// The rule of an op that has no gradient; `why` is shown to whoever asks for one.
+struct NotDifferentiable {
+  const char* why;
+};
+
+struct Node {
+  const char* op;
+  uint64_t order;  // creation order within the thread: the walk back visits higher first
+  std::vector<std::shared_ptr<Node>> inputs;  // null where the input needs no gradient
+  std::vector<int> input_outputs;             // which output of that node the input was
+  int outputs = 1;
+  BackwardRule backward;  // empty for a leaf
+  Tensor grad;            // leaves only: f32, accumulated over backward() calls
+};
+
+// Whether ops on this thread record. On by default; NoGrad turns it off for a scope.
+bool grad_enabled();
+class NoGrad {
+ public:
+  NoGrad();
+  ~NoGrad();
+  NoGrad(const NoGrad&) = delete;
+  NoGrad& operator=(const NoGrad&) = delete;
+
+ private:
+  bool before_;
+};
+
+// True when recording is on and some input has a node: then an op keeps what its backward needs.
+bool should_record(std::initializer_list<const Tensor*> inputs);
+
+namespace detail {
+void record(const char* op, std::initializer_list<const Tensor*> inputs, std::initializer_list<Tensor*> outputs, BackwardRule rule);
+}
+
+template <class Rule>
+void record(const char* op, std::initializer_list<const Tensor*> inputs, std::initializer_list<Tensor*> outputs, Rule&& rule) {
+  if (should_record(inputs)) detail::record(op, inputs, outputs, std::forward<Rule>(rule));
+}
+inline void record(const char* op, std::initializer_list<const Tensor*> inputs, std::initializer_list<Tensor*>, NotDifferentiable rule) {
+  check(!should_record(inputs), op, "has no gradient (", rule.why, "), but an input requires one; use NoGrad or detach()");
+}
+
+}  // namespace weft

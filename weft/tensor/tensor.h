@@ -1,0 +1,88 @@
+// A value handle: a shared buffer, a view into it, and the graph node that produced it. Copying a Tensor copies the
+// handle. Reshape, slice and permute give another view of the same memory.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "weft/device/device.h"
+#include "weft/tensor/view.h"
+
+namespace weft {
+
+struct Node;
+
+class Tensor {
+ public:
+  Tensor() = default;  // undefined: no buffer, no shape
+
+  // Memory that nothing has written yet. (zeros, full: weft/ops/fill/fill.h)
+  static Tensor empty(Device& device, const Shape& shape, DType dtype = DType::f32);
+
+  // A copy of host values in row-major order.
+  template <class T>
+  static Tensor from_host(Device& device, const Shape& shape, std::span<const T> values) {
+    return from_bytes(device, shape, dtype_of<T>::value, values.data(), int64_t(values.size_bytes()));
+  }
+  template <class T>
+  static Tensor from_host(Device& device, const Shape& shape, const std::vector<T>& values) {
+    return from_host(device, shape, std::span<const T>(values));
+  }
+  static Tensor from_bytes(Device& device, const Shape& shape, DType dtype, const void* data, int64_t bytes);
+
+  // Waits for the device and copies out. The tensor must be contiguous and of dtype T.
+  template <class T>
+  std::vector<T> to_host() const {
+    std::vector<T> values(static_cast<size_t>(numel()));
+    download(dtype_of<T>::value, values.data());
+    return values;
+  }
+  template <class T>
+  T item() const {
+    check(numel() == 1, "item", "needs a tensor of one element, got shape ", shape());
+    T value;
+    download(dtype_of<T>::value, &value);
+    return value;
+  }
+
+  bool defined() const { return buffer_ != nullptr; }
+  explicit operator bool() const { return defined(); }
+  Device& device() const;
+  DType dtype() const { return view_.dtype; }
+  const Shape& shape() const { return view_.shape; }
+  const Strides& strides() const { return view_.strides; }
+  int rank() const { return view_.rank(); }
+  int64_t numel() const { return view_.numel(); }
+  bool contiguous() const { return view_.contiguous(); }
+  const View& view() const { return view_; }
+  MutView mut_view() const { return MutView{view_}; }
+
+  // Other views of the same memory; differentiable.
+  Tensor reshape(const Shape& shape) const;  // the tensor must be contiguous
+  Tensor permute(std::initializer_list<int> axes) const;
+
+  // Another view of the same memory, [start, stop) along `axis`; what you write into a part of a tensor. Not recorded
+  // for gradients (weft::slice in weft/ops/copy is).
+  Tensor part(int axis, int64_t start, int64_t stop) const;
+
+  // Gradients (weft/tensor/node.h). A leaf that requires a gradient receives it in grad() after backward().
+  Tensor& set_requires_grad(bool wanted = true);
+  bool requires_grad() const { return node_ != nullptr; }
+  Tensor grad() const;
+  Tensor detach() const;  // the same values with no history
+  const std::shared_ptr<Node>& node() const { return node_; }
+  int node_output() const { return node_output_; }
+  void set_node(std::shared_ptr<Node> node, int output);
+
+ private:
+  Tensor with_view(View view) const;
+  void download(DType dtype, void* to) const;
+
+  std::shared_ptr<Buffer> buffer_;
+  View view_;
+  std::shared_ptr<Node> node_;
+  int node_output_ = 0;
+};
+
+}  // namespace weft

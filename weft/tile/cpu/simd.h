@@ -1,0 +1,192 @@
+// Sixteen floats, on any vector unit: one register on AVX-512, two on AVX2, four on NEON.
+//
+// Why sixteen everywhere: a reduction that keeps sixteen partial sums and folds them in one fixed tree gives the same
+// bits whatever the register width, and sixteen floats are one cache line. Arithmetic is per lane, FMA only where
+// written (-ffp-contract=off), min and max are compare-and-select, so lanes agree across instruction sets too.
+//
+// This header is compiled once per Highway target: include it after <hwy/foreach_target.h>.
+
+#if defined(WEFT_TILE_CPU_SIMD_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef WEFT_TILE_CPU_SIMD_H_
+#undef WEFT_TILE_CPU_SIMD_H_
+#else
+#define WEFT_TILE_CPU_SIMD_H_
+#endif
+
+#include <hwy/highway.h>
+
+#include <cstdint>
+#include <cstring>
+
+#include "weft/base/dtype.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace weft::cpu::HWY_NAMESPACE {
+
+namespace hn = hwy::HWY_NAMESPACE;
+
+using D = hn::CappedTag<float, 16>;
+using DI = hn::RebindToSigned<D>;
+using DU = hn::RebindToUnsigned<D>;
+using V = hn::Vec<D>;
+using Mask = hn::Mask<D>;
+
+inline constexpr int kBlock = 16;
+inline constexpr int kLanes = int(HWY_LANES(float) < 16 ? HWY_LANES(float) : 16);
+inline constexpr int kParts = kBlock / kLanes;
+
+struct F32x16 {
+  V part[kParts];
+};
+struct Mask16 {
+  Mask part[kParts];
+};
+
+// f applied to each register of the block(s).
+template <class F>
+HWY_INLINE F32x16 map(F f, F32x16 a) {
+  for (int i = 0; i < kParts; ++i) a.part[i] = f(a.part[i]);
+  return a;
+}
+template <class F>
+HWY_INLINE F32x16 map(F f, F32x16 a, F32x16 b) {
+  for (int i = 0; i < kParts; ++i) a.part[i] = f(a.part[i], b.part[i]);
+  return a;
+}
+
+HWY_INLINE F32x16 splat(float value) {
+  F32x16 r;
+  for (int i = 0; i < kParts; ++i) r.part[i] = hn::Set(D(), value);
+  return r;
+}
+HWY_INLINE F32x16 zero() { return splat(0.0f); }
+
+HWY_INLINE F32x16 operator+(F32x16 a, F32x16 b) {
+  for (int i = 0; i < kParts; ++i) a.part[i] = hn::Add(a.part[i], b.part[i]);
+  return a;
+}
+HWY_INLINE F32x16 operator-(F32x16 a, F32x16 b) {
+  for (int i = 0; i < kParts; ++i) a.part[i] = hn::Sub(a.part[i], b.part[i]);
+  return a;
+}
+HWY_INLINE F32x16 operator*(F32x16 a, F32x16 b) {
+  for (int i = 0; i < kParts; ++i) a.part[i] = hn::Mul(a.part[i], b.part[i]);
+  return a;
+}
+HWY_INLINE F32x16 operator/(F32x16 a, F32x16 b) {
+  for (int i = 0; i < kParts; ++i) a.part[i] = hn::Div(a.part[i], b.part[i]);
+  return a;
+}
+// a * b + c, rounded once.
+HWY_INLINE F32x16 fma(F32x16 a, F32x16 b, F32x16 c) {
+  for (int i = 0; i < kParts; ++i) a.part[i] = hn::MulAdd(a.part[i], b.part[i], c.part[i]);
+  return a;
+}
+// c - a * b, rounded once.
+HWY_INLINE F32x16 fnma(F32x16 a, F32x16 b, F32x16 c) {
+  for (int i = 0; i < kParts; ++i) a.part[i] = hn::NegMulAdd(a.part[i], b.part[i], c.part[i]);
+  return a;
+}
+HWY_INLINE F32x16 sqrt(F32x16 a) {
+  for (int i = 0; i < kParts; ++i) a.part[i] = hn::Sqrt(a.part[i]);
+  return a;
+}
+
+HWY_INLINE Mask16 operator<(F32x16 a, F32x16 b) {
+  Mask16 m;
+  for (int i = 0; i < kParts; ++i) m.part[i] = hn::Lt(a.part[i], b.part[i]);
+  return m;
+}
+HWY_INLINE F32x16 select(Mask16 m, F32x16 yes, F32x16 no) {
+  for (int i = 0; i < kParts; ++i) yes.part[i] = hn::IfThenElse(m.part[i], yes.part[i], no.part[i]);
+  return yes;
+}
+// The larger of the two; NaN when either is NaN, so that a NaN is never lost.
+HWY_INLINE F32x16 max(F32x16 a, F32x16 b) {
+  for (int i = 0; i < kParts; ++i) {
+    const V larger = hn::IfThenElse(hn::Lt(a.part[i], b.part[i]), b.part[i], a.part[i]);  // keeps a NaN of a
+    a.part[i] = hn::IfThenElse(hn::IsNaN(b.part[i]), b.part[i], larger);
+  }
+  return a;
+}
+// Lanes [0, n) of a, the rest from b.
+HWY_INLINE F32x16 first_n(int64_t n, F32x16 a, F32x16 b) {
+  for (int i = 0; i < kParts; ++i) {
+    const int64_t left = n - i * kLanes;
+    const Mask keep = hn::FirstN(D(), size_t(left < 0 ? 0 : left < kLanes ? left : kLanes));
+    a.part[i] = hn::IfThenElse(keep, a.part[i], b.part[i]);
+  }
+  return a;
+}
+
+// ---- memory: f32, bf16 and f16 come in as f32; stores round to nearest even
+
+HWY_INLINE V load_part(const float* p) { return hn::LoadU(D(), p); }
+HWY_INLINE V load_part(const bf16* p) {
+  const auto half = hn::LoadU(hn::Rebind<uint16_t, D>(), reinterpret_cast<const uint16_t*>(p));
+  return hn::BitCast(D(), hn::ShiftLeft<16>(hn::PromoteTo(DU(), half)));
+}
+HWY_INLINE V load_part(const f16* p) {
+  return hn::PromoteTo(D(), hn::LoadU(hn::Rebind<hwy::float16_t, D>(), reinterpret_cast<const hwy::float16_t*>(p)));
+}
+HWY_INLINE void store_part(V v, float* p) { hn::StoreU(v, D(), p); }
+HWY_INLINE void store_part(V v, bf16* p) {
+  const DU du;
+  const auto u = hn::BitCast(du, v);
+  const auto odd = hn::And(hn::ShiftRight<16>(u), hn::Set(du, 1u));
+  const auto rounded = hn::ShiftRight<16>(hn::Add(hn::Add(u, hn::Set(du, 0x7fffu)), odd));
+  const auto quiet = hn::Or(hn::ShiftRight<16>(u), hn::Set(du, 0x40u));
+  const auto is_nan = hn::RebindMask(du, hn::IsNaN(v));
+  const auto bits = hn::BitCast(DI(), hn::IfThenElse(is_nan, quiet, rounded));
+  hn::StoreU(hn::DemoteTo(hn::Rebind<uint16_t, DI>(), bits), hn::Rebind<uint16_t, DI>(), reinterpret_cast<uint16_t*>(p));
+}
+HWY_INLINE void store_part(V v, f16* p) {
+  const hn::Rebind<hwy::float16_t, D> dh;
+  hn::StoreU(hn::DemoteTo(dh, v), dh, reinterpret_cast<hwy::float16_t*>(p));
+}
+
+template <class T>
+HWY_INLINE F32x16 load(const T* p) {
+  F32x16 r;
+  for (int i = 0; i < kParts; ++i) r.part[i] = load_part(p + i * kLanes);
+  return r;
+}
+template <class T>
+HWY_INLINE void store(F32x16 v, T* p) {
+  for (int i = 0; i < kParts; ++i) store_part(v.part[i], p + i * kLanes);
+}
+// The first n < 16 elements, zeros after them; nothing past p + n is touched.
+template <class T>
+HWY_INLINE F32x16 load_n(const T* p, int64_t n) {
+  alignas(64) T block[kBlock] = {};
+  std::memcpy(block, p, size_t(n) * sizeof(T));
+  return load(block);
+}
+template <class T>
+HWY_INLINE void store_n(F32x16 v, T* p, int64_t n) {
+  alignas(64) T block[kBlock];
+  store(v, block);
+  std::memcpy(p, block, size_t(n) * sizeof(T));
+}
+
+// ---- folding sixteen lanes into one, in one fixed tree: lane i meets i + 8, then + 4, + 2, + 1
+
+template <class F>
+HWY_INLINE float fold(F32x16 v, F combine) {
+  alignas(64) float lane[kBlock];
+  store(v, lane);
+  for (int half = kBlock / 2; half > 0; half /= 2)
+    for (int i = 0; i < half; ++i) lane[i] = combine(lane[i], lane[i + half]);
+  return lane[0];
+}
+HWY_INLINE float sum(F32x16 v) {
+  return fold(v, [](float a, float b) HWY_ATTR { return a + b; });
+}
+HWY_INLINE float max_lane(F32x16 v) {
+  return fold(v, [](float a, float b) HWY_ATTR { return b != b || a < b ? b : a; });
+}
+
+}  // namespace weft::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif  // per-target include guard

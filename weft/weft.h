@@ -1,0 +1,7 @@
+// Everything a program that uses Weft needs.
+#pragma once
+
+#include "weft/backends/open.h"
+#include "weft/ops/rms_norm/rms_norm.h"
+#include "weft/tensor/node.h"
+#include "weft/tensor/tensor.h"
