@@ -1,4 +1,6 @@
+#include <algorithm>
 #include <cstdio>
+#include <string_view>
 
 #include "cli/command.h"
 #include "weft/base/error.h"
@@ -12,7 +14,17 @@ int main(int argc, char** argv) {
   const std::pair<const char*, Run> commands[] = {
       {"devices", add_devices(app)},
       {"check", add_check(app)},
+      {"bench", add_bench(app)},
+      {"support", add_support(app)},
   };
+  // CLI11 would only say that a subcommand is required.
+  const auto known = [&](const char* word) {
+    return std::any_of(std::begin(commands), std::end(commands), [&](const auto& command) { return std::string_view(command.first) == word; });
+  };
+  if (argc > 1 && argv[1][0] != '-' && !known(argv[1])) {
+    std::fprintf(stderr, "weft: there is no command '%s'; see weft --help\n", argv[1]);
+    return kUsage;
+  }
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

@@ -1,0 +1,52 @@
+"""The tool as a person and as a script would call it: help, exit codes, JSON fields."""
+import json
+import subprocess
+import sys
+
+tool = sys.argv[1]
+
+
+def run(*args, code=0):
+    done = subprocess.run([tool, *args], capture_output=True, text=True)
+    assert done.returncode == code, f"weft {' '.join(args)}: exit {done.returncode}, expected {code}\n{done.stdout}{done.stderr}"
+    return done
+
+
+assert run("--version").stdout.startswith("weft ")
+for command in ([], ["devices"], ["check"], ["bench"], ["support"]):
+    assert "--help" in run(*command, "--help").stdout
+
+devices = {d["name"]: d for d in json.loads(run("devices", "--json").stdout)}
+assert devices["cpu"]["available"] and devices["cpu"]["dialect"] == "C"
+assert set(devices["cpu"]["memory"]) == {"total", "free", "in_use", "high_water"}
+assert "cpu" in run("devices").stdout
+
+report = json.loads(run("check", "--op", "rms_norm", "--dtype", "bf16", "--case", "3x257", "--json").stdout)
+assert set(report) == {"device", "passed", "failed", "skipped", "cases"} and report["failed"] == 0
+assert report["passed"] == sum(c["status"] == "passed" for c in report["cases"]) > 0
+assert all({"name", "op", "dtype", "status", "error", "bound"} <= set(c) for c in report["cases"])
+assert any(c["name"] == "rms_norm.backward/cpu/bf16/3x257" for c in report["cases"])
+assert all("3x257" in c["name"] and c["dtype"] == "bf16" for c in report["cases"])
+
+bench = json.loads(run("bench", "--op", "rms_norm", "--case", "f32/2048x384", "--json").stdout)
+assert {"device", "threads", "ceilings", "results"} <= set(bench)
+for result in bench["results"]:
+    assert {"op", "case", "dtype", "ms", "gbps", "gflops", "ceiling", "ratio"} <= set(result)
+    assert result["ms"] > 0 and result["ratio"] > 0
+
+# What a caller can get wrong: one line that names the value, and an exit code that says so.
+for args, code, word in [
+    ([], 2, "subcommand"),
+    (["frobnicate"], 2, "frobnicate"),
+    (["check", "--device", "tpu"], 2, "tpu"),
+    (["check", "--device", "metal"], 3, "metal"),
+    (["check", "--op", "no_such_op"], 2, "no case matches"),
+    (["check", "--dtype", "f64"], 2, "f64"),
+    (["check", "--threads", "-2"], 2, "-2"),
+    (["check", "--op", "rms_norm", "--golden", "/nowhere"], 2, "/nowhere"),
+    (["bench", "--op", "no_such_op"], 2, "no case matches"),
+]:
+    done = run(*args, code=code)
+    text = done.stdout + done.stderr
+    assert word in text, f"weft {' '.join(args)} says: {text}"
+print("1 passed, 0 failed")

@@ -1,0 +1,9 @@
+# A mutant must fail by being wrong (exit code 1 and a failed case), not by crashing or by refusing to run.
+execute_process(COMMAND ${TOOL} check --op ${OP} RESULT_VARIABLE code OUTPUT_VARIABLE output ERROR_VARIABLE output)
+if(NOT code EQUAL 1 OR NOT output MATCHES "FAILED")
+  message(FATAL_ERROR "the mutant was not caught (exit ${code}):\n${output}")
+endif()
+string(REGEX MATCHALL "FAILED[^\n]*" failures "${output}")
+list(LENGTH failures count)
+list(GET failures 0 first)
+message(STATUS "caught by ${count} cases, the first: ${first}")

@@ -1,0 +1,12 @@
+#include <cmath>
+#include <cstdio>
+#include <weft/weft.h>
+
+int main() {
+  const auto device = weft::open_device("cpu");
+  const auto x = weft::Tensor::from_host<float>(*device, {1, 4}, std::vector<float>{1, 2, 3, 4});
+  const auto w = weft::Tensor::from_host<float>(*device, {4}, std::vector<float>{1, 1, 1, 1});
+  const auto y = weft::rms_norm(x, w, 0.0f).to_host<float>();
+  std::printf("%s: %g %g %g %g\n", device->name().c_str(), y[0], y[1], y[2], y[3]);
+  return std::abs(y[3] - 4 / std::sqrt(7.5f)) < 1e-5f ? 0 : 1;
+}
