@@ -20,6 +20,8 @@ function(weft_simd_sources)
   set(flags -Wno-psabi)
   if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64|amd64")
     list(APPEND flags -march=x86-64-v3 -maes -mpclmul)
+  elseif(CMAKE_SYSTEM_PROCESSOR MATCHES "aarch64|arm64" AND NOT APPLE)
+    list(APPEND flags -march=armv8-a+crypto)  # Highway's NEON target includes AES
   endif()
   set_source_files_properties(${ARGN} PROPERTIES COMPILE_OPTIONS "${flags}" COMPILE_DEFINITIONS "HWY_DISABLED_TARGETS=0x0F0000D0")
 endfunction()
