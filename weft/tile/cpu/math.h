@@ -1,5 +1,9 @@
-// Vector polynomials of our own: the same operations in the same order on every target, so the same bits. Each is
-// written per register (V) and lifted to a block. Accuracy: docs/numerics.md.
+// Vector functions of our own, part one: the exponential and the logarithm, and what is built from them. The same
+// operations in the same order on every target, so the same bits. Each is written per register (V) and lifted to a
+// block and to one float. trig.h and erf.h hold the others. Measured errors: docs/numerics.md, "Vector functions".
+//
+// Coefficients are minimax fits of the named function on the named interval, in f32: the lowest is rounded first and
+// the rest are fitted again around it.
 
 #if defined(WEFT_TILE_CPU_MATH_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef WEFT_TILE_CPU_MATH_H_
@@ -10,8 +14,18 @@
 
 #include "weft/tile/cpu/simd.h"
 
+// A block is its registers; one value gets the bits that a lane gets.
+#define WEFT_LIFT(function)                                                        \
+  HWY_INLINE F32x16 function(F32x16 x) {                                           \
+    for (int i = 0; i < kParts; ++i) x.part[i] = function(x.part[i]);              \
+    return x;                                                                      \
+  }                                                                                \
+  HWY_INLINE float function(float x) { return hn::GetLane(function(constant(x))); }
+
 HWY_BEFORE_NAMESPACE();
 namespace weft::cpu::HWY_NAMESPACE {
+
+inline constexpr float kInfinity = __builtin_huge_valf();
 
 HWY_INLINE V constant(float value) { return hn::Set(D(), value); }
 
@@ -23,92 +37,135 @@ HWY_INLINE V polynomial(V x, const float (&c)[N]) {
   return r;
 }
 
-// Clamps without losing NaN: a comparison with NaN is false, so NaN stays.
-HWY_INLINE V clamp(V x, float low, float high) {
-  const V lo = constant(low), hi = constant(high);
-  x = hn::IfThenElse(hn::Lt(x, lo), lo, x);
-  return hn::IfThenElse(hn::Lt(hi, x), hi, x);
+// Bounds that keep a NaN of x: x86 answers with the second operand when either is NaN, Arm with NaN.
+HWY_INLINE V at_most(V x, float high) { return hn::Min(constant(high), x); }
+HWY_INLINE V clamp(V x, float low, float high) { return at_most(hn::Max(constant(low), x), high); }
+
+// n = round(x * factor), also as an integer: the low 22 bits of `bits` hold n + kBias. Adding 1.5 * 2^23 leaves no
+// room for a fraction, so one fused multiply-add rounds and converts. For |n| < 2^21.
+struct Rounded {
+  V n;
+  hn::Vec<DU> bits;
+};
+template <int kBias>
+HWY_INLINE Rounded round_product(V x, float factor) {
+  const V shift = constant(0x1.8p23f + kBias), shifted = hn::MulAdd(x, constant(factor), shift);
+  return {hn::Sub(shifted, shift), hn::BitCast(DU(), shifted)};
 }
 
-// p * 2^n for integral n in [-252, 254], in two exact steps so that a subnormal result rounds once, at the end.
-HWY_INLINE V scale_by_power(V p, V n) {
-  const DI di;
-  const auto whole = hn::ConvertTo(di, n);
-  const auto half = hn::ShiftRight<1>(whole);
-  const auto bias = hn::Set(di, 127);
-  const V first = hn::BitCast(D(), hn::ShiftLeft<23>(hn::Add(half, bias)));
-  const V second = hn::BitCast(D(), hn::ShiftLeft<23>(hn::Add(hn::Sub(whole, half), bias)));
-  return hn::Mul(hn::Mul(p, first), second);
+// 2^n for n in [-126, 127], from bits biased by 127.
+HWY_INLINE V power_of_two(hn::Vec<DU> bits) { return hn::BitCast(D(), hn::ShiftLeft<23>(bits)); }
+
+// p * 2^n for n in [-252, 254], from bits biased by 254: two halves, so that a subnormal result rounds once, at the end.
+HWY_INLINE V scale_by_power(V p, hn::Vec<DU> bits) {
+  const auto half = hn::ShiftRight<1>(bits);
+  return hn::Mul(hn::Mul(p, power_of_two(half)), power_of_two(hn::Sub(bits, half)));
 }
 
-// e^x = 2^n e^r, n = round(x / ln 2), |r| <= ln 2 / 2; e^r = 1 + r + r^2 P(r).
+inline constexpr float kLog2E = 0x1.715476p0f;
+inline constexpr float kLn2 = 0x1.62e43p-1f, kLn2Low = -0x1.05c61p-29f;  // ln 2 = kLn2 + kLn2Low + 2^-57
+
+// x - n ln 2, |n| < 2^8. The first step is exact: n kLn2 and x are multiples of 2^-25 and the difference is below 1/2.
+HWY_INLINE V less_ln2(V x, V n) { return hn::NegMulAdd(n, constant(kLn2Low), hn::NegMulAdd(n, constant(kLn2), x)); }
+
+// e^r, |r| <= ln 2 / 2: 1 + r + r^2 P(r), error of the fit 2^-28.2.
+HWY_INLINE V exp_reduced(V r) {
+  constexpr float kP[] = {1.0f, 1.0f, 0.49999994f, 0.166665211f, 0.0416682735f, 0.00836868491f, 0.00138201076f};
+  return polynomial(r, kP);
+}
+
+// e^x = 2^n e^r, n = round(x / ln 2), r = x - n ln 2.
 HWY_INLINE V exp(V x) {
-  const V clamped = clamp(x, -104.0f, 89.0f);  // e^-104 rounds to 0, e^89 to infinity
-  const V n = hn::Round(hn::Mul(clamped, constant(1.44269504088896341f)));
-  V r = hn::MulAdd(n, constant(-0.693359375f), clamped);  // ln 2 in two parts; the first is exact times n
-  r = hn::MulAdd(n, constant(2.12194440054690583e-4f), r);
-  constexpr float kP[] = {0.5f, 1.66666666e-1f, 4.16666396e-2f, 8.33344740e-3f, 1.38853293e-3f, 1.98760034e-4f};
-  const V p = hn::Add(hn::MulAdd(hn::Mul(r, r), polynomial(r, kP), r), constant(1.0f));
-  return scale_by_power(p, n);
+  x = clamp(x, -104.0f, 89.0f);  // e^-104 rounds to 0, e^89 to infinity
+  const Rounded n = round_product<254>(x, kLog2E);
+  return scale_by_power(exp_reduced(less_ln2(x, n.n)), n.bits);
 }
 
-// ln x = e ln 2 + ln m, m in [2/3, 4/3), with s = (m - 1) / (m + 1): ln m = 2 atanh s = 2 s + s^3 Q(s^2).
-HWY_INLINE V log(V x) {
+// 2^x = 2^n 2^r, n = round(x), r = x - n exactly; 2^r = 1 + r P(r), error of the fit 2^-28.3.
+HWY_INLINE V exp2(V x) {
+  x = clamp(x, -151.0f, 129.0f);
+  const Rounded n = round_product<254>(x, 1.0f);
+  constexpr float kP[] = {1.0f, 0.693147182f, 0.240226477f, 0.0555035993f, 0.00961850584f, 0.00133908063f, 0.000153264627f};
+  return scale_by_power(polynomial(hn::Sub(x, n.n), kP), n.bits);
+}
+
+// x = 2^e (1 + f), f in [-1/3, 1/3) and exact, for x > 0 and finite.
+struct Binary {
+  V e, f;
+};
+HWY_INLINE Binary split_binary(V x) {
   const DI di;
   const auto tiny = hn::Lt(x, constant(0x1p-126f));  // subnormal: scale into the normal range first
-  const V scaled = hn::IfThenElse(tiny, hn::Mul(x, constant(0x1p24f)), x);
-  const auto bits = hn::BitCast(di, scaled);
-  const auto e = hn::ShiftRight<23>(hn::Sub(bits, hn::Set(di, 0x3f2aaaab)));
+  const auto bits = hn::BitCast(di, hn::IfThenElse(tiny, hn::Mul(x, constant(0x1p24f)), x));
+  const auto e = hn::ShiftRight<23>(hn::Sub(bits, hn::Set(di, 0x3f2aaaab)));  // the bits of 2/3
   const V m = hn::BitCast(D(), hn::Sub(bits, hn::ShiftLeft<23>(e)));
-  const V exponent = hn::Sub(hn::ConvertTo(D(), e), hn::IfThenElseZero(tiny, constant(24.0f)));
-  const V f = hn::Sub(m, constant(1.0f));
-  const V s = hn::Div(f, hn::Add(m, constant(1.0f)));
-  const V s2 = hn::Mul(s, s);
-  constexpr float kQ[] = {0.666666666666f, 0.399999999f, 0.285714886f, 0.221973274f, 0.195238285f};
-  // ln m = f - s (f - s^2 Q(s^2)): f is exact, so the correction's error is all there is.
-  const V correction = hn::Mul(s, hn::NegMulAdd(s2, polynomial(s2, kQ), f));
-  V r = hn::MulAdd(exponent, constant(-2.12194440054690583e-4f), hn::Neg(correction));
-  r = hn::Add(r, f);
-  r = hn::MulAdd(exponent, constant(0.693359375f), r);
-  const V infinity = constant(HUGE_VALF);
-  r = hn::IfThenElse(hn::Eq(x, infinity), infinity, r);
-  r = hn::IfThenElse(hn::Eq(x, constant(0.0f)), hn::Neg(infinity), r);
-  return hn::IfThenElse(hn::Or(hn::Lt(x, constant(0.0f)), hn::IsNaN(x)), constant(__builtin_nanf("")), r);
+  return {hn::Sub(hn::ConvertTo(D(), e), hn::IfThenElseZero(tiny, constant(24.0f))), hn::Sub(m, constant(1.0f))};
+}
+// r = log(x) where x is positive and finite; elsewhere log(+inf) = +inf, log(0) = -inf, NaN for NaN and x < 0.
+HWY_INLINE V log_or_limit(V r, V x) {
+  const V zero = hn::Zero(D());
+  r = hn::IfThenElse(hn::Lt(x, constant(kInfinity)), r, x);
+  const V outside = hn::IfThenElse(hn::Eq(x, zero), constant(-kInfinity), constant(__builtin_nanf("")));
+  return hn::IfThenElse(hn::Le(x, zero), outside, r);
 }
 
-// |x| < 0.625: x + x^3 R(x^2); above: 1 - 2 / (e^{2|x|} + 1), with the sign of x.
+// ln x = e ln 2 + ln(1 + f), ln(1 + f) = f + f^2 (-1/2 + f P(f)), error of the fit 2^-30. The large terms come last.
+HWY_INLINE V log(V x) {
+  const auto [e, f] = split_binary(x);
+  constexpr float kP[] = {-0.5f,         0.333333343f,  -0.249998271f, 0.199996814f,  -0.166792959f,
+                          0.143027171f, -0.121994182f, 0.107695557f,  -0.128301099f, 0.119584598f};
+  const V rest = hn::MulAdd(hn::Mul(f, f), polynomial(f, kP), hn::Mul(e, constant(kLn2Low)));
+  return log_or_limit(hn::MulAdd(e, constant(kLn2), hn::Add(f, rest)), x);
+}
+
+// log2 x = e + log2(1 + f), log2(1 + f) = f log2 e + f^2 Q(f), error of the fit 2^-29.7; log2 e in two parts.
+HWY_INLINE V log2(V x) {
+  const auto [e, f] = split_binary(x);
+  constexpr float kQ[] = {-0.72134757f, 0.48089838f,   -0.360665709f, 0.288533539f,  -0.240809381f,
+                          0.206360489f, -0.173844099f, 0.155220374f,  -0.193870217f, 0.173141748f};
+  constexpr float kLog2ELow = 1.92596303e-08f;
+  const V rest = hn::MulAdd(hn::Mul(f, f), polynomial(f, kQ), hn::Mul(f, constant(kLog2ELow)));
+  return log_or_limit(hn::Add(e, hn::MulAdd(f, constant(kLog2E), rest)), x);
+}
+
+// y = num / d with the roundings of y and of d = 1 + e, 0 <= e <= 1, taken back: what is left of num - y (1 + e), over
+// 1 + e, which is near enough to 1.
+HWY_INLINE V mended_quotient(V y, V num, V d, V e) {
+  const V lost = hn::Add(hn::Sub(constant(1.0f), d), e);  // 1 + e - d, exactly
+  return hn::Add(y, hn::NegMulAdd(y, lost, hn::NegMulAdd(y, d, num)));
+}
+
+// tanh |x| = u / (u + 1), u = (e^{2|x|} - 1) / 2 = 2^n q(r) + (2^n - 1) / 2, r = |x| - n ln 2 / 2, |r| <= ln 2 / 4, with
+// q(r) = (e^{2r} - 1) / 2 = r + r^2 P(r), error of the fit 2^-31: relative precision down to 0 without a second branch.
 HWY_INLINE V tanh(V x) {
-  const V a = hn::Abs(x), x2 = hn::Mul(x, x);
-  constexpr float kR[] = {-3.33332819422e-1f, 1.33314422036e-1f, -5.37397155531e-2f, 2.06390887954e-2f, -5.70498872745e-3f};
-  const V small = hn::MulAdd(hn::Mul(x, x2), polynomial(x2, kR), x);
-  const V e = exp(hn::Add(a, a));
-  const V large = hn::Sub(constant(1.0f), hn::Div(constant(2.0f), hn::Add(e, constant(1.0f))));
-  return hn::IfThenElse(hn::Lt(a, constant(0.625f)), small, hn::CopySign(large, x));
+  const V a = at_most(hn::Abs(x), 10.0f);  // tanh 10 rounds to 1
+  const Rounded n = round_product<127>(a, 2 * kLog2E);
+  const V r = hn::NegMulAdd(n.n, constant(kLn2Low / 2), hn::NegMulAdd(n.n, constant(kLn2 / 2), a));
+  constexpr float kP[] = {1.0f, 0.666666627f, 0.333331943f, 0.133336708f, 0.0445834957f, 0.0126485648f};
+  const V q = hn::MulAdd(hn::Mul(r, r), polynomial(r, kP), r);
+  const V power = power_of_two(n.bits), half = constant(0.5f);
+  const V u = hn::MulAdd(power, q, hn::MulSub(power, half, half));
+  const V one = constant(1.0f), d = hn::Add(u, one), y = hn::Div(u, d);
+  return hn::CopySign(hn::IfThenElse(hn::Lt(a, constant(0.5f)), mended_quotient(y, u, d, u), y), x);
 }
 
-// 1 / (1 + e^-x).
-HWY_INLINE V sigmoid(V x) { return hn::Div(constant(1.0f), hn::Add(constant(1.0f), exp(hn::Neg(x)))); }
-
-HWY_INLINE F32x16 exp(F32x16 x) {
-  for (int i = 0; i < kParts; ++i) x.part[i] = exp(x.part[i]);
-  return x;
-}
-HWY_INLINE F32x16 log(F32x16 x) {
-  for (int i = 0; i < kParts; ++i) x.part[i] = log(x.part[i]);
-  return x;
-}
-HWY_INLINE F32x16 tanh(F32x16 x) {
-  for (int i = 0; i < kParts; ++i) x.part[i] = tanh(x.part[i]);
-  return x;
-}
-HWY_INLINE F32x16 sigmoid(F32x16 x) {
-  for (int i = 0; i < kParts; ++i) x.part[i] = sigmoid(x.part[i]);
-  return x;
+// 1 / (1 + e^-x) = (x < 0 ? e : 1) / (1 + e), e = e^-|x|: nothing overflows, and subnormal results are right.
+HWY_INLINE V sigmoid(V x) {
+  const V one = constant(1.0f), e = exp(hn::Neg(hn::Abs(x))), d = hn::Add(one, e);
+  const V num = hn::IfThenElse(hn::Lt(x, hn::Zero(D())), e, one), y = hn::Div(num, d);
+  return mended_quotient(y, num, d, e);
 }
 
-// One value, with the bits that a vector lane gives.
-HWY_INLINE float exp(float x) { return hn::GetLane(exp(constant(x))); }
-HWY_INLINE float log(float x) { return hn::GetLane(log(constant(x))); }
+// 1 / sqrt(x), from the two correctly rounded operations.
+HWY_INLINE V rsqrt(V x) { return hn::Div(constant(1.0f), hn::Sqrt(x)); }
+
+WEFT_LIFT(exp)
+WEFT_LIFT(exp2)
+WEFT_LIFT(log)
+WEFT_LIFT(log2)
+WEFT_LIFT(tanh)
+WEFT_LIFT(sigmoid)
+WEFT_LIFT(rsqrt)
 
 }  // namespace weft::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
