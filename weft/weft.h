@@ -3,5 +3,6 @@
 
 #include "weft/backends/open.h"
 #include "weft/ops/rms_norm/rms_norm.h"
+#include "weft/ops/rope/rope.h"
 #include "weft/tensor/node.h"
 #include "weft/tensor/tensor.h"

@@ -95,6 +95,10 @@ Tensor& Tensor::set_requires_grad(bool wanted) {
 
 Tensor Tensor::grad() const { return node_ ? node_->grad : Tensor(); }
 
+void Tensor::clear_grad() const {
+  if (node_) node_->grad = Tensor();
+}
+
 Tensor Tensor::detach() const { return with_view(view_); }
 
 void Tensor::set_node(std::shared_ptr<Node> node, int output) {

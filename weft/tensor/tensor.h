@@ -70,6 +70,7 @@ class Tensor {
   Tensor& set_requires_grad(bool wanted = true);
   bool requires_grad() const { return node_ != nullptr; }
   Tensor grad() const;
+  void clear_grad() const;  // before the next step
   Tensor detach() const;  // the same values with no history
   const std::shared_ptr<Node>& node() const { return node_; }
   int node_output() const { return node_output_; }

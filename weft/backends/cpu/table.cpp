@@ -18,7 +18,7 @@ const Kernels& kernels() {
       .rms_norm_backward = rms_norm_backward,
       .layer_norm = kNotYet,
       .layer_norm_backward = kNotYet,
-      .rope = kNotYet,
+      .rope = rope,
       .embedding = kNotYet,
       .embedding_backward = kNotYet,
       .reduce = kNotYet,

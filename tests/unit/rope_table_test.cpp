@@ -1,0 +1,72 @@
+// The frequencies of rope_table against formulas written here, and a few values worked out by hand.
+#include "weft/ops/rope/rope_table.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "weft/backends/open.h"
+
+namespace weft {
+namespace {
+
+constexpr RopeScaling kLlama31{.kind = RopeScaling::Kind::llama3, .factor = 8, .low_freq_factor = 1, .high_freq_factor = 4, .original_context = 8192};
+
+TEST(RopeTable, FrequenciesAreAGeometricSeries) {
+  const std::vector<double> f = rope_frequencies(8, 10000);
+  ASSERT_EQ(f.size(), 4u);
+  EXPECT_DOUBLE_EQ(f[0], 1);
+  EXPECT_NEAR(f[1], 0.1, 1e-16);
+  EXPECT_NEAR(f[2], 0.01, 1e-17);
+  EXPECT_NEAR(f[3], 0.001, 1e-18);
+}
+
+// theta^(2i/R) = 4096: the wavelength 2 pi 4096 = 25736 is above 8192 / 1, so the frequency is divided by 8.
+// theta^(2i/R) = 64: 402 is below 8192 / 4 = 2048, unchanged. At 512 it is 3217, between the two:
+//   smooth = (8192 / 3216.9909 - 1) / 3 = 0.51549303, f = (0.48450697 / 8 + 0.51549303) / 512 = 0.00112511016.
+TEST(RopeTable, Llama3ByHand) {
+  const std::vector<double> f = rope_frequencies(8, 0x1p24, kLlama31);  // f_i = 2^(-6 i)
+  EXPECT_DOUBLE_EQ(f[0], 1);
+  EXPECT_DOUBLE_EQ(f[1], 1.0 / 64);
+  EXPECT_NEAR(f[2], 1.0 / 4096 / 8, 1e-18);
+  EXPECT_NEAR(rope_frequencies(8, 0x1p36, kLlama31)[1], 0.00112511016, 1e-11);  // f_1 = 2^-9
+}
+
+// The same rule written the other way round: as a blend whose weight is clamped to [0, 1].
+TEST(RopeTable, Llama3IsAClampedBlend) {
+  const std::vector<double> plain = rope_frequencies(128, 500000), scaled = rope_frequencies(128, 500000, kLlama31);
+  for (size_t i = 0; i < plain.size(); ++i) {
+    const double turns = 8192 * plain[i] / (2 * M_PI);  // how often the pair goes round within the original context
+    const double weight = std::min(1.0, std::max(0.0, (turns - 1) / (4 - 1)));
+    EXPECT_NEAR(scaled[i], plain[i] * weight + plain[i] / 8 * (1 - weight), 1e-15 * plain[i]) << i;
+  }
+}
+
+TEST(RopeTable, HoldsCosAndSinRoundedOnce) {
+  const auto device = open_device("cpu", {});
+  const RopeTable table = rope_table(*device, 5, 6, 100);
+  EXPECT_EQ(table.cos.shape(), (Shape{5, 3}));
+  const std::vector<float> cos = table.cos.to_host<float>(), sin = table.sin.to_host<float>();
+  for (int p = 0; p < 5; ++p)
+    for (int i = 0; i < 3; ++i) {
+      const double angle = p * std::pow(100.0, -2.0 * i / 6);
+      EXPECT_FLOAT_EQ(cos[size_t(p * 3 + i)], float(std::cos(angle)));
+      EXPECT_FLOAT_EQ(sin[size_t(p * 3 + i)], float(std::sin(angle)));
+    }
+}
+
+TEST(RopeTable, RejectsWhatMakesNoSense) {
+  const auto device = open_device("cpu", {});
+  EXPECT_THROW(rope_table(*device, 4, 7, 10000), Error);
+  EXPECT_THROW(rope_table(*device, -1, 8, 10000), Error);
+  EXPECT_THROW(rope_table(*device, 4, 8, 0), Error);
+  RopeScaling scaling = kLlama31;
+  scaling.high_freq_factor = 1;
+  EXPECT_THROW(rope_table(*device, 4, 8, 10000, scaling), Error);
+  scaling = kLlama31;
+  scaling.original_context = 0;
+  EXPECT_THROW(rope_table(*device, 4, 8, 10000, scaling), Error);
+}
+
+}  // namespace
+}  // namespace weft

@@ -1,0 +1,36 @@
+// Rotary position embedding (Su et al., 2021): token t of sequence b stands at position p = start[b] + t, and each pair
+// of its first R elements is turned by the angle of that position (rope_table.h); the other D - R are copied.
+//
+//   y1 = x1 cos - x2 sin          half_split:  (x1, x2) = (x[i], x[i + R / 2])      (Llama in Hugging Face's layout)
+//   y2 = x2 cos + x1 sin          interleaved: (x1, x2) = (x[2 i], x[2 i + 1])      (the paper's)
+//
+// The inverse turns by the negative angle; a rotation is orthogonal, so that is also the backward.
+#pragma once
+
+#include "weft/ops/contract.h"
+#include "weft/ops/rope/rope_table.h"
+#include "weft/tensor/tensor.h"
+
+namespace weft {
+
+enum class RopePairs { half_split, interleaved };
+
+struct RopeArgs {
+  static constexpr const char* kOp = "rope";
+  View x;      // [B, T, H, D], f32 or bf16; any strides over B, T, H, unit stride over D
+  View cos;    // [positions, R / 2], f32, contiguous
+  View sin;    // as cos
+  View start;  // [B] or [1], i32: the position of each sequence's first token; absent: 0
+  MutView y;   // as x; may be x itself
+  RopePairs pairs = RopePairs::half_split;
+  bool inverse = false;
+};
+
+// A checked launch into memory the caller owns. A position outside the table is a fault raised by the stream.
+void rope(Stream& stream, const RopeArgs& args);
+Cost cost(const RopeArgs& args);
+
+// y = rope(x), x [B, T, H, D]. An undefined start means position 0.
+Tensor rope(const Tensor& x, const RopeTable& table, const Tensor& start, RopePairs pairs = RopePairs::half_split);
+
+}  // namespace weft
