@@ -2,6 +2,7 @@
 #pragma once
 
 #include "weft/backends/open.h"
+#include "weft/ops/causal_attention/causal_attention.h"
 #include "weft/ops/rms_norm/rms_norm.h"
 #include "weft/ops/rope/rope.h"
 #include "weft/tensor/node.h"

@@ -1,0 +1,310 @@
+#include <algorithm>
+#include <cmath>
+
+#include "weft/ops/causal_attention/causal_attention.h"
+#include "weft/spec/registry.h"
+
+namespace weft::spec {
+namespace {
+
+struct Size {
+  int64_t B, T, H, Hkv, D;
+};
+
+// How q, k, v and their gradients lie in memory.
+enum class Store { by_token, by_head, packed };  // [B, T, H, D]; [B, H, T, D]; q, k, v in one [B, T, H + 2 Hkv, D]
+
+// Where an operand's row (b, t, h) begins among the values of the tensor that holds it.
+struct Place {
+  std::string tensor;
+  int64_t T, heads, D;  // heads of that tensor
+  int64_t offset = 0;   // of the operand's first head
+  bool by_head = false;
+
+  int64_t row(int64_t b, int64_t t, int64_t h) const {
+    return by_head ? ((b * heads + h) * T + t) * D : ((b * T + t) * heads + offset + h) * D;
+  }
+  Tensor of(const Bound& bound, int64_t operand_heads) const {
+    const Tensor& t = bound.tensor(tensor);
+    return by_head ? t.permute({0, 2, 1, 3}) : t.part(2, offset, offset + operand_heads);
+  }
+};
+
+struct Places {
+  Place q, k, v;
+};
+
+Places places(const Size& s, Store store, const std::string& prefix) {
+  const auto one = [&](const char* name, int64_t heads, int64_t offset) {
+    return store == Store::packed ? Place{prefix + "qkv", s.T, s.H + 2 * s.Hkv, s.D, offset}
+                                  : Place{prefix + name, s.T, heads, s.D, 0, store == Store::by_head};
+  };
+  return {one("q", s.H, 0), one("k", s.Hkv, s.H), one("v", s.Hkv, s.H + s.Hkv)};
+}
+
+// Declares the tensors behind q, k, v (or dq, dk, dv).
+void declare(Problem& p, const Size& s, DType dtype, Store store, const std::string& prefix, bool outputs, Layout layout, Fill fill) {
+  const auto add = [&](const std::string& name, int64_t heads) {
+    const Shape shape = store == Store::by_head ? Shape{s.B, heads, s.T, s.D} : Shape{s.B, s.T, heads, s.D};
+    outputs ? p.output(prefix + name, dtype, shape, layout) : p.input(prefix + name, dtype, shape, fill, layout);
+  };
+  if (store == Store::packed) return add("qkv", s.H + 2 * s.Hkv);
+  add("q", s.H);
+  add("k", s.Hkv);
+  add("v", s.Hkv);
+}
+
+double dot(const Array& a, int64_t i, const Array& b, int64_t j, int64_t n) {
+  double total = 0;
+  for (int64_t d = 0; d < n; ++d) total += a[i + d] * b[j + d];
+  return total;
+}
+double magnitude(const Array& a, int64_t i, const Array& b, int64_t j, int64_t n) {
+  double total = 0;
+  for (int64_t d = 0; d < n; ++d) total += std::abs(a[i + d] * b[j + d]);
+  return total;
+}
+
+const double u = unit_roundoff(DType::f32);
+constexpr double kExp = 3;  // roundings that one exponential may err by
+
+// The scores of one query: s_j, the sums of magnitudes behind each, and what follows from them.
+struct Row {
+  std::vector<double> s, size;
+  double most = -INFINITY, least = INFINITY, total = 0, lse = 0;
+
+  Row(const Truth& t, const Places& at, const Size& n, double scale, int64_t b, int64_t h, int64_t i, bool with_size) {
+    const Array &q = t[at.q.tensor], &k = t[at.k.tensor];
+    for (int64_t j = 0; j <= i; ++j) {
+      const int64_t qi = at.q.row(b, i, h), kj = at.k.row(b, j, h / (n.H / n.Hkv));
+      s.push_back(scale * dot(q, qi, k, kj, n.D));
+      if (with_size) size.push_back(std::abs(scale) * magnitude(q, qi, k, kj, n.D));
+      if (!(s.back() <= most)) most = s.back();
+      if (!(s.back() >= least)) least = s.back();
+    }
+    for (double x : s) total += std::exp(x - most);
+    lse = most + std::log(total);
+  }
+
+  // A score errs by D + 2 roundings (scaling q, the chain, the scale itself) of the magnitudes it sums; the
+  // exponential turns that absolute error, and the rounding of its argument s - base, into a relative error of p.
+  double p_error(size_t j, const Size& n, double base) const { return growth(double(n.D + 2)) * u * size[j] + u * std::abs(s[j] - base) + kExp * u; }
+};
+
+Problem forward(DType dtype, Size n, Store store, Layout layout = Layout::contiguous, Fill fill = normal(), float scale = 0) {
+  Problem p;
+  if (scale == 0) scale = 1 / std::sqrt(float(n.D));
+  const Places at = places(n, store, "");
+  const Place out{"o", n.T, n.H, n.D, 0, store == Store::by_head};
+  declare(p, n, dtype, store, "", false, layout, fill);
+  p.output("o", dtype, store == Store::by_head ? Shape{n.B, n.H, n.T, n.D} : Shape{n.B, n.T, n.H, n.D}, layout).output("lse", DType::f32, {n.B, n.H, n.T});
+  const auto args = [=](const Bound& b) {
+    return CausalAttentionArgs{.q = at.q.of(b, n.H).view(), .k = at.k.of(b, n.Hkv).view(), .v = at.v.of(b, n.Hkv).view(), .o = out.of(b, n.H).mut_view(),
+                               .lse = b.mut("lse"), .scale = scale};
+  };
+  p.run = [=](Stream& stream, const Bound& b) { causal_attention(stream, args(b)); };
+  p.cost = [=](const Bound& b) { return cost(args(b)); };
+  // p_ij is computed against the maximum of its time and scaled down as the maximum grows: over all steps the maximum
+  // moves by at most the row's span, and each step rounds an exponential and a product. So p errs by a relative e, the
+  // numerator and the denominator of o by e and the roundings of a sum of i + 1 terms each.
+  p.reference = [=](Truth& t) {
+    const Array& v = t[at.v.tensor];
+    for (int64_t b = 0; b < n.B; ++b)
+      for (int64_t h = 0; h < n.H; ++h)
+        for (int64_t i = 0; i < n.T; ++i) {
+          const Row row(t, at, n, scale, b, h, i, true);
+          const double steps = double(i) / 64 + 2, span = row.most - row.least;
+          double e = 0;
+          for (size_t j = 0; j < row.s.size(); ++j) e = std::max(e, row.p_error(j, n, row.most));
+          e += u * span + (kExp + 1) * u * steps;
+          const double sum_error = e + growth(double(i) + steps + 3) * u;
+          const int64_t index = (b * n.H + h) * n.T + i;
+          // log turns the relative error of the sum into an absolute one; then its own roundings and one sum.
+          t["lse"].expect_within(index, row.lse, sum_error + 3 * u * (std::abs(row.most) + std::abs(row.lse) + std::log(row.total)));
+          for (int64_t d = 0; d < n.D; ++d) {
+            double o = 0, size = 0;
+            for (int64_t j = 0; j <= i; ++j) {
+              const double weighted = std::exp(row.s[size_t(j)] - row.most) / row.total * v[at.v.row(b, j, h / (n.H / n.Hkv)) + d];
+              o += weighted;
+              size += std::abs(weighted);
+            }
+            t["o"].expect_within(out.row(b, i, h) + d, o, 2 * sum_error * size);
+          }
+        }
+  };
+  return p;
+}
+
+// o and lse of the forward, into `o` and (when there) `lse`.
+void attend(const Truth& t, const Places& at, const Place& out, const Size& n, double scale, Array& o, Array* lse) {
+  const Array& v = t[at.v.tensor];
+  for (int64_t b = 0; b < n.B; ++b)
+    for (int64_t h = 0; h < n.H; ++h)
+      for (int64_t i = 0; i < n.T; ++i) {
+        const Row row(t, at, n, scale, b, h, i, false);
+        if (lse) lse->v[size_t((b * n.H + h) * n.T + i)] = row.lse;
+        double* oi = &o.v[size_t(out.row(b, i, h))];
+        std::fill_n(oi, n.D, 0.0);
+        for (int64_t j = 0; j <= i; ++j) {
+          const double weight = std::exp(row.s[size_t(j)] - row.lse), *vj = &v.v[size_t(at.v.row(b, j, h / (n.H / n.Hkv)))];
+          for (int64_t d = 0; d < n.D; ++d) oi[d] += weight * vj[d];
+        }
+      }
+}
+
+// Sums of gradients and of what their bounds are made of, for one output tensor.
+struct Sums {
+  std::vector<double> value, error;
+
+  explicit Sums(const Array& like) : value(like.v.size(), 0), error(like.v.size(), 0) {}
+  void add(int64_t i, double v, double e) {
+    value[size_t(i)] += v;
+    error[size_t(i)] += e;
+  }
+  void expect(Array& array, double scale) const {
+    for (int64_t i = 0; i < array.size(); ++i) array.expect_within(i, scale * value[size_t(i)], std::abs(scale) * error[size_t(i)]);
+  }
+};
+
+// With e the relative error of p_ij = exp(s_ij - lse_i), G = sum |do v| and Delta = sum |o do|: do . v errs by D
+// roundings of G, delta by fewer of Delta, so ds by p (G + Delta) (e + (D + 3) u). A gradient sums such terms, each
+// times an element of k, q or do, in a chain of as many roundings as there are terms (and three for scale and product).
+void differentiate(Truth& t, const Places& at, const Places& grad, const Place& out, const Size& n, double scale) {
+  const Array &q = t[at.q.tensor], &k = t[at.k.tensor], &v = t[at.v.tensor], &o = t["o"], &dout = t["dout"];
+  // packed: dq, dk and dv share a tensor; then so do the sums
+  const bool shared = grad.q.tensor == grad.k.tensor;
+  Sums first(t[grad.q.tensor]), second(t[grad.k.tensor]), third(t[grad.v.tensor]);
+  Sums &dq = first, &dk = shared ? first : second, &dv = shared ? first : third;
+  for (int64_t b = 0; b < n.B; ++b)
+    for (int64_t h = 0; h < n.H; ++h)
+      for (int64_t i = 0; i < n.T; ++i) {
+        const Row row(t, at, n, scale, b, h, i, true);
+        const int64_t group = n.H / n.Hkv, oi = out.row(b, i, h), qi = at.q.row(b, i, h);
+        const double lse = t["lse"][(b * n.H + h) * n.T + i], delta = dot(o, oi, dout, oi, n.D), delta_size = magnitude(o, oi, dout, oi, n.D);
+        for (int64_t j = 0; j <= i; ++j) {
+          const int64_t kj = at.k.row(b, j, h / group), vj = at.v.row(b, j, h / group);
+          const double e = row.p_error(size_t(j), n, lse), p = std::exp(row.s[size_t(j)] - lse);
+          const double ds = p * (dot(dout, oi, v, vj, n.D) - delta), size = p * (magnitude(dout, oi, v, vj, n.D) + delta_size);
+          const double ds_error = size * (e + growth(double(n.D) + 3) * u);
+          const double over_keys = growth(double(i) + 4) * u, over_queries = growth(double(group * (n.T - j)) + 3) * u;
+          for (int64_t d = 0; d < n.D; ++d) {
+            dq.add(grad.q.row(b, i, h) + d, scale * ds * k[kj + d], std::abs(scale * k[kj + d]) * (ds_error + size * over_keys));
+            dk.add(grad.k.row(b, j, h / group) + d, scale * ds * q[qi + d], std::abs(scale * q[qi + d]) * (ds_error + size * over_queries));
+            dv.add(grad.v.row(b, j, h / group) + d, p * dout[oi + d], std::abs(p * dout[oi + d]) * (e + over_queries));
+          }
+        }
+      }
+  dq.expect(t[grad.q.tensor], 1);
+  if (shared) return;
+  dk.expect(t[grad.k.tensor], 1);
+  dv.expect(t[grad.v.tensor], 1);
+}
+
+Problem backward(DType dtype, Size n, Store store, Layout layout = Layout::contiguous, Fill fill = normal(), float scale = 0) {
+  Problem p;
+  if (scale == 0) scale = 1 / std::sqrt(float(n.D));
+  const Places at = places(n, store, ""), grad = places(n, store, "d");
+  const Place out{"o", n.T, n.H, n.D, 0, store == Store::by_head}, dout{"dout", n.T, n.H, n.D, 0, store == Store::by_head};
+  const Shape shape = store == Store::by_head ? Shape{n.B, n.H, n.T, n.D} : Shape{n.B, n.T, n.H, n.D};
+  declare(p, n, dtype, store, "", false, layout, fill);
+  p.input("dout", dtype, shape, normal(), layout).input("o", dtype, shape, constant(0), layout).input("lse", DType::f32, {n.B, n.H, n.T}, constant(0));
+  declare(p, n, dtype, store, "d", true, layout, {});
+  p.prepare = [=](Truth& t) { attend(t, at, out, n, scale, t["o"], &t["lse"]); };
+  const auto args = [=](const Bound& b) {
+    return CausalAttentionBackwardArgs{.dout = dout.of(b, n.H).view(), .q = at.q.of(b, n.H).view(), .k = at.k.of(b, n.Hkv).view(),
+                                       .v = at.v.of(b, n.Hkv).view(), .o = out.of(b, n.H).view(), .lse = b.view("lse"), .dq = grad.q.of(b, n.H).mut_view(),
+                                       .dk = grad.k.of(b, n.Hkv).mut_view(), .dv = grad.v.of(b, n.Hkv).mut_view(), .scale = scale};
+  };
+  p.run = [=](Stream& stream, const Bound& b) { causal_attention_backward(stream, args(b)); };
+  p.cost = [=](const Bound& b) { return cost(args(b)); };
+  p.reference = [=](Truth& t) { differentiate(t, at, grad, out, n, scale); };
+  p.loss = [=](const Truth& t) {
+    Array o = t["o"];
+    attend(t, at, out, n, scale, o, nullptr);
+    double loss = 0;
+    for (int64_t i = 0; i < o.size(); ++i) loss += o[i] * t["dout"][i];
+    return loss;
+  };
+  p.derivatives = {{at.q.tensor, grad.q.tensor}};
+  if (store != Store::packed) p.derivatives = {{"q", "dq"}, {"k", "dk"}, {"v", "dv"}};
+  return p;
+}
+
+void add_golden(Registry& registry) {
+  const auto size = [](const GoldenCase& g) {
+    return Size{g.integer("batch"), g.integer("seq"), g.integer("heads"), g.integer("kv_heads"), g.integer("head_dim")};
+  };
+  const auto given = [](const GoldenCase& g, Problem p) { return p.given("q", g.values("q")).given("k", g.values("k")).given("v", g.values("v")); };
+  registry.golden({"causal_attention", "golden_forward", "causal_attention.safetensors",
+                   [=](const GoldenCase& g) { return given(g, forward(DType::f32, size(g), Store::by_token)).golden("o", g.values("o")); }});
+  registry.golden({"causal_attention", "golden_backward", "causal_attention.safetensors", [=](const GoldenCase& g) {
+    Problem p = given(g, backward(DType::f32, size(g), Store::by_token));
+    for (const char* name : {"dq", "dk", "dv"}) p.golden(name, g.values(name));
+    return p.given("dout", g.values("do"));
+  }});
+}
+
+void add_rejections(Registry& registry) {
+  const auto reject = [&](const char* name, Shape q, Shape k, Shape v, DType k_dtype = DType::f32) {
+    registry.rejects("causal_attention", name, [=](Device& d) { causal_attention(Tensor::empty(d, q), Tensor::empty(d, k, k_dtype), Tensor::empty(d, v)); });
+  };
+  reject("rank", {4, 2, 8}, {4, 2, 8}, {4, 2, 8});
+  reject("heads_no_multiple", {1, 4, 3, 8}, {1, 4, 2, 8}, {1, 4, 2, 8});
+  reject("no_key_heads", {1, 4, 3, 8}, {1, 4, 0, 8}, {1, 4, 0, 8});
+  reject("head_dim_differs", {1, 4, 2, 8}, {1, 4, 2, 16}, {1, 4, 2, 16});
+  reject("head_dim_too_large", {1, 4, 2, 257}, {1, 4, 2, 257}, {1, 4, 2, 257});
+  reject("head_dim_zero", {1, 4, 2, 0}, {1, 4, 2, 0}, {1, 4, 2, 0});
+  reject("value_shape", {1, 4, 2, 8}, {1, 4, 2, 8}, {1, 5, 2, 8});
+  reject("batch_differs", {2, 4, 2, 8}, {1, 4, 2, 8}, {1, 4, 2, 8});
+  reject("dtypes_differ", {1, 4, 2, 8}, {1, 4, 2, 8}, {1, 4, 2, 8}, DType::bf16);
+  registry.rejects("causal_attention", "undefined_values", [](Device& d) {
+    causal_attention(Tensor::empty(d, {1, 4, 2, 8}), Tensor::empty(d, {1, 4, 2, 8}), Tensor());
+  });
+  registry.rejects("causal_attention", "strided_elements", [](Device& d) {
+    causal_attention(Tensor::empty(d, {1, 4, 8, 2}).permute({0, 1, 3, 2}), Tensor::empty(d, {1, 4, 2, 8}), Tensor::empty(d, {1, 4, 2, 8}));
+  });
+  registry.rejects("causal_attention", "scale_nan", [](Device& d) {
+    causal_attention(Tensor::empty(d, {1, 4, 2, 8}), Tensor::empty(d, {1, 4, 2, 8}), Tensor::empty(d, {1, 4, 2, 8}), NAN);
+  });
+}
+
+}  // namespace
+
+void add_specs_causal_attention(Registry& registry) {
+  const char* op = "causal_attention";
+  for (DType dtype : {DType::f32, DType::bf16}) {
+    const auto both = [&](Size s, const std::string& suffix, Store store, Layout layout, Fill fill = normal(), float scale = 0, bool smooth = true) {
+      const std::string name = dims({s.B, s.T, s.H, s.Hkv, s.D}) + suffix;
+      registry.add({op, "forward", dtype, name, [=] { return forward(dtype, s, store, layout, fill, scale); }});
+      registry.add({op, "backward", dtype, name, [=] {
+        Problem p = backward(dtype, s, store, layout, fill, scale);
+        if (!smooth) p.loss = {};  // no finite differences of NaN, nor of a loss that cancels to nothing
+        return p;
+      }});
+    };
+    for (Size s : {Size{1, 1, 1, 1, 4}, Size{1, 17, 4, 2, 8}, Size{2, 65, 6, 2, 64}, Size{1, 130, 4, 4, 32}, Size{1, 33, 8, 1, 128}, Size{1, 63, 2, 1, 80},
+                   Size{1, 64, 2, 2, 16}, Size{2, 31, 3, 3, 5}, Size{1, 19, 2, 1, 256}, Size{1, 200, 1, 1, 40}, Size{0, 4, 2, 1, 8}, Size{2, 0, 2, 1, 8}}) {
+      both(s, "", Store::by_token, Layout::contiguous);
+      both(s, "/by_head", Store::by_head, Layout::contiguous);
+    }
+    both({2, 65, 6, 2, 64}, "/packed", Store::packed, Layout::contiguous);
+    both({1, 70, 3, 1, 20}, "/packed", Store::packed, Layout::padded_rows);
+    both({1, 83, 2, 1, 33}, "/padded", Store::by_head, Layout::padded_rows);
+    both({1, 80, 2, 1, 24}, "/scale", Store::by_token, Layout::contiguous, normal(), 0.5f);
+    both({1, 150, 2, 1, 16}, "/large_scores", Store::by_token, Layout::contiguous, normal(2.5));
+    both({1, 100, 1, 1, 16}, "/equal_scores", Store::by_token, Layout::contiguous, constant(0.5), 0, false);
+    // A NaN at one token is seen by the queries after it (forward) and by the keys before it (backward), and no others.
+    both({1, 90, 2, 1, 16}, "/nan", Store::packed, Layout::contiguous, sprinkle(normal(), 90 * 4 * 16, 71 * 4 * 16 + 3 * 16 + 5, NAN), 0, false);
+    both({1, 90, 2, 1, 16}, "/nan_query", Store::packed, Layout::contiguous, sprinkle(normal(), 90 * 4 * 16, 20 * 4 * 16 + 5, NAN), 0, false);
+    both({1, 90, 2, 1, 16}, "/infinite_value", Store::packed, Layout::contiguous, sprinkle(normal(), 90 * 4 * 16, 71 * 4 * 16 + 3 * 16 + 5, INFINITY), 0, false);
+    for (Size b : {Size{8, 256, 6, 6, 64}, Size{1, 1024, 9, 3, 64}}) {
+      const std::string name = dims({b.B, b.T, b.H, b.Hkv, b.D});
+      registry.bench({op, "forward", dtype, name, [=] { return forward(dtype, b, Store::by_token); }});
+      registry.bench({op, "backward", dtype, name, [=] { return backward(dtype, b, Store::by_token); }});
+    }
+  }
+  add_golden(registry);
+  add_rejections(registry);
+}
+
+}  // namespace weft::spec
