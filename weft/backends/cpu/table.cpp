@@ -25,7 +25,7 @@ const Kernels& kernels() {
       .reduce_backward = kNotYet,
       .causal_attention = causal_attention,
       .causal_attention_backward = causal_attention_backward,
-      .kv_attention = kNotYet,
+      .kv_attention = kv_attention,
       .transpose_2d = kNotYet,
       .cross_entropy = kNotYet,
       .bias_add = kNotYet,

@@ -1,0 +1,179 @@
+// Rows are the queries that share a key/value head (Tq tokens by H / Hkv heads), lanes are keys: a decode step of few
+// rows fills its vectors, and each tile of the cache is read and transposed once for all the heads that share it.
+#include "weft/ops/kv_attention/kv_attention.h"
+#include "weft/tile/cpu/heads.h"
+#include "weft/tile/cpu/scratch_slots.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "weft/ops/kv_attention/cpu.cpp"
+#include <hwy/foreach_target.h>
+
+#include "weft/tile/cpu/math.h"
+#include "weft/tile/cpu/tile_product.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace weft::cpu::HWY_NAMESPACE {
+namespace {
+
+constexpr int64_t kKeys = 64;    // a tile of the cache
+constexpr int64_t kRows = 64;    // at most, of one task
+constexpr int64_t kChunk = 512;  // positions of one task, where the cache is cut
+
+// The work as tasks of (b, key head, block of rows, chunk of positions). One block of rows (decode) gives few tasks, so
+// then the cache is cut; a long prompt has blocks enough. Positions that are in use come from start, never from threads.
+struct Work {
+  int64_t B, Tq, H, Hkv, D, group, rows, blocks, width, chunk, chunks;
+
+  explicit Work(const KvAttentionArgs& a)
+      : B(a.q.shape[0]), Tq(a.q.shape[1]), H(a.q.shape[2]), Hkv(a.k_cache.shape[2]), D(a.q.shape[3]), group(H / Hkv), rows(Tq * group),
+        blocks(ceil_div(rows, kRows)), width(ceil_div(D, kBlock) * kBlock) {
+    int64_t longest = 0;
+    for (int64_t b = 0; b < B; ++b) longest = std::max(longest, data<int32_t>(a.start)[b] + Tq);
+    chunk = blocks == 1 ? kChunk : longest;
+    chunks = ceil_div(longest, chunk);
+  }
+  int64_t partial() const { return kRows * (width + 2); }
+};
+
+// The rows of one task and how many positions each sees.
+struct Queries {
+  int64_t b, hk, first, count;
+  int64_t start, group;
+
+  int64_t token(int64_t r) const { return (first + r) / group; }
+  int64_t head(int64_t r) const { return hk * group + (first + r) % group; }
+  int64_t visible(int64_t r) const { return start + token(r) + 1; }
+};
+
+Queries queries_of(const Work& w, const KvAttentionArgs& a, int64_t b, int64_t hk, int64_t block) {
+  return {b, hk, block * kRows, std::min(kRows, w.rows - block * kRows), data<int32_t>(a.start)[b], w.group};
+}
+
+// What one chunk, or several in order, gave: sums relative to a maximum. o [rows][width], m and l [rows].
+struct Partial {
+  float *o, *m, *l;
+
+  Partial(float* at, const Work& w) : o(at), m(at + kRows * w.width), l(m + kRows) {}
+};
+
+// One row of a tile: scores become p relative to the new maximum, and the row's sums follow it.
+void online_softmax_row(const Work& w, int64_t keys, float* scores, float* o, float* m, float* l) {
+  const float most = row_max(keys, [&](At at) HWY_ATTR { return at.load(scores); });
+  const float before = *m;
+  *m = before < most || most != most ? most : before;
+  const float base = *m == -HUGE_VALF ? 0.0f : *m;  // all scores -inf so far: p = 0, not NaN
+  const float factor = exp(before - base);
+  const float sum = row_sum(keys, [&](At at) HWY_ATTR {
+    const F32x16 p = exp(at.load(scores) - splat(base));
+    at.store(p, scores);
+    return p;
+  });
+  *l = *l * factor + sum;
+  for (int64_t d = 0; d < w.width; d += kBlock) store(load(o + d) * splat(factor), o + d);
+}
+
+// The positions [begin, end) for these queries: every position below end is seen by the last of them at least.
+template <class T>
+void attend(const Work& w, const KvAttentionArgs& a, const Queries& rows, int64_t begin, int64_t end, ScratchSlots::Lease& lease, Partial out) {
+  const Heads<const T> q = heads<T>(a.q), k = heads<T>(a.k_cache), v = heads<T>(a.v_cache);
+  float *qr = lease.take(kRows * w.width), *kr = lease.take(kKeys * w.width), *kt = lease.take(kKeys * w.width), *vr = lease.take(kKeys * w.width);
+  float* scores = lease.take(kRows * kKeys);
+  for (int64_t r = 0; r < rows.count; ++r) load_tile(q.row(rows.b, rows.token(r), rows.head(r)), 0, 1, w.D, 1, a.scale, qr + r * w.width);
+  std::fill_n(out.o, rows.count * w.width, 0.0f);
+  std::fill_n(out.m, rows.count, -HUGE_VALF);
+  std::fill_n(out.l, rows.count, 0.0f);
+  for (int64_t j0 = begin; j0 < end; j0 += kKeys) {
+    const int64_t keys = std::min(kKeys, end - j0), lanes = ceil_div(keys, kBlock) * kBlock;
+    load_tile(k.row(rows.b, j0, rows.hk), k.time, keys, w.D, lanes, 1, kr);
+    load_tile(v.row(rows.b, j0, rows.hk), v.time, keys, w.D, keys, 1, vr);
+    transpose(lanes, w.width, kr, w.width, kt, kKeys);
+    int64_t first = 0;
+    while (rows.visible(first) <= j0) ++first;
+    product({.m = rows.count - first, .n = lanes, .k = w.D, .a = qr + first * w.width, .a_row = w.width, .a_step = 1, .b = kt, .b_row = kKeys,
+             .c = scores + first * kKeys, .c_row = kKeys, .add = false});
+    // Rows that see equally many of these keys go together: all of them, but for the last tiles of a prompt.
+    for (int64_t next; first < rows.count; first = next) {
+      const int64_t seen = std::min(keys, rows.visible(first) - j0);
+      for (next = first; next < rows.count && std::min(keys, rows.visible(next) - j0) == seen; ++next)
+        online_softmax_row(w, seen, scores + next * kKeys, out.o + next * w.width, out.m + next, out.l + next);
+      product({.m = next - first, .n = w.width, .k = seen, .a = scores + first * kKeys, .a_row = kKeys, .a_step = 1, .b = vr, .b_row = w.width,
+               .c = out.o + first * w.width, .c_row = w.width, .add = true});
+    }
+  }
+}
+
+// Adds a later chunk to an earlier one, row by row.
+void merge(const Work& w, int64_t count, const Partial& into, const Partial& from) {
+  for (int64_t r = 0; r < count; ++r) {
+    const float m = into.m[r] < from.m[r] ? from.m[r] : into.m[r];  // a NaN may be lost here: it stays in l and o
+    const float base = m == -HUGE_VALF ? 0.0f : m;
+    const float keep = exp(into.m[r] - base), take = exp(from.m[r] - base);
+    into.m[r] = m;
+    into.l[r] = into.l[r] * keep + from.l[r] * take;
+    float* o = into.o + r * w.width;
+    const float* other = from.o + r * w.width;
+    for (int64_t d = 0; d < w.width; d += kBlock) store(fma(load(other + d), splat(take), load(o + d) * splat(keep)), o + d);
+  }
+}
+
+template <class T>
+void finish(const Work& w, const KvAttentionArgs& a, const Queries& rows, const Partial& from) {
+  const Heads<T> o = heads<T>(a.o);
+  for (int64_t r = 0; r < rows.count; ++r) store_tile(from.o + r * w.width, 1, w.D, 1.0f / from.l[r], o.row(rows.b, rows.token(r), rows.head(r)), 0);
+}
+
+// Equation: o_i = sum over j <= start + i of softmax(scale q_i . k_j)_j v_j.
+// Layout:   q, o [B, Tq, H, D] and k_cache, v_cache [B, capacity, Hkv, D] with any strides but over D; start [B].
+// Order:    tasks as Work says; keys in order in tiles of 64 with a running maximum; chunks are merged in order.
+// Requires: 0 <= start <= capacity - Tq, else it is reported and nothing is written.
+// Traffic:  the used part of the cache once per block of 64 rows (once in all when decoding); q and o once.
+template <class T>
+void launch(Stream& stream, const KvAttentionArgs& a) {
+  const Work w(a);
+  const int64_t tasks = w.B * w.Hkv * w.blocks * w.chunks;
+  ScratchSlots slots(stream, w.partial() + (kRows + 3 * kKeys) * w.width + kRows * kKeys, tasks);
+  const Scratch<float> partials(stream, w.chunks > 1 ? tasks * w.partial() : 0);
+  parallel_for(tasks, threads(stream), [&](int64_t task) HWY_ATTR {
+    const int64_t c = task % w.chunks, block = w.blocks - 1 - task / w.chunks / w.Hkv / w.B;  // the longest first
+    const Queries rows = queries_of(w, a, task / w.chunks / w.Hkv % w.B, task / w.chunks % w.Hkv, block);
+    const int64_t end = rows.visible(rows.count - 1);
+    if (c * w.chunk >= end) return;
+    ScratchSlots::Lease lease(slots);
+    const Partial out(w.chunks > 1 ? partials.data() + task * w.partial() : lease.take(w.partial()), w);
+    attend<T>(w, a, rows, c * w.chunk, std::min(end, (c + 1) * w.chunk), lease, out);
+    if (w.chunks == 1) finish<T>(w, a, rows, out);
+  });
+  if (w.chunks == 1) return;
+  parallel_for(w.B * w.Hkv, threads(stream), [&](int64_t pair) HWY_ATTR {  // chunks > 1 only where blocks = 1
+    const Queries rows = queries_of(w, a, pair / w.Hkv, pair % w.Hkv, 0);
+    const Partial total(partials.data() + pair * w.chunks * w.partial(), w);
+    for (int64_t c = 1; c * w.chunk < rows.visible(rows.count - 1); ++c)
+      merge(w, rows.count, total, Partial(partials.data() + (pair * w.chunks + c) * w.partial(), w));
+    finish<T>(w, a, rows, total);
+  });
+}
+
+bool starts_in_range(Stream& stream, const KvAttentionArgs& a) {
+  const int64_t Tq = a.q.shape[1], capacity = a.k_cache.shape[1];
+  for (int64_t b = 0; b < a.q.shape[0]; ++b) {
+    const int64_t start = data<int32_t>(a.start)[b];
+    if (start >= 0 && start + Tq <= capacity) continue;
+    stream.report(join("start ", start, " of sequence ", b, " with ", Tq, " queries is out of range of a cache of ", capacity, " positions"));
+    return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+void kv_attention(Stream& stream, const KvAttentionArgs& args) {
+  if (args.q.numel() == 0 || !starts_in_range(stream, args)) return;
+  dispatch<float, bf16>(args.q.dtype, [&]<class T>() { launch<T>(stream, args); });
+}
+
+}  // namespace weft::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+WEFT_CPU_KERNEL(kv_attention, KvAttentionArgs)
+#endif
