@@ -38,6 +38,13 @@ const Contract& Contract::same_dtype(const char* name, const View& view, const c
   return *this;
 }
 
+const Contract& Contract::distinct(const char* name, const View& view) const {
+  for (int axis = 0; axis < view.rank(); ++axis)
+    check(view.shape[axis] <= 1 || view.strides[axis] != 0, op_, name, " has stride 0 along axis ", axis, " of shape ", view.shape,
+          ": its elements would be written more than once");
+  return *this;
+}
+
 const Contract& Contract::scalar(const char* name, const View& view, DType dtype) const {
   operand(name, view, {dtype});
   check(view.numel() == 1, op_, name, " must hold one element, got shape ", view.shape);

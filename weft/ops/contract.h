@@ -12,6 +12,11 @@ namespace weft {
 
 inline double bytes_of(const View& view) { return view ? double(view.numel()) * double(size_of(view.dtype)) : 0; }
 
+// as_rows(), with a scalar as one row of one element.
+inline Rows rows_or_scalar(const View& view, const char* op, const char* operand) {
+  return view.rank() == 0 ? Rows{1, 1, 1} : as_rows(view, op, operand);
+}
+
 class Contract {
  public:
   // `stream` is where the op will run: every operand must live on its device.
@@ -24,6 +29,8 @@ class Contract {
 
   const Contract& shape(const char* name, const View& view, const Shape& expected) const;
   const Contract& same_dtype(const char* name, const View& view, const char* other_name, const View& other) const;
+  // No element is written twice: no stride 0 along an axis longer than 1.
+  const Contract& distinct(const char* name, const View& view) const;
   // One device scalar: a tensor with a single element.
   const Contract& scalar(const char* name, const View& view, DType dtype) const;
 

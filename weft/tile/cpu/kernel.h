@@ -57,6 +57,20 @@ void for_each_row_group(const Stream& stream, int64_t rows, int64_t columns, F&&
   });
 }
 
+// body(row, first, count) over pieces of rows, in parallel: what an elementwise kernel does, so that one long row is
+// work for several threads. A piece holds at most 32 Ki elements.
+template <class F>
+void for_each_row_piece(const Stream& stream, int64_t rows, int64_t columns, F&& body) {
+  constexpr int64_t kLongest = 32768;
+  const int64_t pieces = ceil_div(columns, kLongest);
+  for_each_row_group(stream, rows * pieces, std::min(columns, kLongest), [&](int64_t first, int64_t last) {
+    for (int64_t i = first; i < last; ++i) {
+      const int64_t start = i % pieces * kLongest;
+      body(i / pieces, start, std::min(kLongest, columns - start));
+    }
+  });
+}
+
 }  // namespace weft::cpu
 
 // Declares and defines weft::cpu::kernel as the best compiled target that this machine runs.
