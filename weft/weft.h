@@ -4,6 +4,7 @@
 #include "weft/backends/open.h"
 #include "weft/ops/causal_attention/causal_attention.h"
 #include "weft/ops/kv_attention/kv_attention.h"
+#include "weft/ops/layer_norm/layer_norm.h"
 #include "weft/ops/reduce/reduce.h"
 #include "weft/ops/rms_norm/rms_norm.h"
 #include "weft/ops/rope/rope.h"

@@ -1,0 +1,114 @@
+#include "weft/ops/layer_norm/layer_norm.h"
+#include "weft/tile/cpu/kernel.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "weft/ops/layer_norm/cpu.cpp"
+#include <hwy/foreach_target.h>
+
+#include "weft/tile/cpu/row_chunks.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace weft::cpu::HWY_NAMESPACE {
+
+// Equation: y = (h - mean) rstd w (+ b), mean = sum(h) / C, rstd = 1 / sqrt(sum((h - mean)^2) / C + eps), h = x (+ residual).
+// Layout:   x, residual, h, y [R, C] with a row stride each, w, b [C], mean, rstd [R].
+// Order:    rows are independent tasks; both sums over a row follow row_sum's fixed tree.
+// Requires: unit stride within a row (the contract's). C = 0 gives mean 0, rstd = 1 / sqrt(eps) and no y.
+// Traffic:  one read of each input from memory, the row's further reads from cache; one write of each output.
+template <class T, class W>
+void forward(Stream& stream, const LayerNormArgs& a) {
+  const Rows x = as_rows(a.x, a.kOp, "x"), y = as_rows(a.y, a.kOp, "y");
+  const Rows residual = a.residual ? as_rows(a.residual, a.kOp, "residual") : Rows{}, h = a.h ? as_rows(a.h, a.kOp, "h") : Rows{};
+  const int64_t C = x.columns;
+  const W *w = data<W>(a.w), *b = data<W>(a.b);
+  for_each_row_group(stream, x.rows, C, [&](int64_t first, int64_t last) HWY_ATTR {
+    for (int64_t r = first; r < last; ++r) {
+      const T* row = data<T>(a.x) + r * x.stride;
+      if (a.residual) {
+        const T *xr = row, *rr = data<T>(a.residual) + r * residual.stride;
+        T* hr = data<T>(a.h) + r * h.stride;
+        for_each_block(C, [&](At at) HWY_ATTR { at.store(at.load(xr) + at.load(rr), hr); });
+        row = hr;  // the rounded h is what is normalised, so that the backward sees the same values
+      }
+      const float sum = row_sum(C, [&](At at) HWY_ATTR { return at.load(row); });
+      const float mean = C ? sum / float(C) : 0.0f;
+      const F32x16 centre = splat(mean);
+      const float squares = row_sum(C, [&](At at) HWY_ATTR {
+        const F32x16 v = at.load(row) - centre;
+        return v * v;
+      });
+      const float rstd = 1.0f / __builtin_sqrtf((C ? squares / float(C) : 0.0f) + a.eps);
+      data<float>(a.mean)[r] = mean;
+      data<float>(a.rstd)[r] = rstd;
+      T* out = data<T>(a.y) + r * y.stride;
+      const F32x16 scale = splat(rstd);
+      for_each_block(C, [&](At at) HWY_ATTR {
+        const F32x16 z = (at.load(row) - centre) * scale;
+        at.store(b ? fma(z, at.load(w), at.load(b)) : z * at.load(w), out);
+      });
+    }
+  });
+}
+
+// Equation: dx = rstd (g - s1 / C - z s2 / C) (+ dh), g = dy w, z = (h - mean) rstd, s1 = sum(g), s2 = sum(g z);
+//           dw = sum over rows of dy z, db = sum over rows of dy.
+// Layout:   dy, dh, h, dx [R, C] with a row stride each, w [C], mean, rstd [R], dw, db [C].
+// Order:    rows fall into at most 64 chunks by R alone; a chunk adds its rows to dw and db in order, then the chunks
+//           are added in order. s1 and s2 follow row_sum's fixed tree.
+// Requires: unit stride within a row (the contract's). R = 0 gives dw = db = 0.
+// Traffic:  one read of dy, dh and h from memory, their further reads from cache; one write of dx; chunks of dw, db.
+template <class T, class W>
+void backward(Stream& stream, const LayerNormBackwardArgs& a) {
+  const Rows dy = as_rows(a.dy, a.kOp, "dy"), h = as_rows(a.h, a.kOp, "h"), dx = as_rows(a.dx, a.kOp, "dx");
+  const Rows dh = a.dh ? as_rows(a.dh, a.kOp, "dh") : Rows{};
+  const int64_t R = dy.rows, C = dy.columns;
+  const W* w = data<W>(a.w);
+  const RowChunks chunks(R);
+  const Scratch<float> dw_chunks(stream, chunks.count * C), db_chunks(stream, a.db ? chunks.count * C : 0);
+  parallel_for(chunks.count, threads(stream), [&](int64_t chunk) HWY_ATTR {
+    float *dw = dw_chunks.data() + chunk * C, *db = a.db ? db_chunks.data() + chunk * C : nullptr;
+    for_each_block(C, [&](At at) HWY_ATTR {
+      at.store(zero(), dw);
+      if (db) at.store(zero(), db);
+    });
+    for (int64_t r = chunks.first(chunk); r < chunks.last(chunk); ++r) {
+      const T *dyr = data<T>(a.dy) + r * dy.stride, *hr = data<T>(a.h) + r * h.stride;
+      const T* dhr = a.dh ? data<T>(a.dh) + r * dh.stride : nullptr;
+      T* dxr = data<T>(a.dx) + r * dx.stride;
+      const F32x16 centre = splat(data<float>(a.mean)[r]), scale = splat(data<float>(a.rstd)[r]);
+      const float s1 = row_sum(C, [&](At at) HWY_ATTR { return at.load(dyr) * at.load(w); });
+      const float s2 = row_sum(C, [&](At at) HWY_ATTR { return at.load(dyr) * at.load(w) * ((at.load(hr) - centre) * scale); });
+      const F32x16 offset = splat(s1 / float(C)), slope = splat(s2 / float(C));
+      for_each_block(C, [&](At at) HWY_ATTR {
+        const F32x16 g = at.load(dyr), z = (at.load(hr) - centre) * scale;
+        at.store(fma(g, z, at.load(dw)), dw);
+        if (db) at.store(at.load(db) + g, db);
+        F32x16 d = scale * fnma(z, slope, g * at.load(w) - offset);
+        if (dhr) d = d + at.load(dhr);
+        at.store(d, dxr);
+      });
+    }
+  });
+  sum_chunks(stream, dw_chunks.data(), chunks.count, C, data<float>(a.dw));
+  if (a.db) sum_chunks(stream, db_chunks.data(), chunks.count, C, data<float>(a.db));
+}
+
+void layer_norm(Stream& stream, const LayerNormArgs& args) {
+  dispatch<float, bf16>(args.x.dtype, [&]<class T>() {
+    args.w.dtype == DType::f32 ? forward<T, float>(stream, args) : forward<T, T>(stream, args);
+  });
+}
+
+void layer_norm_backward(Stream& stream, const LayerNormBackwardArgs& args) {
+  dispatch<float, bf16>(args.dy.dtype, [&]<class T>() {
+    args.w.dtype == DType::f32 ? backward<T, float>(stream, args) : backward<T, T>(stream, args);
+  });
+}
+
+}  // namespace weft::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+WEFT_CPU_KERNEL(layer_norm, LayerNormArgs)
+WEFT_CPU_KERNEL(layer_norm_backward, LayerNormBackwardArgs)
+#endif

@@ -1,0 +1,250 @@
+#include <algorithm>
+#include <cmath>
+
+#include "weft/ops/layer_norm/layer_norm.h"
+#include "weft/spec/registry.h"
+
+namespace weft::spec {
+namespace {
+
+struct Setup {
+  DType dtype, weight;
+  int64_t rows, columns;
+  Layout layout = Layout::contiguous;
+  bool residual = false, bias = true;
+  float eps = 1e-5f;
+  Fill fill = normal();
+};
+
+constexpr double u = 0x1p-24;  // f32's unit roundoff
+
+// A sum of n terms is a chain of n / 64 additions per lane, then six levels of tree.
+double chain(int64_t n) { return double(n) / 64 + 8; }
+
+// A sum over rows: a chunk's rows in order, then the chunks in order.
+double row_additions(int64_t rows) {
+  const double chunk = std::max(16.0, std::ceil(double(rows) / 64));
+  return chunk + std::ceil(double(rows) / chunk);
+}
+
+// The statistics of one row in float64.
+struct RowTruth {
+  double mean = 0, magnitude = 0, variance = 0, rstd = 0;  // magnitude: the mean of |h|
+};
+
+RowTruth row_truth(const Array& h, int64_t r, int64_t C, double eps) {
+  RowTruth t;
+  for (int64_t c = 0; c < C; ++c) t.mean += h[r * C + c] / double(C);
+  for (int64_t c = 0; c < C; ++c) {
+    t.magnitude += std::abs(h[r * C + c]) / double(C);
+    t.variance += (h[r * C + c] - t.mean) * (h[r * C + c] - t.mean) / double(C);
+  }
+  t.rstd = 1 / std::sqrt(t.variance + eps);
+  return t;
+}
+
+// What the forward pass may be off by:
+//   the mean by d = u (additions + a division) mean|h|, which is large against the deviation when the mean is;
+//   the variance about the computed mean is the true one plus d^2 (deviations sum to zero, so the term linear in d
+//   vanishes), and its terms err by a difference (twice, squared), a square, the additions and a division;
+//   rstd by half the relative error of variance + eps, and an addition, a root and a division.
+struct Errors {
+  double mean, rstd;  // rstd's is relative
+};
+Errors errors_of(const RowTruth& t, int64_t C, double eps) {
+  const double d = u * growth(chain(C) + 1) * t.magnitude;
+  const double variance = d * d + u * growth(chain(C) + 4) * (t.variance + d * d);
+  return {d, variance / (t.variance + eps) / 2 + 3 * u};
+}
+
+Problem forward(const Setup& s) {
+  const int64_t R = s.rows, C = s.columns;
+  Problem p;
+  p.input("x", s.dtype, {R, C}, s.fill, s.layout);
+  if (s.residual) p.input("residual", s.dtype, {R, C}, normal(), s.layout).output("h", s.dtype, {R, C}, s.layout);
+  p.input("w", s.weight, {C}, uniform(0.5, 1.5));
+  if (s.bias) p.input("b", s.weight, {C}, normal());
+  p.output("y", s.dtype, {R, C}, s.layout).output("mean", DType::f32, {R}).output("rstd", DType::f32, {R});
+  const auto args = [=](const Bound& b) {
+    return LayerNormArgs{.x = b.view("x"), .residual = s.residual ? b.view("residual") : View{}, .w = b.view("w"), .b = s.bias ? b.view("b") : View{},
+                         .h = s.residual ? b.mut("h") : MutView{}, .y = b.mut("y"), .mean = b.mut("mean"), .rstd = b.mut("rstd"), .eps = s.eps};
+  };
+  p.run = [=](Stream& stream, const Bound& b) { layer_norm(stream, args(b)); };
+  p.cost = [=](const Bound& b) { return cost(args(b)); };
+  p.reference = [=](Truth& t) {
+    Array h = t["x"];
+    if (s.residual)
+      for (int64_t i = 0; i < R * C; ++i) {
+        t["h"].expect(i, h[i] + t["residual"][i], std::abs(h[i] + t["residual"][i]), 1);
+        h.v[size_t(i)] = round_to(s.dtype, h[i] + t["residual"][i]);  // the op normalises what it stored
+      }
+    for (int64_t r = 0; r < R; ++r) {
+      const RowTruth row = row_truth(h, r, C, s.eps);
+      const Errors e = errors_of(row, C, s.eps);
+      t["mean"].expect_within(r, row.mean, e.mean);
+      t["rstd"].expect_within(r, row.rstd, e.rstd * row.rstd);
+      for (int64_t c = 0; c < C; ++c) {
+        const double w = t["w"][c], zw = (h[r * C + c] - row.mean) * row.rstd * w, y = zw + (s.bias ? t["b"][c] : 0);
+        // The mean's error shifts the row; z w has three roundings of its own (difference, two products), y the sum's.
+        t["y"].expect_within(r * C + c, y, std::abs(w) * row.rstd * (1 + e.rstd) * e.mean + std::abs(zw) * (e.rstd + 3 * u) + u * std::abs(y));
+      }
+    }
+  };
+  return p;
+}
+
+// The op reads mean and rstd rounded to f32. With z = (h - mean) rstd, g = dy w and averages over the row:
+//   z errs by e_z = rstd u |mean| + 3 u |z| (rstd's rounding, the difference, the product);
+//   avg(g) by u (additions + 2) avg|g|;  avg(g z) by u (additions + 3) avg|g z| + avg(|g| e_z);
+//   dx then takes a product, a difference, a fused step, the product with rstd and rstd's rounding: 5 u of the
+//   magnitudes added up, and one rounding where dh is added.
+Problem backward(const Setup& s) {
+  const int64_t R = s.rows, C = s.columns;
+  Problem p;
+  p.input("dy", s.dtype, {R, C}, normal(), s.layout).input("h", s.dtype, {R, C}, s.fill, s.layout);
+  if (s.residual) p.input("dh", s.dtype, {R, C}, normal(), s.layout);
+  p.input("w", s.weight, {C}, uniform(0.5, 1.5)).input("b", s.weight, {C}, normal());  // b: for the loss alone
+  p.input("mean", DType::f32, {R}, constant(0)).input("rstd", DType::f32, {R}, constant(0));
+  p.output("dx", s.dtype, {R, C}, s.layout).output("dw", DType::f32, {C});
+  if (s.bias) p.output("db", DType::f32, {C});
+  p.prepare = [=](Truth& t) {
+    for (int64_t r = 0; r < R; ++r) {
+      const RowTruth row = row_truth(t["h"], r, C, s.eps);
+      t["mean"].v[size_t(r)] = row.mean;
+      t["rstd"].v[size_t(r)] = row.rstd;
+    }
+  };
+  const auto args = [=](const Bound& b) {
+    return LayerNormBackwardArgs{.dy = b.view("dy"), .dh = s.residual ? b.view("dh") : View{}, .h = b.view("h"), .w = b.view("w"), .mean = b.view("mean"),
+                                 .rstd = b.view("rstd"), .dx = b.mut("dx"), .dw = b.mut("dw"), .db = s.bias ? b.mut("db") : MutView{}};
+  };
+  p.run = [=](Stream& stream, const Bound& b) { layer_norm_backward(stream, args(b)); };
+  p.cost = [=](const Bound& b) { return cost(args(b)); };
+  p.reference = [=](Truth& t) {
+    const Array &dy = t["dy"], &h = t["h"], &w = t["w"];
+    std::vector<double> dw(size_t(C), 0), dw_error(size_t(C), 0), db(size_t(C), 0), db_scale(size_t(C), 0);
+    for (int64_t r = 0; r < R; ++r) {
+      const RowTruth row = row_truth(h, r, C, s.eps);
+      const auto z_of = [&](int64_t c) { return (h[r * C + c] - row.mean) * row.rstd; };
+      const auto z_error = [&](int64_t c) { return row.rstd * u * std::abs(row.mean) + 3 * u * std::abs(z_of(c)); };
+      double g_mean = 0, gz_mean = 0, g_size = 0, gz_size = 0, gz_error = 0;
+      for (int64_t c = 0; c < C; ++c) {
+        const double g = dy[r * C + c] * w[c], z = z_of(c);
+        g_mean += g / double(C);
+        gz_mean += g * z / double(C);
+        g_size += std::abs(g) / double(C);
+        gz_size += std::abs(g * z) / double(C);
+        gz_error += std::abs(g) * z_error(c) / double(C);
+      }
+      gz_error += u * growth(chain(C) + 3) * gz_size;
+      for (int64_t c = 0; c < C; ++c) {
+        const int64_t i = r * C + c;
+        const double g = dy[i] * w[c], z = z_of(c), other = s.residual ? t["dh"][i] : 0;
+        const double dx = row.rstd * (g - g_mean - z * gz_mean) + other;
+        const double error = row.rstd * (5 * u * (std::abs(g) + g_size + std::abs(z) * gz_size) + u * growth(chain(C) + 2) * g_size +
+                                         std::abs(z) * gz_error + z_error(c) * std::abs(gz_mean));
+        t["dx"].expect_within(i, dx, error + (s.residual ? u * std::abs(dx) : 0));
+        dw[size_t(c)] += dy[i] * z;
+        dw_error[size_t(c)] += std::abs(dy[i]) * z_error(c) + u * growth(row_additions(R)) * std::abs(dy[i] * z);
+        db[size_t(c)] += dy[i];
+        db_scale[size_t(c)] += std::abs(dy[i]);
+      }
+    }
+    for (int64_t c = 0; c < C; ++c) {
+      t["dw"].expect_within(c, dw[size_t(c)], dw_error[size_t(c)]);
+      if (s.bias) t["db"].expect(c, db[size_t(c)], db_scale[size_t(c)], row_additions(R));
+    }
+  };
+  p.loss = [=](const Truth& t) {
+    double loss = 0;
+    for (int64_t r = 0; r < R; ++r) {
+      const RowTruth row = row_truth(t["h"], r, C, s.eps);
+      for (int64_t c = 0; c < C; ++c) {
+        const int64_t i = r * C + c;
+        loss += t["dy"][i] * ((t["h"][i] - row.mean) * row.rstd * t["w"][c] + t["b"][c]) + (s.residual ? t["dh"][i] * t["h"][i] : 0);
+      }
+    }
+    return loss;
+  };
+  p.derivatives = {{"h", "dx"}, {"w", "dw"}};
+  if (s.bias) p.derivatives.push_back({"b", "db"});
+  return p;
+}
+
+void add_cases(Registry& registry, DType dtype) {
+  const std::string op = "layer_norm";
+  const std::pair<int64_t, int64_t> sizes[] = {{1, 1}, {4, 7}, {3, 63}, {3, 65}, {3, 257}, {3, 1025}, {257, 64}, {131, 17}, {2, 4099}, {0, 8}};
+  for (auto [rows, columns] : sizes)
+    for (Layout layout : {Layout::contiguous, Layout::padded_rows}) {
+      const std::string name = dims({rows, columns}) + (layout == Layout::padded_rows ? "/padded" : "");
+      // One value has no variance: there eps alone scales its gradient, and a larger one keeps differences meaningful.
+      const Setup s{dtype, dtype, rows, columns, layout, false, true, columns == 1 ? 1.0f : 1e-5f};
+      registry.add({op, "forward", dtype, name, [=] { return forward(s); }});
+      registry.add({op, "backward", dtype, name, [=] { return backward(s); }});
+      Setup fused = s;
+      fused.residual = true;
+      registry.add({op, "residual", dtype, name, [=] { return forward(fused); }});
+      registry.add({op, "residual_backward", dtype, name, [=] { return backward(fused); }});
+    }
+  const Setup no_bias{dtype, dtype, 5, 33, Layout::contiguous, false, false};
+  registry.add({op, "forward", dtype, "no_bias", [=] { return forward(no_bias); }});
+  registry.add({op, "backward", dtype, "no_bias", [=] { return backward(no_bias); }});
+  const auto special = [&](const char* name, int64_t columns, float eps, Fill fill) {
+    const Setup s{dtype, dtype, 5, columns, Layout::contiguous, false, true, eps, fill};
+    registry.add({op, "forward", dtype, name, [=] { return forward(s); }});
+  };
+  const Fill far = [](PhiloxStream& random, int64_t) { return 1000 + random.normal(); };
+  special("large_mean", 769, 1e-5f, far);
+  registry.add({op, "backward", dtype, "large_mean", [=] {
+    Problem p = backward({dtype, dtype, 5, 769, Layout::contiguous, false, true, 1e-5f, far});
+    p.loss = nullptr;  // finite differences step by 1e-5 of the value: too coarse here
+    return p;
+  }});
+  special("tiny_values", 33, 1e-2f, normal(0.05));  // a variance near eps is where a lost eps shows
+  special("equal_values", 33, 1e-5f, constant(3));
+  special("nan", 33, 1e-5f, sprinkle(normal(), 66, 3, NAN));
+  special("infinity", 33, 1e-5f, sprinkle(normal(), 66, 3, INFINITY));
+  for (auto [rows, columns] : {std::pair<int64_t, int64_t>{2048, 384}, {32768, 4096}}) {
+    const Setup s{dtype, dtype, rows, columns};
+    registry.bench({op, "forward", dtype, dims({rows, columns}), [=] { return forward(s); }});
+    registry.bench({op, "backward", dtype, dims({rows, columns}), [=] { return backward(s); }});
+  }
+}
+
+}  // namespace
+
+void add_specs_layer_norm(Registry& registry) {
+  const std::string op = "layer_norm";
+  for (DType dtype : {DType::f32, DType::bf16}) add_cases(registry, dtype);
+  const Setup mixed{DType::bf16, DType::f32, 9, 65};
+  registry.add({op, "forward", DType::bf16, "f32_weight", [=] { return forward(mixed); }});
+  registry.add({op, "backward", DType::bf16, "f32_weight", [=] { return backward(mixed); }});
+
+  const auto of_case = [](const GoldenCase& g) {
+    return Setup{DType::f32, DType::f32, g.integer("rows"), g.integer("dim"), Layout::contiguous, false, true, float(g.number("eps"))};
+  };
+  registry.golden({op, "golden_forward", "layer_norm.safetensors", [=](const GoldenCase& g) {
+    return forward(of_case(g)).given("x", g.values("x")).given("w", g.values("w")).given("b", g.values("b")).golden("y", g.values("y"));
+  }});
+  registry.golden({op, "golden_backward", "layer_norm.safetensors", [=](const GoldenCase& g) {
+    Problem p = backward(of_case(g)).given("h", g.values("x")).given("w", g.values("w")).given("b", g.values("b")).given("dy", g.values("dy"));
+    for (const char* name : {"dx", "dw", "db"}) p.golden(name, g.values(name));
+    return p;
+  }});
+
+  const auto norm = [](const Tensor& x, const Tensor& w, const Tensor& b) { layer_norm(x, w, b, 1e-5f); };
+  registry.rejects(op, "weight_rank", [=](Device& d) { norm(Tensor::empty(d, {2, 8}), Tensor::empty(d, {1, 8}), Tensor::empty(d, {8})); });
+  registry.rejects(op, "weight_length", [=](Device& d) { norm(Tensor::empty(d, {2, 8}), Tensor::empty(d, {7}), Tensor::empty(d, {8})); });
+  registry.rejects(op, "bias_length", [=](Device& d) { norm(Tensor::empty(d, {2, 8}), Tensor::empty(d, {8}), Tensor::empty(d, {7})); });
+  registry.rejects(op, "bias_dtype", [=](Device& d) { norm(Tensor::empty(d, {2, 8}), Tensor::empty(d, {8}), Tensor::empty(d, {8}, DType::bf16)); });
+  registry.rejects(op, "weight_dtype", [=](Device& d) { norm(Tensor::empty(d, {2, 8}), Tensor::empty(d, {8}, DType::bf16), Tensor()); });
+  registry.rejects(op, "integer_input", [=](Device& d) { norm(Tensor::empty(d, {2, 8}, DType::i32), Tensor::empty(d, {8}), Tensor()); });
+  registry.rejects(op, "undefined_weight", [=](Device& d) { norm(Tensor::empty(d, {2, 8}), Tensor(), Tensor()); });
+  registry.rejects(op, "undefined_input", [=](Device& d) { norm(Tensor(), Tensor::empty(d, {8}), Tensor()); });
+  registry.rejects(op, "strided_weight", [=](Device& d) { norm(Tensor::empty(d, {2, 8}), Tensor::empty(d, {8, 2}).part(1, 0, 1).permute({1, 0}), Tensor()); });
+  registry.rejects(op, "transposed_rows", [=](Device& d) { norm(Tensor::empty(d, {8, 2}).permute({1, 0}), Tensor::empty(d, {8}), Tensor()); });
+  registry.rejects(op, "negative_eps", [](Device& d) { layer_norm(Tensor::empty(d, {2, 8}), Tensor::empty(d, {8}), Tensor(), -1.0f); });
+  registry.rejects(op, "residual_shape", [](Device& d) { layer_norm_residual(Tensor::empty(d, {2, 8}), Tensor::empty(d, {3, 8}), Tensor::empty(d, {8}), Tensor(), 1e-5f); });
+}
+
+}  // namespace weft::spec
