@@ -27,7 +27,7 @@ const Kernels& kernels() {
       .causal_attention_backward = causal_attention_backward,
       .kv_attention = kv_attention,
       .transpose_2d = kNotYet,
-      .cross_entropy = kNotYet,
+      .cross_entropy = cross_entropy,
       .bias_add = kNotYet,
       .add_assign = kNotYet,
       .scale = kNotYet,

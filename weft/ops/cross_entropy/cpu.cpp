@@ -1,0 +1,105 @@
+#include "weft/ops/cross_entropy/cross_entropy.h"
+#include "weft/tile/cpu/kernel.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "weft/ops/cross_entropy/cpu.cpp"
+#include <hwy/foreach_target.h>
+
+#include "weft/tile/cpu/math.h"
+#include "weft/tile/cpu/rows.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace weft::cpu::HWY_NAMESPACE {
+
+// max(x) and sum(exp(x - max)) of a row.
+struct ExpSum {
+  float max = -HUGE_VALF, sum = 0;
+};
+
+// One pass over memory: the maximum and then the sum of a tile that stays in the first-level cache, the sum so far
+// scaled whenever the maximum grows. (Per element it would take two exponentials.) Tiles in order, each in row_sum's
+// tree. While all is -infinity there is nothing to add; a NaN or +infinity makes the sum NaN.
+template <class T>
+ExpSum exp_sum(const T* row, int64_t n) {
+  constexpr int64_t kTile = 1024;
+  ExpSum r;
+  for (int64_t start = 0; start < n; start += kTile) {
+    const int64_t length = std::min(kTile, n - start);
+    const T* tile = row + start;
+    const float largest = row_max(length, [&](At at) HWY_ATTR { return at.load(tile); });
+    const float before = r.max;
+    if (largest != largest || before < largest) r.max = largest;
+    if (r.max == -HUGE_VALF) continue;
+    const F32x16 m = splat(r.max);
+    const float sum = row_sum(length, [&](At at) HWY_ATTR { return exp(at.load(tile) - m); });
+    r.sum = (before == r.max ? r.sum : r.sum * exp(before - r.max)) + sum;
+  }
+  return r;
+}
+
+// The number of targets that are not padding; -1, and a report, when one is out of range.
+template <class Id>
+int64_t count_targets(Stream& stream, const CrossEntropyArgs& a, int64_t V) {
+  int64_t count = 0;
+  for (int64_t i = 0; i < a.targets.numel(); ++i) {
+    const int64_t id = data<Id>(a.targets)[i];
+    if (a.pad_id != -1 && id == a.pad_id) continue;
+    if (id < 0 || id >= V) {
+      stream.report(join("target ", id, " at position ", i, " is out of range [0, ", V, ")"));
+      return -1;
+    }
+    ++count;
+  }
+  return count;
+}
+
+// Equation: loss = sum over rows (m - x_t + log s) / count, s = sum(exp(x - m)); dlogits = (exp(x - m) / s - [j = t]) / count.
+// Layout:   logits, dlogits [N, V] with a row stride each (dlogits may be logits), targets [N], loss, count scalars.
+// Order:    rows are independent tasks; s by exp_sum's tiles in order; the rows' losses follow row_sum's fixed tree.
+// Requires: unit stride within a row (the contract's), targets in range or padding: else reported, nothing written.
+// Traffic:  one read of logits from memory, the second from cache; one write of dlogits; targets twice.
+template <class T, class Id>
+void run(Stream& stream, const CrossEntropyArgs& a) {
+  const Rows x = as_rows(a.logits, a.kOp, "logits"), dx = a.dlogits ? as_rows(a.dlogits, a.kOp, "dlogits") : Rows{};
+  const int64_t N = x.rows, V = x.columns, targets = count_targets<Id>(stream, a, V);
+  if (targets < 0) return;
+  const float count = a.count ? *data<float>(a.count) : float(targets), over_count = 1.0f / count;
+  const Scratch<float> losses(stream, N);
+  for_each_row_group(stream, N, V, [&](int64_t first, int64_t last) HWY_ATTR {
+    for (int64_t r = first; r < last; ++r) {
+      const T* row = data<T>(a.logits) + r * x.stride;
+      T* out = a.dlogits ? data<T>(a.dlogits) + r * dx.stride : nullptr;
+      const int64_t target = data<Id>(a.targets)[r];
+      if (a.pad_id != -1 && target == a.pad_id) {
+        losses.data()[r] = 0;
+        if (out) for_each_block(V, [&](At at) HWY_ATTR { at.store(zero(), out); });
+        continue;
+      }
+      const ExpSum e = exp_sum(row, V);
+      const float at_target = float(row[target]);  // before an in-place gradient overwrites it
+      losses.data()[r] = (e.max - at_target) + log(e.sum);
+      if (!out) continue;
+      const float factor = over_count / e.sum;
+      const F32x16 m = splat(e.max), f = splat(factor);
+      for_each_block(V, [&](At at) HWY_ATTR { at.store(exp(at.load(row) - m) * f, out); });
+      out[target] = T(exp(at_target - e.max) * factor - over_count);
+    }
+  });
+  const float sum = row_sum(N, [&](At at) HWY_ATTR { return at.load(losses.data()); });
+  const float loss = targets ? sum / count : 0.0f;
+  float* to = data<float>(a.loss);
+  *to = a.accumulate ? *to + loss : loss;
+}
+
+void cross_entropy(Stream& stream, const CrossEntropyArgs& args) {
+  dispatch<float, bf16>(args.logits.dtype, [&]<class T>() {
+    dispatch<int32_t, uint32_t>(args.targets.dtype, [&]<class Id>() { run<T, Id>(stream, args); });
+  });
+}
+
+}  // namespace weft::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+WEFT_CPU_KERNEL(cross_entropy, CrossEntropyArgs)
+#endif

@@ -1,0 +1,48 @@
+// Cross entropy of logits against target ids, with its gradient in the same launch. Over the rows whose target t is
+// not pad_id, V = the length of a row:
+//
+//   loss = sum (lse - x_t) / count          lse = m + log sum_j exp(x_j - m),  m = max_j x_j
+//   dlogits_j = (softmax(x)_j - [j = t]) / count
+//
+// count is the number of those rows, or the value of `count`. A padded row gives no loss and a row of zeros; where all
+// are padded the loss is 0. A logit of -infinity has probability 0. A target that is neither pad_id nor in [0, V) is a
+// fault, found before anything is written. logits and dlogits are f32 or bf16; sums and loss are f32.
+#pragma once
+
+#include "weft/ops/contract.h"
+#include "weft/tensor/tensor.h"
+
+namespace weft {
+
+struct CrossEntropyArgs {
+  static constexpr const char* kOp = "cross_entropy";
+  View logits;      // [..., V]
+  View targets;     // logits' shape without the last axis, i32 or u32, contiguous
+  MutView dlogits;  // as logits; may be the same memory: then the logits are overwritten. Absent: the loss alone
+  MutView loss;     // one f32
+  View count;       // one f32: what to divide by, for a batch that is cut into several launches. Absent: see above
+  int64_t pad_id = -1;      // -1: no target is padding
+  bool accumulate = false;  // loss += instead of loss =
+};
+
+// A checked launch into memory the caller owns.
+void cross_entropy(Stream& stream, const CrossEntropyArgs& args);
+Cost cost(const CrossEntropyArgs& args);
+
+struct CrossEntropyOptions {
+  int64_t pad_id = -1;  // -1: no target is padding
+  Tensor count = {};    // undefined: the number of targets that are not padding
+};
+
+// The loss, a device scalar. Where logits want a gradient it is computed now, so that the logits are read once from
+// memory and need not be kept.
+Tensor cross_entropy(const Tensor& logits, const Tensor& targets, const CrossEntropyOptions& options = {});
+
+// The loss, and its gradient in the memory of the logits: a head over a large vocabulary then needs one such matrix
+// instead of two. The logits' values are gone afterwards; nothing is recorded, so logits must not want a gradient.
+struct CrossEntropyGradient {
+  Tensor loss, dlogits;
+};
+CrossEntropyGradient cross_entropy_in_place(const Tensor& logits, const Tensor& targets, const CrossEntropyOptions& options = {});
+
+}  // namespace weft

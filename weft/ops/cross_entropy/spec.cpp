@@ -1,0 +1,217 @@
+#include <algorithm>
+#include <cmath>
+
+#include "weft/ops/cross_entropy/cross_entropy.h"
+#include "weft/spec/registry.h"
+
+namespace weft::spec {
+namespace {
+
+enum class Mode { loss_only, gradient, in_place };
+
+struct Setup {
+  DType dtype;
+  int64_t rows, vocab;
+  int64_t pad_id = -1;
+  Mode mode = Mode::gradient;
+  Layout layout = Layout::contiguous;
+  Fill fill = normal(2);
+  Fill targets = {};  // default: ids below vocab
+  DType id = DType::i32;
+  double count = 0;  // given, unless 0
+  bool accumulate = false;
+};
+
+constexpr double u = 0x1p-24;  // f32's unit roundoff
+
+// A sum of n terms is a chain of n / 64 additions per lane, then six levels of tree.
+double chain(int64_t n) { return double(n) / 64 + 8; }
+
+// One row in float64: its loss, its probabilities, and the errors they may have.
+struct RowTruth {
+  double loss = 0, loss_error = 0;
+  std::vector<double> p, share;  // share: of exp(x - m) / s, relative
+};
+
+// With d = x - m: the difference errs by u |d|, which is the relative error it gives exp, and exp adds 3 u of its own.
+// The sum s runs over tiles of 1024; when the maximum grows it is scaled by exp(old - new), erring by u |old - new|
+// (all of which add up to part of |d|), 3 u and a product, at most once a tile. So with T tiles
+//   s errs relatively by the mean of u (|d_j| + 3) under p, plus a tile's additions, T more and 4 (T - 1).
+// log s moves by s's relative error and adds 4 u of itself; m - x_t errs by u |m - x_t|, the last sum by u |loss|.
+// The probability takes s's error, exp's, and three roundings (1 / count, its division by s, the product).
+RowTruth row_truth(const Array& x, int64_t r, int64_t V, int64_t target) {
+  RowTruth t{0, 0, std::vector<double>(size_t(V)), std::vector<double>(size_t(V))};
+  double m = -INFINITY, s = 0;
+  for (int64_t j = 0; j < V; ++j) m = std::isnan(x[r * V + j]) || std::isnan(m) ? NAN : std::max(m, x[r * V + j]);
+  for (int64_t j = 0; j < V; ++j) s += std::exp(x[r * V + j] - m);
+  const double tiles = std::ceil(double(V) / 1024);
+  double s_error = u * growth(chain(std::min<int64_t>(V, 1024)) + tiles + 4 * (tiles - 1));
+  for (int64_t j = 0; j < V; ++j) {
+    const double d = x[r * V + j] - m;
+    t.p[size_t(j)] = std::exp(d) / s;
+    t.share[size_t(j)] = t.p[size_t(j)] == 0 ? 0 : u * (std::abs(d) + 3);
+    s_error += t.p[size_t(j)] * t.share[size_t(j)];
+  }
+  for (double& share : t.share) share += s_error + 3 * u;
+  t.loss = m - x[r * V + target] + std::log(s);
+  t.loss_error = u * std::abs(m - x[r * V + target]) + s_error + 4 * u * std::log(s) + u * std::abs(t.loss);
+  return t;
+}
+
+bool padded(const Setup& s, const Truth& t, int64_t r) { return s.pad_id != -1 && int64_t(t["targets"][r]) == s.pad_id; }
+
+double divisor(const Setup& s, const Truth& t) {
+  double targets = 0;
+  for (int64_t r = 0; r < s.rows; ++r) targets += padded(s, t, r) ? 0 : 1;
+  return targets == 0 ? 1 : s.count ? s.count : targets;  // without targets the loss is 0 whatever it is divided by
+}
+
+void reference(const Setup& s, Truth& t) {
+  const Array x = t["logits"];
+  const double count = divisor(s, t);
+  double loss = 0, magnitude = 0, error = 0;
+  for (int64_t r = 0; r < s.rows; ++r) {
+    const bool pad = padded(s, t, r);
+    const int64_t target = int64_t(t["targets"][r]);
+    const RowTruth row = pad ? RowTruth{} : row_truth(x, r, s.vocab, target);
+    loss += row.loss;
+    magnitude += std::abs(row.loss);
+    error += row.loss_error;
+    if (s.mode == Mode::loss_only) continue;
+    Array& out = t[s.mode == Mode::in_place ? result("logits") : "dlogits"];
+    for (int64_t j = 0; j < s.vocab; ++j) {
+      const bool at_target = !pad && j == target;
+      const double p = pad ? 0 : row.p[size_t(j)], share = pad ? 0 : row.share[size_t(j)], dx = (p - at_target) / count;
+      // At the target 1 / count is subtracted: its own rounding and the difference's. The last term: exp and product
+      // below the normal range, where each errs by half the smallest subnormal.
+      out.expect_within(r * s.vocab + j, dx, p * share / count + (at_target ? u / count + u * std::abs(dx) : 0) + (pad ? 0 : 3 * 0x1p-150));
+    }
+  }
+  // The rows' losses are added and divided by count.
+  error = (error + u * growth(chain(s.rows) + 1) * magnitude) / count;
+  if (!s.accumulate) return t["loss"].expect_within(0, loss / count, error);
+  const double total = t["loss"][0] + loss / count;
+  t[result("loss")].expect_within(0, total, error + u * std::abs(total));
+}
+
+Problem problem(const Setup& s) {
+  const int64_t N = s.rows, V = s.vocab;
+  Problem p;
+  if (s.mode == Mode::in_place) p.in_place("logits", s.dtype, {N, V}, s.fill, s.layout);
+  else p.input("logits", s.dtype, {N, V}, s.fill, s.layout);
+  if (s.mode == Mode::gradient) p.output("dlogits", s.dtype, {N, V}, s.layout);
+  p.input("targets", s.id, {N}, s.targets ? s.targets : ids(V));
+  if (s.accumulate) p.in_place("loss", DType::f32, {}, constant(2.5));
+  else p.output("loss", DType::f32, {});
+  if (s.count) p.input("count", DType::f32, {}, constant(s.count));
+  const auto args = [=](const Bound& b) {
+    return CrossEntropyArgs{.logits = b.view("logits"), .targets = b.view("targets"),
+                            .dlogits = s.mode == Mode::loss_only ? MutView{} : b.mut(s.mode == Mode::in_place ? "logits" : "dlogits"),
+                            .loss = b.mut("loss"), .count = s.count ? b.view("count") : View{}, .pad_id = s.pad_id, .accumulate = s.accumulate};
+  };
+  p.run = [=](Stream& stream, const Bound& b) { cross_entropy(stream, args(b)); };
+  p.cost = [=](const Bound& b) { return cost(args(b)); };
+  p.reference = [=](Truth& t) { reference(s, t); };
+  if (s.mode == Mode::loss_only) return p;
+  p.loss = [=](const Truth& t) {
+    double loss = 0;
+    for (int64_t r = 0; r < N; ++r)
+      if (!padded(s, t, r)) loss += row_truth(t["logits"], r, V, int64_t(t["targets"][r])).loss;
+    return loss / divisor(s, t);
+  };
+  p.derivatives = {{"logits", s.mode == Mode::in_place ? "logits" : "dlogits"}};
+  return p;
+}
+
+void add_cases(Registry& registry, DType dtype) {
+  const std::string op = "cross_entropy";
+  const std::pair<int64_t, int64_t> sizes[] = {{1, 1}, {1, 2}, {4, 7}, {9, 15}, {9, 16}, {9, 17}, {5, 65}, {70, 257}, {3, 1023}, {3, 1025}, {2, 5003}, {0, 8}};
+  for (auto [rows, vocab] : sizes)
+    for (Layout layout : {Layout::contiguous, Layout::padded_rows}) {
+      const std::string name = dims({rows, vocab}) + (layout == Layout::padded_rows ? "/padded" : "");
+      registry.add({op, "loss", dtype, name, [=] { return problem({dtype, rows, vocab, -1, Mode::loss_only, layout}); }});
+      registry.add({op, "gradient", dtype, name, [=] { return problem({dtype, rows, vocab, -1, Mode::gradient, layout}); }});
+      registry.add({op, "in_place", dtype, name, [=] { return problem({dtype, rows, vocab, 0, Mode::in_place, layout}); }});
+    }
+  // Everything below is one setup with something particular; infinities and NaN have no finite differences.
+  const auto add = [&](const char* name, const Setup& s, bool differences = true) {
+    registry.add({op, "gradient", dtype, name, [=] {
+      Problem p = problem(s);
+      if (!differences) p.loss = nullptr;
+      return p;
+    }});
+  };
+  const auto grid = Layout::contiguous;
+  add("pad_in_range", {dtype, 33, 20, 3});
+  add("pad_beyond_vocab", {dtype, 33, 20, 40, Mode::gradient, grid, normal(), sprinkle(ids(20), 3, 1, 40)});
+  add("pad_negative", {dtype, 33, 20, -100, Mode::gradient, grid, normal(), sprinkle(ids(20), 3, 1, -100)});
+  add("all_pads", {dtype, 33, 20, 3, Mode::gradient, grid, normal(), constant(3)});
+  add("all_pads_given_count", {dtype, 3, 20, 3, Mode::gradient, grid, normal(), constant(3), DType::i32, 7});
+  add("u32_targets", {dtype, 9, 50, 3, Mode::gradient, grid, normal(), {}, DType::u32});
+  add("given_count", {dtype, 9, 50, 3, Mode::gradient, grid, normal(), {}, DType::i32, 37});
+  add("accumulate", {dtype, 9, 50, 3, Mode::gradient, grid, normal(), {}, DType::i32, 37, true});
+  const Setup base{dtype, 6, 40, -1, Mode::gradient, grid, normal(), listed({0, 7, 39, 1, 8, 20})};
+  const auto with = [&](Fill fill) {
+    Setup s = base;
+    s.fill = std::move(fill);
+    return s;
+  };
+  add("large_logits", with(normal(300)), false);
+  add("masked_logits", with(sprinkle(normal(), 5, 3, -INFINITY)), false);  // columns 3, 8, ...: the fifth target is masked
+  add("masked_but_targets", with(sprinkle(normal(), 40, 5, -INFINITY)), false);
+  add("all_masked", with(constant(-INFINITY)), false);
+  add("nan", with(sprinkle(normal(), 85, 3, NAN)), false);
+  add("infinity", with(sprinkle(normal(), 85, 3, INFINITY)), false);
+  const Fill late = [](PhiloxStream& random, int64_t i) { return i % 2100 < 1030 ? -INFINITY : random.normal(); };
+  const Fill rising = [](PhiloxStream& random, int64_t i) { return 0.004 * double(i % 5003) + random.normal(); };
+  add("first_tile_masked", {dtype, 3, 2100, -1, Mode::gradient, grid, late, listed({1500, 1030, 2099})}, false);
+  add("rising_maximum", {dtype, 3, 5003, -1, Mode::gradient, grid, rising});
+  const auto bench = [&](const char* variant, Mode mode) {
+    registry.bench({op, variant, dtype, "1024x50304", [=] { return problem({dtype, 1024, 50304, -1, mode}); }});
+  };
+  bench("gradient", Mode::gradient);
+  bench("in_place", Mode::in_place);
+}
+
+}  // namespace
+
+void add_specs_cross_entropy(Registry& registry) {
+  const std::string op = "cross_entropy";
+  for (DType dtype : {DType::f32, DType::bf16}) add_cases(registry, dtype);
+  for (Mode mode : {Mode::gradient, Mode::in_place})
+    registry.golden({op, mode == Mode::gradient ? "golden_gradient" : "golden_in_place", "cross_entropy.safetensors", [=](const GoldenCase& g) {
+      Problem p = problem({DType::f32, g.integer("rows"), g.integer("vocab"), g.integer("pad_id"), mode});
+      p.given("logits", g.values("logits")).given("targets", g.values("targets")).golden("loss", g.values("loss"));
+      return p.golden(mode == Mode::gradient ? "dlogits" : "logits", g.values("dlogits"));
+    }});
+
+  const auto targets = [](Device& d, std::vector<int32_t> ids) { return Tensor::from_host(d, Shape{int64_t(ids.size())}, ids); };
+  registry.rejects(op, "target_too_high", [=](Device& d) { cross_entropy(Tensor::empty(d, {2, 8}), targets(d, {3, 8})); });
+  registry.rejects(op, "target_negative", [=](Device& d) { cross_entropy(Tensor::empty(d, {2, 8}), targets(d, {-1, 2})); });
+  registry.rejects(op, "target_is_not_pad", [=](Device& d) { cross_entropy(Tensor::empty(d, {2, 8}), targets(d, {9, 2}), {.pad_id = 10}); });
+  registry.rejects(op, "empty_vocabulary", [=](Device& d) { cross_entropy(Tensor::empty(d, {2, 0}), targets(d, {0, 0})); });
+  registry.rejects(op, "float_targets", [=](Device& d) { cross_entropy(Tensor::empty(d, {2, 8}), Tensor::empty(d, {2})); });
+  registry.rejects(op, "target_count", [=](Device& d) { cross_entropy(Tensor::empty(d, {2, 8}), targets(d, {1, 2, 3})); });
+  registry.rejects(op, "integer_logits", [=](Device& d) { cross_entropy(Tensor::empty(d, {2, 8}, DType::i32), targets(d, {1, 2})); });
+  registry.rejects(op, "undefined_logits", [=](Device& d) { cross_entropy(Tensor(), targets(d, {1, 2})); });
+  registry.rejects(op, "undefined_targets", [=](Device& d) { cross_entropy(Tensor::empty(d, {2, 8}), Tensor()); });
+  registry.rejects(op, "transposed_logits", [=](Device& d) { cross_entropy(Tensor::empty(d, {8, 2}).permute({1, 0}), targets(d, {1, 2})); });
+  registry.rejects(op, "count_shape", [=](Device& d) { cross_entropy(Tensor::empty(d, {2, 8}), targets(d, {1, 2}), {.pad_id = -1, .count = Tensor::empty(d, {2})}); });
+  registry.rejects(op, "in_place_wants_gradient", [=](Device& d) {
+    const std::vector<float> values(16, 1.0f);
+    cross_entropy_in_place(Tensor::from_host(d, {2, 8}, values).set_requires_grad(), targets(d, {1, 2}));
+  });
+  // A bad target must leave in-place logits as they were: thrown for the target, and for nothing else.
+  registry.rejects(op, "fault_writes_nothing", [=](Device& d) {
+    const std::vector<float> values(16, 1.0f);
+    const Tensor logits = Tensor::from_host(d, {2, 8}, values);
+    try {
+      cross_entropy_in_place(logits, targets(d, {3, 8}));
+      d.synchronize();
+    } catch (const Error&) {
+      if (logits.to_host<float>() == values) throw;
+    }
+  });
+}
+
+}  // namespace weft::spec
