@@ -9,7 +9,7 @@ WEFT_KERNELS(WEFT_DECLARE_KERNEL)
 const Kernels& kernels() {
   static constexpr Unsupported kNotYet = unsupported("not written yet");
   static constexpr Kernels kTable = {
-      .copy = kNotYet,
+      .copy = copy,
       .fill = kNotYet,
       .matmul = kNotYet,
       .softmax = softmax,
