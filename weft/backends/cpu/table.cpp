@@ -10,7 +10,7 @@ const Kernels& kernels() {
   static constexpr Unsupported kNotYet = unsupported("not written yet");
   static constexpr Kernels kTable = {
       .copy = copy,
-      .fill = kNotYet,
+      .fill = fill,
       .matmul = kNotYet,
       .softmax = softmax,
       .softmax_backward = softmax_backward,

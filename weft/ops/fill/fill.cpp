@@ -1,0 +1,48 @@
+#include "weft/ops/fill/fill.h"
+
+#include <cmath>
+#include <limits>
+
+#include "weft/tensor/node.h"
+
+namespace weft {
+namespace {
+
+bool representable(DType dtype, double value) {
+  if (is_float(dtype)) return true;
+  double low = 0, high = 0;
+  dispatch<int32_t, uint32_t, uint8_t>(dtype, [&]<class T>() {
+    low = double(std::numeric_limits<T>::min());
+    high = double(std::numeric_limits<T>::max());
+  });
+  return value >= low && value <= high && value == std::trunc(value);
+}
+
+}  // namespace
+
+void fill(Stream& stream, const FillArgs& args) {
+  const Contract contract(FillArgs::kOp, stream);
+  contract.operand("out", args.out, {DType::f32, DType::bf16, DType::f16, DType::i32, DType::u32, DType::u8}).distinct("out", args.out);
+  contract.require(representable(args.out.dtype, args.value), "value ", args.value, " is not representable as ", args.out.dtype);
+  if (args.out.numel() == 0) return;
+  stream.device().kernels().fill(stream, args);
+}
+
+Cost cost(const FillArgs& a) { return {bytes_of(a.out), 0}; }
+
+Tensor full(Device& device, const Shape& shape, double value, DType dtype) {
+  Tensor x = Tensor::empty(device, shape, dtype);
+  fill(x, value);
+  return x;
+}
+
+Tensor zeros(Device& device, const Shape& shape, DType dtype) { return full(device, shape, 0, dtype); }
+
+void fill(const Tensor& x, double value) {
+  check(!should_record({&x}), FillArgs::kOp, "writing over a tensor has no gradient, but it requires one; use NoGrad or detach()");
+  fill(x.device().stream(), {.out = x.mut_view(), .value = value});
+}
+
+void zero(const Tensor& x) { fill(x, 0); }
+
+}  // namespace weft
