@@ -11,6 +11,7 @@
 #include "weft/ops/reduce/reduce.h"
 #include "weft/ops/rms_norm/rms_norm.h"
 #include "weft/ops/rope/rope.h"
+#include "weft/ops/scale/scale.h"
 #include "weft/ops/softmax/softmax.h"
 #include "weft/tensor/node.h"
 #include "weft/tensor/tensor.h"

@@ -30,7 +30,7 @@ const Kernels& kernels() {
       .cross_entropy = cross_entropy,
       .bias_add = kNotYet,
       .add_assign = kNotYet,
-      .scale = kNotYet,
+      .scale = scale,
       .activation = kNotYet,
       .activation_backward = kNotYet,
       .adamw = kNotYet,
