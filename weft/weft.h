@@ -2,6 +2,7 @@
 #pragma once
 
 #include "weft/backends/open.h"
+#include "weft/ops/add_assign/add_assign.h"
 #include "weft/ops/causal_attention/causal_attention.h"
 #include "weft/ops/copy/copy.h"
 #include "weft/ops/cross_entropy/cross_entropy.h"

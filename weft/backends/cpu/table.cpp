@@ -29,7 +29,7 @@ const Kernels& kernels() {
       .transpose_2d = kNotYet,
       .cross_entropy = cross_entropy,
       .bias_add = kNotYet,
-      .add_assign = kNotYet,
+      .add_assign = add_assign,
       .scale = scale,
       .activation = kNotYet,
       .activation_backward = kNotYet,
