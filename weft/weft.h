@@ -3,6 +3,7 @@
 
 #include "weft/backends/open.h"
 #include "weft/ops/add_assign/add_assign.h"
+#include "weft/ops/bias_add/bias_add.h"
 #include "weft/ops/causal_attention/causal_attention.h"
 #include "weft/ops/copy/copy.h"
 #include "weft/ops/cross_entropy/cross_entropy.h"

@@ -28,7 +28,7 @@ const Kernels& kernels() {
       .kv_attention = kv_attention,
       .transpose_2d = kNotYet,
       .cross_entropy = cross_entropy,
-      .bias_add = kNotYet,
+      .bias_add = bias_add,
       .add_assign = add_assign,
       .scale = scale,
       .activation = kNotYet,
