@@ -26,7 +26,7 @@ const Kernels& kernels() {
       .causal_attention = causal_attention,
       .causal_attention_backward = causal_attention_backward,
       .kv_attention = kv_attention,
-      .transpose_2d = kNotYet,
+      .transpose_2d = transpose_2d,
       .cross_entropy = cross_entropy,
       .bias_add = bias_add,
       .add_assign = add_assign,
