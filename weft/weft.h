@@ -17,5 +17,6 @@
 #include "weft/ops/scale/scale.h"
 #include "weft/ops/softmax/softmax.h"
 #include "weft/ops/transpose_2d/transpose_2d.h"
+#include "weft/ops/uniform/uniform.h"
 #include "weft/tensor/node.h"
 #include "weft/tensor/tensor.h"

@@ -35,6 +35,7 @@
   X(adamw, AdamwArgs)                                       \
   X(gradient_norm, GradientNormArgs)                        \
   X(uniform, UniformArgs)                                   \
+  X(advance_state, AdvanceStateArgs)                        \
   X(dropout, DropoutArgs)
 
 namespace weft {

@@ -35,7 +35,8 @@ const Kernels& kernels() {
       .activation_backward = kNotYet,
       .adamw = kNotYet,
       .gradient_norm = kNotYet,
-      .uniform = kNotYet,
+      .uniform = uniform,
+      .advance_state = advance_state,
       .dropout = kNotYet,
   };
   return kTable;

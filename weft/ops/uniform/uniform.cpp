@@ -1,0 +1,53 @@
+#include "weft/ops/uniform/uniform.h"
+
+#include <cmath>
+
+#include "weft/base/philox.h"
+
+namespace weft {
+
+void check_random_state(const Contract& contract, const View& state) {
+  contract.operand("state", state, {DType::u32}).shape("state", state, Shape{4});
+  contract.require(state.contiguous(), "state must be contiguous, got stride ", state.strides);
+}
+
+void uniform(Stream& stream, const UniformArgs& args) {
+  const Contract contract(UniformArgs::kOp, stream);
+  check_random_state(contract, args.state);
+  contract.operand("out", args.out, {DType::f32});
+  contract.require(args.out.contiguous(), "out must be contiguous, got strides ", args.out.strides, " for shape ", args.out.shape);
+  contract.require(args.out.numel() <= kMostRandomWords, "at most ", kMostRandomWords, " numbers in one call, got shape ", args.out.shape);
+  contract.require(std::isfinite(args.high - args.low) && args.low <= args.high, "[", args.low, ", ", args.high, ") is not a range");
+  if (args.out.numel() == 0) return;
+  stream.device().kernels().uniform(stream, args);
+}
+
+void advance_state(Stream& stream, const AdvanceStateArgs& args) {
+  check_random_state(Contract(AdvanceStateArgs::kOp, stream), args.state);
+  stream.device().kernels().advance_state(stream, args);
+}
+
+Cost cost(const UniformArgs& a) { return {bytes_of(a.state) + bytes_of(a.out), 2.0 * double(a.out.numel())}; }
+
+Tensor uniform(Device& device, const Shape& shape, const Tensor& state, uint32_t site, float low, float high) {
+  Tensor out = Tensor::empty(device, shape);
+  uniform(device.stream(), {.state = state.view(), .site = site, .out = out.mut_view(), .low = low, .high = high});
+  return out;
+}
+
+Tensor random_state(Device& device, uint64_t seed) {
+  return Tensor::from_host(device, Shape{4}, std::vector<uint32_t>{uint32_t(seed), uint32_t(seed >> 32), 0, 0});
+}
+
+void advance_random_state(const Tensor& state) { advance_state(state.device().stream(), {.state = state.mut_view()}); }
+
+std::vector<float> normal_values(int64_t n, uint64_t seed, double deviation) {
+  check(n >= 0, "normal_values", "cannot draw ", n, " values");
+  check(std::isfinite(deviation) && deviation >= 0, "normal_values", "deviation is ", deviation, ", expected zero or more");
+  PhiloxStream random(seed);
+  std::vector<float> values(static_cast<size_t>(n));
+  for (float& value : values) value = float(deviation * random.normal());
+  return values;
+}
+
+}  // namespace weft
