@@ -7,6 +7,7 @@
 #include "weft/ops/causal_attention/causal_attention.h"
 #include "weft/ops/copy/copy.h"
 #include "weft/ops/cross_entropy/cross_entropy.h"
+#include "weft/ops/dropout/dropout.h"
 #include "weft/ops/embedding/embedding.h"
 #include "weft/ops/fill/fill.h"
 #include "weft/ops/kv_attention/kv_attention.h"

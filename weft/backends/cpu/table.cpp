@@ -37,7 +37,7 @@ const Kernels& kernels() {
       .gradient_norm = kNotYet,
       .uniform = uniform,
       .advance_state = advance_state,
-      .dropout = kNotYet,
+      .dropout = dropout,
   };
   return kTable;
 }
