@@ -34,7 +34,7 @@ const Kernels& kernels() {
       .activation = kNotYet,
       .activation_backward = kNotYet,
       .adamw = kNotYet,
-      .gradient_norm = kNotYet,
+      .gradient_norm = gradient_norm,
       .uniform = uniform,
       .advance_state = advance_state,
       .dropout = dropout,

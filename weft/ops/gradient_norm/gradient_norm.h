@@ -1,0 +1,35 @@
+// The norm of all gradients together, and the factor that clips it (Pascanu et al., 2013):
+//
+//   norm = sqrt(sum over all elements of all tensors of g^2)
+//   clip = min(1, max_norm / (norm + 1e-6)),   1 when max_norm <= 0
+//
+// Order: each tensor in chunks of 65536 elements, each chunk in row_sum's fixed tree, the chunks in order, all in f32.
+// A norm that is not finite is told as it is: NaN gives clip NaN, infinity (also where a square overflows f32) gives
+// clip 0. Both are device scalars: clip goes straight to adamw as grad_scale.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "weft/ops/contract.h"
+#include "weft/tensor/tensor.h"
+
+namespace weft {
+
+struct GradientNormArgs {
+  static constexpr const char* kOp = "gradient_norm";
+  std::vector<View> grads;  // any shapes, f32 or bf16, contiguous
+  float max_norm;
+  MutView norm;  // one f32
+  MutView clip;  // one f32
+};
+
+void gradient_norm(Stream& stream, const GradientNormArgs& args);
+Cost cost(const GradientNormArgs& args);
+
+struct GradientNorm {
+  Tensor norm, clip;  // f32 scalars
+};
+GradientNorm gradient_norm(Device& device, std::span<const Tensor> grads, float max_norm);
+
+}  // namespace weft
