@@ -2,6 +2,7 @@
 #pragma once
 
 #include "weft/backends/open.h"
+#include "weft/ops/adamw/adamw.h"
 #include "weft/ops/add_assign/add_assign.h"
 #include "weft/ops/bias_add/bias_add.h"
 #include "weft/ops/causal_attention/causal_attention.h"

@@ -33,7 +33,7 @@ const Kernels& kernels() {
       .scale = scale,
       .activation = kNotYet,
       .activation_backward = kNotYet,
-      .adamw = kNotYet,
+      .adamw = adamw,
       .gradient_norm = gradient_norm,
       .uniform = uniform,
       .advance_state = advance_state,
