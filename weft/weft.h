@@ -1,6 +1,7 @@
 // Everything a program that uses Weft needs.
 #pragma once
 
+#include "weft/autograd/backward.h"
 #include "weft/backends/open.h"
 #include "weft/ops/adamw/adamw.h"
 #include "weft/ops/add_assign/add_assign.h"
