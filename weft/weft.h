@@ -3,6 +3,7 @@
 
 #include "weft/autograd/backward.h"
 #include "weft/backends/open.h"
+#include "weft/ops/activation/activation.h"
 #include "weft/ops/adamw/adamw.h"
 #include "weft/ops/add_assign/add_assign.h"
 #include "weft/ops/bias_add/bias_add.h"
