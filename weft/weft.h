@@ -16,6 +16,7 @@
 #include "weft/ops/gradient_norm/gradient_norm.h"
 #include "weft/ops/kv_attention/kv_attention.h"
 #include "weft/ops/layer_norm/layer_norm.h"
+#include "weft/ops/matmul/matmul.h"
 #include "weft/ops/reduce/reduce.h"
 #include "weft/ops/rms_norm/rms_norm.h"
 #include "weft/ops/rope/rope.h"

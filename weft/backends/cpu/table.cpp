@@ -11,7 +11,7 @@ const Kernels& kernels() {
   static constexpr Kernels kTable = {
       .copy = copy,
       .fill = fill,
-      .matmul = kNotYet,
+      .matmul = matmul,
       .softmax = softmax,
       .softmax_backward = softmax_backward,
       .rms_norm = rms_norm,

@@ -1,0 +1,89 @@
+// Products with at most four rows: a token or a few against a whole weight. Bound by the reading of B, so B is read
+// once, in its own dtype, and never packed.
+
+#if defined(WEFT_OPS_MATMUL_FEW_ROWS_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef WEFT_OPS_MATMUL_FEW_ROWS_H_
+#undef WEFT_OPS_MATMUL_FEW_ROWS_H_
+#else
+#define WEFT_OPS_MATMUL_FEW_ROWS_H_
+#endif
+
+#include "weft/ops/matmul/finish.h"
+#include "weft/tile/cpu/gemm.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace weft::cpu::HWY_NAMESPACE {
+
+// sums[j] += x[0] b[0][j], then x[1] b[1][j], ... kSteps rows of B at a time, so that a sum is loaded and stored once
+// for several.
+template <int kSteps, class T>
+HWY_INLINE void add_steps(const float* x, const T* b, int64_t row, int64_t columns, float* sums) {
+  for_each_block(columns, [&](At at) HWY_ATTR {
+    F32x16 s = at.load(sums);
+    for (int k = 0; k < kSteps; ++k) s = fma(splat(x[k]), at.load(b + k * row), s);
+    at.store(s, sums);
+  });
+}
+
+// The rows of A as f32, [rows][K]; rows of all matrices in turn.
+template <class T>
+void widen_rows(Stream& stream, const MatmulArgs& args, const MatmulPlan& p, float* x) {
+  parallel_for(p.batch(), threads(stream), [&](int64_t batch) HWY_ATTR {
+    const T* a = data<T>(args.a) + p.offset(p.a, batch);
+    for (int64_t r = 0; r < p.M; ++r) {
+      float* to = x + (batch * p.M + r) * p.K;
+      if (args.transpose_a)
+        for (int64_t k = 0; k < p.K; ++k) to[k] = float(a[k * p.a.row + r]);
+      else
+        for_each_block(p.K, [&](At at) HWY_ATTR { at.store(at.load(a + r * p.a.row), to); });
+    }
+  });
+}
+
+// Equation: c = f(alpha op(A) op(B) + beta C + bias) for M <= 4.
+// Layout:   A, B, C row-major with any row stride; matrices of a batch at any distance.
+// Order:    B as stored: k in turn from beta C (or 0), one fma each. B transposed: row_dot's tree, then beta C.
+//           Tasks are runs of columns, their length by N and K alone.
+// Requires: at most kFewRows rows meet one B. K = 0 gives f(beta C + bias).
+// Traffic:  one read of A and B, one write of C (and one read where beta is not 0).
+template <class T, class C>
+void multiply_few_rows(Stream& stream, const MatmulArgs& args, const MatmulPlan& p) {
+  constexpr int64_t kMostColumns = 1024, kSteps = 8;
+  const Scratch<float> x(stream, p.batch() * p.M * p.K);
+  widen_rows<T>(stream, args, p, x.data());
+  const int64_t jobs = p.shared_b ? 1 : p.batch(), rows = p.shared_b ? p.batch() * p.M : p.M;
+  // A dot product reads K elements a column; a run of columns should read some 32 Ki. Else 32 runs, of whole lines.
+  const int64_t wanted = args.transpose_b ? 32768 / std::max<int64_t>(1, p.K) : ceil_div(p.N, 32);
+  const int64_t run = std::clamp<int64_t>(ceil_div(wanted, 64) * 64, 64, kMostColumns), runs = ceil_div(p.N, run);
+  const Finish<C> finish(args, p);
+  const bool started = finish.starts_at_c() && !args.transpose_b;
+  parallel_for(jobs * runs, threads(stream), [&](int64_t task) HWY_ATTR {
+    const int64_t job = task / runs, first = task % runs * run, columns = std::min(run, p.N - first);
+    const T* b = data<T>(args.b) + p.offset(p.b, job) + first * (args.transpose_b ? p.b.row : 1);
+    const float* a = x.data() + job * rows * p.K;
+    const auto piece = [&](int64_t r) { return Piece{p.shared_b ? r / p.M : job, p.shared_b ? r % p.M : r, first, columns}; };
+    alignas(64) float sums[MatmulArgs::kFewRows][kMostColumns];
+    if (args.transpose_b) {
+      for (int64_t j = 0; j < columns; ++j)
+        for (int64_t r = 0; r < rows; ++r) sums[r][j] = row_dot(p.K, a + r * p.K, b + j * p.b.row);
+    } else {
+      for (int64_t r = 0; r < rows; ++r) {
+        if (started)
+          finish.start(piece(r), sums[r]);
+        else
+          std::memset(sums[r], 0, size_t(columns) * sizeof(float));
+      }
+      int64_t k = 0;
+      for (; k + kSteps <= p.K; k += kSteps)
+        for (int64_t r = 0; r < rows; ++r) add_steps<kSteps>(a + r * p.K + k, b + k * p.b.row, p.b.row, columns, sums[r]);
+      for (; k < p.K; ++k)
+        for (int64_t r = 0; r < rows; ++r) add_steps<1>(a + r * p.K + k, b + k * p.b.row, p.b.row, columns, sums[r]);
+    }
+    for (int64_t r = 0; r < rows; ++r) finish(piece(r), sums[r], started);
+  });
+}
+
+}  // namespace weft::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif  // per-target include guard

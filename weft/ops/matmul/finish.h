@@ -1,0 +1,75 @@
+// The end of a product, shared by its kernels: f(alpha sum + beta C + bias) for a piece of a row.
+
+#if defined(WEFT_OPS_MATMUL_FINISH_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef WEFT_OPS_MATMUL_FINISH_H_
+#undef WEFT_OPS_MATMUL_FINISH_H_
+#else
+#define WEFT_OPS_MATMUL_FINISH_H_
+#endif
+
+#include "weft/ops/activation/cpu.h"
+#include "weft/ops/matmul/matmul.h"
+#include "weft/tile/cpu/kernel.h"
+#include "weft/tile/cpu/rows.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace weft::cpu::HWY_NAMESPACE {
+
+// A piece of a row of c: `columns` elements from (row, column) of matrix `batch`.
+struct Piece {
+  int64_t batch, row, column, columns;
+};
+
+template <class C>
+class Finish {
+ public:
+  Finish(const MatmulArgs& args, const MatmulPlan& plan) : args_(args), plan_(plan) {}
+
+  // True when a sum is to start at beta C instead of taking it at the end.
+  bool starts_at_c() const { return args_.alpha == 1 && args_.beta != 0; }
+
+  // sums = beta C.
+  void start(Piece p, float* sums) const {
+    const C* c = data<C>(args_.c) + at(plan_.c, p);
+    const F32x16 beta = splat(args_.beta);
+    for_each_block(p.columns, [&](At at) HWY_ATTR { at.store(beta * at.load(c), sums); });
+  }
+
+  // c = f(alpha sums + beta C + bias); `started` when the sums hold beta C already.
+  void operator()(Piece p, const float* sums, bool started) const {
+    with_activation(args_.activation, [&]<Activation kKind>() { finish<kKind>(p, sums, started); });
+  }
+
+ private:
+  int64_t at(const MatmulPlan::Matrix& m, Piece p) const { return plan_.offset(m, p.batch) + p.row * m.row + p.column; }
+
+  template <Activation kKind>
+  void finish(Piece p, const float* sums, bool started) const {
+    C* c = data<C>(args_.c) + at(plan_.c, p);
+    C* pre = args_.pre ? data<C>(args_.pre) + at(plan_.pre, p) : nullptr;
+    const bool wide = args_.bias && args_.bias.dtype == DType::f32;
+    const float* wide_bias = wide ? data<float>(args_.bias) + p.column : nullptr;
+    const C* bias = args_.bias && !wide ? data<C>(args_.bias) + p.column : nullptr;
+    const bool scaled = args_.alpha != 1, add_c = !started && args_.beta != 0;
+    const F32x16 alpha = splat(args_.alpha), beta = splat(args_.beta);
+    for_each_block(p.columns, [&](At at) HWY_ATTR {
+      F32x16 v = at.load(sums);
+      if (add_c)
+        v = scaled ? fma(alpha, v, beta * at.load(c)) : v + beta * at.load(c);
+      else if (scaled)
+        v = alpha * v;
+      if (wide_bias) v = v + at.load(wide_bias);
+      if (bias) v = v + at.load(bias);
+      if (pre) at.store(v, pre);
+      at.store(activate<kKind>(v), c);
+    });
+  }
+
+  const MatmulArgs& args_;
+  const MatmulPlan& plan_;
+};
+
+}  // namespace weft::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif  // per-target include guard

@@ -1,0 +1,189 @@
+#include "weft/ops/matmul/matmul.h"
+
+#include <cmath>
+#include <numeric>
+
+#include "weft/ops/activation/activation.h"
+#include "weft/ops/copy/copy.h"
+#include "weft/ops/fill/fill.h"
+#include "weft/ops/reduce/reduce.h"
+#include "weft/tensor/node.h"
+
+namespace weft {
+namespace {
+
+constexpr std::initializer_list<DType> kFloats = {DType::f32, DType::bf16};
+constexpr const char* kOp = MatmulArgs::kOp;
+
+// The extents of the product, and c's shape; throws when a and b do not fit.
+struct Extents {
+  int64_t M, N, K;
+  Shape c;
+};
+
+Extents extents(const View& a, const View& b, bool transpose_a, bool transpose_b) {
+  for (auto [name, view] : {std::pair<const char*, const View&>{"a", a}, {"b", b}})
+    check(view.rank() >= 2 && view.rank() <= 4, kOp, name, " must have rank 2 to 4, got shape ", view.shape);
+  const int ra = a.rank(), rb = b.rank();
+  const int64_t a_inner = a.shape[ra - (transpose_a ? 2 : 1)], b_inner = b.shape[rb - (transpose_b ? 1 : 2)];
+  check(a_inner == b_inner, kOp, "inner extents differ: a has shape ", a.shape, transpose_a ? " (transposed)" : "", ", b has shape ", b.shape,
+        transpose_b ? " (transposed)" : "");
+  Extents e{a.shape[ra - (transpose_a ? 1 : 2)], b.shape[rb - (transpose_b ? 2 : 1)], a_inner, {}};
+  for (int axis = 0; axis < ra - 2; ++axis) e.c.push_back(a.shape[axis]);
+  check(rb == 2 || std::equal(e.c.begin(), e.c.end(), b.shape.begin(), b.shape.end() - 2), kOp,
+        "b must have rank 2 or the batch axes of a; a has shape ", a.shape, ", b has shape ", b.shape);
+  e.c.push_back(e.M);
+  e.c.push_back(e.N);
+  return e;
+}
+
+MatmulPlan::Matrix matrix(const View& view, const char* name) {
+  const int rank = view.rank();
+  check(view.numel() == 0 || view.shape[rank - 1] == 1 || view.strides[rank - 1] == 1, kOp, name,
+        " must have unit stride along its last axis, got strides ", view.strides, " for shape ", view.shape);
+  return {view.strides[rank - 2], rank > 3 ? view.strides[0] : 0, rank > 2 ? view.strides[rank - 3] : 0};
+}
+
+}  // namespace
+
+MatmulPlan plan(const MatmulArgs& args) {
+  const Extents e = extents(args.a, args.b, args.transpose_a, args.transpose_b);
+  MatmulPlan p{.M = e.M, .N = e.N, .K = e.K, .a = matrix(args.a, "a"), .b = matrix(args.b, "b"), .c = matrix(args.c, "c"),
+               .pre = args.pre ? matrix(args.pre, "pre") : MatmulPlan::Matrix{}};
+  const int rank = args.a.rank();
+  if (rank > 3) p.outer = args.a.shape[0];
+  if (rank > 2) p.inner = args.a.shape[rank - 3];
+  p.shared_b = args.b.rank() == 2;
+  return p;
+}
+
+void matmul(Stream& stream, const MatmulArgs& args) {
+  const Contract contract(kOp, stream);
+  contract.operand("a", args.a, kFloats).operand("b", args.b, kFloats).operand("c", args.c, kFloats);
+  contract.optional("bias", args.bias, kFloats).optional("pre", args.pre, kFloats);
+  contract.same_dtype("b", args.b, "a", args.a).same_dtype("pre", args.pre, "c", args.c);
+  contract.require(args.c.dtype == DType::f32 || args.a.dtype == DType::bf16, "c is ", args.c.dtype, " but a is ", args.a.dtype);
+  contract.require(!args.bias || args.bias.dtype == DType::f32 || args.bias.dtype == args.c.dtype, "bias is ", args.bias.dtype, " but c is ",
+                   args.c.dtype);
+  const Extents e = extents(args.a, args.b, args.transpose_a, args.transpose_b);
+  contract.shape("c", args.c, e.c).shape("pre", args.pre, e.c).shape("bias", args.bias, Shape{e.N});
+  contract.distinct("c", args.c).distinct("pre", args.pre);
+  contract.require(!args.bias || e.N <= 1 || args.bias.strides[0] == 1, "bias must have unit stride, got strides ", args.bias.strides);
+  contract.require(known(args.activation), "activation is ", int(args.activation), ", which is none");
+  contract.require(!args.pre || args.activation != Activation::none, "pre is for the backward of an activation, but there is no activation");
+  contract.require(std::isfinite(args.alpha) && std::isfinite(args.beta), "alpha is ", args.alpha, " and beta ", args.beta,
+                   ", expected finite values");
+  plan(args);
+  stream.device().kernels().matmul(stream, args);
+}
+
+Cost cost(const MatmulArgs& a) {
+  const Extents e = extents(a.a, a.b, a.transpose_a, a.transpose_b);
+  const double reads_c = a.beta != 0 ? bytes_of(a.c) : 0;
+  return {bytes_of(a.a) + bytes_of(a.b) + bytes_of(a.c) + reads_c + bytes_of(a.bias) + bytes_of(a.pre),
+          2.0 * double(a.c.numel()) * double(e.K)};
+}
+
+namespace {
+
+// Matrix `index` of a batch, as a view of rank 2.
+template <class AnyView>
+AnyView matrix_at(AnyView view, int64_t index) {
+  const int rank = view.rank();
+  for (int axis = rank - 3; axis >= 0; index /= view.shape[axis], --axis)
+    view.offset += index % view.shape[axis] * view.strides[axis] * size_of(view.dtype);
+  view.shape = {view.shape[rank - 2], view.shape[rank - 1]};
+  view.strides = {view.strides[rank - 2], view.strides[rank - 1]};
+  return view;
+}
+
+struct Flags {
+  bool transpose_a, transpose_b;
+};
+
+Tensor product(const Tensor& a, const Tensor& b, const Shape& shape, DType dtype, Flags flags) {
+  Tensor c = Tensor::empty(a.device(), shape, dtype);
+  matmul(a.device().stream(), {.a = a.view(), .b = b.view(), .c = c.mut_view(), .bias = {}, .pre = {}, .transpose_a = flags.transpose_a,
+                               .transpose_b = flags.transpose_b});
+  return c;
+}
+
+// Matrix by matrix, for what one launch does not take: a shared left operand, or (c of rank 2) a sum over the batch.
+Tensor product_by_matrix(int64_t batch, const Tensor& a, const Tensor& b, const Shape& shape, DType dtype, Flags flags) {
+  Tensor c = Tensor::empty(a.device(), shape, dtype);
+  for (int64_t i = 0; i < batch; ++i)
+    matmul(a.device().stream(), {.a = matrix_at(a.view(), i), .b = matrix_at(b.view(), i), .c = matrix_at(c.mut_view(), i), .bias = {}, .pre = {},
+                                 .transpose_a = flags.transpose_a, .transpose_b = flags.transpose_b,
+                                 .beta = shape.rank() == 2 && i > 0 ? 1.0f : 0.0f});
+  return c;
+}
+
+bool leaf(const Tensor& x) { return x.node() && !x.node()->backward; }
+
+// What the backward keeps.
+struct Saved {
+  Tensor a, b, pre;
+  Flags flags;
+  Activation activation;
+  DType da, db, dbias;
+
+  bool batch_shares_b() const { return a.rank() > 2 && b.rank() == 2; }
+  int64_t batch() const { return std::accumulate(a.shape().begin(), a.shape().end() - 2, int64_t(1), std::multiplies<>()); }
+
+  Tensor gradient_a(const Tensor& dc) const {
+    if (!flags.transpose_a) return product(dc, b, a.shape(), da, {false, !flags.transpose_b});
+    if (batch_shares_b()) return product_by_matrix(batch(), b, dc, a.shape(), da, {flags.transpose_b, true});
+    return product(b, dc, a.shape(), da, {flags.transpose_b, true});
+  }
+
+  Tensor gradient_b(const Tensor& dc) const {
+    if (!batch_shares_b()) return gradient_b(a, dc);
+    const int64_t K = b.shape()[flags.transpose_b ? 1 : 0], N = dc.shape().back();
+    // One product over the rows of all matrices, where they stand under each other.
+    if (!flags.transpose_a) {
+      const int64_t rows = batch() * dc.shape()[dc.rank() - 2];
+      return gradient_b(contiguous(a).reshape({rows, K}), dc.reshape({rows, N}));
+    }
+    if (batch() == 0) return zeros(a.device(), b.shape(), db);
+    if (flags.transpose_b) return product_by_matrix(batch(), dc, a, b.shape(), db, {true, flags.transpose_a});
+    return product_by_matrix(batch(), a, dc, b.shape(), db, {!flags.transpose_a, false});
+  }
+  Tensor gradient_b(const Tensor& x, const Tensor& dc) const {
+    if (flags.transpose_b) return product(dc, x, b.shape(), db, {true, flags.transpose_a});
+    return product(x, dc, b.shape(), db, {!flags.transpose_a, false});
+  }
+
+  std::vector<Tensor> operator()(const Upstream& up) const {
+    Tensor dc = contiguous(up.grads[0]);
+    if (activation != Activation::none) dc = activation_backward(pre, dc, activation);
+    std::vector<Tensor> grads(3);
+    if (up.wanted[2]) {
+      const int64_t N = dc.shape().back(), rows = N ? dc.numel() / N : 0;
+      grads[2] = cast(reduce_sum(dc.reshape({rows, N}), 0), dbias);
+    }
+    const Tensor factor = cast(dc, a.dtype());  // an f32 result of bf16 operands: its gradient meets them as bf16
+    if (up.wanted[0]) grads[0] = gradient_a(factor);
+    if (up.wanted[1]) grads[1] = gradient_b(factor);
+    return grads;
+  }
+};
+
+}  // namespace
+
+Tensor matmul(const Tensor& a, const Tensor& b, const MatmulOptions& options) {
+  Device& device = a.device();
+  check(b.defined(), kOp, "b is missing (an undefined tensor)");
+  const Extents e = extents(a.view(), b.view(), options.transpose_a, options.transpose_b);
+  const Tensor& bias = options.bias;
+  Tensor c = Tensor::empty(device, e.c, options.out_dtype.value_or(a.dtype()));
+  const bool keep = options.activation != Activation::none && should_record({&a, &b, &bias});
+  const Tensor pre = keep ? Tensor::empty(device, e.c, c.dtype()) : Tensor();
+  matmul(device.stream(), {.a = a.view(), .b = b.view(), .c = c.mut_view(), .bias = bias.view(), .pre = pre.mut_view(),
+                           .transpose_a = options.transpose_a, .transpose_b = options.transpose_b, .activation = options.activation});
+  record(kOp, {&a, &b, &bias}, {&c}, Saved{.a = a.detach(), .b = b.detach(), .pre = pre, .flags = {options.transpose_a, options.transpose_b},
+         .activation = options.activation, .da = leaf(a) ? DType::f32 : a.dtype(), .db = leaf(b) ? DType::f32 : b.dtype(),
+         .dbias = leaf(bias) || !bias ? DType::f32 : bias.dtype()});
+  return c;
+}
+
+}  // namespace weft

@@ -1,0 +1,72 @@
+// Matrix product, batched, with what follows it:
+//
+//   pre = alpha op(A) op(B) + beta C + bias          C = f(pre)
+//
+//   dA = dC op(B)^T    dB = op(A)^T dC    dbias = sum over rows of dC     (dC after f's own backward)
+//
+// op(X) is X or its transpose; f is an activation. a and b are both f32, or both bf16; c is f32, or bf16 where they are.
+// Sums are f32 and are rounded to c's dtype once, at the end; f sees the unrounded value.
+//
+// Order of accumulation, the same for every blocking, thread count and instruction set: with alpha = 1 an element starts
+// at beta C and takes one fma for each k = 0 .. K-1 in turn, so a product over K may be cut into calls with beta = 1
+// and keep its bits (f32 c). With alpha != 1 the chain starts at 0, and fma(alpha, sum, beta C) ends it.
+// One exception, which depends on the shape alone: at most four rows (kFewRows) with b transposed are dot products of
+// rows, each with row_sum's sixteen-lane tree, to which beta C is added. They are bound by the reading of b, once.
+// beta = 0 does not read C. K = 0 gives f(beta C + bias).
+#pragma once
+
+#include <optional>
+
+#include "weft/ops/activation/kind.h"
+#include "weft/ops/contract.h"
+#include "weft/tensor/tensor.h"
+
+namespace weft {
+
+struct MatmulArgs {
+  static constexpr const char* kOp = "matmul";
+  static constexpr int64_t kFewRows = 4;  // rows of c in all where b is shared, of one matrix where it is not
+
+  View a;        // [..., M, K], or [..., K, M] when transposed; up to two batch axes
+  View b;        // [..., K, N], or [..., N, K]; the batch axes of a, or none: shared by all
+  MutView c;     // [..., M, N]
+  View bias;     // [N], f32 or c's dtype; absent: none
+  MutView pre;   // as c: the value before the activation, for its backward; absent: not kept
+  bool transpose_a = false, transpose_b = false;
+  float alpha = 1, beta = 0;
+  Activation activation = Activation::none;
+};
+
+// How a launch reads its operands: extents, and strides in elements. Rows are unit-stride.
+struct MatmulPlan {
+  struct Matrix {
+    int64_t row = 0;               // from one row to the next, as stored
+    int64_t outer = 0, inner = 0;  // from one matrix to the next along the two batch axes
+  };
+  int64_t M, N, K;
+  int64_t outer = 1, inner = 1;  // extents of the batch axes
+  bool shared_b = false;
+  Matrix a, b, c, pre;
+
+  int64_t batch() const { return outer * inner; }
+  int64_t offset(const Matrix& m, int64_t index) const { return index / inner * m.outer + index % inner * m.inner; }
+};
+
+// Checks the operands against each other; what every backend starts from.
+MatmulPlan plan(const MatmulArgs& args);
+
+// A checked launch into memory the caller owns. c must not overlap a or b.
+void matmul(Stream& stream, const MatmulArgs& args);
+Cost cost(const MatmulArgs& args);
+
+struct MatmulOptions {
+  bool transpose_a = false, transpose_b = false;
+  Tensor bias = {};
+  Activation activation = Activation::none;
+  std::optional<DType> out_dtype = {};  // a's when not given
+};
+
+// The gradient of a leaf is f32 (it is accumulated), any other has the dtype of its value.
+Tensor matmul(const Tensor& a, const Tensor& b, const MatmulOptions& options = {});
+
+}  // namespace weft
