@@ -61,7 +61,8 @@ struct Storage {
 
 Storage allocate(const Operand& operand, Device& device) {
   const int64_t columns = operand.shape.rank() ? operand.shape.back() : 1;
-  const int64_t rows = columns ? operand.shape.numel() / columns : 0;
+  int64_t rows = 1;
+  for (int axis = 0; axis + 1 < operand.shape.rank(); ++axis) rows *= operand.shape[axis];
   const int64_t stride = columns + (operand.layout == Layout::padded_rows ? kPadding : 0);
   return {Tensor::empty(device, Shape{rows, stride}, operand.dtype), columns, stride, rows};
 }

@@ -7,7 +7,6 @@ WEFT_KERNELS(WEFT_DECLARE_KERNEL)
 #undef WEFT_DECLARE_KERNEL
 
 const Kernels& kernels() {
-  static constexpr Unsupported kNotYet = unsupported("not written yet");
   static constexpr Kernels kTable = {
       .copy = copy,
       .fill = fill,

@@ -1,5 +1,6 @@
 #include "weft/ops/activation/activation.h"
 
+#include "weft/ops/copy/copy.h"
 #include "weft/tensor/node.h"
 
 namespace weft {
@@ -57,7 +58,7 @@ Tensor activation(const Tensor& x, Activation kind) {
   Tensor y = Tensor::empty(device, x.shape(), x.dtype());
   activation(device.stream(), {.x = x.view(), .y = y.mut_view(), .kind = kind});
   record("activation", {&x}, {&y}, [x = x.detach(), kind](const Upstream& up) {
-    return std::vector<Tensor>{activation_backward(x, up.grads[0], kind)};
+    return std::vector<Tensor>{activation_backward(x, contiguous(up.grads[0]), kind)};
   });
   return y;
 }

@@ -10,6 +10,7 @@
 
 HWY_BEFORE_NAMESPACE();
 namespace weft::cpu::HWY_NAMESPACE {
+namespace {
 
 // Equation: y = f(x).
 // Layout:   x, y [R, C] with a row stride each.
@@ -44,6 +45,8 @@ void backward(Stream& stream, const ActivationBackwardArgs& a) {
     }
   });
 }
+
+}  // namespace
 
 void activation(Stream& stream, const ActivationArgs& args) {
   with_activation(args.kind, [&]<Activation kKind>() {

@@ -10,6 +10,7 @@
 
 HWY_BEFORE_NAMESPACE();
 namespace weft::cpu::HWY_NAMESPACE {
+namespace {
 
 // What all elements share, computed in double and rounded once.
 struct Coefficients {
@@ -58,6 +59,8 @@ void update(const AdamwTensor& tensor, const Coefficients& k, int64_t first, int
     if constexpr (!std::is_same_v<T, float>) at.store(after, param);
   });
 }
+
+}  // namespace
 
 void adamw(Stream& stream, const AdamwArgs& a) {
   const int32_t step = *data<int32_t>(a.step);

@@ -9,6 +9,7 @@
 
 HWY_BEFORE_NAMESPACE();
 namespace weft::cpu::HWY_NAMESPACE {
+namespace {
 
 // Equation: dst = dst + src.
 // Layout:   dst, src [R, C] with a row stride each.
@@ -24,6 +25,8 @@ void run(Stream& stream, const AddAssignArgs& a) {
     for_each_block(n, [&](At at) HWY_ATTR { at.store(at.load(to) + at.load(from), to); });
   });
 }
+
+}  // namespace
 
 void add_assign(Stream& stream, const AddAssignArgs& args) {
   dispatch<float, bf16>(args.dst.dtype, [&]<class T>() {

@@ -9,6 +9,7 @@
 
 HWY_BEFORE_NAMESPACE();
 namespace weft::cpu::HWY_NAMESPACE {
+namespace {
 
 // Equation: y = x + bias.
 // Layout:   x, y [R, C] with a row stride each, bias [C].
@@ -25,6 +26,8 @@ void run(Stream& stream, const BiasAddArgs& a) {
     for_each_block(n, [&](At at) HWY_ATTR { at.store(at.load(from) + at.load(bias), to); });
   });
 }
+
+}  // namespace
 
 void bias_add(Stream& stream, const BiasAddArgs& args) {
   dispatch<float, bf16>(args.x.dtype, [&]<class T>() {

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "weft/ops/heads.h"
+#include "weft/ops/copy/copy.h"
 #include "weft/tensor/node.h"
 
 namespace weft {
@@ -78,9 +79,10 @@ Tensor causal_attention(const Tensor& q, const Tensor& k, const Tensor& v, float
   record("causal_attention", {&q, &k, &v}, {&o},
          [q = q.detach(), k = k.detach(), v = v.detach(), o = o.detach(), lse, scale](const Upstream& up) {
            Device& device = q.device();
+           const Tensor dout = contiguous(up.grads[0]);
            Tensor dq = Tensor::empty(device, q.shape(), q.dtype());
            Tensor dk = Tensor::empty(device, k.shape(), k.dtype()), dv = Tensor::empty(device, v.shape(), v.dtype());
-           causal_attention_backward(device.stream(), {.dout = up.grads[0].view(), .q = q.view(), .k = k.view(), .v = v.view(), .o = o.view(),
+           causal_attention_backward(device.stream(), {.dout = dout.view(), .q = q.view(), .k = k.view(), .v = v.view(), .o = o.view(),
                                                        .lse = lse.view(), .dq = dq.mut_view(), .dk = dk.mut_view(), .dv = dv.mut_view(),
                                                        .scale = scale});
            return std::vector<Tensor>{dq, dk, dv};

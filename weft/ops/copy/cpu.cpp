@@ -10,6 +10,7 @@
 
 HWY_BEFORE_NAMESPACE();
 namespace weft::cpu::HWY_NAMESPACE {
+namespace {
 
 // Sixteen elements (n < 16 at the end) a stride apart, by way of a packed block: strided and packed runs are then
 // converted by the same instructions.
@@ -55,6 +56,8 @@ void move(Stream& stream, const CopyArgs& a, const StridedPair& pair) {
       for (int64_t i = 0; i < n; ++i) to[i * to_step] = from[i * from_step];
   });
 }
+
+}  // namespace
 
 void copy(Stream& stream, const CopyArgs& args) {
   const StridedPair pair = merge_axes(args.from.shape, args.from.strides, args.to.strides);

@@ -10,6 +10,7 @@
 
 HWY_BEFORE_NAMESPACE();
 namespace weft::cpu::HWY_NAMESPACE {
+namespace {
 
 // max(x) and sum(exp(x - max)) of a row.
 struct ExpSum {
@@ -90,6 +91,8 @@ void run(Stream& stream, const CrossEntropyArgs& a) {
   float* to = data<float>(a.loss);
   *to = a.accumulate ? *to + loss : loss;
 }
+
+}  // namespace
 
 void cross_entropy(Stream& stream, const CrossEntropyArgs& args) {
   dispatch<float, bf16>(args.logits.dtype, [&]<class T>() {

@@ -10,6 +10,7 @@
 
 HWY_BEFORE_NAMESPACE();
 namespace weft::cpu::HWY_NAMESPACE {
+namespace {
 
 // Equation: y[i] = word i >= round(p 2^32) ? x[i] (1 / (1 - p)) : 0.
 // Layout:   x, y packed; state {key_lo, key_hi, step_lo, step_hi}.
@@ -33,6 +34,8 @@ void run(Stream& stream, const DropoutArgs& a) {
     }
   });
 }
+
+}  // namespace
 
 void dropout(Stream& stream, const DropoutArgs& args) {
   dispatch<float, bf16>(args.x.dtype, [&]<class T>() { run<T>(stream, args); });

@@ -9,6 +9,7 @@
 
 HWY_BEFORE_NAMESPACE();
 namespace weft::cpu::HWY_NAMESPACE {
+namespace {
 
 template <class Id>
 bool ids_in_range(Stream& stream, const View& ids, int64_t count) {
@@ -119,6 +120,8 @@ void backward(Stream& stream, const EmbeddingBackwardArgs& a) {
       if (sorted.count(id) == 0) std::fill_n(data<float>(a.dw) + id * dw.stride, C, 0.0f);
   });
 }
+
+}  // namespace
 
 void embedding(Stream& stream, const EmbeddingArgs& args) {
   dispatch<float, bf16>(args.w.dtype, [&]<class T>() {

@@ -10,6 +10,7 @@
 
 HWY_BEFORE_NAMESPACE();
 namespace weft::cpu::HWY_NAMESPACE {
+namespace {
 
 // Equation: out = value.
 // Layout:   any strides, merged into runs along one axis (tile/cpu/strided.h). T is any type of the element's size.
@@ -28,6 +29,8 @@ void fill_with(Stream& stream, const FillArgs& a, T value) {
       for (int64_t i = 0; i < n; ++i) out[i * step] = value;
   });
 }
+
+}  // namespace
 
 void fill(Stream& stream, const FillArgs& args) {
   const float value = float(args.value);

@@ -10,6 +10,7 @@
 
 HWY_BEFORE_NAMESPACE();
 namespace weft::cpu::HWY_NAMESPACE {
+namespace {
 
 template <class T>
 float sum_of_squares(const T* x, int64_t n) {
@@ -18,6 +19,8 @@ float sum_of_squares(const T* x, int64_t n) {
     return v * v;
   });
 }
+
+}  // namespace
 
 // Equation: norm = sqrt(sum of g^2), clip = min(1, max_norm / (norm + 1e-6)).
 // Layout:   gradients packed, norm and clip one f32 each.

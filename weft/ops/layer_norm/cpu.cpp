@@ -9,6 +9,7 @@
 
 HWY_BEFORE_NAMESPACE();
 namespace weft::cpu::HWY_NAMESPACE {
+namespace {
 
 // Equation: y = (h - mean) rstd w (+ b), mean = sum(h) / C, rstd = 1 / sqrt(sum((h - mean)^2) / C + eps), h = x (+ residual).
 // Layout:   x, residual, h, y [R, C] with a row stride each, w, b [C], mean, rstd [R].
@@ -92,6 +93,8 @@ void backward(Stream& stream, const LayerNormBackwardArgs& a) {
   sum_chunks(stream, dw_chunks.data(), chunks.count, C, data<float>(a.dw));
   if (a.db) sum_chunks(stream, db_chunks.data(), chunks.count, C, data<float>(a.db));
 }
+
+}  // namespace
 
 void layer_norm(Stream& stream, const LayerNormArgs& args) {
   dispatch<float, bf16>(args.x.dtype, [&]<class T>() {

@@ -1,5 +1,5 @@
 #include "weft/ops/matmul/matmul.h"
-#include "weft/tile/cpu/kernel.h"
+#include "weft/tile/cpu/scratch_slots.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "weft/ops/matmul/cpu.cpp"
@@ -9,6 +9,7 @@
 
 HWY_BEFORE_NAMESPACE();
 namespace weft::cpu::HWY_NAMESPACE {
+namespace {
 
 constexpr int64_t round_up(int64_t n, int64_t to) { return ceil_div(n, to) * to; }
 
@@ -54,7 +55,7 @@ class PackedProduct {
       : stream_(stream), args_(args), p_(plan), block_(plan), finish_(args, p_),
         a_(stream, block_.group * std::min(block_.slab_rows, round_up(plan.M, kTileRows)) * plan.K),
         b_(stream, block_.fused ? 0 : block_.group * block_.slab_columns * plan.K),
-        scratch_(stream, sums_size() + (block_.fused ? block_.columns * block_.depth : 0)) {}
+        scratch_(stream, sums_size() + packed_size()) {}
 
   // Equation: c = f(alpha op(A) op(B) + beta C + bias).
   // Layout:   A, B, C row-major with any row stride; matrices of a batch at any distance. Packed: gemm.h's panels, all
@@ -86,6 +87,7 @@ class PackedProduct {
 
   int64_t sums_stride() const { return block_.columns + kBlock; }  // off the powers of two, where cache sets collide
   int64_t sums_size() const { return block_.rows * sums_stride(); }
+  int64_t packed_size() const { return block_.fused ? block_.columns * block_.depth : 0; }
   int64_t steps(int64_t depth_index) const { return std::min(block_.depth, p_.K - depth_index * block_.depth); }
 
   // Panels of matrix `g` of the group at one step of depth, from panel `panel` on.
@@ -143,8 +145,8 @@ class PackedProduct {
 
   // One block of C: rows and columns within the packed slabs.
   void compute_block(int64_t batch, int64_t g, Range rows, Range columns) const {
-    const TaskScratch::Piece scratch = scratch_.take();
-    float *sums = scratch.data(), *packed = sums + sums_size();
+    ScratchSlots::Lease lease(scratch_);
+    float *sums = lease.take(sums_size()), *packed = lease.take(packed_size());
     const int64_t stride = sums_stride();
     const bool started = finish_.starts_at_c();
     const auto piece = [&](int64_t i) {
@@ -180,7 +182,7 @@ class PackedProduct {
   const Blocking block_;
   const Finish<C> finish_;
   const Scratch<float> a_, b_;
-  const TaskScratch scratch_;
+  mutable ScratchSlots scratch_;
   int64_t matrices_ = 0;     // what is packed now: matrices of the batch, rows of A, columns of B
   Range a_rows_, b_columns_;
 };
@@ -201,6 +203,8 @@ void product(Stream& stream, const MatmulArgs& args) {
   }
   PackedProduct<T, C>(stream, args, p).run();
 }
+
+}  // namespace
 
 void matmul(Stream& stream, const MatmulArgs& args) {
   if (args.a.dtype == DType::f32)

@@ -9,6 +9,7 @@
 
 HWY_BEFORE_NAMESPACE();
 namespace weft::cpu::HWY_NAMESPACE {
+namespace {
 
 // What a reduction adds up (term), how (combine), and from what (identity).
 template <Reduction K>
@@ -190,6 +191,8 @@ void forward(Stream& stream, const ReduceArgs& args) {
     args.y.dtype == DType::f32 ? run.template operator()<float>() : run.template operator()<T>();
   });
 }
+
+}  // namespace
 
 void reduce(Stream& stream, const ReduceArgs& args) {
   switch (args.kind) {

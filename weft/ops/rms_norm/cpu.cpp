@@ -9,6 +9,7 @@
 
 HWY_BEFORE_NAMESPACE();
 namespace weft::cpu::HWY_NAMESPACE {
+namespace {
 
 // Equation: y = h rstd w, rstd = 1 / sqrt(mean(h^2) + eps), h = x (+ residual).
 // Layout:   x, residual, h, y [R, C] with a row stride each, w [C], rstd [R].
@@ -78,6 +79,8 @@ void backward(Stream& stream, const RmsNormBackwardArgs& a) {
   });
   sum_chunks(stream, partial.data(), chunks.count, C, data<float>(a.dw));
 }
+
+}  // namespace
 
 void rms_norm(Stream& stream, const RmsNormArgs& args) {
   dispatch<float, bf16>(args.x.dtype, [&]<class T>() {

@@ -1,6 +1,7 @@
 #include "weft/ops/rope/rope.h"
 
 #include "weft/ops/heads.h"
+#include "weft/ops/copy/copy.h"
 #include "weft/tensor/node.h"
 
 namespace weft {
@@ -40,7 +41,7 @@ Tensor rope(const Tensor& x, const RopeTable& table, const Tensor& start, RopePa
     return to;
   };
   Tensor y = turned(x, false);
-  record("rope", {&x}, {&y}, [turned](const Upstream& up) { return std::vector<Tensor>{turned(up.grads[0], true)}; });
+  record("rope", {&x}, {&y}, [turned](const Upstream& up) { return std::vector<Tensor>{turned(contiguous(up.grads[0]), true)}; });
   return y;
 }
 

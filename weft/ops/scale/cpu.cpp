@@ -9,6 +9,7 @@
 
 HWY_BEFORE_NAMESPACE();
 namespace weft::cpu::HWY_NAMESPACE {
+namespace {
 
 // Equation: y = x s, s = by factor.
 // Layout:   x, y [R, C] with a row stride each; factor one f32 or absent.
@@ -25,6 +26,8 @@ void run(Stream& stream, const ScaleArgs& a) {
     for_each_block(n, [&](At at) HWY_ATTR { at.store(at.load(from) * splat(s), to); });
   });
 }
+
+}  // namespace
 
 void scale(Stream& stream, const ScaleArgs& args) {
   dispatch<float, bf16>(args.x.dtype, [&]<class T>() { run<T>(stream, args); });

@@ -10,6 +10,7 @@
 
 HWY_BEFORE_NAMESPACE();
 namespace weft::cpu::HWY_NAMESPACE {
+namespace {
 
 // Equation: y = e / sum(e), e = exp(scale x - m), m = max(scale x); zeros where m = -infinity.
 // Layout:   x, y [R, C] with a row stride each.
@@ -66,6 +67,8 @@ void backward(Stream& stream, const SoftmaxBackwardArgs& a) {
     }
   });
 }
+
+}  // namespace
 
 void softmax(Stream& stream, const SoftmaxArgs& args) {
   dispatch<float, bf16>(args.x.dtype, [&]<class T>() { forward<T>(stream, args); });

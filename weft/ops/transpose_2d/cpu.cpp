@@ -10,6 +10,7 @@
 
 HWY_BEFORE_NAMESPACE();
 namespace weft::cpu::HWY_NAMESPACE {
+namespace {
 
 // A tile is one cache line wide both ways: each line of x is read whole and each line of y written whole, so rows
 // that are a power of two apart (all in one cache set) do not push each other out half-used.
@@ -136,6 +137,8 @@ void run(Stream& stream, const Transpose2dArgs& a) {
                     std::min(kSide, M - m), std::min(kSide, N - n), past_cache);
   });
 }
+
+}  // namespace
 
 void transpose_2d(Stream& stream, const Transpose2dArgs& args) {
   switch (size_of(args.x.dtype)) {

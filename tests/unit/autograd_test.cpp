@@ -1,0 +1,195 @@
+// The tensor-level rules and the walk back: for each op, the derivative along a random direction against a central
+// difference of the whole function. (Kernels and references are held to tight bounds by the specs; here it matters that
+// no rule loses, swaps or misplaces a gradient.)
+#include "weft/autograd/backward.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <functional>
+
+#include "weft/weft.h"
+
+namespace weft {
+namespace {
+
+using Function = std::function<Tensor(const std::vector<Tensor>&)>;
+
+std::vector<float> draws(int64_t n, uint64_t seed) { return normal_values(n, seed, 1.0); }
+
+class Autograd : public testing::Test {
+ protected:
+  std::shared_ptr<Device> device = open_device("cpu", {.checked = true});
+
+  Tensor random(const Shape& shape, uint64_t seed) { return Tensor::from_host(*device, shape, draws(shape.numel(), seed)); }
+
+  // sum of y times fixed random weights: a scalar in which every element of y counts.
+  double weighted(const Tensor& y) {
+    const Tensor flat = contiguous(y.detach());
+    const std::vector<float> values = flat.to_host<float>(), weights = draws(flat.numel(), 99);
+    double total = 0;
+    for (size_t i = 0; i < values.size(); ++i) total += double(values[i]) * weights[i];
+    return total;
+  }
+
+  void expect_gradients(const std::vector<Shape>& shapes, const Function& f) {
+    std::vector<std::vector<float>> at, along;
+    for (size_t i = 0; i < shapes.size(); ++i) {
+      at.push_back(draws(shapes[i].numel(), 10 + i));
+      along.push_back(draws(shapes[i].numel(), 50 + i));
+    }
+    std::vector<Tensor> leaves;
+    for (size_t i = 0; i < shapes.size(); ++i) leaves.push_back(Tensor::from_host(*device, shapes[i], at[i]).set_requires_grad());
+    const Tensor y = f(leaves);
+    backward(y, Tensor::from_host(*device, y.shape(), draws(y.numel(), 99)));
+
+    for (size_t i = 0; i < shapes.size(); ++i) {  // one input at a time: a swap of two gradients shows
+      ASSERT_TRUE(leaves[i].grad().defined()) << "input " << i;
+      double analytic = 0;
+      const std::vector<float> grad = leaves[i].grad().to_host<float>();
+      for (size_t j = 0; j < grad.size(); ++j) analytic += double(grad[j]) * along[i][j];
+      constexpr float kStep = 5e-3f;
+      double numeric = 0;
+      for (float sign : {1.0f, -1.0f}) {
+        std::vector<Tensor> moved;
+        for (size_t k = 0; k < shapes.size(); ++k) {
+          std::vector<float> values = at[k];
+          if (k == i)
+            for (size_t j = 0; j < values.size(); ++j) values[j] += sign * kStep * along[i][j];
+          moved.push_back(Tensor::from_host(*device, shapes[k], values));
+        }
+        numeric += double(sign) * weighted(f(moved)) / (2 * double(kStep));
+      }
+      double scale = 0;
+      for (size_t j = 0; j < grad.size(); ++j) scale += std::pow(double(grad[j]) * along[i][j], 2);
+      EXPECT_NEAR(analytic, numeric, 2e-2 * (std::sqrt(scale) + std::abs(analytic)) + 1e-3) << "input " << i;
+    }
+  }
+};
+
+TEST_F(Autograd, matmul_in_all_layouts) {
+  for (bool ta : {false, true})
+    for (bool tb : {false, true})
+      expect_gradients({ta ? Shape{5, 4} : Shape{4, 5}, tb ? Shape{3, 5} : Shape{5, 3}},
+                       [=](const auto& t) { return matmul(t[0], t[1], {.transpose_a = ta, .transpose_b = tb}); });
+}
+TEST_F(Autograd, matmul_with_bias_and_activation) {
+  expect_gradients({{6, 5}, {5, 7}, {7}}, [](const auto& t) { return matmul(t[0], t[1], {.bias = t[2], .activation = Activation::gelu_tanh}); });
+}
+TEST_F(Autograd, activation) {
+  for (Activation kind : {Activation::silu, Activation::gelu_tanh})
+    expect_gradients({{3, 7}}, [=](const auto& t) { return activation(t[0], kind); });
+}
+TEST_F(Autograd, softmax) {
+  expect_gradients({{3, 7}}, [](const auto& t) { return softmax(t[0], 0.7f); });
+}
+TEST_F(Autograd, rms_norm) {
+  expect_gradients({{4, 9}, {9}}, [](const auto& t) { return rms_norm(t[0], t[1], 1e-3f); });
+}
+TEST_F(Autograd, rms_norm_residual_feeds_both_ways) {
+  expect_gradients({{4, 9}, {4, 9}, {9}}, [](const auto& t) {
+    const auto [h, y] = rms_norm_residual(t[0], t[1], t[2], 1e-3f);
+    return add(y, scale(h, 0.5f));
+  });
+}
+TEST_F(Autograd, layer_norm) {
+  expect_gradients({{4, 9}, {9}, {9}}, [](const auto& t) { return layer_norm(t[0], t[1], t[2], 1e-3f); });
+}
+TEST_F(Autograd, layer_norm_residual_feeds_both_ways) {
+  expect_gradients({{4, 9}, {4, 9}, {9}, {9}}, [](const auto& t) {
+    const auto [h, y] = layer_norm_residual(t[0], t[1], t[2], t[3], 1e-3f);
+    return add(y, scale(h, 0.5f));
+  });
+}
+TEST_F(Autograd, rope) {
+  const RopeTable table = rope_table(*device, 16, 8, 10000.0);
+  for (RopePairs pairs : {RopePairs::half_split, RopePairs::interleaved})
+    expect_gradients({{2, 5, 3, 8}}, [=](const auto& t) { return rope(t[0], table, Tensor(), pairs); });
+}
+TEST_F(Autograd, causal_attention_with_grouped_heads) {
+  expect_gradients({{2, 5, 4, 8}, {2, 5, 2, 8}, {2, 5, 2, 8}}, [](const auto& t) { return causal_attention(t[0], t[1], t[2]); });
+}
+TEST_F(Autograd, embedding) {
+  const Tensor ids = Tensor::from_host(*device, {2, 3}, std::vector<int32_t>{4, 0, 4, 2, 1, 4});
+  expect_gradients({{5, 6}}, [=](const auto& t) { return embedding(t[0], ids); });
+}
+TEST_F(Autograd, cross_entropy) {
+  const Tensor targets = Tensor::from_host(*device, {4}, std::vector<int32_t>{1, 6, 0, 3});
+  expect_gradients({{4, 7}}, [=](const auto& t) { return cross_entropy(t[0], targets, {.pad_id = 6}); });
+}
+TEST_F(Autograd, reductions) {
+  for (int axis : {0, 1, 2}) {
+    expect_gradients({{3, 4, 5}}, [=](const auto& t) { return reduce_sum(t[0], axis); });
+    expect_gradients({{3, 4, 5}}, [=](const auto& t) { return reduce_sum_squares(t[0], axis); });
+    expect_gradients({{3, 4, 5}}, [=](const auto& t) { return reduce_max(t[0], axis); });
+  }
+  expect_gradients({{3, 4, 5}}, [](const auto& t) { return sum_all(t[0]); });
+}
+TEST_F(Autograd, small_ops) {
+  expect_gradients({{3, 4}}, [](const auto& t) { return transpose_2d(t[0]); });
+  expect_gradients({{3, 4}, {4}}, [](const auto& t) { return bias_add(t[0], t[1]); });
+  expect_gradients({{3, 4}, {3, 4}}, [](const auto& t) { return add(t[0], t[1]); });
+  expect_gradients({{3, 4}}, [](const auto& t) { return scale(t[0], -2.5f); });
+  const Tensor state = random_state(*device, 7);
+  expect_gradients({{13, 4}}, [=](const auto& t) { return dropout(t[0], 0.25f, state, 3); });
+}
+TEST_F(Autograd, views) {
+  expect_gradients({{3, 4, 2}}, [](const auto& t) { return softmax(contiguous(t[0].permute({2, 0, 1}))); });
+  expect_gradients({{3, 4}}, [](const auto& t) { return softmax(t[0].reshape({4, 3})); });
+  expect_gradients({{3, 6}}, [](const auto& t) { return softmax(contiguous(slice(t[0], 1, 2, 5))); });
+  // The gradient that flows into a permuted tensor is itself permuted.
+  expect_gradients({{2, 3, 4, 8}, {2, 3, 4, 8}, {2, 3, 4, 8}}, [](const auto& t) {
+    return contiguous(causal_attention(t[0], t[1], t[2]).permute({0, 2, 1, 3}));
+  });
+}
+TEST_F(Autograd, a_tensor_read_twice_gets_the_sum) {
+  expect_gradients({{3, 4}}, [](const auto& t) { return add(softmax(t[0]), scale(t[0], 2.0f)); });
+  expect_gradients({{4, 4}}, [](const auto& t) { return matmul(t[0], t[0]); });
+}
+
+TEST_F(Autograd, backward_accumulates_until_cleared) {
+  Tensor x = random({4}, 1).set_requires_grad();
+  backward(sum_all(scale(x, 3.0f)));
+  backward(sum_all(scale(x, 3.0f)));
+  EXPECT_EQ(x.grad().to_host<float>(), std::vector<float>(4, 6.0f));
+  x.clear_grad();
+  EXPECT_FALSE(x.grad().defined());
+}
+TEST_F(Autograd, gradients_of_bf16_leaves_are_f32) {
+  Tensor x = cast(random({4}, 1), DType::bf16).set_requires_grad();
+  backward(sum_all(scale(x, 3.0f)));
+  EXPECT_EQ(x.grad().dtype(), DType::f32);
+}
+TEST_F(Autograd, no_grad_records_nothing) {
+  Tensor x = random({4}, 1).set_requires_grad();
+  {
+    const NoGrad scope;
+    EXPECT_FALSE(scale(x, 3.0f).requires_grad());
+  }
+  EXPECT_TRUE(scale(x, 3.0f).requires_grad());
+}
+TEST_F(Autograd, what_cannot_be_differentiated_says_so) {
+  Tensor x = random({1, 1, 1, 4}, 1).set_requires_grad();
+  const Tensor start = zeros(*device, {1}, DType::i32);
+  try {
+    kv_attention(x, random({1, 2, 1, 4}, 2), random({1, 2, 1, 4}, 3), start);
+    FAIL() << "a gradient was silently dropped";
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("has no gradient"), std::string::npos) << error.what();
+  }
+  EXPECT_THROW(add_assign(x, x.detach()), Error);  // in place on what wants a gradient
+  EXPECT_THROW(backward(random({1}, 1)), Error);   // nothing to walk back to
+  EXPECT_THROW(backward(scale(x, 1.0f)), Error);   // not a scalar
+}
+TEST_F(Autograd, a_graph_that_is_dropped_frees_its_memory) {
+  const int64_t before = device->pool().stats().live;
+  {
+    Tensor x = random({8, 8}, 1).set_requires_grad();
+    Tensor y = softmax(rms_norm(x, random({8}, 2), 1e-5f));
+    backward(sum_all(y));
+  }
+  EXPECT_EQ(device->pool().stats().live, before);
+}
+
+}  // namespace
+}  // namespace weft
