@@ -55,9 +55,9 @@ TEST(pool, out_of_memory_says_what_was_asked_and_the_process_goes_on) {
 }
 
 TEST(pool, cached_blocks_make_room_for_another_size) {
-  const auto device = open_device("cpu", {.memory_limit = 1 << 20});
-  device->allocate(900 << 10);  // freed, but cached
-  EXPECT_NO_THROW(device->allocate(600 << 10));
+  const auto device = open_device("cpu", {.memory_limit = 2 << 20});
+  device->allocate(1500 << 10);  // freed, but cached
+  EXPECT_NO_THROW(device->allocate(1200 << 10));
 }
 
 TEST(pool, refuses_sizes_that_make_no_sense) {

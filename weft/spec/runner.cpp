@@ -84,9 +84,9 @@ std::vector<uint8_t> raw(const Tensor& tensor) {
 void write(const Storage& storage, DType dtype, const std::vector<double>& values) {
   std::vector<uint8_t> bytes = raw(storage.whole);  // keeps the poison between rows
   const std::vector<uint8_t> packed = to_bytes(dtype, values);
-  const size_t item = size_t(size_of(dtype));
+  const int64_t item = size_of(dtype);
   for (int64_t r = 0; r < storage.rows; ++r)
-    std::memcpy(&bytes[size_t(r * storage.stride) * item], &packed[size_t(r * storage.columns) * item], size_t(storage.columns) * item);
+    std::copy_n(packed.begin() + r * storage.columns * item, storage.columns * item, bytes.begin() + r * storage.stride * item);
   storage.whole.device().upload(*storage.whole.view().buffer, 0, bytes.data(), int64_t(bytes.size()));
 }
 
@@ -128,18 +128,17 @@ Run launch(const Problem& problem, const Truth& truth, Device& device) {
   for (const Operand& operand : problem.operands()) {
     const Storage& storage = storages[operand.name];
     const std::vector<uint8_t> after = raw(storage.whole);
-    const size_t item = size_t(size_of(operand.dtype));
+    const int64_t item = size_of(operand.dtype);
     if (operand.role == Role::input) {
       check(after == before[operand.name], "check", "input ", operand.name, " was written to");
       continue;
     }
     std::vector<uint8_t> packed;
     for (int64_t r = 0; r < storage.rows; ++r) {
-      const auto row = after.begin() + int64_t(size_t(r * storage.stride) * item);
-      packed.insert(packed.end(), row, row + int64_t(size_t(storage.columns) * item));
-      const size_t gap = size_t(r * storage.stride + storage.columns) * item;
-      check(std::memcmp(after.data() + gap, before[operand.name].data() + gap, size_t(storage.stride - storage.columns) * item) == 0,
-            "check", "output ", operand.name, " was written to between its rows, after row ", r);
+      const auto row = after.begin() + r * storage.stride * item;
+      packed.insert(packed.end(), row, row + storage.columns * item);
+      const auto gap = row + storage.columns * item, end = row + storage.stride * item;
+      check(std::equal(gap, end, before[operand.name].begin() + (gap - after.begin())), "check", "output ", operand.name, " was written to between its rows, after row ", r);
     }
     run.digest = hash_values(operand.dtype, packed, run.digest);
     run.outputs[operand.name] = std::move(packed);

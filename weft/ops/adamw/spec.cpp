@@ -100,19 +100,16 @@ Problem steps(std::vector<Item> items, Setting s, Fill grads = normal(), bool fr
 // A launch on fresh zeros of length 8, except for what `spoil` does to it.
 struct Attempt {
   Tensor param, grad, m, v, master, lr, step;
-  AdamwArgs args() const {
-    return {{{param.mut_view(), grad.view(), m.mut_view(), v.mut_view(), master.mut_view(), 0.1f}}, lr.view(), step.view(), {}, 0.9, 0.999, 1e-8};
-  }
+  double beta1 = 0.9, beta2 = 0.999, eps = 1e-8;
+  float weight_decay = 0.1f;
 };
-void rejects(Registry& registry, const char* name, std::function<void(Attempt&, AdamwArgs&)> spoil) {
+void rejects(Registry& registry, const char* name, std::function<void(Attempt&)> spoil) {
   registry.rejects("adamw", name, [=](Device& d) {
     const Shape s{8};
     Attempt a{zeros(d, s), zeros(d, s), zeros(d, s), zeros(d, s), Tensor(), full(d, {}, 1e-3), full(d, {}, 1, DType::i32)};
-    AdamwArgs unused = a.args();
-    spoil(a, unused);  // the tensors
-    AdamwArgs args = a.args();
-    spoil(a, args);  // the numbers
-    adamw(d.stream(), args);
+    spoil(a);
+    adamw(d.stream(), {{{a.param.mut_view(), a.grad.view(), a.m.mut_view(), a.v.mut_view(), a.master.mut_view(), a.weight_decay}},
+                       a.lr.view(), a.step.view(), {}, a.beta1, a.beta2, a.eps});
   });
 }
 
@@ -147,20 +144,20 @@ void add_specs_adamw(Registry& registry) {
     return p.golden("param0", g.values("p")).golden("m0", g.values("m")).golden("v0", g.values("v"));
   }});
 
-  rejects(registry, "step_zero", [](Attempt& a, AdamwArgs&) { a.step = zeros(a.step.device(), {}, DType::i32); });
-  rejects(registry, "step_dtype", [](Attempt& a, AdamwArgs&) { a.step = full(a.lr.device(), {}, 1); });
-  rejects(registry, "lr_size", [](Attempt& a, AdamwArgs&) { a.lr = zeros(a.param.device(), {2}); });
-  rejects(registry, "undefined_lr", [](Attempt& a, AdamwArgs&) { a.lr = Tensor(); });
-  rejects(registry, "undefined_grad", [](Attempt& a, AdamwArgs&) { a.grad = Tensor(); });
-  rejects(registry, "grad_shape", [](Attempt& a, AdamwArgs&) { a.grad = zeros(a.param.device(), {9}); });
-  rejects(registry, "moment_dtype", [](Attempt& a, AdamwArgs&) { a.v = zeros(a.param.device(), {8}, DType::bf16); });
-  rejects(registry, "strided_param", [](Attempt& a, AdamwArgs&) { a.param = zeros(a.m.device(), {8, 2}).part(1, 0, 1).permute({1, 0}).part(0, 0, 1); });
-  rejects(registry, "bf16_without_master", [](Attempt& a, AdamwArgs&) { a.param = zeros(a.m.device(), {8}, DType::bf16); });
-  rejects(registry, "f32_with_master", [](Attempt& a, AdamwArgs&) { a.master = zeros(a.m.device(), {8}); });
-  rejects(registry, "beta1_of_one", [](Attempt&, AdamwArgs& args) { args.beta1 = 1; });
-  rejects(registry, "negative_beta2", [](Attempt&, AdamwArgs& args) { args.beta2 = -0.1; });
-  rejects(registry, "negative_eps", [](Attempt&, AdamwArgs& args) { args.eps = -1; });
-  rejects(registry, "negative_decay", [](Attempt&, AdamwArgs& args) { args.tensors[0].weight_decay = -0.1f; });
+  rejects(registry, "step_zero", [](Attempt& a) { a.step = zeros(a.step.device(), {}, DType::i32); });
+  rejects(registry, "step_dtype", [](Attempt& a) { a.step = full(a.lr.device(), {}, 1); });
+  rejects(registry, "lr_size", [](Attempt& a) { a.lr = zeros(a.param.device(), {2}); });
+  rejects(registry, "undefined_lr", [](Attempt& a) { a.lr = Tensor(); });
+  rejects(registry, "undefined_grad", [](Attempt& a) { a.grad = Tensor(); });
+  rejects(registry, "grad_shape", [](Attempt& a) { a.grad = zeros(a.param.device(), {9}); });
+  rejects(registry, "moment_dtype", [](Attempt& a) { a.v = zeros(a.param.device(), {8}, DType::bf16); });
+  rejects(registry, "strided_param", [](Attempt& a) { a.param = zeros(a.m.device(), {8, 2}).part(1, 0, 1).permute({1, 0}).part(0, 0, 1); });
+  rejects(registry, "bf16_without_master", [](Attempt& a) { a.param = zeros(a.m.device(), {8}, DType::bf16); });
+  rejects(registry, "f32_with_master", [](Attempt& a) { a.master = zeros(a.m.device(), {8}); });
+  rejects(registry, "beta1_of_one", [](Attempt& a) { a.beta1 = 1; });
+  rejects(registry, "negative_beta2", [](Attempt& a) { a.beta2 = -0.1; });
+  rejects(registry, "negative_eps", [](Attempt& a) { a.eps = -1; });
+  rejects(registry, "negative_decay", [](Attempt& a) { a.weight_decay = -0.1f; });
 }
 
 }  // namespace weft::spec
