@@ -1,0 +1,39 @@
+// Written by weft for C++: inputs bf16 full, bf16 full; outputs bf16; 0 parameters.
+#include <math.h>
+#include <stdint.h>
+#include <string.h>
+struct bf16 { uint16_t bits; };
+static inline float load(const bf16* p) {
+  const uint32_t u = (uint32_t)p->bits << 16;
+  float x;
+  memcpy(&x, &u, 4);
+  return x;
+}
+static inline void store(float x, bf16* p) {
+  uint32_t u;
+  memcpy(&u, &x, 4);
+  const bool nan = (u & 0x7fffffffu) > 0x7f800000u;
+  p->bits = (uint16_t)(nan ? (u >> 16) | 0x40u : (u + 0x7fffu + ((u >> 16) & 1u)) >> 16);
+}
+struct Extent { int64_t rows, columns, vectors; };
+
+static inline void compute(float x0, float x1, float& y0) {
+  const float t2 = 1.0f / (1.0f + expf(-x0));
+  const float t3 = t2 * x0;
+  const float t4 = t3 * x1;
+  y0 = t4;
+}
+
+extern "C" void swiglu(const bf16* x0, const bf16* x1, bf16* y0, Extent extent) {
+  const int64_t first = 0, step = 1, first_row = 0, row_step = 1;
+  for (int64_t row = first_row; row < extent.rows; row += row_step) {
+    const int64_t base = row * extent.columns;
+    for (int64_t i = first; i < extent.columns; i += step) {
+      const float v0 = load(x0 + base + i);
+      const float v1 = load(x1 + base + i);
+      float r0;
+      compute(v0, v1, r0);
+      store(r0, y0 + base + i);
+    }
+  }
+}

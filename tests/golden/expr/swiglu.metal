@@ -1,0 +1,33 @@
+// Written by weft for Metal: inputs bf16 full, bf16 full; outputs bf16; 0 parameters.
+#include <metal_stdlib>
+using namespace metal;
+#pragma METAL fp contract(off)
+struct bf16 { ushort bits; };
+static inline float load(device const bf16* p) { return as_type<float>(uint(p->bits) << 16); }
+static inline void store(float x, device bf16* p) {
+  const uint u = as_type<uint>(x);
+  const bool nan = (u & 0x7fffffffu) > 0x7f800000u;
+  p->bits = ushort(nan ? (u >> 16) | 0x40u : (u + 0x7fffu + ((u >> 16) & 1u)) >> 16);
+}
+struct Extent { long rows, columns, vectors; };
+
+static inline void compute(float x0, float x1, thread float& y0) {
+  const float t2 = 1.0f / (1.0f + precise::exp(-x0));
+  const float t3 = t2 * x0;
+  const float t4 = t3 * x1;
+  y0 = t4;
+}
+
+kernel void swiglu(device const bf16* x0 [[buffer(0)]], device const bf16* x1 [[buffer(1)]], device bf16* y0 [[buffer(2)]], constant Extent& extent [[buffer(3)]], uint2 position [[thread_position_in_grid]], uint2 size [[threads_per_grid]]) {
+  const long first = position.x, step = size.x, first_row = position.y, row_step = size.y;
+  for (long row = first_row; row < extent.rows; row += row_step) {
+    const long base = row * extent.columns;
+    for (long i = first; i < extent.columns; i += step) {
+      const float v0 = load(x0 + base + i);
+      const float v1 = load(x1 + base + i);
+      float r0;
+      compute(v0, v1, r0);
+      store(r0, y0 + base + i);
+    }
+  }
+}

@@ -1,0 +1,40 @@
+// What differs between the languages that emit() writes: the spelling, not the structure.
+#pragma once
+
+#include "weft/expr/emit.h"
+
+namespace weft::expr {
+
+struct Spelling {
+  const char* name;      // in the first comment
+  const char* prologue;  // before everything
+  const char* f32_type;  // element types, and how each is loaded and stored
+  const char* f32_access;
+  const char* bf16_type;
+  const char* bf16_access;
+  const char* f16_type;
+  const char* f16_access;
+  const char* vectors;    // load and store of a vector; null where there is none
+  const char* integer;    // 64 bits
+  const char* function;   // qualifiers of a helper
+  const char* kernel;     // qualifiers of a kernel
+  const char* reference;  // to a local float
+  const char* from;       // address space of what inputs point to
+  const char* to;         //   and outputs
+  const char* uniform;    // address space of Extent and Parameters; null where they are passed by value
+  bool bindings;          // arguments carry [[buffer(n)]]
+  const char* position;   // further arguments that say which thread this is
+  const char* start;      // lines defining `first` and `step` over columns, `first_row` and `row_step` over rows
+  const char* unroll;     // before a loop of constant length
+  const char* bits;       // a float from its bits: "as_type<float>($)"
+};
+
+const Spelling& spelling(Dialect dialect);
+
+// An op on operands $a, $b, $c: "expf($a)".
+const char* spelling(Dialect dialect, Op op);
+
+// The definition that the spelling of an op needs before use, or null.
+const char* helper(Dialect dialect, Op op);
+
+}  // namespace weft::expr
