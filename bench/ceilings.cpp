@@ -69,19 +69,43 @@ std::unique_ptr<Ceilings> ceilings_of(Device& device, int threads) {
   fail(ErrorCode::unsupported, "bench", "no ceilings are known for device ", device.name());
 }
 
+namespace {
+
+double median(std::vector<double>& times) {
+  std::nth_element(times.begin(), times.begin() + int64_t(times.size() / 2), times.end());
+  return times[times.size() / 2];
+}
+
+double time_of(const std::function<void()>& body) {
+  const double start = now();
+  body();
+  return now() - start;
+}
+
+}  // namespace
+
 double median_time(const std::function<void()>& body, double seconds, int least) {
   body();
   body();
   std::vector<double> times;
   for (double total = 0; total < seconds || int(times.size()) < least;) {
-    const double start = now();
-    body();
-    times.push_back(now() - start);
+    times.push_back(time_of(body));
     total += times.back();
     if (times.size() >= 3 && total > 8 * seconds) break;  // a slow case: three runs say enough
   }
-  std::nth_element(times.begin(), times.begin() + int64_t(times.size() / 2), times.end());
-  return times[times.size() / 2];
+  return median(times);
+}
+
+std::pair<double, double> median_times(const std::function<void()>& first, const std::function<void()>& second, double seconds, int least) {
+  first();
+  second();
+  std::vector<double> times[2];
+  for (double total = 0; total < seconds || int(times[0].size()) < least;) {
+    times[0].push_back(time_of(first));
+    times[1].push_back(time_of(second));
+    total += times[0].back() + times[1].back();
+  }
+  return {median(times[0]), median(times[1])};
 }
 
 }  // namespace weft::bench

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "bench/ceilings.h"
+#include "bench/elementwise_loops.h"
 #include "cli/command.h"
 #include "weft/backends/open.h"
 #include "weft/base/check.h"
@@ -56,8 +57,24 @@ spec::Bound materialise(const spec::Problem& problem, Device& device) {
   return elements <= kDrawnWhole ? spec::upload(problem, problem.generate(1), device) : allocate_large(problem, device);
 }
 
-Result measure(const spec::Case& c, const spec::Problem& problem, Device& device, bench::Ceilings& ceilings) {
-  const spec::Bound bound = materialise(problem, device);
+// The loop that one would write by hand for an expression, on operands of its case, in tasks of the same size. Both in
+// turns; the ratio is the loop's time over the op's: how much of the loop's speed the op reaches.
+Result measure_hand_loop(const spec::Case& c, bench::ElementwiseLoop loop, const spec::Problem& problem, const spec::Bound& bound, Device& device, int threads) {
+  constexpr int64_t kTask = 32768;
+  const auto floats = [&](const char* name) { return reinterpret_cast<float*>(static_cast<char*>(bound.view(name).buffer->handle()) + bound.view(name).buffer->offset()); };
+  const float *a = floats("x0"), *b = bound.has("x1") ? floats("x1") : a;
+  float* y = floats("y0");
+  const int64_t n = bound.tensor("y0").numel();
+  const auto [time, op_time] = bench::median_times(
+      [&] {
+        parallel_for(ceil_div(n, kTask), threads, [&](int64_t task) { loop(a + task * kTask, b + task * kTask, y + task * kTask, std::min(kTask, n - task * kTask)); });
+      },
+      [&] { problem.run(device.stream(), bound); });
+  const double bytes = double(n) * 4 * (bound.has("x1") ? 3 : 2);
+  return {c.op + "." + c.variant, c.name + " hand loop", std::string(name(c.dtype)), "hand_loop", time * 1e3, bytes / time * 1e-9, 0, time / op_time};
+}
+
+Result measure(const spec::Case& c, const spec::Problem& problem, const spec::Bound& bound, Device& device, bench::Ceilings& ceilings) {
   const Cost cost = problem.cost(bound);
   const double time = bench::median_time([&] {
     problem.run(device.stream(), bound);
@@ -81,6 +98,12 @@ void print_json(const Options& options, int threads, bench::Ceilings& ceilings, 
   for (const Result& r : results)
     list.push_back({{"op", r.op}, {"case", r.name}, {"dtype", r.dtype}, {"ms", r.ms}, {"gbps", r.gbps}, {"gflops", r.gflops}, {"ceiling", r.ceiling}, {"ratio", r.ratio}});
   std::printf("%s\n", report.dump(2).c_str());
+}
+
+void print(const Options& options, const Result& r) {
+  if (options.json) return;
+  std::printf("%-34s %-5s %-26s %10.3f %9.1f %9.1f   %.2f of %s\n", r.op.c_str(), r.dtype.c_str(), r.name.c_str(), r.ms, r.gbps, r.gflops, r.ratio, r.ceiling.c_str());
+  std::fflush(stdout);
 }
 
 int run(const Options& options) {
@@ -107,11 +130,13 @@ int run(const Options& options) {
       if (double(bytes) > kQuickBytes) continue;
       if (problem.cost(materialise(problem, *device)).flops > kQuickFlops) continue;
     }
-    const Result r = measure(c, problem, *device, *ceilings);
-    results.push_back(r);
-    if (options.json) continue;
-    std::printf("%-34s %-5s %-26s %10.3f %9.1f %9.1f   %.2f of %s\n", r.op.c_str(), r.dtype.c_str(), r.name.c_str(), r.ms, r.gbps, r.gflops, r.ratio, r.ceiling.c_str());
-    std::fflush(stdout);
+    const spec::Bound bound = materialise(problem, *device);
+    results.push_back(measure(c, problem, bound, *device, *ceilings));
+    print(options, results.back());
+    if (const auto loop = c.op == "elementwise" && c.dtype == DType::f32 && options.device == "cpu" ? bench::elementwise_loop(c.variant) : nullptr) {
+      results.push_back(measure_hand_loop(c, loop, problem, bound, *device, threads));
+      print(options, results.back());
+    }
   }
   if (results.empty()) fail(ErrorCode::invalid_argument, "bench", "no case matches what was asked for");
   if (options.json) print_json(options, threads, *ceilings, results);

@@ -1,6 +1,7 @@
 // weft check: every op against its float64 reference.
 #include <algorithm>
 #include <cstdio>
+#include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
 
@@ -49,10 +50,27 @@ class Report {
   }
 
   void print(const std::string& device) const {
-    options_.json ? print_json(device) : print_table();
+    if (options_.json) return print_json(device);
+    if (options_.verbose) print_ulps();
+    print_table();
   }
 
  private:
+  // The functions with a promise in ulp, by name: the largest error over their cases.
+  void print_ulps() const {
+    std::map<std::string, std::pair<double, double>> functions;  // measured, promised
+    for (const Outcome& o : outcomes_) {
+      if (o.ulps == 0 || o.bound == 0) continue;
+      const size_t end = o.name.rfind('/'), begin = o.name.rfind('/', end - 1) + 1;  // "<op>.function/cpu/f32/exp/any"
+      auto& [measured, promised] = functions[o.name.substr(begin, end - begin)];
+      measured = std::max(measured, o.error / o.bound * o.ulps);
+      promised = o.ulps;
+    }
+    if (functions.empty()) return;
+    std::printf("\n%-12s %10s %10s   in ulp of the result\n", "function", "measured", "promised");
+    for (const auto& [function, ulps] : functions) std::printf("%-12s %10.3f %10.2f\n", function.c_str(), ulps.first, ulps.second);
+  }
+
   void print_table() const {
     std::vector<std::string> ops;
     for (const Outcome& o : outcomes_)

@@ -11,6 +11,7 @@
 #include "weft/ops/copy/copy.h"
 #include "weft/ops/cross_entropy/cross_entropy.h"
 #include "weft/ops/dropout/dropout.h"
+#include "weft/ops/elementwise/elementwise.h"
 #include "weft/ops/embedding/embedding.h"
 #include "weft/ops/fill/fill.h"
 #include "weft/ops/gradient_norm/gradient_norm.h"

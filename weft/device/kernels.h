@@ -8,6 +8,7 @@
 
 // Every kernel of the contract and the struct of its arguments (defined in the op's header). One line per kernel.
 #define WEFT_KERNELS(X)                                     \
+  X(elementwise, ElementwiseArgs)                           \
   X(copy, CopyArgs)                                         \
   X(fill, FillArgs)                                         \
   X(matmul, MatmulArgs)                                     \

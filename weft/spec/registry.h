@@ -27,6 +27,7 @@ struct Case {
   DType dtype;
   std::string name;  // "3x257", "3x257/padded"
   std::function<Problem()> make;
+  double ulps = 0;  // where the bound is a promise in ulp of the result, that promise: `weft check --verbose` lists them
 };
 
 struct Rejection {

@@ -210,7 +210,7 @@ Bound upload(const Problem& problem, const Truth& truth, Device& device) {
 }
 
 Outcome run_case(const Case& c, const std::shared_ptr<Device>& device, const std::vector<std::shared_ptr<Device>>& others) {
-  Outcome outcome{join(c.op, ".", c.variant, "/", device->name(), "/", c.dtype, "/", c.name), c.op, std::string(name(c.dtype)), Status::passed, 0, 0, "", ""};
+  Outcome outcome{join(c.op, ".", c.variant, "/", device->name(), "/", c.dtype, "/", c.name), c.op, std::string(name(c.dtype)), Status::passed, 0, 0, "", "", c.ulps};
   try {
     const Problem problem = c.make();
     Truth truth = problem.generate(seed_of(c));
@@ -235,7 +235,7 @@ Outcome run_case(const Case& c, const std::shared_ptr<Device>& device, const std
 }
 
 Outcome run_gradient_check(const Case& c) {
-  Outcome outcome{join(c.op, ".", c.variant, "/reference/", c.dtype, "/", c.name), c.op, std::string(name(c.dtype)), Status::passed, 0, 0, "", ""};
+  Outcome outcome{join(c.op, ".", c.variant, "/reference/", c.dtype, "/", c.name), c.op, std::string(name(c.dtype)), Status::passed, 0, 0, "", "", 0};
   const Problem problem = c.make();
   if (!problem.loss) {
     outcome.status = Status::skipped;
@@ -277,7 +277,7 @@ Outcome run_gradient_check(const Case& c) {
 }
 
 Outcome run_rejection(const Rejection& rejection, const std::shared_ptr<Device>& device) {
-  Outcome outcome{join(rejection.op, ".rejects/", device->name(), "/", rejection.name), rejection.op, "", Status::failed, 0, 0, "nothing was thrown", ""};
+  Outcome outcome{join(rejection.op, ".rejects/", device->name(), "/", rejection.name), rejection.op, "", Status::failed, 0, 0, "nothing was thrown", "", 0};
   try {
     rejection.attempt(*device);
     device->synchronize();

@@ -10,14 +10,14 @@ bool grad_enabled() { return recording; }
 NoGrad::NoGrad() : before_(std::exchange(recording, false)) {}
 NoGrad::~NoGrad() { recording = before_; }
 
-bool should_record(std::initializer_list<const Tensor*> inputs) {
+bool should_record(std::span<const Tensor* const> inputs) {
   if (!recording) return false;
   for (const Tensor* input : inputs)
     if (input->requires_grad()) return true;
   return false;
 }
 
-void detail::record(const char* op, std::initializer_list<const Tensor*> inputs, std::initializer_list<Tensor*> outputs, BackwardRule rule) {
+void detail::record(const char* op, std::span<const Tensor* const> inputs, std::span<Tensor* const> outputs, BackwardRule rule) {
   auto node = std::make_shared<Node>();
   node->op = op;
   node->order = next_order++;

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <functional>
 #include <initializer_list>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -52,14 +53,20 @@ class NoGrad {
 };
 
 // True when recording is on and some input has a node: then an op keeps what its backward needs.
-bool should_record(std::initializer_list<const Tensor*> inputs);
+bool should_record(std::span<const Tensor* const> inputs);
+inline bool should_record(std::initializer_list<const Tensor*> inputs) { return should_record(std::span(inputs.begin(), inputs.size())); }
 
 namespace detail {
-void record(const char* op, std::initializer_list<const Tensor*> inputs, std::initializer_list<Tensor*> outputs, BackwardRule rule);
+void record(const char* op, std::span<const Tensor* const> inputs, std::span<Tensor* const> outputs, BackwardRule rule);
 }
 
 template <class Rule>
 void record(const char* op, std::initializer_list<const Tensor*> inputs, std::initializer_list<Tensor*> outputs, Rule&& rule) {
+  if (should_record(inputs)) detail::record(op, std::span(inputs.begin(), inputs.size()), std::span(outputs.begin(), outputs.size()), std::forward<Rule>(rule));
+}
+// For an op whose number of operands is known at run time only.
+template <class Rule>
+void record(const char* op, std::span<const Tensor* const> inputs, std::span<Tensor* const> outputs, Rule&& rule) {
   if (should_record(inputs)) detail::record(op, inputs, outputs, std::forward<Rule>(rule));
 }
 inline void record(const char* op, std::initializer_list<const Tensor*> inputs, std::initializer_list<Tensor*>, NotDifferentiable rule) {

@@ -8,6 +8,7 @@ WEFT_KERNELS(WEFT_DECLARE_KERNEL)
 
 const Kernels& kernels() {
   static constexpr Kernels kTable = {
+      .elementwise = elementwise,
       .copy = copy,
       .fill = fill,
       .matmul = matmul,

@@ -37,9 +37,25 @@ HWY_INLINE V polynomial(V x, const float (&c)[N]) {
   return r;
 }
 
-// Bounds that keep a NaN of x: x86 answers with the second operand when either is NaN, Arm with NaN.
-HWY_INLINE V at_most(V x, float high) { return hn::Min(constant(high), x); }
-HWY_INLINE V clamp(V x, float low, float high) { return at_most(hn::Max(constant(low), x), high); }
+// Bounds that keep a NaN of x. x86 answers with the second operand when either is NaN; Highway on Arm answers with the
+// number (minnm), so there it is a comparison, which NaN fails.
+HWY_INLINE V at_most(V x, float high) {
+  const V bound = constant(high);
+#if HWY_ARCH_X86
+  return hn::Min(bound, x);
+#else
+  return hn::IfThenElse(hn::Lt(bound, x), bound, x);
+#endif
+}
+HWY_INLINE V at_least(V x, float low) {
+  const V bound = constant(low);
+#if HWY_ARCH_X86
+  return hn::Max(bound, x);
+#else
+  return hn::IfThenElse(hn::Lt(x, bound), bound, x);
+#endif
+}
+HWY_INLINE V clamp(V x, float low, float high) { return at_most(at_least(x, low), high); }
 
 // n = round(x * factor), also as an integer: the low 22 bits of `bits` hold n + kBias. Adding 1.5 * 2^23 leaves no
 // room for a fraction, so one fused multiply-add rounds and converts. For |n| < 2^21.

@@ -129,8 +129,8 @@ HWY_INLINE V load_part(const bf16* p) {
 HWY_INLINE V load_part(const f16* p) {
   return hn::PromoteTo(D(), hn::LoadU(hn::Rebind<hwy::float16_t, D>(), reinterpret_cast<const hwy::float16_t*>(p)));
 }
-HWY_INLINE void store_part(V v, float* p) { hn::StoreU(v, D(), p); }
-HWY_INLINE void store_part(V v, bf16* p) {
+// A register as the 16 bits per element that it rounds to.
+HWY_INLINE auto to_bf16(V v) {
   const DU du;
   const auto u = hn::BitCast(du, v);
   const auto odd = hn::And(hn::ShiftRight<16>(u), hn::Set(du, 1u));
@@ -138,12 +138,18 @@ HWY_INLINE void store_part(V v, bf16* p) {
   const auto quiet = hn::Or(hn::ShiftRight<16>(u), hn::Set(du, 0x40u));
   const auto is_nan = hn::RebindMask(du, hn::IsNaN(v));
   const auto bits = hn::BitCast(DI(), hn::IfThenElse(is_nan, quiet, rounded));
-  hn::StoreU(hn::DemoteTo(hn::Rebind<uint16_t, DI>(), bits), hn::Rebind<uint16_t, DI>(), reinterpret_cast<uint16_t*>(p));
+  return hn::DemoteTo(hn::Rebind<uint16_t, DI>(), bits);
 }
-HWY_INLINE void store_part(V v, f16* p) {
-  const hn::Rebind<hwy::float16_t, D> dh;
-  hn::StoreU(hn::DemoteTo(dh, v), dh, reinterpret_cast<hwy::float16_t*>(p));
+HWY_INLINE auto to_f16(V v) {
+  return hn::BitCast(hn::Rebind<uint16_t, DI>(), hn::DemoteTo(hn::Rebind<hwy::float16_t, D>(), v));
 }
+HWY_INLINE void store_part(V v, float* p) { hn::StoreU(v, D(), p); }
+HWY_INLINE void store_part(V v, bf16* p) { hn::StoreU(to_bf16(v), hn::Rebind<uint16_t, DI>(), reinterpret_cast<uint16_t*>(p)); }
+HWY_INLINE void store_part(V v, f16* p) { hn::StoreU(to_f16(v), hn::Rebind<uint16_t, DI>(), reinterpret_cast<uint16_t*>(p)); }
+// Past the caches; p aligned to the bytes written. hwy::FlushStream() before others may read.
+HWY_INLINE void stream_part(V v, float* p) { hn::Stream(v, D(), p); }
+HWY_INLINE void stream_part(V v, bf16* p) { hn::Stream(to_bf16(v), hn::Rebind<uint16_t, DI>(), reinterpret_cast<uint16_t*>(p)); }
+HWY_INLINE void stream_part(V v, f16* p) { hn::Stream(to_f16(v), hn::Rebind<uint16_t, DI>(), reinterpret_cast<uint16_t*>(p)); }
 
 template <class T>
 HWY_INLINE F32x16 load(const T* p) {

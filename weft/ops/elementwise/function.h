@@ -1,0 +1,63 @@
+// A traced expression as the process keeps it: simplified, once for all equal traces, with the kernels compiled from it
+// and its derivatives. Found again by the graph (hash and equality); never thrown away, so references stay good.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <vector>
+
+#include "weft/base/dtype.h"
+#include "weft/device/device.h"
+#include "weft/expr/graph.h"
+#include "weft/expr/program.h"
+
+namespace weft {
+
+// One expression for operands of these types and broadcast pattern, in this dialect: what a backend compiles and runs.
+struct ElementwiseKernel {
+  Dialect dialect = Dialect::c;
+  std::vector<expr::Source> sources = {};  // per input
+  std::vector<DType> outputs = {};
+  bool stores_last = false;  // some output lies where an input lies
+
+  bool operator==(const ElementwiseKernel& other) const {
+    return dialect == other.dialect && stores_last == other.stores_last && sources == other.sources && outputs == other.outputs;
+  }
+};
+
+struct CompiledElementwise {
+  ElementwiseKernel key;
+  expr::Program program;  // dialect c
+};
+
+class ElementwiseFunction {
+ public:
+  explicit ElementwiseFunction(const expr::Graph& traced);
+
+  const expr::Graph& graph() const { return graph_; }  // simplified
+  int inputs() const { return graph_.inputs; }
+  int outputs() const { return int(graph_.outputs.size()); }
+  int parameters() const { return graph_.parameters; }
+  bool uses(int input) const { return used_[size_t(input)]; }  // an input that no output needs may be absent
+
+  // The kernel for these operands, compiled the first time.
+  const CompiledElementwise& compiled(const ElementwiseKernel& key) const;
+
+  // The vector-Jacobian product as a function of its own. Its inputs are this one's, then the gradients of this one's
+  // outputs (those not marked in `arrived` are zero and absent); its outputs the gradients of the inputs in `wanted`.
+  const ElementwiseFunction& derivative(const std::vector<bool>& wanted, const std::vector<bool>& arrived) const;
+
+ private:
+  const expr::Graph graph_;
+  const std::vector<bool> used_;  // per input
+  mutable std::mutex mutex_;
+  mutable std::vector<std::unique_ptr<CompiledElementwise>> kernels_;
+  mutable std::map<std::pair<std::vector<bool>, std::vector<bool>>, const ElementwiseFunction*> derivatives_;
+};
+
+// The function of this traced graph. Thread-safe.
+const ElementwiseFunction& elementwise_function(const expr::Graph& traced);
+
+}  // namespace weft
