@@ -12,11 +12,12 @@
 
 HWY_BEFORE_NAMESPACE();
 namespace weft::cpu::HWY_NAMESPACE {
+namespace {
 
 // Elements per task, whatever the thread count.
-inline constexpr int64_t kTask = 32768;
+constexpr int64_t kTask = 32768;
 // What a launch must move for its outputs to go past the caches: more than any core's share of the last level.
-inline constexpr int64_t kStreamBytes = int64_t(48) << 20;
+constexpr int64_t kStreamBytes = int64_t(48) << 20;
 
 struct alignas(64) Line {
   char bytes[64];
@@ -28,7 +29,7 @@ class Task {
  public:
   Task(const ElementwiseArgs& args, bool streaming)
       : args_(args), program_(args.compiled->program), operands_(size_t(program_.inputs + program_.outputs)) {
-    const size_t code = program_.code.size() + 1, cells = operands_ + size_t(program_.slots), scalars = program_.scalars.size();
+    const size_t code = program_.code.size(), cells = operands_ + size_t(program_.slots), scalars = program_.scalars.size();
     const auto lines = [](size_t bytes) { return (bytes + sizeof(Line) - 1) / sizeof(Line); };
     memory_.resize(lines(cells * kBlockBytes) + lines(code * sizeof(Link)) + lines(cells * sizeof(char*)) +
                    lines(operands_ * sizeof(char*)) + lines(operands_ * sizeof(int64_t)) + lines(scalars * sizeof(float)));
@@ -50,8 +51,7 @@ class Task {
       const expr::Scalar& s = program_.scalars[i];
       scalars_[i] = s.from == expr::Scalar::From::parameter ? args.parameters[size_t(s.index)] : s.value;
     }
-    for (size_t i = 0; i + 1 < code; ++i) links_[i] = link(program_.code[i], streaming);
-    links_[code - 1] = {streaming ? again_ahead : again, {}};
+    for (size_t i = 0; i < code; ++i) links_[i] = link(program_.code[i], i + 1 == code, streaming);
     machine_ = {links_, 0, int(operands_), program_.inputs, address_, advance_};
   }
 
@@ -82,7 +82,7 @@ class Task {
     return value;
   }
 
-  Link link(const expr::Instruction& in, bool streaming) {
+  Link link(const expr::Instruction& in, bool last, bool streaming) {
     Link link{nullptr, {}};
     for (int i = 0; i < 3; ++i)
       link.cell[i] = in.mode[i] == Mode::scalar ? static_cast<const void*>(&scalars_[in.operand[i]]) : &address_[in.operand[i]];
@@ -95,13 +95,9 @@ class Task {
         link.run = load_scalar;
         link.cell[0] = &scalars_[in.operand[0]];
         break;
-      case Action::save: link.run = store_block<float>; break;
+      case Action::save: link.run = store_block<float, false>; break;
       case Action::store:
-        switch (view(in.operand[0]).dtype) {
-          case DType::bf16: link.run = streaming ? stream_block<bf16> : store_block<bf16>; break;
-          case DType::f16: link.run = streaming ? stream_block<f16> : store_block<f16>; break;
-          default: link.run = streaming ? stream_block<float> : store_block<float>;
-        }
+        dispatch<float, bf16, f16>(view(in.operand[0]).dtype, [&]<class T>() { link.run = store_handler<T>(last, streaming); });
     }
     return link;
   }
@@ -135,7 +131,7 @@ class Task {
 
 // Outputs go past the caches when the launch moves more than they hold and every row starts on a cache line. The bits
 // are the same either way.
-inline bool streams(const ElementwiseArgs& args) {
+bool streams(const ElementwiseArgs& args) {
   int64_t bytes = 0;
   for (const View& in : args.inputs) bytes += in.numel() * size_of(in.dtype);
   bool aligned = true;
@@ -148,6 +144,8 @@ inline bool streams(const ElementwiseArgs& args) {
   }
   return aligned && bytes >= kStreamBytes;
 }
+
+}  // namespace
 
 // Equation: outputs = f(inputs, parameters), element by element, f an expression as a program.
 // Layout:   every operand [R, C] with strides between rows; an input may repeat its row, or have one value per row.

@@ -178,40 +178,38 @@ inline void load_scalar(const Link* link, Machine* machine, V a0, V a1, V a2, V 
   a0 = a1 = a2 = a3 = hn::Set(D(), *static_cast<const float*>(link->cell[0]));
   WEFT_NEXT;
 }
-template <class T>
+// kStream: past the caches, for outputs that would not stay there anyway.
+template <class T, bool kStream>
+HWY_INLINE void put(const Link* link, V a0, V a1, V a2, V a3) {
+  T* p = *static_cast<T* const*>(link->cell[0]);
+  const auto part = [](V v, T* to) HWY_ATTR { kStream ? stream_part(v, to) : store_part(v, to); };
+  part(a0, p);
+  part(a1, p + kLanes);
+  part(a2, p + 2 * kLanes);
+  part(a3, p + 3 * kLanes);
+}
+template <class T, bool kStream>
 void store_block(const Link* link, Machine* machine, V a0, V a1, V a2, V a3) {
-  T* p = *static_cast<T* const*>(link->cell[0]);
-  store_part(a0, p);
-  store_part(a1, p + kLanes);
-  store_part(a2, p + 2 * kLanes);
-  store_part(a3, p + 3 * kLanes);
+  put<T, kStream>(link, a0, a1, a2, a3);
   WEFT_NEXT;
 }
-// Past the caches, for outputs that would not stay there anyway.
-template <class T>
-void stream_block(const Link* link, Machine* machine, V a0, V a1, V a2, V a3) {
-  T* p = *static_cast<T* const*>(link->cell[0]);
-  stream_part(a0, p);
-  stream_part(a1, p + kLanes);
-  stream_part(a2, p + 2 * kLanes);
-  stream_part(a3, p + 3 * kLanes);
-  WEFT_NEXT;
-}
-// The end of the program: on to the next columns, or out.
-inline void again(const Link*, Machine* machine, V a0, V a1, V a2, V a3) {
-  for (int i = 0; i < machine->moving; ++i) machine->address[i] += machine->advance[i];
-  if (--machine->steps > 0) WEFT_TAIL_CALL machine->first->run(machine->first, machine, a0, a1, a2, a3);
-}
-// The same for operands that come from memory: asks for what is read some steps ahead, across the pages at which the
-// hardware's own prefetching stops.
-inline void again_ahead(const Link*, Machine* machine, V a0, V a1, V a2, V a3) {
+// The store that ends the program: on to the next columns, or out. Operands that come from memory are asked for some
+// steps ahead, across the pages at which the hardware's own prefetching stops.
+template <class T, bool kStream>
+void last_store(const Link* link, Machine* machine, V a0, V a1, V a2, V a3) {
   constexpr int64_t kAhead = 4096;  // bytes
+  put<T, kStream>(link, a0, a1, a2, a3);
   for (int i = 0; i < machine->moving; ++i) {
     machine->address[i] += machine->advance[i];
-    if (i < machine->reading)
+    if (kStream && i < machine->reading)
       for (int64_t line = 0; line < machine->advance[i]; line += 64) hwy::Prefetch(machine->address[i] + kAhead + line);
   }
   if (--machine->steps > 0) WEFT_TAIL_CALL machine->first->run(machine->first, machine, a0, a1, a2, a3);
+}
+template <class T>
+Handler store_handler(bool last, bool stream) {
+  if (last) return stream ? last_store<T, true> : last_store<T, false>;
+  return stream ? store_block<T, true> : store_block<T, false>;
 }
 #undef WEFT_NEXT
 
