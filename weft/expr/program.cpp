@@ -144,7 +144,21 @@ class Compiler {
     emit({.action = Action::save, .operand = {memory_of(node)}});
   }
 
-  void emit(Instruction instruction) { program_.code.push_back(instruction); }
+  // A function and then a product with what is in memory are one instruction: x sigmoid(x), sigmoid(x) y.
+  bool join_product(const Instruction& product) {
+    if (program_.code.empty() || product.action != Action::compute || product.op != Op::mul) return false;
+    Instruction& last = program_.code.back();
+    if (last.action != Action::compute || last.op < Op::neg || last.op >= Op::add || last.times) return false;
+    const int memory = product.mode[0] == Mode::memory ? 0 : 1;
+    if (product.mode[memory] != Mode::memory || product.mode[1 - memory] != Mode::accumulator) return false;
+    last.times = true;
+    last.mode[1] = Mode::memory;
+    last.operand[1] = product.operand[memory];
+    return true;
+  }
+  void emit(const Instruction& instruction) {
+    if (!join_product(instruction)) program_.code.push_back(instruction);
+  }
 
   // ---- the walk
 

@@ -35,6 +35,7 @@ struct Instruction {
   Action action;
   Op op = Op::input;                            // of compute
   bool minus_product = false, minus_c = false;  // of fma: -(a * b) + c, a * b - c, -(a * b) - c; negation is free there
+  bool times = false;                           // of an op of one operand: the result times memory operand 1, as in x sigmoid(x)
   Mode mode[3] = {};
   // Memory: inputs first, then outputs, then slots. Scalars: an index into Program::scalars.
   uint16_t operand[3] = {};

@@ -143,6 +143,16 @@ void unary(const Link* link, Machine* machine, V a0, V a1, V a2, V a3) {
   a3 = apply<kOp>(a(a3, 3));
   WEFT_NEXT;
 }
+template <Op kOp, Mode A>
+void unary_times(const Link* link, Machine* machine, V a0, V a1, V a2, V a3) {
+  const From<A> a(link->cell[0]);
+  const From<Mode::memory> b(link->cell[1]);
+  a0 = hn::Mul(apply<kOp>(a(a0, 0)), b(a0, 0));
+  a1 = hn::Mul(apply<kOp>(a(a1, 1)), b(a1, 1));
+  a2 = hn::Mul(apply<kOp>(a(a2, 2)), b(a2, 2));
+  a3 = hn::Mul(apply<kOp>(a(a3, 3)), b(a3, 3));
+  WEFT_NEXT;
+}
 template <Op kOp, Mode A, Mode B>
 void binary(const Link* link, Machine* machine, V a0, V a1, V a2, V a3) {
   const From<A> a(link->cell[0]);
@@ -241,7 +251,8 @@ constexpr Handler handler_of() {
   constexpr int row = kIndex / kForms, signs = row < expr::kOps ? 0 : row - expr::kOps + 1;
   constexpr Op op = signs ? Op::fma : Op(row);
   constexpr Mode a = Mode(kIndex % 3), b = Mode(kIndex / 3 % 3), c = Mode(kIndex / 9 % 3);
-  if constexpr (!expr::has_form(op, a, b, c)) return nullptr;
+  if constexpr (op >= Op::neg && op < Op::add && a != Mode::scalar && b == Mode::memory && c == Mode::accumulator) return unary_times<op, a>;
+  else if constexpr (!expr::has_form(op, a, b, c)) return nullptr;
   else if constexpr (op < Op::add) return unary<op, a>;
   else if constexpr (op < Op::fma) return binary<op, a, b>;
   else return ternary<op, signs, a, b, c>;
