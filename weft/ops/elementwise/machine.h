@@ -22,11 +22,23 @@
 #include "weft/tile/cpu/power.h"
 #include "weft/tile/cpu/trig.h"
 
+// GCC makes sibling calls of plain returns from -O2; clang is told to. Under a sanitizer, or with no optimisation, calls
+// stay calls, and a program returns after every step so that the stack stays short.
 #ifndef WEFT_TAIL_CALL
-#ifdef __clang__
-#define WEFT_TAIL_CALL [[clang::musttail]] return
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || !defined(__OPTIMIZE__)
+#define WEFT_TAIL_CALL return
+#define WEFT_STEPS_PER_CALL 1
+#elif defined(__clang__)
+#if __has_feature(thread_sanitizer) || __has_feature(address_sanitizer)
+#define WEFT_TAIL_CALL return
+#define WEFT_STEPS_PER_CALL 1
 #else
-#define WEFT_TAIL_CALL return  // GCC makes these sibling calls from -O2
+#define WEFT_TAIL_CALL [[clang::musttail]] return
+#define WEFT_STEPS_PER_CALL 32
+#endif
+#else
+#define WEFT_TAIL_CALL return
+#define WEFT_STEPS_PER_CALL 32
 #endif
 #endif
 
@@ -225,11 +237,7 @@ Handler store_handler(bool last, bool stream) {
 
 // Out of the program every so many steps: where a compiler did not turn the calls into jumps, the stack stays short.
 HWY_INLINE void run_steps(Machine& machine, int64_t steps) {
-#ifdef __OPTIMIZE__
-  constexpr int64_t kMost = 32;
-#else
-  constexpr int64_t kMost = 1;
-#endif
+  constexpr int64_t kMost = WEFT_STEPS_PER_CALL;
   const V zero = hn::Zero(D());
   for (; steps > 0; steps -= kMost) {
     machine.steps = steps < kMost ? steps : kMost;
