@@ -82,6 +82,21 @@ TEST_F(TensorTest, a_tensor_keeps_its_device_alive) {
   EXPECT_EQ(t.to_host<float>(), counting(4));
 }
 
+// Offsets are 64-bit all the way: the last rows of a tensor with more than 2^31 elements (4.3 GB of address space, of
+// which only these rows are touched).
+TEST(huge_offsets, rows_past_two_billion_elements) {
+  const auto plain = open_device("cpu");
+  if (plain->pool().checked()) GTEST_SKIP() << "a checked pool would fill all of it";
+  const int64_t rows = (int64_t(1) << 31) / 64 + 2;
+  const Tensor all = Tensor::empty(*plain, {rows, 64}, DType::bf16), last = all.part(0, rows - 2, rows);
+  EXPECT_GE(last.view().offset, int64_t(1) << 32);
+  copy(cast(Tensor::from_host(*plain, {2, 64}, counting(128)), DType::bf16), last);
+  const Tensor w = full(*plain, {64}, 1.0, DType::bf16);
+  const auto far = cast(rms_norm(last, w, 0.0f), DType::f32).to_host<float>();
+  const auto near = cast(rms_norm(cast(Tensor::from_host(*plain, {2, 64}, counting(128)), DType::bf16), w, 0.0f), DType::f32).to_host<float>();
+  EXPECT_EQ(far, near);
+}
+
 // One device has one user at a time; two devices in two threads are independent.
 TEST_F(TensorTest, two_devices_in_two_threads) {
   std::vector<float> results[2];
