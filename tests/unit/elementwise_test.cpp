@@ -146,6 +146,21 @@ TEST_F(Elementwise, IntoColumnsSideBySide) {
   EXPECT_EQ(both.to_host<float>(), (Values{2, 3, 2, 4, 4, 5, 6, 8}));
 }
 
+TEST_F(Elementwise, ColumnsCutOutOfSomethingWider) {
+  const auto f = fuse([](Expr a, Expr b) { return a + b; });
+  const Tensor wide = tensor({3, 2}, {1, 2, 3, 4, 5, 6}), column = wide.part(-1, 0, 1);
+  EXPECT_EQ(f(column, tensor({}, {10})).to_host<float>(), (Values{11, 13, 15}));
+  f.into(column, column, tensor({3, 1}, {10, 20, 30}));
+  EXPECT_EQ(wide.to_host<float>(), (Values{11, 2, 23, 4, 35, 6}));
+}
+
+TEST_F(Elementwise, IntoReadsTransposedInputs) {
+  const auto f = fuse([](Expr a, Expr b) { return a + b; });
+  const Tensor y = tensor({2, 2}, {1, 2, 3, 4});
+  f.into(y, y, y.permute({1, 0}));
+  EXPECT_EQ(y.to_host<float>(), (Values{2, 5, 5, 8}));
+}
+
 // A launch that moves more than the caches hold stores past them: the bits are those of small launches.
 TEST_F(Elementwise, LargeLaunchesGiveTheBitsOfSmallOnes) {
   const auto f = fuse([](Expr a, Expr b) { return std::pair{silu(a) * b, exp(a) - b}; });

@@ -2,8 +2,8 @@
 
 #include <map>
 
-#include "weft/ops/add_assign/add_assign.h"
 #include "weft/ops/copy/copy.h"
+#include "weft/ops/elementwise/functions.h"
 #include "weft/ops/fill/fill.h"
 #include "weft/tensor/node.h"
 

@@ -28,11 +28,6 @@
   X(kv_attention, KvAttentionArgs)                          \
   X(transpose_2d, Transpose2dArgs)                          \
   X(cross_entropy, CrossEntropyArgs)                        \
-  X(bias_add, BiasAddArgs)                                  \
-  X(add_assign, AddAssignArgs)                              \
-  X(scale, ScaleArgs)                                       \
-  X(activation, ActivationArgs)                             \
-  X(activation_backward, ActivationBackwardArgs)            \
   X(adamw, AdamwArgs)                                       \
   X(gradient_norm, GradientNormArgs)                        \
   X(uniform, UniformArgs)                                   \

@@ -12,11 +12,6 @@ namespace weft {
 
 inline double bytes_of(const View& view) { return view ? double(view.numel()) * double(size_of(view.dtype)) : 0; }
 
-// as_rows(), with a scalar as one row of one element.
-inline Rows rows_or_scalar(const View& view, const char* op, const char* operand) {
-  return view.rank() == 0 ? Rows{1, 1, 1} : as_rows(view, op, operand);
-}
-
 class Contract {
  public:
   // `stream` is where the op will run: every operand must live on its device.

@@ -1,6 +1,6 @@
 #include "weft/ops/cross_entropy/cross_entropy.h"
 
-#include "weft/ops/scale/scale.h"
+#include "weft/ops/elementwise/functions.h"
 #include "weft/tensor/node.h"
 
 namespace weft {

@@ -225,7 +225,11 @@ void elementwise_into(const ElementwiseFunction& function, std::span<const Tenso
     const Tensor* output[] = {&outputs[i]};
     check(!should_record(output), kOp, "output ", i, " requires a gradient and cannot be written over; use NoGrad or detach()");
   }
-  launch(function, outputs, inputs, parameters);
+  std::vector<Tensor> rows;
+  std::vector<const Tensor*> in;
+  for (const Tensor* input : inputs) rows.push_back(input->defined() ? as_rows_or_copy(*input) : *input);
+  for (const Tensor& row : rows) in.push_back(&row);
+  launch(function, outputs, in, parameters);
 }
 
 }  // namespace weft

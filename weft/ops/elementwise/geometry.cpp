@@ -62,6 +62,13 @@ Geometry geometry(std::span<const View> inputs, std::span<const MutView> outputs
     for (const Strides& s : strides) axes.back().strides.push_back(s[axis]);
   }
 
+  // A column cut out of something wider ([R, 1] with rows apart): rows of one element.
+  const auto apart = [](int64_t stride) { return stride != 0 && stride != 1; };
+  if (!axes.empty() && shape.back() == 1 && std::any_of(axes[0].strides.begin(), axes[0].strides.end(), apart)) {
+    axes.insert(axes.begin(), {1, std::vector<int64_t>(count, 1)});
+    for (size_t i = 0; i < inputs.size(); ++i) axes[0].strides[i] = inputs[i] ? 1 : 0;
+  }
+
   Geometry g;
   g.operands.resize(count);
   if (axes.empty()) {  // one element

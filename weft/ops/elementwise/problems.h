@@ -107,4 +107,7 @@ inline Problem derivative_of(const expr::Graph& traced, std::vector<Wire> inputs
   return p;
 }
 
+// The cases of functions.h (functions_spec.cpp).
+void add_functions(Registry& registry, const std::string& op);
+
 }  // namespace weft::spec

@@ -318,6 +318,7 @@ void add_specs_elementwise(Registry& registry) {
   add_compositions(registry, op);
   add_layouts(registry, op);
   add_golden(registry, op);
+  add_functions(registry, op);
   add_benches(registry, op);
   add_rejections(registry, op);
 }

@@ -3,8 +3,8 @@
 #include <cmath>
 #include <numeric>
 
-#include "weft/ops/activation/activation.h"
 #include "weft/ops/copy/copy.h"
+#include "weft/ops/elementwise/functions.h"
 #include "weft/ops/fill/fill.h"
 #include "weft/ops/reduce/reduce.h"
 #include "weft/tensor/node.h"

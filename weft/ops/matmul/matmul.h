@@ -17,8 +17,8 @@
 
 #include <optional>
 
-#include "weft/ops/activation/kind.h"
 #include "weft/ops/contract.h"
+#include "weft/ops/elementwise/kind.h"
 #include "weft/tensor/tensor.h"
 
 namespace weft {

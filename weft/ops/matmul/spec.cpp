@@ -1,7 +1,7 @@
 #include <cmath>
 
-#include "weft/ops/activation/spec.h"
 #include "weft/ops/copy/copy.h"
+#include "weft/ops/elementwise/activation_truth.h"
 #include "weft/ops/matmul/matmul.h"
 #include "weft/spec/registry.h"
 #include "weft/tensor/node.h"

@@ -1,5 +1,5 @@
-// Activation functions and their slopes on sixteen floats. The equations are in weft/ops/activation/activation.h; which
-// function a kind stands for, in weft/ops/activation/cpu.h.
+// Activation functions on sixteen floats, for the end of a kernel that has the value in a register. The equations, and
+// the functions on tensors, are in weft/ops/elementwise/functions.h.
 
 #if defined(WEFT_TILE_CPU_ACTIVATION_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef WEFT_TILE_CPU_ACTIVATION_H_
@@ -18,42 +18,23 @@ HWY_INLINE F32x16 clamp(F32x16 x, float low, float high) {
   return x;
 }
 
-// s(t) = 1 / (1 + e^-t) and 1 - s(t). With e = e^-|t| <= 1 neither overflows nor cancels: both keep their relative
-// precision down to the smallest normal number.
-struct Logistic {
-  F32x16 s, rest;
-};
-HWY_INLINE Logistic logistic(F32x16 t) {
+// s(t) = 1 / (1 + e^-t). With e = e^-|t| <= 1 it neither overflows nor cancels, and keeps its relative precision down to
+// the smallest normal number.
+HWY_INLINE F32x16 logistic(F32x16 t) {
   const F32x16 one = splat(1.0f);
   const Mask16 negative = t < zero();
   const F32x16 e = exp(select(negative, t, zero() - t)), scale = one / (one + e);
-  return {select(negative, e, one) * scale, select(negative, one, e) * scale};
+  return select(negative, e, one) * scale;
 }
 
 HWY_INLINE F32x16 relu(F32x16 x) { return select(x < zero(), zero(), x); }  // a NaN stays
-HWY_INLINE F32x16 relu_slope(F32x16 x) {
-  const F32x16 not_positive = select(x < splat(0x1p-149f), zero(), x);  // a NaN is in neither half, and stays
-  return select(zero() < x, splat(1.0f), not_positive);
-}
 
-HWY_INLINE F32x16 silu(F32x16 x) { return x * logistic(x).s; }
-HWY_INLINE F32x16 silu_slope(F32x16 x) {
-  const Logistic l = logistic(x);
-  // Past 128 the rest is 0 (or s is), and the clamp keeps infinity from meeting it.
-  return l.s * fma(clamp(x, -128.0f, 128.0f), l.rest, splat(1.0f));
-}
+HWY_INLINE F32x16 silu(F32x16 x) { return x * logistic(x); }
 
-// t = x P(x^2), t' = P + 2 x^2 P', P(q) = 2 sqrt(2 / pi) (1 + 0.044715 q). Past |x| = 16, |t| > 300: s is 0 or 1.
-inline constexpr float kGelu = 1.5957691216057308f, kGeluCubic = 0.071354816272600f;
-
+// x s(t), t = x P(x^2), P(q) = 2 sqrt(2 / pi) (1 + 0.044715 q). Past |x| = 16, |t| > 300: s is 0 or 1.
 HWY_INLINE F32x16 gelu_tanh(F32x16 x) {
   const F32x16 c = clamp(x, -16.0f, 16.0f);
-  return x * logistic(c * fma(c * c, splat(kGeluCubic), splat(kGelu))).s;
-}
-HWY_INLINE F32x16 gelu_tanh_slope(F32x16 x) {
-  const F32x16 c = clamp(x, -16.0f, 16.0f), q = c * c;
-  const Logistic l = logistic(c * fma(q, splat(kGeluCubic), splat(kGelu)));
-  return l.s * fma(c * fma(q, splat(3 * kGeluCubic), splat(kGelu)), l.rest, splat(1.0f));
+  return x * logistic(c * fma(c * c, splat(0.071354816272600f), splat(1.5957691216057308f)));
 }
 
 }  // namespace weft::cpu::HWY_NAMESPACE

@@ -1,0 +1,55 @@
+// The float64 truth of activations, for the specs of what applies one.
+#pragma once
+
+#include <cmath>
+
+#include "weft/ops/elementwise/kind.h"
+#include "weft/spec/truth.h"
+
+namespace weft::spec {
+
+struct ActivationTruth {
+  double y, slope;              // f(x), f'(x)
+  double y_error, slope_error;  // what a kernel's may be off by for the same x: absolute, before rounding to its dtype
+};
+
+// What goes into the logistic function: t(x), its slope, and by how many roundings the kernel's t errs.
+struct LogisticArgument {
+  double t, slope, roundings, slope_roundings;
+};
+inline LogisticArgument logistic_argument(Activation kind, double x) {
+  if (kind == Activation::silu) return {x, 1, 0, 0};
+  const double k = 2 * std::sqrt(2 / std::acos(-1.0)), c = 0.044715;
+  // x^2, two rounded constants, an fma and a product; in the slope one more constant's product.
+  return {k * (x + c * x * x * x), k * (1 + 3 * c * x * x), 4, 5};
+}
+
+// With t off by d |t| u, s is off by s (1 - s) d |t| u and 1 - s by as much. Below the smallest normal number the exponential
+// errs by half of 2^-149 and s by as much, or s by two units where it is a function of its own (docs/numerics.md). The
+// 1.01 stands for products of errors: 4 |t| u is below 0.0001 wherever s is not 0 or 1.
+inline ActivationTruth activation_truth(Activation kind, double x) {
+  // e^-|t| errs by three roundings (its argument reduction, polynomial and final sum); then a sum, a quotient and a
+  // product make s, and likewise 1 - s. As a function of its own, s errs by two units in the last place: four roundings.
+  constexpr double kLogistic = 3 + 3;
+  const double u = 1.01 * unit_roundoff(DType::f32), tiny = 2 * 0x1p-149;
+  if (kind == Activation::none) return {x, 1, 0, 0};
+  if (kind == Activation::relu) return {std::isnan(x) || x > 0 ? x : 0, std::isnan(x) ? x : double(x > 0), 0, 0};
+  const LogisticArgument a = logistic_argument(kind, x);
+  const double s = 1 / (1 + std::exp(-a.t)), rest = 1 / (1 + std::exp(a.t));
+  ActivationTruth v;
+  v.y = x * s;
+  v.y_error = std::abs(v.y) * u * (kLogistic + a.roundings * std::abs(a.t) * rest + 1) + std::abs(x) * tiny;
+  if (std::abs(x) > 150) {  // the limits, which the equation loses in infinity times 0
+    v.slope = x > 0;
+    v.slope_error = 0;
+    return v;
+  }
+  // slope = s (1 + m), m = x t' (1 - s): the errors of s on all of it, those of m on its part.
+  const double m = x * a.slope * rest, scale = 1 + std::abs(m);
+  v.slope = s * (1 + m);
+  v.slope_error = s * u * (scale * (kLogistic + a.roundings * std::abs(a.t) * rest + 2) +
+                           std::abs(m) * (kLogistic + a.roundings * std::abs(a.t) * s + a.slope_roundings)) + scale * tiny;
+  return v;
+}
+
+}  // namespace weft::spec
