@@ -1,8 +1,8 @@
 // The accumulator machine of weft/expr/program.h on vector registers: threaded code.
 //
-// The accumulator is four registers, passed from handler to handler as arguments. A handler does one instruction and
-// ends by calling the next with the same signature, which compiles to a jump, so an instruction costs one predicted
-// indirect jump per four registers and a chain of values never touches memory.
+// The accumulator is eight registers, as many as calling conventions pass, handed from handler to handler as arguments.
+// A handler does one instruction and ends by calling the next with the same signature, which compiles to a jump, so an
+// instruction costs one predicted indirect jump per eight registers and a chain of values never touches memory.
 
 #if defined(WEFT_OPS_ELEMENTWISE_MACHINE_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef WEFT_OPS_ELEMENTWISE_MACHINE_H_
@@ -49,11 +49,11 @@ using expr::Action;
 using expr::Mode;
 using expr::Op;
 
-inline constexpr int kStep = 4 * kLanes;  // elements in the accumulator
+inline constexpr int kStep = 8 * kLanes;  // elements in the accumulator
 
 struct Link;
 struct Machine;
-using Handler = void (*)(const Link*, Machine*, V, V, V, V);
+using Handler = void (*)(const Link*, Machine*, V, V, V, V, V, V, V, V);
 
 // An instruction with its code and the cells of its operands: a memory operand's cell holds its current address, a
 // scalar's cell its value.
@@ -71,7 +71,7 @@ struct Machine {
   const int64_t* advance;  // bytes per step
 };
 
-#define WEFT_NEXT WEFT_TAIL_CALL link[1].run(link + 1, machine, a0, a1, a2, a3)
+#define WEFT_NEXT WEFT_TAIL_CALL link[1].run(link + 1, machine, a0, a1, a2, a3, a4, a5, a6, a7)
 
 // ---- operands
 
@@ -147,36 +147,48 @@ HWY_INLINE V apply(V a, V b, V c) {
 // ---- handlers
 
 template <Op kOp, Mode A>
-void unary(const Link* link, Machine* machine, V a0, V a1, V a2, V a3) {
+void unary(const Link* link, Machine* machine, V a0, V a1, V a2, V a3, V a4, V a5, V a6, V a7) {
   const From<A> a(link->cell[0]);
   a0 = apply<kOp>(a(a0, 0));
   a1 = apply<kOp>(a(a1, 1));
   a2 = apply<kOp>(a(a2, 2));
   a3 = apply<kOp>(a(a3, 3));
+  a4 = apply<kOp>(a(a4, 4));
+  a5 = apply<kOp>(a(a5, 5));
+  a6 = apply<kOp>(a(a6, 6));
+  a7 = apply<kOp>(a(a7, 7));
   WEFT_NEXT;
 }
 template <Op kOp, Mode A>
-void unary_times(const Link* link, Machine* machine, V a0, V a1, V a2, V a3) {
+void unary_times(const Link* link, Machine* machine, V a0, V a1, V a2, V a3, V a4, V a5, V a6, V a7) {
   const From<A> a(link->cell[0]);
   const From<Mode::memory> b(link->cell[1]);
   a0 = hn::Mul(apply<kOp>(a(a0, 0)), b(a0, 0));
   a1 = hn::Mul(apply<kOp>(a(a1, 1)), b(a1, 1));
   a2 = hn::Mul(apply<kOp>(a(a2, 2)), b(a2, 2));
   a3 = hn::Mul(apply<kOp>(a(a3, 3)), b(a3, 3));
+  a4 = hn::Mul(apply<kOp>(a(a4, 4)), b(a4, 4));
+  a5 = hn::Mul(apply<kOp>(a(a5, 5)), b(a5, 5));
+  a6 = hn::Mul(apply<kOp>(a(a6, 6)), b(a6, 6));
+  a7 = hn::Mul(apply<kOp>(a(a7, 7)), b(a7, 7));
   WEFT_NEXT;
 }
 template <Op kOp, Mode A, Mode B>
-void binary(const Link* link, Machine* machine, V a0, V a1, V a2, V a3) {
+void binary(const Link* link, Machine* machine, V a0, V a1, V a2, V a3, V a4, V a5, V a6, V a7) {
   const From<A> a(link->cell[0]);
   const From<B> b(link->cell[1]);
   a0 = apply<kOp>(a(a0, 0), b(a0, 0));
   a1 = apply<kOp>(a(a1, 1), b(a1, 1));
   a2 = apply<kOp>(a(a2, 2), b(a2, 2));
   a3 = apply<kOp>(a(a3, 3), b(a3, 3));
+  a4 = apply<kOp>(a(a4, 4), b(a4, 4));
+  a5 = apply<kOp>(a(a5, 5), b(a5, 5));
+  a6 = apply<kOp>(a(a6, 6), b(a6, 6));
+  a7 = apply<kOp>(a(a7, 7), b(a7, 7));
   WEFT_NEXT;
 }
 template <Op kOp, int kSigns, Mode A, Mode B, Mode C>
-void ternary(const Link* link, Machine* machine, V a0, V a1, V a2, V a3) {
+void ternary(const Link* link, Machine* machine, V a0, V a1, V a2, V a3, V a4, V a5, V a6, V a7) {
   const From<A> a(link->cell[0]);
   const From<B> b(link->cell[1]);
   const From<C> c(link->cell[2]);
@@ -184,49 +196,61 @@ void ternary(const Link* link, Machine* machine, V a0, V a1, V a2, V a3) {
   a1 = apply<kOp, kSigns>(a(a1, 1), b(a1, 1), c(a1, 1));
   a2 = apply<kOp, kSigns>(a(a2, 2), b(a2, 2), c(a2, 2));
   a3 = apply<kOp, kSigns>(a(a3, 3), b(a3, 3), c(a3, 3));
+  a4 = apply<kOp, kSigns>(a(a4, 4), b(a4, 4), c(a4, 4));
+  a5 = apply<kOp, kSigns>(a(a5, 5), b(a5, 5), c(a5, 5));
+  a6 = apply<kOp, kSigns>(a(a6, 6), b(a6, 6), c(a6, 6));
+  a7 = apply<kOp, kSigns>(a(a7, 7), b(a7, 7), c(a7, 7));
   WEFT_NEXT;
 }
 
 template <class T>
-void load_block(const Link* link, Machine* machine, V a0, V a1, V a2, V a3) {
+void load_block(const Link* link, Machine* machine, V a0, V a1, V a2, V a3, V a4, V a5, V a6, V a7) {
   const T* p = *static_cast<const T* const*>(link->cell[0]);
   a0 = load_part(p);
   a1 = load_part(p + kLanes);
   a2 = load_part(p + 2 * kLanes);
   a3 = load_part(p + 3 * kLanes);
+  a4 = load_part(p + 4 * kLanes);
+  a5 = load_part(p + 5 * kLanes);
+  a6 = load_part(p + 6 * kLanes);
+  a7 = load_part(p + 7 * kLanes);
   WEFT_NEXT;
 }
-inline void load_scalar(const Link* link, Machine* machine, V a0, V a1, V a2, V a3) {
-  a0 = a1 = a2 = a3 = hn::Set(D(), *static_cast<const float*>(link->cell[0]));
+inline void load_scalar(const Link* link, Machine* machine, V a0, V a1, V a2, V a3, V a4, V a5, V a6, V a7) {
+  a0 = a1 = a2 = a3 = a4 = a5 = a6 = a7 = hn::Set(D(), *static_cast<const float*>(link->cell[0]));
   WEFT_NEXT;
 }
 // kStream: past the caches, for outputs that would not stay there anyway.
 template <class T, bool kStream>
-HWY_INLINE void put(const Link* link, V a0, V a1, V a2, V a3) {
+HWY_INLINE void put(const Link* link, V a0, V a1, V a2, V a3, V a4, V a5, V a6, V a7) {
   T* p = *static_cast<T* const*>(link->cell[0]);
   const auto part = [](V v, T* to) HWY_ATTR { kStream ? stream_part(v, to) : store_part(v, to); };
   part(a0, p);
   part(a1, p + kLanes);
   part(a2, p + 2 * kLanes);
   part(a3, p + 3 * kLanes);
+  part(a4, p + 4 * kLanes);
+  part(a5, p + 5 * kLanes);
+  part(a6, p + 6 * kLanes);
+  part(a7, p + 7 * kLanes);
 }
 template <class T, bool kStream>
-void store_block(const Link* link, Machine* machine, V a0, V a1, V a2, V a3) {
-  put<T, kStream>(link, a0, a1, a2, a3);
+void store_block(const Link* link, Machine* machine, V a0, V a1, V a2, V a3, V a4, V a5, V a6, V a7) {
+  put<T, kStream>(link, a0, a1, a2, a3, a4, a5, a6, a7);
   WEFT_NEXT;
 }
 // The store that ends the program: on to the next columns, or out. Operands that come from memory are asked for some
 // steps ahead, across the pages at which the hardware's own prefetching stops.
 template <class T, bool kStream>
-void last_store(const Link* link, Machine* machine, V a0, V a1, V a2, V a3) {
+void last_store(const Link* link, Machine* machine, V a0, V a1, V a2, V a3, V a4, V a5, V a6, V a7) {
   constexpr int64_t kAhead = 4096;  // bytes
-  put<T, kStream>(link, a0, a1, a2, a3);
+  put<T, kStream>(link, a0, a1, a2, a3, a4, a5, a6, a7);
   for (int i = 0; i < machine->moving; ++i) {
     machine->address[i] += machine->advance[i];
     if (kStream && i < machine->reading)
       for (int64_t line = 0; line < machine->advance[i]; line += 64) hwy::Prefetch(machine->address[i] + kAhead + line);
   }
-  if (--machine->steps > 0) WEFT_TAIL_CALL machine->first->run(machine->first, machine, a0, a1, a2, a3);
+  if (--machine->steps > 0) WEFT_TAIL_CALL machine->first->run(machine->first, machine, a0, a1, a2, a3, a4, a5, a6, a7);
 }
 template <class T>
 Handler store_handler(bool last, bool stream) {
@@ -241,7 +265,7 @@ HWY_INLINE void run_steps(Machine& machine, int64_t steps) {
   const V zero = hn::Zero(D());
   for (; steps > 0; steps -= kMost) {
     machine.steps = steps < kMost ? steps : kMost;
-    machine.first->run(machine.first, &machine, zero, zero, zero, zero);
+    machine.first->run(machine.first, &machine, zero, zero, zero, zero, zero, zero, zero, zero);
   }
 }
 
