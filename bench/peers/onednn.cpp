@@ -89,7 +89,7 @@ int main(int argc, char** argv) {
       OneDnn peer(s, l, a, b, c);
       const double flops = 2.0 * double(s.m) * double(s.n) * double(s.k);
       const double theirs = flops / bench::median_time([&] { peer.run(); }) / peak;
-      const MatmulArgs args{.a = a.view(), .b = b.view(), .c = c.mut_view(), .transpose_a = l.transpose_a, .transpose_b = l.transpose_b};
+      const MatmulArgs args{.a = a.view(), .b = b.view(), .c = c.mut_view(), .bias = {}, .pre = {}, .transpose_a = l.transpose_a, .transpose_b = l.transpose_b};
       const double ours = flops / bench::median_time([&] { matmul(device->stream(), args); }) / peak;
       std::printf("%5ld,%5ld,%5ld    %-3s %16.2f %16.2f %8.2f  %s\n", long(s.m), long(s.n), long(s.k), l.name, ours, theirs, ours / theirs, same ? "same" : "differ");
       std::fflush(stdout);
