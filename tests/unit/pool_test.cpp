@@ -3,15 +3,21 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <fstream>
+#include <string>
 
 #include "weft/backends/open.h"
 #include "weft/base/check.h"
+#include "weft/autograd/backward.h"
+#include "weft/ops/matmul/matmul.h"
 #include "weft/tensor/tensor.h"
 
 namespace weft {
 namespace {
 
 uint8_t* bytes(const Buffer& buffer) { return static_cast<uint8_t*>(buffer.handle()) + buffer.offset(); }
+
+uint8_t* bytes_end(const Buffer& buffer) { return bytes(buffer) + buffer.bytes(); }
 
 TEST(pool, reuses_what_was_freed) {
   const auto device = open_device("cpu");
@@ -89,6 +95,110 @@ TEST(pool, an_overrun_is_found_even_after_the_buffer_is_gone) {
     bytes(*buffer)[100] = 0;
   }
   EXPECT_THROW(device->pool().verify(), Error);
+}
+
+TEST(pool, counts_each_use_apart) {
+  const auto device = open_device("cpu");
+  const auto stats = [&] { return device->pool().stats(); };
+  std::shared_ptr<Buffer> weights, moments, outer;
+  {
+    const MemoryScope scope(*device, MemoryUse::weights);
+    weights = device->allocate(1000);
+    {
+      const MemoryScope inner(*device, MemoryUse::optimizer);
+      moments = device->allocate(3000);
+    }
+    outer = device->allocate(300);
+  }
+  const auto activation = device->allocate(5000);
+  device->allocate(256, MemoryUse::workspace);
+  EXPECT_EQ(moments->use(), MemoryUse::optimizer);
+  EXPECT_EQ(activation->use(), MemoryUse::activations);
+  EXPECT_EQ(stats().of(MemoryUse::weights).in_use, 1024 + 512);
+  EXPECT_EQ(stats().of(MemoryUse::optimizer).in_use, 3072);
+  EXPECT_EQ(stats().of(MemoryUse::activations).in_use, 5120);
+  EXPECT_EQ(stats().of(MemoryUse::gradients).in_use, 0);
+  EXPECT_EQ(stats().of(MemoryUse::workspace).in_use, 0);
+  EXPECT_EQ(stats().of(MemoryUse::workspace).high_water, 256);
+}
+
+TEST(pool, uses_at_the_peak_add_up_to_it) {
+  const auto device = open_device("cpu");
+  const auto weights = device->allocate(2000, MemoryUse::weights);
+  device->allocate(9000, MemoryUse::activations);  // the most activations, but not the peak
+  auto late = device->allocate(8000, MemoryUse::gradients);
+  device->allocate(4096, MemoryUse::activations);
+  PoolStats stats = device->pool().stats();
+  EXPECT_EQ(stats.high_water, 2048 + 8192 + 4096);
+  EXPECT_EQ(stats.of(MemoryUse::activations).high_water, 10240);
+  EXPECT_EQ(stats.of(MemoryUse::activations).at_peak, 4096);
+  int64_t sum = 0;
+  for (const UseStats& use : stats.uses) sum += use.at_peak;
+  EXPECT_EQ(sum, stats.high_water);
+  late.reset();
+  device->pool().reset_high_water();
+  stats = device->pool().stats();
+  EXPECT_EQ(stats.high_water, 2048);
+  EXPECT_EQ(stats.of(MemoryUse::gradients).high_water, 0);
+  EXPECT_EQ(stats.of(MemoryUse::weights).at_peak, 2048);
+}
+
+TEST(pool, a_step_is_counted_by_use_and_the_same_every_time) {
+  PoolStats runs[2];
+  for (PoolStats& stats : runs) {
+    const auto device = open_device("cpu", {.threads = 2});
+    Tensor w;
+    {
+      const MemoryScope scope(*device, MemoryUse::weights);
+      w = Tensor::from_host(*device, {64, 64}, std::vector<float>(64 * 64, 0.5f)).set_requires_grad();
+    }
+    const Tensor x = Tensor::from_host(*device, {32, 64}, std::vector<float>(32 * 64, 1.0f));
+    backward(matmul(x, w), Tensor::from_host(*device, {32, 64}, std::vector<float>(32 * 64, 2.0f)));
+    stats = device->pool().stats();
+    EXPECT_EQ(stats.of(MemoryUse::weights).in_use, 64 * 64 * 4);
+    EXPECT_EQ(stats.of(MemoryUse::gradients).in_use, 64 * 64 * 4);
+    EXPECT_EQ(stats.of(MemoryUse::activations).in_use, 32 * 64 * 4);
+    EXPECT_EQ(stats.of(MemoryUse::workspace).in_use, 0);
+  }
+  EXPECT_EQ(std::memcmp(&runs[0], &runs[1], sizeof(PoolStats)), 0);
+}
+
+TEST(pool, large_blocks_waste_at_most_a_seventeenth) {
+  const auto device = open_device("cpu");
+  for (int64_t bytes : {int64_t(2) << 20, (int64_t(2) << 20) + 1, int64_t(5'000'000), int64_t(33'000'001)}) {
+    const auto buffer = device->allocate(bytes);
+    EXPECT_LE(device->pool().stats().in_use * 16, bytes * 17);
+    bytes_end(*buffer)[-1] = 1;  // all of it is there
+  }
+}
+
+// Bytes of huge pages behind the mapping that holds `address`, from the kernel; -1 where it does not say.
+int64_t huge_bytes_at(const void* address) {
+  std::ifstream maps("/proc/self/smaps");
+  bool inside = false;
+  for (std::string line; std::getline(maps, line);) {
+    unsigned long from = 0, to = 0;
+    if (std::sscanf(line.c_str(), "%lx-%lx ", &from, &to) == 2) inside = from <= uintptr_t(address) && uintptr_t(address) < to;
+    long kib = 0;
+    if (inside && std::sscanf(line.c_str(), "AnonHugePages: %ld kB", &kib) == 1) return int64_t(kib) << 10;
+  }
+  return -1;
+}
+
+TEST(pool, large_blocks_are_huge_pages) {
+  const auto device = open_device("cpu");
+  const int64_t huge = int64_t(2) << 20, size = 8 * huge;
+  const auto buffer = device->allocate(size);
+  if (!device->pool().checked()) {
+    EXPECT_EQ(uintptr_t(buffer->handle()) % uintptr_t(huge), 0u);
+  }
+  std::memset(bytes(*buffer), 1, size_t(size));
+  std::string setting;
+  std::getline(std::ifstream("/sys/kernel/mm/transparent_hugepage/enabled"), setting);
+  const int64_t got = huge_bytes_at(bytes(*buffer));
+  if (setting.find("[madvise]") == std::string::npos && setting.find("[always]") == std::string::npos) GTEST_SKIP() << "no transparent huge pages here";
+  if (got <= 0) GTEST_SKIP() << "the kernel gave no huge pages";
+  EXPECT_GE(got, size - huge);
 }
 
 TEST(device, says_what_it_is) {

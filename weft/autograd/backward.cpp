@@ -36,6 +36,7 @@ class Frontier {
   static void add_to_leaf(Node& leaf, const Tensor& grad) {
     if (leaf.grad) return add_assign(leaf.grad, grad);
     // A copy of its own: the same gradient may be on its way to another leaf.
+    const MemoryScope scope(grad.device(), MemoryUse::gradients);
     leaf.grad = Tensor::empty(grad.device(), grad.shape(), DType::f32);
     copy(grad, leaf.grad);
   }

@@ -4,9 +4,9 @@
 #include <cstdint>
 #include <memory>
 
-namespace weft {
+#include "weft/device/memory_use.h"
 
-class Device;
+namespace weft {
 
 // A piece of raw memory: a handle (a pointer on CPU and CUDA, a buffer object on Metal) and a byte offset into it.
 struct Block {
@@ -14,6 +14,7 @@ struct Block {
   int64_t offset = 0;
   int64_t bytes = 0;     // what was asked for
   int64_t capacity = 0;  // what the pool set aside, guards excluded
+  MemoryUse use = MemoryUse::activations;
 };
 
 class Buffer {
@@ -28,6 +29,7 @@ class Buffer {
   void* handle() const { return block_.handle; }
   int64_t offset() const { return block_.offset; }
   int64_t bytes() const { return block_.bytes; }
+  MemoryUse use() const { return block_.use; }
 
  private:
   std::shared_ptr<Device> device_;

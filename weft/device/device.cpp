@@ -13,9 +13,12 @@ std::string_view name(Dialect dialect) {
   return "";
 }
 
-std::shared_ptr<Buffer> Device::allocate(int64_t bytes) {
-  return std::make_shared<Buffer>(shared_from_this(), pool().allocate(bytes));
+std::shared_ptr<Buffer> Device::allocate(int64_t bytes, MemoryUse use) {
+  return std::make_shared<Buffer>(shared_from_this(), pool().allocate(bytes, use));
 }
+
+MemoryScope::MemoryScope(Device& device, MemoryUse use) : device_(device), before_(device.pool().use()) { device.pool().set_use(use); }
+MemoryScope::~MemoryScope() { device_.pool().set_use(before_); }
 
 Buffer::Buffer(std::shared_ptr<Device> device, Block block) : device_(std::move(device)), block_(block) {}
 

@@ -8,48 +8,115 @@
 
 namespace weft {
 
+namespace {
+
+// Size classes: multiples of 256 bytes up to 4 KiB, then four per power of two (at most a fifth is slack), from 2 MiB
+// on sixteen (at most a seventeenth).
+struct SizeClass {
+  size_t index;
+  int64_t capacity;
+};
+
+constexpr int64_t kStep = 256;
+constexpr int kFineBits = 12, kLargeBits = 21, kMostBits = 60;
+constexpr int kFineClasses = (1 << kFineBits) / kStep;
+constexpr int kMiddleClasses = (kLargeBits - kFineBits) * 4;
+constexpr size_t kClasses = size_t(kFineClasses + kMiddleClasses + (kMostBits - kLargeBits) * 16);
+
+// Of the octave (2^bits, 2^(bits + 1)], cut into 2^parts_bits equal steps.
+constexpr SizeClass octave_class(int64_t bytes, int bits, int parts_bits, int first_index, int first_bits) {
+  const int64_t step = int64_t(1) << (bits - parts_bits), steps = (bytes - (int64_t(1) << bits) + step - 1) / step;
+  return {size_t(first_index + ((bits - first_bits) << parts_bits)) + size_t(steps) - 1, (int64_t(1) << bits) + steps * step};
+}
+
+constexpr SizeClass size_class(int64_t bytes) {
+  if (bytes <= int64_t(1) << kFineBits) {
+    const int64_t steps = std::max<int64_t>(1, (bytes + kStep - 1) / kStep);
+    return {size_t(steps) - 1, steps * kStep};
+  }
+  const int bits = std::bit_width(uint64_t(bytes - 1)) - 1;
+  if (bits < kLargeBits) return octave_class(bytes, bits, 2, kFineClasses, kFineBits);
+  return octave_class(bytes, bits, 4, kFineClasses + kMiddleClasses, kLargeBits);
+}
+
+// The other way round.
+constexpr int64_t capacity_of(size_t index) {
+  if (index < kFineClasses) return int64_t(index + 1) * kStep;
+  const bool middle = index < kFineClasses + kMiddleClasses;
+  const int parts_bits = middle ? 2 : 4;
+  const size_t at = index - size_t(middle ? kFineClasses : kFineClasses + kMiddleClasses);
+  const int bits = (middle ? kFineBits : kLargeBits) + int(at >> parts_bits);
+  const int64_t steps = int64_t(at & ((size_t(1) << parts_bits) - 1)) + 1;
+  return (int64_t(1) << bits) + (steps << (bits - parts_bits));
+}
+
+constexpr bool classes_agree() {
+  for (size_t index = 0; index < kClasses; ++index) {
+    const int64_t capacity = capacity_of(index);
+    if (size_class(capacity).index != index || size_class(capacity).capacity != capacity) return false;
+    if (index + 1 < kClasses && (size_class(capacity + 1).index != index + 1 || capacity_of(index + 1) != size_class(capacity + 1).capacity)) return false;
+  }
+  return true;
+}
+static_assert(classes_agree());
+static_assert(size_class(0).capacity == 256 && size_class(4097).capacity == 5120);
+static_assert(size_class((1 << 21) + 1).capacity == (1 << 21) + (1 << 17));
+static_assert(size_class(int64_t(1) << kMostBits).index + 1 == kClasses);
+
+}  // namespace
+
+std::string_view name(MemoryUse use) {
+  constexpr std::string_view kNames[kMemoryUses] = {"weights", "gradients", "optimizer", "activations", "workspace"};
+  return kNames[size_t(use)];
+}
+
+Pool::Pool(MemorySource& source, bool checked, int64_t limit) : source_(source), checked_(checked), limit_(limit), free_(kClasses) {}
+
 Pool::~Pool() {
   std::lock_guard lock(mutex_);
   trim_locked();
 }
 
-// Multiples of 256 bytes up to 4 KiB, then four classes per power of two: at most a fifth is wasted.
-int64_t Pool::size_class(int64_t bytes) {
-  constexpr int64_t kFine = 4096, kStep = 256;
-  if (bytes <= kFine) return std::max<int64_t>((bytes + kStep - 1) / kStep * kStep, kStep);
-  const int64_t quarter = int64_t(std::bit_floor(uint64_t(bytes - 1))) / 4;
-  return (bytes + quarter - 1) / quarter * quarter;
+Block Pool::allocate(int64_t bytes, MemoryUse use) {
+  check(bytes >= 0 && bytes < (int64_t(1) << kMostBits), "allocate", "cannot allocate ", bytes, " bytes");
+  const SizeClass size = size_class(bytes);
+  std::lock_guard lock(mutex_);
+  std::vector<void*>& cached = free_[size.index];
+  Block block{nullptr, checked_ ? kGuardBytes : 0, bytes, size.capacity, use};
+  if (cached.empty()) {
+    block.handle = obtain_locked(bytes, total(size.capacity));
+  } else {
+    block.handle = cached.back();
+    cached.pop_back();
+  }
+  if (checked_) arm(block);
+  count_locked(block);
+  return block;
 }
 
-Block Pool::allocate(int64_t bytes) {
-  check(bytes >= 0 && bytes < (int64_t(1) << 60), "allocate", "cannot allocate ", bytes, " bytes");
-  const int64_t capacity = size_class(bytes);
-  const int64_t guard = checked_ ? kGuardBytes : 0;
-  const int64_t total = capacity + 2 * guard;
-
-  std::lock_guard lock(mutex_);
-  void* handle = nullptr;
-  if (auto cached = free_.find(capacity); cached != free_.end() && !cached->second.empty()) {
-    handle = cached->second.back();
-    cached->second.pop_back();
-  } else {
-    const auto over_limit = [&] { return limit_ > 0 && stats_.reserved + total > limit_; };
-    if (!over_limit()) handle = source_.obtain(total);
-    if (!handle) {  // cached blocks of other sizes may stand in the way
-      trim_locked();
-      if (!over_limit()) handle = source_.obtain(total);
-    }
-    if (!handle)
-      fail(ErrorCode::out_of_memory, "allocate", bytes, " bytes asked for, ", stats_.in_use, " bytes in use by ", stats_.live,
-           " buffers", limit_ > 0 ? join(", limit ", limit_, " bytes, largest block left ", std::max<int64_t>(0, limit_ - stats_.reserved - 2 * guard), " bytes") : "");
-    stats_.reserved += total;
+void* Pool::obtain_locked(int64_t bytes, int64_t total) {
+  const auto attempt = [&] { return limit_ > 0 && stats_.reserved + total > limit_ ? nullptr : source_.obtain(total); };
+  void* handle = attempt();
+  if (!handle) {  // cached blocks of other sizes may stand in the way
+    trim_locked();
+    handle = attempt();
   }
-  const Block block{handle, guard, bytes, capacity};
-  if (checked_) arm(block);
-  stats_.in_use += capacity;
-  stats_.high_water = std::max(stats_.high_water, stats_.in_use);
+  if (!handle)
+    fail(ErrorCode::out_of_memory, "allocate", bytes, " bytes asked for, ", stats_.in_use, " bytes in use by ", stats_.live, " buffers",
+         limit_ > 0 ? join(", limit ", limit_, " bytes, largest block left ", std::max<int64_t>(0, limit_ - stats_.reserved - this->total(0)), " bytes") : "");
+  stats_.reserved += total;
+  return handle;
+}
+
+void Pool::count_locked(const Block& block) {
+  UseStats& use = stats_.uses[size_t(block.use)];
+  use.in_use += block.capacity;
+  use.high_water = std::max(use.high_water, use.in_use);
+  stats_.in_use += block.capacity;
   ++stats_.live;
-  return block;
+  if (stats_.in_use <= stats_.high_water) return;
+  stats_.high_water = stats_.in_use;
+  for (UseStats& each : stats_.uses) each.at_peak = each.in_use;
 }
 
 void Pool::release(const Block& block) noexcept {
@@ -58,7 +125,8 @@ void Pool::release(const Block& block) noexcept {
     if (!guards_intact(block)) ++overruns_;
     live_.erase(block.handle);
   }
-  free_[block.capacity].push_back(block.handle);
+  free_[size_class(block.capacity).index].push_back(block.handle);
+  stats_.uses[size_t(block.use)].in_use -= block.capacity;
   stats_.in_use -= block.capacity;
   --stats_.live;
 }
@@ -69,13 +137,13 @@ void Pool::trim() {
 }
 
 void Pool::trim_locked() {
-  const int64_t guard = checked_ ? kGuardBytes : 0;
-  for (auto& [capacity, handles] : free_) {
-    for (void* handle : handles) {
-      source_.give_back(handle, capacity + 2 * guard);
-      stats_.reserved -= capacity + 2 * guard;
+  for (size_t index = 0; index < kClasses; ++index) {
+    const int64_t bytes = total(capacity_of(index));
+    for (void* handle : free_[index]) {
+      source_.give_back(handle, bytes);
+      stats_.reserved -= bytes;
     }
-    handles.clear();
+    free_[index].clear();
   }
 }
 
@@ -115,6 +183,7 @@ PoolStats Pool::stats() const {
 void Pool::reset_high_water() {
   std::lock_guard lock(mutex_);
   stats_.high_water = stats_.in_use;
+  for (UseStats& use : stats_.uses) use.high_water = use.at_peak = use.in_use;
 }
 
 }  // namespace weft

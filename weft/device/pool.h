@@ -1,16 +1,21 @@
 // A caching allocator over a backend's raw memory: freed blocks are kept by size class and handed out again, so a
 // training step allocates nothing from the system after its first pass.
 //
+// Bytes are counted as set aside: a request rounded up to its size class, guards excluded. The same sequence of
+// requests gives the same figures on every run.
+//
 // Checked pools fill every block they hand out with a poison pattern (a NaN in every float type) and put guard bytes
 // on both sides, verified when the block comes back and by verify(). Nothing uninitialised leaks out unseen.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <map>
 #include <mutex>
 #include <vector>
 
 #include "weft/device/buffer.h"
+#include "weft/device/memory_use.h"
 
 namespace weft {
 
@@ -24,11 +29,20 @@ class MemorySource {
   virtual void read(void* handle, int64_t offset, void* host, int64_t bytes) = 0;
 };
 
+struct UseStats {
+  int64_t in_use = 0;      // bytes of live buffers of this use
+  int64_t high_water = 0;  // the most that was
+  int64_t at_peak = 0;     // what it was when the pool as a whole was at its high water: these add up to that
+};
+
 struct PoolStats {
-  int64_t in_use = 0;      // bytes of live buffers, rounded to their size class
+  int64_t in_use = 0;      // bytes of live buffers
   int64_t high_water = 0;  // the most in_use has been
   int64_t reserved = 0;    // obtained from the source: in use or cached
   int64_t live = 0;        // buffers
+  std::array<UseStats, kMemoryUses> uses{};
+
+  const UseStats& of(MemoryUse use) const { return uses[size_t(use)]; }
 };
 
 class Pool {
@@ -38,10 +52,12 @@ class Pool {
   static constexpr int64_t kGuardBytes = 256;  // also the alignment of every block
 
   // `limit` bounds the reserved bytes; 0 means whatever the source can give.
-  Pool(MemorySource& source, bool checked, int64_t limit) : source_(source), checked_(checked), limit_(limit) {}
+  Pool(MemorySource& source, bool checked, int64_t limit);
   ~Pool();
 
-  Block allocate(int64_t bytes);  // throws out_of_memory saying what was asked, what is free, the largest block
+  Block allocate(int64_t bytes) { return allocate(bytes, use_); }  // counted as the innermost MemoryScope says
+  // Throws out_of_memory saying what was asked, what is free, the largest block.
+  Block allocate(int64_t bytes, MemoryUse use);
   void release(const Block& block) noexcept;
   void trim();  // gives every cached block back to the source
 
@@ -50,20 +66,26 @@ class Pool {
 
   bool checked() const { return checked_; }
   PoolStats stats() const;
-  void reset_high_water();
+  void reset_high_water();  // of the pool and of every use, to what is in use now
+
+  MemoryUse use() const { return use_; }
+  void set_use(MemoryUse use) { use_ = use; }  // MemoryScope's
 
  private:
-  static int64_t size_class(int64_t bytes);
+  void* obtain_locked(int64_t bytes, int64_t total);
+  void count_locked(const Block& block);
   void trim_locked();
   void arm(const Block& block);
   bool guards_intact(const Block& block);
+  int64_t total(int64_t capacity) const { return capacity + (checked_ ? 2 * kGuardBytes : 0); }
 
   MemorySource& source_;
   const bool checked_;
   const int64_t limit_;
+  MemoryUse use_ = MemoryUse::activations;
   mutable std::mutex mutex_;
-  std::map<int64_t, std::vector<void*>> free_;  // by capacity
-  std::map<void*, Block> live_;                 // checked pools only
+  std::vector<std::vector<void*>> free_;  // by size class
+  std::map<void*, Block> live_;           // checked pools only
   int64_t overruns_ = 0;
   PoolStats stats_;
 };

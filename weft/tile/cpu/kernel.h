@@ -40,7 +40,7 @@ int threads(const Stream& stream);
 template <class T>
 class Scratch {
  public:
-  Scratch(const Stream& stream, int64_t count) : buffer_(stream.device().allocate(count * int64_t(sizeof(T)))) {}
+  Scratch(const Stream& stream, int64_t count) : buffer_(stream.device().allocate(count * int64_t(sizeof(T)), MemoryUse::workspace)) {}
   T* data() const { return reinterpret_cast<T*>(static_cast<char*>(buffer_->handle()) + buffer_->offset()); }
 
  private:
