@@ -1,0 +1,141 @@
+#include "weft/generate/sampler.h"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cmath>
+#include <limits>
+#include <numeric>
+
+#include "weft/base/check.h"
+#include "weft/base/philox.h"
+
+namespace weft {
+namespace {
+
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+
+constexpr auto kInverseFactorials = [] {
+  std::array<double, 14> values{1};
+  double factorial = 1;
+  for (int i = 1; i < 14; ++i) values[size_t(i)] = 1 / (factorial *= i);
+  return values;
+}();
+
+// e^x for x <= 0 with the same bits on every machine, which a C library does not promise: x = n ln 2 + r, the Taylor
+// series of e^r to r^13 (|r| <= 0.35: below 2^-57), times 2^n. Below -708 it stays at e^-708. No branches: it vectorises.
+double exp_of_nonpositive(double x) {
+  constexpr double kLn2High = 0x1.62e42fee00000p-1, kLn2Low = 0x1.a39ef35793c76p-33;
+  constexpr double kRounder = 0x1.8p52;  // leaves the nearest integer in the low bits of a sum
+  x = x > -708 ? x : -708;
+  const double shifted = x * 0x1.71547652b82fep0 + kRounder, n = shifted - kRounder;
+  const double r = (x - n * kLn2High) - n * kLn2Low;
+  double e = kInverseFactorials[13];
+  for (int i = 12; i >= 0; --i) e = kInverseFactorials[size_t(i)] + e * r;
+  return e * std::bit_cast<double>((std::bit_cast<uint64_t>(shifted) + 1023) << 52);
+}
+
+// [0, 1) in steps of 2^-53.
+double unit_double(uint64_t seed, DrawPoint point) {
+  const PhiloxBlock bits = philox({uint32_t(point.position), uint32_t(point.position >> 32), point.sequence, 0}, {uint32_t(seed), uint32_t(seed >> 32)});
+  return double((uint64_t(bits[0]) << 32 | bits[1]) >> 11) * 0x1p-53;
+}
+
+int32_t largest_of(std::span<const float> logits, DrawPoint point) {
+  size_t best = 0;
+  bool usable = !logits.empty() && logits[0] < kInfinity;
+  for (size_t id = 1; id < logits.size(); ++id) {
+    usable &= logits[id] < kInfinity;  // false for NaN too
+    if (logits[id] > logits[best]) best = id;
+  }
+  if (!usable) {
+    check(!logits.empty(), "sampler", "there are no logits for position ", point.position);
+    const auto bad = std::find_if(logits.begin(), logits.end(), [](float l) { return !(l < kInfinity); });
+    fail(ErrorCode::device_fault, "sampler", "the logit of token ", bad - logits.begin(), " at position ", point.position, " is ", *bad);
+  }
+  if (logits[best] == -kInfinity) fail(ErrorCode::device_fault, "sampler", "every logit at position ", point.position, " is -inf");
+  return int32_t(best);
+}
+
+}  // namespace
+
+void validate(const SamplingOptions& o) {
+  check(o.temperature >= 0 && std::isfinite(o.temperature), "sampler", "temperature is ", o.temperature, ", expected 0 (greedy) or more");
+  check(o.top_k >= 0, "sampler", "top_k is ", o.top_k, ", expected 0 (all) or more");
+  check(o.top_p >= 0 && o.top_p <= 1, "sampler", "top_p is ", o.top_p, ", expected 0 to 1");
+  check(o.min_p >= 0 && o.min_p <= 1, "sampler", "min_p is ", o.min_p, ", expected 0 to 1");
+  check(o.repetition_penalty > 0 && std::isfinite(o.repetition_penalty), "sampler", "repetition_penalty is ", o.repetition_penalty,
+        ", expected more than 0 (1: none)");
+}
+
+Sampler::Sampler(const SamplingOptions& options) : options_(options) { validate(options_); }
+
+int32_t Sampler::next(std::span<const float> logits, std::span<const int32_t> history, DrawPoint point) {
+  if (options_.repetition_penalty != 1) logits = penalise(logits, history);
+  const int32_t best = largest_of(logits, point);
+  if (options_.temperature == 0) return best;
+  collect(logits, logits[size_t(best)]);
+  if (options_.top_p < 1) keep_top_p();
+  if (options_.min_p > 0) keep([&](size_t i) { return weights_[i] >= options_.min_p; });
+  return draw(point);
+}
+
+std::span<const float> Sampler::penalise(std::span<const float> logits, std::span<const int32_t> history) {
+  penalised_.assign(logits.begin(), logits.end());
+  const float penalty = float(options_.repetition_penalty);
+  for (int32_t id : history)  // from the untouched logit: a token that occurs twice is penalised once
+    if (id >= 0 && size_t(id) < logits.size()) penalised_[size_t(id)] = logits[size_t(id)] < 0 ? logits[size_t(id)] * penalty : logits[size_t(id)] / penalty;
+  return penalised_;
+}
+
+// What top-k leaves, in order of ids, and its weights at the temperature asked for. Temperature keeps the order of
+// logits, so they are compared as they are.
+void Sampler::collect(std::span<const float> logits, float largest) {
+  float least = std::numeric_limits<float>::lowest();
+  if (options_.top_k > 0 && size_t(options_.top_k) < logits.size()) {
+    best_.resize(size_t(options_.top_k));
+    std::partial_sort_copy(logits.begin(), logits.end(), best_.begin(), best_.end(), std::greater<>());
+    least = std::max(least, best_.back());
+  }
+  ids_.clear();
+  for (size_t id = 0; id < logits.size(); ++id)
+    if (logits[id] >= least) ids_.push_back(int32_t(id));
+  weights_.resize(ids_.size());
+  for (size_t i = 0; i < ids_.size(); ++i) weights_[i] = (double(logits[size_t(ids_[i])]) - double(largest)) / options_.temperature;
+  for (double& w : weights_) w = exp_of_nonpositive(w);
+}
+
+void Sampler::keep_top_p() {
+  const double total = std::accumulate(weights_.begin(), weights_.end(), 0.0), wanted = options_.top_p * total;
+  // Tokens below this have less than 1 - p between them: none can be needed to reach p. It spares sorting them.
+  const double hopeless = (1 - options_.top_p) * total / double(ids_.size()) * (1 - 1e-9);
+  ranked_.clear();
+  for (size_t i = 0; i < ids_.size(); ++i)
+    if (weights_[i] >= hopeless) ranked_.push_back({weights_[i], ids_[i]});
+  std::sort(ranked_.begin(), ranked_.end(), [](const auto& a, const auto& b) { return a.first != b.first ? a.first > b.first : a.second < b.second; });
+  size_t last = 0;
+  for (double sum = ranked_[0].first; last + 1 < ranked_.size() && sum < wanted; sum += ranked_[last].first) ++last;
+  const auto [least, id] = ranked_[last];
+  keep([&](size_t i) { return weights_[i] > least || (weights_[i] == least && ids_[i] <= id); });
+}
+
+template <class F>
+void Sampler::keep(F wanted) {
+  size_t kept = 0;
+  for (size_t i = 0; i < ids_.size(); ++i) {
+    if (!wanted(i)) continue;
+    ids_[kept] = ids_[i];
+    weights_[kept++] = weights_[i];
+  }
+  ids_.resize(kept);
+  weights_.resize(kept);
+}
+
+int32_t Sampler::draw(DrawPoint point) const {
+  const double target = unit_double(options_.seed, point) * std::accumulate(weights_.begin(), weights_.end(), 0.0);
+  size_t i = 0;
+  for (double sum = weights_[0]; i + 1 < ids_.size() && sum <= target; sum += weights_[i]) ++i;
+  return ids_[i];
+}
+
+}  // namespace weft
