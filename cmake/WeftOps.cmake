@@ -1,10 +1,14 @@
 # weft_add_op(rms_norm): everything in weft/ops/rms_norm/ goes where it belongs. The kernels and the contract into the
-# library, the header among the installed ones, the spec into the list that `weft check` runs.
+# library, the header among the installed ones, the spec into the list that `weft check` runs. An op that is COMPOSED of
+# others has no kernels of its own: weft_add_op(muon COMPOSED).
 function(weft_add_op op)
   set(folder ${CMAKE_CURRENT_SOURCE_DIR}/ops/${op})
-  target_sources(weft PRIVATE ${folder}/${op}.cpp ${folder}/cpu.cpp)
+  target_sources(weft PRIVATE ${folder}/${op}.cpp)
   target_sources(weft PUBLIC FILE_SET HEADERS FILES ${folder}/${op}.h)
-  weft_simd_sources(${folder}/cpu.cpp)
+  if(NOT ARGV1 STREQUAL "COMPOSED")
+    target_sources(weft PRIVATE ${folder}/cpu.cpp)
+    weft_simd_sources(${folder}/cpu.cpp)
+  endif()
   target_sources(weft_specs PRIVATE ${folder}/spec.cpp)
   set_property(GLOBAL APPEND PROPERTY WEFT_OPS ${op})
 endfunction()

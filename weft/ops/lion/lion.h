@@ -1,0 +1,37 @@
+// Lion: the sign of an interpolated momentum (Chen et al., "Symbolic discovery of optimization algorithms", 2023), many
+// tensors in one call:
+//
+//   g = grad grad_scale        c = b1 m + (1 - b1) g        p = p - lr (sign(c) + wd p)        m = b2 m + (1 - b2) g
+//
+// sign(0) = 0; a NaN in the gradient reaches p and m. p is the f32 parameter, or the f32 master copy of a bf16 parameter,
+// which is then p rounded. lr and grad_scale are device scalars. Each tensor is one fused elementwise launch.
+#pragma once
+
+#include <vector>
+
+#include "weft/ops/contract.h"
+#include "weft/tensor/tensor.h"
+
+namespace weft {
+
+// Operands of one shape, contiguous.
+struct LionTensor {
+  MutView param;   // f32 or bf16
+  View grad;       // f32 or bf16
+  MutView m;       // f32
+  MutView master;  // f32; present exactly when param is bf16
+  float weight_decay;
+};
+
+struct LionArgs {
+  static constexpr const char* kOp = "lion";
+  std::vector<LionTensor> tensors;
+  View lr;          // one f32
+  View grad_scale;  // one f32, such as gradient_norm's clip
+  double beta1, beta2;
+};
+
+void lion(Stream& stream, const LionArgs& args);
+Cost cost(const LionArgs& args);
+
+}  // namespace weft
