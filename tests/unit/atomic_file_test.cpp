@@ -1,0 +1,98 @@
+#include "weft/io/atomic_file.h"
+
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "weft/base/error.h"
+#include "weft/io/checksum.h"
+
+namespace weft {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct Folder {
+  fs::path path = fs::temp_directory_path() / ("weft_atomic_" + std::to_string(::getpid()));
+  Folder() { fs::create_directories(path); }
+  ~Folder() { fs::remove_all(path); }
+};
+
+std::string contents(const fs::path& path) {
+  std::ostringstream text;
+  text << std::ifstream(path, std::ios::binary).rdbuf();
+  return text.str();
+}
+
+size_t files_in(const fs::path& folder) { return size_t(std::distance(fs::directory_iterator(folder), fs::directory_iterator())); }
+
+TEST(atomic_file, appears_whole_when_committed) {
+  const Folder folder;
+  const fs::path path = folder.path / "a";
+  std::ofstream(path) << "old";
+  {
+    AtomicFile file(path);
+    file.write("____, new");
+    file.write_at(0, std::as_bytes(std::span("this", 4)));
+    EXPECT_EQ(contents(path), "old");
+    file.commit();
+  }
+  EXPECT_EQ(contents(path), "this, new");
+  EXPECT_EQ(files_in(folder.path), 1u);
+}
+
+TEST(atomic_file, leaves_nothing_when_not_committed) {
+  const Folder folder;
+  { AtomicFile(folder.path / "a").write("lost"); }
+  EXPECT_EQ(files_in(folder.path), 0u);
+}
+
+TEST(atomic_file, says_what_the_system_said) {
+  try {
+    AtomicFile file("/nonexistent/folder/a");
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("/nonexistent/folder/a: cannot be created: No such file"), std::string::npos) << error.what();
+  }
+}
+
+TEST(atomic_file, a_full_disk_is_an_error) {
+  if (!fs::exists("/dev/full")) GTEST_SKIP() << "there is no /dev/full here";
+  const Folder folder;
+  // The temporary name leads to a device that is always full.
+  const fs::path path = folder.path / "a";
+  fs::create_symlink("/dev/full", path.string() + "." + std::to_string(::getpid()) + std::string(kTemporarySuffix));
+  AtomicFile file(path);
+  EXPECT_THROW(file.write("x"), Error);
+}
+
+std::span<const std::byte> bytes(std::string_view text) { return std::as_bytes(std::span(text)); }
+
+// RFC 3720, appendix B.4.
+TEST(checksum, crc32c_matches_the_published_values) {
+  EXPECT_EQ(crc32c(bytes("123456789")), 0xE3069283u);
+  EXPECT_EQ(crc32c(bytes(std::string(32, '\0'))), 0x8A9136AAu);
+  EXPECT_EQ(crc32c(bytes(std::string(32, '\xff'))), 0x62A8AB43u);
+  EXPECT_EQ(crc32c({}), 0u);
+}
+
+TEST(checksum, crc32c_goes_on_where_it_stopped) {
+  const std::string text = "the quick brown fox jumps over the lazy dog";
+  for (size_t cut = 0; cut <= text.size(); ++cut)
+    EXPECT_EQ(crc32c(bytes(text.substr(cut)), crc32c(bytes(text.substr(0, cut)))), crc32c(bytes(text)));
+}
+
+// Values of the reference implementation (xxhsum -H64).
+TEST(checksum, xxh64_matches_the_published_values) {
+  EXPECT_EQ(xxh64({}), 0xEF46DB3751D8E999u);
+  EXPECT_EQ(xxh64(bytes("a")), 0xD24EC4F1A98C6E5Bu);
+  EXPECT_EQ(xxh64(bytes("abc")), 0x44BC2CF5AD770999u);
+  EXPECT_EQ(xxh64(bytes("Nobody inspects the spammish repetition")), 0xFBCEA83C8A378BF1u);
+}
+
+}  // namespace
+}  // namespace weft
