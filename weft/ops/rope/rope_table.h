@@ -19,6 +19,7 @@ struct RopeScaling {
   Kind kind = Kind::none;
   double factor = 1, low_freq_factor = 1, high_freq_factor = 4;
   int64_t original_context = 0;
+  bool operator==(const RopeScaling&) const = default;
 };
 
 struct RopeTable {

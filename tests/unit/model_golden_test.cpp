@@ -1,0 +1,87 @@
+// Logits, gradients and greedy continuations against transformers.
+#include <gtest/gtest.h>
+
+#include "tests/unit/golden_model.h"
+
+namespace weft {
+namespace {
+
+ModelConfig golden_config(const std::string& model) {
+  ModelConfig c = preset(model == "gpt2" ? "shakespeare-char" : "llama-tiny");
+  c.hidden_size = 64;
+  c.layers = model == "llama" ? 3 : 2;
+  c.heads = 4;
+  c.kv_heads = model == "gpt2" ? 4 : 2;
+  c.head_dim = model == "qwen3" ? 32 : 16;
+  c.intermediate_size = model == "llama" ? 176 : model == "qwen3" ? 160 : 256;
+  c.max_positions = model == "gpt2" ? 128 : 256;
+  c.vocab_size = model == "gpt2" ? 600 : 640;
+  c.norm_eps = model == "qwen3" ? 1e-6 : 1e-5;
+  c.tie_embeddings = model != "llama";
+  if (model == "qwen3") c.architecture = Architecture::qwen3;
+  c.qk_norm = model == "qwen3";
+  return c;
+}
+
+class FileWeights : public Weights {
+ public:
+  FileWeights(Device& device, const std::string& path) : Weights(device, DType::f32, true), file_(path) {}
+
+ protected:
+  Tensor fetch(const std::string& name, const Shape& shape, const Init&) override {
+    check(file_.at(name).shape == shape, name, "shape ", file_.at(name).shape);
+    return golden::tensor(device(), file_.at(name));
+  }
+  SafeTensors file_;
+};
+
+class ModelGolden : public testing::TestWithParam<const char*> {
+ protected:
+  std::shared_ptr<Device> device = open_device("cpu");
+  SafeTensors expected{golden::folder(GetParam()) + "/expected.safetensors"};
+  std::unique_ptr<Model> model = [&] {
+    FileWeights weights(*device, golden::folder(GetParam()) + "/model.safetensors");
+    return make_model(golden_config(GetParam()), weights);
+  }();
+};
+
+TEST_P(ModelGolden, logits) {
+  const NoGrad no_grad;
+  const Tensor logits = model->logits(golden::tensor(*device, expected.at("ids")));
+  const double distance = golden::distance(logits.to_host<float>(), golden::values<float>(expected.at("logits")));
+  RecordProperty("distance", std::to_string(distance));
+  EXPECT_LE(distance, 1e-4);
+}
+
+TEST_P(ModelGolden, gradients) {
+  const Tensor ids = golden::tensor(*device, expected.at("train_ids"));
+  const int64_t T = ids.shape()[1] - 1;
+  const Tensor loss = model->loss(contiguous(ids.part(1, 0, T)), contiguous(ids.part(1, 1, T + 1)));
+  EXPECT_NEAR(loss.item<float>(), golden::values<float>(expected.at("losses"))[0], 1e-4);
+  backward(loss);
+  for (const Parameter& p : model->parameters()) {
+    const auto found = expected.entries().find("grad0." + p.name);
+    if (found == expected.entries().end()) continue;
+    const double distance = golden::distance(p.value.grad().to_host<float>(), golden::values<float>(found->second));
+    EXPECT_LE(distance, 1e-4) << p.name;
+  }
+}
+
+TEST_P(ModelGolden, greedy) {
+  const std::vector<int32_t> greedy = golden::values<int32_t>(expected.at("greedy"));
+  constexpr int64_t kPrompt = 8;
+  KvCache cache = model->make_cache(1, int64_t(greedy.size()));
+  std::vector<int32_t> ids(greedy.begin(), greedy.begin() + kPrompt), next = ids;
+  while (ids.size() < greedy.size()) {
+    const Tensor logits = model->last_logits(Tensor::from_host(*device, {1, int64_t(next.size())}, next), cache);
+    const std::vector<float> row = logits.to_host<float>();
+    next = {int32_t(std::max_element(row.begin(), row.end()) - row.begin())};
+    ids.push_back(next[0]);
+  }
+  EXPECT_EQ(ids, greedy);
+}
+
+INSTANTIATE_TEST_SUITE_P(models, ModelGolden, testing::Values("llama", "qwen3", "gpt2"), [](const auto& info) { return std::string(info.param); });
+
+}  // namespace
+}  // namespace weft

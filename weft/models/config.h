@@ -1,0 +1,66 @@
+// What a model is made of: the fields of a Hugging Face config.json that matter, under one name for all families.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "weft/base/dtype.h"
+#include "weft/nn/mlp.h"
+#include "weft/ops/rope/rope_table.h"
+
+namespace weft {
+
+enum class Architecture { llama, qwen2, qwen3, gpt2 };
+std::string_view name(Architecture architecture);  // as config.json's model_type
+
+struct ModelConfig {
+  Architecture architecture = Architecture::llama;
+  int64_t vocab_size = 0;
+  int64_t hidden_size = 0;        // n_embd
+  int64_t layers = 0;             // num_hidden_layers, n_layer
+  int64_t heads = 0;              // num_attention_heads, n_head
+  int64_t kv_heads = 0;           // num_key_value_heads; heads where not given
+  int64_t head_dim = 0;           // hidden_size / heads where not given
+  int64_t intermediate_size = 0;  // n_inner; 4 hidden_size where GPT-2 gives none
+  int64_t max_positions = 0;      // max_position_embeddings, n_positions
+
+  double norm_eps = 1e-5;        // rms_norm_eps, layer_norm_epsilon
+  double rope_theta = 10000;     // Llama and Qwen
+  RopeScaling rope_scaling = {};  // none or llama3
+
+  bool tie_embeddings = false;   // the head is the token embedding
+  bool qkv_bias = false;         // Llama and Qwen3: attention_bias; Qwen2 and GPT-2: always
+  bool attention_out_bias = false;  // Llama and Qwen3: attention_bias; GPT-2: always
+  bool mlp_bias = false;
+  bool qk_norm = false;  // Qwen3: each head of q and k through an RMSNorm of head_dim
+  HiddenActivation activation = HiddenActivation::silu;
+
+  bool scale_attention = true;           // GPT-2's scale_attn_weights: 1 / sqrt(head_dim)
+  bool scale_by_inverse_layer = false;   // GPT-2's scale_attn_by_inverse_layer_idx: and 1 / (layer + 1)
+
+  float embedding_dropout = 0;  // embd_pdrop, in training alone
+  float attention_dropout = 0;  // attn_pdrop, attention_dropout
+  float residual_dropout = 0;   // resid_pdrop
+
+  double initializer_range = 0.02;  // the deviation of a new model's weights
+  DType dtype = DType::f32;         // the type of the stored weights
+  std::optional<int64_t> bos_id;
+  std::vector<int64_t> eos_ids;
+
+  // Parameters of the model, tied ones once.
+  int64_t parameter_count() const;
+
+  bool operator==(const ModelConfig&) const = default;
+};
+
+// Throws, naming `where` (a file, or "config"), the field and its value, when no model can have these sizes.
+void check_config(const ModelConfig& config, std::string_view where = "config");
+
+// "llama-tiny", "gpt2-124m", "smollm2-135m", "shakespeare-char". Throws listing the names for any other.
+ModelConfig preset(std::string_view name);
+std::vector<std::string> preset_names();
+
+}  // namespace weft

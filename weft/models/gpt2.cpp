@@ -1,0 +1,85 @@
+#include "weft/models/gpt2.h"
+
+#include <cmath>
+
+#include "weft/ops/copy/copy.h"
+#include "weft/ops/dropout/dropout.h"
+#include "weft/ops/elementwise/functions.h"
+#include "weft/ops/embedding/embedding.h"
+
+namespace weft {
+namespace {
+
+// The places that draw random numbers, told apart within a step.
+enum Site : uint32_t { kEmbeddings, kAttention, kAttentionOut, kMlpOut, kSites };
+uint32_t site(Site place, int64_t layer) { return uint32_t(layer) * kSites + place; }
+
+Tensor dropped(const Tensor& x, float p, const Pass& pass, uint32_t site) {
+  return pass.dropout && p > 0 ? dropout(x, p, pass.dropout, site) : x;
+}
+
+}  // namespace
+
+Gpt2::Gpt2(const ModelConfig& config, Weights& weights) : Model(config, weights) {
+  const int64_t C = config.hidden_size;
+  const Init normal = Init::normal(config.initializer_range);
+  wte_ = weights.take("transformer.wte.weight", {config.vocab_size, C}, normal);
+  wpe_ = weights.take("transformer.wpe.weight", {config.max_positions, C}, normal);
+  for (int64_t layer = 0; layer < config.layers; ++layer) blocks_.push_back(make_block(config, weights, join("transformer.h.", layer, ".")));
+  ln_f_ = LayerNorm(weights, "transformer.ln_f", C, config.norm_eps);
+  lm_head_ = config.tie_embeddings ? wte_ : weights.take("lm_head.weight", {config.vocab_size, C}, normal);
+  finish(weights);
+}
+
+// What is added to the residual stream starts smaller, by the square root of how often that happens.
+Gpt2::Block Gpt2::make_block(const ModelConfig& c, Weights& weights, const std::string& prefix) {
+  const int64_t C = c.hidden_size;
+  const double deviation = c.initializer_range, residual_deviation = deviation / std::sqrt(2.0 * double(c.layers));
+  const auto linear = [&](const char* name, int64_t in, int64_t out, double deviation) {
+    return Linear(weights, prefix + name, in, out, {.bias = true, .layout = Linear::Layout::in_out, .deviation = deviation});
+  };
+  Block b;
+  b.ln_1 = LayerNorm(weights, prefix + "ln_1", C, c.norm_eps);
+  b.c_attn = linear("attn.c_attn", C, 3 * C, deviation);
+  b.c_proj = linear("attn.c_proj", C, C, residual_deviation);
+  b.ln_2 = LayerNorm(weights, prefix + "ln_2", C, c.norm_eps);
+  b.mlp.fc = linear("mlp.c_fc", C, c.intermediate_size, deviation);
+  b.mlp.proj = linear("mlp.c_proj", c.intermediate_size, C, residual_deviation);
+  b.mlp.activation = c.activation;
+  return b;
+}
+
+// h = x + attention(ln_1(x)),  y = h + mlp(ln_2(h)); each sum is made by the norm that reads it.
+Residual Gpt2::forward(const Block& block, const Residual& stream, int64_t layer, const Pass& pass) const {
+  const float p = config().residual_dropout;
+  const auto [x, xn] = block.ln_1(stream);
+  const Tensor a = dropped(attention(block, xn, layer, pass), p, pass, site(kAttentionOut, layer));
+  const auto [h, hn] = block.ln_2(Residual{x, a});
+  return {h, dropped(block.mlp(hn), p, pass, site(kMlpOut, layer))};
+}
+
+// q, k and v are the three thirds of one projection, seen where they lie.
+Tensor Gpt2::attention(const Block& block, const Tensor& x, int64_t layer, const Pass& pass) const {
+  const int64_t B = pass.B, T = pass.T, H = config().heads, D = config().head_dim;
+  const Tensor qkv = block.c_attn(x).reshape({B, T, 3 * H, D});
+  const Tensor q = slice(qkv, 2, 0, H), k = slice(qkv, 2, H, 2 * H), v = slice(qkv, 2, 2 * H, 3 * H);
+  float scale = config().scale_attention ? 1 / std::sqrt(float(D)) : 1.0f;
+  if (config().scale_by_inverse_layer) scale /= float(layer + 1);
+  return block.c_proj(attend(q, k, v, layer, pass, scale).reshape({B, T, H * D}));
+}
+
+Residual Gpt2::blocks(const Tensor& ids, const Pass& pass) const {
+  Residual stream{embed(ids, pass), Tensor()};
+  for (size_t layer = 0; layer < blocks_.size(); ++layer) stream = forward(blocks_[layer], stream, int64_t(layer), pass);
+  return stream;
+}
+
+Tensor Gpt2::embed(const Tensor& ids, const Pass& pass) const {
+  std::vector<int32_t> positions;
+  for (int64_t b = 0; b < pass.B; ++b)
+    for (int64_t t = 0; t < pass.T; ++t) positions.push_back(int32_t((pass.cache ? pass.cache->lengths()[size_t(b)] : 0) + t));
+  const Tensor at = Tensor::from_host(device(), ids.shape(), positions);
+  return dropped(add(embedding(wte_, ids), embedding(wpe_, at)), config().embedding_dropout, pass, site(kEmbeddings, 0));
+}
+
+}  // namespace weft

@@ -1,0 +1,75 @@
+#include "weft/models/llama.h"
+
+#include "weft/ops/embedding/embedding.h"
+#include "weft/ops/rope/rope.h"
+
+namespace weft {
+
+Llama::Llama(const ModelConfig& config, Weights& weights) : Model(config, weights) {
+  const int64_t C = config.hidden_size, V = config.vocab_size;
+  const Init normal = Init::normal(config.initializer_range);
+  embed_tokens_ = weights.take("model.embed_tokens.weight", {V, C}, normal);
+  for (int64_t layer = 0; layer < config.layers; ++layer) blocks_.push_back(make_block(config, weights, join("model.layers.", layer, ".")));
+  norm_ = RmsNorm(weights, "model.norm", C, config.norm_eps);
+  lm_head_ = config.tie_embeddings ? embed_tokens_ : weights.take("lm_head.weight", {V, C}, normal);
+  finish(weights);
+}
+
+Llama::Block Llama::make_block(const ModelConfig& c, Weights& weights, const std::string& prefix) {
+  const int64_t C = c.hidden_size, D = c.head_dim, F = c.intermediate_size;
+  const auto linear = [&](const char* name, int64_t in, int64_t out, bool bias) {
+    return Linear(weights, prefix + name, in, out, {.bias = bias, .deviation = c.initializer_range});
+  };
+  Block b;
+  b.input_norm = RmsNorm(weights, prefix + "input_layernorm", C, c.norm_eps);
+  b.q = linear("self_attn.q_proj", C, c.heads * D, c.qkv_bias);
+  b.k = linear("self_attn.k_proj", C, c.kv_heads * D, c.qkv_bias);
+  b.v = linear("self_attn.v_proj", C, c.kv_heads * D, c.qkv_bias);
+  b.o = linear("self_attn.o_proj", c.heads * D, C, c.attention_out_bias);
+  if (c.qk_norm) {
+    b.q_norm = RmsNorm(weights, prefix + "self_attn.q_norm", D, c.norm_eps);
+    b.k_norm = RmsNorm(weights, prefix + "self_attn.k_norm", D, c.norm_eps);
+  }
+  b.post_attention_norm = RmsNorm(weights, prefix + "post_attention_layernorm", C, c.norm_eps);
+  b.mlp.gate = linear("mlp.gate_proj", C, F, c.mlp_bias);
+  b.mlp.up = linear("mlp.up_proj", C, F, c.mlp_bias);
+  b.mlp.down = linear("mlp.down_proj", F, C, c.mlp_bias);
+  b.mlp.activation = c.activation;
+  return b;
+}
+
+// h = x + attention(norm(x)),  y = h + mlp(norm(h)); each sum is made by the norm that reads it.
+Residual Llama::forward(const Block& block, const Residual& stream, int64_t layer, const Pass& pass) const {
+  const auto [x, xn] = block.input_norm(stream);
+  const auto [h, hn] = block.post_attention_norm(Residual{x, attention(block, xn, layer, pass)});
+  return {h, block.mlp(hn)};
+}
+
+Tensor Llama::attention(const Block& block, const Tensor& x, int64_t layer, const Pass& pass) const {
+  const int64_t B = pass.B, T = pass.T, H = config().heads, Hkv = config().kv_heads, D = config().head_dim;
+  Tensor q = block.q(x).reshape({B, T, H, D}), k = block.k(x).reshape({B, T, Hkv, D});
+  const Tensor v = block.v(x).reshape({B, T, Hkv, D});
+  if (config().qk_norm) {
+    q = block.q_norm(q);
+    k = block.k_norm(k);
+  }
+  q = rope(q, rope_, pass.start());
+  k = rope(k, rope_, pass.start());
+  return block.o(attend(q, k, v, layer, pass).reshape({B, T, H * D}));
+}
+
+Residual Llama::blocks(const Tensor& ids, const Pass& pass) const {
+  cover_positions(pass.cache ? pass.cache->capacity() : pass.T);
+  Residual stream{embedding(embed_tokens_, ids), Tensor()};
+  for (size_t layer = 0; layer < blocks_.size(); ++layer) stream = forward(blocks_[layer], stream, int64_t(layer), pass);
+  return stream;
+}
+
+void Llama::cover_positions(int64_t positions) const {
+  if (rope_.cos && rope_.cos.shape()[0] >= positions) return;
+  int64_t covered = 256;
+  while (covered < positions) covered *= 2;
+  rope_ = rope_table(device(), std::min(covered, config().max_positions), config().head_dim, config().rope_theta, config().rope_scaling);
+}
+
+}  // namespace weft

@@ -1,0 +1,90 @@
+#include "weft/models/model.h"
+
+#include <algorithm>
+
+#include "weft/models/gpt2.h"
+#include "weft/models/llama.h"
+#include "weft/ops/cross_entropy/cross_entropy.h"
+#include "weft/ops/embedding/embedding.h"
+#include "weft/ops/matmul/matmul.h"
+#include "weft/tensor/node.h"
+
+namespace weft {
+namespace {
+
+// Row lengths[b] - 1 of each sequence of x [B, T, C]: [B, 1, C].
+Tensor last_rows(const Tensor& x, const std::vector<int64_t>& lengths) {
+  if (!x || x.shape()[1] == 1) return x;
+  const int64_t B = x.shape()[0], T = x.shape()[1], C = x.shape()[2];
+  std::vector<int32_t> rows;
+  for (int64_t b = 0; b < B; ++b) rows.push_back(int32_t(b * T + lengths[size_t(b)] - 1));
+  return embedding(x.reshape({B * T, C}), Tensor::from_host(x.device(), {B, 1}, rows));
+}
+
+}  // namespace
+
+Model::Model(const ModelConfig& config, Weights& weights)
+    : config_(config), device_(weights.device().shared_from_this()), dtype_(weights.dtype()) {}
+
+Pass Model::pass_of(const Tensor& ids, const char* where) const {
+  check(ids.defined() && ids.rank() == 2 && is_id(ids.dtype()), where, "ids must be [batch, time] of i32 or u32, got shape ", ids.shape());
+  const int64_t B = ids.shape()[0], T = ids.shape()[1];
+  check(B >= 1 && T >= 1, where, "ids are empty, shape ", ids.shape());
+  check(T <= config_.max_positions, where, "there are ", T, " tokens, the model takes at most ", config_.max_positions);
+  Pass pass;
+  pass.B = B;
+  pass.T = T;
+  return pass;
+}
+
+Tensor Model::head_logits(const Tensor& y) const { return matmul(y, head(), {.transpose_b = true, .out_dtype = DType::f32}); }
+
+Tensor Model::logits(const Tensor& ids) const { return head_logits(final_norm(blocks(ids, pass_of(ids, "logits")))); }
+
+Tensor Model::last_logits(const Tensor& ids, KvCache& cache, const std::vector<int64_t>& lengths) const {
+  constexpr const char* kWhere = "last_logits";
+  const NoGrad no_grad;
+  Pass pass = pass_of(ids, kWhere);
+  check(pass.B == cache.batch(), kWhere, "ids hold ", pass.B, " sequences, the cache ", cache.batch());
+  check(cache.capacity() <= config_.max_positions, kWhere, "the cache holds ", cache.capacity(), " positions, the model takes at most ",
+        config_.max_positions);
+  const std::vector<int64_t> used = lengths.empty() ? std::vector<int64_t>(size_t(pass.B), pass.T) : lengths;
+  check(int64_t(used.size()) == pass.B, kWhere, "there are ", used.size(), " lengths for ", pass.B, " sequences");
+  for (int64_t length : used) check(1 <= length && length <= pass.T, kWhere, "a length is ", length, ", expected 1 to ", pass.T);
+  pass.cache = &cache;
+  cache.begin(pass.T);
+  const Residual stream = blocks(ids, pass);
+  cache.advance(used);
+  const Residual last{last_rows(stream.x, used), last_rows(stream.delta, used)};
+  return head_logits(final_norm(last)).reshape({pass.B, config_.vocab_size});
+}
+
+KvCache Model::make_cache(int64_t batch, int64_t capacity) const {
+  check(capacity <= config_.max_positions, "make_cache", "the model takes at most ", config_.max_positions, " positions, got ", capacity);
+  return KvCache(device(), {.layers = config_.layers, .batch = batch, .capacity = capacity, .heads = config_.kv_heads,
+                            .head_dim = config_.head_dim, .dtype = dtype_});
+}
+
+Tensor Model::loss(const Tensor& ids, const Tensor& targets, const LossOptions& options) const {
+  Pass pass = pass_of(ids, "loss");
+  check(targets.defined() && targets.shape() == ids.shape(), "loss", "targets have shape ", targets.shape(), ", expected that of ids, ",
+        ids.shape());
+  pass.dropout = options.dropout;
+  pass.recompute = options.recompute;
+  const Tensor logits = head_logits(final_norm(blocks(ids, pass)));
+  return cross_entropy(logits, targets, {.pad_id = options.pad_id, .count = options.count});
+}
+
+std::unique_ptr<Model> make_model(const ModelConfig& config, Weights& weights) {
+  check_config(config);
+  if (config.architecture == Architecture::gpt2) return std::make_unique<Gpt2>(config, weights);
+  return std::make_unique<Llama>(config, weights);
+}
+
+std::unique_ptr<Model> make_model(const ModelConfig& config, Device& device, uint64_t seed, const ModelOptions& options) {
+  const DType stored = config.dtype == DType::bf16 ? DType::bf16 : DType::f32;
+  NewWeights weights(device, options.dtype.value_or(stored), options.trainable, seed);
+  return make_model(config, weights);
+}
+
+}  // namespace weft

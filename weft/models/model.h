@@ -1,0 +1,78 @@
+// A language model: token ids in, logits or a loss out. Loaded from a folder or made new; the same functions serve
+// training and generation.
+//
+//   auto model = load_model("SmolLM2-135M", *device);
+//   KvCache cache = model->make_cache(1, 1024);
+//   Tensor logits = model->last_logits(prompt, cache);        // [1, vocabulary]
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "weft/models/config.h"
+#include "weft/nn/attention.h"
+#include "weft/nn/layers.h"
+
+namespace weft {
+
+struct LossOptions {
+  int64_t pad_id = -1;   // targets of this id count nowhere; -1: all count
+  Tensor count = {};     // what to divide the sum by, one f32 on the device; undefined: the targets that count
+  Tensor dropout = {};   // a random state (weft/ops/uniform): drop as the config says; undefined: no dropout
+  bool recompute = false;  // keep only what goes between blocks and run each block again in the backward
+};
+
+class Model {
+ public:
+  virtual ~Model() = default;
+
+  const ModelConfig& config() const { return config_; }
+  Device& device() const { return *device_; }
+  DType dtype() const { return dtype_; }  // of weights and activations: f32 or bf16
+  // In a fixed order, under the names that transformers uses; a tied head is not listed.
+  const std::vector<Parameter>& parameters() const { return parameters_; }
+
+  // ids [B, T] (i32 or u32): the logits of every position, [B, T, vocabulary], f32.
+  Tensor logits(const Tensor& ids) const;
+
+  // The logits after the last token of each sequence, [B, vocabulary], f32. The tokens follow what the cache holds and
+  // are added to it: the whole prompt at first, then one token at a time. Sequences of different lengths are padded
+  // on the right and `lengths` says how long each is; what follows a sequence's end is ignored. Records no gradient.
+  Tensor last_logits(const Tensor& ids, KvCache& cache, const std::vector<int64_t>& lengths = {}) const;
+  KvCache make_cache(int64_t batch, int64_t capacity) const;
+
+  // Cross entropy of targets [B, T], a device scalar.
+  Tensor loss(const Tensor& ids, const Tensor& targets, const LossOptions& options = {}) const;
+
+ protected:
+  Model(const ModelConfig& config, Weights& weights);
+  void finish(const Weights& weights) { parameters_ = weights.taken(); }
+
+  // The residual stream after the last block, and the norm before the head.
+  virtual Residual blocks(const Tensor& ids, const Pass& pass) const = 0;
+  virtual Tensor final_norm(const Residual& stream) const = 0;
+  virtual const Tensor& head() const = 0;  // [vocabulary, hidden]
+
+ private:
+  Pass pass_of(const Tensor& ids, const char* where) const;
+  Tensor head_logits(const Tensor& y) const;
+
+  ModelConfig config_;
+  std::shared_ptr<Device> device_;
+  DType dtype_;
+  std::vector<Parameter> parameters_;
+};
+
+// The model that a config describes, with weights from anywhere.
+std::unique_ptr<Model> make_model(const ModelConfig& config, Weights& weights);
+
+struct ModelOptions {
+  std::optional<DType> dtype = {};  // f32 or bf16; not given: what the weights are stored in (f16: f32)
+  bool trainable = false;           // parameters require gradients
+};
+
+// A new model, its weights drawn from `seed`.
+std::unique_ptr<Model> make_model(const ModelConfig& config, Device& device, uint64_t seed, const ModelOptions& options = {});
+
+}  // namespace weft

@@ -1,0 +1,70 @@
+#include "weft/nn/kv_cache.h"
+
+#include <algorithm>
+
+#include "weft/ops/copy/copy.h"
+
+namespace weft {
+namespace {
+
+constexpr const char* kWhere = "kv_cache";
+
+// One tensor of a layer: where all sequences are equally long, one copy; else one each.
+void write(const Tensor& cache, const Tensor& fresh, const std::vector<int64_t>& at) {
+  const int64_t T = fresh.shape()[1];
+  const Tensor from = fresh.detach();
+  if (std::equal(at.begin() + 1, at.end(), at.begin())) return copy(from, cache.part(1, at[0], at[0] + T));
+  for (int64_t b = 0; b < int64_t(at.size()); ++b)
+    copy(from.part(0, b, b + 1), cache.part(0, b, b + 1).part(1, at[size_t(b)], at[size_t(b)] + T));
+}
+
+}  // namespace
+
+KvCache::KvCache(Device& device, const KvCacheOptions& o) : options_(o), lengths_(size_t(std::max<int64_t>(0, o.batch)), 0) {
+  check(o.layers >= 0 && o.batch >= 1 && o.capacity >= 1 && o.heads >= 1 && o.head_dim >= 1, kWhere, "cannot hold ", o.layers, " layers of ",
+        o.batch, " sequences of ", o.capacity, " positions of ", o.heads, " heads of ", o.head_dim);
+  for (int64_t layer = 0; layer < o.layers; ++layer)
+    for (std::vector<Tensor>* list : {&keys_, &values_})
+      list->push_back(Tensor::empty(device, {o.batch, o.capacity, o.heads, o.head_dim}, o.dtype));
+  start_ = Tensor::empty(device, {o.batch}, DType::i32);
+}
+
+bool KvCache::empty() const {
+  return std::all_of(lengths_.begin(), lengths_.end(), [](int64_t length) { return length == 0; });
+}
+
+void KvCache::begin(int64_t T) {
+  std::vector<int32_t> start;
+  for (int64_t length : lengths_) {
+    check(T >= 1 && T <= capacity() - length, kWhere, "has room for ", capacity(), " positions and holds ", length, "; ", T, " more do not fit");
+    start.push_back(int32_t(length));
+  }
+  start_ = Tensor::from_host(start_.device(), start_.shape(), start);
+  incoming_ = T;
+}
+
+void KvCache::append(int64_t layer, const Tensor& k, const Tensor& v) {
+  check(0 <= layer && layer < int64_t(keys_.size()), kWhere, "has no layer ", layer);
+  const Shape expected{batch(), incoming_, options_.heads, options_.head_dim};
+  for (const Tensor* x : {&k, &v}) check(x->shape() == expected, kWhere, "takes new keys and values of shape ", expected, ", got ", x->shape());
+  write(keys(layer), k, lengths_);
+  write(values(layer), v, lengths_);
+}
+
+void KvCache::advance(const std::vector<int64_t>& used) {
+  check(int64_t(used.size()) == batch(), kWhere, "holds ", batch(), " sequences, got ", used.size(), " lengths");
+  for (size_t b = 0; b < used.size(); ++b) {
+    check(0 <= used[b] && used[b] <= incoming_, kWhere, "cannot keep ", used[b], " of ", incoming_, " new positions");
+    lengths_[b] += used[b];
+  }
+  incoming_ = 0;
+}
+
+void KvCache::advance(int64_t T) { advance(std::vector<int64_t>(size_t(batch()), T)); }
+
+void KvCache::truncate(int64_t length) {
+  check(length >= 0, kWhere, "cannot be cut to ", length, " positions");
+  for (int64_t& held : lengths_) held = std::min(held, length);
+}
+
+}  // namespace weft

@@ -1,0 +1,41 @@
+#include "weft/nn/layers.h"
+
+#include "weft/ops/layer_norm/layer_norm.h"
+#include "weft/ops/matmul/matmul.h"
+#include "weft/ops/rms_norm/rms_norm.h"
+
+namespace weft {
+
+Linear::Linear(Weights& weights, const std::string& name, int64_t in, int64_t out, const Options& options)
+    : weight(weights.take(name + ".weight", options.layout == Layout::out_in ? Shape{out, in} : Shape{in, out}, Init::normal(options.deviation))),
+      layout(options.layout) {
+  if (options.bias) bias = weights.take(name + ".bias", {out}, Init::zeros());
+}
+
+Tensor Linear::operator()(const Tensor& x, Activation activation) const {
+  return matmul(x, weight, {.transpose_b = layout == Layout::out_in, .bias = bias, .activation = activation});
+}
+
+RmsNorm::RmsNorm(Weights& weights, const std::string& name, int64_t size, double eps)
+    : weight(weights.take(name + ".weight", {size}, Init::ones())), eps(float(eps)) {}
+
+Tensor RmsNorm::operator()(const Tensor& x) const { return rms_norm(x, weight, eps); }
+
+Normed RmsNorm::operator()(const Residual& stream) const {
+  if (!stream.delta) return {stream.x, rms_norm(stream.x, weight, eps)};
+  const auto [h, y] = rms_norm_residual(stream.delta, stream.x, weight, eps);
+  return {h, y};
+}
+
+LayerNorm::LayerNorm(Weights& weights, const std::string& name, int64_t size, double eps)
+    : weight(weights.take(name + ".weight", {size}, Init::ones())), bias(weights.take(name + ".bias", {size}, Init::zeros())), eps(float(eps)) {}
+
+Tensor LayerNorm::operator()(const Tensor& x) const { return layer_norm(x, weight, bias, eps); }
+
+Normed LayerNorm::operator()(const Residual& stream) const {
+  if (!stream.delta) return {stream.x, layer_norm(stream.x, weight, bias, eps)};
+  const auto [h, y] = layer_norm_residual(stream.delta, stream.x, weight, bias, eps);
+  return {h, y};
+}
+
+}  // namespace weft

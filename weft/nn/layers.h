@@ -1,0 +1,61 @@
+// Layers with weights: plain structs of tensors, each a function of what comes in.
+#pragma once
+
+#include "weft/nn/weights.h"
+#include "weft/ops/elementwise/kind.h"
+#include "weft/tensor/tensor.h"
+
+namespace weft {
+
+// y = x W^T + b, W [out, in]; or, stored the other way round as GPT-2's Conv1D does, y = x W + b, W [in, out].
+struct Linear {
+  enum class Layout { out_in, in_out };
+  struct Options {
+    bool bias = false;
+    Layout layout = Layout::out_in;
+    double deviation = 0.02;
+  };
+
+  Linear() = default;
+  Linear(Weights& weights, const std::string& name, int64_t in, int64_t out, const Options& options);
+
+  Tensor weight, bias;  // bias may be undefined: none
+  Layout layout = Layout::out_in;
+
+  Tensor operator()(const Tensor& x, Activation activation = Activation::none) const;
+};
+
+// The residual stream between two layers: its value is x + delta, and whoever reads it next makes the sum. An undefined
+// delta adds nothing.
+struct Residual {
+  Tensor x, delta;
+};
+
+// What a norm makes of the stream: h = x + delta, and y = norm(h).
+struct Normed {
+  Tensor h, y;
+};
+
+struct RmsNorm {
+  RmsNorm() = default;
+  RmsNorm(Weights& weights, const std::string& name, int64_t size, double eps);
+
+  Tensor weight;
+  float eps = 0;
+
+  Tensor operator()(const Tensor& x) const;
+  Normed operator()(const Residual& stream) const;
+};
+
+struct LayerNorm {
+  LayerNorm() = default;
+  LayerNorm(Weights& weights, const std::string& name, int64_t size, double eps);
+
+  Tensor weight, bias;
+  float eps = 0;
+
+  Tensor operator()(const Tensor& x) const;
+  Normed operator()(const Residual& stream) const;
+};
+
+}  // namespace weft

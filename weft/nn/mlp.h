@@ -1,0 +1,28 @@
+// The two feed-forward layers of a transformer block:
+//
+//   GatedMlp:  y = down(f(gate x) * (up x))          (Shazeer, 2020; Llama, Qwen: f = silu)
+//   Mlp:       y = c_proj(f(c_fc x))                 (GPT-2: f = gelu_tanh)
+#pragma once
+
+#include "weft/nn/layers.h"
+
+namespace weft {
+
+enum class HiddenActivation { silu, relu, gelu_tanh, gelu_erf };
+const char* name(HiddenActivation kind);
+
+struct GatedMlp {
+  Linear gate, up, down;
+  HiddenActivation activation = HiddenActivation::silu;
+
+  Tensor operator()(const Tensor& x) const;
+};
+
+struct Mlp {
+  Linear fc, proj;
+  HiddenActivation activation = HiddenActivation::gelu_tanh;
+
+  Tensor operator()(const Tensor& x) const;
+};
+
+}  // namespace weft

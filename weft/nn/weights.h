@@ -1,0 +1,63 @@
+// Where a model's tensors come from. A model asks for each of its parameters by name, shape and initial values; a source
+// answers from a file, or draws them. What was given, in order, is the model's list of parameters.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "weft/tensor/tensor.h"
+
+namespace weft {
+
+// A named tensor; the name is the one that Hugging Face's transformers uses.
+struct Parameter {
+  std::string name;
+  Tensor value;
+};
+
+// The values of a new parameter: normal with this deviation, or one constant.
+struct Init {
+  double deviation = 0;
+  double constant = 0;
+
+  static Init normal(double deviation) { return {deviation, 0}; }
+  static Init ones() { return {0, 1}; }
+  static Init zeros() { return {0, 0}; }
+};
+
+class Weights {
+ public:
+  Weights(Device& device, DType dtype, bool trainable) : device_(device), dtype_(dtype), trainable_(trainable) {}
+  virtual ~Weights() = default;
+
+  // The parameter of this name; a leaf that requires a gradient where the model is to be trained.
+  Tensor take(const std::string& name, const Shape& shape, const Init& init);
+
+  Device& device() const { return device_; }
+  DType dtype() const { return dtype_; }  // of every parameter
+  bool trainable() const { return trainable_; }
+  const std::vector<Parameter>& taken() const { return taken_; }
+
+ protected:
+  virtual Tensor fetch(const std::string& name, const Shape& shape, const Init& init) = 0;
+
+ private:
+  Device& device_;
+  DType dtype_;
+  bool trainable_;
+  std::vector<Parameter> taken_;
+};
+
+// New weights, drawn from `seed`: the same for any number of threads, each parameter from a stream of its own.
+class NewWeights : public Weights {
+ public:
+  NewWeights(Device& device, DType dtype, bool trainable, uint64_t seed) : Weights(device, dtype, trainable), seed_(seed) {}
+
+ protected:
+  Tensor fetch(const std::string& name, const Shape& shape, const Init& init) override;
+
+ private:
+  uint64_t seed_;
+};
+
+}  // namespace weft
