@@ -1,4 +1,5 @@
-// Owned device memory. A buffer comes from its device's pool and goes back there, in stream order, with its last user.
+// Device memory. A buffer comes from its device's pool and goes back there, in stream order, with its last user; or it
+// is borrowed from the host (a mapped file), and its owner is kept as long as the buffer lives.
 #pragma once
 
 #include <cstdint>
@@ -20,6 +21,7 @@ struct Block {
 class Buffer {
  public:
   Buffer(std::shared_ptr<Device> device, Block block);
+  Buffer(std::shared_ptr<Device> device, Block block, std::shared_ptr<const void> owner);  // borrowed
   ~Buffer();
   Buffer(const Buffer&) = delete;
   Buffer& operator=(const Buffer&) = delete;
@@ -30,10 +32,12 @@ class Buffer {
   int64_t offset() const { return block_.offset; }
   int64_t bytes() const { return block_.bytes; }
   MemoryUse use() const { return block_.use; }
+  bool borrowed() const { return owner_ != nullptr; }
 
  private:
   std::shared_ptr<Device> device_;
   Block block_;
+  std::shared_ptr<const void> owner_;
 };
 
 }  // namespace weft

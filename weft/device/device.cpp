@@ -22,7 +22,12 @@ MemoryScope::~MemoryScope() { device_.pool().set_use(before_); }
 
 Buffer::Buffer(std::shared_ptr<Device> device, Block block) : device_(std::move(device)), block_(block) {}
 
-Buffer::~Buffer() { device_->pool().release(block_); }
+Buffer::Buffer(std::shared_ptr<Device> device, Block block, std::shared_ptr<const void> owner)
+    : device_(std::move(device)), block_(block), owner_(std::move(owner)) {}
+
+Buffer::~Buffer() {
+  if (!owner_) device_->pool().release(block_);
+}
 
 void Stream::synchronize() {
   wait();

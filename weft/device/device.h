@@ -47,6 +47,10 @@ class Device : public std::enable_shared_from_this<Device> {
   virtual void upload(const Buffer& to, int64_t offset, const void* from, int64_t bytes) = 0;
   virtual void download(void* to, const Buffer& from, int64_t offset, int64_t bytes) = 0;
 
+  // Host memory as a buffer of this device, without a copy; `owner` is kept until the last user is gone. A device that
+  // cannot gives nullptr.
+  virtual std::shared_ptr<Buffer> borrow(void* /*memory*/, int64_t /*bytes*/, std::shared_ptr<const void> /*owner*/) { return nullptr; }
+
   std::shared_ptr<Buffer> allocate(int64_t bytes) { return allocate(bytes, pool().use()); }
   std::shared_ptr<Buffer> allocate(int64_t bytes, MemoryUse use);
   void synchronize() { stream().synchronize(); }

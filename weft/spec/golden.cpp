@@ -24,7 +24,7 @@ class FileCase : public GoldenCase {
   std::vector<double> values(const std::string& tensor) const override {
     const SafeTensors::Entry& entry = file_->at(prefix_ + tensor);
     std::vector<double> values(size_t(entry.shape.numel()));
-    dispatch<float, int32_t>(entry.dtype, [&]<class T>() {
+    dispatch<float, int32_t>(file_->dtype(prefix_ + tensor), [&]<class T>() {
       for (size_t i = 0; i < values.size(); ++i) {
         T value;
         std::memcpy(&value, entry.bytes.data() + i * sizeof(T), sizeof(T));

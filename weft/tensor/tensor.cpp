@@ -22,6 +22,17 @@ Tensor Tensor::from_bytes(Device& device, const Shape& shape, DType dtype, const
   return tensor;
 }
 
+Tensor Tensor::from_buffer(std::shared_ptr<Buffer> buffer, const Shape& shape, DType dtype) {
+  check(buffer != nullptr, "from_buffer", "there is no buffer");
+  int64_t bytes = 0;
+  check(!__builtin_mul_overflow(shape.numel(), size_of(dtype), &bytes) && bytes == buffer->bytes(), "from_buffer", "shape ", shape, " of ", dtype,
+        " does not fill a buffer of ", buffer->bytes(), " bytes");
+  Tensor tensor;
+  tensor.buffer_ = std::move(buffer);
+  tensor.view_ = View{tensor.buffer_.get(), 0, dtype, shape, contiguous_strides(shape)};
+  return tensor;
+}
+
 void Tensor::download(DType dtype, void* to) const {
   check(defined(), "to_host", "the tensor is undefined");
   check(dtype == this->dtype(), "to_host", "the tensor holds ", this->dtype(), ", not ", dtype);

@@ -31,6 +31,9 @@ class Tensor {
   }
   static Tensor from_bytes(Device& device, const Shape& shape, DType dtype, const void* data, int64_t bytes);
 
+  // The whole of a buffer, which must be as large as the shape needs.
+  static Tensor from_buffer(std::shared_ptr<Buffer> buffer, const Shape& shape, DType dtype);
+
   // Waits for the device and copies out. The tensor must be contiguous and of dtype T.
   template <class T>
   std::vector<T> to_host() const {

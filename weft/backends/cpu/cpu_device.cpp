@@ -106,6 +106,9 @@ class CpuDevice : public Device {
   void download(void* to, const Buffer& from, int64_t offset, int64_t bytes) override {
     if (bytes) std::memcpy(to, static_cast<const char*>(from.handle()) + from.offset() + offset, size_t(bytes));
   }
+  std::shared_ptr<Buffer> borrow(void* memory, int64_t bytes, std::shared_ptr<const void> owner) override {
+    return std::make_shared<Buffer>(shared_from_this(), Block{memory, 0, bytes, bytes, pool_.use()}, std::move(owner));
+  }
 
  private:
   const int threads_;

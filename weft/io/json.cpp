@@ -1,0 +1,158 @@
+#include "weft/io/json.h"
+
+#include "weft/io/mapped_file.h"
+
+namespace weft {
+namespace {
+
+// Builds the document as nlohmann's own parser would, but stops at a depth and at a key named twice.
+class Builder : public nlohmann::json_sax<Json> {
+ public:
+  Builder(const std::string& file, int depth) : file_(file), most_depth_(depth) {}
+
+  Json take() { return std::move(root_); }
+
+  bool null() override { return put(nullptr); }
+  bool boolean(bool value) override { return put(value); }
+  bool number_integer(int64_t value) override { return put(value); }
+  bool number_unsigned(uint64_t value) override { return put(value); }
+  bool number_float(double value, const std::string&) override { return put(value); }
+  bool string(std::string& value) override { return put(std::move(value)); }
+  bool binary(Json::binary_t&) override { return false; }
+  bool start_object(size_t) override { return open(Json::object()); }
+  bool end_object() override { return close(); }
+  bool start_array(size_t) override { return open(Json::array()); }
+  bool end_array() override { return close(); }
+
+  bool key(std::string& name) override {
+    const auto [place, added] = open_.back()->get_ref<Json::object_t&>().emplace(std::move(name), nullptr);
+    if (!added) fail(ErrorCode::bad_file, file_, "names the key '", shown(place->first), "' twice in one object");
+    member_ = &place->second;
+    return true;
+  }
+  bool parse_error(size_t position, const std::string&, const Json::exception& error) override {
+    // nlohmann: "[json.exception.parse_error.101] parse error at line 1, column 2: what"
+    const std::string_view text = error.what();
+    const size_t colon = text.find(": ");
+    fail(ErrorCode::bad_file, file_, "is not valid JSON at byte ", position, ": ", shown(colon == text.npos ? text : text.substr(colon + 2)));
+  }
+
+ private:
+  template <class Value>
+  Json* place(Value&& value) {
+    if (open_.empty()) return &(root_ = Json(std::forward<Value>(value)));
+    if (open_.back()->is_object()) return &(*member_ = Json(std::forward<Value>(value)));
+    return &open_.back()->get_ref<Json::array_t&>().emplace_back(std::forward<Value>(value));
+  }
+  template <class Value>
+  bool put(Value&& value) {
+    place(std::forward<Value>(value));
+    return true;
+  }
+  bool open(Json container) {
+    if (int(open_.size()) == most_depth_) fail(ErrorCode::bad_file, file_, "nests JSON more than ", most_depth_, " levels deep");
+    open_.push_back(place(std::move(container)));
+    return true;
+  }
+  bool close() {
+    open_.pop_back();
+    return true;
+  }
+
+  const std::string& file_;
+  const int most_depth_;
+  Json root_;
+  std::vector<Json*> open_;  // from the root to the innermost; a list's elements move only when no element is open
+  Json* member_ = nullptr;
+};
+
+constexpr size_t kShownBytes = 80;
+
+}  // namespace
+
+std::string shown(std::string_view text) {
+  std::string out;
+  for (char c : text) {
+    if (out.size() >= kShownBytes) return out + "...";
+    out += (unsigned char)c < 0x20 || c == 0x7f ? '?' : c;
+  }
+  return out;
+}
+
+std::string shown_value(const Json& value) {
+  if (value.is_object()) return join("an object of ", value.size(), " members");
+  if (value.is_array()) return join("a list of ", value.size(), " elements");
+  return shown(value.dump(-1, ' ', false, Json::error_handler_t::replace));
+}
+
+Json parse_json(const std::string& file, std::string_view text, const JsonLimits& limits) {
+  if (text.size() > limits.bytes) fail(ErrorCode::bad_file, file, "holds ", text.size(), " bytes of JSON, at most ", limits.bytes, " are read");
+  Builder builder(file, limits.depth);
+  Json::sax_parse(text.begin(), text.end(), &builder);
+  return builder.take();
+}
+
+Json read_json(const std::string& path, const JsonLimits& limits) {
+  const MappedFile file(path);
+  return parse_json(path, {reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()}, limits);
+}
+
+const JsonNode& JsonNode::expect(bool ok, const char* what) const {
+  if (!ok) refuse("is ", shown_value(*value_), ", expected ", what);
+  return *this;
+}
+
+std::optional<JsonNode> JsonNode::find(const std::string& key) const {
+  object();
+  const auto found = value_->find(key);
+  if (found == value_->end() || found->is_null()) return std::nullopt;
+  return JsonNode(file_, path_ + "." + shown(key), &*found);
+}
+
+JsonNode JsonNode::at(const std::string& key) const {
+  auto found = find(key);
+  if (!found) refuse("has no '", key, "'");
+  return *found;
+}
+
+std::vector<JsonNode> JsonNode::elements() const {
+  list();
+  std::vector<JsonNode> nodes;
+  nodes.reserve(value_->size());
+  for (size_t i = 0; i < value_->size(); ++i) nodes.push_back(JsonNode(file_, join(path_, "[", i, "]"), &(*value_)[i]));
+  return nodes;
+}
+
+std::vector<std::pair<std::string, JsonNode>> JsonNode::members() const {
+  object();
+  std::vector<std::pair<std::string, JsonNode>> nodes;
+  for (const auto& [key, member] : value_->items()) nodes.emplace_back(key, JsonNode(file_, path_ + "." + shown(key), &member));
+  return nodes;
+}
+
+int64_t JsonNode::integer(int64_t least, int64_t most) const {
+  const bool whole = value_->is_number_integer() && !(value_->is_number_unsigned() && value_->get<uint64_t>() > uint64_t(INT64_MAX));
+  expect(whole, "a whole number");
+  const int64_t number = value_->get<int64_t>();
+  if (number < least || number > most) refuse("is ", number, ", expected ", least, " to ", most);
+  return number;
+}
+
+std::string JsonNode::text_or(const std::string& key, const std::string& otherwise) const {
+  const auto node = find(key);
+  return node ? node->text() : otherwise;
+}
+bool JsonNode::boolean_or(const std::string& key, bool otherwise) const {
+  const auto node = find(key);
+  return node ? node->boolean() : otherwise;
+}
+double JsonNode::number_or(const std::string& key, double otherwise) const {
+  const auto node = find(key);
+  return node ? node->number() : otherwise;
+}
+int64_t JsonNode::integer_or(const std::string& key, int64_t otherwise, int64_t least, int64_t most) const {
+  const auto node = find(key);
+  return node ? node->integer(least, most) : otherwise;
+}
+
+}  // namespace weft
