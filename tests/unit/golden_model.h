@@ -25,7 +25,7 @@ std::vector<T> values(const SafeTensors::Entry& entry) {
 }
 
 inline Tensor tensor(Device& device, const SafeTensors::Entry& entry) {
-  return Tensor::from_bytes(device, entry.shape, entry.dtype, entry.bytes.data(), int64_t(entry.bytes.size()));
+  return Tensor::from_bytes(device, entry.shape, entry.dtype.value(), entry.bytes.data(), int64_t(entry.bytes.size()));
 }
 
 // max |difference| over max |reference|.
