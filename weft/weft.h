@@ -3,6 +3,7 @@
 
 #include "weft/autograd/backward.h"
 #include "weft/backends/open.h"
+#include "weft/generate/generator.h"
 #include "weft/models/model.h"
 #include "weft/ops/adamw/adamw.h"
 #include "weft/ops/causal_attention/causal_attention.h"

@@ -39,7 +39,7 @@ void KvCache::begin(int64_t T) {
     check(T >= 1 && T <= capacity() - length, kWhere, "has room for ", capacity(), " positions and holds ", length, "; ", T, " more do not fit");
     start.push_back(int32_t(length));
   }
-  start_ = Tensor::from_host(start_.device(), start_.shape(), start);
+  start_ = Tensor::from_host(start_.device(), {batch()}, start);
   incoming_ = T;
 }
 
@@ -65,6 +65,37 @@ void KvCache::advance(int64_t T) { advance(std::vector<int64_t>(size_t(batch()),
 void KvCache::truncate(int64_t length) {
   check(length >= 0, kWhere, "cannot be cut to ", length, " positions");
   for (int64_t& held : lengths_) held = std::min(held, length);
+}
+
+KvCache KvCache::spare() const {
+  check(batch() < options_.batch, kWhere, "has room for ", options_.batch, " sequences and holds as many");
+  KvCache one;
+  one.options_ = options_;
+  one.options_.batch = 1;
+  one.lengths_ = {0};
+  one.start_ = start_;
+  for (const Tensor& keys : keys_) one.keys_.push_back(keys.part(0, batch(), batch() + 1));
+  for (const Tensor& values : values_) one.values_.push_back(values.part(0, batch(), batch() + 1));
+  return one;
+}
+
+void KvCache::join(const KvCache& spare) {
+  const auto follows = [&] {
+    const View &mine = keys_.front().view(), &other = spare.keys_.front().view();
+    return other.buffer == mine.buffer && other.offset == mine.offset + batch() * mine.strides[0] * size_of(mine.dtype);
+  };
+  check(spare.batch() == 1 && batch() < options_.batch && (keys_.empty() || follows()), kWhere, "can be joined by its own spare alone");
+  lengths_.push_back(spare.lengths_[0]);
+}
+
+void KvCache::remove(int64_t b) {
+  check(0 <= b && b < batch(), kWhere, "holds ", batch(), " sequences, there is no number ", b);
+  const int64_t last = batch() - 1, length = lengths_.back();
+  if (b != last && length > 0)
+    for (const std::vector<Tensor>* list : {&keys_, &values_})
+      for (const Tensor& x : *list) copy(x.part(0, last, last + 1).part(1, 0, length), x.part(0, b, b + 1).part(1, 0, length));
+  lengths_[size_t(b)] = length;
+  lengths_.pop_back();
 }
 
 }  // namespace weft

@@ -19,7 +19,7 @@ class KvCache {
  public:
   KvCache(Device& device, const KvCacheOptions& options);
 
-  int64_t batch() const { return options_.batch; }
+  int64_t batch() const { return int64_t(lengths_.size()); }  // sequences held; at first all there is room for
   int64_t capacity() const { return options_.capacity; }
   const std::vector<int64_t>& lengths() const { return lengths_; }  // positions held, per sequence
   bool empty() const;
@@ -30,8 +30,8 @@ class KvCache {
 
   // k and v [batch, T, heads, head_dim] of the new tokens go after each sequence's positions.
   void append(int64_t layer, const Tensor& k, const Tensor& v);
-  const Tensor& keys(int64_t layer) const { return keys_[size_t(layer)]; }
-  const Tensor& values(int64_t layer) const { return values_[size_t(layer)]; }
+  Tensor keys(int64_t layer) const { return keys_[size_t(layer)].part(0, 0, batch()); }
+  Tensor values(int64_t layer) const { return values_[size_t(layer)].part(0, 0, batch()); }
 
   // Keeps the first `used[b]` of the new tokens of sequence b (right padding is forgotten), or all T.
   void advance(const std::vector<int64_t>& used);
@@ -40,7 +40,14 @@ class KvCache {
   // Forgets all but the first `length` positions of every sequence.
   void truncate(int64_t length);
 
+  // Sequences come and go. A new one is read into spare(), an empty cache of one sequence in the memory after the last
+  // of this one, and then joins; where one is removed the last takes its place.
+  KvCache spare() const;
+  void join(const KvCache& spare);
+  void remove(int64_t b);
+
  private:
+  KvCache() = default;
 
   KvCacheOptions options_;
   std::vector<Tensor> keys_, values_;

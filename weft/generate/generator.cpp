@@ -1,0 +1,136 @@
+#include "weft/generate/generator.h"
+
+#include <algorithm>
+#include <chrono>
+#include <map>
+
+namespace weft {
+namespace {
+
+constexpr const char* kWhere = "generate";
+
+double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
+
+}  // namespace
+
+std::string_view name(FinishReason reason) {
+  switch (reason) {
+    case FinishReason::eos: return "eos";
+    case FinishReason::stop: return "stop";
+    case FinishReason::length: return "length";
+  }
+  return "no such reason";
+}
+
+double GenerateTimes::tokens_per_second() const {
+  if (step_tokens > 0) return double(step_tokens) / step_seconds;
+  return prompts > 0 ? double(prompts) / prompt_seconds : 0;
+}
+
+struct Generator::Sequence {
+  int64_t prompt;               // which
+  uint32_t repeat;              // how often the same prompt came before
+  std::vector<int32_t> tokens;  // the prompt, then what was generated
+  size_t prompt_tokens, most;   // most: in all
+  TextStream text;
+  Completion completion;
+  bool done = false;
+};
+
+Generator::Generator(const Model& model, GenerateOptions options, TokenBytes bytes)
+    : model_(model), options_(std::move(options)), bytes_(std::move(bytes)), sampler_(options_.sampling) {
+  check(options_.max_tokens >= 0, kWhere, "max_tokens is ", options_.max_tokens, ", expected 0 (as many as fit) or more");
+  check(options_.batch >= 1, kWhere, "batch is ", options_.batch, ", expected 1 or more");
+  check(options_.stop.empty() || bytes_, kWhere, "stop strings need a tokenizer");
+}
+
+// How many tokens the sequence of this prompt may have in all.
+int64_t Generator::room(size_t prompt, const std::vector<int32_t>& ids) const {
+  const int64_t context = model_.config().max_positions, size = int64_t(ids.size());
+  check(!ids.empty(), kWhere, "prompt ", prompt, " is empty");
+  for (int32_t id : ids) check(id >= 0 && id < model_.config().vocab_size, kWhere, "prompt ", prompt, " has token ", id, ", the vocabulary ends at ", model_.config().vocab_size - 1);
+  check(size < context, kWhere, "prompt ", prompt, " has ", size, " tokens and the model's context is ", context, ": there is no room for a new one");
+  check(options_.max_tokens <= context - size, kWhere, "prompt ", prompt, " of ", size, " tokens and ", options_.max_tokens, " new ones do not fit in the model's context of ", context);
+  return options_.max_tokens > 0 ? size + options_.max_tokens : context;
+}
+
+std::vector<Completion> Generator::run(const std::vector<std::vector<int32_t>>& prompts, const std::function<void(const NewToken&)>& on_token) {
+  on_token_ = on_token;
+  times_ = {};
+  std::vector<Sequence> sequences;
+  std::map<std::vector<int32_t>, uint32_t> seen;
+  int64_t most = 1;
+  for (size_t i = 0; i < prompts.size(); ++i) {
+    const int64_t tokens = room(i, prompts[i]);
+    sequences.push_back({int64_t(i), seen[prompts[i]]++, prompts[i], prompts[i].size(), size_t(tokens), TextStream(options_.stop), {}});
+    sequences.back().tokens.reserve(size_t(tokens));
+    most = std::max(most, tokens);
+  }
+  KvCache cache = model_.make_cache(std::max<int64_t>(1, std::min<int64_t>(options_.batch, int64_t(prompts.size()))), most);
+  while (cache.batch() > 0) cache.remove(cache.batch() - 1);
+  std::vector<Sequence*> active;
+  for (size_t next = 0; next < sequences.size() || !active.empty();) {
+    if (next < sequences.size() && int64_t(active.size()) < options_.batch) {
+      active.push_back(&sequences[next++]);
+      start(*active.back(), cache);
+    } else {
+      step(active, cache);
+    }
+    for (size_t b = active.size(); b-- > 0;) {
+      if (!active[b]->done) continue;
+      cache.remove(int64_t(b));  // the last takes its place, here as there
+      active[b] = active.back();
+      active.pop_back();
+    }
+  }
+  std::vector<Completion> completions;
+  for (Sequence& sequence : sequences) completions.push_back(std::move(sequence.completion));
+  return completions;
+}
+
+std::span<const float> Generator::download(const Tensor& logits) {
+  logits_.resize(size_t(logits.numel()));
+  logits.device().download(logits_.data(), *logits.view().buffer, logits.view().offset, logits.numel() * int64_t(sizeof(float)));
+  return logits_;
+}
+
+// Reads the prompt into a row of the cache and takes the first token.
+void Generator::start(Sequence& sequence, KvCache& cache) {
+  const double begin = now();
+  KvCache row = cache.spare();
+  const Tensor ids = Tensor::from_host(model_.device(), {1, int64_t(sequence.prompt_tokens)}, sequence.tokens);
+  const Tensor logits = model_.last_logits(ids, row);
+  cache.join(row);
+  take(sequence, download(logits));
+  ++times_.prompts;
+  times_.prompt_tokens += int64_t(sequence.prompt_tokens);
+  times_.prompt_seconds += now() - begin;
+}
+
+// One token of every sequence.
+void Generator::step(std::vector<Sequence*>& active, KvCache& cache) {
+  const double begin = now();
+  std::vector<int32_t> newest;
+  for (const Sequence* sequence : active) newest.push_back(sequence->tokens.back());
+  const Tensor ids = Tensor::from_host(model_.device(), {int64_t(newest.size()), 1}, newest);
+  const auto logits = download(model_.last_logits(ids, cache));
+  const size_t vocabulary = size_t(model_.config().vocab_size);
+  for (size_t b = 0; b < active.size(); ++b) take(*active[b], logits.subspan(b * vocabulary, vocabulary));
+  times_.step_tokens += int64_t(active.size());
+  times_.step_seconds += now() - begin;
+}
+
+void Generator::take(Sequence& s, std::span<const float> logits) {
+  const int32_t id = sampler_.next(logits, s.tokens, {s.repeat, s.tokens.size()});
+  s.tokens.push_back(id);
+  s.completion.ids.push_back(id);
+  const bool eos = std::find(options_.eos_ids.begin(), options_.eos_ids.end(), id) != options_.eos_ids.end();
+  std::string text = bytes_ ? s.text.push(bytes_(id)) : "";
+  s.done = eos || s.text.stopped() || s.tokens.size() == s.most;
+  s.completion.reason = s.text.stopped() ? FinishReason::stop : eos ? FinishReason::eos : FinishReason::length;
+  if (s.done) text += s.text.finish();
+  s.completion.text += text;
+  if (on_token_) on_token_({s.prompt, id, text, s.done});
+}
+
+}  // namespace weft
