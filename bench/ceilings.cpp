@@ -1,9 +1,9 @@
 #include "bench/ceilings.h"
 
+#include <sys/mman.h>
+
 #include <algorithm>
-#include <bit>
-#include <chrono>
-#include <map>
+#include <vector>
 
 #include "bench/ceilings_cpu.h"
 #include "weft/base/check.h"
@@ -12,101 +12,119 @@
 namespace weft::bench {
 namespace {
 
-double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
+constexpr double kSeconds = 0.1;
 
-float* floats(const Buffer& buffer) { return reinterpret_cast<float*>(static_cast<char*>(buffer.handle()) + buffer.offset()); }
+// Floats that stay on 4 KiB pages, as those of a mapped file.
+class SmallPages {
+ public:
+  explicit SmallPages(int64_t n) : bytes_(size_t(n) * sizeof(float)) {
+    void* mapped = mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    check(mapped != MAP_FAILED, "bench", "cannot map ", bytes_, " bytes");
+    memory_ = static_cast<float*>(mapped);
+#ifdef MADV_NOHUGEPAGE
+    madvise(mapped, bytes_, MADV_NOHUGEPAGE);
+#endif
+  }
+  ~SmallPages() { munmap(memory_, bytes_); }
+  SmallPages(const SmallPages&) = delete;
+  SmallPages& operator=(const SmallPages&) = delete;
+  float* data() const { return memory_; }
+
+ private:
+  size_t bytes_;
+  float* memory_;
+};
 
 class CpuCeilings : public Ceilings {
  public:
-  CpuCeilings(Device& device, int threads) : device_(device), threads_(threads) {}
-
-  double fma() override {
-    if (fma_ > 0) return fma_;
-    constexpr int64_t kSteps = 100'000;
-    volatile float sink = 0;
-    const auto chains = [&] { parallel_for(threads_, threads_, [&](int64_t) { sink = fma_chain(kSteps); }); };
-    median_time(chains, 0.5);  // clocks settle
-    return fma_ = double(threads_) * kFlopsPerStep * kSteps / median_time(chains, 0.5);
+  CpuCeilings(Device& device, int threads) : device_(device), threads_(threads) {
+    rate(kFlopsPerStep, fma_chain, 0.5);  // clocks settle, threads start
   }
-  double copy(double bytes) override { return bandwidth(copy_, bytes, 2, [](float* const* p, int64_t n) { copy_chunk(p[0], p[1], n); }); }
-  double triad(double bytes) override { return bandwidth(triad_, bytes, 3, [](float* const* p, int64_t n) { triad_chunk(p[0], p[1], p[2], n); }); }
+
+  double measure(Ceiling ceiling, double bytes) override {
+    switch (ceiling) {
+      case Ceiling::fma: return rate(kFlopsPerStep, fma_chain, kSeconds);
+      case Ceiling::bf16_dot: return has_bf16_dot() ? rate(kDotFlopsPerStep, bf16_dot_chain, kSeconds) : 0;
+      case Ceiling::exp: return rate(kExpsPerStep, exp_chain, kSeconds);
+      case Ceiling::copy: return bandwidth(bytes, 2, false, [](float* const* p, int64_t n) { copy_chunk(p[0], p[1], n); });
+      case Ceiling::triad: return bandwidth(bytes, 3, false, [](float* const* p, int64_t n) { triad_chunk(p[0], p[1], p[2], n); });
+      case Ceiling::read:
+      case Ceiling::read_small:
+        return bandwidth(bytes, 1, ceiling == Ceiling::read_small, [this](float* const* p, int64_t n) { sink_ = read_chunk(p[0], n); });
+    }
+    return 0;
+  }
 
  private:
-  // Working sets are rounded to a power of two: neighbours share a measurement.
+  double rate(double per_step, float (*chain)(int64_t), double seconds) {
+    constexpr int64_t kSteps = 20'000;
+    const double time = median_time([&] { parallel_for(threads_, threads_, [&](int64_t) { sink_ = chain(kSteps); }); }, seconds);
+    return double(threads_) * per_step * kSteps / time;
+  }
+
+  // `arrays` equal arrays, `bytes` in all, each thread with its own stretch of each.
   template <class F>
-  double bandwidth(std::map<int64_t, double>& known, double bytes, int arrays, F chunk) {
-    const int64_t size = int64_t(std::bit_ceil(uint64_t(std::clamp(bytes, 4096.0, 1e9))));
-    if (auto found = known.find(size); found != known.end()) return found->second;
-    const int64_t n = size / 4 / arrays;
-    std::shared_ptr<Buffer> buffers[3];
-    float* p[3] = {};
-    for (int i = 0; i < arrays; ++i) {
-      buffers[i] = device_.allocate(n * 4);
-      p[i] = floats(*buffers[i]);
-      std::fill(p[i], p[i] + n, float(i + 1));
-    }
-    // Chunks of a quarter of each thread's share; small sets are repeated inside one parallel region.
-    const int64_t tasks = threads_, share = ceil_div(n, tasks), repeats = std::max<int64_t>(1, 500'000 / std::max<int64_t>(n, 1));
+  double bandwidth(double bytes, int arrays, bool small_pages, F chunk) {
+    const int64_t n = int64_t(std::clamp(bytes, 4096.0, 2e9)) / 4 / arrays;
+    prepare(n, arrays, small_pages);
+    // Small sets are repeated inside one parallel region.
+    const int64_t share = ceil_div(n, threads_), repeats = std::max<int64_t>(1, 500'000 / n);
     const double time = median_time([&] {
-      parallel_for(tasks, threads_, [&](int64_t task) {
+      parallel_for(threads_, threads_, [&](int64_t task) {
         const int64_t first = std::min(n, task * share), count = std::min(n, first + share) - first;
-        float* at[3] = {p[0] + first, p[1] + first, p[2] ? p[2] + first : nullptr};
+        float* at[3] = {};
+        for (int i = 0; i < arrays; ++i) at[i] = arrays_[i] + first;
         for (int64_t r = 0; r < repeats; ++r) chunk(at, count);
       });
-    });
-    return known[size] = double(arrays) * 4 * double(n) * double(repeats) / time;
+    }, kSeconds);
+    return double(arrays) * 4 * double(n) * double(repeats) / time;
+  }
+
+  // The arrays of the last measurement are kept: most often the next one wants the same.
+  void prepare(int64_t n, int arrays, bool small_pages) {
+    if (n == n_ && arrays == int(arrays_.size()) && small_pages == (mapped_ != nullptr)) return;
+    arrays_.clear();
+    buffers_.clear();
+    mapped_.reset();
+    if (small_pages) {
+      mapped_ = std::make_unique<SmallPages>(n);
+      arrays_.push_back(mapped_->data());
+    }
+    while (int(arrays_.size()) < arrays) {
+      buffers_.push_back(device_.allocate(n * 4));
+      arrays_.push_back(reinterpret_cast<float*>(static_cast<char*>(buffers_.back()->handle()) + buffers_.back()->offset()));
+    }
+    for (float* array : arrays_) std::fill(array, array + n, 1.0f);
+    n_ = n;
   }
 
   Device& device_;
   const int threads_;
-  double fma_ = 0;
-  std::map<int64_t, double> copy_, triad_;
+  volatile float sink_ = 0;
+  int64_t n_ = 0;
+  std::unique_ptr<SmallPages> mapped_;
+  std::vector<std::shared_ptr<Buffer>> buffers_;
+  std::vector<float*> arrays_;
 };
 
 }  // namespace
 
+std::string_view name(Ceiling ceiling) {
+  switch (ceiling) {
+    case Ceiling::fma: return "fma_gflops";
+    case Ceiling::bf16_dot: return "bf16_dot_gflops";
+    case Ceiling::exp: return "exp_geps";
+    case Ceiling::copy: return "copy_gbps";
+    case Ceiling::triad: return "triad_gbps";
+    case Ceiling::read: return "read_gbps";
+    case Ceiling::read_small: return "read_small_pages_gbps";
+  }
+  return "";
+}
+
 std::unique_ptr<Ceilings> ceilings_of(Device& device, int threads) {
   if (device.name() == "cpu") return std::make_unique<CpuCeilings>(device, threads);
   fail(ErrorCode::unsupported, "bench", "no ceilings are known for device ", device.name());
-}
-
-namespace {
-
-double median(std::vector<double>& times) {
-  std::nth_element(times.begin(), times.begin() + int64_t(times.size() / 2), times.end());
-  return times[times.size() / 2];
-}
-
-double time_of(const std::function<void()>& body) {
-  const double start = now();
-  body();
-  return now() - start;
-}
-
-}  // namespace
-
-double median_time(const std::function<void()>& body, double seconds, int least) {
-  // The first parallel regions of a process can run at half speed: two runs at least, and a fifth of the time.
-  for (double total = time_of(body) + time_of(body); total < seconds / 5;) total += time_of(body);
-  std::vector<double> times;
-  for (double total = 0; total < seconds || int(times.size()) < least;) {
-    times.push_back(time_of(body));
-    total += times.back();
-    if (times.size() >= 3 && total > 8 * seconds) break;  // a slow case: three runs say enough
-  }
-  return median(times);
-}
-
-std::pair<double, double> median_times(const std::function<void()>& first, const std::function<void()>& second, double seconds, int least) {
-  first();
-  second();
-  std::vector<double> times[2];
-  for (double total = 0; total < seconds || int(times[0].size()) < least;) {
-    times[0].push_back(time_of(first));
-    times[1].push_back(time_of(second));
-    total += times[0].back() + times[1].back();
-  }
-  return {median(times[0]), median(times[1])};
 }
 
 }  // namespace weft::bench

@@ -1,29 +1,39 @@
 // What the machine can do at most, measured in the same run as the ops that are compared with it.
 #pragma once
 
-#include <functional>
 #include <memory>
-#include <utility>
+#include <string_view>
 
+#include "bench/timing.h"
 #include "weft/device/device.h"
 
 namespace weft::bench {
 
+enum class Ceiling {
+  fma,         // f32 FLOP/s, multiply-adds in registers on all threads
+  bf16_dot,    // FLOP/s of bf16 dot products into f32, in registers
+  exp,         // our own vector exponential, in registers, elements/s
+  copy,        // bytes/s read + written, plain stores, over a working set of so many bytes
+  triad,       // bytes/s of a = b + s c, the same way
+  read,        // bytes/s read, from huge pages
+  read_small,  // bytes/s read, from 4 KiB pages
+};
+std::string_view name(Ceiling ceiling);  // as in the JSON report: "fma_gflops", "copy_gbps", ...
+
 class Ceilings {
  public:
   virtual ~Ceilings() = default;
-  virtual double fma() = 0;                 // f32 FLOP/s, register-only multiply-adds on all threads
-  virtual double copy(double bytes) = 0;    // bytes/s read + written, plain stores, over a working set of this size
-  virtual double triad(double bytes) = 0;   // bytes/s of a = b + s c
+
+  // Measures now, for about a tenth of a second: units of work per second, 0 where the machine has no such thing.
+  // `bytes` is the working set, for those that have one.
+  virtual double measure(Ceiling ceiling, double bytes) = 0;
+
+  double fma() { return measure(Ceiling::fma, 0); }
+  double copy(double bytes) { return measure(Ceiling::copy, bytes); }
+  double triad(double bytes) { return measure(Ceiling::triad, bytes); }
 };
 
 // Throws `unsupported` for a device nobody has written ceilings for.
 std::unique_ptr<Ceilings> ceilings_of(Device& device, int threads);
-
-// The median of the times of `body`, in seconds, after warm-up: at least `least` runs and `seconds` in all.
-double median_time(const std::function<void()>& body, double seconds = 0.25, int least = 5);
-
-// The same of two bodies taken in turns, so that what disturbs one disturbs the other.
-std::pair<double, double> median_times(const std::function<void()>& first, const std::function<void()>& second, double seconds = 0.5, int least = 5);
 
 }  // namespace weft::bench

@@ -1,15 +1,26 @@
-// Loops that do nothing but multiply-add, copy, or triad; compiled per instruction set.
+// Loops that do nothing but one thing: multiply-add, dot product, exponential, copy, triad, read. Compiled per
+// instruction set.
 #pragma once
 
 #include <cstdint>
 
 namespace weft::bench {
 
-// Twelve chains of sixteen-lane multiply-adds, `steps` long. FLOPs: 12 * 16 * 2 * steps.
+// Twelve chains of sixteen-lane multiply-adds, `steps` long.
 inline constexpr double kFlopsPerStep = 12 * 16 * 2;
 float fma_chain(int64_t steps);
 
+// Twelve chains of instructions that each add 32 products of bf16 to sixteen f32 sums (AVX512_BF16).
+inline constexpr double kDotFlopsPerStep = 12 * 32 * 2;
+bool has_bf16_dot();
+float bf16_dot_chain(int64_t steps);  // only where has_bf16_dot()
+
+// Eight chains of x = e^-x, sixteen lanes each.
+inline constexpr double kExpsPerStep = 8 * 16;
+float exp_chain(int64_t steps);
+
 void copy_chunk(const float* from, float* to, int64_t n);
 void triad_chunk(const float* b, const float* c, float* a, int64_t n);  // a = b + 3 c
+float read_chunk(const float* from, int64_t n);                         // the sum
 
 }  // namespace weft::bench

@@ -3,59 +3,28 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
-#include "bench/ceilings.h"
 #include "bench/elementwise_loops.h"
+#include "bench/measure.h"
+#include "bench/summary.h"
 #include "cli/command.h"
 #include "weft/backends/open.h"
 #include "weft/base/check.h"
 #include "weft/base/parallel.h"
-#include "weft/spec/runner.h"
 
 namespace weft::cli {
 namespace {
 
+using bench::Ceiling;
+using bench::Result;
+
 struct Options {
   std::string device = "cpu", op, dtype, name;
   int threads = 0;
-  bool json = false, quick = false;
+  bool json = false, quick = false, table = false;
 };
 
-struct Result {
-  std::string op, name, dtype, ceiling;
-  double ms, gbps, gflops, ratio;
-};
-
-// Problems up to this many elements are drawn as in a check; larger ones repeat a block of random values.
-constexpr int64_t kDrawnWhole = int64_t(16) << 20;
 // What --quick leaves out: cases that move or compute more than this.
 constexpr double kQuickBytes = 64e6, kQuickFlops = 4e9;
-
-// Outputs are left as they come; inputs repeat a block of values.
-spec::Bound allocate_large(const spec::Problem& problem, Device& device) {
-  constexpr int64_t kBlock = 65536;
-  spec::Bound bound;
-  for (const spec::Operand& operand : problem.operands()) {
-    Tensor tensor = Tensor::empty(device, operand.shape, operand.dtype);
-    if (operand.role != spec::Role::output) {
-      const int64_t n = operand.shape.numel(), item = size_of(operand.dtype);
-      spec::Problem block;
-      block.input("block", operand.dtype, {std::min(n, kBlock)}, operand.fill);
-      const spec::Bound sample = spec::upload(block, block.generate(1), device);
-      std::vector<char> bytes(size_t(sample.tensor("block").numel() * item));
-      device.download(bytes.data(), *sample.view("block").buffer, 0, int64_t(bytes.size()));
-      for (int64_t i = 0; i < n; i += kBlock)
-        device.upload(*tensor.view().buffer, i * item, bytes.data(), std::min(kBlock, n - i) * item);
-    }
-    bound.add(operand.name, tensor);
-  }
-  return bound;
-}
-
-spec::Bound materialise(const spec::Problem& problem, Device& device) {
-  int64_t elements = 0;
-  for (const spec::Operand& operand : problem.operands()) elements += operand.shape.numel();
-  return elements <= kDrawnWhole ? spec::upload(problem, problem.generate(1), device) : allocate_large(problem, device);
-}
 
 // The loop that one would write by hand for an expression, on operands of its case, in tasks of the same size. Both in
 // turns; the ratio is the loop's time over the op's: how much of the loop's speed the op reaches.
@@ -70,40 +39,72 @@ Result measure_hand_loop(const spec::Case& c, bench::ElementwiseLoop loop, const
         parallel_for(ceil_div(n, kTask), threads, [&](int64_t task) { loop(a + task * kTask, b + task * kTask, y + task * kTask, std::min(kTask, n - task * kTask)); });
       },
       [&] { problem.run(device.stream(), bound); });
-  const double bytes = double(n) * 4 * (bound.has("x1") ? 3 : 2);
-  return {c.op + "." + c.variant, c.name + " hand loop", std::string(name(c.dtype)), "hand_loop", time * 1e3, bytes / time * 1e-9, 0, time / op_time};
+  return {.op = c.op, .variant = c.variant, .name = c.name + " hand loop", .dtype = std::string(name(c.dtype)), .ceiling = "hand_loop", .seconds = time,
+          .cost = {double(n) * 4 * (bound.has("x1") ? 3 : 2), 0}, .ratio = time / op_time};
 }
 
-Result measure(const spec::Case& c, const spec::Problem& problem, const spec::Bound& bound, Device& device, bench::Ceilings& ceilings) {
-  const Cost cost = problem.cost(bound);
-  const double time = bench::median_time([&] {
-    problem.run(device.stream(), bound);
-    device.synchronize();
-  });
-  const double by_compute = cost.flops / ceilings.fma(), by_memory = cost.bytes / ceilings.copy(cost.bytes);
-  const bool compute = by_compute > by_memory;
-  return {c.op + "." + c.variant, c.name, std::string(name(c.dtype)), compute ? "fma_gflops" : "copy_gbps", time * 1e3, cost.bytes / time * 1e-9,
-          cost.flops / time * 1e-9, (compute ? by_compute : by_memory) / time};
+nlohmann::ordered_json ceilings_report(bench::Ceilings& ceilings) {
+  nlohmann::ordered_json report;
+  for (Ceiling kind : {Ceiling::fma, Ceiling::bf16_dot, Ceiling::exp}) report[name(kind)] = ceilings.measure(kind, 0) * 1e-9;
+  for (Ceiling kind : {Ceiling::copy, Ceiling::triad, Ceiling::read, Ceiling::read_small})
+    for (auto [label, bytes] : {std::pair{"1MB", 1e6}, {"16MB", 16e6}, {"256MB", 256e6}}) report[name(kind)][label] = ceilings.measure(kind, bytes) * 1e-9;
+  return report;
 }
 
 void print_json(const Options& options, int threads, bench::Ceilings& ceilings, const std::vector<Result>& results) {
-  nlohmann::ordered_json report = {{"device", options.device}, {"threads", threads}};
-  auto& measured = report["ceilings"];
-  measured["fma_gflops"] = ceilings.fma() * 1e-9;
-  for (auto [label, bytes] : {std::pair{"1MB", 1e6}, {"16MB", 16e6}, {"256MB", 256e6}}) {
-    measured["copy_gbps"][label] = ceilings.copy(bytes) * 1e-9;
-    measured["triad_gbps"][label] = ceilings.triad(bytes) * 1e-9;
-  }
+  nlohmann::ordered_json report = {{"device", options.device}, {"threads", threads}, {"ceilings", ceilings_report(ceilings)}};
   auto& list = report["results"] = nlohmann::ordered_json::array();
-  for (const Result& r : results)
-    list.push_back({{"op", r.op}, {"case", r.name}, {"dtype", r.dtype}, {"ms", r.ms}, {"gbps", r.gbps}, {"gflops", r.gflops}, {"ceiling", r.ceiling}, {"ratio", r.ratio}});
+  for (const Result& r : results) {
+    list.push_back({{"op", r.full_name()}, {"case", r.name}, {"dtype", r.dtype}, {"ms", r.seconds * 1e3}, {"gbps", r.gbps()}, {"gflops", r.gflops()}, {"ceiling", r.ceiling}, {"ratio", r.ratio},
+                    {"attempts", r.attempts}, {"disturbed", r.disturbed}});
+    if (r.wanted > 0) list.back()["wanted"] = r.wanted;
+  }
+  auto& figures = report["figures"] = nlohmann::ordered_json::array();
+  for (const bench::Figure& f : bench::summarise(results)) {
+    figures.push_back({{"what", f.what}, {"achieved", f.achieved}});
+    if (f.wanted > 0) figures.back()["wanted"] = f.wanted;
+  }
   std::printf("%s\n", report.dump(2).c_str());
 }
 
-void print(const Options& options, const Result& r) {
-  if (options.json) return;
-  std::printf("%-34s %-5s %-26s %10.3f %9.1f %9.1f   %.2f of %s\n", r.op.c_str(), r.dtype.c_str(), r.name.c_str(), r.ms, r.gbps, r.gflops, r.ratio, r.ceiling.c_str());
+std::string verdict(double achieved, double wanted) {
+  char text[64] = "";
+  if (wanted > 0) std::snprintf(text, sizeof text, "  wanted %.2f %s", wanted, achieved >= wanted ? "met" : "MISSED");
+  return text;
+}
+
+void print_head(Device& device, bench::Ceilings& ceilings) {
+  const auto giga = [&](Ceiling kind, double bytes = 0) { return ceilings.measure(kind, bytes) * 1e-9; };
+  std::printf("%s\nceilings: %.0f GFLOP/s f32 multiply-add, ", device.description().c_str(), giga(Ceiling::fma));
+  if (const double dot = giga(Ceiling::bf16_dot)) std::printf("%.0f GFLOP/s bf16 dot, ", dot);
+  std::printf("%.1f G exp/s\n", giga(Ceiling::exp));
+  for (double bytes : {1e6, 16e6, 256e6})
+    std::printf("          %3.0f MB: copy %.1f, triad %.1f, read %.1f (4 KiB pages %.1f) GB/s\n", bytes * 1e-6, giga(Ceiling::copy, bytes), giga(Ceiling::triad, bytes),
+                giga(Ceiling::read, bytes), giga(Ceiling::read_small, bytes));
+  std::printf("\n%-30s %-5s %-30s %9s %8s %8s   %s\n", "op", "dtype", "case", "ms", "GB/s", "GFLOP/s", "of ceiling");
+}
+
+void print(const Result& r) {
+  std::printf("%-30s %-5s %-30s %9.3f %8.1f %8.1f   %.2f of %s%s", r.full_name().c_str(), r.dtype.c_str(), r.name.c_str(), r.seconds * 1e3, r.gbps(), r.gflops(), r.ratio, r.ceiling.c_str(),
+              verdict(r.ratio, r.wanted).c_str());
+  if (r.disturbed)
+    std::printf("  (disturbed: the ceiling moved in each of %d attempts)", r.attempts);
+  else if (r.attempts > 1)
+    std::printf("  (attempt %d)", r.attempts);
+  std::printf("\n");
   std::fflush(stdout);
+}
+
+bool wanted(const Options& options, const spec::Case& c) {
+  const std::string dtype(name(c.dtype)), full = join(c.op, ".", c.variant, "/", options.device, "/", dtype, "/", c.name);
+  return (options.op.empty() || options.op == c.op) && (options.dtype.empty() || options.dtype == dtype) && full.find(options.name) != std::string::npos &&
+         (!options.table || bench::target_of(c).in_table);
+}
+
+bool quick(const spec::Problem& problem, Device& device) {
+  int64_t bytes = 0;
+  for (const spec::Operand& operand : problem.operands()) bytes += operand.shape.numel() * size_of(operand.dtype);
+  return double(bytes) <= kQuickBytes && problem.cost(bench::materialise(problem, device)).flops <= kQuickFlops;
 }
 
 int run(const Options& options) {
@@ -114,32 +115,27 @@ int run(const Options& options) {
   spec::Registry registry;
   spec::add_all_specs(registry);
 
-  if (!options.json) {
-    std::printf("%s\nceilings: %.0f GFLOP/s f32 multiply-add, copy %.1f GB/s at 1 MB, %.1f GB/s at 256 MB\n\n", device->description().c_str(), ceilings->fma() * 1e-9,
-                ceilings->copy(1e6) * 1e-9, ceilings->copy(256e6) * 1e-9);
-    std::printf("%-34s %-5s %-26s %10s %9s %9s   %s\n", "op", "dtype", "case", "ms", "GB/s", "GFLOP/s", "of ceiling");
-  }
+  if (!options.json) print_head(*device, *ceilings);
   std::vector<Result> results;
+  const auto add = [&](Result result) {
+    results.push_back(std::move(result));
+    if (!options.json) print(results.back());
+  };
   for (const spec::Case& c : registry.benches()) {
-    const std::string dtype(name(c.dtype)), full = join(c.op, ".", c.variant, "/", options.device, "/", dtype, "/", c.name);
-    if ((!options.op.empty() && options.op != c.op) || (!options.dtype.empty() && options.dtype != dtype) || full.find(options.name) == std::string::npos) continue;
+    if (!wanted(options, c)) continue;
     const spec::Problem problem = c.make();
-    if (options.quick) {
-      int64_t bytes = 0;
-      for (const spec::Operand& operand : problem.operands()) bytes += operand.shape.numel() * size_of(operand.dtype);
-      if (double(bytes) > kQuickBytes) continue;
-      if (problem.cost(materialise(problem, *device)).flops > kQuickFlops) continue;
-    }
-    const spec::Bound bound = materialise(problem, *device);
-    results.push_back(measure(c, problem, bound, *device, *ceilings));
-    print(options, results.back());
-    if (const auto loop = c.op == "elementwise" && c.dtype == DType::f32 && options.device == "cpu" ? bench::elementwise_loop(c.variant) : nullptr) {
-      results.push_back(measure_hand_loop(c, loop, problem, bound, *device, threads));
-      print(options, results.back());
-    }
+    if (options.quick && !quick(problem, *device)) continue;
+    const spec::Bound bound = bench::materialise(problem, *device);
+    add(bench::measure(c, problem, bound, *device, *ceilings));
+    if (const auto loop = c.op == "elementwise" && c.dtype == DType::f32 && options.device == "cpu" ? bench::elementwise_loop(c.variant) : nullptr)
+      add(measure_hand_loop(c, loop, problem, bound, *device, threads));
   }
   if (results.empty()) fail(ErrorCode::invalid_argument, "bench", "no case matches what was asked for");
-  if (options.json) print_json(options, threads, *ceilings, results);
+  if (options.json) {
+    print_json(options, threads, *ceilings, results);
+  } else {
+    for (const bench::Figure& f : bench::summarise(results)) std::printf("%-83s %.2f%s\n", f.what.c_str(), f.achieved, verdict(f.achieved, f.wanted).c_str());
+  }
   return kOk;
 }
 
@@ -153,6 +149,7 @@ Run add_bench(CLI::App& app) {
   command->add_option("--dtype", options->dtype, "Only this dtype: f32, bf16");
   command->add_option("--case", options->name, "Only cases whose full name contains this");
   command->add_option("--threads", options->threads, "CPU threads (default: all this process may use)");
+  command->add_flag("--table", options->table, "Only the cases of docs/performance.md that have a wanted figure");
   command->add_flag("--quick", options->quick, "Only cases of up to 64 MB and 4 GFLOP");
   command->add_flag("--json", options->json, "Print JSON");
   return [options] { return run(*options); };

@@ -1,0 +1,49 @@
+#include "bench/timing.h"
+
+#include <algorithm>
+#include <chrono>
+#include <vector>
+
+namespace weft::bench {
+namespace {
+
+double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
+
+double median(std::vector<double>& times) {
+  std::nth_element(times.begin(), times.begin() + int64_t(times.size() / 2), times.end());
+  return times[times.size() / 2];
+}
+
+double time_of(const std::function<void()>& body) {
+  const double start = now();
+  body();
+  return now() - start;
+}
+
+}  // namespace
+
+double median_time(const std::function<void()>& body, double seconds, int least) {
+  // The first parallel regions of a process can run at half speed: two runs at least, and a fifth of the time.
+  for (double total = time_of(body) + time_of(body); total < seconds / 5;) total += time_of(body);
+  std::vector<double> times;
+  for (double total = 0; total < seconds || int(times.size()) < least;) {
+    times.push_back(time_of(body));
+    total += times.back();
+    if (times.size() >= 3 && total > 8 * seconds) break;  // a slow case: three runs say enough
+  }
+  return median(times);
+}
+
+std::pair<double, double> median_times(const std::function<void()>& first, const std::function<void()>& second, double seconds, int least) {
+  first();
+  second();
+  std::vector<double> times[2];
+  for (double total = 0; total < seconds || int(times[0].size()) < least;) {
+    times[0].push_back(time_of(first));
+    times[1].push_back(time_of(second));
+    total += times[0].back() + times[1].back();
+  }
+  return {median(times[0]), median(times[1])};
+}
+
+}  // namespace weft::bench
