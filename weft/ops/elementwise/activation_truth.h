@@ -24,14 +24,12 @@ inline LogisticArgument logistic_argument(Activation kind, double x) {
   return {k * (x + c * x * x * x), k * (1 + 3 * c * x * x), 4, 5};
 }
 
-// With t off by d |t| u, s is off by s (1 - s) d |t| u and 1 - s by as much. Below the smallest normal number the exponential
-// errs by half of 2^-149 and s by as much, or s by two units where it is a function of its own (docs/numerics.md). The
-// 1.01 stands for products of errors: 4 |t| u is below 0.0001 wherever s is not 0 or 1.
+// With t off by d |t| u, s is off by s (1 - s) d |t| u and 1 - s by as much. Below the smallest normal number s errs by two
+// and a half units of 2^-149 (docs/numerics.md). The 1.01 stands for products of errors: 4 |t| u is below 0.0001 wherever s is not 0 or 1.
 inline ActivationTruth activation_truth(Activation kind, double x) {
-  // e^-|t| errs by three roundings (its argument reduction, polynomial and final sum); then a sum, a quotient and a
-  // product make s, and likewise 1 - s. As a function of its own, s errs by two units in the last place: four roundings.
-  constexpr double kLogistic = 3 + 3;
-  const double u = 1.01 * unit_roundoff(DType::f32), tiny = 2 * 0x1p-149;
+  // sigmoid errs by two and a half units in the last place: five roundings. So does 1 - s, made of it by one more.
+  constexpr double kLogistic = 5 + 1;
+  const double u = 1.01 * unit_roundoff(DType::f32), tiny = 2.5 * 0x1p-149;
   if (kind == Activation::none) return {x, 1, 0, 0};
   if (kind == Activation::relu) return {std::isnan(x) || x > 0 ? x : 0, std::isnan(x) ? x : double(x > 0), 0, 0};
   const LogisticArgument a = logistic_argument(kind, x);

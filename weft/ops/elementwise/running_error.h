@@ -29,7 +29,8 @@ inline double ulps(expr::Op op) {
     case erf: return 1.25;
     case log2: case rsqrt: return 1.5;
     case sin: case cos: return 1.75;
-    case log1p: case tanh: case sigmoid: case atan2: return 2;
+    case log1p: case tanh: case atan2: return 2;
+    case sigmoid: return 2.5;
     case tan: return 3.5;
     default: return 0;
   }

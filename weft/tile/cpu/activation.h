@@ -18,23 +18,14 @@ HWY_INLINE F32x16 clamp(F32x16 x, float low, float high) {
   return x;
 }
 
-// s(t) = 1 / (1 + e^-t). With e = e^-|t| <= 1 it neither overflows nor cancels, and keeps its relative precision down to
-// the smallest normal number.
-HWY_INLINE F32x16 logistic(F32x16 t) {
-  const F32x16 one = splat(1.0f);
-  const Mask16 negative = t < zero();
-  const F32x16 e = exp(select(negative, t, zero() - t)), scale = one / (one + e);
-  return select(negative, e, one) * scale;
-}
-
 HWY_INLINE F32x16 relu(F32x16 x) { return select(x < zero(), zero(), x); }  // a NaN stays
 
-HWY_INLINE F32x16 silu(F32x16 x) { return x * logistic(x); }
+HWY_INLINE F32x16 silu(F32x16 x) { return x * sigmoid(x); }
 
-// x s(t), t = x P(x^2), P(q) = 2 sqrt(2 / pi) (1 + 0.044715 q). Past |x| = 16, |t| > 300: s is 0 or 1.
+// x sigmoid(t), t = x P(x^2), P(q) = 2 sqrt(2 / pi) (1 + 0.044715 q). Past |x| = 16, |t| > 300: sigmoid is 0 or 1.
 HWY_INLINE F32x16 gelu_tanh(F32x16 x) {
   const F32x16 c = clamp(x, -16.0f, 16.0f);
-  return x * logistic(c * fma(c * c, splat(0.071354816272600f), splat(1.5957691216057308f)));
+  return x * sigmoid(c * fma(c * c, splat(0.071354816272600f), splat(1.5957691216057308f)));
 }
 
 }  // namespace weft::cpu::HWY_NAMESPACE
