@@ -233,6 +233,22 @@ TEST_F(Elementwise, FusedFromManyThreadsAtOnce) {
   EXPECT_EQ(results, Values(8, 2 * 1225 + 50));
 }
 
+// Functions beyond the cache's capacity push out those not used for longest; who holds one keeps it.
+TEST_F(Elementwise, TheCacheIsBounded) {
+  const auto number = [](int i) { return expr::trace([i](Expr a) { return a + float(1000 + i); }); };
+  const auto used_often = fuse([](Expr a) { return a - 31.0f; });
+  const std::weak_ptr<const ElementwiseFunction> dropped = elementwise_function(number(0)), held = used_often.function().weak_from_this();
+  const auto f = fuse([](Expr a) { return a * 33.0f; });
+  for (int i = 1; i <= int(kElementwiseFunctions); ++i) {
+    elementwise_function(number(i));
+    elementwise_function(expr::trace([](Expr a) { return a - 31.0f; }));
+  }
+  EXPECT_TRUE(dropped.expired());
+  EXPECT_EQ(elementwise_function(expr::trace([](Expr a) { return a - 31.0f; })), held.lock());
+  EXPECT_NE(elementwise_function(expr::trace([](Expr a) { return a * 33.0f; })).get(), &f.function());  // a new one
+  EXPECT_EQ(f(tensor({2}, {1, 2})).to_host<float>(), (Values{33, 66}));                                 // the old one still runs
+}
+
 TEST(Program, AChainNeverLeavesTheAccumulator) {
   const expr::Graph g = expr::trace([](Expr x) { return exp(sqrt(abs(sin(x)) + 1.0f)) * 3.0f; });
   const expr::Source source[] = {expr::Source::f32};

@@ -51,7 +51,7 @@ int Graph::add(const Node& node) {
   assert(node.a < size() && node.b < size() && node.c < size());
   // At most half full, so that a probe is short; a power of two, so that it wraps by a mask.
   if (nodes_.size() * 2 >= table_.size()) {
-    table_.assign(table_.empty() ? 64 : table_.size() * 2, 0);
+    table_.assign(table_.empty() ? 128 : table_.size() * 2, 0);
     nodes_.reserve(table_.size() / 2);
     for (int i = 0; i < size(); ++i) {
       size_t slot = hash_node(nodes_[size_t(i)]) & (table_.size() - 1);
@@ -59,11 +59,13 @@ int Graph::add(const Node& node) {
       table_[slot] = i + 1;
     }
   }
-  size_t slot = hash_node(node) & (table_.size() - 1);
+  const uint64_t hash = hash_node(node);
+  size_t slot = hash & (table_.size() - 1);
   for (; table_[slot] != 0; slot = (slot + 1) & (table_.size() - 1)) {
     if (nodes_[size_t(table_[slot] - 1)] == node) return table_[slot] - 1;
   }
   nodes_.push_back(node);
+  nodes_hash_ = mix(nodes_hash_ ^ hash);
   table_[slot] = size();
   return size() - 1;
 }
@@ -73,8 +75,7 @@ bool Graph::operator==(const Graph& other) const {
 }
 
 uint64_t Graph::hash() const {
-  uint64_t h = mix(uint64_t(uint32_t(inputs)) | uint64_t(uint32_t(parameters)) << 32);
-  for (const Node& node : nodes_) h = mix(h ^ hash_node(node));
+  uint64_t h = mix(nodes_hash_ ^ (uint64_t(uint32_t(inputs)) | uint64_t(uint32_t(parameters)) << 32));
   for (int output : outputs) h = mix(h ^ uint64_t(uint32_t(output)));
   return h;
 }

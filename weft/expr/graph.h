@@ -51,6 +51,7 @@ class Graph {
 
  private:
   std::vector<Node> nodes_;
+  uint64_t nodes_hash_ = 0;  // of all nodes, in order
   std::vector<int> table_;  // open addressing; node number + 1, 0 when free
 };
 

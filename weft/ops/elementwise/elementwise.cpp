@@ -137,7 +137,7 @@ Tensor sum_to(Tensor dx, const Shape& shape, DType dtype) {
 
 // What the backward of a call keeps: of the inputs only those that the derivative reads.
 struct Saved {
-  const ElementwiseFunction* function;
+  std::shared_ptr<const ElementwiseFunction> function;
   std::vector<Tensor> inputs;
   std::vector<Shape> shapes;
   std::vector<DType> dtypes;
@@ -152,7 +152,7 @@ std::vector<Tensor> gradients(const Saved& saved, const Upstream& up) {
     arrived.push_back(grad.defined());
     dy.push_back(grad ? as_rows_or_copy(grad) : grad);
   }
-  const ElementwiseFunction& derivative = saved.function->derivative(up.wanted, arrived);
+  const auto derivative = saved.function->derivative(up.wanted, arrived);
   std::vector<const Tensor*> inputs;
   for (const Tensor& x : saved.inputs) inputs.push_back(&x);
   for (const Tensor& grad : dy) inputs.push_back(&grad);
@@ -161,7 +161,7 @@ std::vector<Tensor> gradients(const Saved& saved, const Upstream& up) {
   std::vector<Tensor> outputs;
   for (size_t i = 0; i < saved.shapes.size(); ++i)
     if (up.wanted[i]) outputs.push_back(Tensor::empty(device, saved.shape, saved.shapes[i] == saved.shape ? saved.dtypes[i] : DType::f32));
-  launch(derivative, outputs, inputs, saved.parameters);
+  launch(*derivative, outputs, inputs, saved.parameters);
 
   std::vector<Tensor> grads(saved.shapes.size());
   for (size_t i = 0, next = 0; i < grads.size(); ++i)
@@ -173,15 +173,15 @@ Saved save(const ElementwiseFunction& function, std::span<const Tensor* const> i
            const Shape& shape) {
   std::vector<bool> wanted;
   for (const Tensor* x : inputs) wanted.push_back(x->requires_grad());
-  const ElementwiseFunction& derivative = function.derivative(wanted, std::vector<bool>(size_t(function.outputs()), true));
-  Saved saved{.function = &function,
+  const auto derivative = function.derivative(wanted, std::vector<bool>(size_t(function.outputs()), true));
+  Saved saved{.function = function.shared_from_this(),
               .inputs = {},
               .shapes = {},
               .dtypes = {},
               .parameters = {parameters.begin(), parameters.end()},
               .shape = shape};
   for (size_t i = 0; i < inputs.size(); ++i) {
-    saved.inputs.push_back(derivative.uses(int(i)) ? inputs[i]->detach() : Tensor());
+    saved.inputs.push_back(derivative->uses(int(i)) ? inputs[i]->detach() : Tensor());
     saved.shapes.push_back(inputs[i]->shape());
     saved.dtypes.push_back(inputs[i]->dtype());
   }

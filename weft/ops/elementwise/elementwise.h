@@ -51,7 +51,7 @@ class Fused {
   using Arity = expr::arity_t<Lambda>;
   using Result = std::conditional_t<Arity::outputs == 1, Tensor, std::array<Tensor, size_t(Arity::outputs)>>;
 
-  explicit Fused(const Lambda& lambda) : function_(&elementwise_function(expr::trace(lambda))) {}
+  explicit Fused(const Lambda& lambda) : function_(elementwise_function(expr::trace(lambda))) {}
 
   // The same function with outputs of this dtype.
   Fused as(DType dtype) const {
@@ -102,7 +102,7 @@ class Fused {
     }
   };
 
-  const ElementwiseFunction* function_;
+  std::shared_ptr<const ElementwiseFunction> function_;
   std::optional<DType> dtype_;
 };
 

@@ -1,5 +1,7 @@
 #include "weft/ops/elementwise/function.h"
 
+#include <algorithm>
+#include <atomic>
 #include <shared_mutex>
 #include <unordered_map>
 
@@ -20,39 +22,64 @@ const CompiledElementwise& ElementwiseFunction::compiled(const ElementwiseKernel
   return *kernels_.emplace_back(std::move(kernel));
 }
 
-const ElementwiseFunction& ElementwiseFunction::derivative(const std::vector<bool>& wanted, const std::vector<bool>& arrived) const {
+std::shared_ptr<const ElementwiseFunction> ElementwiseFunction::derivative(const std::vector<bool>& wanted,
+                                                                           const std::vector<bool>& arrived) const {
   const std::lock_guard lock(mutex_);
-  const ElementwiseFunction*& found = derivatives_[{wanted, arrived}];
-  if (!found) found = &elementwise_function(expr::derivative(graph_, wanted, arrived));
-  return *found;
+  std::shared_ptr<const ElementwiseFunction>& found = derivatives_[{wanted, arrived}];
+  if (!found) found = elementwise_function(expr::derivative(graph_, wanted, arrived));
+  return found;
 }
 
-const ElementwiseFunction& elementwise_function(const expr::Graph& traced) {
+namespace {
+
+// The functions used last. Looking one up stamps it with the time, under the shared lock; only adding one changes the map.
+class FunctionCache {
+ public:
+  std::shared_ptr<const ElementwiseFunction> find(uint64_t hash, const expr::Graph& traced) {
+    const std::shared_lock lock(mutex_);
+    return found(hash, traced);
+  }
+
+  std::shared_ptr<const ElementwiseFunction> add(uint64_t hash, const expr::Graph& traced) {
+    auto entry = std::make_unique<Entry>(traced, ++clock_);  // compiled before the lock is taken
+    const std::unique_lock lock(mutex_);
+    if (auto function = found(hash, traced)) return function;  // another thread was first
+    if (by_hash_.size() >= kElementwiseFunctions)
+      by_hash_.erase(std::min_element(by_hash_.begin(), by_hash_.end(), [](const auto& a, const auto& b) { return a.second->used < b.second->used; }));
+    return by_hash_.emplace(hash, std::move(entry))->second->function;
+  }
+
+ private:
   struct Entry {
     expr::Graph traced;
-    ElementwiseFunction function;
-  };
-  struct Functions {
-    std::shared_mutex mutex;
-    std::unordered_multimap<uint64_t, std::unique_ptr<Entry>> by_hash;
-  };
-  static Functions* const functions = new Functions;  // outlives every static that holds a reference
+    std::shared_ptr<const ElementwiseFunction> function;
+    std::atomic<uint64_t> used;
 
-  const uint64_t hash = traced.hash();
-  const auto find = [&]() -> const ElementwiseFunction* {
-    const auto [begin, end] = functions->by_hash.equal_range(hash);
-    for (auto at = begin; at != end; ++at)
-      if (at->second->traced == traced) return &at->second->function;
-    return nullptr;
+    Entry(const expr::Graph& graph, uint64_t now) : traced(graph), function(std::make_shared<ElementwiseFunction>(graph)), used(now) {}
   };
-  {
-    const std::shared_lock lock(functions->mutex);
-    if (const ElementwiseFunction* function = find()) return *function;
+
+  std::shared_ptr<const ElementwiseFunction> found(uint64_t hash, const expr::Graph& traced) {
+    const auto [begin, end] = by_hash_.equal_range(hash);
+    for (auto at = begin; at != end; ++at)
+      if (at->second->traced == traced) {
+        at->second->used = ++clock_;
+        return at->second->function;
+      }
+    return nullptr;
   }
-  auto entry = std::unique_ptr<Entry>(new Entry{traced, ElementwiseFunction(traced)});
-  const std::unique_lock lock(functions->mutex);
-  if (const ElementwiseFunction* function = find()) return *function;  // another thread was first
-  return functions->by_hash.emplace(hash, std::move(entry))->second->function;
+
+  std::shared_mutex mutex_;
+  std::atomic<uint64_t> clock_ = 0;
+  std::unordered_multimap<uint64_t, std::unique_ptr<Entry>> by_hash_;
+};
+
+}  // namespace
+
+std::shared_ptr<const ElementwiseFunction> elementwise_function(const expr::Graph& traced) {
+  static FunctionCache* const cache = new FunctionCache;  // outlives every static that uses it
+  const uint64_t hash = traced.hash();
+  if (auto function = cache->find(hash, traced)) return function;
+  return cache->add(hash, traced);
 }
 
 }  // namespace weft

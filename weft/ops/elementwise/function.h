@@ -1,5 +1,6 @@
 // A traced expression as the process keeps it: simplified, once for all equal traces, with the kernels compiled from it
-// and its derivatives. Found again by the graph (hash and equality); never thrown away, so references stay good.
+// and its derivatives. Found again by the graph (hash and equality). The cache keeps the kElementwiseFunctions used last;
+// who holds a function keeps it and its kernels alive beyond that.
 #pragma once
 
 #include <map>
@@ -32,7 +33,7 @@ struct CompiledElementwise {
   expr::Program program;  // dialect c
 };
 
-class ElementwiseFunction {
+class ElementwiseFunction : public std::enable_shared_from_this<ElementwiseFunction> {
  public:
   explicit ElementwiseFunction(const expr::Graph& traced);
 
@@ -47,17 +48,21 @@ class ElementwiseFunction {
 
   // The vector-Jacobian product as a function of its own. Its inputs are this one's, then the gradients of this one's
   // outputs (those not marked in `arrived` are zero and absent); its outputs the gradients of the inputs in `wanted`.
-  const ElementwiseFunction& derivative(const std::vector<bool>& wanted, const std::vector<bool>& arrived) const;
+  std::shared_ptr<const ElementwiseFunction> derivative(const std::vector<bool>& wanted, const std::vector<bool>& arrived) const;
 
  private:
   const expr::Graph graph_;
   const std::vector<bool> used_;  // per input
   mutable std::mutex mutex_;
   mutable std::vector<std::unique_ptr<CompiledElementwise>> kernels_;
-  mutable std::map<std::pair<std::vector<bool>, std::vector<bool>>, const ElementwiseFunction*> derivatives_;
+  mutable std::map<std::pair<std::vector<bool>, std::vector<bool>>, std::shared_ptr<const ElementwiseFunction>> derivatives_;
 };
 
-// The function of this traced graph. Thread-safe.
-const ElementwiseFunction& elementwise_function(const expr::Graph& traced);
+// How many functions the cache keeps. A model has tens; a program that makes functions without end (constants of a
+// lambda that change with every step, which should be parameters) stays at some megabytes.
+inline constexpr size_t kElementwiseFunctions = 256;
+
+// The function of this traced graph: the cached one, or a new one in the place of the one not used for longest. Thread-safe.
+std::shared_ptr<const ElementwiseFunction> elementwise_function(const expr::Graph& traced);
 
 }  // namespace weft

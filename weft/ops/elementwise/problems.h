@@ -49,7 +49,7 @@ inline ElementwiseArgs args_of(const ElementwiseFunction& function, const std::v
 // Outputs [0, in_place) lie on the inputs of the same number.
 inline Problem launch_of(const expr::Graph& traced, const std::vector<Wire>& inputs, Wire output, std::vector<float> parameters = {},
                          size_t in_place = 0) {
-  const ElementwiseFunction& function = elementwise_function(traced);
+  const auto function = elementwise_function(traced);
   const size_t n = inputs.size(), m = traced.outputs.size();
   Problem p;
   for (size_t i = 0; i < n; ++i) {
@@ -61,22 +61,22 @@ inline Problem launch_of(const expr::Graph& traced, const std::vector<Wire>& inp
     for (size_t i = 0; i < n; ++i) in.push_back(b.view(x(i)));
     for (size_t j = 0; j < m; ++j) out.push_back(j < in_place ? b.mut(x(j)) : b.mut(y(j)));
   };
-  p.run = [=, &function](Stream& stream, const Bound& b) {
+  p.run = [=](Stream& stream, const Bound& b) {
     std::vector<View> in;
     std::vector<MutView> out;
     bind(b, in, out);
-    elementwise(stream, args_of(function, in, out, parameters));
+    elementwise(stream, args_of(*function, in, out, parameters));
   };
-  p.cost = [=, &function](const Bound& b) {
+  p.cost = [=](const Bound& b) {
     std::vector<View> in;
     std::vector<MutView> out;
     bind(b, in, out);
-    return cost(args_of(function, in, out, parameters));
+    return cost(args_of(*function, in, out, parameters));
   };
-  p.reference = [=, &function](Truth& t) {
+  p.reference = [=](Truth& t) {
     for (int64_t at = 0; at < output.shape.numel(); ++at) {
       const std::vector<double> values = element(t, n, output.shape, at);
-      const auto truth = evaluate_with_error(traced, values, parameters), run = evaluate_with_error(function.graph(), values, parameters);
+      const auto truth = evaluate_with_error(traced, values, parameters), run = evaluate_with_error(function->graph(), values, parameters);
       for (size_t j = 0; j < m; ++j) {
         Array& out = t[j < in_place ? result(x(j)) : y(j)];
         out.expect_within(at, truth[j].value, run[j].error);

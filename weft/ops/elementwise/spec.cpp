@@ -204,7 +204,7 @@ Problem ready(bool cached) {
     for (int i = 0; i < 1000; ++i) {
       const Graph traced = thirty_nodes();
       if (cached)
-        elementwise_function(traced).compiled(key);
+        elementwise_function(traced)->compiled(key);
       else
         ElementwiseFunction(traced).compiled(key);
     }
