@@ -6,6 +6,7 @@
 #include "bench/elementwise_loops.h"
 #include "bench/measure.h"
 #include "bench/summary.h"
+#include "cli/bench_model.h"
 #include "cli/command.h"
 #include "weft/backends/open.h"
 #include "weft/base/check.h"
@@ -18,7 +19,7 @@ using bench::Ceiling;
 using bench::Result;
 
 struct Options {
-  std::string device = "cpu", op, dtype, name;
+  std::string device = "cpu", model, op, dtype, name;
   int threads = 0;
   bool json = false, quick = false, table = false;
 };
@@ -109,6 +110,7 @@ bool quick(const spec::Problem& problem, Device& device) {
 
 int run(const Options& options) {
   if (!options.dtype.empty()) dtype_from_name(options.dtype);
+  if (!options.model.empty()) return bench_model({options.model, options.device, options.dtype, options.threads, options.json});
   const int threads = options.threads > 0 ? options.threads : available_threads();
   const auto device = open_device(options.device, {.threads = threads});
   const auto ceilings = bench::ceilings_of(*device, threads);
@@ -145,6 +147,7 @@ Run add_bench(CLI::App& app) {
   CLI::App* command = app.add_subcommand("bench", "Time every op against ceilings measured in the same run");
   auto options = std::make_shared<Options>();
   command->add_option("--device", options->device, "Device to measure")->capture_default_str();
+  command->add_option("--model", options->model, "A whole model of this shape instead, with random weights: smollm2-135m, gpt2-124m, ...");
   command->add_option("--op", options->op, "Only this op (the name of its folder)");
   command->add_option("--dtype", options->dtype, "Only this dtype: f32, bf16");
   command->add_option("--case", options->name, "Only cases whose full name contains this");

@@ -34,6 +34,13 @@ for result in bench["results"]:
     assert {"op", "case", "dtype", "ms", "gbps", "gflops", "ceiling", "ratio"} <= set(result)
     assert result["ms"] > 0 and result["ratio"] > 0
 
+model = json.loads(run("bench", "--model", "llama-tiny", "--dtype", "bf16", "--json").stdout)
+assert {"device", "threads", "model", "parameters", "prompt_tokens", "new_tokens", "ceilings", "results"} == set(model)
+assert [(r["test"], r["dtype"]) for r in model["results"]] == [("prefill", "bf16"), ("decode", "bf16")]
+for result in model["results"]:
+    assert {"ms", "tokens_per_second", "gbps", "gflops", "ceiling", "ratio", "wanted", "attempts", "disturbed"} <= set(result)
+    assert result["tokens_per_second"] > 0 and result["ratio"] > 0
+
 # What a caller can get wrong: one line that names the value, and an exit code that says so.
 for args, code, word in [
     ([], 2, "subcommand"),
@@ -45,6 +52,8 @@ for args, code, word in [
     (["check", "--threads", "-2"], 2, "-2"),
     (["check", "--op", "rms_norm", "--golden", "/nowhere"], 2, "/nowhere"),
     (["bench", "--op", "no_such_op"], 2, "no case matches"),
+    (["bench", "--model", "no_such_model"], 2, "no_such_model"),
+    (["bench", "--model", "llama-tiny", "--dtype", "i32"], 2, "i32"),
 ]:
     done = run(*args, code=code)
     text = done.stdout + done.stderr

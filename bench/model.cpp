@@ -1,0 +1,116 @@
+#include "bench/model.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+
+#include "weft/generate/generator.h"
+#include "weft/tensor/node.h"
+
+namespace weft::bench {
+namespace {
+
+constexpr int kMostAttempts = 3;
+constexpr double kHugePage = 2 << 20, kOutOfCache = 256e6;
+
+double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
+
+double median(std::vector<double> times) {
+  std::nth_element(times.begin(), times.begin() + int64_t(times.size() / 2), times.end());
+  return times[times.size() / 2];
+}
+
+std::vector<int32_t> some_prompt(const Model& model, int64_t tokens) {
+  std::vector<int32_t> ids;
+  for (int64_t i = 0; i < tokens; ++i) ids.push_back(int32_t((i + 1) * 7919 % model.config().vocab_size));
+  return ids;
+}
+
+// Bytes of the weights that a step reads, those in blocks of huge pages and the others. An embedding that is not the
+// head is read one row at a time.
+struct WeightBytes {
+  double huge = 0, small = 0;
+};
+
+WeightBytes weight_bytes(const Model& model) {
+  const bool tied = model.config().tie_embeddings;
+  WeightBytes sum;
+  for (const Parameter& p : model.parameters()) {
+    if (p.name == "transformer.wpe.weight" || (!tied && p.name.ends_with("embed_tokens.weight"))) continue;
+    const double bytes = double(p.value.numel() * size_of(p.value.dtype()));
+    (bytes >= kHugePage ? sum.huge : sum.small) += bytes;
+  }
+  return sum;
+}
+
+// Times `body` between two measurements of the least time that the machine allows, again where those disagree.
+template <class Least, class Body>
+void measure_between(ModelResult& result, Least least, Body body) {
+  for (result.attempts = 1;; ++result.attempts) {
+    const double before = least();
+    result.seconds = body();
+    const double after = least();
+    result.ratio = (before + after) / 2 / result.seconds;
+    result.disturbed = std::abs(before - after) > 0.1 * std::max(before, after);
+    if (!result.disturbed || result.attempts == kMostAttempts) return;
+  }
+}
+
+ModelResult measure_prefill(const Model& model, Ceilings& ceilings, int64_t tokens) {
+  const bool dot = model.dtype() == DType::bf16 && ceilings.measure(Ceiling::bf16_dot, 0) > 0;
+  const Ceiling ceiling = dot ? Ceiling::bf16_dot : Ceiling::fma;
+  ModelResult result{.what = "prefill", .dtype = std::string(name(model.dtype())), .ceiling = std::string(name(ceiling)), .tokens = double(tokens),
+                     .cost = {0, prefill_flops(model.config(), tokens)}, .wanted = kPrefillWanted};
+  const Tensor ids = Tensor::from_host(model.device(), {1, tokens}, some_prompt(model, tokens));
+  KvCache cache = model.make_cache(1, tokens);
+  measure_between(
+      result, [&] { return result.cost.flops / ceilings.measure(ceiling, 0); },
+      [&] {
+        return median_time([&] {
+          cache.truncate(0);
+          model.last_logits(ids, cache);
+          model.device().synchronize();
+        }, 1.0);
+      });
+  return result;
+}
+
+ModelResult measure_decode(const Model& model, Ceilings& ceilings, int64_t prompt_tokens, int64_t new_tokens) {
+  const WeightBytes bytes = weight_bytes(model);
+  ModelResult result{.what = "decode", .dtype = std::string(name(model.dtype())), .ceiling = "read_gbps", .tokens = 1,
+                     .cost = {bytes.huge + bytes.small, 0}, .wanted = kDecodeWanted};
+  Generator generator(model, {.max_tokens = new_tokens});
+  measure_between(
+      result,
+      [&] { return bytes.huge / ceilings.measure(Ceiling::read, kOutOfCache) + bytes.small / ceilings.measure(Ceiling::read_small, kOutOfCache); },
+      [&] {
+        std::vector<double> times;
+        double last = 0;
+        generator.run({some_prompt(model, prompt_tokens)}, [&](const NewToken&) {
+          const double at = now();
+          if (last > 0) times.push_back(at - last);
+          last = at;
+        });
+        return median(times);
+      });
+  return result;
+}
+
+}  // namespace
+
+double prefill_flops(const ModelConfig& c, int64_t T) {
+  const double C = double(c.hidden_size), q = double(c.heads * c.head_dim), kv = double(c.kv_heads * c.head_dim), F = double(c.intermediate_size);
+  const double mlp = (c.architecture == Architecture::gpt2 ? 2 : 3) * C * F, linear = 2 * C * q + 2 * C * kv + mlp;
+  const double attention = 4 * q * double(T) * double(T + 1) / 2;
+  return double(c.layers) * (2 * linear * double(T) + attention) + 2 * C * double(c.vocab_size);
+}
+
+std::vector<ModelResult> measure_model(const Model& model, Ceilings& ceilings, int64_t prompt_tokens, int64_t new_tokens) {
+  const int64_t context = model.config().max_positions;
+  check(prompt_tokens >= 1 && new_tokens >= 8 && prompt_tokens + new_tokens <= context, "bench", "a prompt of ", prompt_tokens, " tokens and ",
+        new_tokens, " new ones (8 at least) do not fit in the model's context of ", context);
+  const NoGrad no_grad;
+  return {measure_prefill(model, ceilings, prompt_tokens), measure_decode(model, ceilings, prompt_tokens, new_tokens)};
+}
+
+}  // namespace weft::bench

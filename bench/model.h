@@ -1,0 +1,33 @@
+// A whole model, random weights, against what the machine allows: the reading of a prompt against the multiply-add (or
+// bf16 dot) peak, and one new token at a time against reading every weight once.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "bench/ceilings.h"
+#include "weft/base/cost.h"
+#include "weft/models/model.h"
+
+namespace weft::bench {
+
+struct ModelResult {
+  std::string what;  // "prefill", "decode"
+  std::string dtype, ceiling;
+  double tokens = 0, seconds = 0;  // median
+  Cost cost;
+  double ratio = 0, wanted = 0;
+  int attempts = 1;
+  bool disturbed = false;  // the ceiling moved by more than a tenth meanwhile, in every attempt
+};
+
+inline constexpr double kPrefillWanted = 0.75, kDecodeWanted = 0.85;
+
+// What a prompt of T tokens must compute at least: every product once for each token, the head for the last alone, and
+// attention over the positions before.
+double prefill_flops(const ModelConfig& config, int64_t T);
+
+// Prefill of `prompt_tokens`, then `new_tokens` greedy tokens.
+std::vector<ModelResult> measure_model(const Model& model, Ceilings& ceilings, int64_t prompt_tokens, int64_t new_tokens);
+
+}  // namespace weft::bench

@@ -1,0 +1,65 @@
+#include "cli/bench_model.h"
+
+#include <cstdio>
+#include <nlohmann/json.hpp>
+
+#include "bench/model.h"
+#include "cli/command.h"
+#include "weft/backends/open.h"
+#include "weft/base/parallel.h"
+
+namespace weft::cli {
+namespace {
+
+using bench::Ceiling;
+using bench::ModelResult;
+
+constexpr int64_t kPromptTokens = 128, kNewTokens = 64;
+constexpr double kOutOfCache = 256e6;
+
+nlohmann::ordered_json as_json(const ModelResult& r) {
+  return {{"test", r.what}, {"dtype", r.dtype}, {"tokens", r.tokens}, {"ms", r.seconds * 1e3}, {"tokens_per_second", r.tokens / r.seconds},
+          {"gbps", r.cost.bytes / r.seconds * 1e-9}, {"gflops", r.cost.flops / r.seconds * 1e-9}, {"ceiling", r.ceiling}, {"ratio", r.ratio},
+          {"wanted", r.wanted}, {"attempts", r.attempts}, {"disturbed", r.disturbed}};
+}
+
+void print(const ModelResult& r) {
+  const bool compute = r.cost.flops > 0;
+  std::printf("%-8s %-5s %9.2f ms %9.1f tokens/s %9.1f %-8s %.2f of %s  wanted %.2f %s%s\n", r.what.c_str(), r.dtype.c_str(), r.seconds * 1e3,
+              r.tokens / r.seconds, (compute ? r.cost.flops : r.cost.bytes) / r.seconds * 1e-9, compute ? "GFLOP/s" : "GB/s", r.ratio, r.ceiling.c_str(),
+              r.wanted, r.ratio >= r.wanted ? "met" : "MISSED", r.disturbed ? "  (disturbed: the ceiling moved in every attempt)" : "");
+  std::fflush(stdout);
+}
+
+}  // namespace
+
+int bench_model(const BenchModelOptions& options) {
+  const ModelConfig config = preset(options.model);
+  const int threads = options.threads > 0 ? options.threads : available_threads();
+  const auto device = open_device(options.device, {.threads = threads});
+  const auto ceilings = bench::ceilings_of(*device, threads);
+  nlohmann::ordered_json report = {{"device", options.device}, {"threads", threads}, {"model", options.model}, {"parameters", config.parameter_count()},
+                                   {"prompt_tokens", kPromptTokens}, {"new_tokens", kNewTokens}};
+  for (Ceiling kind : {Ceiling::fma, Ceiling::bf16_dot}) report["ceilings"][name(kind)] = ceilings->measure(kind, 0) * 1e-9;
+  for (Ceiling kind : {Ceiling::read, Ceiling::read_small}) report["ceilings"][name(kind)] = ceilings->measure(kind, kOutOfCache) * 1e-9;
+  if (!options.json) {
+    std::printf("%s\n%s: %.1f million parameters, random weights; a prompt of %ld tokens, %ld new ones\n", device->description().c_str(), options.model.c_str(),
+                double(config.parameter_count()) * 1e-6, long(kPromptTokens), long(kNewTokens));
+    for (const auto& [ceiling, value] : report["ceilings"].items()) std::printf("%s %.1f  ", ceiling.c_str(), value.get<double>());
+    std::printf("\n\n");
+  }
+  report["results"] = nlohmann::ordered_json::array();
+  for (DType dtype : {DType::f32, DType::bf16}) {
+    if (!options.dtype.empty() && dtype_from_name(options.dtype) != dtype) continue;
+    const auto model = make_model(config, *device, /*seed=*/1, {.dtype = dtype});
+    for (const ModelResult& result : bench::measure_model(*model, *ceilings, kPromptTokens, kNewTokens)) {
+      report["results"].push_back(as_json(result));
+      if (!options.json) print(result);
+    }
+  }
+  check(!report["results"].empty(), "bench", "a model is measured in f32 or bf16, not in ", options.dtype);
+  if (options.json) std::printf("%s\n", report.dump(2).c_str());
+  return kOk;
+}
+
+}  // namespace weft::cli
