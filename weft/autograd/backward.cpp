@@ -13,13 +13,31 @@ namespace {
 // Gradients on their way: for each node not yet visited, what has reached each of its outputs.
 class Frontier {
  public:
-  void add(const std::shared_ptr<Node>& node, int output, const Tensor& grad) {
-    if (!node->backward) return add_to_leaf(*node, grad);
+  void add(const std::shared_ptr<Node>& node, int output, Tensor grad) {
+    if (node->leaf()) return add_to_leaf(*node, std::move(grad));
+    check(!node->walked, node->op, "a backward has been through here already, and what it kept is gone; run the forward again");
     Pending& pending = pending_[node->order];
     pending.node = node;
     pending.grads.resize(size_t(node->outputs));
     Tensor& slot = pending.grads[size_t(output)];
-    slot = slot ? weft::add(slot, grad) : grad;
+    if (!slot)
+      slot = std::move(grad);
+    else if (!slot.same_memory(grad))
+      slot.sole_owner() && slot.contiguous() ? add_assign(slot, grad) : void(slot = weft::add(slot, grad));
+  }
+
+  // What a rule may add to (Upstream::sum): memory that nobody else sees.
+  Tensor sum(const Node& node, int output) {
+    if (node.leaf()) return node.grad;
+    const auto found = pending_.find(node.order);
+    if (found == pending_.end()) return Tensor();
+    Tensor& slot = found->second.grads[size_t(output)];
+    if (slot && !(slot.sole_owner() && slot.contiguous())) {
+      const Tensor own = Tensor::empty(slot.device(), slot.shape(), slot.dtype());
+      copy(slot, own);
+      slot = own;
+    }
+    return slot;
   }
 
   // The node created last: all its readers came after it, so all its gradients have arrived.
@@ -33,10 +51,14 @@ class Frontier {
   }
 
  private:
-  static void add_to_leaf(Node& leaf, const Tensor& grad) {
+  static void add_to_leaf(Node& leaf, Tensor grad) {
+    if (leaf.grad.same_memory(grad)) return;
     if (leaf.grad) return add_assign(leaf.grad, grad);
-    // A copy of its own: the same gradient may be on its way to another leaf.
-    const MemoryScope scope(grad.device(), MemoryUse::gradients);
+    if (grad.dtype() == DType::f32 && grad.contiguous() && grad.sole_owner()) {
+      leaf.grad = std::move(grad);
+      return;
+    }
+    // A copy of its own: the same memory may be on its way to another leaf, or the caller's.
     leaf.grad = Tensor::empty(grad.device(), grad.shape(), DType::f32);
     copy(grad, leaf.grad);
   }
@@ -48,27 +70,48 @@ class Frontier {
   std::map<uint64_t, Pending> pending_;  // by creation order
 };
 
+// The gradients of a node's inputs. Its rule and what that kept are gone afterwards, and so is `grads`.
+std::vector<Tensor> visit(Node& node, std::vector<Tensor> grads, Frontier& frontier) {
+  Upstream up{.grads = std::move(grads), .wanted = {}};
+  for (const std::shared_ptr<Node>& input : node.inputs) up.wanted.push_back(input != nullptr);
+  up.sum_of = [&](size_t i) { return frontier.sum(*node.inputs[i], node.input_outputs[i]); };
+  const BackwardRule rule = std::move(node.backward);
+  node.backward = nullptr;
+  node.walked = true;
+  std::vector<Tensor> results = rule(up);
+  check(results.size() == node.inputs.size(), node.op, "its backward rule gave ", results.size(), " gradients for ", node.inputs.size(), " inputs");
+  return results;
+}
+
 }  // namespace
 
-void backward(const Tensor& y, const Tensor& dy) {
-  check(y.requires_grad(), "backward", "nothing that led to this tensor requires a gradient");
-  check(dy.defined() && dy.shape() == y.shape(), "backward", "the gradient has shape ", dy.shape(), ", the tensor ", y.shape());
+void backward(std::span<const Tensor> y, std::span<const Tensor> dy) {
+  check(y.size() == dy.size(), "backward", "there are ", y.size(), " tensors and ", dy.size(), " gradients");
   const NoGrad no_grad;
   Frontier frontier;
-  frontier.add(y.node(), y.node_output(), dy);
+  for (size_t i = 0; i < y.size(); ++i) {
+    if (!dy[i]) continue;
+    check(y[i].requires_grad(), "backward", "nothing that led to this tensor requires a gradient");
+    check(dy[i].shape() == y[i].shape(), "backward", "the gradient has shape ", dy[i].shape(), ", the tensor ", y[i].shape());
+    frontier.add(y[i].node(), y[i].node_output(), dy[i].detach());
+  }
   std::shared_ptr<Node> node;
-  Upstream up;
-  while (frontier.take_last(node, up.grads)) {
-    up.wanted.assign(node->inputs.size(), false);
-    for (size_t i = 0; i < node->inputs.size(); ++i) up.wanted[i] = node->inputs[i] != nullptr;
-    const std::vector<Tensor> grads = node->backward(up);
-    check(grads.size() == node->inputs.size(), node->op, "its backward rule gave ", grads.size(), " gradients for ", node->inputs.size(), " inputs");
+  std::vector<Tensor> arrived;
+  while (frontier.take_last(node, arrived)) {
+    std::vector<Tensor> grads = visit(*node, std::move(arrived), frontier);
     for (size_t i = 0; i < grads.size(); ++i) {
       if (!node->inputs[i]) continue;
       check(grads[i].defined(), node->op, "its backward rule lost the gradient of input ", i);
-      frontier.add(node->inputs[i], node->input_outputs[i], grads[i]);
+      frontier.add(node->inputs[i], node->input_outputs[i], std::move(grads[i]));
     }
+    node->inputs.clear();  // nodes that nothing else holds go with their readers
   }
+}
+
+void backward(const Tensor& y, const Tensor& dy) {
+  check(y.requires_grad(), "backward", "nothing that led to this tensor requires a gradient");
+  check(dy.defined(), "backward", "the gradient is undefined");
+  backward(std::span(&y, 1), std::span(&dy, 1));
 }
 
 void backward(const Tensor& loss) {

@@ -1,5 +1,10 @@
 // The walk back: from a result to the gradients of the leaves that asked for them.
+//
+// Nodes are visited in the reverse of the order in which they were made, so each sum of gradients has one order. What a
+// node kept is released as soon as it has been visited: one graph can be walked once.
 #pragma once
+
+#include <span>
 
 #include "weft/tensor/tensor.h"
 
@@ -10,5 +15,8 @@ void backward(const Tensor& loss);
 
 // As above for any tensor, given the gradient of what comes after it.
 void backward(const Tensor& y, const Tensor& dy);
+
+// For several results of one computation; an undefined gradient counts as zero.
+void backward(std::span<const Tensor> y, std::span<const Tensor> dy);
 
 }  // namespace weft

@@ -70,7 +70,8 @@ Tensor Gpt2::attention(const Block& block, const Tensor& x, int64_t layer, const
 
 Residual Gpt2::blocks(const Tensor& ids, const Pass& pass) const {
   Residual stream{embed(ids, pass), Tensor()};
-  for (size_t layer = 0; layer < blocks_.size(); ++layer) stream = forward(blocks_[layer], stream, int64_t(layer), pass);
+  for (size_t layer = 0; layer < blocks_.size(); ++layer)
+    stream = through(pass, stream, [this, layer, pass](const Residual& in) { return forward(blocks_[layer], in, int64_t(layer), pass); });
   return stream;
 }
 

@@ -2,9 +2,11 @@
 
 #include <algorithm>
 
+#include "weft/autograd/recompute.h"
 #include "weft/models/gpt2.h"
 #include "weft/models/llama.h"
-#include "weft/ops/cross_entropy/cross_entropy.h"
+#include "weft/nn/linear_cross_entropy.h"
+#include "weft/ops/copy/copy.h"
 #include "weft/ops/embedding/embedding.h"
 #include "weft/ops/matmul/matmul.h"
 #include "weft/tensor/node.h"
@@ -71,8 +73,18 @@ Tensor Model::loss(const Tensor& ids, const Tensor& targets, const LossOptions& 
         ids.shape());
   pass.dropout = options.dropout;
   pass.recompute = options.recompute;
-  const Tensor logits = head_logits(final_norm(blocks(ids, pass)));
-  return cross_entropy(logits, targets, {.pad_id = options.pad_id, .count = options.count});
+  const Tensor y = final_norm(blocks(ids, pass)).reshape({pass.B * pass.T, config_.hidden_size});
+  return linear_cross_entropy(y, head(), contiguous(targets).reshape({pass.B * pass.T}), {.pad_id = options.pad_id, .count = options.count});
+}
+
+Residual Model::through(const Pass& pass, const Residual& stream, const std::function<Residual(const Residual&)>& block) {
+  if (!pass.recompute) return block(stream);
+  const auto run = [block](const std::vector<Tensor>& in) {
+    const Residual out = block({in[0], in[1]});
+    return std::vector<Tensor>{out.x, out.delta};
+  };
+  const std::vector<Tensor> out = recompute(run, {stream.x, stream.delta});
+  return {out[0], out[1]};
 }
 
 std::unique_ptr<Model> make_model(const ModelConfig& config, Weights& weights) {

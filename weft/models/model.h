@@ -6,6 +6,7 @@
 //   Tensor logits = model->last_logits(prompt, cache);        // [1, vocabulary]
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -53,6 +54,9 @@ class Model {
   virtual Residual blocks(const Tensor& ids, const Pass& pass) const = 0;
   virtual Tensor final_norm(const Residual& stream) const = 0;
   virtual const Tensor& head() const = 0;  // [vocabulary, hidden]
+
+  // block(stream), run again in the backward where the pass says so.
+  static Residual through(const Pass& pass, const Residual& stream, const std::function<Residual(const Residual&)>& block);
 
  private:
   Pass pass_of(const Tensor& ids, const char* where) const;

@@ -7,8 +7,8 @@ thread_local uint64_t next_order = 1;
 }  // namespace
 
 bool grad_enabled() { return recording; }
-NoGrad::NoGrad() : before_(std::exchange(recording, false)) {}
-NoGrad::~NoGrad() { recording = before_; }
+GradMode::GradMode(bool on) : before_(std::exchange(recording, on)) {}
+GradMode::~GradMode() { recording = before_; }
 
 bool should_record(std::span<const Tensor* const> inputs) {
   if (!recording) return false;

@@ -19,9 +19,15 @@ namespace weft {
 struct Upstream {
   std::vector<Tensor> grads;
   std::vector<bool> wanted;
+  std::function<Tensor(size_t)> sum_of = {};
+
+  // What has reached input i by other ways so far, to which a rule may add its own part: an f32 sum for a leaf, else
+  // one of the input's dtype. Undefined where there is none yet.
+  Tensor sum(size_t i) const { return sum_of ? sum_of(i) : Tensor(); }
 };
 
-// Returns the gradient of each input, in order; undefined where none was wanted.
+// Returns the gradient of each input, in order; undefined where none was wanted. A rule that added its part to sum(i)
+// returns that tensor. It is called once and then destroyed, with all it captured.
 using BackwardRule = std::function<std::vector<Tensor>(const Upstream&)>;
 
 // The rule of an op that has no gradient; `why` is shown to whoever asks for one.
@@ -35,21 +41,32 @@ struct Node {
   std::vector<std::shared_ptr<Node>> inputs;  // null where the input needs no gradient
   std::vector<int> input_outputs;             // which output of that node the input was
   int outputs = 1;
-  BackwardRule backward;  // empty for a leaf
+  BackwardRule backward;  // empty for a leaf, and once walked
   Tensor grad;            // leaves only: f32, accumulated over backward() calls
+  bool walked = false;    // its rule has run and is gone
+
+  bool leaf() const { return !backward && !walked; }
 };
 
 // Whether ops on this thread record. On by default; NoGrad turns it off for a scope.
 bool grad_enabled();
-class NoGrad {
+class GradMode {
  public:
-  NoGrad();
-  ~NoGrad();
-  NoGrad(const NoGrad&) = delete;
-  NoGrad& operator=(const NoGrad&) = delete;
+  ~GradMode();
+  GradMode(const GradMode&) = delete;
+  GradMode& operator=(const GradMode&) = delete;
+
+ protected:
+  explicit GradMode(bool on);
 
  private:
   bool before_;
+};
+struct NoGrad : GradMode {
+  NoGrad() : GradMode(false) {}
+};
+struct WithGrad : GradMode {  // on again, inside a NoGrad
+  WithGrad() : GradMode(true) {}
 };
 
 // True when recording is on and some input has a node: then an op keeps what its backward needs.

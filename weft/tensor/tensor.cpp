@@ -99,8 +99,8 @@ Tensor Tensor::part(int axis, int64_t start, int64_t stop) const {
 
 Tensor& Tensor::set_requires_grad(bool wanted) {
   check(defined() && is_float(dtype()), "requires_grad", "only a defined tensor of floats can have a gradient");
-  check(!node_ || !node_->backward, "requires_grad", "only a leaf can be asked for its gradient, this tensor came from ", node_ ? node_->op : "");
-  node_ = wanted ? std::make_shared<Node>(Node{.op = "leaf", .order = 0, .inputs = {}, .input_outputs = {}, .outputs = 1, .backward = {}, .grad = {}}) : nullptr;
+  check(!node_ || node_->leaf(), "requires_grad", "only a leaf can be asked for its gradient, this tensor came from ", node_ ? node_->op : "");
+  node_ = wanted ? std::make_shared<Node>(Node{.op = "leaf", .order = 0, .inputs = {}, .input_outputs = {}, .outputs = 1, .backward = {}, .grad = {}, .walked = false}) : nullptr;
   return *this;
 }
 
@@ -108,6 +108,11 @@ Tensor Tensor::grad() const { return node_ ? node_->grad : Tensor(); }
 
 void Tensor::clear_grad() const {
   if (node_) node_->grad = Tensor();
+}
+
+bool Tensor::same_memory(const Tensor& other) const {
+  return defined() && buffer_ == other.buffer_ && view_.offset == other.view_.offset && dtype() == other.dtype() && shape() == other.shape() &&
+         strides() == other.strides();
 }
 
 Tensor Tensor::detach() const { return with_view(view_); }

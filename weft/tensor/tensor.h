@@ -75,6 +75,10 @@ class Tensor {
   Tensor grad() const;
   void clear_grad() const;  // before the next step
   Tensor detach() const;  // the same values with no history
+  // Whether no other tensor refers to this memory: then nobody would see it change.
+  bool sole_owner() const { return buffer_.use_count() == 1; }
+  // Whether these are the same elements, in the same memory.
+  bool same_memory(const Tensor& other) const;
   const std::shared_ptr<Node>& node() const { return node_; }
   int node_output() const { return node_output_; }
   void set_node(std::shared_ptr<Node> node, int output);

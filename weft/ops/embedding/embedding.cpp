@@ -65,8 +65,10 @@ Tensor embedding(const Tensor& w, const Tensor& ids) {
   embedding(device.stream(), {.w = w.view(), .ids = ids.view(), .y = y.mut_view()});
   record("embedding", {&w}, {&y}, [shape = w.shape(), ids = ids.detach()](const Upstream& up) {
     const Tensor dy = contiguous(up.grads[0].detach());
-    Tensor dw = Tensor::empty(dy.device(), shape);
-    embedding_backward(dy.device().stream(), {.dy = dy.view(), .ids = ids.view(), .dw = dw.mut_view(), .accumulate = false});
+    const Tensor sum = up.sum(0);
+    const bool accumulate = sum && sum.dtype() == DType::f32;
+    const Tensor dw = accumulate ? sum : Tensor::empty(dy.device(), shape);
+    embedding_backward(dy.device().stream(), {.dy = dy.view(), .ids = ids.view(), .dw = dw.mut_view(), .accumulate = accumulate});
     return std::vector<Tensor>{dw};
   });
   return y;

@@ -101,24 +101,34 @@ struct Flags {
   bool transpose_a, transpose_b;
 };
 
-Tensor product(const Tensor& a, const Tensor& b, const Shape& shape, DType dtype, Flags flags) {
-  Tensor c = Tensor::empty(a.device(), shape, dtype);
+// Where a product goes: a new tensor, or one that is there and to which it is added.
+struct Target {
+  Shape shape;
+  DType dtype;
+  Tensor sum;
+
+  Target(const Shape& shape, DType dtype, const Tensor& sum = {}) : shape(shape), dtype(dtype), sum(sum && sum.dtype() == dtype ? sum : Tensor()) {}
+  Tensor tensor(Device& device) const { return sum ? sum : Tensor::empty(device, shape, dtype); }
+};
+
+Tensor product(const Tensor& a, const Tensor& b, const Target& target, Flags flags) {
+  const Tensor c = target.tensor(a.device());
   matmul(a.device().stream(), {.a = a.view(), .b = b.view(), .c = c.mut_view(), .bias = {}, .pre = {}, .transpose_a = flags.transpose_a,
-                               .transpose_b = flags.transpose_b});
+                               .transpose_b = flags.transpose_b, .beta = target.sum ? 1.0f : 0.0f});
   return c;
 }
 
 // Matrix by matrix, for what one launch does not take: a shared left operand, or (c of rank 2) a sum over the batch.
-Tensor product_by_matrix(int64_t batch, const Tensor& a, const Tensor& b, const Shape& shape, DType dtype, Flags flags) {
-  Tensor c = Tensor::empty(a.device(), shape, dtype);
+Tensor product_by_matrix(int64_t batch, const Tensor& a, const Tensor& b, const Target& target, Flags flags) {
+  const Tensor c = target.tensor(a.device());
   for (int64_t i = 0; i < batch; ++i)
     matmul(a.device().stream(), {.a = matrix_at(a.view(), i), .b = matrix_at(b.view(), i), .c = matrix_at(c.mut_view(), i), .bias = {}, .pre = {},
                                  .transpose_a = flags.transpose_a, .transpose_b = flags.transpose_b,
-                                 .beta = shape.rank() == 2 && i > 0 ? 1.0f : 0.0f});
+                                 .beta = target.sum || (target.shape.rank() == 2 && i > 0) ? 1.0f : 0.0f});
   return c;
 }
 
-bool leaf(const Tensor& x) { return x.node() && !x.node()->backward; }
+bool leaf(const Tensor& x) { return x.node() && x.node()->leaf(); }
 
 // What the backward keeps.
 struct Saved {
@@ -130,27 +140,29 @@ struct Saved {
   bool batch_shares_b() const { return a.rank() > 2 && b.rank() == 2; }
   int64_t batch() const { return std::accumulate(a.shape().begin(), a.shape().end() - 2, int64_t(1), std::multiplies<>()); }
 
-  Tensor gradient_a(const Tensor& dc) const {
-    if (!flags.transpose_a) return product(dc, b, a.shape(), da, {false, !flags.transpose_b});
-    if (batch_shares_b()) return product_by_matrix(batch(), b, dc, a.shape(), da, {flags.transpose_b, true});
-    return product(b, dc, a.shape(), da, {flags.transpose_b, true});
+  Tensor gradient_a(const Tensor& dc, const Tensor& sum) const {
+    const Target target{a.shape(), da, sum};
+    if (!flags.transpose_a) return product(dc, b, target, {false, !flags.transpose_b});
+    if (batch_shares_b()) return product_by_matrix(batch(), b, dc, target, {flags.transpose_b, true});
+    return product(b, dc, target, {flags.transpose_b, true});
   }
 
-  Tensor gradient_b(const Tensor& dc) const {
-    if (!batch_shares_b()) return gradient_b(a, dc);
+  Tensor gradient_b(const Tensor& dc, const Tensor& sum) const {
+    const Target target{b.shape(), db, sum};
+    if (!batch_shares_b()) return gradient_b(a, dc, target);
     const int64_t K = b.shape()[flags.transpose_b ? 1 : 0], N = dc.shape().back();
     // One product over the rows of all matrices, where they stand under each other.
     if (!flags.transpose_a) {
       const int64_t rows = batch() * dc.shape()[dc.rank() - 2];
-      return gradient_b(contiguous(a).reshape({rows, K}), dc.reshape({rows, N}));
+      return gradient_b(contiguous(a).reshape({rows, K}), dc.reshape({rows, N}), target);
     }
-    if (batch() == 0) return zeros(a.device(), b.shape(), db);
-    if (flags.transpose_b) return product_by_matrix(batch(), dc, a, b.shape(), db, {true, flags.transpose_a});
-    return product_by_matrix(batch(), a, dc, b.shape(), db, {!flags.transpose_a, false});
+    if (batch() == 0) return target.sum ? target.sum : zeros(a.device(), b.shape(), db);
+    if (flags.transpose_b) return product_by_matrix(batch(), dc, a, target, {true, flags.transpose_a});
+    return product_by_matrix(batch(), a, dc, target, {!flags.transpose_a, false});
   }
-  Tensor gradient_b(const Tensor& x, const Tensor& dc) const {
-    if (flags.transpose_b) return product(dc, x, b.shape(), db, {true, flags.transpose_a});
-    return product(x, dc, b.shape(), db, {!flags.transpose_a, false});
+  Tensor gradient_b(const Tensor& x, const Tensor& dc, const Target& target) const {
+    if (flags.transpose_b) return product(dc, x, target, {true, flags.transpose_a});
+    return product(x, dc, target, {!flags.transpose_a, false});
   }
 
   std::vector<Tensor> operator()(const Upstream& up) const {
@@ -162,8 +174,8 @@ struct Saved {
       grads[2] = cast(reduce_sum(dc.reshape({rows, N}), 0), dbias);
     }
     const Tensor factor = cast(dc, a.dtype());  // an f32 result of bf16 operands: its gradient meets them as bf16
-    if (up.wanted[0]) grads[0] = gradient_a(factor);
-    if (up.wanted[1]) grads[1] = gradient_b(factor);
+    if (up.wanted[0]) grads[0] = gradient_a(factor, up.sum(0));
+    if (up.wanted[1]) grads[1] = gradient_b(factor, up.sum(1));
     return grads;
   }
 };

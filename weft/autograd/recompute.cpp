@@ -1,0 +1,54 @@
+#include "weft/autograd/recompute.h"
+
+#include "weft/autograd/backward.h"
+#include "weft/tensor/node.h"
+
+namespace weft {
+namespace {
+
+// The same values, with a node that hands what reaches it to `grad`. Not a leaf: its gradient is summed and rounded as
+// that of any value inside a graph.
+Tensor gate(const Tensor& x, Tensor& grad) {
+  Tensor out = x.detach();
+  Tensor* const outputs[] = {&out};
+  detail::record("recompute_input", {}, outputs, [&grad](const Upstream& up) {
+    grad = up.grads[0];
+    return std::vector<Tensor>();
+  });
+  return out;
+}
+
+std::vector<Tensor> run_again(const RecomputedFunction& f, const std::vector<Tensor>& inputs, const Upstream& up) {
+  std::vector<Tensor> grads(inputs.size()), gated, outputs;
+  {
+    const WithGrad recorded;
+    for (size_t i = 0; i < inputs.size(); ++i) gated.push_back(up.wanted[i] ? gate(inputs[i], grads[i]) : inputs[i]);
+    outputs = f(gated);
+  }
+  check(outputs.size() == up.grads.size(), "recompute", "the function gave ", outputs.size(), " tensors, ", up.grads.size(), " the first time");
+  gated.clear();
+  backward(outputs, up.grads);
+  return grads;
+}
+
+}  // namespace
+
+std::vector<Tensor> recompute(const RecomputedFunction& f, const std::vector<Tensor>& inputs) {
+  if (!grad_enabled()) return f(inputs);
+  std::vector<Tensor> kept, outputs;
+  std::vector<const Tensor*> in;
+  std::vector<Tensor*> out;
+  for (const Tensor& input : inputs) {
+    kept.push_back(input.detach());
+    in.push_back(&input);
+  }
+  {
+    const NoGrad no_grad;
+    outputs = f(kept);
+  }
+  for (Tensor& output : outputs) out.push_back(&output);
+  detail::record("recompute", in, out, [f, kept](const Upstream& up) { return run_again(f, kept, up); });
+  return outputs;
+}
+
+}  // namespace weft

@@ -1,0 +1,112 @@
+#include "weft/nn/linear_cross_entropy.h"
+
+#include <algorithm>
+
+#include "weft/base/parallel.h"
+#include "weft/ops/copy/copy.h"
+#include "weft/ops/elementwise/elementwise.h"
+#include "weft/ops/fill/fill.h"
+#include "weft/ops/matmul/matmul.h"
+#include "weft/tensor/node.h"
+
+namespace weft {
+namespace {
+
+constexpr const char* kOp = "linear_cross_entropy";
+
+void check_operands(const Tensor& x, const Tensor& w, const Tensor& targets) {
+  check(x.defined() && w.defined() && targets.defined(), kOp, "x, weight or targets are missing (an undefined tensor)");
+  check(x.rank() == 2 && w.rank() == 2 && x.shape()[1] == w.shape()[1], kOp, "x must be [rows, C] and weight [V, C], got shapes ", x.shape(), " and ",
+        w.shape());
+  check(x.dtype() == w.dtype(), kOp, "x is ", x.dtype(), " but weight is ", w.dtype());
+  check(targets.shape() == Shape{x.shape()[0]} && is_id(targets.dtype()), kOp, "targets must be ", x.shape()[0], " ids, got shape ", targets.shape(),
+        " of ", targets.dtype());
+}
+
+template <class Id>
+int64_t others(const Tensor& targets, int64_t pad_id) {
+  const std::vector<Id> ids = targets.to_host<Id>();
+  return std::count_if(ids.begin(), ids.end(), [&](Id id) { return int64_t(id) != pad_id; });
+}
+
+// What the sum over all rows is divided by; at least 1, so that no rows give the loss 0.
+Tensor divisor(const Tensor& targets, const CrossEntropyOptions& options) {
+  if (options.count) return options.count.detach();
+  int64_t count = targets.numel();
+  if (options.pad_id >= 0)
+    count = targets.dtype() == DType::i32 ? others<int32_t>(targets, options.pad_id) : others<uint32_t>(targets, options.pad_id);
+  return full(targets.device(), {}, double(std::max<int64_t>(1, count)));
+}
+
+struct Gradients {
+  Tensor dx, dw;  // of x's dtype, and f32; undefined: not wanted
+};
+
+// One chunk of rows: its part of the loss, and of the gradients.
+void add_chunk(const Tensor& x, const Tensor& w, const CrossEntropyArgs& rest, const Gradients& grads, bool first) {
+  const Tensor logits = matmul(x, w, {.transpose_b = true, .out_dtype = DType::f32});
+  CrossEntropyArgs args = rest;
+  args.logits = logits.view();
+  if (grads.dx || grads.dw) args.dlogits = logits.mut_view();
+  args.accumulate = !first;
+  Stream& stream = x.device().stream();
+  cross_entropy(stream, args);
+  const Tensor dlogits = args.dlogits ? cast(logits, x.dtype()) : Tensor();
+  if (grads.dx) matmul(stream, {.a = dlogits.view(), .b = w.view(), .c = grads.dx.mut_view(), .bias = {}, .pre = {}});
+  if (grads.dw)
+    matmul(stream, {.a = dlogits.view(), .b = x.view(), .c = grads.dw.mut_view(), .bias = {}, .pre = {}, .transpose_a = true,
+                    .beta = first ? 0.0f : 1.0f});
+}
+
+// The rule: what was computed, times the gradient of the loss.
+std::vector<Tensor> scaled(const Gradients& grads, DType dw_dtype, const Upstream& up) {
+  static const auto times = fuse([](Expr g, Expr s) { return g * s; });
+  static const auto plus_times = fuse([](Expr sum, Expr g, Expr s) { return fma(g, s, sum); });
+  const Tensor dloss = up.grads[0].detach().reshape({});
+  std::vector<Tensor> results(2);
+  if (up.wanted[0]) times.into(results[0] = grads.dx, grads.dx, dloss);
+  if (!up.wanted[1]) return results;
+  if (const Tensor sum = up.sum(1); sum && sum.dtype() == DType::f32) {
+    plus_times.into(results[1] = sum, sum, grads.dw, dloss);
+    return results;
+  }
+  times.into(grads.dw, grads.dw, dloss);
+  results[1] = cast(grads.dw, dw_dtype);
+  return results;
+}
+
+}  // namespace
+
+int64_t linear_cross_entropy_chunk(int64_t rows, int64_t V) {
+  constexpr int64_t kMostLogits = int64_t(16) << 20;
+  const int64_t most = std::max<int64_t>(1, kMostLogits / std::max<int64_t>(1, V));
+  return std::max<int64_t>(1, ceil_div(rows, std::max<int64_t>(1, ceil_div(rows, most))));
+}
+
+Tensor linear_cross_entropy(const Tensor& x, const Tensor& weight, const Tensor& targets, const CrossEntropyOptions& options) {
+  check_operands(x, weight, targets);
+  Device& device = x.device();
+  const int64_t rows = x.shape()[0], chunk = linear_cross_entropy_chunk(rows, weight.shape()[0]);
+  Gradients grads;
+  if (should_record({&x})) grads.dx = Tensor::empty(device, x.shape(), x.dtype());
+  if (should_record({&weight})) grads.dw = Tensor::empty(device, weight.shape());
+  Tensor loss = zeros(device, {});
+  const Tensor count = divisor(targets, options);
+  const Tensor from = x.detach(), w = weight.detach(), to = contiguous(targets.detach());
+  for (int64_t row = 0; row < rows; row += chunk) {
+    const int64_t end = std::min(rows, row + chunk);
+    const Tensor labels = to.part(0, row, end);
+    CrossEntropyArgs args;
+    args.targets = labels.view();
+    args.loss = loss.mut_view();
+    args.count = count.view();
+    args.pad_id = options.pad_id;
+    add_chunk(from.part(0, row, end), w, args, {grads.dx ? grads.dx.part(0, row, end) : Tensor(), grads.dw}, row == 0);
+  }
+  if (rows == 0 && grads.dw) zero(grads.dw);
+  const DType dw_dtype = weight.node() && weight.node()->leaf() ? DType::f32 : weight.dtype();
+  record(kOp, {&x, &weight}, {&loss}, [grads, dw_dtype](const Upstream& up) { return scaled(grads, dw_dtype, up); });
+  return loss;
+}
+
+}  // namespace weft
