@@ -22,7 +22,7 @@ class Frontier {
     Tensor& slot = pending.grads[size_t(output)];
     if (!slot)
       slot = std::move(grad);
-    else if (!slot.same_memory(grad))
+    else
       slot.sole_owner() && slot.contiguous() ? add_assign(slot, grad) : void(slot = weft::add(slot, grad));
   }
 
@@ -52,7 +52,6 @@ class Frontier {
 
  private:
   static void add_to_leaf(Node& leaf, Tensor grad) {
-    if (leaf.grad.same_memory(grad)) return;
     if (leaf.grad) return add_assign(leaf.grad, grad);
     if (grad.dtype() == DType::f32 && grad.contiguous() && grad.sole_owner()) {
       leaf.grad = std::move(grad);
@@ -70,17 +69,26 @@ class Frontier {
   std::map<uint64_t, Pending> pending_;  // by creation order
 };
 
-// The gradients of a node's inputs. Its rule and what that kept are gone afterwards, and so is `grads`.
-std::vector<Tensor> visit(Node& node, std::vector<Tensor> grads, Frontier& frontier) {
-  Upstream up{.grads = std::move(grads), .wanted = {}};
-  for (const std::shared_ptr<Node>& input : node.inputs) up.wanted.push_back(input != nullptr);
-  up.sum_of = [&](size_t i) { return frontier.sum(*node.inputs[i], node.input_outputs[i]); };
-  const BackwardRule rule = std::move(node.backward);
-  node.backward = nullptr;
-  node.walked = true;
-  std::vector<Tensor> results = rule(up);
+// Runs a node's rule and passes on what it gives. The rule and what it kept are gone afterwards, and so is `grads`.
+void visit(Node& node, std::vector<Tensor> grads, Frontier& frontier) {
+  std::vector<Tensor> offered(node.inputs.size()), results;
+  {
+    Upstream up{.grads = std::move(grads), .wanted = {}};
+    for (const std::shared_ptr<Node>& input : node.inputs) up.wanted.push_back(input != nullptr);
+    up.sum_of = [&](size_t i) { return offered[i] = frontier.sum(*node.inputs[i], node.input_outputs[i]); };
+    const BackwardRule rule = std::move(node.backward);
+    node.backward = nullptr;
+    node.walked = true;
+    results = rule(up);
+  }
   check(results.size() == node.inputs.size(), node.op, "its backward rule gave ", results.size(), " gradients for ", node.inputs.size(), " inputs");
-  return results;
+  for (size_t i = 0; i < results.size(); ++i) {
+    if (!node.inputs[i]) continue;
+    check(results[i].defined(), node.op, "its backward rule lost the gradient of input ", i);
+    if (std::exchange(offered[i], {}).same_memory(results[i])) continue;  // added there already
+    frontier.add(node.inputs[i], node.input_outputs[i], std::move(results[i]));
+  }
+  node.inputs.clear();  // nodes that nothing else holds go with their readers
 }
 
 }  // namespace
@@ -97,15 +105,7 @@ void backward(std::span<const Tensor> y, std::span<const Tensor> dy) {
   }
   std::shared_ptr<Node> node;
   std::vector<Tensor> arrived;
-  while (frontier.take_last(node, arrived)) {
-    std::vector<Tensor> grads = visit(*node, std::move(arrived), frontier);
-    for (size_t i = 0; i < grads.size(); ++i) {
-      if (!node->inputs[i]) continue;
-      check(grads[i].defined(), node->op, "its backward rule lost the gradient of input ", i);
-      frontier.add(node->inputs[i], node->input_outputs[i], std::move(grads[i]));
-    }
-    node->inputs.clear();  // nodes that nothing else holds go with their readers
-  }
+  while (frontier.take_last(node, arrived)) visit(*node, std::move(arrived), frontier);
 }
 
 void backward(const Tensor& y, const Tensor& dy) {
