@@ -5,6 +5,7 @@
 
 #include "bench/elementwise_loops.h"
 #include "bench/measure.h"
+#include "bench/overhead.h"
 #include "bench/summary.h"
 #include "cli/bench_model.h"
 #include "cli/command.h"
@@ -21,7 +22,7 @@ using bench::Result;
 struct Options {
   std::string device = "cpu", model, op, dtype, name;
   int threads = 0;
-  bool json = false, quick = false, table = false;
+  bool json = false, quick = false, table = false, overhead = false;
 };
 
 // What --quick leaves out: cases that move or compute more than this.
@@ -108,11 +109,22 @@ bool quick(const spec::Problem& problem, Device& device) {
   return double(bytes) <= kQuickBytes && problem.cost(bench::materialise(problem, device)).flops <= kQuickFlops;
 }
 
+int run_overhead(const Options& options, Device& device) {
+  nlohmann::ordered_json list = nlohmann::ordered_json::array();
+  for (const bench::CallCost& cost : bench::call_costs(device)) {
+    list.push_back({{"call", cost.what}, {"us", cost.seconds * 1e6}, {"wanted", cost.wanted * 1e6}});
+    if (!options.json) std::printf("%-34s %7.3f us  wanted %.0f %s\n", cost.what.c_str(), cost.seconds * 1e6, cost.wanted * 1e6, cost.seconds < cost.wanted ? "met" : "MISSED");
+  }
+  if (options.json) std::printf("%s\n", nlohmann::ordered_json{{"device", options.device}, {"calls", list}}.dump(2).c_str());
+  return kOk;
+}
+
 int run(const Options& options) {
   if (!options.dtype.empty()) dtype_from_name(options.dtype);
   if (!options.model.empty()) return bench_model({options.model, options.device, options.dtype, options.threads, options.json});
   const int threads = options.threads > 0 ? options.threads : available_threads();
   const auto device = open_device(options.device, {.threads = threads});
+  if (options.overhead) return run_overhead(options, *device);
   const auto ceilings = bench::ceilings_of(*device, threads);
   spec::Registry registry;
   spec::add_all_specs(registry);
@@ -153,6 +165,7 @@ Run add_bench(CLI::App& app) {
   command->add_option("--case", options->name, "Only cases whose full name contains this");
   command->add_option("--threads", options->threads, "CPU threads (default: all this process may use)");
   command->add_flag("--table", options->table, "Only the cases of docs/performance.md that have a wanted figure");
+  command->add_flag("--overhead", options->overhead, "What a call on 64 floats costs, instead");
   command->add_flag("--quick", options->quick, "Only cases of up to 64 MB and 4 GFLOP");
   command->add_flag("--json", options->json, "Print JSON");
   return [options] { return run(*options); };

@@ -41,6 +41,9 @@ for result in model["results"]:
     assert {"ms", "tokens_per_second", "gbps", "gflops", "ceiling", "ratio", "wanted", "attempts", "disturbed"} <= set(result)
     assert result["tokens_per_second"] > 0 and result["ratio"] > 0
 
+calls = json.loads(run("bench", "--overhead", "--json").stdout)["calls"]
+assert calls and all(c["us"] > 0 and c["wanted"] > 0 for c in calls)
+
 # What a caller can get wrong: one line that names the value, and an exit code that says so.
 for args, code, word in [
     ([], 2, "subcommand"),

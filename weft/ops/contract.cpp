@@ -22,8 +22,11 @@ const Contract& Contract::operand(const char* name, const View& view, std::initi
 
 const Contract& Contract::optional(const char* name, const View& view, std::initializer_list<DType> dtypes) const {
   if (!view) return *this;
-  check(&view.buffer->device() == device_, op_, name, " is on another device (", view.buffer->device().name(), ") than the op's (", device_->name(), ")");
-  check(std::find(dtypes.begin(), dtypes.end(), view.dtype) != dtypes.end(), op_, name, " is ", view.dtype, ", expected ", listed(dtypes));
+  // The parts of these messages are strings, made only when there is something to say.
+  if (&view.buffer->device() != device_) [[unlikely]]
+    check(false, op_, name, " is on another device (", view.buffer->device().name(), ") than the op's (", device_->name(), ")");
+  if (std::find(dtypes.begin(), dtypes.end(), view.dtype) == dtypes.end()) [[unlikely]]
+    check(false, op_, name, " is ", view.dtype, ", expected ", listed(dtypes));
   return *this;
 }
 
