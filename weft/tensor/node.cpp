@@ -23,6 +23,8 @@ void detail::record(const char* op, std::span<const Tensor* const> inputs, std::
   node->order = next_order++;
   node->outputs = int(outputs.size());
   node->backward = std::move(rule);
+  node->inputs.reserve(inputs.size());
+  node->input_outputs.reserve(inputs.size());
   for (const Tensor* input : inputs) {
     node->inputs.push_back(input->node());
     node->input_outputs.push_back(input->node_output());

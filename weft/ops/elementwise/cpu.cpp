@@ -23,17 +23,18 @@ struct alignas(64) Line {
   char bytes[64];
 };
 
-// The memory of one task, in one allocation: the program linked to cells of its own, slots, and blocks that stand in
-// for the last columns of a row.
+// The memory of one task, in one piece: the program linked to cells of its own, slots, and blocks that stand in for the
+// last columns of a row. Most programs fit on the stack; a call on a small tensor should not wait for the allocator.
 class Task {
  public:
   Task(const ElementwiseArgs& args, bool streaming)
       : args_(args), program_(args.compiled->program), operands_(size_t(program_.inputs + program_.outputs)) {
     const size_t code = program_.code.size(), cells = operands_ + size_t(program_.slots), scalars = program_.scalars.size();
     const auto lines = [](size_t bytes) { return (bytes + sizeof(Line) - 1) / sizeof(Line); };
-    memory_.resize(lines(cells * kBlockBytes) + lines(code * sizeof(Link)) + lines(cells * sizeof(char*)) +
-                   lines(operands_ * sizeof(char*)) + lines(operands_ * sizeof(int64_t)) + lines(scalars * sizeof(float)));
-    Line* at = memory_.data();
+    const size_t needed = lines(cells * kBlockBytes) + lines(code * sizeof(Link)) + lines(cells * sizeof(char*)) +
+                   lines(operands_ * sizeof(char*)) + lines(operands_ * sizeof(int64_t)) + lines(scalars * sizeof(float));
+    if (needed > kNear) far_.resize(needed);
+    Line* at = needed > kNear ? far_.data() : near_;
     const auto carve = [&]<class T>(T*& cells_of, size_t count) {
       cells_of = reinterpret_cast<T*>(at);
       at += lines(count * sizeof(T));
@@ -69,7 +70,7 @@ class Task {
   }
 
  private:
-  static constexpr size_t kBlockBytes = kStep * sizeof(float);
+  static constexpr size_t kBlockBytes = kStep * sizeof(float), kNear = 128;  // 8 KiB
   char* block(size_t i) const { return blocks_ + i * kBlockBytes; }
 
   const View& view(size_t operand) const {
@@ -119,7 +120,8 @@ class Task {
   const ElementwiseArgs& args_;
   const expr::Program& program_;
   const size_t operands_;
-  std::vector<Line> memory_;
+  Line near_[kNear];
+  std::vector<Line> far_;
   char* blocks_;
   Link* links_;
   char** address_;  // per operand and slot

@@ -90,6 +90,7 @@ void elementwise(Stream& stream, const ElementwiseArgs& args) {
   check_operands(contract, stream.device(), args);
   const Geometry g = geometry(args.inputs, args.outputs);
   ElementwiseKernel key{.dialect = stream.device().dialect(), .sources = {}, .outputs = {}, .stores_last = check_overlaps(contract, args)};
+  key.sources.reserve(args.inputs.size());
   for (size_t i = 0; i < args.inputs.size(); ++i) key.sources.push_back(source_of(args.inputs[i], g.operands[i]));
   for (const MutView& out : args.outputs) key.outputs.push_back(out.dtype);
   ElementwiseArgs launch = args;
@@ -108,16 +109,39 @@ Cost cost(const ElementwiseArgs& args) {
 
 namespace {
 
-// Rows of unit stride, or a copy that has them.
-Tensor as_rows_or_copy(const Tensor& x) {
+bool has_rows(const Tensor& x) {
   const int last = x.rank() - 1;
-  return last < 0 || x.shape()[last] == 1 || x.strides()[last] == 1 ? x : contiguous(x);
+  return last < 0 || x.shape()[last] == 1 || x.strides()[last] == 1;
 }
+
+// Rows of unit stride, or a copy that has them.
+Tensor as_rows_or_copy(const Tensor& x) { return has_rows(x) ? x : contiguous(x); }
+
+// The inputs, with copies in place of those that have no rows.
+class RowInputs {
+ public:
+  explicit RowInputs(std::span<const Tensor* const> inputs) : list_(inputs.begin(), inputs.end()) {
+    for (const Tensor*& input : list_) {
+      if (!input->defined() || has_rows(*input)) continue;
+      copies_.reserve(list_.size());  // their addresses stay
+      input = &copies_.emplace_back(contiguous(*input));
+    }
+  }
+  RowInputs(const RowInputs&) = delete;
+  RowInputs& operator=(const RowInputs&) = delete;
+  std::span<const Tensor* const> list() const { return list_; }
+
+ private:
+  std::vector<const Tensor*> list_;
+  std::vector<Tensor> copies_;
+};
 
 void launch(const ElementwiseFunction& function, std::span<const Tensor> outputs, std::span<const Tensor* const> inputs,
             std::span<const float> parameters) {
   std::vector<View> in;
   std::vector<MutView> out;
+  in.reserve(inputs.size());
+  out.reserve(outputs.size());
   for (const Tensor* input : inputs) in.push_back(input->view());
   for (const Tensor& output : outputs) out.push_back(output.mut_view());
   elementwise(outputs[0].device().stream(), {.function = &function, .inputs = in, .outputs = out, .parameters = parameters});
@@ -180,6 +204,9 @@ Saved save(const ElementwiseFunction& function, std::span<const Tensor* const> i
               .dtypes = {},
               .parameters = {parameters.begin(), parameters.end()},
               .shape = shape};
+  saved.inputs.reserve(inputs.size());
+  saved.shapes.reserve(inputs.size());
+  saved.dtypes.reserve(inputs.size());
   for (size_t i = 0; i < inputs.size(); ++i) {
     saved.inputs.push_back(derivative->uses(int(i)) ? inputs[i]->detach() : Tensor());
     saved.shapes.push_back(inputs[i]->shape());
@@ -192,21 +219,21 @@ Saved save(const ElementwiseFunction& function, std::span<const Tensor* const> i
 
 std::vector<Tensor> elementwise(const ElementwiseFunction& function, std::span<const Tensor* const> inputs,
                                 std::span<const float> parameters, std::optional<DType> dtype) {
-  std::vector<Tensor> rows;
   std::vector<Shape> shapes;
+  shapes.reserve(inputs.size());
   for (size_t i = 0; i < inputs.size(); ++i) {
     check(inputs[i]->defined(), kOp, "input ", i, " is missing (an undefined tensor)");
-    rows.push_back(as_rows_or_copy(*inputs[i]));
     shapes.push_back(inputs[i]->shape());
   }
   const Shape shape = broadcast_shape(shapes);
   const auto full = std::find(shapes.begin(), shapes.end(), shape);
   const DType out = dtype.value_or(inputs[full == shapes.end() ? 0 : size_t(full - shapes.begin())]->dtype());
 
-  std::vector<const Tensor*> in;
-  for (const Tensor& row : rows) in.push_back(&row);
+  const RowInputs rows(inputs);
+  const std::span<const Tensor* const> in = rows.list();
   std::vector<Tensor> outputs;
-  for (int i = 0; i < function.outputs(); ++i) outputs.push_back(Tensor::empty(rows[0].device(), shape, out));
+  outputs.reserve(size_t(function.outputs()));
+  for (int i = 0; i < function.outputs(); ++i) outputs.push_back(Tensor::empty(in[0]->device(), shape, out));
   launch(function, outputs, in, parameters);
 
   if (should_record(in)) {
@@ -225,11 +252,8 @@ void elementwise_into(const ElementwiseFunction& function, std::span<const Tenso
     const Tensor* output[] = {&outputs[i]};
     check(!should_record(output), kOp, "output ", i, " requires a gradient and cannot be written over; use NoGrad or detach()");
   }
-  std::vector<Tensor> rows;
-  std::vector<const Tensor*> in;
-  for (const Tensor* input : inputs) rows.push_back(input->defined() ? as_rows_or_copy(*input) : *input);
-  for (const Tensor& row : rows) in.push_back(&row);
-  launch(function, outputs, in, parameters);
+  const RowInputs rows(inputs);
+  launch(function, outputs, rows.list(), parameters);
 }
 
 }  // namespace weft

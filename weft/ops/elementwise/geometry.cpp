@@ -29,11 +29,24 @@ Strides aligned_strides(const View& view, const Shape& shape, const char* role, 
   return strides;
 }
 
+// All of one shape without gaps: one long row. What most calls are.
+bool one_row(std::span<const View> inputs, std::span<const MutView> outputs) {
+  const Shape& shape = outputs[0].shape;
+  const auto plain = [&](const View& view) { return view && view.shape == shape && view.contiguous(); };
+  return shape.numel() > 0 && std::all_of(inputs.begin(), inputs.end(), plain) && std::all_of(outputs.begin(), outputs.end(), plain);
+}
+
 }  // namespace
 
 Geometry geometry(std::span<const View> inputs, std::span<const MutView> outputs) {
   const Shape& shape = outputs[0].shape;
   const size_t count = inputs.size() + outputs.size();
+  Geometry g;
+  g.operands.resize(count);
+  if (one_row(inputs, outputs)) {
+    g.columns = shape.numel();
+    return g;
+  }
   const auto role = [&](size_t i) { return i < inputs.size() ? "input" : "output"; };
   const auto index = [&](size_t i) { return i < inputs.size() ? i : i - inputs.size(); };
   std::vector<Strides> strides(count);
@@ -69,8 +82,6 @@ Geometry geometry(std::span<const View> inputs, std::span<const MutView> outputs
     for (size_t i = 0; i < inputs.size(); ++i) axes[0].strides[i] = inputs[i] ? 1 : 0;
   }
 
-  Geometry g;
-  g.operands.resize(count);
   if (axes.empty()) {  // one element
     for (size_t i = 0; i < inputs.size(); ++i) g.operands[i].step = inputs[i] ? 1 : 0;
     return g;
