@@ -3,6 +3,7 @@
 #include <omp.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <fstream>
 #include <string>
@@ -35,6 +36,29 @@ int affinity_cpus() {
   return int(std::thread::hardware_concurrency());
 }
 
+// The threads that parallel regions of this process run on, callers included. A region takes what is left of its budget
+// and the caller's own thread in any case.
+class Share {
+ public:
+  Share(int wanted, int budget) {
+    int running = running_.load(std::memory_order_relaxed);
+    do granted_ = std::clamp(budget - running, 1, wanted);
+    while (!running_.compare_exchange_weak(running, running + granted_, std::memory_order_relaxed));
+  }
+  ~Share() { running_.fetch_sub(granted_, std::memory_order_relaxed); }
+  Share(const Share&) = delete;
+  Share& operator=(const Share&) = delete;
+  int granted() const { return granted_; }
+
+ private:
+  static inline std::atomic<int> running_ = 0;
+  int granted_;
+};
+
+void run_serially(int64_t tasks, void (*body)(void*, int64_t), void* context) {
+  for (int64_t task = 0; task < tasks; ++task) body(context, task);
+}
+
 }  // namespace
 
 int available_threads() {
@@ -46,12 +70,12 @@ int available_threads() {
 }
 
 void detail::run_tasks(int64_t tasks, int threads, void (*body)(void*, int64_t), void* context) {
-  const int team = int(std::min<int64_t>(tasks, threads));
-  if (team <= 1 || omp_in_parallel()) {
-    for (int64_t task = 0; task < tasks; ++task) body(context, task);
-    return;
-  }
-#pragma omp parallel for num_threads(team) schedule(dynamic, 1)
+  const int wanted = int(std::min<int64_t>(tasks, threads));
+  if (wanted <= 1 || omp_in_parallel()) return run_serially(tasks, body, context);
+  static const int cores = available_threads();
+  const Share share(wanted, std::max(threads, cores));
+  if (share.granted() == 1) return run_serially(tasks, body, context);
+#pragma omp parallel for num_threads(share.granted()) schedule(dynamic, 1)
   for (int64_t task = 0; task < tasks; ++task) body(context, task);
 }
 

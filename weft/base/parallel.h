@@ -17,8 +17,11 @@ namespace detail {
 void run_tasks(int64_t tasks, int threads, void (*body)(void*, int64_t), void* context);
 }
 
-// Calls body(task) for task in [0, tasks), on at most `threads` threads. Inside another parallel region, or with
-// one thread or one task, it runs on the caller's thread: no oversubscription, no start-up cost.
+// Calls body(task) for task in [0, tasks), on at most `threads` threads. With one thread or one task it runs on the
+// caller's thread: no start-up cost. A caller that has threads of its own is not oversubscribed:
+//   inside another parallel region (ours or the caller's OpenMP) it runs on the caller's thread;
+//   calls from several threads at once share one budget, the cores of the process (or `threads`, if that is more): the
+//   first takes what it asks for, the others what is left, at least their own thread.
 template <class F>
 void parallel_for(int64_t tasks, int threads, F&& body) {
   using Body = std::remove_reference_t<F>;
