@@ -13,6 +13,7 @@ namespace weft::bench {
 namespace {
 
 constexpr double kSeconds = 0.1;
+constexpr int64_t kLine = 16;  // floats
 
 // Floats that stay on 4 KiB pages, as those of a mapped file.
 class SmallPages {
@@ -62,13 +63,13 @@ class CpuCeilings : public Ceilings {
     return double(threads_) * per_step * kSteps / time;
   }
 
-  // `arrays` equal arrays, `bytes` in all, each thread with its own stretch of each.
+  // `arrays` equal arrays, `bytes` in all, each thread with its own stretch of each, in whole cache lines.
   template <class F>
   double bandwidth(double bytes, int arrays, bool small_pages, F chunk) {
-    const int64_t n = int64_t(std::clamp(bytes, 4096.0, 2e9)) / 4 / arrays;
+    const int64_t n = int64_t(std::clamp(bytes, 4096.0, 2e9)) / 4 / arrays / kLine * kLine;
     prepare(n, arrays, small_pages);
     // Small sets are repeated inside one parallel region.
-    const int64_t share = ceil_div(n, threads_), repeats = std::max<int64_t>(1, 500'000 / n);
+    const int64_t share = ceil_div(ceil_div(n, threads_), kLine) * kLine, repeats = std::max<int64_t>(1, 500'000 / n);
     const double time = median_time([&] {
       parallel_for(threads_, threads_, [&](int64_t task) {
         const int64_t first = std::min(n, task * share), count = std::min(n, first + share) - first;
