@@ -1,0 +1,175 @@
+#include "weft/models/config_json.h"
+
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "weft/base/error.h"
+
+namespace weft {
+namespace {
+
+using nlohmann::json;
+
+const json kSmolLm2 = json::parse(R"({"architectures":["LlamaForCausalLM"],"attention_bias":false,"attention_dropout":0.0,"bos_token_id":0,
+  "eos_token_id":0,"hidden_act":"silu","hidden_size":576,"initializer_range":0.041666666666666664,"intermediate_size":1536,
+  "is_llama_config":true,"max_position_embeddings":8192,"model_type":"llama","num_attention_heads":9,"num_hidden_layers":30,
+  "num_key_value_heads":3,"pretraining_tp":1,"rms_norm_eps":1e-05,"rope_interleaved":false,"rope_scaling":null,"rope_theta":100000,
+  "tie_word_embeddings":true,"torch_dtype":"bfloat16","transformers_version":"4.40.1","use_cache":true,"vocab_size":49152})");
+const json kLlama32 = json::parse(R"({"architectures":["LlamaForCausalLM"],"attention_bias":false,"attention_dropout":0.0,"bos_token_id":128000,
+  "eos_token_id":[128001,128008,128009],"head_dim":64,"hidden_act":"silu","hidden_size":2048,"initializer_range":0.02,"intermediate_size":8192,
+  "max_position_embeddings":131072,"mlp_bias":false,"model_type":"llama","num_attention_heads":32,"num_hidden_layers":16,
+  "num_key_value_heads":8,"pretraining_tp":1,"rms_norm_eps":1e-05,"rope_scaling":{"factor":32.0,"high_freq_factor":4.0,"low_freq_factor":1.0,
+  "original_max_position_embeddings":8192,"rope_type":"llama3"},"rope_theta":500000.0,"tie_word_embeddings":true,"torch_dtype":"bfloat16",
+  "transformers_version":"4.45.0.dev0","use_cache":true,"vocab_size":128256})");
+const json kQwen25 = json::parse(R"({"architectures":["Qwen2ForCausalLM"],"attention_dropout":0.0,"bos_token_id":151643,"eos_token_id":151643,
+  "hidden_act":"silu","hidden_size":896,"initializer_range":0.02,"intermediate_size":4864,"max_position_embeddings":32768,"max_window_layers":24,
+  "model_type":"qwen2","num_attention_heads":14,"num_hidden_layers":24,"num_key_value_heads":2,"rms_norm_eps":1e-06,"rope_theta":1000000.0,
+  "sliding_window":32768,"tie_word_embeddings":true,"torch_dtype":"bfloat16","transformers_version":"4.40.1","use_cache":true,"use_mrope":false,
+  "use_sliding_window":false,"vocab_size":151936})");
+const json kQwen3 = json::parse(R"({"architectures":["Qwen3ForCausalLM"],"attention_bias":false,"attention_dropout":0.0,"bos_token_id":151643,
+  "eos_token_id":151645,"head_dim":128,"hidden_act":"silu","hidden_size":1024,"initializer_range":0.02,"intermediate_size":3072,
+  "max_position_embeddings":40960,"max_window_layers":28,"model_type":"qwen3","num_attention_heads":16,"num_hidden_layers":28,
+  "num_key_value_heads":8,"rms_norm_eps":1e-06,"rope_scaling":null,"rope_theta":1000000,"sliding_window":null,"tie_word_embeddings":true,
+  "torch_dtype":"bfloat16","transformers_version":"4.51.0","use_cache":true,"use_sliding_window":false,"vocab_size":151936})");
+const json kGpt2 = json::parse(R"({"activation_function":"gelu_new","architectures":["GPT2LMHeadModel"],"attn_pdrop":0.1,"bos_token_id":50256,
+  "embd_pdrop":0.1,"eos_token_id":50256,"initializer_range":0.02,"layer_norm_epsilon":1e-05,"model_type":"gpt2","n_ctx":1024,"n_embd":768,
+  "n_head":12,"n_layer":12,"n_positions":1024,"resid_pdrop":0.1,"summary_activation":null,"summary_first_dropout":0.1,
+  "summary_proj_to_labels":true,"summary_type":"cls_index","summary_use_proj":true,
+  "task_specific_params":{"text-generation":{"do_sample":true,"max_length":50}},"vocab_size":50257})");
+
+ModelConfig parse(const json& config) { return parse_model_config(config.dump(), "folder/config.json"); }
+json with(json config, const json& changes) {
+  for (const auto& [key, value] : changes.items()) config[key] = value;
+  return config;
+}
+json without(json config, const char* key) {
+  config.erase(key);
+  return config;
+}
+
+TEST(ConfigJson, real_configs) {
+  const ModelConfig smol = parse(kSmolLm2);
+  ModelConfig expected = preset("smollm2-135m");
+  expected.dtype = DType::bf16;
+  expected.initializer_range = 0.041666666666666664;
+  EXPECT_EQ(smol, expected);
+  EXPECT_EQ(smol.parameter_count(), 134515008);
+
+  const ModelConfig llama = parse(kLlama32);
+  EXPECT_EQ(llama.rope_scaling, (RopeScaling{RopeScaling::Kind::llama3, 32, 1, 4, 8192}));
+  EXPECT_EQ(llama.eos_ids, (std::vector<int64_t>{128001, 128008, 128009}));
+  EXPECT_EQ(llama.parameter_count(), 1235814400);
+
+  const ModelConfig qwen2 = parse(kQwen25);
+  EXPECT_TRUE(qwen2.qkv_bias && !qwen2.attention_out_bias && !qwen2.mlp_bias && !qwen2.qk_norm);
+  EXPECT_EQ(qwen2.head_dim, 64);
+  EXPECT_EQ(qwen2.parameter_count(), 494032768);
+
+  const ModelConfig qwen3 = parse(kQwen3);
+  EXPECT_TRUE(qwen3.qk_norm && !qwen3.qkv_bias);
+  EXPECT_EQ(qwen3.head_dim, 128);
+  EXPECT_EQ(qwen3.parameter_count(), 596049920);
+
+  EXPECT_EQ(parse(kGpt2), preset("gpt2-124m"));
+  EXPECT_EQ(parse(kGpt2).parameter_count(), 124439808);
+}
+
+TEST(ConfigJson, golden_configs_and_back) {
+  for (const std::string model : {"gpt2", "llama", "qwen3"}) {
+    const ModelConfig config = read_model_config(WEFT_GOLDEN_MODELS "/" + model);
+    EXPECT_EQ(parse_model_config(model_config_json(config)), config) << model;
+  }
+  for (const json& real : {kSmolLm2, kLlama32, kQwen25, kQwen3, kGpt2}) EXPECT_EQ(parse_model_config(model_config_json(parse(real))), parse(real));
+  const GenerationConfig generation = read_generation_config(WEFT_GOLDEN_MODELS "/llama");
+  EXPECT_EQ(generation.bos_id, 1);
+  EXPECT_EQ(generation.eos_ids, std::vector<int64_t>{2});
+  EXPECT_FALSE(generation.temperature);
+}
+
+TEST(ConfigJson, older_and_newer_spellings_mean_the_same) {
+  json newer = without(without(without(kLlama32, "rope_theta"), "rope_scaling"), "torch_dtype");
+  newer["dtype"] = "bfloat16";
+  newer["rope_parameters"] = with(kLlama32["rope_scaling"], {{"rope_theta", 500000.0}});
+  EXPECT_EQ(parse(newer), parse(kLlama32));
+  EXPECT_EQ(parse(with(kLlama32, newer)), parse(kLlama32));  // both spellings at once
+  json type = kLlama32;
+  type["rope_scaling"].erase("rope_type");
+  type["rope_scaling"]["type"] = "llama3";
+  EXPECT_EQ(parse(type), parse(kLlama32));
+  EXPECT_EQ(parse(with(kSmolLm2, {{"rope_scaling", {{"type", "default"}}}})), parse(kSmolLm2));
+  EXPECT_EQ(parse(without(kSmolLm2, "model_type")), parse(kSmolLm2));
+  EXPECT_EQ(parse(without(kSmolLm2, "architectures")), parse(kSmolLm2));
+  json common = without(without(kGpt2, "n_embd"), "n_head");
+  EXPECT_EQ(parse(with(common, {{"hidden_size", 768}, {"num_attention_heads", 12}})), parse(kGpt2));
+}
+
+TEST(ConfigJson, defaults_of_each_architecture) {
+  EXPECT_FALSE(parse(without(kSmolLm2, "tie_word_embeddings")).tie_embeddings);
+  EXPECT_TRUE(parse(kGpt2).tie_embeddings);
+  EXPECT_EQ(parse(without(kSmolLm2, "num_key_value_heads")).kv_heads, 9);
+  EXPECT_EQ(parse(without(kSmolLm2, "rope_theta")).rope_theta, 10000);
+  EXPECT_EQ(parse(without(kGpt2, "attn_pdrop")).attention_dropout, 0.1f);
+  EXPECT_EQ(parse(with(kGpt2, {{"n_inner", nullptr}})).intermediate_size, 3072);
+  EXPECT_EQ(parse(with(kGpt2, {{"n_inner", 100}})).intermediate_size, 100);
+  EXPECT_TRUE(parse(with(kSmolLm2, {{"attention_bias", true}, {"mlp_bias", true}})).attention_out_bias);
+}
+
+void refuses(const json& config, ErrorCode code, const std::string& reason) {
+  try {
+    parse(config);
+    ADD_FAILURE() << "accepted: " << reason;
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), code) << error.what();
+    EXPECT_NE(std::string(error.what()).find("folder/config.json"), std::string::npos) << error.what();
+    EXPECT_NE(std::string(error.what()).find(reason), std::string::npos) << error.what();
+  }
+}
+
+TEST(ConfigJson, what_is_not_supported_is_refused_by_name) {
+  const auto code = ErrorCode::unsupported;
+  refuses(with(kSmolLm2, {{"model_type", "mixtral"}}), code, "'mixtral'");
+  refuses(with(kSmolLm2, {{"architectures", {"LlamaForSequenceClassification"}}}), code, "'LlamaForSequenceClassification'");
+  refuses(with(without(kSmolLm2, "model_type"), {{"architectures", {"GemmaForCausalLM"}}}), code, "'GemmaForCausalLM'");
+  refuses(with(kSmolLm2, {{"quantization_config", {{"bits", 4}}}}), code, "$.quantization_config");
+  refuses(with(kSmolLm2, {{"rope_scaling", {{"rope_type", "yarn"}, {"factor", 4}}}}), code, "'yarn'");
+  refuses(with(kSmolLm2, {{"rope_scaling", {{"type", "linear"}, {"factor", 2}}}}), code, "'linear'");
+  refuses(with(kSmolLm2, {{"rope_parameters", {{"full_attention", {{"rope_theta", 1}}}}}}), code, "differ by layer");
+  refuses(with(kSmolLm2, {{"rope_interleaved", true}}), code, "rope_interleaved");
+  refuses(with(kSmolLm2, {{"partial_rotary_factor", 0.5}}), code, "partial_rotary_factor");
+  refuses(with(kSmolLm2, {{"hidden_act", "quick_gelu"}}), code, "'quick_gelu'");
+  refuses(with(kSmolLm2, {{"torch_dtype", "float8_e4m3fn"}}), code, "'float8_e4m3fn'");
+  refuses(with(kQwen25, {{"use_sliding_window", true}}), code, "use_sliding_window");
+  refuses(with(kQwen3, {{"layer_types", {"full_attention", "sliding_attention"}}}), code, "'sliding_attention'");
+  refuses(with(kGpt2, {{"reorder_and_upcast_attn", true}}), code, "reorder_and_upcast_attn");
+  refuses(with(kGpt2, {{"add_cross_attention", true}}), code, "add_cross_attention");
+  refuses(with(kGpt2, {{"auto_map", {{"AutoModelForCausalLM", "x.Y"}}}}), code, "auto_map");
+}
+
+TEST(ConfigJson, what_is_damaged_is_refused_with_its_place) {
+  const auto code = ErrorCode::bad_file;
+  refuses(json::array(), code, "expected an object");
+  refuses(json::object(), code, "neither 'model_type' nor 'architectures'");
+  refuses(without(kSmolLm2, "hidden_size"), code, "no 'hidden_size'");
+  refuses(without(kQwen25, "num_key_value_heads"), code, "num_key_value_heads");
+  refuses(with(kSmolLm2, {{"hidden_size", "576"}}), code, "$.hidden_size is \"576\", expected a whole number");
+  refuses(with(kSmolLm2, {{"hidden_size", 576.5}}), code, "$.hidden_size is 576.5");
+  refuses(with(kSmolLm2, {{"hidden_size", -1}}), code, "$.hidden_size is -1");
+  refuses(with(kSmolLm2, {{"hidden_size", 1e30}}), code, "$.hidden_size");
+  refuses(with(kSmolLm2, {{"num_attention_heads", 7}}), code, "does not divide");
+  refuses(with(kSmolLm2, {{"num_key_value_heads", 2}}), code, "no multiple of the 2 heads");
+  refuses(with(kSmolLm2, {{"rope_theta", 0}}), code, "$.rope_theta is 0");
+  refuses(with(kSmolLm2, {{"attention_dropout", 1.5}}), code, "attention_dropout is 1.5");
+  refuses(with(kSmolLm2, {{"eos_token_id", "</s>"}}), code, "$.eos_token_id");
+  refuses(with(kSmolLm2, {{"dtype", "float32"}}), code, "torch_dtype is 'bfloat16'");
+  refuses(with(kLlama32, {{"rope_parameters", {{"rope_theta", 500000.0}, {"rope_type", "default"}}}}), code, "do not agree");
+  refuses(with(kLlama32, {{"rope_parameters", {{"rope_theta", 1.0}}}}), code, "rope_parameters.rope_theta is 1");
+  json scaling = kLlama32;
+  scaling["rope_scaling"]["factor"] = "32";
+  refuses(scaling, code, "$.rope_scaling.factor is \"32\", expected a number");
+  scaling["rope_scaling"].erase("factor");
+  refuses(scaling, code, "$.rope_scaling has no 'factor'");
+}
+
+}  // namespace
+}  // namespace weft

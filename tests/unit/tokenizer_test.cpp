@@ -1,0 +1,176 @@
+#include "weft/io/tokenizer/tokenizer.h"
+
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "weft/base/error.h"
+
+namespace weft {
+namespace {
+
+using nlohmann::json;
+
+json read(const std::string& path) {
+  std::ifstream file(path);
+  EXPECT_TRUE(file) << path;
+  return json::parse(file);
+}
+
+// Every line of {"text", "ids", "decoded"}, as the `tokenizers` library gave them.
+void expect_lines(const Tokenizer& tokenizer, const json& lines, const std::string& name) {
+  ASSERT_FALSE(lines.empty()) << name;
+  for (const json& line : lines) {
+    const std::string text = line["text"];
+    const auto ids = line["ids"].get<std::vector<int32_t>>();
+    EXPECT_EQ(tokenizer.encode(text), ids) << name << ": " << line["text"].dump();
+    EXPECT_EQ(tokenizer.decode(ids), line["decoded"].get<std::string>()) << name << ": " << line["text"].dump();
+    if (line.contains("skipped")) {
+      EXPECT_EQ(tokenizer.decode(ids, /*skip_special=*/true), line["skipped"].get<std::string>()) << name << ": " << line["text"].dump();
+    }
+    StreamingDecoder stream(tokenizer);
+    std::string streamed;
+    for (const int32_t id : ids) streamed += stream.push(id);
+    EXPECT_EQ(streamed + stream.finish(), line["decoded"].get<std::string>()) << name;
+  }
+}
+
+TEST(Tokenizer, golden_models) {
+  for (const std::string model : {"gpt2", "llama", "qwen3"}) {
+    const std::string folder = WEFT_GOLDEN_MODELS "/" + model;
+    expect_lines(Tokenizer::load(folder), read(folder + "/expected_tokens.json"), model);
+  }
+}
+
+// One small vocabulary under many settings: each variant is a patch of the golden llama tokenizer.
+json patched(json tokenizer, const json& patch) {
+  for (const auto& [path, value] : patch.items())
+    if (path != "remove") tokenizer[json::json_pointer(path)] = value;
+  if (patch.contains("remove"))
+    for (const json& path : patch["remove"]) tokenizer["model"]["vocab"].erase(path.get<std::string>().substr(std::string("/model/vocab/").size()));
+  return tokenizer;
+}
+
+TEST(Tokenizer, variants) {
+  const json base = read(WEFT_GOLDEN_MODELS "/llama/tokenizer.json");
+  const json variants = read(WEFT_GOLDEN_MODELS "/tokenizer_variants/variants.json");
+  for (const json& variant : variants["variants"]) {
+    const std::string name = variant["name"];
+    json lines = json::array();
+    for (size_t i = 0; i < variant["ids"].size(); ++i) {
+      const json& text = variants["texts"][i];
+      const json& decoded = variant["decoded"][i].is_null() ? text : variant["decoded"][i];
+      const json& skipped = variant["skipped"][i].is_null() ? decoded : variant["skipped"][i];
+      lines.push_back({{"text", text}, {"ids", variant["ids"][i]}, {"decoded", decoded}, {"skipped", skipped}});
+    }
+    expect_lines(Tokenizer::parse(patched(base, variant["patch"]).dump()), lines, name);
+  }
+}
+
+class TokenizerRefuses : public testing::Test {
+ protected:
+  void refuses(const json& patch, ErrorCode code, const std::string& reason) { refuses_text(patched(base_, patch).dump(), code, reason); }
+  void refuses_text(const std::string& text, ErrorCode code, const std::string& reason) {
+    try {
+      Tokenizer::parse(text, "folder/tokenizer.json");
+      ADD_FAILURE() << "accepted: " << reason;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), code) << error.what();
+      EXPECT_NE(std::string(error.what()).find("folder/tokenizer.json"), std::string::npos) << error.what();
+      EXPECT_NE(std::string(error.what()).find(reason), std::string::npos) << error.what();
+    }
+  }
+  static json split(const std::string& pattern) {
+    return {{"type", "Sequence"},
+            {"pretokenizers", {{{"type", "Split"}, {"pattern", {{"Regex", pattern}}}, {"behavior", "Isolated"}}, {{"type", "ByteLevel"}, {"use_regex", false}}}}};
+  }
+  json base_ = read(WEFT_GOLDEN_MODELS "/llama/tokenizer.json");
+};
+
+TEST_F(TokenizerRefuses, what_it_does_not_do_by_name) {
+  const auto code = ErrorCode::unsupported;
+  refuses({{"/model/type", "Unigram"}}, code, "'Unigram'");
+  refuses({{"/model/byte_fallback", true}}, code, "byte_fallback");
+  refuses({{"/model/dropout", 0.1}}, code, "dropout");
+  refuses({{"/model/end_of_word_suffix", "</w>"}}, code, "</w>");
+  refuses({{"/normalizer", {{"type", "Prepend"}, {"prepend", "_"}}}}, code, "'Prepend'");
+  refuses({{"/normalizer", {{"type", "Sequence"}, {"normalizers", {{{"type", "NFC"}}, {{"type", "Lowercase"}}}}}}}, code, "'Lowercase'");
+  refuses({{"/pre_tokenizer", {{"type", "Metaspace"}}}}, code, "'Metaspace'");
+  refuses({{"/pre_tokenizer", nullptr}}, code, "no pre_tokenizer");
+  refuses({{"/pre_tokenizer", {{"type", "Digits"}}}}, code, "no ByteLevel");
+  refuses({{"/pre_tokenizer", {{"type", "Sequence"}, {"pretokenizers", {{{"type", "ByteLevel"}}, {{"type", "Digits"}}}}}}}, code, "after ByteLevel");
+  refuses({{"/post_processor", {{"type", "RobertaProcessing"}}}}, code, "'RobertaProcessing'");
+  refuses({{"/decoder", {{"type", "WordPiece"}}}}, code, "'WordPiece'");
+  refuses({{"/pre_tokenizer", split("\\w+")}}, code, "'\\w'");
+  refuses({{"/pre_tokenizer", split("[a-z&&[^b]]")}}, code, "intersection");
+  refuses({{"/pre_tokenizer", split("\\p{N}{1,3}+")}}, code, "'}+'");
+  refuses({{"/pre_tokenizer", split("a(?i)b")}}, code, "group of this kind");
+}
+
+TEST_F(TokenizerRefuses, what_is_damaged_with_its_place) {
+  const auto code = ErrorCode::bad_file;
+  refuses_text("", code, "not valid JSON");
+  refuses_text("[]", code, "expected an object");
+  refuses_text(std::string(100000, '['), code, "levels deep");
+  refuses({{"/model/vocab/a", -1}}, code, "'a' the id -1");
+  refuses({{"/model/vocab/a", 4000000000}}, code, "'a' the id 4000000000");
+  refuses({{"/model/vocab/a", 5}}, code, "gives id 5 to both");
+  refuses({{"/model/vocab", json::object()}}, code, "is empty");
+  refuses({{"/model/merges/3", "a b c"}}, code, "$.model.merges [3]");
+  refuses({{"/model/merges/3", {"a", "zzzz"}}}, code, "'zzzz'");
+  refuses({{"/added_tokens/0/id", 7}}, code, "'<s>' the id 7");
+  refuses({{"/added_tokens/0/content", ""}}, code, "$.added_tokens[0].content");
+  refuses({{"/pre_tokenizer", split("[a")}}, code, "not a pattern");
+  refuses({{"/pre_tokenizer", split("(")}}, code, "not a pattern");
+  refuses({{"/decoder", nullptr}}, code, "no 'decoder'");
+  refuses({{"/post_processor", {{"type", "TemplateProcessing"}, {"single", json::array()}, {"special_tokens", json::object()}}}}, code, "no place for the text");
+}
+
+TEST(Tokenizer, text_that_is_not_utf8_is_refused) {
+  const Tokenizer tokenizer = Tokenizer::load(WEFT_GOLDEN_MODELS "/llama");
+  for (const std::string text : {"ab\xff", "\xc0\x80", "\xed\xa0\x80", "\xf4\x90\x80\x80", "a\xe2\x82"}) EXPECT_THROW(tokenizer.encode(text), Error);
+}
+
+TEST(Tokenizer, ids_tokens_and_bytes) {
+  const Tokenizer tokenizer = Tokenizer::load(WEFT_GOLDEN_MODELS "/llama");
+  EXPECT_EQ(tokenizer.vocab_size(), 640);
+  EXPECT_EQ(tokenizer.id_of("</s>"), 1);
+  EXPECT_EQ(tokenizer.id_of("no such token"), std::nullopt);
+  EXPECT_TRUE(tokenizer.is_special(1));
+  EXPECT_FALSE(tokenizer.is_special(100));
+  EXPECT_EQ(tokenizer.pieces(tokenizer.encode(" a")), std::vector<std::string>{"Ġa"});
+  EXPECT_EQ(tokenizer.bytes_of(tokenizer.encode(" a")[0]), " a");
+  EXPECT_EQ(tokenizer.decode(std::vector<int32_t>{-1, 640, INT32_MAX}), "");
+}
+
+// Tokens of single bytes: a character comes out with its last byte, never before.
+TEST(Tokenizer, streaming_never_cuts_a_character) {
+  const Tokenizer tokenizer = Tokenizer::load(WEFT_GOLDEN_MODELS "/llama");
+  const auto ids = tokenizer.encode("é😀");
+  ASSERT_EQ(ids.size(), 6u);
+  StreamingDecoder stream(tokenizer);
+  std::vector<std::string> out;
+  for (const int32_t id : ids) out.push_back(stream.push(id));
+  EXPECT_EQ(out, (std::vector<std::string>{"", "é", "", "", "", "😀"}));
+  EXPECT_EQ(stream.push(ids[2]), "");
+  EXPECT_EQ(stream.push(ids[0]), "\xef\xbf\xbd");  // the character begun can no longer be finished
+  EXPECT_EQ(stream.finish(), "\xef\xbf\xbd");
+}
+
+TEST(Tokenizer, a_long_word_is_not_quadratic_and_threads_agree) {
+  const Tokenizer tokenizer = Tokenizer::load(WEFT_GOLDEN_MODELS "/llama");
+  std::string word;
+  for (int i = 0; i < 300000; ++i) word += "serndlito"[i * 7 % 9];
+  const auto ids = tokenizer.encode(word);
+  EXPECT_EQ(tokenizer.decode(ids), word);
+  std::vector<std::vector<int32_t>> results(4);
+  std::vector<std::thread> threads;
+  for (auto& result : results) threads.emplace_back([&] { result = tokenizer.encode(word + " and some more words, " + word); });
+  for (auto& thread : threads) thread.join();
+  for (const auto& result : results) EXPECT_EQ(result, results[0]);
+}
+
+}  // namespace
+}  // namespace weft

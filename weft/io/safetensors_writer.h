@@ -1,0 +1,19 @@
+// Writing safetensors: tensors ordered by dtype size and name, the header padded to eight bytes, so that every tensor
+// is aligned for its dtype; the same bytes as the format's own writer gives. The file appears whole or not at all.
+#pragma once
+
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "weft/tensor/tensor.h"
+
+namespace weft {
+
+// Tensors must be contiguous; they are brought from their device one at a time. Throws invalid_argument for a name
+// given twice or taken by the format, bad_file when the system cannot write.
+void write_safetensors(const std::string& path, const std::vector<std::pair<std::string, Tensor>>& tensors,
+                       const std::map<std::string, std::string>& metadata = {});
+
+}  // namespace weft

@@ -1,0 +1,25 @@
+// What is done to text before it is split: Unicode normalisation forms, in sequence.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace weft {
+
+enum class NormalForm { nfc, nfd, nfkc, nfkd };
+
+class Normalizer {
+ public:
+  Normalizer() = default;
+  explicit Normalizer(std::vector<NormalForm> forms) : forms_(std::move(forms)) {}
+
+  // True where apply() would give the same text back without looking further.
+  bool keeps(std::string_view text) const;
+  std::string apply(std::string_view text) const;  // text must be valid UTF-8
+
+ private:
+  std::vector<NormalForm> forms_;
+};
+
+}  // namespace weft

@@ -1,0 +1,42 @@
+// What a tokenizer.json says, ready to use.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "weft/io/json.h"
+#include "weft/io/tokenizer/added_tokens.h"
+#include "weft/io/tokenizer/bpe.h"
+#include "weft/io/tokenizer/normalizer.h"
+#include "weft/io/tokenizer/pre_tokenizer.h"
+#include "weft/io/tokenizer/tokenizer.h"
+
+namespace weft {
+
+struct Token {
+  std::string spelling;  // as the vocabulary has it; empty: no token has this id
+  std::string bytes;     // what it adds to the text
+  bool special = false;
+};
+
+struct Tokenizer::Parts {
+  std::vector<Token> tokens;  // by id
+  StringMap<int32_t> ids;     // by spelling
+  AddedTokens raw, normalized;  // looked for before and after normalisation
+  Normalizer normalizer;
+  PreTokenizer pre_tokenizer;
+  Bpe bpe;
+  std::vector<int32_t> before, after;  // what the template puts around one text
+};
+
+// tokenizer.json as a whole, and each of its members (null counts as absent).
+Tokenizer::Parts read_tokenizer(const JsonNode& root);
+
+void read_model(const JsonNode& model, Tokenizer::Parts& parts);
+std::vector<AddedToken> read_added_tokens(const JsonNode& root, Tokenizer::Parts& parts);
+Normalizer read_normalizer(const JsonNode& root);
+PreTokenizer read_pre_tokenizer(const JsonNode& root);
+void read_post_processor(const JsonNode& root, Tokenizer::Parts& parts);
+void check_decoder(const JsonNode& root);
+
+}  // namespace weft

@@ -1,0 +1,50 @@
+// Cutting text into the words that merges stay within: a chain of splitters, each cutting every piece of the one
+// before.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "weft/io/tokenizer/regex.h"
+
+namespace weft {
+
+enum class SplitBehavior { isolated, removed, merged_with_previous, merged_with_next, contiguous };
+
+struct Splitter {
+  Regex delimiter;
+  SplitBehavior behavior = SplitBehavior::isolated;
+  bool invert = false;            // what does not match delimits
+  bool add_prefix_space = false;  // a piece that begins with no space is given one first
+};
+
+class PreTokenizer {
+ public:
+  struct Scratch {
+    Regex::Scratch regex;
+    struct Stage {
+      std::vector<std::pair<Match, bool>> spans;
+      std::vector<Match> pieces;
+      std::string prefixed;
+    };
+    std::vector<Stage> stages;
+  };
+
+  PreTokenizer() = default;
+  // `word_prefix_space`: the same as add_prefix_space, for what comes out of the last splitter.
+  PreTokenizer(std::vector<Splitter> splitters, bool word_prefix_space) : splitters_(std::move(splitters)), prefix_space_(word_prefix_space) {}
+
+  // Calls `word` with every piece of `text`, in order; none is empty.
+  using Word = std::function<void(std::string_view)>;
+  void split(std::string_view text, Scratch& scratch, const Word& word) const;
+
+ private:
+  void split_from(size_t stage, std::string_view text, Scratch& scratch, const Word& word) const;
+
+  std::vector<Splitter> splitters_;
+  bool prefix_space_ = false;
+};
+
+}  // namespace weft

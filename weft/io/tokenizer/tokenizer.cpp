@@ -1,0 +1,137 @@
+#include "weft/io/tokenizer/tokenizer.h"
+
+#include <filesystem>
+#include <mutex>
+
+#include "weft/io/mapped_file.h"
+#include "weft/io/tokenizer/parts.h"
+#include "weft/io/tokenizer/utf8.h"
+
+namespace weft {
+namespace {
+
+// What one call of encode() works in. Kept between calls: the cache of words is worth having.
+struct Scratch {
+  PreTokenizer::Scratch pre_tokenizer;
+  Bpe::Scratch bpe;
+  std::vector<AddedTokens::Part> raw, normalized;
+};
+
+}  // namespace
+
+struct Tokenizer::State {
+  explicit State(Parts from) : parts(std::move(from)) {}
+
+  std::unique_ptr<Scratch> borrow() {
+    std::lock_guard lock(mutex);
+    if (idle.empty()) return std::make_unique<Scratch>();
+    auto scratch = std::move(idle.back());
+    idle.pop_back();
+    return scratch;
+  }
+  void give_back(std::unique_ptr<Scratch> scratch) {
+    std::lock_guard lock(mutex);
+    idle.push_back(std::move(scratch));
+  }
+
+  void encode_words(std::string_view text, Scratch& scratch, std::vector<int32_t>& ids) const {
+    parts.pre_tokenizer.split(text, scratch.pre_tokenizer, [&](std::string_view word) { parts.bpe.encode(word, ids, scratch.bpe); });
+  }
+  void encode_normalized(std::string_view text, Scratch& scratch, std::vector<int32_t>& ids) const {
+    if (parts.normalized.empty()) return encode_words(text, scratch, ids);
+    parts.normalized.find(text, scratch.normalized, scratch.pre_tokenizer.regex);
+    for (const auto& part : scratch.normalized) {
+      if (part.id >= 0)
+        ids.push_back(part.id);
+      else
+        encode_words(text.substr(part.begin, part.end - part.begin), scratch, ids);
+    }
+  }
+  void encode_text(std::string_view text, Scratch& scratch, std::vector<int32_t>& ids) const {
+    parts.raw.find(text, scratch.raw, scratch.pre_tokenizer.regex);
+    for (const auto& part : scratch.raw) {
+      const std::string_view piece = part.id >= 0 ? std::string_view() : text.substr(part.begin, part.end - part.begin);
+      if (part.id >= 0)
+        ids.push_back(part.id);
+      else if (parts.normalizer.keeps(piece))
+        encode_normalized(piece, scratch, ids);
+      else
+        encode_normalized(parts.normalizer.apply(piece), scratch, ids);
+    }
+  }
+
+  const Parts parts;
+  std::mutex mutex;
+  std::vector<std::unique_ptr<Scratch>> idle;
+};
+
+Tokenizer::Tokenizer(std::unique_ptr<State> state) : state_(std::move(state)) {}
+Tokenizer::Tokenizer(Tokenizer&&) noexcept = default;
+Tokenizer& Tokenizer::operator=(Tokenizer&&) noexcept = default;
+Tokenizer::~Tokenizer() = default;
+
+Tokenizer Tokenizer::load(const std::string& path) {
+  std::error_code ignored;
+  const std::string file = std::filesystem::is_directory(path, ignored) ? (std::filesystem::path(path) / "tokenizer.json").string() : path;
+  const MappedFile mapped(file);
+  return parse({reinterpret_cast<const char*>(mapped.bytes().data()), mapped.bytes().size()}, file);
+}
+
+Tokenizer Tokenizer::parse(std::string_view json, const std::string& file) {
+  const Json document = parse_json(file, json);
+  return Tokenizer(std::make_unique<State>(read_tokenizer(JsonNode(file, document))));
+}
+
+std::vector<int32_t> Tokenizer::encode(std::string_view text, bool add_special) const {
+  const size_t wrong = first_invalid_utf8(text);
+  check(wrong == text.size(), "tokenizer", "the text is not UTF-8 at byte ", wrong);
+  std::vector<int32_t> ids;
+  if (add_special) ids = state_->parts.before;
+  auto scratch = state_->borrow();
+  state_->encode_text(text, *scratch, ids);
+  state_->give_back(std::move(scratch));
+  if (add_special) ids.insert(ids.end(), state_->parts.after.begin(), state_->parts.after.end());
+  return ids;
+}
+
+std::string Tokenizer::decode(std::span<const int32_t> ids, bool skip_special) const {
+  std::string bytes, text;
+  for (const int32_t id : ids)
+    if (!skip_special || !is_special(id)) bytes += bytes_of(id);
+  drain_utf8(bytes, text, /*more_follows=*/false);
+  return text;
+}
+
+std::vector<std::string> Tokenizer::pieces(std::span<const int32_t> ids) const {
+  std::vector<std::string> pieces;
+  for (const int32_t id : ids) pieces.emplace_back(token_of(id));
+  return pieces;
+}
+
+int32_t Tokenizer::vocab_size() const { return int32_t(state_->parts.tokens.size()); }
+
+std::optional<int32_t> Tokenizer::id_of(std::string_view token) const {
+  const auto found = state_->parts.ids.find(token);
+  if (found == state_->parts.ids.end()) return std::nullopt;
+  return found->second;
+}
+
+std::string_view Tokenizer::token_of(int32_t id) const { return id < 0 || id >= vocab_size() ? std::string_view() : state_->parts.tokens[size_t(id)].spelling; }
+std::string_view Tokenizer::bytes_of(int32_t id) const { return id < 0 || id >= vocab_size() ? std::string_view() : state_->parts.tokens[size_t(id)].bytes; }
+bool Tokenizer::is_special(int32_t id) const { return id >= 0 && id < vocab_size() && state_->parts.tokens[size_t(id)].special; }
+
+std::string StreamingDecoder::push(int32_t id) {
+  if (skip_special_ && tokenizer_.is_special(id)) return {};
+  pending_ += tokenizer_.bytes_of(id);
+  std::string text;
+  drain_utf8(pending_, text, /*more_follows=*/true);
+  return text;
+}
+
+std::string StreamingDecoder::finish() {
+  std::string text;
+  drain_utf8(pending_, text, /*more_follows=*/false);
+  return text;
+}
+
+}  // namespace weft
