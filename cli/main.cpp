@@ -13,6 +13,8 @@ int main(int argc, char** argv) {
   app.failure_message(CLI::FailureMessage::simple);
   const std::pair<const char*, Run> commands[] = {
       {"devices", add_devices(app)},
+      {"inspect", add_inspect(app)},
+      {"tokenize", add_tokenize(app)},
       {"check", add_check(app)},
       {"bench", add_bench(app)},
       {"support", add_support(app)},

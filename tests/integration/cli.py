@@ -13,7 +13,7 @@ def run(*args, code=0):
 
 
 assert run("--version").stdout.startswith("weft ")
-for command in ([], ["devices"], ["check"], ["bench"], ["support"]):
+for command in ([], ["devices"], ["inspect"], ["tokenize"], ["check"], ["bench"], ["support"]):
     assert "--help" in run(*command, "--help").stdout
 
 devices = {d["name"]: d for d in json.loads(run("devices", "--json").stdout)}

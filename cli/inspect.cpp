@@ -1,0 +1,136 @@
+// weft inspect: what a safetensors file or a model folder holds.
+#include <cstdio>
+#include <filesystem>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "cli/command.h"
+#include "weft/base/check.h"
+#include "weft/io/json.h"
+#include "weft/io/tokenizer/tokenizer.h"
+#include "weft/io/weight_files.h"
+#include "weft/models/config_json.h"
+
+namespace weft::cli {
+namespace {
+
+namespace fs = std::filesystem;
+using Ordered = nlohmann::ordered_json;
+
+bool there(const fs::path& path) {
+  std::error_code ignored;
+  return fs::exists(path, ignored);
+}
+
+// A folder says so in tokenizer_config.json or in a file of its own.
+bool has_chat_template(const fs::path& folder) {
+  if (there(folder / "chat_template.jinja") || there(folder / "chat_template.json")) return true;
+  if (!there(folder / "tokenizer_config.json")) return false;
+  const std::string file = (folder / "tokenizer_config.json").string();
+  const Json document = read_json(file);
+  return JsonNode(file, document).find("chat_template").has_value();
+}
+
+Ordered tensors_of(const WeightFiles& files, int64_t& parameters, int64_t& bytes) {
+  Ordered list = Ordered::array();
+  for (const std::string& name : files.names()) {
+    const SafeTensors::Entry& entry = files.at(name);
+    parameters += entry.shape.numel();
+    bytes += int64_t(entry.bytes.size());
+    Ordered tensor = {{"name", name}, {"dtype", entry.stored}, {"shape", std::vector<int64_t>(entry.shape.begin(), entry.shape.end())}, {"bytes", entry.bytes.size()}};
+    if (files.files().size() > 1) tensor["file"] = fs::path(files.file_of(name).path()).filename().string();
+    list.push_back(std::move(tensor));
+  }
+  return list;
+}
+
+// A folder that this library cannot run can still be looked at.
+template <class Read>
+Ordered unless_unsupported(Read read) {
+  try {
+    return read();
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::unsupported) throw;
+    return {{"unsupported", error.what()}};
+  }
+}
+
+Ordered describe(const std::string& path) {
+  std::error_code ignored;
+  const bool folder = fs::is_directory(path, ignored);
+  Ordered out;
+  out["path"] = path;
+  if (folder && there(fs::path(path) / "config.json")) {
+    out["config"] = unless_unsupported([&] { return Ordered::parse(model_config_json(read_model_config(path))); });
+  }
+  const WeightFiles files(path);
+  int64_t parameters = 0, bytes = 0;
+  Ordered tensors = tensors_of(files, parameters, bytes);
+  out["files"] = files.files().size();
+  out["parameters"] = parameters;
+  out["bytes"] = bytes;
+  Ordered metadata = Ordered::object();
+  for (const auto& file : files.files())
+    for (const auto& [key, value] : file->metadata()) metadata[key] = value;
+  out["metadata"] = std::move(metadata);
+  if (folder && there(fs::path(path) / "tokenizer.json")) 
+    out["tokenizer"] = unless_unsupported([&] { return Ordered{{"vocab_size", Tokenizer::load(path).vocab_size()}}; });
+  if (folder) out["chat_template"] = has_chat_template(path);
+  out["tensors"] = std::move(tensors);
+  return out;
+}
+
+std::string shape_text(const Ordered& shape) {
+  if (shape.empty()) return "scalar";
+  std::string text;
+  for (const auto& extent : shape) text += (text.empty() ? "" : "x") + extent.dump();
+  return text;
+}
+
+void print(const Ordered& about) {
+  std::printf("%s\n", about["path"].get<std::string>().c_str());
+  if (about.contains("config")) {
+    std::printf("\nconfig\n");
+    for (const auto& [key, value] : about["config"].items()) std::printf("  %-32s %s\n", key.c_str(), value.dump().c_str());
+  }
+  if (about.contains("tokenizer")) {
+    const Ordered& tokenizer = about["tokenizer"];
+    if (tokenizer.contains("unsupported"))
+      std::printf("\ntokenizer: not supported: %s\n", tokenizer["unsupported"].get<std::string>().c_str());
+    else
+      std::printf("\ntokenizer: byte-level BPE, %s tokens\n", tokenizer["vocab_size"].dump().c_str());
+  }
+  if (about.value("chat_template", false)) std::printf("\nchat template: present, not interpreted; prompts are taken as they are\n");
+  if (!about["metadata"].empty()) {
+    std::printf("\nmetadata\n");
+    for (const auto& [key, value] : about["metadata"].items()) std::printf("  %-32s %s\n", key.c_str(), value.dump(-1, ' ', false, Ordered::error_handler_t::replace).c_str());
+  }
+  std::printf("\ntensors\n");
+  for (const auto& tensor : about["tensors"])
+    std::printf("  %-56s %-8s %s\n", tensor["name"].get<std::string>().c_str(), tensor["dtype"].get<std::string>().c_str(), shape_text(tensor["shape"]).c_str());
+  std::printf("\n%zu tensors in %s file(s), %s parameters, %.1f MB\n", about["tensors"].size(), about["files"].dump().c_str(), about["parameters"].dump().c_str(),
+              about["bytes"].get<double>() / 1e6);
+}
+
+}  // namespace
+
+Run add_inspect(CLI::App& app) {
+  CLI::App* command = app.add_subcommand("inspect", "Show the tensors, shapes, dtypes, parameter count and config of a safetensors file or a model folder");
+  struct Options {
+    std::string path;
+    bool json = false;
+  };
+  auto options = std::make_shared<Options>();
+  command->add_option("FILE_OR_DIR", options->path, "A safetensors file, or a Hugging Face model folder")->required();
+  command->add_flag("--json", options->json, "Print JSON");
+  return [options] {
+    const Ordered about = describe(options->path);
+    if (options->json)
+      std::printf("%s\n", about.dump(2).c_str());
+    else
+      print(about);
+    return kOk;
+  };
+}
+
+}  // namespace weft::cli
