@@ -20,7 +20,7 @@ struct Regex::Scratch::State {
   State() {
     if (!match || !context || !stack) throw std::bad_alloc();
     pcre2_jit_stack_assign(context, nullptr, stack);
-    pcre2_set_match_limit(context, 10'000'000);
+    pcre2_set_match_limit(context, 1'000'000);
     pcre2_set_heap_limit(context, 64 << 10);  // KiB
   }
   ~State() {
