@@ -172,5 +172,14 @@ TEST(Tokenizer, a_long_word_is_not_quadratic_and_threads_agree) {
   for (const auto& result : results) EXPECT_EQ(result, results[0]);
 }
 
+// More characters without a delimiter than a pattern may take steps on one.
+TEST(Tokenizer, a_delimiter_may_be_far_away) {
+  const json base = read(WEFT_GOLDEN_MODELS "/llama/tokenizer.json");
+  const json digits = {{"type", "Sequence"}, {"pretokenizers", {{{"type", "Digits"}, {"individual_digits", true}}, {{"type", "ByteLevel"}, {"use_regex", false}, {"add_prefix_space", false}}}}};
+  const Tokenizer tokenizer = Tokenizer::parse(patched(base, {{"/pre_tokenizer", digits}}).dump());
+  const std::string text = std::string(1500000, 'a') + "1";
+  EXPECT_EQ(tokenizer.encode(text).size(), text.size());
+}
+
 }  // namespace
 }  // namespace weft
