@@ -137,6 +137,8 @@ TEST_F(Autograd, views) {
   expect_gradients({{3, 4, 2}}, [](const auto& t) { return softmax(contiguous(t[0].permute({2, 0, 1}))); });
   expect_gradients({{3, 4}}, [](const auto& t) { return softmax(t[0].reshape({4, 3})); });
   expect_gradients({{3, 6}}, [](const auto& t) { return softmax(contiguous(slice(t[0], 1, 2, 5))); });
+  // A gradient that arrives permuted at a reshape.
+  expect_gradients({{6, 4}}, [](const auto& t) { return softmax(contiguous(t[0].reshape({3, 2, 4}).permute({1, 0, 2}))); });
   // The gradient that flows into a permuted tensor is itself permuted.
   expect_gradients({{2, 3, 4, 8}, {2, 3, 4, 8}, {2, 3, 4, 8}}, [](const auto& t) {
     return contiguous(causal_attention(t[0], t[1], t[2]).permute({0, 2, 1, 3}));

@@ -74,6 +74,8 @@ void visit(Node& node, std::vector<Tensor> grads, Frontier& frontier) {
   std::vector<Tensor> offered(node.inputs.size()), results;
   {
     Upstream up{.grads = std::move(grads), .wanted = {}};
+    if (node.contiguous)
+      for (Tensor& grad : up.grads) grad = contiguous(grad);
     for (const std::shared_ptr<Node>& input : node.inputs) up.wanted.push_back(input != nullptr);
     up.sum_of = [&](size_t i) { return offered[i] = frontier.sum(*node.inputs[i], node.input_outputs[i]); };
     const BackwardRule rule = std::move(node.backward);

@@ -2,7 +2,6 @@
 
 #include <cmath>
 
-#include "weft/ops/copy/copy.h"
 #include "weft/ops/dropout/dropout.h"
 #include "weft/ops/elementwise/functions.h"
 #include "weft/ops/embedding/embedding.h"
@@ -58,14 +57,13 @@ Residual Gpt2::forward(const Block& block, const Residual& stream, int64_t layer
   return {h, dropped(block.mlp(hn), p, pass, site(kMlpOut, layer))};
 }
 
-// q, k and v are the three thirds of one projection, seen where they lie.
 Tensor Gpt2::attention(const Block& block, const Tensor& x, int64_t layer, const Pass& pass) const {
   const int64_t B = pass.B, T = pass.T, H = config().heads, D = config().head_dim;
-  const Tensor qkv = block.c_attn(x).reshape({B, T, 3 * H, D});
-  const Tensor q = slice(qkv, 2, 0, H), k = slice(qkv, 2, H, 2 * H), v = slice(qkv, 2, 2 * H, 3 * H);
   float scale = config().scale_attention ? 1 / std::sqrt(float(D)) : 1.0f;
   if (config().scale_by_inverse_layer) scale /= float(layer + 1);
-  return block.c_proj(attend(q, k, v, layer, pass, scale).reshape({B, T, H * D}));
+  const Tensor qkv = block.c_attn(x).reshape({B, T, 3 * H, D});
+  const Tensor o = attend_packed(qkv, H, pass, {.layer = layer, .scale = scale, .dropout = config().attention_dropout, .site = site(kAttention, layer)});
+  return block.c_proj(o.reshape({B, T, H * D}));
 }
 
 Residual Gpt2::blocks(const Tensor& ids, const Pass& pass) const {

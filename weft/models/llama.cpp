@@ -55,7 +55,8 @@ Tensor Llama::attention(const Block& block, const Tensor& x, int64_t layer, cons
   }
   q = rope(q, rope_, pass.start());
   k = rope(k, rope_, pass.start());
-  return block.o(attend(q, k, v, layer, pass).reshape({B, T, H * D}));
+  const Tensor o = attend(q, k, v, pass, {.layer = layer, .dropout = config().attention_dropout, .site = uint32_t(layer)});
+  return block.o(o.reshape({B, T, H * D}));
 }
 
 Residual Llama::blocks(const Tensor& ids, const Pass& pass) const {

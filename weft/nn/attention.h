@@ -1,4 +1,5 @@
-// What the attention layers of one forward pass share, and the attention itself with or without a cache.
+// What the attention layers of one forward pass share, and the attention itself: with or without a cache, with or
+// without dropout.
 #pragma once
 
 #include "weft/nn/kv_cache.h"
@@ -15,7 +16,18 @@ struct Pass {
   Tensor start() const { return cache ? cache->start() : Tensor(); }
 };
 
-// q [B, T, H, D], k and v [B, T, Hkv, D] of the new tokens of `layer`: o [B, T, H, D]. scale = 0 means 1 / sqrt(D).
-Tensor attend(const Tensor& q, const Tensor& k, const Tensor& v, int64_t layer, const Pass& pass, float scale = 0);
+struct AttendOptions {
+  int64_t layer = 0;     // of the cache
+  float scale = 0;       // 0: 1 / sqrt(D)
+  float dropout = 0;     // of the probabilities, where the pass has a random state
+  uint32_t site = 0;     // of the random numbers
+};
+
+// q [B, T, H, D], k and v [B, T, Hkv, D] of the new tokens: o [B, T, H, D].
+Tensor attend(const Tensor& q, const Tensor& k, const Tensor& v, const Pass& pass, const AttendOptions& options = {});
+
+// The same for q, k and v side by side in one tensor [B, T, H + 2 Hkv, D], as one projection makes them; its gradient is one
+// tensor too, written in place.
+Tensor attend_packed(const Tensor& qkv, int64_t kv_heads, const Pass& pass, const AttendOptions& options = {});
 
 }  // namespace weft

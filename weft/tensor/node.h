@@ -44,6 +44,7 @@ struct Node {
   BackwardRule backward;  // empty for a leaf, and once walked
   Tensor grad;            // leaves only: f32, accumulated over backward() calls
   bool walked = false;    // its rule has run and is gone
+  bool contiguous = false;  // its rule takes contiguous gradients alone
 
   bool leaf() const { return !backward && !walked; }
 };

@@ -58,6 +58,7 @@ Tensor Tensor::reshape(const Shape& shape) const {
   check(contiguous(), "reshape", "the tensor must be contiguous, got strides ", strides(), " for shape ", this->shape());
   Tensor out = with_view(View{view_.buffer, view_.offset, dtype(), shape, contiguous_strides(shape)});
   record("reshape", {this}, {&out}, [from = this->shape()](const Upstream& up) { return std::vector<Tensor>{up.grads[0].reshape(from)}; });
+  if (out.node_) out.node_->contiguous = true;
   return out;
 }
 
@@ -100,7 +101,7 @@ Tensor Tensor::part(int axis, int64_t start, int64_t stop) const {
 Tensor& Tensor::set_requires_grad(bool wanted) {
   check(defined() && is_float(dtype()), "requires_grad", "only a defined tensor of floats can have a gradient");
   check(!node_ || node_->leaf(), "requires_grad", "only a leaf can be asked for its gradient, this tensor came from ", node_ ? node_->op : "");
-  node_ = wanted ? std::make_shared<Node>(Node{.op = "leaf", .order = 0, .inputs = {}, .input_outputs = {}, .outputs = 1, .backward = {}, .grad = {}, .walked = false}) : nullptr;
+  node_ = wanted ? std::make_shared<Node>(Node{.op = "leaf", .order = 0, .inputs = {}, .input_outputs = {}, .outputs = 1, .backward = {}, .grad = {}}) : nullptr;
   return *this;
 }
 

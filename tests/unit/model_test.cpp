@@ -1,0 +1,201 @@
+// What holds for every model: gradients by differences, a cache that changes nothing, blocks that may run again.
+#include "weft/models/model.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "tests/unit/model_cases.h"
+#include "weft/autograd/gradcheck.h"
+#include "weft/base/philox.h"
+
+namespace weft {
+namespace {
+
+class EveryModel : public testing::TestWithParam<ModelCase> {
+ protected:
+  std::shared_ptr<Device> device = open_device("cpu", {.checked = true});
+
+  std::unique_ptr<Model> model(const ModelOptions& options = {}) const { return make_model(GetParam().config, *device, 7, options); }
+  Tensor ids(int64_t B, int64_t T, uint64_t seed = 1) const {
+    PhiloxStream random(seed);
+    std::vector<int32_t> values(size_t(B * T));
+    for (int32_t& id : values) id = int32_t(random.below(GetParam().config.vocab_size));
+    return Tensor::from_host(*device, {B, T}, values);
+  }
+  static double largest(const std::vector<float>& values) {
+    double most = 0;
+    for (float v : values) most = std::max(most, std::abs(double(v)));
+    return most;
+  }
+};
+
+TEST_P(EveryModel, has_the_parameters_it_counts) {
+  int64_t total = 0;
+  const auto m = model();
+  for (const Parameter& p : m->parameters()) total += p.value.numel();
+  EXPECT_EQ(total, GetParam().config.parameter_count());
+}
+
+TEST_P(EveryModel, gradients_are_those_of_differences) {
+  const auto m = model({.trainable = true});
+  const Tensor tokens = ids(2, 7);
+  std::vector<GradcheckLeaf> leaves;
+  for (const Parameter& p : m->parameters()) leaves.push_back({p.name, p.value});
+  const bool kinks = GetParam().config.activation == HiddenActivation::relu;  // the step must rarely cross one
+  for (const GradcheckResult& r : gradcheck([&] { return m->logits(tokens); }, leaves, {.step = kinks ? 2e-3 : 2e-2}))
+    EXPECT_LE(r.error(), kinks ? 2e-2 : 2e-3) << r.name << ": " << r.analytic << " " << r.numeric;
+}
+
+TEST_P(EveryModel, loss_is_that_of_its_logits) {
+  const auto m = model({.trainable = true});
+  const Tensor tokens = ids(2, 9), targets = ids(2, 9, 2);
+  std::vector<std::vector<float>> plain;
+  const Tensor expected = cross_entropy(m->logits(tokens), targets, {.pad_id = 5});
+  backward(expected);
+  for (const Parameter& p : m->parameters()) {
+    plain.push_back(p.value.grad().to_host<float>());
+    p.value.clear_grad();
+  }
+  const Tensor loss = m->loss(tokens, targets, {.pad_id = 5});
+  EXPECT_NEAR(loss.item<float>(), expected.item<float>(), 1e-5);
+  backward(loss);
+  for (size_t i = 0; i < plain.size(); ++i) {
+    const std::vector<float> got = m->parameters()[i].value.grad().to_host<float>();
+    for (size_t j = 0; j < got.size(); ++j) EXPECT_NEAR(got[j], plain[i][j], 1e-5 * largest(plain[i])) << m->parameters()[i].name;
+  }
+}
+
+// The bound: two ways of summing the same f32 terms, through all layers. 2e-5 of the largest logit; bf16 rounds each
+// activation to 2^-9, a few dozen times on the way.
+TEST_P(EveryModel, a_cache_changes_nothing) {
+  for (DType dtype : {DType::f32, DType::bf16}) {
+    const auto m = model({.dtype = dtype});
+    constexpr int64_t kLength = 24;
+    const Tensor tokens = ids(2, kLength);
+    const std::vector<float> all = m->logits(tokens).to_host<float>();
+    const int64_t V = GetParam().config.vocab_size;
+    const double bound = (dtype == DType::f32 ? 2e-5 : 0.05) * largest(all);
+    for (int64_t prompt : {int64_t(1), int64_t(7), kLength}) {
+      KvCache cache = m->make_cache(2, kLength);
+      for (int64_t t = 0; t < kLength;) {
+        const int64_t T = t == 0 ? prompt : t % 5 == 4 ? std::min<int64_t>(3, kLength - t) : 1;  // and some at once
+        const std::vector<float> got = m->last_logits(contiguous(tokens.part(1, t, t + T)), cache).to_host<float>();
+        t += T;
+        for (int64_t b = 0; b < 2; ++b)
+          for (int64_t v = 0; v < V; ++v)
+            ASSERT_NEAR(got[size_t(b * V + v)], all[size_t((b * kLength + t - 1) * V + v)], bound) << "after " << t << " tokens, " << dtype;
+      }
+    }
+  }
+}
+
+TEST_P(EveryModel, sequences_of_different_lengths_do_not_meet) {
+  const auto m = model();
+  const int64_t V = GetParam().config.vocab_size;
+  const Tensor tokens = ids(3, 9);
+  const std::vector<int64_t> lengths{9, 4, 1};
+  KvCache together = m->make_cache(3, 16);
+  std::vector<float> first = m->last_logits(tokens, together, lengths).to_host<float>();
+  const Tensor next = ids(3, 1, 3);
+  std::vector<float> second = m->last_logits(next, together).to_host<float>();
+  EXPECT_EQ(together.lengths(), (std::vector<int64_t>{10, 5, 2}));
+  for (int64_t b = 0; b < 3; ++b) {
+    KvCache alone = m->make_cache(1, 16);
+    const std::vector<float> x = m->last_logits(contiguous(tokens.part(0, b, b + 1).part(1, 0, lengths[size_t(b)])), alone).to_host<float>();
+    const std::vector<float> y = m->last_logits(contiguous(next.part(0, b, b + 1)), alone).to_host<float>();
+    for (int64_t v = 0; v < V; ++v) {
+      EXPECT_NEAR(first[size_t(b * V + v)], x[size_t(v)], 2e-5 * largest(x));
+      EXPECT_NEAR(second[size_t(b * V + v)], y[size_t(v)], 2e-5 * largest(y));
+    }
+  }
+}
+
+TEST_P(EveryModel, blocks_that_run_again_give_the_same_bits) {
+  ModelConfig config = GetParam().config;
+  config.embedding_dropout = config.residual_dropout = config.attention_dropout = 0.1f;
+  for (DType dtype : {DType::f32, DType::bf16}) {
+    const auto m = make_model(config, *device, 7, {.dtype = dtype, .trainable = true});
+    const Tensor tokens = ids(2, 12), targets = ids(2, 12, 2), state = random_state(*device, 3);
+    std::vector<std::vector<float>> grads[2];
+    for (bool again : {false, true}) {
+      backward(m->loss(tokens, targets, {.dropout = state, .recompute = again}));
+      for (const Parameter& p : m->parameters()) {
+        grads[again].push_back(p.value.grad().to_host<float>());
+        p.value.clear_grad();
+      }
+    }
+    for (size_t i = 0; i < grads[0].size(); ++i) EXPECT_EQ(grads[0][i], grads[1][i]) << m->parameters()[i].name;
+  }
+}
+
+TEST_P(EveryModel, dropout_drops_and_is_repeatable) {
+  ModelConfig config = GetParam().config;
+  const auto dry = model();
+  config.attention_dropout = 1e-12f;  // drops nothing, but takes the way of the probabilities
+  const auto careful = make_model(config, *device, 7);
+  config.embedding_dropout = config.residual_dropout = config.attention_dropout = 0.5f;
+  const auto wet = make_model(config, *device, 7);
+  const Tensor tokens = ids(2, 12), targets = ids(2, 12, 2), state = random_state(*device, 3);
+  const auto loss = [&](const Model& m, const Tensor& random) { return m.loss(tokens, targets, {.dropout = random}).item<float>(); };
+  EXPECT_NEAR(loss(*dry, state), loss(*careful, state), 1e-5 * loss(*dry, state));
+  EXPECT_EQ(loss(*wet, Tensor()), loss(*dry, Tensor()));
+  const float once = loss(*wet, state);
+  EXPECT_NE(once, loss(*dry, state));
+  EXPECT_EQ(once, loss(*wet, state));
+  advance_random_state(state);
+  EXPECT_NE(once, loss(*wet, state));
+}
+
+TEST_P(EveryModel, inference_keeps_nothing) {
+  const auto m = model({.trainable = true});
+  KvCache cache = m->make_cache(1, 16);
+  const int64_t T = 4;
+  m->last_logits(ids(1, T), cache);  // tables and kernels are made at first use
+  const int64_t before = device->pool().stats().live;
+  const Tensor logits = m->last_logits(ids(1, T), cache);
+  EXPECT_EQ(device->pool().stats().live, before + 1);
+  EXPECT_FALSE(logits.requires_grad());
+}
+
+INSTANTIATE_TEST_SUITE_P(settings, EveryModel, testing::ValuesIn(model_cases()), [](const auto& info) { return info.param.name; });
+
+TEST(Models, reject_what_they_cannot_take) {
+  const auto device = open_device("cpu", {.checked = true});
+  const auto m = make_model(preset("llama-tiny"), *device, 1);
+  const auto ids = [&](int64_t T, int32_t id) { return Tensor::from_host(*device, {1, T}, std::vector<int32_t>(size_t(T), id)); };
+  const NoGrad no_grad;
+  EXPECT_THROW(m->logits(ids(257, 0)), Error);
+  EXPECT_THROW(m->logits(ids(4, 512)), Error);
+  EXPECT_THROW(m->logits(zeros(*device, {1, 4})), Error);
+  EXPECT_THROW(m->make_cache(1, 257), Error);
+  KvCache cache = m->make_cache(1, 4);
+  EXPECT_THROW(m->last_logits(ids(5, 0), cache), Error);
+  m->last_logits(ids(4, 0), cache);
+  EXPECT_THROW(m->last_logits(ids(1, 0), cache), Error);
+  EXPECT_THROW(preset("gpt5"), Error);
+  ModelConfig c = preset("llama-tiny");
+  c.kv_heads = 3;
+  EXPECT_THROW(make_model(c, *device, 1), Error);
+}
+
+TEST(Models, presets_have_the_sizes_they_are_named_for) {
+  EXPECT_EQ(preset("gpt2-124m").parameter_count(), 124439808);
+  EXPECT_EQ(preset("smollm2-135m").parameter_count(), 134515008);
+  EXPECT_EQ(preset("shakespeare-char").parameter_count(), 10770816);
+}
+
+TEST(Models, new_weights_depend_on_the_seed_alone) {
+  const auto one = open_device("cpu", {.threads = 1}), two = open_device("cpu", {.threads = 2});
+  const auto a = make_model(preset("llama-tiny"), *one, 1), b = make_model(preset("llama-tiny"), *two, 1), c = make_model(preset("llama-tiny"), *two, 2);
+  const std::vector<float> x = a->parameters()[0].value.to_host<float>();
+  EXPECT_EQ(x, b->parameters()[0].value.to_host<float>());
+  EXPECT_NE(x, c->parameters()[0].value.to_host<float>());
+  double sum = 0, squares = 0;
+  for (float v : x) sum += v, squares += double(v) * v;
+  EXPECT_NEAR(sum / double(x.size()), 0, 0.001);
+  EXPECT_NEAR(std::sqrt(squares / double(x.size())), 0.02, 0.0005);
+}
+
+}  // namespace
+}  // namespace weft
