@@ -1,7 +1,7 @@
-// All three kernels hold one side of the scores in the lanes of a tile: 64 queries (forward, dq) or 64 keys (dk, dv),
-// transposed once per task. The other side passes by in rows that are only ever broadcast, so it needs no transposing,
-// and softmax runs down the lanes with no folding of vectors. A block on the diagonal is walked sixteen rows at a time:
-// one 16 by 16 triangle, and the lanes on its near side.
+// Two sides of one idea: the scores of a tile of 64 by 64 lie in vectors along one side, and the other side passes by in
+// rows that are only ever broadcast, so nothing is transposed but the side that stays. In the forward pass the queries
+// stay (softmax runs down the lanes, with no folding of vectors); in the backward pass the keys stay, whose two gradients
+// are accumulated in place while the queries pass by once. On the diagonal half of the tile is left out.
 #include "weft/ops/causal_attention/causal_attention.h"
 #include "weft/tile/cpu/heads.h"
 #include "weft/tile/cpu/scratch_slots.h"
@@ -12,21 +12,23 @@
 
 #include "weft/tile/cpu/math.h"
 #include "weft/tile/cpu/tile_product.h"
+#include "weft/tile/cpu/tile_rows.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace weft::cpu::HWY_NAMESPACE {
 
 namespace {
 
-constexpr int64_t kTile = 64;  // lanes of a tile, and rows that pass by at a time
+constexpr int64_t kTile = 64;         // lanes of a tile, and rows that pass by at a time
+constexpr int64_t kSpan = 4 * kTile;  // of one side: what is loaded of the other serves four tiles, and all of it fits L2
 
 struct Sizes {
   int64_t B, T, H, Hkv, D;
 
   Sizes(const View& q, const View& k) : B(q.shape[0]), T(q.shape[1]), H(q.shape[2]), Hkv(k.shape[2]), D(q.shape[3]) {}
+  int64_t group() const { return H / Hkv; }
   int64_t width() const { return ceil_div(D, kBlock) * kBlock; }  // of a row in a tile
   int64_t tile() const { return kTile * width(); }
-  int64_t blocks() const { return ceil_div(T, kTile); }
   int64_t rows_from(int64_t first) const { return std::min(kTile, T - first); }
 };
 
@@ -62,117 +64,182 @@ void product_of_rows(const Scores& t, const Sizes& s, const float* rows, const f
   for (int64_t row = 0; row < t.rows; row += kBlock) over(row, std::min<int64_t>(kBlock, t.rows - row), near_side<kSide>(t, row));
 }
 
-// sums[D][64] += rows[.][D]^T times weights[rows][64].
+// sums[D][64] = factor sums + rows[.][D]^T times weights[rows][64]; factor [64], or 1 when there is none.
 template <Lanes kSide>
-void add_weighted_rows(const Scores& t, const Sizes& s, const float* rows, const float* weights, float* sums) {
-  const auto over = [&](int64_t row, int64_t count, LaneRange range) {
-    return TileProduct{.m = s.D, .n = range.count, .k = count, .a = rows + row * s.width(), .a_row = 1, .a_step = s.width(),
-                       .b = weights + row * kTile + range.first, .b_row = kTile, .c = sums + range.first, .c_row = kTile, .add = true};
-  };
-  if (!t.diagonal) return product(over(0, t.rows, {0, t.lanes}));
-  for (int64_t row = 0; row < t.rows; row += kBlock) {
-    const int64_t count = std::min<int64_t>(kBlock, t.rows - row);
-    triangle_product<kSide>(over(row, count, {row, kBlock}));
-    product(over(row, count, kSide == kQueries ? LaneRange{row + kBlock, t.lanes - row - kBlock} : LaneRange{0, row}));
-  }
+void add_weighted_rows(const Scores& t, const Sizes& s, const float* rows, const float* weights, float* sums, const float* factor = nullptr) {
+  const TileProduct p{.m = s.D, .n = t.lanes, .k = t.rows, .a = rows, .a_row = 1, .a_step = s.width(), .b = weights, .b_row = kTile,
+                      .c = sums, .c_row = kTile, .add = true, .factor = factor};
+  t.diagonal ? lane_triangle_product<kSide>(p) : product(p);
 }
 
-// Sixteen queries: their scores become p relative to the new running maximum m; l is the running sum.
-void online_softmax(const Scores& t, int64_t lane, float* scores, float* m, float* l, float* rescale) {
+// ---- forward: queries in the lanes
+
+// kBlocks blocks of queries from `lane` on: the scores of their rows become p relative to the new running maximum m; l is
+// the running sum, rescale what earlier sums are worth now. Row r >= full is seen by the lanes from r - full on.
+template <int kBlocks>
+void online_softmax(int64_t lane, int64_t rows, int64_t full, float* scores, float* m, float* l, float* rescale) {
   const F32x16 none = splat(-HUGE_VALF), number = lane_numbers();
-  const int64_t rows = t.diagonal ? std::min(t.rows, lane + kBlock) : t.rows, full = t.diagonal ? lane : t.rows;
-  const auto seen = [&](int64_t r) HWY_ATTR {
-    const F32x16 s = load(scores + r * kTile + lane);
+  const auto seen = [&](int64_t r, int j) HWY_ATTR {
+    const F32x16 s = load(scores + r * kTile + lane + j * kBlock);
     return r < full ? s : select(number < splat(float(r - full)), none, s);
   };
-  const F32x16 before = load(m + lane);
-  F32x16 most = before;
-  for (int64_t r = 0; r < rows; ++r) {
-    const F32x16 s = seen(r);
-    most = select(most < s, s, most);  // a NaN is not kept here, but in its p
+  F32x16 most[kBlocks], base[kBlocks], sum[kBlocks];
+  for (int j = 0; j < kBlocks; ++j) most[j] = load(m + lane + j * kBlock);
+  for (int64_t r = 0; r < rows; ++r)
+    for (int j = 0; j < kBlocks; ++j) most[j] = larger(most[j], seen(r, j));  // a NaN is not kept here, but in its p
+  for (int j = 0; j < kBlocks; ++j) {
+    const int64_t at = lane + j * kBlock;
+    base[j] = select(none < most[j], most[j], zero());  // all scores -inf so far: p = 0, not NaN
+    const F32x16 factor = exp(load(m + at) - base[j]);
+    sum[j] = load(l + at) * factor;
+    store(most[j], m + at);
+    store(factor, rescale + at);
   }
-  const F32x16 base = select(none < most, most, zero());  // all scores -inf so far: p = 0, not NaN
-  const F32x16 factor = exp(before - base);
-  F32x16 sum = load(l + lane) * factor;
-  for (int64_t r = 0; r < rows; ++r) {
-    const F32x16 p = exp(seen(r) - base);
-    store(p, scores + r * kTile + lane);
-    sum = sum + p;
-  }
-  store(most, m + lane);
-  store(sum, l + lane);
-  store(factor, rescale + lane);
+  for (int64_t r = 0; r < rows; ++r)
+    for (int j = 0; j < kBlocks; ++j) {
+      const F32x16 p = exp(seen(r, j) - base[j]);
+      store(p, scores + r * kTile + lane + j * kBlock);
+      sum[j] = sum[j] + p;
+    }
+  for (int j = 0; j < kBlocks; ++j) store(sum[j], l + lane + j * kBlock);
 }
 
-// Rows of sums[D][64] times one factor a lane.
-void scale_lanes(const Sizes& s, int64_t lanes, const float* factor, float* sums) {
-  for (int64_t lane = 0; lane < lanes; lane += kBlock) {
-    const F32x16 f = load(factor + lane);
-    for (int64_t d = 0; d < s.D; ++d) store(load(sums + d * kTile + lane) * f, sums + d * kTile + lane);
-  }
+// 64 queries: q scaled and o, both transposed [D][64]; m, l and rescale [64].
+struct QueryLanes {
+  float *qt, *ot, *m, *l, *rescale;
+  int64_t i0, count;
+
+  static int64_t floats(const Sizes& s) { return 2 * s.tile() + 3 * kTile; }
+};
+
+template <class T>
+QueryLanes load_queries(const Sizes& s, const T* q, int64_t q_row, float scale, int64_t i0, float* rows, ScratchSlots::Lease& lease) {
+  const QueryLanes t{lease.take(s.tile()), lease.take(s.tile()), lease.take(kTile), lease.take(kTile), lease.take(kTile), i0, s.rows_from(i0)};
+  load_tile(q, q_row, t.count, s.D, padded(t.count), scale, rows);
+  transpose(padded(t.count), s.width(), rows, s.width(), t.qt, kTile);
+  std::fill_n(t.ot, s.tile(), 0.0f);
+  std::fill_n(t.m, kTile, -HUGE_VALF);
+  std::fill_n(t.l, kTile, 0.0f);
+  return t;
+}
+
+// One tile of keys and values, as rows, for 64 queries.
+void attend(const Sizes& s, const QueryLanes& q, int64_t j0, const float* k, const float* v, float* scores) {
+  const Scores t{s.rows_from(j0), padded(q.count), j0 == q.i0};
+  product_of_rows<kQueries>(t, s, k, q.qt, scores);
+  if (!t.diagonal && t.lanes == kTile)
+    online_softmax<4>(0, t.rows, t.rows, scores, q.m, q.l, q.rescale);
+  else
+    for (int64_t lane = 0; lane < t.lanes; lane += kBlock)
+      online_softmax<1>(lane, t.diagonal ? std::min(t.rows, lane + kBlock) : t.rows, t.diagonal ? lane : t.rows, scores, q.m, q.l, q.rescale);
+  add_weighted_rows<kQueries>(t, s, v, scores, q.ot, q.rescale);
+}
+
+template <class T>
+void store_queries(const Sizes& s, const QueryLanes& q, float* rows, T* o, int64_t o_row, float* lse) {
+  transpose(s.width(), padded(q.count), q.ot, kTile, rows, s.width());
+  for (int64_t r = 0; r < q.count; ++r) store_tile(rows + r * s.width(), 1, s.D, 1.0f / q.l[r], o + r * o_row, 0);
+  for_each_block(q.count, [&](At at) HWY_ATTR { at.store(at.load(q.m) + log(at.load(q.l)), lse); });
 }
 
 // Equation: o_i = sum over j <= i of p_ij v_j, p_ij = exp(s_ij - lse_i), s_ij = scale q_i . k_j, lse_i = log sum exp s_ij.
 // Layout:   q, o [B, T, H, D] and k, v [B, T, Hkv, D] with any strides over B, T, H; lse [B, H, T].
-// Order:    one task per (b, h, 64 queries), the longest of a head first; keys in order, in blocks of 64 with a running maximum.
+// Order:    one task per (b, h, span of queries), the longest first; keys in order, in blocks of 64 with a running maximum.
 // Requires: unit stride over D, D <= 256 (the contract's). A NaN reaches only the queries that see it.
-// Traffic:  q once, o once; k and v once per block of queries, mostly from cache.
+// Traffic:  q once, o once; k and v once per span of queries, mostly from cache.
 template <class T>
 void forward(Stream& stream, const CausalAttentionArgs& a) {
   const Sizes s(a.q, a.k);
   const Heads<const T> q = heads<T>(a.q), k = heads<T>(a.k), v = heads<T>(a.v);
   const Heads<T> o = heads<T>(a.o);
-  const int64_t tasks = s.B * s.H * s.blocks();
-  ScratchSlots slots(stream, 4 * s.tile() + kTile * kTile + 3 * kTile, tasks);
+  const int64_t span = s.B * s.H * ceil_div(s.T, kSpan) >= 32 ? kSpan : kTile;  // short work: more tasks
+  const int64_t spans = ceil_div(s.T, span), tasks = s.B * s.H * spans;
+  ScratchSlots slots(stream, span / kTile * QueryLanes::floats(s) + 2 * s.tile() + kTile * kTile, tasks);
   parallel_for(tasks, threads(stream), [&](int64_t task) HWY_ATTR {
-    const int64_t b = task / s.blocks() / s.H, h = task / s.blocks() % s.H, hk = h / (s.H / s.Hkv);
-    const int64_t i0 = (s.blocks() - 1 - task % s.blocks()) * kTile, queries = s.rows_from(i0);
+    const int64_t b = task % (s.B * s.H) / s.H, h = task % s.H, hk = h / s.group();
+    const int64_t first = (spans - 1 - task / (s.B * s.H)) * span, last = std::min(s.T, first + span);
     ScratchSlots::Lease lease(slots);
-    float *qt = lease.take(s.tile()), *ot = lease.take(s.tile()), *kr = lease.take(s.tile()), *vr = lease.take(s.tile());
-    float *scores = lease.take(kTile * kTile), *m = lease.take(kTile), *l = lease.take(kTile), *rescale = lease.take(kTile);
-    load_tile(q.row(b, i0, h), q.time, queries, s.D, padded(queries), a.scale, kr);
-    transpose(padded(queries), s.width(), kr, s.width(), qt, kTile);
-    std::fill_n(ot, s.tile(), 0.0f);
-    std::fill_n(m, kTile, -HUGE_VALF);
-    std::fill_n(l, kTile, 0.0f);
-    for (int64_t j0 = 0; j0 <= i0; j0 += kTile) {
-      const Scores t{s.rows_from(j0), padded(queries), j0 == i0};
-      load_tile(k.row(b, j0, hk), k.time, t.rows, s.D, t.rows, 1, kr);
-      load_tile(v.row(b, j0, hk), v.time, t.rows, s.D, t.rows, 1, vr);
-      product_of_rows<kQueries>(t, s, kr, qt, scores);
-      for (int64_t lane = 0; lane < t.lanes; lane += kBlock) online_softmax(t, lane, scores, m, l, rescale);
-      scale_lanes(s, t.lanes, rescale, ot);
-      add_weighted_rows<kQueries>(t, s, vr, scores, ot);
+    float *kr = lease.take(s.tile()), *vr = lease.take(s.tile()), *scores = lease.take(kTile * kTile);
+    QueryLanes tiles[kSpan / kTile];
+    for (int64_t i0 = first; i0 < last; i0 += kTile)
+      tiles[(i0 - first) / kTile] = load_queries(s, q.row(b, i0, h), q.time, a.scale, i0, kr, lease);
+    for (int64_t j0 = 0; j0 < last; j0 += kTile) {
+      load_tile(k.row(b, j0, hk), k.time, s.rows_from(j0), s.D, s.rows_from(j0), 1, kr);
+      load_tile(v.row(b, j0, hk), v.time, s.rows_from(j0), s.D, s.rows_from(j0), 1, vr);
+      for (int64_t i0 = std::max(first, j0); i0 < last; i0 += kTile) attend(s, tiles[(i0 - first) / kTile], j0, kr, vr, scores);
     }
-    for (int64_t lane = 0; lane < padded(queries); lane += kBlock) store(splat(1.0f) / load(l + lane), rescale + lane);
-    scale_lanes(s, padded(queries), rescale, ot);
-    transpose(s.width(), padded(queries), ot, kTile, kr, s.width());
-    store_tile(kr, queries, s.D, 1, o.row(b, i0, h), o.time);
-    float* lse = data<float>(a.lse) + (b * s.H + h) * s.T + i0;
-    for_each_block(queries, [&](At at) HWY_ATTR { at.store(at.load(m) + log(at.load(l)), lse); });
+    for (int64_t i0 = first; i0 < last; i0 += kTile)
+      store_queries(s, tiles[(i0 - first) / kTile], kr, o.row(b, i0, h), o.time, data<float>(a.lse) + (b * s.H + h) * s.T + i0);
   });
 }
 
-// delta [B, H, T]: the inner products of o and do, of every query.
+// ---- backward: keys in the lanes
+
+// 64 keys: k scaled, v and their gradients, transposed [D][64]; k also as rows.
+struct KeyLanes {
+  float *kt, *vt, *dkt, *dvt, *kr;
+};
+
+// 64 queries as rows [64][D], their statistics, and their gradient, to which tiles of keys are added.
+struct QueryRows {
+  float *q, *dout, *base, *mean, *dq;
+  int64_t i0, count;
+};
+
+// What a task works in: a span of keys, a tile of queries and their scores.
+struct Workspace {
+  KeyLanes keys[kSpan / kTile];
+  QueryRows queries;
+  float *scores, *dp;
+
+  static int64_t floats(const Sizes& s) { return (5 * kSpan / kTile + 2) * s.tile() + 2 * kTile * kTile + 2 * kTile; }
+  Workspace(const Sizes& s, ScratchSlots::Lease& lease)
+      : queries{lease.take(s.tile()), lease.take(s.tile()), lease.take(kTile), lease.take(kTile), nullptr, 0, 0},
+        scores(lease.take(kTile * kTile)), dp(lease.take(kTile * kTile)) {
+    for (KeyLanes& k : keys) k = {lease.take(s.tile()), lease.take(s.tile()), lease.take(s.tile()), lease.take(s.tile()), lease.take(s.tile())};
+  }
+};
+
 template <class T>
-void inner_products(Stream& stream, const CausalAttentionBackwardArgs& a, const Sizes& s, float* delta) {
-  const Heads<const T> o = heads<T>(a.o), dout = heads<T>(a.dout);
-  for_each_row_group(stream, s.B * s.H * s.T, s.D, [&](int64_t first, int64_t last) HWY_ATTR {
-    for (int64_t r = first; r < last; ++r) {
-      const int64_t b = r / (s.H * s.T), h = r / s.T % s.H, t = r % s.T;
-      const T *x = o.row(b, t, h), *y = dout.row(b, t, h);
-      delta[r] = row_sum(s.D, [&](At at) HWY_ATTR { return at.load(x) * at.load(y); });
-    }
-  });
+void load_keys(const Sizes& s, const KeyLanes& to, const T* k, int64_t k_row, const T* v, int64_t v_row, int64_t count, float scale) {
+  float* rows = to.kr;
+  load_tile(v, v_row, count, s.D, padded(count), 1, rows);
+  transpose(padded(count), s.width(), rows, s.width(), to.vt, kTile);
+  load_tile(k, k_row, count, s.D, padded(count), scale, rows);
+  transpose(padded(count), s.width(), rows, s.width(), to.kt, kTile);
+  load_tile(k, k_row, count, s.D, count, 1, rows);
+  std::fill_n(to.dkt, s.tile(), 0.0f);
+  std::fill_n(to.dvt, s.tile(), 0.0f);
 }
 
-// scores -> p = exp(s - lse), dp -> ds = p (dp - delta). The statistics belong to the queries: lanes or rows.
-template <Lanes kSide>
+template <class T>
+void store_keys(const Sizes& s, const KeyLanes& t, int64_t count, float scale, float* rows, T* dk, int64_t dk_row, T* dv, int64_t dv_row) {
+  transpose(s.width(), padded(count), t.dkt, kTile, rows, s.width());
+  store_tile(rows, count, s.D, scale, dk, dk_row);
+  transpose(s.width(), padded(count), t.dvt, kTile, rows, s.width());
+  store_tile(rows, count, s.D, 1, dv, dv_row);
+}
+
+// mean[i] = o_i . do_i, sixteen rows at a time.
+template <class T>
+void inner_products(const Sizes& s, const T* o, int64_t o_row, const QueryRows& q) {
+  alignas(64) float blocks[kBlock * kBlock] = {};
+  for (int64_t first = 0; first < q.count; first += kBlock) {
+    for (int64_t r = first; r < std::min(q.count, first + kBlock); ++r) {
+      const float* y = q.dout + r * s.width();
+      store(reduce_blocks(s.D, 0.0f, [&](At at) HWY_ATTR { return at.load(o + r * o_row) * at.load(y); },
+                          [](F32x16 x, F32x16 z) HWY_ATTR { return x + z; }), blocks + (r - first) * kBlock);
+    }
+    store(sums_of_blocks(blocks), q.mean + first);
+  }
+}
+
+// scores -> p = exp(s - lse), dp -> ds = p (dp - delta).
 void scores_to_gradients(const Scores& t, const float* lse, const float* delta, float* scores, float* dp) {
   for (int64_t r = 0; r < t.rows; ++r) {
-    const LaneRange range = t.diagonal ? near_side<kSide>(t, r / kBlock * kBlock) : LaneRange{0, t.lanes};
-    for (int64_t lane = range.first; lane < range.first + range.count; lane += kBlock) {
-      const F32x16 base = kSide == kQueries ? load(lse + lane) : splat(lse[r]), mean = kSide == kQueries ? load(delta + lane) : splat(delta[r]);
+    const F32x16 base = splat(lse[r]), mean = splat(delta[r]);
+    const int64_t lanes = t.diagonal ? near_side<kKeys>(t, r / kBlock * kBlock).count : t.lanes;
+    for (int64_t lane = 0; lane < lanes; lane += kBlock) {
       float *s = scores + r * kTile + lane, *d = dp + r * kTile + lane;
       const F32x16 p = exp(load(s) - base);
       store(p, s);
@@ -181,87 +248,105 @@ void scores_to_gradients(const Scores& t, const float* lse, const float* delta, 
   }
 }
 
-// Equation: dq_i = scale sum over j <= i of p_ij (do_i . v_j - delta_i) k_j.
-// Layout:   as the forward; delta [B, H, T].
-// Order:    one task per (b, h, 64 queries), the longest of a head first; keys in order.
-// Requires: what the forward does.
-// Traffic:  q, do and dq once; k and v once per block of queries, mostly from cache.
+// The five products of a tile. Each gradient is a chain over its queries (or keys) in order.
+void add_gradients(const Sizes& s, const QueryRows& q, const KeyLanes& k, int64_t j0, float* scores, float* dp) {
+  const int64_t keys = s.rows_from(j0);
+  const Scores t{q.count, padded(keys), j0 == q.i0};
+  product_of_rows<kKeys>(t, s, q.q, k.kt, scores);
+  product_of_rows<kKeys>(t, s, q.dout, k.vt, dp);
+  scores_to_gradients(t, q.base, q.mean, scores, dp);
+  add_weighted_rows<kKeys>(t, s, q.dout, scores, k.dvt);
+  add_weighted_rows<kKeys>(t, s, q.q, dp, k.dkt);
+  const TileProduct dq{.m = q.count, .n = s.width(), .k = keys, .a = dp, .a_row = kTile, .a_step = 1, .b = k.kr, .b_row = s.width(),
+                       .c = q.dq, .c_row = s.width(), .add = true};
+  t.diagonal ? row_triangle_product(dq) : product(dq);
+}
+
+// How the backward is cut, by shape alone: a task owns a range of the keys of one key head, so that dk and dv are its own.
+// Its share of dq is complete when the range is all keys; else the ranges are added up in order. Four at most, for they
+// cost a copy of dq each.
+struct Ranges {
+  int64_t count, keys;
+
+  explicit Ranges(const Sizes& s) {
+    const int64_t spans = ceil_div(s.T, kSpan);
+    keys = (s.B * s.Hkv >= 16 ? spans : ceil_div(spans, 4)) * kSpan;
+    count = ceil_div(s.T, keys);
+  }
+};
+
+// What a task has of dq: [group][T][D], begun in its first span, and complete at the diagonal if its range is all keys.
+struct Share {
+  float* dq;
+  bool first_span, whole;
+};
+
+// One span of keys against all queries that see it.
 template <class T>
-void backward_queries(Stream& stream, const CausalAttentionBackwardArgs& a, const Sizes& s, const float* delta) {
-  const Heads<const T> q = heads<T>(a.q), k = heads<T>(a.k), v = heads<T>(a.v), dout = heads<T>(a.dout);
-  const Heads<T> dq = heads<T>(a.dq);
-  const int64_t tasks = s.B * s.H * s.blocks();
-  ScratchSlots slots(stream, 5 * s.tile() + 2 * kTile * kTile + 2 * kTile, tasks);
-  parallel_for(tasks, threads(stream), [&](int64_t task) HWY_ATTR {
-    const int64_t b = task / s.blocks() / s.H, h = task / s.blocks() % s.H, hk = h / (s.H / s.Hkv);
-    const int64_t i0 = (s.blocks() - 1 - task % s.blocks()) * kTile, queries = s.rows_from(i0), statistics = (b * s.H + h) * s.T + i0;
-    ScratchSlots::Lease lease(slots);
-    float *qt = lease.take(s.tile()), *dot = lease.take(s.tile()), *dqt = lease.take(s.tile());
-    float *kr = lease.take(s.tile()), *vr = lease.take(s.tile());
-    float *scores = lease.take(kTile * kTile), *dp = lease.take(kTile * kTile), *base = lease.take(kTile), *mean = lease.take(kTile);
-    load_tile(q.row(b, i0, h), q.time, queries, s.D, padded(queries), a.scale, kr);
-    load_tile(dout.row(b, i0, h), dout.time, queries, s.D, padded(queries), 1, vr);
-    transpose(padded(queries), s.width(), kr, s.width(), qt, kTile);
-    transpose(padded(queries), s.width(), vr, s.width(), dot, kTile);
-    for_each_block(queries, [&](At at) HWY_ATTR {  // zeros after the last query
-      store(at.load(data<float>(a.lse) + statistics), base + at.i);
-      store(at.load(delta + statistics), mean + at.i);
-    });
-    std::fill_n(dqt, s.tile(), 0.0f);
-    for (int64_t j0 = 0; j0 <= i0; j0 += kTile) {
-      const Scores t{s.rows_from(j0), padded(queries), j0 == i0};
-      load_tile(k.row(b, j0, hk), k.time, t.rows, s.D, t.rows, 1, kr);
-      load_tile(v.row(b, j0, hk), v.time, t.rows, s.D, t.rows, 1, vr);
-      product_of_rows<kQueries>(t, s, kr, qt, scores);
-      product_of_rows<kQueries>(t, s, vr, dot, dp);
-      scores_to_gradients<kQueries>(t, base, mean, scores, dp);
-      add_weighted_rows<kQueries>(t, s, kr, dp, dqt);
+void backward_span(const CausalAttentionBackwardArgs& a, const Sizes& s, int64_t b, int64_t hk, int64_t first, const Share& share, Workspace& w) {
+  const Heads<const T> q = heads<T>(a.q), k = heads<T>(a.k), v = heads<T>(a.v), o = heads<T>(a.o), dout = heads<T>(a.dout);
+  const Heads<T> dq = heads<T>(a.dq), dk = heads<T>(a.dk), dv = heads<T>(a.dv);
+  const int64_t last = std::min(s.T, first + kSpan);
+  QueryRows& rows = w.queries;
+  const auto keys = [&](int64_t j0) -> const KeyLanes& { return w.keys[(j0 - first) / kTile]; };
+  for (int64_t j0 = first; j0 < last; j0 += kTile)
+    load_keys(s, keys(j0), k.row(b, j0, hk), k.time, v.row(b, j0, hk), v.time, s.rows_from(j0), a.scale);
+  for (int64_t h = hk * s.group(); h < (hk + 1) * s.group(); ++h)
+    for (int64_t i0 = first; i0 < s.T; i0 += kTile) {
+      rows.i0 = i0, rows.count = s.rows_from(i0);
+      rows.dq = share.dq + ((h - hk * s.group()) * s.T + i0) * s.width();
+      load_tile(q.row(b, i0, h), q.time, rows.count, s.D, rows.count, 1, rows.q);
+      load_tile(dout.row(b, i0, h), dout.time, rows.count, s.D, rows.count, 1, rows.dout);
+      inner_products(s, o.row(b, i0, h), o.time, rows);
+      std::copy_n(data<float>(a.lse) + (b * s.H + h) * s.T + i0, rows.count, rows.base);
+      if (share.first_span) std::fill_n(rows.dq, rows.count * s.width(), 0.0f);
+      for (int64_t j0 = first; j0 < std::min(last, i0 + kTile); j0 += kTile) add_gradients(s, rows, keys(j0), j0, w.scores, w.dp);
+      if (share.whole && i0 < last) store_tile(rows.dq, rows.count, s.D, a.scale, dq.row(b, i0, h), dq.time);
     }
-    transpose(s.width(), padded(queries), dqt, kTile, kr, s.width());
-    store_tile(kr, queries, s.D, a.scale, dq.row(b, i0, h), dq.time);
+  for (int64_t j0 = first; j0 < last; j0 += kTile)
+    store_keys(s, keys(j0), s.rows_from(j0), a.scale, rows.q, dk.row(b, j0, hk), dk.time, dv.row(b, j0, hk), dv.time);
+}
+
+// dq = scale times the sum of the ranges' shares, in order.
+template <class T>
+void add_ranges(Stream& stream, const CausalAttentionBackwardArgs& a, const Sizes& s, const Ranges& ranges, const float* shares) {
+  const Heads<T> dq = heads<T>(a.dq);
+  for_each_row_group(stream, s.B * s.H * s.T, s.D, [&](int64_t from, int64_t to) HWY_ATTR {
+    for (int64_t r = from; r < to; ++r) {
+      const int64_t b = r / (s.H * s.T), h = r / s.T % s.H, t = r % s.T;
+      T* out = dq.row(b, t, h);
+      for_each_block(s.D, [&](At at) HWY_ATTR {
+        F32x16 sum = load(shares + r * s.width() + at.i);
+        for (int64_t c = 1; c * ranges.keys <= t; ++c) sum = sum + load(shares + (c * s.B * s.H * s.T + r) * s.width() + at.i);
+        at.store(sum * splat(a.scale), out);
+      });
+    }
   });
 }
 
-// Equation: dk_j = scale sum over i >= j of p_ij (do_i . v_j - delta_i) q_i; dv_j = sum over i >= j of p_ij do_i.
-// Layout:   as the forward; delta [B, H, T].
-// Order:    one task per (b, key head, 64 keys), the longest of a head first; the heads of its group in order, queries in order.
+// Equation: dq_i = scale sum over j <= i of ds_ij k_j, dk_j = scale sum over i >= j of ds_ij q_i, dv_j = sum over i >= j of
+//           p_ij do_i; ds_ij = p_ij (do_i . v_j - delta_i), delta_i = o_i . do_i.
+// Layout:   as the forward.
+// Order:    one task per (range of keys, b, key head), the longest first; spans of keys in order, the heads of the group in
+//           order, queries in order, keys of the span in order.
 // Requires: what the forward does.
-// Traffic:  k, v, dk and dv once; q and do once per block of keys, mostly from cache.
+// Traffic:  k, v, dk and dv once; q, do and o once per span of 256 keys, dq once or, in ranges, once more per range.
 template <class T>
-void backward_keys(Stream& stream, const CausalAttentionBackwardArgs& a, const Sizes& s, const float* delta) {
-  const Heads<const T> q = heads<T>(a.q), k = heads<T>(a.k), v = heads<T>(a.v), dout = heads<T>(a.dout);
-  const Heads<T> dk = heads<T>(a.dk), dv = heads<T>(a.dv);
-  const int64_t tasks = s.B * s.Hkv * s.blocks(), group = s.H / s.Hkv;
-  ScratchSlots slots(stream, 6 * s.tile() + 2 * kTile * kTile, tasks);
+void backward(Stream& stream, const CausalAttentionBackwardArgs& a) {
+  const Sizes s(a.q, a.k);
+  const Ranges ranges(s);
+  const int64_t pairs = s.B * s.Hkv, tasks = ranges.count * pairs, share = s.group() * s.T * s.width();
+  const bool whole = ranges.count == 1;
+  ScratchSlots slots(stream, Workspace::floats(s) + (whole ? share : 0), tasks);
+  const Scratch<float> shares(stream, whole ? 0 : tasks * share);
   parallel_for(tasks, threads(stream), [&](int64_t task) HWY_ATTR {
-    const int64_t b = task / s.blocks() / s.Hkv, hk = task / s.blocks() % s.Hkv;
-    const int64_t j0 = task % s.blocks() * kTile, keys = s.rows_from(j0);
+    const int64_t b = task % pairs / s.Hkv, hk = task % s.Hkv, first = task / pairs * ranges.keys;
     ScratchSlots::Lease lease(slots);
-    float *kt = lease.take(s.tile()), *vt = lease.take(s.tile()), *dkt = lease.take(s.tile()), *dvt = lease.take(s.tile());
-    float *qr = lease.take(s.tile()), *dor = lease.take(s.tile()), *scores = lease.take(kTile * kTile), *dp = lease.take(kTile * kTile);
-    load_tile(k.row(b, j0, hk), k.time, keys, s.D, padded(keys), a.scale, qr);
-    load_tile(v.row(b, j0, hk), v.time, keys, s.D, padded(keys), 1, dor);
-    transpose(padded(keys), s.width(), qr, s.width(), kt, kTile);
-    transpose(padded(keys), s.width(), dor, s.width(), vt, kTile);
-    std::fill_n(dkt, s.tile(), 0.0f);
-    std::fill_n(dvt, s.tile(), 0.0f);
-    for (int64_t h = hk * group; h < (hk + 1) * group; ++h)
-      for (int64_t i0 = j0; i0 < s.T; i0 += kTile) {
-        const Scores t{s.rows_from(i0), padded(keys), i0 == j0};
-        const int64_t statistics = (b * s.H + h) * s.T + i0;
-        load_tile(q.row(b, i0, h), q.time, t.rows, s.D, t.rows, 1, qr);
-        load_tile(dout.row(b, i0, h), dout.time, t.rows, s.D, t.rows, 1, dor);
-        product_of_rows<kKeys>(t, s, qr, kt, scores);
-        product_of_rows<kKeys>(t, s, dor, vt, dp);
-        scores_to_gradients<kKeys>(t, data<float>(a.lse) + statistics, delta + statistics, scores, dp);
-        add_weighted_rows<kKeys>(t, s, dor, scores, dvt);
-        add_weighted_rows<kKeys>(t, s, qr, dp, dkt);
-      }
-    transpose(s.width(), padded(keys), dkt, kTile, qr, s.width());
-    store_tile(qr, keys, s.D, a.scale, dk.row(b, j0, hk), dk.time);
-    transpose(s.width(), padded(keys), dvt, kTile, qr, s.width());
-    store_tile(qr, keys, s.D, 1, dv.row(b, j0, hk), dv.time);
+    Workspace work(s, lease);
+    float* dq = whole ? lease.take(share) : shares.data() + task * share;
+    for (int64_t j0 = first; j0 < std::min(s.T, first + ranges.keys); j0 += kSpan) backward_span<T>(a, s, b, hk, j0, {dq, j0 == first, whole}, work);
   });
+  if (!whole) add_ranges<T>(stream, a, s, ranges, shares.data());
 }
 
 }  // namespace
@@ -273,13 +358,7 @@ void causal_attention(Stream& stream, const CausalAttentionArgs& args) {
 
 void causal_attention_backward(Stream& stream, const CausalAttentionBackwardArgs& args) {
   if (args.q.numel() == 0) return;  // then k is empty too, as H is a multiple of Hkv
-  const Sizes s(args.q, args.k);
-  const Scratch<float> delta(stream, s.B * s.H * s.T);
-  dispatch<float, bf16>(args.q.dtype, [&]<class T>() {
-    inner_products<T>(stream, args, s, delta.data());
-    backward_queries<T>(stream, args, s, delta.data());
-    backward_keys<T>(stream, args, s, delta.data());
-  });
+  dispatch<float, bf16>(args.q.dtype, [&]<class T>() { backward<T>(stream, args); });
 }
 
 }  // namespace weft::cpu::HWY_NAMESPACE

@@ -1,5 +1,6 @@
-// Rows are the queries that share a key/value head (Tq tokens by H / Hkv heads), lanes are keys: a decode step of few
-// rows fills its vectors, and each tile of the cache is read and transposed once for all the heads that share it.
+// Rows are the queries that share a key/value head (Tq tokens by H / Hkv heads). A prompt has many: keys are the lanes, and
+// each tile of the cache is read and transposed once for all rows that share it. A decode step has few, and the cache is
+// read as it lies in memory, once, straight into registers: keys as dot products, then values as weighted sums.
 #include "weft/ops/kv_attention/kv_attention.h"
 #include "weft/tile/cpu/heads.h"
 #include "weft/tile/cpu/scratch_slots.h"
@@ -7,9 +8,11 @@
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "weft/ops/kv_attention/cpu.cpp"
 #include <hwy/foreach_target.h>
+#include <hwy/cache_control.h>
 
 #include "weft/tile/cpu/math.h"
 #include "weft/tile/cpu/tile_product.h"
+#include "weft/tile/cpu/tile_rows.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace weft::cpu::HWY_NAMESPACE {
@@ -18,6 +21,7 @@ namespace {
 constexpr int64_t kKeys = 64;    // a tile of the cache
 constexpr int64_t kRows = 64;    // at most, of one task
 constexpr int64_t kChunk = 512;  // positions of one task, where the cache is cut
+constexpr int64_t kFewRows = 8;  // that a decode step takes past the tiles
 
 // The work as tasks of (b, key head, block of rows, chunk of positions). One block of rows (decode) gives few tasks, so
 // then the cache is cut; a long prompt has blocks enough. Positions that are in use come from start, never from threads.
@@ -32,7 +36,9 @@ struct Work {
     chunk = blocks == 1 ? kChunk : longest;
     chunks = ceil_div(longest, chunk);
   }
-  int64_t partial() const { return kRows * (width + 2); }
+  int64_t held() const { return std::min(kRows, rows); }  // rows of a partial result
+  int64_t partial() const { return ceil_div(held() * (width + 2), kBlock) * kBlock; }
+  bool streaming() const { return Tq == 1 && group <= kFewRows && D % kBlock == 0; }
 };
 
 // The rows of one task and how many positions each sees.
@@ -53,7 +59,7 @@ Queries queries_of(const Work& w, const KvAttentionArgs& a, int64_t b, int64_t h
 struct Partial {
   float *o, *m, *l;
 
-  Partial(float* at, const Work& w) : o(at), m(at + kRows * w.width), l(m + kRows) {}
+  Partial(float* at, const Work& w) : o(at), m(at + w.held() * w.width), l(m + w.held()) {}
 };
 
 // One row of a tile: scores become p relative to the new maximum, and the row's sums follow it.
@@ -102,6 +108,56 @@ void attend(const Work& w, const KvAttentionArgs& a, const Queries& rows, int64_
   }
 }
 
+// scores[r][j] = q_r . k_j for kR rows of queries and up to sixteen keys; the keys after them are fetched meanwhile.
+template <int kR, class T>
+void dot_products(const Work& w, const float* q, const T* k, int64_t k_row, int64_t keys, float* scores) {
+  constexpr int64_t kAhead = 2 * kBlock, kLine = 64 / sizeof(T);
+  alignas(64) float blocks[kR][kBlock * kBlock];
+  if (keys < kBlock) std::fill_n(blocks[0], kR * kBlock * kBlock, 0.0f);
+  for (int64_t j = 0; j < keys; ++j, k += k_row) {
+    for (int64_t d = 0; d < w.D; d += kLine) hwy::Prefetch(k + kAhead * k_row + d);
+    F32x16 sum[kR];
+    for (int r = 0; r < kR; ++r) sum[r] = zero();
+    for (int64_t d = 0; d < w.D; d += kBlock) {
+      const F32x16 key = load(k + d);
+      for (int r = 0; r < kR; ++r) sum[r] = fma(key, load(q + r * w.width + d), sum[r]);
+    }
+    for (int r = 0; r < kR; ++r) store(sum[r], blocks[r] + j * kBlock);
+  }
+  for (int r = 0; r < kR; ++r) store(sums_of_blocks(blocks[r]), scores + r * kChunk);
+}
+
+template <class T, int kR = 4>
+void dot_products_of_rows(const Work& w, int64_t rows, const float* q, const T* k, int64_t k_row, int64_t keys, float* scores) {
+  for (; rows >= kR; rows -= kR, q += kR * w.width, scores += kR * kChunk) dot_products<kR>(w, q, k, k_row, keys, scores);
+  if constexpr (kR > 1)
+    if (rows > 0) dot_products_of_rows<T, kR - 1>(w, rows, q, k, k_row, keys, scores);
+}
+
+// A decode step: the positions [begin, end) of one sequence, seen by every head. A position's heads lie side by side in
+// memory, so they are the inner loop. out(hk) is where the sums of a key head go.
+template <class T, class F>
+void attend_streaming(const Work& w, const KvAttentionArgs& a, int64_t b, int64_t begin, int64_t end, ScratchSlots::Lease& lease, F out) {
+  const Heads<const T> q = heads<T>(a.q), k = heads<T>(a.k_cache), v = heads<T>(a.v_cache);
+  float *qr = lease.take(w.H * w.width), *scores = lease.take(w.H * kChunk);
+  for (int64_t h = 0; h < w.H; ++h) load_tile(q.row(b, 0, h), 0, 1, w.D, 1, a.scale, qr + h * w.width);
+  for (int64_t j = begin; j < end; j += kBlock)
+    for (int64_t hk = 0; hk < w.Hkv; ++hk)
+      dot_products_of_rows(w, w.group, qr + hk * w.group * w.width, k.row(b, j, hk), k.time, std::min<int64_t>(kBlock, end - j),
+                           scores + hk * w.group * kChunk + j - begin);
+  for (int64_t hk = 0; hk < w.Hkv; ++hk) {
+    const Partial sums = out(hk);
+    std::fill_n(sums.o, w.group * w.width, 0.0f);
+    std::fill_n(sums.m, w.group, -HUGE_VALF);
+    std::fill_n(sums.l, w.group, 0.0f);
+    for (int64_t r = 0; r < w.group; ++r) online_softmax_row(w, end - begin, scores + (hk * w.group + r) * kChunk, sums.o + r * w.width, sums.m + r, sums.l + r);
+  }
+  for (int64_t j = begin; j < end; j += 2 * kBlock)
+    for (int64_t hk = 0; hk < w.Hkv; ++hk)
+      product(TileProductWith<T>{.m = w.group, .n = w.width, .k = std::min<int64_t>(2 * kBlock, end - j), .a = scores + hk * w.group * kChunk + j - begin,
+                                 .a_row = kChunk, .a_step = 1, .b = v.row(b, j, hk), .b_row = v.time, .c = out(hk).o, .c_row = w.width, .add = true});
+}
+
 // Adds a later chunk to an earlier one, row by row.
 void merge(const Work& w, int64_t count, const Partial& into, const Partial& from) {
   for (int64_t r = 0; r < count; ++r) {
@@ -122,29 +178,50 @@ void finish(const Work& w, const KvAttentionArgs& a, const Queries& rows, const 
   for (int64_t r = 0; r < rows.count; ++r) store_tile(from.o + r * w.width, 1, w.D, 1.0f / from.l[r], o.row(rows.b, rows.token(r), rows.head(r)), 0);
 }
 
-// Equation: o_i = sum over j <= start + i of softmax(scale q_i . k_j)_j v_j.
-// Layout:   q, o [B, Tq, H, D] and k_cache, v_cache [B, capacity, Hkv, D] with any strides but over D; start [B].
-// Order:    tasks as Work says; keys in order in tiles of 64 with a running maximum; chunks are merged in order.
-// Requires: 0 <= start <= capacity - Tq, else it is reported and nothing is written.
-// Traffic:  the used part of the cache once per block of 64 rows (once in all when decoding); q and o once.
+// The tasks of a prompt: (b, key head, block of rows, chunk).
 template <class T>
-void launch(Stream& stream, const KvAttentionArgs& a) {
-  const Work w(a);
+void attend_tiles(Stream& stream, const Work& w, const KvAttentionArgs& a, float* partials) {
   const int64_t tasks = w.B * w.Hkv * w.blocks * w.chunks;
   ScratchSlots slots(stream, w.partial() + (kRows + 3 * kKeys) * w.width + kRows * kKeys, tasks);
-  const Scratch<float> partials(stream, w.chunks > 1 ? tasks * w.partial() : 0);
   parallel_for(tasks, threads(stream), [&](int64_t task) HWY_ATTR {
     const int64_t c = task % w.chunks, block = w.blocks - 1 - task / w.chunks / w.Hkv / w.B;  // the longest first
     const Queries rows = queries_of(w, a, task / w.chunks / w.Hkv % w.B, task / w.chunks % w.Hkv, block);
     const int64_t end = rows.visible(rows.count - 1);
     if (c * w.chunk >= end) return;
     ScratchSlots::Lease lease(slots);
-    const Partial out(w.chunks > 1 ? partials.data() + task * w.partial() : lease.take(w.partial()), w);
+    const Partial out(w.chunks > 1 ? partials + task * w.partial() : lease.take(w.partial()), w);
     attend<T>(w, a, rows, c * w.chunk, std::min(end, (c + 1) * w.chunk), lease, out);
     if (w.chunks == 1) finish<T>(w, a, rows, out);
   });
-  if (w.chunks == 1) return;
-  parallel_for(w.B * w.Hkv, threads(stream), [&](int64_t pair) HWY_ATTR {  // chunks > 1 only where blocks = 1
+}
+
+// The tasks of a decode step: (b, chunk), all heads.
+template <class T>
+void attend_chunks(Stream& stream, const Work& w, const KvAttentionArgs& a, float* partials) {
+  const int64_t tasks = w.B * w.chunks;
+  ScratchSlots slots(stream, w.H * (w.width + kChunk), tasks);
+  parallel_for(tasks, threads(stream), [&](int64_t task) HWY_ATTR {
+    const int64_t b = task / w.chunks, c = task % w.chunks, end = data<int32_t>(a.start)[b] + 1;
+    if (c * w.chunk >= end) return;
+    ScratchSlots::Lease lease(slots);
+    attend_streaming<T>(w, a, b, c * w.chunk, std::min(end, (c + 1) * w.chunk), lease,
+                        [&](int64_t hk) { return Partial(partials + ((b * w.Hkv + hk) * w.chunks + c) * w.partial(), w); });
+  });
+}
+
+// Equation: o_i = sum over j <= start + i of softmax(scale q_i . k_j)_j v_j.
+// Layout:   q, o [B, Tq, H, D] and k_cache, v_cache [B, capacity, Hkv, D] with any strides but over D; start [B].
+// Order:    tasks as Work says; keys in order, with a running maximum from tile to tile; chunks are merged in order.
+// Requires: 0 <= start <= capacity - Tq, else it is reported and nothing is written.
+// Traffic:  the used part of the cache once per block of 64 rows (once in all when decoding); q and o once.
+template <class T>
+void launch(Stream& stream, const KvAttentionArgs& a) {
+  const Work w(a);
+  const bool merging = w.chunks > 1 || w.streaming();
+  const Scratch<float> partials(stream, merging ? w.B * w.Hkv * w.blocks * w.chunks * w.partial() : 0);
+  w.streaming() ? attend_chunks<T>(stream, w, a, partials.data()) : attend_tiles<T>(stream, w, a, partials.data());
+  if (!merging) return;
+  parallel_for(w.B * w.Hkv, threads(stream), [&](int64_t pair) HWY_ATTR {  // chunks are merged only where blocks = 1
     const Queries rows = queries_of(w, a, pair / w.Hkv, pair % w.Hkv, 0);
     const Partial total(partials.data() + pair * w.chunks * w.partial(), w);
     for (int64_t c = 1; c * w.chunk < rows.visible(rows.count - 1); ++c)

@@ -123,7 +123,7 @@ void add_specs_kv_attention(Registry& registry) {
     };
     for (const Size& s : {Size{{0}, 1, 1, 1, 1, 4}, Size{{5}, 1, 16, 4, 2, 8}, Size{{63, 64, 0}, 1, 70, 6, 2, 64},
                           Size{{511}, 1, 512, 2, 1, 16}, Size{{512}, 1, 600, 3, 3, 33},
-                          Size{{1500, 30}, 1, 1600, 9, 3, 64}, Size{{17}, 1, 20, 65, 1, 12}, Size{{100}, 1, 101, 2, 1, 256},
+                          Size{{1500, 30}, 1, 1600, 9, 3, 64}, Size{{17}, 1, 20, 65, 1, 12}, Size{{530}, 1, 531, 16, 2, 32}, Size{{40}, 1, 41, 5, 1, 48}, Size{{100}, 1, 101, 2, 1, 256},
                           Size{{0}, 5, 5, 4, 2, 8}, Size{{33, 2}, 7, 40, 4, 4, 32}, Size{{0, 60}, 65, 130, 6, 2, 20}, Size{{3}, 130, 140, 2, 1, 80},
                           Size{{505}, 9, 520, 4, 2, 16}, Size{{700}, 40, 740, 4, 1, 16}, Size{{}, 3, 8, 2, 1, 8}, Size{{4}, 0, 8, 2, 1, 8}}) {
       add(s, "", false, Layout::contiguous);
@@ -135,6 +135,7 @@ void add_specs_kv_attention(Registry& registry) {
     // A NaN at position 66 reaches the queries that see it and no others.
     add({{60}, 20, 90, 4, 2, 16}, "/nan", false, Layout::contiguous, sprinkle(normal(), 90 * 2 * 16, 66 * 2 * 16 + 3, NAN));
     add({{60}, 20, 90, 4, 2, 16}, "/infinity", false, Layout::contiguous, sprinkle(normal(), 90 * 2 * 16, 66 * 2 * 16 + 3, INFINITY));
+    add({{80}, 1, 90, 4, 2, 16}, "/nan", false, Layout::contiguous, sprinkle(normal(), 90 * 2 * 16, 66 * 2 * 16 + 3, NAN));
     for (int64_t cached : {1024, 32768}) {
       const Size s{{cached - 1}, 1, cached, 9, 3, 64};
       registry.bench({op, "decode", dtype, s.name(), [=] { return problem(dtype, s); }});

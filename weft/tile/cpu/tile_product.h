@@ -1,9 +1,12 @@
-// Products of small f32 tiles in scratch memory, and what goes with them: attention is made of these.
+// Products of small f32 tiles in scratch memory: attention is made of these.
 //
 // C[m][n] (+)= sum over k of A(m, k) B[k][n]: A is broadcast element by element, so it may be read along rows or columns
 // at no cost (a transposed A is a swap of its strides), and B and C are rows of sixteen-float blocks. Each element of C
 // is one chain of fused multiply-adds over k in order, so its bits depend neither on the register blocking nor on the
 // instruction set.
+//
+// On the diagonal of causal attention half of a tile is not there: the triangle products leave those terms out, rather
+// than multiplying by zero, for 0 * NaN would spoil the sum.
 
 #if defined(WEFT_TILE_CPU_TILE_PRODUCT_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef WEFT_TILE_CPU_TILE_PRODUCT_H_
@@ -18,138 +21,184 @@
 HWY_BEFORE_NAMESPACE();
 namespace weft::cpu::HWY_NAMESPACE {
 
-struct TileProduct {
+template <class T>
+struct TileProductWith {
   int64_t m, n, k;  // n is a multiple of 16
   const float* a;
   int64_t a_row, a_step;  // A(m, k) = a[m a_row + k a_step]
-  const float* b;
+  const T* b;             // f32, or bf16 that is widened on its way into a register
   int64_t b_row;
   float* c;
   int64_t c_row;
-  bool add;  // to what C holds; else C is overwritten
+  bool add;                       // to what C holds; else C is overwritten
+  const float* factor = nullptr;  // [n]: what C holds is multiplied by its column's factor first
 };
-
-// Which of sixteen lanes take part in step k: all, or one triangle of a 16 by 16 tile. The others are left alone, not
-// given a product with zero: 0 * NaN would spoil them.
-enum class Lanes { all, from_k, through_k };
+using TileProduct = TileProductWith<float>;
 
 HWY_INLINE F32x16 lane_numbers() {
   alignas(64) static constexpr float kNumbers[kBlock] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
   return load(kNumbers);
 }
 
-// kRows rows by kBlocks blocks of C, held in registers over all k.
-template <int kRows, int kBlocks, Lanes kWhich>
-HWY_INLINE void product_in_registers(const TileProduct& t, int64_t m, int64_t n) {
-  F32x16 acc[kRows][kBlocks];
-  float* c = t.c + m * t.c_row + n;
-#pragma GCC unroll 16
-  for (int r = 0; r < kRows; ++r)
-#pragma GCC unroll 4
-    for (int j = 0; j < kBlocks; ++j) acc[r][j] = t.add ? load(c + r * t.c_row + j * kBlock) : zero();
-  const float *a = t.a + m * t.a_row, *b = t.b + n;
-  const F32x16 lane = lane_numbers();
-  for (int64_t k = 0; k < t.k; ++k, a += t.a_step, b += t.b_row) {
-    F32x16 row[kBlocks];
-#pragma GCC unroll 4
-    for (int j = 0; j < kBlocks; ++j) row[j] = load(b + j * kBlock);
-#pragma GCC unroll 16
-    for (int r = 0; r < kRows; ++r) {
-      const F32x16 s = splat(a[r * t.a_row]);
-#pragma GCC unroll 4
+// Which columns take part in step k of a triangle: those from column k on, or those up to column k.
+enum class Lanes { from_k, through_k };
+
+template <Lanes kWhich>
+HWY_INLINE Mask16 lanes_seen(int64_t k) {
+  return kWhich == Lanes::from_k ? splat(float(k - 1)) < lane_numbers() : lane_numbers() < splat(float(k + 1));
+}
+
+// a * b + c in the lanes of the mask, c in the others.
+HWY_INLINE F32x16 fma_where(Mask16 m, F32x16 a, F32x16 b, F32x16 c) {
+#if HWY_TARGET <= HWY_AVX3 && HWY_ARCH_X86
+  return {{V{_mm512_mask3_fmadd_ps(a.part[0].raw, b.part[0].raw, c.part[0].raw, m.part[0].raw)}}};  // one instruction, where a selection would be a second
+#else
+  return select(m, fma(a, b, c), c);
+#endif
+}
+
+// kRows rows by kBlocks blocks of C, at row m and column n, held in registers.
+template <int kRows, int kBlocks, class T = float>
+struct SumsInRegisters {
+  const TileProductWith<T>& t;
+  const int64_t m, n;
+  F32x16 sum[kRows][kBlocks];
+
+  HWY_INLINE SumsInRegisters(const TileProductWith<T>& product, int64_t row, int64_t column) : t(product), m(row), n(column) {
+    HWY_UNROLL(16)
+    for (int r = 0; r < kRows; ++r)
+      HWY_UNROLL(4)
       for (int j = 0; j < kBlocks; ++j) {
-        if constexpr (kWhich == Lanes::all) acc[r][j] = fma(s, row[j], acc[r][j]);
-        if constexpr (kWhich == Lanes::from_k) acc[r][j] = select(lane < splat(float(k)), acc[r][j], fma(s, row[j], acc[r][j]));
-        if constexpr (kWhich == Lanes::through_k) acc[r][j] = select(lane < splat(float(k + 1)), fma(s, row[j], acc[r][j]), acc[r][j]);
+        sum[r][j] = t.add ? load(c(r, j)) : zero();
+        if (t.factor) sum[r][j] = sum[r][j] * load(t.factor + n + j * kBlock);
       }
+  }
+  HWY_INLINE float* c(int r, int j) const { return t.c + (m + r) * t.c_row + n + j * kBlock; }
+
+  // sum = term(sum, a, b), for the rows from `row` on.
+  template <class F>
+  HWY_INLINE void step(int64_t k, int row, F term) {
+    const float* a = t.a + m * t.a_row + k * t.a_step;
+    const T* b = t.b + k * t.b_row + n;
+    F32x16 columns[kBlocks];
+    HWY_UNROLL(4)
+    for (int j = 0; j < kBlocks; ++j) columns[j] = load(b + j * kBlock);
+    HWY_UNROLL(16)
+    for (int r = 0; r < kRows; ++r) {
+      if (r < row) continue;
+      const F32x16 s = splat(a[r * t.a_row]);
+      HWY_UNROLL(4)
+      for (int j = 0; j < kBlocks; ++j) sum[r][j] = term(sum[r][j], s, columns[j]);
     }
   }
-#pragma GCC unroll 16
-  for (int r = 0; r < kRows; ++r)
-#pragma GCC unroll 4
-    for (int j = 0; j < kBlocks; ++j) store(acc[r][j], c + r * t.c_row + j * kBlock);
-}
-
-// The `left` < kRows rows that remain from m on.
-template <int kRows, int kBlocks, Lanes kWhich>
-void product_rest(const TileProduct& t, int64_t m, int64_t n, int64_t left) {
-  if constexpr (kRows > 1) {
-    if (left == kRows - 1)
-      product_in_registers<kRows - 1, kBlocks, kWhich>(t, m, n);
-    else
-      product_rest<kRows - 1, kBlocks, kWhich>(t, m, n, left);
+  HWY_INLINE void steps(int64_t first, int64_t last) {
+    for (int64_t k = first; k < last; ++k) step(k, 0, [](F32x16 c, F32x16 a, F32x16 b) HWY_ATTR { return fma(a, b, c); });
   }
-}
+  // The steps [first, last), at most sixteen, whose triangle lies in block kCorner: that block in part, those on the
+  // near side of it in full, the others not at all.
+  template <Lanes kWhich, int kCorner>
+  HWY_INLINE void corner_steps(int64_t first, int64_t last) {
+    for (int64_t k = first; k < last; ++k) {
+      const Mask16 seen = lanes_seen<kWhich>(k - first);
+      const float* a = t.a + m * t.a_row + k * t.a_step;
+      const T* b = t.b + k * t.b_row + n;
+      constexpr int kFirst = kWhich == Lanes::from_k ? kCorner : 0, kLast = kWhich == Lanes::from_k ? kBlocks - 1 : kCorner;
+      F32x16 columns[kBlocks];
+      HWY_UNROLL(4)
+      for (int j = kFirst; j <= kLast; ++j) columns[j] = load(b + j * kBlock);
+      HWY_UNROLL(16)
+      for (int r = 0; r < kRows; ++r) {
+        const F32x16 s = splat(a[r * t.a_row]);
+        HWY_UNROLL(4)
+        for (int j = kFirst; j <= kLast; ++j) sum[r][j] = j == kCorner ? fma_where(seen, s, columns[j], sum[r][j]) : fma(s, columns[j], sum[r][j]);
+      }
+    }
+    if constexpr (kCorner + 1 < kBlocks) corner_steps<kWhich, kCorner + 1>(last, std::min(t.k, last + kBlock));
+  }
+  HWY_INLINE void store_all() const {
+    HWY_UNROLL(16)
+    for (int r = 0; r < kRows; ++r)
+      HWY_UNROLL(4)
+      for (int j = 0; j < kBlocks; ++j) store(sum[r][j], c(r, j));
+  }
+};
 
-template <int kRows, int kBlocks, Lanes kWhich>
-void product_panel(const TileProduct& t, int64_t n) {
-  int64_t m = 0;
-  for (; m + kRows <= t.m; m += kRows) product_in_registers<kRows, kBlocks, kWhich>(t, m, n);
-  product_rest<kRows, kBlocks, kWhich>(t, m, n, t.m - m);
+// Rows that a panel goes on with when fewer than kRows are left.
+constexpr int fewer(int rows) { return rows > 8 ? 8 : rows > 4 ? 4 : rows / 2; }
+
+template <int kRows, int kBlocks, class T>
+void product_panel(const TileProductWith<T>& t, int64_t n, int64_t m = 0) {
+  for (; m + kRows <= t.m; m += kRows) {
+    SumsInRegisters<kRows, kBlocks, T> c(t, m, n);
+    c.steps(0, t.k);
+    c.store_all();
+  }
+  if constexpr (kRows > 1)
+    if (m < t.m) product_panel<fewer(kRows), kBlocks>(t, n, m);
 }
 
 // Register blocks. With 32 registers of 16 lanes: 24 sums, up to 4 blocks of B and one of A, in the shape that the
-// columns leave (6 x 4 takes ten loads for 24 fused operations, 12 x 1 is bound by its loads). With 16 registers of
+// columns leave (6 x 4 takes ten loads for 24 fused operations; the fewer columns, the more it is bound by its loads). With 16 registers of
 // 8 lanes: 6 x 1 blocks (12 sums, 2 of B, 1 of A) fill the file.
-inline void product(const TileProduct& t) {
+template <class T>
+void product(const TileProductWith<T>& t) {
   int64_t n = 0;
   if constexpr (kParts == 1) {
-    for (; n + 4 * kBlock <= t.n; n += 4 * kBlock) product_panel<6, 4, Lanes::all>(t, n);
-    if (t.n - n == 3 * kBlock) return product_panel<8, 3, Lanes::all>(t, n);
-    if (t.n - n == 2 * kBlock) return product_panel<12, 2, Lanes::all>(t, n);
-    if (t.n - n == kBlock) product_panel<12, 1, Lanes::all>(t, n);
+    for (; n + 4 * kBlock <= t.n; n += 4 * kBlock) product_panel<6, 4>(t, n);
+    if (t.n - n == 3 * kBlock) return product_panel<8, 3>(t, n);
+    if (t.n - n == 2 * kBlock) return product_panel<12, 2>(t, n);
+    if (t.n - n == kBlock) product_panel<16, 1>(t, n);
   } else {
-    for (; n < t.n; n += kBlock) product_panel<6, 1, Lanes::all>(t, n);
+    for (; n < t.n; n += kBlock) product_panel<6, 1>(t, n);
   }
 }
 
-// One triangle: n = 16 and k at most 16.
+inline void product(const TileProduct& t) { product<float>(t); }
+
+// Columns n to n + 16 kBlocks: before (or after) the steps of their own triangle all of them take part.
+template <Lanes kWhich, int kRows, int kBlocks>
+void lane_triangle_panel(const TileProduct& t, int64_t n, int64_t m = 0) {
+  for (; m + kRows <= t.m; m += kRows) {
+    SumsInRegisters<kRows, kBlocks> c(t, m, n);
+    if (kWhich == Lanes::from_k) c.steps(0, n);
+    c.template corner_steps<kWhich, 0>(n, std::min(t.k, n + kBlock));
+    if (kWhich == Lanes::through_k) c.steps(n + kBlocks * kBlock, t.k);
+    c.store_all();
+  }
+  if constexpr (kRows > 1)
+    if (m < t.m) lane_triangle_panel<kWhich, fewer(kRows), kBlocks>(t, n, m);
+}
+
+// The product on one side of the diagonal of B: step k is taken by the columns from k on, or by those up to k.
 template <Lanes kWhich>
-void triangle_product(const TileProduct& t) {
-  product_panel<kParts == 1 ? 12 : 4, 1, kWhich>(t, 0);
+void lane_triangle_product(const TileProduct& t) {
+  int64_t n = 0;
+  if constexpr (kParts == 1) {
+    for (; n + 4 * kBlock <= t.n; n += 4 * kBlock) lane_triangle_panel<kWhich, 6, 4>(t, n);
+    for (; n + 2 * kBlock <= t.n; n += 2 * kBlock) lane_triangle_panel<kWhich, 8, 2>(t, n);
+  }
+  for (; n < t.n; n += kBlock) lane_triangle_panel<kWhich, kParts == 1 ? 8 : 4, 1>(t, n);
 }
 
-// to[c][r] = from[r][c], in squares of four: rows and columns are multiples of 4.
-inline void transpose(int64_t rows, int64_t columns, const float* from, int64_t from_row, float* to, int64_t to_row) {
-  const hn::FixedTag<float, 4> d;
-  const hn::FixedTag<double, 2> pairs;
-  const auto lower = [&](auto a, auto b) HWY_ATTR {
-    return hn::BitCast(d, hn::InterleaveLower(pairs, hn::BitCast(pairs, a), hn::BitCast(pairs, b)));
-  };
-  const auto upper = [&](auto a, auto b) HWY_ATTR {
-    return hn::BitCast(d, hn::InterleaveUpper(pairs, hn::BitCast(pairs, a), hn::BitCast(pairs, b)));
-  };
-  for (int64_t r = 0; r < rows; r += 4)
-    for (int64_t c = 0; c < columns; c += 4) {
-      const float* at = from + r * from_row + c;
-      const auto r0 = hn::LoadU(d, at), r1 = hn::LoadU(d, at + from_row);
-      const auto r2 = hn::LoadU(d, at + 2 * from_row), r3 = hn::LoadU(d, at + 3 * from_row);
-      const auto low01 = hn::InterleaveLower(d, r0, r1), low23 = hn::InterleaveLower(d, r2, r3);
-      const auto high01 = hn::InterleaveUpper(d, r0, r1), high23 = hn::InterleaveUpper(d, r2, r3);
-      float* out = to + c * to_row + r;
-      hn::StoreU(lower(low01, low23), d, out);
-      hn::StoreU(upper(low01, low23), d, out + to_row);
-      hn::StoreU(lower(high01, high23), d, out + 2 * to_row);
-      hn::StoreU(upper(high01, high23), d, out + 3 * to_row);
-    }
+template <int kRows, int kBlocks>
+void row_triangle_panel(const TileProduct& t, int64_t n, int64_t m = 0) {
+  for (; m + kRows <= t.m; m += kRows) {
+    SumsInRegisters<kRows, kBlocks> c(t, m, n);
+    c.steps(0, m);
+    HWY_UNROLL(4)
+    for (int k = 0; k < kRows; ++k) c.step(m + k, k, [](F32x16 sum, F32x16 a, F32x16 b) HWY_ATTR { return fma(a, b, sum); });
+    c.store_all();
+  }
+  if constexpr (kRows > 1)
+    if (m < t.m) row_triangle_panel<1, kBlocks>(t, n, m);
 }
 
-// Rows of f32 or bf16, times `scale`, into a tile whose rows are `columns` rounded up to 16, zeros in the padding; then
-// zero rows up to `padded` rows.
-template <class T>
-void load_tile(const T* from, int64_t from_row, int64_t rows, int64_t columns, int64_t padded, float scale, float* tile) {
-  const int64_t width = ceil_div(columns, kBlock) * kBlock;
-  for (int64_t r = 0; r < rows; ++r)
-    for_each_block(columns, [&](At at) HWY_ATTR { store(at.load(from + r * from_row) * splat(scale), tile + r * width + at.i); });
-  std::fill(tile + rows * width, tile + padded * width, 0.0f);
-}
-
-// The way back, rounding to T.
-template <class T>
-void store_tile(const float* tile, int64_t rows, int64_t columns, float scale, T* to, int64_t to_row) {
-  const int64_t width = ceil_div(columns, kBlock) * kBlock;
-  for (int64_t r = 0; r < rows; ++r)
-    for_each_block(columns, [&](At at) HWY_ATTR { at.store(load(tile + r * width + at.i) * splat(scale), to + r * to_row); });
+// The product on one side of the diagonal of A: row m takes the steps k <= m.
+inline void row_triangle_product(const TileProduct& t) {
+  int64_t n = 0;
+  if constexpr (kParts == 1)
+    for (; n + 4 * kBlock <= t.n; n += 4 * kBlock) row_triangle_panel<4, 4>(t, n);
+  for (; n < t.n; n += kBlock) row_triangle_panel<4, 1>(t, n);
 }
 
 }  // namespace weft::cpu::HWY_NAMESPACE

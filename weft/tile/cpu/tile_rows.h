@@ -1,0 +1,96 @@
+// Tiles and what they are made from: rows of f32 or bf16 in and out, transposed, folded.
+
+#if defined(WEFT_TILE_CPU_TILE_ROWS_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef WEFT_TILE_CPU_TILE_ROWS_H_
+#undef WEFT_TILE_CPU_TILE_ROWS_H_
+#else
+#define WEFT_TILE_CPU_TILE_ROWS_H_
+#endif
+
+#include "weft/tile/cpu/kernel.h"
+#include "weft/tile/cpu/rows.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace weft::cpu::HWY_NAMESPACE {
+
+// a < b ? b : a. On x86 that is what the instruction does, NaN and zeros included.
+HWY_INLINE F32x16 larger(F32x16 a, F32x16 b) {
+#if HWY_ARCH_X86
+  for (int i = 0; i < kParts; ++i) a.part[i] = hn::Max(b.part[i], a.part[i]);
+  return a;
+#else
+  return select(a < b, b, a);
+#endif
+}
+
+// Squares are transposed in pairs of four rows: registers of eight hold rows r and r + 4 side by side (two loads, which
+// is where the exchange of halves is free), then both halves are transposed as squares of four.
+using DPair = hn::CappedTag<float, 8>;
+inline constexpr int kSquare = int(HWY_LANES(float) < 8 ? 4 : 8);
+
+HWY_INLINE hn::Vec<DPair> load_pair(const float* low, const float* high) {
+  const hn::FixedTag<float, 4> four;
+  if constexpr (kSquare == 8)
+    return hn::Combine(DPair(), hn::LoadU(four, high), hn::LoadU(four, low));
+  else
+    return hn::LoadU(DPair(), low);
+}
+
+// Columns c .. c + 3 of kSquare rows, to four rows of kSquare.
+HWY_INLINE void transpose_square(const float* from, int64_t from_row, float* to, int64_t to_row) {
+  const DPair d;
+  const hn::RepartitionToWide<hn::RebindToUnsigned<DPair>> wide;
+  const auto lower = [&](auto a, auto b) HWY_ATTR { return hn::BitCast(d, hn::InterleaveLower(wide, hn::BitCast(wide, a), hn::BitCast(wide, b))); };
+  const auto upper = [&](auto a, auto b) HWY_ATTR { return hn::BitCast(d, hn::InterleaveUpper(wide, hn::BitCast(wide, a), hn::BitCast(wide, b))); };
+  const auto row = [&](int r) HWY_ATTR { return load_pair(from + r * from_row, from + (r + 4) * from_row); };
+  const auto r0 = row(0), r1 = row(1), r2 = row(2), r3 = row(3);
+  const auto low01 = hn::InterleaveLower(d, r0, r1), low23 = hn::InterleaveLower(d, r2, r3);
+  const auto high01 = hn::InterleaveUpper(d, r0, r1), high23 = hn::InterleaveUpper(d, r2, r3);
+  hn::StoreU(lower(low01, low23), d, to);
+  hn::StoreU(upper(low01, low23), d, to + to_row);
+  hn::StoreU(lower(high01, high23), d, to + 2 * to_row);
+  hn::StoreU(upper(high01, high23), d, to + 3 * to_row);
+}
+
+// to[c][r] = from[r][c]; rows and columns are multiples of 8.
+inline void transpose(int64_t rows, int64_t columns, const float* from, int64_t from_row, float* to, int64_t to_row) {
+  for (int64_t r = 0; r < rows; r += kSquare)
+    for (int64_t c = 0; c < columns; c += 4) transpose_square(from + r * from_row + c, from_row, to + c * to_row + r, to_row);
+}
+
+// Sixteen blocks [16][16] to their sixteen sums, each by the tree of sum(): lane r is the sum of block r.
+HWY_INLINE F32x16 sums_of_blocks(const float* blocks) {
+  alignas(64) float t[kBlock * kBlock];
+  transpose(kBlock, kBlock, blocks, kBlock, t, kBlock);
+  F32x16 lane[kBlock / 2];
+  HWY_UNROLL(8)
+  for (int i = 0; i < kBlock / 2; ++i) lane[i] = load(t + i * kBlock) + load(t + (i + kBlock / 2) * kBlock);
+  HWY_UNROLL(4)
+  for (int half = kBlock / 4; half > 0; half /= 2)
+    HWY_UNROLL(4)
+    for (int i = 0; i < half; ++i) lane[i] = lane[i] + lane[i + half];
+  return lane[0];
+}
+
+// Rows of f32 or bf16, times `scale`, into a tile whose rows are `columns` rounded up to 16, zeros in the padding; then
+// zero rows up to `padded` rows.
+template <class T>
+void load_tile(const T* from, int64_t from_row, int64_t rows, int64_t columns, int64_t padded, float scale, float* tile) {
+  const int64_t width = ceil_div(columns, kBlock) * kBlock;
+  for (int64_t r = 0; r < rows; ++r)
+    for_each_block(columns, [&](At at) HWY_ATTR { store(at.load(from + r * from_row) * splat(scale), tile + r * width + at.i); });
+  std::fill(tile + rows * width, tile + padded * width, 0.0f);
+}
+
+// The way back, rounding to T.
+template <class T>
+void store_tile(const float* tile, int64_t rows, int64_t columns, float scale, T* to, int64_t to_row) {
+  const int64_t width = ceil_div(columns, kBlock) * kBlock;
+  for (int64_t r = 0; r < rows; ++r)
+    for_each_block(columns, [&](At at) HWY_ATTR { at.store(load(tile + r * width + at.i) * splat(scale), to + r * to_row); });
+}
+
+}  // namespace weft::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif  // per-target include guard
