@@ -79,14 +79,12 @@ void add_weighted_rows(const Scores& t, const Sizes& s, const float* rows, const
 template <int kBlocks>
 void online_softmax(int64_t lane, int64_t rows, int64_t full, float* scores, float* m, float* l, float* rescale) {
   const F32x16 none = splat(-HUGE_VALF), number = lane_numbers();
-  const auto seen = [&](int64_t r, int j) HWY_ATTR {
-    const F32x16 s = load(scores + r * kTile + lane + j * kBlock);
-    return r < full ? s : select(number < splat(float(r - full)), none, s);
-  };
+  const auto score = [&](int64_t r, int j) HWY_ATTR { return load(scores + r * kTile + lane + j * kBlock); };
+  const auto where_seen = [&](int64_t r, F32x16 x, F32x16 otherwise) HWY_ATTR { return r < full ? x : select(number < splat(float(r - full)), otherwise, x); };
   F32x16 most[kBlocks], base[kBlocks], sum[kBlocks];
   for (int j = 0; j < kBlocks; ++j) most[j] = load(m + lane + j * kBlock);
   for (int64_t r = 0; r < rows; ++r)
-    for (int j = 0; j < kBlocks; ++j) most[j] = larger(most[j], seen(r, j));  // a NaN is not kept here, but in its p
+    for (int j = 0; j < kBlocks; ++j) most[j] = larger(most[j], where_seen(r, score(r, j), none));  // a NaN is not kept here, but in its p
   for (int j = 0; j < kBlocks; ++j) {
     const int64_t at = lane + j * kBlock;
     base[j] = select(none < most[j], most[j], zero());  // all scores -inf so far: p = 0, not NaN
@@ -97,7 +95,7 @@ void online_softmax(int64_t lane, int64_t rows, int64_t full, float* scores, flo
   }
   for (int64_t r = 0; r < rows; ++r)
     for (int j = 0; j < kBlocks; ++j) {
-      const F32x16 p = exp(seen(r, j) - base[j]);
+      const F32x16 p = where_seen(r, exp(score(r, j) - base[j]), zero());  // not exp(-inf): an underflow takes the CPU 100 cycles
       store(p, scores + r * kTile + lane + j * kBlock);
       sum[j] = sum[j] + p;
     }
