@@ -58,8 +58,8 @@ int main(int argc, char** argv) {
       const auto one = onednn_result(1, product), many = onednn_result(threads, product);
       const bool same = std::memcmp(one.data(), many.data(), one.size() * sizeof(float)) == 0;
       OneDnn peer(product);
-      const double theirs = size.flops() / bench::median_time([&] { peer.run(); });
-      comparison.add(product, product.ours(), theirs, same ? "oneDNN: same bits on 1 and many threads" : "oneDNN: other bits on 1 and many threads");
+      const auto [ours, theirs] = product.beside([&] { peer.run(); });
+      comparison.add(product, ours, theirs, same ? "oneDNN: same bits on 1 and many threads" : "oneDNN: other bits on 1 and many threads");
     }
   comparison.finish();
 }

@@ -3,6 +3,8 @@
 
 #include <cmath>
 #include <cstdio>
+#include <functional>
+#include <utility>
 #include <vector>
 
 #include "bench/ceilings.h"
@@ -43,10 +45,17 @@ struct Product {
       : size(s), layout(l), a(random_tensor(device, l.transpose_a ? Shape{s.k, s.m} : Shape{s.m, s.k}, 1)),
         b(random_tensor(device, l.transpose_b ? Shape{s.n, s.k} : Shape{s.k, s.n}, 2)), c(Tensor::empty(device, {s.m, s.n})) {}
 
+  void run() const {
+    matmul(a.device().stream(), {.a = a.view(), .b = b.view(), .c = c.mut_view(), .bias = {}, .pre = {}, .transpose_a = layout.transpose_a, .transpose_b = layout.transpose_b});
+  }
   // FLOP/s of our own matmul.
   double ours() const {
-    const MatmulArgs args{.a = a.view(), .b = b.view(), .c = c.mut_view(), .bias = {}, .pre = {}, .transpose_a = layout.transpose_a, .transpose_b = layout.transpose_b};
-    return size.flops() / median_time([&] { matmul(a.device().stream(), args); });
+    return size.flops() / median_time([&] { run(); });
+  }
+  // FLOP/s of ours and of a peer's, taken in turns: what disturbs one disturbs the other.
+  std::pair<double, double> beside(const std::function<void()>& peer) const {
+    const auto [ours, theirs] = median_times([&] { run(); }, peer);
+    return {size.flops() / ours, size.flops() / theirs};
   }
 };
 

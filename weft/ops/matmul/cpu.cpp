@@ -15,46 +15,56 @@ constexpr int64_t round_up(int64_t n, int64_t to) { return ceil_div(n, to) * to;
 
 // How the work is cut; none of it changes a bit of the result.
 struct Blocking {
-  // A panel of B of this depth is 32 KiB on AVX-512 (32 columns) and 16 KiB elsewhere: it stays in L1 while the panels of
-  // A, 12 or 6 KiB each, pass by.
-  static constexpr int64_t kDepth = 256;
-  // A block of A of 120 rows (a multiple of both tile heights) is 120 KiB: half of the smallest L2 there is.
-  static constexpr int64_t kRows = 120, kMostColumns = 256, kLeastTasks = 32;
-  // Up to this many rows each part of B meets one block of A only. Then the task that uses it packs it, into its own L2;
-  // above, B is packed once for all tasks.
-  static constexpr int64_t kFusedRows = 2 * kRows;
-  // Packed A and packed B, in floats, at a time: B stays in a last-level cache of 16 MiB.
-  static constexpr int64_t kMostA = int64_t(16) << 20, kMostB = int64_t(4) << 20;
+  // A block of B, `columns` by `depth`, is packed by the task that uses it and stays in L2 (384 KiB of it) while the
+  // panels of A, at most 18 KiB each, pass through L1: a tile streams its panel of B from L2, and 64 columns x 4 bytes in
+  // the 12 cycles of a step are a third of what L2 delivers.
+  static constexpr int64_t kDepth = 768, kBlock = int64_t(96) << 10, kMostColumns = 256, kNarrow = 64;
+  // Packing an element of B costs a fraction of a cycle, and each row takes 1/32 of one for it: 192 rows or more.
+  static constexpr int64_t kLeastTasks = 32, kLeastRows = 192;
+  static constexpr int64_t kStoredRows = 256;  // up to here A fits in L2 beside a block of B, and is not packed
+  static constexpr int64_t kSmall = int64_t(1) << 18;  // multiplications that are not worth another thread
+  static constexpr int64_t kMostA = int64_t(16) << 20;  // packed A at a time, in floats
 
-  bool fused;
   int64_t depth, depths;    // K in equal steps
   int64_t group;            // matrices of the batch at a time
   int64_t slab_rows;        // rows of A packed at a time
-  int64_t rows, columns;    // of a task's block of C
-  int64_t slab_columns;     // columns of B packed at a time, where not fused
+  int64_t rows, columns;    // of a block of C
+  int64_t span;             // blocks side by side in a task
+  bool halve_last = false;  // rows of a task in the last column: an odd task is work for two threads
 
   explicit Blocking(const MatmulPlan& p) {
-    fused = p.M <= kFusedRows;
-    depths = ceil_div(p.K, kDepth);
-    depth = depths ? ceil_div(p.K, depths) : 0;
+    depths = std::max<int64_t>(1, ceil_div(p.K, kDepth));
+    depth = round_up(ceil_div(p.K, depths), 4);
     const int64_t K = std::max<int64_t>(1, p.K), padded = round_up(p.M, kTileRows);
     group = std::clamp<int64_t>(kMostA / (padded * K), 1, p.batch());
-    slab_rows = fused ? padded : std::min(round_up(p.M, kRows), std::max(kRows, kMostA / K / kRows * kRows));
-    rows = fused ? padded : kRows;
-    columns = fused ? kMostColumns / 2 : kMostColumns;
-    const auto tasks = [&] { return group * ceil_div(p.M, rows) * ceil_div(p.N, columns); };
-    while (tasks() < kLeastTasks && columns > 2 * kTileColumns) columns /= 2;
-    slab_columns = std::max(columns, std::min(round_up(p.N, columns), kMostB / (group * K) / columns * columns));
+    slab_rows = std::min(padded, std::max<int64_t>(kTileRows, kMostA / K / kTileRows * kTileRows));
+    rows = slab_rows;
+    columns = std::clamp<int64_t>(kBlock / std::max<int64_t>(1, depth) / kTileColumns * kTileColumns, kTileColumns, kMostColumns);
+    span = 1;
+    if (group * p.M * p.N * K > kSmall) cut(p);
+  }
+
+ private:
+  int64_t tasks(const MatmulPlan& p) const { return group * ceil_div(slab_rows, rows) * ceil_div(p.N, columns); }
+  void halve_rows() { rows = round_up(ceil_div(rows, 2), kTileRows); }
+
+  void cut(const MatmulPlan& p) {
+    while (tasks(p) < kLeastTasks && rows >= 2 * kLeastRows + 128) halve_rows();
+    while (tasks(p) < kLeastTasks && columns > kNarrow) columns = round_up(columns / 2, kTileColumns);
+    while (tasks(p) < kLeastTasks && rows >= 2 * kLeastRows) halve_rows();
+    halve_last = group == 1 && tasks(p) < kLeastTasks && tasks(p) % 2 == 1 && rows >= 2 * kTileRows;
+    span = std::clamp<int64_t>(tasks(p) / kLeastTasks, 1, ceil_div(p.N, columns));
   }
 };
 
-template <class T, class C>
+template <class Words, class C>
 class PackedProduct {
+  using T = typename Words::Element;
+
  public:
   PackedProduct(Stream& stream, const MatmulArgs& args, const MatmulPlan& plan)
-      : stream_(stream), args_(args), p_(plan), block_(plan), finish_(args, p_),
-        a_(stream, block_.group * std::min(block_.slab_rows, round_up(plan.M, kTileRows)) * plan.K),
-        b_(stream, block_.fused ? 0 : block_.group * block_.slab_columns * plan.K),
+      : stream_(stream), args_(args), p_(plan), block_(plan), finish_(args, p_), as_stored_(std::is_same_v<Words, Widened<float>> && !args.transpose_a && plan.M <= Blocking::kStoredRows && plan.a.row != 0),
+        a_(stream, as_stored_ ? 0 : block_.group * block_.slab_rows * words(plan.K)),
         scratch_(stream, sums_size() + packed_size()) {}
 
   // Equation: c = f(alpha op(A) op(B) + beta C + bias).
@@ -63,19 +73,15 @@ class PackedProduct {
   // Order:    an element takes k in turn, one fma each, from beta C (or 0), across all steps of depth; see multiply_panels.
   //           Tasks are blocks of C, their extents by the shape alone.
   // Requires: unit-stride rows (the contract's). K = 0 gives f(beta C + bias).
-  // Traffic:  A and B are read and packed once (B once per slab of A); C is written once (and read where beta is not 0).
+  // Traffic:  A is read and packed once (up to 256 rows of f32 as stored: not packed); B once for each block of rows, by the task that uses it; C is written once (and
+  //           read where beta is not 0).
   void run() {
     for (int64_t batch = 0; batch < p_.batch(); batch += block_.group) {
       matrices_ = std::min(block_.group, p_.batch() - batch);
       for (int64_t row = 0; row < p_.M; row += block_.slab_rows) {
         a_rows_ = {row, std::min(block_.slab_rows, p_.M - row)};
-        pack_a(batch);
-        const int64_t width = block_.fused ? p_.N : block_.slab_columns;
-        for (int64_t column = 0; column < p_.N; column += width) {
-          b_columns_ = {column, std::min(width, p_.N - column)};
-          if (!block_.fused) pack_b(batch);
-          compute(batch);
-        }
+        if (!as_stored_) pack_a(batch);
+        compute(batch);
       }
     }
   }
@@ -84,96 +90,131 @@ class PackedProduct {
   struct Range {
     int64_t first = 0, count = 0;
   };
+  // Columns of B over one step of depth.
+  struct BlockOfB {
+    int64_t batch, d;
+    Range columns;
+  };
 
   int64_t sums_stride() const { return block_.columns + kBlock; }  // off the powers of two, where cache sets collide
-  int64_t sums_size() const { return block_.rows * sums_stride(); }
-  int64_t packed_size() const { return block_.fused ? block_.columns * block_.depth : 0; }
-  int64_t steps(int64_t depth_index) const { return std::min(block_.depth, p_.K - depth_index * block_.depth); }
+  int64_t sums_size() const { return (block_.depths > 1 ? block_.rows : kTileRows) * sums_stride(); }
+  int64_t packed_size() const { return block_.columns * words(block_.depth); }
+  static int64_t words(int64_t elements) { return ceil_div(elements, Words::kElements); }
+  int64_t elements(int64_t depth_index) const { return std::min(block_.depth, p_.K - depth_index * block_.depth); }
+  int64_t steps(int64_t depth_index) const { return words(elements(depth_index)); }
 
   // Panels of matrix `g` of the group at one step of depth, from panel `panel` on.
   float* a_panel(int64_t g, int64_t d, int64_t panel) const {
-    return a_.data() + (g * p_.K + d * block_.depth) * round_up(a_rows_.count, kTileRows) + panel * kTileRows * steps(d);
+    return a_.data() + (g * words(p_.K) + words(d * block_.depth)) * round_up(a_rows_.count, kTileRows) + panel * kTileRows * steps(d);
   }
-  float* b_panel(int64_t g, int64_t d, int64_t panel) const {
-    return b_.data() + (g * p_.K + d * block_.depth) * round_up(b_columns_.count, kTileColumns) + panel * kTileColumns * steps(d);
+  // Rows of A from `row` of the slab on, for a block of B.
+  const float* a_tile(const BlockOfB& b, int64_t g, int64_t row) const {
+    if constexpr (std::is_same_v<T, float>)
+      if (as_stored_) return data<float>(args_.a) + p_.offset(p_.a, b.batch) + (a_rows_.first + row) * p_.a.row + b.d * block_.depth;
+    return a_panel(g, b.d, row / kTileRows);
+  }
+  const T* b_at(const BlockOfB& b) const {
+    const int64_t k = b.d * block_.depth, row = p_.b.row;
+    return data<T>(args_.b) + p_.offset(p_.b, b.batch) + (args_.transpose_b ? b.columns.first * row + k : k * row + b.columns.first);
   }
 
   void pack_a(int64_t batch) const {
-    constexpr int64_t kPanels = Blocking::kRows / kTileRows;
-    const int64_t panels = ceil_div(a_rows_.count, kTileRows), groups = ceil_div(panels, kPanels);
+    const int64_t panels = ceil_div(a_rows_.count, kTileRows), at_once = std::max<int64_t>(1, 16384 / (kTileRows * block_.depth + 1)), groups = ceil_div(panels, at_once);
     parallel_for(matrices_ * block_.depths * groups, threads(stream_), [&](int64_t task) HWY_ATTR {
-      const int64_t g = task / groups / block_.depths, d = task / groups % block_.depths, first = task % groups * kPanels;
+      const int64_t g = task / groups / block_.depths, d = task / groups % block_.depths, first = task % groups * at_once;
       const T* a = data<T>(args_.a) + p_.offset(p_.a, batch + g);
-      const int64_t k = d * block_.depth, K = steps(d);
-      for (int64_t i = first; i < std::min(panels, first + kPanels); ++i) {
+      const int64_t k = d * block_.depth, K = elements(d);
+      for (int64_t i = first; i < std::min(panels, first + at_once); ++i) {
         const int64_t row = a_rows_.first + i * kTileRows, rows = std::min<int64_t>(kTileRows, a_rows_.first + a_rows_.count - row);
         float* panel = a_panel(g, d, i);
-        args_.transpose_a ? pack_across_k<kTileRows>(a + k * p_.a.row + row, p_.a.row, rows, K, panel)
-                          : pack_along_k<kTileRows>(a + row * p_.a.row + k, p_.a.row, rows, K, panel);
+        args_.transpose_a ? pack_across_k<Words, kTileRows>(a + k * p_.a.row + row, p_.a.row, rows, K, panel)
+                          : pack_along_k<Words, kTileRows>(a + row * p_.a.row + k, p_.a.row, rows, K, panel);
       }
     });
   }
 
-  // Columns [first, first + count) of B at one step of depth, into panels.
-  void pack_columns(int64_t batch, int64_t d, Range columns, float* panels) const {
-    const T* b = data<T>(args_.b) + p_.offset(p_.b, batch);
-    const int64_t k = d * block_.depth, K = steps(d);
-    for (int64_t j = 0; j < columns.count; j += kTileColumns, panels += kTileColumns * K) {
-      const int64_t column = columns.first + j, lines = std::min<int64_t>(kTileColumns, columns.count - j);
-      args_.transpose_b ? pack_along_k<kTileColumns>(b + column * p_.b.row + k, p_.b.row, lines, K, panels)
-                        : pack_across_k<kTileColumns>(b + k * p_.b.row + column, p_.b.row, lines, K, panels);
+  void pack_b(const BlockOfB& block, float* panels) const {
+    const T* b = b_at(block);
+    const int64_t K = elements(block.d);
+    for (int64_t j = 0; j < block.columns.count; j += kTileColumns, panels += kTileColumns * words(K)) {
+      const int64_t lines = std::min<int64_t>(kTileColumns, block.columns.count - j);
+      args_.transpose_b ? pack_along_k<Words, kTileColumns>(b + j * p_.b.row, p_.b.row, lines, K, panels)
+                        : pack_across_k<Words, kTileColumns>(b + j, p_.b.row, lines, K, panels);
     }
-  }
-
-  void pack_b(int64_t batch) const {
-    const int64_t chunk = 4 * kTileColumns, chunks = ceil_div(b_columns_.count, chunk);
-    parallel_for(matrices_ * block_.depths * chunks, threads(stream_), [&](int64_t task) {
-      const int64_t g = task / chunks / block_.depths, d = task / chunks % block_.depths, first = task % chunks * chunk;
-      pack_columns(batch + g, d, {b_columns_.first + first, std::min(chunk, b_columns_.count - first)}, b_panel(g, d, first / kTileColumns));
-    });
   }
 
   void compute(int64_t batch) const {
-    const int64_t down = ceil_div(a_rows_.count, block_.rows), across = ceil_div(b_columns_.count, block_.columns);
-    parallel_for(matrices_ * down * across, threads(stream_), [&](int64_t task) {
+    const int64_t width = block_.span * block_.columns, across = ceil_div(p_.N, width), down = ceil_div(a_rows_.count, block_.rows);
+    const int64_t last_rows = block_.halve_last ? round_up(ceil_div(block_.rows, 2), kTileRows) : block_.rows;
+    const int64_t before_last = (across - 1) * down, tasks = before_last + ceil_div(a_rows_.count, last_rows);
+    parallel_for(matrices_ * tasks, threads(stream_), [&](int64_t index) {
       // Neighbours in time share the columns of B and walk down A.
-      const int64_t g = task / (down * across), row = task % down * block_.rows, column = task / down % across * block_.columns;
-      compute_block(batch, g, {row, std::min(block_.rows, a_rows_.count - row)},
-                    {column, std::min(block_.columns, b_columns_.count - column)});
+      const int64_t g = index / tasks, task = index % tasks;
+      const bool last = task >= before_last;
+      const int64_t height = last ? last_rows : block_.rows, row = last ? (task - before_last) * height : task % down * height;
+      const int64_t column = last ? (across - 1) * width : task / down * width;
+      compute_task(batch, g, {row, std::min(height, a_rows_.count - row)}, {column, std::min(width, p_.N - column)});
     });
   }
 
-  // One block of C: rows and columns within the packed slabs.
-  void compute_block(int64_t batch, int64_t g, Range rows, Range columns) const {
+  // Rows within the packed slab, and columns: block by block of B, each packed and multiplied while the next is fetched.
+  void compute_task(int64_t batch, int64_t g, Range rows, Range columns) const {
     ScratchSlots::Lease lease(scratch_);
     float *sums = lease.take(sums_size()), *packed = lease.take(packed_size());
-    const int64_t stride = sums_stride();
-    const bool started = finish_.starts_at_c();
-    const auto piece = [&](int64_t i) {
-      return Piece{batch + g, a_rows_.first + rows.first + i, b_columns_.first + columns.first, columns.count};
-    };
-    if (started || p_.K == 0) std::memset(sums, 0, size_t(sums_size()) * sizeof(float));
-    if (started)
-      for (int64_t i = 0; i < rows.count; ++i) finish_.start(piece(i), sums + i * stride);
-    for (int64_t d = 0; d < block_.depths; ++d) {
-      const float *a = a_panel(g, d, rows.first / kTileRows), *b = packed;
-      if (block_.fused)
-        pack_columns(batch + g, d, {columns.first, columns.count}, packed);
-      else
-        b = b_panel(g, d, columns.first / kTileColumns);
-      multiply_block(rows.count, columns.count, steps(d), a, b, sums, d == 0 && !started);
+    for (int64_t j = 0; j < columns.count; j += block_.columns) {
+      const Range here{columns.first + j, std::min(block_.columns, columns.count - j)};
+      for (int64_t d = 0; d < block_.depths; ++d) {
+        const BlockOfB block{batch + g, d, here};
+        BlockOfB next{batch + g, d + 1, here};
+        if (d + 1 == block_.depths) {
+          // Past the end of this task, what this thread will take next if all keep step.
+          const bool last = j + block_.columns >= columns.count;
+          const int64_t first = last ? columns.first + columns.count + (threads(stream_) - 1) * block_.span * block_.columns : here.first + block_.columns;
+          next = {batch + g, 0, {std::min(first, p_.N - here.count), here.count}};
+        }
+        pack_b(block, packed);
+        multiply_block(g, rows, block, packed, sums, next);
+      }
     }
-    for (int64_t i = 0; i < rows.count; ++i) finish_(piece(i), sums + i * stride, started);
   }
 
-  // sums (+)= the product of packed panels of one step of depth.
-  void multiply_block(int64_t rows, int64_t columns, int64_t K, const float* a, const float* b, float* sums, bool from_zero) const {
-    for (int64_t j = 0; j < columns; j += kTileColumns)
-      for (int64_t i = 0; i < rows; i += kTileRows) {
-        float* tile = sums + i * sums_stride() + j;
-        from_zero ? multiply_panels<true>(K, a + i * K, b + j * K, tile, sums_stride())
-                  : multiply_panels<false>(K, a + i * K, b + j * K, tile, sums_stride());
-      }
+  // sums (+)= rows of A times a packed block of B, six rows at a time; c where it was the last step of depth.
+  void multiply_block(int64_t g, Range rows, const BlockOfB& block, const float* packed, float* sums, const BlockOfB& next) const {
+    const int64_t stride = sums_stride(), depth = steps(block.d);
+    const bool started = finish_.starts_at_c(), first = block.d == 0, last = block.d + 1 == block_.depths;
+    int64_t tile = 0;
+    for (int64_t i = 0; i < rows.count; i += kTileRows) {
+      const int64_t height = std::min<int64_t>(kTileRows, rows.count - i);
+      float* strip = block_.depths > 1 ? sums + i * stride : sums;
+      const auto piece = [&](int64_t r) { return Piece{block.batch, a_rows_.first + rows.first + i + r, block.columns.first, block.columns.count}; };
+      if (first && started)
+        for (int64_t r = 0; r < height; ++r) finish_.start(piece(r), strip + r * stride);
+      for (int64_t j = 0; j < block.columns.count; j += kTileColumns, ++tile)
+        multiply({.rows = height, .columns = std::min<int64_t>(kTileColumns, block.columns.count - j), .steps = depth, .a = a_tile(block, g, rows.first + i),
+                  .b = packed + j * depth, .a_row = as_stored_ ? p_.a.row : 0, .c = strip + j, .row = stride, .add = !first || started}, ahead(next, tile));
+      if (last)
+        for (int64_t r = 0; r < height; ++r) finish_(piece(r), strip + r * stride, started);
+    }
+  }
+
+  static void multiply(const Tile& t, Ahead ahead) {
+    if constexpr (Words::kElements == 1) return multiply_tile<FmaStep>(t, ahead);
+    if constexpr (kTileColumns == kPairColumns)
+      if (bf16_dot() == Bf16Dot::hardware) return multiply_pairs({t.rows, t.columns, t.steps, t.a, t.b, t.c, t.row, t.add, ahead.at, ahead.stride});
+    multiply_tile<PairStep>(t, ahead);
+  }
+
+  // The lines of the next block that tile number `tile` asks for, one every four steps: along a row of B, or down a column of lines.
+  Ahead ahead(const BlockOfB& next, int64_t tile) const {
+    const char* b = reinterpret_cast<const char*>(b_at(next));
+    const int64_t bytes = sizeof(T), row = p_.b.row * bytes, K = elements(next.d), lines = steps(next.d) / 4;
+    if (args_.transpose_b) {
+      const int64_t rows_each = std::max<int64_t>(1, lines * 64 / std::max<int64_t>(64, K * bytes)), first = tile * rows_each;
+      return first < next.columns.count ? Ahead{b + first * row, 64} : Ahead{b, 0};
+    }
+    constexpr int64_t kParts = 4 * Words::kElements;  // tiles for one column of lines
+    const int64_t part = tile % kParts, line = tile / kParts;
+    return line * 64 < next.columns.count * bytes ? Ahead{b + part * lines * row + line * 64, row} : Ahead{b, 0};
   }
 
   Stream& stream_;
@@ -181,10 +222,11 @@ class PackedProduct {
   const MatmulPlan p_;
   const Blocking block_;
   const Finish<C> finish_;
-  const Scratch<float> a_, b_;
+  const bool as_stored_;  // A is read where it lies
+  const Scratch<float> a_;
   mutable ScratchSlots scratch_;
-  int64_t matrices_ = 0;     // what is packed now: matrices of the batch, rows of A, columns of B
-  Range a_rows_, b_columns_;
+  int64_t matrices_ = 0;  // what is packed now: matrices of the batch, rows of A
+  Range a_rows_;
 };
 
 // A batch that shares B is one product of more rows where the rows of all matrices are equally spaced.
@@ -201,7 +243,9 @@ void product(Stream& stream, const MatmulArgs& args) {
     p.M *= p.batch();
     p.outer = p.inner = 1;
   }
-  PackedProduct<T, C>(stream, args, p).run();
+  if constexpr (std::is_same_v<T, bf16>)
+    if (bf16_dot() != Bf16Dot::none && (bf16_dot() == Bf16Dot::emulated || kTileColumns == kPairColumns)) return PackedProduct<Paired, C>(stream, args, p).run();
+  PackedProduct<Widened<T>, C>(stream, args, p).run();
 }
 
 }  // namespace

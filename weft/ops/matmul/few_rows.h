@@ -49,6 +49,7 @@ void widen_rows(Stream& stream, const MatmulArgs& args, const MatmulPlan& p, flo
 template <class T, class C>
 void multiply_few_rows(Stream& stream, const MatmulArgs& args, const MatmulPlan& p) {
   constexpr int64_t kMostColumns = 1024, kSteps = 8;
+  constexpr int64_t kAhead = 6144;  // bytes: past the end of a page, where the hardware stops asking
   const Scratch<float> x(stream, p.batch() * p.M * p.K);
   widen_rows<T>(stream, args, p, x.data());
   const int64_t jobs = p.shared_b ? 1 : p.batch(), rows = p.shared_b ? p.batch() * p.M : p.M;
@@ -65,7 +66,7 @@ void multiply_few_rows(Stream& stream, const MatmulArgs& args, const MatmulPlan&
     alignas(64) float sums[MatmulArgs::kFewRows][kMostColumns];
     if (args.transpose_b) {
       for (int64_t j = 0; j < columns; ++j)
-        for (int64_t r = 0; r < rows; ++r) sums[r][j] = row_dot(p.K, a + r * p.K, b + j * p.b.row);
+        for (int64_t r = 0; r < rows; ++r) sums[r][j] = row_dot(p.K, a + r * p.K, b + j * p.b.row, kAhead / int64_t(sizeof(T)));
     } else {
       for (int64_t r = 0; r < rows; ++r) {
         if (started)

@@ -12,6 +12,7 @@
 // and keep its bits (f32 c). With alpha != 1 the chain starts at 0, and fma(alpha, sum, beta C) ends it.
 // One exception, which depends on the shape alone: at most four rows (kFewRows) with b transposed are dot products of
 // rows, each with row_sum's sixteen-lane tree, to which beta C is added. They are bound by the reading of b, once.
+// Another, for bf16 where the CPU multiplies pairs of them: k in pairs, the odd one first (weft/tile/cpu/bf16_dot.h).
 // beta = 0 does not read C. K = 0 gives f(beta C + bias).
 #pragma once
 

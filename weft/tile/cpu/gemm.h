@@ -1,7 +1,8 @@
 // What a matrix product is made of: panels packed for the vector unit, and the micro-kernel that multiplies two of them.
 //
 // A panel of A holds kTileRows rows, k by k: a[k * kTileRows + i]. A panel of B holds kTileColumns columns, k by k:
-// b[k * kTileColumns + j]. Both are f32, whatever the operands were, and filled up with zeros where the matrix ends.
+// b[k * kTileColumns + j]. Both are words of 32 bits, filled up with zeros where the matrix ends: f32, whatever the
+// operands were, or pairs of bf16 for bf16_dot.h; then a step is two k.
 
 #if defined(WEFT_TILE_CPU_GEMM_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef WEFT_TILE_CPU_GEMM_H_
@@ -12,43 +13,100 @@
 
 #include <algorithm>
 
+#include "weft/tile/cpu/bf16_dot.h"
 #include "weft/tile/cpu/rows.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace weft::cpu::HWY_NAMESPACE {
 
-// The sums of a tile stay in registers: rows x 2 of them, beside 2 for the row of B and 1 for the element of A. With 32
-// registers (AVX-512, NEON) that is 12 x 2 + 3 = 27, with 16 (AVX2) 6 x 2 + 3 = 15. Two fused units with a latency of 4
-// need 8 independent sums, and there are 24 or 12; a step loads 14 or 8 times for its 24 or 12 multiplications, within
-// the two loads a cycle that every such machine has.
-inline constexpr int kTileRows = HWY_TARGET == HWY_AVX2 ? 6 : 12;
-inline constexpr int kTileColumns = 2 * kLanes;
+// The sums of a tile stay in registers: rows x vectors of them, beside the row of B and one element of A. With 32
+// registers (AVX-512, NEON) that is 6 x 4 + 5 = 29, with 16 (AVX2) 6 x 2 + 3 = 15. Two fused units with a latency of 4
+// need 8 independent sums, and there are 24 or 12. Loads are what runs out first: some machines load one 512-bit register
+// a cycle, not two, and 6 x 4 takes 10 loads in the 12 cycles of its 24 multiplications where 12 x 2 takes 14.
+inline constexpr int kTileRows = 6;
+inline constexpr int kTileVectors = HWY_TARGET == HWY_AVX2 ? 2 : 4;
+inline constexpr int kTileColumns = kTileVectors * kLanes;
 
-// c[i][j] = start + sum over k, in order, of a[k][i] b[k][j], a full tile: start is c's own value or, with kFromZero, 0.
-// Each k is one fma, so a sum may be cut anywhere along k and continued.
-template <bool kFromZero>
-HWY_INLINE void multiply_panels(int64_t K, const float* HWY_RESTRICT a, const float* HWY_RESTRICT b, float* HWY_RESTRICT c, int64_t row) {
+// What will be read next and is far away: one line of memory is asked for at every fourth step of a tile.
+struct Ahead {
+  const char* at;
+  int64_t stride;
+};
+
+// One step of a sum.
+struct FmaStep {
+  static HWY_INLINE V add(V a, V b, V sum) { return hn::MulAdd(a, b, sum); }
+};
+// What the instruction for pairs of bf16 does, but for subnormals.
+struct PairStep {
+  static HWY_INLINE V odd(V word) { return hn::BitCast(D(), hn::And(hn::BitCast(DU(), word), hn::Set(DU(), 0xffff0000u))); }
+  static HWY_INLINE V even(V word) { return hn::BitCast(D(), hn::ShiftLeft<16>(hn::BitCast(DU(), word))); }
+  static HWY_INLINE V add(V a, V b, V sum) { return hn::MulAdd(even(a), even(b), hn::MulAdd(odd(a), odd(b), sum)); }
+};
+
+// c[i][j] = start + sum over k, in order, of a[k][i] b[k][j]: start is c's own value or, unless `add`, 0. Each step
+// continues the sum, so it may be cut between any two. With kAsStored A is not packed: a[i][k], rows a_row apart.
+template <class Step, bool kAsStored, int kRows, int kVectors>
+void multiply_panels(int64_t steps, const float* HWY_RESTRICT a, [[maybe_unused]] int64_t a_row, const float* HWY_RESTRICT b, float* HWY_RESTRICT c, int64_t row, bool add, Ahead ahead) {
   const D d;
-  V sum[kTileRows][2];
-  HWY_UNROLL(12)
-  for (int i = 0; i < kTileRows; ++i) {
-    sum[i][0] = kFromZero ? hn::Zero(d) : hn::LoadU(d, c + i * row);
-    sum[i][1] = kFromZero ? hn::Zero(d) : hn::LoadU(d, c + i * row + kLanes);
+  V sum[kRows][kVectors];
+  HWY_UNROLL(6)
+  for (int i = 0; i < kRows; ++i) {
+    HWY_UNROLL(4)
+    for (int j = 0; j < kVectors; ++j) sum[i][j] = add ? hn::LoadU(d, c + i * row + j * kLanes) : hn::Zero(d);
   }
-  HWY_UNROLL(4)  // a step in four pays for the loop's own arithmetic, which shares ports with the multiplications
-  for (int64_t k = 0; k < K; ++k, a += kTileRows, b += kTileColumns) {
-    const V left = hn::LoadU(d, b), right = hn::LoadU(d, b + kLanes);
-    HWY_UNROLL(12)
-    for (int i = 0; i < kTileRows; ++i) {
-      const V x = hn::Set(d, a[i]);
-      sum[i][0] = hn::MulAdd(x, left, sum[i][0]);
-      sum[i][1] = hn::MulAdd(x, right, sum[i][1]);
+  constexpr int kStride = kAsStored ? 1 : kTileRows;
+  const auto step = [&](int64_t k) HWY_ATTR {
+    V right[kVectors];
+    HWY_UNROLL(4)
+    for (int j = 0; j < kVectors; ++j) right[j] = hn::LoadU(d, b + k * kTileColumns + j * kLanes);
+    HWY_UNROLL(6)
+    for (int i = 0; i < kRows; ++i) {
+      const float word = kAsStored ? a[i * a_row + k] : a[k * kTileRows + i];
+      const V x = hn::Set(d, word);
+      HWY_UNROLL(4)
+      for (int j = 0; j < kVectors; ++j) sum[i][j] = Step::add(x, right[j], sum[i][j]);
     }
+  };
+  for (; steps >= 4; steps -= 4, a += 4 * kStride, b += 4 * kTileColumns, ahead.at += ahead.stride) {
+    __builtin_prefetch(ahead.at, 0, 2);  // into L2: L1 is full of panels
+    step(0), step(1), step(2), step(3);
   }
-  HWY_UNROLL(12)
-  for (int i = 0; i < kTileRows; ++i) {
-    hn::StoreU(sum[i][0], d, c + i * row);
-    hn::StoreU(sum[i][1], d, c + i * row + kLanes);
+  for (; steps > 0; --steps, a += kStride, b += kTileColumns) step(0);
+  HWY_UNROLL(6)
+  for (int i = 0; i < kRows; ++i) {
+    HWY_UNROLL(4)
+    for (int j = 0; j < kVectors; ++j) hn::StoreU(sum[i][j], d, c + i * row + j * kLanes);
+  }
+}
+
+struct Tile {
+  int64_t rows, columns, steps;  // of the panels: up to kTileRows, kTileColumns
+  const float *a, *b;
+  int64_t a_row;             // 0: A is packed
+  float* c;  // whole vectors of it are written
+  int64_t row;
+  bool add;
+};
+
+// multiply_panels for as many rows and vectors as the tile has.
+template <class Step>
+void multiply_tile(const Tile& t, Ahead ahead) {
+  const auto multiply = [&]<bool kAsStored, int kRows>() HWY_ATTR {
+    const int64_t vectors = ceil_div(t.columns, kLanes);
+    if (kTileVectors > 2 && vectors == 4) return multiply_panels<Step, kAsStored, kRows, kTileVectors>(t.steps, t.a, t.a_row, t.b, t.c, t.row, t.add, ahead);
+    if (kTileVectors > 2 && vectors == 3) return multiply_panels<Step, kAsStored, kRows, 3>(t.steps, t.a, t.a_row, t.b, t.c, t.row, t.add, ahead);
+    if (vectors == 2) return multiply_panels<Step, kAsStored, kRows, 2>(t.steps, t.a, t.a_row, t.b, t.c, t.row, t.add, ahead);
+    multiply_panels<Step, kAsStored, kRows, 1>(t.steps, t.a, t.a_row, t.b, t.c, t.row, t.add, ahead);
+  };
+  const auto with_rows = [&]<int kRows>() HWY_ATTR { t.a_row ? multiply.template operator()<true, kRows>() : multiply.template operator()<false, kRows>(); };
+  switch (t.rows) {
+    case 1: return with_rows.template operator()<1>();
+    case 2: return with_rows.template operator()<2>();
+    case 3: return with_rows.template operator()<3>();
+    case 4: return with_rows.template operator()<4>();
+    case 5: return with_rows.template operator()<5>();
+    default: return with_rows.template operator()<kTileRows>();
   }
 }
 
@@ -57,19 +115,58 @@ HWY_INLINE void multiply_panels(int64_t K, const float* HWY_RESTRICT a, const fl
 using D4 = hn::CappedTag<float, 4>;
 using V4 = hn::Vec<D4>;
 
-HWY_INLINE V4 load_4(const float* p) { return hn::LoadU(D4(), p); }
-HWY_INLINE V4 load_4(const bf16* p) {
-  const auto half = hn::LoadU(hn::Rebind<uint16_t, D4>(), reinterpret_cast<const uint16_t*>(p));
-  return hn::BitCast(D4(), hn::ShiftLeft<16>(hn::PromoteTo(hn::RebindToUnsigned<D4>(), half)));
+// Words of f32 from elements of T.
+template <class T>
+struct Widened {
+  using Element = T;
+  static constexpr int kElements = 1;  // a word
+  static HWY_INLINE V4 load_4(const float* p) { return hn::LoadU(D4(), p); }
+  static HWY_INLINE V4 load_4(const bf16* p) {
+    const auto half = hn::LoadU(hn::Rebind<uint16_t, D4>(), reinterpret_cast<const uint16_t*>(p));
+    return hn::BitCast(D4(), hn::ShiftLeft<16>(hn::PromoteTo(hn::RebindToUnsigned<D4>(), half)));
+  }
+  static float word(const T* p, int64_t, int64_t) { return float(*p); }
+  static HWY_INLINE V across(const T* p, int64_t, int64_t) { return load_part(p); }
+};
+
+// Words of two bf16, consecutive in k; a last odd one goes with a zero.
+struct Paired {
+  using Element = bf16;
+  static constexpr int kElements = 2;
+  static HWY_INLINE V4 load_4(const bf16* p) {
+    return hn::BitCast(D4(), hn::LoadU(hn::Repartition<uint16_t, D4>(), reinterpret_cast<const uint16_t*>(p)));
+  }
+  // Elements p[0] and p[step], the second if there are more than one left.
+  static float word(const bf16* p, int64_t step, int64_t left) {
+    bf16 pair[2] = {p[0], left > 1 ? p[step] : bf16(0.0f)};
+    float bits;
+    std::memcpy(&bits, pair, sizeof bits);
+    return bits;
+  }
+  static HWY_INLINE V across(const bf16* p, int64_t step, int64_t left) {
+    const auto half = [](const bf16* q) HWY_ATTR { return hn::PromoteTo(DU(), hn::LoadU(hn::Rebind<uint16_t, D>(), reinterpret_cast<const uint16_t*>(q))); };
+    auto words = half(p);
+    if (left > 1) words = hn::Or(words, hn::ShiftLeft<16>(half(p + step)));
+    return hn::BitCast(D(), words);
+  }
+};
+
+// Four steps of one line and, in the upper half of a longer register, of the line four below.
+template <class Words, class Dn, class T>
+HWY_INLINE hn::Vec<Dn> load_lines(Dn d, const T* from, [[maybe_unused]] int64_t line) {
+  if constexpr (hn::MaxLanes(Dn()) == 8)
+    return hn::Combine(d, Words::load_4(from + 4 * line), Words::load_4(from));
+  else
+    return Words::load_4(from);
 }
 
-// panel[k][w] for k in [0, 4), w in [0, 4), from four lines that are contiguous in k.
-template <int W, class T>
-HWY_INLINE void transpose_4x4(const T* from, int64_t line, float* panel) {
-  const V4 r0 = load_4(from), r1 = load_4(from + line), r2 = load_4(from + 2 * line), r3 = load_4(from + 3 * line);
-  const D4 d;
-  const V4 even_low = hn::InterleaveLower(d, r0, r2), odd_low = hn::InterleaveLower(d, r1, r3);
-  const V4 even_high = hn::InterleaveUpper(d, r0, r2), odd_high = hn::InterleaveUpper(d, r1, r3);
+// panel[k][w] for words k in [0, 4) and as many lines w, contiguous in k, as d has lanes (4 or 8).
+template <class Words, int W, class Dn, class T>
+HWY_INLINE void transpose_lines(Dn d, const T* from, int64_t line, float* panel) {
+  const auto r0 = load_lines<Words>(d, from, line), r1 = load_lines<Words>(d, from + line, line);
+  const auto r2 = load_lines<Words>(d, from + 2 * line, line), r3 = load_lines<Words>(d, from + 3 * line, line);
+  const auto even_low = hn::InterleaveLower(d, r0, r2), odd_low = hn::InterleaveLower(d, r1, r3);
+  const auto even_high = hn::InterleaveUpper(d, r0, r2), odd_high = hn::InterleaveUpper(d, r1, r3);
   hn::StoreU(hn::InterleaveLower(d, even_low, odd_low), d, panel);
   hn::StoreU(hn::InterleaveUpper(d, even_low, odd_low), d, panel + W);
   hn::StoreU(hn::InterleaveLower(d, even_high, odd_high), d, panel + 2 * W);
@@ -82,38 +179,52 @@ constexpr int four(int i) {
   return 4 * i + 4 <= W ? 4 * i : W - 4;
 }
 
-// panel[k][w] = from[w * line + k]: lines lie in memory along k (A as stored, B transposed).
-template <int W, class T>
-HWY_INLINE void pack_along_k(const T* from, int64_t line, int64_t lines, int64_t K, float* panel) {
-  int64_t k = 0;
-  if (lines == W)
-    for (; k + 4 <= K; k += 4)
-      for (int i = 0; i < (W + 3) / 4; ++i) transpose_4x4<W>(from + four<W>(i) * line + k, line, panel + k * W + four<W>(i));
-  for (; k < K; ++k)
-    for (int w = 0; w < W; ++w) panel[k * W + w] = w < lines ? float(from[w * line + k]) : 0.0f;
+// panel[k][w] = words of from[w * line + k]: lines lie in memory along k (A as stored, B transposed). Sixteen steps at a
+// time, so that a line of memory is done with before others that share its set of the cache are read.
+template <class Words, int W, class T>
+void pack_along_k(const T* from, int64_t line, int64_t lines, int64_t K, float* panel) {
+  using D8 = hn::CappedTag<float, W % 8 == 0 ? 8 : 4>;
+  constexpr int kAtOnce = int(hn::MaxLanes(D8())), kElements = Words::kElements;
+  const int64_t steps = ceil_div(K, kElements), fours = lines == W ? K / kElements / 4 * 4 : 0;
+  for (int64_t k = 0; k < fours; k += kBlock)
+    for (int w = 0; w < W; w += kAtOnce) {
+      const int first = kAtOnce == 4 ? four<W>(w / 4) : w;
+      for (int64_t i = k; i < std::min<int64_t>(fours, k + kBlock); i += 4)
+        transpose_lines<Words, W>(D8(), from + first * line + i * kElements, line, panel + i * W + first);
+    }
+  for (int64_t k = fours; k < steps; ++k)
+    for (int w = 0; w < W; ++w) panel[k * W + w] = w < lines ? Words::word(from + w * line + k * kElements, 1, K - k * kElements) : 0.0f;
 }
 
-// panel[k][w] = from[k * step + w]: a step of k holds its lines side by side (B as stored, A transposed).
-template <int W, class T>
-HWY_INLINE void pack_across_k(const T* from, int64_t step, int64_t lines, int64_t K, float* panel) {
-  for (int64_t k = 0; k < K; ++k, from += step, panel += W) {
-    if (lines < W) {
-      for (int w = 0; w < W; ++w) panel[w] = w < lines ? float(from[w]) : 0.0f;
-    } else if constexpr (W % kLanes == 0) {
-      for (int w = 0; w < W; w += kLanes) store_part(load_part(from + w), panel + w);
-    } else {
-      for (int i = 0; i < (W + 3) / 4; ++i) hn::StoreU(load_4(from + four<W>(i)), D4(), panel + four<W>(i));
-    }
+// panel[k][w] = words of from[k * step + w]: a step of k holds its lines side by side (B as stored, A transposed).
+template <class Words, int W, class T>
+void pack_across_k(const T* from, int64_t step, int64_t lines, int64_t K, float* panel) {
+  for (int64_t left = K; left > 0; left -= Words::kElements, from += Words::kElements * step, panel += W) {
+    if constexpr (W % kLanes == 0)
+      if (lines == W) {
+        for (int w = 0; w < W; w += kLanes) store_part(Words::across(from + w, step, left), panel + w);
+        continue;
+      }
+    if constexpr (Words::kElements == 1 && W % kLanes != 0)
+      if (lines == W) {
+        for (int i = 0; i < (W + 3) / 4; ++i) hn::StoreU(Words::load_4(from + four<W>(i)), D4(), panel + four<W>(i));
+        continue;
+      }
+    for (int w = 0; w < W; ++w) panel[w] = w < lines ? Words::word(from + w, step, left) : 0.0f;
   }
 }
 
-// A dot product in row_sum's order, each term entering by an fma.
+// A dot product in row_sum's order, each term entering by an fma. y is read from far away: what lies `ahead` elements
+// behind it is asked for meanwhile.
 template <class T, class U>
-HWY_INLINE float row_dot(int64_t n, const T* x, const U* y) {
+HWY_INLINE float row_dot(int64_t n, const T* x, const U* y, int64_t ahead) {
+  constexpr int kLine = 64 / sizeof(U);
   F32x16 acc[4] = {zero(), zero(), zero(), zero()};
   int64_t i = 0;
-  for (; i + 4 * kBlock <= n; i += 4 * kBlock)
+  for (; i + 4 * kBlock <= n; i += 4 * kBlock) {
+    for (int line = 0; line < 4 * kBlock; line += kLine) __builtin_prefetch(y + i + line + ahead);
     for (int c = 0; c < 4; ++c) acc[c] = fma(load(x + i + c * kBlock), load(y + i + c * kBlock), acc[c]);
+  }
   for (int c = 0; i + kBlock <= n; i += kBlock, ++c) acc[c] = fma(load(x + i), load(y + i), acc[c]);
   if (i < n) acc[0] = first_n(n - i, fma(load_n(x + i, n - i), load_n(y + i, n - i), acc[0]), acc[0]);
   return sum((acc[0] + acc[1]) + (acc[2] + acc[3]));

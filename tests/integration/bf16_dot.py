@@ -1,0 +1,33 @@
+"""The product of bf16 pairs (weft/tile/cpu/bf16_dot.h): emulated, it meets every bound of the spec; where the CPU has the
+instruction, that gives the bits of the emulation; and a WEFT_BF16_DOT that is no choice is an error."""
+import json
+import os
+import subprocess
+import sys
+
+tool = sys.argv[1]
+
+
+def run(choice, *arguments):
+    settings = {key: value for key, value in os.environ.items() if key not in ("WEFT_ISA", "WEFT_BF16_DOT")}
+    if choice:
+        settings["WEFT_BF16_DOT"] = choice
+    return subprocess.run([tool, *arguments], capture_output=True, text=True, env=settings)
+
+
+def digests(choice):
+    done = run(choice, "check", "--op", "matmul", "--json")
+    assert done.returncode == 0, done.stdout + done.stderr
+    return {c["name"]: c["digest"] for c in json.loads(done.stdout)["cases"] if "digest" in c}
+
+
+emulated, widened = digests("emulated"), digests("none")
+pairs = [name for name in emulated if emulated[name] != widened[name]]
+assert pairs and all("bf16" in name for name in pairs), f"other bits than by f32 where no pair was multiplied: {pairs}"
+wrong = run("sometimes", "check", "--op", "matmul")
+assert wrong.returncode != 0 and "'sometimes', expected none or emulated" in wrong.stdout + wrong.stderr, wrong.stdout + wrong.stderr
+hardware = "avx512_bf16" in open("/proc/cpuinfo").read() if os.path.exists("/proc/cpuinfo") else False
+if hardware:
+    differing = [name for name, digest in digests(None).items() if digest != emulated[name]]
+    assert not differing, f"the instruction and its emulation differ: {differing}"
+print(f"{len(pairs)} cases by pairs; the instruction {'agrees' if hardware else 'is not here'}")

@@ -1,0 +1,34 @@
+// Products of pairs of bf16 where the CPU has an instruction for them (AVX512_BF16: vdpbf16ps).
+//
+// A word holds two bf16, the even k in its lower half. One step of a sum c with words a and b is
+//   c = fma(a[odd], b[odd], c), then c = fma(a[even], b[even], c),
+// each rounded once, to nearest even (the product of two bf16 is exact in f32). Unlike f32 arithmetic elsewhere the
+// instruction takes subnormal inputs as zero and flushes subnormal results to zero. A sum may be cut at even k only.
+#pragma once
+
+#include <cstdint>
+
+namespace weft::cpu {
+
+struct PairTile {
+  int64_t rows, columns, steps;  // steps of two k; up to kPairRows rows and kPairColumns columns
+  const float* a;                // words a[step * kPairRows + row], as their bits
+  const float* b;                // words b[step * kPairColumns + column]
+  float* c;                      // whole vectors of sixteen are written
+  int64_t row;                   // from one row of c to the next
+  bool add;                      // to what c holds; else from zero
+  const char* ahead;             // a line of memory to ask for every fourth step, and the distance to the next
+  int64_t ahead_stride;
+};
+inline constexpr int kPairRows = 6, kPairColumns = 64;
+
+enum class Bf16Dot { none, hardware, emulated };
+
+// What products of bf16 are made of here: `hardware` where this machine has the instruction, unless WEFT_ISA asks for a
+// given instruction set. WEFT_BF16_DOT=none or emulated says otherwise; `emulated` is for tests, the same steps by f32.
+Bf16Dot bf16_dot();
+
+// Requires bf16_dot() == hardware.
+void multiply_pairs(const PairTile& tile);
+
+}  // namespace weft::cpu
