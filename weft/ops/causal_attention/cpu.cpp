@@ -298,7 +298,13 @@ void backward_span(const CausalAttentionBackwardArgs& a, const Sizes& s, int64_t
       inner_products(s, o.row(b, i0, h), o.time, rows);
       std::copy_n(data<float>(a.lse) + (b * s.H + h) * s.T + i0, rows.count, rows.base);
       if (share.first_span) std::fill_n(rows.dq, rows.count * s.width(), 0.0f);
-      for (int64_t j0 = first; j0 < std::min(last, i0 + kTile); j0 += kTile) add_gradients(s, rows, keys(j0), j0, w.scores, w.dp);
+      for (int64_t j0 = first; j0 < std::min(last, i0 + kTile); j0 += kTile) {
+        const int64_t next = i0 + kTile + (j0 - first) / (kSpan / kTile), count = std::clamp<int64_t>(s.T - next, 0, kTile * kTile / kSpan);
+        prefetch_rows(q.row(b, next, h), q.time, count, s.D);
+        prefetch_rows(dout.row(b, next, h), dout.time, count, s.D);
+        prefetch_rows(o.row(b, next, h), o.time, count, s.D);
+        add_gradients(s, rows, keys(j0), j0, w.scores, w.dp);
+      }
       if (share.whole && i0 < last) store_tile(rows.dq, rows.count, s.D, a.scale, dq.row(b, i0, h), dq.time);
     }
   for (int64_t j0 = first; j0 < last; j0 += kTile)

@@ -8,7 +8,6 @@
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "weft/ops/kv_attention/cpu.cpp"
 #include <hwy/foreach_target.h>
-#include <hwy/cache_control.h>
 
 #include "weft/tile/cpu/math.h"
 #include "weft/tile/cpu/tile_product.h"
@@ -108,23 +107,37 @@ void attend(const Work& w, const KvAttentionArgs& a, const Queries& rows, int64_
   }
 }
 
-// scores[r][j] = q_r . k_j for kR rows of queries and up to sixteen keys; the keys after them are fetched meanwhile.
+// Lane sums of q_r . k_j for kR queries and kK keys, to blocks[r][j].
+template <int kR, int kK, class T>
+HWY_INLINE void multiply_keys(const Work& w, const float* q, const T* k, int64_t k_row, float* blocks) {
+  F32x16 sum[kK][kR];
+  for (int j = 0; j < kK; ++j)
+    for (int r = 0; r < kR; ++r) sum[j][r] = zero();
+  for (int64_t d = 0; d < w.D; d += kBlock) {
+    F32x16 key[kK];
+    for (int j = 0; j < kK; ++j) key[j] = load(k + j * k_row + d);
+    for (int r = 0; r < kR; ++r) {
+      const F32x16 query = load(q + r * w.width + d);
+      for (int j = 0; j < kK; ++j) sum[j][r] = fma(key[j], query, sum[j][r]);
+    }
+  }
+  for (int j = 0; j < kK; ++j)
+    for (int r = 0; r < kR; ++r) store(sum[j][r], blocks + (r * kBlock + j) * kBlock);
+}
+
+// scores[r][j] = q_r . k_j for kR queries and up to sixteen keys; the keys after them are fetched meanwhile.
 template <int kR, class T>
 void dot_products(const Work& w, const float* q, const T* k, int64_t k_row, int64_t keys, float* scores) {
-  constexpr int64_t kAhead = 2 * kBlock, kLine = 64 / sizeof(T);
-  alignas(64) float blocks[kR][kBlock * kBlock];
-  if (keys < kBlock) std::fill_n(blocks[0], kR * kBlock * kBlock, 0.0f);
-  for (int64_t j = 0; j < keys; ++j, k += k_row) {
-    for (int64_t d = 0; d < w.D; d += kLine) hwy::Prefetch(k + kAhead * k_row + d);
-    F32x16 sum[kR];
-    for (int r = 0; r < kR; ++r) sum[r] = zero();
-    for (int64_t d = 0; d < w.D; d += kBlock) {
-      const F32x16 key = load(k + d);
-      for (int r = 0; r < kR; ++r) sum[r] = fma(key, load(q + r * w.width + d), sum[r]);
-    }
-    for (int r = 0; r < kR; ++r) store(sum[r], blocks[r] + j * kBlock);
+  constexpr int kTogether = kParts == 1 ? 4 : 1;  // keys that a query in registers meets
+  alignas(64) float blocks[kR * kBlock * kBlock];
+  if (keys < kBlock) std::fill_n(blocks, kR * kBlock * kBlock, 0.0f);
+  int64_t j = 0;
+  for (; j + kTogether <= keys; j += kTogether) {
+    prefetch_rows(k + (j + 2 * kBlock) * k_row, k_row, kTogether, w.D);
+    multiply_keys<kR, kTogether>(w, q, k + j * k_row, k_row, blocks + j * kBlock);
   }
-  for (int r = 0; r < kR; ++r) store(sums_of_blocks(blocks[r]), scores + r * kChunk);
+  for (; j < keys; ++j) multiply_keys<kR, 1>(w, q, k + j * k_row, k_row, blocks + j * kBlock);
+  for (int r = 0; r < kR; ++r) store(sums_of_blocks(blocks + r * kBlock * kBlock), scores + r * kChunk);
 }
 
 template <class T, int kR = 4>
@@ -153,9 +166,11 @@ void attend_streaming(const Work& w, const KvAttentionArgs& a, int64_t b, int64_
     for (int64_t r = 0; r < w.group; ++r) online_softmax_row(w, end - begin, scores + (hk * w.group + r) * kChunk, sums.o + r * w.width, sums.m + r, sums.l + r);
   }
   for (int64_t j = begin; j < end; j += 2 * kBlock)
-    for (int64_t hk = 0; hk < w.Hkv; ++hk)
+    for (int64_t hk = 0; hk < w.Hkv; ++hk) {
+      prefetch_rows(v.row(b, j + 2 * kBlock, hk), v.time, 2 * kBlock, w.D);
       product(TileProductWith<T>{.m = w.group, .n = w.width, .k = std::min<int64_t>(2 * kBlock, end - j), .a = scores + hk * w.group * kChunk + j - begin,
                                  .a_row = kChunk, .a_step = 1, .b = v.row(b, j, hk), .b_row = v.time, .c = out(hk).o, .c_row = w.width, .add = true});
+    }
 }
 
 // Adds a later chunk to an earlier one, row by row.

@@ -124,7 +124,7 @@ struct SumsInRegisters {
 };
 
 // Rows that a panel goes on with when fewer than kRows are left.
-constexpr int fewer(int rows) { return rows > 8 ? 8 : rows > 4 ? 4 : rows / 2; }
+constexpr int fewer(int rows) { return rows > 8 ? 8 : rows > 4 ? 4 : rows - 1; }
 
 template <int kRows, int kBlocks, class T>
 void product_panel(const TileProductWith<T>& t, int64_t n, int64_t m = 0) {

@@ -7,6 +7,8 @@
 #define WEFT_TILE_CPU_TILE_ROWS_H_
 #endif
 
+#include <hwy/cache_control.h>
+
 #include "weft/tile/cpu/kernel.h"
 #include "weft/tile/cpu/rows.h"
 
@@ -70,6 +72,13 @@ HWY_INLINE F32x16 sums_of_blocks(const float* blocks) {
     HWY_UNROLL(4)
     for (int i = 0; i < half; ++i) lane[i] = lane[i] + lane[i + half];
   return lane[0];
+}
+
+// Asks for rows that are needed soon: short rows far apart are nothing that the hardware would foresee.
+template <class T>
+HWY_INLINE void prefetch_rows(const T* from, int64_t from_row, int64_t rows, int64_t columns) {
+  for (int64_t r = 0; r < rows; ++r, from += from_row)
+    for (int64_t c = 0; c < columns; c += int64_t(64 / sizeof(T))) hwy::Prefetch(from + c);
 }
 
 // Rows of f32 or bf16, times `scale`, into a tile whose rows are `columns` rounded up to 16, zeros in the padding; then
