@@ -8,6 +8,7 @@
 #include "weft/io/tokenizer/tokenizer.h"
 #include "weft/io/weight_files.h"
 #include "weft/models/config_json.h"
+#include "weft/models/load.h"
 #include "weft/models/model.h"
 #include "weft/ops/adamw/adamw.h"
 #include "weft/ops/causal_attention/causal_attention.h"

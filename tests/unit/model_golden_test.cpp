@@ -6,43 +6,11 @@
 namespace weft {
 namespace {
 
-ModelConfig golden_config(const std::string& model) {
-  ModelConfig c = preset(model == "gpt2" ? "shakespeare-char" : "llama-tiny");
-  c.hidden_size = 64;
-  c.layers = model == "llama" ? 3 : 2;
-  c.heads = 4;
-  c.kv_heads = model == "gpt2" ? 4 : 2;
-  c.head_dim = model == "qwen3" ? 32 : 16;
-  c.intermediate_size = model == "llama" ? 176 : model == "qwen3" ? 160 : 256;
-  c.max_positions = model == "gpt2" ? 128 : 256;
-  c.vocab_size = model == "gpt2" ? 600 : 640;
-  c.norm_eps = model == "qwen3" ? 1e-6 : 1e-5;
-  c.tie_embeddings = model != "llama";
-  if (model == "qwen3") c.architecture = Architecture::qwen3;
-  c.qk_norm = model == "qwen3";
-  return c;
-}
-
-class FileWeights : public Weights {
- public:
-  FileWeights(Device& device, const std::string& path) : Weights(device, DType::f32, true), file_(path) {}
-
- protected:
-  Tensor fetch(const std::string& name, const Shape& shape, const Init&) override {
-    check(file_.at(name).shape == shape, name, "shape ", file_.at(name).shape);
-    return golden::tensor(device(), file_.at(name));
-  }
-  SafeTensors file_;
-};
-
 class ModelGolden : public testing::TestWithParam<const char*> {
  protected:
   std::shared_ptr<Device> device = open_device("cpu");
   SafeTensors expected{golden::folder(GetParam()) + "/expected.safetensors"};
-  std::unique_ptr<Model> model = [&] {
-    FileWeights weights(*device, golden::folder(GetParam()) + "/model.safetensors");
-    return make_model(golden_config(GetParam()), weights);
-  }();
+  std::unique_ptr<Model> model = load_model(golden::folder(GetParam()), *device, {.trainable = true});
 };
 
 TEST_P(ModelGolden, logits) {

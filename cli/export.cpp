@@ -1,0 +1,39 @@
+// weft export: a model as a folder that transformers loads.
+#include <cstdio>
+#include <memory>
+
+#include "cli/command.h"
+#include "weft/backends/open.h"
+#include "weft/models/load.h"
+
+namespace weft::cli {
+namespace {
+
+struct Options {
+  std::string from, to, dtype, device = "cpu";
+};
+
+int run(const Options& options) {
+  const auto device = open_device(options.device);
+  const auto model = load_model(options.from, *device);
+  const DType dtype = options.dtype.empty() ? model->config().dtype : dtype_from_name(options.dtype);
+  export_model(*model, options.to, {.dtype = dtype, .like = options.from});
+  std::printf("%s: %s, %lld parameters, %s\n", options.to.c_str(), std::string(name(model->config().architecture)).c_str(),
+              static_cast<long long>(model->config().parameter_count()), std::string(name(dtype)).c_str());
+  return kOk;
+}
+
+}  // namespace
+
+Run add_export(CLI::App& app) {
+  CLI::App* command = app.add_subcommand("export", "Write a model as a Hugging Face folder");
+  command->footer("Weights keep their stored type unless --dtype says otherwise; tokenizer files are copied.");
+  auto options = std::make_shared<Options>();
+  command->add_option("MODEL_DIR", options->from, "A Hugging Face model folder")->required();
+  command->add_option("OUT_DIR", options->to, "The folder to write")->required();
+  command->add_option("--dtype", options->dtype, "Type of the written weights: f32, bf16 or f16");
+  command->add_option("--device", options->device, "Where the model is loaded");
+  return [options] { return run(*options); };
+}
+
+}  // namespace weft::cli

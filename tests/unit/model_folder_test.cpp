@@ -1,0 +1,181 @@
+// Folders in and out: what was loaded is written as it was, what real folders contain is read, what is wrong is named.
+#include "weft/models/load.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "tests/unit/golden_model.h"
+#include "tests/unit/model_cases.h"
+#include "weft/io/safetensors_writer.h"
+#include "weft/models/config_json.h"
+
+namespace weft {
+namespace {
+
+namespace fs = std::filesystem;
+using Named = std::vector<std::pair<std::string, Tensor>>;
+
+class ModelFolder : public testing::Test {
+ protected:
+  std::shared_ptr<Device> device = open_device("cpu", {.checked = true});
+  fs::path root = fs::path(testing::TempDir()) / ("weft_" + std::string(testing::UnitTest::GetInstance()->current_test_info()->name()));
+
+  void SetUp() override {
+    fs::remove_all(root);
+    fs::create_directories(root);
+  }
+  void TearDown() override { fs::remove_all(root); }
+
+  std::string folder(const std::string& name) const { return (root / name).string(); }
+  Tensor ids() { return Tensor::from_host(*device, {1, 5}, std::vector<int32_t>{3, 1, 4, 1, 5}); }
+
+  static Named tensors(const Model& model, DType dtype = DType::f32) {
+    Named list;
+    for (const Parameter& p : model.parameters()) list.emplace_back(p.name, cast(p.value.detach(), dtype));
+    return list;
+  }
+  std::string write(const std::string& name, const ModelConfig& config, const Named& list) {
+    fs::create_directories(folder(name));
+    std::ofstream(folder(name) + "/config.json") << model_config_json(config);
+    write_safetensors(folder(name) + "/model.safetensors", list, {{"format", "pt"}});
+    return folder(name);
+  }
+  static ModelConfig config(const std::string& name) {
+    for (const ModelCase& each : model_cases())
+      if (each.name == name) return each.config;
+    throw std::runtime_error(name);
+  }
+  std::string error_of(const std::string& path, ErrorCode code = ErrorCode::bad_file) {
+    try {
+      load_model(path, *device);
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), code) << error.what();
+      return error.what();
+    }
+    return "no error";
+  }
+  static void expect_words(const std::string& text, const std::vector<std::string>& words) {
+    for (const std::string& word : words) EXPECT_NE(text.find(word), std::string::npos) << "'" << word << "' in: " << text;
+  }
+};
+
+TEST_F(ModelFolder, an_exported_golden_model_is_the_same_bytes) {
+  for (const char* name : {"llama", "qwen3", "gpt2"}) {
+    const std::string from = golden::folder(name), to = folder(name);
+    export_model(*load_model(from, *device), to, {.like = from});
+    const SafeTensors before(from + "/model.safetensors"), after(to + "/model.safetensors");
+    ASSERT_EQ(before.entries().size(), after.entries().size());
+    for (const auto& [tensor, entry] : before.entries()) {
+      EXPECT_EQ(entry.shape, after.at(tensor).shape);
+      EXPECT_TRUE(std::equal(entry.bytes.begin(), entry.bytes.end(), after.at(tensor).bytes.begin(), after.at(tensor).bytes.end())) << tensor;
+    }
+    EXPECT_EQ(read_model_config(from), read_model_config(to));
+    for (const char* file : {"generation_config.json", "tokenizer.json", "tokenizer_config.json"}) {
+      const MappedFile a(from + "/" + file), b(to + "/" + file);
+      EXPECT_TRUE(std::equal(a.bytes().begin(), a.bytes().end(), b.bytes().begin(), b.bytes().end())) << file;
+    }
+    EXPECT_THROW(export_model(*load_model(from, *device), from, {.like = from}), Error);
+  }
+}
+
+TEST_F(ModelFolder, every_setting_goes_out_and_comes_back) {
+  for (const ModelCase& each : model_cases()) {
+    const auto model = make_model(each.config, *device, 3);
+    export_model(*model, folder(each.name));
+    const auto back = load_model(folder(each.name), *device);
+    EXPECT_EQ(model->logits(ids()).to_host<float>(), back->logits(ids()).to_host<float>()) << each.name;
+  }
+}
+
+TEST_F(ModelFolder, sixteen_bit_weights_are_kept) {
+  for (DType dtype : {DType::f16, DType::bf16}) {
+    const auto model = make_model(config("qwen2"), *device, 3);
+    export_model(*model, folder("small"), {.dtype = dtype});
+    const auto loaded = load_model(folder("small"), *device);
+    EXPECT_EQ(loaded->dtype(), dtype == DType::bf16 ? DType::bf16 : DType::f32);
+    EXPECT_EQ(loaded->config().dtype, dtype);
+    export_model(*loaded, folder("again"), {.dtype = loaded->config().dtype});
+    const MappedFile a(folder("small") + "/model.safetensors"), b(folder("again") + "/model.safetensors");
+    EXPECT_TRUE(std::equal(a.bytes().begin(), a.bytes().end(), b.bytes().begin(), b.bytes().end()));
+    // In f32 it is the model of the rounded weights.
+    const auto wide = load_model(folder("small"), *device, {.dtype = DType::f32});
+    EXPECT_LE(golden::distance(wide->logits(ids()).to_host<float>(), model->logits(ids()).to_host<float>()), dtype == DType::f16 ? 0.01 : 0.08);
+    fs::remove_all(folder("small"));
+    fs::remove_all(folder("again"));
+  }
+}
+
+TEST_F(ModelFolder, weights_are_used_where_the_file_is_mapped) {
+  const auto model = make_model(config("llama_untied"), *device, 3);
+  export_model(*model, folder("m"));
+  const int64_t before = device->pool().stats().in_use;
+  const auto mapped = load_model(folder("m"), *device);
+  EXPECT_EQ(device->pool().stats().in_use, before);
+  const auto own = load_model(folder("m"), *device, {.trainable = true});
+  EXPECT_GE(device->pool().stats().in_use - before, 4 * own->config().parameter_count());
+}
+
+TEST_F(ModelFolder, shards) {
+  const ModelConfig c = config("llama_untied");
+  const auto model = make_model(c, *device, 3);
+  const Named all = tensors(*model);
+  const size_t half = all.size() / 2;
+  fs::create_directories(folder("m"));
+  std::ofstream(folder("m") + "/config.json") << model_config_json(c);
+  write_safetensors(folder("m") + "/model-00001-of-00002.safetensors", Named(all.begin(), all.begin() + half));
+  write_safetensors(folder("m") + "/model-00002-of-00002.safetensors", Named(all.begin() + half, all.end()));
+  std::string map;
+  for (size_t i = 0; i < all.size(); ++i)
+    map += join(i ? ",\"" : "\"", all[i].first, "\":\"model-0000", i < half ? 1 : 2, "-of-00002.safetensors\"");
+  std::ofstream(folder("m") + "/model.safetensors.index.json") << "{\"metadata\":{\"total_size\":1},\"weight_map\":{" << map << "}}";
+  EXPECT_EQ(load_model(folder("m"), *device)->logits(ids()).to_host<float>(), model->logits(ids()).to_host<float>());
+}
+
+// As GPT-2 was first published: no prefix, and masks among the weights.
+TEST_F(ModelFolder, old_spellings) {
+  const ModelConfig c = config("gpt2");
+  const auto model = make_model(c, *device, 3);
+  Named old;
+  for (const auto& [name, value] : tensors(*model)) old.emplace_back(name.substr(std::string("transformer.").size()), value);
+  for (int64_t layer = 0; layer < c.layers; ++layer) {
+    old.emplace_back(join("h.", layer, ".attn.bias"), zeros(*device, {1, 1, 4, 4}));
+    old.emplace_back(join("h.", layer, ".attn.masked_bias"), zeros(*device, {1}));
+  }
+  EXPECT_EQ(load_model(write("old", c, old), *device)->logits(ids()).to_host<float>(), model->logits(ids()).to_host<float>());
+
+  const auto tied = make_model(config("llama_tied_one_key_head"), *device, 3);
+  Named head = tensors(*tied);
+  head.emplace_back("lm_head.weight", head[0].second);
+  head.emplace_back("model.layers.0.self_attn.rotary_emb.inv_freq", zeros(*device, {3}));
+  const std::vector<float> expected = tied->logits(ids()).to_host<float>();
+  EXPECT_EQ(load_model(write("both", tied->config(), head), *device)->logits(ids()).to_host<float>(), expected);
+  head.erase(head.begin());
+  EXPECT_EQ(load_model(write("head", tied->config(), head), *device)->logits(ids()).to_host<float>(), expected);
+}
+
+TEST_F(ModelFolder, what_is_wrong_is_named) {
+  const ModelConfig c = config("llama_untied");
+  const Named good = tensors(*make_model(c, *device, 3));
+  const std::string name = "model.layers.1.mlp.up_proj.weight";
+  const auto without = [&] {
+    Named list;
+    for (const auto& each : good)
+      if (each.first != name) list.push_back(each);
+    return list;
+  };
+  Named missing = without(), wrong = without(), extra = good, integers = without();
+  wrong.emplace_back(name, zeros(*device, {40, 25}));
+  extra.emplace_back("model.layers.0.self_attn.q_norm.weight", zeros(*device, {6}));
+  integers.emplace_back(name, zeros(*device, {40, 24}, DType::i32));
+  expect_words(error_of(write("missing", c, missing)), {folder("missing"), name, "40x24"});
+  expect_words(error_of(write("wrong", c, wrong)), {"model.safetensors", name, "40x25", "expected 40x24"});
+  expect_words(error_of(write("extra", c, extra)), {"model.safetensors", "q_norm.weight", "llama"});
+  expect_words(error_of(write("integers", c, integers), ErrorCode::unsupported), {"model.safetensors", name, "I32"});
+  EXPECT_THROW(load_model(folder("nowhere"), *device), Error);
+  EXPECT_THROW(load_model(write("good", c, good), *device, {.dtype = DType::f16}), Error);
+}
+
+}  // namespace
+}  // namespace weft

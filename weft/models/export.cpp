@@ -1,0 +1,68 @@
+#include <filesystem>
+
+#include "weft/io/atomic_file.h"
+#include "weft/io/mapped_file.h"
+#include "weft/io/safetensors_writer.h"
+#include "weft/models/config_json.h"
+#include "weft/models/load.h"
+#include "weft/ops/copy/copy.h"
+#include "weft/tensor/node.h"
+
+namespace weft {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kGenerationConfig = "generation_config.json";
+constexpr const char* kTokenizerFiles[] = {"tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json",
+                                           "vocab.json",     "merges.txt",            "chat_template.jinja",     "chat_template.json"};
+
+void write_text(const fs::path& path, const std::string& text) {
+  AtomicFile file(path.string());
+  file.write(text);
+  file.commit();
+}
+
+bool copy_if_there(const fs::path& from, const fs::path& to) {
+  std::error_code error;
+  if (!fs::exists(from, error)) return false;
+  const MappedFile source(from.string());
+  AtomicFile file(to.string());
+  file.write(source.bytes());
+  file.commit();
+  return true;
+}
+
+std::vector<std::pair<std::string, Tensor>> tensors_of(const Model& model, DType dtype) {
+  const NoGrad no_grad;
+  std::vector<std::pair<std::string, Tensor>> tensors;
+  for (const Parameter& p : model.parameters()) tensors.emplace_back(p.name, cast(p.value.detach(), dtype));
+  return tensors;
+}
+
+}  // namespace
+
+void export_model(const Model& model, const std::string& folder, const ExportOptions& options) {
+  const DType dtype = options.dtype.value_or(model.dtype());
+  check(is_float(dtype), "export", "weights are written as f32, bf16 or f16, not as ", dtype);
+  const fs::path to(folder), like(options.like);
+  std::error_code error;
+  fs::create_directories(to, error);
+  if (error) fail(ErrorCode::bad_file, folder, "cannot be made: ", error.message());
+  check(options.like.empty() || !fs::equivalent(to, like, error), "export", "'", folder, "' is the folder that the model came from");
+
+  ModelConfig config = model.config();
+  config.dtype = dtype;
+  write_text(to / "config.json", model_config_json(config));
+  if (options.like.empty() || !copy_if_there(like / kGenerationConfig, to / kGenerationConfig)) {
+    GenerationConfig generation;
+    generation.bos_id = config.bos_id;
+    generation.eos_ids = config.eos_ids;
+    write_text(to / kGenerationConfig, generation_config_json(generation));
+  }
+  if (!options.like.empty())
+    for (const char* name : kTokenizerFiles) copy_if_there(like / name, to / name);
+  write_safetensors((to / "model.safetensors").string(), tensors_of(model, dtype), {{"format", "pt"}});
+}
+
+}  // namespace weft

@@ -1,0 +1,95 @@
+#include "weft/models/load.h"
+
+#include <set>
+
+#include "weft/io/weight_files.h"
+#include "weft/models/config_json.h"
+#include "weft/ops/copy/copy.h"
+
+namespace weft {
+namespace {
+
+// The prefix that a checkpoint of the bare model, without its head, leaves out.
+std::string_view base_prefix(Architecture architecture) { return architecture == Architecture::gpt2 ? "transformer." : "model."; }
+std::string_view token_embedding(Architecture architecture) {
+  return architecture == Architecture::gpt2 ? "transformer.wte.weight" : "model.embed_tokens.weight";
+}
+
+class FolderWeights : public Weights {
+ public:
+  FolderWeights(Device& device, DType dtype, bool trainable, const ModelConfig& config, const WeightFiles& files)
+      : Weights(device, dtype, trainable), config_(config), files_(files) {}
+
+  // Every tensor of the files must have been taken, but for buffers that are no weights.
+  void check_all_used() const {
+    for (const std::string& name : files_.names())
+      if (!used_.contains(name) && !known_buffer(name))
+        fail(ErrorCode::bad_file, files_.file_of(name).path(), "has a tensor '", name, "' of shape ", files_.at(name).shape, " that a ",
+             weft::name(config_.architecture), " model of this config.json does not have");
+  }
+
+ protected:
+  Tensor fetch(const std::string& wanted, const Shape& shape, const Init&) override {
+    const std::string name = stored_name(wanted);
+    if (name.empty()) fail(ErrorCode::bad_file, files_.path(), "has no tensor '", wanted, "', expected one of shape ", shape);
+    const SafeTensors& file = files_.file_of(name);
+    const Shape& found = file.at(name).shape;
+    if (!(found == shape)) fail(ErrorCode::bad_file, file.path(), "tensor '", name, "' has shape ", found, ", expected ", shape);
+    if (!is_float(file.dtype(name)))
+      fail(ErrorCode::unsupported, file.path(), "tensor '", name, "' is ", file.at(name).stored, ", expected F32, BF16 or F16");
+    used_.insert(name);
+    const Tensor stored = files_.tensor(device(), name);
+    if (stored.dtype() != dtype()) return cast(stored, dtype());
+    if (!trainable()) return stored;
+    const Tensor own = Tensor::empty(device(), shape, dtype());
+    copy(stored, own);
+    return own;
+  }
+
+ private:
+  // Under its own name, without the base model's prefix, or (a tied embedding) under the head's name; else "".
+  std::string stored_name(const std::string& wanted) const {
+    const std::string_view prefix = base_prefix(config_.architecture);
+    std::vector<std::string> names{wanted};
+    if (wanted.starts_with(prefix)) names.push_back(wanted.substr(prefix.size()));
+    if (config_.tie_embeddings && wanted == token_embedding(config_.architecture)) names.push_back("lm_head.weight");
+    for (const std::string& name : names)
+      if (files_.contains(name)) return name;
+    return "";
+  }
+
+  // Causal masks and rotary frequencies that older versions saved; a head that is tied to the embedding anyway.
+  bool known_buffer(const std::string& name) const {
+    if (name == "lm_head.weight") return config_.tie_embeddings;
+    if (name.ends_with("rotary_emb.inv_freq")) return config_.architecture != Architecture::gpt2;
+    return config_.architecture == Architecture::gpt2 && (name.ends_with(".attn.bias") || name.ends_with(".attn.masked_bias"));
+  }
+
+  const ModelConfig& config_;
+  const WeightFiles& files_;
+  std::set<std::string> used_;
+};
+
+// What the token embedding is stored in, as long as one can tell; anything that is wrong with it is found later.
+DType stored_dtype(const ModelConfig& config, const WeightFiles& files) {
+  const std::string name(token_embedding(config.architecture));
+  for (const std::string& spelling : {name, name.substr(base_prefix(config.architecture).size()), std::string("lm_head.weight")})
+    if (files.contains(spelling)) return files.at(spelling).dtype.value_or(config.dtype);
+  return config.dtype;
+}
+
+}  // namespace
+
+std::unique_ptr<Model> load_model(const std::string& folder, Device& device, const ModelOptions& options) {
+  ModelConfig config = read_model_config(folder);
+  const WeightFiles files(folder);
+  config.dtype = stored_dtype(config, files);
+  const DType dtype = options.dtype.value_or(config.dtype == DType::bf16 ? DType::bf16 : DType::f32);
+  check(dtype == DType::f32 || dtype == DType::bf16, "load_model", "a model runs in f32 or bf16, not in ", dtype);
+  FolderWeights weights(device, dtype, options.trainable, config, files);
+  std::unique_ptr<Model> model = make_model(config, weights);
+  weights.check_all_used();
+  return model;
+}
+
+}  // namespace weft

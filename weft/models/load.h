@@ -1,0 +1,26 @@
+// From a Hugging Face folder to a model and back.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "weft/models/model.h"
+
+namespace weft {
+
+// The model in a folder: config.json, and model.safetensors or its shards. On the CPU weights that are already in the
+// wanted dtype are used where the file is mapped; a model to be trained gets its own copies. A tensor that is missing,
+// left over or of another shape is an error naming the file, the tensor and the shape that was expected.
+std::unique_ptr<Model> load_model(const std::string& folder, Device& device, const ModelOptions& options = {});
+
+struct ExportOptions {
+  std::optional<DType> dtype = {};  // of the written weights: f32, bf16 or f16; not given: the model's
+  std::string like = {};            // a folder whose tokenizer files and generation_config.json are copied; empty: none
+};
+
+// Writes a folder that transformers loads: config.json, generation_config.json, model.safetensors and, from
+// options.like, what belongs to the tokenizer. Weights are written last, each file whole or not at all.
+void export_model(const Model& model, const std::string& folder, const ExportOptions& options = {});
+
+}  // namespace weft
