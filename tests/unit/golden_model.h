@@ -1,9 +1,11 @@
 // Models and outputs of Hugging Face's transformers, kept in tests/golden/models (or where WEFT_GOLDEN_MODELS points).
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -12,9 +14,19 @@
 
 namespace weft::golden {
 
-inline std::string folder(const std::string& model) {
+inline std::string root() {
   const char* elsewhere = std::getenv("WEFT_GOLDEN_MODELS");
-  return std::string(elsewhere ? elsewhere : WEFT_GOLDEN_MODELS) + "/" + model;
+  return elsewhere ? elsewhere : WEFT_GOLDEN_MODELS;
+}
+inline std::string folder(const std::string& model) { return root() + "/" + model; }
+
+// Every folder there that holds a model's outputs.
+inline std::vector<std::string> models() {
+  std::vector<std::string> names;
+  for (const auto& entry : std::filesystem::directory_iterator(root()))
+    if (std::filesystem::exists(entry.path() / "expected.safetensors")) names.push_back(entry.path().filename().string());
+  std::sort(names.begin(), names.end());
+  return names;
 }
 
 template <class T>

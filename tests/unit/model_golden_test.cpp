@@ -6,7 +6,7 @@
 namespace weft {
 namespace {
 
-class ModelGolden : public testing::TestWithParam<const char*> {
+class ModelGolden : public testing::TestWithParam<std::string> {
  protected:
   std::shared_ptr<Device> device = open_device("cpu");
   SafeTensors expected{golden::folder(GetParam()) + "/expected.safetensors"};
@@ -49,7 +49,7 @@ TEST_P(ModelGolden, greedy) {
   EXPECT_EQ(ids, greedy);
 }
 
-INSTANTIATE_TEST_SUITE_P(models, ModelGolden, testing::Values("llama", "qwen3", "gpt2"), [](const auto& info) { return std::string(info.param); });
+INSTANTIATE_TEST_SUITE_P(models, ModelGolden, testing::ValuesIn(golden::models()), [](const auto& info) { return info.param; });
 
 }  // namespace
 }  // namespace weft
