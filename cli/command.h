@@ -17,6 +17,8 @@ using Run = std::function<int()>;
 Run add_devices(CLI::App& app);
 Run add_inspect(CLI::App& app);
 Run add_tokenize(CLI::App& app);
+Run add_generate(CLI::App& app);
+Run add_eval(CLI::App& app);
 Run add_export(CLI::App& app);
 Run add_check(CLI::App& app);
 Run add_bench(CLI::App& app);

@@ -15,6 +15,8 @@ int main(int argc, char** argv) {
       {"devices", add_devices(app)},
       {"inspect", add_inspect(app)},
       {"tokenize", add_tokenize(app)},
+      {"generate", add_generate(app)},
+      {"eval", add_eval(app)},
       {"export", add_export(app)},
       {"check", add_check(app)},
       {"bench", add_bench(app)},

@@ -32,8 +32,4 @@ class TextStream {
   bool stopped_ = false;
 };
 
-// The text of `bytes` with U+FFFD for what is no UTF-8. Where more may follow, `bytes` keeps an unfinished character;
-// else it is left empty.
-std::string take_utf8(std::string& bytes, bool more_follows);
-
 }  // namespace weft

@@ -1,0 +1,88 @@
+// weft eval: how well a model foretells a text.
+#include <cmath>
+#include <cstdio>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "cli/command.h"
+#include "cli/texts.h"
+#include "weft/backends/open.h"
+#include "weft/io/tokenizer/tokenizer.h"
+#include "weft/models/load.h"
+#include "weft/ops/fill/fill.h"
+#include "weft/tensor/node.h"
+
+namespace weft::cli {
+namespace {
+
+struct Options {
+  std::string folder, data, device = "cpu", dtype;
+  int64_t context = 0;
+  int threads = 0;
+  bool json = false;
+};
+
+struct Score {
+  double loss = 0;  // summed over tokens, in nats
+  int64_t tokens = 0, documents = 0, windows = 0;
+  double mean() const { return loss / double(tokens); }
+};
+
+// Every token of a document but its first is foretold once, from those before it in its window. Windows hold `context`
+// tokens and share one with the next: the last target of one is the first input of the other.
+void score(const Model& model, const std::vector<int32_t>& ids, int64_t context, Score& total) {
+  const Tensor one = full(model.device(), {1}, 1);  // so that losses are summed, not averaged
+  const int64_t targets = int64_t(ids.size()) - 1;
+  for (int64_t first = 0; first < targets; first += context) {
+    const int64_t T = std::min(context, targets - first);
+    const auto part = [&](int64_t from) { return Tensor::from_host(model.device(), {1, T}, std::span<const int32_t>(ids).subspan(size_t(from), size_t(T))); };
+    total.loss += double(model.loss(part(first), part(first + 1), {.count = one}).item<float>());
+    total.tokens += T;
+    ++total.windows;
+  }
+}
+
+int run(const Options& o) {
+  const auto device = open_device(o.device, {.threads = o.threads});
+  const auto model = load_model(o.folder, *device, {.dtype = o.dtype.empty() ? std::optional<DType>() : dtype_from_name(o.dtype)});
+  const Tokenizer tokenizer = Tokenizer::load(o.folder);
+  const int64_t most = model->config().max_positions, context = o.context == 0 ? most : o.context;
+  check(context >= 1 && context <= most, "eval", "--context is ", o.context, ", expected 1 to the model's ", most);
+  const NoGrad no_grad;
+  Score total;
+  for (const auto& [where, text] : read_texts(o.data)) {
+    const std::vector<int32_t> ids = tokenizer.encode(text);
+    for (int32_t id : ids)
+      check(id < model->config().vocab_size, where, "has token ", id, ", the model's vocabulary ends at ", model->config().vocab_size - 1);
+    score(*model, ids, context, total);
+    ++total.documents;
+  }
+  check(total.tokens > 0, "eval", o.data, " has no document of two tokens or more: there is nothing to foretell");
+  if (o.json) {
+    const nlohmann::ordered_json report = {{"loss", total.mean()}, {"perplexity", std::exp(total.mean())}, {"tokens", total.tokens},
+                                           {"documents", total.documents}, {"windows", total.windows}, {"context", context}};
+    std::printf("%s\n", report.dump(2).c_str());
+  } else {
+    std::printf("loss %.4f nats a token, perplexity %.3f\n%ld tokens of %ld documents in %ld windows of up to %ld\n", total.mean(), std::exp(total.mean()), long(total.tokens),
+                long(total.documents), long(total.windows), long(context));
+  }
+  return kOk;
+}
+
+}  // namespace
+
+Run add_eval(CLI::App& app) {
+  CLI::App* command = app.add_subcommand("eval", "Loss and perplexity of a model on a text");
+  command->footer("Each document is cut into windows of the context length; each of its tokens but the first is scored once.");
+  auto o = std::make_shared<Options>();
+  command->add_option("model", o->folder, "Folder with config.json, model.safetensors and tokenizer.json")->required();
+  command->add_option("--data", o->data, "A UTF-8 text file, or a .jsonl file (the \"text\" of each line is a document)")->required();
+  command->add_option("--context", o->context, "Tokens of a window (default: what the model takes)");
+  command->add_option("--device", o->device, "Device to run on")->capture_default_str();
+  command->add_option("--dtype", o->dtype, "f32 or bf16 (default: as stored)");
+  command->add_option("--threads", o->threads, "CPU threads (default: all this process may use)");
+  command->add_flag("--json", o->json, "Print JSON");
+  return [o] { return run(*o); };
+}
+
+}  // namespace weft::cli

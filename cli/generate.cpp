@@ -1,0 +1,181 @@
+// weft generate: text from a model folder, streamed.
+#include <cstdio>
+#include <filesystem>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <sstream>
+
+#include "cli/command.h"
+#include "cli/texts.h"
+#include "weft/backends/open.h"
+#include "weft/generate/generator.h"
+#include "weft/io/tokenizer/tokenizer.h"
+#include "weft/models/config_json.h"
+#include "weft/models/load.h"
+
+namespace weft::cli {
+namespace {
+
+using Ids = std::vector<int32_t>;
+
+struct Options {
+  std::string folder, device = "cpu", dtype, prompts_file;
+  std::vector<std::string> positional, prompts, prompt_ids, stop;
+  std::optional<int64_t> max_tokens, top_k, batch;
+  std::optional<double> temperature, top_p, min_p, repetition_penalty;
+  uint64_t seed = 0;
+  int threads = 0;
+  bool json = false, ignore_eos = false, special = false;
+};
+
+constexpr int64_t kDefaultTokens = 128;
+
+SamplingOptions sampling_of(const Options& o) {
+  const bool filtered = o.top_k || o.top_p || o.min_p;  // asked for a choice, so there must be chance
+  return {.temperature = o.temperature.value_or(filtered ? 1 : 0), .top_k = o.top_k.value_or(0), .top_p = o.top_p.value_or(1), .min_p = o.min_p.value_or(0),
+          .repetition_penalty = o.repetition_penalty.value_or(1), .seed = o.seed};
+}
+
+Ids parse_ids(const std::string& list) {
+  Ids ids;
+  std::istringstream parts(list);
+  for (std::string part; std::getline(parts, part, ',');) {
+    size_t used = 0;
+    int64_t id = -1;
+    try {
+      id = std::stoll(part, &used);
+    } catch (const std::exception&) {
+    }
+    check(used == part.size() && id >= 0 && id <= INT32_MAX, "generate", "--prompt-ids has '", part, "', expected token ids such as 1,2,3");
+    ids.push_back(int32_t(id));
+  }
+  check(!ids.empty(), "generate", "--prompt-ids is empty");
+  return ids;
+}
+
+std::vector<std::string> texts_of(const Options& o) {
+  std::vector<std::string> texts = o.positional;
+  texts.insert(texts.end(), o.prompts.begin(), o.prompts.end());
+  if (!o.prompts_file.empty())
+    for (const Text& text : read_texts(o.prompts_file)) texts.push_back(text.text);
+  return texts;
+}
+
+// The prompts, or, where only ids are given, none needs a tokenizer.
+std::vector<Ids> prompts_of(const Options& o, const std::optional<Tokenizer>& tokenizer) {
+  std::vector<Ids> prompts;
+  for (const std::string& list : o.prompt_ids) prompts.push_back(parse_ids(list));
+  for (const std::string& text : texts_of(o)) {
+    check(tokenizer.has_value(), "generate", o.folder, " has no tokenizer.json, so a prompt must be given as --prompt-ids");
+    prompts.push_back(tokenizer->encode(text));
+    check(!prompts.back().empty(), "generate", "the prompt '", text, "' is no token long");
+  }
+  check(!prompts.empty(), "generate", "there is no prompt; give one, or --prompt-ids 1,2,3");
+  return prompts;
+}
+
+// The tokens that end a text: generation_config.json has the last word, config.json is asked where it is silent.
+Ids eos_ids(const Options& o, const ModelConfig& config) {
+  if (o.ignore_eos) return {};
+  std::vector<int64_t> ids = read_generation_config(o.folder).eos_ids;
+  if (ids.empty()) ids = config.eos_ids;
+  return {ids.begin(), ids.end()};
+}
+
+GenerateOptions generate_options(const Options& o, const Model& model, const std::vector<Ids>& prompts) {
+  size_t longest = 0;
+  for (const Ids& prompt : prompts) longest = std::max(longest, prompt.size());
+  const int64_t room = std::max<int64_t>(0, model.config().max_positions - int64_t(longest));
+  GenerateOptions options{.sampling = sampling_of(o), .max_tokens = o.max_tokens.value_or(std::min(kDefaultTokens, room)), .eos_ids = eos_ids(o, model.config()), .stop = o.stop};
+  check(!o.max_tokens || *o.max_tokens >= 1, "generate", "--max-tokens is ", o.max_tokens.value_or(0), ", expected 1 or more");
+  if (o.batch) options.batch = *o.batch;
+  return options;
+}
+
+void print_json(const std::vector<Completion>& completions, bool has_text, double rate) {
+  auto all = nlohmann::ordered_json::array();
+  for (const Completion& c : completions) {
+    all.push_back({{"ids", c.ids}, {"text", nullptr}, {"tokens_per_second", rate}});
+    if (has_text) all.back()["text"] = c.text;
+  }
+  std::printf("%s\n", (completions.size() == 1 ? all[0] : all).dump().c_str());
+}
+
+void print_times(const GenerateTimes& t) {
+  std::printf("\n[%ld prompt tokens in %.2f s, %ld new tokens, %.1f tokens/s]\n", long(t.prompt_tokens), t.prompt_seconds, long(t.prompts + t.step_tokens), t.tokens_per_second());
+}
+
+// One text streams as it comes; several come out one after the other, each when it and those before it are done.
+void stream(Generator& generator, const std::vector<Ids>& prompts, bool has_text) {
+  std::vector<std::string> waiting(prompts.size());
+  std::vector<bool> done(prompts.size());
+  size_t front = 0;
+  const auto show = [&](std::string_view text) {
+    std::fwrite(text.data(), 1, text.size(), stdout);
+    std::fflush(stdout);
+  };
+  const auto title = [&] { if (prompts.size() > 1) show(join(front ? "\n\n" : "", "[", front + 1, "] ")); };
+  title();
+  generator.run(prompts, [&](const NewToken& token) {
+    const size_t i = size_t(token.prompt);
+    waiting[i] += has_text ? std::string(token.text) : join(token.id, token.last ? "" : ",");
+    done[i] = token.last;
+    while (front < prompts.size()) {
+      show(std::exchange(waiting[front], ""));
+      if (!done[front] || ++front == prompts.size()) break;
+      title();
+    }
+  });
+  show("\n");
+}
+
+int run(const Options& o) {
+  const auto device = open_device(o.device, {.threads = o.threads});
+  const auto model = load_model(o.folder, *device, {.dtype = o.dtype.empty() ? std::optional<DType>() : dtype_from_name(o.dtype)});
+  std::optional<Tokenizer> tokenizer;
+  if (std::filesystem::exists(std::filesystem::path(o.folder) / "tokenizer.json")) tokenizer = Tokenizer::load(o.folder);
+  const std::vector<Ids> prompts = prompts_of(o, tokenizer);
+  Generator::TokenBytes bytes;
+  if (tokenizer) bytes = [&](int32_t id) { return tokenizer->is_special(id) && !o.special ? std::string() : std::string(tokenizer->bytes_of(id)); };
+  Generator generator(*model, generate_options(o, *model, prompts), bytes);
+  if (o.json) {
+    const auto completions = generator.run(prompts);
+    print_json(completions, tokenizer.has_value(), generator.times().tokens_per_second());
+  } else {
+    stream(generator, prompts, tokenizer.has_value());
+    print_times(generator.times());
+  }
+  return kOk;
+}
+
+}  // namespace
+
+Run add_generate(CLI::App& app) {
+  CLI::App* command = app.add_subcommand("generate", "Continue a text with a model from a Hugging Face folder");
+  command->footer("Greedy unless a temperature or a filter is given. Chat templates are not interpreted: the prompt is continued as it is.");
+  auto o = std::make_shared<Options>();
+  command->add_option("model", o->folder, "Folder with config.json, model.safetensors and tokenizer.json")->required();
+  command->add_option("text", o->positional, "The prompt");
+  command->add_option("--prompt", o->prompts, "Another prompt; may be given again")->take_all()->expected(1);
+  command->add_option("--prompts", o->prompts_file, "A file of prompts: a text file is one, each line of a .jsonl file is one (its \"text\")");
+  command->add_option("--prompt-ids", o->prompt_ids, "A prompt as token ids, 1,2,3; may be given again; needs no tokenizer")->take_all()->expected(1);
+  command->add_option("--max-tokens", o->max_tokens, join("New tokens per prompt (default ", kDefaultTokens, ", or what the context has room for)"));
+  command->add_option("--temperature", o->temperature, "0 is greedy (default: 0, or 1 where --top-k, --top-p or --min-p is given)");
+  command->add_option("--top-k", o->top_k, "Only the k most likely tokens");
+  command->add_option("--top-p", o->top_p, "Only the fewest most likely tokens whose probability reaches p");
+  command->add_option("--min-p", o->min_p, "Only tokens at least p times as likely as the most likely one");
+  command->add_option("--repetition-penalty", o->repetition_penalty, "Tokens seen before are this much less likely");
+  command->add_option("--seed", o->seed, "Of the draws")->capture_default_str();
+  command->add_option("--stop", o->stop, "Text that ends the continuation; may be given again")->take_all()->expected(1);
+  command->add_flag("--ignore-eos", o->ignore_eos, "Go on after an end-of-text token");
+  command->add_flag("--special", o->special, "Show special tokens in the text");
+  command->add_option("--batch", o->batch, "Prompts that are continued at once (default 4; more may change the last bits)");
+  command->add_option("--device", o->device, "Device to run on")->capture_default_str();
+  command->add_option("--dtype", o->dtype, "f32 or bf16 (default: as stored)");
+  command->add_option("--threads", o->threads, "CPU threads (default: all this process may use)");
+  command->add_flag("--json", o->json, "Print {\"ids\", \"text\", \"tokens_per_second\"} with the new ids alone; a list of them for several prompts");
+  return [o] { return run(*o); };
+}
+
+}  // namespace weft::cli
