@@ -1,5 +1,6 @@
 #include "weft/ops/cross_entropy/cross_entropy.h"
 #include "weft/tile/cpu/kernel.h"
+#include "weft/tile/cpu/scratch_slots.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "weft/ops/cross_entropy/cpu.cpp"
@@ -12,6 +13,8 @@ HWY_BEFORE_NAMESPACE();
 namespace weft::cpu::HWY_NAMESPACE {
 namespace {
 
+constexpr int64_t kTile = 1024;  // elements: 4 KiB as f32, so a tile is read twice from the first cache
+
 // max(x) and sum(exp(x - max)) of a row.
 struct ExpSum {
   float max = -HUGE_VALF, sum = 0;
@@ -20,19 +23,23 @@ struct ExpSum {
 // One pass over memory: the maximum and then the sum of a tile that stays in the first-level cache, the sum so far
 // scaled whenever the maximum grows. (Per element it would take two exponentials.) Tiles in order, each in row_sum's
 // tree. While all is -infinity there is nothing to add; a NaN or +infinity makes the sum NaN.
+// Keeps e[j] = exp(x[j] - m[tile of j]), m the maximum up to and with the tile, unless e is null.
 template <class T>
-ExpSum exp_sum(const T* row, int64_t n) {
-  constexpr int64_t kTile = 1024;
+ExpSum exp_sum(const T* row, int64_t n, float* e, float* m) {
   ExpSum r;
   for (int64_t start = 0; start < n; start += kTile) {
     const int64_t length = std::min(kTile, n - start);
-    const T* tile = row + start;
-    const float largest = row_max(length, [&](At at) HWY_ATTR { return at.load(tile); });
-    const float before = r.max;
+    const T *tile = row + start, *next = start + 2 * kTile <= n ? tile + kTile : tile;
+    const float largest = row_max_number(length, [&](At at) HWY_ATTR { return at.load(tile); }), before = r.max;
     if (largest != largest || before < largest) r.max = largest;
-    if (r.max == -HUGE_VALF) continue;
-    const F32x16 m = splat(r.max);
-    const float sum = row_sum(length, [&](At at) HWY_ATTR { return exp(at.load(tile) - m); });
+    if (e) m[start / kTile] = r.max;
+    const F32x16 base = splat(r.max == -HUGE_VALF ? 0.0f : r.max);
+    const float sum = row_sum(length, [&](At at) HWY_ATTR {
+      at.prefetch(next);
+      const F32x16 v = exp_of_negative(at.load(tile) - base);
+      if (e) at.store(v, e + start);
+      return v;
+    });
     r.sum = (before == r.max ? r.sum : r.sum * exp(before - r.max)) + sum;
   }
   return r;
@@ -58,7 +65,8 @@ int64_t count_targets(Stream& stream, const CrossEntropyArgs& a, int64_t V) {
 // Layout:   logits, dlogits [N, V] with a row stride each (dlogits may be logits), targets [N], loss, count scalars.
 // Order:    rows are independent tasks; s by exp_sum's tiles in order; the rows' losses follow row_sum's fixed tree.
 // Requires: unit stride within a row (the contract's), targets in range or padding: else reported, nothing written.
-// Traffic:  one read of logits from memory, the second from cache; one write of dlogits; targets twice.
+// Traffic:  one read of logits from memory; a row of exponentials in the second cache; one write of dlogits, past the
+//           caches when they do not hold it; targets twice.
 template <class T, class Id>
 void run(Stream& stream, const CrossEntropyArgs& a) {
   const Rows x = as_rows(a.logits, a.kOp, "logits"), dx = a.dlogits ? as_rows(a.dlogits, a.kOp, "dlogits") : Rows{};
@@ -66,24 +74,33 @@ void run(Stream& stream, const CrossEntropyArgs& a) {
   if (targets < 0) return;
   const float count = a.count ? *data<float>(a.count) : float(targets), over_count = 1.0f / count;
   const Scratch<float> losses(stream, N);
+  const bool past_caches = a.dlogits && writes_past_caches(2 * N * V * int64_t(sizeof(T)), a.dlogits, dx.stride);
+  const int64_t tiles = ceil_div(V, kTile);
+  ScratchSlots slots(stream, a.dlogits ? tiles * (kTile + 16) : 0, N);
   for_each_row_group(stream, N, V, [&](int64_t first, int64_t last) HWY_ATTR {
+    ScratchSlots::Lease lease(slots);
+    float *e = a.dlogits ? lease.take(tiles * kTile) : nullptr, *m = a.dlogits ? lease.take(tiles) : nullptr;
     for (int64_t r = first; r < last; ++r) {
       const T* row = data<T>(a.logits) + r * x.stride;
       T* out = a.dlogits ? data<T>(a.dlogits) + r * dx.stride : nullptr;
       const int64_t target = data<Id>(a.targets)[r];
       if (a.pad_id != -1 && target == a.pad_id) {
         losses.data()[r] = 0;
-        if (out) for_each_block(V, [&](At at) HWY_ATTR { at.store(zero(), out); });
+        if (out) for_each_block(V, [&](At at) HWY_ATTR { at.put(zero(), out, past_caches); });
         continue;
       }
-      const ExpSum e = exp_sum(row, V);
+      const ExpSum total = exp_sum(row, V, e, m);
       const float at_target = float(row[target]);  // before an in-place gradient overwrites it
-      losses.data()[r] = (e.max - at_target) + log(e.sum);
+      losses.data()[r] = (total.max - at_target) + log(total.sum);
       if (!out) continue;
-      const float factor = over_count / e.sum;
-      const F32x16 m = splat(e.max), f = splat(factor);
-      for_each_block(V, [&](At at) HWY_ATTR { at.store(exp(at.load(row) - m) * f, out); });
-      out[target] = T(exp(at_target - e.max) * factor - over_count);
+      const float factor = over_count / total.sum;
+      for (int64_t tile = 0; tile < tiles; ++tile) {
+        const int64_t start = tile * kTile;
+        const F32x16 f = splat(exp(m[tile] - total.max) * factor);
+        for_each_block(std::min(kTile, V - start), [&](At at) HWY_ATTR { at.put(at.load(e + start) * f, out + start, past_caches); });
+      }
+      if (past_caches) hwy::FlushStream();  // before the target's element is written again
+      out[target] = T(exp(at_target - total.max) * factor - over_count);
     }
   });
   const float sum = row_sum(N, [&](At at) HWY_ATTR { return at.load(losses.data()); });

@@ -16,8 +16,6 @@ namespace {
 
 // Elements per task, whatever the thread count.
 constexpr int64_t kTask = 32768;
-// What a launch must move for its outputs to go past the caches: more than any core's share of the last level.
-constexpr int64_t kStreamBytes = int64_t(48) << 20;
 
 struct alignas(64) Line {
   char bytes[64];
@@ -144,7 +142,7 @@ bool streams(const ElementwiseArgs& args) {
     for (int axis = 0; axis < args.geometry->axes; ++axis)
       aligned &= args.geometry->operands[args.inputs.size() + i].stride[axis] * size_of(out.dtype) % 64 == 0;
   }
-  return aligned && bytes >= kStreamBytes;
+  return aligned && bytes >= kPastCaches;
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 #include "weft/ops/layer_norm/layer_norm.h"
 #include "weft/tile/cpu/kernel.h"
+#include "weft/tile/cpu/row_batches.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "weft/ops/layer_norm/cpu.cpp"
@@ -15,39 +16,51 @@ namespace {
 // Layout:   x, residual, h, y [R, C] with a row stride each, w, b [C], mean, rstd [R].
 // Order:    rows are independent tasks; both sums over a row follow row_sum's fixed tree.
 // Requires: unit stride within a row (the contract's). C = 0 gives mean 0, rstd = 1 / sqrt(eps) and no y.
-// Traffic:  one read of each input from memory, the row's further reads from cache; one write of each output.
+// Traffic:  one read of each input from memory, the row's further reads from cache while the next rows are asked for; one
+//           write of each output, past the caches when they do not hold it.
 template <class T, class W>
 void forward(Stream& stream, const LayerNormArgs& a) {
   const Rows x = as_rows(a.x, a.kOp, "x"), y = as_rows(a.y, a.kOp, "y");
   const Rows residual = a.residual ? as_rows(a.residual, a.kOp, "residual") : Rows{}, h = a.h ? as_rows(a.h, a.kOp, "h") : Rows{};
   const int64_t C = x.columns;
   const W *w = data<W>(a.w), *b = data<W>(a.b);
+  const bool past_caches = writes_past_caches(2 * x.rows * C * int64_t(sizeof(T)), a.y, y.stride);
   for_each_row_group(stream, x.rows, C, [&](int64_t first, int64_t last) HWY_ATTR {
-    for (int64_t r = first; r < last; ++r) {
-      const T* row = data<T>(a.x) + r * x.stride;
-      if (a.residual) {
-        const T *xr = row, *rr = data<T>(a.residual) + r * residual.stride;
-        T* hr = data<T>(a.h) + r * h.stride;
-        for_each_block(C, [&](At at) HWY_ATTR { at.store(at.load(xr) + at.load(rr), hr); });
-        row = hr;  // the rounded h is what is normalised, so that the backward sees the same values
+    for_each_batch(first, last, C, [&](int64_t start, int64_t rows) HWY_ATTR {
+      const T* normalised[kBatchRows];
+      for (int64_t k = 0; k < rows; ++k) {
+        const int64_t r = start + k;
+        const T* row = data<T>(a.x) + r * x.stride;
+        if (a.residual) {
+          const T *xr = row, *rr = data<T>(a.residual) + r * residual.stride;
+          T* hr = data<T>(a.h) + r * h.stride;
+          for_each_block(C, [&](At at) HWY_ATTR { at.store(at.load(xr) + at.load(rr), hr); });
+          row = hr;  // the rounded h is what is normalised, so that the backward sees the same values
+        }
+        const float sum = row_sum(C, [&](At at) HWY_ATTR { return at.load(row); });
+        data<float>(a.mean)[r] = C ? sum / float(C) : 0.0f;
+        normalised[k] = row;
       }
-      const float sum = row_sum(C, [&](At at) HWY_ATTR { return at.load(row); });
-      const float mean = C ? sum / float(C) : 0.0f;
-      const F32x16 centre = splat(mean);
-      const float squares = row_sum(C, [&](At at) HWY_ATTR {
-        const F32x16 v = at.load(row) - centre;
-        return v * v;
-      });
-      const float rstd = 1.0f / __builtin_sqrtf((C ? squares / float(C) : 0.0f) + a.eps);
-      data<float>(a.mean)[r] = mean;
-      data<float>(a.rstd)[r] = rstd;
-      T* out = data<T>(a.y) + r * y.stride;
-      const F32x16 scale = splat(rstd);
-      for_each_block(C, [&](At at) HWY_ATTR {
-        const F32x16 z = (at.load(row) - centre) * scale;
-        at.store(b ? fma(z, at.load(w), at.load(b)) : z * at.load(w), out);
-      });
-    }
+      for (int64_t k = 0; k < rows; ++k) {
+        const F32x16 centre = splat(data<float>(a.mean)[start + k]);
+        const float squares = row_accumulate(C, [&](F32x16 acc, At at) HWY_ATTR {
+          const F32x16 v = at.load(normalised[k]) - centre;
+          return fma(v, v, acc);
+        });
+        data<float>(a.rstd)[start + k] = 1.0f / __builtin_sqrtf((C ? squares / float(C) : 0.0f) + a.eps);
+      }
+      for (int64_t k = 0; k < rows; ++k) {
+        const T *row = normalised[k], *next = data<T>(a.x) + std::min(start + rows + k, last - 1) * x.stride;
+        T* out = data<T>(a.y) + (start + k) * y.stride;
+        const F32x16 centre = splat(data<float>(a.mean)[start + k]), scale = splat(data<float>(a.rstd)[start + k]);
+        for_each_block(C, [&](At at) HWY_ATTR {
+          at.prefetch(next);
+          const F32x16 z = (at.load(row) - centre) * scale;
+          at.put(b ? fma(z, at.load(w), at.load(b)) : z * at.load(w), out, past_caches);
+        });
+      }
+    });
+    if (past_caches) hwy::FlushStream();
   });
 }
 
@@ -57,7 +70,8 @@ void forward(Stream& stream, const LayerNormArgs& a) {
 // Order:    rows fall into at most 64 chunks by R alone; a chunk adds its rows to dw and db in order, then the chunks
 //           are added in order. s1 and s2 follow row_sum's fixed tree.
 // Requires: unit stride within a row (the contract's). R = 0 gives dw = db = 0.
-// Traffic:  one read of dy, dh and h from memory, their further reads from cache; one write of dx; chunks of dw, db.
+// Traffic:  one read of dy, dh and h from memory, their second read from cache; one write of dx, past the caches when
+//           they do not hold it; chunks of dw, db.
 template <class T, class W>
 void backward(Stream& stream, const LayerNormBackwardArgs& a) {
   const Rows dy = as_rows(a.dy, a.kOp, "dy"), h = as_rows(a.h, a.kOp, "h"), dx = as_rows(a.dx, a.kOp, "dx");
@@ -66,29 +80,46 @@ void backward(Stream& stream, const LayerNormBackwardArgs& a) {
   const W* w = data<W>(a.w);
   const RowChunks chunks(R);
   const Scratch<float> dw_chunks(stream, chunks.count * C), db_chunks(stream, a.db ? chunks.count * C : 0);
+  const bool past_caches = writes_past_caches(3 * R * C * int64_t(sizeof(T)), a.dx, dx.stride);
   parallel_for(chunks.count, threads(stream), [&](int64_t chunk) HWY_ATTR {
     float *dw = dw_chunks.data() + chunk * C, *db = a.db ? db_chunks.data() + chunk * C : nullptr;
     for_each_block(C, [&](At at) HWY_ATTR {
       at.store(zero(), dw);
       if (db) at.store(zero(), db);
     });
-    for (int64_t r = chunks.first(chunk); r < chunks.last(chunk); ++r) {
-      const T *dyr = data<T>(a.dy) + r * dy.stride, *hr = data<T>(a.h) + r * h.stride;
-      const T* dhr = a.dh ? data<T>(a.dh) + r * dh.stride : nullptr;
-      T* dxr = data<T>(a.dx) + r * dx.stride;
-      const F32x16 centre = splat(data<float>(a.mean)[r]), scale = splat(data<float>(a.rstd)[r]);
-      const float s1 = row_sum(C, [&](At at) HWY_ATTR { return at.load(dyr) * at.load(w); });
-      const float s2 = row_sum(C, [&](At at) HWY_ATTR { return at.load(dyr) * at.load(w) * ((at.load(hr) - centre) * scale); });
-      const F32x16 offset = splat(s1 / float(C)), slope = splat(s2 / float(C));
-      for_each_block(C, [&](At at) HWY_ATTR {
-        const F32x16 g = at.load(dyr), z = (at.load(hr) - centre) * scale;
-        at.store(fma(g, z, at.load(dw)), dw);
-        if (db) at.store(at.load(db) + g, db);
-        F32x16 d = scale * fnma(z, slope, g * at.load(w) - offset);
-        if (dhr) d = d + at.load(dhr);
-        at.store(d, dxr);
-      });
-    }
+    const int64_t last = chunks.last(chunk);
+    for_each_batch(chunks.first(chunk), last, C, [&](int64_t start, int64_t rows) HWY_ATTR {
+      float s1[kBatchRows], s2[kBatchRows];
+      for (int64_t k = 0; k < rows; ++k) {
+        const T *dyr = data<T>(a.dy) + (start + k) * dy.stride, *hr = data<T>(a.h) + (start + k) * h.stride;
+        const F32x16 centre = splat(data<float>(a.mean)[start + k]);
+        const TwoSums s = row_accumulate_two(C, [&](TwoSums acc, At at) HWY_ATTR {
+          const F32x16 g = at.load(dyr) * at.load(w);
+          return TwoSums{acc.first + g, fma(g, at.load(hr) - centre, acc.second)};
+        });
+        s1[k] = sum(s.first);
+        s2[k] = sum(s.second) * data<float>(a.rstd)[start + k];
+      }
+      for (int64_t k = 0; k < rows; ++k) {
+        const int64_t r = start + k, next = std::min(r + rows, last - 1);
+        const T *dyr = data<T>(a.dy) + r * dy.stride, *hr = data<T>(a.h) + r * h.stride;
+        const T *next_dy = data<T>(a.dy) + next * dy.stride, *next_h = data<T>(a.h) + next * h.stride;
+        T* dxr = data<T>(a.dx) + r * dx.stride;
+        const F32x16 centre = splat(data<float>(a.mean)[r]), scale = splat(data<float>(a.rstd)[r]);
+        const F32x16 offset = splat(s1[k] / float(C)), slope = splat(s2[k] / float(C));
+        for_each_block(C, [&](At at) HWY_ATTR {
+          at.prefetch(next_dy);
+          at.prefetch(next_h);
+          const F32x16 g = at.load(dyr), z = (at.load(hr) - centre) * scale;
+          at.store(fma(g, z, at.load(dw)), dw);
+          if (db) at.store(at.load(db) + g, db);
+          F32x16 d = scale * fnma(z, slope, g * at.load(w) - offset);
+          if (a.dh) d = d + at.load(data<T>(a.dh) + r * dh.stride);
+          at.put(d, dxr, past_caches);
+        });
+      }
+    });
+    if (past_caches) hwy::FlushStream();
   });
   sum_chunks(stream, dw_chunks.data(), chunks.count, C, data<float>(a.dw));
   if (a.db) sum_chunks(stream, db_chunks.data(), chunks.count, C, data<float>(a.db));

@@ -1,5 +1,7 @@
 #include "weft/ops/softmax/softmax.h"
 #include "weft/tile/cpu/kernel.h"
+#include "weft/tile/cpu/row_batches.h"
+#include "weft/tile/cpu/scratch_slots.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "weft/ops/softmax/cpu.cpp"
@@ -14,37 +16,49 @@ namespace {
 
 // Equation: y = e / sum(e), e = exp(scale x - m), m = max(scale x); zeros where m = -infinity.
 // Layout:   x, y [R, C] with a row stride each.
-// Order:    rows are independent tasks; maximum and sum follow reduce_blocks' fixed tree.
+// Order:    rows are independent tasks; maximum and sum follow accumulate_blocks' fixed tree.
 // Requires: unit stride within a row (the contract's); y may be x. C = 0 writes nothing.
-// Traffic:  one read of x from memory, the others from cache; one write of y. f32 keeps e in y until it is divided;
-//           bf16 would round it there, so it computes e twice.
+// Traffic:  one read of x from memory; a row of f32 in cache holds scale x and then e; one write of y, past the caches
+//           when they do not hold it.
 template <class T>
 void forward(Stream& stream, const SoftmaxArgs& a) {
   const Rows x = as_rows(a.x, a.kOp, "x"), y = as_rows(a.y, a.kOp, "y");
   const int64_t C = x.columns;
   const F32x16 scale = splat(a.scale);
+  const bool past_caches = writes_past_caches(2 * x.rows * C * int64_t(sizeof(T)), a.y, y.stride);
+  ScratchSlots slots(stream, batch_rows(C) * C, x.rows);
   for_each_row_group(stream, x.rows, C, [&](int64_t first, int64_t last) HWY_ATTR {
-    for (int64_t r = first; r < last; ++r) {
-      const T* xr = data<T>(a.x) + r * x.stride;
-      T* yr = data<T>(a.y) + r * y.stride;
-      const float largest = row_max(C, [&](At at) HWY_ATTR { return at.load(xr) * scale; });
-      if (largest == -HUGE_VALF) {  // everything is masked
-        for_each_block(C, [&](At at) HWY_ATTR { at.store(zero(), yr); });
-        continue;
+    ScratchSlots::Lease lease(slots);
+    float* e = lease.take(batch_rows(C) * C);
+    for_each_batch(first, last, C, [&](int64_t start, int64_t rows) HWY_ATTR {
+      float m[kBatchRows], s[kBatchRows];
+      for (int64_t k = 0; k < rows; ++k) {
+        const T* xr = data<T>(a.x) + (start + k) * x.stride;
+        m[k] = row_max_number(C, [&](At at) HWY_ATTR {
+          const F32x16 v = at.load(xr) * scale;
+          at.store(v, e + k * C);
+          return v;
+        });
       }
-      const F32x16 m = splat(largest);
-      if constexpr (std::is_same_v<T, float>) {
-        const F32x16 over_sum = splat(1.0f / row_sum(C, [&](At at) HWY_ATTR {
-          const F32x16 e = exp(at.load(xr) * scale - m);
-          at.store(e, yr);
-          return e;
-        }));
-        for_each_block(C, [&](At at) HWY_ATTR { at.store(at.load(yr) * over_sum, yr); });
-      } else {
-        const F32x16 over_sum = splat(1.0f / row_sum(C, [&](At at) HWY_ATTR { return exp(at.load(xr) * scale - m); }));
-        for_each_block(C, [&](At at) HWY_ATTR { at.store(exp(at.load(xr) * scale - m) * over_sum, yr); });
+      for (int64_t k = 0; k < rows; ++k) {
+        const F32x16 largest = splat(m[k] == -HUGE_VALF ? 0.0f : m[k]);  // everything is masked: exp gives zeros
+        s[k] = row_sum(C, [&](At at) HWY_ATTR {
+          const F32x16 v = exp_of_negative(at.load(e + k * C) - largest);
+          at.store(v, e + k * C);
+          return v;
+        });
       }
-    }
+      for (int64_t k = 0; k < rows; ++k) {
+        const T* next = data<T>(a.x) + std::min(start + rows + k, last - 1) * x.stride;
+        T* yr = data<T>(a.y) + (start + k) * y.stride;
+        const F32x16 over_sum = splat(s[k] == 0 ? 0.0f : 1.0f / s[k]);
+        for_each_block(C, [&](At at) HWY_ATTR {
+          at.prefetch(next);
+          at.put(at.load(e + k * C) * over_sum, yr, past_caches);
+        });
+      }
+    });
+    if (past_caches) hwy::FlushStream();
   });
 }
 
@@ -52,19 +66,35 @@ void forward(Stream& stream, const SoftmaxArgs& a) {
 // Layout:   y, dy, dx [R, C] with a row stride each.
 // Order:    rows are independent tasks; s follows row_sum's fixed tree.
 // Requires: unit stride within a row (the contract's); dx may be dy or y. C = 0 writes nothing.
-// Traffic:  one read of y and dy from memory, their second read from cache; one write of dx.
+// Traffic:  one read of y and dy from memory, their second read from cache while the next rows are asked for; one write
+//           of dx, past the caches when they do not hold it.
 template <class T>
 void backward(Stream& stream, const SoftmaxBackwardArgs& a) {
   const Rows y = as_rows(a.y, a.kOp, "y"), dy = as_rows(a.dy, a.kOp, "dy"), dx = as_rows(a.dx, a.kOp, "dx");
   const int64_t C = y.columns;
   const F32x16 scale = splat(a.scale);
+  const bool past_caches = writes_past_caches(3 * y.rows * C * int64_t(sizeof(T)), a.dx, dx.stride);
   for_each_row_group(stream, y.rows, C, [&](int64_t first, int64_t last) HWY_ATTR {
-    for (int64_t r = first; r < last; ++r) {
-      const T *yr = data<T>(a.y) + r * y.stride, *dyr = data<T>(a.dy) + r * dy.stride;
-      T* dxr = data<T>(a.dx) + r * dx.stride;
-      const F32x16 s = splat(row_sum(C, [&](At at) HWY_ATTR { return at.load(yr) * at.load(dyr); }));
-      for_each_block(C, [&](At at) HWY_ATTR { at.store(scale * at.load(yr) * (at.load(dyr) - s), dxr); });
-    }
+    for_each_batch(first, last, C, [&](int64_t start, int64_t rows) HWY_ATTR {
+      float s[kBatchRows];
+      for (int64_t k = 0; k < rows; ++k) {
+        const T *yr = data<T>(a.y) + (start + k) * y.stride, *dyr = data<T>(a.dy) + (start + k) * dy.stride;
+        s[k] = row_accumulate(C, [&](F32x16 acc, At at) HWY_ATTR { return fma(at.load(yr), at.load(dyr), acc); });
+      }
+      for (int64_t k = 0; k < rows; ++k) {
+        const int64_t r = start + k, next = std::min(r + rows, last - 1);
+        const T *yr = data<T>(a.y) + r * y.stride, *dyr = data<T>(a.dy) + r * dy.stride;
+        const T *next_y = data<T>(a.y) + next * y.stride, *next_dy = data<T>(a.dy) + next * dy.stride;
+        T* dxr = data<T>(a.dx) + r * dx.stride;
+        const F32x16 mean = splat(s[k]);
+        for_each_block(C, [&](At at) HWY_ATTR {
+          at.prefetch(next_y);
+          at.prefetch(next_dy);
+          at.put(scale * at.load(yr) * (at.load(dyr) - mean), dxr, past_caches);
+        });
+      }
+    });
+    if (past_caches) hwy::FlushStream();
   });
 }
 

@@ -71,6 +71,13 @@ void for_each_row_piece(const Stream& stream, int64_t rows, int64_t columns, F&&
   });
 }
 
+// Whether a launch that moves `bytes` writes `out` past the caches: it moves more than any core's share of the last level,
+// so that what it writes would not stay there anyway, and every row starts on a cache line.
+inline constexpr int64_t kPastCaches = int64_t(48) << 20;
+inline bool writes_past_caches(int64_t bytes, const MutView& out, int64_t row_stride) {
+  return bytes >= kPastCaches && reinterpret_cast<uintptr_t>(data<char>(out)) % 64 == 0 && row_stride * size_of(out.dtype) % 64 == 0;
+}
+
 }  // namespace weft::cpu
 
 // Declares and defines weft::cpu::kernel as the best compiled target that this machine runs.

@@ -101,6 +101,7 @@ HWY_INLINE V exp_in_range(V x) {
   return scale_by_power(exp_reduced(less_ln2(x, n.n)), n);
 }
 HWY_INLINE V exp(V x) { return exp_in_range(clamp(x, -104.0f, 89.0f)); }
+HWY_INLINE V exp_of_negative(V x) { return exp_in_range(at_least(x, -104.0f)); }  // x <= 0; above 89, any value
 
 // 2^x = 2^n 2^r, n = round(x), r = x - n exactly; 2^r = 1 + r P(r), error of the fit 2^-28.3.
 HWY_INLINE V exp2(V x) {
@@ -173,7 +174,7 @@ HWY_INLINE V tanh(V x) {
 // 1 / (1 + e^-x) = (x < 0 ? e : 1) / (1 + e), e = e^-|x|: nothing overflows, and subnormal results are right. The sum and
 // the quotient round once each beside the exponential; taking that back costs a fifth of the time.
 HWY_INLINE V sigmoid(V x) {
-  const V one = constant(1.0f), minus_abs = hn::Or(x, constant(-0.0f)), e = exp_in_range(at_least(minus_abs, -104.0f));
+  const V one = constant(1.0f), minus_abs = hn::Or(x, constant(-0.0f)), e = exp_of_negative(minus_abs);
   return hn::Div(hn::IfThenElse(hn::Lt(x, hn::Zero(D())), e, one), hn::Add(one, e));
 }
 
@@ -181,6 +182,7 @@ HWY_INLINE V sigmoid(V x) {
 HWY_INLINE V rsqrt(V x) { return hn::Div(constant(1.0f), hn::Sqrt(x)); }
 
 WEFT_LIFT(exp)
+WEFT_LIFT(exp_of_negative)
 WEFT_LIFT(exp2)
 WEFT_LIFT(log)
 WEFT_LIFT(log2)

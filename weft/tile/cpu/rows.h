@@ -7,6 +7,8 @@
 #define WEFT_TILE_CPU_ROWS_H_
 #endif
 
+#include <hwy/cache_control.h>
+
 #include "weft/tile/cpu/simd.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -25,6 +27,16 @@ struct At {
   HWY_INLINE void store(F32x16 v, T* row) const {
     n == kBlock ? HWY_NAMESPACE::store(v, row + i) : store_n(v, row + i, n);
   }
+  // Past the caches, where that was found to pay (writes_past_caches of kernel.h).
+  template <class T>
+  HWY_INLINE void put(F32x16 v, T* row, bool past_caches) const {
+    past_caches && n == kBlock ? HWY_NAMESPACE::stream(v, row + i) : store(v, row);
+  }
+  // Asks for what another row has here.
+  template <class T>
+  HWY_INLINE void prefetch(const T* row) const {
+    hwy::Prefetch(row + i);
+  }
 };
 
 // body(At) for each block of n elements. Mark the lambda HWY_ATTR.
@@ -35,27 +47,51 @@ HWY_INLINE void for_each_block(int64_t n, F body) {
   if (i < n) body(At{i, n - i});
 }
 
-// Reduces term(At) over a row. Block b goes to accumulator b mod 4 (four chains hide the latency of one), then
-// (0 + 1) + (2 + 3), then the sixteen lanes by fold's tree. The last, partial block goes to accumulator 0, its missing
-// lanes replaced by the identity.
-template <class Term, class Combine>
-HWY_INLINE F32x16 reduce_blocks(int64_t n, float identity, Term term, Combine combine) {
-  F32x16 acc[4] = {splat(identity), splat(identity), splat(identity), splat(identity)};
+// Carries accumulators along a row: acc = step(acc, At). Block b goes to accumulator b mod 4 (four chains hide the latency
+// of one), then (0 + 1) + (2 + 3), then the sixteen lanes by fold's tree. The last, partial block goes to accumulator 0,
+// whose other lanes stay as they are. An accumulator is one block or a struct of several (with first_n).
+template <class Acc, class Step, class Combine>
+HWY_INLINE Acc accumulate_blocks(int64_t n, Acc start, Step step, Combine combine) {
+  Acc acc[4] = {start, start, start, start};
   int64_t i = 0;
   for (; i + 4 * kBlock <= n; i += 4 * kBlock)
-    for (int a = 0; a < 4; ++a) acc[a] = combine(acc[a], term(At{i + a * kBlock, kBlock}));
-  for (int a = 0; i + kBlock <= n; i += kBlock, ++a) acc[a] = combine(acc[a], term(At{i, kBlock}));
-  if (i < n) acc[0] = combine(acc[0], first_n(n - i, term(At{i, n - i}), splat(identity)));
+    for (int a = 0; a < 4; ++a) acc[a] = step(acc[a], At{i + a * kBlock, kBlock});
+  for (int a = 0; i + kBlock <= n; i += kBlock, ++a) acc[a] = step(acc[a], At{i, kBlock});
+  if (i < n) acc[0] = first_n(n - i, step(acc[0], At{i, n - i}), acc[0]);
   return combine(combine(acc[0], acc[1]), combine(acc[2], acc[3]));
 }
 
+// acc = step(acc, At), starting at 0, then the sum of all accumulators: what adds a product can be an fma.
+template <class Step>
+HWY_INLINE float row_accumulate(int64_t n, Step step) {
+  return sum(accumulate_blocks(n, zero(), step, [](F32x16 a, F32x16 b) HWY_ATTR { return a + b; }));
+}
 template <class Term>
 HWY_INLINE float row_sum(int64_t n, Term term) {
-  return sum(reduce_blocks(n, 0.0f, term, [](F32x16 a, F32x16 b) HWY_ATTR { return a + b; }));
+  return row_accumulate(n, [&](F32x16 acc, At at) HWY_ATTR { return acc + term(at); });
+}
+// Two sums in one pass over the row.
+struct TwoSums {
+  F32x16 first, second;
+};
+HWY_INLINE TwoSums first_n(int64_t n, TwoSums a, TwoSums b) { return {first_n(n, a.first, b.first), first_n(n, a.second, b.second)}; }
+template <class Step>
+HWY_INLINE TwoSums row_accumulate_two(int64_t n, Step step) {
+  return accumulate_blocks(n, TwoSums{zero(), zero()}, step,
+                           [](TwoSums a, TwoSums b) HWY_ATTR { return TwoSums{a.first + b.first, a.second + b.second}; });
 }
 template <class Term>
 HWY_INLINE float row_max(int64_t n, Term term) {
-  return max_lane(reduce_blocks(n, -HUGE_VALF, term, [](F32x16 a, F32x16 b) HWY_ATTR { return max(a, b); }));
+  const auto larger = [](F32x16 a, F32x16 b) HWY_ATTR { return max(a, b); };
+  return max_lane(accumulate_blocks(n, splat(-HUGE_VALF), [&](F32x16 acc, At at) HWY_ATTR { return larger(acc, term(at)); }, larger));
+}
+// The same of a row without NaN, in a quarter of the operations. A row with NaN gives NaN or some element above -infinity,
+// which is enough where the NaN comes back by way of a sum.
+template <class Term>
+HWY_INLINE float row_max_number(int64_t n, Term term) {
+  const auto larger = [](F32x16 a, F32x16 b) HWY_ATTR { return max_number(a, b); };
+  const float m = max_lane(accumulate_blocks(n, splat(-HUGE_VALF), [&](F32x16 acc, At at) HWY_ATTR { return larger(acc, term(at)); }, larger));
+  return m == -HUGE_VALF ? row_max(n, term) : m;
 }
 
 }  // namespace weft::cpu::HWY_NAMESPACE

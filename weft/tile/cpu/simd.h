@@ -109,6 +109,11 @@ HWY_INLINE F32x16 max(F32x16 a, F32x16 b) {
   }
   return a;
 }
+// The larger of two numbers; with a NaN, either of the two.
+HWY_INLINE F32x16 max_number(F32x16 a, F32x16 b) {
+  for (int i = 0; i < kParts; ++i) a.part[i] = hn::Max(a.part[i], b.part[i]);
+  return a;
+}
 // Lanes [0, n) of a, the rest from b.
 HWY_INLINE F32x16 first_n(int64_t n, F32x16 a, F32x16 b) {
   for (int i = 0; i < kParts; ++i) {
@@ -121,24 +126,42 @@ HWY_INLINE F32x16 first_n(int64_t n, F32x16 a, F32x16 b) {
 
 // ---- memory: f32, bf16 and f16 come in as f32; stores round to nearest even
 
+#define WEFT_PERMUTES_WORDS (HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX3)
+#if WEFT_PERMUTES_WORDS
+// AVX-512 moves sixteen words to or from the upper halves of sixteen lanes in one instruction: lane i has words 2 i, 2 i + 1.
+alignas(64) inline constexpr uint16_t kToUpper[32] = {0, 0, 0, 1, 0, 2,  0, 3,  0, 4,  0, 5,  0, 6,  0, 7,
+                                                      0, 8, 0, 9, 0, 10, 0, 11, 0, 12, 0, 13, 0, 14, 0, 15};
+alignas(64) inline constexpr uint16_t kFromUpper[32] = {1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31};
+#endif
+
 HWY_INLINE V load_part(const float* p) { return hn::LoadU(D(), p); }
 HWY_INLINE V load_part(const bf16* p) {
+#if WEFT_PERMUTES_WORDS
+  const __m512i half = _mm512_castsi256_si512(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)));
+  return V{_mm512_castsi512_ps(_mm512_maskz_permutexvar_epi16(0xaaaaaaaau, _mm512_load_si512(kToUpper), half))};
+#else
   const auto half = hn::LoadU(hn::Rebind<uint16_t, D>(), reinterpret_cast<const uint16_t*>(p));
   return hn::BitCast(D(), hn::ShiftLeft<16>(hn::PromoteTo(DU(), half)));
+#endif
 }
 HWY_INLINE V load_part(const f16* p) {
   return hn::PromoteTo(D(), hn::LoadU(hn::Rebind<hwy::float16_t, D>(), reinterpret_cast<const hwy::float16_t*>(p)));
 }
-// A register as the 16 bits per element that it rounds to.
+// A register as the 16 bits per element that it rounds to: the upper halves after adding just under half of their last
+// place, or half when they are odd. A NaN stays one.
 HWY_INLINE auto to_bf16(V v) {
   const DU du;
+  const hn::Rebind<uint16_t, DI> halves;
   const auto u = hn::BitCast(du, v);
   const auto odd = hn::And(hn::ShiftRight<16>(u), hn::Set(du, 1u));
-  const auto rounded = hn::ShiftRight<16>(hn::Add(hn::Add(u, hn::Set(du, 0x7fffu)), odd));
-  const auto quiet = hn::Or(hn::ShiftRight<16>(u), hn::Set(du, 0x40u));
-  const auto is_nan = hn::RebindMask(du, hn::IsNaN(v));
-  const auto bits = hn::BitCast(DI(), hn::IfThenElse(is_nan, quiet, rounded));
-  return hn::DemoteTo(hn::Rebind<uint16_t, DI>(), bits);
+  const auto rounded = hn::Add(hn::Add(u, hn::Set(du, 0x7fffu)), odd);
+#if WEFT_PERMUTES_WORDS
+  const __m512i kept = _mm512_mask_or_epi32(rounded.raw, _mm512_cmp_ps_mask(v.raw, v.raw, _CMP_UNORD_Q), u.raw, _mm512_set1_epi32(0x400000));
+  return hn::Vec<decltype(halves)>{_mm512_castsi512_si256(_mm512_permutexvar_epi16(_mm512_load_si512(kFromUpper), kept))};
+#else
+  const auto kept = hn::IfThenElse(hn::RebindMask(du, hn::IsNaN(v)), hn::Or(u, hn::Set(du, 0x400000u)), rounded);
+  return hn::DemoteTo(halves, hn::BitCast(DI(), hn::ShiftRight<16>(kept)));
+#endif
 }
 HWY_INLINE auto to_f16(V v) {
   return hn::BitCast(hn::Rebind<uint16_t, DI>(), hn::DemoteTo(hn::Rebind<hwy::float16_t, D>(), v));
@@ -156,6 +179,10 @@ HWY_INLINE F32x16 load(const T* p) {
   F32x16 r;
   for (int i = 0; i < kParts; ++i) r.part[i] = load_part(p + i * kLanes);
   return r;
+}
+template <class T>
+HWY_INLINE void stream(F32x16 v, T* p) {
+  for (int i = 0; i < kParts; ++i) stream_part(v.part[i], p + i * kLanes);
 }
 template <class T>
 HWY_INLINE void store(F32x16 v, T* p) {
@@ -178,18 +205,30 @@ HWY_INLINE void store_n(F32x16 v, T* p, int64_t n) {
 // ---- folding sixteen lanes into one, in one fixed tree: lane i meets i + 8, then + 4, + 2, + 1
 
 template <class F>
-HWY_INLINE float fold(F32x16 v, F combine) {
-  alignas(64) float lane[kBlock];
-  store(v, lane);
-  for (int half = kBlock / 2; half > 0; half /= 2)
-    for (int i = 0; i < half; ++i) lane[i] = combine(lane[i], lane[i + half]);
-  return lane[0];
+HWY_INLINE float fold_four(hn::Vec<hn::CappedTag<float, 4>> v, F combine) {
+  v = combine(v, hn::Shuffle1032(v));
+  return hn::GetLane(combine(v, hn::Shuffle2301(v)));
+}
+template <class F, class Block = F32x16>
+HWY_INLINE float fold(Block v, F combine) {
+  const hn::CappedTag<float, 8> eight;
+  const hn::CappedTag<float, 4> four;
+  if constexpr (kParts == 4) {
+    return fold_four(combine(combine(v.part[0], v.part[2 % kParts]), combine(v.part[1 % kParts], v.part[3 % kParts])), combine);
+  } else {
+    hn::Vec<decltype(eight)> half;
+    if constexpr (kParts == 2)
+      half = combine(v.part[0], v.part[1 % kParts]);
+    else
+      half = combine(hn::LowerHalf(eight, v.part[0]), hn::UpperHalf(eight, v.part[0]));
+    return fold_four(combine(hn::LowerHalf(four, half), hn::UpperHalf(four, half)), combine);
+  }
 }
 HWY_INLINE float sum(F32x16 v) {
-  return fold(v, [](float a, float b) HWY_ATTR { return a + b; });
+  return fold(v, [](auto a, auto b) HWY_ATTR { return hn::Add(a, b); });
 }
 HWY_INLINE float max_lane(F32x16 v) {
-  return fold(v, [](float a, float b) HWY_ATTR { return b != b || a < b ? b : a; });
+  return fold(v, [](auto a, auto b) HWY_ATTR { return hn::IfThenElse(hn::Or(hn::Lt(a, b), hn::IsNaN(b)), b, a); });
 }
 
 }  // namespace weft::cpu::HWY_NAMESPACE

@@ -1,0 +1,22 @@
+// A few rows at a time. A kernel that needs a number of each row before it can write the row takes that number of all rows
+// of a batch first, so that what happens between rows (folding lanes, roots, quotients: a chain of some hundred cycles) runs
+// beside the sums of the next row. A batch stays in the first cache; what a row gives does not depend on its batch.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+namespace weft::cpu {
+
+inline constexpr int64_t kBatchRows = 8, kBatchElements = 4096;
+
+constexpr int64_t batch_rows(int64_t columns) { return std::clamp<int64_t>(kBatchElements / std::max<int64_t>(columns, 1), 1, kBatchRows); }
+
+// body(row, rows) for batches of [first, last), in order.
+template <class F>
+void for_each_batch(int64_t first, int64_t last, int64_t columns, F body) {
+  const int64_t rows = batch_rows(columns);
+  for (int64_t r = first; r < last; r += rows) body(r, std::min(rows, last - r));
+}
+
+}  // namespace weft::cpu
