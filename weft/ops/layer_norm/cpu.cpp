@@ -108,8 +108,10 @@ void backward(Stream& stream, const LayerNormBackwardArgs& a) {
         const F32x16 centre = splat(data<float>(a.mean)[r]), scale = splat(data<float>(a.rstd)[r]);
         const F32x16 offset = splat(s1[k] / float(C)), slope = splat(s2[k] / float(C));
         for_each_block(C, [&](At at) HWY_ATTR {
-          at.prefetch(next_dy);
-          at.prefetch(next_h);
+          if (past_caches) {
+            at.prefetch(next_dy);
+            at.prefetch(next_h);
+          }
           const F32x16 g = at.load(dyr), z = (at.load(hr) - centre) * scale;
           at.store(fma(g, z, at.load(dw)), dw);
           if (db) at.store(at.load(db) + g, db);

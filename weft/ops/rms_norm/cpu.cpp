@@ -93,8 +93,10 @@ void backward(Stream& stream, const RmsNormBackwardArgs& a) {
         const float rstd = data<float>(a.rstd)[r];
         const F32x16 scale = splat(rstd), slope = splat(s[k] * rstd * rstd / float(C));
         for_each_block(C, [&](At at) HWY_ATTR {
-          at.prefetch(next_dy);
-          at.prefetch(next_h);
+          if (past_caches) {
+            at.prefetch(next_dy);
+            at.prefetch(next_h);
+          }
           const F32x16 g = at.load(dyr), v = at.load(hr);
           at.store(fma(g * v, scale, at.load(dw)), dw);
           F32x16 d = scale * fnma(v, slope, g * at.load(w));

@@ -41,21 +41,20 @@ void forward(Stream& stream, const SoftmaxArgs& a) {
         });
       }
       for (int64_t k = 0; k < rows; ++k) {
+        const T *next = data<T>(a.x) + std::min(start + rows + k, last - 1) * x.stride, *yr = data<T>(a.y) + (start + k) * y.stride;
         const F32x16 largest = splat(m[k] == -HUGE_VALF ? 0.0f : m[k]);  // everything is masked: exp gives zeros
         s[k] = row_sum(C, [&](At at) HWY_ATTR {
+          at.prefetch(next);  // memory has nothing else to do here
+          if (!past_caches) at.prefetch(yr);
           const F32x16 v = exp_of_negative(at.load(e + k * C) - largest);
           at.store(v, e + k * C);
           return v;
         });
       }
       for (int64_t k = 0; k < rows; ++k) {
-        const T* next = data<T>(a.x) + std::min(start + rows + k, last - 1) * x.stride;
         T* yr = data<T>(a.y) + (start + k) * y.stride;
         const F32x16 over_sum = splat(s[k] == 0 ? 0.0f : 1.0f / s[k]);
-        for_each_block(C, [&](At at) HWY_ATTR {
-          at.prefetch(next);
-          at.put(at.load(e + k * C) * over_sum, yr, past_caches);
-        });
+        for_each_block(C, [&](At at) HWY_ATTR { at.put(at.load(e + k * C) * over_sum, yr, past_caches); });
       }
     });
     if (past_caches) hwy::FlushStream();

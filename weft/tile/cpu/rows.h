@@ -61,6 +61,12 @@ HWY_INLINE Acc accumulate_blocks(int64_t n, Acc start, Step step, Combine combin
   return combine(combine(acc[0], acc[1]), combine(acc[2], acc[3]));
 }
 
+// The same of a term that is combined with the accumulator.
+template <class Term, class Combine>
+HWY_INLINE F32x16 reduce_blocks(int64_t n, float identity, Term term, Combine combine) {
+  return accumulate_blocks(n, splat(identity), [&](F32x16 acc, At at) HWY_ATTR { return combine(acc, term(at)); }, combine);
+}
+
 // acc = step(acc, At), starting at 0, then the sum of all accumulators: what adds a product can be an fma.
 template <class Step>
 HWY_INLINE float row_accumulate(int64_t n, Step step) {
@@ -82,15 +88,13 @@ HWY_INLINE TwoSums row_accumulate_two(int64_t n, Step step) {
 }
 template <class Term>
 HWY_INLINE float row_max(int64_t n, Term term) {
-  const auto larger = [](F32x16 a, F32x16 b) HWY_ATTR { return max(a, b); };
-  return max_lane(accumulate_blocks(n, splat(-HUGE_VALF), [&](F32x16 acc, At at) HWY_ATTR { return larger(acc, term(at)); }, larger));
+  return max_lane(reduce_blocks(n, -HUGE_VALF, term, [](F32x16 a, F32x16 b) HWY_ATTR { return max(a, b); }));
 }
 // The same of a row without NaN, in a quarter of the operations. A row with NaN gives NaN or some element above -infinity,
 // which is enough where the NaN comes back by way of a sum.
 template <class Term>
 HWY_INLINE float row_max_number(int64_t n, Term term) {
-  const auto larger = [](F32x16 a, F32x16 b) HWY_ATTR { return max_number(a, b); };
-  const float m = max_lane(accumulate_blocks(n, splat(-HUGE_VALF), [&](F32x16 acc, At at) HWY_ATTR { return larger(acc, term(at)); }, larger));
+  const float m = max_lane(reduce_blocks(n, -HUGE_VALF, term, [](F32x16 a, F32x16 b) HWY_ATTR { return max_number(a, b); }));
   return m == -HUGE_VALF ? row_max(n, term) : m;
 }
 
