@@ -38,7 +38,8 @@ struct RowTruth {
 // (all of which add up to part of |d|), 3 u and a product, at most once a tile. So with T tiles
 //   s errs relatively by the mean of u (|d_j| + 3) under p, plus a tile's additions, T more and 4 (T - 1).
 // log s moves by s's relative error and adds 4 u of itself; m - x_t errs by u |m - x_t|, the last sum by u |loss|.
-// The probability takes s's error, exp's, and three roundings (1 / count, its division by s, the product).
+// The probability takes s's error, exp's, and three roundings (1 / count, its division by s, the product). With several
+// tiles exp(d) is exp(x - the tile's maximum) exp(that - m): another 3 u and a product; the differences add up to d.
 RowTruth row_truth(const Array& x, int64_t r, int64_t V, int64_t target) {
   RowTruth t{0, 0, std::vector<double>(size_t(V)), std::vector<double>(size_t(V))};
   double m = -INFINITY, s = 0;
@@ -52,7 +53,7 @@ RowTruth row_truth(const Array& x, int64_t r, int64_t V, int64_t target) {
     t.share[size_t(j)] = t.p[size_t(j)] == 0 ? 0 : u * (std::abs(d) + 3);
     s_error += t.p[size_t(j)] * t.share[size_t(j)];
   }
-  for (double& share : t.share) share += s_error + 3 * u;
+  for (double& share : t.share) share += s_error + (tiles > 1 ? 7 : 3) * u;
   t.loss = m - x[r * V + target] + std::log(s);
   t.loss_error = u * std::abs(m - x[r * V + target]) + s_error + 4 * u * std::log(s) + u * std::abs(t.loss);
   return t;
