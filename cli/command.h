@@ -23,5 +23,6 @@ Run add_export(CLI::App& app);
 Run add_check(CLI::App& app);
 Run add_bench(CLI::App& app);
 Run add_support(CLI::App& app);
+Run add_train(CLI::App& app);
 
 }  // namespace weft::cli

@@ -21,6 +21,7 @@ int main(int argc, char** argv) {
       {"check", add_check(app)},
       {"bench", add_bench(app)},
       {"support", add_support(app)},
+      {"train", add_train(app)},
   };
   // CLI11 would only say that a subcommand is required.
   const auto known = [&](const char* word) {

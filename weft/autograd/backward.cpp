@@ -6,6 +6,7 @@
 #include "weft/ops/elementwise/functions.h"
 #include "weft/ops/fill/fill.h"
 #include "weft/tensor/node.h"
+#include "weft/tensor/watch.h"
 
 namespace weft {
 namespace {
@@ -84,6 +85,8 @@ void visit(Node& node, std::vector<Tensor> grads, Frontier& frontier) {
     results = rule(up);
   }
   check(results.size() == node.inputs.size(), node.op, "its backward rule gave ", results.size(), " gradients for ", node.inputs.size(), " inputs");
+  for (size_t i = 0; i < results.size() && watched(); ++i)
+    if (node.inputs[i]) show({node.op, true, int(i), results[i]});
   for (size_t i = 0; i < results.size(); ++i) {
     if (!node.inputs[i]) continue;
     check(results[i].defined(), node.op, "its backward rule lost the gradient of input ", i);

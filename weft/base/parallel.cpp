@@ -8,6 +8,7 @@
 #include <fstream>
 #include <string>
 #include <thread>
+#include <utility>
 
 #ifdef __linux__
 #include <sched.h>
@@ -55,6 +56,8 @@ class Share {
   int granted_;
 };
 
+thread_local bool tasks_left_out = false;
+
 void run_serially(int64_t tasks, void (*body)(void*, int64_t), void* context) {
   for (int64_t task = 0; task < tasks; ++task) body(context, task);
 }
@@ -69,7 +72,11 @@ int available_threads() {
   return threads;
 }
 
+TasksLeftOut::TasksLeftOut() : before_(std::exchange(tasks_left_out, true)) {}
+TasksLeftOut::~TasksLeftOut() { tasks_left_out = before_; }
+
 void detail::run_tasks(int64_t tasks, int threads, void (*body)(void*, int64_t), void* context) {
+  if (tasks_left_out) [[unlikely]] return;
   const int wanted = int(std::min<int64_t>(tasks, threads));
   if (wanted <= 1 || omp_in_parallel()) return run_serially(tasks, body, context);
   static const int cores = available_threads();

@@ -30,6 +30,19 @@ void parallel_for(int64_t tasks, int threads, F&& body) {
       const_cast<void*>(static_cast<const void*>(std::addressof(body))));
 }
 
+// While one lives, parallel_for on this thread does nothing: what is left of a kernel is what it does around its tasks,
+// its workspace above all (weft/backends/counting).
+class TasksLeftOut {
+ public:
+  TasksLeftOut();
+  ~TasksLeftOut();
+  TasksLeftOut(const TasksLeftOut&) = delete;
+  TasksLeftOut& operator=(const TasksLeftOut&) = delete;
+
+ private:
+  const bool before_;
+};
+
 constexpr int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 }  // namespace weft

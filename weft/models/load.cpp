@@ -82,6 +82,7 @@ DType stored_dtype(const ModelConfig& config, const WeightFiles& files) {
 
 std::unique_ptr<Model> load_model(const std::string& folder, Device& device, const ModelOptions& options) {
   ModelConfig config = read_model_config(folder);
+  if (options.dropout) config.embedding_dropout = config.attention_dropout = config.residual_dropout = *options.dropout;
   const WeightFiles files(folder);
   config.dtype = stored_dtype(config, files);
   const DType dtype = options.dtype.value_or(config.dtype == DType::bf16 ? DType::bf16 : DType::f32);

@@ -74,6 +74,7 @@ std::unique_ptr<Model> make_model(const ModelConfig& config, Weights& weights);
 struct ModelOptions {
   std::optional<DType> dtype = {};  // f32 or bf16; not given: what the weights are stored in (f16: f32)
   bool trainable = false;           // parameters require gradients
+  std::optional<float> dropout = {};  // everywhere; not given: what the config says
 };
 
 // A new model, its weights drawn from `seed`.

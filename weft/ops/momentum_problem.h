@@ -43,7 +43,7 @@ struct MomentumRule {
 constexpr double kSecondOrder = 1.01;  // products of errors, a few n u of the error itself
 
 inline Problem momentum_problem(std::vector<MomentumItem> items, MomentumSetting s, MomentumRule rule, Fill grads = normal()) {
-  const auto key = [](const char* name, size_t i) { return name + std::to_string(i); };
+  const auto key = [](const char* name, size_t i) { return join(name, i); };
   Problem p;
   for (size_t i = 0; i < items.size(); ++i) {
     const MomentumItem& item = items[i];

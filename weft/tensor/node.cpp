@@ -1,5 +1,7 @@
 #include "weft/tensor/node.h"
 
+#include "weft/tensor/watch.h"
+
 namespace weft {
 namespace {
 thread_local bool recording = true;
@@ -31,6 +33,8 @@ void detail::record(const char* op, std::span<const Tensor* const> inputs, std::
   }
   int index = 0;
   for (Tensor* output : outputs) output->set_node(node, index++);
+  if (watched()) [[unlikely]]
+    for (index = 0; index < node->outputs; ++index) show({op, false, index, *outputs[size_t(index)]});
 }
 
 }  // namespace weft

@@ -77,7 +77,7 @@ std::string processor_name() {
   return "CPU";
 }
 
-class CpuDevice : public Device {
+class CpuDevice : public HostDevice {
  public:
   explicit CpuDevice(const DeviceOptions& options)
       : threads_(options.threads > 0 ? options.threads : available_threads()),
@@ -92,7 +92,7 @@ class CpuDevice : public Device {
   const Kernels& kernels() const override { return cpu::kernels(); }
   Stream& stream() override { return stream_; }
   Pool& pool() override { return pool_; }
-  int threads() const { return threads_; }
+  int threads() const override { return threads_; }
 
   MemoryInfo memory() override {
     const int64_t page = sysconf(_SC_PAGESIZE);
@@ -135,7 +135,7 @@ void choose_target() {
 
 }  // namespace
 
-int threads(const Stream& stream) { return static_cast<const CpuDevice&>(stream.device()).threads(); }
+int threads(const Stream& stream) { return static_cast<const HostDevice&>(stream.device()).threads(); }
 
 std::string isa() {
   const int64_t targets = usable_targets();

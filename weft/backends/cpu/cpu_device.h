@@ -7,6 +7,12 @@
 
 namespace weft::cpu {
 
+// What this backend's kernels run on: the device itself, and the one that only counts (weft/backends/counting).
+class HostDevice : public Device {
+ public:
+  virtual int threads() const = 0;
+};
+
 std::shared_ptr<Device> open_device(const DeviceOptions& options);
 
 // The op table (table.cpp).

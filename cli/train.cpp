@@ -1,0 +1,117 @@
+// weft train: from data to a trained model in a folder.
+#include <algorithm>
+#include <cmath>
+#include <csignal>
+#include <cstdio>
+#include <memory>
+#include <unistd.h>
+
+#include "bench/ceilings.h"
+#include "cli/command.h"
+#include "weft/backends/open.h"
+#include "weft/base/check.h"
+#include "weft/base/parallel.h"
+#include "weft/train/capture.h"
+#include "weft/train/trainer.h"
+
+namespace weft::cli {
+namespace {
+
+struct Options {
+  TrainConfig flags;
+  std::string config_file, replay;
+  bool resume = false, plan = false;
+  CLI::App* command = nullptr;
+};
+
+std::string flag_of(std::string_view key) {
+  std::string flag = "--" + std::string(key);
+  std::replace(flag.begin(), flag.end(), '_', '-');
+  return flag;
+}
+
+// The file's settings first, then the flags that were given.
+TrainConfig resolve(const Options& options) {
+  TrainConfig config;
+  if (!options.config_file.empty()) read_config(options.config_file, config);
+  for (const Setting& setting : settings())
+    if (options.command->count(flag_of(setting.key)) > 0) std::visit([&](auto field) { config.*field = options.flags.*field; }, setting.field);
+  return config;
+}
+
+std::atomic<bool> stop_requested = false;
+
+// The first Ctrl-C asks the trainer to save and end; the second ends at once.
+extern "C" void on_interrupt(int) {
+  if (stop_requested.exchange(true)) ::_exit(130);
+  constexpr char kText[] = "\nstopping after this step; press Ctrl-C again to stop at once\n";
+  [[maybe_unused]] const auto written = ::write(STDERR_FILENO, kText, sizeof kText - 1);
+}
+
+int print_plan(const TrainConfig& config) {
+  const auto device = open_device(config.device, {.threads = int(config.threads)});
+  const TrainingProblem problem = make_problem(config, [](const std::string& text) { std::fprintf(stderr, "%s\n", text.c_str()); });
+  const Plan plan = make_plan(config, problem);
+  std::printf("%s", plan_text(plan, device->memory()).c_str());
+  check_fits(plan, device->memory());
+  return kOk;
+}
+
+// Computes a captured step again; it is reproduced when loss and norm are what they were.
+int replay(const std::string& path, const TrainConfig& config) {
+  const Replay replay = replay_capture(path, config.device, int(config.threads));
+  const auto same = [](double a, double b) { return a == b || (std::isnan(a) && std::isnan(b)); };
+  std::printf("step %lld: loss %g, gradient norm %g\n", (long long)replay.captured.step, replay.result.loss, replay.result.gradient_norm);
+  std::printf("%s\n", replay.bad ? bad_text(*replay.bad).c_str() : "every tensor is finite");
+  if (same(replay.result.loss, replay.captured.loss) && same(replay.result.gradient_norm, replay.captured.gradient_norm)) return kOk;
+  std::printf("the run had loss %g, gradient norm %g: not reproduced\n", replay.captured.loss, replay.captured.gradient_norm);
+  return kFailed;
+}
+
+int run(const Options& options) {
+  const TrainConfig config = resolve(options);
+  if (!options.replay.empty()) return replay(options.replay, config);
+  check_config(config);
+  if (options.plan) return print_plan(config);
+  std::signal(SIGINT, on_interrupt);
+  std::signal(SIGTERM, on_interrupt);
+  const auto peak = [&](Device& device) {
+    return bench::ceilings_of(device, config.threads > 0 ? int(config.threads) : available_threads())->fma();
+  };
+  Trainer trainer(config, {.resume = options.resume, .out = stderr, .stop = &stop_requested, .peak_flops = peak});
+  const TrainOutcome outcome = trainer.run();
+  if (outcome.evaluation) {
+    std::printf("validation loss %.4f after step %lld\n", outcome.evaluation->validation_loss, (long long)outcome.evaluation->step);
+    if (outcome.evaluation->accuracy) std::printf("%.2f %% of unseen sums right\n", 100 * *outcome.evaluation->accuracy);
+  }
+  if (!outcome.finished) std::printf("stopped after step %lld; weft train --resume --out %s goes on\n", (long long)outcome.step, outcome.folder.c_str());
+  std::printf("report: %s\n", outcome.report.c_str());
+  return kOk;
+}
+
+void add_setting(CLI::App& command, Options& options, const Setting& setting) {
+  std::visit(
+      [&]<class T>(T TrainConfig::*field) {
+        T& value = options.flags.*field;
+        CLI::Option* option = std::is_same_v<T, bool> ? command.add_flag(flag_of(setting.key), value, std::string(setting.help))
+                                                      : command.add_option(flag_of(setting.key), value, std::string(setting.help))->capture_default_str();
+        option->group(std::string(setting.group));
+      },
+      setting.field);
+}
+
+}  // namespace
+
+Run add_train(CLI::App& app) {
+  CLI::App* command = app.add_subcommand("train", "Train a model on text, or on built-in sums");
+  auto options = std::make_shared<Options>();
+  options->command = command;
+  command->add_option("--config", options->config_file, "A TOML file with any of the settings below; flags win over it")->check(CLI::ExistingFile);
+  command->add_option("--replay", options->replay, "Compute a captured step again (capture-<step>.safetensors) and say where it went wrong");
+  command->add_flag("--resume", options->resume, "Go on from the newest checkpoint in --out");
+  command->add_flag("--plan", options->plan, "Print memory by use and the work of a step, and train nothing");
+  for (const Setting& setting : settings()) add_setting(*command, *options, setting);
+  return [options] { return run(*options); };
+}
+
+}  // namespace weft::cli

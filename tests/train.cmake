@@ -1,0 +1,13 @@
+# Training: its parts, whole runs, and what the command line does.
+weft_unit_test(checkpoint_test)
+weft_unit_test(counting_test)
+weft_unit_test(data_test)
+weft_unit_test(optimizer_test)
+weft_unit_test(reporting_test)
+weft_unit_test(schedule_test)
+weft_unit_test(train_config_test)
+weft_unit_test(trainer_test)
+weft_unit_test(training_golden_test)
+target_compile_definitions(training_golden_test PRIVATE WEFT_GOLDEN_MODELS="${CMAKE_CURRENT_SOURCE_DIR}/golden/models")
+weft_integration_test(train)
+weft_integration_test(killed)

@@ -1,0 +1,125 @@
+#include "weft/train/checkpoint.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "weft/backends/open.h"
+#include "weft/base/dtype.h"
+#include "weft/io/atomic_file.h"
+#include "weft/ops/copy/copy.h"
+#include "weft/ops/fill/fill.h"
+
+namespace weft {
+namespace {
+
+namespace fs = std::filesystem;
+
+class CheckpointTest : public testing::Test {
+ protected:
+  CheckpointTest() { fs::create_directories(folder); }
+  ~CheckpointTest() override {
+    fs::permissions(folder, fs::perms::owner_all);
+    fs::remove_all(folder);
+  }
+  std::vector<NamedTensor> tensors(float shift) const {
+    std::vector<float> values(1000);
+    for (size_t i = 0; i < values.size(); ++i) values[i] = float(i) * 0.37f + shift;
+    const Tensor a = Tensor::from_host(*device, {10, 100}, values);
+    return {{"a", a}, {"b", cast(a, DType::bf16)}, {"empty", zeros(*device, {0, 3})}, {"step", full(*device, {}, 7, DType::i32)}};
+  }
+  CheckpointFolder checkpoints(int64_t keep = 3) {
+    return {folder.string(), keep, [this](const std::string& text) { notices.push_back(text); }};
+  }
+  std::shared_ptr<Device> device = open_device("cpu", {.threads = 1});
+  const fs::path folder = fs::temp_directory_path() / ("weft_checkpoint_" + std::to_string(::getpid()));
+  std::vector<std::string> notices;
+};
+
+TEST_F(CheckpointTest, comes_back_as_it_was) {
+  const std::string path = (folder / "c.safetensors").string();
+  const auto saved = tensors(1);
+  write_checkpoint(path, {{"step", "12"}, {"config", "a = \"x\"\n"}}, saved);
+  const Checkpoint checkpoint(path);
+  EXPECT_EQ(checkpoint.integer("step"), 12);
+  EXPECT_EQ(checkpoint.value("config"), "a = \"x\"\n");
+  const auto fresh = tensors(2);
+  for (const NamedTensor& t : fresh) checkpoint.restore(t);
+  EXPECT_EQ(fresh[0].tensor.to_host<float>(), saved[0].tensor.to_host<float>());
+  EXPECT_EQ(cast(fresh[1].tensor, DType::f32).to_host<float>(), cast(saved[1].tensor, DType::f32).to_host<float>());
+  EXPECT_EQ(fresh[3].tensor.item<int32_t>(), 7);
+}
+
+TEST_F(CheckpointTest, says_what_does_not_fit) {
+  const std::string path = (folder / "c.safetensors").string();
+  write_checkpoint(path, {{"step", "12x"}}, tensors(1));
+  const Checkpoint checkpoint(path);
+  EXPECT_THROW(checkpoint.value("position"), Error);
+  EXPECT_THROW(checkpoint.integer("step"), Error);
+  EXPECT_THROW(checkpoint.restore({"c", zeros(*device, {3})}), Error);
+  EXPECT_THROW(checkpoint.restore({"a", zeros(*device, {100, 10})}), Error);
+  EXPECT_THROW(checkpoint.restore({"a", zeros(*device, {10, 100}, DType::bf16)}), Error);
+  EXPECT_THROW(write_checkpoint(path, {}, {{"a", zeros(*device, {1})}, {"a", zeros(*device, {1})}}), Error);
+}
+
+TEST_F(CheckpointTest, any_changed_byte_is_found) {
+  const std::string path = (folder / "c.safetensors").string();
+  write_checkpoint(path, {{"step", "12"}}, tensors(1));
+  const int64_t size = int64_t(fs::file_size(path));
+  for (int64_t at = 0; at < size; at += at < 700 ? 13 : 97) {
+    std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
+    file.seekg(at);
+    const char before = char(file.get());
+    file.seekp(at).put(char(before ^ 0x10)).flush();
+    EXPECT_THROW(Checkpoint{path}, Error) << at;
+    file.seekp(at).put(before).flush();
+  }
+  EXPECT_NO_THROW(Checkpoint{path});
+  fs::resize_file(path, uintmax_t(size - 1));
+  EXPECT_THROW(Checkpoint{path}, Error);
+}
+
+TEST_F(CheckpointTest, the_last_good_one_is_used_and_said_so) {
+  CheckpointFolder all = checkpoints();
+  EXPECT_EQ(all.newest(), nullptr);
+  all.save(10, {{"step", "10"}}, tensors(1));
+  const std::string newest = all.save(200, {{"step", "200"}}, tensors(2));
+  EXPECT_EQ(all.newest()->integer("step"), 200);
+  fs::resize_file(newest, fs::file_size(newest) / 2);
+  EXPECT_EQ(all.newest()->integer("step"), 10);
+  ASSERT_EQ(notices.size(), 1u);
+  EXPECT_NE(notices[0].find(newest), std::string::npos);
+  EXPECT_NE(notices[0].find("passed over"), std::string::npos);
+}
+
+TEST_F(CheckpointTest, the_newest_are_kept) {
+  CheckpointFolder all = checkpoints(2);
+  std::ofstream(folder / ("checkpoint-0000000001.safetensors.1" + std::string(kTemporarySuffix))) << "left by a killed run";
+  std::ofstream(folder / "notes.txt") << "not ours";
+  for (int64_t step : {1, 2, 3, 1000000}) all.save(step, {}, {});
+  const auto paths = all.paths();
+  ASSERT_EQ(paths.size(), 2u);
+  EXPECT_TRUE(paths[0].ends_with("checkpoint-0001000000.safetensors"));
+  EXPECT_TRUE(paths[1].ends_with("checkpoint-0000000003.safetensors"));
+  EXPECT_EQ(std::distance(fs::directory_iterator(folder), fs::directory_iterator()), 3);  // and the notes
+}
+
+TEST_F(CheckpointTest, a_write_that_fails_leaves_the_last_good_one) {
+  CheckpointFolder all = checkpoints(1);
+  all.save(1, {{"step", "1"}}, tensors(1));
+  if (!fs::exists("/dev/full")) GTEST_SKIP() << "there is no /dev/full here";
+  const std::string next = (folder / "checkpoint-0000000002.safetensors").string();
+  fs::create_symlink("/dev/full", next + "." + std::to_string(::getpid()) + std::string(kTemporarySuffix));
+  try {
+    all.save(2, {{"step", "2"}}, tensors(2));
+    FAIL() << "a full disk went unnoticed";
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("No space left on device"), std::string::npos) << error.what();
+  }
+  EXPECT_EQ(all.newest()->integer("step"), 1);
+}
+
+}  // namespace
+}  // namespace weft

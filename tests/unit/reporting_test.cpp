@@ -1,0 +1,148 @@
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cmath>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "weft/io/checksum.h"
+#include "weft/train/chart.h"
+#include "weft/train/history.h"
+#include "weft/train/progress.h"
+#include "weft/train/report.h"
+#include "weft/train/tensorboard.h"
+
+namespace weft {
+namespace {
+
+namespace fs = std::filesystem;
+
+class Reporting : public testing::Test {
+ protected:
+  Reporting() { fs::create_directories(folder); }
+  ~Reporting() override { fs::remove_all(folder); }
+  const fs::path folder = fs::temp_directory_path() / ("weft_reporting_" + std::to_string(::getpid()));
+};
+
+std::string contents(const fs::path& path) {
+  std::ostringstream text;
+  text << std::ifstream(path, std::ios::binary).rdbuf();
+  return text.str();
+}
+
+TEST_F(Reporting, history_goes_on_from_its_file_up_to_a_step) {
+  const std::string path = (folder / "metrics.jsonl").string();
+  {
+    History history(path);
+    history.add(StepRecord{1, 2.5, 1e-3, 0.75, 1000, 0.5, 0.1});
+    history.add(EvaluationRecord{1, 2.25, 0.5});
+    history.add(SampleRecord{1, "a", "b\n\"c\""});
+    history.add(StepRecord{2, NAN, 1e-3, INFINITY, 1000, 0, 0.2});
+    history.add(StepRecord{3, 1.5, 1e-3, 0.5, 1000, 0, 0.3});
+  }
+  std::ofstream(path, std::ios::app) << "{\"step\": 2, \"lo";  // a line cut short
+  const History history(path, 2);
+  ASSERT_EQ(history.steps().size(), 2u);
+  EXPECT_EQ(history.steps()[0].loss, 2.5);
+  EXPECT_EQ(history.steps()[0].utilisation, 0.5);
+  EXPECT_TRUE(std::isnan(history.steps()[1].loss));
+  ASSERT_EQ(history.evaluations().size(), 1u);
+  EXPECT_EQ(history.evaluations()[0].accuracy, 0.5);
+  ASSERT_EQ(history.samples().size(), 1u);
+  EXPECT_EQ(history.samples()[0].text, "b\n\"c\"");
+  const std::string text = contents(path);
+  EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 4);
+}
+
+// Reads the records back: lengths, checksums, and the fields of a scalar.
+TEST_F(Reporting, event_files_are_records_with_checksums) {
+  std::string path;
+  {
+    TensorBoard board(folder.string());
+    board.scalar("loss", 300, 1.25);
+    board.text("sample", 300, "hello");
+    board.flush();
+    path = board.path();
+  }
+  const std::string data = contents(path);
+  std::vector<std::string> messages;
+  const auto masked = [](std::string_view bytes) {
+    const uint32_t crc = crc32c(std::as_bytes(std::span(bytes)));
+    return uint32_t((crc >> 15 | crc << 17) + 0xa282ead8u);
+  };
+  for (size_t at = 0; at < data.size();) {
+    uint64_t length;
+    uint32_t length_crc, crc;
+    std::memcpy(&length, data.data() + at, 8);
+    std::memcpy(&length_crc, data.data() + at + 8, 4);
+    EXPECT_EQ(length_crc, masked(std::string_view(data).substr(at, 8)));
+    messages.push_back(data.substr(at + 12, length));
+    std::memcpy(&crc, data.data() + at + 12 + length, 4);
+    EXPECT_EQ(crc, masked(messages.back()));
+    at += 16 + length;
+  }
+  ASSERT_EQ(messages.size(), 3u);
+  EXPECT_NE(messages[0].find("brain.Event:2"), std::string::npos);
+  const float value = 1.25f;
+  const std::string scalar = std::string("\x0a\x04loss\x15") + std::string(reinterpret_cast<const char*>(&value), 4);
+  EXPECT_EQ(messages[1].substr(9), std::string("\x10\xac\x02\x2a\x0d\x0a\x0b") + scalar);  // step 300, summary, value
+  EXPECT_NE(messages[2].find("hello"), std::string::npos);
+}
+
+TEST(progress, a_line_fits_its_columns) {
+  const StepRecord record{120, 1.23456, 3e-4, 0.8123, 12345, 0.41, 10};
+  EXPECT_EQ(progress_line(record, 1000, 1.3, 83, 0), " 120/1000 loss 1.2346 (1.3000)  lr 3.00e-04  |g| 0.812  12.3k tok/s  41 % of peak  1:23 left");
+  const std::string wide = progress_line(record, 1000, 1.3, 83, 130);
+  EXPECT_NE(wide.find("[████░"), std::string::npos) << wide;
+  EXPECT_EQ(progress_line(record, 1000, 1.3, 83, 80).find('['), std::string::npos);
+}
+
+TEST(progress, numbers_read_well) {
+  EXPECT_EQ(duration_text(7.4), "0:07");
+  EXPECT_EQ(duration_text(3723), "1:02:03");
+  EXPECT_EQ(duration_text(INFINITY), "?");
+  EXPECT_EQ(count_text(950), "950");
+  EXPECT_EQ(count_text(12345), "12.3k");
+  EXPECT_EQ(count_text(1.25e6), "1.25M");
+}
+
+TEST(chart, ticks_are_round) {
+  EXPECT_EQ(ticks(0, 100, 5), (std::vector<double>{0, 20, 40, 60, 80, 100}));
+  EXPECT_EQ(ticks(-3.5, 3, 4), (std::vector<double>{-2, 0, 2}));
+  EXPECT_EQ(ticks(0, 0.5, 2), (std::vector<double>{0, 0.5}));
+}
+
+TEST(chart, thinning_keeps_means_and_smoothing_starts_at_the_first) {
+  Series s{"a", {}, {}};
+  for (int i = 0; i < 1000; ++i) s.x.push_back(i), s.y.push_back(i % 2);
+  const Series thin = thinned(s, 100);
+  ASSERT_EQ(thin.x.size(), 100u);
+  for (double y : thin.y) EXPECT_DOUBLE_EQ(y, 0.5);
+  EXPECT_EQ(smoothed({4, 4, 4}, 10), (std::vector<double>{4, 4, 4}));
+}
+
+TEST(chart, what_is_not_finite_is_left_out) {
+  const std::string drawing = svg({.title = "t", .unit = "", .series = {{"a", {1, 2, 3}, {1, NAN, 2}}}});
+  EXPECT_EQ(drawing.find("nan"), std::string::npos);
+  EXPECT_NO_THROW(svg({.title = "t", .unit = "", .series = {{"a", {}, {}}}}));
+  EXPECT_EQ(svg({.title = "t", .unit = "", .series = {{"a", {1}, {5}}}}).find("nan"), std::string::npos);
+}
+
+TEST(report, holds_everything_and_needs_nothing) {
+  History history;
+  for (int i = 1; i <= 50; ++i) history.add(StepRecord{i, 3.0 / i, 1e-3, 1, 1000, 0, double(i)});
+  history.add(EvaluationRecord{50, 0.5, 0.97});
+  history.add(SampleRecord{50, "<b>", "1 & 2"});
+  const std::string page = report_page({.title = "llama-tiny", .subtitle = "sums", .state = "finished", .steps = 50, .facts = {{"device", "cpu"}}, .config = "steps = 50\n"}, history);
+  for (const char* part : {"Training loss", "Validation loss", "Exact match", "Learning rate", "Gradient norm", "Tokens a second", "97.0 %", "&lt;b&gt;", "1 &amp; 2", "steps = 50"})
+    EXPECT_NE(page.find(part), std::string::npos) << part;
+  for (const char* part : {"https://", "src=", "@import", "url("}) EXPECT_EQ(page.find(part), std::string::npos) << part;
+  // The one address is the name of SVG's namespace.
+  EXPECT_EQ(page.find("http://"), page.find("http://www.w3.org/2000/svg"));
+  EXPECT_EQ(page.find("http://", page.find("http://") + 1), std::string::npos);
+}
+
+}  // namespace
+}  // namespace weft

@@ -1,0 +1,81 @@
+#include "weft/train/config.h"
+
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "weft/base/error.h"
+
+namespace weft {
+namespace {
+
+std::string message_of(const std::string& toml) {
+  TrainConfig config;
+  try {
+    parse_config(toml, "run.toml", config);
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+TEST(train_config, a_file_changes_what_it_names) {
+  TrainConfig config;
+  parse_config("steps = 7\nlearning_rate = 2e-4  # a comment\nclip = 1\nnesterov = true\nmodel = \"gpt2-124m\"\n", "run.toml", config);
+  EXPECT_EQ(config.steps, 7);
+  EXPECT_EQ(config.learning_rate, 2e-4);
+  EXPECT_EQ(config.clip, 1.0);
+  EXPECT_TRUE(config.nesterov);
+  EXPECT_EQ(config.model, "gpt2-124m");
+  EXPECT_EQ(config.batch, TrainConfig{}.batch);
+}
+
+TEST(train_config, what_is_written_reads_back) {
+  TrainConfig config;
+  config.prompt = "a \"quoted\" \\ line\n";
+  config.learning_rate = 0.1 + 0.2;
+  config.eps = 1e-30;
+  config.clip = 3;
+  config.seed = 1234567890123456789;
+  config.decay_all = true;
+  TrainConfig back;
+  parse_config(to_toml(config), "config.toml", back);
+  EXPECT_EQ(back, config);
+}
+
+TEST(train_config, every_key_is_named_once) {
+  std::set<std::string_view> keys;
+  for (const Setting& setting : settings()) {
+    EXPECT_TRUE(keys.insert(setting.key).second) << setting.key;
+    EXPECT_FALSE(setting.help.empty()) << setting.key;
+  }
+}
+
+TEST(train_config, errors_name_the_line_and_the_nearest_key) {
+  EXPECT_EQ(message_of("steps = 7\n\nlearning_rat = 0.1\n"), "run.toml:3: there is no setting 'learning_rat', did you mean 'learning_rate'?");
+  EXPECT_EQ(message_of("colour = 1\n"), "run.toml:1: there is no setting 'colour'; weft train --help lists all");
+  EXPECT_EQ(message_of("steps = 7\nbatch = \"many\"\n"), "run.toml:2: batch must be an integer");
+  EXPECT_EQ(message_of("clip = \"1\"\n"), "run.toml:1: clip must be a number");
+  EXPECT_EQ(message_of("nesterov = 1\n"), "run.toml:1: nesterov must be true or false");
+  EXPECT_EQ(message_of("data = 3\n"), "run.toml:1: data must be a string");
+  EXPECT_EQ(message_of("steps = 7\nbatch = = 3\n").find("run.toml:2: is not valid TOML"), 0u);
+  EXPECT_EQ(message_of("[optimizer]\nlr = 3\n").find("run.toml:1: there is no setting 'optimizer'"), std::string::npos);  // the table is a key
+  EXPECT_EQ(message_of("[optimizer]\nlr = 3\n"), "run.toml:1: optimizer must be a string");
+}
+
+TEST(train_config, rejects_what_no_run_can_have) {
+  const auto spoiled = [](auto spoil) {
+    TrainConfig config;
+    spoil(config);
+    return config;
+  };
+  EXPECT_NO_THROW(check_config(TrainConfig{}));
+  EXPECT_THROW(check_config(spoiled([](TrainConfig& c) { c.steps = 0; })), Error);
+  EXPECT_THROW(check_config(spoiled([](TrainConfig& c) { c.dtype = "f16"; })), Error);
+  EXPECT_THROW(check_config(spoiled([](TrainConfig& c) { c.dropout = 1; })), Error);
+  EXPECT_THROW(check_config(spoiled([](TrainConfig& c) { c.clip = -1; })), Error);
+  EXPECT_THROW(check_config(spoiled([](TrainConfig& c) { c.keep = 0; })), Error);
+}
+
+}  // namespace
+}  // namespace weft

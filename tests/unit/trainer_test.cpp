@@ -1,0 +1,198 @@
+// Whole runs: the same bits whatever the threads, the accumulation and the interruptions.
+#include "weft/train/trainer.h"
+
+#include "weft/train/capture.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+namespace weft {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string contents(const fs::path& path) {
+  std::ostringstream text;
+  text << std::ifstream(path, std::ios::binary).rdbuf();
+  return text.str();
+}
+
+class TrainerTest : public testing::Test {
+ protected:
+  TrainerTest() {
+    fs::create_directories(folder);
+    std::ofstream text(folder / "text.txt");
+    for (int i = 0; i < 400; ++i) text << "line " << i * i << " of a text\n";
+  }
+  ~TrainerTest() override {
+    std::fclose(quiet);
+    fs::remove_all(folder);
+  }
+  TrainConfig config(const std::string& out) const {
+    TrainConfig c;
+    c.data = (folder / "text.txt").string();
+    c.cache = (folder / "cache").string();
+    c.out = (folder / out).string();
+    c.width = 32, c.layers = 2, c.heads = 2, c.ffn = 48;
+    c.sequence = 24;
+    c.steps = 8;
+    c.learning_rate = 1e-3;
+    c.batch = 4;
+    c.warmup = 2;
+    c.dropout = 0.1;
+    c.save_every = 3;
+    c.evaluate_every = 4;
+    c.evaluate_units = 2;
+    c.sample_tokens = 5;
+    return c;
+  }
+  TrainOutcome train(const TrainConfig& c, bool resume = false, const std::atomic<bool>* stop = nullptr) {
+    return Trainer(c, {.resume = resume, .out = quiet, .stop = stop}).run();
+  }
+  std::string weights(const std::string& out) const { return contents(folder / out / "model/model.safetensors"); }
+  const fs::path folder = fs::temp_directory_path() / ("weft_trainer_" + std::to_string(::getpid()));
+  std::FILE* quiet = std::tmpfile();
+};
+
+TEST_F(TrainerTest, learns_and_leaves_everything_in_its_folder) {
+  TrainConfig c = config("a");
+  c.steps = 40;
+  const TrainOutcome outcome = train(c);
+  EXPECT_TRUE(outcome.finished);
+  EXPECT_LT(outcome.evaluation->validation_loss, 3.3);
+  for (const char* name : {"config.toml", "metrics.jsonl", "report.html", "checkpoints/checkpoint-0000000040.safetensors", "model/config.json", "model/tokenizer.json"})
+    EXPECT_TRUE(fs::exists(folder / "a" / name)) << name;
+  TrainConfig back;
+  read_config((folder / "a/config.toml").string(), back);
+  EXPECT_EQ(back, c);
+}
+
+TEST_F(TrainerTest, threads_do_not_change_a_bit) {
+  for (int threads : {1, 3}) {
+    TrainConfig c = config(threads == 1 ? "one" : "three");
+    c.threads = threads;
+    train(c);
+  }
+  EXPECT_EQ(weights("one"), weights("three"));
+}
+
+TEST_F(TrainerTest, accumulation_does_not_change_a_bit) {
+  for (int64_t batch : {1, 2, 8}) {
+    TrainConfig c = config("batch" + std::to_string(batch));
+    c.batch = batch;
+    c.accumulate = 8 / batch;
+    train(c);
+  }
+  EXPECT_EQ(weights("batch1"), weights("batch2"));
+  EXPECT_EQ(weights("batch1"), weights("batch8"));
+}
+
+TEST_F(TrainerTest, another_seed_does) {
+  train(config("a"));
+  TrainConfig c = config("b");
+  c.seed = 1;
+  train(c);
+  EXPECT_NE(weights("a"), weights("b"));
+}
+
+TEST_F(TrainerTest, goes_on_where_it_stopped_to_the_bit) {
+  for (const char* optimizer : {"adamw", "sgd", "lion", "muon"})
+    for (const char* dtype : {"f32", "bf16"}) {
+      const std::string name = join(optimizer, "_", dtype);
+      TrainConfig c = config(name + "_whole");
+      c.optimizer = optimizer;
+      c.dtype = dtype;
+      c.learning_rate = 3e-3;
+      train(c);
+      c.out = (folder / (name + "_parts")).string();
+      const std::atomic<bool> stop = true;
+      for (int part = 0; part < 3; ++part) EXPECT_FALSE(train(c, part > 0, &stop).finished);
+      EXPECT_TRUE(train(c, true).finished);
+      EXPECT_EQ(weights(name + "_whole"), weights(name + "_parts")) << name;
+    }
+}
+
+TEST_F(TrainerTest, goes_on_from_the_last_good_checkpoint) {
+  train(config("whole"));
+  TrainConfig c = config("hurt");
+  train(c);
+  const std::string newest = CheckpointFolder(c.out + "/checkpoints", 2, {}).paths().front();
+  fs::resize_file(newest, 1000);
+  fs::remove_all(folder / "hurt/model");
+  train(c, true);
+  EXPECT_EQ(weights("whole"), weights("hurt"));
+}
+
+TEST_F(TrainerTest, says_what_is_in_the_way) {
+  train(config("a"));
+  EXPECT_THROW(train(config("a")), Error);  // there is a run already
+  TrainConfig c = config("a");
+  c.width = 64;
+  EXPECT_THROW(train(c, true), Error);  // it was another model
+  c = config("a");
+  c.steps = 10;
+  EXPECT_EQ(train(c, true).step, 10);  // more steps are fine
+  std::ofstream(folder / "text.txt") << std::string(4000, 'x');
+  EXPECT_THROW(train(c, true), Error);  // other data
+}
+
+// A folder in, trained on, and out again: the vocabulary and the sizes stay, the loss goes down.
+TEST_F(TrainerTest, goes_on_from_a_folder) {
+  TrainConfig c = config("first");
+  c.steps = 30;
+  const double first = train(c).evaluation->validation_loss;
+  c = config("second");
+  c.width = c.layers = c.heads = c.ffn = 0;
+  c.model = (folder / "first/model").string();
+  c.steps = 30;
+  EXPECT_LT(train(c).evaluation->validation_loss, first);
+  EXPECT_EQ(contents(folder / "first/model/tokenizer.json"), contents(folder / "second/model/tokenizer.json"));
+  EXPECT_NE(weights("first"), weights("second"));
+  c.out = (folder / "third").string();
+  c.width = 64;
+  EXPECT_THROW(train(c), Error);  // its sizes are what they are
+}
+
+// A learning rate that throws the weights out of range: the step is named, and its capture gives the same again.
+TEST_F(TrainerTest, a_loss_that_is_not_finite_is_captured) {
+  TrainConfig c = config("bad");
+  c.optimizer = "sgd";
+  c.learning_rate = 1e30;
+  c.clip = 0;
+  c.warmup = 0;
+  try {
+    train(c);
+    FAIL() << "the run went on";
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("is the first that is not finite"), std::string::npos) << error.what();
+    EXPECT_NE(std::string(error.what()).find("--replay"), std::string::npos) << error.what();
+  }
+  std::string capture;
+  for (const auto& entry : fs::directory_iterator(folder / "bad"))
+    if (entry.path().filename().string().starts_with("capture-")) capture = entry.path().string();
+  ASSERT_FALSE(capture.empty());
+  const Replay replay = replay_capture(capture, "cpu", 1);
+  EXPECT_FALSE(replay.result.finite());
+  EXPECT_EQ(std::isnan(replay.result.loss), std::isnan(replay.captured.loss));
+  ASSERT_TRUE(replay.bad.has_value());
+  EXPECT_FALSE(replay.bad->op.empty());
+  EXPECT_THROW(replay_capture((folder / "text.txt").string(), "cpu", 1), Error);
+}
+
+TEST_F(TrainerTest, the_pool_does_not_grow) {
+  TrainConfig c = config("long");
+  c.steps = 30;
+  Trainer trainer(c, {.out = quiet});
+  trainer.run();
+  const PoolStats stats = trainer.model().device().pool().stats();
+  for (MemoryUse use : {MemoryUse::weights, MemoryUse::gradients, MemoryUse::optimizer, MemoryUse::activations, MemoryUse::workspace})
+    EXPECT_EQ(stats.of(use).high_water, trainer.plan().memory.of(use).high_water) << name(use);
+}
+
+}  // namespace
+}  // namespace weft

@@ -1,0 +1,96 @@
+#include "weft/backends/counting/counting_device.h"
+
+#include <sys/mman.h>
+
+#include <cstring>
+
+#include "weft/backends/counting/table.h"
+#include "weft/backends/cpu/cpu_device.h"
+#include "weft/base/check.h"
+#include "weft/base/parallel.h"
+
+namespace weft::counting {
+namespace {
+
+// Address space, not memory: a page appears when it is first written.
+class AddressSpace : public MemorySource {
+ public:
+  void* obtain(int64_t bytes) override {
+    void* memory = ::mmap(nullptr, size_t(bytes), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | kNoReserve, -1, 0);
+    return memory == MAP_FAILED ? nullptr : memory;
+  }
+  void give_back(void* handle, int64_t bytes) override { ::munmap(handle, size_t(bytes)); }
+  void fill(void*, int64_t, uint8_t, int64_t) override {}
+  void read(void* handle, int64_t offset, void* host, int64_t bytes) override { std::memcpy(host, static_cast<char*>(handle) + offset, size_t(bytes)); }
+
+ private:
+#ifdef MAP_NORESERVE
+  static constexpr int kNoReserve = MAP_NORESERVE;
+#else
+  static constexpr int kNoReserve = 0;
+#endif
+};
+
+class CountingStream : public Stream {
+ public:
+  using Stream::Stream;
+  bool synchronous() const override { return true; }
+
+ protected:
+  void wait() override {}
+};
+
+class CountingDevice : public cpu::HostDevice {
+ public:
+  explicit CountingDevice(int threads) : threads_(threads), pool_(memory_, false, 0), stream_(*this) {}
+
+  std::string name() const override { return "counting"; }
+  std::string description() const override { return join("counts what the CPU would do with ", threads_, threads_ == 1 ? " thread" : " threads"); }
+  Dialect dialect() const override { return Dialect::c; }
+  const Kernels& kernels() const override { return counting::kernels(); }
+  Stream& stream() override { return stream_; }
+  Pool& pool() override { return pool_; }
+  int threads() const override { return threads_; }
+  MemoryInfo memory() override {
+    const PoolStats stats = pool_.stats();
+    return {0, 0, stats.in_use, stats.high_water};
+  }
+  void upload(const Buffer& to, int64_t offset, const void* from, int64_t bytes) override {
+    if (bytes) std::memcpy(static_cast<char*>(to.handle()) + to.offset() + offset, from, size_t(bytes));
+  }
+  void download(void* to, const Buffer& from, int64_t offset, int64_t bytes) override {
+    if (bytes) std::memcpy(to, static_cast<const char*>(from.handle()) + from.offset() + offset, size_t(bytes));
+  }
+
+  Counts counts;
+
+ private:
+  const int threads_;
+  AddressSpace memory_;
+  Pool pool_;
+  CountingStream stream_;
+};
+
+}  // namespace
+
+Cost Counts::total() const {
+  Cost sum;
+  for (const auto& [kernel, count] : kernels_) sum.bytes += count.cost.bytes, sum.flops += count.cost.flops;
+  return sum;
+}
+
+void Counts::add(const char* kernel, Cost cost) {
+  KernelCount& entry = kernels_[kernel];
+  ++entry.launches;
+  entry.cost.bytes += cost.bytes;
+  entry.cost.flops += cost.flops;
+}
+
+std::shared_ptr<Device> open_device(int threads) { return std::make_shared<CountingDevice>(threads > 0 ? threads : available_threads()); }
+
+Counts& counts(Device& device) {
+  check(device.name() == "counting", "counts", "device ", device.name(), " does not count");
+  return static_cast<CountingDevice&>(device).counts;
+}
+
+}  // namespace weft::counting

@@ -1,0 +1,191 @@
+#include "weft/train/checkpoint.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "weft/base/check.h"
+#include "weft/io/atomic_file.h"
+#include "weft/io/checksum.h"
+
+namespace weft {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view kField = "\"crc32c\":\"", kUnknown = "00000000", kPrefix = "checkpoint-", kSuffix = ".safetensors";
+
+const char* safetensors_name(DType dtype) {
+  switch (dtype) {
+    case DType::f32: return "F32";
+    case DType::bf16: return "BF16";
+    case DType::f16: return "F16";
+    case DType::i32: return "I32";
+    case DType::u32: return "U32";
+    case DType::u8: return "U8";
+  }
+  return "";
+}
+
+std::vector<int64_t> extents(const Shape& shape) {
+  std::vector<int64_t> list;
+  for (int axis = 0; axis < shape.rank(); ++axis) list.push_back(shape[axis]);
+  return list;
+}
+
+// Length and JSON, padded with spaces so that the tensors begin at a multiple of 64 bytes.
+std::string header_of(const Values& values, const std::vector<NamedTensor>& tensors) {
+  nlohmann::ordered_json header;
+  header["__metadata__"]["crc32c"] = kUnknown;
+  for (const auto& [name, value] : values) header["__metadata__"][name] = value;
+  int64_t at = 0;
+  for (const NamedTensor& t : tensors) {
+    const int64_t bytes = t.tensor.numel() * size_of(t.tensor.dtype());
+    check(!header.contains(t.name), "checkpoint", "two tensors have the name ", t.name);
+    header[t.name] = {{"dtype", safetensors_name(t.tensor.dtype())}, {"shape", extents(t.tensor.shape())}, {"data_offsets", {at, at + bytes}}};
+    at += bytes;
+  }
+  std::string json = header.dump();
+  json.append((64 - (json.size() + 8) % 64) % 64, ' ');
+  const uint64_t length = json.size();
+  return std::string(reinterpret_cast<const char*>(&length), sizeof length) + json;
+}
+
+std::span<const std::byte> bytes_of_text(std::string_view text) { return std::as_bytes(std::span(text)); }
+
+std::string hexadecimal(uint32_t value) {
+  char text[9];
+  std::snprintf(text, sizeof text, "%08x", unsigned(value));
+  return text;
+}
+
+class ChecksummedWriter {
+ public:
+  explicit ChecksummedWriter(const std::string& path) : file_(path) {}
+  void write(std::span<const std::byte> bytes) {
+    crc_ = crc32c(bytes, crc_);
+    file_.write(bytes);
+  }
+  // From the device in pieces, so that a large tensor needs no second copy.
+  void write(const Tensor& tensor) {
+    constexpr int64_t kPiece = int64_t(8) << 20;
+    check(tensor.contiguous(), "checkpoint", "a tensor must be contiguous to be saved, got strides ", tensor.strides());
+    const int64_t bytes = tensor.numel() * size_of(tensor.dtype());
+    buffer_.resize(size_t(std::min(bytes, kPiece)));
+    for (int64_t at = 0; at < bytes; at += kPiece) {
+      const int64_t n = std::min(kPiece, bytes - at);
+      tensor.device().download(buffer_.data(), *tensor.view().buffer, tensor.view().offset + at, n);
+      write(std::span(buffer_).first(size_t(n)));
+    }
+  }
+  void commit(size_t crc_at) {
+    const std::string crc = hexadecimal(crc_);
+    file_.write_at(int64_t(crc_at), bytes_of_text(crc));
+    file_.commit();
+  }
+
+ private:
+  AtomicFile file_;
+  uint32_t crc_ = 0;
+  std::vector<std::byte> buffer_;
+};
+
+}  // namespace
+
+void write_checkpoint(const std::string& path, const Values& values, const std::vector<NamedTensor>& tensors) {
+  const std::string header = header_of(values, tensors);
+  ChecksummedWriter writer(path);
+  writer.write(bytes_of_text(header));
+  for (const NamedTensor& t : tensors) writer.write(t.tensor);
+  writer.commit(header.find(kField) + kField.size());
+}
+
+Checkpoint::Checkpoint(const std::string& path) : file_(path) {
+  const MappedFile mapped(path);
+  const auto all = mapped.bytes();
+  const std::string_view text(reinterpret_cast<const char*>(all.data()), all.size());
+  const auto stored = file_.metadata().find("crc32c");
+  const size_t field = text.find(kField);
+  if (stored == file_.metadata().end() || field == text.npos) fail(ErrorCode::bad_file, path, "is no checkpoint: it has no checksum");
+  const size_t at = field + kField.size();
+  uint32_t crc = crc32c(all.first(at));
+  crc = crc32c(bytes_of_text(kUnknown), crc);
+  crc = crc32c(all.subspan(at + kUnknown.size()), crc);
+  if (hexadecimal(crc) != stored->second) fail(ErrorCode::bad_file, path, "is damaged: its checksum is ", hexadecimal(crc), ", expected ", stored->second);
+}
+
+const std::string& Checkpoint::value(const std::string& name) const {
+  const auto found = file_.metadata().find(name);
+  if (found == file_.metadata().end()) fail(ErrorCode::bad_file, path(), "has no value '", name, "'");
+  return found->second;
+}
+
+int64_t Checkpoint::integer(const std::string& name) const {
+  const std::string& text = value(name);
+  int64_t number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc() || end != text.data() + text.size()) fail(ErrorCode::bad_file, path(), "its value '", name, "' is '", text, "', expected an integer");
+  return number;
+}
+
+void Checkpoint::restore(const NamedTensor& into) const {
+  const SafeTensors::Entry& entry = file_.at(into.name);
+  if (entry.dtype != into.tensor.dtype() || entry.shape != into.tensor.shape())
+    fail(ErrorCode::bad_file, path(), "its tensor ", into.name, " has shape ", entry.shape, ", expected ", into.tensor.dtype(), " ", into.tensor.shape());
+  into.tensor.device().upload(*into.tensor.view().buffer, into.tensor.view().offset, entry.bytes.data(), int64_t(entry.bytes.size()));
+}
+
+CheckpointFolder::CheckpointFolder(std::string folder, int64_t keep, std::function<void(const std::string&)> notice)
+    : folder_(std::move(folder)), keep_(keep), notice_(std::move(notice)) {
+  check(keep >= 1, "checkpoint", "keep is ", keep, ", expected 1 or more");
+  std::error_code error;
+  fs::create_directories(folder_, error);
+  if (error) fail(ErrorCode::bad_file, folder_, "cannot be created: ", error.message());
+}
+
+std::vector<std::string> CheckpointFolder::paths() const {
+  std::vector<std::string> found;
+  std::error_code error;
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder_, error)) {
+    const std::string name = entry.path().filename().string();
+    if (name.starts_with(kPrefix) && name.ends_with(kSuffix)) found.push_back(entry.path().string());
+  }
+  std::sort(found.rbegin(), found.rend());  // steps are written with leading zeros
+  return found;
+}
+
+std::string CheckpointFolder::save(int64_t step, const Values& values, const std::vector<NamedTensor>& tensors) {
+  char name[64];
+  std::snprintf(name, sizeof name, "checkpoint-%010lld.safetensors", (long long)step);
+  const std::string path = (fs::path(folder_) / name).string();
+  write_checkpoint(path, values, tensors);
+  remove_old();
+  return path;
+}
+
+// Also what a killed process left half written.
+void CheckpointFolder::remove_old() const {
+  std::error_code ignored;
+  const std::vector<std::string> all = paths();
+  for (size_t i = size_t(keep_); i < all.size(); ++i) fs::remove(all[i], ignored);
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder_, ignored)) {
+    const std::string name = entry.path().filename().string();
+    if (name.starts_with(kPrefix) && name.ends_with(kTemporarySuffix)) fs::remove(entry.path(), ignored);
+  }
+}
+
+std::unique_ptr<Checkpoint> CheckpointFolder::newest() const {
+  for (const std::string& path : paths()) {
+    try {
+      return std::make_unique<Checkpoint>(path);
+    } catch (const Error& error) {
+      if (notice_) notice_(join(error.what(), "; it is passed over for the one before it"));
+    }
+  }
+  return nullptr;
+}
+
+}  // namespace weft

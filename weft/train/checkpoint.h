@@ -1,0 +1,60 @@
+// A training run on disk: every tensor, and every number it takes to go on exactly where it stopped.
+//
+// A checkpoint is one safetensors file (so anything can look into it): tensors by name, everything else as strings of
+// its metadata, and among them the CRC-32C of the whole file. It is written under a temporary name, synced and renamed;
+// the newest `keep` are kept. A damaged one is passed over for the one before it.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "weft/io/safetensors.h"
+#include "weft/train/optimizer.h"
+
+namespace weft {
+
+using Values = std::map<std::string, std::string>;
+
+void write_checkpoint(const std::string& path, const Values& values, const std::vector<NamedTensor>& tensors);
+
+// A checkpoint that is whole. Throws bad_file naming the path and what is wrong with it.
+class Checkpoint {
+ public:
+  explicit Checkpoint(const std::string& path);
+
+  const std::string& path() const { return file_.path(); }
+  const std::string& value(const std::string& name) const;  // throws naming file and value
+  int64_t integer(const std::string& name) const;
+  const SafeTensors& file() const { return file_; }
+
+  // Copies the tensor of this name into `into`, which must have its shape and dtype.
+  void restore(const NamedTensor& into) const;
+
+ private:
+  SafeTensors file_;
+};
+
+// The checkpoints of one run: <folder>/checkpoint-<step>.safetensors.
+class CheckpointFolder {
+ public:
+  // Creates the folder. `notice` is told about damaged files that were passed over.
+  CheckpointFolder(std::string folder, int64_t keep, std::function<void(const std::string&)> notice);
+
+  std::string save(int64_t step, const Values& values, const std::vector<NamedTensor>& tensors);  // gives its path
+  std::unique_ptr<Checkpoint> newest() const;  // that is whole; null where there is none
+  std::vector<std::string> paths() const;      // newest first
+
+ private:
+  void remove_old() const;
+
+  std::string folder_;
+  int64_t keep_;
+  std::function<void(const std::string&)> notice_;
+};
+
+}  // namespace weft

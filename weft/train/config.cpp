@@ -1,0 +1,204 @@
+#include "weft/train/config.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <numeric>
+
+#define TOML_HEADER_ONLY 1
+#define TOML_EXCEPTIONS 0
+#include <toml++/toml.h>
+
+#include "weft/base/check.h"
+#include "weft/io/mapped_file.h"
+
+namespace weft {
+namespace {
+
+using C = TrainConfig;
+
+constexpr Setting kSettings[] = {
+    {"data", "data", &C::data, "A text file, a JSONL file (field \"text\"), a folder of them, or 'sums': built-in arithmetic"},
+    {"data", "tokenizer", &C::tokenizer, "A folder with tokenizer.json (default: the model folder's, where it has one)"},
+    {"data", "vocabulary", &C::vocabulary, "Without a tokenizer: 'characters' of the text, or 'bytes'"},
+    {"data", "cache", &C::cache, "Where tokenised data is kept (default: ~/.cache/weft)"},
+    {"data", "sequence", &C::sequence, "Tokens in a sequence (0: what the model takes, at most 256)"},
+    {"data", "validation", &C::validation, "Fraction of the sequences held out for validation"},
+    {"data", "sums_digits", &C::sums_digits, "sums: digits of the operands, 2 or 3"},
+    {"data", "sums_reversed", &C::sums_reversed, "sums: write the answer's last digit first"},
+    {"data", "sums_rows", &C::sums_rows, "sums: examples in one unit of the batch"},
+    {"model", "model", &C::model, "llama-tiny, gpt2-124m, smollm2-135m, shakespeare-char, or a Hugging Face folder to go on from"},
+    {"model", "layers", &C::layers, "Blocks (0: the model's own); this and the next four for new models only"},
+    {"model", "width", &C::width, "Hidden size (0: the model's own)"},
+    {"model", "heads", &C::heads, "Attention heads (0: the model's own)"},
+    {"model", "kv_heads", &C::kv_heads, "Heads of keys and values (0: the model's own, or as many as heads)"},
+    {"model", "ffn", &C::ffn, "Width of the feed-forward layer (0: the model's own, or in proportion to width)"},
+    {"model", "dtype", &C::dtype, "f32, or bf16 with f32 master weights"},
+    {"model", "dropout", &C::dropout, "Probability of dropping (-1: what the model's config says)"},
+    {"model", "recompute", &C::recompute, "Keep only what goes between blocks and run each again in the backward: less memory, a third more work"},
+    {"model", "lora_rank", &C::lora_rank, "Rank of LoRA adapters (0: train all weights)"},
+    {"model", "lora_alpha", &C::lora_alpha, "LoRA's scale is alpha / rank"},
+    {"model", "lora_targets", &C::lora_targets, "Names of the layers that get an adapter, separated by commas"},
+    {"training", "steps", &C::steps, "Optimizer steps"},
+    {"training", "batch", &C::batch, "Units (sequences; blocks of sums) in one pass"},
+    {"training", "accumulate", &C::accumulate, "Passes whose gradients are added up for a step"},
+    {"training", "optimizer", &C::optimizer, "adamw, sgd, lion or muon (AdamW for what is no matrix)"},
+    {"training", "learning_rate", &C::learning_rate, "The peak of the schedule (0: 0.004 for sums, 0.0001 for a model folder, else 0.001)"},
+    {"training", "schedule", &C::schedule, "constant, linear, cosine or wsd (warm-up, stable, decay)"},
+    {"training", "warmup", &C::warmup, "Steps of linear warm-up"},
+    {"training", "decay", &C::decay, "wsd: steps of its last part (0: a fifth of all)"},
+    {"training", "final_fraction", &C::final_fraction, "What is left of the learning rate at the last step"},
+    {"training", "beta1", &C::beta1, "adamw, lion: decay of the first moment"},
+    {"training", "beta2", &C::beta2, "adamw, lion: decay of the second moment"},
+    {"training", "eps", &C::eps, "adamw: added to the root of the second moment"},
+    {"training", "momentum", &C::momentum, "sgd, muon"},
+    {"training", "nesterov", &C::nesterov, "sgd: look ahead"},
+    {"training", "weight_decay", &C::weight_decay, "Decoupled weight decay (sgd: part of the gradient)"},
+    {"training", "decay_all", &C::decay_all, "Decay vectors too, not only matrices"},
+    {"training", "clip", &C::clip, "Largest norm of all gradients together (0: no clipping)"},
+    {"training", "seed", &C::seed, "Of initial weights, order of the data, dropout and samples"},
+    {"run", "device", &C::device, "Where to train: cpu, cuda:0, metal"},
+    {"run", "threads", &C::threads, "CPU threads (0: all this process may use); results do not depend on it"},
+    {"run", "out", &C::out, "The run's folder (default: runs/<model>-<data>)"},
+    {"run", "save_every", &C::save_every, "Steps between checkpoints (0: only at the end)"},
+    {"run", "keep", &C::keep, "Checkpoints to keep"},
+    {"run", "evaluate_every", &C::evaluate_every, "Steps between evaluations on held-out data (0: only at the end)"},
+    {"run", "evaluate_units", &C::evaluate_units, "Units of held-out data to evaluate on (0: all)"},
+    {"run", "sample_every", &C::sample_every, "Steps between samples for the report (0: with every evaluation)"},
+    {"run", "sample_tokens", &C::sample_tokens, "Tokens in a sample"},
+    {"run", "prompt", &C::prompt, "What samples begin with (default: the beginning of the held-out text)"},
+    {"run", "log_every", &C::log_every, "Steps between lines where the output is no terminal"},
+};
+
+// Edits of one letter that lead from a to b (Levenshtein).
+size_t distance(std::string_view a, std::string_view b) {
+  std::vector<size_t> row(b.size() + 1);
+  std::iota(row.begin(), row.end(), size_t(0));
+  for (size_t i = 1; i <= a.size(); ++i) {
+    size_t diagonal = row[0];
+    row[0] = i;
+    for (size_t j = 1; j <= b.size(); ++j) {
+      const size_t replaced = diagonal + (a[i - 1] != b[j - 1]);
+      diagonal = row[j];
+      row[j] = std::min({row[j] + 1, row[j - 1] + 1, replaced});
+    }
+  }
+  return row[b.size()];
+}
+
+const Setting* find(std::string_view key) {
+  const auto found = std::find_if(std::begin(kSettings), std::end(kSettings), [&](const Setting& s) { return s.key == key; });
+  return found == std::end(kSettings) ? nullptr : &*found;
+}
+
+void assign(TrainConfig& config, const Setting& setting, const toml::node& value, const std::string& where) {
+  const auto wrong = [&](const char* expected) { fail(ErrorCode::bad_file, where, setting.key, " must be ", expected); };
+  std::visit(
+      [&]<class T>(T TrainConfig::*field) {
+        if constexpr (std::is_same_v<T, std::string>) {
+          if (!value.is_string()) wrong("a string");
+        } else if constexpr (std::is_same_v<T, bool>) {
+          if (!value.is_boolean()) wrong("true or false");
+        } else if constexpr (std::is_same_v<T, int64_t>) {
+          if (!value.is_integer()) wrong("an integer");
+        } else {
+          if (!value.is_number()) wrong("a number");
+        }
+        config.*field = *value.value<T>();
+      },
+      setting.field);
+}
+
+std::string quoted(const std::string& text) {
+  std::string out = "\"";
+  for (char c : text) switch (c) {
+      case '"': out += "\\\""; break;
+      case '\\': out += "\\\\"; break;
+      case '\n': out += "\\n"; break;
+      case '\t': out += "\\t"; break;
+      case '\r': out += "\\r"; break;
+      default: out += c;
+    }
+  return out + "\"";
+}
+
+std::string shortest(double value) {
+  char text[40];
+  const auto end = std::to_chars(text, text + sizeof text, value).ptr;
+  std::string out(text, end);
+  return out.find_first_of(".en") == std::string::npos ? out + ".0" : out;
+}
+
+std::string text_of(const TrainConfig& config, const Setting& setting) {
+  return std::visit(
+      [&]<class T>(T TrainConfig::*field) -> std::string {
+        if constexpr (std::is_same_v<T, std::string>) return quoted(config.*field);
+        else if constexpr (std::is_same_v<T, bool>) return config.*field ? "true" : "false";
+        else if constexpr (std::is_same_v<T, double>) return shortest(config.*field);
+        else return std::to_string(config.*field);
+      },
+      setting.field);
+}
+
+}  // namespace
+
+std::span<const Setting> settings() { return kSettings; }
+
+std::string nearest_key(std::string_view key) {
+  const auto nearest = std::min_element(std::begin(kSettings), std::end(kSettings),
+                                        [&](const Setting& a, const Setting& b) { return distance(key, a.key) < distance(key, b.key); });
+  return distance(key, nearest->key) <= std::max<size_t>(2, key.size() / 3) ? std::string(nearest->key) : "";
+}
+
+void parse_config(std::string_view text, const std::string& where, TrainConfig& config) {
+  const toml::parse_result parsed = toml::parse(text, where);
+  if (!parsed) {
+    const toml::parse_error& error = parsed.error();
+    fail(ErrorCode::bad_file, join(where, ":", error.source().begin.line), "is not valid TOML: ", error.description());
+  }
+  for (const auto& [key, value] : parsed.table()) {
+    const std::string at = join(where, ":", key.source().begin.line);
+    if (const Setting* setting = find(key.str())) {
+      assign(config, *setting, value, at);
+      continue;
+    }
+    const std::string near = nearest_key(key.str());
+    fail(ErrorCode::bad_file, at, "there is no setting '", key.str(), "'", near.empty() ? "; weft train --help lists all" : join(", did you mean '", near, "'?"));
+  }
+}
+
+void read_config(const std::string& path, TrainConfig& config) {
+  const MappedFile file(path);
+  parse_config({reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()}, path, config);
+}
+
+std::string to_toml(const TrainConfig& config) {
+  std::string out;
+  std::string_view group;
+  for (const Setting& setting : kSettings) {
+    if (setting.group != group) out += join(out.empty() ? "" : "\n", "# ", setting.group, "\n");
+    group = setting.group;
+    out += join(setting.key, " = ", text_of(config, setting), "\n");
+  }
+  return out;
+}
+
+void check_config(const TrainConfig& c) {
+  const auto at_least = [](const char* key, int64_t value, int64_t least) { check(value >= least, "train", key, " is ", value, ", expected ", least, " or more"); };
+  at_least("steps", c.steps, 1);
+  at_least("batch", c.batch, 1);
+  at_least("accumulate", c.accumulate, 1);
+  at_least("keep", c.keep, 1);
+  at_least("sequence", c.sequence, 0);
+  for (const auto& [key, value] : {std::pair{"layers", c.layers}, {"width", c.width}, {"heads", c.heads}, {"kv_heads", c.kv_heads}, {"ffn", c.ffn},
+                                   {"save_every", c.save_every}, {"evaluate_every", c.evaluate_every}, {"evaluate_units", c.evaluate_units},
+                                   {"sample_every", c.sample_every}, {"sample_tokens", c.sample_tokens}, {"log_every", c.log_every}, {"lora_rank", c.lora_rank}})
+    at_least(key, value, 0);
+  check(c.dtype == "f32" || c.dtype == "bf16", "train", "dtype is '", c.dtype, "', expected f32 or bf16");
+  check(c.vocabulary == "characters" || c.vocabulary == "bytes", "train", "vocabulary is '", c.vocabulary, "', expected characters or bytes");
+  check(c.dropout < 1 && (c.dropout >= 0 || c.dropout == -1), "train", "dropout is ", c.dropout, ", expected 0 or more and below 1, or -1");
+  check(std::isfinite(c.learning_rate) && c.learning_rate >= 0, "train", "learning_rate is ", c.learning_rate, ", expected zero or more");
+  check(std::isfinite(c.clip) && c.clip >= 0, "train", "clip is ", c.clip, ", expected zero or more");
+}
+
+}  // namespace weft

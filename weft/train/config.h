@@ -1,0 +1,91 @@
+// Every setting of a training run, once: its name, its default and what it means. The command line's flags
+// (--learning-rate), the keys of a TOML file (learning_rate) and the resolved config in the run's folder all come from
+// this one table.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+namespace weft {
+
+struct TrainConfig {
+  // What to learn from.
+  std::string data = "sums";
+  std::string tokenizer = "";
+  std::string vocabulary = "characters";
+  std::string cache = "";
+  int64_t sequence = 0;
+  double validation = 0.05;
+  int64_t sums_digits = 2;
+  bool sums_reversed = false;
+  int64_t sums_rows = 64;
+  // What learns.
+  std::string model = "llama-tiny";
+  int64_t layers = 0, width = 0, heads = 0, kv_heads = 0, ffn = 0;
+  std::string dtype = "f32";
+  double dropout = -1;
+  bool recompute = false;
+  int64_t lora_rank = 0;
+  double lora_alpha = 16;
+  std::string lora_targets = "q_proj,v_proj";
+  // How.
+  int64_t steps = 1000;
+  int64_t batch = 4;
+  int64_t accumulate = 1;
+  std::string optimizer = "adamw";
+  double learning_rate = 0;
+  std::string schedule = "cosine";
+  int64_t warmup = 50;
+  int64_t decay = 0;
+  double final_fraction = 0.1;
+  double beta1 = 0.9, beta2 = 0.95, eps = 1e-8, momentum = 0.9;
+  bool nesterov = false;
+  double weight_decay = 0.1;
+  bool decay_all = false;
+  double clip = 1.0;
+  int64_t seed = 0;
+  // Where, and what to tell about it.
+  std::string device = "cpu";
+  int64_t threads = 0;
+  std::string out = "";
+  int64_t save_every = 500;
+  int64_t keep = 2;
+  int64_t evaluate_every = 100;
+  int64_t evaluate_units = 50;
+  int64_t sample_every = 0;
+  int64_t sample_tokens = 200;
+  std::string prompt = "";
+  int64_t log_every = 10;
+
+  bool operator==(const TrainConfig&) const = default;
+};
+
+struct Setting {
+  using Field = std::variant<std::string TrainConfig::*, int64_t TrainConfig::*, double TrainConfig::*, bool TrainConfig::*>;
+  std::string_view group;
+  std::string_view key;  // as in TOML; the flag has dashes for underscores
+  Field field;
+  std::string_view help;
+};
+
+std::span<const Setting> settings();
+
+// Sets what the file says. Throws bad_file naming the file, the line, and for a key that does not exist the nearest that
+// does.
+void read_config(const std::string& path, TrainConfig& config);
+void parse_config(std::string_view text, const std::string& where, TrainConfig& config);
+
+// All settings as TOML, in the order of the table: read_config gives the same config back.
+std::string to_toml(const TrainConfig& config);
+
+// The known key nearest to `key` in spelling; "" when none is near.
+std::string nearest_key(std::string_view key);
+
+// Throws, naming the setting and its value, for what no run can have.
+void check_config(const TrainConfig& config);
+
+}  // namespace weft

@@ -1,0 +1,85 @@
+#include "weft/train/history.h"
+
+#include <cerrno>
+#include <cmath>
+#include <cstring>
+#include <nlohmann/json.hpp>
+
+#include "weft/base/check.h"
+#include "weft/io/atomic_file.h"
+
+namespace weft {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// JSON has no NaN; it is written as null and read as NaN.
+double number(const Json& object, const char* name) {
+  const auto found = object.find(name);
+  return found != object.end() && found->is_number() ? found->get<double>() : NAN;
+}
+
+std::string line_of(const Json& object) { return object.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n"; }
+
+}  // namespace
+
+History::History(std::string path, int64_t until) : path_(std::move(path)) {
+  if (path_.empty()) return;
+  std::string kept;
+  {
+    std::ifstream old(path_);
+    for (std::string line; std::getline(old, line);)
+      if (take(line, until)) kept += line + "\n";
+  }
+  AtomicFile fresh(path_);
+  fresh.write(kept);
+  fresh.commit();
+  file_.open(path_, std::ios::app);
+  check(file_.good(), path_, "cannot be written: ", std::strerror(errno));
+}
+
+// A line that is cut short (a full disk, a killed run) is left out.
+bool History::take(const std::string& line, int64_t until) {
+  const Json object = Json::parse(line, nullptr, false);
+  if (!object.is_object() || !object.contains("step") || !object["step"].is_number_integer()) return false;
+  const int64_t step = object["step"].get<int64_t>();
+  if (step > until) return false;
+  if (object.contains("loss")) {
+    steps_.push_back({step, number(object, "loss"), number(object, "learning_rate"), number(object, "gradient_norm"), number(object, "tokens_per_second"),
+                      number(object, "utilisation"), number(object, "seconds")});
+  } else if (object.contains("validation_loss")) {
+    const double accuracy = number(object, "accuracy");
+    evaluations_.push_back({step, number(object, "validation_loss"), accuracy == accuracy ? std::optional(accuracy) : std::nullopt});
+  } else if (object.contains("sample") && object["sample"].is_string()) {
+    samples_.push_back({step, object.value("prompt", ""), object["sample"].get<std::string>()});
+  }
+  return true;
+}
+
+void History::write(const std::string& line) {
+  if (path_.empty()) return;
+  file_ << line << std::flush;
+  check(file_.good(), path_, "cannot be written: ", std::strerror(errno));
+}
+
+void History::add(const StepRecord& r) {
+  steps_.push_back(r);
+  Json object = {{"step", r.step}, {"loss", r.loss}, {"learning_rate", r.learning_rate}, {"gradient_norm", r.gradient_norm}, {"tokens_per_second", r.tokens_per_second}};
+  if (r.utilisation > 0) object["utilisation"] = r.utilisation;
+  object["seconds"] = r.seconds;
+  write(line_of(object));
+}
+
+void History::add(const EvaluationRecord& r) {
+  evaluations_.push_back(r);
+  Json object = {{"step", r.step}, {"validation_loss", r.validation_loss}};
+  if (r.accuracy) object["accuracy"] = *r.accuracy;
+  write(line_of(object));
+}
+
+void History::add(const SampleRecord& r) {
+  samples_.push_back(r);
+  write(line_of({{"step", r.step}, {"prompt", r.prompt}, {"sample", r.text}}));
+}
+
+}  // namespace weft

@@ -1,0 +1,61 @@
+// What a run has measured so far, in memory and as metrics.jsonl, one object a line:
+//
+//   {"step": 10, "loss": 2.1, "learning_rate": 0.0003, "gradient_norm": 0.9, "tokens_per_second": 12000, "utilisation": 0.4,
+//    "seconds": 3.5}
+//   {"step": 100, "validation_loss": 1.9, "accuracy": 0.97}
+//   {"step": 100, "prompt": "47+85=", "sample": "132"}
+#pragma once
+
+#include <cstdint>
+#include <fstream>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace weft {
+
+struct StepRecord {
+  int64_t step = 0;
+  double loss = 0, learning_rate = 0, gradient_norm = 0;
+  double tokens_per_second = 0;
+  double utilisation = 0;  // of the peak; 0: not known
+  double seconds = 0;      // since training began, breaks not counted
+};
+
+struct EvaluationRecord {
+  int64_t step = 0;
+  double validation_loss = 0;
+  std::optional<double> accuracy;
+};
+
+struct SampleRecord {
+  int64_t step = 0;
+  std::string prompt, text;
+};
+
+class History {
+ public:
+  // With a path, everything added is also written there, line by line. What the file already holds up to step `until` is
+  // kept, what comes after it (a run that went on past its last checkpoint) is removed.
+  explicit History(std::string path = "", int64_t until = 0);
+
+  void add(const StepRecord& record);
+  void add(const EvaluationRecord& record);
+  void add(const SampleRecord& record);
+
+  const std::vector<StepRecord>& steps() const { return steps_; }
+  const std::vector<EvaluationRecord>& evaluations() const { return evaluations_; }
+  const std::vector<SampleRecord>& samples() const { return samples_; }
+
+ private:
+  bool take(const std::string& line, int64_t until);  // false: nothing to keep
+  void write(const std::string& line);
+
+  std::string path_;
+  std::ofstream file_;
+  std::vector<StepRecord> steps_;
+  std::vector<EvaluationRecord> evaluations_;
+  std::vector<SampleRecord> samples_;
+};
+
+}  // namespace weft

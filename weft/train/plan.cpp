@@ -1,0 +1,81 @@
+#include "weft/train/plan.h"
+
+#include <algorithm>
+#include <cstdio>
+
+#include "weft/backends/counting/counting_device.h"
+#include "weft/base/check.h"
+#include "weft/train/evaluate.h"
+#include "weft/train/progress.h"
+#include "weft/train/step.h"
+
+namespace weft {
+namespace {
+
+constexpr MemoryUse kUses[] = {MemoryUse::weights, MemoryUse::gradients, MemoryUse::optimizer, MemoryUse::activations, MemoryUse::workspace};
+
+std::string shrink_advice(const Plan& plan) {
+  const auto largest = std::max_element(std::begin(kUses), std::end(kUses),
+                                        [&](MemoryUse a, MemoryUse b) { return plan.memory.of(a).at_peak < plan.memory.of(b).at_peak; });
+  switch (*largest) {
+    case MemoryUse::activations: return "most of it are activations: try --recompute, or a smaller --sequence";
+    case MemoryUse::optimizer: return "most of it is the optimizer's state: try --optimizer lion or muon, or --lora-rank";
+    case MemoryUse::workspace: return "most of it is the kernels' workspace: try fewer --threads or a smaller --sequence";
+    default: return "most of it are weights and gradients: try --dtype bf16, --lora-rank, or a smaller model";
+  }
+}
+
+}  // namespace
+
+Plan make_plan(const TrainConfig& config, const TrainingProblem& problem) {
+  const auto device = counting::open_device(int(config.threads));
+  const auto model = make_planned_model(config, problem.model, *device);
+  const auto optimizer = make_optimizer(config, *model);
+  TrainingStep step(*model, *optimizer, {.clip = config.clip, .recompute = config.recompute, .seed = uint64_t(config.seed)});
+  const std::vector<Unit> units(size_t(config.batch * config.accumulate), problem.data->training_unit(0));
+  Plan plan;
+  for (int i = 0; i < 2; ++i) {  // the second begins with what the first left
+    counting::counts(*device).reset();
+    plan.tokens = step.gradients(units).tokens;
+    step.apply(0);
+  }
+  plan.step = counting::counts(*device).total();
+  validation_loss(*model, *problem.data, 1);
+  if (problem.sums) sums_accuracy(*model, *problem.sums);
+  plan.memory = device->pool().stats();
+  for (const NamedTensor& p : optimizer->parameters()) plan.parameters += p.tensor.numel();
+  return plan;
+}
+
+std::string bytes_text(double bytes) {
+  const char* unit = "B";
+  for (const char* next : {"KiB", "MiB", "GiB", "TiB"}) {
+    if (bytes < 1024) break;
+    bytes /= 1024;
+    unit = next;
+  }
+  char text[32];
+  std::snprintf(text, sizeof text, "%.4g %s", bytes, unit);
+  return text;
+}
+
+std::string plan_text(const Plan& plan, const MemoryInfo& device) {
+  std::string out = join(count_text(double(plan.parameters)), " parameters, ", plan.tokens, " tokens a step\n");
+  char line[160];
+  for (MemoryUse use : kUses) {
+    const UseStats& stats = plan.memory.of(use);
+    std::snprintf(line, sizeof line, "  %-12s %12s   (at most %s)\n", std::string(name(use)).c_str(), bytes_text(double(stats.at_peak)).c_str(),
+                  bytes_text(double(stats.high_water)).c_str());
+    out += line;
+  }
+  std::snprintf(line, sizeof line, "  %-12s %12s   of %s\n", "at the peak", bytes_text(double(plan.memory.high_water)).c_str(), bytes_text(double(device.free)).c_str());
+  return out + line + join("  one step     ", count_text(plan.step.flops), "FLOP\n");
+}
+
+void check_fits(const Plan& plan, const MemoryInfo& device) {
+  if (plan.memory.high_water <= device.free) return;
+  fail(ErrorCode::out_of_memory, "train", "this run needs ", bytes_text(double(plan.memory.high_water)), " at its peak, the device has ",
+       bytes_text(double(device.free)), " free; ", shrink_advice(plan));
+}
+
+}  // namespace weft

@@ -1,0 +1,37 @@
+// What a person watching sees: on a terminal one line that is redrawn, elsewhere (a file, a pipe) plain lines.
+#pragma once
+
+#include <cstdint>
+#include <cstdio>
+#include <string>
+
+#include "weft/train/history.h"
+
+namespace weft {
+
+// "  120/1000 [=====>      ] loss 1.2345 (1.2712)  lr 3.0e-04  |g| 0.81  12.3k tok/s  41 % of peak  1:23 left", with a bar
+// as wide as `columns` allows; 0 columns: without a bar.
+std::string progress_line(const StepRecord& record, int64_t steps, double smoothed_loss, double seconds_left, int columns);
+
+class Progress {
+ public:
+  // `every`: how many steps apart plain lines are.
+  Progress(std::FILE* out, int64_t steps, int64_t every);
+
+  void step(const StepRecord& record, double seconds_left);
+  void note(const std::string& text);  // a line that stays
+  void finish();                       // leaves the live line as it is
+
+  double smoothed_loss() const { return smoothed_; }
+
+ private:
+  std::FILE* out_;
+  int64_t steps_, every_;
+  bool terminal_, drawn_ = false;
+  double smoothed_ = 0, weight_ = 0;  // a mean over about fifty steps, right from the first
+};
+
+std::string duration_text(double seconds);  // "0:07", "12:34", "1:02:03"
+std::string count_text(double value);       // "950", "12.3k", "1.25M"
+
+}  // namespace weft

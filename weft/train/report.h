@@ -1,0 +1,27 @@
+// report.html: one page that says how a run went. It needs no network and no other file; it can be mailed.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "weft/train/history.h"
+
+namespace weft {
+
+struct ReportFacts {
+  std::string title;                                         // the model
+  std::string subtitle;                                      // the data
+  std::string state;                                         // "running", "finished", "stopped at step 120"
+  int64_t steps = 0;                                         // planned
+  std::vector<std::pair<std::string, std::string>> facts;    // parameters, device, ...
+  std::string config;                                        // as TOML
+};
+
+std::string report_page(const ReportFacts& facts, const History& history);
+
+// Writes the page whole or not at all.
+void write_report(const std::string& path, const ReportFacts& facts, const History& history);
+
+std::string escape_html(std::string_view text);
+
+}  // namespace weft

@@ -1,0 +1,132 @@
+#include "weft/train/setup.h"
+
+#include <algorithm>
+#include <filesystem>
+
+#include "weft/base/check.h"
+#include "weft/device/memory_use.h"
+#include "weft/models/config_json.h"
+#include "weft/models/load.h"
+#include "weft/nn/weights.h"
+#include "weft/train/documents.h"
+#include "weft/train/token_cache.h"
+
+namespace weft {
+namespace {
+
+DType compute_dtype(const TrainConfig& config) { return config.dtype == "bf16" ? DType::bf16 : DType::f32; }
+
+// Shapes alone.
+class PlannedWeights : public Weights {
+ public:
+  using Weights::Weights;
+
+ protected:
+  Tensor fetch(const std::string&, const Shape& shape, const Init&) override { return Tensor::empty(device(), shape, dtype()); }
+};
+
+ModelConfig model_config(const TrainConfig& c) {
+  if (is_folder(c.model)) {
+    check(!c.layers && !c.width && !c.heads && !c.kv_heads && !c.ffn, "train", "model '", c.model, "' is a folder: its sizes cannot be changed");
+    ModelConfig m = read_model_config(c.model);
+    if (c.dropout >= 0) m.embedding_dropout = m.attention_dropout = m.residual_dropout = float(c.dropout);
+    return m;
+  }
+  ModelConfig m = preset(c.model);
+  const int64_t width = m.hidden_size;
+  if (c.layers) m.layers = c.layers;
+  if (c.width) m.hidden_size = c.width;
+  if (c.heads) m.heads = c.heads;
+  if (c.kv_heads) m.kv_heads = c.kv_heads;
+  else if (c.heads) m.kv_heads = c.heads;
+  if (c.ffn) m.intermediate_size = c.ffn;
+  else if (c.width) m.intermediate_size = std::max<int64_t>(16, m.intermediate_size * c.width / width / 16 * 16);
+  check(m.hidden_size % m.heads == 0, "train", "width is ", m.hidden_size, ", no multiple of the ", m.heads, " heads");
+  if (c.width || c.heads) m.head_dim = m.hidden_size / m.heads;
+  if (c.dropout >= 0) m.embedding_dropout = m.attention_dropout = m.residual_dropout = float(c.dropout);
+  return m;
+}
+
+std::shared_ptr<const Vocabulary> vocabulary_for(const TrainConfig& c) {
+  if (!c.tokenizer.empty()) return tokenizer_vocabulary(c.tokenizer);
+  if (is_folder(c.model)) return tokenizer_vocabulary(c.model);
+  if (c.vocabulary == "bytes") return byte_vocabulary();
+  return character_vocabulary(characters_of(Documents(c.data)));
+}
+
+void read_sums(const TrainConfig& c, TrainingProblem& problem) {
+  auto data = std::make_unique<SumsDataset>(
+      SumsOptions{.digits = int(c.sums_digits), .reversed = c.sums_reversed, .rows = c.sums_rows, .seed = uint64_t(c.seed)});
+  problem.sums = data.get();
+  problem.data = std::move(data);
+  problem.vocabulary = {std::shared_ptr<void>(), &problem.data->vocabulary()};
+}
+
+void read_text(const TrainConfig& c, TrainingProblem& problem, const Notice& notice) {
+  const int64_t sequence = c.sequence ? c.sequence : std::min<int64_t>(256, problem.model.max_positions);
+  check(sequence <= problem.model.max_positions, "train", "sequence is ", sequence, ", the model takes at most ", problem.model.max_positions);
+  problem.vocabulary = vocabulary_for(c);
+  problem.data = text_dataset({.path = c.data, .cache_folder = c.cache.empty() ? default_cache_folder() : c.cache, .tokens = sequence,
+                               .validation_fraction = c.validation, .seed = uint64_t(c.seed)},
+                              problem.vocabulary, notice);
+}
+
+}  // namespace
+
+TrainingProblem make_problem(const TrainConfig& config, const Notice& notice) {
+  TrainingProblem problem;
+  problem.model = model_config(config);
+  if (config.data == "sums") read_sums(config, problem);
+  else read_text(config, problem, notice);
+  if (is_folder(config.model)) {
+    check(problem.vocabulary->size() <= problem.model.vocab_size, "train", "the data's vocabulary has ", problem.vocabulary->size(), " ids, the model in ",
+          config.model, " takes ", problem.model.vocab_size);
+  } else {
+    problem.model.vocab_size = problem.vocabulary->size();
+    problem.model.bos_id.reset();
+    problem.model.eos_ids.clear();
+    if (const auto end = problem.vocabulary->end_of_text()) problem.model.eos_ids = {*end};
+  }
+  check_config(problem.model, "train");
+  return problem;
+}
+
+bool is_folder(const std::string& model) { return std::filesystem::is_directory(model); }
+
+TrainConfig resolved(TrainConfig config) {
+  namespace fs = std::filesystem;
+  if (config.learning_rate == 0) config.learning_rate = config.data == "sums" ? 4e-3 : is_folder(config.model) ? 1e-4 : 1e-3;
+  if (config.out.empty()) config.out = join("runs/", fs::path(config.model).filename().string(), "-", fs::path(config.data).stem().string());
+  return config;
+}
+
+std::unique_ptr<Model> make_training_model(const TrainConfig& config, const ModelConfig& model, Device& device) {
+  const MemoryScope scope(device, MemoryUse::weights);
+  if (is_folder(config.model)) 
+    return load_model(config.model, device, {.dtype = compute_dtype(config), .trainable = true,
+                                             .dropout = config.dropout >= 0 ? std::optional(float(config.dropout)) : std::nullopt});
+  return make_model(model, device, uint64_t(config.seed), {.dtype = compute_dtype(config), .trainable = true});
+}
+
+std::unique_ptr<Model> make_planned_model(const TrainConfig& config, const ModelConfig& model, Device& device) {
+  const MemoryScope scope(device, MemoryUse::weights);
+  PlannedWeights weights(device, compute_dtype(config), true);
+  return make_model(model, weights);
+}
+
+std::unique_ptr<Optimizer> make_optimizer(const TrainConfig& c, const Model& model) {
+  std::vector<NamedTensor> parameters;
+  for (const Parameter& p : model.parameters()) parameters.push_back({p.name, p.value});
+  return std::make_unique<Optimizer>(model.device(), std::move(parameters),
+                                     OptimizerOptions{.kind = optimizer_from_name(c.optimizer), .beta1 = c.beta1, .beta2 = c.beta2, .eps = c.eps,
+                                                      .momentum = c.momentum, .nesterov = c.nesterov, .weight_decay = c.weight_decay, .decay_all = c.decay_all});
+}
+
+Schedule make_schedule(const TrainConfig& c) {
+  const Schedule schedule{.kind = schedule_from_name(c.schedule), .peak = c.learning_rate, .steps = c.steps, .warmup = std::min(c.warmup, c.steps),
+                          .decay = c.decay ? c.decay : c.steps / 5, .final_fraction = c.final_fraction};
+  check_schedule(schedule);
+  return schedule;
+}
+
+}  // namespace weft

@@ -1,0 +1,55 @@
+target_sources(weft
+  PRIVATE
+    train/byte_level_json.cpp
+    train/capture.cpp
+    train/chart.cpp
+    train/checkpoint.cpp
+    train/config.cpp
+    train/documents.cpp
+    train/evaluate.cpp
+    train/export.cpp
+    train/history.cpp
+    train/optimizer.cpp
+    train/permutation.cpp
+    train/plan.cpp
+    train/progress.cpp
+    train/report.cpp
+    train/schedule.cpp
+    train/setup.cpp
+    train/step.cpp
+    train/sums.cpp
+    train/tensorboard.cpp
+    train/text_dataset.cpp
+    train/token_cache.cpp
+    train/trainer.cpp
+    train/vocabulary.cpp
+  PUBLIC FILE_SET HEADERS FILES
+    train/capture.h
+    train/chart.h
+    train/checkpoint.h
+    train/config.h
+    train/dataset.h
+    train/documents.h
+    train/evaluate.h
+    train/export.h
+    train/history.h
+    train/optimizer.h
+    train/permutation.h
+    train/plan.h
+    train/progress.h
+    train/report.h
+    train/schedule.h
+    train/setup.h
+    train/step.h
+    train/sums.h
+    train/tensorboard.h
+    train/token_cache.h
+    train/trainer.h
+    train/vocabulary.h)
+
+# toml++ is headers alone, the same for every processor, and one file needs it. A folder with nothing else in it keeps a cross
+# build from looking into the host's.
+find_path(WEFT_TOMLPLUSPLUS toml++/toml.h REQUIRED NO_CMAKE_FIND_ROOT_PATH)
+file(MAKE_DIRECTORY ${PROJECT_BINARY_DIR}/tomlplusplus)
+file(CREATE_LINK ${WEFT_TOMLPLUSPLUS}/toml++ ${PROJECT_BINARY_DIR}/tomlplusplus/toml++ SYMBOLIC)
+set_source_files_properties(train/config.cpp PROPERTIES INCLUDE_DIRECTORIES ${PROJECT_BINARY_DIR}/tomlplusplus)

@@ -1,0 +1,57 @@
+// One optimizer step, the same code on every device and on the counting one.
+//
+// Each unit is a forward and a backward pass of its own, and its gradients are added to the f32 gradients in the order of
+// the units. The loss is the sum over all targets of the step divided by their number. So the bits depend on the units of
+// the step alone: not on threads, and not on how the units are cut into passes and accumulated.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <span>
+
+#include "weft/models/model.h"
+#include "weft/train/dataset.h"
+#include "weft/train/optimizer.h"
+
+namespace weft {
+
+struct StepOptions {
+  double clip = 1;  // the largest norm of all gradients together; 0: none
+  bool recompute = false;
+  uint64_t seed = 0;  // of dropout
+};
+
+struct StepResult {
+  double loss = 0, gradient_norm = 0;
+  int64_t tokens = 0;    // read
+  int64_t targets = 0;   // that counted
+  bool finite() const;
+};
+
+class TrainingStep {
+ public:
+  TrainingStep(Model& model, Optimizer& optimizer, const StepOptions& options);
+
+  // The gradients of these units, and the loss. Nothing is updated; apply() does that.
+  // `before` is told the number of each unit as its turn comes.
+  StepResult gradients(std::span<const Unit> units, const std::function<void(int64_t)>& before = {});
+  // Where the result is not finite, it must not be called: the weights stay what they were.
+  void apply(double learning_rate);
+
+  // The state of dropout's random numbers; part of a checkpoint.
+  const Tensor& random_state() const { return random_state_; }
+
+ private:
+  bool drops() const;
+
+  Model& model_;
+  Optimizer& optimizer_;
+  StepOptions options_;
+  std::vector<Tensor> grads_;  // f32, one per parameter
+  Tensor random_state_, count_, loss_, clip_;
+};
+
+// ids or targets of a unit on a device, [rows, tokens].
+Tensor upload_ids(Device& device, const Unit& unit, const std::vector<int32_t>& ids);
+
+}  // namespace weft

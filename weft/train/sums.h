@@ -1,0 +1,65 @@
+// A data set that needs no file: sums of two numbers of two (or three) digits, written as "47+85=132\n".
+//
+// A fifth of all unordered pairs is held out, in both orders, so a sum that is scored was never seen, not even turned
+// round. Every unit is a block of examples of one length, the loss on what follows "=" alone. The answer has a fixed
+// width, with leading zeros; `reversed` writes its last digit first, the order in which carries are known.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "weft/train/dataset.h"
+#include "weft/train/permutation.h"
+
+namespace weft {
+
+struct SumsOptions {
+  int digits = 2;             // of the operands: 2 or 3
+  bool reversed = false;
+  int64_t rows = 64;          // examples in a unit
+  uint64_t seed = 0;          // of the order, and of what is held out
+};
+
+class SumsDataset : public Dataset {
+ public:
+  explicit SumsDataset(const SumsOptions& options);
+
+  std::string description() const override;
+  const Vocabulary& vocabulary() const override { return *vocabulary_; }
+  int64_t units_per_epoch() const override;
+  Unit training_unit(int64_t position) const override;
+  int64_t validation_units() const override;
+  Unit validation_unit(int64_t index) const override;
+
+  struct Pair {
+    int64_t a, b;
+  };
+  const std::vector<Pair>& held_out() const { return held_out_; }  // both orders
+  bool is_held_out(Pair pair) const;
+
+  std::string question(Pair pair) const;  // "47+85="
+  std::string answer(Pair pair) const;    // "132\n", or "231\n"
+  int64_t answer_length() const { return options_.digits + 2; }
+
+ private:
+  Pair pair_at(int64_t unordered) const;      // of the pairs a <= b, in the shuffled order
+  Unit unit_of(std::span<const Pair> pairs) const;
+
+  SumsOptions options_;
+  int64_t low_, numbers_;                     // operands are low_ .. low_ + numbers_ - 1
+  int64_t pairs_, reserved_;                  // unordered; the first `reserved_` of the shuffled order are held out
+  Permutation order_;
+  std::unique_ptr<Vocabulary> vocabulary_;
+  std::vector<Pair> held_out_;
+};
+
+// Continues each prompt (ids [rows, tokens], one length) by `count` ids, the likeliest each time.
+using GreedyDecoder = std::function<std::vector<int32_t>(std::span<const int32_t> prompts, int64_t rows, int64_t tokens, int64_t count)>;
+
+// The share of all held-out sums that are answered exactly.
+double exact_match(const SumsDataset& data, const GreedyDecoder& decode, int64_t rows_at_once = 512);
+
+}  // namespace weft

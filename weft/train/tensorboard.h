@@ -1,0 +1,31 @@
+// TensorBoard's event files: records of length, masked CRC-32C, protobuf message, masked CRC-32C. The few message fields
+// that are needed are encoded by hand (tensorflow/core/util/event.proto and framework/summary.proto name them).
+#pragma once
+
+#include <cstdint>
+#include <fstream>
+#include <string>
+#include <string_view>
+
+namespace weft {
+
+class TensorBoard {
+ public:
+  // A new file in `folder`, as TensorBoard expects it: one per start of a run.
+  explicit TensorBoard(const std::string& folder);
+
+  void scalar(std::string_view tag, int64_t step, double value);
+  void text(std::string_view tag, int64_t step, std::string_view value);
+  void flush();
+
+  const std::string& path() const { return path_; }
+
+ private:
+  void event(int64_t step, std::string_view field);
+  void record(std::string_view message);
+
+  std::string path_;
+  std::ofstream file_;
+};
+
+}  // namespace weft

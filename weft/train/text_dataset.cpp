@@ -1,0 +1,75 @@
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+#include "weft/base/check.h"
+#include "weft/train/dataset.h"
+#include "weft/train/permutation.h"
+#include "weft/train/token_cache.h"
+
+namespace weft {
+namespace {
+
+class TextDataset : public Dataset {
+ public:
+  TextDataset(const TextOptions& options, const Documents& documents, std::shared_ptr<const Vocabulary> vocabulary,
+              const std::function<void(const std::string&)>& notice)
+      : options_(options), vocabulary_(std::move(vocabulary)), tokens_(documents, *vocabulary_, options.cache_folder, notice) {
+    const int64_t sequences = (tokens_.size() - 1) / options.tokens;
+    if (sequences < 1)
+      fail(ErrorCode::bad_file, options.path, "has ", tokens_.size(), " tokens, less than one sequence of ", options.tokens, " and the token after it");
+    const auto wanted = int64_t(std::ceil(double(sequences) * options.validation_fraction));
+    held_out_ = std::min(wanted, sequences - 1);
+    training_ = sequences - held_out_;
+  }
+
+  std::string description() const override {
+    return join(options_.path, ", ", tokens_.size(), " tokens (", vocabulary_->kind(), ", ", vocabulary_->size(), " ids), ", training_,
+                " training and ", held_out_, " validation sequences of ", options_.tokens);
+  }
+  const Vocabulary& vocabulary() const override { return *vocabulary_; }
+  int64_t units_per_epoch() const override { return training_; }
+  Unit training_unit(int64_t position) const override {
+    return sequence(Permutation(training_, options_.seed, uint64_t(position / training_))[position % training_]);
+  }
+  int64_t validation_units() const override { return held_out_; }
+  Unit validation_unit(int64_t index) const override { return sequence(training_ + index); }
+
+ private:
+  Unit sequence(int64_t index) const {
+    const int64_t T = options_.tokens, first = index * T;
+    Unit unit{1, T, std::vector<int32_t>(size_t(T)), std::vector<int32_t>(size_t(T))};
+    for (int64_t i = 0; i < T; ++i) {
+      unit.ids[size_t(i)] = tokens_[first + i];
+      unit.targets[size_t(i)] = tokens_[first + i + 1];
+    }
+    return unit;
+  }
+
+  TextOptions options_;
+  std::shared_ptr<const Vocabulary> vocabulary_;
+  TokenCache tokens_;
+  int64_t training_ = 0, held_out_ = 0;  // sequences
+};
+
+}  // namespace
+
+int64_t Unit::counted() const { return int64_t(targets.size()) - std::count(targets.begin(), targets.end(), kIgnored); }
+
+std::unique_ptr<Dataset> text_dataset(const TextOptions& options, std::shared_ptr<const Vocabulary> vocabulary,
+                                      const std::function<void(const std::string&)>& notice) {
+  check(options.tokens >= 1, "data", "a sequence of ", options.tokens, " tokens makes no sense");
+  check(options.validation_fraction >= 0 && options.validation_fraction < 1, "data", "the validation fraction is ", options.validation_fraction,
+        ", expected zero or more and below 1");
+  return std::make_unique<TextDataset>(options, Documents(options.path), std::move(vocabulary), notice);
+}
+
+std::vector<char32_t> characters_of(const Documents& documents) {
+  std::set<char32_t> found = {U'\n'};
+  documents.visit([&](std::string_view text, const std::string& where) {
+    for (size_t at = 0; at < text.size();) found.insert(next_character(text, at, where));
+  });
+  return {found.begin(), found.end()};
+}
+
+}  // namespace weft

@@ -1,0 +1,211 @@
+#include "weft/train/trainer.h"
+
+#include <chrono>
+#include <cmath>
+#include <filesystem>
+
+#include "weft/backends/open.h"
+#include "weft/base/check.h"
+#include "weft/io/atomic_file.h"
+#include "weft/train/capture.h"
+#include "weft/train/evaluate.h"
+#include "weft/train/export.h"
+
+namespace weft {
+namespace {
+
+namespace fs = std::filesystem;
+
+void write_text(const std::string& path, const std::string& text) {
+  AtomicFile file(path);
+  file.write(text);
+  file.commit();
+}
+
+std::string vocabulary_name(const Vocabulary& vocabulary) { return join(vocabulary.kind(), " ", vocabulary.hash()); }
+
+// What a run cannot change on the way: the rest of its data would be other data, its weights another shape.
+void check_same_run(const TrainConfig& now, const std::string& saved, const std::string& where) {
+  TrainConfig before;
+  parse_config(saved, where, before);
+  for (const Setting& setting : settings()) {
+    const bool fixed = (setting.group == "data" && setting.key != "cache") || setting.group == "model" || setting.key == "batch" ||
+                       setting.key == "accumulate" || setting.key == "optimizer" || setting.key == "seed";
+    if (!fixed) continue;
+    std::visit([&](auto field) {
+      check(now.*field == before.*field, "train", setting.key, " is ", now.*field, ", but the run in ", where, " was begun with ", before.*field);
+    }, setting.field);
+  }
+}
+
+}  // namespace
+
+Trainer::Trainer(TrainConfig config, TrainerOptions options)
+    : config_(resolved(std::move(config))), options_(std::move(options)), progress_(options_.out, config_.steps, config_.log_every) {
+  check_config(config_);
+  schedule_ = make_schedule(config_);
+  device_ = open_device(config_.device, {.threads = int(config_.threads)});
+  problem_ = make_problem(config_, [&](const std::string& text) { progress_.note(text); });
+  plan_ = make_plan(config_, problem_);
+  check_fits(plan_, device_->memory());
+  model_ = make_training_model(config_, problem_.model, *device_);
+  optimizer_ = make_optimizer(config_, *model_);
+  training_ = std::make_unique<TrainingStep>(*model_, *optimizer_, StepOptions{.clip = config_.clip, .recompute = config_.recompute, .seed = uint64_t(config_.seed)});
+  open_run();
+}
+
+Trainer::~Trainer() = default;
+
+void Trainer::open_run() {
+  const auto notice = [this](const std::string& text) { progress_.note(text); };
+  std::error_code error;
+  fs::create_directories(config_.out, error);
+  if (error) fail(ErrorCode::bad_file, config_.out, "the run's folder cannot be created: ", error.message());
+  checkpoints_ = std::make_unique<CheckpointFolder>(path("checkpoints"), config_.keep, notice);
+  const bool begun = !checkpoints_->paths().empty();
+  check(options_.resume || !begun, config_.out, "already holds a run; --resume goes on with it, --out chooses another folder");
+  if (options_.resume) {
+    if (const auto checkpoint = checkpoints_->newest()) restore(*checkpoint);
+    else if (begun) fail(ErrorCode::bad_file, config_.out, "none of its checkpoints can be read");
+    else notice(join(config_.out, " has no checkpoint yet: training begins at the first step"));
+  }
+  write_text(path("config.toml"), to_toml(config_));
+  history_ = std::make_unique<History>(path("metrics.jsonl"), step_);
+  board_ = std::make_unique<TensorBoard>(config_.out);
+  if (!history_->steps().empty()) seconds_ = history_->steps().back().seconds;
+  if (options_.peak_flops) peak_flops_ = options_.peak_flops(*device_);
+}
+
+std::vector<NamedTensor> Trainer::saved_tensors() const {
+  std::vector<NamedTensor> tensors;
+  for (const NamedTensor& p : optimizer_->parameters()) tensors.push_back({"model." + p.name, p.tensor});
+  for (const NamedTensor& s : optimizer_->state()) tensors.push_back({"optimizer." + s.name, s.tensor});
+  tensors.push_back({"random_state", training_->random_state()});
+  return tensors;
+}
+
+void Trainer::save() {
+  const Values values = {{"step", std::to_string(step_)},          {"position", std::to_string(position_)},
+                         {"config", to_toml(config_)},             {"vocabulary", vocabulary_name(*problem_.vocabulary)}};
+  checkpoints_->save(step_, values, saved_tensors());
+}
+
+void Trainer::restore(const Checkpoint& checkpoint) {
+  check_same_run(config_, checkpoint.value("config"), checkpoint.path());
+  check(checkpoint.value("vocabulary") == vocabulary_name(*problem_.vocabulary), config_.data, "gives other ids than when the run in ", config_.out,
+        " was begun: the data or its tokenizer has changed");
+  step_ = checkpoint.integer("step");
+  position_ = checkpoint.integer("position");
+  optimizer_->set_steps(step_);
+  for (const NamedTensor& tensor : saved_tensors()) checkpoint.restore(tensor);
+  progress_.note(join("going on after step ", step_, " from ", checkpoint.path()));
+}
+
+std::vector<Unit> Trainer::next_units() const {
+  std::vector<Unit> units;
+  for (int64_t i = 0; i < config_.batch * config_.accumulate; ++i) units.push_back(problem_.data->training_unit(position_ + i));
+  return units;
+}
+
+StepRecord Trainer::train_one() {
+  const auto start = std::chrono::steady_clock::now();
+  const std::vector<Unit> units = next_units();
+  const std::vector<uint32_t> random_state = training_->random_state().to_host<uint32_t>();
+  const StepResult result = training_->gradients(units);
+  if (!result.finite()) stop_at_bad(result, units, random_state);
+  const double rate = learning_rate(schedule_, step_ + 1);
+  training_->apply(rate);
+  device_->synchronize();
+  ++step_;
+  position_ += int64_t(units.size());
+  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  seconds_ += seconds;
+  return {step_, result.loss, rate, result.gradient_norm, double(result.tokens) / seconds, peak_flops_ > 0 ? plan_.step.flops / seconds / peak_flops_ : 0, seconds_};
+}
+
+void Trainer::stop_at_bad(const StepResult& result, std::span<const Unit> units, const std::vector<uint32_t>& random_state) {
+  progress_.finish();
+  const int64_t step = step_ + 1;
+  const Tensor& state = training_->random_state();
+  const auto rewind = [&] { device_->upload(*state.view().buffer, state.view().offset, random_state.data(), int64_t(random_state.size() * sizeof(uint32_t))); };
+  const std::string capture = path(join("capture-", step, ".safetensors").c_str());
+  rewind();
+  write_capture(capture, config_, *model_, state, units, {step, result.loss, result.gradient_norm});
+  const std::optional<BadTensor> bad = find_bad_tensor(*training_, *optimizer_, units);
+  report(join("stopped at step ", step));
+  fail(ErrorCode::device_fault, "train", "step ", step, " gave a loss of ", result.loss, " and a gradient norm of ", result.gradient_norm, "; ",
+       bad ? bad_text(*bad) : "computed again it is finite", "; weft train --replay ", capture, " computes it again");
+}
+
+void Trainer::evaluate() {
+  EvaluationRecord record{step_, validation_loss(*model_, *problem_.data, config_.evaluate_units), std::nullopt};
+  if (problem_.sums) record.accuracy = sums_accuracy(*model_, *problem_.sums);
+  if (std::isnan(record.validation_loss) && !record.accuracy) return;
+  history_->add(record);
+  board_->scalar("validation_loss", step_, record.validation_loss);
+  if (record.accuracy) board_->scalar("accuracy", step_, *record.accuracy);
+  progress_.note(join("step ", step_, ": validation loss ", record.validation_loss,
+                      record.accuracy ? join(", ", int(std::floor(1000 * *record.accuracy)) / 10.0, " % of unseen sums right") : ""));
+}
+
+void Trainer::sample() {
+  if (config_.sample_tokens == 0) return;
+  std::vector<std::string> prompts;
+  if (!config_.prompt.empty()) prompts = {config_.prompt};
+  else if (problem_.sums) for (size_t i = 0; i < 3; ++i) prompts.push_back(problem_.sums->question(problem_.sums->held_out()[i * 7]));
+  std::vector<std::vector<int32_t>> ids;
+  for (const std::string& prompt : prompts) problem_.vocabulary->encode(prompt, ids.emplace_back(), "--prompt");
+  if (ids.empty() && problem_.data->validation_units() > 0) {
+    const Unit unit = problem_.data->validation_unit(0);
+    ids.emplace_back(unit.ids.begin(), unit.ids.begin() + std::min<int64_t>(32, unit.tokens / 2));
+  }
+  for (const auto& prompt : ids) {
+    const SampleOptions how{problem_.sums ? problem_.sums->answer_length() - 1 : config_.sample_tokens, problem_.sums ? 0 : 0.8, uint64_t(config_.seed)};
+    const SampleRecord record{step_, problem_.vocabulary->decode(prompt), sample_text(*model_, *problem_.vocabulary, prompt, how)};
+    history_->add(record);
+    board_->text("sample", step_, record.prompt + record.text);
+  }
+}
+
+void Trainer::report(const std::string& state) {
+  ReportFacts facts{.title = fs::path(config_.model).filename().string(), .subtitle = problem_.data->description(), .state = state, .steps = config_.steps,
+                    .facts = {{"parameters", count_text(double(plan_.parameters))},
+                              {"device", device_->description()},
+                              {"precision", config_.dtype == "bf16" ? "bf16, f32 master weights" : "f32"},
+                              {"optimizer", config_.optimizer + ", " + config_.schedule + " schedule"},
+                              {"tokens a step", std::to_string(plan_.tokens)},
+                              {"work a step", count_text(plan_.step.flops) + "FLOP"},
+                              {"memory at the peak", bytes_text(double(plan_.memory.high_water))}},
+                    .config = to_toml(config_)};
+  write_report(path("report.html"), facts, *history_);
+  board_->flush();
+}
+
+TrainOutcome Trainer::run() {
+  TrainOutcome outcome{.step = step_, .finished = false, .loss = NAN, .evaluation = {}, .folder = config_.out, .report = path("report.html")};
+  bool stopping = false;
+  while (step_ < config_.steps && !stopping) {
+    const StepRecord record = train_one();
+    history_->add(record);
+    board_->scalar("loss", step_, record.loss);
+    board_->scalar("learning_rate", step_, record.learning_rate);
+    board_->scalar("gradient_norm", step_, record.gradient_norm);
+    board_->scalar("tokens_per_second", step_, record.tokens_per_second);
+    progress_.step(record, double(config_.steps - step_) * seconds_ / double(step_));
+    outcome.loss = progress_.smoothed_loss();
+    stopping = options_.stop && *options_.stop;
+    const bool last = step_ == config_.steps, evaluating = due(config_.evaluate_every) || last;
+    if (evaluating && !stopping) evaluate();
+    if ((config_.sample_every ? due(config_.sample_every) || last : evaluating) && !stopping) sample();
+    if (due(config_.save_every) || last || stopping) save();
+    if (last) export_trained(path("model"), *model_, *problem_.vocabulary, is_folder(config_.model) ? config_.model : "");
+    if (evaluating || last || stopping) report(last ? "finished" : stopping ? join("stopped at step ", step_) : "running");
+  }
+  progress_.finish();
+  outcome.step = step_;
+  outcome.finished = step_ == config_.steps;
+  if (!history_->evaluations().empty()) outcome.evaluation = history_->evaluations().back();
+  return outcome;
+}
+
+}  // namespace weft

@@ -1,0 +1,89 @@
+// A whole training run: a config in, a folder out.
+//
+//   <out>/config.toml         every setting, resolved
+//         metrics.jsonl       what was measured (weft/train/history.h)
+//         report.html         to look at
+//         events.out.tfevents.*  for TensorBoard
+//         checkpoints/        to go on from
+//         model/              at the end: what weft generate and transformers load
+#pragma once
+
+#include <atomic>
+#include <cstdio>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "weft/train/checkpoint.h"
+#include "weft/train/config.h"
+#include "weft/train/history.h"
+#include "weft/train/plan.h"
+#include "weft/train/progress.h"
+#include "weft/train/report.h"
+#include "weft/train/setup.h"
+#include "weft/train/step.h"
+#include "weft/train/tensorboard.h"
+
+namespace weft {
+
+struct TrainerOptions {
+  bool resume = false;
+  std::FILE* out = stderr;                        // where progress goes
+  const std::atomic<bool>* stop = nullptr;        // set: save and end after this step
+  std::function<double(Device&)> peak_flops = {};  // of the device, for its utilisation; none: not told
+};
+
+struct TrainOutcome {
+  int64_t step = 0;
+  bool finished = false;  // false: stopped on request
+  double loss = 0;
+  std::optional<EvaluationRecord> evaluation;
+  std::string folder, report;
+};
+
+class Trainer {
+ public:
+  Trainer(TrainConfig config, TrainerOptions options);
+  ~Trainer();
+
+  TrainOutcome run();
+
+  const Model& model() const { return *model_; }
+  const Plan& plan() const { return plan_; }
+  const TrainingProblem& problem() const { return problem_; }
+
+ private:
+  void restore(const Checkpoint& checkpoint);
+  void open_run();
+  std::vector<Unit> next_units() const;
+  StepRecord train_one();
+  void evaluate();
+  void sample();
+  void save();
+  void report(const std::string& state);
+  std::vector<NamedTensor> saved_tensors() const;
+  std::string path(const char* name) const { return config_.out + "/" + name; }
+  bool due(int64_t every) const { return every > 0 && step_ % every == 0; }
+  [[noreturn]] void stop_at_bad(const StepResult& result, std::span<const Unit> units, const std::vector<uint32_t>& random_state);
+
+  TrainConfig config_;
+  TrainerOptions options_;
+  Progress progress_;
+  std::shared_ptr<Device> device_;
+  TrainingProblem problem_;
+  Plan plan_;
+  std::unique_ptr<Model> model_;
+  std::unique_ptr<Optimizer> optimizer_;
+  std::unique_ptr<TrainingStep> training_;
+  std::unique_ptr<CheckpointFolder> checkpoints_;
+  std::unique_ptr<History> history_;
+  std::unique_ptr<TensorBoard> board_;
+  Schedule schedule_;
+  double peak_flops_ = 0;
+  double seconds_ = 0;    // of training, from the beginning of the run
+  int64_t step_ = 0;      // done
+  int64_t position_ = 0;  // units read
+};
+
+}  // namespace weft
