@@ -107,44 +107,84 @@ void attend(const Work& w, const KvAttentionArgs& a, const Queries& rows, int64_
   }
 }
 
-// Lane sums of q_r . k_j for kR queries and kK keys, to blocks[r][j].
-template <int kR, int kK, class T>
-HWY_INLINE void multiply_keys(const Work& w, const float* q, const T* k, int64_t k_row, float* blocks) {
-  F32x16 sum[kK][kR];
-  for (int j = 0; j < kK; ++j)
-    for (int r = 0; r < kR; ++r) sum[j][r] = zero();
+// Lane sums of q_r . k_j for kR queries and four keys, folded to four lanes a key: folded[r] is a block.
+template <int kR, class T>
+HWY_INLINE void multiply_four_keys(const Work& w, const float* q, const T* const (&k)[4], float* folded, int64_t folded_row) {
+  F32x16 sum[kR][4];
+  for (int r = 0; r < kR; ++r)
+    for (int j = 0; j < 4; ++j) sum[r][j] = zero();
   for (int64_t d = 0; d < w.D; d += kBlock) {
-    F32x16 key[kK];
-    for (int j = 0; j < kK; ++j) key[j] = load(k + j * k_row + d);
+    F32x16 key[4];
+    for (int j = 0; j < 4; ++j) key[j] = load(k[j] + d);
     for (int r = 0; r < kR; ++r) {
       const F32x16 query = load(q + r * w.width + d);
-      for (int j = 0; j < kK; ++j) sum[j][r] = fma(key[j], query, sum[j][r]);
+      for (int j = 0; j < 4; ++j) sum[r][j] = fma(key[j], query, sum[r][j]);
     }
   }
-  for (int j = 0; j < kK; ++j)
-    for (int r = 0; r < kR; ++r) store(sum[j][r], blocks + (r * kBlock + j) * kBlock);
+  for (int r = 0; r < kR; ++r) store(fold_to_fours(fold_to_eights(sum[r][0], sum[r][2]), fold_to_eights(sum[r][1], sum[r][3])), folded + r * folded_row);
 }
 
-// scores[r][j] = q_r . k_j for kR queries and up to sixteen keys; the keys after them are fetched meanwhile.
 template <int kR, class T>
-void dot_products(const Work& w, const float* q, const T* k, int64_t k_row, int64_t keys, float* scores) {
-  constexpr int kTogether = kParts == 1 ? 4 : 1;  // keys that a query in registers meets
-  alignas(64) float blocks[kR * kBlock * kBlock];
-  if (keys < kBlock) std::fill_n(blocks, kR * kBlock * kBlock, 0.0f);
-  int64_t j = 0;
-  for (; j + kTogether <= keys; j += kTogether) {
-    prefetch_rows(k + (j + 2 * kBlock) * k_row, k_row, kTogether, w.D);
-    multiply_keys<kR, kTogether>(w, q, k + j * k_row, k_row, blocks + j * kBlock);
-  }
-  for (; j < keys; ++j) multiply_keys<kR, 1>(w, q, k + j * k_row, k_row, blocks + j * kBlock);
-  for (int r = 0; r < kR; ++r) store(sums_of_blocks(blocks + r * kBlock * kBlock), scores + r * kChunk);
+HWY_INLINE void multiply_four_keys_of_head(const Work& w, int64_t rows, const float* q, const T* const (&k)[4], float* folded, int64_t folded_row) {
+  for (; rows >= kR; rows -= kR, q += kR * w.width, folded += kR * folded_row) multiply_four_keys<kR>(w, q, k, folded, folded_row);
+  if constexpr (kR > 1)
+    if (rows > 0) multiply_four_keys_of_head<kR - 1>(w, rows, q, k, folded, folded_row);
 }
 
-template <class T, int kR = 4>
-void dot_products_of_rows(const Work& w, int64_t rows, const float* q, const T* k, int64_t k_row, int64_t keys, float* scores) {
-  for (; rows >= kR; rows -= kR, q += kR * w.width, scores += kR * kChunk) dot_products<kR>(w, q, k, k_row, keys, scores);
-  if constexpr (kR > 1)
-    if (rows > 0) dot_products_of_rows<T, kR - 1>(w, rows, q, k, k_row, keys, scores);
+// scores[h][.] = q_h . k_j for the positions [begin, end) and all heads, sixteen at a time, of which i, i + 4, i + 8 and
+// i + 12 go together: so their lane sums fold into one block. next(position, hk) is what memory is asked for meanwhile.
+template <class T, class F>
+void dot_products(const Work& w, const float* q, const Heads<const T>& k, int64_t b, int64_t begin, int64_t end, float* folded, float* scores, F next) {
+  constexpr int kTogether = kParts == 1 ? 4 : 1;  // queries that four keys in registers meet
+  const int64_t folded_row = 4 * kBlock;
+  for (int64_t first = begin; first < end; first += kBlock) {
+    for (int64_t i = 0; i < 4; ++i)
+      for (int64_t hk = 0; hk < w.Hkv; ++hk) {
+        const auto [row, stride] = next(first + 4 * i, hk);
+        prefetch_rows(row, stride, 4, w.D);
+        const auto key = [&](int64_t j) { return k.row(b, std::min(first + j, end - 1), hk); };  // past the end: any, it is not used
+        const T* const keys[4] = {key(i), key(i + 4), key(i + 8), key(i + 12)};
+        multiply_four_keys_of_head<kTogether>(w, w.group, q + hk * w.group * w.width, keys, folded + hk * w.group * folded_row + i * kBlock, folded_row);
+      }
+    for (int64_t h = 0; h < w.H; ++h) {
+      const float* f = folded + h * folded_row;
+      store(fold_to_ones(fold_to_twos(load(f), load(f + 2 * kBlock)), fold_to_twos(load(f + kBlock), load(f + 3 * kBlock))), scores + h * kChunk + first - begin);
+    }
+  }
+}
+
+// o[r][.] += sum over `count` positions of p[r][j] v_j, for kR queries and kB blocks. The first of them asks for whole rows
+// sixteen positions ahead.
+template <int kR, int kB, bool kFetch, class T>
+HWY_INLINE void add_values(const Work& w, const float* p, const T* v, int64_t v_row, int64_t count, float* o) {
+  F32x16 sum[kR][kB];
+  for (int r = 0; r < kR; ++r)
+    for (int i = 0; i < kB; ++i) sum[r][i] = load(o + r * w.width + i * kBlock);
+  for (int64_t j = 0; j < count; ++j, v += v_row) {
+    if (kFetch) prefetch_rows(v + kBlock * v_row, v_row, 1, w.D);
+    F32x16 value[kB];
+    for (int i = 0; i < kB; ++i) value[i] = load(v + i * kBlock);
+    for (int r = 0; r < kR; ++r) {
+      const F32x16 weight = splat(p[r * kChunk + j]);
+      for (int i = 0; i < kB; ++i) sum[r][i] = fma(weight, value[i], sum[r][i]);
+    }
+  }
+  for (int r = 0; r < kR; ++r)
+    for (int i = 0; i < kB; ++i) store(sum[r][i], o + r * w.width + i * kBlock);
+}
+
+template <int kR, bool kFetch, class T>
+HWY_INLINE void add_values_of_head(const Work& w, int64_t rows, const float* p, const T* v, int64_t v_row, int64_t count, float* o) {
+  constexpr int kB = kParts == 1 ? 4 : 1;
+  if (rows < kR) {
+    if constexpr (kR > 1) add_values_of_head<kR - 1, kFetch>(w, rows, p, v, v_row, count, o);
+    return;
+  }
+  int64_t d = 0;
+  if (w.D >= kB * kBlock) add_values<kR, kB, kFetch>(w, p, v, v_row, count, o), d = kB * kBlock;
+  for (; d + kB * kBlock <= w.D; d += kB * kBlock) add_values<kR, kB, false>(w, p, v + d, v_row, count, o + d);
+  for (; d < w.D; d += kBlock) add_values<kR, 1, false>(w, p, v + d, v_row, count, o + d);
+  if (rows > kR) add_values_of_head<kR, false>(w, rows - kR, p + kR * kChunk, v, v_row, count, o + kR * w.width);
 }
 
 // A decode step: the positions [begin, end) of one sequence, seen by every head. A position's heads lie side by side in
@@ -152,12 +192,12 @@ void dot_products_of_rows(const Work& w, int64_t rows, const float* q, const T* 
 template <class T, class F>
 void attend_streaming(const Work& w, const KvAttentionArgs& a, int64_t b, int64_t begin, int64_t end, ScratchSlots::Lease& lease, F out) {
   const Heads<const T> q = heads<T>(a.q), k = heads<T>(a.k_cache), v = heads<T>(a.v_cache);
-  float *qr = lease.take(w.H * w.width), *scores = lease.take(w.H * kChunk);
+  float *qr = lease.take(w.H * w.width), *scores = lease.take(w.H * kChunk), *folded = lease.take(w.H * 4 * kBlock);
   for (int64_t h = 0; h < w.H; ++h) load_tile(q.row(b, 0, h), 0, 1, w.D, 1, a.scale, qr + h * w.width);
-  for (int64_t j = begin; j < end; j += kBlock)
-    for (int64_t hk = 0; hk < w.Hkv; ++hk)
-      dot_products_of_rows(w, w.group, qr + hk * w.group * w.width, k.row(b, j, hk), k.time, std::min<int64_t>(kBlock, end - j),
-                           scores + hk * w.group * kChunk + j - begin);
+  const auto next = [&](int64_t j, int64_t hk) {  // sixteen positions ahead, then on to the values
+    return j + kBlock < end ? std::pair{k.row(b, j + kBlock, hk), k.time} : std::pair{v.row(b, begin + j % kBlock, hk), v.time};
+  };
+  dot_products(w, qr, k, b, begin, end, folded, scores, next);
   for (int64_t hk = 0; hk < w.Hkv; ++hk) {
     const Partial sums = out(hk);
     std::fill_n(sums.o, w.group * w.width, 0.0f);
@@ -165,12 +205,9 @@ void attend_streaming(const Work& w, const KvAttentionArgs& a, int64_t b, int64_
     std::fill_n(sums.l, w.group, 0.0f);
     for (int64_t r = 0; r < w.group; ++r) online_softmax_row(w, end - begin, scores + (hk * w.group + r) * kChunk, sums.o + r * w.width, sums.m + r, sums.l + r);
   }
-  for (int64_t j = begin; j < end; j += 2 * kBlock)
-    for (int64_t hk = 0; hk < w.Hkv; ++hk) {
-      prefetch_rows(v.row(b, j + 2 * kBlock, hk), v.time, 2 * kBlock, w.D);
-      product(TileProductWith<T>{.m = w.group, .n = w.width, .k = std::min<int64_t>(2 * kBlock, end - j), .a = scores + hk * w.group * kChunk + j - begin,
-                                 .a_row = kChunk, .a_step = 1, .b = v.row(b, j, hk), .b_row = v.time, .c = out(hk).o, .c_row = w.width, .add = true});
-    }
+  for (int64_t j = begin; j < end; j += kBlock)
+    for (int64_t hk = 0; hk < w.Hkv; ++hk)
+      add_values_of_head<4, true>(w, w.group, scores + hk * w.group * kChunk + j - begin, v.row(b, j, hk), v.time, std::min<int64_t>(kBlock, end - j), out(hk).o);
 }
 
 // Adds a later chunk to an earlier one, row by row.
@@ -214,7 +251,7 @@ void attend_tiles(Stream& stream, const Work& w, const KvAttentionArgs& a, float
 template <class T>
 void attend_chunks(Stream& stream, const Work& w, const KvAttentionArgs& a, float* partials) {
   const int64_t tasks = w.B * w.chunks;
-  ScratchSlots slots(stream, w.H * (w.width + kChunk), tasks);
+  ScratchSlots slots(stream, w.H * (w.width + kChunk + 4 * kBlock), tasks);
   parallel_for(tasks, threads(stream), [&](int64_t task) HWY_ATTR {
     const int64_t b = task / w.chunks, c = task % w.chunks, end = data<int32_t>(a.start)[b] + 1;
     if (c * w.chunk >= end) return;
@@ -236,7 +273,8 @@ void launch(Stream& stream, const KvAttentionArgs& a) {
   const Scratch<float> partials(stream, merging ? w.B * w.Hkv * w.blocks * w.chunks * w.partial() : 0);
   w.streaming() ? attend_chunks<T>(stream, w, a, partials.data()) : attend_tiles<T>(stream, w, a, partials.data());
   if (!merging) return;
-  parallel_for(w.B * w.Hkv, threads(stream), [&](int64_t pair) HWY_ATTR {  // chunks are merged only where blocks = 1
+  const bool alone = w.B * w.H * w.chunks < 256;  // less work than a second set of tasks
+  parallel_for(w.B * w.Hkv, alone ? 1 : threads(stream), [&](int64_t pair) HWY_ATTR {  // chunks are merged only where blocks = 1
     const Queries rows = queries_of(w, a, pair / w.Hkv, pair % w.Hkv, 0);
     const Partial total(partials.data() + pair * w.chunks * w.partial(), w);
     for (int64_t c = 1; c * w.chunk < rows.visible(rows.count - 1); ++c)

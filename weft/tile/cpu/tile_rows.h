@@ -60,18 +60,57 @@ inline void transpose(int64_t rows, int64_t columns, const float* from, int64_t 
     for (int64_t c = 0; c < columns; c += 4) transpose_square(from + r * from_row + c, from_row, to + c * to_row + r, to_row);
 }
 
+// The tree of sum() for several blocks at once: each step adds the halves of what two vectors hold, so that four steps turn
+// sixteen blocks into one of their sums. In groups of lanes, a step makes
+//   [a a' ], [b b' ] of 16    -> [a + a', b + b'] of 8
+//   [a a' b b'], [c c' d d']  -> [a + a', c + c', b + b', d + d'] of 4
+//   pairs of each four        -> [a + a', b + b'] of 2, in each group of four
+//   lanes of each pair        -> [a, c, b, d] of [a a' b b'], [c c' d d'] in each group of four
+HWY_INLINE F32x16 fold_to_eights(F32x16 a, F32x16 b) {
+  F32x16 r;
+  if constexpr (kParts == 1) {
+    r.part[0] = hn::Add(hn::ConcatLowerLower(D(), b.part[0], a.part[0]), hn::ConcatUpperUpper(D(), b.part[0], a.part[0]));
+  } else {
+    constexpr int kHalf = kParts / 2;
+    for (int i = 0; i < kHalf; ++i) {
+      r.part[i] = hn::Add(a.part[i], a.part[i + kHalf]);
+      r.part[i + kHalf] = hn::Add(b.part[i], b.part[i + kHalf]);
+    }
+  }
+  return r;
+}
+HWY_INLINE F32x16 fold_to_fours(F32x16 a, F32x16 b) {
+  F32x16 r;
+  if constexpr (kParts == 4) {
+    for (int i = 0; i < kParts; i += 2) {
+      r.part[i] = hn::Add(a.part[i], a.part[(i + 1) % kParts]);
+      r.part[(i + 1) % kParts] = hn::Add(b.part[i], b.part[(i + 1) % kParts]);
+    }
+  } else {
+    for (int i = 0; i < kParts; ++i)
+      r.part[i] = hn::Add(hn::OddEvenBlocks(hn::SwapAdjacentBlocks(b.part[i]), a.part[i]), hn::OddEvenBlocks(b.part[i], hn::SwapAdjacentBlocks(a.part[i])));
+  }
+  return r;
+}
+HWY_INLINE F32x16 fold_to_twos(F32x16 a, F32x16 b) {
+  const hn::RepartitionToWide<DU> wide;
+  for (int i = 0; i < kParts; ++i) {
+    const auto x = hn::BitCast(wide, a.part[i]), y = hn::BitCast(wide, b.part[i]);
+    a.part[i] = hn::Add(hn::BitCast(D(), hn::InterleaveLower(wide, x, y)), hn::BitCast(D(), hn::InterleaveUpper(wide, x, y)));
+  }
+  return a;
+}
+HWY_INLINE F32x16 fold_to_ones(F32x16 a, F32x16 b) {
+  for (int i = 0; i < kParts; ++i)
+    a.part[i] = hn::Add(hn::OddEven(hn::Shuffle2301(b.part[i]), a.part[i]), hn::OddEven(b.part[i], hn::Shuffle2301(a.part[i])));
+  return a;
+}
+
 // Sixteen blocks [16][16] to their sixteen sums, each by the tree of sum(): lane r is the sum of block r.
 HWY_INLINE F32x16 sums_of_blocks(const float* blocks) {
-  alignas(64) float t[kBlock * kBlock];
-  transpose(kBlock, kBlock, blocks, kBlock, t, kBlock);
-  F32x16 lane[kBlock / 2];
-  HWY_UNROLL(8)
-  for (int i = 0; i < kBlock / 2; ++i) lane[i] = load(t + i * kBlock) + load(t + (i + kBlock / 2) * kBlock);
-  HWY_UNROLL(4)
-  for (int half = kBlock / 4; half > 0; half /= 2)
-    HWY_UNROLL(4)
-    for (int i = 0; i < half; ++i) lane[i] = lane[i] + lane[i + half];
-  return lane[0];
+  const auto block = [&](int i) HWY_ATTR { return load(blocks + i * kBlock); };
+  const auto four = [&](int i) HWY_ATTR { return fold_to_fours(fold_to_eights(block(i), block(i + 8)), fold_to_eights(block(i + 4), block(i + 12))); };
+  return fold_to_ones(fold_to_twos(four(0), four(2)), fold_to_twos(four(1), four(3)));
 }
 
 // Asks for rows that are needed soon: short rows far apart are nothing that the hardware would foresee.
