@@ -5,6 +5,18 @@
 #include "cli/command.h"
 #include "weft/base/error.h"
 
+namespace {
+
+int exit_code(weft::ErrorCode code) {
+  switch (code) {
+    case weft::ErrorCode::unsupported: return weft::cli::kMissing;
+    case weft::ErrorCode::device_fault: return weft::cli::kFailed;  // asked in a way that makes sense; what came out does not
+    default: return weft::cli::kUsage;
+  }
+}
+
+}  // namespace
+
 int main(int argc, char** argv) {
   using namespace weft::cli;
   CLI::App app{"Weft: training and running transformers on CPU, CUDA and Metal behind one device contract.", "weft"};
@@ -42,7 +54,7 @@ int main(int argc, char** argv) {
       if (app.got_subcommand(name)) return run();
   } catch (const weft::Error& error) {
     std::fprintf(stderr, "weft: %s\n", error.what());
-    return error.code() == weft::ErrorCode::unsupported ? kMissing : kUsage;
+    return exit_code(error.code());
   } catch (const std::exception& error) {
     std::fprintf(stderr, "weft: %s\n", error.what());
     return kFailed;

@@ -68,6 +68,16 @@ int replay(const std::string& path, const TrainConfig& config) {
   return kFailed;
 }
 
+// 0, and no utilisation is told, on a device whose ceilings nobody has written.
+double peak_flops(Device& device, int threads) {
+  try {
+    return bench::ceilings_of(device, threads)->fma();
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::unsupported) throw;
+    return 0;
+  }
+}
+
 int run(const Options& options) {
   const TrainConfig config = resolve(options);
   if (!options.replay.empty()) return replay(options.replay, config);
@@ -75,9 +85,8 @@ int run(const Options& options) {
   if (options.plan) return print_plan(config);
   std::signal(SIGINT, on_interrupt);
   std::signal(SIGTERM, on_interrupt);
-  const auto peak = [&](Device& device) {
-    return bench::ceilings_of(device, config.threads > 0 ? int(config.threads) : available_threads())->fma();
-  };
+  std::signal(SIGXFSZ, SIG_IGN);  // a file that may not grow is an error of its write, not the end of the process
+  const auto peak = [&](Device& device) { return peak_flops(device, config.threads > 0 ? int(config.threads) : available_threads()); };
   Trainer trainer(config, {.resume = options.resume, .out = stderr, .stop = &stop_requested, .peak_flops = peak});
   const TrainOutcome outcome = trainer.run();
   if (outcome.evaluation) {

@@ -1,7 +1,10 @@
-"""README's example is examples/quickstart.cpp, and its links lead somewhere."""
+"""README's example is examples/quickstart.cpp, its links lead somewhere, and its commands of training and generation run."""
+import os
 import pathlib
 import re
+import subprocess
 import sys
+import tempfile
 
 source = pathlib.Path(sys.argv[2])
 readme = (source / "README.md").read_text()
@@ -12,4 +15,25 @@ for page in [source / "README.md", source / "CONTRIBUTING.md", *(source / "docs"
         assert (page.parent / target).exists(), f"{page.name} links to {target}, which is not there"
 for script in re.findall(r"scripts/[a-z0-9-]+", readme):
     assert (source / script).exists(), f"README names {script}, which is not there"
-print("1 passed, 0 failed")
+
+def smaller(command):
+    """A training run of README with a tiny model and a two-hundredth of its steps."""
+    if not command.startswith("weft train") or "--plan" in command:
+        return command
+    if "--steps" not in command:
+        command += " --steps 1000"
+    return re.sub(r"--steps (\d+)", lambda m: f"--steps {int(m[1]) // 200}", command) + " --width 32 --batch 1 --sums-rows 8 --warmup 1"
+
+
+with tempfile.TemporaryDirectory() as folder:
+    (pathlib.Path(folder) / "book.txt").write_text("".join(f"The {i}th line of a book.\n" for i in range(500)))
+    path = f"{pathlib.Path(sys.argv[1]).parent.resolve()}:{os.environ['PATH']}"
+    ran = 0
+    for section in ("Training", "Generation"):
+        block = re.search(rf"## {section}\n\n```sh\n(.*?)```", readme, flags=re.DOTALL)[1]
+        for line in block.splitlines():
+            command = smaller(line.split("   #")[0].strip())
+            done = subprocess.run(command, shell=True, cwd=folder, env={**os.environ, "PATH": path, "WEFT_CACHE": folder}, capture_output=True, text=True)
+            assert done.returncode == 0, f"README: {command}: exit {done.returncode}\n{done.stdout}{done.stderr}"
+            ran += 1
+print(f"{1 + ran} passed, 0 failed")

@@ -121,6 +121,10 @@ TEST(chart, thinning_keeps_means_and_smoothing_starts_at_the_first) {
   ASSERT_EQ(thin.x.size(), 100u);
   for (double y : thin.y) EXPECT_DOUBLE_EQ(y, 0.5);
   EXPECT_EQ(smoothed({4, 4, 4}, 10), (std::vector<double>{4, 4, 4}));
+  EXPECT_EQ(smoothed_both_ways({4, 4, 4}, 10), (std::vector<double>{4, 4, 4}));
+  const std::vector<double> line = smoothed_both_ways({0, 1, 2, 3, 4}, 3);
+  EXPECT_DOUBLE_EQ(line[2], 2);  // no lag: the middle of a straight line is where it was
+  EXPECT_DOUBLE_EQ(line[1] + line[3], 4);
 }
 
 TEST(chart, what_is_not_finite_is_left_out) {

@@ -11,7 +11,7 @@ namespace weft {
 namespace {
 
 // Small enough that text is readable when the drawing is as narrow as a phone.
-constexpr double kWidth = 420, kHeight = 230, kLeft = 46, kRight = 10, kTop = 8, kBottom = 24;
+constexpr double kWidth = 420, kHeight = 230, kLeft = 46, kRight = 16, kTop = 8, kBottom = 24;
 
 struct Range {
   double low = std::numeric_limits<double>::infinity(), high = -low;
@@ -136,8 +136,15 @@ std::vector<double> smoothed(const std::vector<double>& y, double over) {
   return out;
 }
 
+std::vector<double> smoothed_both_ways(const std::vector<double>& y, double over) {
+  std::vector<double> out = smoothed(y, over), back = smoothed({y.rbegin(), y.rend()}, over);
+  for (size_t i = 0; i < out.size(); ++i) out[i] = 0.5 * (out[i] + back[out.size() - 1 - i]);
+  return out;
+}
+
 std::string svg(const Chart& chart) {
   Range x, y;
+  if (chart.x_from < chart.x_to) x.add(chart.x_from), x.add(chart.x_to);
   std::vector<Series> all;
   for (const Series& s : chart.series) all.push_back(thinned(s, 400));
   for (const Series& s : all)
@@ -154,7 +161,7 @@ std::string svg(const Chart& chart) {
   std::string out = join("<svg viewBox=\"0 0 ", kWidth, " ", kHeight, "\" role=img aria-label=\"", chart.title, "\" data-range=\"", number("%.9g", x.low), " ",
                          number("%.9g", x.high), " ", number("%.9g", y.low), " ", number("%.9g", y.high), "\" data-frame=\"", kLeft, " ", kRight, " ", kTop, " ", kBottom,
                          "\" data-points=\"", points(all), "\">");
-  out += grid(frame, ticks(x.low, x.high, 5), ticks(y.low, y.high, 4), chart.percent);
+  out += grid(frame, ticks(x.low, x.high, 5), ticks(y.low, y.high, 6), chart.percent);
   for (size_t i = 0; i < all.size(); ++i) out += line(frame, all[i], join("s", i));
   return out + "</svg>";
 }

@@ -20,6 +20,7 @@ struct Chart {
   bool from_zero = false;   // y starts at 0
   bool percent = false;     // y is a fraction, shown in per cent
   bool whole = false;       // y reaches 1
+  double x_from = 0, x_to = 0;  // what x shows at least, so that charts of one run line up
 };
 
 std::string svg(const Chart& chart);
@@ -29,6 +30,9 @@ Series thinned(const Series& series, size_t most);
 
 // An exponential mean over about `over` points, right from the first.
 std::vector<double> smoothed(const std::vector<double>& y, double over);
+
+// The same from both sides: a line that does not lag behind what it smooths.
+std::vector<double> smoothed_both_ways(const std::vector<double>& y, double over);
 
 // Round numbers that cover [low, high], about `count` of them.
 std::vector<double> ticks(double low, double high, int count);

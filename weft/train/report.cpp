@@ -34,13 +34,13 @@ std::string tiles(const ReportFacts& facts, const History& history) {
   if (!history.evaluations().empty()) {
     const EvaluationRecord& last = history.evaluations().back();
     out += tile(format("%.4f", last.validation_loss), "validation loss");
-    if (last.accuracy) out += tile(format("%.1f %%", 100 * *last.accuracy), "exact match, unseen");
+    if (last.accuracy) out += tile(format("%.1f %%", 100 * *last.accuracy), "of unseen right");
   }
   if (!history.steps().empty()) {
     std::vector<double> rates;
     for (const StepRecord& r : history.steps()) rates.push_back(r.tokens_per_second);
     std::nth_element(rates.begin(), rates.begin() + ptrdiff_t(rates.size() / 2), rates.end());
-    out += tile(count_text(rates[rates.size() / 2]), "tokens a second, median");
+    out += tile(count_text(rates[rates.size() / 2]), "tokens a second");
     out += tile(duration_text(history.steps().back().seconds), "training time");
   }
   return out + "</div>";
@@ -62,24 +62,28 @@ std::string charts(const History& history) {
   Series loss{"each step", {}, {}, true}, smooth{"smoothed", {}, {}}, rate{"learning rate", {}, {}}, norm{"gradient norm", {}, {}},
       speed{"tokens a second", {}, {}}, peak{"of peak", {}, {}}, validation{"validation", {}, {}, false, true}, accuracy{"exact match", {}, {}, false, true};
   for (const StepRecord& r : history.steps()) {
-    const auto add = [&](Series& s, double y) { s.x.push_back(double(r.step)), s.y.push_back(y); };
-    add(loss, r.loss), add(rate, r.learning_rate), add(norm, r.gradient_norm), add(speed, r.tokens_per_second);
-    add(peak, r.utilisation > 0 ? r.utilisation : NAN);
+    const auto point = [&](Series& s, double y) { s.x.push_back(double(r.step)), s.y.push_back(y); };
+    point(loss, r.loss), point(rate, r.learning_rate), point(norm, r.gradient_norm), point(speed, r.tokens_per_second);
+    point(peak, r.utilisation > 0 ? r.utilisation : NAN);
   }
   smooth.x = loss.x;
-  smooth.y = smoothed(loss.y, std::clamp(double(loss.y.size()) / 25, 2.0, 200.0));
+  smooth.y = smoothed_both_ways(loss.y, std::clamp(double(loss.y.size()) / 50, 2.0, 100.0));
   for (const EvaluationRecord& r : history.evaluations()) {
     validation.x.push_back(double(r.step)), validation.y.push_back(r.validation_loss);
     accuracy.x.push_back(double(r.step)), accuracy.y.push_back(r.accuracy.value_or(NAN));
   }
   std::string out = "<div class=charts>";
-  out += figure({.title = "Training loss", .unit = "", .series = {loss, smooth}});
-  out += figure({.title = "Validation loss", .unit = "", .series = {validation}});
-  out += figure({.title = "Exact match on unseen examples", .unit = "", .series = {accuracy}, .from_zero = true, .percent = true, .whole = true});
-  out += figure({.title = "Learning rate", .unit = "", .series = {rate}, .from_zero = true});
-  out += figure({.title = "Gradient norm", .unit = "", .series = {norm}, .from_zero = true});
-  out += figure({.title = "Tokens a second", .unit = "", .series = {speed}, .from_zero = true});
-  out += figure({.title = "Share of the device's peak", .unit = "", .series = {peak}, .from_zero = true, .percent = true});
+  const auto add = [&](Chart chart) {
+    if (!loss.x.empty()) chart.x_from = loss.x.front(), chart.x_to = loss.x.back();
+    out += figure(chart);
+  };
+  add({.title = "Training loss", .unit = "", .series = {loss, smooth}});
+  add({.title = "Validation loss", .unit = "", .series = {validation}});
+  add({.title = "Exact match on unseen examples", .unit = "", .series = {accuracy}, .from_zero = true, .percent = true, .whole = true});
+  add({.title = "Learning rate", .unit = "", .series = {rate}, .from_zero = true});
+  add({.title = "Gradient norm", .unit = "", .series = {norm}, .from_zero = true});
+  add({.title = "Tokens a second", .unit = "", .series = {speed}, .from_zero = true});
+  add({.title = "Share of the device's peak", .unit = "", .series = {peak}, .from_zero = true, .percent = true});
   return out + "</div>";
 }
 

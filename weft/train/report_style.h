@@ -18,6 +18,7 @@ p.sub{color:var(--soft);margin:4px 0 0;overflow-wrap:anywhere}
 .tile,.card{background:var(--card);border:1px solid var(--line);border-radius:12px}
 .tile{padding:12px 14px}
 .tile b{display:block;font-size:1.4rem;font-weight:650;line-height:1.25;font-variant-numeric:tabular-nums}
+.tile small{font-weight:400;color:var(--soft)}
 .tile span{color:var(--soft);font-size:.82rem}
 .charts{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,420px),1fr));gap:14px;margin-top:14px}
 figure{margin:0;padding:14px 14px 8px;min-width:0}

@@ -1,0 +1,112 @@
+"""The same weights to the byte: killed with SIGKILL at twenty seeded moments and resumed, for any number of threads, and
+however a step's units are cut into passes."""
+import pathlib
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+tool = sys.argv[1]
+KILLS = 20
+SMALL = ["--layers", "1", "--width", "32", "--heads", "2", "--sums-rows", "8", "--warmup", "5", "--evaluate-every", "0", "--dropout", "0.1"]
+passed = 0
+
+
+def command(out, *more, steps=60, batch=2):
+    return [tool, "train", "--out", str(out), "--steps", str(steps), "--save-every", "1", "--batch", str(batch), *SMALL, *map(str, more)]
+
+
+def train(out, *more, **sizes):
+    done = subprocess.run(command(out, *more, **sizes), capture_output=True, text=True)
+    if done.returncode != 0:
+        sys.exit(f"{out.name}: exit {done.returncode}: {done.stderr[-300:]}")
+    return weights(out)
+
+
+def weights(out):
+    return (out / "model/model.safetensors").read_bytes()
+
+
+def same(what, a, b):
+    global passed
+    if a != b:
+        sys.exit(f"FAILED {what}: the weights differ")
+    passed += 1
+
+
+def half_written(out):
+    folder = out / "checkpoints"
+    return [p.name for p in folder.iterdir() if p.name.endswith(".incomplete")] if folder.exists() else []
+
+
+class Run:
+    """A run in the background that can be watched."""
+
+    def __init__(self, out, *more):
+        self.out, self.log = out, out.with_suffix(".log")
+        with open(self.log, "w") as log:
+            self.process = subprocess.Popen(command(out, "--log-every", 1, *more), stdout=subprocess.DEVNULL, stderr=log)
+
+    def wait_for(self, what):
+        while self.process.poll() is None and not what():
+            time.sleep(0.0003)
+        return self.process.poll() is None
+
+    def steps_began(self):
+        return " loss " in self.log.read_text()
+
+    def reach(self, chance, duration):
+        """Waits for a seeded moment: one in five as it starts, then among the steps, half of them on to the next checkpoint
+        write. False: the run ended before."""
+        starting, writing = chance.random() < 0.2, chance.random() < 0.5
+        if not starting and not self.wait_for(self.steps_began):
+            return False
+        until = time.monotonic() + chance.uniform(0, 0.5 * duration)
+        return self.wait_for(lambda: time.monotonic() >= until) and (starting or not writing or self.wait_for(lambda: half_written(self.out)))
+
+
+def duration_of_steps(out):
+    run = Run(out)
+    run.wait_for(run.steps_began)
+    start = time.monotonic()
+    run.process.wait()
+    return time.monotonic() - start
+
+
+def killed_and_resumed(folder, reference, duration):
+    chance = random.Random(6)
+    kills = writes = runs = 0
+    while kills < KILLS:
+        out, more = folder / f"killed{runs}", []
+        runs += 1
+        while kills < KILLS:
+            run = Run(out, *more)
+            if not run.reach(chance, duration):
+                break
+            run.process.send_signal(signal.SIGKILL)
+            run.process.wait()
+            kills += 1
+            writes += bool(half_written(out))
+            more = ["--resume"]
+        same(f"killed run {runs}", train(out, "--resume"), reference)
+        if half_written(out):
+            sys.exit(f"half-written checkpoints were left behind: {half_written(out)}")
+    print(f"{kills} kills in {runs} runs, {writes} of them while a checkpoint was being written")
+
+
+with tempfile.TemporaryDirectory() as folder:
+    folder = pathlib.Path(folder)
+    duration = duration_of_steps(folder / "whole")
+    reference = weights(folder / "whole")
+    killed_and_resumed(folder, reference, duration)
+    for threads in (1, 2, 3):
+        same(f"--threads {threads}", train(folder / f"threads{threads}", "--threads", threads), reference)
+    for dtype in ("f32", "bf16"):
+        cuts = [train(folder / f"{dtype}{batch}", "--accumulate", 8 // batch, "--dtype", dtype, steps=10, batch=batch) for batch in (1, 2, 8)]
+        same(f"{dtype}: 2x4 against 1x8", cuts[1], cuts[0])
+        same(f"{dtype}: 8x1 against 1x8", cuts[2], cuts[0])
+    if train(folder / "seed", "--seed", 1) == reference:
+        sys.exit("FAILED another seed: the weights are the same")
+print(f"{passed} passed, 0 failed")

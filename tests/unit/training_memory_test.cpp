@@ -1,0 +1,129 @@
+// The plan is what a run then takes, use by use; and a long run takes no more than a short one.
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+
+#include "weft/train/trainer.h"
+
+namespace weft {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr MemoryUse kUses[] = {MemoryUse::weights, MemoryUse::gradients, MemoryUse::optimizer, MemoryUse::activations, MemoryUse::workspace};
+
+class TrainingMemory : public testing::Test {
+ protected:
+  TrainingMemory() {
+    fs::create_directories(folder);
+    std::ofstream text(folder / "text.txt");
+    for (int i = 0; i < 400; ++i) text << "line " << i * i << " of a text\n";
+  }
+  ~TrainingMemory() override {
+    std::fclose(quiet);
+    fs::remove_all(folder);
+  }
+  TrainConfig config() {
+    TrainConfig c;
+    c.data = (folder / "text.txt").string();
+    c.cache = (folder / "cache").string();
+    c.out = (folder / std::to_string(runs++)).string();
+    c.width = 32, c.layers = 3, c.heads = 2, c.ffn = 48, c.sequence = 40;
+    c.steps = 3, c.batch = 2, c.warmup = 1, c.threads = 2;
+    c.learning_rate = 1e-4;
+    c.sample_tokens = 5, c.evaluate_units = 1;
+    return c;
+  }
+  PoolStats run(const TrainConfig& c) {
+    Trainer trainer(c, {.out = quiet});
+    planned = trainer.plan().memory;
+    trainer.run();
+    return trainer.model().device().pool().stats();
+  }
+  void expect_planned(const TrainConfig& c, const std::string& what) {
+    const PoolStats measured = run(c);
+    const auto near = [&](int64_t is, int64_t said, std::string_view name) {
+      EXPECT_LE(std::abs(double(is - said)), 0.02 * double(said)) << what << ", " << name << ": planned " << said << ", took " << is;
+    };
+    for (MemoryUse use : kUses) near(measured.of(use).high_water, planned.of(use).high_water, name(use));
+    near(measured.high_water, planned.high_water, "all together");
+  }
+  const fs::path folder = fs::temp_directory_path() / ("weft_memory_" + std::to_string(::getpid()));
+  std::FILE* quiet = std::tmpfile();
+  int runs = 0;
+  PoolStats planned;
+};
+
+TEST_F(TrainingMemory, the_plan_is_what_a_run_takes) {
+  for (const char* optimizer : {"adamw", "sgd", "lion", "muon"})
+    for (const char* dtype : {"f32", "bf16"})
+      for (int64_t accumulate : {1, 3})
+        for (bool recompute : {false, true}) {
+          TrainConfig c = config();
+          c.optimizer = optimizer, c.dtype = dtype, c.accumulate = accumulate, c.recompute = recompute;
+          expect_planned(c, join(optimizer, " ", dtype, " x", accumulate, recompute ? " recomputed" : ""));
+        }
+}
+
+TEST_F(TrainingMemory, the_plan_holds_for_other_models_and_data) {
+  TrainConfig c = config();
+  c.data = "sums", c.sums_rows = 32, c.sequence = 0;
+  expect_planned(c, "sums");
+  c = config();
+  c.dropout = 0.1;
+  expect_planned(c, "dropout");
+  c = config();
+  c.model = "gpt2-124m";
+  expect_planned(c, "gpt2");
+  for (int64_t threads : {1, 3}) {
+    c = config();
+    c.threads = threads;
+    expect_planned(c, join(threads, " threads"));
+  }
+}
+
+TEST_F(TrainingMemory, recomputing_and_bf16_take_less) {
+  TrainConfig c = config();
+  c.layers = 8, c.sequence = 128;
+  const PoolStats whole = run(c);
+  c.out = (folder / "recomputed").string();
+  c.recompute = true;
+  const PoolStats again = run(c);
+  EXPECT_LT(again.of(MemoryUse::activations).high_water, whole.of(MemoryUse::activations).high_water / 2);
+  c.out = (folder / "bf16").string();
+  c.recompute = false, c.dtype = "bf16";
+  EXPECT_LT(run(c).of(MemoryUse::activations).high_water, 0.7 * double(whole.of(MemoryUse::activations).high_water));
+}
+
+int64_t resident_bytes() {
+  std::ifstream statm("/proc/self/statm");
+  int64_t size = 0, resident = 0;
+  statm >> size >> resident;
+  return resident * ::sysconf(_SC_PAGESIZE);
+}
+
+TEST_F(TrainingMemory, ten_thousand_steps_take_no_more_than_twenty) {
+  const auto tiny = [&](int64_t steps) {
+    TrainConfig c = config();
+    c.layers = 1, c.width = 16, c.ffn = 16, c.sequence = 8, c.batch = 1, c.threads = 1;
+    c.steps = steps;
+    c.evaluate_every = 2000, c.save_every = 2000, c.sample_every = 2000;
+    return c;
+  };
+  const PoolStats brief = run(tiny(20));
+  const int64_t before = resident_bytes();
+  const PoolStats lasting = run(tiny(10000));
+  EXPECT_EQ(lasting.high_water, brief.high_water);
+  EXPECT_EQ(lasting.reserved, brief.reserved);
+  EXPECT_EQ(lasting.in_use, brief.in_use);
+  EXPECT_EQ(lasting.live, brief.live);
+#ifndef __SANITIZE_ADDRESS__  // it keeps what was freed
+  EXPECT_LT(resident_bytes() - before, int64_t(16) << 20);  // the run's own history is about 2 MiB
+#endif
+}
+
+}  // namespace
+}  // namespace weft
