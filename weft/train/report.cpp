@@ -20,6 +20,12 @@ std::string format(const char* pattern, Args... args) {
   return text;
 }
 
+double median(std::vector<double> values) {
+  const auto middle = values.begin() + ptrdiff_t(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
 std::string tile(const std::string& value, const std::string& name) { return join("<div class=tile><b>", value, "</b><span>", escape_html(name), "</span></div>"); }
 
 std::string tiles(const ReportFacts& facts, const History& history) {
@@ -37,10 +43,10 @@ std::string tiles(const ReportFacts& facts, const History& history) {
     if (last.accuracy) out += tile(format("%.1f %%", 100 * *last.accuracy), "of unseen right");
   }
   if (!history.steps().empty()) {
-    std::vector<double> rates;
-    for (const StepRecord& r : history.steps()) rates.push_back(r.tokens_per_second);
-    std::nth_element(rates.begin(), rates.begin() + ptrdiff_t(rates.size() / 2), rates.end());
-    out += tile(count_text(rates[rates.size() / 2]), "tokens a second");
+    std::vector<double> rates, shares;
+    for (const StepRecord& r : history.steps()) rates.push_back(r.tokens_per_second), shares.push_back(r.utilisation);
+    out += tile(count_text(median(rates)), "tokens a second");
+    if (median(shares) > 0) out += tile(format("%.0f %%", 100 * median(shares)), "of the peak");
     out += tile(duration_text(history.steps().back().seconds), "training time");
   }
   return out + "</div>";
@@ -58,16 +64,15 @@ std::string figure(const Chart& chart) {
   return join("<figure class=card><figcaption><strong>", escape_html(chart.title), "</strong>", legend, "<output></output></figcaption>", drawing, "</figure>");
 }
 
+Series smooth(const Series& each) { return {"smoothed", each.x, smoothed_both_ways(each.y, std::clamp(double(each.y.size()) / 50, 2.0, 100.0))}; }
+
 std::string charts(const History& history) {
-  Series loss{"each step", {}, {}, true}, smooth{"smoothed", {}, {}}, rate{"learning rate", {}, {}}, norm{"gradient norm", {}, {}},
-      speed{"tokens a second", {}, {}}, peak{"of peak", {}, {}}, validation{"validation", {}, {}, false, true}, accuracy{"exact match", {}, {}, false, true};
+  Series loss{"each step", {}, {}, true}, norm = loss, speed = loss, rate{"learning rate", {}, {}}, validation{"validation", {}, {}, false, true},
+      accuracy{"exact match", {}, {}, false, true};
   for (const StepRecord& r : history.steps()) {
     const auto point = [&](Series& s, double y) { s.x.push_back(double(r.step)), s.y.push_back(y); };
     point(loss, r.loss), point(rate, r.learning_rate), point(norm, r.gradient_norm), point(speed, r.tokens_per_second);
-    point(peak, r.utilisation > 0 ? r.utilisation : NAN);
   }
-  smooth.x = loss.x;
-  smooth.y = smoothed_both_ways(loss.y, std::clamp(double(loss.y.size()) / 50, 2.0, 100.0));
   for (const EvaluationRecord& r : history.evaluations()) {
     validation.x.push_back(double(r.step)), validation.y.push_back(r.validation_loss);
     accuracy.x.push_back(double(r.step)), accuracy.y.push_back(r.accuracy.value_or(NAN));
@@ -77,13 +82,12 @@ std::string charts(const History& history) {
     if (!loss.x.empty()) chart.x_from = loss.x.front(), chart.x_to = loss.x.back();
     out += figure(chart);
   };
-  add({.title = "Training loss", .unit = "", .series = {loss, smooth}});
+  add({.title = "Training loss", .unit = "", .series = {loss, smooth(loss)}});
   add({.title = "Validation loss", .unit = "", .series = {validation}});
   add({.title = "Exact match on unseen examples", .unit = "", .series = {accuracy}, .from_zero = true, .percent = true, .whole = true});
   add({.title = "Learning rate", .unit = "", .series = {rate}, .from_zero = true});
-  add({.title = "Gradient norm", .unit = "", .series = {norm}, .from_zero = true});
-  add({.title = "Tokens a second", .unit = "", .series = {speed}, .from_zero = true});
-  add({.title = "Share of the device's peak", .unit = "", .series = {peak}, .from_zero = true, .percent = true});
+  add({.title = "Gradient norm", .unit = "", .series = {norm, smooth(norm)}, .from_zero = true});
+  add({.title = "Tokens a second", .unit = "", .series = {speed, smooth(speed)}, .from_zero = true});
   return out + "</div>";
 }
 
@@ -98,14 +102,15 @@ std::string samples(const History& history) {
   std::vector<int64_t> shown;
   for (size_t k = 0; k < std::min(kMost, steps.size()); ++k)
     shown.push_back(steps.size() <= kMost ? steps[k] : steps[k * (steps.size() - 1) / (kMost - 1)]);
-  std::string out = "<h2>What it writes</h2>";
+  const bool brief = std::all_of(all.begin(), all.end(), [](const SampleRecord& s) { return s.prompt.size() + s.text.size() < 32; });
+  std::string out = join("<h2>What it writes</h2><div class=\"samples", brief ? " brief" : "", "\">");
   for (auto step = shown.rbegin(); step != shown.rend(); ++step) {
     out += join("<div class=\"card sample\"><small>step ", *step, "</small>");
     for (const SampleRecord& s : all)
       if (s.step == *step) out += join("<pre><span class=prompt>", escape_html(s.prompt), "</span>", escape_html(s.text), "</pre>");
     out += "</div>";
   }
-  return out;
+  return out + "</div>";
 }
 
 std::string facts_list(const ReportFacts& facts) {

@@ -35,7 +35,9 @@ svg text{font:11px system-ui,-apple-system,"Segoe UI",Roboto,sans-serif;fill:var
 .line.s0{stroke:var(--s0)}.line.s1{stroke:var(--s1)}.line.s2{stroke:var(--s2)}
 .dot.s0{fill:var(--s0)}.dot.s1{fill:var(--s1)}.dot.s2{fill:var(--s2)}
 .cursor{stroke:var(--soft);stroke-width:1;stroke-dasharray:3 3}
-.sample{padding:12px 14px;margin-top:10px}
+.samples{display:grid;gap:10px}
+.samples.brief{grid-template-columns:repeat(auto-fill,minmax(150px,1fr))}
+.sample{padding:12px 14px;min-width:0}
 .sample small{color:var(--soft)}
 pre{margin:6px 0 0;white-space:pre-wrap;overflow-wrap:anywhere;font:13.5px/1.5 ui-monospace,SFMono-Regular,Menlo,Consolas,monospace}
 pre .prompt{color:var(--soft)}
