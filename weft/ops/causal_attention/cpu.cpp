@@ -20,6 +20,7 @@ namespace weft::cpu::HWY_NAMESPACE {
 namespace {
 
 constexpr int64_t kTile = 64;         // lanes of a tile, and rows that pass by at a time
+constexpr int64_t kSteps = kTile / 6;  // register blocks of a product, at least: how often it asks for rows ahead
 constexpr int64_t kSpan = 4 * kTile;  // of one side: what is loaded of the other serves four tiles, and all of it fits L2
 
 struct Sizes {
@@ -55,10 +56,10 @@ LaneRange near_side(const Scores& t, int64_t row) {
 
 // c[rows][64] = rows[.][D] times lanes[D][64]: scores, or do . v.
 template <Lanes kSide>
-void product_of_rows(const Scores& t, const Sizes& s, const float* rows, const float* lanes, float* c) {
+void product_of_rows(const Scores& t, const Sizes& s, const float* rows, const float* lanes, float* c, FetchAhead& ahead) {
   const auto over = [&](int64_t row, int64_t count, LaneRange range) {
     product({.m = count, .n = range.count, .k = s.D, .a = rows + row * s.width(), .a_row = s.width(), .a_step = 1, .b = lanes + range.first,
-             .b_row = kTile, .c = c + row * kTile + range.first, .c_row = kTile, .add = false});
+             .b_row = kTile, .c = c + row * kTile + range.first, .c_row = kTile, .add = false, .meanwhile = &ahead});
   };
   if (!t.diagonal) return over(0, t.rows, {0, t.lanes});
   for (int64_t row = 0; row < t.rows; row += kBlock) over(row, std::min<int64_t>(kBlock, t.rows - row), near_side<kSide>(t, row));
@@ -66,9 +67,9 @@ void product_of_rows(const Scores& t, const Sizes& s, const float* rows, const f
 
 // sums[D][64] = factor sums + rows[.][D]^T times weights[rows][64]; factor [64], or 1 when there is none.
 template <Lanes kSide>
-void add_weighted_rows(const Scores& t, const Sizes& s, const float* rows, const float* weights, float* sums, const float* factor = nullptr) {
+void add_weighted_rows(const Scores& t, const Sizes& s, const float* rows, const float* weights, float* sums, FetchAhead& ahead, const float* factor = nullptr) {
   const TileProduct p{.m = s.D, .n = t.lanes, .k = t.rows, .a = rows, .a_row = 1, .a_step = s.width(), .b = weights, .b_row = kTile,
-                      .c = sums, .c_row = kTile, .add = true, .factor = factor};
+                      .c = sums, .c_row = kTile, .add = true, .factor = factor, .meanwhile = &ahead};
   t.diagonal ? lane_triangle_product<kSide>(p) : product(p);
 }
 
@@ -122,15 +123,15 @@ QueryLanes load_queries(const Sizes& s, const T* q, int64_t q_row, float scale, 
 }
 
 // One tile of keys and values, as rows, for 64 queries.
-void attend(const Sizes& s, const QueryLanes& q, int64_t j0, const float* k, const float* v, float* scores) {
+void attend(const Sizes& s, const QueryLanes& q, int64_t j0, const float* k, const float* v, float* scores, FetchAhead& ahead) {
   const Scores t{s.rows_from(j0), padded(q.count), j0 == q.i0};
-  product_of_rows<kQueries>(t, s, k, q.qt, scores);
+  product_of_rows<kQueries>(t, s, k, q.qt, scores, ahead);
   if (!t.diagonal && t.lanes == kTile)
     online_softmax<4>(0, t.rows, t.rows, scores, q.m, q.l, q.rescale);
   else
     for (int64_t lane = 0; lane < t.lanes; lane += kBlock)
       online_softmax<1>(lane, t.diagonal ? std::min(t.rows, lane + kBlock) : t.rows, t.diagonal ? lane : t.rows, scores, q.m, q.l, q.rescale);
-  add_weighted_rows<kQueries>(t, s, v, scores, q.ot, q.rescale);
+  add_weighted_rows<kQueries>(t, s, v, scores, q.ot, ahead, q.rescale);
 }
 
 template <class T>
@@ -152,22 +153,32 @@ void forward(Stream& stream, const CausalAttentionArgs& a) {
   const Heads<T> o = heads<T>(a.o);
   const int64_t span = s.B * s.H * ceil_div(s.T, kSpan) >= 32 ? kSpan : kTile;  // short work: more tasks
   const int64_t spans = ceil_div(s.T, span), tasks = s.B * s.H * spans;
-  ScratchSlots slots(stream, span / kTile * QueryLanes::floats(s) + 2 * s.tile() + kTile * kTile, tasks);
+  ScratchSlots slots(stream, span / kTile * QueryLanes::floats(s) + 3 * s.tile() + kTile * kTile, tasks);
   parallel_for(tasks, threads(stream), [&](int64_t task) HWY_ATTR {
     const int64_t b = task % (s.B * s.H) / s.H, h = task % s.H, hk = h / s.group();
     const int64_t first = (spans - 1 - task / (s.B * s.H)) * span, last = std::min(s.T, first + span);
     ScratchSlots::Lease lease(slots);
-    float *kr = lease.take(s.tile()), *vr = lease.take(s.tile()), *scores = lease.take(kTile * kTile);
+    float *kr = lease.take(s.tile()), *vr = lease.take(s.tile()), *rows = lease.take(s.tile()), *scores = lease.take(kTile * kTile);
     QueryLanes tiles[kSpan / kTile];
-    for (int64_t i0 = first; i0 < last; i0 += kTile)
-      tiles[(i0 - first) / kTile] = load_queries(s, q.row(b, i0, h), q.time, a.scale, i0, kr, lease);
+    FetchAhead ahead;
     for (int64_t j0 = 0; j0 < last; j0 += kTile) {
       load_tile(k.row(b, j0, hk), k.time, s.rows_from(j0), s.D, s.rows_from(j0), 1, kr);
       load_tile(v.row(b, j0, hk), v.time, s.rows_from(j0), s.D, s.rows_from(j0), 1, vr);
-      for (int64_t i0 = std::max(first, j0); i0 < last; i0 += kTile) attend(s, tiles[(i0 - first) / kTile], j0, kr, vr, scores);
+      const int64_t begin = std::max(first, j0), share = kTile / ceil_div(last - begin, kTile) + 1;
+      for (int64_t i0 = begin; i0 < last; i0 += kTile) {
+        QueryLanes& tile = tiles[(i0 - first) / kTile];
+        if (j0 == 0) tile = load_queries(s, q.row(b, i0, h), q.time, a.scale, i0, rows, lease);
+        const int64_t next = j0 + kTile + (i0 - begin) / kTile * share, count = std::min(share, last - next);
+        ahead.clear();
+        if (j0 == 0) ahead.add(q.row(b, i0 + kTile, h), q.time, std::min(kTile, last - i0 - kTile), s.D);
+        ahead.add(k.row(b, next, hk), k.time, count, s.D);
+        ahead.add(v.row(b, next, hk), v.time, count, s.D);
+        if (next >= first) ahead.add(o.row(b, next, h), o.time, count, s.D);
+        ahead.spread(2 * kSteps);
+        attend(s, tile, j0, kr, vr, scores, ahead);
+        if (i0 == j0) store_queries(s, tile, rows, o.row(b, i0, h), o.time, data<float>(a.lse) + (b * s.H + h) * s.T + i0);
+      }
     }
-    for (int64_t i0 = first; i0 < last; i0 += kTile)
-      store_queries(s, tiles[(i0 - first) / kTile], kr, o.row(b, i0, h), o.time, data<float>(a.lse) + (b * s.H + h) * s.T + i0);
   });
 }
 
@@ -247,16 +258,16 @@ void scores_to_gradients(const Scores& t, const float* lse, const float* delta, 
 }
 
 // The five products of a tile. Each gradient is a chain over its queries (or keys) in order.
-void add_gradients(const Sizes& s, const QueryRows& q, const KeyLanes& k, int64_t j0, float* scores, float* dp) {
+void add_gradients(const Sizes& s, const QueryRows& q, const KeyLanes& k, int64_t j0, float* scores, float* dp, FetchAhead& ahead) {
   const int64_t keys = s.rows_from(j0);
   const Scores t{q.count, padded(keys), j0 == q.i0};
-  product_of_rows<kKeys>(t, s, q.q, k.kt, scores);
-  product_of_rows<kKeys>(t, s, q.dout, k.vt, dp);
+  product_of_rows<kKeys>(t, s, q.q, k.kt, scores, ahead);
+  product_of_rows<kKeys>(t, s, q.dout, k.vt, dp, ahead);
   scores_to_gradients(t, q.base, q.mean, scores, dp);
-  add_weighted_rows<kKeys>(t, s, q.dout, scores, k.dvt);
-  add_weighted_rows<kKeys>(t, s, q.q, dp, k.dkt);
+  add_weighted_rows<kKeys>(t, s, q.dout, scores, k.dvt, ahead);
+  add_weighted_rows<kKeys>(t, s, q.q, dp, k.dkt, ahead);
   const TileProduct dq{.m = q.count, .n = s.width(), .k = keys, .a = dp, .a_row = kTile, .a_step = 1, .b = k.kr, .b_row = s.width(),
-                       .c = q.dq, .c_row = s.width(), .add = true};
+                       .c = q.dq, .c_row = s.width(), .add = true, .meanwhile = &ahead};
   t.diagonal ? row_triangle_product(dq) : product(dq);
 }
 
@@ -287,24 +298,32 @@ void backward_span(const CausalAttentionBackwardArgs& a, const Sizes& s, int64_t
   const int64_t last = std::min(s.T, first + kSpan);
   QueryRows& rows = w.queries;
   const auto keys = [&](int64_t j0) -> const KeyLanes& { return w.keys[(j0 - first) / kTile]; };
-  for (int64_t j0 = first; j0 < last; j0 += kTile)
-    load_keys(s, keys(j0), k.row(b, j0, hk), k.time, v.row(b, j0, hk), v.time, s.rows_from(j0), a.scale);
-  for (int64_t h = hk * s.group(); h < (hk + 1) * s.group(); ++h)
+  const int64_t h0 = hk * s.group(), h1 = h0 + s.group();
+  FetchAhead ahead;
+  // Meanwhile: the queries after these, the keys that they are the first to meet, and where results will go.
+  const auto plan = [&](int64_t h, int64_t i0) {
+    const int64_t next = i0 + kTile, count = std::min(kTile, s.T - next), tiles = ceil_div(std::min(last, next) - first, kTile);
+    ahead.clear();
+    for (const auto& from : {q, dout, o}) ahead.add(from.row(b, next, h), from.time, count, s.D);
+    if (h == h0 && next < last)
+      for (const auto& from : {k, v}) ahead.add(from.row(b, next, hk), from.time, count, s.D);
+    if (share.whole && i0 < last) ahead.add(dq.row(b, i0, h), dq.time, s.rows_from(i0), s.D);
+    if (h + 1 == h1 && next >= s.T)
+      for (const auto& to : {dk, dv}) ahead.add(to.row(b, first, hk), to.time, last - first, s.D);
+    ahead.spread(5 * kSteps * tiles);
+  };
+  for (int64_t h = h0; h < h1; ++h)
     for (int64_t i0 = first; i0 < s.T; i0 += kTile) {
       rows.i0 = i0, rows.count = s.rows_from(i0);
-      rows.dq = share.dq + ((h - hk * s.group()) * s.T + i0) * s.width();
+      rows.dq = share.dq + ((h - h0) * s.T + i0) * s.width();
+      if (h == h0 && i0 < last) load_keys(s, keys(i0), k.row(b, i0, hk), k.time, v.row(b, i0, hk), v.time, s.rows_from(i0), a.scale);
       load_tile(q.row(b, i0, h), q.time, rows.count, s.D, rows.count, 1, rows.q);
       load_tile(dout.row(b, i0, h), dout.time, rows.count, s.D, rows.count, 1, rows.dout);
       inner_products(s, o.row(b, i0, h), o.time, rows);
       std::copy_n(data<float>(a.lse) + (b * s.H + h) * s.T + i0, rows.count, rows.base);
       if (share.first_span) std::fill_n(rows.dq, rows.count * s.width(), 0.0f);
-      for (int64_t j0 = first; j0 < std::min(last, i0 + kTile); j0 += kTile) {
-        const int64_t next = i0 + kTile + (j0 - first) / (kSpan / kTile), count = std::clamp<int64_t>(s.T - next, 0, kTile * kTile / kSpan);
-        prefetch_rows(q.row(b, next, h), q.time, count, s.D);
-        prefetch_rows(dout.row(b, next, h), dout.time, count, s.D);
-        prefetch_rows(o.row(b, next, h), o.time, count, s.D);
-        add_gradients(s, rows, keys(j0), j0, w.scores, w.dp);
-      }
+      plan(h, i0);
+      for (int64_t j0 = first; j0 < std::min(last, i0 + kTile); j0 += kTile) add_gradients(s, rows, keys(j0), j0, w.scores, w.dp, ahead);
       if (share.whole && i0 < last) store_tile(rows.dq, rows.count, s.D, a.scale, dq.row(b, i0, h), dq.time);
     }
   for (int64_t j0 = first; j0 < last; j0 += kTile)

@@ -15,6 +15,7 @@
 #define WEFT_TILE_CPU_TILE_PRODUCT_H_
 #endif
 
+#include "weft/tile/cpu/fetch_ahead.h"
 #include "weft/tile/cpu/kernel.h"
 #include "weft/tile/cpu/rows.h"
 
@@ -32,6 +33,7 @@ struct TileProductWith {
   int64_t c_row;
   bool add;                       // to what C holds; else C is overwritten
   const float* factor = nullptr;  // [n]: what C holds is multiplied by its column's factor first
+  FetchAhead* meanwhile = nullptr;  // asked for between register blocks
 };
 using TileProduct = TileProductWith<float>;
 
@@ -129,6 +131,7 @@ constexpr int fewer(int rows) { return rows > 8 ? 8 : rows > 4 ? 4 : rows - 1; }
 template <int kRows, int kBlocks, class T>
 void product_panel(const TileProductWith<T>& t, int64_t n, int64_t m = 0) {
   for (; m + kRows <= t.m; m += kRows) {
+    if (t.meanwhile) t.meanwhile->some();
     SumsInRegisters<kRows, kBlocks, T> c(t, m, n);
     c.steps(0, t.k);
     c.store_all();
@@ -159,6 +162,7 @@ inline void product(const TileProduct& t) { product<float>(t); }
 template <Lanes kWhich, int kRows, int kBlocks>
 void lane_triangle_panel(const TileProduct& t, int64_t n, int64_t m = 0) {
   for (; m + kRows <= t.m; m += kRows) {
+    if (t.meanwhile) t.meanwhile->some();
     SumsInRegisters<kRows, kBlocks> c(t, m, n);
     if (kWhich == Lanes::from_k) c.steps(0, n);
     c.template corner_steps<kWhich, 0>(n, std::min(t.k, n + kBlock));
@@ -183,6 +187,7 @@ void lane_triangle_product(const TileProduct& t) {
 template <int kRows, int kBlocks>
 void row_triangle_panel(const TileProduct& t, int64_t n, int64_t m = 0) {
   for (; m + kRows <= t.m; m += kRows) {
+    if (t.meanwhile) t.meanwhile->some();
     SumsInRegisters<kRows, kBlocks> c(t, m, n);
     c.steps(0, m);
     HWY_UNROLL(4)
