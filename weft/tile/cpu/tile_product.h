@@ -31,8 +31,8 @@ struct TileProductWith {
   int64_t b_row;
   float* c;
   int64_t c_row;
-  bool add;                       // to what C holds; else C is overwritten
-  const float* factor = nullptr;  // [n]: what C holds is multiplied by its column's factor first
+  bool add;                         // to what C holds; else C is overwritten
+  const float* factor = nullptr;    // [n]: what C holds is multiplied by its column's factor first
   FetchAhead* meanwhile = nullptr;  // asked for between register blocks
 };
 using TileProduct = TileProductWith<float>;

@@ -1,0 +1,214 @@
+// The backward pass: keys stay, in the lanes, with their two gradients, which are accumulated in place while the queries pass
+// by once as rows.
+
+#if defined(WEFT_OPS_CAUSAL_ATTENTION_BACKWARD_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef WEFT_OPS_CAUSAL_ATTENTION_BACKWARD_H_
+#undef WEFT_OPS_CAUSAL_ATTENTION_BACKWARD_H_
+#else
+#define WEFT_OPS_CAUSAL_ATTENTION_BACKWARD_H_
+#endif
+
+#include "weft/ops/causal_attention/causal_attention.h"
+#include "weft/ops/causal_attention/scores.h"
+#include "weft/tile/cpu/heads.h"
+#include "weft/tile/cpu/math.h"
+#include "weft/tile/cpu/scratch_slots.h"
+#include "weft/tile/cpu/tile_rows.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace weft::cpu::HWY_NAMESPACE {
+namespace {
+
+// 64 keys: k scaled, v and their gradients, transposed [D][64]; k also as rows.
+struct KeyLanes {
+  float *kt, *vt, *dkt, *dvt, *kr;
+};
+
+// 64 queries as rows [64][D], their statistics, and their gradient, to which tiles of keys are added.
+struct QueryRows {
+  float *q, *dout, *base, *mean, *dq;
+  int64_t i0, count;
+};
+
+// What a task works in: a span of keys, a tile of queries and their scores.
+struct Workspace {
+  KeyLanes keys[kSpan / kTile];
+  QueryRows queries;
+  float *scores, *dp;
+
+  static int64_t floats(const Sizes& s) { return (5 * kSpan / kTile + 2) * s.tile() + 2 * kTile * kTile + 2 * kTile; }
+  Workspace(const Sizes& s, ScratchSlots::Lease& lease)
+      : queries{lease.take(s.tile()), lease.take(s.tile()), lease.take(kTile), lease.take(kTile), nullptr, 0, 0},
+        scores(lease.take(kTile * kTile)), dp(lease.take(kTile * kTile)) {
+    for (KeyLanes& k : keys) k = {lease.take(s.tile()), lease.take(s.tile()), lease.take(s.tile()), lease.take(s.tile()), lease.take(s.tile())};
+  }
+};
+
+template <class T>
+void load_keys(const Sizes& s, const KeyLanes& to, const T* k, int64_t k_row, const T* v, int64_t v_row, int64_t count, float scale) {
+  float* rows = to.kr;
+  load_tile(v, v_row, count, s.D, padded(count), 1, rows);
+  transpose(padded(count), s.width(), rows, s.width(), to.vt, kTile);
+  load_tile(k, k_row, count, s.D, padded(count), scale, rows);
+  transpose(padded(count), s.width(), rows, s.width(), to.kt, kTile);
+  load_tile(k, k_row, count, s.D, count, 1, rows);
+  std::fill_n(to.dkt, s.tile(), 0.0f);
+  std::fill_n(to.dvt, s.tile(), 0.0f);
+}
+
+template <class T>
+void store_keys(const Sizes& s, const KeyLanes& t, int64_t count, float scale, float* rows, T* dk, int64_t dk_row, T* dv, int64_t dv_row) {
+  transpose(s.width(), padded(count), t.dkt, kTile, rows, s.width());
+  store_tile(rows, count, s.D, scale, dk, dk_row);
+  transpose(s.width(), padded(count), t.dvt, kTile, rows, s.width());
+  store_tile(rows, count, s.D, 1, dv, dv_row);
+}
+
+// mean[i] = o_i . do_i, sixteen rows at a time.
+template <class T>
+void inner_products(const Sizes& s, const T* o, int64_t o_row, const QueryRows& q) {
+  alignas(64) float blocks[kBlock * kBlock] = {};
+  for (int64_t first = 0; first < q.count; first += kBlock) {
+    for (int64_t r = first; r < std::min(q.count, first + kBlock); ++r) {
+      const float* y = q.dout + r * s.width();
+      store(reduce_blocks(s.D, 0.0f, [&](At at) HWY_ATTR { return at.load(o + r * o_row) * at.load(y); },
+                          [](F32x16 x, F32x16 z) HWY_ATTR { return x + z; }), blocks + (r - first) * kBlock);
+    }
+    store(sums_of_blocks(blocks), q.mean + first);
+  }
+}
+
+// scores -> p = exp(s - lse), dp -> ds = p (dp - delta).
+void scores_to_gradients(const Scores& t, const float* lse, const float* delta, float* scores, float* dp) {
+  for (int64_t r = 0; r < t.rows; ++r) {
+    const F32x16 base = splat(lse[r]), mean = splat(delta[r]);
+    const int64_t lanes = t.diagonal ? near_side<kKeys>(t, r / kBlock * kBlock).count : t.lanes;
+    for (int64_t lane = 0; lane < lanes; lane += kBlock) {
+      float *s = scores + r * kTile + lane, *d = dp + r * kTile + lane;
+      const F32x16 p = exp(load(s) - base);
+      store(p, s);
+      store(p * (load(d) - mean), d);
+    }
+  }
+}
+
+// The five products of a tile. Each gradient is a chain over its queries (or keys) in order.
+void add_gradients(const Sizes& s, const QueryRows& q, const KeyLanes& k, int64_t j0, float* scores, float* dp, FetchAhead& ahead) {
+  const int64_t keys = s.rows_from(j0);
+  const Scores t{q.count, padded(keys), j0 == q.i0};
+  product_of_rows<kKeys>(t, s, q.q, k.kt, scores, ahead);
+  product_of_rows<kKeys>(t, s, q.dout, k.vt, dp, ahead);
+  scores_to_gradients(t, q.base, q.mean, scores, dp);
+  add_weighted_rows<kKeys>(t, s, q.dout, scores, k.dvt, ahead);
+  add_weighted_rows<kKeys>(t, s, q.q, dp, k.dkt, ahead);
+  const TileProduct dq{.m = q.count, .n = s.width(), .k = keys, .a = dp, .a_row = kTile, .a_step = 1, .b = k.kr, .b_row = s.width(),
+                       .c = q.dq, .c_row = s.width(), .add = true, .meanwhile = &ahead};
+  t.diagonal ? row_triangle_product(dq) : product(dq);
+}
+
+// How the backward is cut, by shape alone: a task owns a range of the keys of one key head, so that dk and dv are its own.
+// Its share of dq is complete when the range is all keys; else the ranges are added up in order. Four at most, for they
+// cost a copy of dq each.
+struct Ranges {
+  int64_t count, keys;
+
+  explicit Ranges(const Sizes& s) {
+    const int64_t spans = ceil_div(s.T, kSpan);
+    keys = (s.B * s.Hkv >= 16 ? spans : ceil_div(spans, 4)) * kSpan;
+    count = ceil_div(s.T, keys);
+  }
+};
+
+// What a task has of dq: [group][T][D], begun in its first span, and complete at the diagonal if its range is all keys.
+struct Share {
+  float* dq;
+  bool first_span, whole;
+};
+
+// One span of keys against all queries that see it.
+template <class T>
+void backward_span(const CausalAttentionBackwardArgs& a, const Sizes& s, int64_t b, int64_t hk, int64_t first, const Share& share, Workspace& w) {
+  const Heads<const T> q = heads<T>(a.q), k = heads<T>(a.k), v = heads<T>(a.v), o = heads<T>(a.o), dout = heads<T>(a.dout);
+  const Heads<T> dq = heads<T>(a.dq), dk = heads<T>(a.dk), dv = heads<T>(a.dv);
+  const int64_t last = std::min(s.T, first + kSpan);
+  QueryRows& rows = w.queries;
+  const auto keys = [&](int64_t j0) -> const KeyLanes& { return w.keys[(j0 - first) / kTile]; };
+  const int64_t h0 = hk * s.group(), h1 = h0 + s.group();
+  FetchAhead ahead;
+  // Meanwhile: the queries after these, the keys that they are the first to meet, and where results will go.
+  const auto plan = [&](int64_t h, int64_t i0) {
+    const int64_t next = i0 + kTile, count = std::min(kTile, s.T - next), tiles = ceil_div(std::min(last, next) - first, kTile);
+    ahead.clear();
+    for (const auto& from : {q, dout, o}) ahead.add(from.row(b, next, h), from.time, count, s.D);
+    if (h == h0 && next < last)
+      for (const auto& from : {k, v}) ahead.add(from.row(b, next, hk), from.time, count, s.D);
+    if (share.whole && i0 < last) ahead.add(dq.row(b, i0, h), dq.time, s.rows_from(i0), s.D);
+    if (h + 1 == h1 && next >= s.T)
+      for (const auto& to : {dk, dv}) ahead.add(to.row(b, first, hk), to.time, last - first, s.D);
+    ahead.spread(5 * kSteps * tiles);
+  };
+  for (int64_t h = h0; h < h1; ++h)
+    for (int64_t i0 = first; i0 < s.T; i0 += kTile) {
+      rows.i0 = i0, rows.count = s.rows_from(i0);
+      rows.dq = share.dq + ((h - h0) * s.T + i0) * s.width();
+      if (h == h0 && i0 < last) load_keys(s, keys(i0), k.row(b, i0, hk), k.time, v.row(b, i0, hk), v.time, s.rows_from(i0), a.scale);
+      load_tile(q.row(b, i0, h), q.time, rows.count, s.D, rows.count, 1, rows.q);
+      load_tile(dout.row(b, i0, h), dout.time, rows.count, s.D, rows.count, 1, rows.dout);
+      inner_products(s, o.row(b, i0, h), o.time, rows);
+      std::copy_n(data<float>(a.lse) + (b * s.H + h) * s.T + i0, rows.count, rows.base);
+      if (share.first_span) std::fill_n(rows.dq, rows.count * s.width(), 0.0f);
+      plan(h, i0);
+      for (int64_t j0 = first; j0 < std::min(last, i0 + kTile); j0 += kTile) add_gradients(s, rows, keys(j0), j0, w.scores, w.dp, ahead);
+      if (share.whole && i0 < last) store_tile(rows.dq, rows.count, s.D, a.scale, dq.row(b, i0, h), dq.time);
+    }
+  for (int64_t j0 = first; j0 < last; j0 += kTile)
+    store_keys(s, keys(j0), s.rows_from(j0), a.scale, rows.q, dk.row(b, j0, hk), dk.time, dv.row(b, j0, hk), dv.time);
+}
+
+// dq = scale times the sum of the ranges' shares, in order.
+template <class T>
+void add_ranges(Stream& stream, const CausalAttentionBackwardArgs& a, const Sizes& s, const Ranges& ranges, const float* shares) {
+  const Heads<T> dq = heads<T>(a.dq);
+  for_each_row_group(stream, s.B * s.H * s.T, s.D, [&](int64_t from, int64_t to) HWY_ATTR {
+    for (int64_t r = from; r < to; ++r) {
+      const int64_t b = r / (s.H * s.T), h = r / s.T % s.H, t = r % s.T;
+      T* out = dq.row(b, t, h);
+      for_each_block(s.D, [&](At at) HWY_ATTR {
+        F32x16 sum = load(shares + r * s.width() + at.i);
+        for (int64_t c = 1; c * ranges.keys <= t; ++c) sum = sum + load(shares + (c * s.B * s.H * s.T + r) * s.width() + at.i);
+        at.store(sum * splat(a.scale), out);
+      });
+    }
+  });
+}
+
+// Equation: dq_i = scale sum over j <= i of ds_ij k_j, dk_j = scale sum over i >= j of ds_ij q_i, dv_j = sum over i >= j of
+//           p_ij do_i; ds_ij = p_ij (do_i . v_j - delta_i), delta_i = o_i . do_i.
+// Layout:   as the forward.
+// Order:    one task per (range of keys, b, key head), the longest first; spans of keys in order, the heads of the group in
+//           order, queries in order, keys of the span in order.
+// Requires: what the forward does.
+// Traffic:  k, v, dk and dv once; q, do and o once per span of 256 keys, dq once or, in ranges, once more per range.
+template <class T>
+void backward(Stream& stream, const CausalAttentionBackwardArgs& a) {
+  const Sizes s(a.q, a.k);
+  const Ranges ranges(s);
+  const int64_t pairs = s.B * s.Hkv, tasks = ranges.count * pairs, share = s.group() * s.T * s.width();
+  const bool whole = ranges.count == 1;
+  ScratchSlots slots(stream, Workspace::floats(s) + (whole ? share : 0), tasks);
+  const Scratch<float> shares(stream, whole ? 0 : tasks * share);
+  parallel_for(tasks, threads(stream), [&](int64_t task) HWY_ATTR {
+    const int64_t b = task % pairs / s.Hkv, hk = task % s.Hkv, first = task / pairs * ranges.keys;
+    ScratchSlots::Lease lease(slots);
+    Workspace work(s, lease);
+    float* dq = whole ? lease.take(share) : shares.data() + task * share;
+    for (int64_t j0 = first; j0 < std::min(s.T, first + ranges.keys); j0 += kSpan) backward_span<T>(a, s, b, hk, j0, {dq, j0 == first, whole}, work);
+  });
+  if (!whole) add_ranges<T>(stream, a, s, ranges, shares.data());
+}
+
+}  // namespace
+}  // namespace weft::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif  // per-target include guard

@@ -1,0 +1,133 @@
+// The forward pass: queries stay, in the lanes, so that softmax runs down the lanes with no folding of vectors; keys and
+// values pass by as rows.
+
+#if defined(WEFT_OPS_CAUSAL_ATTENTION_FORWARD_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef WEFT_OPS_CAUSAL_ATTENTION_FORWARD_H_
+#undef WEFT_OPS_CAUSAL_ATTENTION_FORWARD_H_
+#else
+#define WEFT_OPS_CAUSAL_ATTENTION_FORWARD_H_
+#endif
+
+#include "weft/ops/causal_attention/causal_attention.h"
+#include "weft/ops/causal_attention/scores.h"
+#include "weft/tile/cpu/heads.h"
+#include "weft/tile/cpu/math.h"
+#include "weft/tile/cpu/scratch_slots.h"
+#include "weft/tile/cpu/tile_rows.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace weft::cpu::HWY_NAMESPACE {
+namespace {
+
+// kBlocks blocks of queries from `lane` on: the scores of their rows become p relative to the new running maximum m; l is
+// the running sum, rescale what earlier sums are worth now. Row r >= full is seen by the lanes from r - full on.
+template <int kBlocks>
+void online_softmax(int64_t lane, int64_t rows, int64_t full, float* scores, float* m, float* l, float* rescale) {
+  const F32x16 none = splat(-HUGE_VALF), number = lane_numbers();
+  const auto score = [&](int64_t r, int j) HWY_ATTR { return load(scores + r * kTile + lane + j * kBlock); };
+  const auto where_seen = [&](int64_t r, F32x16 x, F32x16 otherwise) HWY_ATTR { return r < full ? x : select(number < splat(float(r - full)), otherwise, x); };
+  F32x16 most[kBlocks], base[kBlocks], sum[kBlocks];
+  for (int j = 0; j < kBlocks; ++j) most[j] = load(m + lane + j * kBlock);
+  for (int64_t r = 0; r < rows; ++r)
+    for (int j = 0; j < kBlocks; ++j) most[j] = larger(most[j], where_seen(r, score(r, j), none));  // a NaN is not kept here, but in its p
+  for (int j = 0; j < kBlocks; ++j) {
+    const int64_t at = lane + j * kBlock;
+    base[j] = select(none < most[j], most[j], zero());  // all scores -inf so far: p = 0, not NaN
+    const F32x16 factor = exp(load(m + at) - base[j]);
+    sum[j] = load(l + at) * factor;
+    store(most[j], m + at);
+    store(factor, rescale + at);
+  }
+  for (int64_t r = 0; r < rows; ++r)
+    for (int j = 0; j < kBlocks; ++j) {
+      const F32x16 p = where_seen(r, exp(score(r, j) - base[j]), zero());  // not exp(-inf): an underflow takes the CPU 100 cycles
+      store(p, scores + r * kTile + lane + j * kBlock);
+      sum[j] = sum[j] + p;
+    }
+  for (int j = 0; j < kBlocks; ++j) store(sum[j], l + lane + j * kBlock);
+}
+
+// 64 queries: q scaled and o, both transposed [D][64]; m, l and rescale [64].
+struct QueryLanes {
+  float *qt, *ot, *m, *l, *rescale;
+  int64_t i0, count;
+
+  static int64_t floats(const Sizes& s) { return 2 * s.tile() + 3 * kTile; }
+};
+
+template <class T>
+QueryLanes load_queries(const Sizes& s, const T* q, int64_t q_row, float scale, int64_t i0, float* rows, ScratchSlots::Lease& lease) {
+  const QueryLanes t{lease.take(s.tile()), lease.take(s.tile()), lease.take(kTile), lease.take(kTile), lease.take(kTile), i0, s.rows_from(i0)};
+  load_tile(q, q_row, t.count, s.D, padded(t.count), scale, rows);
+  transpose(padded(t.count), s.width(), rows, s.width(), t.qt, kTile);
+  std::fill_n(t.ot, s.tile(), 0.0f);
+  std::fill_n(t.m, kTile, -HUGE_VALF);
+  std::fill_n(t.l, kTile, 0.0f);
+  return t;
+}
+
+// One tile of keys and values, as rows, for 64 queries.
+void attend(const Sizes& s, const QueryLanes& q, int64_t j0, const float* k, const float* v, float* scores, FetchAhead& ahead) {
+  const Scores t{s.rows_from(j0), padded(q.count), j0 == q.i0};
+  product_of_rows<kQueries>(t, s, k, q.qt, scores, ahead);
+  if (!t.diagonal && t.lanes == kTile)
+    online_softmax<4>(0, t.rows, t.rows, scores, q.m, q.l, q.rescale);
+  else
+    for (int64_t lane = 0; lane < t.lanes; lane += kBlock)
+      online_softmax<1>(lane, t.diagonal ? std::min(t.rows, lane + kBlock) : t.rows, t.diagonal ? lane : t.rows, scores, q.m, q.l, q.rescale);
+  add_weighted_rows<kQueries>(t, s, v, scores, q.ot, ahead, q.rescale);
+}
+
+template <class T>
+void store_queries(const Sizes& s, const QueryLanes& q, float* rows, T* o, int64_t o_row, float* lse) {
+  transpose(s.width(), padded(q.count), q.ot, kTile, rows, s.width());
+  for (int64_t r = 0; r < q.count; ++r) store_tile(rows + r * s.width(), 1, s.D, 1.0f / q.l[r], o + r * o_row, 0);
+  for_each_block(q.count, [&](At at) HWY_ATTR { at.store(at.load(q.m) + log(at.load(q.l)), lse); });
+}
+
+// Equation: o_i = sum over j <= i of p_ij v_j, p_ij = exp(s_ij - lse_i), s_ij = scale q_i . k_j, lse_i = log sum exp s_ij.
+// Layout:   q, o [B, T, H, D] and k, v [B, T, Hkv, D] with any strides over B, T, H; lse [B, H, T].
+// Order:    one task per (b, h, span of queries), the longest first; keys in order, in blocks of 64 with a running maximum.
+// Requires: unit stride over D, D <= 256 (the contract's). A NaN reaches only the queries that see it.
+// Traffic:  q once, o once; k and v once per span of queries, mostly from cache.
+template <class T>
+void forward(Stream& stream, const CausalAttentionArgs& a) {
+  const Sizes s(a.q, a.k);
+  const Heads<const T> q = heads<T>(a.q), k = heads<T>(a.k), v = heads<T>(a.v);
+  const Heads<T> o = heads<T>(a.o);
+  const int64_t span = s.B * s.H * ceil_div(s.T, kSpan) >= 32 ? kSpan : kTile;  // short work: more tasks
+  const int64_t spans = ceil_div(s.T, span), tasks = s.B * s.H * spans;
+  ScratchSlots slots(stream, span / kTile * QueryLanes::floats(s) + 3 * s.tile() + kTile * kTile, tasks);
+  parallel_for(tasks, threads(stream), [&](int64_t task) HWY_ATTR {
+    const int64_t b = task % (s.B * s.H) / s.H, h = task % s.H, hk = h / s.group();
+    const int64_t first = (spans - 1 - task / (s.B * s.H)) * span, last = std::min(s.T, first + span);
+    ScratchSlots::Lease lease(slots);
+    float *kr = lease.take(s.tile()), *vr = lease.take(s.tile()), *rows = lease.take(s.tile()), *scores = lease.take(kTile * kTile);
+    QueryLanes tiles[kSpan / kTile];
+    FetchAhead ahead;
+    for (int64_t j0 = 0; j0 < last; j0 += kTile) {
+      load_tile(k.row(b, j0, hk), k.time, s.rows_from(j0), s.D, s.rows_from(j0), 1, kr);
+      load_tile(v.row(b, j0, hk), v.time, s.rows_from(j0), s.D, s.rows_from(j0), 1, vr);
+      const int64_t begin = std::max(first, j0), share = kTile / ceil_div(last - begin, kTile) + 1;
+      for (int64_t i0 = begin; i0 < last; i0 += kTile) {
+        QueryLanes& tile = tiles[(i0 - first) / kTile];
+        if (j0 == 0) tile = load_queries(s, q.row(b, i0, h), q.time, a.scale, i0, rows, lease);
+        const int64_t next = j0 + kTile + (i0 - begin) / kTile * share, count = std::min(share, last - next);
+        ahead.clear();
+        if (j0 == 0) ahead.add(q.row(b, i0 + kTile, h), q.time, std::min(kTile, last - i0 - kTile), s.D);
+        ahead.add(k.row(b, next, hk), k.time, count, s.D);
+        ahead.add(v.row(b, next, hk), v.time, count, s.D);
+        if (next >= first) ahead.add(o.row(b, next, h), o.time, count, s.D);
+        ahead.spread(2 * kSteps);
+        attend(s, tile, j0, kr, vr, scores, ahead);
+        if (i0 == j0) store_queries(s, tile, rows, o.row(b, i0, h), o.time, data<float>(a.lse) + (b * s.H + h) * s.T + i0);
+      }
+    }
+  });
+}
+
+}  // namespace
+}  // namespace weft::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif  // per-target include guard
