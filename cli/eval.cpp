@@ -16,7 +16,7 @@ namespace weft::cli {
 namespace {
 
 struct Options {
-  std::string folder, data, device = "cpu", dtype;
+  std::string folder, adapter, data, device = "cpu", dtype;
   int64_t context = 0;
   int threads = 0;
   bool json = false;
@@ -44,7 +44,7 @@ void score(const Model& model, const std::vector<int32_t>& ids, int64_t context,
 
 int run(const Options& o) {
   const auto device = open_device(o.device, {.threads = o.threads});
-  const auto model = load_model(o.folder, *device, {.dtype = o.dtype.empty() ? std::optional<DType>() : dtype_from_name(o.dtype)});
+  const auto model = load_model(o.folder, *device, {.dtype = o.dtype.empty() ? std::optional<DType>() : dtype_from_name(o.dtype)}, o.adapter);
   const Tokenizer tokenizer = Tokenizer::load(o.folder);
   const int64_t most = model->config().max_positions, context = o.context == 0 ? most : o.context;
   check(context >= 1 && context <= most, "eval", "--context is ", o.context, ", expected 1 to the model's ", most);
@@ -78,6 +78,7 @@ Run add_eval(CLI::App& app) {
   command->add_option("model", o->folder, "Folder with config.json, model.safetensors and tokenizer.json")->required();
   command->add_option("--data", o->data, "A UTF-8 text file, or a .jsonl file (the \"text\" of each line is a document)")->required();
   command->add_option("--context", o->context, "Tokens of a window (default: what the model takes)");
+  command->add_option("--adapter", o->adapter, "Folder with a LoRA adapter of the model (adapter_config.json, adapter_model.safetensors)");
   command->add_option("--device", o->device, "Device to run on")->capture_default_str();
   command->add_option("--dtype", o->dtype, "f32 or bf16 (default: as stored)");
   command->add_option("--threads", o->threads, "CPU threads (default: all this process may use)");

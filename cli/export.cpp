@@ -10,12 +10,12 @@ namespace weft::cli {
 namespace {
 
 struct Options {
-  std::string from, to, dtype, device = "cpu";
+  std::string from, to, adapter, dtype, device = "cpu";
 };
 
 int run(const Options& options) {
   const auto device = open_device(options.device);
-  const auto model = load_model(options.from, *device);
+  const auto model = load_model(options.from, *device, {}, options.adapter);
   const DType dtype = options.dtype.empty() ? model->config().dtype : dtype_from_name(options.dtype);
   export_model(*model, options.to, {.dtype = dtype, .like = options.from});
   std::printf("%s: %s, %lld parameters, %s\n", options.to.c_str(), std::string(name(model->config().architecture)).c_str(),
@@ -31,6 +31,7 @@ Run add_export(CLI::App& app) {
   auto options = std::make_shared<Options>();
   command->add_option("MODEL_DIR", options->from, "A Hugging Face model folder")->required();
   command->add_option("OUT_DIR", options->to, "The folder to write")->required();
+  command->add_option("--adapter", options->adapter, "Folder with a LoRA adapter of the model, to be merged into its weights");
   command->add_option("--dtype", options->dtype, "Type of the written weights: f32, bf16 or f16");
   command->add_option("--device", options->device, "Where the model is loaded");
   return [options] { return run(*options); };

@@ -20,7 +20,7 @@ namespace {
 using Ids = std::vector<int32_t>;
 
 struct Options {
-  std::string folder, device = "cpu", dtype, prompts_file;
+  std::string folder, adapter, device = "cpu", dtype, prompts_file;
   std::vector<std::string> positional, prompts, prompt_ids, stop;
   std::optional<int64_t> max_tokens, top_k, batch;
   std::optional<double> temperature, top_p, min_p, repetition_penalty;
@@ -132,7 +132,7 @@ void stream(Generator& generator, const std::vector<Ids>& prompts, bool has_text
 
 int run(const Options& o) {
   const auto device = open_device(o.device, {.threads = o.threads});
-  const auto model = load_model(o.folder, *device, {.dtype = o.dtype.empty() ? std::optional<DType>() : dtype_from_name(o.dtype)});
+  const auto model = load_model(o.folder, *device, {.dtype = o.dtype.empty() ? std::optional<DType>() : dtype_from_name(o.dtype)}, o.adapter);
   std::optional<Tokenizer> tokenizer;
   if (std::filesystem::exists(std::filesystem::path(o.folder) / "tokenizer.json")) tokenizer = Tokenizer::load(o.folder);
   const std::vector<Ids> prompts = prompts_of(o, tokenizer);
@@ -171,6 +171,7 @@ Run add_generate(CLI::App& app) {
   command->add_flag("--ignore-eos", o->ignore_eos, "Go on after an end-of-text token");
   command->add_flag("--special", o->special, "Show special tokens in the text");
   command->add_option("--batch", o->batch, "Prompts that are continued at once (default 4; more may change the last bits)");
+  command->add_option("--adapter", o->adapter, "Folder with a LoRA adapter of the model (adapter_config.json, adapter_model.safetensors)");
   command->add_option("--device", o->device, "Device to run on")->capture_default_str();
   command->add_option("--dtype", o->dtype, "f32 or bf16 (default: as stored)");
   command->add_option("--threads", o->threads, "CPU threads (default: all this process may use)");

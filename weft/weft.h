@@ -7,6 +7,7 @@
 #include "weft/io/safetensors_writer.h"
 #include "weft/io/tokenizer/tokenizer.h"
 #include "weft/io/weight_files.h"
+#include "weft/models/adapter.h"
 #include "weft/models/config_json.h"
 #include "weft/models/load.h"
 #include "weft/models/model.h"

@@ -27,7 +27,10 @@ std::vector<Tensor> run_again(const RecomputedFunction& f, const std::vector<Ten
   }
   check(outputs.size() == up.grads.size(), "recompute", "the function gave ", outputs.size(), " tensors, ", up.grads.size(), " the first time");
   gated.clear();
-  backward(outputs, up.grads);
+  std::vector<Tensor> arrived = up.grads;
+  for (size_t i = 0; i < outputs.size(); ++i)
+    if (!outputs[i].requires_grad()) arrived[i] = Tensor();  // made of what is not trained
+  backward(outputs, arrived);
   return grads;
 }
 

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <filesystem>
 
 #include "weft/io/atomic_file.h"
@@ -36,7 +37,10 @@ bool copy_if_there(const fs::path& from, const fs::path& to) {
 std::vector<std::pair<std::string, Tensor>> tensors_of(const Model& model, DType dtype) {
   const NoGrad no_grad;
   std::vector<std::pair<std::string, Tensor>> tensors;
-  for (const Parameter& p : model.parameters()) tensors.emplace_back(p.name, cast(p.value.detach(), dtype));
+  for (const Parameter& p : model.parameters()) {
+    const auto adapter = std::ranges::find_if(model.adapters(), [&](const LoraAdapter& each) { return each.layer + ".weight" == p.name; });
+    tensors.emplace_back(p.name, cast(adapter == model.adapters().end() ? p.value.detach() : merged(p.value, *adapter), dtype));
+  }
   return tensors;
 }
 

@@ -3,6 +3,7 @@
 #include <set>
 
 #include "weft/io/weight_files.h"
+#include "weft/models/adapter.h"
 #include "weft/models/config_json.h"
 #include "weft/ops/copy/copy.h"
 
@@ -80,7 +81,7 @@ DType stored_dtype(const ModelConfig& config, const WeightFiles& files) {
 
 }  // namespace
 
-std::unique_ptr<Model> load_model(const std::string& folder, Device& device, const ModelOptions& options) {
+std::unique_ptr<Model> load_model(const std::string& folder, Device& device, const ModelOptions& options, const std::string& adapter) {
   ModelConfig config = read_model_config(folder);
   if (options.dropout) config.embedding_dropout = config.attention_dropout = config.residual_dropout = *options.dropout;
   const WeightFiles files(folder);
@@ -88,8 +89,12 @@ std::unique_ptr<Model> load_model(const std::string& folder, Device& device, con
   const DType dtype = options.dtype.value_or(config.dtype == DType::bf16 ? DType::bf16 : DType::f32);
   check(dtype == DType::f32 || dtype == DType::bf16, "load_model", "a model runs in f32 or bf16, not in ", dtype);
   FolderWeights weights(device, dtype, options.trainable, config, files);
+  check(adapter.empty() || !options.lora, "load_model", "adapters are either new or those in ", adapter);
+  if (options.lora) weights.adapt(*options.lora);
+  if (!adapter.empty()) weights.adapt(read_adapter_options(adapter));
   std::unique_ptr<Model> model = make_model(config, weights);
   weights.check_all_used();
+  if (!adapter.empty()) load_adapter(*model, adapter);
   return model;
 }
 

@@ -12,7 +12,8 @@ namespace weft {
 // The model in a folder: config.json, and model.safetensors or its shards. On the CPU weights that are already in the
 // wanted dtype are used where the file is mapped; a model to be trained gets its own copies. A tensor that is missing,
 // left over or of another shape is an error naming the file, the tensor and the shape that was expected.
-std::unique_ptr<Model> load_model(const std::string& folder, Device& device, const ModelOptions& options = {});
+// `adapter`: a folder that PEFT or save_adapter wrote; its matrices are added to the layers it names, unmerged.
+std::unique_ptr<Model> load_model(const std::string& folder, Device& device, const ModelOptions& options = {}, const std::string& adapter = "");
 
 struct ExportOptions {
   std::optional<DType> dtype = {};  // of the written weights: f32, bf16 or f16; not given: the model's
@@ -20,7 +21,8 @@ struct ExportOptions {
 };
 
 // Writes a folder that transformers loads: config.json, generation_config.json, model.safetensors and, from
-// options.like, what belongs to the tokenizer. Weights are written last, each file whole or not at all.
+// options.like, what belongs to the tokenizer. Adapters are merged into their layers. Weights are written last, each file
+// whole or not at all.
 void export_model(const Model& model, const std::string& folder, const ExportOptions& options = {});
 
 }  // namespace weft

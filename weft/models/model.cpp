@@ -28,6 +28,21 @@ Tensor last_rows(const Tensor& x, const std::vector<int64_t>& lengths) {
 Model::Model(const ModelConfig& config, Weights& weights)
     : config_(config), device_(weights.device().shared_from_this()), dtype_(weights.dtype()) {}
 
+void Model::finish(const Weights& weights) {
+  weights.check_targets();
+  parameters_ = weights.taken();
+  adapters_ = weights.adapters();
+}
+
+std::vector<Parameter> Model::all_parameters() const {
+  std::vector<Parameter> all = parameters_;
+  for (const LoraAdapter& adapter : adapters_) {
+    all.push_back({adapter.a_name(), adapter.matrices.a});
+    all.push_back({adapter.b_name(), adapter.matrices.b});
+  }
+  return all;
+}
+
 Pass Model::pass_of(const Tensor& ids, const char* where) const {
   check(ids.defined() && ids.rank() == 2 && is_id(ids.dtype()), where, "ids must be [batch, time] of i32 or u32, got shape ", ids.shape());
   const int64_t B = ids.shape()[0], T = ids.shape()[1];
@@ -96,6 +111,7 @@ std::unique_ptr<Model> make_model(const ModelConfig& config, Weights& weights) {
 std::unique_ptr<Model> make_model(const ModelConfig& config, Device& device, uint64_t seed, const ModelOptions& options) {
   const DType stored = config.dtype == DType::bf16 ? DType::bf16 : DType::f32;
   NewWeights weights(device, options.dtype.value_or(stored), options.trainable, seed);
+  if (options.lora) weights.adapt(*options.lora);
   return make_model(config, weights);
 }
 

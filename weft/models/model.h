@@ -33,6 +33,9 @@ class Model {
   DType dtype() const { return dtype_; }  // of weights and activations: f32 or bf16
   // In a fixed order, under the names that transformers uses; a tied head is not listed.
   const std::vector<Parameter>& parameters() const { return parameters_; }
+  const std::vector<LoraAdapter>& adapters() const { return adapters_; }  // none unless it was made with them
+  // The parameters, and after them the matrices of the adapters under the names that PEFT uses.
+  std::vector<Parameter> all_parameters() const;
 
   // ids [B, T] (i32 or u32): the logits of every position, [B, T, vocabulary], f32.
   Tensor logits(const Tensor& ids) const;
@@ -48,7 +51,7 @@ class Model {
 
  protected:
   Model(const ModelConfig& config, Weights& weights);
-  void finish(const Weights& weights) { parameters_ = weights.taken(); }
+  void finish(const Weights& weights);
 
   // The residual stream after the last block, and the norm before the head.
   virtual Residual blocks(const Tensor& ids, const Pass& pass) const = 0;
@@ -66,6 +69,7 @@ class Model {
   std::shared_ptr<Device> device_;
   DType dtype_;
   std::vector<Parameter> parameters_;
+  std::vector<LoraAdapter> adapters_;
 };
 
 // The model that a config describes, with weights from anywhere.
@@ -75,6 +79,7 @@ struct ModelOptions {
   std::optional<DType> dtype = {};  // f32 or bf16; not given: what the weights are stored in (f16: f32)
   bool trainable = false;           // parameters require gradients
   std::optional<float> dropout = {};  // everywhere; not given: what the config says
+  std::optional<LoraOptions> lora = {};  // new adapters; where the model is trainable they alone are trained
 };
 
 // A new model, its weights drawn from `seed`.

@@ -1,5 +1,6 @@
 #include "weft/nn/layers.h"
 
+#include "weft/ops/elementwise/functions.h"
 #include "weft/ops/layer_norm/layer_norm.h"
 #include "weft/ops/matmul/matmul.h"
 #include "weft/ops/rms_norm/rms_norm.h"
@@ -10,10 +11,14 @@ Linear::Linear(Weights& weights, const std::string& name, int64_t in, int64_t ou
     : weight(weights.take(name + ".weight", options.layout == Layout::out_in ? Shape{out, in} : Shape{in, out}, Init::normal(options.deviation))),
       layout(options.layout) {
   if (options.bias) bias = weights.take(name + ".bias", {out}, Init::zeros());
+  adapter = weights.take_adapter(name, in, out, layout == Layout::in_out);
 }
 
 Tensor Linear::operator()(const Tensor& x, Activation activation) const {
-  return matmul(x, weight, {.transpose_b = layout == Layout::out_in, .bias = bias, .activation = activation});
+  const bool transpose = layout == Layout::out_in;
+  if (!adapter) return matmul(x, weight, {.transpose_b = transpose, .bias = bias, .activation = activation});
+  const Tensor sum = add(matmul(x, weight, {.transpose_b = transpose, .bias = bias}), adapter(x));
+  return activation == Activation::none ? sum : weft::activation(sum, activation);
 }
 
 RmsNorm::RmsNorm(Weights& weights, const std::string& name, int64_t size, double eps)

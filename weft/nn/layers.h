@@ -21,6 +21,7 @@ struct Linear {
 
   Tensor weight, bias;  // bias may be undefined: none
   Layout layout = Layout::out_in;
+  LowRank adapter;  // added where it is defined (weft/nn/lora.h)
 
   Tensor operator()(const Tensor& x, Activation activation = Activation::none) const;
 };

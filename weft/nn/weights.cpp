@@ -1,5 +1,6 @@
 #include "weft/nn/weights.h"
 
+#include <algorithm>
 #include <cmath>
 #include <numbers>
 
@@ -40,9 +41,36 @@ std::vector<float> drawn(int64_t n, double deviation, uint64_t seed, uint32_t si
 
 Tensor Weights::take(const std::string& name, const Shape& shape, const Init& init) {
   Tensor value = fetch(name, shape, init);
-  if (trainable_) value.set_requires_grad();
+  if (trainable_ && !lora_) value.set_requires_grad();
   taken_.push_back({name, value});
   return value;
+}
+
+// A has the deviation of a uniform draw from +-1 / sqrt(in), which is what PEFT starts from.
+LowRank Weights::take_adapter(const std::string& layer, int64_t in, int64_t out, bool transposed) {
+  constexpr uint32_t kFirstSite = 1u << 24;  // parameters are counted from 0
+  layers_.insert(layer.substr(layer.rfind('.') + 1));
+  if (!lora_ || std::ranges::none_of(lora_->targets, [&](const std::string& target) { return lora_target(target, layer); })) return {};
+  const int64_t rank = lora_->rank;
+  check(rank >= 1 && rank <= std::min(in, out), "lora", "rank is ", rank, ", but ", layer, " is ", in, " x ", out);
+  const uint32_t site = kFirstSite + uint32_t(adapters_.size());
+  LowRank matrices{cast(Tensor::from_host(device_, {rank, in}, drawn(rank * in, 1 / std::sqrt(3.0 * double(in)), lora_->seed, site)), dtype_),
+                   full(device_, {out, rank}, 0, dtype_), float(lora_->scale)};
+  if (trainable_) matrices.a.set_requires_grad(), matrices.b.set_requires_grad();
+  adapters_.push_back({layer, matrices, transposed});
+  return matrices;
+}
+
+void Weights::check_targets() const {
+  if (!lora_) return;
+  check(!lora_->targets.empty(), "lora", "no layer is to get an adapter");
+  for (const std::string& target : lora_->targets) {
+    const bool met = std::ranges::any_of(adapters_, [&](const LoraAdapter& adapter) { return lora_target(target, adapter.layer); });
+    if (met) continue;
+    std::string known;
+    for (const std::string& layer : layers_) known += (known.empty() ? "" : ", ") + layer;
+    fail(ErrorCode::invalid_argument, "lora", "no layer of the model is named '", target, "'; there are ", known);
+  }
 }
 
 Tensor NewWeights::fetch(const std::string&, const Shape& shape, const Init& init) {

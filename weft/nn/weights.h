@@ -2,9 +2,12 @@
 // answers from a file, or draws them. What was given, in order, is the model's list of parameters.
 #pragma once
 
+#include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
+#include "weft/nn/lora.h"
 #include "weft/tensor/tensor.h"
 
 namespace weft {
@@ -30,13 +33,21 @@ class Weights {
   Weights(Device& device, DType dtype, bool trainable) : device_(device), dtype_(dtype), trainable_(trainable) {}
   virtual ~Weights() = default;
 
+  // Layers that the options name get adapters, and those alone are trained. Before the first take().
+  void adapt(const LoraOptions& options) { lora_ = options; }
+
   // The parameter of this name; a leaf that requires a gradient where the model is to be trained.
   Tensor take(const std::string& name, const Shape& shape, const Init& init);
+  // The adapter of a layer; undefined matrices where it gets none.
+  LowRank take_adapter(const std::string& layer, int64_t in, int64_t out, bool transposed);
+  // Throws for a target that no layer answered to, naming those that there are.
+  void check_targets() const;
 
   Device& device() const { return device_; }
   DType dtype() const { return dtype_; }  // of every parameter
   bool trainable() const { return trainable_; }
   const std::vector<Parameter>& taken() const { return taken_; }
+  const std::vector<LoraAdapter>& adapters() const { return adapters_; }
 
  protected:
   virtual Tensor fetch(const std::string& name, const Shape& shape, const Init& init) = 0;
@@ -46,6 +57,9 @@ class Weights {
   DType dtype_;
   bool trainable_;
   std::vector<Parameter> taken_;
+  std::optional<LoraOptions> lora_;
+  std::vector<LoraAdapter> adapters_;
+  std::set<std::string> layers_;  // by the last part of their names
 };
 
 // New weights, drawn from `seed`: the same for any number of threads, each parameter from a stream of its own.

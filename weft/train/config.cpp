@@ -36,9 +36,9 @@ constexpr Setting kSettings[] = {
     {"model", "dtype", &C::dtype, "f32, or bf16 with f32 master weights"},
     {"model", "dropout", &C::dropout, "Probability of dropping (-1: what the model's config says)"},
     {"model", "recompute", &C::recompute, "Keep only what goes between blocks and run each again in the backward: less memory, a third more work"},
-    {"model", "lora_rank", &C::lora_rank, "Rank of LoRA adapters (0: train all weights)"},
+    {"model", "lora_rank", &C::lora_rank, "Rank of LoRA adapters on a model folder, whose weights then stay as they are (0: none, all weights are trained)"},
     {"model", "lora_alpha", &C::lora_alpha, "LoRA's scale is alpha / rank"},
-    {"model", "lora_targets", &C::lora_targets, "Names of the layers that get an adapter, separated by commas"},
+    {"model", "lora_targets", &C::lora_targets, "Layers that get an adapter, by name, separated by commas, or all-linear (default: q_proj,v_proj; c_attn for GPT-2)"},
     {"training", "steps", &C::steps, "Optimizer steps"},
     {"training", "batch", &C::batch, "Units (sequences; blocks of sums) in one pass"},
     {"training", "accumulate", &C::accumulate, "Passes whose gradients are added up for a step"},
@@ -198,6 +198,7 @@ void check_config(const TrainConfig& c) {
   check(c.vocabulary == "characters" || c.vocabulary == "bytes", "train", "vocabulary is '", c.vocabulary, "', expected characters or bytes");
   check(c.dropout < 1 && (c.dropout >= 0 || c.dropout == -1), "train", "dropout is ", c.dropout, ", expected 0 or more and below 1, or -1");
   check(std::isfinite(c.learning_rate) && c.learning_rate >= 0, "train", "learning_rate is ", c.learning_rate, ", expected zero or more");
+  check(std::isfinite(c.lora_alpha) && c.lora_alpha > 0, "train", "lora_alpha is ", c.lora_alpha, ", expected a number above 0");
   check(std::isfinite(c.clip) && c.clip >= 0, "train", "clip is ", c.clip, ", expected zero or more");
 }
 

@@ -31,7 +31,7 @@ struct TrainConfig {
   bool recompute = false;
   int64_t lora_rank = 0;
   double lora_alpha = 16;
-  std::string lora_targets = "q_proj,v_proj";
+  std::string lora_targets = "";
   // How.
   int64_t steps = 1000;
   int64_t batch = 4;

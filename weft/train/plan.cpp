@@ -43,7 +43,7 @@ Plan make_plan(const TrainConfig& config, const TrainingProblem& problem) {
   validation_loss(*model, *problem.data, 1);
   if (problem.sums) sums_accuracy(*model, *problem.sums);
   plan.memory = device->pool().stats();
-  for (const NamedTensor& p : optimizer->parameters()) plan.parameters += p.tensor.numel();
+  for (const Parameter& p : model->all_parameters()) (p.value.requires_grad() ? plan.parameters : plan.kept) += p.value.numel();
   return plan;
 }
 
@@ -59,8 +59,13 @@ std::string bytes_text(double bytes) {
   return text;
 }
 
+std::string parameters_text(const Plan& plan) {
+  const std::string trained = count_text(double(plan.parameters));
+  return plan.kept == 0 ? trained : join(trained, " of ", count_text(double(plan.parameters + plan.kept)));
+}
+
 std::string plan_text(const Plan& plan, const MemoryInfo& device) {
-  std::string out = join(count_text(double(plan.parameters)), " parameters, ", plan.tokens, " tokens a step\n");
+  std::string out = join(parameters_text(plan), " parameters, ", plan.tokens, " tokens a step\n");
   char line[160];
   for (MemoryUse use : kUses) {
     const UseStats& stats = plan.memory.of(use);

@@ -13,6 +13,7 @@ struct Plan {
   PoolStats memory;        // high water of the pool, by use
   Cost step;               // of one optimizer step
   int64_t parameters = 0;  // trained
+  int64_t kept = 0;        // parameters that stay as they are: a model's below its adapters
   int64_t tokens = 0;      // read by one step
 };
 
@@ -24,6 +25,7 @@ std::string plan_text(const Plan& plan, const MemoryInfo& device);
 // Throws out_of_memory saying what is needed, what there is, and what to shrink.
 void check_fits(const Plan& plan, const MemoryInfo& device);
 
+std::string parameters_text(const Plan& plan);  // that are trained: "1.2M", "98k of 1.3M"
 std::string bytes_text(double bytes);  // "12.3 MiB"
 
 }  // namespace weft

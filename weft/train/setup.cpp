@@ -47,6 +47,25 @@ ModelConfig model_config(const TrainConfig& c) {
   return m;
 }
 
+std::vector<std::string> names_in(const std::string& list) {
+  std::vector<std::string> names;
+  for (size_t from = 0; from <= list.size();) {
+    const size_t comma = std::min(list.find(',', from), list.size());
+    names.push_back(list.substr(from, comma - from));
+    check(!names.back().empty(), "train", "lora_targets is '", list, "', expected names separated by commas");
+    from = comma + 1;
+  }
+  return names;
+}
+
+const char* usual_targets(const ModelConfig& model) { return model.architecture == Architecture::gpt2 ? "c_attn" : "q_proj,v_proj"; }
+
+std::optional<LoraOptions> lora_options(const TrainConfig& c, const ModelConfig& model) {
+  if (c.lora_rank == 0) return std::nullopt;
+  return LoraOptions{.rank = c.lora_rank, .scale = c.lora_alpha / double(c.lora_rank),
+                     .targets = names_in(c.lora_targets.empty() ? usual_targets(model) : c.lora_targets), .seed = uint64_t(c.seed)};
+}
+
 std::shared_ptr<const Vocabulary> vocabulary_for(const TrainConfig& c) {
   if (!c.tokenizer.empty()) return tokenizer_vocabulary(c.tokenizer);
   if (is_folder(c.model)) return tokenizer_vocabulary(c.model);
@@ -75,6 +94,8 @@ void read_text(const TrainConfig& c, TrainingProblem& problem, const Notice& not
 
 TrainingProblem make_problem(const TrainConfig& config, const Notice& notice) {
   TrainingProblem problem;
+  check(config.lora_rank == 0 || is_folder(config.model), "train", "lora_rank is ", config.lora_rank, ", but '", config.model,
+        "' is no model folder: new weights must all be trained");
   problem.model = model_config(config);
   if (config.data == "sums") read_sums(config, problem);
   else read_text(config, problem, notice);
@@ -96,27 +117,31 @@ bool is_folder(const std::string& model) { return std::filesystem::is_directory(
 TrainConfig resolved(TrainConfig config) {
   namespace fs = std::filesystem;
   if (config.learning_rate == 0) config.learning_rate = config.data == "sums" ? 4e-3 : is_folder(config.model) ? 1e-4 : 1e-3;
+  if (config.lora_rank > 0 && config.lora_targets.empty() && is_folder(config.model)) config.lora_targets = usual_targets(read_model_config(config.model));
   if (config.out.empty()) config.out = join("runs/", fs::path(config.model).filename().string(), "-", fs::path(config.data).stem().string());
   return config;
 }
 
 std::unique_ptr<Model> make_training_model(const TrainConfig& config, const ModelConfig& model, Device& device) {
   const MemoryScope scope(device, MemoryUse::weights);
-  if (is_folder(config.model)) 
+  if (is_folder(config.model))
     return load_model(config.model, device, {.dtype = compute_dtype(config), .trainable = true,
-                                             .dropout = config.dropout >= 0 ? std::optional(float(config.dropout)) : std::nullopt});
+                                             .dropout = config.dropout >= 0 ? std::optional(float(config.dropout)) : std::nullopt,
+                                             .lora = lora_options(config, model)});
   return make_model(model, device, uint64_t(config.seed), {.dtype = compute_dtype(config), .trainable = true});
 }
 
 std::unique_ptr<Model> make_planned_model(const TrainConfig& config, const ModelConfig& model, Device& device) {
   const MemoryScope scope(device, MemoryUse::weights);
   PlannedWeights weights(device, compute_dtype(config), true);
+  if (const auto lora = lora_options(config, model)) weights.adapt(*lora);
   return make_model(model, weights);
 }
 
 std::unique_ptr<Optimizer> make_optimizer(const TrainConfig& c, const Model& model) {
   std::vector<NamedTensor> parameters;
-  for (const Parameter& p : model.parameters()) parameters.push_back({p.name, p.value});
+  for (const Parameter& p : model.all_parameters())
+    if (p.value.requires_grad()) parameters.push_back({p.name, p.value});
   return std::make_unique<Optimizer>(model.device(), std::move(parameters),
                                      OptimizerOptions{.kind = optimizer_from_name(c.optimizer), .beta1 = c.beta1, .beta2 = c.beta2, .eps = c.eps,
                                                       .momentum = c.momentum, .nesterov = c.nesterov, .weight_decay = c.weight_decay, .decay_all = c.decay_all});

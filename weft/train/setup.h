@@ -30,15 +30,16 @@ TrainingProblem make_problem(const TrainConfig& config, const Notice& notice);
 // Whether `model` names a folder to go on from, and not a preset.
 bool is_folder(const std::string& model);
 
-// What was left open, decided: the learning rate, and the run's folder.
+// What was left open, decided: the learning rate, the layers that get adapters, and the run's folder.
 TrainConfig resolved(TrainConfig config);
 
-// Trainable: new weights, or those of the folder.
+// Trainable: new weights, those of the folder, or adapters to them.
 std::unique_ptr<Model> make_training_model(const TrainConfig& config, const ModelConfig& model, Device& device);
 
 // The same shapes with no values: what a plan needs.
 std::unique_ptr<Model> make_planned_model(const TrainConfig& config, const ModelConfig& model, Device& device);
 
+// Over what is trained: every parameter, or the adapters alone.
 std::unique_ptr<Optimizer> make_optimizer(const TrainConfig& config, const Model& model);
 
 Schedule make_schedule(const TrainConfig& config);

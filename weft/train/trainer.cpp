@@ -7,6 +7,9 @@
 #include "weft/backends/open.h"
 #include "weft/base/check.h"
 #include "weft/io/atomic_file.h"
+#include "weft/io/checksum.h"
+#include "weft/io/weight_files.h"
+#include "weft/models/adapter.h"
 #include "weft/train/capture.h"
 #include "weft/train/evaluate.h"
 #include "weft/train/export.h"
@@ -23,6 +26,15 @@ void write_text(const std::string& path, const std::string& text) {
 }
 
 std::string vocabulary_name(const Vocabulary& vocabulary) { return join(vocabulary.kind(), " ", vocabulary.hash()); }
+
+// The weights below the adapters are in no checkpoint: a checksum says whether they are still the same.
+std::string base_checksum(const TrainConfig& config) {
+  if (config.lora_rank == 0) return "";
+  const WeightFiles weights(config.model);
+  uint32_t crc = 0;
+  for (const auto& file : weights.files()) crc = crc32c(file->mapping()->bytes(), crc);
+  return std::to_string(crc);
+}
 
 // What a run cannot change on the way: the rest of its data would be other data, its weights another shape.
 void check_same_run(const TrainConfig& now, const std::string& saved, const std::string& where) {
@@ -49,6 +61,7 @@ Trainer::Trainer(TrainConfig config, TrainerOptions options)
   plan_ = make_plan(config_, problem_);
   check_fits(plan_, device_->memory());
   model_ = make_training_model(config_, problem_.model, *device_);
+  base_checksum_ = base_checksum(config_);
   optimizer_ = make_optimizer(config_, *model_);
   training_ = std::make_unique<TrainingStep>(*model_, *optimizer_, StepOptions{.clip = config_.clip, .recompute = config_.recompute, .seed = uint64_t(config_.seed)});
   open_run();
@@ -86,7 +99,8 @@ std::vector<NamedTensor> Trainer::saved_tensors() const {
 
 void Trainer::save() {
   const Values values = {{"step", std::to_string(step_)},          {"position", std::to_string(position_)},
-                         {"config", to_toml(config_)},             {"vocabulary", vocabulary_name(*problem_.vocabulary)}};
+                         {"config", to_toml(config_)},             {"vocabulary", vocabulary_name(*problem_.vocabulary)},
+                         {"base", base_checksum_}};
   checkpoints_->save(step_, values, saved_tensors());
 }
 
@@ -94,6 +108,7 @@ void Trainer::restore(const Checkpoint& checkpoint) {
   check_same_run(config_, checkpoint.value("config"), checkpoint.path());
   check(checkpoint.value("vocabulary") == vocabulary_name(*problem_.vocabulary), config_.data, "gives other ids than when the run in ", config_.out,
         " was begun: the data or its tokenizer has changed");
+  check(checkpoint.value("base") == base_checksum_, config_.model, "has other weights than when the run in ", config_.out, " was begun");
   step_ = checkpoint.integer("step");
   position_ = checkpoint.integer("position");
   optimizer_->set_steps(step_);
@@ -167,9 +182,14 @@ void Trainer::sample() {
   }
 }
 
+void Trainer::write_model() const {
+  if (!model_->adapters().empty()) save_adapter(*model_, path("adapter"), config_.model);
+  export_trained(path("model"), *model_, *problem_.vocabulary, is_folder(config_.model) ? config_.model : "");
+}
+
 void Trainer::report(const std::string& state) {
   ReportFacts facts{.title = fs::path(config_.model).filename().string(), .subtitle = problem_.data->description(), .state = state, .steps = config_.steps,
-                    .facts = {{"parameters", count_text(double(plan_.parameters))},
+                    .facts = {{"parameters", parameters_text(plan_)},
                               {"device", device_->description()},
                               {"precision", config_.dtype == "bf16" ? "bf16, f32 master weights" : "f32"},
                               {"optimizer", config_.optimizer + ", " + config_.schedule + " schedule"},
@@ -198,7 +218,7 @@ TrainOutcome Trainer::run() {
     if (evaluating && !stopping) evaluate();
     if ((config_.sample_every ? due(config_.sample_every) || last : evaluating) && !stopping) sample();
     if (due(config_.save_every) || last || stopping) save();
-    if (last) export_trained(path("model"), *model_, *problem_.vocabulary, is_folder(config_.model) ? config_.model : "");
+    if (last) write_model();
     if (evaluating || last || stopping) report(last ? "finished" : stopping ? join("stopped at step ", step_) : "running");
   }
   progress_.finish();

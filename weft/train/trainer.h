@@ -5,7 +5,8 @@
 //         report.html         to look at
 //         events.out.tfevents.*  for TensorBoard
 //         checkpoints/        to go on from
-//         model/              at the end: what weft generate and transformers load
+//         model/              at the end: what weft generate and transformers load, adapters merged
+//         adapter/            of a LoRA run: what PEFT loads
 #pragma once
 
 #include <atomic>
@@ -61,6 +62,7 @@ class Trainer {
   void evaluate();
   void sample();
   void save();
+  void write_model() const;
   void report(const std::string& state);
   std::vector<NamedTensor> saved_tensors() const;
   std::string path(const char* name) const { return config_.out + "/" + name; }
@@ -80,6 +82,7 @@ class Trainer {
   std::unique_ptr<History> history_;
   std::unique_ptr<TensorBoard> board_;
   Schedule schedule_;
+  std::string base_checksum_;  // of the weights that adapters stand on; empty: all are trained
   double peak_flops_ = 0;
   double seconds_ = 0;    // of training, from the beginning of the run
   int64_t step_ = 0;      // done

@@ -1,0 +1,197 @@
+// Runs that go on from a folder: all weights, or adapters alone.
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <fstream>
+#include <sstream>
+
+#include "tests/unit/golden_model.h"
+#include "weft/models/config_json.h"
+#include "weft/train/capture.h"
+#include "weft/train/trainer.h"
+
+namespace weft {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string contents(const fs::path& path) {
+  std::ostringstream text;
+  text << std::ifstream(path, std::ios::binary).rdbuf();
+  return text.str();
+}
+
+class Finetune : public testing::Test {
+ protected:
+  Finetune() {
+    fs::create_directories(folder);
+    std::ofstream text(folder / "text.txt");
+    for (int i = 0; i < 300; ++i) text << "line " << i * i << " of a text\n";
+  }
+  ~Finetune() override {
+    std::fclose(quiet);
+    fs::remove_all(folder);
+  }
+  TrainConfig config(const std::string& out, const std::string& model, int64_t rank) const {
+    TrainConfig c;
+    c.data = (folder / "text.txt").string();
+    c.cache = (folder / "cache").string();
+    c.model = golden::folder(model);
+    c.out = (folder / out).string();
+    c.lora_rank = rank;
+    c.sequence = 16;
+    c.steps = 6;
+    c.batch = 2;
+    c.warmup = 1;
+    c.learning_rate = 3e-3;
+    c.dropout = 0.1;
+    c.save_every = 2;
+    c.evaluate_every = 0;
+    c.evaluate_units = 2;
+    c.sample_tokens = 4;
+    return c;
+  }
+  TrainOutcome train(const TrainConfig& c, bool resume = false, const std::atomic<bool>* stop = nullptr) {
+    return Trainer(c, {.resume = resume, .out = quiet, .stop = stop}).run();
+  }
+  std::string adapter(const std::string& out) const { return contents(folder / out / "adapter/adapter_model.safetensors"); }
+  std::string weights(const std::string& out) const { return contents(folder / out / "model/model.safetensors"); }
+  const fs::path folder = fs::temp_directory_path() / ("weft_finetune_" + std::to_string(::getpid()));
+  std::FILE* quiet = std::tmpfile();
+};
+
+TEST_F(Finetune, adapters_learn_and_the_base_stays) {
+  for (const char* model : {"llama", "qwen3", "gpt2"}) {
+    TrainConfig c = config(model, model, 4);
+    c.steps = 1;
+    c.learning_rate = 1e-12;
+    const double before = train(c).evaluation->validation_loss;
+    c = config(std::string(model) + "_long", model, 4);
+    c.steps = 30;
+    c.dropout = 0;
+    EXPECT_LT(train(c).evaluation->validation_loss, before - 0.1) << model;
+    const SafeTensors base(c.model + "/model.safetensors"), merged(c.out + "/model/model.safetensors");
+    int changed = 0;
+    for (const auto& [name, entry] : base.entries()) {
+      const bool same = std::equal(entry.bytes.begin(), entry.bytes.end(), merged.at(name).bytes.begin(), merged.at(name).bytes.end());
+      const bool target = name.find("q_proj") != name.npos || name.find("v_proj") != name.npos || name.find("c_attn.weight") != name.npos;
+      EXPECT_EQ(same, !target) << name;
+      changed += !same;
+    }
+    EXPECT_GT(changed, 0);
+    const Checkpoint checkpoint(c.out + "/checkpoints/checkpoint-0000000030.safetensors");
+    for (const auto& [name, entry] : checkpoint.file().entries())
+      EXPECT_TRUE(name == "random_state" || name.find(".lora_") != name.npos) << name;  // no state for what is not trained
+    EXPECT_EQ(contents(folder / c.out / "model/tokenizer.json"), contents(c.model + "/tokenizer.json"));
+  }
+}
+
+// The adapter on its base is the model that the run had, and exported the one that it wrote.
+TEST_F(Finetune, the_adapter_is_the_run) {
+  const TrainConfig c = config("a", "gpt2", 4);
+  Trainer trainer(c, {.out = quiet});
+  trainer.run();
+  Device& device = trainer.model().device();
+  const auto back = load_model(c.model, device, {}, c.out + "/adapter");
+  const Tensor ids = Tensor::from_host(device, {1, 4}, std::vector<int32_t>{1, 2, 3, 4});
+  EXPECT_EQ(back->logits(ids).to_host<float>(), trainer.model().logits(ids).to_host<float>());
+  export_model(*back, (folder / "again").string());
+  EXPECT_EQ(contents(folder / "again/model.safetensors"), weights("a"));
+}
+
+TEST_F(Finetune, goes_on_where_it_stopped_to_the_bit) {
+  for (const char* dtype : {"f32", "bf16"})
+    for (int64_t rank : {0, 4}) {
+      const std::string name = join(dtype, rank);
+      TrainConfig c = config(name + "_whole", "gpt2", rank);
+      c.dtype = dtype;
+      c.lora_targets = "c_attn,mlp.c_proj";
+      c.threads = 2;
+      train(c);
+      c.out = (folder / (name + "_parts")).string();
+      c.threads = 1;
+      c.recompute = false;
+      const std::atomic<bool> stop = true;
+      for (int part = 0; part < 2; ++part) EXPECT_FALSE(train(c, part > 0, &stop).finished);
+      EXPECT_TRUE(train(c, true).finished);
+      EXPECT_EQ(weights(name + "_whole"), weights(name + "_parts")) << name;
+      if (rank) EXPECT_EQ(adapter(name + "_whole"), adapter(name + "_parts")) << name;
+    }
+}
+
+TEST_F(Finetune, another_base_is_noticed) {
+  fs::copy(golden::folder("llama"), folder / "base");
+  TrainConfig c = config("a", "llama", 4);
+  c.model = (folder / "base").string();
+  const std::atomic<bool> stop = true;
+  train(c, false, &stop);
+  const auto device = open_device("cpu");
+  export_model(*make_model(read_model_config(c.model), *device, 1), (folder / "other").string());
+  fs::copy_file(folder / "other/model.safetensors", folder / "base/model.safetensors", fs::copy_options::overwrite_existing);
+  EXPECT_THROW(train(c, true), Error);
+}
+
+TEST_F(Finetune, the_plan_counts_adapters) {
+  for (const char* dtype : {"f32", "bf16"})
+    for (bool recompute : {false, true}) {
+      TrainConfig c = config(join(dtype, recompute), "llama", 4);
+      c.dtype = dtype;
+      c.recompute = recompute;
+      c.sample_tokens = 0;
+      Trainer trainer(c, {.out = quiet});
+      trainer.run();
+      const PoolStats stats = trainer.model().device().pool().stats();
+      for (MemoryUse use : {MemoryUse::weights, MemoryUse::gradients, MemoryUse::optimizer, MemoryUse::activations, MemoryUse::workspace})
+        EXPECT_NEAR(double(stats.of(use).high_water), double(trainer.plan().memory.of(use).high_water), 0.02 * double(stats.of(use).high_water)) << name(use);
+      EXPECT_GT(trainer.plan().kept, 10 * trainer.plan().parameters);
+      EXPECT_LT(stats.of(MemoryUse::optimizer).high_water, stats.of(MemoryUse::weights).high_water / 4);
+    }
+}
+
+// GPT-2's dropout acts on training steps, and on nothing that measures the model.
+TEST_F(Finetune, dropout_is_for_training_alone) {
+  TrainConfig c = config("without", "gpt2", 0), d = config("with", "gpt2", 0);
+  c.steps = d.steps = 1;
+  c.learning_rate = d.learning_rate = 1e-30;  // the weights stay
+  c.dropout = 0;
+  d.dropout = 0.3;
+  const TrainOutcome without = train(c), with = train(d);
+  EXPECT_NE(without.loss, with.loss);
+  EXPECT_EQ(without.evaluation->validation_loss, with.evaluation->validation_loss);
+}
+
+TEST_F(Finetune, a_bad_step_is_captured_and_replayed) {
+  TrainConfig c = config("bad", "llama", 4);
+  c.optimizer = "sgd";
+  c.learning_rate = 1e30;
+  c.clip = 0;
+  EXPECT_THROW(train(c), Error);
+  std::string capture;
+  for (const auto& entry : fs::directory_iterator(c.out))
+    if (entry.path().filename().string().starts_with("capture-")) capture = entry.path().string();
+  ASSERT_FALSE(capture.empty());
+  const Replay replay = replay_capture(capture, "cpu", 1);
+  EXPECT_FALSE(replay.result.finite());
+  EXPECT_TRUE(replay.bad.has_value());
+}
+
+TEST_F(Finetune, says_what_cannot_be_adapted) {
+  TrainConfig c = config("a", "llama", 4);
+  c.model = "llama-tiny";
+  EXPECT_THROW(train(c), Error);  // new weights
+  c = config("a", "llama", 4);
+  c.lora_targets = "q_proj,,v_proj";
+  EXPECT_THROW(train(c), Error);
+  c.lora_targets = "c_attn";
+  EXPECT_THROW(train(c), Error);  // no such layer
+  c = config("a", "llama", 4);
+  c.lora_alpha = 0;
+  EXPECT_THROW(train(c), Error);
+  c = config("a", "llama", 4);
+  train(c);
+  c.lora_rank = 8;
+  EXPECT_THROW(train(c, true), Error);  // another rank than the run's
+}
+
+}  // namespace
+}  // namespace weft

@@ -1,0 +1,190 @@
+// Low-rank adapters: what they compute, what is trained, and the folder that PEFT reads.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "tests/unit/golden_model.h"
+#include "tests/unit/model_cases.h"
+
+namespace weft {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int64_t kRank = 3;
+
+class Lora : public testing::Test {
+ protected:
+  std::shared_ptr<Device> device = open_device("cpu", {.checked = true});
+  fs::path root = fs::path(testing::TempDir()) / ("weft_lora_" + std::string(testing::UnitTest::GetInstance()->current_test_info()->name()));
+
+  void SetUp() override { fs::create_directories(root); }
+  void TearDown() override { fs::remove_all(root); }
+
+  std::string folder(const std::string& name) const { return (root / name).string(); }
+  Tensor ids() { return Tensor::from_host(*device, {2, 5}, std::vector<int32_t>{3, 1, 4, 1, 5, 9, 2, 6, 5, 3}); }
+  Tensor targets() { return Tensor::from_host(*device, {2, 5}, std::vector<int32_t>{1, 4, 1, 5, 9, 2, 6, 5, 3, 5}); }
+  static LoraOptions lora(std::vector<std::string> targets = {"all-linear"}) { return {.rank = kRank, .scale = 0.7, .targets = std::move(targets), .seed = 5}; }
+
+  // A model whose adapters do something: B drawn as A is.
+  std::unique_ptr<Model> adapted(const ModelConfig& config, const LoraOptions& options, bool trainable = false, DType dtype = DType::f32) {
+    auto model = make_model(config, *device, 3, {.dtype = dtype, .trainable = trainable, .lora = options});
+    const NoGrad no_grad;
+    const Tensor state = random_state(*device, 7);
+    uint32_t site = 0;
+    for (const LoraAdapter& adapter : model->adapters())
+      copy(cast(uniform(*device, adapter.matrices.b.shape(), state, site++, -0.5f, 0.5f), dtype), adapter.matrices.b.detach());
+    return model;
+  }
+  static ModelConfig config(const std::string& name) {
+    for (const ModelCase& each : model_cases())
+      if (each.name == name) return each.config;
+    throw std::runtime_error(name);
+  }
+  template <class F>
+  static std::string error_of(F f) {
+    try {
+      f();
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "no error";
+  }
+};
+
+// Rounding moves a sum of K products by at most K 2^-24 of the sum of their sizes, and a block has four such layers one
+// after the other; what comes between them (norms, attention) does not make it larger.
+double bound(const ModelConfig& c) {
+  return double(4 * c.layers * (std::max(c.intermediate_size, c.heads * c.head_dim) + kRank + 1)) * 0x1p-24;
+}
+
+TEST_F(Lora, starts_as_the_model_it_adapts) {
+  for (const ModelCase& each : model_cases()) {
+    const auto base = make_model(each.config, *device, 3), model = make_model(each.config, *device, 3, {.lora = lora()});
+    EXPECT_LE(golden::distance(model->logits(ids()).to_host<float>(), base->logits(ids()).to_host<float>()), bound(each.config)) << each.name;
+    EXPECT_EQ(model->adapters().size(), size_t(each.config.layers) * (each.config.architecture == Architecture::gpt2 ? 4 : 7)) << each.name;
+  }
+}
+
+TEST_F(Lora, merged_is_unmerged) {
+  for (const ModelCase& each : model_cases()) {
+    const auto model = adapted(each.config, lora());
+    export_model(*model, folder(each.name));
+    const auto whole = load_model(folder(each.name), *device), base = make_model(each.config, *device, 3);
+    const std::vector<float> expected = model->logits(ids()).to_host<float>();
+    EXPECT_LE(golden::distance(whole->logits(ids()).to_host<float>(), expected), bound(each.config)) << each.name;
+    EXPECT_GT(golden::distance(base->logits(ids()).to_host<float>(), expected), 0.01) << each.name;
+  }
+}
+
+std::vector<double> product(const std::vector<float>& x, const std::vector<float>& y, int64_t M, int64_t K, int64_t N, bool transpose_x, bool transpose_y) {
+  std::vector<double> out(size_t(M * N), 0.0);
+  for (int64_t m = 0; m < M; ++m)
+    for (int64_t n = 0; n < N; ++n)
+      for (int64_t k = 0; k < K; ++k)
+        out[size_t(m * N + n)] += double(x[size_t(transpose_x ? k * M + m : m * K + k)]) * double(y[size_t(transpose_y ? n * K + k : k * N + n)]);
+  return out;
+}
+
+void expect_near(const Tensor& got, const std::vector<double>& expected, double by, double scale, const std::string& what) {
+  const std::vector<float> values = got.to_host<float>();
+  ASSERT_EQ(values.size(), expected.size()) << what;
+  double worst = 0, largest = 0;
+  for (size_t i = 0; i < values.size(); ++i) {
+    worst = std::max(worst, std::abs(values[i] - scale * expected[i]));
+    largest = std::max(largest, std::abs(scale * expected[i]));
+  }
+  EXPECT_LE(worst, by * largest) << what;
+}
+
+// The merged model's gradient of each weight G gives those of the matrices: dA = s B^T G, dB = s G A^T. Both models go
+// forward and back, so the bound is that of four passes.
+TEST_F(Lora, gradients_are_those_of_the_merged_weights) {
+  for (const ModelCase& each : model_cases())
+    for (bool recomputed : {false, true}) {
+      const auto model = adapted(each.config, lora(), true);
+      export_model(*model, folder(each.name));
+      const auto whole = load_model(folder(each.name), *device, {.trainable = true});
+      for (Model* m : {model.get(), whole.get()}) backward(m->loss(ids(), targets(), {.recompute = recomputed}));
+      for (const Parameter& p : model->parameters()) EXPECT_FALSE(p.value.requires_grad()) << p.name;
+      for (const LoraAdapter& adapter : model->adapters()) {
+        const auto weight = std::ranges::find_if(whole->parameters(), [&](const Parameter& p) { return p.name == adapter.layer + ".weight"; });
+        ASSERT_NE(weight, whole->parameters().end()) << adapter.layer;
+        const std::vector<float> g = weight->value.grad().to_host<float>(), a = adapter.matrices.a.to_host<float>(), b = adapter.matrices.b.to_host<float>();
+        const int64_t in = adapter.matrices.a.shape()[1], out = adapter.matrices.b.shape()[0];
+        const bool t = adapter.transposed;  // G is [in, out]
+        expect_near(adapter.matrices.a.grad(), product(b, g, kRank, out, in, true, t), 4 * bound(each.config), 0.7, each.name + " dA " + adapter.layer);
+        expect_near(adapter.matrices.b.grad(), product(g, a, out, in, kRank, t, true), 4 * bound(each.config), 0.7, each.name + " dB " + adapter.layer);
+      }
+    }
+}
+
+TEST_F(Lora, only_some_layers_and_recomputed) {
+  for (const char* target : {"down_proj", "layers.1.self_attn.q_proj"}) {
+    const auto plain = adapted(config("llama_untied"), lora({target}), true), again = adapted(config("llama_untied"), lora({target}), true);
+    backward(plain->loss(ids(), targets()));
+    backward(again->loss(ids(), targets(), {.recompute = true}));
+    for (size_t i = 0; i < plain->adapters().size(); ++i)
+      EXPECT_EQ(plain->adapters()[i].matrices.a.grad().to_host<float>(), again->adapters()[i].matrices.a.grad().to_host<float>()) << target;
+  }
+}
+
+TEST_F(Lora, a_saved_adapter_is_what_peft_reads) {
+  const auto model = adapted(config("gpt2"), lora({"c_attn", "attn.c_proj"}));
+  export_model(*make_model(config("gpt2"), *device, 3), folder("base"));
+  save_adapter(*model, folder("adapter"), "some/base");
+  const SafeTensors file(folder("adapter") + "/adapter_model.safetensors");
+  EXPECT_EQ(file.entries().size(), 8u);
+  EXPECT_EQ(file.at("base_model.model.transformer.h.1.attn.c_attn.lora_A.weight").shape, (Shape{kRank, 24}));
+  EXPECT_EQ(file.at("base_model.model.transformer.h.1.attn.c_attn.lora_B.weight").shape, (Shape{72, kRank}));
+  EXPECT_EQ(file.at("base_model.model.transformer.h.0.attn.c_proj.lora_B.weight").shape, (Shape{24, kRank}));
+  const auto json = nlohmann::json::parse(std::ifstream(folder("adapter") + "/adapter_config.json"));
+  EXPECT_EQ(json["peft_type"], "LORA");
+  EXPECT_EQ(json["r"], kRank);
+  EXPECT_NEAR(json["lora_alpha"].get<double>(), 0.7 * kRank, 1e-6);
+  EXPECT_EQ(json["target_modules"], (std::vector<std::string>{"attn.c_proj", "c_attn"}));  // mlp.c_proj has none
+  EXPECT_EQ(json["fan_in_fan_out"], true);
+  EXPECT_EQ(json["base_model_name_or_path"], "some/base");
+  const auto back = load_model(folder("base"), *device, {}, folder("adapter"));
+  EXPECT_EQ(model->logits(ids()).to_host<float>(), back->logits(ids()).to_host<float>());
+}
+
+TEST_F(Lora, names_what_is_wrong) {
+  const auto make = [&](const LoraOptions& options) { return error_of([&] { make_model(config("gpt2"), *device, 3, {.lora = options}); }); };
+  EXPECT_EQ(make(lora({"q_proj"})), "lora: no layer of the model is named 'q_proj'; there are c_attn, c_fc, c_proj");
+  EXPECT_NE(make({.rank = 25, .scale = 1, .targets = {"c_attn"}}).find("rank is 25"), std::string::npos);
+
+  export_model(*make_model(config("qwen2"), *device, 3), folder("base"));
+  const auto model = adapted(config("qwen2"), lora({"q_proj"}));
+  const auto load = [&](const char* changed, const nlohmann::json& value) {
+    save_adapter(*model, folder("adapter"), "base");
+    auto json = nlohmann::json::parse(std::ifstream(folder("adapter") + "/adapter_config.json"));
+    json[changed] = value;
+    std::ofstream(folder("adapter") + "/adapter_config.json") << json;
+    return error_of([&] { load_model(folder("base"), *device, {}, folder("adapter")); });
+  };
+  EXPECT_EQ(load("use_rslora", true), "no error");
+  EXPECT_NE(load("use_dora", true).find("use_dora"), std::string::npos);
+  EXPECT_NE(load("modules_to_save", {"lm_head"}).find("modules_to_save"), std::string::npos);
+  EXPECT_NE(load("peft_type", "IA3").find("IA3"), std::string::npos);
+  EXPECT_NE(load("bias", "all").find("bias"), std::string::npos);
+  EXPECT_NE(load("r", 2).find("lora_A.weight' has shape 3x24, expected 2x24"), std::string::npos) << load("r", 2);
+
+  save_adapter(*model, folder("adapter"), "base");
+  const auto with = [&](const std::vector<std::pair<std::string, Tensor>>& tensors) {
+    write_safetensors(folder("adapter") + "/adapter_model.safetensors", tensors);
+    return error_of([&] { load_model(folder("base"), *device, {}, folder("adapter")); });
+  };
+  const std::string layer = "base_model.model.model.layers.0.self_attn.q_proj";
+  const LowRank& m = model->adapters()[0].matrices;
+  EXPECT_NE(with({{layer + ".lora_A.weight", m.a}}).find("lora_B"), std::string::npos);
+  EXPECT_NE(with({{layer + ".lora_A.weight", m.a}, {layer + ".lora_B.weight", m.b}, {"lm_head.weight", m.b}}).find("'lm_head.weight'"), std::string::npos);
+  EXPECT_NE(with({{"base_model.model.model.layers.9.self_attn.q_proj.lora_A.weight", m.a}}).find("layers.9"), std::string::npos);
+  fs::remove(folder("adapter") + "/adapter_config.json");
+  EXPECT_NE(with({}).find("adapter_config.json"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace weft

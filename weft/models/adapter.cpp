@@ -1,0 +1,131 @@
+#include "weft/models/adapter.h"
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <set>
+
+#include "weft/io/atomic_file.h"
+#include "weft/io/json.h"
+#include "weft/io/safetensors.h"
+#include "weft/io/safetensors_writer.h"
+#include "weft/ops/copy/copy.h"
+#include "weft/tensor/node.h"
+
+namespace weft {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view kPrefix = "base_model.model.", kA = ".lora_A.weight", kB = ".lora_B.weight";
+
+std::string config_path(const std::string& folder) { return (fs::path(folder) / "adapter_config.json").string(); }
+std::string weights_path(const std::string& folder) { return (fs::path(folder) / "adapter_model.safetensors").string(); }
+
+// The shortest ends of names that mean these layers and no others.
+std::set<std::string> targets_of(const Model& model) {
+  const auto adapted = [&](const std::string& layer) { return std::ranges::any_of(model.adapters(), [&](const LoraAdapter& a) { return a.layer == layer; }); };
+  const auto means_adapted_only = [&](const std::string& target) {
+    return std::ranges::all_of(model.parameters(), [&](const Parameter& p) {
+      const std::string layer = p.name.substr(0, p.name.rfind('.'));
+      return !lora_target(target, layer) || adapted(layer);
+    });
+  };
+  std::set<std::string> targets;
+  for (const LoraAdapter& adapter : model.adapters()) {
+    size_t dot = adapter.layer.rfind('.');
+    while (dot != std::string::npos && dot > 0 && !means_adapted_only(adapter.layer.substr(dot + 1))) dot = adapter.layer.rfind('.', dot - 1);
+    targets.insert(dot == std::string::npos ? adapter.layer : adapter.layer.substr(dot + 1));
+  }
+  return targets;
+}
+
+std::string config_json(const Model& model, const std::string& base) {
+  const LoraAdapter& first = model.adapters().front();
+  const int64_t rank = first.matrices.a.shape()[0];
+  nlohmann::ordered_json json;
+  json["peft_type"] = "LORA";
+  json["task_type"] = "CAUSAL_LM";
+  json["base_model_name_or_path"] = base;
+  json["inference_mode"] = true;
+  json["r"] = rank;
+  const double alpha = double(first.matrices.scale) * double(rank);
+  if (alpha == std::floor(alpha)) json["lora_alpha"] = int64_t(alpha);
+  else json["lora_alpha"] = alpha;
+  json["lora_dropout"] = 0.0;
+  json["target_modules"] = targets_of(model);
+  json["fan_in_fan_out"] = first.transposed;
+  json["bias"] = "none";
+  json["modules_to_save"] = nullptr;
+  json["init_lora_weights"] = true;
+  json["use_rslora"] = false;
+  json["use_dora"] = false;
+  return json.dump(2) + "\n";
+}
+
+// Whether a key holds what means "not used": absent, null, false, zero, an empty list or object.
+bool unused(const JsonNode& config, const char* key) {
+  const auto node = config.find(key);
+  if (!node) return true;
+  const Json& value = node->value();
+  return value == false || value == 0 || ((value.is_array() || value.is_object()) && value.empty());
+}
+
+void fill(const Tensor& into, const SafeTensors& file, const std::string& name) {
+  if (!(file.at(name).shape == into.shape())) fail(ErrorCode::bad_file, file.path(), "tensor '", name, "' has shape ", file.at(name).shape, ", expected ", into.shape());
+  if (!is_float(file.dtype(name))) fail(ErrorCode::unsupported, file.path(), "tensor '", name, "' is ", file.at(name).stored, ", expected F32, BF16 or F16");
+  const NoGrad no_grad;
+  copy(tensor_from(into.device(), file, name), into);
+}
+
+}  // namespace
+
+void save_adapter(const Model& model, const std::string& folder, const std::string& base) {
+  check(!model.adapters().empty(), "save_adapter", "the model has no adapters");
+  std::error_code error;
+  fs::create_directories(folder, error);
+  if (error) fail(ErrorCode::bad_file, folder, "cannot be made: ", error.message());
+  AtomicFile config(config_path(folder));
+  config.write(config_json(model, base));
+  config.commit();
+  std::vector<std::pair<std::string, Tensor>> tensors;
+  for (const LoraAdapter& adapter : model.adapters()) {
+    tensors.emplace_back(adapter.a_name(), adapter.matrices.a.detach());
+    tensors.emplace_back(adapter.b_name(), adapter.matrices.b.detach());
+  }
+  write_safetensors(weights_path(folder), tensors, {{"format", "pt"}});
+}
+
+LoraOptions read_adapter_options(const std::string& folder) {
+  const Json json = read_json(config_path(folder));
+  const JsonNode config(config_path(folder), json);
+  const std::string kind = config.object().at("peft_type").text();
+  if (kind != "LORA") config.at("peft_type").unsupported("is '", kind, "', expected LORA");
+  if (const std::string bias = config.text_or("bias", "none"); bias != "none") config.at("bias").unsupported("is '", bias, "', expected none");
+  for (const char* key : {"use_dora", "modules_to_save", "rank_pattern", "alpha_pattern", "trainable_token_indices", "lora_bias"})
+    if (!unused(config, key)) config.at(key).unsupported("is used; only adapters of two matrices a layer, all of one rank, are read");
+  LoraOptions options;
+  options.rank = config.at("r").integer(1, 1 << 20);
+  const double alpha = config.number_or("lora_alpha", 8);
+  options.scale = alpha / (config.boolean_or("use_rslora", false) ? std::sqrt(double(options.rank)) : double(options.rank));
+  const SafeTensors file(weights_path(folder));
+  for (const auto& [name, entry] : file.entries()) {
+    const bool known = name.starts_with(kPrefix) && (name.ends_with(kA) || name.ends_with(kB)) && name.size() > kPrefix.size() + kA.size();
+    if (!known) fail(ErrorCode::unsupported, file.path(), "has a tensor '", name, "', expected names like ", kPrefix, "<layer>", kA);
+    if (name.ends_with(kA)) options.targets.push_back(name.substr(kPrefix.size(), name.size() - kPrefix.size() - kA.size()));
+  }
+  if (options.targets.empty()) fail(ErrorCode::bad_file, file.path(), "holds no adapter");
+  return options;
+}
+
+void load_adapter(const Model& model, const std::string& folder) {
+  const SafeTensors file(weights_path(folder));
+  for (const LoraAdapter& adapter : model.adapters()) {
+    fill(adapter.matrices.a, file, adapter.a_name());
+    fill(adapter.matrices.b, file, adapter.b_name());
+  }
+  if (file.entries().size() != 2 * model.adapters().size())
+    fail(ErrorCode::bad_file, file.path(), "has ", file.entries().size(), " tensors, the model's adapters are ", 2 * model.adapters().size());
+}
+
+}  // namespace weft

@@ -1,0 +1,48 @@
+// Low-rank adapters (Hu et al., 2021): a layer whose weight W stays as it is learns the product of two thin matrices,
+//
+//   y = x W^T + s (x A^T) B^T,   A [rank, in], B [out, rank],   s = alpha / rank
+//
+// A starts at random and B at zero, so training starts from the model as it was. Merged, the layer is W + s B A.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "weft/tensor/tensor.h"
+
+namespace weft {
+
+struct LoraOptions {
+  int64_t rank = 8;
+  double scale = 2;                   // s
+  std::vector<std::string> targets;   // layers by name: "q_proj", "mlp.c_proj", a whole name; "all-linear": every one
+  uint64_t seed = 0;                  // of A
+};
+
+// The two matrices of one layer; undefined where it has none.
+struct LowRank {
+  Tensor a, b;
+  float scale = 0;
+
+  explicit operator bool() const { return a.defined(); }
+  Tensor operator()(const Tensor& x) const;  // s (x A^T) B^T
+};
+
+struct LoraAdapter {
+  std::string layer;  // "model.layers.0.self_attn.q_proj"; its weight has ".weight" after it
+  LowRank matrices;
+  bool transposed = false;  // the layer's weight is [in, out], as GPT-2's
+
+  std::string a_name() const { return "base_model.model." + layer + ".lora_A.weight"; }  // as PEFT names them
+  std::string b_name() const { return "base_model.model." + layer + ".lora_B.weight"; }
+};
+
+// As PEFT matches: the whole name of a layer, or what follows one of its dots.
+bool lora_target(std::string_view target, std::string_view layer);
+
+// W + s B A, in f32 and as W is laid out.
+Tensor merged(const Tensor& weight, const LoraAdapter& adapter);
+
+}  // namespace weft
