@@ -2,15 +2,14 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cmath>
 
+#include "bench/between.h"
 #include "weft/generate/generator.h"
 #include "weft/tensor/node.h"
 
 namespace weft::bench {
 namespace {
 
-constexpr int kMostAttempts = 3;
 constexpr double kHugePage = 2 << 20, kOutOfCache = 256e6;
 
 double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
@@ -43,24 +42,11 @@ WeightBytes weight_bytes(const Model& model) {
   return sum;
 }
 
-// Times `body` between two measurements of the least time that the machine allows, again where those disagree.
-template <class Least, class Body>
-void measure_between(ModelResult& result, Least least, Body body) {
-  for (result.attempts = 1;; ++result.attempts) {
-    const double before = least();
-    result.seconds = body();
-    const double after = least();
-    result.ratio = (before + after) / 2 / result.seconds;
-    result.disturbed = std::abs(before - after) > 0.1 * std::max(before, after);
-    if (!result.disturbed || result.attempts == kMostAttempts) return;
-  }
-}
-
 ModelResult measure_prefill(const Model& model, Ceilings& ceilings, int64_t tokens) {
   const bool dot = model.dtype() == DType::bf16 && ceilings.measure(Ceiling::bf16_dot, 0) > 0;
   const Ceiling ceiling = dot ? Ceiling::bf16_dot : Ceiling::fma;
   ModelResult result{.what = "prefill", .dtype = std::string(name(model.dtype())), .ceiling = std::string(name(ceiling)), .tokens = double(tokens),
-                     .cost = {0, prefill_flops(model.config(), tokens)}, .wanted = kPrefillWanted};
+                     .cost = {0, prefill_flops(model.config(), tokens)}, .wanted = kPrefillWanted, .breakdown = {}};
   const Tensor ids = Tensor::from_host(model.device(), {1, tokens}, some_prompt(model, tokens));
   KvCache cache = model.make_cache(1, tokens);
   measure_between(
@@ -78,7 +64,7 @@ ModelResult measure_prefill(const Model& model, Ceilings& ceilings, int64_t toke
 ModelResult measure_decode(const Model& model, Ceilings& ceilings, int64_t prompt_tokens, int64_t new_tokens) {
   const WeightBytes bytes = weight_bytes(model);
   ModelResult result{.what = "decode", .dtype = std::string(name(model.dtype())), .ceiling = "read_gbps", .tokens = 1,
-                     .cost = {bytes.huge + bytes.small, 0}, .wanted = kDecodeWanted};
+                     .cost = {bytes.huge + bytes.small, 0}, .wanted = kDecodeWanted, .breakdown = {}};
   Generator generator(model, {.max_tokens = new_tokens});
   measure_between(
       result,
@@ -111,6 +97,18 @@ std::vector<ModelResult> measure_model(const Model& model, Ceilings& ceilings, i
         new_tokens, " new ones (8 at least) do not fit in the model's context of ", context);
   const NoGrad no_grad;
   return {measure_prefill(model, ceilings, prompt_tokens), measure_decode(model, ceilings, prompt_tokens, new_tokens)};
+}
+
+Breakdown prefill_by_op(const ModelConfig& config, DType dtype, int threads, int64_t prompt_tokens) {
+  const NoGrad no_grad;
+  const auto device = open_timed_device(threads);
+  const auto model = make_model(config, *device, /*seed=*/1, {.dtype = dtype});
+  const Tensor ids = Tensor::from_host(*device, {1, prompt_tokens}, some_prompt(*model, prompt_tokens));
+  KvCache cache = model->make_cache(1, prompt_tokens);
+  return break_down(*device, 5, [&] {
+    cache.truncate(0);
+    model->last_logits(ids, cache);
+  });
 }
 
 }  // namespace weft::bench

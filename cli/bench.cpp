@@ -8,6 +8,7 @@
 #include "bench/overhead.h"
 #include "bench/summary.h"
 #include "cli/bench_model.h"
+#include "cli/bench_train.h"
 #include "cli/command.h"
 #include "weft/backends/open.h"
 #include "weft/base/check.h"
@@ -20,7 +21,7 @@ using bench::Ceiling;
 using bench::Result;
 
 struct Options {
-  std::string device = "cpu", model, op, dtype, name;
+  std::string device = "cpu", model, train, op, dtype, name;
   int threads = 0;
   bool json = false, quick = false, table = false, overhead = false;
 };
@@ -122,6 +123,7 @@ int run_overhead(const Options& options, Device& device) {
 int run(const Options& options) {
   if (!options.dtype.empty()) dtype_from_name(options.dtype);
   if (!options.model.empty()) return bench_model({options.model, options.device, options.dtype, options.threads, options.json});
+  if (!options.train.empty()) return bench_train({options.train, options.device, options.dtype, options.threads, options.json});
   const int threads = options.threads > 0 ? options.threads : available_threads();
   const auto device = open_device(options.device, {.threads = threads});
   if (options.overhead) return run_overhead(options, *device);
@@ -160,6 +162,10 @@ Run add_bench(CLI::App& app) {
   auto options = std::make_shared<Options>();
   command->add_option("--device", options->device, "Device to measure")->capture_default_str();
   command->add_option("--model", options->model, "A whole model of this shape instead, with random weights: smollm2-135m, gpt2-124m, ...");
+  command->add_option("--train", options->train, "A training step of a model of this shape instead, and where its time goes")
+      ->expected(0, 1)
+      ->default_str("shakespeare-char")
+      ->excludes("--model");
   command->add_option("--op", options->op, "Only this op (the name of its folder)");
   command->add_option("--dtype", options->dtype, "Only this dtype: f32, bf16");
   command->add_option("--case", options->name, "Only cases whose full name contains this");

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "bench/model.h"
+#include "cli/breakdown.h"
 #include "cli/command.h"
 #include "weft/backends/open.h"
 #include "weft/base/parallel.h"
@@ -18,9 +19,11 @@ constexpr int64_t kPromptTokens = 128, kNewTokens = 64;
 constexpr double kOutOfCache = 256e6;
 
 nlohmann::ordered_json as_json(const ModelResult& r) {
-  return {{"test", r.what}, {"dtype", r.dtype}, {"tokens", r.tokens}, {"ms", r.seconds * 1e3}, {"tokens_per_second", r.tokens / r.seconds},
+  nlohmann::ordered_json out = {{"test", r.what}, {"dtype", r.dtype}, {"tokens", r.tokens}, {"ms", r.seconds * 1e3}, {"tokens_per_second", r.tokens / r.seconds},
           {"gbps", r.cost.bytes / r.seconds * 1e-9}, {"gflops", r.cost.flops / r.seconds * 1e-9}, {"ceiling", r.ceiling}, {"ratio", r.ratio},
           {"wanted", r.wanted}, {"attempts", r.attempts}, {"disturbed", r.disturbed}};
+  if (!r.breakdown.ops.empty()) out["breakdown"] = breakdown_json(r.breakdown);
+  return out;
 }
 
 void print(const ModelResult& r) {
@@ -52,9 +55,12 @@ int bench_model(const BenchModelOptions& options) {
   for (DType dtype : {DType::f32, DType::bf16}) {
     if (!options.dtype.empty() && dtype_from_name(options.dtype) != dtype) continue;
     const auto model = make_model(config, *device, /*seed=*/1, {.dtype = dtype});
-    for (const ModelResult& result : bench::measure_model(*model, *ceilings, kPromptTokens, kNewTokens)) {
+    for (ModelResult& result : bench::measure_model(*model, *ceilings, kPromptTokens, kNewTokens)) {
+      if (result.what == "prefill" && device->name() == "cpu") result.breakdown = bench::prefill_by_op(config, dtype, threads, kPromptTokens);
       report["results"].push_back(as_json(result));
-      if (!options.json) print(result);
+      if (options.json) continue;
+      print(result);
+      print_breakdown(result.breakdown);
     }
   }
   check(!report["results"].empty(), "bench", "a model is measured in f32 or bf16, not in ", options.dtype);

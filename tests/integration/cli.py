@@ -41,6 +41,16 @@ for result in model["results"]:
     assert {"ms", "tokens_per_second", "gbps", "gflops", "ceiling", "ratio", "wanted", "attempts", "disturbed"} <= set(result)
     assert result["tokens_per_second"] > 0 and result["ratio"] > 0
 
+train = json.loads(run("bench", "--train", "llama-tiny", "--dtype", "f32", "--json").stdout)
+assert {"device", "threads", "model", "parameters", "sequences", "sequence", "results"} == set(train) and train["model"] == "llama-tiny"
+(step,) = train["results"]
+assert {"ms", "tokens_per_second", "gflop", "gflops", "ceiling", "peak_gflops", "ratio", "attempts", "disturbed"} <= set(step)
+assert step["tokens"] == train["sequences"] * train["sequence"] and step["ratio"] > 0
+# Each token meets every weight of a product six times at least, in multiplications and additions.
+assert step["gflop"] * 1e9 >= 6 * step["tokens"] * (train["parameters"] - 512 * 64)
+assert {"matmul", "adamw", "causal_attention_backward"} <= {op["op"] for op in step["breakdown"]["ops"]}
+assert all(op["launches"] > 0 and op["ms"] > 0 for op in step["breakdown"]["ops"])
+
 calls = json.loads(run("bench", "--overhead", "--json").stdout)["calls"]
 assert calls and all(c["us"] > 0 and c["wanted"] > 0 for c in calls)
 
@@ -57,6 +67,8 @@ for args, code, word in [
     (["bench", "--op", "no_such_op"], 2, "no case matches"),
     (["bench", "--model", "no_such_model"], 2, "no_such_model"),
     (["bench", "--model", "llama-tiny", "--dtype", "i32"], 2, "i32"),
+    (["bench", "--train", "no_such_model"], 2, "no_such_model"),
+    (["bench", "--train", "llama-tiny", "--dtype", "i32"], 2, "i32"),
 ]:
     done = run(*args, code=code)
     text = done.stdout + done.stderr

@@ -1,0 +1,91 @@
+#include "bench/train.h"
+
+#include "bench/between.h"
+#include "bench/timed_device.h"
+#include "weft/backends/counting/counting_device.h"
+#include "weft/train/setup.h"
+#include "weft/train/step.h"
+
+namespace weft::bench {
+namespace {
+
+constexpr int kProfiled = 3;  // steps
+
+std::vector<Unit> some_units(const TrainShape& shape) {
+  std::vector<Unit> units(size_t(shape.sequences), Unit{.rows = 1, .tokens = shape.tokens, .ids = {}, .targets = {}});
+  uint32_t state = 1;
+  for (Unit& unit : units)
+    for (int64_t t = 0; t <= shape.tokens; ++t) {
+      state = state * 1664525u + 1013904223u;
+      const int32_t id = int32_t(int64_t(state >> 8) % shape.model.vocab_size);
+      if (t < shape.tokens) unit.ids.push_back(id);
+      if (t > 0) unit.targets.push_back(id);
+    }
+  return units;
+}
+
+// What `weft train` makes of its config, for the model alone.
+class Training {
+ public:
+  Training(const TrainShape& shape, Device& device, bool planned)
+      : config_(config_of(shape)),
+        model_(planned ? make_planned_model(config_, shape.model, device) : make_training_model(config_, shape.model, device)),
+        optimizer_(make_optimizer(config_, *model_)),
+        step_(*model_, *optimizer_, {.clip = config_.clip}),
+        units_(some_units(shape)) {}
+
+  void step() {
+    step_.gradients(units_);
+    step_.apply(1e-3);
+    model_->device().synchronize();
+  }
+
+ private:
+  static TrainConfig config_of(const TrainShape& shape) {
+    TrainConfig config;
+    config.dtype = std::string(name(shape.dtype));
+    return config;
+  }
+
+  TrainConfig config_;
+  std::unique_ptr<Model> model_;
+  std::unique_ptr<Optimizer> optimizer_;
+  TrainingStep step_;
+  std::vector<Unit> units_;
+};
+
+// Of the products and attention alone.
+double count_flops(const TrainShape& shape, int threads) {
+  const auto device = counting::open_device(threads);
+  Training training(shape, *device, true);
+  counting::counts(*device).reset();
+  training.step();
+  double flops = 0;
+  for (const auto& [op, count] : counting::counts(*device).kernels())
+    if (op == "matmul" || op.starts_with("causal_attention")) flops += count.cost.flops;
+  return flops;
+}
+
+Breakdown step_by_op(const TrainShape& shape, int threads) {
+  const auto device = open_timed_device(threads);
+  Training training(shape, *device, false);
+  return break_down(*device, kProfiled, [&] { training.step(); });
+}
+
+}  // namespace
+
+TrainResult measure_training(const TrainShape& shape, Device& device, Ceilings& ceilings, int threads) {
+  const bool dot = shape.dtype == DType::bf16 && ceilings.measure(Ceiling::bf16_dot, 0) > 0;
+  const Ceiling ceiling = dot ? Ceiling::bf16_dot : Ceiling::fma;
+  TrainResult result{.dtype = std::string(name(shape.dtype)), .ceiling = std::string(name(ceiling)), .tokens = shape.sequences * shape.tokens, .breakdown = {}};
+  result.flops = count_flops(shape, threads);
+  Training training(shape, device, false);
+  measure_between(
+      result, [&] { return result.flops / ceilings.measure(ceiling, 0); }, [&] { return median_time([&] { training.step(); }, 1.0); });
+  result.disturbed |= result.ratio > 1;  // no step passes the peak: other processes took the cores from both
+  result.peak = result.flops / result.seconds / result.ratio;
+  if (device.name() == "cpu") result.breakdown = step_by_op(shape, threads);
+  return result;
+}
+
+}  // namespace weft::bench

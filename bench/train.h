@@ -1,0 +1,35 @@
+// A training step of a whole model (random weights and data) against the multiply-add (or bf16 dot) peak, and where its
+// time goes.
+#pragma once
+
+#include <string>
+
+#include "bench/ceilings.h"
+#include "bench/timed_device.h"
+#include "weft/models/config.h"
+
+namespace weft::bench {
+
+struct TrainResult {
+  std::string dtype, ceiling;
+  int64_t tokens = 0;
+  double seconds = 0;  // median of whole steps
+  double flops = 0;    // of the matrix products and attention alone, as the counting device has them
+  double peak = 0;     // FLOP/s
+  double ratio = 0;    // achieved over ceiling
+  int attempts = 1;
+  bool disturbed = false;  // the ceiling moved by more than a tenth meanwhile, in every attempt, or was passed
+  Breakdown breakdown;    // of a few more steps, timed launch by launch; CPU only
+};
+
+// `sequences` of `tokens` each in a step.
+struct TrainShape {
+  ModelConfig model;
+  int64_t sequences = 8, tokens = 256;
+  DType dtype = DType::f32;
+};
+
+// The trainer's own step: forward, backward, clipping, AdamW.
+TrainResult measure_training(const TrainShape& shape, Device& device, Ceilings& ceilings, int threads);
+
+}  // namespace weft::bench

@@ -1,0 +1,63 @@
+#include "cli/bench_train.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+
+#include "bench/train.h"
+#include "cli/breakdown.h"
+#include "cli/command.h"
+#include "weft/backends/open.h"
+#include "weft/base/parallel.h"
+
+namespace weft::cli {
+namespace {
+
+using bench::TrainResult;
+
+// Of nanoGPT's Shakespeare-character size; 0: no figure.
+double wanted(const std::string& model, DType dtype) { return model != "shakespeare-char" ? 0 : dtype == DType::f32 ? 0.78 : 0.65; }
+
+nlohmann::ordered_json as_json(const TrainResult& r, double wanted) {
+  nlohmann::ordered_json out = {{"dtype", r.dtype}, {"tokens", r.tokens}, {"ms", r.seconds * 1e3}, {"tokens_per_second", double(r.tokens) / r.seconds},
+                                {"gflop", r.flops * 1e-9}, {"gflops", r.flops / r.seconds * 1e-9}, {"ceiling", r.ceiling}, {"peak_gflops", r.peak * 1e-9},
+                                {"ratio", r.ratio}, {"attempts", r.attempts}, {"disturbed", r.disturbed}, {"breakdown", breakdown_json(r.breakdown)}};
+  if (wanted > 0) out["wanted"] = wanted;
+  return out;
+}
+
+void print(const TrainResult& r, double wanted) {
+  std::printf("%-5s %9.2f ms a step %9.1f tokens/s %9.1f GFLOP/s %.3f of %s", r.dtype.c_str(), r.seconds * 1e3, double(r.tokens) / r.seconds,
+              r.flops / r.seconds * 1e-9, r.ratio, r.ceiling.c_str());
+  if (wanted > 0) std::printf("  wanted %.2f %s", wanted, r.disturbed ? "not measured" : r.ratio >= wanted ? "met" : "MISSED");
+  std::printf("%s\n", r.disturbed ? "  (disturbed: the ceiling moved in every attempt, or was passed)" : "");
+  print_breakdown(r.breakdown);
+}
+
+}  // namespace
+
+int bench_train(const BenchTrainOptions& options) {
+  bench::TrainShape shape{.model = preset(options.model)};
+  shape.tokens = std::min(shape.tokens, shape.model.max_positions);
+  shape.model.embedding_dropout = shape.model.attention_dropout = shape.model.residual_dropout = 0;
+  const int threads = options.threads > 0 ? options.threads : available_threads();
+  const auto device = open_device(options.device, {.threads = threads});
+  const auto ceilings = bench::ceilings_of(*device, threads);
+  nlohmann::ordered_json report = {{"device", options.device}, {"threads", threads}, {"model", options.model}, {"parameters", shape.model.parameter_count()},
+                                   {"sequences", shape.sequences}, {"sequence", shape.tokens}, {"results", nlohmann::ordered_json::array()}};
+  if (!options.json)
+    std::printf("%s\n%s: %.1f million parameters; a step of %ld sequences of %ld tokens, AdamW\n\n", device->description().c_str(), options.model.c_str(),
+                double(shape.model.parameter_count()) * 1e-6, long(shape.sequences), long(shape.tokens));
+  for (DType dtype : {DType::f32, DType::bf16}) {
+    if (!options.dtype.empty() && dtype_from_name(options.dtype) != dtype) continue;
+    shape.dtype = dtype;
+    const TrainResult result = bench::measure_training(shape, *device, *ceilings, threads);
+    report["results"].push_back(as_json(result, wanted(options.model, dtype)));
+    if (!options.json) print(result, wanted(options.model, dtype));
+  }
+  check(!report["results"].empty(), "bench", "a training step is measured in f32 or bf16, not in ", options.dtype);
+  if (options.json) std::printf("%s\n", report.dump(2).c_str());
+  return kOk;
+}
+
+}  // namespace weft::cli

@@ -1,0 +1,16 @@
+#pragma once
+
+#include <string>
+
+namespace weft::cli {
+
+struct BenchTrainOptions {
+  std::string model, device, dtype;
+  int threads = 0;
+  bool json = false;
+};
+
+// weft bench --train NAME: a training step of a model of this shape, in f32 and bf16 (or the dtype asked for).
+int bench_train(const BenchTrainOptions& options);
+
+}  // namespace weft::cli

@@ -1,0 +1,13 @@
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "bench/timed_device.h"
+
+namespace weft::cli {
+
+// Where the time went, op by op.
+void print_breakdown(const bench::Breakdown& breakdown);
+nlohmann::ordered_json breakdown_json(const bench::Breakdown& breakdown);
+
+}  // namespace weft::cli
