@@ -2,6 +2,7 @@
 // Latin-1 stands for itself; the other 68 bytes are U+0100 onwards in order. A space is U+0120, "Ġ".
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
