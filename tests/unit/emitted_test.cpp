@@ -7,6 +7,7 @@
 
 #include <cmath>
 #include <functional>
+#include <map>
 
 #include "tests/unit/expression_cases.h"
 #include "tests/unit/random_expression.h"
@@ -46,24 +47,15 @@ float as_float(DType dtype, const void* p) {
   return *static_cast<const float*>(p);
 }
 
+// An operand of kRows by kColumns elements; its rows are `stride` apart (0: all the same row).
 struct Array {
   DType dtype;
-  Broadcast broadcast = Broadcast::full;
+  bool along = true;
+  int64_t stride = kColumns;
   std::vector<std::byte> bytes = std::vector<std::byte>(size_t(count() * size_of(dtype)));
 
-  int64_t count() const {
-    return broadcast == Broadcast::full     ? kRows * kColumns
-           : broadcast == Broadcast::row    ? kColumns
-           : broadcast == Broadcast::column ? kRows
-                                            : 1;
-  }
-  float at(int64_t row, int64_t column) const {
-    const int64_t i = broadcast == Broadcast::full     ? row * kColumns + column
-                      : broadcast == Broadcast::row    ? column
-                      : broadcast == Broadcast::column ? row
-                                                       : 0;
-    return as_float(dtype, bytes.data() + i * size_of(dtype));
-  }
+  int64_t count() const { return (kRows - 1) * stride + (along ? kColumns : 1); }
+  float at(int64_t row, int64_t column) const { return as_float(dtype, bytes.data() + (row * stride + (along ? column : 0)) * size_of(dtype)); }
   void set(int64_t i, float value) {
     if (dtype == DType::f32) reinterpret_cast<float*>(bytes.data())[i] = value;
     if (dtype == DType::bf16) reinterpret_cast<bf16*>(bytes.data())[i] = bf16(value);
@@ -80,14 +72,16 @@ struct Arrays {
 };
 
 // Runs the text on random values and compares each element with the graph in float64.
-void run(const char* case_name, const std::function<void(Arrays&)>& call) {
+// `strides` says how far apart the rows of the inputs lie where that is not kColumns.
+void run(const char* case_name, const std::map<size_t, int64_t>& strides, const std::function<void(Arrays&)>& call) {
   SCOPED_TRACE(case_name);
   for (const EmitCase& c : emit_cases()) {
     if (c.name != case_name) continue;
     RandomExpression random(7);
     Arrays arrays;
     for (const Operand& o : c.signature.inputs) {
-      Array a{o.dtype, o.broadcast};
+      const auto stride = strides.find(arrays.x.size());
+      Array a{o.dtype, o.along, stride == strides.end() ? kColumns : stride->second};
       for (int64_t i = 0; i < a.count(); ++i) a.set(i, std::fabs(random.number()) + 0.01f);
       arrays.x.push_back(std::move(a));
     }
@@ -114,39 +108,41 @@ void run(const char* case_name, const std::function<void(Arrays&)>& call) {
 }
 
 TEST(Emitted, text_computes_the_graph) {
-  run("bias_add", [](Arrays& a) {
-    bias_add_text::bias_add(a.x[0].as<float>(), a.x[1].as<float>(), a.y[0].as<float>(), {kRows, kColumns, 0});
+  run("bias_add", {{1, 0}}, [](Arrays& a) {
+    bias_add_text::bias_add(a.x[0].as<float>(), a.x[1].as<float>(), a.y[0].as<float>(),
+                            {kRows * kColumns, kColumns, kColumns, 0, {kRows}, {{kColumns}, {0}, {kColumns}}});
   });
-  run("row_scale", [](Arrays& a) {
-    row_scale_text::row_scale(a.x[0].as<float>(), a.x[1].as<float>(), a.y[0].as<float>(), {kRows, kColumns, 0});
+  run("row_scale", {{1, 1}}, [](Arrays& a) {
+    row_scale_text::row_scale(a.x[0].as<float>(), a.x[1].as<float>(), a.y[0].as<float>(),
+                              {kRows * kColumns, kColumns, kColumns, 0, {kRows}, {{kColumns}, {1}, {kColumns}}});
   });
-  run("mixed_dtypes", [](Arrays& a) {
+  run("mixed_dtypes", {{2, 0}}, [](Arrays& a) {
     namespace t = mixed_dtypes_text;
     t::mixed_dtypes(a.x[0].as<t::bf16>(), a.x[1].as<_Float16>(), a.x[2].as<float>(), a.y[0].as<float>(), a.y[1].as<t::bf16>(),
-                    {kRows, kColumns, 0});
+                    {kRows * kColumns, kColumns, kColumns, 0, {1, kRows}, {{0, kColumns}, {0, kColumns}, {0, 0}, {0, kColumns}, {0, kColumns}}});
   });
-  run("adam", [](Arrays& a) {
+  run("adam", {}, [](Arrays& a) {
     adam_text::adam(a.x[0].as<float>(), a.x[1].as<float>(), a.x[2].as<float>(), a.x[3].as<float>(), a.y[0].as<float>(), a.y[1].as<float>(),
-                    a.y[2].as<float>(), {1, kRows * kColumns, 0}, {kParameters[0], kParameters[1], kParameters[2]});
+                    a.y[2].as<float>(), {kRows * kColumns, kRows * kColumns, kRows * kColumns, 0}, {kParameters[0], kParameters[1], kParameters[2]});
   });
-  run("swiglu", [](Arrays& a) {
+  run("swiglu", {}, [](Arrays& a) {
     namespace t = swiglu_text;
-    t::swiglu(a.x[0].as<t::bf16>(), a.x[1].as<t::bf16>(), a.y[0].as<t::bf16>(), {1, kRows * kColumns, 0});
+    t::swiglu(a.x[0].as<t::bf16>(), a.x[1].as<t::bf16>(), a.y[0].as<t::bf16>(), {kRows * kColumns, kRows * kColumns, kRows * kColumns, 0});
   });
-  run("swiglu_backward", [](Arrays& a) {
+  run("swiglu_backward", {}, [](Arrays& a) {
     swiglu_backward_text::swiglu_backward(a.x[0].as<float>(), a.x[1].as<float>(), a.x[2].as<float>(), a.y[0].as<float>(),
-                                          a.y[1].as<float>(), {1, kRows * kColumns, 0});
+                                          a.y[1].as<float>(), {kRows * kColumns, kRows * kColumns, kRows * kColumns, 0});
   });
-  run("select_and_clamp", [](Arrays& a) {
-    select_and_clamp_text::select_and_clamp(a.x[0].as<float>(), a.x[1].as<float>(), a.y[0].as<float>(), {1, kRows * kColumns, 0});
+  run("select_and_clamp", {}, [](Arrays& a) {
+    select_and_clamp_text::select_and_clamp(a.x[0].as<float>(), a.x[1].as<float>(), a.y[0].as<float>(), {kRows * kColumns, kRows * kColumns, kRows * kColumns, 0});
   });
 }
 
 // An output may lie where a full input lies.
 TEST(Emitted, in_place) {
   std::vector<float> g = {0.5f, -1.5f, 2.0f}, u = {1.0f, 2.0f, -3.0f}, dy = {1.0f, 0.5f, 0.25f}, dg(3), du(3);
-  swiglu_backward_text::swiglu_backward(g.data(), u.data(), dy.data(), dg.data(), du.data(), {1, 3, 0});
-  swiglu_backward_text::swiglu_backward(g.data(), u.data(), dy.data(), g.data(), u.data(), {1, 3, 0});
+  swiglu_backward_text::swiglu_backward(g.data(), u.data(), dy.data(), dg.data(), du.data(), {3, 3, 3, 0});
+  swiglu_backward_text::swiglu_backward(g.data(), u.data(), dy.data(), g.data(), u.data(), {3, 3, 3, 0});
   EXPECT_EQ(g, dg);
   EXPECT_EQ(u, du);
 }

@@ -47,7 +47,7 @@ TEST(Nvrtc, random_expressions_compile) {
       const std::vector<Expr> leaves = {x, y, p};
       return std::pair(random.tree(leaves, 6), random.tree(leaves, 6));
     }));
-    compile(emit(f, {{{DType::bf16}, {DType::f16, Broadcast::row}}, {DType::f32, DType::bf16}}, Dialect::cuda));
+    compile(emit(f, {{{DType::bf16}, {DType::f16}}, {DType::f32, DType::bf16}, 1}, Dialect::cuda));
   }
 }
 

@@ -1,6 +1,8 @@
 // What differs between the languages that emit() writes: the spelling, not the structure.
 #pragma once
 
+#include <vector>
+
 #include "weft/expr/emit.h"
 
 namespace weft::expr {
@@ -16,15 +18,16 @@ struct Spelling {
   const char* f16_access;
   const char* vectors;    // load and store of a vector; null where there is none
   const char* integer;    // 64 bits
+  const char* small;      // 32 bits, unsigned
   const char* function;   // qualifiers of a helper
   const char* kernel;     // qualifiers of a kernel
   const char* reference;  // to a local float
   const char* from;       // address space of what inputs point to
   const char* to;         //   and outputs
-  const char* uniform;    // address space of Extent and Parameters; null where they are passed by value
+  const char* uniform;    // address space of Layout and Parameters; null where they are passed by value
   bool bindings;          // arguments carry [[buffer(n)]]
   const char* position;   // further arguments that say which thread this is
-  const char* start;      // lines defining `first` and `step` over columns, `first_row` and `row_step` over rows
+  const char* start;      // a line defining `first` and `step`: this thread, and how many there are
   const char* unroll;     // before a loop of constant length
   const char* bits;       // a float from its bits: "as_type<float>($)"
 };
@@ -34,7 +37,7 @@ const Spelling& spelling(Dialect dialect);
 // An op on operands $a, $b, $c: "expf($a)".
 const char* spelling(Dialect dialect, Op op);
 
-// The definition that the spelling of an op needs before use, or null.
-const char* helper(Dialect dialect, Op op);
+// The definitions that the spelling of an op needs before use, in order.
+std::vector<const char*> helpers(Dialect dialect, Op op);
 
 }  // namespace weft::expr

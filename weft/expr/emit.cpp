@@ -13,16 +13,6 @@
 namespace weft::expr {
 namespace {
 
-const char* broadcast_name(Broadcast broadcast) {
-  switch (broadcast) {
-    case Broadcast::full: return "full";
-    case Broadcast::row: return "row";
-    case Broadcast::column: return "column";
-    case Broadcast::scalar: return "scalar";
-  }
-  return "";
-}
-
 std::string numbered(std::string letter, int i) { return letter += std::to_string(i); }
 
 class Emitter {
@@ -56,14 +46,14 @@ class Emitter {
   int outputs() const { return int(graph_.outputs.size()); }
   const Operand& operand(int i) const { return signature_.inputs[size_t(i)]; }
   bool used(int i) const { return used_[size_t(i)]; }
-  bool hoisted(int i) const { return operand(i).broadcast == Broadcast::column || operand(i).broadcast == Broadcast::scalar; }
+  int axes() const { return signature_.axes; }
 
   void header() {
     put("// Written by weft for ", say_.name, ": inputs");
-    for (int i = 0; i < graph_.inputs; ++i) put(i ? ", " : " ", name(operand(i).dtype), " ", broadcast_name(operand(i).broadcast));
+    for (int i = 0; i < graph_.inputs; ++i) put(i ? ", " : " ", name(operand(i).dtype), operand(i).along ? "" : " per row");
     put("; outputs");
     for (int i = 0; i < outputs(); ++i) put(i ? ", " : " ", name(signature_.outputs[size_t(i)]));
-    put("; ", std::to_string(graph_.parameters), " parameters.\n");
+    put("; ", std::to_string(graph_.parameters), " parameters; rows over ", std::to_string(axes()), " axes.\n");
   }
 
   // The types in use and how to load and store them, and the structs behind the pointers.
@@ -77,7 +67,9 @@ class Emitter {
     if (uses(DType::bf16)) put(say_.bf16_access);
     if (uses(DType::f16)) put(say_.f16_access);
     if (say_.vectors) put(say_.vectors);
-    put("struct Extent { ", say_.integer, " rows, columns, vectors; };\n");
+    put("struct Layout { ", say_.integer, " chunks, row_chunks, columns, aligned");
+    if (axes() > 0) put(", extent[", std::to_string(axes()), "], stride[", std::to_string(graph_.inputs + outputs()), "][", std::to_string(axes()), "]");
+    put("; };\n");
     if (graph_.parameters > 0) put("struct Parameters { float p[", std::to_string(graph_.parameters), "]; };\n");
   }
 
@@ -119,11 +111,12 @@ class Emitter {
   }
 
   void compute() {
-    for (const Op op : {Op::log1p, Op::erf})
-      for (int i = 0; i < graph_.size(); ++i)
-        if (graph_[i].op == op && helper(dialect_, op) != nullptr) {
-          put(helper(dialect_, op));
-          break;
+    std::vector<const char*> defined;
+    for (int i = 0; i < graph_.size(); ++i)
+      for (const char* definition : helpers(dialect_, graph_[i].op))
+        if (std::find(defined.begin(), defined.end(), definition) == defined.end()) {
+          defined.push_back(definition);
+          put(definition);
         }
     put("\n", say_.function, "void compute(");
     for (int i = 0; i < graph_.inputs; ++i)
@@ -153,48 +146,60 @@ class Emitter {
       else
         put(separator, struct_name, " ", argument);
     };
-    uniform("Extent", "extent");
+    uniform("Layout", "layout");
     if (graph_.parameters > 0) uniform("Parameters", "parameters");
     if (say_.position) put(separator, say_.position);
     put(") {\n");
   }
 
-  // The pointer to what input i gives at column i of this row.
-  std::string address(int i) const {
-    switch (operand(i).broadcast) {
-      case Broadcast::full: return numbered("x", i) + " + base + i";
-      case Broadcast::row: return numbered("x", i) + " + i";
-      case Broadcast::column: return numbered("x", i) + " + row";
-      case Broadcast::scalar: return numbered("x", i);
-    }
-    return {};
+  // The pointer to element `column` of this row in operand i, counted over inputs, then outputs.
+  std::string address(int i, const char* column) const {
+    std::string text = i < graph_.inputs ? numbered("x", i) : numbered("y", i - graph_.inputs);
+    if (axes() > 0) text += numbered(" + at", i);
+    return i >= graph_.inputs || operand(i).along ? text + " + " + column : text;
   }
 
-  void hoist(Broadcast broadcast, const char* indent) {
-    for (int i = 0; i < graph_.inputs; ++i)
-      if (used(i) && operand(i).broadcast == broadcast) put(indent, "const float ", numbered("v", i), " = load(", address(i), ");\n");
+  // Where this chunk lies: row and first column i, and for each operand the start of its row.
+  void place() {
+    const std::string width = std::to_string(width_);
+    if (axes() == 0) return put("    const ", say_.integer, " i = chunk * ", width, ";\n");
+    put("    const ", say_.small, " row = (", say_.small, ")chunk / (", say_.small, ")layout.row_chunks;\n");
+    put("    const ", say_.integer, " i = (chunk - row * layout.row_chunks) * ", width, ";\n");
+    std::string rest = "row";
+    for (int axis = axes() - 1; axis > 0; --axis) {
+      const std::string n = std::to_string(axis), next = "q" + n, extent = join("(", say_.small, ")layout.extent[", n, "]");
+      put("    const ", say_.small, " ", next, " = ", rest, " / ", extent, ", c", n, " = ", rest, " - ", next, " * ", extent, ";\n");
+      rest = next;
+    }
+    for (int i = 0; i < graph_.inputs + outputs(); ++i) {
+      if (i < graph_.inputs && !used(i)) continue;
+      put("    const ", say_.integer, " ", numbered("at", i), " = ", rest, " * layout.stride[", std::to_string(i), "][0]");
+      for (int axis = 1; axis < axes(); ++axis) put(" + c", std::to_string(axis), " * layout.stride[", std::to_string(i), "][", std::to_string(axis), "]");
+      put(";\n");
+    }
   }
 
   // compute() from v0, v1, ... to r0, r1, ...; the suffix picks an element of those that are vectors.
   void call(const char* suffix) {
     put("compute(");
     for (int i = 0; i < graph_.inputs; ++i)
-      if (used(i)) put(numbered("v", i), hoisted(i) ? "" : suffix, ", ");
+      if (used(i)) put(numbered("v", i), operand(i).along ? suffix : "", ", ");
     for (int i = 0; i < graph_.parameters; ++i) put("parameters.p[", std::to_string(i), "], ");
     for (int i = 0; i < outputs(); ++i) put(i ? ", " : "", numbered("r", i), suffix);
     put(");\n");
   }
 
-  // One trip of a column loop: load everything, compute, store. Everything is read before anything is written, so that
-  // an output may lie where an input lies.
+  // A vector or one element: load everything, compute, store. Everything is read before anything is written, so that an
+  // output may lie where an input lies.
   void body(bool vector) {
     const std::string count = vector ? join("[", width_, "]") : std::string();
+    const char* column = vector ? "i" : "j";
     for (int i = 0; i < graph_.inputs; ++i) {
-      if (!used(i) || hoisted(i)) continue;
+      if (!used(i) || !operand(i).along) continue;
       if (vector)
-        put("      float ", numbered("v", i), count, ";\n      load(", address(i), ", ", numbered("v", i), ");\n");
+        put("      float ", numbered("v", i), count, ";\n      load(", address(i, column), ", ", numbered("v", i), ", past_caches);\n");
       else
-        put("      const float ", numbered("v", i), " = load(", address(i), ");\n");
+        put("      const float ", numbered("v", i), " = load(", address(i, column), ");\n");
     }
     put("      float ");
     for (int i = 0; i < outputs(); ++i) put(i ? ", " : "", numbered("r", i), count);
@@ -204,24 +209,26 @@ class Emitter {
     else
       put("      ");
     call(vector ? "[k]" : "");
-    for (int i = 0; i < outputs(); ++i) put("      store(", numbered("r", i), ", ", numbered("y", i), " + base + i);\n");
+    for (int i = 0; i < outputs(); ++i) put("      store(", numbered("r", i), ", ", address(graph_.inputs + i, column), vector ? ", past_caches" : "", ");\n");
   }
 
   void kernel() {
     put(say_.kernel, kernel_name_);
     arguments();
     put(say_.start);
-    hoist(Broadcast::scalar, "  ");
-    put("  for (", say_.integer, " row = first_row; row < extent.rows; row += row_step) {\n");
-    put("    const ", say_.integer, " base = row * extent.columns;\n");
-    hoist(Broadcast::column, "    ");
-    const std::string width = std::to_string(width_);
+    put("  for (", say_.integer, " chunk = first; chunk < layout.chunks; chunk += step) {\n");
+    place();
+    for (int i = 0; i < graph_.inputs; ++i)
+      if (used(i) && !operand(i).along) put("    const float ", numbered("v", i), " = load(", address(i, ""), ");\n");
     if (width_ > 1) {
-      put("    for (", say_.integer, " i = first * ", width, "; i < extent.vectors; i += step * ", width, ") {\n");
+      put("    const bool past_caches = layout.aligned == 2;\n");
+      put("    if (layout.aligned && i + ", std::to_string(width_), " <= layout.columns) {\n");
       body(true);
-      put("    }\n");
+      put("      continue;\n    }\n");
+      put("    for (", say_.integer, " j = i; j < i + ", std::to_string(width_), " && j < layout.columns; ++j) {\n");
+    } else {
+      put("    {\n      const ", say_.integer, " j = i;\n");
     }
-    put("    for (", say_.integer, " i = ", width_ > 1 ? "extent.vectors + " : "", "first; i < extent.columns; i += step) {\n");
     body(false);
     put("    }\n  }\n}\n");
   }
@@ -242,17 +249,21 @@ int vector_width(const Signature& signature, Dialect dialect) {
   if (spelling(dialect).vectors == nullptr) return 1;
   int64_t narrowest = 4;
   for (const Operand& o : signature.inputs)
-    if (o.broadcast == Broadcast::full || o.broadcast == Broadcast::row) narrowest = std::min(narrowest, size_of(o.dtype));
+    if (o.along) narrowest = std::min(narrowest, size_of(o.dtype));
   for (DType dtype : signature.outputs) narrowest = std::min(narrowest, size_of(dtype));
   return int(16 / narrowest);
 }
 
-int64_t vector_columns(const Signature& signature, Dialect dialect, int64_t rows, int64_t columns, bool aligned) {
-  const int64_t width = vector_width(signature, dialect);
-  if (width == 1 || !aligned) return 0;
-  // Later rows start at 16 bytes only where rows are whole vectors.
-  if (rows > 1 && columns % width != 0) return 0;
-  return columns / width * width;
+std::vector<int64_t> words(const Layout& layout, int vector_width) {
+  const int64_t row_chunks = (layout.columns + vector_width - 1) / vector_width;
+  int64_t chunks = row_chunks;
+  for (int64_t extent : layout.extent) chunks *= extent;
+  check(layout.extent.empty() || chunks < (int64_t(1) << 32), "elementwise", "cannot count ", chunks, " chunks over several axes; launch it in parts");
+  std::vector<int64_t> all = {chunks, row_chunks, layout.columns, layout.aligned ? layout.past_caches ? 2 : 1 : 0};
+  all.insert(all.end(), layout.extent.begin(), layout.extent.end());
+  if (!layout.extent.empty())
+    for (const std::vector<int64_t>& strides : layout.stride) all.insert(all.end(), strides.begin(), strides.end());
+  return all;
 }
 
 std::string emit(const Graph& graph, const Signature& signature, Dialect dialect, std::string_view kernel_name) {

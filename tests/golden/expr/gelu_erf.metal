@@ -1,10 +1,10 @@
-// Written by weft for Metal: inputs f32 full; outputs f32; 0 parameters.
+// Written by weft for Metal: inputs f32; outputs f32; 0 parameters; rows over 0 axes.
 #include <metal_stdlib>
 using namespace metal;
 #pragma METAL fp contract(off)
 static inline float load(device const float* p) { return *p; }
 static inline void store(float x, device float* p) { *p = x; }
-struct Extent { long rows, columns, vectors; };
+struct Layout { long chunks, row_chunks, columns, aligned; };
 static inline float erf_of(float x) {
   const float a = fabs(x), t = x * x, b = a < 4.0f ? a : 4.0f;
   float p = fma(7.85386073e-05f, t, -0.000801019371f);
@@ -25,15 +25,16 @@ static inline void compute(float x0, thread float& y0) {
   y0 = t8;
 }
 
-kernel void gelu_erf(device const float* x0 [[buffer(0)]], device float* y0 [[buffer(1)]], constant Extent& extent [[buffer(2)]], uint2 position [[thread_position_in_grid]], uint2 size [[threads_per_grid]]) {
-  const long first = position.x, step = size.x, first_row = position.y, row_step = size.y;
-  for (long row = first_row; row < extent.rows; row += row_step) {
-    const long base = row * extent.columns;
-    for (long i = first; i < extent.columns; i += step) {
-      const float v0 = load(x0 + base + i);
+kernel void gelu_erf(device const float* x0 [[buffer(0)]], device float* y0 [[buffer(1)]], constant Layout& layout [[buffer(2)]], uint position [[thread_position_in_grid]], uint size [[threads_per_grid]]) {
+  const long first = position, step = size;
+  for (long chunk = first; chunk < layout.chunks; chunk += step) {
+    const long i = chunk * 1;
+    {
+      const long j = i;
+      const float v0 = load(x0 + j);
       float r0;
       compute(v0, r0);
-      store(r0, y0 + base + i);
+      store(r0, y0 + j);
     }
   }
 }

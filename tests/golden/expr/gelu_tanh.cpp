@@ -1,10 +1,10 @@
-// Written by weft for C++: inputs f32 full; outputs f32; 0 parameters.
+// Written by weft for C++: inputs f32; outputs f32; 0 parameters; rows over 0 axes.
 #include <math.h>
 #include <stdint.h>
 #include <string.h>
 static inline float load(const float* p) { return *p; }
 static inline void store(float x, float* p) { *p = x; }
-struct Extent { int64_t rows, columns, vectors; };
+struct Layout { int64_t chunks, row_chunks, columns, aligned; };
 
 static inline void compute(float x0, float& y0) {
   const float t1 = x0 * x0;
@@ -15,15 +15,16 @@ static inline void compute(float x0, float& y0) {
   y0 = t7;
 }
 
-extern "C" void gelu_tanh(const float* x0, float* y0, Extent extent) {
-  const int64_t first = 0, step = 1, first_row = 0, row_step = 1;
-  for (int64_t row = first_row; row < extent.rows; row += row_step) {
-    const int64_t base = row * extent.columns;
-    for (int64_t i = first; i < extent.columns; i += step) {
-      const float v0 = load(x0 + base + i);
+extern "C" void gelu_tanh(const float* x0, float* y0, Layout layout) {
+  const int64_t first = 0, step = 1;
+  for (int64_t chunk = first; chunk < layout.chunks; chunk += step) {
+    const int64_t i = chunk * 1;
+    {
+      const int64_t j = i;
+      const float v0 = load(x0 + j);
       float r0;
       compute(v0, r0);
-      store(r0, y0 + base + i);
+      store(r0, y0 + j);
     }
   }
 }

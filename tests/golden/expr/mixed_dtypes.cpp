@@ -1,4 +1,4 @@
-// Written by weft for C++: inputs bf16 full, f16 full, f32 scalar; outputs f32, bf16; 0 parameters.
+// Written by weft for C++: inputs bf16, f16, f32 per row; outputs f32, bf16; 0 parameters; rows over 2 axes.
 #include <math.h>
 #include <stdint.h>
 #include <string.h>
@@ -19,7 +19,7 @@ static inline void store(float x, bf16* p) {
 }
 static inline float load(const _Float16* p) { return (float)*p; }
 static inline void store(float x, _Float16* p) { *p = (_Float16)x; }
-struct Extent { int64_t rows, columns, vectors; };
+struct Layout { int64_t chunks, row_chunks, columns, aligned, extent[2], stride[5][2]; };
 
 static inline void compute(float x0, float x1, float x2, float& y0, float& y1) {
   const float t3 = fmaf(x0, x1, x2);
@@ -28,18 +28,26 @@ static inline void compute(float x0, float x1, float x2, float& y0, float& y1) {
   y1 = t4;
 }
 
-extern "C" void mixed_dtypes(const bf16* x0, const _Float16* x1, const float* x2, float* y0, bf16* y1, Extent extent) {
-  const int64_t first = 0, step = 1, first_row = 0, row_step = 1;
-  const float v2 = load(x2);
-  for (int64_t row = first_row; row < extent.rows; row += row_step) {
-    const int64_t base = row * extent.columns;
-    for (int64_t i = first; i < extent.columns; i += step) {
-      const float v0 = load(x0 + base + i);
-      const float v1 = load(x1 + base + i);
+extern "C" void mixed_dtypes(const bf16* x0, const _Float16* x1, const float* x2, float* y0, bf16* y1, Layout layout) {
+  const int64_t first = 0, step = 1;
+  for (int64_t chunk = first; chunk < layout.chunks; chunk += step) {
+    const uint32_t row = (uint32_t)chunk / (uint32_t)layout.row_chunks;
+    const int64_t i = (chunk - row * layout.row_chunks) * 1;
+    const uint32_t q1 = row / (uint32_t)layout.extent[1], c1 = row - q1 * (uint32_t)layout.extent[1];
+    const int64_t at0 = q1 * layout.stride[0][0] + c1 * layout.stride[0][1];
+    const int64_t at1 = q1 * layout.stride[1][0] + c1 * layout.stride[1][1];
+    const int64_t at2 = q1 * layout.stride[2][0] + c1 * layout.stride[2][1];
+    const int64_t at3 = q1 * layout.stride[3][0] + c1 * layout.stride[3][1];
+    const int64_t at4 = q1 * layout.stride[4][0] + c1 * layout.stride[4][1];
+    const float v2 = load(x2 + at2);
+    {
+      const int64_t j = i;
+      const float v0 = load(x0 + at0 + j);
+      const float v1 = load(x1 + at1 + j);
       float r0, r1;
       compute(v0, v1, v2, r0, r1);
-      store(r0, y0 + base + i);
-      store(r1, y1 + base + i);
+      store(r0, y0 + at3 + j);
+      store(r1, y1 + at4 + j);
     }
   }
 }

@@ -1,10 +1,10 @@
-// Written by weft for Metal: inputs f32 full; outputs f32, f32; 0 parameters.
+// Written by weft for Metal: inputs f32; outputs f32, f32; 0 parameters; rows over 0 axes.
 #include <metal_stdlib>
 using namespace metal;
 #pragma METAL fp contract(off)
 static inline float load(device const float* p) { return *p; }
 static inline void store(float x, device float* p) { *p = x; }
-struct Extent { long rows, columns, vectors; };
+struct Layout { long chunks, row_chunks, columns, aligned; };
 
 static inline void compute(float x0, thread float& y0, thread float& y1) {
   const float t1 = precise::sin(x0);
@@ -13,16 +13,17 @@ static inline void compute(float x0, thread float& y0, thread float& y1) {
   y1 = t2;
 }
 
-kernel void sine_and_cosine(device const float* x0 [[buffer(0)]], device float* y0 [[buffer(1)]], device float* y1 [[buffer(2)]], constant Extent& extent [[buffer(3)]], uint2 position [[thread_position_in_grid]], uint2 size [[threads_per_grid]]) {
-  const long first = position.x, step = size.x, first_row = position.y, row_step = size.y;
-  for (long row = first_row; row < extent.rows; row += row_step) {
-    const long base = row * extent.columns;
-    for (long i = first; i < extent.columns; i += step) {
-      const float v0 = load(x0 + base + i);
+kernel void sine_and_cosine(device const float* x0 [[buffer(0)]], device float* y0 [[buffer(1)]], device float* y1 [[buffer(2)]], constant Layout& layout [[buffer(3)]], uint position [[thread_position_in_grid]], uint size [[threads_per_grid]]) {
+  const long first = position, step = size;
+  for (long chunk = first; chunk < layout.chunks; chunk += step) {
+    const long i = chunk * 1;
+    {
+      const long j = i;
+      const float v0 = load(x0 + j);
       float r0, r1;
       compute(v0, r0, r1);
-      store(r0, y0 + base + i);
-      store(r1, y1 + base + i);
+      store(r0, y0 + j);
+      store(r1, y1 + j);
     }
   }
 }

@@ -1,4 +1,4 @@
-// Written by weft for C++: inputs bf16 full, bf16 full; outputs bf16; 0 parameters.
+// Written by weft for C++: inputs bf16, bf16; outputs bf16; 0 parameters; rows over 0 axes.
 #include <math.h>
 #include <stdint.h>
 #include <string.h>
@@ -15,7 +15,7 @@ static inline void store(float x, bf16* p) {
   const bool nan = (u & 0x7fffffffu) > 0x7f800000u;
   p->bits = (uint16_t)(nan ? (u >> 16) | 0x40u : (u + 0x7fffu + ((u >> 16) & 1u)) >> 16);
 }
-struct Extent { int64_t rows, columns, vectors; };
+struct Layout { int64_t chunks, row_chunks, columns, aligned; };
 
 static inline void compute(float x0, float x1, float& y0) {
   const float t2 = 1.0f / (1.0f + expf(-x0));
@@ -24,16 +24,17 @@ static inline void compute(float x0, float x1, float& y0) {
   y0 = t4;
 }
 
-extern "C" void swiglu(const bf16* x0, const bf16* x1, bf16* y0, Extent extent) {
-  const int64_t first = 0, step = 1, first_row = 0, row_step = 1;
-  for (int64_t row = first_row; row < extent.rows; row += row_step) {
-    const int64_t base = row * extent.columns;
-    for (int64_t i = first; i < extent.columns; i += step) {
-      const float v0 = load(x0 + base + i);
-      const float v1 = load(x1 + base + i);
+extern "C" void swiglu(const bf16* x0, const bf16* x1, bf16* y0, Layout layout) {
+  const int64_t first = 0, step = 1;
+  for (int64_t chunk = first; chunk < layout.chunks; chunk += step) {
+    const int64_t i = chunk * 1;
+    {
+      const int64_t j = i;
+      const float v0 = load(x0 + j);
+      const float v1 = load(x1 + j);
       float r0;
       compute(v0, v1, r0);
-      store(r0, y0 + base + i);
+      store(r0, y0 + j);
     }
   }
 }

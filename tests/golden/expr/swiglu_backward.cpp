@@ -1,10 +1,10 @@
-// Written by weft for C++: inputs f32 full, f32 full, f32 full; outputs f32, f32; 0 parameters.
+// Written by weft for C++: inputs f32, f32, f32; outputs f32, f32; 0 parameters; rows over 0 axes.
 #include <math.h>
 #include <stdint.h>
 #include <string.h>
 static inline float load(const float* p) { return *p; }
 static inline void store(float x, float* p) { *p = x; }
-struct Extent { int64_t rows, columns, vectors; };
+struct Layout { int64_t chunks, row_chunks, columns, aligned; };
 
 static inline void compute(float x0, float x1, float x2, float& y0, float& y1) {
   const float t4 = 1.0f / (1.0f + expf(-x0));
@@ -20,18 +20,19 @@ static inline void compute(float x0, float x1, float x2, float& y0, float& y1) {
   y1 = t12;
 }
 
-extern "C" void swiglu_backward(const float* x0, const float* x1, const float* x2, float* y0, float* y1, Extent extent) {
-  const int64_t first = 0, step = 1, first_row = 0, row_step = 1;
-  for (int64_t row = first_row; row < extent.rows; row += row_step) {
-    const int64_t base = row * extent.columns;
-    for (int64_t i = first; i < extent.columns; i += step) {
-      const float v0 = load(x0 + base + i);
-      const float v1 = load(x1 + base + i);
-      const float v2 = load(x2 + base + i);
+extern "C" void swiglu_backward(const float* x0, const float* x1, const float* x2, float* y0, float* y1, Layout layout) {
+  const int64_t first = 0, step = 1;
+  for (int64_t chunk = first; chunk < layout.chunks; chunk += step) {
+    const int64_t i = chunk * 1;
+    {
+      const int64_t j = i;
+      const float v0 = load(x0 + j);
+      const float v1 = load(x1 + j);
+      const float v2 = load(x2 + j);
       float r0, r1;
       compute(v0, v1, v2, r0, r1);
-      store(r0, y0 + base + i);
-      store(r1, y1 + base + i);
+      store(r0, y0 + j);
+      store(r1, y1 + j);
     }
   }
 }

@@ -83,6 +83,15 @@ expr::Source source_of(const View& view, const Geometry::Operand& operand) {
   return view.dtype == DType::f32 ? expr::Source::f32 : view.dtype == DType::bf16 ? expr::Source::bf16 : expr::Source::f16;
 }
 
+expr::Signature signature_of(const ElementwiseArgs& args, const Geometry& g) {
+  expr::Signature s;
+  for (size_t i = 0; i < args.inputs.size(); ++i)
+    s.inputs.push_back({args.inputs[i] ? args.inputs[i].dtype : DType::f32, args.inputs[i] && g.operands[i].step == 1});
+  for (const MutView& out : args.outputs) s.outputs.push_back(out.dtype);
+  s.axes = g.axes;
+  return s;
+}
+
 }  // namespace
 
 void elementwise(Stream& stream, const ElementwiseArgs& args) {
@@ -91,8 +100,11 @@ void elementwise(Stream& stream, const ElementwiseArgs& args) {
   const Geometry g = geometry(args.inputs, args.outputs);
   ElementwiseKernel key{.dialect = stream.device().dialect(), .sources = {}, .outputs = {}, .stores_last = check_overlaps(contract, args)};
   key.sources.reserve(args.inputs.size());
-  for (size_t i = 0; i < args.inputs.size(); ++i) key.sources.push_back(source_of(args.inputs[i], g.operands[i]));
   for (const MutView& out : args.outputs) key.outputs.push_back(out.dtype);
+  if (key.dialect == Dialect::c)
+    for (size_t i = 0; i < args.inputs.size(); ++i) key.sources.push_back(source_of(args.inputs[i], g.operands[i]));
+  else
+    key.signature = signature_of(args, g);
   ElementwiseArgs launch = args;
   launch.geometry = &g;
   launch.compiled = &args.function->compiled(key);

@@ -1,5 +1,6 @@
 #include "weft/ops/elementwise/function.h"
 
+#include <atomic>
 #include <algorithm>
 #include <atomic>
 #include <shared_mutex>
@@ -18,7 +19,12 @@ const CompiledElementwise& ElementwiseFunction::compiled(const ElementwiseKernel
     if (kernel->key == key) return *kernel;
   auto kernel = std::make_unique<CompiledElementwise>();
   kernel->key = key;
-  if (key.dialect == Dialect::c) kernel->program = expr::compile(graph_, key.sources, key.stores_last);
+  static std::atomic<uint64_t> serial = 0;
+  kernel->serial = ++serial;
+  if (key.dialect == Dialect::c)
+    kernel->program = expr::compile(graph_, key.sources, key.stores_last);
+  else
+    kernel->text = expr::emit(graph_, key.signature, key.dialect);
   return *kernels_.emplace_back(std::move(kernel));
 }
 

@@ -7,10 +7,12 @@
 #include <memory>
 #include <mutex>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "weft/base/dtype.h"
 #include "weft/device/device.h"
+#include "weft/expr/emit.h"
 #include "weft/expr/graph.h"
 #include "weft/expr/program.h"
 
@@ -22,15 +24,18 @@ struct ElementwiseKernel {
   std::vector<expr::Source> sources = {};  // per input
   std::vector<DType> outputs = {};
   bool stores_last = false;  // some output lies where an input lies
+  expr::Signature signature = {};  // of the text; dialects other than c
 
   bool operator==(const ElementwiseKernel& other) const {
-    return dialect == other.dialect && stores_last == other.stores_last && sources == other.sources && outputs == other.outputs;
+    return dialect == other.dialect && stores_last == other.stores_last && sources == other.sources && outputs == other.outputs && signature == other.signature;
   }
 };
 
 struct CompiledElementwise {
   ElementwiseKernel key;
   expr::Program program;  // dialect c
+  std::string text;       // the others: what their compilers get
+  uint64_t serial = 0;    // its own, for the life of the process: what a device keeps its binary under
 };
 
 class ElementwiseFunction : public std::enable_shared_from_this<ElementwiseFunction> {
