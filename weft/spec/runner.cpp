@@ -161,13 +161,14 @@ bool within(double actual, double expected, double bound) {
 
 double ratio(double error, double bound) { return error == 0 ? 0 : error / bound; }
 
-void compare(const Operand& operand, const Array& expected, const std::vector<uint8_t>& actual, Outcome& outcome) {
+void compare(const Operand& operand, const Array& expected, const std::vector<uint8_t>& actual, const Device& device, Outcome& outcome) {
+  const bool narrow = device.dialect() != Dialect::c && !expected.narrow.empty();
   for (int64_t i = 0; i < expected.size(); ++i) {
     const double got = element(operand.dtype, actual.data() + i * size_of(operand.dtype));
     const double want = operand.golden.empty() ? expected[i] : operand.golden[size_t(i)];
     // Golden values were themselves rounded once, to the f32 they are stored in.
     const double stored = operand.golden.empty() || !std::isfinite(want) ? 0 : unit_roundoff(DType::f32) * std::abs(want);
-    const double bound = expected.bound[size_t(i)] + stored;
+    const double bound = expected.bound[size_t(i)] + (narrow ? expected.narrow[size_t(i)] : 0) + stored;
     const bool ok = within(got, want, bound);
     const double error = ok && !std::isfinite(want) ? 0 : std::abs(got - want);
     if (!ok || ratio(error, bound) >= ratio(outcome.error, outcome.bound)) {
@@ -221,7 +222,7 @@ Outcome run_case(const Case& c, const std::shared_ptr<Device>& device, const std
       if (operand.role == Role::input) continue;
       const Array& expected = truth[operand.role == Role::in_place ? result(operand.name) : operand.name];
       if (!operand.golden.empty()) compare_reference_with_golden(operand, expected);
-      compare(operand, expected, run.outputs.at(operand.name), outcome);
+      compare(operand, expected, run.outputs.at(operand.name), *device, outcome);
       if (outcome.status == Status::failed) return outcome;
     }
     check(launch(problem, truth, *device).digest == run.digest, "check", "a second run gave other bits");

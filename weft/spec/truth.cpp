@@ -43,6 +43,11 @@ void Array::expect(int64_t i, double value, double scale, double roundings) {
   expect_within(i, value, growth(roundings) * unit_roundoff(DType::f32) * std::abs(scale));
 }
 
+void Array::allow_narrow(int64_t i, double size) {
+  narrow.resize(v.size(), 0);
+  narrow[size_t(i)] = unit_roundoff(DType::bf16) * size;
+}
+
 void Array::expect_within(int64_t i, double value, double error) {
   v[size_t(i)] = value;
   if (!is_float(dtype)) {

@@ -26,6 +26,7 @@ struct Array {
   Shape shape;
   std::vector<double> v;
   std::vector<double> bound;
+  std::vector<double> narrow;  // what a device may be off by in addition whose matrix units take 16-bit operands; often none
 
   double operator[](int64_t i) const { return v[size_t(i)]; }
   int64_t size() const { return int64_t(v.size()); }
@@ -35,6 +36,8 @@ struct Array {
   void expect(int64_t i, double value, double scale, double roundings);
   // As above with a bound of the caller's own derivation (in absolute terms), before the rounding to dtype.
   void expect_within(int64_t i, double value, double error);
+  // Intermediate values of total magnitude `size` are rounded to bf16 on such a device before they are multiplied.
+  void allow_narrow(int64_t i, double size);
 };
 
 // The operands of one problem by name.

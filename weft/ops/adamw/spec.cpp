@@ -134,6 +134,7 @@ void add_specs_adamw(Registry& registry) {
     registry.add({op, "step", param, "zero_gradient", [=] { return steps({{param, f32, 33, 0.1f}}, {}, constant(0)); }});
     registry.add({op, "step", param, "nan", [=] { return steps({{param, f32, 33, 0.1f}}, {}, sprinkle(normal(), 9, 1, NAN)); }});
     registry.add({op, "step", param, "plain_sign", [=] { return steps({{param, f32, 33, 0}}, {.beta1 = 0, .beta2 = 0}); }});
+    if (param == f32) registry.bench_gpu({op, "step", param, "500000000", [=] { return steps({{param, param, 500000000, 0.1f}}, {}); }});
     registry.bench({op, "step", param, "10747392", [=] { return steps({{param, param, 10747392, 0.1f}}, {}); }});
   }
   registry.add({op, "step", f32, "no_tensors", [] { return steps({}, {}); }});

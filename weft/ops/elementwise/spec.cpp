@@ -213,7 +213,20 @@ Problem ready(bool cached) {
   return p;
 }
 
+// sqrt, tanh, sin, exp, log1p and select of one element: arithmetic rather than memory.
+Graph deep() {
+  return expr::trace([](Expr x) {
+    const Expr s = sqrt(abs(x)), t = tanh(x) * sin(s) + exp(-s);
+    return select(x > 0, log1p(t * t), t);
+  });
+}
+
 void add_benches(Registry& registry, const std::string& op) {
+  constexpr int64_t kLarge = int64_t(1) << 28;
+  registry.bench_gpu({op, "swiglu", DType::bf16, dims({kLarge}), [] {
+                        return launch_of(swiglu(), {{DType::bf16, {kLarge}}, {DType::bf16, {kLarge}}}, {DType::bf16, {kLarge}});
+                      }});
+  registry.bench_gpu({op, "deep", DType::f32, dims({kLarge}), [] { return launch_of(deep(), {{DType::f32, {kLarge}}}, {DType::f32, {kLarge}}); }});
   registry.bench({op, "ready", DType::f32, "1000 times, first", [] { return ready(false); }});
   registry.bench({op, "ready", DType::f32, "1000 times, cached", [] { return ready(true); }});
   const std::pair<const char*, Graph> functions[] = {

@@ -71,6 +71,7 @@ void add_specs_transpose_2d(Registry& registry) {
       registry.add({op, "forward", dtype, "2x2049x2100", [=] { return forward(dtype, {2, 2049, 2100}, Layout::contiguous); }});
       registry.add({op, "rule", dtype, "5x19", [=] { return rule(dtype, {0, 5, 19}); }});
       registry.add({op, "rule", dtype, "2x5x19", [=] { return rule(dtype, {2, 5, 19}); }});
+      registry.bench_gpu({op, "forward", dtype, "16384x16384", [=] { return forward(dtype, {0, 16384, 16384}, Layout::contiguous); }});
       registry.bench({op, "forward", dtype, "8192x8192", [=] { return forward(dtype, {0, 8192, 8192}, Layout::contiguous); }});
     }
   }
