@@ -10,7 +10,7 @@
 
 namespace weft {
 
-// "cpu"; later also "cuda:0", "metal". Throws `unsupported` for a device that this build or machine does not have,
+// "cpu", "cuda" (the first GPU), "cuda:1", ...; later also "metal". Throws `unsupported` for a device that this build or machine does not have,
 // saying why.
 std::shared_ptr<Device> open_device(std::string_view name, const DeviceOptions& options = {});
 
@@ -19,6 +19,9 @@ struct DeviceEntry {
   bool available;
   std::string reason;  // why it is not available
 };
+
+// The op table of a backend ("cpu", "cuda", "metal"), on whatever machine; null where this build does not have it.
+const Kernels* kernels_of(std::string_view backend);
 
 // Every backend of the contract, whether this build and machine have it or not.
 std::vector<DeviceEntry> list_devices();

@@ -1,5 +1,6 @@
 #include "weft/device/device.h"
 
+#include <chrono>
 #include <utility>
 
 namespace weft {
@@ -34,9 +35,19 @@ void Stream::synchronize() {
   raise_fault();
 }
 
-void Stream::report(std::string message) {
+double Stream::seconds_of(const std::function<void()>& work) {
+  const auto now = [] { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); };
+  const double start = now();
+  work();
+  synchronize();
+  return now() - start;
+}
+
+void Stream::report(std::string message) { report(last_op_, std::move(message)); }
+
+void Stream::report(const char* op, std::string message) {
   if (!fault_.empty()) return;
-  fault_op_ = last_op_;
+  fault_op_ = op;
   fault_ = std::move(message);
 }
 

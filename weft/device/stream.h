@@ -2,6 +2,7 @@
 // and it is raised at the next synchronize (at once on a device that runs synchronously, such as the CPU).
 #pragma once
 
+#include <functional>
 #include <string>
 
 namespace weft {
@@ -21,6 +22,9 @@ class Stream {
   // Waits for everything launched so far, then raises the first fault reported since the last call.
   void synchronize();
 
+  // How long `work`, launched on this stream, keeps the device busy.
+  virtual double seconds_of(const std::function<void()>& work);
+
   // Called around each launch by the op table: names the op in faults, raises at once where the stream is synchronous.
   void launching(const char* op) { last_op_ = op; }
   void launched() {
@@ -31,7 +35,11 @@ class Stream {
   // is kept.
   void report(std::string message);
 
+  // As above for a kernel of `op`, which need not be the one launched last.
+  void report(const char* op, std::string message);
+
  protected:
+  const char* last_op() const { return last_op_; }
   virtual void wait() = 0;
 
  private:

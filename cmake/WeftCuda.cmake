@@ -1,0 +1,44 @@
+# The CUDA backend: built where a CUDA 13 compiler is found, or asked for by name. It needs no GPU to build, and the tool
+# starts on a machine without a driver.
+set(WEFT_CUDA AUTO CACHE STRING "The CUDA backend: AUTO (where there is a compiler), ON or OFF")
+set_property(CACHE WEFT_CUDA PROPERTY STRINGS AUTO ON OFF)
+# One architecture by default: each takes the build minutes longer. For a release: -DWEFT_CUDA_ARCHITECTURES="80;90a-real"
+# (80 comes with PTX, which the driver compiles for newer GPUs).
+set(WEFT_CUDA_ARCHITECTURES 90a-real CACHE STRING "GPU architectures to compile for")
+
+set(WEFT_HAS_CUDA OFF)
+if(WEFT_CUDA)
+  if(WEFT_CUDA STREQUAL AUTO)
+    find_package(CUDAToolkit 13 QUIET)
+    find_program(WEFT_NVCC nvcc HINTS ${CUDAToolkit_BIN_DIR} /usr/local/cuda/bin)
+  else()
+    find_package(CUDAToolkit 13 REQUIRED)
+    find_program(WEFT_NVCC nvcc HINTS ${CUDAToolkit_BIN_DIR} /usr/local/cuda/bin REQUIRED)
+  endif()
+  if(CUDAToolkit_FOUND AND WEFT_NVCC)
+    set(CMAKE_CUDA_COMPILER ${WEFT_NVCC})
+    set(CMAKE_CUDA_ARCHITECTURES ${WEFT_CUDA_ARCHITECTURES})
+    enable_language(CUDA)
+    set(WEFT_HAS_CUDA ON)
+    set(WEFT_CUDA_LIBS " -L${CUDAToolkit_LIBRARY_DIR} -Wl,-rpath,${CUDAToolkit_LIBRARY_DIR} -lcublasLt -lnvrtc -lcudart_static -lrt -ldl -lpthread")  # for pkg-config
+    message(STATUS "CUDA backend: ${WEFT_NVCC}, architectures ${WEFT_CUDA_ARCHITECTURES}")
+  else()
+    message(STATUS "CUDA backend: not built (no CUDA 13 compiler found)")
+  endif()
+endif()
+
+# Everything of the backend but the ops' kernels (weft_add_op adds those).
+function(weft_add_cuda_backend target)
+  target_sources(${target} PRIVATE
+    backends/cuda/blas.cpp
+    backends/cuda/cuda_device.cpp
+    backends/cuda/cuda_stream.cpp
+    backends/cuda/modules.cpp
+    backends/cuda/table.cpp)
+  set_source_files_properties(backends/open.cpp PROPERTIES COMPILE_DEFINITIONS WEFT_HAS_CUDA)  # the one file that lists backends
+  target_link_libraries(${target} PRIVATE CUDA::cudart_static CUDA::cublasLt CUDA::nvrtc)
+  # CMake 3.25 knows CUDA 13 only up to C++17 and would drop to it silently. Contraction is written out, as on the CPU.
+  target_compile_options(${target} PRIVATE
+    $<$<COMPILE_LANGUAGE:CUDA>:-std=c++20 --expt-relaxed-constexpr --extended-lambda -fmad=false -Xcompiler=-Wall>)
+  set_target_properties(${target} PROPERTIES CUDA_SEPARABLE_COMPILATION OFF CUDA_RUNTIME_LIBRARY Static)
+endfunction()

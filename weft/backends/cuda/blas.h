@@ -1,0 +1,51 @@
+// Matrix products through cuBLASLt, in f32 accumulation and nothing less precise, deterministic: the algorithm is what
+// cuBLASLt's heuristic says for the shape, layout and alignment, asked once and kept; no reduction in place (atomics).
+#pragma once
+
+#include <cublasLt.h>
+
+#include <map>
+#include <memory>
+#include <tuple>
+
+#include "weft/backends/cuda/runtime.h"
+#include "weft/base/dtype.h"
+
+namespace weft::cuda {
+
+// D = alpha op(A) op(B) + beta D (+ bias along N), row-major, strided batches.
+struct BlasProduct {
+  DType in, out;
+  bool transpose_a = false, transpose_b = false;
+  int64_t M, N, K;
+  int64_t lda, ldb, ldd;                             // elements from row to row as stored
+  int64_t batch = 1, step_a = 0, step_b = 0, step_d = 0;  // elements from matrix to matrix
+  bool bias = false;
+  DType bias_dtype = DType::f32;
+  int align_a = 16, align_b = 16, align_d = 16;      // bytes, of every row of every matrix
+
+  auto key() const {
+    return std::tuple(in, out, transpose_a, transpose_b, M, N, K, lda, ldb, ldd, batch, step_a, step_b, step_d, bias, bias_dtype, align_a, align_b, align_d);
+  }
+};
+
+class Blas {
+ public:
+  explicit Blas(const CudaStream& stream);
+  ~Blas();
+  Blas(const Blas&) = delete;
+  Blas& operator=(const Blas&) = delete;
+
+  void multiply(Stream& stream, const BlasProduct& product, const void* a, const void* b, void* d, const void* bias, float alpha, float beta);
+
+ private:
+  struct Plan;
+  using Key = decltype(std::declval<BlasProduct>().key());
+
+  Plan& plan(const BlasProduct& product);
+
+  cublasLtHandle_t handle_ = nullptr;
+  std::map<Key, std::unique_ptr<Plan>> plans_;
+};
+
+}  // namespace weft::cuda

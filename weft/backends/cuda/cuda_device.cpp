@@ -1,0 +1,192 @@
+#include "weft/backends/cuda/cuda_device.h"
+
+#include <algorithm>
+#include <cstring>
+#include <mutex>
+
+#include "weft/backends/cuda/blas.h"
+#include "weft/backends/cuda/modules.h"
+#include "weft/backends/cuda/runtime.h"
+
+namespace weft::cuda {
+namespace {
+
+#ifdef WEFT_CHECKED
+constexpr bool kAlwaysChecked = true;
+#else
+constexpr bool kAlwaysChecked = false;
+#endif
+
+// Blocks go back to the pool in stream order, and every kernel and copy runs on that one stream: a block may be handed
+// out again while its last reader is still queued. Only giving memory back to the driver waits (cudaFree does).
+class DeviceMemory : public MemorySource {
+ public:
+  explicit DeviceMemory(const CudaStream& stream) : stream_(stream) {}
+
+  void* obtain(int64_t bytes) override {
+    use();
+    void* memory = nullptr;
+    if (cudaMalloc(&memory, size_t(bytes)) == cudaSuccess) return memory;
+    cudaGetLastError();  // out of memory is no lasting error
+    return nullptr;
+  }
+  void give_back(void* handle, int64_t) override {
+    use();
+    cudaStreamSynchronize(stream_.handle());
+    cudaFree(handle);
+  }
+  void fill(void* handle, int64_t offset, uint8_t value, int64_t bytes) override {
+    use();
+    require(cudaMemsetAsync(static_cast<char*>(handle) + offset, value, size_t(bytes), stream_.handle()), "pool", "filling a buffer");
+  }
+  void read(void* handle, int64_t offset, void* host, int64_t bytes) override {
+    use();
+    require(cudaMemcpyAsync(host, static_cast<char*>(handle) + offset, size_t(bytes), cudaMemcpyDeviceToHost, stream_.handle()), "pool", "reading a buffer");
+    require(cudaStreamSynchronize(stream_.handle()), "pool", "reading a buffer");
+  }
+
+ private:
+  void use() const { cudaSetDevice(stream_.index()); }
+  const CudaStream& stream_;
+};
+
+// Pinned memory through which host data goes in pieces: one half is filled or emptied while the other is on its way.
+class Staging {
+ public:
+  static constexpr int64_t kHalf = int64_t(4) << 20;
+
+  explicit Staging(const CudaStream& stream) : stream_(stream) {}
+  ~Staging() {
+    if (!memory_) return;
+    for (cudaEvent_t event : free_) cudaEventDestroy(event);
+    cudaFreeHost(memory_);
+  }
+
+  void upload(char* to, const char* from, int64_t bytes) {
+    prepare();
+    for (int64_t done = 0, half = 0; done < bytes; done += kHalf, half ^= 1) {
+      const int64_t piece = std::min(kHalf, bytes - done);
+      require(cudaEventSynchronize(free_[half]), "upload", "waiting for a piece");
+      std::memcpy(memory_ + half * kHalf, from + done, size_t(piece));
+      require(cudaMemcpyAsync(to + done, memory_ + half * kHalf, size_t(piece), cudaMemcpyHostToDevice, stream_.handle()), "upload", "copying");
+      require(cudaEventRecord(free_[half], stream_.handle()), "upload", "recording an event");
+    }
+  }
+
+  void download(char* to, const char* from, int64_t bytes) {
+    prepare();
+    const auto piece_at = [&](int64_t done) { return std::min(kHalf, bytes - done); };
+    const auto start = [&](int64_t done) {
+      const int64_t half = done / kHalf & 1;
+      require(cudaMemcpyAsync(memory_ + half * kHalf, from + done, size_t(piece_at(done)), cudaMemcpyDeviceToHost, stream_.handle()), "download", "copying");
+      require(cudaEventRecord(free_[half], stream_.handle()), "download", "recording an event");
+    };
+    if (bytes > 0) start(0);
+    for (int64_t done = 0; done < bytes; done += kHalf) {
+      if (done + kHalf < bytes) start(done + kHalf);
+      const int64_t half = done / kHalf & 1;
+      require(cudaEventSynchronize(free_[half]), "download", "waiting for a piece");
+      std::memcpy(to + done, memory_ + half * kHalf, size_t(piece_at(done)));
+    }
+  }
+
+ private:
+  void prepare() {
+    cudaSetDevice(stream_.index());
+    if (memory_) return;
+    require(cudaHostAlloc(reinterpret_cast<void**>(&memory_), size_t(2 * kHalf), cudaHostAllocDefault), "cuda", "allocating pinned memory");
+    for (cudaEvent_t& event : free_) require(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), "cuda", "creating an event");
+  }
+
+  const CudaStream& stream_;
+  char* memory_ = nullptr;
+  cudaEvent_t free_[2] = {};
+};
+
+class CudaDevice : public Device {
+ public:
+  CudaDevice(int index, const DeviceOptions& options)
+      : index_(index),
+        stream_(*this, index),
+        memory_(stream_),
+        staging_(stream_),
+        pool_(memory_, options.checked || kAlwaysChecked, options.memory_limit) {
+    require(cudaGetDeviceProperties(&properties_, index), "cuda", "reading the device's properties");
+  }
+
+  std::string name() const override { return join("cuda:", index_); }
+  std::string description() const override {
+    return join(properties_.name, ", compute ", properties_.major, ".", properties_.minor, ", ", properties_.multiProcessorCount, " multiprocessors");
+  }
+  Dialect dialect() const override { return Dialect::cuda; }
+  const Kernels& kernels() const override { return cuda::kernels(); }
+  Stream& stream() override { return stream_; }
+  Pool& pool() override { return pool_; }
+
+  MemoryInfo memory() override {
+    cudaSetDevice(index_);
+    size_t free = 0, total = 0;
+    require(cudaMemGetInfo(&free, &total), "cuda", "reading the free memory");
+    const PoolStats stats = pool_.stats();
+    return {int64_t(total), int64_t(free), stats.in_use, stats.high_water};
+  }
+
+  void upload(const Buffer& to, int64_t offset, const void* from, int64_t bytes) override {
+    staging_.upload(static_cast<char*>(to.handle()) + to.offset() + offset, static_cast<const char*>(from), bytes);
+  }
+  void download(void* to, const Buffer& from, int64_t offset, int64_t bytes) override {
+    staging_.download(static_cast<char*>(to), static_cast<const char*>(from.handle()) + from.offset() + offset, bytes);
+  }
+
+  int multiprocessors() const { return properties_.multiProcessorCount; }
+  Blas& blas() {
+    if (!blas_) blas_ = std::make_unique<Blas>(stream_);
+    return *blas_;
+  }
+  Modules& modules() {
+    if (!modules_) modules_ = std::make_unique<Modules>(index_, properties_.major * 10 + properties_.minor);
+    return *modules_;
+  }
+
+ private:
+  const int index_;
+  cudaDeviceProp properties_{};
+  CudaStream stream_;
+  DeviceMemory memory_;
+  Staging staging_;
+  Pool pool_;
+  std::unique_ptr<Blas> blas_;
+  std::unique_ptr<Modules> modules_;
+};
+
+CudaDevice& device_of(const Stream& stream) { return static_cast<CudaDevice&>(stream.device()); }
+
+}  // namespace
+
+Blas& blas(Stream& stream) { return device_of(stream).blas(); }
+Modules& modules(Stream& stream) { return device_of(stream).modules(); }
+int multiprocessors(const Stream& stream) { return device_of(stream).multiprocessors(); }
+
+Inventory inventory() {
+  int driver = 0, count = 0;
+  if (cudaDriverGetVersion(&driver) != cudaSuccess || driver == 0) return {{}, "no NVIDIA driver is installed"};
+  const cudaError_t status = cudaGetDeviceCount(&count);
+  if (status != cudaSuccess) {
+    cudaGetLastError();
+    return {{}, cudaGetErrorString(status)};
+  }
+  Inventory found;
+  for (int i = 0; i < count; ++i) found.devices.push_back(join("cuda:", i));
+  if (found.devices.empty()) found.why = "the driver found no GPU";
+  return found;
+}
+
+std::shared_ptr<Device> open_device(int index, const DeviceOptions& options) {
+  check(options.memory_limit >= 0, "cuda", "a memory limit of ", options.memory_limit, " bytes makes no sense");
+  const Inventory found = inventory();
+  if (found.devices.empty()) fail(ErrorCode::unsupported, "open_device", "no CUDA device: ", found.why);
+  check(index >= 0 && index < int(found.devices.size()), "open_device", "there is no cuda:", index, ", this machine has ", found.devices.size());
+  return std::make_shared<CudaDevice>(index, options);
+}
+
+}  // namespace weft::cuda

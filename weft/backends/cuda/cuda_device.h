@@ -1,0 +1,24 @@
+// An NVIDIA GPU as a device: memory from cudaMalloc through the pool, one stream, kernels in weft::cuda.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "weft/device/device.h"
+
+namespace weft::cuda {
+
+// Names of the GPUs that can be opened; when there are none, `why` says what is missing.
+struct Inventory {
+  std::vector<std::string> devices;  // "cuda:0", ...
+  std::string why;
+};
+Inventory inventory();
+
+std::shared_ptr<Device> open_device(int index, const DeviceOptions& options);
+
+// The op table (table.cpp).
+const Kernels& kernels();
+
+}  // namespace weft::cuda

@@ -1,0 +1,75 @@
+#include <string>
+
+#include "weft/backends/cuda/runtime.h"
+
+namespace weft::cuda {
+namespace {
+
+std::string describe(const Fault& f) {
+  switch (f.kind) {
+    case Fault::id_out_of_range: return join("id ", f.value, " at position ", f.at, " is out of range [0, ", f.limit, ")");
+    case Fault::target_out_of_range: return join("target ", f.value, " at position ", f.at, " is out of range [0, ", f.limit, ")");
+    case Fault::position_out_of_range: return join("position ", f.value, " of sequence ", f.at, " is outside the table of ", f.limit, " positions");
+    case Fault::start_out_of_range: return join("start ", f.value, " of sequence ", f.at, " is outside [0, ", f.limit, "]");
+    case Fault::bad_step: return join("the step is ", f.value, ", expected 1 or more");
+    case Fault::none: break;
+  }
+  return "a kernel reported a fault";
+}
+
+}  // namespace
+
+CudaStream::CudaStream(Device& device, int index) : Stream(device), index_(index) {
+  require(cudaSetDevice(index), "cuda", "choosing the device");
+  require(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "cuda", "creating a stream");
+  require(cudaHostAlloc(reinterpret_cast<void**>(&fault_), sizeof(Fault), cudaHostAllocMapped), "cuda", "allocating pinned memory");
+  require(cudaMalloc(reinterpret_cast<void**>(&claimed_), sizeof(int)), "cuda", "allocating memory");
+  require(cudaMemset(claimed_, 0, sizeof(int)), "cuda", "zeroing memory");
+  *fault_ = {.claimed = claimed_};
+  require(cudaHostGetDevicePointer(reinterpret_cast<void**>(&fault_on_device_), fault_, 0), "cuda", "mapping pinned memory");
+}
+
+CudaStream::~CudaStream() {
+  cudaSetDevice(index_);
+  cudaStreamSynchronize(stream_);
+  cudaStreamDestroy(stream_);
+  cudaFreeHost(fault_);
+  cudaFree(claimed_);
+}
+
+void CudaStream::wait() {
+  cudaSetDevice(index_);
+  const cudaError_t status = cudaStreamSynchronize(stream_);
+  if (status != cudaSuccess) {
+    cudaGetLastError();
+    fail(ErrorCode::device_fault, "cuda", "work on the stream of cuda:", index_, " failed: ", cudaGetErrorString(status), " (", cudaGetErrorName(status),
+         "); the last op launched was ", last_op());
+  }
+  if (fault_->kind == Fault::none) return;
+  const Fault found = *fault_;
+  *fault_ = {.claimed = claimed_};
+  require(cudaMemsetAsync(claimed_, 0, sizeof(int), stream_), "cuda", "zeroing memory");
+  report(found.op, describe(found));
+}
+
+double CudaStream::seconds_of(const std::function<void()>& work) {
+  cudaSetDevice(index_);
+  struct Events {
+    cudaEvent_t start = nullptr, stop = nullptr;
+    ~Events() {
+      cudaEventDestroy(start);
+      cudaEventDestroy(stop);
+    }
+  } events;
+  require(cudaEventCreate(&events.start), "cuda", "creating an event");
+  require(cudaEventCreate(&events.stop), "cuda", "creating an event");
+  require(cudaEventRecord(events.start, stream_), "cuda", "recording an event");
+  work();
+  require(cudaEventRecord(events.stop, stream_), "cuda", "recording an event");
+  synchronize();
+  float milliseconds = 0;
+  require(cudaEventElapsedTime(&milliseconds, events.start, events.stop), "cuda", "reading an event");
+  return milliseconds * 1e-3;
+}
+
+}  // namespace weft::cuda

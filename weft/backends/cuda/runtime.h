@@ -1,0 +1,61 @@
+// What launchers need of the backend, beside the CUDA runtime: its stream, and errors that say where.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <memory>
+
+#include "weft/base/check.h"
+#include "weft/device/device.h"
+
+namespace weft::cuda {
+
+// Throws `device_fault` with CUDA's own words when a call failed; clears the error where it can be cleared.
+inline void require(cudaError_t status, const char* where, const char* what) {
+  if (status == cudaSuccess) return;
+  cudaGetLastError();
+  fail(ErrorCode::device_fault, where, what, " failed: ", cudaGetErrorString(status), " (", cudaGetErrorName(status), ")");
+}
+
+// What a kernel found wrong in its data. Lives in host memory that the device can write; the first report stays: who turns
+// `claimed`, in device memory (where atomics are), from 0 to 1 may write.
+struct Fault {
+  enum Kind : int { none = 0, id_out_of_range, target_out_of_range, position_out_of_range, start_out_of_range, bad_step };
+  int kind = none;
+  int* claimed = nullptr;
+  const char* op = "";   // a string constant of the host, carried along
+  long long value = 0, at = 0, limit = 0;
+};
+
+class CudaStream : public Stream {
+ public:
+  CudaStream(Device& device, int index);
+  ~CudaStream() override;
+  bool synchronous() const override { return false; }
+  double seconds_of(const std::function<void()>& work) override;  // by events of the device
+
+  cudaStream_t handle() const { return stream_; }
+  Fault* fault() const { return fault_on_device_; }
+  int index() const { return index_; }
+
+ protected:
+  void wait() override;
+
+ private:
+  const int index_;
+  cudaStream_t stream_ = nullptr;
+  Fault* fault_ = nullptr;            // as the host sees it
+  Fault* fault_on_device_ = nullptr;  // the same memory, as kernels see it
+  int* claimed_ = nullptr;
+};
+
+inline CudaStream& of(Stream& stream) { return static_cast<CudaStream&>(stream); }
+
+// Libraries that a device opens once, when first used.
+class Blas;
+class Modules;
+Blas& blas(Stream& stream);
+Modules& modules(Stream& stream);
+int multiprocessors(const Stream& stream);
+
+}  // namespace weft::cuda
