@@ -1,0 +1,195 @@
+// Rows of a row op. A group of threads walks over a row as often as the kernel likes while it is read from memory once: it
+// comes into shared memory behind the threads' backs, some rows ahead of the one worked on, each thread fetching what it
+// will itself read, so that no barrier is needed. A row too long for that (kChunks = 0) is read again on every walk,
+// mostly from L2.
+//
+// Thread t of a group has the chunks t, t + kThreads, ... of kWidth elements. Where a row is not aligned to 16 bytes, or
+// at its end, elements are moved one by one.
+#pragma once
+
+#include <initializer_list>
+#include <type_traits>
+
+#include "weft/tile/cuda/group.cuh"
+#include "weft/tile/cuda/launch.h"
+#include "weft/tile/cuda/mma.cuh"
+#include "weft/tile/cuda/vector.cuh"
+
+namespace weft::cuda {
+
+// Where a chunk lies. kWhole: all its elements are there.
+template <bool kWhole_>
+struct ChunkAt {
+  static constexpr bool kWhole = kWhole_;
+  int slot, first, left;  // slot: constant after unrolling where rows are held; left: elements from `first` to the row's end
+  __device__ __forceinline__ bool has(int i) const { return kWhole || i < left; }
+};
+
+// The shape of the loop over a row.
+template <int kThreads_, int kChunks_, int kWidth_>
+struct Walk {
+  static constexpr int kThreads = kThreads_, kChunks = kChunks_, kWidth = kWidth_;
+  static constexpr bool kHeld = kChunks > 0;
+
+  template <class F>
+  __device__ __forceinline__ static void each(int columns, F&& body) {
+    const auto visit = [&](int slot, int first) {
+      if (first + kWidth <= columns) body(ChunkAt<true>{slot, first, kWidth});
+      else if (first < columns) body(ChunkAt<false>{slot, first, columns - first});
+    };
+    if constexpr (kHeld) {
+#pragma unroll
+      for (int slot = 0; slot < kChunks; ++slot) visit(slot, (slot * kThreads + Group<kThreads>::rank()) * kWidth);
+    } else {
+#pragma unroll 4
+      for (int first = Group<kThreads>::rank() * kWidth; first < columns; first += kThreads * kWidth) visit(0, first);
+    }
+  }
+};
+
+template <class W, class T, class At>
+__device__ __forceinline__ Chunk<T, W::kWidth> get(const T* row, At at, bool aligned) {
+  if (At::kWhole && aligned) return load_chunk<T, W::kWidth>(row + at.first);
+  return load_chunk<T, W::kWidth>(row + at.first, at.left, 0);
+}
+template <class W, class T, class At>
+__device__ __forceinline__ void put(const Chunk<T, W::kWidth>& piece, T* row, At at, bool aligned) {
+  if (At::kWhole && aligned) stream_chunk(piece, row + at.first);
+  else store_chunk(piece, row + at.first, at.left);
+}
+
+// A row that stays: the weights of a norm, in registers.
+template <class T, class W>
+class Row {
+ public:
+  __device__ __forceinline__ Row(const T* row, int columns, bool aligned) : row_(row), aligned_(aligned) {
+    if constexpr (W::kHeld) W::each(columns, [&](auto at) { held_[at.slot] = get<W>(row_, at, aligned_); });
+  }
+  template <class At>
+  __device__ __forceinline__ Chunk<T, W::kWidth> piece(At at) const {
+    if constexpr (W::kHeld) return held_[at.slot];
+    else return get<W>(row_, at, aligned_);
+  }
+
+ private:
+  const T* row_;
+  bool aligned_;
+  Chunk<T, W::kWidth> held_[W::kHeld ? W::kChunks : 1];
+};
+
+inline constexpr int kRowStages = 4;  // rows on their way or being worked on
+
+// The rows of kOperands inputs that pass by. `pointer(operand, row)` says where one begins.
+template <class T, class W, int kOperands, class Pointer>
+class RowStream {
+ public:
+  static constexpr int kStageChunks = kOperands * (W::kHeld ? W::kChunks : 0);
+
+  __device__ __forceinline__ RowStream(void* shared, Pointer pointer, int64_t first, int64_t step, int64_t rows, int columns, bool aligned)
+      : shared_(static_cast<uint4*>(shared) + threadIdx.x), pointer_(pointer), row_(first), step_(step), rows_(rows), columns_(columns), aligned_(aligned) {
+    if constexpr (W::kHeld)
+#pragma unroll
+      for (int ahead = 0; ahead < kRowStages - 1; ++ahead) fetch(ahead);
+  }
+
+  __device__ __forceinline__ bool has_row() const { return row_ < rows_; }
+  __device__ __forceinline__ int64_t row() const { return row_; }
+  __device__ __forceinline__ void arrive() {
+    if constexpr (W::kHeld) {
+      fetch(kRowStages - 1);
+      copies_wait<kRowStages - 1>();
+    }
+  }
+  __device__ __forceinline__ void advance() {
+    row_ += step_;
+    replaced_ = nullptr;
+    stage_ = (stage_ + 1) % kRowStages;
+  }
+
+  template <class At>
+  __device__ __forceinline__ Chunk<T, W::kWidth> piece(int operand, At at) const {
+    if constexpr (W::kHeld) return *reinterpret_cast<const Chunk<T, W::kWidth>*>(slot(stage_, operand, at.slot));
+    else return get<W>(replaced_ && operand == 0 ? replaced_ : pointer_(operand, row_), at, aligned_);
+  }
+  // What is worked on becomes another row: held pieces are replaced one by one; a row that is not held has just been
+  // written to memory by the threads that read it again, and is read from there.
+  template <class At>
+  __device__ __forceinline__ void replace(int operand, At at, const Chunk<T, W::kWidth>& piece) {
+    *reinterpret_cast<Chunk<T, W::kWidth>*>(slot(stage_, operand, at.slot)) = piece;
+  }
+  __device__ __forceinline__ void read_from(const T* row) { replaced_ = row; }
+
+ private:
+  static_assert(W::kWidth * sizeof(T) == 16);
+  __device__ __forceinline__ uint4* slot(int stage, int operand, int chunk) const {
+    return shared_ + (stage * kStageChunks + operand * (W::kHeld ? W::kChunks : 1) + chunk) * int(blockDim.x);
+  }
+  // The row that comes `ahead` turns from now, into the stage it will have.
+  __device__ __forceinline__ void fetch(int ahead) {
+    const int64_t row = row_ + ahead * step_;
+    const int stage = (stage_ + ahead) % kRowStages;
+    if (row < rows_)
+#pragma unroll
+      for (int operand = 0; operand < kOperands; ++operand) {
+        const T* from = pointer_(operand, row);
+        W::each(columns_, [&](auto at) {
+          if (aligned_) copy_async(shared_address(slot(stage, operand, at.slot)), from + at.first, at.left * int(sizeof(T)));
+          else *reinterpret_cast<Chunk<T, W::kWidth>*>(slot(stage, operand, at.slot)) = load_chunk<T, W::kWidth>(from + at.first, at.left, 0);
+        });
+      }
+    copies_end();  // empty groups keep the count
+  }
+
+  uint4* shared_;
+  Pointer pointer_;
+  int64_t row_, step_, rows_;
+  int columns_, stage_ = 0;
+  bool aligned_;
+  const T* replaced_ = nullptr;
+};
+template <class T, class W, int kOperands, class Pointer>
+__device__ __forceinline__ auto stream_rows(void* shared, Pointer pointer, int64_t first, int64_t step, int64_t rows, int columns, bool aligned) {
+  return RowStream<T, W, kOperands, Pointer>(shared, pointer, first, step, rows, columns, aligned);
+}
+template <class W, int kOperands>
+constexpr int stream_bytes() {
+  return W::kHeld ? kRowStages * kOperands * W::kChunks * Group<W::kThreads>::kBlock * 16 : 0;
+}
+
+// f.operator()<Walk>() with a walk that holds rows of `columns` elements, kWidth to a chunk.
+template <int kWidth, class F>
+void with_walk(int64_t columns, F&& f) {
+  const int64_t chunks = (columns + kWidth - 1) / kWidth;
+  if (chunks <= 32) return f.template operator()<Walk<32, 1, kWidth>>();
+  if (chunks <= 128) return f.template operator()<Walk<128, 1, kWidth>>();
+  if (chunks <= 256) return f.template operator()<Walk<128, 2, kWidth>>();
+  if (chunks <= 512) return f.template operator()<Walk<256, 2, kWidth>>();
+  if (chunks <= 1024) return f.template operator()<Walk<512, 2, kWidth>>();
+  return f.template operator()<Walk<1024, 0, kWidth>>();
+}
+
+// Whether every row of these operands (the absent ones aside) starts at 16 bytes.
+struct RowOperand {
+  const View* view;
+  int64_t stride;
+};
+template <class T>
+bool rows_aligned(std::initializer_list<RowOperand> operands) {
+  for (const RowOperand& o : operands)
+    if (*o.view && (!aligned16(data<T>(*o.view)) || o.stride % kPerVector<T> != 0)) return false;
+  return true;
+}
+
+inline int columns_of(const char* op, const Rows& rows) {
+  check(rows.columns <= (1 << 30), op, "rows of ", rows.columns, " elements are longer than this device takes");
+  return int(rows.columns);
+}
+
+// As many blocks as the GPU holds at once; kernels stride over the rows.
+template <class W, int kOperands>
+unsigned row_blocks(const Stream& stream, int64_t rows) {
+  constexpr int kByThreads = 2048 / Group<W::kThreads>::kBlock, kByMemory = W::kHeld ? 220 * 1024 / (stream_bytes<W, kOperands>() + 1024) : kByThreads;
+  return blocks_for(stream, rows, Group<W::kThreads>::kPerBlock, kByThreads < kByMemory ? kByThreads : kByMemory);
+}
+
+}  // namespace weft::cuda
