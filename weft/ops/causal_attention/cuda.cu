@@ -1,0 +1,146 @@
+#include "weft/ops/causal_attention/backward_bf16.cuh"
+#include "weft/ops/causal_attention/causal_attention.h"
+#include "weft/ops/causal_attention/cuda_forward.h"
+#include "weft/ops/causal_attention/forward_bf16.cuh"
+#include "weft/ops/causal_attention/simt.cuh"
+#include "weft/tile/cuda/vector.cuh"
+
+namespace weft::cuda {
+namespace {
+
+// f.operator()<kD>() with the smallest padded head dim.
+template <class F>
+void with_head_dim(int64_t D, F&& f) {
+  if (D <= 64) return f.template operator()<64>();
+  if (D <= 128) return f.template operator()<128>();
+  return f.template operator()<256>();
+}
+
+void check_extents(const char* op, const View& q) {
+  check(q.shape[0] <= 65535 && q.shape[2] <= 65535 && q.shape[1] < (int64_t(1) << 30), op, "shape ", q.shape, " is more than this device takes in one launch");
+}
+
+// Equation: delta_i = o_i . do_i.
+// Layout:   o, dout [B, T, H, D] with any strides over B, T, H; delta [B, H, T].
+// Order:    a warp per row: lanes over D, then a butterfly.
+// Requires: nothing more.
+// Traffic:  one read of o and dout, one write of delta.
+template <class T>
+__global__ void __launch_bounds__(128) row_products(Heads<const T> o, Heads<const T> dout, float* delta, int64_t rows, int length, int H, int D) {
+  const int64_t row = Group<32>::index();
+  if (row >= rows) return;
+  const int64_t b = row / (int64_t(H) * length), h = row / length % H, t = row % length;
+  const T *x = o.row(b, t, h), *y = dout.row(b, t, h);
+  float sum = 0;
+  for (int d = Group<32>::rank(); d < D; d += 32) sum = fmaf(to_float(x[d]), to_float(y[d]), sum);
+  sum = warp_reduce(sum, Sum());
+  if (Group<32>::rank() == 0) delta[row] = sum;
+}
+
+template <class T>
+void products_of_rows(const Launch& launch, const CausalAttentionBackwardArgs& a, float* delta) {
+  const int64_t rows = a.q.shape[0] * a.q.shape[1] * a.q.shape[2];
+  launch(unsigned((rows + 3) / 4), 128, 0, row_products<T>, heads<T>(a.o), heads<T>(a.dout), delta, rows, int(a.q.shape[1]), int(a.q.shape[2]), int(a.q.shape[3]));
+}
+
+// Flags on the device, all zero.
+class Flags {
+ public:
+  Flags(Stream& stream, int64_t count) : memory_(stream, count) {
+    if (count) require(cudaMemsetAsync(memory_.data(), 0, size_t(count) * sizeof(int), of(stream).handle()), "causal_attention", "zeroing");
+  }
+  int* data() const { return memory_.data(); }
+
+ private:
+  Scratch<int> memory_;
+};
+
+// One block for each piece of work; a few where there is most likely nothing to do.
+unsigned simt_blocks(const Stream& stream, const int* only, int64_t length, int tile, int64_t heads) {
+  return only ? unsigned(multiprocessors(stream)) : unsigned(std::min<int64_t>((length + tile - 1) / tile * heads, int64_t(1) << 30));
+}
+
+template <class T>
+void forward_simt(Stream& stream, const Launch& launch, const AttentionForward& a, const int* only) {
+  const int length = int(a.q.shape[1]), H = int(a.q.shape[2]), D = int(a.q.shape[3]);
+  const SimtForward<T> p{heads<T>(a.q), heads<T>(a.k), heads<T>(a.v), heads<T>(a.o), data<float>(a.lse), data<int32_t>(a.start), only, length, int(a.q.shape[0]), H, H / int(a.k.shape[2]), D,
+                         int(a.k.shape[1]), a.scale};
+  with_head_dim(D, [&]<int kD>() {
+    launch(simt_blocks(stream, only, length, kSimtTile<kD>, H * a.q.shape[0]), 256, simt_forward_bytes<kD>(), causal_forward_simt<T, kD>, p);
+  });
+}
+
+void forward_bf16(Stream& stream, const Launch& launch, const AttentionForward& a) {
+  using T16 = __nv_bfloat16;
+  check(a.scale > 0, a.op, "needs a positive scale in bf16 on this device, got ", a.scale);
+  const int length = int(a.q.shape[1]), H = int(a.q.shape[2]), Hkv = int(a.k.shape[2]), D = int(a.q.shape[3]);
+  const bool aligned = heads_aligned<T16>(a.q) && heads_aligned<T16>(a.k) && heads_aligned<T16>(a.v) && heads_aligned<T16>(a.o);
+  const Flags not_finite(stream, 1 + a.q.shape[0] * Hkv);
+  const ForwardParams p{heads<T16>(a.q), heads<T16>(a.k), heads<T16>(a.v), heads<T16>(a.o), data<float>(a.lse), data<int32_t>(a.start), not_finite.data(), length, H, H / Hkv, D,
+                        int(a.k.shape[1]), a.scale, aligned};
+  with_head_dim(D, [&]<int kD>() {
+    using Tiles = ForwardTiles<kD>;
+    launch(dim3(unsigned((length + Tiles::kM - 1) / Tiles::kM), unsigned(H), unsigned(a.q.shape[0])), Tiles::kWarps * 32, size_t(2 * kD * (Tiles::kM + 2 * Tiles::kN)),
+           causal_forward<kD>, p);
+  });
+  forward_simt<T16>(stream, launch, a, not_finite.data());
+}
+
+template <class T>
+void backward_simt(Stream& stream, const Launch& launch, const CausalAttentionBackwardArgs& a, const float* delta, const int* only) {
+  const int length = int(a.q.shape[1]), H = int(a.q.shape[2]), Hkv = int(a.k.shape[2]), D = int(a.q.shape[3]);
+  const SimtBackward<T> p{heads<T>(a.q), heads<T>(a.k), heads<T>(a.v), heads<T>(a.dout), heads<T>(a.dq), heads<T>(a.dk), heads<T>(a.dv), data<float>(a.lse), delta, only,
+                          length, int(a.q.shape[0]), H, H / Hkv, D, a.scale};
+  with_head_dim(D, [&]<int kD>() {
+    launch(simt_blocks(stream, only, length, kSimtTile<kD>, H * a.q.shape[0]), 256, simt_backward_bytes<kD>(), causal_dq_simt<T, kD>, p);
+    launch(simt_blocks(stream, only, length, kSimtTile<kD>, Hkv * a.q.shape[0]), 256, simt_backward_bytes<kD>(), causal_dkv_simt<T, kD>, p);
+  });
+}
+
+void backward_bf16(Stream& stream, const Launch& launch, const CausalAttentionBackwardArgs& a, const float* delta) {
+  using T16 = __nv_bfloat16;
+  const int length = int(a.q.shape[1]), H = int(a.q.shape[2]), Hkv = int(a.k.shape[2]), D = int(a.q.shape[3]);
+  const int64_t B = a.q.shape[0];
+  const bool aligned = heads_aligned<T16>(a.q) && heads_aligned<T16>(a.k) && heads_aligned<T16>(a.v) && heads_aligned<T16>(a.dout);
+  with_head_dim(D, [&]<int kD>() {
+    using Tiles = BackwardTiles<kD>;
+    const int key_tiles = (length + Tiles::kN - 1) / Tiles::kN, query_tiles = (length + Tiles::kM - 1) / Tiles::kM;
+    const int64_t blocks = B * Hkv * key_tiles, tiles = B * H * query_tiles;
+    const Scratch<float> sums(stream, tiles * Tiles::kM * kD);
+    const Flags flags(stream, tiles + 2 + B * Hkv);
+    unsigned* turns = reinterpret_cast<unsigned*>(flags.data());
+    int* not_finite = flags.data() + tiles + 1;
+    const BackwardParams p{heads<T16>(a.q), heads<T16>(a.k), heads<T16>(a.v), heads<T16>(a.dout), heads<T16>(a.dq), heads<T16>(a.dk), heads<T16>(a.dv), data<float>(a.lse), delta,
+                           sums.data(), turns, turns + tiles, not_finite, length, H, Hkv, D, key_tiles, query_tiles, a.scale, aligned};
+    launch(unsigned(blocks), 256, backward_shared_bytes<kD>(), causal_backward<kD>, p);
+    backward_simt<T16>(stream, launch, a, delta, not_finite);
+  });
+}
+
+}  // namespace
+
+void attention_forward(Stream& stream, const AttentionForward& a) {
+  const Launch launch(stream, a.op, {&a.q, &a.k});
+  check_extents(a.op, a.q);
+  if (a.q.numel() == 0) return;
+  a.q.dtype == DType::f32 ? forward_simt<float>(stream, launch, a, nullptr) : forward_bf16(stream, launch, a);
+}
+
+void causal_attention(Stream& stream, const CausalAttentionArgs& a) {
+  const AttentionForward forward{.op = a.kOp, .q = a.q, .k = a.k, .v = a.v, .start = {}, .o = a.o, .lse = a.lse, .scale = a.scale};
+  attention_forward(stream, forward);
+}
+void causal_attention_backward(Stream& stream, const CausalAttentionBackwardArgs& a) {
+  const Launch launch(stream, a.kOp, {&a.q, &a.k});
+  check_extents(a.kOp, a.q);
+  if (a.q.numel() == 0) return;
+  const Scratch<float> delta(stream, a.q.shape[0] * a.q.shape[1] * a.q.shape[2]);
+  if (a.q.dtype == DType::f32) {
+    products_of_rows<float>(launch, a, delta.data());
+    return backward_simt<float>(stream, launch, a, delta.data(), nullptr);
+  }
+  products_of_rows<__nv_bfloat16>(launch, a, delta.data());
+  backward_bf16(stream, launch, a, delta.data());
+}
+
+}  // namespace weft::cuda

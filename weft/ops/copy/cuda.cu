@@ -1,0 +1,79 @@
+#include "weft/ops/copy/copy.h"
+#include "weft/tile/cuda/launch.h"
+#include "weft/tile/cuda/strided.cuh"
+#include "weft/tile/cuda/vector.cuh"
+
+namespace weft::cuda {
+namespace {
+
+template <class From, class To>
+__device__ __forceinline__ To convert(From x) {
+  if constexpr (std::is_same_v<From, To>) return x;
+  else return from_float<To>(to_float(x));
+}
+
+// Equation: to = cast(from), to nearest even.
+// Layout:   one shape, any strides each, merged into as few axes as there are.
+// Order:    no sums; one element a thread, threads stride over the tensor.
+// Requires: no overlap, no stride 0 in `to` (the contract's).
+// Traffic:  one read and one write of each element; coalesced where both have unit stride along the last axis.
+template <class From, class To>
+__global__ void strided(const From* from, To* to, StridedAxes axes, int64_t count) {
+  for (int64_t i = int64_t(blockIdx.x) * blockDim.x + threadIdx.x; i < count; i += int64_t(gridDim.x) * blockDim.x) {
+    int64_t at_from, at_to;
+    axes.offsets(i, at_from, at_to);
+    to[at_to] = convert<From, To>(from[at_from]);
+  }
+}
+
+// The same where both are contiguous and aligned: chunks of eight elements.
+template <class From, class To>
+__global__ void packed(const From* from, To* to, int64_t count) {
+  constexpr int kWidth = 8;
+  const int64_t chunk = int64_t(blockIdx.x) * blockDim.x + threadIdx.x, first = chunk * kWidth;
+  if (first + kWidth <= count) {
+    const auto in = load_chunk<From, kWidth>(from + first);
+    Chunk<To, kWidth> out;
+#pragma unroll
+    for (int i = 0; i < kWidth; ++i) out.at[i] = convert<From, To>(in.at[i]);
+    store_chunk(out, to + first);
+  } else {
+    for (int64_t i = first; i < count; ++i) to[i] = convert<From, To>(from[i]);
+  }
+}
+
+template <class From, class To>
+void run(Stream& stream, const CopyArgs& a) {
+  const int64_t count = a.to.numel();
+  const From* from = data<From>(a.from);
+  To* to = data<To>(a.to);
+  const Launch launch(stream, a.kOp, {&a.from, &a.to});
+  if (a.from.contiguous() && a.to.contiguous()) {
+    if constexpr (std::is_same_v<From, To>) {
+      if (count) require(cudaMemcpyAsync(to, from, size_t(count) * sizeof(To), cudaMemcpyDeviceToDevice, of(stream).handle()), a.kOp, "copying");
+      return;
+    } else if (aligned16(from) && aligned16(to)) {
+      return launch(unsigned((count + 2047) / 2048), 256, 0, packed<From, To>, from, to, count);
+    }
+  }
+  launch(blocks_for(stream, count, 256), 256, 0, strided<From, To>, from, to, strided_axes(a.to.shape, a.from.strides, a.to.strides), count);
+}
+
+}  // namespace
+
+void copy(Stream& stream, const CopyArgs& args) {
+  if (args.from.dtype == args.to.dtype) {  // the bits, whatever they mean
+    switch (size_of(args.to.dtype)) {
+      case 1: return run<uint8_t, uint8_t>(stream, args);
+      case 2: return run<uint16_t, uint16_t>(stream, args);
+      default: return run<uint32_t, uint32_t>(stream, args);
+    }
+  }
+  dispatch_device<float, bf16, f16>(args.from.dtype, [&]<class From>() {
+    dispatch_device<float, bf16, f16>(args.to.dtype, [&]<class To>() {
+      if constexpr (!std::is_same_v<From, To>) run<From, To>(stream, args);
+    });
+  });
+}
+
+}  // namespace weft::cuda

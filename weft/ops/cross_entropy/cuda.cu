@@ -1,0 +1,174 @@
+#include "weft/ops/cross_entropy/cross_entropy.h"
+#include "weft/tile/cuda/fault.cuh"
+#include "weft/tile/cuda/math.cuh"
+#include "weft/tile/cuda/mma.cuh"
+#include "weft/tile/cuda/rows.cuh"
+
+namespace weft::cuda {
+namespace {
+
+// What all rows share, on the device: what to divide by (0: a target is out of range and nothing is to be done).
+struct Shared {
+  float count;
+  int targets, wrong;
+};
+
+// Counts the targets that are not padding; one block.
+template <class Id>
+__global__ void count_targets(const Id* targets, int64_t rows, int64_t V, int64_t pad_id, const float* count, Shared* shared, Fault* fault, const char* op) {
+  __shared__ int counted, wrong;
+  if (threadIdx.x == 0) counted = wrong = 0;
+  __syncthreads();
+  int mine = 0;
+  for (int64_t r = threadIdx.x; r < rows; r += blockDim.x) {
+    const int64_t id = int64_t(targets[r]);
+    if (pad_id != -1 && id == pad_id) continue;
+    if (id < 0 || id >= V) {
+      wrong = 1;
+      report(fault, Fault::target_out_of_range, op, id, r, V);
+    }
+    ++mine;
+  }
+  atomicAdd(&counted, mine);  // integers: any order gives the same
+  __syncthreads();
+  if (threadIdx.x == 0) *shared = {count ? *count : float(counted), counted, wrong};
+}
+
+template <class T, class Id>
+struct Params {
+  const T* logits;
+  const Id* targets;
+  T* dlogits;
+  float* losses;
+  const Shared* shared;
+  int64_t rows, stride, d_stride, pad_id;
+  int columns;
+  bool aligned;
+};
+
+constexpr int kThreads = 1024;
+constexpr int kMostHeld = 112 * 1024;  // bytes of a row in shared memory: two blocks to a multiprocessor
+
+// What a part of a row gives to the sum: the sum of e^(x - most).
+struct ExpSum {
+  float most = Max::kNone, sum = 0;
+};
+
+template <class T, int kWidth>
+__device__ __forceinline__ void add(ExpSum& e, const Chunk<T, kWidth>& piece, int count) {
+  float most = Max::kNone;
+#pragma unroll
+  for (int i = 0; i < kWidth; ++i)
+    if (i < count) most = fmaxf(most, piece[i]);
+  if (most > e.most) {  // rare after the first few
+    e.sum *= exp_of_difference<T>(e.most, most);
+    e.most = most;
+  }
+  const float base = e.most == Max::kNone ? 0.0f : e.most;  // nothing but -infinity so far: each term is 0; a NaN stays one
+#pragma unroll
+  for (int i = 0; i < kWidth; ++i)
+    if (i < count) e.sum += exp_of_difference<T>(piece[i], base);
+}
+
+// Equation: loss_r = m - x_t + log s, s = sum(exp(x - m)); dlogits = (exp(x - m) / s - [j = t]) / count.
+// Layout:   logits, dlogits [N, V] with a row stride each (dlogits may be logits), targets, losses [N].
+// Order:    a block per row; thread t adds chunks t, t + 1024, ... against its own running maximum, then the block adds its
+//           threads' sums against the row's (group.cuh).
+// Requires: unit stride within a row (the contract's); targets counted and found in range. kHeld: aligned rows that fit
+//           into shared memory.
+// Traffic:  one read of logits, one write of dlogits; a row that is not held is read a second time, mostly from L2.
+template <class T, class Id, bool kHeld>
+__global__ void __launch_bounds__(kThreads, 2) rows(const Params<T, Id> p) {
+  constexpr int kWidth = kPerVector<T>;
+  extern __shared__ __align__(16) unsigned char memory[];
+  if (p.shared->wrong) return;
+  Group<kThreads> group;
+  const auto larger = [](float a, float b) { return fmaxf(a, b); };
+  const float over_count = 1.0f / p.shared->count;
+  for (int64_t r = blockIdx.x; r < p.rows; r += gridDim.x) {
+    const T* row = p.logits + r * p.stride;
+    T* out = p.dlogits ? p.dlogits + r * p.d_stride : nullptr;
+    const int64_t target = int64_t(p.targets[r]);
+    const auto each = [&](auto&& body) {  // body(first column, elements there)
+#pragma unroll 4
+      for (int first = int(threadIdx.x) * kWidth; first < p.columns; first += kThreads * kWidth) body(first, min(kWidth, p.columns - first));
+    };
+    const auto write = [&](const Chunk<T, kWidth>& piece, int first, int count) {
+      p.aligned && count == kWidth ? stream_chunk(piece, out + first) : store_chunk(piece, out + first, count);
+    };
+    if (p.pad_id != -1 && target == p.pad_id) {
+      if (threadIdx.x == 0) p.losses[r] = 0;
+      Chunk<T, kWidth> zero;
+#pragma unroll
+      for (int i = 0; i < kWidth; ++i) zero.set(i, 0);
+      if (out) each([&](int first, int count) { write(zero, first, count); });
+      continue;
+    }
+    const float at_target = to_float(row[target]);  // before an in-place gradient overwrites it
+    T* held = reinterpret_cast<T*>(memory);         // each thread reads back its own chunks alone
+    if constexpr (kHeld) {
+      each([&](int first, int count) { copy_async(shared_address(held + first), row + first, count * int(sizeof(T))); });
+      copies_end();
+      copies_wait<0>();
+    }
+    const auto read = [&](int first, int count) {
+      if constexpr (kHeld) return load_chunk<T, kWidth>(held + first);
+      else return p.aligned && count == kWidth ? load_chunk<T, kWidth>(row + first) : load_chunk<T, kWidth>(row + first, count, 0);
+    };
+    ExpSum mine;
+    each([&](int first, int count) { add(mine, read(first, count), count); });
+    const float top = group.reduce(mine.most, larger), m = top == Max::kNone ? 0.0f : top;
+    const float s = group.sum(mine.most == Max::kNone ? mine.sum : mine.sum * exp_of_difference<T>(mine.most, m));
+    if (threadIdx.x == 0) p.losses[r] = (top - at_target) + logf(s);
+    if (!out) continue;
+    const float factor = over_count / s;
+    each([&](int first, int count) {
+      auto piece = read(first, count);
+#pragma unroll
+      for (int i = 0; i < kWidth; ++i) piece.set(i, exp_of_difference<T>(piece[i], m) * factor);
+      write(piece, first, count);
+    });
+    // The element of the target, by the thread that wrote its chunk.
+    if (int(target) / kWidth % kThreads == int(threadIdx.x)) out[target] = from_float<T>(exp_of_difference<T>(at_target, m) * factor - over_count);
+  }
+}
+
+// Equation: loss (+)= sum of losses / count. One block; thread t adds rows t, t + 1024, ..., then the block (group.cuh).
+__global__ void total(const float* losses, int64_t rows, const Shared* shared, float* loss, bool accumulate) {
+  if (shared->wrong) return;
+  Group<1024> group;
+  float sum = 0;
+  for (int64_t r = threadIdx.x; r < rows; r += 1024) sum += losses[r];
+  sum = group.sum(sum);
+  if (threadIdx.x > 0) return;
+  const float mean = shared->targets ? sum / shared->count : 0.0f;
+  *loss = accumulate ? *loss + mean : mean;
+}
+
+template <class T, class Id>
+void run(Stream& stream, const CrossEntropyArgs& a) {
+  const Rows x = as_rows(a.logits, a.kOp, "logits"), dx = a.dlogits ? as_rows(a.dlogits, a.kOp, "dlogits") : Rows{};
+  const Scratch<Shared> shared(stream, 1);
+  const Scratch<float> losses(stream, x.rows);
+  const Launch launch(stream, a.kOp, {&a.logits, &a.targets});
+  launch(1, 1024, 0, count_targets<Id>, data<Id>(a.targets), x.rows, x.columns, a.pad_id, data<float>(a.count), shared.data(), launch.fault(), launch.op());
+  const Params<T, Id> p{data<T>(a.logits), data<Id>(a.targets), data<T>(a.dlogits), losses.data(), shared.data(), x.rows, x.stride, dx.stride, a.pad_id,
+                        columns_of(a.kOp, x), rows_aligned<T>({{&a.logits, x.stride}, {&a.dlogits, dx.stride}})};
+  const int64_t bytes = (x.columns * int64_t(sizeof(T)) + 15) / 16 * 16;
+  const unsigned blocks = blocks_for(stream, x.rows, 1, 2);
+  if (p.aligned && bytes <= kMostHeld)
+    launch(blocks, kThreads, size_t(bytes), rows<T, Id, true>, p);
+  else
+    launch(blocks, kThreads, 0, rows<T, Id, false>, p);
+  launch(1, 1024, 0, total, losses.data(), x.rows, shared.data(), data<float>(a.loss), a.accumulate);
+}
+
+}  // namespace
+
+void cross_entropy(Stream& stream, const CrossEntropyArgs& args) {
+  dispatch_device<float, bf16>(args.logits.dtype, [&]<class T>() {
+    dispatch<int32_t, uint32_t>(args.targets.dtype, [&]<class Id>() { run<T, Id>(stream, args); });
+  });
+}
+
+}  // namespace weft::cuda

@@ -1,0 +1,57 @@
+// Equation: the expression's, as emitted by weft/expr/emit.h for its dtypes and the axes that rows are counted over.
+// Layout:   each operand has strides over those axes and moves along a row or not (geometry.h).
+// Order:    every element on its own; a thread takes a chunk of sixteen bytes' worth, threads stride over the chunks.
+// Requires: what elementwise() checked; unaligned rows go element by element.
+// Traffic:  one read of each input, one write of each output.
+#include <algorithm>
+
+#include "weft/backends/cuda/modules.h"
+#include "weft/expr/emit.h"
+#include "weft/ops/elementwise/elementwise.h"
+#include "weft/tile/cuda/launch.h"
+
+namespace weft::cuda {
+namespace {
+
+constexpr double kCaches = 64e6;  // bytes: what moves more than this finds nothing left of it in L2 the next time
+
+expr::Layout layout_of(const ElementwiseArgs& a) {
+  const Geometry& g = *a.geometry;
+  expr::Layout layout{.columns = g.columns, .aligned = true, .past_caches = cost(a).bytes > kCaches, .extent = {g.extent, g.extent + g.axes}, .stride = {}};
+  for (size_t i = 0; i < g.operands.size(); ++i) {
+    const View& view = i < a.inputs.size() ? a.inputs[i] : a.outputs[i - a.inputs.size()];
+    const Geometry::Operand& o = g.operands[i];
+    layout.stride.emplace_back(o.stride, o.stride + g.axes);
+    if (!view || o.step == 0) continue;
+    layout.aligned &= aligned16(data<char>(view));
+    for (int axis = 0; axis < g.axes; ++axis) layout.aligned &= o.stride[axis] * size_of(view.dtype) % 16 == 0;
+  }
+  return layout;
+}
+
+}  // namespace
+
+void elementwise(Stream& stream, const ElementwiseArgs& a) {
+  if (a.outputs[0].numel() == 0) return;
+  std::vector<int64_t> layout = expr::words(layout_of(a), expr::vector_width(a.compiled->key.signature, Dialect::cuda));
+  cudaSetDevice(of(stream).index());
+  const cudaKernel_t kernel = modules(stream).kernel(a.compiled->serial, a.compiled->text, "weft_elementwise");
+
+  std::vector<const void*> pointers;
+  for (const View& in : a.inputs) pointers.push_back(data<char>(in));
+  for (const MutView& out : a.outputs) pointers.push_back(data<char>(out));
+  std::vector<void*> arguments;
+  for (const void*& pointer : pointers) arguments.push_back(&pointer);
+  arguments.push_back(layout.data());
+  std::vector<float> parameters(a.parameters.begin(), a.parameters.end());
+  if (!parameters.empty()) arguments.push_back(parameters.data());
+
+  constexpr int kThreads = 256;
+  const auto blocks = unsigned(std::min<int64_t>((layout[0] + kThreads - 1) / kThreads, int64_t(1) << 30));
+  const cudaError_t status = cudaLaunchKernel(reinterpret_cast<const void*>(kernel), dim3(blocks), dim3(kThreads), arguments.data(), 0, of(stream).handle());
+  if (status == cudaSuccess) return;
+  cudaGetLastError();
+  fail(ErrorCode::device_fault, a.kOp, "a launch over ", a.outputs[0].shape, " failed: ", cudaGetErrorString(status));
+}
+
+}  // namespace weft::cuda

@@ -1,0 +1,142 @@
+// One query per sequence against a cache in bf16, on tensor cores: the heads that share a key head are the rows of one
+// 16-row operand, so that a key is read once for all of them. Each warp has a ring of slabs of 16 keys in shared memory,
+// filled behind its back, and its own running maximum and sums; the warps are joined in order at the end.
+#pragma once
+
+#include "weft/ops/kv_attention/decode.cuh"
+#include "weft/tile/cuda/math.cuh"
+#include "weft/tile/cuda/mma.cuh"
+
+namespace weft::cuda {
+
+inline constexpr int kSlab = 16, kMostHeads = 16, kDecodeWarps = 4;
+template <int kD> inline constexpr int kStages = kD <= 128 ? 3 : 2;
+
+template <int kD>
+constexpr int decode_shared_bytes() {
+  return 2 * kD * (kMostHeads + kDecodeWarps * kStages<kD> * 2 * kSlab);
+}
+
+// Equation: s_j = scale q . k_j; o = sum of 2^(s_j - m) v_j, with m and the sum of 2^(s_j - m), over the split's keys.
+// Layout:   q [B, 1, H, D]; caches [B, capacity, Hkv, D] with any strides over B, time and heads; partial results.
+// Order:    a block per (split of the keys, up to 16 heads of one key head, sequence); warp w takes slabs w, w + 4, ... of
+//           the split in order, online; then the warps in order. p is rounded to bf16 for its product with v.
+// Requires: D <= kD, aligned rows, 128 threads.
+// Traffic:  every cached key and value once per 16 heads of its group.
+template <int kD>
+__global__ void __launch_bounds__(kDecodeWarps * 32) attend_bf16(const DecodeParams<__nv_bfloat16> p) {
+  using Slab = SharedTile<kSlab, kD>;
+  constexpr int kOTiles = kD / 8;
+  extern __shared__ __align__(128) unsigned char memory[];
+  const DecodeBlock block(p, kMostHeads);
+  if (!block.valid) return;
+  const int warp = int(threadIdx.x) / 32, lane = int(threadIdx.x) % 32;
+  const SharedTile<kMostHeads, kD> queries{shared_address(memory)};
+  const uint32_t ring = queries.base + queries.kBytes + uint32_t(warp) * kStages<kD> * 2 * Slab::kBytes;
+  const auto keys_at = [&](int stage) { return Slab{ring + uint32_t(stage) * 2 * Slab::kBytes}; };
+  const auto values_at = [&](int stage) { return Slab{ring + uint32_t(stage) * 2 * Slab::kBytes + Slab::kBytes}; };
+  const int slabs = (block.last - block.first + kSlab - 1) / kSlab, mine = (slabs - warp + kDecodeWarps - 1) / kDecodeWarps;
+  const auto fetch = [&](int i) {  // this warp's slab i
+    const int key = block.first + (warp + i * kDecodeWarps) * kSlab;
+    if (i < mine) {
+      keys_at(i % kStages<kD>).template load<32>(p.k.row(block.b, key, block.hkv), p.k.time, block.last - key, p.D, true, lane);
+      values_at(i % kStages<kD>).template load<32>(p.v.row(block.b, key, block.hkv), p.v.time, block.last - key, p.D, true, lane);
+    }
+    copies_end();  // empty groups keep the count
+  };
+  queries.template load<kDecodeWarps * 32>(p.q.row(block.b, 0, block.head0), p.q.head, block.heads, p.D, true, int(threadIdx.x));
+  copies_end();
+#pragma unroll
+  for (int i = 0; i < kStages<kD> - 1; ++i) fetch(i);
+  copies_wait<kStages<kD> - 1>();
+  __syncthreads();
+  FragmentA q[kD / 16];
+#pragma unroll
+  for (int d = 0; d < kD / 16; ++d) q[d] = queries.a(0, d * 16);
+
+  FragmentC o[kOTiles] = {};
+  float largest[2] = {Max::kNone, Max::kNone}, sum[2] = {};
+  for (int i = 0; i < mine; ++i) {
+    __syncwarp();  // everybody is done with the slab that is overwritten next
+    fetch(i + kStages<kD> - 1);
+    copies_wait<kStages<kD> - 1>();
+    __syncwarp();
+    const Slab k = keys_at(i % kStages<kD>), v = values_at(i % kStages<kD>);
+    FragmentC s[2] = {};
+#pragma unroll
+    for (int d = 0; d < kD / 16; ++d) {
+      FragmentB keys[2];
+      k.b_transposed(keys, 0, d * 16);
+      multiply_add(s[0], q[d], keys[0]);
+      multiply_add(s[1], q[d], keys[1]);
+    }
+    const int key0 = block.first + (warp + i * kDecodeWarps) * kSlab + lane % 4 * 2;
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      float most = largest[half];
+#pragma unroll
+      for (int e = 0; e < 4; ++e) {
+        float& x = s[e / 2].x[2 * half + e % 2];
+        if (key0 + e / 2 * 8 + e % 2 >= block.last) x = Max::kNone;
+        most = fmaxf(most, x);
+      }
+      most = fmaxf(most, __shfl_xor_sync(0xffffffffu, most, 1));
+      most = fmaxf(most, __shfl_xor_sync(0xffffffffu, most, 2));
+      const float shift = most == Max::kNone ? 0.0f : most * p.to_log2, shrink = exp2_approx(fmaf(largest[half], p.to_log2, -shift));
+      largest[half] = most;
+      sum[half] *= shrink;
+#pragma unroll
+      for (int e = 0; e < 4; ++e) {
+        float& x = s[e / 2].x[2 * half + e % 2];
+        x = exp2_approx(fmaf(x, p.to_log2, -shift));
+        sum[half] += x;
+      }
+#pragma unroll
+      for (int n = 0; n < kOTiles; ++n) o[n].x[2 * half] *= shrink, o[n].x[2 * half + 1] *= shrink;
+    }
+    const FragmentA weights = as_operand(s[0], s[1]);
+#pragma unroll
+    for (int n = 0; n < kOTiles; n += 2) {
+      FragmentB values[2];
+      v.b(values, 0, n * 8);
+      multiply_add(o[n], weights, values[0]);
+      multiply_add(o[n + 1], weights, values[1]);
+    }
+  }
+  copies_wait<0>();
+  __syncthreads();
+
+  // Into the rings' memory, [warp][head][D], then the warps in order.
+  float* outputs = reinterpret_cast<float*>(memory);
+  __shared__ float tops[kDecodeWarps][kMostHeads], sums[kDecodeWarps][kMostHeads];
+#pragma unroll
+  for (int half = 0; half < 2; ++half) {
+    const int head = lane / 4 + half * 8;
+    float total = sum[half];
+    total += __shfl_xor_sync(0xffffffffu, total, 1);
+    total += __shfl_xor_sync(0xffffffffu, total, 2);
+    if (lane % 4 == 0) tops[warp][head] = largest[half] * p.to_log2, sums[warp][head] = total;
+#pragma unroll
+    for (int n = 0; n < kOTiles; ++n) *reinterpret_cast<float2*>(outputs + (warp * kMostHeads + head) * kD + n * 8 + lane % 4 * 2) = {o[n].x[2 * half], o[n].x[2 * half + 1]};
+  }
+  __syncthreads();
+  for (int head = warp; head < block.heads; head += kDecodeWarps) {
+    float top = Max::kNone, total = 0, weight[kDecodeWarps];
+#pragma unroll
+    for (int w = 0; w < kDecodeWarps; ++w) top = fmaxf(top, tops[w][head]);
+#pragma unroll
+    for (int w = 0; w < kDecodeWarps; ++w) {
+      weight[w] = exp2_approx(tops[w][head] - top);
+      total = fmaf(sums[w][head], weight[w], total);
+    }
+    for (int d = lane; d < p.D; d += 32) {
+      float x = 0;
+#pragma unroll
+      for (int w = 0; w < kDecodeWarps; ++w) x = fmaf(outputs[(w * kMostHeads + head) * kD + d], weight[w], x);
+      block.write(p, head, d, x);
+    }
+    if (lane == 0) block.write(p, head, top, total);
+  }
+}
+
+}  // namespace weft::cuda

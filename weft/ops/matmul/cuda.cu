@@ -1,0 +1,98 @@
+#include "weft/backends/cuda/blas.h"
+#include "weft/ops/matmul/matmul.h"
+#include "weft/tile/cuda/launch.h"
+#include "weft/tile/cuda/vector.cuh"
+
+namespace weft::cuda {
+namespace {
+
+__device__ __forceinline__ float activate(float x, Activation kind) {
+  switch (kind) {
+    case Activation::none: return x;
+    case Activation::relu: return x > 0 || x != x ? x : 0.0f;
+    case Activation::silu: return x / (1.0f + expf(-x));
+    case Activation::gelu_tanh: return x / (1.0f + expf(-1.5957691216057308f * fmaf(0.044715f * x * x, x, x)));
+  }
+  return x;
+}
+
+template <class Out>
+struct Epilogue {
+  const float* product;  // [batch, M, N], contiguous; absent: nothing was multiplied
+  const Out* before;     // C, where beta is not 0
+  const void* bias;
+  Out *c, *pre;
+  int64_t M, N, inner, count;
+  MatmulPlan::Matrix c_at, pre_at;
+  float beta;
+  bool wide_bias;  // f32
+  Activation activation;
+};
+
+// Equation: pre = product + beta C + bias, c = f(pre).
+// Layout:   product [batch, M, N] packed; c and pre with strides for the batch axes and rows, bias [N].
+// Order:    elementwise, one to a thread.
+// Requires: product holds alpha op(A) op(B) in f32 (absent where K = 0).
+// Traffic:  one read of each operand, one write of c and pre.
+template <class Out>
+__global__ void finish(const Epilogue<Out> e) {
+  for (int64_t i = int64_t(blockIdx.x) * blockDim.x + threadIdx.x; i < e.count; i += int64_t(gridDim.x) * blockDim.x) {
+    const int64_t n = i % e.N, m = i / e.N % e.M, matrix = i / e.N / e.M;
+    const auto at = [&](const MatmulPlan::Matrix& where) { return matrix / e.inner * where.outer + matrix % e.inner * where.inner + m * where.row + n; };
+    float x = e.product ? e.product[i] : 0.0f;
+    if (e.before) x = fmaf(e.beta, to_float(e.before[at(e.c_at)]), x);
+    if (e.bias) x += e.wide_bias ? static_cast<const float*>(e.bias)[n] : to_float(static_cast<const Out*>(e.bias)[n]);
+    if (e.pre) e.pre[at(e.pre_at)] = from_float<Out>(x);
+    e.c[at(e.c_at)] = from_float<Out>(activate(x, e.activation));
+  }
+}
+
+// The largest power of two up to 16 that divides every row's first byte.
+int alignment(const View& view, const MatmulPlan::Matrix& m) {
+  const int64_t size = size_of(view.dtype);
+  const auto bytes = uintptr_t(data<char>(view)) | uintptr_t(m.row * size) | uintptr_t(m.outer * size) | uintptr_t(m.inner * size);
+  int aligned = 16;
+  while (bytes % uintptr_t(aligned) != 0) aligned /= 2;
+  return aligned;
+}
+
+// d = alpha op(A) op(B) + beta d (+ bias), one strided batch per step along the outer batch axis.
+void multiply(Stream& stream, const MatmulArgs& a, const MatmulPlan& plan, void* d, DType out, const MatmulPlan::Matrix& d_at, int d_alignment, bool with_bias, float beta) {
+  BlasProduct p{.in = a.a.dtype, .out = out, .transpose_a = a.transpose_a, .transpose_b = a.transpose_b, .M = plan.M, .N = plan.N, .K = plan.K,
+                .lda = plan.a.row, .ldb = plan.b.row, .ldd = d_at.row, .batch = plan.inner, .step_a = plan.a.inner, .step_b = plan.b.inner, .step_d = d_at.inner,
+                .bias = with_bias, .bias_dtype = with_bias ? a.bias.dtype : DType::f32,
+                .align_a = alignment(a.a, plan.a), .align_b = alignment(a.b, plan.b), .align_d = d_alignment};
+  const auto step = [](const View& view, int64_t elements) { return data<char>(view) + elements * size_of(view.dtype); };
+  for (int64_t o = 0; o < plan.outer; ++o)
+    blas(stream).multiply(stream, p, step(a.a, o * plan.a.outer), step(a.b, o * plan.b.outer), static_cast<char*>(d) + o * d_at.outer * size_of(out),
+                          with_bias ? data<char>(a.bias) : nullptr, a.alpha, beta);
+}
+
+// With nothing after the sum but a bias, cuBLASLt writes c itself. Otherwise the sum goes to f32 workspace, so that the
+// activation sees it unrounded, and finish() does the rest.
+template <class Out>
+void run(Stream& stream, const MatmulArgs& a) {
+  const MatmulPlan p = plan(a);
+  const int64_t count = p.batch() * p.M * p.N;
+  if (count == 0) return;
+  const bool biased = !a.bias || (alignment(a.c, p.c) == 16 && aligned16(data<char>(a.bias)));  // as cuBLASLt's epilogue wants it
+  const bool plain = a.activation == Activation::none && !a.pre && p.K > 0 && biased;
+  if (plain) return multiply(stream, a, p, data<char>(a.c), a.c.dtype, p.c, alignment(a.c, p.c), bool(a.bias), a.beta);
+
+  const Scratch<float> product(stream, p.K > 0 ? count : 0);
+  const MatmulPlan::Matrix packed{p.N, p.inner * p.M * p.N, p.M * p.N};
+  int packed_alignment = 16;
+  while (p.N * 4 % packed_alignment != 0) packed_alignment /= 2;
+  if (p.K > 0) multiply(stream, a, p, product.data(), DType::f32, packed, packed_alignment, false, 0);
+  const Epilogue<Out> e{p.K > 0 ? product.data() : nullptr, a.beta != 0 ? data<Out>(a.c) : nullptr, data<char>(a.bias), data<Out>(a.c), data<Out>(a.pre), p.M, p.N, p.inner, count,
+                        p.c, p.pre, a.beta, a.bias && a.bias.dtype == DType::f32, a.activation};
+  Launch(stream, a.kOp, {&a.a, &a.b, &a.c})(blocks_for(stream, count, 256), 256, 0, finish<Out>, e);
+}
+
+}  // namespace
+
+void matmul(Stream& stream, const MatmulArgs& args) {
+  dispatch_device<float, bf16>(args.c.dtype, [&]<class Out>() { run<Out>(stream, args); });
+}
+
+}  // namespace weft::cuda

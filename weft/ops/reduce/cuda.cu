@@ -1,0 +1,191 @@
+#include "weft/ops/reduce/reduce.h"
+#include "weft/tile/cuda/group.cuh"
+#include "weft/tile/cuda/launch.h"
+#include "weft/tile/cuda/vector.cuh"
+
+namespace weft::cuda {
+namespace {
+
+// What a reduction adds up (term), how (combine), and from what (identity).
+template <Reduction K>
+struct Kind {
+  using Op = std::conditional_t<K == Reduction::max, Max, Sum>;
+  static constexpr float kIdentity = Op::kNone;
+  __device__ __forceinline__ static float term(float v) { return K == Reduction::sum_squares ? v * v : v; }
+  __device__ __forceinline__ static float combine(float a, float b) { return Op()(a, b); }
+};
+
+constexpr int64_t kSegment = 16384;  // elements of a row to one group
+
+// Equation: y[o, segment] = sum over the segment of term(x[o, i]).
+// Layout:   x [outer, n] with a stride between rows, y [outer, segments].
+// Order:    a group of threads per segment: thread t takes elements t, t + threads, ..., then over the group (group.cuh).
+// Requires: unit stride within a row (the contract's). n = 0 gives the identity.
+// Traffic:  one read of x, one write of y.
+template <Reduction K, bool kTerms, int kThreads, class T, class Y>
+__global__ void __launch_bounds__(Group<kThreads>::kBlock) along_rows(const T* x, int64_t stride, int64_t n, int64_t segments, int64_t tasks, Y* y) {
+  using G = Group<kThreads>;
+  G group;
+  for (int64_t task = G::index(); task < tasks; task += G::count()) {
+    const int64_t first = task % segments * kSegment, last = first + kSegment < n ? first + kSegment : n;
+    const T* row = x + task / segments * stride;
+    float total = Kind<K>::kIdentity;
+#pragma unroll 4
+    for (int64_t i = first + G::rank(); i < last; i += kThreads) {
+      const float v = to_float(row[i]);
+      total = Kind<K>::combine(total, kTerms ? Kind<K>::term(v) : v);
+    }
+    total = group.reduce(total, typename Kind<K>::Op());
+    if (G::rank() == 0) y[task] = from_float<Y>(total);
+  }
+}
+
+template <Reduction K, bool kTerms, class T, class Y>
+void reduce_rows(const Launch& launch, Stream& stream, const T* x, int64_t stride, int64_t n, int64_t segments, int64_t outer, Y* y) {
+  const int64_t tasks = outer * segments;
+  if (n <= 512)
+    launch(blocks_for(stream, tasks, 4, 64), 128, 0, along_rows<K, kTerms, 32, T, Y>, x, stride, n, segments, tasks, y);
+  else
+    launch(blocks_for(stream, tasks, 1, 64), 256, 0, along_rows<K, kTerms, 256, T, Y>, x, stride, n, segments, tasks, y);
+}
+
+// Equation: y[o, chunk, j] = sum over the chunk's i of term(x[o, i, j]).
+// Layout:   x [outer, n, inner] with strides for outer and n, y [outer, chunks, inner].
+// Order:    a thread per (o, chunk, j), i in order.
+// Requires: unit stride in inner (the contract's). n = 0 gives the identity.
+// Traffic:  one read of x, coalesced along inner; one write of y.
+template <Reduction K, bool kTerms, class T, class Y>
+__global__ void across_rows(const T* x, ReduceSpan s, int64_t chunks, int64_t length, Y* y) {
+  const int64_t j = int64_t(blockIdx.x) * blockDim.x + threadIdx.x, chunk = blockIdx.y;
+  if (j >= s.inner) return;
+  const int64_t last = (chunk + 1) * length < s.n ? (chunk + 1) * length : s.n;
+  for (int64_t o = blockIdx.z; o < s.outer; o += gridDim.z) {
+    float total = Kind<K>::kIdentity;
+#pragma unroll 8
+    for (int64_t i = chunk * length; i < last; ++i) {
+      const float v = to_float(x[o * s.outer_stride + i * s.stride + j]);
+      total = Kind<K>::combine(total, kTerms ? Kind<K>::term(v) : v);
+    }
+    y[(o * chunks + chunk) * s.inner + j] = from_float<Y>(total);
+  }
+}
+
+template <Reduction K, bool kTerms, class T, class Y>
+void reduce_columns(const Launch& launch, const T* x, const ReduceSpan& s, int64_t chunks, Y* y) {
+  const int64_t length = (s.n + chunks - 1) / chunks;
+  const dim3 grid(unsigned((s.inner + 127) / 128), unsigned(chunks), unsigned(std::min<int64_t>(s.outer, 65535)));
+  launch(grid, 128, 0, across_rows<K, kTerms, T, Y>, x, s, chunks, length, y);
+}
+
+template <Reduction K, class T, class Y>
+void forward(Stream& stream, const ReduceArgs& a, const ReduceSpan& s) {
+  const Launch launch(stream, a.kOp, {&a.x, &a.y});
+  const T* x = data<T>(a.x);
+  Y* y = data<Y>(a.y);
+  if (s.outer == 0 || s.inner == 0) return;
+  if (s.inner == 1) {
+    const int64_t segments = std::max<int64_t>(1, (s.n + kSegment - 1) / kSegment);
+    if (segments == 1) return reduce_rows<K, true>(launch, stream, x, s.outer_stride, s.n, 1, s.outer, y);
+    check(segments <= kSegment, a.kOp, "an axis of ", s.n, " elements is longer than this device takes");
+    const Scratch<float> partial(stream, s.outer * segments);
+    reduce_rows<K, true>(launch, stream, x, s.outer_stride, s.n, segments, s.outer, partial.data());
+    return reduce_rows<K, false>(launch, stream, static_cast<const float*>(partial.data()), segments, segments, 1, s.outer, y);
+  }
+  const int64_t chunks = std::clamp<int64_t>(s.n / 16, 1, 256);  // by n alone
+  if (chunks == 1) return reduce_columns<K, true>(launch, x, s, 1, y);
+  const Scratch<float> partial(stream, s.outer * chunks * s.inner);
+  reduce_columns<K, true>(launch, x, s, chunks, partial.data());
+  reduce_columns<K, false>(launch, static_cast<const float*>(partial.data()), ReduceSpan{s.outer, chunks, s.inner, chunks * s.inner, s.inner}, 1, y);
+}
+
+template <class T, class G, class Y>
+struct Spread {
+  const T* x;
+  const Y* y;
+  const G* dy;
+  T* dx;
+  ReduceSpan from, to;
+};
+
+// Equation: dx[o, i, j] = dy[o, j] (sum), 2 x[o, i, j] dy[o, j] (sum_squares).
+// Layout:   x, dx [outer, n, inner] with strides for outer and n each, dy [outer, inner].
+// Order:    elementwise, one to a thread.
+// Requires: unit stride in inner, or along n when inner = 1 (the contract's).
+// Traffic:  one read of dy (and of x for sum_squares), one write of dx.
+template <bool kSquares, class T, class G, class Y>
+__global__ void spread(const Spread<T, G, Y> p) {
+  const int64_t count = p.to.outer * p.to.n * p.to.inner;
+  for (int64_t at = int64_t(blockIdx.x) * blockDim.x + threadIdx.x; at < count; at += int64_t(gridDim.x) * blockDim.x) {
+    const int64_t j = at % p.to.inner, i = at / p.to.inner % p.to.n, o = at / p.to.inner / p.to.n;
+    float g = to_float(p.dy[o * p.to.inner + j]);
+    if constexpr (kSquares) {
+      const float v = to_float(p.x[o * p.from.outer_stride + i * p.from.stride + j]);
+      g = (v + v) * g;
+    }
+    p.dx[o * p.to.outer_stride + i * p.to.stride + j] = from_float<T>(g);
+  }
+}
+
+// Equation: dx[o, i, j] = dy[o, j] where i is the first with x[o, i, j] = y[o, j] (NaN equals NaN here), else 0.
+// Layout:   as spread, y [outer, inner].
+// Order:    a warp per (o, j): 32 consecutive i at a time, until the first is found.
+// Requires: as spread.
+// Traffic:  one read of x, y and dy, one write of dx; coalesced where inner = 1.
+template <class T, class G, class Y>
+__global__ void __launch_bounds__(128) to_first_maximum(const Spread<T, G, Y> p) {
+  const int64_t tasks = p.to.outer * p.to.inner;
+  for (int64_t task = Group<32>::index(); task < tasks; task += Group<32>::count()) {
+    const int64_t o = task / p.to.inner, j = task % p.to.inner;
+    const float maximum = to_float(p.y[task]), dy = to_float(p.dy[task]);
+    bool given = false;
+    for (int64_t start = 0; start < p.to.n; start += 32) {
+      const int64_t i = start + Group<32>::rank();
+      const float v = i < p.to.n ? to_float(p.x[o * p.from.outer_stride + i * p.from.stride + j]) : 0.0f;
+      const bool hit = i < p.to.n && !given && (v == maximum || (v != v && maximum != maximum));
+      const unsigned hits = __ballot_sync(0xffffffffu, hit);
+      const bool mine = hits != 0 && Group<32>::rank() == __ffs(int(hits)) - 1;
+      if (i < p.to.n) p.dx[o * p.to.outer_stride + i * p.to.stride + j] = from_float<T>(mine ? dy : 0.0f);
+      given |= hits != 0;
+    }
+  }
+}
+
+template <class T, class G, class Y>
+void backward(Stream& stream, const ReduceBackwardArgs& a) {
+  const ReduceSpan to = reduce_span(a.dx, a.axis, a.kOp, "dx"), from = a.kind == Reduction::sum ? to : reduce_span(a.x, a.axis, a.kOp, "x");
+  const Spread<T, G, Y> p{data<T>(a.x), data<Y>(a.y), data<G>(a.dy), data<T>(a.dx), from, to};
+  const Launch launch(stream, a.kOp, {&a.dx});
+  const int64_t count = to.outer * to.n * to.inner;
+  switch (a.kind) {
+    case Reduction::sum: return launch(blocks_for(stream, count, 256), 256, 0, spread<false, T, G, Y>, p);
+    case Reduction::sum_squares: return launch(blocks_for(stream, count, 256), 256, 0, spread<true, T, G, Y>, p);
+    case Reduction::max: return launch(count ? blocks_for(stream, to.outer * to.inner, 4, 64) : 0, 128, 0, to_first_maximum<T, G, Y>, p);
+  }
+}
+
+}  // namespace
+
+void reduce(Stream& stream, const ReduceArgs& args) {
+  const ReduceSpan span = reduce_span(args.x, args.axis, args.kOp, "x");
+  dispatch_device<float, bf16>(args.x.dtype, [&]<class T>() {
+    const auto run = [&]<class Y>() {
+      switch (args.kind) {
+        case Reduction::sum: return forward<Reduction::sum, T, Y>(stream, args, span);
+        case Reduction::sum_squares: return forward<Reduction::sum_squares, T, Y>(stream, args, span);
+        case Reduction::max: return forward<Reduction::max, T, Y>(stream, args, span);
+      }
+    };
+    args.y.dtype == DType::f32 ? run.template operator()<float>() : run.template operator()<T>();
+  });
+}
+
+void reduce_backward(Stream& stream, const ReduceBackwardArgs& args) {
+  dispatch_device<float, bf16>(args.dx.dtype, [&]<class T>() {
+    const auto run = [&]<class G>() {
+      args.y && args.y.dtype != DType::f32 ? backward<T, G, T>(stream, args) : backward<T, G, float>(stream, args);
+    };
+    args.dy.dtype == DType::f32 ? run.template operator()<float>() : run.template operator()<T>();
+  });
+}
+
+}  // namespace weft::cuda
