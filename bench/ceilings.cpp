@@ -8,6 +8,10 @@
 #include "bench/ceilings_cpu.h"
 #include "weft/base/check.h"
 #include "weft/base/parallel.h"
+#include "weft/ops/copy/copy.h"
+#include "weft/ops/fill/fill.h"
+#include "weft/ops/matmul/matmul.h"
+#include "weft/ops/uniform/uniform.h"
 
 namespace weft::bench {
 namespace {
@@ -108,6 +112,44 @@ class CpuCeilings : public Ceilings {
   std::vector<float*> arrays_;
 };
 
+// A GPU's: a large copy between two places of its memory, and a large bf16 product through its library. Arithmetic of other
+// kinds is held to that product as well; nothing else is measured there.
+class GpuCeilings : public Ceilings {
+ public:
+  explicit GpuCeilings(Device& device) : device_(device) {}
+
+  double measure(Ceiling ceiling, double) override {
+    switch (ceiling) {
+      case Ceiling::copy:
+      case Ceiling::triad:
+      case Ceiling::read:
+      case Ceiling::read_small: return copy_ ? copy_ : copy_ = copies();
+      case Ceiling::bf16_dot:
+      case Ceiling::fma: return product_ ? product_ : product_ = products();
+      case Ceiling::exp: return 0;
+    }
+    return 0;
+  }
+
+ private:
+  double copies() {
+    constexpr int64_t kBytes = int64_t(2) << 30;
+    const Tensor from = full(device_, {kBytes / 4}, 1.0), to = Tensor::empty(device_, {kBytes / 4});
+    return 2.0 * double(kBytes) / median_of([&] { return device_.stream().seconds_of([&] { weft::copy(from, to); }); });
+  }
+  // On random values: zeros run faster.
+  double products() {
+    constexpr int64_t kSide = 8192;
+    const Tensor state = random_state(device_, 1), a = cast(uniform(device_, {kSide, kSide}, state, 0, -1, 1), DType::bf16),
+                 b = cast(uniform(device_, {kSide, kSide}, state, 1, -1, 1), DType::bf16), c = Tensor::empty(device_, {kSide, kSide}, DType::bf16);
+    const MatmulArgs args{.a = a.view(), .b = b.view(), .c = c.mut_view(), .bias = {}, .pre = {}};
+    return 2.0 * kSide * kSide * kSide / median_of([&] { return device_.stream().seconds_of([&] { matmul(device_.stream(), args); }); });
+  }
+
+  Device& device_;
+  double copy_ = 0, product_ = 0;
+};
+
 }  // namespace
 
 std::string_view name(Ceiling ceiling) {
@@ -124,8 +166,8 @@ std::string_view name(Ceiling ceiling) {
 }
 
 std::unique_ptr<Ceilings> ceilings_of(Device& device, int threads) {
-  if (device.name() == "cpu") return std::make_unique<CpuCeilings>(device, threads);
-  fail(ErrorCode::unsupported, "bench", "no ceilings are known for device ", device.name());
+  if (device.dialect() != Dialect::c) return std::make_unique<GpuCeilings>(device);
+  return std::make_unique<CpuCeilings>(device, threads);
 }
 
 }  // namespace weft::bench

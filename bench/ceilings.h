@@ -33,7 +33,6 @@ class Ceilings {
   double triad(double bytes) { return measure(Ceiling::triad, bytes); }
 };
 
-// Throws `unsupported` for a device nobody has written ceilings for.
 std::unique_ptr<Ceilings> ceilings_of(Device& device, int threads);
 
 }  // namespace weft::bench

@@ -97,9 +97,9 @@ spec::Bound materialise(const spec::Problem& problem, Device& device) {
 }
 
 Result measure(const spec::Case& c, const spec::Problem& problem, const spec::Bound& bound, Device& device, Ceilings& ceilings) {
-  const Target target = target_of(c);
+  const Target target = device.dialect() == Dialect::c ? target_of(c) : gpu_target_of(c);
   Result result{.op = c.op, .variant = c.variant, .name = c.name, .dtype = std::string(name(c.dtype)), .ceiling = "", .cost = problem.cost(bound),
-                .wanted = target.wanted, .in_table = target.in_table};
+                .wanted = target.wanted, .wanted_rate = target.wanted_rate, .in_table = target.in_table};
   std::vector<spec::Bound> turns = {bound};
   const int64_t copies = target.cold ? std::clamp(int64_t(std::ceil(kOutOfCache / result.cost.bytes)), int64_t(2), kMostCopies) : 1;
   while (int64_t(turns.size()) < copies) turns.push_back(duplicate(problem, bound, device));
@@ -108,9 +108,9 @@ Result measure(const spec::Case& c, const spec::Problem& problem, const spec::Bo
   for (result.attempts = 1;; ++result.attempts) {
     const std::vector<double> before = least_times(list, ceilings);
     size_t turn = 0;
-    result.seconds = median_time([&] {
-      problem.run(device.stream(), turns[turn++ % turns.size()]);
-      device.synchronize();
+    result.seconds = median_of([&] {
+      const spec::Bound& operands = turns[turn++ % turns.size()];
+      return device.stream().seconds_of([&] { problem.run(device.stream(), operands); });
     });
     const std::vector<double> after = least_times(list, ceilings);
     double least = -1;

@@ -16,6 +16,7 @@ struct Result {
   Cost cost;
   double ratio = 0;        // achieved over ceiling
   double wanted = 0;       // 0: no figure of its own
+  double wanted_rate = 0;  // GPUs: GB/s, or TFLOP/s where the ceiling is one of arithmetic; 0: none
   int attempts = 1;        // measured this often because the ceiling moved meanwhile
   bool disturbed = false;  // and it still did at the last attempt
   bool in_table = false;

@@ -15,9 +15,11 @@ struct Target {
   std::string_view exps_of = "";  // one exponential for each element of this operand
   double wanted = 0;              // of that ceiling; 0: nothing is asked of this case alone
   bool in_table = false;          // one of the cases of `weft bench --table`
+  double wanted_rate = 0;         // GPUs: GB/s or TFLOP/s, measured on an H200; 0: nothing
 };
 
 Target target_of(const spec::Case& c);
+Target gpu_target_of(const spec::Case& c);
 
 // Figures wanted of several cases together.
 inline constexpr double kMatmulGeomean = 0.88, kMatmulLeast = 0.80, kMatmulBf16Geomean = 0.86, kAttention = 0.58, kAttentionBf16Speed = 1.5;

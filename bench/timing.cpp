@@ -22,16 +22,20 @@ double time_of(const std::function<void()>& body) {
 
 }  // namespace
 
-double median_time(const std::function<void()>& body, double seconds, int least) {
+double median_of(const std::function<double()>& timed, double seconds, int least) {
   // The first parallel regions of a process can run at half speed: two runs at least, and a fifth of the time.
-  for (double total = time_of(body) + time_of(body); total < seconds / 5;) total += time_of(body);
+  for (double total = timed() + timed(); total < seconds / 5;) total += timed();
   std::vector<double> times;
   for (double total = 0; total < seconds || int(times.size()) < least;) {
-    times.push_back(time_of(body));
+    times.push_back(timed());
     total += times.back();
     if (times.size() >= 3 && total > 8 * seconds) break;  // a slow case: three runs say enough
   }
   return median(times);
+}
+
+double median_time(const std::function<void()>& body, double seconds, int least) {
+  return median_of([&] { return time_of(body); }, seconds, least);
 }
 
 std::pair<double, double> median_times(const std::function<void()>& first, const std::function<void()>& second, double seconds, int least) {

@@ -9,6 +9,9 @@ namespace weft::bench {
 // The median of the times of `body`, in seconds, after warm-up: at least `least` runs and `seconds` in all.
 double median_time(const std::function<void()>& body, double seconds = 0.25, int least = 5);
 
+// The same of what `timed` says each run took.
+double median_of(const std::function<double()>& timed, double seconds = 0.25, int least = 5);
+
 // The same of two bodies taken in turns, so that what disturbs one disturbs the other.
 std::pair<double, double> median_times(const std::function<void()>& first, const std::function<void()>& second, double seconds = 0.5, int least = 5);
 

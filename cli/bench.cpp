@@ -61,6 +61,7 @@ void print_json(const Options& options, int threads, bench::Ceilings& ceilings, 
     list.push_back({{"op", r.full_name()}, {"case", r.name}, {"dtype", r.dtype}, {"ms", r.seconds * 1e3}, {"gbps", r.gbps()}, {"gflops", r.gflops()}, {"ceiling", r.ceiling}, {"ratio", r.ratio},
                     {"attempts", r.attempts}, {"disturbed", r.disturbed}});
     if (r.wanted > 0) list.back()["wanted"] = r.wanted;
+    if (r.wanted_rate > 0) list.back()["wanted_rate"] = r.wanted_rate;
   }
   auto& figures = report["figures"] = nlohmann::ordered_json::array();
   for (const bench::Figure& f : bench::summarise(results)) {
@@ -78,6 +79,11 @@ std::string verdict(double achieved, double wanted) {
 
 void print_head(Device& device, bench::Ceilings& ceilings) {
   const auto giga = [&](Ceiling kind, double bytes = 0) { return ceilings.measure(kind, bytes) * 1e-9; };
+  if (device.dialect() != Dialect::c) {
+    std::printf("%s\nceilings: %.0f TFLOP/s bf16 product, copy %.0f GB/s\n", device.description().c_str(), giga(Ceiling::bf16_dot) * 1e-3, giga(Ceiling::copy));
+    std::printf("\n%-30s %-5s %-30s %9s %8s %8s   %s\n", "op", "dtype", "case", "ms", "GB/s", "GFLOP/s", "of ceiling");
+    return;
+  }
   std::printf("%s\nceilings: %.0f GFLOP/s f32 multiply-add, ", device.description().c_str(), giga(Ceiling::fma));
   if (const double dot = giga(Ceiling::bf16_dot)) std::printf("%.0f GFLOP/s bf16 dot, ", dot);
   std::printf("%.1f G exp/s\n", giga(Ceiling::exp));
@@ -87,9 +93,19 @@ void print_head(Device& device, bench::Ceilings& ceilings) {
   std::printf("\n%-30s %-5s %-30s %9s %8s %8s   %s\n", "op", "dtype", "case", "ms", "GB/s", "GFLOP/s", "of ceiling");
 }
 
+// GPUs: GB/s, or TFLOP/s where arithmetic bounds.
+double rate_of(const Result& r) { return r.ceiling == name(Ceiling::bf16_dot) ? r.gflops() * 1e-3 : r.gbps(); }
+
+std::string rate_verdict(const Result& r) {
+  char text[64] = "";
+  if (r.wanted_rate > 0)
+    std::snprintf(text, sizeof text, "  wanted %.0f %s %s", r.wanted_rate, r.ceiling == name(Ceiling::bf16_dot) ? "TFLOP/s" : "GB/s", rate_of(r) >= r.wanted_rate ? "met" : "MISSED");
+  return text;
+}
+
 void print(const Result& r) {
   std::printf("%-30s %-5s %-30s %9.3f %8.1f %8.1f   %.2f of %s%s", r.full_name().c_str(), r.dtype.c_str(), r.name.c_str(), r.seconds * 1e3, r.gbps(), r.gflops(), r.ratio, r.ceiling.c_str(),
-              verdict(r.ratio, r.wanted).c_str());
+              (verdict(r.ratio, r.wanted) + rate_verdict(r)).c_str());
   if (r.disturbed)
     std::printf("  (disturbed: the ceiling moved in each of %d attempts)", r.attempts);
   else if (r.attempts > 1)
@@ -98,10 +114,10 @@ void print(const Result& r) {
   std::fflush(stdout);
 }
 
-bool wanted(const Options& options, const spec::Case& c) {
+bool wanted(const Options& options, const spec::Case& c, bool gpu) {
   const std::string dtype(name(c.dtype)), full = join(c.op, ".", c.variant, "/", options.device, "/", dtype, "/", c.name);
   return (options.op.empty() || options.op == c.op) && (options.dtype.empty() || options.dtype == dtype) && full.find(options.name) != std::string::npos &&
-         (!options.table || bench::target_of(c).in_table);
+         (!options.table || (gpu ? bench::gpu_target_of(c) : bench::target_of(c)).in_table);
 }
 
 bool quick(const spec::Problem& problem, Device& device) {
@@ -137,8 +153,11 @@ int run(const Options& options) {
     results.push_back(std::move(result));
     if (!options.json) print(results.back());
   };
-  for (const spec::Case& c : registry.benches()) {
-    if (!wanted(options, c)) continue;
+  const bool gpu = device->dialect() != Dialect::c;
+  std::vector<spec::Case> cases = registry.benches();
+  if (gpu) cases.insert(cases.end(), registry.gpu_benches().begin(), registry.gpu_benches().end());
+  for (const spec::Case& c : cases) {
+    if (!wanted(options, c, gpu)) continue;
     const spec::Problem problem = c.make();
     if (options.quick && !quick(problem, *device)) continue;
     const spec::Bound bound = bench::materialise(problem, *device);
@@ -149,7 +168,7 @@ int run(const Options& options) {
   if (results.empty()) fail(ErrorCode::invalid_argument, "bench", "no case matches what was asked for");
   if (options.json) {
     print_json(options, threads, *ceilings, results);
-  } else {
+  } else if (!gpu) {
     for (const bench::Figure& f : bench::summarise(results)) std::printf("%-83s %.2f%s\n", f.what.c_str(), f.achieved, verdict(f.achieved, f.wanted).c_str());
   }
   return kOk;

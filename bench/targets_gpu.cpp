@@ -1,0 +1,49 @@
+#include "bench/targets.h"
+
+namespace weft::bench {
+namespace {
+
+struct Row {
+  std::string_view op, variant, name;  // variant and name by how they begin; "" is any
+  DType dtype;
+  double rate;  // GB/s, or TFLOP/s for attention and products
+};
+
+// What one H200 must reach: ahead of PyTorch 2.11 on the same GPU (docs/performance.md).
+constexpr Row kRows[] = {
+    {"rms_norm", "forward", "32768x4096", DType::bf16, 3800},
+    {"rms_norm", "backward", "32768x4096", DType::bf16, 3300},
+    {"softmax", "forward", "32768x4096", DType::bf16, 3700},
+    {"softmax", "backward", "32768x4096", DType::bf16, 3700},
+    {"cross_entropy", "gradient", "8192x50304", DType::bf16, 2800},
+    {"cross_entropy", "gradient", "8192x128256", DType::bf16, 2300},
+    {"embedding", "backward", "50304x65536x768", DType::f32, 1500},
+    {"transpose_2d", "forward", "16384x16384", DType::f32, 3700},
+    {"adamw", "step", "500000000", DType::f32, 3900},
+    {"elementwise", "swiglu", "268435456", DType::bf16, 3950},
+    {"elementwise", "deep", "268435456", DType::f32, 3700},
+    {"causal_attention", "forward", "4x4096x32x32x128", DType::bf16, 310},
+    {"causal_attention", "backward", "4x4096x32x32x128", DType::bf16, 190},
+    {"causal_attention", "forward", "32x1024x12x12x64", DType::bf16, 165},
+    {"causal_attention", "backward", "32x1024x12x12x64", DType::bf16, 100},
+    {"kv_attention", "decode", "1x1x32x8x128/after_65535", DType::bf16, 3300},
+    {"kv_attention", "decode", "1x1x32x8x128/after_8191", DType::bf16, 1680},  // 20 us
+    {"matmul", "NT", "8192x", DType::bf16, 0},
+    {"matmul", "NT", "4096x", DType::bf16, 0},
+};
+
+}  // namespace
+
+Target gpu_target_of(const spec::Case& c) {
+  const bool arithmetic = c.op == "matmul" || c.op == "causal_attention";
+  Target target{.ceilings = {arithmetic ? Ceiling::bf16_dot : Ceiling::copy}};
+  for (const Row& row : kRows) {
+    if (row.op != c.op || row.dtype != c.dtype || !c.variant.starts_with(row.variant) || !c.name.starts_with(row.name)) continue;
+    target.in_table = true;
+    target.wanted_rate = row.rate;
+    break;
+  }
+  return target;
+}
+
+}  // namespace weft::bench
