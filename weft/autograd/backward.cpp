@@ -56,9 +56,11 @@ class Frontier {
     if (leaf.grad) return add_assign(leaf.grad, grad);
     if (grad.dtype() == DType::f32 && grad.contiguous() && grad.sole_owner()) {
       leaf.grad = std::move(grad);
+      leaf.grad.count_as(MemoryUse::gradients);
       return;
     }
     // A copy of its own: the same memory may be on its way to another leaf, or the caller's.
+    const MemoryScope scope(grad.device(), MemoryUse::gradients);
     leaf.grad = Tensor::empty(grad.device(), grad.shape(), DType::f32);
     copy(grad, leaf.grad);
   }

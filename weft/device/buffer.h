@@ -32,6 +32,7 @@ class Buffer {
   int64_t offset() const { return block_.offset; }
   int64_t bytes() const { return block_.bytes; }
   MemoryUse use() const { return block_.use; }
+  void count_as(MemoryUse use);  // what was made as one thing is kept as another: the gradient of a parameter
   bool borrowed() const { return owner_ != nullptr; }
 
  private:

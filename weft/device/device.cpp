@@ -18,6 +18,10 @@ std::shared_ptr<Buffer> Device::allocate(int64_t bytes, MemoryUse use) {
   return std::make_shared<Buffer>(shared_from_this(), pool().allocate(bytes, use));
 }
 
+void Buffer::count_as(MemoryUse use) {
+  if (!borrowed()) device_->pool().recount(block_, use);
+}
+
 MemoryScope::MemoryScope(Device& device, MemoryUse use) : device_(device), before_(device.pool().use()) { device.pool().set_use(use); }
 MemoryScope::~MemoryScope() { device_.pool().set_use(before_); }
 

@@ -131,6 +131,15 @@ void Pool::release(const Block& block) noexcept {
   --stats_.live;
 }
 
+void Pool::recount(Block& block, MemoryUse use) {
+  std::lock_guard lock(mutex_);
+  stats_.uses[size_t(block.use)].in_use -= block.capacity;
+  block.use = use;
+  UseStats& now = stats_.uses[size_t(use)];
+  now.in_use += block.capacity;
+  now.high_water = std::max(now.high_water, now.in_use);
+}
+
 void Pool::trim() {
   std::lock_guard lock(mutex_);
   trim_locked();

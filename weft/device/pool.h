@@ -59,6 +59,7 @@ class Pool {
   // Throws out_of_memory saying what was asked, what is free, the largest block.
   Block allocate(int64_t bytes, MemoryUse use);
   void release(const Block& block) noexcept;
+  void recount(Block& block, MemoryUse use);  // what it is for has changed
   void trim();  // gives every cached block back to the source
 
   // Throws when a live or formerly live block had its guard bytes overwritten. Checked pools only.

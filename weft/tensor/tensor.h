@@ -77,6 +77,7 @@ class Tensor {
   Tensor detach() const;  // the same values with no history
   // Whether no other tensor refers to this memory: then nobody would see it change.
   bool sole_owner() const { return buffer_.use_count() == 1; }
+  void count_as(MemoryUse use) const { buffer_->count_as(use); }  // in the pool's figures
   // Whether these are the same elements, in the same memory.
   bool same_memory(const Tensor& other) const;
   const std::shared_ptr<Node>& node() const { return node_; }
