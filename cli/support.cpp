@@ -11,6 +11,8 @@
 namespace weft::cli {
 namespace {
 
+constexpr const char* kAbsent = "not in this build";
+
 // "f32, bf16": the dtypes in which an op's specs run.
 std::string dtypes_of(const std::vector<spec::Case>& cases, const std::string& op) {
   std::string text;
@@ -33,12 +35,14 @@ std::string variants_of(const std::vector<spec::Case>& cases, const std::string&
 int run() {
   spec::Registry registry;
   spec::add_all_specs(registry);
-  const auto cpu = open_device("cpu");
-  const Kernels& table = cpu->kernels();
+  const Kernels* const tables[] = {kernels_of("cpu"), kernels_of("cuda"), kernels_of("metal")};
   std::printf("# Support matrix\n\nWritten by `weft support`; a test compares it with this page.\n\n");
   std::printf("## Kernels\n\nA kernel that a device lacks raises an error that says so; nothing falls back to another device.\n\n");
   std::printf("| kernel | CPU | CUDA | Metal |\n|---|---|---|---|\n");
-#define WEFT_PRINT_SLOT(kernel, Args) std::printf("| `%s` | %s | no | no |\n", #kernel, table.kernel.supported() ? "yes" : table.kernel.reason());
+#define WEFT_PRINT_SLOT(kernel, Args) \
+  std::printf("| `%s` |", #kernel);    \
+  for (const Kernels* table : tables) std::printf(" %s |", !table ? kAbsent : table->kernel.supported() ? "yes" : table->kernel.reason()); \
+  std::printf("\n");
   WEFT_KERNELS(WEFT_PRINT_SLOT)
 #undef WEFT_PRINT_SLOT
 
