@@ -30,10 +30,10 @@ endif()
 # Everything of the backend but the ops' kernels (weft_add_op adds those).
 function(weft_add_cuda_backend target)
   target_sources(${target} PRIVATE
-    backends/cuda/blas.cpp
+    tile/cuda/blas.cpp
     backends/cuda/cuda_device.cpp
-    backends/cuda/cuda_stream.cpp
-    backends/cuda/modules.cpp
+    tile/cuda/runtime.cpp
+    tile/cuda/modules.cpp
     backends/cuda/table.cpp)
   set_source_files_properties(backends/open.cpp PROPERTIES COMPILE_DEFINITIONS WEFT_HAS_CUDA)  # the one file that lists backends
   target_link_libraries(${target} PRIVATE CUDA::cudart_static CUDA::cublasLt CUDA::nvrtc)

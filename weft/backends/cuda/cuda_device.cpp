@@ -4,9 +4,9 @@
 #include <cstring>
 #include <mutex>
 
-#include "weft/backends/cuda/blas.h"
-#include "weft/backends/cuda/modules.h"
-#include "weft/backends/cuda/runtime.h"
+#include "weft/tile/cuda/blas.h"
+#include "weft/tile/cuda/modules.h"
+#include "weft/tile/cuda/runtime.h"
 
 namespace weft::cuda {
 namespace {

@@ -5,7 +5,7 @@
 // Traffic:  one read of each input, one write of each output.
 #include <algorithm>
 
-#include "weft/backends/cuda/modules.h"
+#include "weft/tile/cuda/modules.h"
 #include "weft/expr/emit.h"
 #include "weft/ops/elementwise/elementwise.h"
 #include "weft/tile/cuda/launch.h"

@@ -1,4 +1,4 @@
-#include "weft/backends/cuda/blas.h"
+#include "weft/tile/cuda/blas.h"
 #include "weft/ops/matmul/matmul.h"
 #include "weft/tile/cuda/launch.h"
 #include "weft/tile/cuda/vector.cuh"

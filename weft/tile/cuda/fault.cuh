@@ -1,7 +1,7 @@
 // Telling the host that data is wrong. The first report since the host last looked stays.
 #pragma once
 
-#include "weft/backends/cuda/runtime.h"
+#include "weft/tile/cuda/runtime.h"
 
 namespace weft::cuda {
 

@@ -9,7 +9,7 @@
 #include <string>
 #include <tuple>
 
-#include "weft/backends/cuda/runtime.h"
+#include "weft/tile/cuda/runtime.h"
 #include "weft/tensor/view.h"
 
 namespace weft::cuda {

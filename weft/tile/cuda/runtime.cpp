@@ -1,6 +1,6 @@
 #include <string>
 
-#include "weft/backends/cuda/runtime.h"
+#include "weft/tile/cuda/runtime.h"
 
 namespace weft::cuda {
 namespace {

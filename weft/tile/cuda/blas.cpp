@@ -1,4 +1,4 @@
-#include "weft/backends/cuda/blas.h"
+#include "weft/tile/cuda/blas.h"
 
 namespace weft::cuda {
 namespace {

@@ -1,4 +1,4 @@
-#include "weft/backends/cuda/modules.h"
+#include "weft/tile/cuda/modules.h"
 
 #include <nvrtc.h>
 #include <unistd.h>
@@ -9,7 +9,7 @@
 #include <fstream>
 #include <optional>
 
-#include "weft/backends/cuda/runtime.h"
+#include "weft/tile/cuda/runtime.h"
 
 namespace weft::cuda {
 namespace {

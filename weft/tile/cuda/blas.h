@@ -8,7 +8,7 @@
 #include <memory>
 #include <tuple>
 
-#include "weft/backends/cuda/runtime.h"
+#include "weft/tile/cuda/runtime.h"
 #include "weft/base/dtype.h"
 
 namespace weft::cuda {
