@@ -171,7 +171,7 @@ void add_cases(Registry& registry, DType dtype) {
     registry.bench({op, variant, dtype, "1024x50304", [=] { return problem({dtype, 1024, 50304, -1, mode}); }});
   };
   for (int64_t vocab : {50304, 128256})
-    registry.bench_gpu({op, "gradient", DType::bf16, dims({8192, vocab}), [=] { return problem({DType::bf16, 8192, vocab, -1, Mode::gradient}); }});
+    registry.bench_gpu({op, "gradient", dtype, dims({8192, vocab}), [=] { return problem({dtype, 8192, vocab, -1, Mode::gradient}); }});
   bench("gradient", Mode::gradient);
   bench("in_place", Mode::in_place);
 }

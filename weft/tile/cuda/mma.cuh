@@ -98,8 +98,7 @@ struct SharedTile {
     load_matrices(f.r, address(row + lane % 16, column + lane / 16 * 8));
     return f;
   }
-  // Operand A from the transposed tile: element (i, k) is tile[column-like k][...]: rows [k, k + 16) of the tile are the
-  // columns of the operand.
+  // Operand A = tile^T: its columns are rows [k, k + 16) of the tile, its rows columns [i, i + 16).
   __device__ __forceinline__ FragmentA a_transposed(int k, int i) const {
     const int lane = int(threadIdx.x) & 31;
     FragmentA f;
