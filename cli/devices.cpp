@@ -18,7 +18,7 @@ int run(bool json) {
       if (json)
         list.push_back({{"name", entry.name}, {"available", false}, {"reason", entry.reason}});
       else
-        std::printf("%-8s not available: %s\n", entry.name.c_str(), entry.reason.c_str());
+        std::printf("%-9s not available: %s\n", entry.name.c_str(), entry.reason.c_str());
       continue;
     }
     const auto device = open_device(entry.name);
@@ -28,7 +28,7 @@ int run(bool json) {
       list.push_back({{"name", device->name()}, {"available", true}, {"description", device->description()}, {"dialect", dialect},
                       {"memory", {{"total", memory.total}, {"free", memory.free}, {"in_use", memory.in_use}, {"high_water", memory.high_water}}}});
     else
-      std::printf("%-8s %s, dialect %s, memory %.1f GiB, %.1f GiB free\n", device->name().c_str(), device->description().c_str(), dialect.c_str(),
+      std::printf("%-9s %s, dialect %s, memory %.1f GiB, %.1f GiB free\n", device->name().c_str(), device->description().c_str(), dialect.c_str(),
                   gib(memory.total), gib(memory.free));
   }
   if (json) std::printf("%s\n", list.dump(2).c_str());

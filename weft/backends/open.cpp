@@ -8,6 +8,9 @@
 #ifdef WEFT_HAS_CUDA
 #include "weft/backends/cuda/cuda_device.h"
 #endif
+#ifdef WEFT_HAS_METAL
+#include "weft/backends/metal/metal_device.h"
+#endif
 
 namespace weft {
 namespace {
@@ -23,6 +26,36 @@ std::optional<int> cuda_index(std::string_view name) {
 }
 #endif
 
+#ifdef WEFT_METAL_SIM
+// "metal-sim" runs threads in order, "metal-sim:MODE" as that mode says.
+std::optional<std::string> simulator_mode(std::string_view name) {
+  constexpr std::string_view kName = "metal-sim";
+  if (name == kName) return "";
+  for (const std::string_view mode : {"random", "flush", "checked"})
+    if (name == join(kName, ":", mode)) return std::string(mode);
+  return {};
+}
+#endif
+
+// Why there is no GPU of Apple's; empty where there may be.
+std::string why_no_metal() {
+#if defined(WEFT_METAL_APPLE)
+  return metal::why_no_apple_gpu();
+#else
+  return "Apple's GPUs are reached from macOS only";
+#endif
+}
+
+std::string why_no_simulator() {
+#if defined(WEFT_METAL_SIM)
+  return metal::why_no_simulator();
+#elif defined(WEFT_METAL_APPLE)
+  return "this build runs Metal kernels on the GPU";
+#else
+  return "this build has no simulator of Metal (no clang++-19 was found)";
+#endif
+}
+
 }  // namespace
 
 std::shared_ptr<Device> open_device(std::string_view name, const DeviceOptions& options) {
@@ -30,15 +63,24 @@ std::shared_ptr<Device> open_device(std::string_view name, const DeviceOptions& 
 #ifdef WEFT_HAS_CUDA
   if (const std::optional<int> index = cuda_index(name)) return cuda::open_device(*index, options);
 #endif
+#ifdef WEFT_METAL_APPLE
+  if (name == "metal") return metal::make_device("metal", metal::open_apple_gpu(), options);
+#endif
+#ifdef WEFT_METAL_SIM
+  if (const std::optional<std::string> mode = simulator_mode(name)) return metal::make_device(std::string(name), metal::open_simulator(*mode), options);
+#endif
   for (const DeviceEntry& entry : list_devices())
     if (entry.name == name) fail(ErrorCode::unsupported, "open_device", "device '", name, "' is not available: ", entry.reason);
-  fail(ErrorCode::invalid_argument, "open_device", "unknown device '", name, "', expected cpu, cuda (or cuda:1, ...) or metal");
+  fail(ErrorCode::invalid_argument, "open_device", "unknown device '", name, "', expected cpu, cuda (or cuda:1, ...), metal or metal-sim");
 }
 
 const Kernels* kernels_of(std::string_view backend) {
   if (backend == "cpu") return &cpu::kernels();
 #ifdef WEFT_HAS_CUDA
   if (backend == "cuda") return &cuda::kernels();
+#endif
+#ifdef WEFT_HAS_METAL
+  if (backend == "metal") return &metal::kernels();
 #endif
   return nullptr;
 }
@@ -52,7 +94,7 @@ std::vector<DeviceEntry> list_devices() {
 #else
   devices.push_back({"cuda", false, "this build has no CUDA backend (no CUDA 13 compiler was found)"});
 #endif
-  devices.push_back({"metal", false, "this version has no Metal backend yet"});
+  for (const auto& [name, why] : {std::pair{"metal", why_no_metal()}, {"metal-sim", why_no_simulator()}}) devices.push_back({name, why.empty(), why});
   return devices;
 }
 

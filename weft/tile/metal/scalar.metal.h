@@ -1,4 +1,4 @@
-// Elements of tensors in Metal: f32 and bf16, and the exact conversions between them.
+// Elements of tensors in Metal: f32, bf16 and f16, and the conversions between them: exact to f32, to nearest even from it.
 //
 // A bfloat is only ever loaded, stored and converted here; arithmetic is f32. Rounding to nearest even is written out in
 // integers, since some chips were reported to cut instead; NaN stays a quiet NaN of its sign.
@@ -10,6 +10,7 @@ namespace weft {
 
 inline float to_float(float x) { return x; }
 inline float to_float(bfloat x) { return as_type<float>(uint(as_type<ushort>(x)) << 16); }
+inline float to_float(half x) { return float(x); }
 
 template <class T>
 inline T from_float(float x);
@@ -23,6 +24,10 @@ inline bfloat from_float<bfloat>(float x) {
   const bool nan = (bits & 0x7fffffffu) > 0x7f800000u;
   const uint rounded = nan ? (bits | 0x400000u) : bits + (0x7fffu + ((bits >> 16) & 1u));
   return as_type<bfloat>(ushort(rounded >> 16));
+}
+template <>
+inline half from_float<half>(float x) {
+  return half(x);
 }
 
 // What x becomes when it is stored as a T.

@@ -1,0 +1,100 @@
+#include "weft/backends/metal/metal_device.h"
+
+#include <cstring>
+
+#include "weft/base/check.h"
+#include "weft/tile/metal/runtime.h"
+
+namespace weft::metal {
+namespace {
+
+#ifdef WEFT_CHECKED
+constexpr bool kAlwaysChecked = true;
+#else
+constexpr bool kAlwaysChecked = false;
+#endif
+
+// A block is a buffer object. It goes back to the pool in stream order; hazards between its old user and its new one are the
+// stream's to find. The host waits before it touches what kernels under way use.
+class SharedMemory : public MemorySource {
+ public:
+  SharedMemory(Gpu& gpu, MetalStream& stream) : gpu_(gpu), stream_(stream) {}
+
+  void* obtain(int64_t bytes) override { return gpu_.new_buffer(bytes); }
+  void give_back(void* handle, int64_t) override {
+    try {
+      stream_.finish(handle);
+    } catch (const Error& error) {  // the buffer is done with all the same
+      stream_.report("metal", error.what());
+    }
+    gpu_.delete_buffer(handle);
+  }
+  void fill(void* handle, int64_t offset, uint8_t value, int64_t bytes) override {
+    stream_.finish(handle);
+    std::memset(gpu_.contents(handle) + offset, value, size_t(bytes));
+  }
+  void read(void* handle, int64_t offset, void* host, int64_t bytes) override {
+    stream_.finish(handle);
+    std::memcpy(host, gpu_.contents(handle) + offset, size_t(bytes));
+  }
+
+ private:
+  Gpu& gpu_;
+  MetalStream& stream_;
+};
+
+class MetalDevice : public Device {
+ public:
+  MetalDevice(std::string name, std::unique_ptr<Gpu> gpu, const DeviceOptions& options)
+      : name_(std::move(name)),
+        gpu_(std::move(gpu)),
+        stream_(*this, *gpu_),
+        memory_(*gpu_, stream_),
+        pool_(memory_, options.checked || kAlwaysChecked, options.memory_limit) {}
+
+  std::string name() const override { return name_; }
+  std::string description() const override { return gpu_->description(); }
+  Dialect dialect() const override { return Dialect::msl; }
+  const Kernels& kernels() const override { return metal::kernels(); }
+  Stream& stream() override { return stream_; }
+  Pool& pool() override { return pool_; }
+
+  MemoryInfo memory() override {
+    const PoolStats stats = pool_.stats();
+    return {gpu_->total_memory(), gpu_->free_memory(), stats.in_use, stats.high_water};
+  }
+
+  void upload(const Buffer& to, int64_t offset, const void* from, int64_t bytes) override {
+    if (bytes == 0) return;
+    stream_.finish(to.handle());
+    std::memcpy(gpu_->contents(to.handle()) + to.offset() + offset, from, size_t(bytes));
+  }
+  void download(void* to, const Buffer& from, int64_t offset, int64_t bytes) override {
+    if (bytes == 0) return;
+    stream_.finish(from.handle());
+    std::memcpy(to, gpu_->contents(from.handle()) + from.offset() + offset, size_t(bytes));
+  }
+
+  Gpu& gpu() { return *gpu_; }
+
+ private:
+  const std::string name_;
+  std::unique_ptr<Gpu> gpu_;
+  MetalStream stream_;
+  SharedMemory memory_;
+  Pool pool_;
+};
+
+}  // namespace
+
+std::shared_ptr<Device> make_device(std::string name, std::unique_ptr<Gpu> gpu, const DeviceOptions& options) {
+  check(options.memory_limit >= 0, "metal", "a memory limit of ", options.memory_limit, " bytes makes no sense");
+  return std::make_shared<MetalDevice>(std::move(name), std::move(gpu), options);
+}
+
+Gpu& gpu_of(Device& device) {
+  check(device.dialect() == Dialect::msl, "metal", "device ", device.name(), " is no Metal device");
+  return static_cast<MetalDevice&>(device).gpu();
+}
+
+}  // namespace weft::metal
