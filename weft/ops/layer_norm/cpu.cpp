@@ -34,7 +34,7 @@ void forward(Stream& stream, const LayerNormArgs& a) {
         if (a.residual) {
           const T *xr = row, *rr = data<T>(a.residual) + r * residual.stride;
           T* hr = data<T>(a.h) + r * h.stride;
-          for_each_block(C, [&](At at) HWY_ATTR { at.store(at.load(xr) + at.load(rr), hr); });
+          for_each_block(C, [=](At at) HWY_ATTR { at.store(at.load(xr) + at.load(rr), hr); });
           row = hr;  // the rounded h is what is normalised, so that the backward sees the same values
         }
         const float sum = row_sum(C, [&](At at) HWY_ATTR { return at.load(row); });
@@ -53,7 +53,7 @@ void forward(Stream& stream, const LayerNormArgs& a) {
         const T *row = normalised[k], *next = data<T>(a.x) + std::min(start + rows + k, last - 1) * x.stride;
         T* out = data<T>(a.y) + (start + k) * y.stride;
         const F32x16 centre = splat(data<float>(a.mean)[start + k]), scale = splat(data<float>(a.rstd)[start + k]);
-        for_each_block(C, [&](At at) HWY_ATTR {
+        for_each_block(C, [=](At at) HWY_ATTR {
           at.prefetch(next);
           const F32x16 z = (at.load(row) - centre) * scale;
           at.put(b ? fma(z, at.load(w), at.load(b)) : z * at.load(w), out, past_caches);
@@ -83,7 +83,7 @@ void backward(Stream& stream, const LayerNormBackwardArgs& a) {
   const bool past_caches = writes_past_caches(3 * R * C * int64_t(sizeof(T)), a.dx, dx.stride);
   parallel_for(chunks.count, threads(stream), [&](int64_t chunk) HWY_ATTR {
     float *dw = dw_chunks.data() + chunk * C, *db = a.db ? db_chunks.data() + chunk * C : nullptr;
-    for_each_block(C, [&](At at) HWY_ATTR {
+    for_each_block(C, [=](At at) HWY_ATTR {
       at.store(zero(), dw);
       if (db) at.store(zero(), db);
     });
@@ -104,10 +104,11 @@ void backward(Stream& stream, const LayerNormBackwardArgs& a) {
         const int64_t r = start + k, next = std::min(r + rows, last - 1);
         const T *dyr = data<T>(a.dy) + r * dy.stride, *hr = data<T>(a.h) + r * h.stride;
         const T *next_dy = data<T>(a.dy) + next * dy.stride, *next_h = data<T>(a.h) + next * h.stride;
+        const T* dhr = a.dh ? data<T>(a.dh) + r * dh.stride : nullptr;
         T* dxr = data<T>(a.dx) + r * dx.stride;
         const F32x16 centre = splat(data<float>(a.mean)[r]), scale = splat(data<float>(a.rstd)[r]);
         const F32x16 offset = splat(s1[k] / float(C)), slope = splat(s2[k] / float(C));
-        for_each_block(C, [&](At at) HWY_ATTR {
+        for_each_block(C, [=](At at) HWY_ATTR {
           if (past_caches) {
             at.prefetch(next_dy);
             at.prefetch(next_h);
@@ -116,7 +117,7 @@ void backward(Stream& stream, const LayerNormBackwardArgs& a) {
           at.store(fma(g, z, at.load(dw)), dw);
           if (db) at.store(at.load(db) + g, db);
           F32x16 d = scale * fnma(z, slope, g * at.load(w) - offset);
-          if (a.dh) d = d + at.load(data<T>(a.dh) + r * dh.stride);
+          if (dhr) d = d + at.load(dhr);
           at.put(d, dxr, past_caches);
         });
       }

@@ -34,7 +34,7 @@ void forward(Stream& stream, const RmsNormArgs& a) {
         if (a.residual) {
           const T *xr = row, *rr = data<T>(a.residual) + r * residual.stride;
           T* hr = data<T>(a.h) + r * h.stride;
-          for_each_block(C, [&](At at) HWY_ATTR { at.store(at.load(xr) + at.load(rr), hr); });
+          for_each_block(C, [=](At at) HWY_ATTR { at.store(at.load(xr) + at.load(rr), hr); });
           row = hr;  // the rounded h is what is normalised, so that the backward sees the same values
         }
         const float squares = row_accumulate(C, [&](F32x16 acc, At at) HWY_ATTR {
@@ -49,7 +49,7 @@ void forward(Stream& stream, const RmsNormArgs& a) {
         const T *row = normalised[k], *next = data<T>(a.x) + std::min(start + rows + k, last - 1) * x.stride;
         T* out = data<T>(a.y) + (start + k) * y.stride;
         const F32x16 scale = splat(data<float>(a.rstd)[start + k]);
-        for_each_block(C, [&](At at) HWY_ATTR {
+        for_each_block(C, [=](At at) HWY_ATTR {
           at.prefetch(next);
           at.put(at.load(row) * scale * at.load(w), out, past_caches);
         });
@@ -77,7 +77,7 @@ void backward(Stream& stream, const RmsNormBackwardArgs& a) {
   const bool past_caches = writes_past_caches(3 * R * C * int64_t(sizeof(T)), a.dx, dx.stride);
   parallel_for(chunks.count, threads(stream), [&](int64_t chunk) HWY_ATTR {
     float* dw = partial.data() + chunk * C;
-    for_each_block(C, [&](At at) HWY_ATTR { at.store(zero(), dw); });
+    for_each_block(C, [=](At at) HWY_ATTR { at.store(zero(), dw); });
     const int64_t last = chunks.last(chunk);
     for_each_batch(chunks.first(chunk), last, C, [&](int64_t start, int64_t rows) HWY_ATTR {
       float s[kBatchRows];
@@ -89,10 +89,11 @@ void backward(Stream& stream, const RmsNormBackwardArgs& a) {
         const int64_t r = start + k, next = std::min(r + rows, last - 1);
         const T *dyr = data<T>(a.dy) + r * dy.stride, *hr = data<T>(a.h) + r * h.stride;
         const T *next_dy = data<T>(a.dy) + next * dy.stride, *next_h = data<T>(a.h) + next * h.stride;
+        const T* dhr = a.dh ? data<T>(a.dh) + r * dh.stride : nullptr;
         T* dxr = data<T>(a.dx) + r * dx.stride;
         const float rstd = data<float>(a.rstd)[r];
         const F32x16 scale = splat(rstd), slope = splat(s[k] * rstd * rstd / float(C));
-        for_each_block(C, [&](At at) HWY_ATTR {
+        for_each_block(C, [=](At at) HWY_ATTR {
           if (past_caches) {
             at.prefetch(next_dy);
             at.prefetch(next_h);
@@ -100,7 +101,7 @@ void backward(Stream& stream, const RmsNormBackwardArgs& a) {
           const F32x16 g = at.load(dyr), v = at.load(hr);
           at.store(fma(g * v, scale, at.load(dw)), dw);
           F32x16 d = scale * fnma(v, slope, g * at.load(w));
-          if (a.dh) d = d + at.load(data<T>(a.dh) + r * dh.stride);
+          if (dhr) d = d + at.load(dhr);
           at.put(d, dxr, past_caches);
         });
       }

@@ -34,27 +34,30 @@ void forward(Stream& stream, const SoftmaxArgs& a) {
       float m[kBatchRows], s[kBatchRows];
       for (int64_t k = 0; k < rows; ++k) {
         const T* xr = data<T>(a.x) + (start + k) * x.stride;
-        m[k] = row_max_number(C, [&](At at) HWY_ATTR {
+        float* er = e + k * C;
+        m[k] = row_max_number(C, [=](At at) HWY_ATTR {
           const F32x16 v = at.load(xr) * scale;
-          at.store(v, e + k * C);
+          at.store(v, er);
           return v;
         });
       }
       for (int64_t k = 0; k < rows; ++k) {
         const T *next = data<T>(a.x) + std::min(start + rows + k, last - 1) * x.stride, *yr = data<T>(a.y) + (start + k) * y.stride;
         const F32x16 largest = splat(m[k] == -HUGE_VALF ? 0.0f : m[k]);  // everything is masked: exp gives zeros
-        s[k] = row_sum(C, [&](At at) HWY_ATTR {
+        float* er = e + k * C;
+        s[k] = row_sum(C, [=](At at) HWY_ATTR {
           at.prefetch(next);  // memory has nothing else to do here
           if (!past_caches) at.prefetch(yr);
-          const F32x16 v = exp_of_negative(at.load(e + k * C) - largest);
-          at.store(v, e + k * C);
+          const F32x16 v = exp_of_negative(at.load(er) - largest);
+          at.store(v, er);
           return v;
         });
       }
       for (int64_t k = 0; k < rows; ++k) {
+        const float* er = e + k * C;
         T* yr = data<T>(a.y) + (start + k) * y.stride;
         const F32x16 over_sum = splat(s[k] == 0 ? 0.0f : 1.0f / s[k]);
-        for_each_block(C, [&](At at) HWY_ATTR { at.put(at.load(e + k * C) * over_sum, yr, past_caches); });
+        for_each_block(C, [=](At at) HWY_ATTR { at.put(at.load(er) * over_sum, yr, past_caches); });
       }
     });
     if (past_caches) hwy::FlushStream();
@@ -86,7 +89,7 @@ void backward(Stream& stream, const SoftmaxBackwardArgs& a) {
         const T *next_y = data<T>(a.y) + next * y.stride, *next_dy = data<T>(a.dy) + next * dy.stride;
         T* dxr = data<T>(a.dx) + r * dx.stride;
         const F32x16 mean = splat(s[k]);
-        for_each_block(C, [&](At at) HWY_ATTR {
+        for_each_block(C, [=](At at) HWY_ATTR {
           at.prefetch(next_y);
           at.prefetch(next_dy);
           at.put(scale * at.load(yr) * (at.load(dyr) - mean), dxr, past_caches);

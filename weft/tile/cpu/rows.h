@@ -39,10 +39,13 @@ struct At {
   }
 };
 
-// body(At) for each block of n elements. Mark the lambda HWY_ATTR.
+// body(At) for each block of n elements, four to a turn. Mark the lambda HWY_ATTR. One that stores captures by value: what
+// it refers to might be what it stores to, and would be loaded again for each block.
 template <class F>
 HWY_INLINE void for_each_block(int64_t n, F body) {
   int64_t i = 0;
+  for (; i + 4 * kBlock <= n; i += 4 * kBlock)
+    for (int a = 0; a < 4; ++a) body(At{i + a * kBlock, kBlock});
   for (; i + kBlock <= n; i += kBlock) body(At{i, kBlock});
   if (i < n) body(At{i, n - i});
 }
@@ -56,7 +59,11 @@ HWY_INLINE Acc accumulate_blocks(int64_t n, Acc start, Step step, Combine combin
   int64_t i = 0;
   for (; i + 4 * kBlock <= n; i += 4 * kBlock)
     for (int a = 0; a < 4; ++a) acc[a] = step(acc[a], At{i + a * kBlock, kBlock});
-  for (int a = 0; i + kBlock <= n; i += kBlock, ++a) acc[a] = step(acc[a], At{i, kBlock});
+  for (int a = 0; a < 3; ++a) {  // at most three, counted so that the accumulators stay in registers
+    if (i + kBlock > n) break;
+    acc[a] = step(acc[a], At{i, kBlock});
+    i += kBlock;
+  }
   if (i < n) acc[0] = first_n(n - i, step(acc[0], At{i, n - i}), acc[0]);
   return combine(combine(acc[0], acc[1]), combine(acc[2], acc[3]));
 }

@@ -148,17 +148,22 @@ HWY_INLINE V load_part(const f16* p) {
   return hn::PromoteTo(D(), hn::LoadU(hn::Rebind<hwy::float16_t, D>(), reinterpret_cast<const hwy::float16_t*>(p)));
 }
 // A register as the 16 bits per element that it rounds to: the upper halves after adding just under half of their last
-// place, or half when they are odd. A NaN stays one.
+// place, or half when they are odd. A NaN stays one, made quiet.
 HWY_INLINE auto to_bf16(V v) {
   const DU du;
   const hn::Rebind<uint16_t, DI> halves;
   const auto u = hn::BitCast(du, v);
+#if WEFT_PERMUTES_WORDS
+  constexpr int kQuietNaN = 0x22;  // vfixupimm's table: a quiet (0) or signalling (1) NaN gives it quiet (2), the rest stay
+  const __mmask16 odd = _mm512_test_epi32_mask(u.raw, _mm512_set1_epi32(0x10000));
+  const __m512i even = _mm512_add_epi32(u.raw, _mm512_set1_epi32(0x7fff));
+  const __m512i rounded = _mm512_mask_add_epi32(even, odd, u.raw, _mm512_set1_epi32(0x8000));
+  const __m512 kept = _mm512_fixupimm_ps(_mm512_castsi512_ps(rounded), v.raw, _mm512_set1_epi32(kQuietNaN), 0);
+  const __m512i words = _mm512_permutexvar_epi16(_mm512_load_si512(kFromUpper), _mm512_castps_si512(kept));
+  return hn::Vec<decltype(halves)>{_mm512_castsi512_si256(words)};
+#else
   const auto odd = hn::And(hn::ShiftRight<16>(u), hn::Set(du, 1u));
   const auto rounded = hn::Add(hn::Add(u, hn::Set(du, 0x7fffu)), odd);
-#if WEFT_PERMUTES_WORDS
-  const __m512i kept = _mm512_mask_or_epi32(rounded.raw, _mm512_cmp_ps_mask(v.raw, v.raw, _CMP_UNORD_Q), u.raw, _mm512_set1_epi32(0x400000));
-  return hn::Vec<decltype(halves)>{_mm512_castsi512_si256(_mm512_permutexvar_epi16(_mm512_load_si512(kFromUpper), kept))};
-#else
   const auto kept = hn::IfThenElse(hn::RebindMask(du, hn::IsNaN(v)), hn::Or(u, hn::Set(du, 0x400000u)), rounded);
   return hn::DemoteTo(halves, hn::BitCast(DI(), hn::ShiftRight<16>(kept)));
 #endif
