@@ -7,6 +7,7 @@
 #include <hwy/foreach_target.h>
 
 #include "weft/tile/cpu/row_chunks.h"
+#include "weft/tile/cpu/widened.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace weft::cpu::HWY_NAMESPACE {
@@ -18,12 +19,13 @@ namespace {
 // Requires: unit stride within a row (the contract's). C = 0 gives mean 0, rstd = 1 / sqrt(eps) and no y.
 // Traffic:  one read of each input from memory, the row's further reads from cache while the next rows are asked for; one
 //           write of each output, past the caches when they do not hold it.
-template <class T, class W>
+template <class T>
 void forward(Stream& stream, const LayerNormArgs& a) {
   const Rows x = as_rows(a.x, a.kOp, "x"), y = as_rows(a.y, a.kOp, "y");
   const Rows residual = a.residual ? as_rows(a.residual, a.kOp, "residual") : Rows{}, h = a.h ? as_rows(a.h, a.kOp, "h") : Rows{};
   const int64_t C = x.columns;
-  const W *w = data<W>(a.w), *b = data<W>(a.b);
+  const Widened weight(stream, a.w, C), bias(stream, a.b, C);
+  const float *w = weight.data(), *b = bias.data();
   const bool past_caches = writes_past_caches(2 * x.rows * C * int64_t(sizeof(T)), a.y, y.stride);
   for_each_row_group(stream, x.rows, C, [&](int64_t first, int64_t last) HWY_ATTR {
     for_each_batch(first, last, C, [&](int64_t start, int64_t rows) HWY_ATTR {
@@ -72,12 +74,13 @@ void forward(Stream& stream, const LayerNormArgs& a) {
 // Requires: unit stride within a row (the contract's). R = 0 gives dw = db = 0.
 // Traffic:  one read of dy, dh and h from memory, their second read from cache; one write of dx, past the caches when
 //           they do not hold it; chunks of dw, db.
-template <class T, class W>
+template <class T>
 void backward(Stream& stream, const LayerNormBackwardArgs& a) {
   const Rows dy = as_rows(a.dy, a.kOp, "dy"), h = as_rows(a.h, a.kOp, "h"), dx = as_rows(a.dx, a.kOp, "dx");
   const Rows dh = a.dh ? as_rows(a.dh, a.kOp, "dh") : Rows{};
   const int64_t R = dy.rows, C = dy.columns;
-  const W* w = data<W>(a.w);
+  const Widened weight(stream, a.w, C);
+  const float* w = weight.data();
   const RowChunks chunks(R);
   const Scratch<float> dw_chunks(stream, chunks.count * C), db_chunks(stream, a.db ? chunks.count * C : 0);
   const bool past_caches = writes_past_caches(3 * R * C * int64_t(sizeof(T)), a.dx, dx.stride);
@@ -131,15 +134,11 @@ void backward(Stream& stream, const LayerNormBackwardArgs& a) {
 }  // namespace
 
 void layer_norm(Stream& stream, const LayerNormArgs& args) {
-  dispatch<float, bf16>(args.x.dtype, [&]<class T>() {
-    args.w.dtype == DType::f32 ? forward<T, float>(stream, args) : forward<T, T>(stream, args);
-  });
+  dispatch<float, bf16>(args.x.dtype, [&]<class T>() { forward<T>(stream, args); });
 }
 
 void layer_norm_backward(Stream& stream, const LayerNormBackwardArgs& args) {
-  dispatch<float, bf16>(args.dy.dtype, [&]<class T>() {
-    args.w.dtype == DType::f32 ? backward<T, float>(stream, args) : backward<T, T>(stream, args);
-  });
+  dispatch<float, bf16>(args.dy.dtype, [&]<class T>() { backward<T>(stream, args); });
 }
 
 }  // namespace weft::cpu::HWY_NAMESPACE
