@@ -62,6 +62,32 @@ void run_serially(int64_t tasks, void (*body)(void*, int64_t), void* context) {
   for (int64_t task = 0; task < tasks; ++task) body(context, task);
 }
 
+// Tasks in as many stretches as there are threads, in order. A thread begins with its own and then takes what others have
+// left: kernels that follow each other find rows in the caches of the core that wrote them.
+class Stretches {
+ public:
+  Stretches(int64_t tasks, int threads) : tasks_(tasks), count_(std::min(threads, kMost)) {
+    for (int i = 0; i < count_; ++i) next_[i].task.store(first(i), std::memory_order_relaxed);
+  }
+  void run(int thread, void (*body)(void*, int64_t), void* context) {
+    for (int k = 0; k < count_; ++k) {
+      const int stretch = (thread + k) % count_;
+      for (int64_t task; (task = next_[stretch].task.fetch_add(1, std::memory_order_relaxed)) < first(stretch + 1);) body(context, task);
+    }
+  }
+
+ private:
+  static constexpr int kMost = 64;  // threads beyond share
+  struct alignas(64) Next {
+    std::atomic<int64_t> task;
+  };
+  int64_t first(int stretch) const { return tasks_ * stretch / count_; }
+
+  const int64_t tasks_;
+  const int count_;
+  Next next_[kMost];
+};
+
 }  // namespace
 
 int available_threads() {
@@ -82,8 +108,9 @@ void detail::run_tasks(int64_t tasks, int threads, void (*body)(void*, int64_t),
   static const int cores = available_threads();
   const Share share(wanted, std::max(threads, cores));
   if (share.granted() == 1) return run_serially(tasks, body, context);
-#pragma omp parallel for num_threads(share.granted()) schedule(dynamic, 1)
-  for (int64_t task = 0; task < tasks; ++task) body(context, task);
+  Stretches stretches(tasks, share.granted());
+#pragma omp parallel num_threads(share.granted())
+  stretches.run(omp_get_thread_num(), body, context);
 }
 
 }  // namespace weft
