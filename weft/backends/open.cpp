@@ -11,6 +11,12 @@
 #ifdef WEFT_HAS_METAL
 #include "weft/backends/metal/metal_device.h"
 #endif
+#ifdef WEFT_METAL_APPLE
+#include "weft/backends/metal/apple/apple_gpu.h"
+#endif
+#ifdef WEFT_METAL_SIM
+#include "weft/backends/metal/sim/simulator.h"
+#endif
 
 namespace weft {
 namespace {
@@ -28,11 +34,15 @@ std::optional<int> cuda_index(std::string_view name) {
 
 #ifdef WEFT_METAL_SIM
 // "metal-sim" runs threads in order, "metal-sim:MODE" as that mode says.
-std::optional<std::string> simulator_mode(std::string_view name) {
-  constexpr std::string_view kName = "metal-sim";
-  if (name == kName) return "";
-  for (const std::string_view mode : {"random", "flush", "checked"})
-    if (name == join(kName, ":", mode)) return std::string(mode);
+std::optional<metal::SimMode> simulator_mode(std::string_view name) {
+  using metal::SimMode;
+  constexpr std::pair<std::string_view, SimMode> kModes[] = {{"metal-sim", SimMode::forward},
+                                                             {"metal-sim:random", SimMode::random},
+                                                             {"metal-sim:flush", SimMode::flush},
+                                                             {"metal-sim:checked", SimMode::checked},
+                                                             {"metal-sim:counting", SimMode::counting}};
+  for (const auto& [mode_name, mode] : kModes)
+    if (name == mode_name) return mode;
   return {};
 }
 #endif
@@ -48,7 +58,12 @@ std::string why_no_metal() {
 
 std::string why_no_simulator() {
 #if defined(WEFT_METAL_SIM)
-  return metal::why_no_simulator();
+  try {
+    metal::open_simulator(metal::SimMode::forward);
+    return "";
+  } catch (const Error& error) {
+    return error.what();
+  }
 #elif defined(WEFT_METAL_APPLE)
   return "this build runs Metal kernels on the GPU";
 #else
@@ -67,7 +82,7 @@ std::shared_ptr<Device> open_device(std::string_view name, const DeviceOptions& 
   if (name == "metal") return metal::make_device("metal", metal::open_apple_gpu(), options);
 #endif
 #ifdef WEFT_METAL_SIM
-  if (const std::optional<std::string> mode = simulator_mode(name)) return metal::make_device(std::string(name), metal::open_simulator(*mode), options);
+  if (const std::optional<metal::SimMode> mode = simulator_mode(name)) return metal::make_device(std::string(name), metal::open_simulator(*mode), options);
 #endif
   for (const DeviceEntry& entry : list_devices())
     if (entry.name == name) fail(ErrorCode::unsupported, "open_device", "device '", name, "' is not available: ", entry.reason);

@@ -10,8 +10,8 @@
 
 namespace weft {
 
-// "cpu", "cuda" (the first GPU), "cuda:1", ..., "metal"; and "metal-sim", where Metal kernels run on a simulator, with the orders
-// and checks of gpus.h: "metal-sim:random", "metal-sim:flush", "metal-sim:checked". Throws `unsupported` for a device that this
+// "cpu", "cuda" (the first GPU), "cuda:1", ..., "metal"; and "metal-sim", where Metal kernels run on a simulator, or
+// "metal-sim:MODE", in one of its modes: random, flush, checked or counting (docs/metal.md). Throws `unsupported` for a device that this
 // build or machine does not have, saying why.
 std::shared_ptr<Device> open_device(std::string_view name, const DeviceOptions& options = {});
 

@@ -6,8 +6,8 @@
 #include <string>
 #include <string_view>
 
-#include "weft/backends/metal/gpus.h"
 #include "weft/device/device.h"
+#include "weft/tile/metal/seam.h"
 
 namespace weft::metal {
 

@@ -1,0 +1,13 @@
+# Metal: what can be known of the kernels without running them, and, where the simulator is built, all the rest.
+find_program(WEFT_METAL_CLANG NAMES clang++-19 HINTS /usr/lib/llvm-19/bin)
+if(NOT WEFT_METAL_CLANG)
+  message(STATUS "No clang++-19: the Metal kernels are neither checked nor run")
+  return()
+endif()
+
+# Every kernel file, and what expressions are written as: address spaces and what else Apple's compiler insists on.
+get_property(kernels GLOBAL PROPERTY WEFT_METAL_FILES)
+list(TRANSFORM kernels PREPEND ${PROJECT_SOURCE_DIR}/)
+add_test(NAME metal.lint COMMAND Python3::Interpreter ${CMAKE_CURRENT_SOURCE_DIR}/metal/lint.py ${WEFT_METAL_CLANG} ${PROJECT_SOURCE_DIR} ${kernels} ${CMAKE_CURRENT_SOURCE_DIR}/golden/expr)
+add_test(NAME metal.lint_finds COMMAND Python3::Interpreter ${CMAKE_CURRENT_SOURCE_DIR}/metal/lint_finds.py ${WEFT_METAL_CLANG} ${PROJECT_SOURCE_DIR})
+set_tests_properties(metal.lint metal.lint_finds PROPERTIES LABELS "metal")

@@ -1,0 +1,253 @@
+"""Checks Metal kernels for what Apple's compiler rejects and the simulator, compiling for the host, does not see.
+
+  lint.py CLANG SOURCE_ROOT FILE_OR_FOLDER...
+
+Each kernel file is preprocessed, a few spellings that are no C++ are rewritten token by token, and clang checks the rest with
+device, constant and threadgroup as address spaces of its own (lint/metal_stdlib). Also: no double, no lambda, no recursion,
+and every parameter that is a pointer or reference names its space.
+"""
+import pathlib
+import re
+import subprocess
+import sys
+
+HERE = pathlib.Path(__file__).resolve().parent
+VECTORS = re.compile(r"^(?:char|uchar|short|ushort|int|uint|long|ulong|half|bfloat|float)[234]$")
+SPACES = {"device", "constant", "threadgroup", "thread"}
+TOKEN = re.compile(r'"(?:[^"\\\n]|\\.)*"|\'(?:[^\'\\\n]|\\.)+\'|[A-Za-z_]\w*|\.?\d(?:[eEpP][+-]|[\w.])*|\[\[|\]\]|::|->|&&|<<=?|>>=?|[-+*/%&|^=!<>]=|\+\+|--|\|\||\.\.\.|\S|\n|[ \t]+')
+MARK = {space: f"__weft_{space}" for space in SPACES}  # survives the first preprocessing, so that spaces can be seen in the text
+
+
+def run(command, text=None):
+    return subprocess.run(command, input=text, capture_output=True, text=True)
+
+
+def preprocess(clang, root, file):
+    """The file with its includes, line markers kept, and address spaces as __weft_device and so on."""
+    defines = [f"-D{space}={mark}" for space, mark in MARK.items()]
+    # The declarations are left out here: they come in through -include at the second pass.
+    command = [clang, "-E", "-x", "c++", "-std=c++17", "-I", str(root), "-isystem", str(HERE / "lint" / "empty"), "-D__METAL_VERSION__=310", *defines, str(file)]
+    result = run(command)
+    if result.returncode:
+        raise SystemExit(result.stderr)
+    return result.stdout
+
+
+def tokens_of(text):
+    """(token, line number in the preprocessed text) without blanks; line markers are one token each."""
+    tokens = []
+    for number, line in enumerate(text.split("\n"), 1):
+        if line.startswith("#"):
+            tokens.append((line, number))
+            continue
+        tokens += [(token, number) for token in TOKEN.findall(line) if not token.isspace()]
+    return tokens
+
+
+class Lines:
+    """Where a line of the preprocessed text comes from."""
+
+    def __init__(self, text):
+        self.origin, file, line = {}, "", 0
+        for number, content in enumerate(text.split("\n"), 1):
+            marker = re.match(r'# (\d+) "([^"]*)"', content)
+            if marker:
+                line, file = int(marker[1]) - 1, marker[2]
+            else:
+                line += 1
+            self.origin[number] = (file, line)
+
+
+def rewrite(tokens, lines):
+    """Tokens as C++, and what is wrong with them as they stand."""
+    out, wrong = [], []
+
+    def say(number, message):
+        file, line = lines.origin[number]
+        wrong.append(f"{file}:{line}: {message}")
+
+    i = 0
+    while i < len(tokens):
+        token, number = tokens[i]
+        ahead = tokens[i + 1][0] if i + 1 < len(tokens) else ""
+        before = next((t for t, _ in reversed(out[-3:]) if not t.startswith("#")), "")
+        if token == "template" and ahead == "[[":  # [[host_name("...")]] of an instantiation
+            out.append((token, number))
+            while tokens[i][0] != "]]":
+                i += 1
+            i += 1
+            continue
+        if token == "[[" and ahead == "function_constant":  # gets its value when a pipeline is made
+            while tokens[i][0] != "]]":
+                i += 1
+            out.append(("= {}", number))
+            i += 1
+            continue
+        if token == "double":
+            say(number, "Metal has no double")
+        if token == "[" and before in ("=", "(", ",", "return") and ahead in ("&", "=", "]"):
+            say(number, "Metal has no lambdas")
+        if VECTORS.match(token) and ahead == "(":
+            token = "make_" + token
+        if token == MARK["threadgroup"] and before in (";", "{", "}") and declares_variable(tokens, i):
+            out.append(("static", number))
+        out.append((token, number))
+        i += 1
+    check_parameters(tokens, say)
+    return out, wrong
+
+
+def declares_variable(tokens, i):
+    for token, _ in tokens[i + 1 :]:
+        if token in ("*", "&", "("):
+            return False
+        if token in (";", "[", "=", ","):
+            return True
+    return False
+
+
+def parameter_lists(plain):
+    """Places of the brackets around the parameters of every function declared outside of functions."""
+    nest, i, found = [], 0, []
+    while i < len(plain):
+        token = plain[i][0]
+        if token == "{":
+            nest.append(opens_scope(plain, i))
+        elif token == "}" and nest:
+            nest.pop()
+        elif token == "(" and all(nest) and i and re.match(r"[A-Za-z_]\w*$|>$", plain[i - 1][0]) and plain[i - 1][0] not in NO_FUNCTIONS and plain[i + 1][0] not in ("&", "*"):
+            end = closing(plain, i)
+            found.append((i, end))
+            i = end
+        i += 1
+    return found
+
+
+NO_FUNCTIONS = {"static_assert", "sizeof", "alignas", "decltype", "if", "for", "while", "switch", "return"}
+
+
+def opens_scope(plain, i):
+    for token, _ in reversed(plain[max(0, i - 40) : i]):
+        if token in (";", "}", "{", ")", "="):
+            return False
+        if token in ("namespace", "struct", "union", "class", "enum"):
+            return True
+    return False
+
+
+def closing(plain, start):
+    depth = 0
+    for i in range(start, len(plain)):
+        depth += plain[i][0] in ("(", "{", "[", "[[")
+        depth -= plain[i][0] in (")", "}", "]", "]]")
+        if depth == 0:
+            return i
+    return len(plain) - 1
+
+
+def split(plain, start, end):
+    """What stands between commas from one bracket to its other: lists of tokens."""
+    parts, depth = [[]], 0
+    for token, _ in plain[start + 1 : end]:
+        depth += token in ("(", "{", "[", "[[", "<")
+        depth -= 2 if token == ">>" else token in (")", "}", "]", "]]", ">")
+        if token == "," and depth == 0:
+            parts.append([])
+        else:
+            parts[-1].append(token)
+    return [part for part in parts if part]
+
+
+def check_parameters(tokens, say):
+    """Parameters name the space of what they point or refer to."""
+    plain = [(t, n) for t, n in tokens if not t.startswith("#")]
+    for start, end in parameter_lists(plain):
+        for words in split(plain, start, end):
+            if ("*" in words or "&" in words) and not any(mark in words for mark in MARK.values()):
+                say(plain[start][1], "a pointer or reference without an address space: " + " ".join(words))
+
+
+def recursive_function(ir):
+    """A function of this LLVM assembly that reaches itself, or None."""
+    calls, here = {}, None
+    for line in ir.split("\n"):
+        defined = re.match(r'define .*?@("?[\w.$]+"?)\(', line)
+        if defined:
+            here = defined[1]
+            calls[here] = set()
+        elif here:
+            calls[here] |= set(re.findall(r'(?:call|invoke) .*?@("?[\w.$]+"?)\(', line))
+    state = {}
+
+    def reaches_itself(name):  # or one that `name` reaches
+        state[name] = "open"
+        for callee in calls[name] & calls.keys():
+            if state.get(callee) == "open":
+                return callee
+            found = callee not in state and reaches_itself(callee)
+            if found:
+                return found
+        state[name] = "done"
+        return None
+
+    return next((found for found in (name not in state and reaches_itself(name) for name in calls) if found), None)
+
+
+def text_of(tokens):
+    text, line = [], 1
+    for token, number in tokens:
+        while line < number:
+            text.append("\n")
+            line += 1
+        text.append(token + ("" if token.startswith("#") else " "))
+    return "".join(text) + "\n"
+
+
+COPIES = re.compile(r"no matching constructor for initialization of|no viable overloaded '='")
+
+
+def errors_of(stderr):
+    """clang's errors, without those about copies of structs between address spaces, which Metal makes by itself."""
+    errors = []
+    for block in re.split(r"\n(?=[^\n]*: (?:fatal )?error: )", "\n" + stderr):
+        lines = block.strip().split("\n")
+        first = next((line for line in lines if re.search(r": (?:fatal )?error: ", line)), None)
+        notes = [line for line in lines if ": note: candidate" in line]
+        if first and not (COPIES.search(first) and notes and all("the implicit" in note for note in notes)):
+            errors.append(first)
+    return errors
+
+
+def lint(clang, root, file):
+    preprocessed = preprocess(clang, root, file)
+    tokens, wrong = rewrite(tokens_of(preprocessed), Lines(preprocessed))
+    text, declarations = text_of(tokens), HERE / "lint"
+    command = [clang, "-x", "c++", "-std=c++17", "-ferror-limit=0", "-Wno-everything", "-Xclang", "-cl-single-precision-constant", "-isystem", str(declarations),
+               "-include", str(declarations / "metal_stdlib"), "-include", str(declarations / "metal_simdgroup_matrix")]
+    spaces = [f"-D{mark}={space}" for space, mark in MARK.items()]
+    wrong += errors_of(run([*command, *spaces, "-Werror=implicit-float-conversion", "-fsyntax-only", "-"], text).stderr)
+    if wrong:
+        return wrong
+    # Once more without spaces, where structs are copied anywhere, as far as who calls whom.
+    assembly = run([*command, "-DWEFT_NO_SPACES", *(f"-D{mark}=" for mark in MARK.values()), "-O0", "-S", "-emit-llvm", "-o", "-", "-"], text)
+    if assembly.returncode:
+        return [f"{file}: cannot be searched for recursion:", *errors_of(assembly.stderr)]
+    name = recursive_function(assembly.stdout)
+    return [f"{file}: {name} calls itself, which Metal does not allow"] if name else []
+
+
+def main():
+    clang, root = sys.argv[1], pathlib.Path(sys.argv[2])
+    files = [file for path in map(pathlib.Path, sys.argv[3:]) for file in (sorted(path.glob("*.metal")) if path.is_dir() else [path])]
+    failed = 0
+    for file in files:
+        wrong = lint(clang, root, file)
+        failed += bool(wrong)
+        for line in wrong:
+            print(line)
+    print(f"{len(files) - failed} passed, {failed} failed")
+    return 1 if failed or not files else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

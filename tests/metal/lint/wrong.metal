@@ -1,0 +1,36 @@
+// Every line marked `wrong:` must be reported by lint.py with that message, and no other line.
+#include <metal_stdlib>
+using namespace metal;
+
+constant bool has_extra [[function_constant(0)]];
+
+struct Params {
+  long count;
+  float scale;
+  float twice() const { return 2.0f * scale; }
+};
+struct Pair {
+  float a, b;
+};
+
+inline float through_nothing(const float* p) { return *p; }  // wrong: without an address space
+inline float through_thread(thread const float* p) { return *p; }
+inline float through_device(device const float& x) { return x; }
+inline float of_pair(Pair p) { return p.a + p.b; }
+
+kernel void mixed(device const float* x [[buffer(0)]], device bfloat* y [[buffer(1)]], constant Params& p [[buffer(2)]],
+                  device const Pair* pairs [[buffer(3)]], device float* extra [[buffer(4)]], uint t [[thread_position_in_grid]]) {
+  threadgroup float tile[32];
+  threadgroup float* first = tile;
+  tile[t] = through_device(x[t]) + of_pair(pairs[t]);  // structs are copied from any space
+  threadgroup_barrier(mem_flags::mem_threadgroup);
+  double wide = 1;                          // wrong: no double
+  y[t] = x[t];                              // wrong: implicit conversion loses
+  float a = through_thread(x);              // wrong: no matching function
+  float b = through_device(tile[0]);        // wrong: no matching function
+  float c = p.twice();                      // wrong: cannot initialize object parameter
+  device float* d = tile;                   // wrong: cannot initialize a variable
+  p.scale = 1.0f;                           // wrong: cannot assign
+  auto add = [&](float z) { return z; };    // wrong: no lambdas
+  if (has_extra) extra[t] = first[0] + float4(a, b, c, *d).x;
+}
