@@ -1,0 +1,16 @@
+# cmake -DOUTPUT=... -DSHIM=a.h;b.h -DREWRITER=... -P embed.cmake: the shim's headers as string literals, and a number that changes
+# with the code that rewrites kernels.
+set(text "#include \"weft/backends/metal/sim/embedded.h\"\n\nnamespace weft::metal::sim {\n\nconst std::vector<EmbeddedFile> kShim{\n")
+foreach(path IN LISTS SHIM)
+  file(READ ${path} content)
+  get_filename_component(name ${path} NAME)
+  string(APPEND text "    {\"${name}\", R\"weft(${content})weft\"},\n")
+endforeach()
+set(code "")
+foreach(path IN LISTS REWRITER)
+  file(READ ${path} content)
+  string(APPEND code "${content}")
+endforeach()
+string(SHA1 hash "${code}")
+string(APPEND text "};\n\nconst char* const kRewriter = \"${hash}\";\n\n}  // namespace weft::metal::sim\n")
+file(WRITE ${OUTPUT} "${text}")

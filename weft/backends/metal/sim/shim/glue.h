@@ -1,0 +1,43 @@
+// What the rewriter's own code is made of: arguments that become whatever type a kernel's parameter has, and the storage
+// of threadgroup variables.
+#pragma once
+
+#include <weft_sim/simd.h>
+
+#define is_function_constant_defined(name) (name##_is_defined)
+
+namespace weft_sim {
+
+template <class T>
+WEFT_SIM_INLINE T& threadgroup_variable(int index, const char* name, Site site) {
+  return *static_cast<T*>(runtime->threadgroup_variable(index, name, sizeof(T), alignof(T) < 16 ? 16 : alignof(T), site));
+}
+
+struct BufferPointer {
+  void* pointer;
+  template <class T>
+  operator T*() const { return static_cast<T*>(pointer); }
+};
+struct BufferReference {
+  void* pointer;
+  unsigned long bytes;
+  const char* name;
+  template <class T>
+  operator T&() const {
+    if (bytes < sizeof(T)) runtime->fail("a bound buffer is smaller than the type of the parameter", {name, 0, 0});
+    return *static_cast<T*>(pointer);
+  }
+};
+struct Position {
+  const unsigned* xyz;
+  template <class T, class = std::enable_if_t<std::is_integral<T>::value>>
+  operator T() const { return T(xyz[0]); }
+  template <class T, int N>
+  operator metal::vec<T, N>() const {
+    metal::vec<T, N> result{};
+    for (int i = 0; i < N; ++i) result.all[i] = T(xyz[i]);
+    return result;
+  }
+};
+
+}  // namespace weft_sim

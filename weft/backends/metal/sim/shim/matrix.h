@@ -1,0 +1,128 @@
+// simdgroup_matrix<T, 8, 8>: 64 elements over 32 lanes, two neighbours of a row each.
+//
+// Which lane holds which element is the layout seen on Apple's GPUs (and relied on by published kernels): lane bits
+// abcde, high to low, hold row a.cd and columns b.e.0 and b.e.1 (read as three-bit numbers).
+#pragma once
+
+#include <weft_sim/simd.h>
+
+namespace weft_sim {
+
+struct Place {
+  uint row, column;  // of the first of a lane's two elements; the second is one column on
+};
+WEFT_SIM_INLINE constexpr Place place_of(uint lane) {
+  return {(lane >> 2 & 4) | (lane >> 1 & 3), (lane >> 1 & 4) | (lane << 1 & 2)};
+}
+
+template <class T>
+struct Fragment {
+  T e[2];
+};
+
+template <class D, class A, class B, class C>
+struct Product {
+  Fragment<A> a;
+  Fragment<B> b;
+  Fragment<C> c;
+  Fragment<D> d;
+  Site site;
+};
+
+// d = a * b + c in f32, over ascending k, for the whole simdgroup at once.
+template <class D, class A, class B, class C>
+void multiply(void* const* slots, unsigned active) {
+  using P = Product<D, A, B, C>;
+  if (active != 0xffffffffu) {
+    const P& some = *static_cast<P*>(slots[__builtin_ctz(active)]);
+    runtime->fail("a simdgroup_matrix product needs all 32 lanes; some are not active", some.site);
+  }
+  float a[8][8], b[8][8], d[8][8];
+  for (uint lane = 0; lane < 32; ++lane) {
+    const P& p = *static_cast<P*>(slots[lane]);
+    const Place at = place_of(lane);
+    for (uint i = 0; i < 2; ++i) {
+      a[at.row][at.column + i] = float(p.a.e[i]);
+      b[at.row][at.column + i] = float(p.b.e[i]);
+      d[at.row][at.column + i] = float(p.c.e[i]);
+    }
+  }
+  for (int i = 0; i < 8; ++i) {
+    for (int k = 0; k < 8; ++k) {
+      for (int j = 0; j < 8; ++j) d[i][j] = __builtin_fmaf(a[i][k], b[k][j], d[i][j]);
+    }
+  }
+  for (uint lane = 0; lane < 32; ++lane) {
+    P& p = *static_cast<P*>(slots[lane]);
+    const Place at = place_of(lane);
+    for (uint i = 0; i < 2; ++i) p.d.e[i] = D(d[at.row][at.column + i]);
+  }
+  runtime->multiply_adds(512);
+}
+
+}  // namespace weft_sim
+
+namespace metal {
+
+template <class T, int Rows = 8, int Columns = 8>
+struct simdgroup_matrix {
+  static_assert(Rows == 8 && Columns == 8, "a simdgroup_matrix is 8x8");
+  typedef vec<T, 2> storage_type;
+
+  simdgroup_matrix() = default;
+  WEFT_SIM_INLINE explicit simdgroup_matrix(T diagonal) {
+    const weft_sim::Place at = weft_sim::place_of(weft_sim::lane());
+    elements_ = vec<T, 2>(at.row == at.column ? diagonal : T(0), at.row == at.column + 1 ? diagonal : T(0));
+  }
+  WEFT_SIM_INLINE vec<T, 2>& thread_elements() { return elements_; }
+  WEFT_SIM_INLINE const vec<T, 2>& thread_elements() const { return elements_; }
+  WEFT_SIM_INLINE weft_sim::Fragment<T> fragment() const { return {{elements_.all[0], elements_.all[1]}}; }
+
+ private:
+  vec<T, 2> elements_;
+};
+
+template <class T, int Rows = 8, int Columns = 8>
+WEFT_SIM_INLINE simdgroup_matrix<T, Rows, Columns> make_filled_simdgroup_matrix(T value) {
+  simdgroup_matrix<T, Rows, Columns> matrix;
+  matrix.thread_elements() = vec<T, 2>(value);
+  return matrix;
+}
+
+// Where this lane's element i lies; `origin` is (column, row).
+WEFT_SIM_INLINE ulong simdgroup_offset(uint i, ulong elements_per_row, ulong2 origin, bool transpose) {
+  const weft_sim::Place at = weft_sim::place_of(weft_sim::lane());
+  const ulong row = transpose ? at.column + i : at.row, column = transpose ? at.row : at.column + i;
+  return (row + origin.y) * elements_per_row + column + origin.x;
+}
+template <class T>
+WEFT_SIM_INLINE void simdgroup_load(simdgroup_matrix<T, 8, 8>& matrix, const T* from, ulong elements_per_row = 8, ulong2 origin = ulong2(0),
+                                    bool transpose = false) {
+  for (uint i = 0; i < 2; ++i) matrix.thread_elements().all[i] = from[simdgroup_offset(i, elements_per_row, origin, transpose)];
+}
+template <class T>
+WEFT_SIM_INLINE void simdgroup_store(const simdgroup_matrix<T, 8, 8>& matrix, T* to, ulong elements_per_row = 8, ulong2 origin = ulong2(0),
+                                     bool transpose = false) {
+  for (uint i = 0; i < 2; ++i) to[simdgroup_offset(i, elements_per_row, origin, transpose)] = matrix.thread_elements().all[i];
+}
+
+template <class D, class A, class B, class C>
+WEFT_SIM_INLINE void simdgroup_multiply_accumulate(simdgroup_matrix<D, 8, 8>& d, const simdgroup_matrix<A, 8, 8>& a,
+                                                   const simdgroup_matrix<B, 8, 8>& b, const simdgroup_matrix<C, 8, 8>& c,
+                                                   Site site = Site::here()) {
+  weft_sim::Product<D, A, B, C> product{a.fragment(), b.fragment(), c.fragment(), {}, site};
+  weft_sim::runtime->simd(&weft_sim::multiply<D, A, B, C>, &product, "simdgroup_multiply_accumulate", site);
+  d.thread_elements().all[0] = product.d.e[0];
+  d.thread_elements().all[1] = product.d.e[1];
+}
+template <class D, class A, class B>
+WEFT_SIM_INLINE void simdgroup_multiply(simdgroup_matrix<D, 8, 8>& d, const simdgroup_matrix<A, 8, 8>& a, const simdgroup_matrix<B, 8, 8>& b,
+                                        Site site = Site::here()) {
+  simdgroup_multiply_accumulate(d, a, b, make_filled_simdgroup_matrix<D>(D(0)), site);
+}
+
+typedef simdgroup_matrix<float, 8, 8> simdgroup_float8x8;
+typedef simdgroup_matrix<half, 8, 8> simdgroup_half8x8;
+typedef simdgroup_matrix<bfloat, 8, 8> simdgroup_bfloat8x8;
+
+}  // namespace metal
