@@ -15,7 +15,7 @@ struct KernelFile {
 std::span<const KernelFile> kernel_files();
 
 // A kernel file as one text: each #include "weft/..." replaced by that file, the first time, with #line, so that compilers
-// name the files of the tree. Throws when a file is not among the embedded ones.
+// name the files of the tree, and contraction off. Throws when a file is not among the embedded ones.
 std::string source(std::string_view path);
 
 }  // namespace weft::metal
