@@ -1,0 +1,23 @@
+// Random words as weft/base/philox.h defines them: word i of a call is word i mod 4 of block i / 4.
+#pragma once
+
+#include <metal_stdlib>
+
+namespace weft {
+
+// state: {key_lo, key_hi, step_lo, step_hi}.
+inline uint4 random_block(constant uint* state, uint site, long block) {
+  uint4 c = uint4(uint(block), site, state[2], state[3]);
+  uint2 key = uint2(state[0], state[1]);
+  for (int round = 0; round < 10; ++round) {
+    const uint m0 = 0xD2511F53u, m1 = 0xCD9E8D57u;  // multipliers
+    c = uint4(metal::mulhi(m1, c.z) ^ c.y ^ key.x, m1 * c.z, metal::mulhi(m0, c.x) ^ c.w ^ key.y, m0 * c.x);
+    key += uint2(0x9E3779B9u, 0xBB67AE85u);  // Weyl increments
+  }
+  return c;
+}
+
+// [0, 1) in steps of 2^-24: every value is exact in f32.
+inline float unit_float(uint bits) { return float(bits >> 8) * 0x1p-24f; }
+
+}  // namespace weft
