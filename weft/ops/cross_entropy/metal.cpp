@@ -1,0 +1,28 @@
+#include "weft/ops/cross_entropy/cross_entropy.h"
+#include "weft/ops/cross_entropy/params.h"
+#include "weft/tile/metal/rows.h"
+
+namespace weft::metal {
+namespace {
+
+constexpr const char* kFile = "weft/ops/cross_entropy/metal.metal";
+constexpr int kMostChunks = 8;  // as kHeld there
+
+}  // namespace
+
+void cross_entropy(Stream& stream, const CrossEntropyArgs& a) {
+  const Rows x = as_rows(a.logits, a.kOp, "logits"), dx = a.dlogits ? as_rows(a.dlogits, a.kOp, "dlogits") : Rows{};
+  const char* id = a.targets.dtype == DType::u32 ? "_u32" : "_i32";
+  const std::vector<Constant> options{constant(2, bool(a.dlogits)), constant(3, bool(a.count)), constant(4, a.accumulate)};
+  const Kernel kernel{a.kOp, kFile, join("each_row", suffix_of(a.logits.dtype), id), options};
+  const RowPlan plan = plan_rows(stream, kernel, x.columns, size_of(a.logits.dtype), teams_of(x.rows),
+                                 aligned16(a.logits, x.stride) && aligned16(a.dlogits, dx.stride), kMostChunks);
+  const CrossEntropyParams p{x.rows, x.stride, dx.stride, a.pad_id, columns_of(a.kOp, x), plan.team};
+  const auto shared = scratch(stream, sizeof(CrossEntropyShared)), losses = scratch(stream, x.rows * int64_t(sizeof(float)));
+  const Grid one{.groups = {1, 1, 1}, .threads = 256};
+  launch(stream, {a.kOp, kFile, join("count", id), options}, one, {in(a.targets), in(a.count), out(*shared), params(p), fault(stream)});
+  launch(stream, plan.kernel, plan.grid(), {in(a.logits), in(a.targets), out(a.dlogits), out(*losses), in(*shared), params(p)});
+  launch(stream, {a.kOp, kFile, "total", options}, one, {in(*losses), out(a.loss), in(*shared), params(p)});
+}
+
+}  // namespace weft::metal

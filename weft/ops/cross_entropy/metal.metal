@@ -1,0 +1,121 @@
+#include <metal_stdlib>
+
+#include "weft/ops/cross_entropy/params.h"
+#include "weft/tile/metal/exp_sum.metal.h"
+#include "weft/tile/metal/fault.metal.h"
+
+using namespace metal;
+using namespace weft;
+
+constant bool kGradient [[function_constant(2)]];    // dlogits is there
+constant bool kCount [[function_constant(3)]];       // count is there
+constant bool kAccumulate [[function_constant(4)]];  // loss += instead of loss =
+
+constant constexpr int kHeld = 8;  // chunks of a row to a thread: 1024 threads hold 65536 bf16, 32768 f32
+
+inline bool is_padding(long id, long pad_id) { return pad_id != -1 && id == pad_id; }
+
+// Equation: shared = {count, or the targets that are not padding; those; those out of range}.
+// Layout:   targets [N], count a scalar.
+// Order:    integers; one threadgroup.
+// Requires: a threadgroup of at least 64 threads.
+// Traffic:  one read of targets.
+template <class Id>
+kernel void count_targets(device const Id* targets [[buffer(0)]], device const float* count [[buffer(1)]], device CrossEntropyShared& shared [[buffer(2)]],
+                          constant CrossEntropyParams& p [[buffer(3)]], device Fault& fault [[buffer(4)]],
+                          uint thread_index [[thread_index_in_threadgroup]], uint threads [[threads_per_threadgroup]]) {
+  threadgroup uint slots[kTeamSlots];
+  Team team = team_of(int(threads), thread_index, threads, 0, 1, slots);
+  int mine = 0, wrong = 0;
+  for (long r = thread_index; r < p.rows; r += threads) {
+    const long id = long(targets[r]);
+    if (is_padding(id, p.pad_id)) continue;
+    if (id < 0 || id >= p.columns) {
+      wrong = 1;
+      report(fault, metal_fault::target_out_of_range, id, r, p.columns);
+    }
+    ++mine;
+  }
+  const int counted = team.reduce<Sum>(mine), bad = team.reduce<Sum>(wrong);
+  if (thread_index > 0) return;
+  shared.count = kCount ? *count : float(counted);
+  shared.targets = counted;
+  shared.wrong = bad;
+}
+
+// Equation: loss_r = m - x_t + log s, s = sum(exp(x - m)); dlogits = (exp(x - m) / s - [j = t]) / count.
+// Layout:   logits, dlogits [N, V] with a row stride each (dlogits may be logits), targets, losses [N].
+// Order:    a team of threads per row; maximum and sum by thread over its chunks, then over the team (team.metal.h). Rows that
+//           are not held: thread by thread against its own running maximum, then the threads' sums against the row's.
+// Requires: unit stride within a row (the contract's); targets counted and found in range.
+// Traffic:  one read of logits, one write of dlogits; a row longer than a team's registers is read twice.
+template <class T, class Id>
+kernel void each_row(device const T* logits [[buffer(0)]], device const Id* targets [[buffer(1)]], device T* dlogits [[buffer(2)]],
+                 device float* losses [[buffer(3)]], constant CrossEntropyShared& shared [[buffer(4)]], constant CrossEntropyParams& p [[buffer(5)]],
+                 uint thread_index [[thread_index_in_threadgroup]], uint threads [[threads_per_threadgroup]],
+                 uint group [[threadgroup_position_in_grid]], uint groups [[threadgroups_per_grid]]) {
+  constexpr int N = per_vector<T>();
+  threadgroup uint slots[kTeamSlots];
+  if (shared.wrong) return;
+  Team team = team_of(p.team, thread_index, threads, group, groups, slots);
+  const int last = turns<N>(team, p.columns);
+  const float over_count = 1.0f / shared.count;
+  for (long r = team.index; r < p.rows; r += team.count) {
+    device const T* from = logits + r * p.stride;
+    device T* to = kGradient ? dlogits + r * p.d_stride : nullptr;
+    const Id id = simd_broadcast(team.rank % 32 == 0 ? targets[r] : Id(0), 0);
+    if (is_padding(long(id), p.pad_id)) {
+      if (team.rank == 0) losses[r] = 0;
+      if (kGradient)
+        for (int k = 0; k < last; ++k) put<T, N>(chunk_of<T, N>(0), to, span<N>(team, k, p.columns));
+      continue;
+    }
+    const int target = int(id);
+    const bool owner = target / N % team.size == team.rank;  // who reads and writes that element
+    const float at_target = owner ? to_float(from[target]) : 0.0f;
+    Row<T, N, kHeld> row;
+    row.take(from, team, p.columns);
+    const RowExpSum e = exp_sum<T, N, kHeld>(team, row, from, p.columns, 1.0f);
+    if (owner) losses[r] = (e.top - at_target) + precise::log(e.sum);
+    if (!kGradient) continue;
+    const float factor = over_count / e.sum;
+    for (int k = 0; k < last; ++k) {
+      const Span at = span<N>(team, k, p.columns);
+      if (at.count <= 0) continue;
+      Chunk<T, N> piece = row.piece(from, k, at);
+#pragma unroll
+      for (int i = 0; i < N; ++i) {
+        const float probability = precise::exp(piece[i] - e.m) * factor;
+        piece.set(i, at.first + i == target ? probability - over_count : probability);
+      }
+      put<T, N>(piece, to, at);
+    }
+  }
+}
+
+// Equation: loss (+)= sum of losses / count; 0 where nothing is counted.
+// Layout:   losses [N], loss a scalar.
+// Order:    one threadgroup; thread t adds rows t, t + threads, ..., then the team (team.metal.h).
+// Requires: a threadgroup of at least 64 threads.
+// Traffic:  one read of losses.
+kernel void total(device const float* losses [[buffer(0)]], device float* loss [[buffer(1)]], constant CrossEntropyShared& shared [[buffer(2)]],
+                  constant CrossEntropyParams& p [[buffer(3)]], uint thread_index [[thread_index_in_threadgroup]], uint threads [[threads_per_threadgroup]]) {
+  threadgroup uint slots[kTeamSlots];
+  if (shared.wrong) return;
+  Team team = team_of(int(threads), thread_index, threads, 0, 1, slots);
+  float sum = 0;
+  for (long r = thread_index; r < p.rows; r += threads) sum += losses[r];
+  sum = team.sum(sum);
+  if (thread_index > 0) return;
+  const float mean = shared.targets ? sum / shared.count : 0.0f;
+  *loss = kAccumulate ? *loss + mean : mean;
+}
+
+#define WEFT_CROSS_ENTROPY_IDS(suffix, Id) template [[host_name("count" suffix)]] kernel decltype(count_targets<Id>) count_targets<Id>;
+WEFT_CROSS_ENTROPY_IDS("_i32", int)
+WEFT_CROSS_ENTROPY_IDS("_u32", uint)
+#define WEFT_CROSS_ENTROPY(suffix, T, Id) template [[host_name("each_row" suffix)]] kernel decltype(each_row<T, Id>) each_row<T, Id>;
+WEFT_CROSS_ENTROPY("_f32_i32", float, int)
+WEFT_CROSS_ENTROPY("_f32_u32", float, uint)
+WEFT_CROSS_ENTROPY("_bf16_i32", bfloat, int)
+WEFT_CROSS_ENTROPY("_bf16_u32", bfloat, uint)

@@ -1,0 +1,23 @@
+// What cross_entropy's kernels are told, host and MSL.
+#pragma once
+
+#ifndef __METAL_VERSION__
+#include <cstdint>
+#endif
+
+namespace weft {
+
+struct CrossEntropyParams {
+  int64_t rows, stride, d_stride, pad_id;  // strides in elements
+  int32_t columns, team;                   // team: threads to a row
+};
+static_assert(sizeof(CrossEntropyParams) == 40, "host and MSL agree");
+
+// What all rows share, in device memory.
+struct CrossEntropyShared {
+  float count;             // what to divide by
+  int32_t targets, wrong;  // that are not padding; that are out of range: then nothing is to be done
+};
+static_assert(sizeof(CrossEntropyShared) == 12, "host and MSL agree");
+
+}  // namespace weft

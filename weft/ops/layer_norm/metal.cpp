@@ -1,0 +1,40 @@
+#include "weft/ops/layer_norm/layer_norm.h"
+#include "weft/ops/layer_norm/params.h"
+#include "weft/tile/metal/rows.h"
+
+namespace weft::metal {
+namespace {
+
+constexpr const char* kFile = "weft/ops/layer_norm/metal.metal";
+
+std::string kernel_name(const char* pass, DType x, DType w) { return join(pass, suffix_of(x), x != w ? suffix_of(w) : ""); }
+
+}  // namespace
+
+void layer_norm(Stream& stream, const LayerNormArgs& a) {
+  const Rows x = as_rows(a.x, a.kOp, "x"), y = as_rows(a.y, a.kOp, "y");
+  const Rows residual = a.residual ? as_rows(a.residual, a.kOp, "residual") : Rows{}, h = a.h ? as_rows(a.h, a.kOp, "h") : Rows{};
+  const bool aligned = aligned16(a.x, x.stride) && aligned16(a.residual, residual.stride) && aligned16(a.h, h.stride) && aligned16(a.y, y.stride) &&
+                       aligned16(a.w) && aligned16(a.b);
+  const Kernel kernel{a.kOp, kFile, kernel_name("forward", a.x.dtype, a.w.dtype), {constant(2, bool(a.residual)), constant(3, bool(a.b))}};
+  const RowPlan plan = plan_rows(stream, kernel, x.columns, size_of(a.x.dtype), teams_with_weights(x.rows), aligned);
+  const LayerNormParams p{x.rows, x.stride, residual.stride, h.stride, y.stride, columns_of(a.kOp, x), plan.team, a.eps, 0};
+  launch(stream, plan.kernel, plan.grid(), {in(a.x), in(a.residual), in(a.w), in(a.b), out(a.h), out(a.y), out(a.mean), out(a.rstd), params(p)});
+}
+
+void layer_norm_backward(Stream& stream, const LayerNormBackwardArgs& a) {
+  const Rows dy = as_rows(a.dy, a.kOp, "dy"), h = as_rows(a.h, a.kOp, "h"), dx = as_rows(a.dx, a.kOp, "dx");
+  const Rows dh = a.dh ? as_rows(a.dh, a.kOp, "dh") : Rows{};
+  const bool aligned = aligned16(a.dy, dy.stride) && aligned16(a.dh, dh.stride) && aligned16(a.h, h.stride) && aligned16(a.dx, dx.stride) && aligned16(a.w);
+  const int64_t P = partial_rows(dy.rows), bytes = P * dy.columns * int64_t(sizeof(float));
+  const auto dw = scratch(stream, bytes), db = scratch(stream, a.db ? bytes : 0);
+  const Kernel kernel{a.kOp, kFile, kernel_name("backward", a.dy.dtype, a.w.dtype), {constant(2, bool(a.dh)), constant(3, bool(a.db))}};
+  const RowPlan plan = plan_rows(stream, kernel, dy.columns, size_of(a.dy.dtype), P, aligned);
+  const LayerNormBackwardParams p{dy.rows, P, dy.stride, dh.stride, h.stride, dx.stride, columns_of(a.kOp, dy), plan.team};
+  launch(stream, plan.kernel, plan.grid(),
+         {in(a.dy), in(a.dh), in(a.h), in(a.w), in(a.mean), in(a.rstd), out(a.dx), out(*dw), a.db ? out(*db) : nothing(), params(p)});
+  sum_partials(stream, a.kOp, kFile, *dw, P, a.dw);
+  if (a.db) sum_partials(stream, a.kOp, kFile, *db, P, a.db);
+}
+
+}  // namespace weft::metal

@@ -1,0 +1,158 @@
+#include <metal_stdlib>
+
+#include "weft/ops/layer_norm/params.h"
+#include "weft/tile/metal/column_sums.metal.h"
+
+using namespace metal;
+using namespace weft;
+
+constant bool kResidual [[function_constant(2)]];  // residual and h, or dh, are there
+constant bool kBias [[function_constant(3)]];      // b, or db, is there
+
+// Equation: y = (h - mean) rstd w (+ b), mean = sum(h) / C, rstd = 1 / sqrt(sum((h - mean)^2) / C + eps), h = x (+ residual).
+// Layout:   x, residual, h, y [R, C] with a row stride each, w, b [C], mean, rstd [R].
+// Order:    a team of threads per row, striding over the rows; both sums by thread over its chunks, then over the team
+//           (team.metal.h).
+// Requires: unit stride within a row (the contract's); unaligned rows go element by element.
+// Traffic:  one read of each row, one write of each output, w and b once for each team; rows longer than a team's registers
+//           are read three times.
+template <class T, class W>
+kernel void forward(device const T* x [[buffer(0)]], device const T* residual [[buffer(1)]], device const W* w [[buffer(2)]], device const W* b [[buffer(3)]],
+                    device T* h [[buffer(4)]], device T* y [[buffer(5)]], device float* mean_out [[buffer(6)]], device float* rstd_out [[buffer(7)]],
+                    constant LayerNormParams& p [[buffer(8)]], uint thread_index [[thread_index_in_threadgroup]], uint threads [[threads_per_threadgroup]],
+                    uint group [[threadgroup_position_in_grid]], uint groups [[threadgroups_per_grid]]) {
+  constexpr int N = per_vector<T>();
+  threadgroup uint slots[kTeamSlots];
+  Team team = team_of(p.team, thread_index, threads, group, groups, slots);
+  Row<W, N> weights, biases;
+  weights.take(w, team, p.columns);
+  if (kBias) biases.take(b, team, p.columns);
+  const int last = turns<N>(team, p.columns);
+  const float over_columns = p.columns > 0 ? 1.0f / float(p.columns) : 0.0f;
+  for (long r = team.index; r < p.rows; r += team.count) {
+    device const T* from = x + r * p.x_stride;
+    Row<T, N> row;
+    row.take(from, team, p.columns);
+    float sum = 0;
+    for (int k = 0; k < last; ++k) {
+      const Span at = span<N>(team, k, p.columns);
+      if (at.count <= 0) continue;
+      Chunk<T, N> piece = row.piece(from, k, at);
+      if (kResidual) {  // the rounded h is what is normalised, so that the backward sees the same values
+        const Chunk<T, N> more = get<T, N>(residual + r * p.residual_stride, at);
+#pragma unroll
+        for (int i = 0; i < N; ++i) piece.set(i, piece[i] + more[i]);
+        put<T, N>(piece, h + r * p.h_stride, at);
+        if (kChunks > 0) row.held[k] = piece;
+      }
+#pragma unroll
+      for (int i = 0; i < N; ++i) sum += piece[i];
+    }
+    if (kResidual) from = h + r * p.h_stride;  // a thread reads again only what it wrote
+    const float mean = team.sum(sum) * over_columns;
+    float squares = 0;
+    for (int k = 0; k < last; ++k) {
+      const Span at = span<N>(team, k, p.columns);
+      if (at.count <= 0) continue;
+      const Chunk<T, N> piece = row.piece(from, k, at);
+#pragma unroll
+      for (int i = 0; i < N; ++i) {
+        const float v = i < at.count ? piece[i] - mean : 0.0f;
+        squares = fma(v, v, squares);
+      }
+    }
+    const float rstd = 1.0f / precise::sqrt(team.sum(squares) * over_columns + p.eps);
+    if (team.rank == 0) {
+      mean_out[r] = mean;
+      rstd_out[r] = rstd;
+    }
+    for (int k = 0; k < last; ++k) {
+      const Span at = span<N>(team, k, p.columns);
+      if (at.count <= 0) continue;
+      Chunk<T, N> piece = row.piece(from, k, at);
+      const Chunk<W, N> weight = weights.piece(w, k, at);
+      Chunk<W, N> bias;
+      if (kBias) bias = biases.piece(b, k, at);
+#pragma unroll
+      for (int i = 0; i < N; ++i) {
+        const float z = (piece[i] - mean) * rstd;
+        piece.set(i, kBias ? fma(z, weight[i], bias[i]) : z * weight[i]);
+      }
+      put<T, N>(piece, y + r * p.y_stride, at);
+    }
+  }
+}
+
+// Equation: dx = rstd (g - s1 / C - z s2 / C) (+ dh), g = dy w, z = (h - mean) rstd, s1 = sum(g), s2 = sum(g z);
+//           dw = sum over rows of dy z, db = sum over rows of dy.
+// Layout:   dy, dh, h, dx [R, C] with a row stride each, w [C], mean, rstd [R], partial sums [P, C].
+// Order:    team g of P takes rows g, g + P, ...; s1, s2 as in the forward; dw, db in two stages (column_sums.metal.h).
+// Requires: as the forward; at least P teams.
+// Traffic:  one read of dy, dh, h, one write of dx; P rows of dw and db written and read; rows longer than a team's
+//           registers are read twice.
+template <class T, class W>
+kernel void backward(device const T* dy [[buffer(0)]], device const T* dh [[buffer(1)]], device const T* h [[buffer(2)]], device const W* w [[buffer(3)]],
+                     device const float* mean_in [[buffer(4)]], device const float* rstd_in [[buffer(5)]], device T* dx [[buffer(6)]],
+                     device float* dw_partials [[buffer(7)]], device float* db_partials [[buffer(8)]], constant LayerNormBackwardParams& p [[buffer(9)]],
+                     uint thread_index [[thread_index_in_threadgroup]], uint threads [[threads_per_threadgroup]],
+                     uint group [[threadgroup_position_in_grid]], uint groups [[threadgroups_per_grid]]) {
+  constexpr int N = per_vector<T>();
+  threadgroup uint slots[kTeamSlots];
+  Team team = team_of(p.team, thread_index, threads, group, groups, slots);
+  if (team.index >= p.partials) return;  // only whole simdgroups leave: teams of a threadgroup that has several are simdgroups
+  device float *dw_partial = dw_partials + team.index * p.columns, *db_partial = kBias ? db_partials + team.index * p.columns : dw_partial;
+  ColumnSums<N> dw, db;
+  dw.clear(dw_partial, team, p.columns);
+  if (kBias) db.clear(db_partial, team, p.columns);
+  Row<W, N> weights;
+  weights.take(w, team, p.columns);
+  const int last = turns<N>(team, p.columns);
+  const float over_columns = p.columns > 0 ? 1.0f / float(p.columns) : 0.0f;
+  for (long r = team.index; r < p.rows; r += p.partials) {
+    device const T *from_dy = dy + r * p.dy_stride, *from_h = h + r * p.h_stride;
+    Row<T, N> row_dy, row_h;
+    row_dy.take(from_dy, team, p.columns);
+    row_h.take(from_h, team, p.columns);
+    const bool first = team.rank % 32 == 0;
+    const float mean = simd_broadcast(first ? mean_in[r] : 0.0f, 0), rstd = simd_broadcast(first ? rstd_in[r] : 0.0f, 0);
+    float s1 = 0, s2 = 0;
+    for (int k = 0; k < last; ++k) {
+      const Span at = span<N>(team, k, p.columns);
+      if (at.count <= 0) continue;
+      const Chunk<T, N> d = row_dy.piece(from_dy, k, at), v = row_h.piece(from_h, k, at);
+      const Chunk<W, N> weight = weights.piece(w, k, at);
+#pragma unroll
+      for (int i = 0; i < N; ++i) {
+        const float g = d[i] * weight[i];
+        s1 += g;
+        s2 = fma(g, (v[i] - mean) * rstd, s2);
+      }
+    }
+    const float offset = team.sum(s1) * over_columns, slope = team.sum(s2) * over_columns;
+    for (int k = 0; k < last; ++k) {
+      const Span at = span<N>(team, k, p.columns);
+      if (at.count <= 0) continue;
+      const Chunk<T, N> d = row_dy.piece(from_dy, k, at), v = row_h.piece(from_h, k, at);
+      const Chunk<W, N> weight = weights.piece(w, k, at);
+      Chunk<T, N> other, result = {};
+      if (kResidual) other = get<T, N>(dh + r * p.dh_stride, at);
+#pragma unroll
+      for (int i = 0; i < N; ++i) {
+        const float z = (v[i] - mean) * rstd, own = rstd * fma(-z, slope, d[i] * weight[i] - offset);
+        dw.add(dw_partial, k, at, i, d[i] * z);
+        if (kBias) db.add(db_partial, k, at, i, d[i]);
+        result.set(i, kResidual ? own + other[i] : own);
+      }
+      put<T, N>(result, dx + r * p.dx_stride, at);
+    }
+  }
+  dw.write(dw_partial, team, p.columns);
+  if (kBias) db.write(db_partial, team, p.columns);
+}
+
+#define WEFT_LAYER_NORM(suffix, T, W)                                                              \
+  template [[host_name("forward" suffix)]] kernel decltype(forward<T, W>) forward<T, W>;          \
+  template [[host_name("backward" suffix)]] kernel decltype(backward<T, W>) backward<T, W>;
+WEFT_LAYER_NORM("_f32", float, float)
+WEFT_LAYER_NORM("_bf16", bfloat, bfloat)
+WEFT_LAYER_NORM("_bf16_f32", bfloat, float)

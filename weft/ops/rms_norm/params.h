@@ -1,0 +1,24 @@
+// What rms_norm's kernels are told, host and MSL.
+#pragma once
+
+#ifndef __METAL_VERSION__
+#include <cstdint>
+#endif
+
+namespace weft {
+
+struct RmsNormParams {
+  int64_t rows, x_stride, residual_stride, h_stride, y_stride;  // strides in elements
+  int32_t columns, team;                                        // team: threads to a row
+  float eps;
+  int32_t unused;
+};
+static_assert(sizeof(RmsNormParams) == 56, "host and MSL agree");
+
+struct RmsNormBackwardParams {
+  int64_t rows, partials, dy_stride, dh_stride, h_stride, dx_stride;
+  int32_t columns, team;
+};
+static_assert(sizeof(RmsNormBackwardParams) == 56, "host and MSL agree");
+
+}  // namespace weft
