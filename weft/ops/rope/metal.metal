@@ -1,0 +1,79 @@
+#include <metal_stdlib>
+
+#include "weft/ops/rope/params.h"
+#include "weft/tile/metal/fault.metal.h"
+#include "weft/tile/metal/vector.metal.h"
+
+using namespace metal;
+using namespace weft;
+
+constant bool kStart [[function_constant(0)]];       // start is there
+constant bool kNeighbours [[function_constant(1)]];  // pairs are neighbours, not halves
+constant bool kAligned [[function_constant(2)]];     // every vector of x, y and the table starts at 16 bytes
+
+// Turns `count` pairs of a row. Pairs that are neighbours lie in one run of 2 N elements, others in two of N.
+template <class T, int N>
+inline void turn_pairs(device const T* x, device T* y, int k, int pairs, int count, Chunk<float, N> c, Chunk<float, N> s) {
+  const int first = kNeighbours ? 2 * k : k, second = kNeighbours ? 2 * k + N : k + pairs;
+  const int in_first = kNeighbours ? 2 * count : count, in_second = kNeighbours ? 2 * count - N : count;
+  Chunk<T, N> a = load_chunk<T, N>(x + first, in_first, kAligned), b = load_chunk<T, N>(x + second, in_second, kAligned);
+#pragma unroll
+  for (int i = 0; i < N; ++i) {
+    const int low = 2 * i % N, high = low + 1;  // of a neighbouring pair, in a or b
+    const float x1 = kNeighbours ? (2 * i < N ? a[low] : b[low]) : a[i], x2 = kNeighbours ? (2 * i < N ? a[high] : b[high]) : b[i];
+    const float y1 = fma(-x2, s[i], x1 * c[i]), y2 = fma(x1, s[i], x2 * c[i]);
+    if (!kNeighbours) {
+      a.set(i, y1);
+      b.set(i, y2);
+    } else if (2 * i < N) {
+      a.set(low, y1);
+      a.set(high, y2);
+    } else {
+      b.set(low, y1);
+      b.set(high, y2);
+    }
+  }
+  store_chunk<T, N>(a, y + first, in_first, kAligned);
+  store_chunk<T, N>(b, y + second, in_second, kAligned);
+}
+
+// Equation: (y1, y2) = (x1 cos - x2 sin, x2 cos + x1 sin) for each pair of the first R elements; y = x for the rest.
+// Layout:   x, y [B, T, H, D] with any strides over B, T, H; cos, sin [positions, R / 2]; start [B], [1] or absent.
+// Order:    no sums; a thread takes one vector of pairs (or of elements to copy) of all rows of a slice of a sharer (params.h),
+//           so that it reads its part of the table once for them.
+// Requires: every position within the table; a sequence that leaves it is reported and not written. y may be x.
+// Traffic:  one read of x and one write of y; the table once for each slice.
+template <class T>
+kernel void turn(device const T* x [[buffer(0)]], device T* y [[buffer(1)]], device const float* cos_in [[buffer(2)]], device const float* sin_in [[buffer(3)]],
+                 device const int* start_in [[buffer(4)]], constant RopeParams& p [[buffer(5)]], device Fault& fault [[buffer(6)]],
+                 uint thread_index [[thread_index_in_threadgroup]], uint threads [[threads_per_threadgroup]], uint group [[threadgroup_position_in_grid]]) {
+  constexpr int N = per_vector<T>();
+  const long index = long(group) * threads + thread_index, sharer = index / (p.slices * p.pieces);
+  if (sharer >= p.sharers) return;
+  const int in_sharer = int(index - sharer * p.slices * p.pieces), slice = in_sharer / p.pieces, piece = in_sharer - slice * p.pieces;
+  const long b0 = p.shared ? 0 : sharer / p.tokens, t = p.shared ? sharer : sharer - b0 * p.tokens;
+  const long start = kStart ? long(start_in[b0]) : 0, position = start + t;
+  if (start < 0 || start + p.tokens > p.positions) {
+    if (in_sharer == 0 && t == 0) report(fault, metal_fault::position_out_of_range, start < 0 ? start : start + p.tokens - 1, b0, p.positions);
+    return;
+  }
+  const int turned = (p.half + N - 1) / N, k = (piece < turned ? piece : piece - turned) * N, count = min(N, (piece < turned ? p.half : p.head_dim - 2 * p.half) - k);
+  Chunk<float, N> c, s;
+  if (piece < turned) {
+    c = load_chunk<float, N>(cos_in + position * p.half + k, count, kAligned);
+    s = load_chunk<float, N>(sin_in + position * p.half + k, count, kAligned);
+#pragma unroll
+    for (int i = 0; i < N; ++i) s.set(i, s[i] * p.sign);
+  }
+  for (long row = slice * p.slice; row < p.rows && row < (slice + 1) * p.slice; ++row) {
+    const long b = b0 + row / p.heads, h = row % p.heads;
+    device const T* from = x + b * p.x_batch + t * p.x_time + h * p.x_head;
+    device T* to = y + b * p.y_batch + t * p.y_time + h * p.y_head;
+    if (piece < turned) turn_pairs<T, N>(from, to, k, p.half, count, c, s);
+    else
+      for (int i = 0; i < count; ++i) to[2 * p.half + k + i] = from[2 * p.half + k + i];
+  }
+}
+
+template [[host_name("turn_f32")]] kernel decltype(turn<float>) turn<float>;
+template [[host_name("turn_bf16")]] kernel decltype(turn<bfloat>) turn<bfloat>;
