@@ -119,28 +119,33 @@ class PackedProduct {
   }
 
   void pack_a(int64_t batch) const {
-    const int64_t panels = ceil_div(a_rows_.count, kTileRows), at_once = std::max<int64_t>(1, 16384 / (kTileRows * block_.depth + 1)), groups = ceil_div(panels, at_once);
+    const int64_t panels = ceil_div(a_rows_.count, kTileRows), at_once = panels_at_once(panels), groups = ceil_div(panels, at_once);
     parallel_for(matrices_ * block_.depths * groups, threads(stream_), [&](int64_t task) HWY_ATTR {
       const int64_t g = task / groups / block_.depths, d = task / groups % block_.depths, first = task % groups * at_once;
       const T* a = data<T>(args_.a) + p_.offset(p_.a, batch + g);
-      const int64_t k = d * block_.depth, K = elements(d);
-      for (int64_t i = first; i < std::min(panels, first + at_once); ++i) {
-        const int64_t row = a_rows_.first + i * kTileRows, rows = std::min<int64_t>(kTileRows, a_rows_.first + a_rows_.count - row);
-        float* panel = a_panel(g, d, i);
-        args_.transpose_a ? pack_across_k<Words, kTileRows>(a + k * p_.a.row + row, p_.a.row, rows, K, panel)
-                          : pack_along_k<Words, kTileRows>(a + row * p_.a.row + k, p_.a.row, rows, K, panel);
-      }
+      const int64_t k = d * block_.depth, K = elements(d), strip = args_.transpose_a ? kStripOfA : K;
+      for (int64_t s = 0; s < K; s += strip)
+        for (int64_t i = first; i < std::min(panels, first + at_once); ++i) {
+          const int64_t row = a_rows_.first + i * kTileRows, rows = std::min<int64_t>(kTileRows, a_rows_.first + a_rows_.count - row);
+          float* panel = a_panel(g, d, i) + words(s) * kTileRows;
+          args_.transpose_a ? pack_across_k<Words, kTileRows>(a + (k + s) * p_.a.row + row, p_.a.row, rows, std::min(strip, K - s), panel)
+                            : pack_along_k<Words, kTileRows>(a + row * p_.a.row + k, p_.a.row, rows, K, panel);
+        }
     });
   }
 
-  void pack_b(const BlockOfB& block, float* panels) const {
-    const T* b = b_at(block);
-    const int64_t K = elements(block.d);
-    for (int64_t j = 0; j < block.columns.count; j += kTileColumns, panels += kTileColumns * words(K)) {
-      const int64_t lines = std::min<int64_t>(kTileColumns, block.columns.count - j);
-      args_.transpose_b ? pack_along_k<Words, kTileColumns>(b + j * p_.b.row, p_.b.row, lines, K, panels)
-                        : pack_across_k<Words, kTileColumns>(b + j, p_.b.row, lines, K, panels);
-    }
+  // A transposed lies across its panels: sixteen of them share whole lines of memory, a strip of some k at a time.
+  static constexpr int64_t kStripOfA = 8;
+  int64_t panels_at_once(int64_t panels) const {
+    if (args_.transpose_a) return panels * block_.depths * matrices_ >= 256 ? 16 : 8;
+    return std::max<int64_t>(1, 16384 / (kTileRows * block_.depth + 1));
+  }
+
+  // The panel of B from column `j` of the block on.
+  void pack_b(const BlockOfB& block, int64_t j, float* panel) const {
+    const T* b = b_at(block) + j * (args_.transpose_b ? p_.b.row : 1);
+    const int64_t K = elements(block.d), lines = std::min<int64_t>(kTileColumns, block.columns.count - j);
+    args_.transpose_b ? pack_along_k<Words, kTileColumns>(b, p_.b.row, lines, K, panel) : pack_across_k<Words, kTileColumns>(b, p_.b.row, lines, K, panel);
   }
 
   void compute(int64_t batch) const {
@@ -172,36 +177,54 @@ class PackedProduct {
           const int64_t first = last ? columns.first + columns.count + (threads(stream_) - 1) * block_.span * block_.columns : here.first + block_.columns;
           next = {batch + g, 0, {std::min(first, p_.N - here.count), here.count}};
         }
-        pack_b(block, packed);
         multiply_block(g, rows, block, packed, sums, next);
       }
     }
   }
 
-  // sums (+)= rows of A times a packed block of B, six rows at a time; c where it was the last step of depth.
-  void multiply_block(int64_t g, Range rows, const BlockOfB& block, const float* packed, float* sums, const BlockOfB& next) const {
-    const int64_t stride = sums_stride(), depth = steps(block.d);
+  // sums (+)= rows of A times a block of B, six rows at a time, the first of which pack it; c where it was the last step of
+  // depth. What needs nothing but the sum goes straight to c, in whole vectors; the rest is finished row by row.
+  void multiply_block(int64_t g, Range rows, const BlockOfB& block, float* packed, float* sums, const BlockOfB& next) const {
+    const int64_t stride = sums_stride(), columns = block.columns.count;
     const bool started = finish_.starts_at_c(), first = block.d == 0, last = block.d + 1 == block_.depths;
+    const int64_t straight = !finish_.only_sums() ? 0 : columns % kLanes == 0 ? columns : columns / kTileColumns * kTileColumns;
     int64_t tile = 0;
     for (int64_t i = 0; i < rows.count; i += kTileRows) {
       const int64_t height = std::min<int64_t>(kTileRows, rows.count - i);
       float* strip = block_.depths > 1 ? sums + i * stride : sums;
-      const auto piece = [&](int64_t r) { return Piece{block.batch, a_rows_.first + rows.first + i + r, block.columns.first, block.columns.count}; };
+      const auto piece = [&](int64_t r, int64_t j) { return Piece{block.batch, a_rows_.first + rows.first + i + r, block.columns.first + j, columns - j}; };
       if (first && started)
-        for (int64_t r = 0; r < height; ++r) finish_.start(piece(r), strip + r * stride);
-      for (int64_t j = 0; j < block.columns.count; j += kTileColumns, ++tile)
-        multiply({.rows = height, .columns = std::min<int64_t>(kTileColumns, block.columns.count - j), .steps = depth, .a = a_tile(block, g, rows.first + i),
-                  .b = packed + j * depth, .a_row = as_stored_ ? p_.a.row : 0, .c = strip + j, .row = stride, .add = !first || started}, ahead(next, tile));
-      if (last)
-        for (int64_t r = 0; r < height; ++r) finish_(piece(r), strip + r * stride, started);
+        for (int64_t r = 0; r < height; ++r) finish_.start(piece(r, straight), strip + r * stride + straight);
+      for (int64_t j = 0; j < columns; j += kTileColumns, ++tile) {
+        Sums to{!first || started ? strip + j : nullptr, stride, strip + j, stride};
+        if (j < straight) {
+          float* c = finish_.c(piece(0, j));
+          if (first && started) to.from = c, to.from_row = p_.c.row;
+          if (last) to.c = c, to.row = p_.c.row;
+        }
+        multiply_tile(block, j, i == 0, {height, std::min<int64_t>(kTileColumns, columns - j), steps(block.d), a_tile(block, g, rows.first + i), packed + j * steps(block.d), as_stored_ ? p_.a.row : 0, to},
+                      ahead(next, tile));
+      }
+      if (last && straight < columns)
+        for (int64_t r = 0; r < height; ++r) finish_(piece(r, straight), strip + r * stride + straight, started);
     }
   }
 
+  // The tile at column j of a block of B, whose panel the first rows pack: while they multiply, where B lies as the panel does.
+  void multiply_tile(const BlockOfB& block, int64_t j, bool first, const Tile& t, Ahead ahead) const {
+    if (first) {
+      if constexpr (Words::kElements == 1)
+        if (!args_.transpose_b && t.rows == kTileRows && t.columns == kTileColumns) return multiply_and_pack(t, b_at(block) + j, p_.b.row, ahead);
+      pack_b(block, j, const_cast<float*>(t.b));
+    }
+    multiply(t, ahead);
+  }
+
   static void multiply(const Tile& t, Ahead ahead) {
-    if constexpr (Words::kElements == 1) return multiply_tile<FmaStep>(t, ahead);
+    if constexpr (Words::kElements == 1) return cpu::HWY_NAMESPACE::multiply_tile<FmaStep>(t, ahead);
     if constexpr (kTileColumns == kPairColumns)
-      if (bf16_dot() == Bf16Dot::hardware) return multiply_pairs({t.rows, t.columns, t.steps, t.a, t.b, t.c, t.row, t.add, ahead.at, ahead.stride});
-    multiply_tile<PairStep>(t, ahead);
+      if (bf16_dot() == Bf16Dot::hardware) return multiply_pairs({t.rows, t.columns, t.steps, t.a, t.b, t.sums.from, t.sums.from_row, t.sums.c, t.sums.row, ahead.at, ahead.stride});
+    cpu::HWY_NAMESPACE::multiply_tile<PairStep>(t, ahead);
   }
 
   // The lines of the next block that tile number `tile` asks for, one every four steps: along a row of B, or down a column of lines.

@@ -47,6 +47,12 @@ class Finish {
   // True when a sum is to start at beta C instead of taking it at the end.
   bool starts_at_c() const { return args_.alpha == 1 && args_.beta != 0; }
 
+  // True when c is the sum itself, started at C or at 0.
+  bool only_sums() const {
+    return std::is_same_v<C, float> && args_.alpha == 1 && (args_.beta == 0 || args_.beta == 1) && !args_.bias && !args_.pre && args_.activation == Activation::none;
+  }
+  float* c(Piece p) const { return reinterpret_cast<float*>(data<C>(args_.c) + at(plan_.c, p)); }  // where only_sums()
+
   // sums = beta C.
   void start(Piece p, float* sums) const {
     const C* c = data<C>(args_.c) + at(plan_.c, p);

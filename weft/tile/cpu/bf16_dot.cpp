@@ -48,7 +48,7 @@ void multiply(const PairTile& t) {
 #pragma GCC unroll 6
   for (int i = 0; i < kRows; ++i)
 #pragma GCC unroll 4
-    for (int j = 0; j < kVectors; ++j) sum[i][j] = t.add ? _mm512_loadu_ps(t.c + i * t.row + j * 16) : _mm512_setzero_ps();
+    for (int j = 0; j < kVectors; ++j) sum[i][j] = t.from ? _mm512_loadu_ps(t.from + i * t.from_row + j * 16) : _mm512_setzero_ps();
   const float *a = t.a, *b = t.b;
   const char* ahead = t.ahead;
 #pragma GCC unroll 4

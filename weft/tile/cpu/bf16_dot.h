@@ -14,9 +14,10 @@ struct PairTile {
   int64_t rows, columns, steps;  // steps of two k; up to kPairRows rows and kPairColumns columns
   const float* a;                // words a[step * kPairRows + row], as their bits
   const float* b;                // words b[step * kPairColumns + column]
+  const float* from;             // where the sums start, rows from_row apart; null: at zero
+  int64_t from_row;
   float* c;                      // whole vectors of sixteen are written
   int64_t row;                   // from one row of c to the next
-  bool add;                      // to what c holds; else from zero
   const char* ahead;             // a line of memory to ask for every fourth step, and the distance to the next
   int64_t ahead_stride;
 };

@@ -44,60 +44,94 @@ struct PairStep {
   static HWY_INLINE V add(V a, V b, V sum) { return hn::MulAdd(even(a), even(b), hn::MulAdd(odd(a), odd(b), sum)); }
 };
 
-// c[i][j] = start + sum over k, in order, of a[k][i] b[k][j]: start is c's own value or, unless `add`, 0. Each step
-// continues the sum, so it may be cut between any two. With kAsStored A is not packed: a[i][k], rows a_row apart.
-template <class Step, bool kAsStored, int kRows, int kVectors>
-void multiply_panels(int64_t steps, const float* HWY_RESTRICT a, [[maybe_unused]] int64_t a_row, const float* HWY_RESTRICT b, float* HWY_RESTRICT c, int64_t row, bool add, Ahead ahead) {
+// c[i][j] = start + sum over k, in order, of a[k][i] b[k][j], where start is from[i][j] or, without `from`, 0. Each step
+// continues the sum, so it may be cut between any two.
+struct Sums {
+  const float* from;  // null: 0
+  int64_t from_row;
+  float* c;           // whole vectors of it are written; may be `from`
+  int64_t row;
+};
+
+// Where a step finds its elements of A: packed, or as stored, a[i][k], rows `row` apart.
+template <bool kAsStored>
+struct ReadA {
+  const float* a;
+  int64_t row;
+  static constexpr int kStep = kAsStored ? 1 : kTileRows;
+  HWY_INLINE V operator()(int64_t k, int i) const { return hn::Set(D(), kAsStored ? a[i * row + k] : a[k * kTileRows + i]); }
+  HWY_INLINE void advance(int64_t steps) { a += steps * kStep; }
+};
+
+// Where it finds its row of B: in the packed panel; or in B as stored, which it then packs for the tiles to come.
+struct ReadB {
+  const float* panel;
+  HWY_INLINE V operator()(int64_t k, int j) const { return hn::LoadU(D(), panel + k * kTileColumns + j * kLanes); }
+  HWY_INLINE void advance(int64_t steps) { panel += steps * kTileColumns; }
+};
+template <class T>
+struct PackB {
+  const T* b;
+  int64_t row;
+  float* panel;
+  HWY_INLINE V operator()(int64_t k, int j) const {
+    const V x = load_part(b + k * row + j * kLanes);
+    hn::StoreU(x, D(), panel + k * kTileColumns + j * kLanes);
+    return x;
+  }
+  HWY_INLINE void advance(int64_t steps) { b += steps * row, panel += steps * kTileColumns; }
+};
+
+template <class Step, int kRows, int kVectors, class A, class B>
+void multiply_panels(int64_t steps, A a, B b, Sums sums, Ahead ahead) {
   const D d;
   V sum[kRows][kVectors];
   HWY_UNROLL(6)
   for (int i = 0; i < kRows; ++i) {
     HWY_UNROLL(4)
-    for (int j = 0; j < kVectors; ++j) sum[i][j] = add ? hn::LoadU(d, c + i * row + j * kLanes) : hn::Zero(d);
+    for (int j = 0; j < kVectors; ++j) sum[i][j] = sums.from ? hn::LoadU(d, sums.from + i * sums.from_row + j * kLanes) : hn::Zero(d);
   }
-  constexpr int kStride = kAsStored ? 1 : kTileRows;
   const auto step = [&](int64_t k) HWY_ATTR {
     V right[kVectors];
     HWY_UNROLL(4)
-    for (int j = 0; j < kVectors; ++j) right[j] = hn::LoadU(d, b + k * kTileColumns + j * kLanes);
+    for (int j = 0; j < kVectors; ++j) right[j] = b(k, j);
     HWY_UNROLL(6)
     for (int i = 0; i < kRows; ++i) {
-      const float word = kAsStored ? a[i * a_row + k] : a[k * kTileRows + i];
-      const V x = hn::Set(d, word);
+      const V x = a(k, i);
       HWY_UNROLL(4)
       for (int j = 0; j < kVectors; ++j) sum[i][j] = Step::add(x, right[j], sum[i][j]);
     }
   };
-  for (; steps >= 4; steps -= 4, a += 4 * kStride, b += 4 * kTileColumns, ahead.at += ahead.stride) {
+  for (; steps >= 4; steps -= 4, a.advance(4), b.advance(4), ahead.at += ahead.stride) {
     __builtin_prefetch(ahead.at, 0, 2);  // into L2: L1 is full of panels
     step(0), step(1), step(2), step(3);
   }
-  for (; steps > 0; --steps, a += kStride, b += kTileColumns) step(0);
+  for (; steps > 0; --steps, a.advance(1), b.advance(1)) step(0);
   HWY_UNROLL(6)
   for (int i = 0; i < kRows; ++i) {
     HWY_UNROLL(4)
-    for (int j = 0; j < kVectors; ++j) hn::StoreU(sum[i][j], d, c + i * row + j * kLanes);
+    for (int j = 0; j < kVectors; ++j) hn::StoreU(sum[i][j], d, sums.c + i * sums.row + j * kLanes);
   }
 }
 
 struct Tile {
   int64_t rows, columns, steps;  // of the panels: up to kTileRows, kTileColumns
   const float *a, *b;
-  int64_t a_row;             // 0: A is packed
-  float* c;  // whole vectors of it are written
-  int64_t row;
-  bool add;
+  int64_t a_row;  // 0: A is packed
+  Sums sums;
 };
 
 // multiply_panels for as many rows and vectors as the tile has.
 template <class Step>
 void multiply_tile(const Tile& t, Ahead ahead) {
   const auto multiply = [&]<bool kAsStored, int kRows>() HWY_ATTR {
+    const ReadA<kAsStored> a{t.a, t.a_row};
+    const ReadB b{t.b};
     const int64_t vectors = ceil_div(t.columns, kLanes);
-    if (kTileVectors > 2 && vectors == 4) return multiply_panels<Step, kAsStored, kRows, kTileVectors>(t.steps, t.a, t.a_row, t.b, t.c, t.row, t.add, ahead);
-    if (kTileVectors > 2 && vectors == 3) return multiply_panels<Step, kAsStored, kRows, 3>(t.steps, t.a, t.a_row, t.b, t.c, t.row, t.add, ahead);
-    if (vectors == 2) return multiply_panels<Step, kAsStored, kRows, 2>(t.steps, t.a, t.a_row, t.b, t.c, t.row, t.add, ahead);
-    multiply_panels<Step, kAsStored, kRows, 1>(t.steps, t.a, t.a_row, t.b, t.c, t.row, t.add, ahead);
+    if (kTileVectors > 2 && vectors == 4) return multiply_panels<Step, kRows, kTileVectors>(t.steps, a, b, t.sums, ahead);
+    if (kTileVectors > 2 && vectors == 3) return multiply_panels<Step, kRows, 3>(t.steps, a, b, t.sums, ahead);
+    if (vectors == 2) return multiply_panels<Step, kRows, 2>(t.steps, a, b, t.sums, ahead);
+    multiply_panels<Step, kRows, 1>(t.steps, a, b, t.sums, ahead);
   };
   const auto with_rows = [&]<int kRows>() HWY_ATTR { t.a_row ? multiply.template operator()<true, kRows>() : multiply.template operator()<false, kRows>(); };
   switch (t.rows) {
@@ -108,6 +142,14 @@ void multiply_tile(const Tile& t, Ahead ahead) {
     case 5: return with_rows.template operator()<5>();
     default: return with_rows.template operator()<kTileRows>();
   }
+}
+
+// A whole tile, kTileRows x kTileColumns, whose panel of B it packs on its way: t.b is written, from `b`, rows b_row apart.
+template <class T>
+void multiply_and_pack(const Tile& t, const T* b, int64_t b_row, Ahead ahead) {
+  const PackB<T> from{b, b_row, const_cast<float*>(t.b)};
+  t.a_row ? multiply_panels<FmaStep, kTileRows, kTileVectors>(t.steps, ReadA<true>{t.a, t.a_row}, from, t.sums, ahead)
+          : multiply_panels<FmaStep, kTileRows, kTileVectors>(t.steps, ReadA<false>{t.a, 0}, from, t.sums, ahead);
 }
 
 // ---- packing: a panel of W rows of A or columns of B ("lines") over K steps
