@@ -23,6 +23,7 @@ struct Blocking {
   static constexpr int64_t kLeastTasks = 32, kLeastRows = 192;
   static constexpr int64_t kStoredRows = 256;  // up to here A fits in L2 beside a block of B, and is not packed
   static constexpr int64_t kSmall = int64_t(1) << 18;  // multiplications that are not worth another thread
+  static constexpr int64_t kPastCaches = int64_t(4) << 20;  // elements of C that are not in cache when they are next read
   static constexpr int64_t kMostA = int64_t(16) << 20;  // packed A at a time, in floats
 
   int64_t depth, depths;    // K in equal steps
@@ -180,6 +181,7 @@ class PackedProduct {
         multiply_block(g, rows, block, packed, sums, next);
       }
     }
+    if (past_caches_) hwy::FlushStream();
   }
 
   // sums (+)= rows of A times a block of B, six rows at a time, the first of which pack it; c where it was the last step of
@@ -200,7 +202,7 @@ class PackedProduct {
         if (j < straight) {
           float* c = finish_.c(piece(0, j));
           if (first && started) to.from = c, to.from_row = p_.c.row;
-          if (last) to.c = c, to.row = p_.c.row;
+          if (last) to.c = c, to.row = p_.c.row, to.past_caches = past_caches_;
         }
         multiply_tile(block, j, i == 0, {height, std::min<int64_t>(kTileColumns, columns - j), steps(block.d), a_tile(block, g, rows.first + i), packed + j * steps(block.d), as_stored_ ? p_.a.row : 0, to},
                       ahead(next, tile));
@@ -246,6 +248,7 @@ class PackedProduct {
   const Blocking block_;
   const Finish<C> finish_;
   const bool as_stored_;  // A is read where it lies
+  const bool past_caches_ = finish_.aligned() && p_.batch() * p_.M * p_.N >= Blocking::kPastCaches;
   const Scratch<float> a_;
   mutable ScratchSlots scratch_;
   int64_t matrices_ = 0;  // what is packed now: matrices of the batch, rows of A

@@ -53,6 +53,11 @@ class Finish {
   }
   float* c(Piece p) const { return reinterpret_cast<float*>(data<C>(args_.c) + at(plan_.c, p)); }  // where only_sums()
 
+  bool aligned() const {  // every row of c, to vectors
+    const MatmulPlan::Matrix& m = plan_.c;
+    return sizeof(C) == 4 && reinterpret_cast<uintptr_t>(data<C>(args_.c)) % 64 == 0 && m.row % 16 == 0 && m.outer % 16 == 0 && m.inner % 16 == 0;
+  }
+
   // sums = beta C.
   void start(Piece p, float* sums) const {
     const C* c = data<C>(args_.c) + at(plan_.c, p);

@@ -51,6 +51,7 @@ struct Sums {
   int64_t from_row;
   float* c;           // whole vectors of it are written; may be `from`
   int64_t row;
+  bool past_caches = false;  // c, aligned to vectors, is more than the caches hold
 };
 
 // Where a step finds its elements of A: packed, or as stored, a[i][k], rows `row` apart.
@@ -107,11 +108,17 @@ void multiply_panels(int64_t steps, A a, B b, Sums sums, Ahead ahead) {
     step(0), step(1), step(2), step(3);
   }
   for (; steps > 0; --steps, a.advance(1), b.advance(1)) step(0);
-  HWY_UNROLL(6)
-  for (int i = 0; i < kRows; ++i) {
-    HWY_UNROLL(4)
-    for (int j = 0; j < kVectors; ++j) hn::StoreU(sum[i][j], d, sums.c + i * sums.row + j * kLanes);
-  }
+  const auto store = [&](auto&& put) HWY_ATTR {
+    HWY_UNROLL(6)
+    for (int i = 0; i < kRows; ++i) {
+      HWY_UNROLL(4)
+      for (int j = 0; j < kVectors; ++j) put(sum[i][j], sums.c + i * sums.row + j * kLanes);
+    }
+  };
+  if (sums.past_caches)
+    store([](V x, float* to) HWY_ATTR { hn::Stream(x, D(), to); });
+  else
+    store([](V x, float* to) HWY_ATTR { hn::StoreU(x, D(), to); });
 }
 
 struct Tile {
