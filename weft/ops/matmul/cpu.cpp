@@ -21,7 +21,6 @@ struct Blocking {
   static constexpr int64_t kDepth = 768, kBlock = int64_t(96) << 10, kMostColumns = 256, kNarrow = 64;
   // Packing an element of B costs a fraction of a cycle, and each row takes 1/32 of one for it: 192 rows or more.
   static constexpr int64_t kLeastTasks = 32, kLeastRows = 192;
-  static constexpr int64_t kStoredRows = 256;  // up to here A fits in L2 beside a block of B, and is not packed
   static constexpr int64_t kSmall = int64_t(1) << 18;  // multiplications that are not worth another thread
   static constexpr int64_t kPastCaches = int64_t(4) << 20;  // elements of C that are not in cache when they are next read
   static constexpr int64_t kMostA = int64_t(16) << 20;  // packed A at a time, in floats
@@ -64,7 +63,7 @@ class PackedProduct {
 
  public:
   PackedProduct(Stream& stream, const MatmulArgs& args, const MatmulPlan& plan)
-      : stream_(stream), args_(args), p_(plan), block_(plan), finish_(args, p_), as_stored_(std::is_same_v<Words, Widened<float>> && !args.transpose_a && plan.M <= Blocking::kStoredRows && plan.a.row != 0),
+      : stream_(stream), args_(args), p_(plan), block_(plan), finish_(args, p_), as_stored_(std::is_same_v<Words, Widened<float>> && !args.transpose_a && plan.a.row != 0),
         a_(stream, as_stored_ ? 0 : block_.group * block_.slab_rows * words(plan.K)),
         scratch_(stream, sums_size() + packed_size()) {}
 
@@ -74,8 +73,8 @@ class PackedProduct {
   // Order:    an element takes k in turn, one fma each, from beta C (or 0), across all steps of depth; see multiply_panels.
   //           Tasks are blocks of C, their extents by the shape alone.
   // Requires: unit-stride rows (the contract's). K = 0 gives f(beta C + bias).
-  // Traffic:  A is read and packed once (up to 256 rows of f32 as stored: not packed); B once for each block of rows, by the task that uses it; C is written once (and
-  //           read where beta is not 0).
+  // Traffic:  A is read for each block of columns, as stored where it is f32 and not transposed, else packed once before; B is
+  //           read once for each block of rows, by the task that uses it; C is written once (and read where beta is not 0).
   void run() {
     for (int64_t batch = 0; batch < p_.batch(); batch += block_.group) {
       matrices_ = std::min(block_.group, p_.batch() - batch);
