@@ -173,7 +173,7 @@ Problem backward(const Setup& s) {
 
 void add_cases(Registry& registry, DType dtype) {
   const std::string op = "layer_norm";
-  const std::pair<int64_t, int64_t> sizes[] = {{1, 1}, {4, 7}, {3, 63}, {3, 65}, {3, 257}, {3, 1025}, {257, 64}, {131, 17}, {2, 4099}, {0, 8}};
+  const std::pair<int64_t, int64_t> sizes[] = {{1, 1}, {4, 7}, {3, 63}, {3, 65}, {3, 257}, {3, 1025}, {257, 64}, {131, 17}, {2, 4099}, {2, 8192}, {2, 33008}, {0, 8}};
   for (auto [rows, columns] : sizes)
     for (Layout layout : {Layout::contiguous, Layout::padded_rows}) {
       const std::string name = dims({rows, columns}) + (layout == Layout::padded_rows ? "/padded" : "");

@@ -118,7 +118,7 @@ Problem backward(DType dtype, DType weight, Size size, double eps, Layout layout
 void add_specs_rms_norm(Registry& registry) {
   const std::string op = "rms_norm";
   for (DType dtype : {DType::f32, DType::bf16}) {
-    const Size sizes[] = {{1, 1}, {4, 7}, {3, 257}, {3, 1025}, {257, 64}, {131, 16}, {2, 4099}, {0, 8}};
+    const Size sizes[] = {{1, 1}, {4, 7}, {3, 257}, {3, 1025}, {257, 64}, {131, 16}, {2, 4099}, {2, 8192}, {2, 33008}, {0, 8}};
     for (Size s : sizes) {
       const std::string name = dims({s.rows, s.columns});
       for (Layout layout : {Layout::contiguous, Layout::padded_rows}) {

@@ -127,7 +127,7 @@ Problem backward(const Setup& s, bool in_place = false) {
 void add_specs_softmax(Registry& registry) {
   const std::string op = "softmax";
   for (DType dtype : {DType::f32, DType::bf16}) {
-    const std::pair<int64_t, int64_t> sizes[] = {{1, 1}, {4, 7}, {3, 15}, {3, 16}, {3, 17}, {5, 63}, {5, 64}, {5, 65}, {3, 257}, {3, 1025}, {257, 384}, {2, 4099}, {0, 8}, {8, 0}};
+    const std::pair<int64_t, int64_t> sizes[] = {{1, 1}, {4, 7}, {3, 15}, {3, 16}, {3, 17}, {5, 63}, {5, 64}, {5, 65}, {3, 257}, {3, 1025}, {257, 384}, {2, 4099}, {2, 8192}, {2, 33008}, {0, 8}, {8, 0}};
     for (auto [rows, columns] : sizes)
       for (Layout layout : {Layout::contiguous, Layout::padded_rows}) {
         if (columns == 0 && layout == Layout::padded_rows) continue;  // no elements to lay out
