@@ -171,7 +171,7 @@ constexpr OpSpelling kOpSpellings[] = {
     {Op::cos, "cosf($a)", nullptr, "precise::cos($a)"},
     {Op::tan, "tanf($a)", nullptr, "precise::tan($a)"},
     {Op::tanh, "tanhf($a)", nullptr, "precise::tanh($a)"},
-    {Op::sigmoid, "1.0f / (1.0f + expf(-$a))", "sigmoid_of($a)", "1.0f / (1.0f + precise::exp(-$a))"},
+    {Op::sigmoid, "1.0f / (1.0f + expf(-$a))", "sigmoid_of($a)", "sigmoid_of($a)"},
     {Op::erf, "erff($a)", nullptr, "erf_of($a)"},
     {Op::floor, "floorf($a)", nullptr, "floor($a)"},
     {Op::round, "rintf($a)", nullptr, "rint($a)"},
@@ -199,11 +199,17 @@ constexpr bool in_order() {
 }
 static_assert(in_order(), "one line per Op, in the order of the enum");
 
-// Metal has neither. log1p: with u = fl(1 + x), log(u) x / (u - 1) corrects the rounding of u, within 3 ulp. erf: x + x P(x^2) below 1,
+// Metal has neither. log1p: with u = fl(1 + x), the rounding of u is taken back: (x - (u - 1)) / u. erf: x + x P(x^2) below 1,
 // 1 - 2^Q(|x|) up to 4, where it rounds to 1; minimax fits of our own, within 2 ulp.
 constexpr const char* kMetalLog1p = R"(static inline float log1p_of(float x) {
   const float u = 1.0f + x, d = u - 1.0f;
-  return d == 0.0f ? x : d == x ? precise::log(u) : precise::log(u) * (x / d);
+  return d == 0.0f ? x : d == x ? precise::log(u) : precise::log(u) + (x - d) / u;
+}
+)";
+// Small results too: 1 / (1 + e^-x) has none below e^-88.
+constexpr const char* kMetalSigmoid = R"(static inline float sigmoid_of(float x) {
+  const float e = precise::exp(-fabs(x));
+  return (x < 0.0f ? e : 1.0f) / (1.0f + e);
 }
 )";
 constexpr const char* kMetalErf = R"(static inline float erf_of(float x) {
@@ -280,6 +286,7 @@ std::vector<const char*> helpers(Dialect dialect, Op op) {
   if (dialect == Dialect::msl) {
     if (op == Op::log1p) return {kMetalLog1p};
     if (op == Op::erf) return {kMetalErf};
+    if (op == Op::sigmoid) return {kMetalSigmoid};
   }
   if (dialect == Dialect::cuda) {
     if (op == Op::exp) return {kCudaScale, kCudaExpReduced, kCudaExp};

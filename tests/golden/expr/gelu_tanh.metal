@@ -5,12 +5,16 @@ using namespace metal;
 static inline float load(device const float* p) { return *p; }
 static inline void store(float x, device float* p) { *p = x; }
 struct Layout { long chunks, row_chunks, columns, aligned; };
+static inline float sigmoid_of(float x) {
+  const float e = precise::exp(-fabs(x));
+  return (x < 0.0f ? e : 1.0f) / (1.0f + e);
+}
 
 static inline void compute(float x0, thread float& y0) {
   const float t1 = x0 * x0;
   const float t4 = fma(t1, 0.071354814f, 1.5957692f);
   const float t5 = t4 * x0;
-  const float t6 = 1.0f / (1.0f + precise::exp(-t5));
+  const float t6 = sigmoid_of(t5);
   const float t7 = t6 * x0;
   y0 = t7;
 }

@@ -7,7 +7,7 @@ static inline void store(float x, device float* p) { *p = x; }
 struct Layout { long chunks, row_chunks, columns, aligned; };
 static inline float log1p_of(float x) {
   const float u = 1.0f + x, d = u - 1.0f;
-  return d == 0.0f ? x : d == x ? precise::log(u) : precise::log(u) * (x / d);
+  return d == 0.0f ? x : d == x ? precise::log(u) : precise::log(u) + (x - d) / u;
 }
 
 static inline void compute(float x0, thread float& y0) {

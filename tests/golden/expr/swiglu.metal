@@ -10,9 +10,13 @@ static inline void store(float x, device bf16* p) {
   p->bits = ushort(nan ? (u >> 16) | 0x40u : (u + 0x7fffu + ((u >> 16) & 1u)) >> 16);
 }
 struct Layout { long chunks, row_chunks, columns, aligned; };
+static inline float sigmoid_of(float x) {
+  const float e = precise::exp(-fabs(x));
+  return (x < 0.0f ? e : 1.0f) / (1.0f + e);
+}
 
 static inline void compute(float x0, float x1, thread float& y0) {
-  const float t2 = 1.0f / (1.0f + precise::exp(-x0));
+  const float t2 = sigmoid_of(x0);
   const float t3 = t2 * x0;
   const float t4 = t3 * x1;
   y0 = t4;

@@ -5,9 +5,13 @@ using namespace metal;
 static inline float load(device const float* p) { return *p; }
 static inline void store(float x, device float* p) { *p = x; }
 struct Layout { long chunks, row_chunks, columns, aligned; };
+static inline float sigmoid_of(float x) {
+  const float e = precise::exp(-fabs(x));
+  return (x < 0.0f ? e : 1.0f) / (1.0f + e);
+}
 
 static inline void compute(float x0, float x1, float x2, thread float& y0, thread float& y1) {
-  const float t4 = 1.0f / (1.0f + precise::exp(-x0));
+  const float t4 = sigmoid_of(x0);
   const float t5 = 1.0f - t4;
   const float t6 = t5 * t4;
   const float t7 = x1 * x2;
