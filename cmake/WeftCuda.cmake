@@ -33,6 +33,7 @@ function(weft_add_cuda_backend target)
     tile/cuda/blas.cpp
     backends/cuda/cuda_device.cpp
     tile/cuda/runtime.cpp
+    tile/cuda/graph.cpp
     tile/cuda/modules.cpp
     backends/cuda/table.cpp)
   set_source_files_properties(backends/open.cpp PROPERTIES COMPILE_DEFINITIONS WEFT_HAS_CUDA)  # the one file that lists backends

@@ -47,6 +47,10 @@ double Stream::seconds_of(const std::function<void()>& work) {
   return now() - start;
 }
 
+std::unique_ptr<Graph> Stream::capture(const std::function<void()>&) {
+  fail(ErrorCode::unsupported, "capture", "device ", device_.name(), " has no graphs: run the work itself");
+}
+
 void Stream::report(std::string message) { report(last_op_, std::move(message)); }
 
 void Stream::report(const char* op, std::string message) {

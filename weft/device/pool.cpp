@@ -81,7 +81,7 @@ Block Pool::allocate(int64_t bytes, MemoryUse use) {
   check(bytes >= 0 && bytes < (int64_t(1) << kMostBits), "allocate", "cannot allocate ", bytes, " bytes");
   const SizeClass size = size_class(bytes);
   std::lock_guard lock(mutex_);
-  std::vector<void*>& cached = free_[size.index];
+  std::vector<void*>& cached = cached_locked(size.index);
   Block block{nullptr, checked_ ? kGuardBytes : 0, bytes, size.capacity, use};
   if (cached.empty()) {
     block.handle = obtain_locked(bytes, total(size.capacity));
@@ -89,23 +89,72 @@ Block Pool::allocate(int64_t bytes, MemoryUse use) {
     block.handle = cached.back();
     cached.pop_back();
   }
+  if (reservation_) reserved_[block.handle] = reservation_;
   if (checked_) arm(block);
   count_locked(block);
   return block;
 }
 
+// Where a block of this size class is to be had without asking the source.
+std::vector<void*>& Pool::cached_locked(size_t size_class) {
+  if (reservation_)
+    if (auto found = reserved_free_.find({reservation_, size_class}); found != reserved_free_.end() && !found->second.empty()) return found->second;
+  return free_[size_class];
+}
+
+// Where a block goes that comes back.
+std::vector<void*>& Pool::home_locked(const Block& block) {
+  const size_t index = size_class(block.capacity).index;
+  if (reservation_) reserved_.try_emplace(block.handle, reservation_);  // what was there before is read by the graph
+  const auto found = reserved_.empty() ? reserved_.end() : reserved_.find(block.handle);
+  return found == reserved_.end() ? free_[index] : reserved_free_[{found->second, index}];
+}
+
 void* Pool::obtain_locked(int64_t bytes, int64_t total) {
   const auto attempt = [&] { return limit_ > 0 && stats_.reserved + total > limit_ ? nullptr : source_.obtain(total); };
   void* handle = attempt();
-  if (!handle) {  // cached blocks of other sizes may stand in the way
+  if (!handle && !reservation_) {  // cached blocks of other sizes may stand in the way
     trim_locked();
     handle = attempt();
   }
-  if (!handle)
-    fail(ErrorCode::out_of_memory, "allocate", bytes, " bytes asked for, ", stats_.in_use, " bytes in use by ", stats_.live, " buffers",
-         limit_ > 0 ? join(", limit ", limit_, " bytes, largest block left ", std::max<int64_t>(0, limit_ - stats_.reserved - this->total(0)), " bytes") : "");
+  if (!handle) refuse_locked(bytes);
   stats_.reserved += total;
   return handle;
+}
+
+void Pool::refuse_locked(int64_t bytes) {
+  MemorySource::Room room = source_.room();
+  if (limit_ > 0) {
+    const int64_t left = std::max<int64_t>(0, limit_ - stats_.reserved);
+    room.free = room.free < 0 ? left : std::min(room.free, left);
+    room.largest = room.largest < 0 ? left : std::min(room.largest, left);
+  }
+  const auto known = [](int64_t value) { return value < 0 ? std::string("an unknown number of") : std::to_string(value); };
+  const int64_t largest = room.largest < 0 ? -1 : std::max<int64_t>(0, room.largest - total(0));
+  fail(ErrorCode::out_of_memory, "allocate", bytes, " bytes asked for, ", known(room.free), " bytes free, largest block left ", known(largest), " bytes; ",
+       stats_.in_use, " bytes are in use by ", stats_.live, " buffers", limit_ > 0 ? join(", the limit is ", limit_, " bytes") : "");
+}
+
+int64_t Pool::begin_reservation() {
+  std::lock_guard lock(mutex_);
+  check(reservation_ == 0, "pool", "memory is being reserved already");
+  return reservation_ = ++reservations_;
+}
+
+void Pool::end_reservation() {
+  std::lock_guard lock(mutex_);
+  reservation_ = 0;
+}
+
+void Pool::unreserve(int64_t reservation) {
+  std::lock_guard lock(mutex_);
+  std::erase_if(reserved_, [&](const auto& entry) { return entry.second == reservation; });
+  std::erase_if(reserved_free_, [&](const auto& entry) {
+    if (entry.first.first != reservation) return false;
+    std::vector<void*>& free = free_[entry.first.second];
+    free.insert(free.end(), entry.second.begin(), entry.second.end());
+    return true;
+  });
 }
 
 void Pool::count_locked(const Block& block) {
@@ -121,11 +170,8 @@ void Pool::count_locked(const Block& block) {
 
 void Pool::release(const Block& block) noexcept {
   std::lock_guard lock(mutex_);
-  if (checked_) {
-    if (!guards_intact(block)) ++overruns_;
-    live_.erase(block.handle);
-  }
-  free_[size_class(block.capacity).index].push_back(block.handle);
+  if (checked_ && live_.erase(block.handle) && !reservation_ && !guards_intact(block)) ++overruns_;
+  home_locked(block).push_back(block.handle);
   stats_.uses[size_t(block.use)].in_use -= block.capacity;
   stats_.in_use -= block.capacity;
   --stats_.live;
@@ -161,7 +207,7 @@ void Pool::arm(const Block& block) {
   source_.fill(block.handle, block.offset, kPoison, block.bytes);
   // The slack of the size class guards too: one byte past the end is already caught.
   source_.fill(block.handle, block.offset + block.bytes, kGuard, block.capacity - block.bytes + kGuardBytes);
-  live_[block.handle] = block;
+  if (!reservation_) live_[block.handle] = block;  // what is captured is armed when it is replayed
 }
 
 bool Pool::guards_intact(const Block& block) {

@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <map>
 #include <mutex>
+#include <unordered_map>
 #include <vector>
 
 #include "weft/device/buffer.h"
@@ -22,7 +23,12 @@ namespace weft {
 // What a backend gives the pool to work with. Called with the pool's lock held.
 class MemorySource {
  public:
+  struct Room {
+    int64_t free = -1, largest = -1;  // bytes in all, and in one block; -1: nobody knows
+  };
+
   virtual ~MemorySource() = default;
+  virtual Room room() { return {}; }  // asked when obtain() had none to give
   virtual void* obtain(int64_t bytes) = 0;  // nullptr when there is no room
   virtual void give_back(void* handle, int64_t bytes) = 0;
   virtual void fill(void* handle, int64_t offset, uint8_t value, int64_t bytes) = 0;
@@ -60,7 +66,13 @@ class Pool {
   Block allocate(int64_t bytes, MemoryUse use);
   void release(const Block& block) noexcept;
   void recount(Block& block, MemoryUse use);  // what it is for has changed
-  void trim();  // gives every cached block back to the source
+  void trim();  // gives every cached block back to the source, but for what is reserved
+
+  // Between begin and end (one at a time) every block that is handed out, or comes back, is the reservation's: after that
+  // nobody gets it before unreserve(). For what a captured graph goes on using. Nothing is trimmed meanwhile.
+  int64_t begin_reservation();
+  void end_reservation();
+  void unreserve(int64_t reservation);
 
   // Throws when a live or formerly live block had its guard bytes overwritten. Checked pools only.
   void verify();
@@ -73,7 +85,10 @@ class Pool {
   void set_use(MemoryUse use) { use_ = use; }  // MemoryScope's
 
  private:
+  std::vector<void*>& cached_locked(size_t size_class);
+  std::vector<void*>& home_locked(const Block& block);
   void* obtain_locked(int64_t bytes, int64_t total);
+  [[noreturn]] void refuse_locked(int64_t bytes);
   void count_locked(const Block& block);
   void trim_locked();
   void arm(const Block& block);
@@ -86,6 +101,9 @@ class Pool {
   MemoryUse use_ = MemoryUse::activations;
   mutable std::mutex mutex_;
   std::vector<std::vector<void*>> free_;  // by size class
+  std::unordered_map<void*, int64_t> reserved_;  // which reservation a block belongs to
+  std::map<std::pair<int64_t, size_t>, std::vector<void*>> reserved_free_;  // by reservation and size class
+  int64_t reservation_ = 0, reservations_ = 0;  // the one that is open (0: none), and how many there were
   std::map<void*, Block> live_;           // checked pools only
   int64_t overruns_ = 0;
   PoolStats stats_;

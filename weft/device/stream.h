@@ -3,11 +3,19 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <string>
 
 namespace weft {
 
 class Device;
+
+// Launches that were captured once and can be queued again as one, with what they read and write where it was then.
+class Graph {
+ public:
+  virtual ~Graph() = default;
+  virtual void replay() = 0;
+};
 
 class Stream {
  public:
@@ -24,6 +32,15 @@ class Stream {
 
   // How long `work`, launched on this stream, keeps the device busy.
   virtual double seconds_of(const std::function<void()>& work);
+
+  // Whether this stream can capture; where it cannot, capture() throws `unsupported`.
+  virtual bool captures() const { return false; }
+
+  // What `work` launches, not yet run. Memory it takes from the pool stays set aside for the graph as long as the graph
+  // lives; what it reads from elsewhere the caller keeps. Sizes and numbers that `work` hands to a launch are fixed: what is
+  // to change between replays lies in device memory. `work` may neither upload, download nor synchronize, and should have
+  // run once before, so that kernels are loaded.
+  virtual std::unique_ptr<Graph> capture(const std::function<void()>& work);
 
   // Called around each launch by the op table: names the op in faults, raises at once where the stream is synchronous.
   void launching(const char* op) { last_op_ = op; }

@@ -107,7 +107,9 @@ struct Run {
   uint64_t digest = 0;
 };
 
-Run launch(const Problem& problem, const Truth& truth, Device& device) {
+using Work = std::function<void(Stream&, const Bound&)>;
+
+Run launch(const Problem& problem, const Truth& truth, Device& device, const Work& work) {
   std::map<std::string, Storage> storages;
   Bound bound;
   for (const Operand& operand : problem.operands()) {
@@ -119,7 +121,7 @@ Run launch(const Problem& problem, const Truth& truth, Device& device) {
   std::map<std::string, std::vector<uint8_t>> before;
   for (const auto& [name, storage] : storages) before[name] = raw(storage.whole);
 
-  problem.run(device.stream(), bound);
+  work(device.stream(), bound);
   device.synchronize();
   device.pool().verify();
 
@@ -144,6 +146,19 @@ Run launch(const Problem& problem, const Truth& truth, Device& device) {
     run.outputs[operand.name] = std::move(packed);
   }
   return run;
+}
+
+Run launch(const Problem& problem, const Truth& truth, Device& device) { return launch(problem, truth, device, problem.run); }
+
+// The same as a captured graph. Replayed twice where that may be: what it reads must not be what it wrote.
+Run launch_replayed(const Problem& problem, const Truth& truth, Device& device) {
+  const auto& operands = problem.operands();
+  const bool twice = std::none_of(operands.begin(), operands.end(), [](const Operand& o) { return o.role == Role::in_place; });
+  return launch(problem, truth, device, [&](Stream& stream, const Bound& bound) {
+    const std::unique_ptr<Graph> graph = stream.capture([&] { problem.run(stream, bound); });
+    for (int i = 0; i < (twice ? 2 : 1); ++i) graph->replay();
+    stream.synchronize();
+  });
 }
 
 std::string hex(uint64_t value) {
@@ -226,6 +241,7 @@ Outcome run_case(const Case& c, const std::shared_ptr<Device>& device, const std
       if (outcome.status == Status::failed) return outcome;
     }
     check(launch(problem, truth, *device).digest == run.digest, "check", "a second run gave other bits");
+    if (device->stream().captures()) check(launch_replayed(problem, truth, *device).digest == run.digest, "check", "other bits when captured and replayed");
     for (const auto& other : others)
       check(launch(problem, truth, *other).digest == run.digest, "check", "other bits on ", other->description(), " than on ", device->description());
   } catch (const Error& error) {

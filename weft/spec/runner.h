@@ -25,8 +25,8 @@ struct Outcome {
 };
 
 // Conformance of one case on `device` (opened checked: poisoned outputs, guard bytes). Also: inputs and padding stay
-// untouched; a second run gives the same bits; so does a run on each of `others` (the same hardware with other thread
-// counts).
+// untouched; a second run gives the same bits; so does a replay of the launches, where the device captures, and a run on each
+// of `others` (the same hardware with other thread counts).
 Outcome run_case(const Case& c, const std::shared_ptr<Device>& device, const std::vector<std::shared_ptr<Device>>& others);
 
 // The reference itself, against finite differences of the case's loss in float64. Needs no device.

@@ -34,6 +34,10 @@ class SystemMemory : public MemorySource {
     else
       munmap(handle, size_t(bytes));
   }
+  Room room() override {
+    const int64_t free = sysconf(_SC_AVPHYS_PAGES) * sysconf(_SC_PAGESIZE);
+    return {free, free};  // addresses are one range, whatever pages lie behind them
+  }
   void fill(void* handle, int64_t offset, uint8_t value, int64_t bytes) override {
     std::memset(static_cast<char*>(handle) + offset, value, size_t(bytes));
   }

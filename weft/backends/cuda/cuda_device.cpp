@@ -30,6 +30,22 @@ class DeviceMemory : public MemorySource {
     cudaGetLastError();  // out of memory is no lasting error
     return nullptr;
   }
+  // The driver says what is free; the largest block is found by asking for it.
+  Room room() override {
+    use();
+    size_t free = 0, total = 0;
+    if (cudaMemGetInfo(&free, &total) != cudaSuccess) return {};
+    constexpr int64_t kStep = int64_t(2) << 20;  // what the driver maps at once
+    int64_t fits = 0, most = int64_t(free) / kStep;
+    while (fits < most) {
+      const int64_t middle = (fits + most + 1) / 2;
+      void* memory = nullptr;
+      const bool there = cudaMalloc(&memory, size_t(middle * kStep)) == cudaSuccess;
+      there ? cudaFree(memory) : cudaGetLastError();
+      (there ? fits : most) = there ? middle : middle - 1;
+    }
+    return {int64_t(free), fits * kStep};
+  }
   void give_back(void* handle, int64_t) override {
     use();
     cudaStreamSynchronize(stream_.handle());
@@ -63,7 +79,7 @@ class Staging {
   }
 
   void upload(char* to, const char* from, int64_t bytes) {
-    prepare();
+    prepare("upload");
     for (int64_t done = 0, half = 0; done < bytes; done += kHalf, half ^= 1) {
       const int64_t piece = std::min(kHalf, bytes - done);
       require(cudaEventSynchronize(free_[half]), "upload", "waiting for a piece");
@@ -74,7 +90,7 @@ class Staging {
   }
 
   void download(char* to, const char* from, int64_t bytes) {
-    prepare();
+    prepare("download");
     const auto piece_at = [&](int64_t done) { return std::min(kHalf, bytes - done); };
     const auto start = [&](int64_t done) {
       const int64_t half = done / kHalf & 1;
@@ -91,7 +107,8 @@ class Staging {
   }
 
  private:
-  void prepare() {
+  void prepare(const char* where) {
+    stream_.not_while_capturing(where, "a copy between host and device");
     cudaSetDevice(stream_.index());
     if (memory_) return;
     require(cudaHostAlloc(reinterpret_cast<void**>(&memory_), size_t(2 * kHalf), cudaHostAllocDefault), "cuda", "allocating pinned memory");

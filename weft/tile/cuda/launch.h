@@ -42,7 +42,7 @@ void dispatch_device(DType dtype, F&& f) {
 template <class T>
 class Scratch {
  public:
-  Scratch(const Stream& stream, int64_t count) : buffer_(stream.device().allocate(count * int64_t(sizeof(T)))) {}
+  Scratch(const Stream& stream, int64_t count) : buffer_(stream.device().allocate(count * int64_t(sizeof(T)), MemoryUse::workspace)) {}
   T* data() const { return reinterpret_cast<T*>(static_cast<char*>(buffer_->handle()) + buffer_->offset()); }
 
  private:

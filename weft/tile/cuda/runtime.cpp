@@ -37,7 +37,12 @@ CudaStream::~CudaStream() {
   cudaFree(claimed_);
 }
 
+void CudaStream::not_while_capturing(const char* where, const char* what) const {
+  check(!capturing_, where, what, " is not possible while a graph is being captured: what changes between replays is written before them");
+}
+
 void CudaStream::wait() {
+  not_while_capturing("synchronize", "waiting for the device");
   cudaSetDevice(index_);
   const cudaError_t status = cudaStreamSynchronize(stream_);
   if (status != cudaSuccess) {

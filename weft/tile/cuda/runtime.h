@@ -33,10 +33,14 @@ class CudaStream : public Stream {
   ~CudaStream() override;
   bool synchronous() const override { return false; }
   double seconds_of(const std::function<void()>& work) override;  // by events of the device
+  bool captures() const override { return true; }
+  std::unique_ptr<Graph> capture(const std::function<void()>& work) override;
 
   cudaStream_t handle() const { return stream_; }
   Fault* fault() const { return fault_on_device_; }
   int index() const { return index_; }
+  // Throws while a graph is captured: `what` would have to happen now.
+  void not_while_capturing(const char* where, const char* what) const;
 
  protected:
   void wait() override;
@@ -47,6 +51,7 @@ class CudaStream : public Stream {
   Fault* fault_ = nullptr;            // as the host sees it
   Fault* fault_on_device_ = nullptr;  // the same memory, as kernels see it
   int* claimed_ = nullptr;
+  bool capturing_ = false;
 };
 
 inline CudaStream& of(Stream& stream) { return static_cast<CudaStream&>(stream); }

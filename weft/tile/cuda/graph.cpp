@@ -1,0 +1,81 @@
+// Capture and replay: the launches of one closure as a graph of the driver's, and the pool's memory set aside for it.
+#include "weft/tile/cuda/runtime.h"
+
+namespace weft::cuda {
+namespace {
+
+// The pool's memory that belongs to a graph; given up with it.
+class Reservation {
+ public:
+  explicit Reservation(Pool& pool) : pool_(pool), number_(pool.begin_reservation()) {}
+  ~Reservation() {
+    end();
+    pool_.unreserve(number_);
+  }
+  Reservation(const Reservation&) = delete;
+  Reservation& operator=(const Reservation&) = delete;
+  void end() {
+    if (open_) pool_.end_reservation();
+    open_ = false;
+  }
+
+ private:
+  Pool& pool_;
+  int64_t number_;
+  bool open_ = true;
+};
+
+class CudaGraph : public Graph {
+ public:
+  CudaGraph(CudaStream& stream, cudaGraphExec_t graph, std::unique_ptr<Reservation> memory)
+      : device_(stream.device().shared_from_this()), stream_(stream), graph_(graph), memory_(std::move(memory)) {}
+  ~CudaGraph() override {
+    cudaSetDevice(stream_.index());
+    cudaStreamSynchronize(stream_.handle());  // it may be running
+    cudaGraphExecDestroy(graph_);
+  }
+  void replay() override {
+    stream_.not_while_capturing("replay", "replaying a graph");
+    cudaSetDevice(stream_.index());
+    stream_.launching("a captured graph");
+    require(cudaGraphLaunch(graph_, stream_.handle()), "replay", "launching a captured graph");
+  }
+
+ private:
+  std::shared_ptr<Device> device_;
+  CudaStream& stream_;
+  cudaGraphExec_t graph_;
+  std::unique_ptr<Reservation> memory_;
+};
+
+}  // namespace
+
+std::unique_ptr<Graph> CudaStream::capture(const std::function<void()>& work) {
+  not_while_capturing("capture", "another capture");
+  cudaSetDevice(index_);
+  auto memory = std::make_unique<Reservation>(device().pool());
+  // Relaxed: memory that the pool does not have yet may be obtained on the way.
+  require(cudaStreamBeginCapture(stream_, cudaStreamCaptureModeRelaxed), "capture", "beginning");
+  capturing_ = true;
+  std::exception_ptr thrown;
+  try {
+    work();
+  } catch (...) {
+    thrown = std::current_exception();
+  }
+  cudaGraph_t captured = nullptr;
+  const cudaError_t ended = cudaStreamEndCapture(stream_, &captured);
+  capturing_ = false;
+  memory->end();
+  const std::unique_ptr<CUgraph_st, cudaError_t (*)(cudaGraph_t)> owned(captured, cudaGraphDestroy);
+  if (thrown) {
+    cudaGetLastError();
+    std::rethrow_exception(thrown);
+  }
+  require(ended, "capture", "ending");
+  cudaGraphExec_t made = nullptr;
+  require(cudaGraphInstantiate(&made, captured, 0), "capture", "making a graph of the launches");
+  return std::make_unique<CudaGraph>(*this, made, std::move(memory));
+}
+
+}  // namespace weft::cuda
