@@ -43,9 +43,9 @@ void Array::expect(int64_t i, double value, double scale, double roundings) {
   expect_within(i, value, growth(roundings) * unit_roundoff(DType::f32) * std::abs(scale));
 }
 
-void Array::allow_narrow(int64_t i, double size) {
+void Array::allow_narrow(int64_t i, double size, double roundoff) {
   narrow.resize(v.size(), 0);
-  narrow[size_t(i)] = unit_roundoff(DType::bf16) * size;
+  narrow[size_t(i)] = roundoff * size;
 }
 
 void Array::expect_within(int64_t i, double value, double error) {

@@ -36,8 +36,8 @@ struct Array {
   void expect(int64_t i, double value, double scale, double roundings);
   // As above with a bound of the caller's own derivation (in absolute terms), before the rounding to dtype.
   void expect_within(int64_t i, double value, double error);
-  // Intermediate values of total magnitude `size` are rounded to bf16 on such a device before they are multiplied.
-  void allow_narrow(int64_t i, double size);
+  // Values of total magnitude `size` are rounded on such a device before they are multiplied: to bf16, or by `roundoff`.
+  void allow_narrow(int64_t i, double size, double roundoff = 0x1p-8);
 };
 
 // The operands of one problem by name.

@@ -58,7 +58,7 @@ int alignment(const View& view, const MatmulPlan::Matrix& m) {
 
 // d = alpha op(A) op(B) + beta d (+ bias), one strided batch per step along the outer batch axis.
 void multiply(Stream& stream, const MatmulArgs& a, const MatmulPlan& plan, void* d, DType out, const MatmulPlan::Matrix& d_at, int d_alignment, bool with_bias, float beta) {
-  BlasProduct p{.in = a.a.dtype, .out = out, .transpose_a = a.transpose_a, .transpose_b = a.transpose_b, .M = plan.M, .N = plan.N, .K = plan.K,
+  BlasProduct p{.in = a.a.dtype, .out = out, .tf32 = a.precision == Precision::tf32, .transpose_a = a.transpose_a, .transpose_b = a.transpose_b, .M = plan.M, .N = plan.N, .K = plan.K,
                 .lda = plan.a.row, .ldb = plan.b.row, .ldd = d_at.row, .batch = plan.inner, .step_a = plan.a.inner, .step_b = plan.b.inner, .step_d = d_at.inner,
                 .bias = with_bias, .bias_dtype = with_bias ? a.bias.dtype : DType::f32,
                 .align_a = alignment(a.a, plan.a), .align_b = alignment(a.b, plan.b), .align_d = d_alignment};

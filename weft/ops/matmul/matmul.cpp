@@ -70,6 +70,8 @@ void matmul(Stream& stream, const MatmulArgs& args) {
   contract.distinct("c", args.c).distinct("pre", args.pre);
   contract.require(!args.bias || e.N <= 1 || args.bias.strides[0] == 1, "bias must have unit stride, got strides ", args.bias.strides);
   contract.require(known(args.activation), "activation is ", int(args.activation), ", which is none");
+  contract.require(args.precision == Precision::f32 || args.precision == Precision::tf32, "precision is ", int(args.precision), ", which is none");
+  contract.require(args.precision == Precision::f32 || args.a.dtype == DType::f32, "precision tf32 is for f32 operands, a is ", args.a.dtype);
   contract.require(!args.pre || args.activation != Activation::none, "pre is for the backward of an activation, but there is no activation");
   contract.require(std::isfinite(args.alpha) && std::isfinite(args.beta), "alpha is ", args.alpha, " and beta ", args.beta,
                    ", expected finite values");
@@ -99,6 +101,7 @@ AnyView matrix_at(AnyView view, int64_t index) {
 
 struct Flags {
   bool transpose_a, transpose_b;
+  Precision precision;
 };
 
 // Where a product goes: a new tensor, or one that is there and to which it is added.
@@ -114,7 +117,7 @@ struct Target {
 Tensor product(const Tensor& a, const Tensor& b, const Target& target, Flags flags) {
   const Tensor c = target.tensor(a.device());
   matmul(a.device().stream(), {.a = a.view(), .b = b.view(), .c = c.mut_view(), .bias = {}, .pre = {}, .transpose_a = flags.transpose_a,
-                               .transpose_b = flags.transpose_b, .beta = target.sum ? 1.0f : 0.0f});
+                               .transpose_b = flags.transpose_b, .beta = target.sum ? 1.0f : 0.0f, .precision = flags.precision});
   return c;
 }
 
@@ -124,7 +127,7 @@ Tensor product_by_matrix(int64_t batch, const Tensor& a, const Tensor& b, const 
   for (int64_t i = 0; i < batch; ++i)
     matmul(a.device().stream(), {.a = matrix_at(a.view(), i), .b = matrix_at(b.view(), i), .c = matrix_at(c.mut_view(), i), .bias = {}, .pre = {},
                                  .transpose_a = flags.transpose_a, .transpose_b = flags.transpose_b,
-                                 .beta = target.sum || (target.shape.rank() == 2 && i > 0) ? 1.0f : 0.0f});
+                                 .beta = target.sum || (target.shape.rank() == 2 && i > 0) ? 1.0f : 0.0f, .precision = flags.precision});
   return c;
 }
 
@@ -142,9 +145,9 @@ struct Saved {
 
   Tensor gradient_a(const Tensor& dc, const Tensor& sum) const {
     const Target target{a.shape(), da, sum};
-    if (!flags.transpose_a) return product(dc, b, target, {false, !flags.transpose_b});
-    if (batch_shares_b()) return product_by_matrix(batch(), b, dc, target, {flags.transpose_b, true});
-    return product(b, dc, target, {flags.transpose_b, true});
+    if (!flags.transpose_a) return product(dc, b, target, {false, !flags.transpose_b, flags.precision});
+    if (batch_shares_b()) return product_by_matrix(batch(), b, dc, target, {flags.transpose_b, true, flags.precision});
+    return product(b, dc, target, {flags.transpose_b, true, flags.precision});
   }
 
   Tensor gradient_b(const Tensor& dc, const Tensor& sum) const {
@@ -157,12 +160,12 @@ struct Saved {
       return gradient_b(contiguous(a).reshape({rows, K}), dc.reshape({rows, N}), target);
     }
     if (batch() == 0) return target.sum ? target.sum : zeros(a.device(), b.shape(), db);
-    if (flags.transpose_b) return product_by_matrix(batch(), dc, a, target, {true, flags.transpose_a});
-    return product_by_matrix(batch(), a, dc, target, {!flags.transpose_a, false});
+    if (flags.transpose_b) return product_by_matrix(batch(), dc, a, target, {true, flags.transpose_a, flags.precision});
+    return product_by_matrix(batch(), a, dc, target, {!flags.transpose_a, false, flags.precision});
   }
   Tensor gradient_b(const Tensor& x, const Tensor& dc, const Target& target) const {
-    if (flags.transpose_b) return product(dc, x, target, {true, flags.transpose_a});
-    return product(x, dc, target, {!flags.transpose_a, false});
+    if (flags.transpose_b) return product(dc, x, target, {true, flags.transpose_a, flags.precision});
+    return product(x, dc, target, {!flags.transpose_a, false, flags.precision});
   }
 
   std::vector<Tensor> operator()(const Upstream& up) const {
@@ -191,8 +194,9 @@ Tensor matmul(const Tensor& a, const Tensor& b, const MatmulOptions& options) {
   const bool keep = options.activation != Activation::none && should_record({&a, &b, &bias});
   const Tensor pre = keep ? Tensor::empty(device, e.c, c.dtype()) : Tensor();
   matmul(device.stream(), {.a = a.view(), .b = b.view(), .c = c.mut_view(), .bias = bias.view(), .pre = pre.mut_view(),
-                           .transpose_a = options.transpose_a, .transpose_b = options.transpose_b, .activation = options.activation});
-  record(kOp, {&a, &b, &bias}, {&c}, Saved{.a = a.detach(), .b = b.detach(), .pre = pre, .flags = {options.transpose_a, options.transpose_b},
+                           .transpose_a = options.transpose_a, .transpose_b = options.transpose_b, .activation = options.activation,
+                           .precision = options.precision});
+  record(kOp, {&a, &b, &bias}, {&c}, Saved{.a = a.detach(), .b = b.detach(), .pre = pre, .flags = {options.transpose_a, options.transpose_b, options.precision},
          .activation = options.activation, .da = leaf(a) ? DType::f32 : a.dtype(), .db = leaf(b) ? DType::f32 : b.dtype(),
          .dbias = leaf(bias) || !bias ? DType::f32 : bias.dtype()});
   return c;

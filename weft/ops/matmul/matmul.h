@@ -24,6 +24,10 @@
 
 namespace weft {
 
+// What may become of f32 operands on their way into a product. f32: nothing. tf32, only where it is asked for: a device whose
+// matrix units take TF32 keeps 10 of their 23 bits of fraction; any other computes in f32, which is within what was asked.
+enum class Precision : uint8_t { f32, tf32 };
+
 struct MatmulArgs {
   static constexpr const char* kOp = "matmul";
   static constexpr int64_t kFewRows = 4;  // rows of c in all where b is shared, of one matrix where it is not
@@ -36,6 +40,7 @@ struct MatmulArgs {
   bool transpose_a = false, transpose_b = false;
   float alpha = 1, beta = 0;
   Activation activation = Activation::none;
+  Precision precision = Precision::f32;  // tf32: a and b must be f32
 };
 
 // How a launch reads its operands: extents, and strides in elements. Rows are unit-stride.
@@ -65,6 +70,7 @@ struct MatmulOptions {
   Tensor bias = {};
   Activation activation = Activation::none;
   std::optional<DType> out_dtype = {};  // a's when not given
+  Precision precision = Precision::f32;  // of the product and of those of its gradient
 };
 
 // The gradient of a leaf is f32 (it is accumulated), any other has the dtype of its value.

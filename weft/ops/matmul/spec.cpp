@@ -25,6 +25,7 @@ struct Setup {
   Activation activation = Activation::none;
   Layout layout = Layout::contiguous;
   Fill a = normal();
+  Precision precision = Precision::f32;
 
   int64_t matrices() const { return batch.numel(); }
   Shape shape(int64_t rows, int64_t columns, bool batched = true) const {
@@ -72,6 +73,9 @@ RowSums row_sums(const Setup& s, const Truth& t, int64_t g, int64_t m) {
 // A chain of K fused steps, then beta c, alpha and bias.
 double roundings(const Setup& s) { return double(s.size.K) + 3; }
 
+// TF32 keeps 10 bits of fraction: each operand is off by less than 2^-10 of itself, whether rounded or cut.
+constexpr double kTf32 = 0x1p-9 + 0x1p-20;
+
 // The slopes of silu and gelu_tanh stay below 1.13, their second derivatives below 1.
 constexpr double kSteepest = 1.13, kCurvature = 1;
 
@@ -90,7 +94,8 @@ Problem forward(const Setup& s) {
   if (s.keep_pre) p.output("pre", s.out, s.c_shape(), s.layout);
   const auto args = [=](const Bound& b) {
     return MatmulArgs{.a = b.view("a"), .b = b.view("b"), .c = b.mut("c"), .bias = s.bias ? b.view("bias") : View{}, .pre = s.keep_pre ? b.mut("pre") : MutView{},
-                      .transpose_a = s.transpose_a, .transpose_b = s.transpose_b, .alpha = s.alpha, .beta = s.beta, .activation = s.activation};
+                      .transpose_a = s.transpose_a, .transpose_b = s.transpose_b, .alpha = s.alpha, .beta = s.beta, .activation = s.activation,
+                      .precision = s.precision};
   };
   p.run = [=](Stream& stream, const Bound& b) { matmul(stream, args(b)); };
   p.cost = [=](const Bound& b) { return cost(args(b)); };
@@ -106,6 +111,7 @@ Problem forward(const Setup& s) {
           if (s.keep_pre) t["pre"].expect(i, value, scale, roundings(s));
           if (s.activation == Activation::none) {
             c.expect(i, value, scale, roundings(s));
+            if (s.precision == Precision::tf32) c.allow_narrow(i, scale, kTf32);
           } else {
             const ActivationTruth f = activation_truth(s.activation, value);
             c.expect_within(i, f.y, kSteepest * error + f.y_error);
@@ -126,7 +132,7 @@ Problem gradients(const Setup& s) {
   p.run = [=](Stream&, const Bound& bound) {
     const auto leaf = [&](const char* name) { return bound.tensor(name).detach().set_requires_grad(); };
     const Tensor a = leaf("a"), b = leaf("b"), bias = s.bias ? leaf("bias") : Tensor();
-    const Tensor c = matmul(a, b, {.transpose_a = s.transpose_a, .transpose_b = s.transpose_b, .bias = bias, .activation = s.activation, .out_dtype = s.out});
+    const Tensor c = matmul(a, b, {.transpose_a = s.transpose_a, .transpose_b = s.transpose_b, .bias = bias, .activation = s.activation, .out_dtype = s.out, .precision = s.precision});
     const std::vector<Tensor> grads = c.node()->backward({{bound.tensor("dc")}, {true, true, s.bias}});
     copy(grads[0], bound.tensor("da"));
     copy(grads[1], bound.tensor("db"));
@@ -167,7 +173,10 @@ Problem gradients(const Setup& s) {
       }
     const int64_t rows = M * s.matrices();
     const auto expect = [&](Array& out, const std::vector<double>& scale, const std::vector<double>& error, int64_t length) {
-      for (size_t i = 0; i < out.v.size(); ++i) out.expect_within(int64_t(i), out.v[i], 1.01 * error[i] + growth(double(length) + 2) * u * scale[i]);
+      for (size_t i = 0; i < out.v.size(); ++i) {
+        out.expect_within(int64_t(i), out.v[i], 1.01 * error[i] + growth(double(length) + 2) * u * scale[i]);
+        if (s.precision == Precision::tf32) out.allow_narrow(int64_t(i), scale[i], kTf32);
+      }
     };
     expect(t["da"], da, ea, N);
     expect(t["db"], db, eb, s.shared_b ? rows : M);
@@ -200,7 +209,6 @@ Problem two_halves(const Setup& s, int64_t first) {
     };
     half(0, first, 0);
     half(first, s.size.K, 1);
-    stream.device().synchronize();
     if (stream.device().dialect() != Dialect::c) return;
     check(b.tensor("c").to_host<float>() == b.tensor("c2").to_host<float>(), "check", "two calls gave other bits than one");
   };
@@ -273,6 +281,12 @@ void add_specs_matmul(Registry& registry) {
         }
         for (Activation f : {Activation::none, Activation::relu, Activation::silu, Activation::gelu_tanh})
           add_gradients(join("/bias/", f), with({9, 19, 11}, [=](Setup& s) { s.bias = true, s.activation = f, s.batch = {2}, s.shared_b = true; }));
+        if (types.in != DType::f32) continue;
+        for (Size size : {Size{3, 5, 7}, {64, 64, 64}, {130, 70, 257}, {4, 1500, 77}}) {
+          add("/tf32", with(size, [](Setup& s) { s.precision = Precision::tf32; }));
+          add_gradients("/tf32", with(size, [](Setup& s) { s.precision = Precision::tf32; }));
+        }
+        add("/tf32/alpha_0.5_beta_2/bias", with({20, 40, 300}, [](Setup& s) { s.precision = Precision::tf32, s.alpha = 0.5f, s.beta = 2, s.bias = true; }));
       }
 
   // Beyond one slab of packed B, one of packed A, one group of a batch; and K cut in two.
@@ -325,6 +339,8 @@ void add_specs_matmul(Registry& registry) {
   rejects("integers", [=](Device& d) { matmul(empty(d, {3, 4}, DType::i32), empty(d, {4, 6}, DType::i32)); });
   rejects("bias_length", [=](Device& d) { matmul(empty(d, {3, 4}), empty(d, {4, 6}), {.bias = empty(d, {5})}); });
   rejects("bias_dtype", [=](Device& d) { matmul(empty(d, {3, 4}), empty(d, {4, 6}), {.bias = empty(d, {6}, DType::bf16)}); });
+  rejects("tf32_of_bf16", [=](Device& d) { matmul(empty(d, {3, 4}, DType::bf16), empty(d, {4, 6}, DType::bf16), {.precision = Precision::tf32}); });
+  rejects("unknown_precision", [=](Device& d) { matmul(empty(d, {3, 4}), empty(d, {4, 6}), {.precision = Precision(7)}); });
   rejects("unknown_activation", [=](Device& d) { matmul(empty(d, {3, 4}), empty(d, {4, 6}), {.activation = Activation(7)}); });
   rejects("transposed_view", [=](Device& d) { matmul(empty(d, {4, 3}).permute({1, 0}), empty(d, {4, 6})); });
   rejects("vector", [=](Device& d) { matmul(empty(d, {4}), empty(d, {4, 6})); });

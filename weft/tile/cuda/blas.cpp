@@ -55,7 +55,7 @@ Blas::Plan& Blas::plan(const BlasProduct& p) {
   std::unique_ptr<Plan>& kept = plans_[p.key()];
   if (kept) return *kept;
   auto made = std::make_unique<Plan>();
-  require(cublasLtMatmulDescCreate(&made->work, CUBLAS_COMPUTE_32F, CUDA_R_32F), "describing a product");
+  require(cublasLtMatmulDescCreate(&made->work, p.tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F, CUDA_R_32F), "describing a product");
   made->set(CUBLASLT_MATMUL_DESC_TRANSA, p.transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N);
   made->set(CUBLASLT_MATMUL_DESC_TRANSB, p.transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N);
   if (p.bias) {
@@ -93,7 +93,7 @@ void Blas::multiply(Stream& stream, const BlasProduct& product, const void* a, c
   Plan& p = plan(product);
   if (product.bias) p.set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, bias);
   // Back in the pool at once: whoever gets it next runs after this product, on the same stream.
-  const std::shared_ptr<Buffer> workspace = p.choice.workspaceSize ? stream.device().allocate(int64_t(p.choice.workspaceSize)) : nullptr;
+  const std::shared_ptr<Buffer> workspace = p.choice.workspaceSize ? stream.device().allocate(int64_t(p.choice.workspaceSize), MemoryUse::workspace) : nullptr;
   void* space = workspace ? static_cast<char*>(workspace->handle()) + workspace->offset() : nullptr;
   require(cublasLtMatmul(handle_, p.work, &alpha, b, p.a, a, p.b, &beta, d, p.d, d, p.d, &p.choice.algo, space, p.choice.workspaceSize, s.handle()),
           "a product");

@@ -1,4 +1,4 @@
-// Matrix products through cuBLASLt, in f32 accumulation and nothing less precise, deterministic: the algorithm is what
+// Matrix products through cuBLASLt, in f32 accumulation and nothing less precise (TF32 where asked for), deterministic: the algorithm is what
 // cuBLASLt's heuristic says for the shape, layout and alignment, asked once and kept; no reduction in place (atomics).
 #pragma once
 
@@ -16,6 +16,7 @@ namespace weft::cuda {
 // D = alpha op(A) op(B) + beta D (+ bias along N), row-major, strided batches.
 struct BlasProduct {
   DType in, out;
+  bool tf32 = false;  // f32 operands may be rounded to TF32
   bool transpose_a = false, transpose_b = false;
   int64_t M, N, K;
   int64_t lda, ldb, ldd;                             // elements from row to row as stored
@@ -25,7 +26,7 @@ struct BlasProduct {
   int align_a = 16, align_b = 16, align_d = 16;      // bytes, of every row of every matrix
 
   auto key() const {
-    return std::tuple(in, out, transpose_a, transpose_b, M, N, K, lda, ldb, ldd, batch, step_a, step_b, step_d, bias, bias_dtype, align_a, align_b, align_d);
+    return std::tuple(in, out, tf32, transpose_a, transpose_b, M, N, K, lda, ldb, ldd, batch, step_a, step_b, step_d, bias, bias_dtype, align_a, align_b, align_d);
   }
 };
 
