@@ -6,6 +6,7 @@
 #include <sstream>
 
 #include "tests/unit/golden_model.h"
+#include "tests/unit/test_device.h"
 #include "weft/models/config_json.h"
 #include "weft/train/capture.h"
 #include "weft/train/trainer.h"
@@ -38,6 +39,7 @@ class Finetune : public testing::Test {
     c.cache = (folder / "cache").string();
     c.model = golden::folder(model);
     c.out = (folder / out).string();
+    c.device = test_device();
     c.lora_rank = rank;
     c.sequence = 16;
     c.steps = 6;
@@ -125,7 +127,7 @@ TEST_F(Finetune, another_base_is_noticed) {
   c.model = (folder / "base").string();
   const std::atomic<bool> stop = true;
   train(c, false, &stop);
-  const auto device = open_device("cpu");
+  const auto device = open_device(test_device());
   export_model(*make_model(read_model_config(c.model), *device, 1), (folder / "other").string());
   fs::copy_file(folder / "other/model.safetensors", folder / "base/model.safetensors", fs::copy_options::overwrite_existing);
   EXPECT_THROW(train(c, true), Error);
@@ -170,7 +172,7 @@ TEST_F(Finetune, a_bad_step_is_captured_and_replayed) {
   for (const auto& entry : fs::directory_iterator(c.out))
     if (entry.path().filename().string().starts_with("capture-")) capture = entry.path().string();
   ASSERT_FALSE(capture.empty());
-  const Replay replay = replay_capture(capture, "cpu", 1);
+  const Replay replay = replay_capture(capture, test_device(), 1);
   EXPECT_FALSE(replay.result.finite());
   EXPECT_TRUE(replay.bad.has_value());
 }

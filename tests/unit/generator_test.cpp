@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/unit/test_device.h"
 #include "weft/backends/open.h"
 
 namespace weft {
@@ -27,7 +28,7 @@ ModelConfig small(const std::string& family) {
 }
 
 std::unique_ptr<Model> small_model(const std::string& family, int threads = 2, DType dtype = DType::f32) {
-  return make_model(small(family), *open_device("cpu", {.threads = threads}), 3, {.dtype = dtype});
+  return make_model(small(family), *open_device(test_device(), {.threads = threads}), 3, {.dtype = dtype});
 }
 
 const std::vector<Ids> kPrompts = {{5}, {1, 2, 3, 4, 5, 6, 7, 8, 9}, {17, 4}, {100, 90, 80, 70}, {9, 9, 9, 9, 9, 9}, {210, 0}};
@@ -43,6 +44,7 @@ INSTANTIATE_TEST_SUITE_P(models, Families, testing::Values("llama", "qwen3", "gp
 
 // The logits of a step, one sequence or several at once, to the bit: what the promise of Generator rests on.
 TEST_P(Families, StepsTogetherHaveTheBitsOfStepsAlone) {
+  WEFT_CPU_PROMISE();
   for (DType dtype : {DType::f32, DType::bf16}) {
     const auto model = small_model(GetParam(), 2, dtype);
     Device& device = model->device();
@@ -68,6 +70,7 @@ TEST_P(Families, StepsTogetherHaveTheBitsOfStepsAlone) {
 }
 
 TEST_P(Families, APromptContinuesAloneAsAmongOthersAndOnAnyThreads) {
+  WEFT_CPU_PROMISE();
   const GenerateOptions options{.sampling = {.temperature = 0.9, .top_p = 0.95, .repetition_penalty = 1.2, .seed = 6}, .max_tokens = 20};
   const auto model = small_model(GetParam());
   std::vector<Ids> alone;

@@ -2,13 +2,14 @@
 #include <gtest/gtest.h>
 
 #include "tests/unit/golden_model.h"
+#include "tests/unit/test_device.h"
 
 namespace weft {
 namespace {
 
 class ModelGolden : public testing::TestWithParam<std::string> {
  protected:
-  std::shared_ptr<Device> device = open_device("cpu");
+  std::shared_ptr<Device> device = open_device(test_device());
   SafeTensors expected{golden::folder(GetParam()) + "/expected.safetensors"};
   std::unique_ptr<Model> model = load_model(golden::folder(GetParam()), *device, {.trainable = true});
 };

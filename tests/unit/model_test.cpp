@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "tests/unit/model_cases.h"
+#include "tests/unit/test_device.h"
 #include "weft/autograd/gradcheck.h"
 #include "weft/base/philox.h"
 
@@ -14,7 +15,7 @@ namespace {
 
 class EveryModel : public testing::TestWithParam<ModelCase> {
  protected:
-  std::shared_ptr<Device> device = open_device("cpu", {.checked = true});
+  std::shared_ptr<Device> device = open_device(test_device(), {.checked = true});
 
   std::unique_ptr<Model> model(const ModelOptions& options = {}) const { return make_model(GetParam().config, *device, 7, options); }
   Tensor ids(int64_t B, int64_t T, uint64_t seed = 1) const {
@@ -161,7 +162,7 @@ TEST_P(EveryModel, inference_keeps_nothing) {
 INSTANTIATE_TEST_SUITE_P(settings, EveryModel, testing::ValuesIn(model_cases()), [](const auto& info) { return info.param.name; });
 
 TEST(Models, reject_what_they_cannot_take) {
-  const auto device = open_device("cpu", {.checked = true});
+  const auto device = open_device(test_device(), {.checked = true});
   const auto m = make_model(preset("llama-tiny"), *device, 1);
   const auto ids = [&](int64_t T, int32_t id) { return Tensor::from_host(*device, {1, T}, std::vector<int32_t>(size_t(T), id)); };
   const NoGrad no_grad;

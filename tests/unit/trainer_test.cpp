@@ -1,6 +1,7 @@
 // Whole runs: the same bits whatever the threads, the accumulation and the interruptions.
 #include "weft/train/trainer.h"
 
+#include "tests/unit/test_device.h"
 #include "weft/train/capture.h"
 
 #include <gtest/gtest.h>
@@ -38,6 +39,7 @@ class TrainerTest : public testing::Test {
     c.data = (folder / "text.txt").string();
     c.cache = (folder / "cache").string();
     c.out = (folder / out).string();
+    c.device = test_device();
     c.width = 32, c.layers = 2, c.heads = 2, c.ffn = 48;
     c.sequence = 24;
     c.steps = 8;
@@ -73,6 +75,7 @@ TEST_F(TrainerTest, learns_and_leaves_everything_in_its_folder) {
 }
 
 TEST_F(TrainerTest, threads_do_not_change_a_bit) {
+  WEFT_CPU_PROMISE();
   for (int threads : {1, 3}) {
     TrainConfig c = config(threads == 1 ? "one" : "three");
     c.threads = threads;
@@ -176,15 +179,16 @@ TEST_F(TrainerTest, a_loss_that_is_not_finite_is_captured) {
   for (const auto& entry : fs::directory_iterator(folder / "bad"))
     if (entry.path().filename().string().starts_with("capture-")) capture = entry.path().string();
   ASSERT_FALSE(capture.empty());
-  const Replay replay = replay_capture(capture, "cpu", 1);
+  const Replay replay = replay_capture(capture, test_device(), 1);
   EXPECT_FALSE(replay.result.finite());
   EXPECT_EQ(std::isnan(replay.result.loss), std::isnan(replay.captured.loss));
   ASSERT_TRUE(replay.bad.has_value());
   EXPECT_FALSE(replay.bad->op.empty());
-  EXPECT_THROW(replay_capture((folder / "text.txt").string(), "cpu", 1), Error);
+  EXPECT_THROW(replay_capture((folder / "text.txt").string(), test_device(), 1), Error);
 }
 
 TEST_F(TrainerTest, the_pool_does_not_grow) {
+  WEFT_CPU_PROMISE();  // the plan counts the CPU's workspace
   TrainConfig c = config("long");
   c.steps = 30;
   Trainer trainer(c, {.out = quiet});

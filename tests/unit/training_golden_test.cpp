@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/unit/golden_model.h"
+#include "tests/unit/test_device.h"
 #include "weft/models/config_json.h"
 #include "weft/train/step.h"
 
@@ -21,7 +22,7 @@ class TrainingGolden : public testing::TestWithParam<const char*> {};
 
 TEST_P(TrainingGolden, twelve_steps) {
   const std::string folder = golden::folder(GetParam());
-  const auto device = open_device("cpu");
+  const auto device = open_device(test_device());
   const SafeTensors expected(folder + "/expected.safetensors");
   FileWeights weights(*device, folder + "/model.safetensors");
   const auto model = make_model(read_model_config(folder), weights);

@@ -26,6 +26,7 @@
   X(causal_attention, CausalAttentionArgs)                  \
   X(causal_attention_backward, CausalAttentionBackwardArgs) \
   X(kv_attention, KvAttentionArgs)                          \
+  X(kv_append, KvAppendArgs)                                \
   X(transpose_2d, Transpose2dArgs)                          \
   X(cross_entropy, CrossEntropyArgs)                        \
   X(adamw, AdamwArgs)                                       \

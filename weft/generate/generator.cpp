@@ -68,13 +68,14 @@ std::vector<Completion> Generator::run(const std::vector<std::vector<int32_t>>& 
   }
   KvCache cache = model_.make_cache(std::max<int64_t>(1, std::min<int64_t>(options_.batch, int64_t(prompts.size()))), most);
   while (cache.batch() > 0) cache.remove(cache.batch() - 1);
+  DecodeStep decode(model_, cache);
   std::vector<Sequence*> active;
   for (size_t next = 0; next < sequences.size() || !active.empty();) {
     if (next < sequences.size() && int64_t(active.size()) < options_.batch) {
       active.push_back(&sequences[next++]);
       start(*active.back(), cache);
     } else {
-      step(active, cache);
+      step(active, decode);
     }
     for (size_t b = active.size(); b-- > 0;) {
       if (!active[b]->done) continue;
@@ -108,12 +109,11 @@ void Generator::start(Sequence& sequence, KvCache& cache) {
 }
 
 // One token of every sequence.
-void Generator::step(std::vector<Sequence*>& active, KvCache& cache) {
+void Generator::step(std::vector<Sequence*>& active, DecodeStep& decode) {
   const double begin = now();
   std::vector<int32_t> newest;
   for (const Sequence* sequence : active) newest.push_back(sequence->tokens.back());
-  const Tensor ids = Tensor::from_host(model_.device(), {int64_t(newest.size()), 1}, newest);
-  const auto logits = download(model_.last_logits(ids, cache));
+  const auto logits = download(decode(newest));
   const size_t vocabulary = size_t(model_.config().vocab_size);
   for (size_t b = 0; b < active.size(); ++b) take(*active[b], logits.subspan(b * vocabulary, vocabulary));
   times_.step_tokens += int64_t(active.size());

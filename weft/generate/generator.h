@@ -13,6 +13,7 @@
 #include <string_view>
 #include <vector>
 
+#include "weft/generate/decode_step.h"
 #include "weft/generate/sampler.h"
 #include "weft/generate/text_stream.h"
 #include "weft/models/model.h"
@@ -70,7 +71,7 @@ class Generator {
 
   int64_t room(size_t prompt, const std::vector<int32_t>& ids) const;
   void start(Sequence& sequence, KvCache& cache);
-  void step(std::vector<Sequence*>& active, KvCache& cache);
+  void step(std::vector<Sequence*>& active, DecodeStep& decode);
   void take(Sequence& sequence, std::span<const float> logits);
   std::span<const float> download(const Tensor& logits);
 

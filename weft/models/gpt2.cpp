@@ -73,11 +73,18 @@ Residual Gpt2::blocks(const Tensor& ids, const Pass& pass) const {
   return stream;
 }
 
+// Where the tokens of a pass stand, [B, T].
+Tensor Gpt2::places(const Pass& pass) const {
+  if (!pass.cache) return pass.positions->ids(pass.B, pass.T);
+  if (pass.T == 1) return pass.start().reshape({pass.B, 1});
+  std::vector<int32_t> places;
+  for (int64_t length : pass.cache->lengths())
+    for (int64_t t = 0; t < pass.T; ++t) places.push_back(int32_t(length + t));
+  return Tensor::from_host(device(), {pass.B, pass.T}, places);
+}
+
 Tensor Gpt2::embed(const Tensor& ids, const Pass& pass) const {
-  std::vector<int32_t> positions;
-  for (int64_t b = 0; b < pass.B; ++b)
-    for (int64_t t = 0; t < pass.T; ++t) positions.push_back(int32_t((pass.cache ? pass.cache->lengths()[size_t(b)] : 0) + t));
-  const Tensor at = Tensor::from_host(device(), ids.shape(), positions);
+  const Tensor at = places(pass);
   return dropped(add(embedding(wte_, ids), embedding(wpe_, at)), config().embedding_dropout, pass, site(kEmbeddings, 0));
 }
 

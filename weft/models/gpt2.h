@@ -25,6 +25,7 @@ class Gpt2 : public Model {
   static Block make_block(const ModelConfig& config, Weights& weights, const std::string& prefix);
   Tensor attention(const Block& block, const Tensor& x, int64_t layer, const Pass& pass) const;
   Residual forward(const Block& block, const Residual& stream, int64_t layer, const Pass& pass) const;
+  Tensor places(const Pass& pass) const;
   Tensor embed(const Tensor& ids, const Pass& pass) const;
 
   Tensor wte_, wpe_, lm_head_;

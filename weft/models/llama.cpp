@@ -53,25 +53,26 @@ Tensor Llama::attention(const Block& block, const Tensor& x, int64_t layer, cons
     q = block.q_norm(q);
     k = block.k_norm(k);
   }
-  q = rope(q, rope_, pass.start());
-  k = rope(k, rope_, pass.start());
+  const RopeTable& table = rope_for(pass);
+  q = rope(q, table, pass.start());
+  k = rope(k, table, pass.start());
   const Tensor o = attend(q, k, v, pass, {.layer = layer, .dropout = config().attention_dropout, .site = uint32_t(layer)});
   return block.o(o.reshape({B, T, H * D}));
 }
 
 Residual Llama::blocks(const Tensor& ids, const Pass& pass) const {
-  cover_positions(pass.cache ? pass.cache->capacity() : pass.T);
   Residual stream{embedding(embed_tokens_, ids), Tensor()};
   for (size_t layer = 0; layer < blocks_.size(); ++layer)
     stream = through(pass, stream, [this, layer, pass](const Residual& in) { return forward(blocks_[layer], in, int64_t(layer), pass); });
   return stream;
 }
 
-void Llama::cover_positions(int64_t positions) const {
-  if (rope_.cos && rope_.cos.shape()[0] >= positions) return;
+const RopeTable& Llama::rope_for(const Pass& pass) const {
   int64_t covered = 256;
-  while (covered < positions) covered *= 2;
-  rope_ = rope_table(device(), std::min(covered, config().max_positions), config().head_dim, config().rope_theta, config().rope_scaling);
+  while (covered < (pass.cache ? pass.cache->capacity() : pass.T)) covered *= 2;
+  RopeTable& table = rope_[std::min(covered, config().max_positions)];
+  if (!table.cos) table = rope_table(device(), std::min(covered, config().max_positions), config().head_dim, config().rope_theta, config().rope_scaling);
+  return table;
 }
 
 }  // namespace weft

@@ -1,6 +1,8 @@
 // Llama (Touvron et al., 2023), and with it SmolLM, Qwen2 (biases on q, k, v) and Qwen3 (norms on the heads of q and k).
 #pragma once
 
+#include <map>
+
 #include "weft/models/model.h"
 #include "weft/ops/rope/rope_table.h"
 
@@ -27,12 +29,12 @@ class Llama : public Model {
   static Block make_block(const ModelConfig& config, Weights& weights, const std::string& prefix);
   Tensor attention(const Block& block, const Tensor& x, int64_t layer, const Pass& pass) const;
   Residual forward(const Block& block, const Residual& stream, int64_t layer, const Pass& pass) const;
-  void cover_positions(int64_t positions) const;
+  const RopeTable& rope_for(const Pass& pass) const;
 
   Tensor embed_tokens_, lm_head_;
   std::vector<Block> blocks_;
   RmsNorm norm_;
-  mutable RopeTable rope_;  // of as many positions as were needed so far
+  mutable std::map<int64_t, RopeTable> rope_;  // by the positions it covers; kept, for a captured step may read it
 };
 
 }  // namespace weft

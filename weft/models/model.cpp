@@ -26,7 +26,7 @@ Tensor last_rows(const Tensor& x, const std::vector<int64_t>& lengths) {
 }  // namespace
 
 Model::Model(const ModelConfig& config, Weights& weights)
-    : config_(config), device_(weights.device().shared_from_this()), dtype_(weights.dtype()) {}
+    : config_(config), device_(weights.device().shared_from_this()), dtype_(weights.dtype()), positions_(weights.device()) {}
 
 void Model::finish(const Weights& weights) {
   weights.check_targets();
@@ -51,6 +51,7 @@ Pass Model::pass_of(const Tensor& ids, const char* where) const {
   Pass pass;
   pass.B = B;
   pass.T = T;
+  pass.positions = &positions_;
   return pass;
 }
 

@@ -70,6 +70,7 @@ class Model {
   DType dtype_;
   std::vector<Parameter> parameters_;
   std::vector<LoraAdapter> adapters_;
+  mutable Positions positions_;
 };
 
 // The model that a config describes, with weights from anywhere.

@@ -21,12 +21,9 @@ Tensor heads_first(const Tensor& x, int64_t groups) {
 }
 
 // scale s_ij where key j is not after query i, else so little that its probability is 0.
-Tensor masked(const Tensor& scores, float scale) {
+Tensor masked(const Tensor& scores, const Tensor& at, float scale) {
   static const auto mask = fuse([](Expr s, Expr i, Expr j, Param by) { return select(j <= i, s * by, -3e38f); });
   const int64_t T = scores.shape().back();
-  std::vector<float> positions;
-  for (int64_t t = 0; t < T; ++t) positions.push_back(float(t));
-  const Tensor at = Tensor::from_host(scores.device(), {T}, positions);
   return mask(scores, at.reshape({T, 1}), at, scale);
 }
 
@@ -35,7 +32,7 @@ Tensor attend_with_dropout(const Tensor& q, const Tensor& k, const Tensor& v, co
   const int64_t B = pass.B, T = pass.T, H = q.shape()[2], Hkv = k.shape()[2], D = q.shape()[3];
   const float scale = options.scale != 0 ? options.scale : 1 / std::sqrt(float(D));
   const Tensor scores = matmul(heads_first(q, Hkv), heads_first(k, Hkv), {.transpose_b = true}).reshape({B, H, T, T});
-  const Tensor p = dropout(softmax(masked(scores, scale)), options.dropout, pass.dropout, options.site);
+  const Tensor p = dropout(softmax(masked(scores, pass.positions->values(T), scale)), options.dropout, pass.dropout, options.site);
   const Tensor o = matmul(p.reshape({B, Hkv, H / Hkv * T, T}), heads_first(v, Hkv));
   return contiguous(o.reshape({B, H, T, D}).permute({0, 2, 1, 3}));
 }

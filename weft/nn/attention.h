@@ -3,12 +3,14 @@
 #pragma once
 
 #include "weft/nn/kv_cache.h"
+#include "weft/nn/positions.h"
 
 namespace weft {
 
 // One pass of ids [B, T] through a model.
 struct Pass {
   int64_t B = 0, T = 0;
+  Positions* positions = nullptr;  // the model's
   KvCache* cache = nullptr;  // null: every position attends to those before it in the pass
   Tensor dropout;            // a random state (weft/ops/uniform); undefined: no dropout
   bool recompute = false;    // run each block again in the backward instead of keeping what it computed

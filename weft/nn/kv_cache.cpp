@@ -3,20 +3,12 @@
 #include <algorithm>
 
 #include "weft/ops/copy/copy.h"
+#include "weft/ops/kv_append/kv_append.h"
 
 namespace weft {
 namespace {
 
 constexpr const char* kWhere = "kv_cache";
-
-// One tensor of a layer: where all sequences are equally long, one copy; else one each.
-void write(const Tensor& cache, const Tensor& fresh, const std::vector<int64_t>& at) {
-  const int64_t T = fresh.shape()[1];
-  const Tensor from = fresh.detach();
-  if (std::equal(at.begin() + 1, at.end(), at.begin())) return copy(from, cache.part(1, at[0], at[0] + T));
-  for (int64_t b = 0; b < int64_t(at.size()); ++b)
-    copy(from.part(0, b, b + 1), cache.part(0, b, b + 1).part(1, at[size_t(b)], at[size_t(b)] + T));
-}
 
 }  // namespace
 
@@ -34,12 +26,13 @@ bool KvCache::empty() const {
 }
 
 void KvCache::begin(int64_t T) {
+  if (incoming_ == T && T > 0) return;
   std::vector<int32_t> start;
   for (int64_t length : lengths_) {
     check(T >= 1 && T <= capacity() - length, kWhere, "has room for ", capacity(), " positions and holds ", length, "; ", T, " more do not fit");
     start.push_back(int32_t(length));
   }
-  start_ = Tensor::from_host(start_.device(), {batch()}, start);
+  start_.device().upload(*start_.view().buffer, start_.view().offset, start.data(), int64_t(start.size() * sizeof(int32_t)));
   incoming_ = T;
 }
 
@@ -47,8 +40,8 @@ void KvCache::append(int64_t layer, const Tensor& k, const Tensor& v) {
   check(0 <= layer && layer < int64_t(keys_.size()), kWhere, "has no layer ", layer);
   const Shape expected{batch(), incoming_, options_.heads, options_.head_dim};
   for (const Tensor* x : {&k, &v}) check(x->shape() == expected, kWhere, "takes new keys and values of shape ", expected, ", got ", x->shape());
-  write(keys(layer), k, lengths_);
-  write(values(layer), v, lengths_);
+  const Tensor all_keys = keys(layer), all_values = values(layer), at = start();
+  kv_append(k.device().stream(), {.k = k.view(), .v = v.view(), .start = at.view(), .k_cache = all_keys.mut_view(), .v_cache = all_values.mut_view()});
 }
 
 void KvCache::advance(const std::vector<int64_t>& used) {
@@ -65,6 +58,7 @@ void KvCache::advance(int64_t T) { advance(std::vector<int64_t>(size_t(batch()),
 void KvCache::truncate(int64_t length) {
   check(length >= 0, kWhere, "cannot be cut to ", length, " positions");
   for (int64_t& held : lengths_) held = std::min(held, length);
+  incoming_ = 0;
 }
 
 KvCache KvCache::spare() const {
@@ -73,7 +67,7 @@ KvCache KvCache::spare() const {
   one.options_ = options_;
   one.options_.batch = 1;
   one.lengths_ = {0};
-  one.start_ = start_;
+  one.start_ = start_.part(0, batch(), batch() + 1);
   for (const Tensor& keys : keys_) one.keys_.push_back(keys.part(0, batch(), batch() + 1));
   for (const Tensor& values : values_) one.values_.push_back(values.part(0, batch(), batch() + 1));
   return one;
@@ -86,6 +80,7 @@ void KvCache::join(const KvCache& spare) {
   };
   check(spare.batch() == 1 && batch() < options_.batch && (keys_.empty() || follows()), kWhere, "can be joined by its own spare alone");
   lengths_.push_back(spare.lengths_[0]);
+  incoming_ = 0;
 }
 
 void KvCache::remove(int64_t b) {
@@ -96,6 +91,7 @@ void KvCache::remove(int64_t b) {
       for (const Tensor& x : *list) copy(x.part(0, last, last + 1).part(1, 0, length), x.part(0, b, b + 1).part(1, 0, length));
   lengths_[size_t(b)] = length;
   lengths_.pop_back();
+  incoming_ = 0;
 }
 
 }  // namespace weft

@@ -14,7 +14,8 @@ struct KvCacheOptions {
 
 // For each layer keys and values [batch, capacity, heads, head_dim]. Sequences may have different lengths.
 //
-// A forward pass of T new tokens per sequence: begin(T), then append() in each layer, then advance().
+// A forward pass of T new tokens per sequence: begin(T), then append() in each layer, then advance(). Where the sequences
+// stand is on the device, always in the same place: the launches of a pass may be captured, and replayed after begin(T).
 class KvCache {
  public:
   KvCache(Device& device, const KvCacheOptions& options);
@@ -24,9 +25,10 @@ class KvCache {
   const std::vector<int64_t>& lengths() const { return lengths_; }  // positions held, per sequence
   bool empty() const;
 
-  // Checks that T more positions fit after each sequence, and makes start() hold the lengths.
+  // Checks that T more positions fit after each sequence, and makes start() hold the lengths. Again before the pass has
+  // ended it does nothing.
   void begin(int64_t T);
-  const Tensor& start() const { return start_; }  // [batch], i32: where the new tokens stand
+  Tensor start() const { return start_.part(0, 0, batch()); }  // [batch], i32: where the new tokens stand
 
   // k and v [batch, T, heads, head_dim] of the new tokens go after each sequence's positions.
   void append(int64_t layer, const Tensor& k, const Tensor& v);

@@ -67,13 +67,21 @@ Optimizer::Optimizer(Device& device, std::vector<NamedTensor> parameters, const 
 }
 
 void Optimizer::step(double learning_rate, const Tensor& grad_scale) {
-  const NoGrad no_grad;
+  set_rate(learning_rate);
+  update(grad_scale);
+}
+
+void Optimizer::set_rate(double learning_rate) {
   for (const NamedTensor& p : parameters_) check(p.tensor.grad().defined(), "optimizer", "parameter ", p.name, " has no gradient: nothing in the loss depends on it");
   check(steps_ < INT32_MAX, "optimizer", "step ", steps_, " is too large");
   const int32_t step = int32_t(++steps_);
   const float rate = float(learning_rate);
   device_.upload(*learning_rate_.view().buffer, learning_rate_.view().offset, &rate, sizeof rate);
   device_.upload(*step_.view().buffer, step_.view().offset, &step, sizeof step);
+}
+
+void Optimizer::update(const Tensor& grad_scale) {
+  const NoGrad no_grad;
   switch (options_.kind) {
     case OptimizerKind::adamw: return update_adamw(elementwise_, grad_scale);
     case OptimizerKind::sgd: return update_sgd(grad_scale);

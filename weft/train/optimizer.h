@@ -43,6 +43,10 @@ class Optimizer {
   // parameter without a gradient is an error.
   void step(double learning_rate, const Tensor& grad_scale);
 
+  // The two halves of that: the scalars of the next step into device memory, and the launches that read them.
+  void set_rate(double learning_rate);
+  void update(const Tensor& grad_scale);
+
   int64_t steps() const { return steps_; }  // taken so far
   void set_steps(int64_t steps) { steps_ = steps; }
 

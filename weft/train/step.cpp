@@ -22,7 +22,9 @@ TrainingStep::TrainingStep(Model& model, Optimizer& optimizer, const StepOptions
       options_(options),
       random_state_(weft::random_state(model.device(), options.seed)),
       count_(zeros(model.device(), {})),
-      loss_(zeros(model.device(), {})) {
+      loss_(zeros(model.device(), {})),
+      norm_(zeros(model.device(), {})),
+      clip_(zeros(model.device(), {})) {
   // Gradients live as long as the run; every unit adds to them.
   const MemoryScope scope(model.device(), MemoryUse::gradients);
   for (const NamedTensor& p : optimizer.parameters()) {
@@ -36,37 +38,65 @@ bool TrainingStep::drops() const {
   return c.embedding_dropout > 0 || c.attention_dropout > 0 || c.residual_dropout > 0;
 }
 
+// The unit's ids and targets, where the last one's were.
+void TrainingStep::set_unit(const Unit& unit) {
+  if (!ids_ || ids_.shape() != Shape{unit.rows, unit.tokens}) {
+    unit_.forget();
+    ids_ = upload_ids(model_.device(), unit, unit.ids);
+    targets_ = upload_ids(model_.device(), unit, unit.targets);
+    return;
+  }
+  const auto write = [](const Tensor& to, const std::vector<int32_t>& from) { to.device().upload(*to.view().buffer, to.view().offset, from.data(), to.numel() * 4); };
+  write(ids_, unit.ids);
+  write(targets_, unit.targets);
+}
+
+void TrainingStep::run_unit() {
+  const Tensor loss = model_.loss(ids_, targets_, {.pad_id = kIgnored, .count = count_, .dropout = drops() ? random_state_ : Tensor(), .recompute = options_.recompute});
+  backward(loss);
+  const NoGrad no_grad;
+  add_assign(loss_, loss.detach());
+  if (drops()) advance_random_state(random_state_);
+}
+
+void TrainingStep::run(Replayed& part, bool watched, const std::function<void()>& work) {
+  watched ? work() : void(part.run(model_.device().stream(), work));
+}
+
 StepResult TrainingStep::gradients(std::span<const Unit> units, const std::function<void(int64_t)>& before) {
   Device& device = model_.device();
+  const bool watched = bool(before);  // somebody looks at every tensor: nothing is replayed
   StepResult result;
   for (const Unit& unit : units) {
     result.targets += unit.counted();
     result.tokens += int64_t(unit.ids.size());
   }
   check(result.targets > 0, "train", "the step has no targets that count");
-  {
+  const float count = float(result.targets);
+  device.upload(*count_.view().buffer, count_.view().offset, &count, sizeof count);
+  run(begin_, watched, [&] {
     const NoGrad no_grad;
     for (const Tensor& grad : grads_) zero(grad);
-    fill(count_, double(result.targets));
     zero(loss_);
-  }
+  });
   for (size_t i = 0; i < units.size(); ++i) {
-    const Unit& unit = units[i];
     if (before) before(int64_t(i));
-    const Tensor loss = model_.loss(upload_ids(device, unit, unit.ids), upload_ids(device, unit, unit.targets),
-                                    {.pad_id = kIgnored, .count = count_, .dropout = drops() ? random_state_ : Tensor(), .recompute = options_.recompute});
-    backward(loss);
-    const NoGrad no_grad;
-    add_assign(loss_, loss.detach());
-    if (drops()) advance_random_state(random_state_);
+    set_unit(units[i]);
+    run(unit_, watched, [&] { run_unit(); });
   }
-  const GradientNorm norm = gradient_norm(device, grads_, float(options_.clip));
-  clip_ = norm.clip;
+  run(end_, watched, [&] {
+    GradientNormArgs args{.grads = {}, .max_norm = float(options_.clip), .norm = norm_.mut_view(), .clip = clip_.mut_view()};
+    for (const Tensor& grad : grads_) args.grads.push_back(grad.view());
+    gradient_norm(device.stream(), args);
+  });
   result.loss = loss_.item<float>();
-  result.gradient_norm = norm.norm.item<float>();
+  result.gradient_norm = norm_.item<float>();
   return result;
 }
 
-void TrainingStep::apply(double learning_rate) { optimizer_.step(learning_rate, clip_); }
+void TrainingStep::apply(double learning_rate) {
+  optimizer_.set_rate(learning_rate);
+  update_.run(model_.device().stream(), [&] { optimizer_.update(clip_); });
+}
 
 }  // namespace weft

@@ -3,12 +3,16 @@
 // Each unit is a forward and a backward pass of its own, and its gradients are added to the f32 gradients in the order of
 // the units. The loss is the sum over all targets of the step divided by their number. So the bits depend on the units of
 // the step alone: not on threads, and not on how the units are cut into passes and accumulated.
+//
+// Where the device captures, a step after the first is replayed: ids, targets, their number, the learning rate and the step
+// are written into device memory, and the launches are those of the step before. Units of another shape begin anew.
 #pragma once
 
 #include <cstdint>
 #include <functional>
 #include <span>
 
+#include "weft/device/replayed.h"
 #include "weft/models/model.h"
 #include "weft/train/dataset.h"
 #include "weft/train/optimizer.h"
@@ -43,12 +47,17 @@ class TrainingStep {
 
  private:
   bool drops() const;
+  void set_unit(const Unit& unit);
+  void run_unit();
+  void run(Replayed& part, bool watched, const std::function<void()>& work);
 
   Model& model_;
   Optimizer& optimizer_;
   StepOptions options_;
   std::vector<Tensor> grads_;  // f32, one per parameter
-  Tensor random_state_, count_, loss_, clip_;
+  Tensor random_state_, count_, loss_, norm_, clip_;
+  Tensor ids_, targets_;  // of the unit whose turn it is
+  Replayed begin_, unit_, end_, update_;
 };
 
 // ids or targets of a unit on a device, [rows, tokens].

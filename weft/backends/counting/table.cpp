@@ -12,6 +12,7 @@
 #include "weft/ops/embedding/embedding.h"
 #include "weft/ops/fill/fill.h"
 #include "weft/ops/gradient_norm/gradient_norm.h"
+#include "weft/ops/kv_append/kv_append.h"
 #include "weft/ops/kv_attention/kv_attention.h"
 #include "weft/ops/layer_norm/layer_norm.h"
 #include "weft/ops/matmul/matmul.h"

@@ -26,6 +26,7 @@ const Kernels& kernels() {
       .causal_attention = unsupported("not written for Metal yet"),
       .causal_attention_backward = unsupported("not written for Metal yet"),
       .kv_attention = unsupported("not written for Metal yet"),
+      .kv_append = unsupported("not written for Metal yet"),
       .transpose_2d = transpose_2d,
       .cross_entropy = cross_entropy,
       .adamw = adamw,

@@ -1,0 +1,122 @@
+// Captured work: what is replayed, which memory it keeps, and what cannot be captured.
+#include <gtest/gtest.h>
+
+#include "tests/unit/test_device.h"
+#include "weft/base/check.h"
+#include "weft/device/replayed.h"
+#include "weft/generate/decode_step.h"
+#include "weft/ops/elementwise/functions.h"
+#include "weft/ops/fill/fill.h"
+#include "weft/ops/matmul/matmul.h"
+#include "weft/tensor/node.h"
+
+namespace weft {
+namespace {
+
+std::string message_of(const std::function<void()>& f) {
+  try {
+    f();
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+class Graphs : public testing::Test {
+ protected:
+  std::shared_ptr<Device> device = open_device(test_device());
+  Stream& stream = device->stream();
+  const NoGrad no_grad;
+
+  Tensor floats(const std::vector<float>& values) const { return Tensor::from_host(*device, {int64_t(values.size())}, values); }
+  void write(const Tensor& to, const std::vector<float>& values) const { device->upload(*to.view().buffer, to.view().offset, values.data(), int64_t(values.size() * 4)); }
+};
+
+TEST_F(Graphs, a_device_without_them_says_so) {
+  if (stream.captures()) GTEST_SKIP() << test_device() << " captures";
+  EXPECT_EQ(message_of([&] { stream.capture([] {}); }), "capture: device cpu has no graphs: run the work itself");
+}
+
+// The same on every device: work that is captured sees what is in its memory when it is replayed.
+TEST_F(Graphs, work_is_done_every_time) {
+  const Tensor x = floats({1, 2}), sum = zeros(*device, {2});
+  Replayed work;
+  std::vector<bool> called;
+  for (float value : {1.0f, 10.0f, 100.0f, 1000.0f}) {
+    write(x, {value, 2 * value});
+    called.push_back(work.run(stream, [&] { add_assign(sum, add(x, x)); }));
+  }
+  EXPECT_EQ(sum.to_host<float>(), (std::vector<float>{2222, 4444}));
+  EXPECT_EQ(called, stream.captures() ? (std::vector<bool>{true, true, false, false}) : std::vector<bool>(4, true));
+}
+
+TEST_F(Graphs, nobody_else_gets_their_memory) {
+  if (!stream.captures()) GTEST_SKIP() << test_device() << " does not capture";
+  const Tensor x = floats(std::vector<float>(5000, 3));
+  Tensor y;
+  const auto work = [&] { y = add(add(x, x), add(x, x)); };  // three temporaries and the result
+  work();
+  const int64_t before = device->pool().stats().reserved;
+  auto graph = stream.capture(work);
+  std::vector<Tensor> others;
+  for (int i = 0; i < 8; ++i) others.push_back(full(*device, {5000}, -1));
+  graph->replay();
+  EXPECT_EQ(y.to_host<float>(), std::vector<float>(5000, 12));
+  for (const Tensor& other : others) EXPECT_EQ(other.to_host<float>(), std::vector<float>(5000, -1));
+  y = Tensor();
+  others.clear();
+  graph.reset();  // and now everybody may
+  device->pool().trim();
+  EXPECT_LE(device->pool().stats().reserved, before);
+}
+
+TEST_F(Graphs, what_cannot_be_captured_is_named_and_nothing_is_lost) {
+  if (!stream.captures()) GTEST_SKIP() << test_device() << " does not capture";
+  const Tensor x = floats({1, 2});
+  EXPECT_NE(message_of([&] { stream.capture([&] { floats({3}); }); }).find("upload: a copy between host and device is not possible while a graph is being captured"), std::string::npos);
+  EXPECT_NE(message_of([&] { stream.capture([&] { x.to_host<float>(); }); }).find("download"), std::string::npos);
+  EXPECT_NE(message_of([&] { stream.capture([&] { device->synchronize(); }); }).find("synchronize"), std::string::npos);
+  EXPECT_NE(message_of([&] { stream.capture([&] { matmul(x.reshape({1, 2}), x.reshape({1, 2})); }); }).find("inner extents"), std::string::npos);
+  EXPECT_EQ(add(x, x).to_host<float>(), (std::vector<float>{2, 4}));
+}
+
+// A decoding step that is replayed has the bits of one that is run.
+TEST_F(Graphs, decoding_keeps_its_bits) {
+  for (const char* name : {"llama-tiny", "shakespeare-char"}) {
+    ModelConfig c = preset(name);
+    c.vocab_size = 211, c.layers = 2, c.max_positions = 64;
+    const auto model = make_model(c, *device, 3, {.dtype = DType::f32});
+    KvCache one = model->make_cache(2, 40), other = model->make_cache(2, 40);
+    const Tensor prompt = Tensor::from_host(*device, {2, 3}, std::vector<int32_t>{1, 2, 3, 4, 5, 6});
+    model->last_logits(prompt, one, {3, 2});
+    model->last_logits(prompt, other, {3, 2});
+    DecodeStep step(*model, one);
+    for (int32_t i = 0; i < 20; ++i) {
+      const std::vector<int32_t> newest = {i, 200 - i};
+      const auto expected = model->last_logits(Tensor::from_host(*device, {2, 1}, newest), other).to_host<float>();
+      EXPECT_EQ(step(newest).to_host<float>(), expected) << name << ", step " << i;
+    }
+  }
+}
+
+// More than there is: the error says what, and the next allocation is fine.
+TEST_F(Graphs, out_of_memory_leaves_the_device_usable) {
+  const auto small = open_device(test_device(), {.memory_limit = 1 << 20});
+  for (const auto& [on, bytes] : {std::pair{small, int64_t(2) << 20}, {device, int64_t(1) << 50}}) {
+    const std::string message = message_of([&, on = on, bytes = bytes] { on->allocate(bytes); });
+    for (const std::string& part : {join(bytes, " bytes asked for"), std::string(" bytes free"), std::string("largest block left ")})
+      EXPECT_NE(message.find(part), std::string::npos) << message;
+    EXPECT_EQ(message.find("unknown"), std::string::npos) << message;
+    EXPECT_EQ(full(*on, {100}, 2).to_host<float>(), std::vector<float>(100, 2));
+  }
+}
+
+TEST(OpenDevice, a_number_that_is_not_there_is_an_error) {
+  if (on_cpu()) GTEST_SKIP() << "the CPU has no numbers";
+  EXPECT_NE(message_of([] { open_device("cuda:99"); }).find("there is no cuda:99, this machine has "), std::string::npos);
+  EXPECT_NE(message_of([] { open_device("cuda:x"); }).find("unknown device 'cuda:x'"), std::string::npos);
+  EXPECT_NE(message_of([] { open_device("cuda:-1"); }), "no error");
+}
+
+}  // namespace
+}  // namespace weft

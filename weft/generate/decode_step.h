@@ -1,0 +1,32 @@
+// One new token of every sequence in a cache: ids in, logits out. Where the device captures, a step of as many sequences as
+// one before is a replay of that one's launches.
+#pragma once
+
+#include <map>
+#include <vector>
+
+#include "weft/device/replayed.h"
+#include "weft/models/model.h"
+
+namespace weft {
+
+class DecodeStep {
+ public:
+  // Both must outlive the step.
+  DecodeStep(const Model& model, KvCache& cache);
+
+  // newest: one id per sequence of the cache. The logits [batch, vocabulary] stay until the next step.
+  const Tensor& operator()(const std::vector<int32_t>& newest);
+
+ private:
+  struct Together {  // the steps of so many sequences
+    Tensor ids, logits;
+    Replayed replayed;
+  };
+
+  const Model& model_;
+  KvCache& cache_;
+  std::map<int64_t, Together> together_;
+};
+
+}  // namespace weft
