@@ -88,6 +88,24 @@ std::vector<double> least_times(const std::vector<Need>& list, Ceilings& ceiling
   return times;
 }
 
+// How long one launch takes the device. Replayed: the launches on all sets of operands are one graph.
+double seconds_of(const spec::Problem& problem, const std::vector<spec::Bound>& turns, Device& device, bool replayed) {
+  Stream& stream = device.stream();
+  if (!replayed || !stream.captures()) {
+    size_t turn = 0;
+    return median_of([&] {
+      const spec::Bound& operands = turns[turn++ % turns.size()];
+      return stream.seconds_of([&] { problem.run(stream, operands); });
+    });
+  }
+  const auto all = [&] {
+    for (const spec::Bound& operands : turns) problem.run(stream, operands);
+  };
+  all();
+  const std::unique_ptr<Graph> graph = stream.capture(all);
+  return median_of([&] { return stream.seconds_of([&] { graph->replay(); }) / double(turns.size()); });
+}
+
 }  // namespace
 
 spec::Bound materialise(const spec::Problem& problem, Device& device) {
@@ -107,11 +125,7 @@ Result measure(const spec::Case& c, const spec::Problem& problem, const spec::Bo
   const std::vector<Need> list = needs(target, problem, bound, result.cost);
   for (result.attempts = 1;; ++result.attempts) {
     const std::vector<double> before = least_times(list, ceilings);
-    size_t turn = 0;
-    result.seconds = median_of([&] {
-      const spec::Bound& operands = turns[turn++ % turns.size()];
-      return device.stream().seconds_of([&] { problem.run(device.stream(), operands); });
-    });
+    result.seconds = seconds_of(problem, turns, device, target.replayed);
     const std::vector<double> after = least_times(list, ceilings);
     double least = -1;
     result.disturbed = false;

@@ -15,6 +15,7 @@ struct Target {
   std::string_view exps_of = "";  // one exponential for each element of this operand
   double wanted = 0;              // of that ceiling; 0: nothing is asked of this case alone
   bool in_table = false;          // one of the cases of `weft bench --table`
+  bool replayed = false;          // as part of a captured graph, where the device captures
   double wanted_rate = 0;         // GPUs: GB/s or TFLOP/s, measured on an H200; 0: nothing
 };
 
