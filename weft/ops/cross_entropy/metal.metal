@@ -43,12 +43,27 @@ kernel void count_targets(device const Id* targets [[buffer(0)]], device const f
   shared.wrong = bad;
 }
 
+struct RowGradient {
+  float m, factor, over_count;  // dlogits = e^(x - m) factor, less over_count at the target
+  int target;
+};
+
+template <class T, int N>
+inline void write_gradient(Chunk<T, N> piece, device T* to, Span at, RowGradient g) {
+#pragma unroll
+  for (int i = 0; i < N; ++i) {
+    const float probability = precise::exp(piece[i] - g.m) * g.factor;
+    piece.set(i, at.first + i == g.target ? probability - g.over_count : probability);
+  }
+  put<T, N>(piece, to, at);
+}
+
 // Equation: loss_r = m - x_t + log s, s = sum(exp(x - m)); dlogits = (exp(x - m) / s - [j = t]) / count.
 // Layout:   logits, dlogits [N, V] with a row stride each (dlogits may be logits), targets, losses [N].
 // Order:    a team of threads per row; maximum and sum by thread over its chunks, then over the team (team.metal.h). Rows that
 //           are not held: thread by thread against its own running maximum, then the threads' sums against the row's.
 // Requires: unit stride within a row (the contract's); targets counted and found in range.
-// Traffic:  one read of logits, one write of dlogits; a row longer than a team's registers is read twice.
+// Traffic:  one read of logits, one write of dlogits; of a row longer than a team's registers what does not fit is read twice.
 template <class T, class Id>
 kernel void each_row(device const T* logits [[buffer(0)]], device const Id* targets [[buffer(1)]], device T* dlogits [[buffer(2)]],
                  device float* losses [[buffer(3)]], constant CrossEntropyShared& shared [[buffer(4)]], constant CrossEntropyParams& p [[buffer(5)]],
@@ -58,7 +73,7 @@ kernel void each_row(device const T* logits [[buffer(0)]], device const Id* targ
   threadgroup uint slots[kTeamSlots];
   if (shared.wrong) return;
   Team team = team_of(p.team, thread_index, threads, group, groups, slots);
-  const int last = turns<N>(team, p.columns);
+  const int last = turns<N>(team, p.columns), held = kChunks > 0 ? kChunks : kHeld;
   const float over_count = 1.0f / shared.count;
   for (long r = team.index; r < p.rows; r += team.count) {
     device const T* from = logits + r * p.stride;
@@ -74,21 +89,15 @@ kernel void each_row(device const T* logits [[buffer(0)]], device const Id* targ
     const bool owner = target / N % team.size == team.rank;  // who reads and writes that element
     const float at_target = owner ? to_float(from[target]) : 0.0f;
     Row<T, N, kHeld> row;
-    row.take(from, team, p.columns);
-    const RowExpSum e = exp_sum<T, N, kHeld>(team, row, from, p.columns, 1.0f);
+    row.take(from, team, p.columns, held);
+    const RowExpSum e = exp_sum<T, N, kHeld>(team, row, from, p.columns, 1.0f, kHeld);
     if (owner) losses[r] = (e.top - at_target) + precise::log(e.sum);
     if (!kGradient) continue;
-    const float factor = over_count / e.sum;
-    for (int k = 0; k < last; ++k) {
+    const RowGradient g = {e.m, over_count / e.sum, over_count, target};
+    for (int k = 0; k < held; ++k) write_gradient<T, N>(row.held[k], to, span<N>(team, k, p.columns), g);
+    for (int k = held; k < last; ++k) {
       const Span at = span<N>(team, k, p.columns);
-      if (at.count <= 0) continue;
-      Chunk<T, N> piece = row.piece(from, k, at);
-#pragma unroll
-      for (int i = 0; i < N; ++i) {
-        const float probability = precise::exp(piece[i] - e.m) * factor;
-        piece.set(i, at.first + i == target ? probability - over_count : probability);
-      }
-      put<T, N>(piece, to, at);
+      write_gradient<T, N>(get<T, N>(from, at), to, at, g);
     }
   }
 }

@@ -59,7 +59,7 @@ void embedding_backward(Stream& stream, const EmbeddingBackwardArgs& a) {
   const auto partial = scratch(stream, chunks * C * int64_t(sizeof(float)));
   launch(stream, {a.kOp, kFile, join("sum_chunks", suffix_of(a.dy.dtype)), {}}, {.groups = {(chunks + 3) / 4, (C + 255) / 256, 1}, .threads = 128},
          {in(a.dy), in(*runs.keys), in(*runs.positions), out(*partial), params(p)});
-  launch(stream, {a.kOp, kFile, join("sum_rows", suffix_of(a.dy.dtype)), {constant(0, a.accumulate)}}, {.groups = {(V + 3) / 4, 1, 1}, .threads = 128},
+  launch(stream, {a.kOp, kFile, join("sum_rows", suffix_of(a.dy.dtype)), {constant(0, a.accumulate)}}, {.groups = {(V + 15) / 16, 1, 1}, .threads = 128},
          {in(a.dy), in(*runs.keys), in(*runs.positions), in(*partial), out(a.dw), params(p)});
 }
 

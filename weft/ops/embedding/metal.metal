@@ -105,43 +105,52 @@ inline long lower_bound(device const uint* keys, long count, uint key) {
 
 constant bool kAccumulate [[function_constant(0)]];  // dw += instead of dw =
 
+// The sum over a run of places for this lane's columns, into a row of dw.
+template <class T>
+inline void sum_run(device const T* dy, device const uint* positions, device const float* partial, device float* dw, long begin, long end,
+                    constant EmbeddingBackwardParams& p, int column, int lane) {
+  const int count = min(kWidth, p.columns - column);
+  Eight sum = {};
+  for (long k = begin; k < end;) {
+    const long stop = min(end, (k / kChunk + 1) * kChunk);
+    Eight part;
+    if (stop - k == kChunk) {
+      const Chunk<float, kWidth> whole = load_chunk<float, kWidth>(partial + k / kChunk * p.columns + column, count, p.columns % 4 == 0);
+      for (int i = 0; i < kWidth; ++i) part.at[i] = whole[i];
+    } else {
+      part = sum_places<T>(dy, positions, k, stop, p, column, lane);
+    }
+    for (int i = 0; i < kWidth; ++i) sum.at[i] = k == begin ? part.at[i] : sum.at[i] + part.at[i];
+    k = stop;
+  }
+  Chunk<float, kWidth> result = {};
+  if (kAccumulate) result = load_chunk<float, kWidth>(dw + column, count, p.aligned);
+  for (int i = 0; i < kWidth; ++i) result.set(i, kAccumulate ? result[i] + sum.at[i] : sum.at[i]);
+  store_chunk<float, kWidth>(result, dw + column, count, p.aligned);
+}
+
+constant constexpr int kRows = 4;  // of dw to a simdgroup
+
 // Equation: dw[i] (+)= sum over p with ids[p] = i of dy[p].
 // Layout:   dy [P, C] and dw [V, C] with a row stride each; sorted keys and positions [P]; partial [P / 256, C].
 // Order:    the run of places of i is cut where places are multiples of 256; whole chunks come from sum_chunks, the others are
-//           summed here, positions ascending; chunks in order. A simdgroup per row of dw.
+//           summed here, positions ascending; chunks in order. A simdgroup per four rows of dw.
 // Requires: keys sorted, sum_chunks run.
 // Traffic:  one read of dy and partial, one write of dw (and one read when accumulating; then rows without an occurrence are
-//           left alone); one lane looks for the run, in log2 P steps.
+//           left alone); five lanes look for where the four runs begin and end, in log2 P steps.
 template <class T>
 kernel void sum_rows(device const T* dy [[buffer(0)]], device const uint* keys [[buffer(1)]], device const uint* positions [[buffer(2)]],
                      device const float* partial [[buffer(3)]], device float* dw [[buffer(4)]], constant EmbeddingBackwardParams& p [[buffer(5)]],
                      uint thread_index [[thread_index_in_threadgroup]], uint threads [[threads_per_threadgroup]], uint group [[threadgroup_position_in_grid]]) {
-  const long row = (long(group) * threads + thread_index) / 32;
-  if (row >= p.table) return;  // whole simdgroups leave
+  const long first = (long(group) * threads + thread_index) / 32 * kRows;
+  if (first >= p.table) return;  // whole simdgroups leave
   const int lane = int(thread_index) % 32;
-  const long bound = lane < 2 ? lower_bound(keys, p.positions, uint(row) + uint(lane)) : 0;  // lane 1: of the next row
-  const long begin = simd_broadcast(uint(bound), 0), end = simd_broadcast(uint(bound), 1);
-  if (kAccumulate && begin == end) return;
-  for (int strip = 0; strip < p.columns; strip += kStrip) {
-    const int column = strip + lane * kWidth, count = min(kWidth, p.columns - column);
-    Eight sum = {};
-    for (long k = begin; k < end;) {
-      const long stop = min(end, (k / kChunk + 1) * kChunk);
-      Eight part;
-      if (stop - k == kChunk) {
-        const Chunk<float, kWidth> whole = load_chunk<float, kWidth>(partial + k / kChunk * p.columns + column, count, p.columns % 4 == 0);
-        for (int i = 0; i < kWidth; ++i) part.at[i] = whole[i];
-      } else {
-        part = sum_places<T>(dy, positions, k, stop, p, column, lane);
-      }
-      for (int i = 0; i < kWidth; ++i) sum.at[i] = k == begin ? part.at[i] : sum.at[i] + part.at[i];
-      k = stop;
-    }
-    device float* to = dw + row * p.dw_stride + column;
-    Chunk<float, kWidth> result = {};
-    if (kAccumulate) result = load_chunk<float, kWidth>(to, count, p.aligned);
-    for (int i = 0; i < kWidth; ++i) result.set(i, kAccumulate ? result[i] + sum.at[i] : sum.at[i]);
-    store_chunk<float, kWidth>(result, to, count, p.aligned);
+  const uint bound = lane <= kRows ? uint(lower_bound(keys, p.positions, uint(first) + uint(lane))) : 0;
+  for (int i = 0; i < kRows && first + i < p.table; ++i) {
+    const long begin = simd_shuffle(bound, ushort(i)), end = simd_shuffle(bound, ushort(i + 1));
+    if (kAccumulate && begin == end) continue;
+    for (int strip = 0; strip < p.columns; strip += kStrip)
+      sum_run<T>(dy, positions, partial, dw + (first + i) * p.dw_stride, begin, end, p, strip + lane * kWidth, lane);
   }
 }
 

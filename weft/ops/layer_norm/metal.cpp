@@ -17,7 +17,8 @@ void layer_norm(Stream& stream, const LayerNormArgs& a) {
   const bool aligned = aligned16(a.x, x.stride) && aligned16(a.residual, residual.stride) && aligned16(a.h, h.stride) && aligned16(a.y, y.stride) &&
                        aligned16(a.w) && aligned16(a.b);
   const Kernel kernel{a.kOp, kFile, kernel_name("forward", a.x.dtype, a.w.dtype), {constant(2, bool(a.residual)), constant(3, bool(a.b))}};
-  const RowPlan plan = plan_rows(stream, kernel, x.columns, size_of(a.x.dtype), teams_with_weights(x.rows), aligned);
+  const int64_t width = size_of(a.x.dtype), moved = (a.residual ? 4 : 2) * width;
+  const RowPlan plan = plan_rows(stream, kernel, x.columns, width, sharing_teams(x.rows, moved, (a.b ? 2 : 1) * size_of(a.w.dtype), 64, 4096), aligned);
   const LayerNormParams p{x.rows, x.stride, residual.stride, h.stride, y.stride, columns_of(a.kOp, x), plan.team, a.eps, 0};
   launch(stream, plan.kernel, plan.grid(), {in(a.x), in(a.residual), in(a.w), in(a.b), out(a.h), out(a.y), out(a.mean), out(a.rstd), params(p)});
 }
@@ -26,10 +27,11 @@ void layer_norm_backward(Stream& stream, const LayerNormBackwardArgs& a) {
   const Rows dy = as_rows(a.dy, a.kOp, "dy"), h = as_rows(a.h, a.kOp, "h"), dx = as_rows(a.dx, a.kOp, "dx");
   const Rows dh = a.dh ? as_rows(a.dh, a.kOp, "dh") : Rows{};
   const bool aligned = aligned16(a.dy, dy.stride) && aligned16(a.dh, dh.stride) && aligned16(a.h, h.stride) && aligned16(a.dx, dx.stride) && aligned16(a.w);
-  const int64_t P = partial_rows(dy.rows), bytes = P * dy.columns * int64_t(sizeof(float));
+  const int64_t width = size_of(a.dy.dtype), moved = (a.dh ? 4 : 3) * width, sums = (a.db ? 4 : 2) * int64_t(sizeof(float));  // partial sums: written and read
+  const int64_t P = sharing_teams(dy.rows, moved, sums + size_of(a.w.dtype), 32, 1024), bytes = P * dy.columns * int64_t(sizeof(float));
   const auto dw = scratch(stream, bytes), db = scratch(stream, a.db ? bytes : 0);
   const Kernel kernel{a.kOp, kFile, kernel_name("backward", a.dy.dtype, a.w.dtype), {constant(2, bool(a.dh)), constant(3, bool(a.db))}};
-  const RowPlan plan = plan_rows(stream, kernel, dy.columns, size_of(a.dy.dtype), P, aligned);
+  const RowPlan plan = plan_rows(stream, kernel, dy.columns, width, P, aligned);
   const LayerNormBackwardParams p{dy.rows, P, dy.stride, dh.stride, h.stride, dx.stride, columns_of(a.kOp, dy), plan.team};
   launch(stream, plan.kernel, plan.grid(),
          {in(a.dy), in(a.dh), in(a.h), in(a.w), in(a.mean), in(a.rstd), out(a.dx), out(*dw), a.db ? out(*db) : nothing(), params(p)});

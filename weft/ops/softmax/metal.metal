@@ -22,7 +22,7 @@ kernel void forward(device const T* x [[buffer(0)]], device T* y [[buffer(1)]], 
     device const T* from = x + r * p.x_stride;
     Row<T, N> row;
     row.take(from, team, p.columns);
-    const RowExpSum e = exp_sum<T, N, kMostChunks>(team, row, from, p.columns, p.scale);
+    const RowExpSum e = exp_sum<T, N, kMostChunks>(team, row, from, p.columns, p.scale, 0);
     const float over_sum = e.sum == 0 ? 0.0f : 1.0f / e.sum;  // 0: everything is masked
     for (int k = 0; k < turns<N>(team, p.columns); ++k) {
       const Span at = span<N>(team, k, p.columns);

@@ -1,5 +1,5 @@
 // Sums over rows in two fixed stages: team g of P adds up rows g, g + P, g + 2 P, ... in order into partial row g, then the
-// partial rows are added in order. P depends on the number of rows alone (rows.h).
+// partial rows are added in order. P is given by shape and dtypes alone (rows.h).
 #pragma once
 
 #include "weft/tile/metal/rows.metal.h"

@@ -57,12 +57,13 @@ inline RowExpSum sum_of_held(thread Team& team, thread const Row<T, N, M>& row, 
   return {top, m, team.sum(sum)};
 }
 
-// Of a row that each thread has taken, or reads now.
+// Of a row of which each thread has taken all (kChunks > 0), or the first `kept` chunks of its part and reads the others now.
 template <class T, int N, int M>
-inline RowExpSum exp_sum(thread Team& team, thread const Row<T, N, M>& row, device const T* from, int columns, float scale) {
+inline RowExpSum exp_sum(thread Team& team, thread const Row<T, N, M>& row, device const T* from, int columns, float scale, int kept) {
   if (kChunks > 0) return sum_of_held<T, N, M>(team, row, columns, scale);
   ExpSum mine = no_exp_sum();
-  for (int k = 0; k < turns<N>(team, columns); ++k) {
+  for (int k = 0; k < kept; ++k) add_exp<T, N>(mine, row.held[k], span<N>(team, k, columns).count, scale);
+  for (int k = kept; k < turns<N>(team, columns); ++k) {
     const Span at = span<N>(team, k, columns);
     if (at.count > 0) add_exp<T, N>(mine, get<T, N>(from, at), at.count, scale);
   }

@@ -53,12 +53,11 @@ inline RowPlan plan_rows(Stream& stream, const Kernel& kernel, int64_t columns, 
   return {streams, threads, threads, teams};
 }
 
-// Teams for rows that share weights held in registers: few enough that reading those again for each team is little
-// (1 / 32 of the rows' own bytes, read and written), many where there are few rows anyway. By the rows alone.
-inline int64_t teams_with_weights(int64_t rows) { return std::min({rows, std::max<int64_t>(64, (rows + 15) / 16), int64_t(4096)}); }
-
-// Partial rows of a sum over rows: f32 written and read again, 1 / 64 of the rows. By the rows alone.
-inline int64_t partial_rows(int64_t rows) { return std::min({rows, std::max<int64_t>(32, (rows + 63) / 64), int64_t(1024)}); }
+// Teams for rows that share something each team reads, or writes for itself: so few that this is 1 / 32 of what the rows
+// themselves move, at least `fewest`. In bytes for each column; by shape and dtypes alone.
+inline int64_t sharing_teams(int64_t rows, int64_t moved, int64_t shared, int64_t fewest, int64_t most) {
+  return std::min({rows, std::max(fewest, rows * moved / (32 * shared)), most});
+}
 
 // Teams for rows that share nothing.
 inline int64_t teams_of(int64_t rows) { return std::min<int64_t>(rows, int64_t(1) << 20); }

@@ -47,10 +47,10 @@ template <class T, int N, int M = kMostChunks>
 struct Row {
   Chunk<T, N> held[M];
 
-  void take(device const T* row, Team team, int columns) {
-    if (kChunks == 0) return;
+  void take(device const T* row, Team team, int columns) { take(row, team, columns, kChunks); }
+  void take(device const T* row, Team team, int columns, int count) {
 #pragma unroll
-    for (int k = 0; k < kChunks; ++k) held[k] = get<T, N>(row, span<N>(team, k, columns));
+    for (int k = 0; k < count; ++k) held[k] = get<T, N>(row, span<N>(team, k, columns));
   }
   Chunk<T, N> piece(device const T* row, int k, Span at) const {
     if (kChunks > 0) return held[k];
