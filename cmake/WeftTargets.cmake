@@ -13,15 +13,27 @@ function(weft_target_defaults target)
   endif()
 endfunction()
 
+# Headers that most sources of a target include. Kernels are left out: they have flags of their own.
+function(weft_precompile target)
+  if(WEFT_PRECOMPILE)
+    target_precompile_headers(${target} PRIVATE ${ARGN})
+  endif()
+endfunction()
+
 # Sources that Highway compiles once per instruction set. On x86-64 the least is AVX2 with FMA (x86-64-v3): below it
 # there is no fused multiply-add and results would differ. AVX-512 is added by Highway and chosen at run time. The
-# mask leaves out targets that would double the build for no gain here (AVX3_DL, ZEN4, SPR, SVE).
+# mask leaves out targets that would double the build for no gain here (AVX3_DL, ZEN4, SPR, SVE). WEFT_NATIVE: one target
+# alone, the best of the machine that compiles, with the bits of the others; optimised whatever the flags of the rest.
 function(weft_simd_sources)
   set(flags -Wno-psabi)
-  if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64|amd64")
+  set(definitions HWY_DISABLED_TARGETS=0x0F0000D0)
+  if(WEFT_NATIVE AND NOT APPLE)
+    list(APPEND flags -march=native -O3)
+    set(definitions HWY_DISABLED_TARGETS=0x0F0058D0 HWY_COMPILE_ONLY_STATIC)  # nor SSE: less than AVX2 does not compile
+  elseif(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64|amd64")
     list(APPEND flags -march=x86-64-v3 -maes -mpclmul)
   elseif(CMAKE_SYSTEM_PROCESSOR MATCHES "aarch64|arm64" AND NOT APPLE)
     list(APPEND flags -march=armv8-a+crypto)  # Highway's NEON target includes AES
   endif()
-  set_source_files_properties(${ARGN} PROPERTIES COMPILE_OPTIONS "${flags}" COMPILE_DEFINITIONS "HWY_DISABLED_TARGETS=0x0F0000D0")
+  set_source_files_properties(${ARGN} PROPERTIES SKIP_PRECOMPILE_HEADERS ON COMPILE_OPTIONS "${flags}" COMPILE_DEFINITIONS "${definitions}")
 endfunction()
