@@ -20,10 +20,11 @@ kernel void sum_piece(device const T* g [[buffer(0)]], device float* partial [[b
   constexpr int N = per_vector<T>();
   threadgroup uint slots[kTeamSlots];
   Team team = team_of(int(threads), thread_index, threads, group, 1, slots);
-  const long first = long(group) * kPiece, last = min(first + kPiece, p.count);
+  const int length = int(min(kPiece, p.count - long(group) * kPiece));
+  device const T* from = g + long(group) * kPiece;
   float sum = 0;
-  for (long i = first + team.rank * N; i < last; i += team.size * N) {
-    const Chunk<T, N> piece = load_chunk<T, N>(g + i, int(min(last - i, long(N))), p.aligned);
+  for (int i = team.rank * N; i < length; i += team.size * N) {
+    const Chunk<T, N> piece = load_chunk<T, N>(from + i, length - i, p.aligned);
 #pragma unroll
     for (int j = 0; j < N; ++j) sum = fma(piece[j], piece[j], sum);
   }

@@ -52,6 +52,7 @@ void reduce(Stream& stream, const ReduceArgs& a) {
     reduce_rows(stream, a.kind, true, x, s.outer_stride, s.n, segments, s.outer, {out(*partial), DType::f32, false});
     return reduce_rows(stream, a.kind, false, {in(*partial), DType::f32, segments % 4 == 0}, segments, segments, 1, s.outer, y);
   }
+  check(s.n <= (int64_t(1) << 36), a.kOp, "an axis of ", s.n, " elements is longer than this device takes");
   const int64_t chunks = chunks_of(s.n, a.x.dtype);
   if (chunks == 1) return reduce_columns(stream, a.kind, true, x, s, 1, y);
   const auto partial = scratch(stream, s.outer * chunks * s.inner * int64_t(sizeof(float)));
@@ -64,7 +65,7 @@ void reduce_backward(Stream& stream, const ReduceBackwardArgs& a) {
   if (to.outer * to.n * to.inner == 0) return;
   const bool is_max = a.kind == Reduction::max, rows = to.inner == 1;
   const View x = a.kind == Reduction::sum ? View{} : a.x, y = is_max ? a.y : View{};
-  check(to.n < int64_t(UINT32_MAX), a.kOp, "an axis of ", to.n, " elements is longer than this device takes");
+  check(to.n <= (1 << 30), a.kOp, "an axis of ", to.n, " elements is longer than this device takes");
   const bool aligned = stage(a.dx, to.outer_stride, rows ? 0 : to.stride).aligned && (!x || stage(x, from.outer_stride, rows ? 0 : from.stride).aligned);
   const int64_t per = 16 / size_of(a.dx.dtype), vectors = (to.inner + per - 1) / per, chunks = is_max ? 1 : chunks_of(to.n, a.dx.dtype);
   const int team = to.n <= 512 ? 32 : 256, threads = rows ? std::max(team, kThreads) : kThreads;

@@ -22,11 +22,13 @@ kernel void along_rows(device const T* x [[buffer(0)]], device Y* y [[buffer(1)]
   threadgroup uint slots[kTeamSlots];
   Team team = team_of(p.team, thread_index, threads, group, groups, slots);
   for (long task = team.index; task < p.tasks; task += team.count) {
-    const long row = task / p.segments, first = (task - row * p.segments) * p.segment, last = min(first + p.segment, p.n);
+    const long row = task / p.segments, first = (task - row * p.segments) * p.segment;
+    const int length = int(min(p.segment, p.n - first));
+    device const T* from = x + row * p.stride + first;
     float total = Reducing<K>::identity();
-    for (long i = first + team.rank * N; i < last; i += team.size * N) {
-      const int count = int(min(last - i, long(N)));
-      const Chunk<T, N> piece = load_chunk<T, N>(x + row * p.stride + i, count, p.aligned);
+    for (int i = team.rank * N; i < length; i += team.size * N) {
+      const int count = min(length - i, N);
+      const Chunk<T, N> piece = load_chunk<T, N>(from + i, count, p.aligned);
 #pragma unroll
       for (int j = 0; j < N; ++j)
         if (j < count) total = Reducing<K>::combine(total, kTerms ? Reducing<K>::term(piece[j]) : piece[j]);
@@ -49,15 +51,16 @@ kernel void across_rows(device const T* x [[buffer(0)]], device Y* y [[buffer(1)
   if (o >= p.outer) return;
   const long in_outer = index - o * p.chunks * p.vectors, chunk = in_outer / p.vectors, j = (in_outer - chunk * p.vectors) * N;
   const int count = int(min(p.inner - j, long(N)));
-  const long last = min((chunk + 1) * p.length, p.n);
+  const int length = int(min(p.length, p.n - chunk * p.length));  // none where rows are used up before the chunks are
+  device const T* from = x + o * p.outer_stride + chunk * p.length * p.stride + j;
   float total[N], run[N];
 #pragma unroll
   for (int k = 0; k < N; ++k) total[k] = Reducing<K>::identity();
-  for (long start = chunk * p.length; start < last; start += 16) {
+  for (int start = 0; start < length; start += 16) {
 #pragma unroll
     for (int k = 0; k < N; ++k) run[k] = Reducing<K>::identity();
-    for (long i = start; i < last && i < start + 16; ++i) {
-      const Chunk<T, N> piece = load_chunk<T, N>(x + o * p.outer_stride + i * p.stride + j, count, p.aligned);
+    for (int i = start; i < length && i < start + 16; ++i, from += p.stride) {
+      const Chunk<T, N> piece = load_chunk<T, N>(from, count, p.aligned);
 #pragma unroll
       for (int k = 0; k < N; ++k) run[k] = Reducing<K>::combine(run[k], kTerms ? Reducing<K>::term(piece[k]) : piece[k]);
     }
@@ -84,25 +87,28 @@ kernel void spread_rows(device const T* x [[buffer(0)]], device const Y* y [[buf
   for (long o = team.index; o < p.outer; o += team.count) {
     const bool leads = team.rank % 32 == 0;
     const float g = simd_broadcast(leads ? to_float(dy[o]) : 0.0f, 0);
+    device const T* from = x + o * p.x_outer;
+    device T* to = dx + o * p.dx_outer;
+    const int n = int(p.n);
     uint place = 0xffffffffu;
     if (K == 2) {
       const float most = simd_broadcast(leads ? to_float(y[o]) : 0.0f, 0);
-      for (long i = team.rank * N; i < p.n && place == 0xffffffffu; i += team.size * N) {
-        const int count = int(min(p.n - i, long(N)));
-        const Chunk<T, N> piece = load_chunk<T, N>(x + o * p.x_outer + i, count, p.aligned);
+      for (int i = team.rank * N; i < n && place == 0xffffffffu; i += team.size * N) {
+        const int count = min(n - i, N);
+        const Chunk<T, N> piece = load_chunk<T, N>(from + i, count, p.aligned);
 #pragma unroll
         for (int j = N - 1; j >= 0; --j)
           if (j < count && (piece[j] == most || (piece[j] != piece[j] && most != most))) place = uint(i + j);
       }
       place = team.reduce<Min>(place);
     }
-    for (long i = team.rank * N; i < p.n; i += team.size * N) {
-      const int count = int(min(p.n - i, long(N)));
+    for (int i = team.rank * N; i < n; i += team.size * N) {
+      const int count = min(n - i, N);
       Chunk<T, N> piece = {};
-      if (K == 1) piece = load_chunk<T, N>(x + o * p.x_outer + i, count, p.aligned);
+      if (K == 1) piece = load_chunk<T, N>(from + i, count, p.aligned);
 #pragma unroll
       for (int j = 0; j < N; ++j) piece.set(j, K == 0 ? g : K == 1 ? (piece[j] + piece[j]) * g : place == uint(i + j) ? g : 0.0f);
-      store_chunk<T, N>(piece, dx + o * p.dx_outer + i, count, p.aligned);
+      store_chunk<T, N>(piece, to + i, count, p.aligned);
     }
   }
 }
@@ -121,6 +127,9 @@ kernel void spread_columns(device const T* x [[buffer(0)]], device const Y* y [[
   if (o >= p.outer) return;
   const long in_outer = index - o * p.chunks * p.vectors, chunk = in_outer / p.vectors, j = (in_outer - chunk * p.vectors) * N;
   const int count = int(min(p.inner - j, long(N)));
+  device const T* from = x + o * p.x_outer + chunk * p.length * p.x_stride + j;
+  device T* to = dx + o * p.dx_outer + chunk * p.length * p.dx_stride + j;
+  const int length = int(min(p.length, p.n - chunk * p.length));
   float g[N], most[N];
   bool given[N];
 #pragma unroll
@@ -129,9 +138,9 @@ kernel void spread_columns(device const T* x [[buffer(0)]], device const Y* y [[
     most[k] = K == 2 && k < count ? to_float(y[o * p.inner + j + k]) : 0.0f;
     given[k] = false;
   }
-  for (long i = chunk * p.length; i < (chunk + 1) * p.length && i < p.n; ++i) {
+  for (int i = 0; i < length; ++i, from += p.x_stride, to += p.dx_stride) {
     Chunk<T, N> piece = {};
-    if (K > 0) piece = load_chunk<T, N>(x + o * p.x_outer + i * p.x_stride + j, count, p.aligned);
+    if (K > 0) piece = load_chunk<T, N>(from, count, p.aligned);
 #pragma unroll
     for (int k = 0; k < N; ++k) {
       const float v = piece[k];
@@ -139,7 +148,7 @@ kernel void spread_columns(device const T* x [[buffer(0)]], device const Y* y [[
       given[k] = given[k] || first;
       piece.set(k, K == 0 ? g[k] : K == 1 ? (v + v) * g[k] : first ? g[k] : 0.0f);
     }
-    store_chunk<T, N>(piece, dx + o * p.dx_outer + i * p.dx_stride + j, count, p.aligned);
+    store_chunk<T, N>(piece, to, count, p.aligned);
   }
 }
 
