@@ -1,0 +1,67 @@
+#include "weft/ops/matmul/matmul.h"
+#include "weft/ops/matmul/params.h"
+#include "weft/tile/metal/launch.h"
+
+namespace weft::metal {
+namespace {
+
+constexpr const char* kFile = "weft/ops/matmul/metal.metal";
+
+int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+MatmulPlace place(const MatmulPlan::Matrix& m) { return {m.row, m.outer, m.inner}; }
+
+// Whether every row starts at a multiple of four elements.
+bool aligned(const View& view, const MatmulPlan::Matrix& m) {
+  return (view.buffer->offset() + view.offset) % (4 * size_of(view.dtype)) == 0 && m.row % 4 == 0 && m.outer % 4 == 0 && m.inner % 4 == 0;
+}
+
+// Whether the rows of all matrices follow each other at one distance.
+bool one_matrix(const MatmulPlan& p, const MatmulPlan::Matrix& m) {
+  return (p.inner == 1 || m.inner == p.M * m.row) && (p.outer == 1 || m.outer == p.inner * p.M * m.row);
+}
+
+// Matrices that share B are one with many rows where their rows lie so: B is then read less often.
+MatmulPlan without_batch(MatmulPlan p, const MatmulArgs& a) {
+  if (!p.shared_b || a.transpose_a || !one_matrix(p, p.a) || !one_matrix(p, p.c) || (a.pre && !one_matrix(p, p.pre))) return p;
+  p.M *= p.batch();
+  p.outer = p.inner = 1;
+  return p;
+}
+
+std::string suffix(const MatmulArgs& a) {
+  const std::string out = a.c.dtype == DType::f32 ? "f32" : "bf16";
+  return (a.a.dtype == DType::f32 ? "_f32_" : "_bf16_") + out;
+}
+
+// Large blocks read less, small ones leave fewer cores idle: large ones where there are enough of them, by shape alone.
+int block(const MatmulPlan& p) {
+  constexpr int64_t kEnough = 64;
+  return p.M > 32 && p.N > 32 && p.batch() * ceil_div(p.M, 64) * ceil_div(p.N, 64) >= kEnough ? 64 : 32;
+}
+
+}  // namespace
+
+void matmul(Stream& stream, const MatmulArgs& a) {
+  const MatmulPlan p = without_batch(plan(a), a);
+  if (p.batch() * p.M * p.N == 0) return;
+  const int64_t rows = p.shared_b ? p.batch() * p.M : p.M, jobs = p.shared_b ? 1 : p.batch();
+  const bool wide = a.bias && a.bias.dtype == DType::f32;
+  const MatmulParams params_of{p.M, p.N, p.K, p.inner, place(p.a), place(p.b), place(p.c), place(p.pre), int32_t(std::min<int64_t>(rows, MatmulArgs::kFewRows)),
+                               int32_t(a.activation), a.alpha, a.beta};
+  Kernel kernel{a.kOp, kFile, {}, {constant(0, a.transpose_a), constant(1, a.transpose_b), constant(2, aligned(a.a, p.a)), constant(3, aligned(a.b, p.b)),
+                                   constant(4, bool(a.bias) && !wide), constant(5, wide), constant(6, bool(a.pre)), constant(7, p.shared_b)}};
+  Grid grid;
+  if (rows <= MatmulArgs::kFewRows) {
+    kernel.name = (a.transpose_b ? "dot_few_rows" : "sum_few_rows") + suffix(a);
+    grid = {.groups = {ceil_div(p.N, a.transpose_b ? 16 : 32), 1, jobs}, .threads = a.transpose_b ? 128 : 256};
+  } else {
+    const int side = block(p);
+    kernel.name = "multiply" + suffix(a) + "_" + std::to_string(side);
+    grid = {.groups = {ceil_div(p.N, side), ceil_div(p.M, side), p.batch()}, .threads = 128};
+  }
+  launch(stream, kernel, grid,
+         {in(a.a), in(a.b), out(a.c), a.pre ? out(a.pre) : nothing(), a.bias && !wide ? in(a.bias) : nothing(), wide ? in(a.bias) : nothing(), params(params_of)});
+}
+
+}  // namespace weft::metal

@@ -1,0 +1,257 @@
+#include <metal_stdlib>
+
+#include "weft/ops/matmul/params.h"
+#include "weft/tile/metal/activation.metal.h"
+#include "weft/tile/metal/mma.metal.h"
+#include "weft/tile/metal/scalar.metal.h"
+#include "weft/tile/metal/tile.metal.h"
+
+using namespace metal;
+
+namespace weft {
+
+constant bool kTransposeA [[function_constant(0)]];
+constant bool kTransposeB [[function_constant(1)]];
+constant bool kAlignedA [[function_constant(2)]];
+constant bool kAlignedB [[function_constant(3)]];
+constant bool kBias [[function_constant(4)]];      // of c's dtype
+constant bool kWideBias [[function_constant(5)]];  // f32
+constant bool kKeepsPre [[function_constant(6)]];
+constant bool kSharedB [[function_constant(7)]];
+
+inline int64_t offset(MatmulPlace place, int64_t inner, int64_t matrix) { return matrix / inner * place.outer + matrix % inner * place.inner; }
+
+// What is bound is touched; the constants say what.
+template <class Out>
+struct Results {
+  device Out* c;
+  device Out* pre;
+  device const Out* bias;
+  device const float* wide_bias;
+};
+
+// pre = alpha sum + beta C + bias, c = f(pre) at one element.
+template <class Out>
+inline void finish(Results<Out> to, constant MatmulParams& p, int64_t matrix, int64_t m, int64_t n, float sum) {
+  const int64_t at = offset(p.c, p.inner, matrix) + m * p.c.row + n;
+  float x = p.alpha * sum;
+  if (p.beta != 0.0f) x = fma(p.beta, to_float(to.c[at]), x);
+  if (kBias) x += to_float(to.bias[n]);
+  if (kWideBias) x += to.wide_bias[n];
+  if (kKeepsPre) to.pre[offset(p.pre, p.inner, matrix) + m * p.pre.row + n] = from_float<Out>(x);
+  to.c[at] = from_float<Out>(activate(x, p.activation));
+}
+
+// kBlock by kDepth of op(A), or kDepth by kBlock of op(B), in the orientation it is stored in: `across` counts the rows and
+// columns of c, k the terms of its sums. One line longer than needed by four, so that columns fall into different banks.
+template <int kBlock, int kDepth>
+struct Operand {
+  bool k_first;  // stored [k][across]
+  threadgroup float* tile;
+
+  int stride() const thread { return k_first ? kBlock + 4 : kDepth + 4; }
+  template <class T>
+  void stage(device const T* matrix, int64_t row, int64_t across, int64_t k, int64_t across_end, int64_t k_end, bool aligned, uint thread_index) const thread {
+    const int left_across = int(min(across_end - across, int64_t(kBlock))), left_k = int(min(k_end - k, int64_t(kDepth)));
+    if (k_first)
+      weft::stage(tile, stride(), kDepth, kBlock, Piece<T>{matrix + k * row + across, row, left_k, left_across, aligned}, thread_index, 128);
+    else
+      weft::stage(tile, stride(), kBlock, kDepth, Piece<T>{matrix + across * row + k, row, left_across, left_k, aligned}, thread_index, 128);
+  }
+  // The eight by eight at (across, k), with k along columns (A) or along rows (B).
+  Matrix across_by_k(int across, int k) const thread { return k_first ? transposed_at(tile + k * stride() + across, stride()) : matrix_at(tile + across * stride() + k, stride()); }
+  Matrix k_by_across(int across, int k) const thread { return k_first ? matrix_at(tile + k * stride() + across, stride()) : transposed_at(tile + across * stride() + k, stride()); }
+};
+
+// Equation: pre = alpha op(A) op(B) + beta C + bias, c = f(pre).
+// Layout:   A, B, C, pre row-major with any row stride, matrices of a batch at any distance; bias [N].
+// Grid:     (ceil(N / kBlock), ceil(M / kBlock), batch) groups of four simdgroups, each with a quarter of the block in
+//           (kBlock / 16)^2 matrices of sums. k ascends in eights, one matrix product each, so an element's sum does not
+//           depend on kBlock; beta C comes at the end.
+// Requires: 128 threads, 10 KiB of threadgroup memory. Any extents: past the edges there are zeros. K = 0 gives f(beta C + bias).
+// Traffic:  A once per kBlock columns of c, B once per kBlock rows; C once, or twice where beta is not 0. A staged element
+//           goes from threadgroup memory to two simdgroups; two loads of 256 bytes feed kBlock / 16 products.
+template <class T, class Out, int kBlock>
+kernel void multiply(device const T* a [[buffer(0)]], device const T* b [[buffer(1)]], device Out* c [[buffer(2)]], device Out* pre [[buffer(3), function_constant(kKeepsPre)]],
+                     device const Out* bias [[buffer(4), function_constant(kBias)]], device const float* wide_bias [[buffer(5), function_constant(kWideBias)]], constant MatmulParams& p [[buffer(6)]],
+                     uint3 group [[threadgroup_position_in_grid]], uint thread_index [[thread_index_in_threadgroup]],
+                     uint simd [[simdgroup_index_in_threadgroup]], uint lane [[thread_index_in_simdgroup]]) {
+  constexpr int kDepth = 16, kHalf = kBlock / 2, kSums = kHalf / 8;
+  threadgroup float left[kBlock * (kDepth + 4)], right[kBlock * (kDepth + 4)];
+  const Operand<kBlock, kDepth> x = {kTransposeA, left}, y = {!kTransposeB, right};
+  const int64_t matrix = group.z, m0 = int64_t(group.y) * kBlock, n0 = int64_t(group.x) * kBlock;
+  a += offset(p.a, p.inner, matrix);
+  if (!kSharedB) b += offset(p.b, p.inner, matrix);
+  const int row = int(simd / 2) * kHalf, column = int(simd % 2) * kHalf;  // of this simdgroup's quarter
+
+  Matrix sums[kSums][kSums];
+  WEFT_UNROLL
+  for (int i = 0; i < kSums; ++i)
+    WEFT_UNROLL
+    for (int j = 0; j < kSums; ++j) sums[i][j] = filled(0.0f);
+  for (int64_t k0 = 0; k0 < p.K; k0 += kDepth) {
+    threadgroup_barrier(mem_flags::mem_threadgroup);
+    x.stage(a, p.a.row, m0, k0, p.M, p.K, kAlignedA, thread_index);
+    y.stage(b, p.b.row, n0, k0, p.N, p.K, kAlignedB, thread_index);
+    threadgroup_barrier(mem_flags::mem_threadgroup);
+    for (int k = 0; k < kDepth && k0 + k < p.K; k += 8) {
+      Matrix rows[kSums], columns[kSums];
+      WEFT_UNROLL
+      for (int i = 0; i < kSums; ++i) {
+        rows[i] = x.across_by_k(row + 8 * i, k);
+        columns[i] = y.k_by_across(column + 8 * i, k);
+      }
+      WEFT_UNROLL
+      for (int i = 0; i < kSums; ++i)
+        WEFT_UNROLL
+        for (int j = 0; j < kSums; ++j) multiply_add(sums[i][j], rows[i], columns[j]);
+    }
+  }
+
+  // Eight rows at a time through this simdgroup's part of `left`, so that lanes write whole lines of c.
+  threadgroup_barrier(mem_flags::mem_threadgroup);
+  threadgroup float* lines = left + simd * 8 * (kHalf + 4);
+  const Results<Out> to = {c, pre, bias, wide_bias};
+  WEFT_UNROLL
+  for (int i = 0; i < kSums; ++i) {
+    WEFT_UNROLL
+    for (int j = 0; j < kSums; ++j) simdgroup_store(sums[i][j], lines + 8 * j, ulong(kHalf + 4));
+    simdgroup_barrier(mem_flags::mem_threadgroup);
+    for (int at = int(lane); at < 8 * kHalf; at += 32) {
+      const int64_t m = m0 + row + 8 * i + at / kHalf, n = n0 + column + at % kHalf;
+      if (m < p.M && n < p.N) finish(to, p, matrix, m, n, lines[at / kHalf * (kHalf + 4) + at % kHalf]);
+    }
+    simdgroup_barrier(mem_flags::mem_threadgroup);
+  }
+}
+
+// Products with at most four rows are bound by the reading of B. The rows are staged, kChunk elements of each at a time.
+constant constexpr int kFewRows = 4;
+constant constexpr int kChunk = 512;
+
+// Row r of those that meet one B: of matrix r / M where B is shared, else of matrix `job`.
+struct RowPlace {
+  int64_t matrix, m;
+};
+inline RowPlace row_place(constant MatmulParams& p, int64_t job, int r) {
+  return kSharedB ? RowPlace{r / p.M, r % p.M} : RowPlace{job, int64_t(r)};
+}
+
+template <class T>
+inline void stage_rows(threadgroup float* rows, device const T* a, constant MatmulParams& p, int64_t job, int64_t k0, uint thread_index, uint length) {
+  for (int i = int(thread_index); i < p.rows * kChunk; i += int(length)) {
+    const RowPlace place = row_place(p, job, i / kChunk);
+    const int64_t k = k0 + i % kChunk, first = offset(p.a, p.inner, place.matrix);
+    rows[i] = k < p.K ? to_float(a[first + (kTransposeA ? k * p.a.row + place.m : place.m * p.a.row + k)]) : 0.0f;
+  }
+}
+
+// Four elements of a row of B, zero from `left` on.
+template <class T>
+inline float4 load_four(device const T* from, int64_t left) {
+  if (kAlignedB && left >= 4) {
+    const vec<T, 4> four = *(device const vec<T, 4>*)from;
+    return float4(to_float(four[0]), to_float(four[1]), to_float(four[2]), to_float(four[3]));
+  }
+  float4 x = float4(0.0f);
+  for (int j = 0; j < 4; ++j)
+    if (j < left) x[j] = to_float(from[j]);
+  return x;
+}
+
+// Equation: as multiply, for at most four rows and B transposed: dot products of rows.
+// Layout:   as multiply.
+// Grid:     (ceil(N / 16), 1, batch; 1 where B is shared) groups of four simdgroups, each with four columns of c. A lane takes
+//           four terms of every 128, in order; the lanes are joined by a butterfly.
+// Requires: 128 threads, 8 KiB of threadgroup memory; rows <= 4.
+// Traffic:  B once; A once per sixteen columns of c.
+template <class T, class Out>
+kernel void dot_few_rows(device const T* a [[buffer(0)]], device const T* b [[buffer(1)]], device Out* c [[buffer(2)]], device Out* pre [[buffer(3), function_constant(kKeepsPre)]],
+                         device const Out* bias [[buffer(4), function_constant(kBias)]], device const float* wide_bias [[buffer(5), function_constant(kWideBias)]], constant MatmulParams& p [[buffer(6)]],
+                         uint3 group [[threadgroup_position_in_grid]], uint thread_index [[thread_index_in_threadgroup]],
+                         uint simd [[simdgroup_index_in_threadgroup]], uint lane [[thread_index_in_simdgroup]]) {
+  constexpr int kColumns = 4;
+  threadgroup float rows[kFewRows * kChunk];
+  const int64_t job = group.z, n0 = int64_t(group.x) * 16 + simd * kColumns;
+  if (!kSharedB) b += offset(p.b, p.inner, job);
+  float sums[kFewRows][kColumns];
+  for (int r = 0; r < kFewRows; ++r)
+    for (int j = 0; j < kColumns; ++j) sums[r][j] = 0.0f;
+  for (int64_t k0 = 0; k0 < p.K; k0 += kChunk) {
+    threadgroup_barrier(mem_flags::mem_threadgroup);
+    stage_rows(rows, a, p, job, k0, thread_index, 128);
+    threadgroup_barrier(mem_flags::mem_threadgroup);
+    for (int k = int(lane) * 4; k < kChunk && k0 + k < p.K; k += 128) {
+      float4 column[kColumns];
+      for (int j = 0; j < kColumns; ++j) column[j] = n0 + j < p.N ? load_four(b + (n0 + j) * p.b.row + k0 + k, p.K - k0 - k) : float4(0.0f);
+      for (int r = 0; r < kFewRows; ++r) {
+        if (r >= p.rows) break;
+        for (int e = 0; e < 4; ++e)
+          for (int j = 0; j < kColumns; ++j) sums[r][j] = fma(rows[r * kChunk + k + e], column[j][e], sums[r][j]);
+      }
+    }
+  }
+  const Results<Out> to = {c, pre, bias, wide_bias};
+  for (int r = 0; r < kFewRows; ++r) {
+    if (r >= p.rows) break;
+    const RowPlace place = row_place(p, job, r);
+    for (int j = 0; j < kColumns; ++j) {
+      float sum = sums[r][j];
+      for (ushort distance = 16; distance > 0; distance /= 2) sum += simd_shuffle_xor(sum, distance);
+      if (int(lane) == j && n0 + j < p.N) finish(to, p, place.matrix, place.m, n0 + j, sum);
+    }
+  }
+}
+
+// Equation: as multiply, for at most four rows and B as it is: a sum of rows of B.
+// Layout:   as multiply.
+// Grid:     (ceil(N / 32), 1, batch; 1 where B is shared) groups of eight simdgroups, a lane to a column of c. Simdgroup s takes
+//           k = s, s + 8, ... in order; the eight are added in order.
+// Requires: 256 threads, 12 KiB of threadgroup memory; rows <= 4.
+// Traffic:  B once; A once per 32 columns of c.
+template <class T, class Out>
+kernel void sum_few_rows(device const T* a [[buffer(0)]], device const T* b [[buffer(1)]], device Out* c [[buffer(2)]], device Out* pre [[buffer(3), function_constant(kKeepsPre)]],
+                         device const Out* bias [[buffer(4), function_constant(kBias)]], device const float* wide_bias [[buffer(5), function_constant(kWideBias)]], constant MatmulParams& p [[buffer(6)]],
+                         uint3 group [[threadgroup_position_in_grid]], uint thread_index [[thread_index_in_threadgroup]],
+                         uint simd [[simdgroup_index_in_threadgroup]], uint lane [[thread_index_in_simdgroup]]) {
+  constexpr int kParts = 8;
+  threadgroup float rows[kFewRows * kChunk], parts[kParts * kFewRows * 32];
+  const int64_t job = group.z, n = int64_t(group.x) * 32 + lane;
+  if (!kSharedB) b += offset(p.b, p.inner, job);
+  float sums[kFewRows] = {0.0f, 0.0f, 0.0f, 0.0f};
+  for (int64_t k0 = 0; k0 < p.K; k0 += kChunk) {
+    threadgroup_barrier(mem_flags::mem_threadgroup);
+    stage_rows(rows, a, p, job, k0, thread_index, 256);
+    threadgroup_barrier(mem_flags::mem_threadgroup);
+    if (n >= p.N) continue;
+    for (int k = int(simd); k < kChunk && k0 + k < p.K; k += kParts) {
+      const float x = to_float(b[(k0 + k) * p.b.row + n]);
+      for (int r = 0; r < kFewRows; ++r)
+        if (r < p.rows) sums[r] = fma(rows[r * kChunk + k], x, sums[r]);
+    }
+  }
+  for (int r = 0; r < kFewRows; ++r) parts[(simd * kFewRows + r) * 32 + lane] = sums[r];
+  threadgroup_barrier(mem_flags::mem_threadgroup);
+  const int r = int(simd);
+  if (r >= p.rows || n >= p.N) return;
+  float sum = 0.0f;
+  for (int part = 0; part < kParts; ++part) sum += parts[(part * kFewRows + r) * 32 + lane];
+  const Results<Out> to = {c, pre, bias, wide_bias};
+  const RowPlace place = row_place(p, job, r);
+  finish(to, p, place.matrix, place.m, n, sum);
+}
+
+template [[host_name("multiply_f32_f32_64")]] kernel decltype(multiply<float, float, 64>) multiply<float, float, 64>;
+template [[host_name("multiply_f32_f32_32")]] kernel decltype(multiply<float, float, 32>) multiply<float, float, 32>;
+template [[host_name("multiply_bf16_bf16_64")]] kernel decltype(multiply<bfloat, bfloat, 64>) multiply<bfloat, bfloat, 64>;
+template [[host_name("multiply_bf16_bf16_32")]] kernel decltype(multiply<bfloat, bfloat, 32>) multiply<bfloat, bfloat, 32>;
+template [[host_name("multiply_bf16_f32_64")]] kernel decltype(multiply<bfloat, float, 64>) multiply<bfloat, float, 64>;
+template [[host_name("multiply_bf16_f32_32")]] kernel decltype(multiply<bfloat, float, 32>) multiply<bfloat, float, 32>;
+template [[host_name("dot_few_rows_f32_f32")]] kernel decltype(dot_few_rows<float, float>) dot_few_rows<float, float>;
+template [[host_name("dot_few_rows_bf16_bf16")]] kernel decltype(dot_few_rows<bfloat, bfloat>) dot_few_rows<bfloat, bfloat>;
+template [[host_name("dot_few_rows_bf16_f32")]] kernel decltype(dot_few_rows<bfloat, float>) dot_few_rows<bfloat, float>;
+template [[host_name("sum_few_rows_f32_f32")]] kernel decltype(sum_few_rows<float, float>) sum_few_rows<float, float>;
+template [[host_name("sum_few_rows_bf16_bf16")]] kernel decltype(sum_few_rows<bfloat, bfloat>) sum_few_rows<bfloat, bfloat>;
+template [[host_name("sum_few_rows_bf16_f32")]] kernel decltype(sum_few_rows<bfloat, float>) sum_few_rows<bfloat, float>;
+
+}  // namespace weft
