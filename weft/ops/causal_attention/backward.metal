@@ -1,0 +1,229 @@
+#include <metal_stdlib>
+
+#include "weft/ops/causal_attention/params.h"
+#include "weft/tile/metal/blocks.metal.h"
+#include "weft/tile/metal/mma.metal.h"
+#include "weft/tile/metal/scalar.metal.h"
+#include "weft/tile/metal/tile.metal.h"
+
+using namespace metal;
+
+namespace weft {
+
+constant int kMatricesOfD [[function_constant(0)]];  // ceil(D / 8)
+constant bool kAligned [[function_constant(1)]];     // q, k, v, dout may be read in fours
+
+// Equation: delta_i = o_i . do_i.
+// Layout:   o, dout [B, T, H, D] with any strides over B, T, H; delta [B, H, T].
+// Grid:     ceil(B H T / 8) groups, a simdgroup to a row: lanes over D, then a butterfly.
+// Requires: 256 threads.
+// Traffic:  one read of o and dout, one write of delta.
+template <class T>
+kernel void row_products(device const T* o [[buffer(0)]], device const T* dout [[buffer(1)]], device float* delta [[buffer(2)]],
+                         constant AttentionBackwardParams& p [[buffer(3)]], uint group [[threadgroup_position_in_grid]],
+                         uint simd [[simdgroup_index_in_threadgroup]], uint lane [[thread_index_in_simdgroup]]) {
+  const int64_t row = int64_t(group) * kSimdgroups + simd, heads = int64_t(p.B) * p.H;
+  if (row >= heads * p.T) return;
+  const int64_t b = row / p.T / p.H, h = row / p.T % p.H, t = row % p.T;
+  device const T *x = o + row_at(p.o, b, t, h), *y = dout + row_at(p.dout, b, t, h);
+  float sum = 0.0f;
+  for (int d = int(lane); d < p.D; d += 32) sum = fma(to_float(x[d]), to_float(y[d]), sum);
+  for (ushort distance = 16; distance > 0; distance /= 2) sum += simd_shuffle_xor(sum, distance);
+  if (lane == 0) delta[row] = sum;
+}
+
+// s becomes p = exp(scale s - lse) and dp becomes ds = p (dp - delta), both zero at elements that are outside.
+inline void differentiate(thread Matrix& s, thread Matrix& dp, Matrix lse, Matrix delta, Matrix outside, float scale) {
+  for (int e = 0; e < 2; ++e) {
+    const bool in = outside.thread_elements()[e] <= 0.0f;
+    const float x = in ? precise::exp(scale * s.thread_elements()[e] - lse.thread_elements()[e]) : 0.0f;
+    dp.thread_elements()[e] = in ? x * (dp.thread_elements()[e] - delta.thread_elements()[e]) : 0.0f;
+    s.thread_elements()[e] = x;
+  }
+}
+
+// Equation: dq_i = scale sum over j <= i of ds_ij k_j.
+// Layout:   q, dout, dq [B, T, H, D], k, v [B, T, Hkv, D] with any strides over B, T, H; lse, delta [B, H, T].
+// Grid:     (ceil(T / queries), H, B) groups of eight simdgroups: 64 / kSlices queries. Keys ascend in tiles of kKeys; within
+//           a tile every product takes eight keys at a time, in order.
+// Requires: 256 threads; D <= kD = 64 kSlices. Threadgroup memory, floats: 2 kKeys (kD + 4) for keys and values, 1024 of
+//           tables and, where there are slices, 128 kKeys of parts: 21, 29 and 25 KiB for kD = 64, 128, 256.
+// Traffic:  q, dout, lse, delta, dq once; k and v once per 64 / kSlices queries. Every multiply-add is in a matrix product.
+template <class T, int kD, int kSlices, int kKeys>
+kernel void query_gradient(device const T* q [[buffer(0)]], device const T* k [[buffer(1)]], device const T* v [[buffer(2)]], device const T* dout [[buffer(3)]],
+                           device const float* lse [[buffer(4)]], device const float* delta [[buffer(5)]], device T* dq [[buffer(6)]],
+                           constant AttentionBackwardParams& p [[buffer(7)]], uint3 group [[threadgroup_position_in_grid]],
+                           uint3 groups [[threadgroups_per_grid]], uint thread_index [[thread_index_in_threadgroup]],
+                           uint simd [[simdgroup_index_in_threadgroup]], uint lane [[thread_index_in_simdgroup]]) {
+  constexpr int kRow = kD + 4, kSpan = kD / kSlices, kMatrices = kSpan / 8, kQueries = 64 / kSlices, kBlocks = kKeys / 8;
+  threadgroup float tiles[2 * kKeys * kRow], tables[kSimdgroups * 128], parts[kSlices > 1 ? kSimdgroups * 2 * kBlocks * 64 : 1];
+  threadgroup float *keys = tiles, *values = tiles + kKeys * kRow, *patch = tiles + simd * kPatch, *table = tables + simd * 128;
+  const int b = int(group.z), h = int(group.y), hkv = h / p.group, m0 = int(groups.x - 1 - group.x) * kQueries;  // the longest first
+  const int slice = int(simd) % kSlices, query = m0 + int(simd) / kSlices * 8, rows = p.T - query, row = int(lane) / 4;
+  const int column = slice * kSpan, count = clamp(kMatricesOfD - slice * kMatrices, 0, kMatrices);
+  Positions at = positions(patch, lane);
+  Matrix queries[kMatrices], gradients[kMatrices], sums[kMatrices];
+  WEFT_UNROLL
+  for (int f = 0; f < kMatrices; ++f) sums[f] = filled(0.0f);
+  load_rows(queries, count, Piece<T>{q + row_at(p.q, b, query, h) + column, p.q.time, rows, p.D - column, kAligned}, patch, lane);
+  load_rows(gradients, count, Piece<T>{dout + row_at(p.dout, b, query, h) + column, p.dout.time, rows, p.D - column, kAligned}, patch, lane);
+  const int64_t statistic = (int64_t(b) * p.H + h) * p.T + query + row;
+  RowPair known = spread_rows(row < rows ? lse[statistic] : 0.0f, row < rows ? delta[statistic] : 0.0f, table, lane);
+
+  for (int n0 = 0; n0 < min(p.T, m0 + kQueries); n0 += kKeys) {
+    threadgroup_barrier(mem_flags::mem_threadgroup);
+    stage(keys, kRow, kKeys, 8 * kMatricesOfD, Piece<T>{k + row_at(p.k, b, n0, hkv), p.k.time, p.T - n0, p.D, kAligned}, thread_index, 256);
+    stage(values, kRow, kKeys, 8 * kMatricesOfD, Piece<T>{v + row_at(p.v, b, n0, hkv), p.v.time, p.T - n0, p.D, kAligned}, thread_index, 256);
+    threadgroup_barrier(mem_flags::mem_threadgroup);
+    const bool sees_some = rows > 0 && n0 <= query + 7;
+    Matrix s[2 * kBlocks];  // scores, then gradients of p
+    if (sees_some) {
+      WEFT_UNROLL
+      for (int j = 0; j < 2 * kBlocks; ++j) s[j] = filled(0.0f);
+      WEFT_UNROLL
+      for (int f = 0; f < kMatrices; ++f)
+        if (f < count)
+          WEFT_UNROLL
+          for (int j = 0; j < kBlocks; ++j) {
+            multiply_add(s[j], queries[f], transposed_at(keys + 8 * j * kRow + column + 8 * f, kRow));
+            multiply_add(s[kBlocks + j], gradients[f], transposed_at(values + 8 * j * kRow + column + 8 * f, kRow));
+          }
+    }
+    if (kSlices > 1) {
+      if (sees_some) put_parts(s, parts, simd);
+      threadgroup_barrier(mem_flags::mem_threadgroup);
+      if (sees_some) add_parts<kSlices>(s, parts, simd);
+    }
+    if (!sees_some) continue;
+    WEFT_UNROLL
+    for (int j = 0; j < kBlocks; ++j) {
+      const int room = query - n0 - 8 * j;  // keys ahead of the row's own number that it sees
+      if (room < -7) break;
+      Matrix outside = at.column;
+      for (int e = 0; e < 2; ++e) outside.thread_elements()[e] -= at.row.thread_elements()[e] + float(room);
+      differentiate(s[j], s[kBlocks + j], known.first, known.second, outside, p.scale);
+      WEFT_UNROLL
+      for (int f = 0; f < kMatrices; ++f) {
+        if (f >= count) break;
+        const Matrix key = matrix_at(keys + 8 * j * kRow + column + 8 * f, kRow);
+        if (room >= 7)
+          multiply_add(sums[f], s[kBlocks + j], key);
+        else
+          multiply_add_inside(sums[f], s[kBlocks + j], key, at, -8.0f, float(room));
+      }
+    }
+  }
+  threadgroup_barrier(mem_flags::mem_threadgroup);
+  if (rows <= 0) return;
+  WEFT_UNROLL
+  for (int f = 0; f < kMatrices; ++f) multiply_elements(sums[f], filled(p.scale));
+  store_rows(sums, dq + row_at(p.dq, b, query, h) + column, p.dq.time, rows, p.D - column, patch, lane);
+}
+
+// Equation: dv_j = sum over heads of the group, i >= j of p_ij do_i, dk_j = scale sum of ds_ij q_i.
+// Layout:   as query_gradient; dk, dv [B, T, Hkv, D].
+// Grid:     (ceil(T / keys), Hkv, B) groups of eight simdgroups: 64 / kSlices keys. The heads of the group in order, their queries
+//           ascending in tiles of kQueries; within a tile every product takes eight queries at a time, in order.
+// Requires: 256 threads; D <= kD = 64 kSlices. Threadgroup memory, floats: 2 kQueries (kD + 4) for queries and gradients,
+//           16 kQueries of statistics and, where there are slices, 128 kQueries of parts: 19, 26 and 21 KiB.
+// Traffic:  k, v, dk, dv once; q, dout, lse, delta once per 64 / kSlices keys. Every multiply-add is in a matrix product.
+template <class T, int kD, int kSlices, int kQueries>
+kernel void key_gradients(device const T* q [[buffer(0)]], device const T* k [[buffer(1)]], device const T* v [[buffer(2)]], device const T* dout [[buffer(3)]],
+                          device const float* lse [[buffer(4)]], device const float* delta [[buffer(5)]], device T* dk [[buffer(6)]], device T* dv [[buffer(7)]],
+                          constant AttentionBackwardParams& p [[buffer(8)]], uint3 group [[threadgroup_position_in_grid]],
+                          uint thread_index [[thread_index_in_threadgroup]], uint simd [[simdgroup_index_in_threadgroup]],
+                          uint lane [[thread_index_in_simdgroup]]) {
+  constexpr int kRow = kD + 4, kSpan = kD / kSlices, kMatrices = kSpan / 8, kKeys = 64 / kSlices, kBlocks = kQueries / 8;
+  threadgroup float tiles[2 * kQueries * kRow], statistics[2 * 8 * kQueries], parts[kSlices > 1 ? kSimdgroups * 2 * kBlocks * 64 : 1];
+  threadgroup float *queries = tiles, *gradients = tiles + kQueries * kRow, *patch = tiles + simd * kPatch;
+  const int b = int(group.z), hkv = int(group.y), n0 = int(group.x) * kKeys;  // the longest first
+  const int slice = int(simd) % kSlices, key = n0 + int(simd) / kSlices * 8, rows = p.T - key;
+  const int column = slice * kSpan, count = clamp(kMatricesOfD - slice * kMatrices, 0, kMatrices);
+  Positions at = positions(patch, lane);
+  Matrix keys[kMatrices], values[kMatrices], key_sums[kMatrices], value_sums[kMatrices];
+  WEFT_UNROLL
+  for (int f = 0; f < kMatrices; ++f) key_sums[f] = value_sums[f] = filled(0.0f);
+  load_rows(keys, count, Piece<T>{k + row_at(p.k, b, key, hkv) + column, p.k.time, rows, p.D - column, kAligned}, patch, lane);
+  load_rows(values, count, Piece<T>{v + row_at(p.v, b, key, hkv) + column, p.v.time, rows, p.D - column, kAligned}, patch, lane);
+
+  const int first = n0 / kQueries * kQueries, tiles_of_head = (p.T - first + kQueries - 1) / kQueries;
+  for (int tile = 0; tile < p.group * tiles_of_head; ++tile) {
+    const int h = hkv * p.group + tile / tiles_of_head, m0 = first + tile % tiles_of_head * kQueries;
+    threadgroup_barrier(mem_flags::mem_threadgroup);
+    stage(queries, kRow, kQueries, 8 * kMatricesOfD, Piece<T>{q + row_at(p.q, b, m0, h), p.q.time, p.T - m0, p.D, kAligned}, thread_index, 256);
+    stage(gradients, kRow, kQueries, 8 * kMatricesOfD, Piece<T>{dout + row_at(p.dout, b, m0, h), p.dout.time, p.T - m0, p.D, kAligned}, thread_index, 256);
+    for (int i = int(thread_index); i < 8 * kQueries; i += 256) {  // those of eight queries, eight times over
+      const int query = m0 + i / 64 * 8 + i % 8;
+      const int64_t statistic = (int64_t(b) * p.H + h) * p.T + query;
+      statistics[i] = query < p.T ? lse[statistic] : 0.0f;
+      statistics[8 * kQueries + i] = query < p.T ? delta[statistic] : 0.0f;
+    }
+    threadgroup_barrier(mem_flags::mem_threadgroup);
+    const bool seen = rows > 0 && m0 + kQueries > key;
+    Matrix s[2 * kBlocks];  // scores, then gradients of p: keys by queries
+    if (seen) {
+      WEFT_UNROLL
+      for (int i = 0; i < 2 * kBlocks; ++i) s[i] = filled(0.0f);
+      WEFT_UNROLL
+      for (int f = 0; f < kMatrices; ++f)
+        if (f < count)
+          WEFT_UNROLL
+          for (int i = 0; i < kBlocks; ++i) {
+            multiply_add(s[i], keys[f], transposed_at(queries + 8 * i * kRow + column + 8 * f, kRow));
+            multiply_add(s[kBlocks + i], values[f], transposed_at(gradients + 8 * i * kRow + column + 8 * f, kRow));
+          }
+    }
+    if (kSlices > 1) {
+      if (seen) put_parts(s, parts, simd);
+      threadgroup_barrier(mem_flags::mem_threadgroup);
+      if (seen) add_parts<kSlices>(s, parts, simd);
+    }
+    if (!seen) continue;
+    WEFT_UNROLL
+    for (int i = 0; i < kBlocks; ++i) {
+      const int query = m0 + 8 * i, least = key - query;  // by how much a query's number must be ahead of the row's
+      if (least > 7 || query >= p.T) continue;
+      Matrix outside;
+      for (int e = 0; e < 2; ++e) {
+        const float c = at.column.thread_elements()[e];
+        outside.thread_elements()[e] = query + int(c) < p.T ? float(least) - c + at.row.thread_elements()[e] : 1.0f;
+      }
+      differentiate(s[i], s[kBlocks + i], matrix_at(statistics + 64 * i, 8), matrix_at(statistics + 8 * kQueries + 64 * i, 8), outside, p.scale);
+      WEFT_UNROLL
+      for (int f = 0; f < kMatrices; ++f) {
+        if (f >= count) break;
+        const Matrix gradient = matrix_at(gradients + 8 * i * kRow + column + 8 * f, kRow), value = matrix_at(queries + 8 * i * kRow + column + 8 * f, kRow);
+        if (least <= -7) {
+          multiply_add(value_sums[f], s[i], gradient);
+          multiply_add(key_sums[f], s[kBlocks + i], value);
+        } else {
+          multiply_add_inside(value_sums[f], s[i], gradient, at, float(least), 8.0f);
+          multiply_add_inside(key_sums[f], s[kBlocks + i], value, at, float(least), 8.0f);
+        }
+      }
+    }
+  }
+  threadgroup_barrier(mem_flags::mem_threadgroup);
+  if (rows <= 0) return;
+  WEFT_UNROLL
+  for (int f = 0; f < kMatrices; ++f) multiply_elements(key_sums[f], filled(p.scale));
+  store_rows(key_sums, dk + row_at(p.dk, b, key, hkv) + column, p.dk.time, rows, p.D - column, patch, lane);
+  store_rows(value_sums, dv + row_at(p.dv, b, key, hkv) + column, p.dv.time, rows, p.D - column, patch, lane);
+}
+
+template [[host_name("row_products_f32")]] kernel decltype(row_products<float>) row_products<float>;
+template [[host_name("row_products_bf16")]] kernel decltype(row_products<bfloat>) row_products<bfloat>;
+template [[host_name("query_gradient_f32_64")]] kernel decltype(query_gradient<float, 64, 1, 32>) query_gradient<float, 64, 1, 32>;
+template [[host_name("query_gradient_f32_128")]] kernel decltype(query_gradient<float, 128, 2, 16>) query_gradient<float, 128, 2, 16>;
+template [[host_name("query_gradient_f32_256")]] kernel decltype(query_gradient<float, 256, 4, 8>) query_gradient<float, 256, 4, 8>;
+template [[host_name("query_gradient_bf16_64")]] kernel decltype(query_gradient<bfloat, 64, 1, 32>) query_gradient<bfloat, 64, 1, 32>;
+template [[host_name("query_gradient_bf16_128")]] kernel decltype(query_gradient<bfloat, 128, 2, 16>) query_gradient<bfloat, 128, 2, 16>;
+template [[host_name("query_gradient_bf16_256")]] kernel decltype(query_gradient<bfloat, 256, 4, 8>) query_gradient<bfloat, 256, 4, 8>;
+template [[host_name("key_gradients_f32_64")]] kernel decltype(key_gradients<float, 64, 1, 32>) key_gradients<float, 64, 1, 32>;
+template [[host_name("key_gradients_f32_128")]] kernel decltype(key_gradients<float, 128, 2, 16>) key_gradients<float, 128, 2, 16>;
+template [[host_name("key_gradients_f32_256")]] kernel decltype(key_gradients<float, 256, 4, 8>) key_gradients<float, 256, 4, 8>;
+template [[host_name("key_gradients_bf16_64")]] kernel decltype(key_gradients<bfloat, 64, 1, 32>) key_gradients<bfloat, 64, 1, 32>;
+template [[host_name("key_gradients_bf16_128")]] kernel decltype(key_gradients<bfloat, 128, 2, 16>) key_gradients<bfloat, 128, 2, 16>;
+template [[host_name("key_gradients_bf16_256")]] kernel decltype(key_gradients<bfloat, 256, 4, 8>) key_gradients<bfloat, 256, 4, 8>;
+
+}  // namespace weft

@@ -1,0 +1,134 @@
+#include <metal_stdlib>
+
+#include "weft/ops/causal_attention/params.h"
+#include "weft/tile/metal/blocks.metal.h"
+#include "weft/tile/metal/fault.metal.h"
+#include "weft/tile/metal/mma.metal.h"
+#include "weft/tile/metal/scalar.metal.h"
+#include "weft/tile/metal/tile.metal.h"
+
+using namespace metal;
+
+namespace weft {
+
+constant int kMatricesOfD [[function_constant(0)]];  // ceil(D / 8)
+constant bool kAligned [[function_constant(1)]];     // q, k, v may be read in fours
+constant bool kHasStart [[function_constant(2)]];
+constant bool kKeepsLse [[function_constant(3)]];
+
+// Equation: o_i = sum over j <= before + i of exp(s_ij - m_i) v_j / l_i, s = scale q k^T, m its maximum, l the sum of the
+//           exponentials; lse = m + log l. `before` keys come before the first query: start[b], or none.
+// Layout:   q, o [B, T, H, D], k, v [B, most, Hkv, D] with any strides over B, T, H; lse [B, H, T]; start [B].
+// Grid:     (ceil(T / queries), H, B) groups of eight simdgroups: 64 / kSlices queries. Keys ascend in tiles of kKeys with a
+//           running maximum; within a tile the products and the sum are matrix products over eight keys each.
+// Requires: 256 threads; D <= kD. Threadgroup memory, floats: 2 kKeys (kD + 4) for keys and values, 64 (kKeys + 4) scores, 1024
+//           of tables: 30, 26 and 23 KiB for kD = 64, 128, 256. A start out of range is reported, and o left alone.
+// Traffic:  q, o, lse once; k and v once per 64 / kSlices queries. Every multiply-add is in a matrix product.
+template <class T, int kD, int kSlices, int kKeys>
+kernel void attend(device const T* q [[buffer(0)]], device const T* k [[buffer(1)]], device const T* v [[buffer(2)]], device T* o [[buffer(3)]],
+                   device float* lse [[buffer(4), function_constant(kKeepsLse)]],
+                   device const int* start [[buffer(5), function_constant(kHasStart)]], constant AttentionParams& p [[buffer(6)]],
+                   device Fault& fault [[buffer(7)]], uint3 group [[threadgroup_position_in_grid]], uint3 groups [[threadgroups_per_grid]],
+                   uint thread_index [[thread_index_in_threadgroup]], uint simd [[simdgroup_index_in_threadgroup]], uint lane [[thread_index_in_simdgroup]]) {
+  constexpr int kRow = kD + 4, kSpan = kD / kSlices, kMatrices = kSpan / 8, kQueries = 64 / kSlices, kKeyBlocks = kKeys / 8, kScore = kKeys + 4;
+  threadgroup float tiles[2 * kKeys * kRow], scores[kSimdgroups * 8 * kScore], tables[kSimdgroups * 128];
+  threadgroup float *keys = tiles, *values = tiles + kKeys * kRow, *patch = tiles + simd * kPatch, *table = tables + simd * 128;
+  const int b = int(group.z), h = int(group.y), hkv = h / p.group, m0 = int(groups.x - 1 - group.x) * kQueries;  // the longest first
+  const int before = kHasStart ? start[b] : 0, end = before + p.T;
+  if (kHasStart && (before < 0 || end > p.most)) {
+    if (thread_index == 0 && h == 0 && group.x == 0) report(fault, metal_fault::start_out_of_range, before, b, p.most - p.T);
+    return;
+  }
+  const int slice = int(simd) % kSlices, query = m0 + int(simd) / kSlices * 8, rows = p.T - query, row = int(lane) / 4;
+  const int column = slice * kSpan, count = clamp(kMatricesOfD - slice * kMatrices, 0, kMatrices), sees = before + query;  // the first row's last key
+  Positions at = positions(patch, lane);
+  Matrix ahead = at.column, queries[kMatrices], sums[kMatrices], total = filled(0.0f);
+  for (int e = 0; e < 2; ++e) ahead.thread_elements()[e] -= at.row.thread_elements()[e];
+  WEFT_UNROLL
+  for (int f = 0; f < kMatrices; ++f) sums[f] = filled(0.0f);
+  load_rows(queries, count, Piece<T>{q + row_at(p.q, b, query, h) + column, p.q.time, rows, p.D - column, kAligned}, patch, lane);
+  float largest = -INFINITY;
+
+  for (int n0 = 0; n0 < min(end, before + m0 + kQueries); n0 += kKeys) {
+    threadgroup_barrier(mem_flags::mem_threadgroup);
+    stage(keys, kRow, kKeys, 8 * kMatricesOfD, Piece<T>{k + row_at(p.k, b, n0, hkv), p.k.time, end - n0, p.D, kAligned}, thread_index, 256);
+    stage(values, kRow, kKeys, 8 * kMatricesOfD, Piece<T>{v + row_at(p.v, b, n0, hkv), p.v.time, end - n0, p.D, kAligned}, thread_index, 256);
+    threadgroup_barrier(mem_flags::mem_threadgroup);
+    const bool sees_some = rows > 0 && n0 <= sees + 7;
+    Matrix s[kKeyBlocks];
+    if (sees_some) {
+      WEFT_UNROLL
+      for (int j = 0; j < kKeyBlocks; ++j) s[j] = filled(0.0f);
+      WEFT_UNROLL
+      for (int f = 0; f < kMatrices; ++f)
+        if (f < count)
+          WEFT_UNROLL
+          for (int j = 0; j < kKeyBlocks; ++j) multiply_add(s[j], queries[f], transposed_at(keys + 8 * j * kRow + column + 8 * f, kRow));
+      WEFT_UNROLL
+      for (int j = 0; j < kKeyBlocks; ++j) simdgroup_store(s[j], scores + simd * 8 * kScore + 8 * j, ulong(kScore));
+    }
+    if (kSlices > 1)
+      threadgroup_barrier(mem_flags::mem_threadgroup);
+    else
+      simdgroup_barrier(mem_flags::mem_threadgroup);
+    if (!sees_some) continue;
+
+    // Four lanes to a row: the maximum so far, and by how much it moved.
+    float most = largest;
+    for (int c = int(lane) % 4; c < kKeys; c += 4) {
+      float score = 0.0f;
+      for (int part = 0; part < kSlices; ++part) score += scores[((int(simd) - slice + part) * 8 + row) * kScore + c];
+      if (n0 + c <= sees + row) most = fmax(most, p.scale * score);
+    }
+    most = fmax(most, simd_shuffle_xor(most, ushort(1)));
+    most = fmax(most, simd_shuffle_xor(most, ushort(2)));
+    const float shift = most == -INFINITY ? 0.0f : most;
+    RowPair moved = spread_rows(shift, precise::exp(largest - shift), table, lane);
+    largest = most;
+    multiply_elements(total, moved.second);
+    WEFT_UNROLL
+    for (int f = 0; f < kMatrices; ++f) multiply_elements(sums[f], moved.second);
+
+    WEFT_UNROLL
+    for (int j = 0; j < kKeyBlocks; ++j) {
+      const int room = sees - n0 - 8 * j;  // keys ahead of the row's own number that it sees
+      if (room < -7) break;
+      if (kSlices > 1) {
+        s[j] = filled(0.0f);
+        for (int part = 0; part < kSlices; ++part) add_elements(s[j], matrix_at(scores + (int(simd) - slice + part) * 8 * kScore + 8 * j, kScore));
+      }
+      for (int e = 0; e < 2; ++e)
+        s[j].thread_elements()[e] = ahead.thread_elements()[e] <= float(room) ? precise::exp(p.scale * s[j].thread_elements()[e] - moved.first.thread_elements()[e]) : 0.0f;
+      multiply_add(total, s[j], filled(1.0f));
+      WEFT_UNROLL
+      for (int f = 0; f < kMatrices; ++f) {
+        if (f >= count) break;
+        const Matrix value = matrix_at(values + 8 * j * kRow + column + 8 * f, kRow);
+        if (room >= 7)
+          multiply_add(sums[f], s[j], value);
+        else
+          multiply_add_inside(sums[f], s[j], value, at, -8.0f, float(room));
+      }
+    }
+  }
+
+  threadgroup_barrier(mem_flags::mem_threadgroup);
+  if (rows <= 0) return;
+  if (kKeepsLse && slice == 0) {
+    simdgroup_store(total, table, 8ul);
+    simdgroup_barrier(mem_flags::mem_threadgroup);
+    if (lane % 4 == 0 && row < rows) lse[(int64_t(b) * p.H + h) * p.T + query + row] = largest + precise::log(table[8 * row]);
+  }
+  WEFT_UNROLL
+  for (int f = 0; f < kMatrices; ++f) divide_elements(sums[f], total);
+  store_rows(sums, o + row_at(p.o, b, query, h) + column, p.o.time, rows, p.D - column, patch, lane);
+}
+
+template [[host_name("attend_f32_64")]] kernel decltype(attend<float, 64, 1, 32>) attend<float, 64, 1, 32>;
+template [[host_name("attend_f32_128")]] kernel decltype(attend<float, 128, 1, 16>) attend<float, 128, 1, 16>;
+template [[host_name("attend_f32_256")]] kernel decltype(attend<float, 256, 2, 8>) attend<float, 256, 2, 8>;
+template [[host_name("attend_bf16_64")]] kernel decltype(attend<bfloat, 64, 1, 32>) attend<bfloat, 64, 1, 32>;
+template [[host_name("attend_bf16_128")]] kernel decltype(attend<bfloat, 128, 1, 16>) attend<bfloat, 128, 1, 16>;
+template [[host_name("attend_bf16_256")]] kernel decltype(attend<bfloat, 256, 2, 8>) attend<bfloat, 256, 2, 8>;
+
+}  // namespace weft

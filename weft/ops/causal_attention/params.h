@@ -1,0 +1,24 @@
+// What the attention kernels in Metal are told. The same structs on the host and in MSL.
+#pragma once
+
+#include "weft/tile/metal/heads.h"
+
+namespace weft {
+
+struct AttentionParams {
+  HeadStrides q, k, v, o;
+  int32_t T, H, group, D;  // queries, heads, heads to a key head, head dim
+  int32_t most;            // keys that k and v have room for
+  float scale;
+};
+static_assert(sizeof(AttentionParams) == 120, "the host and MSL must agree");
+
+struct AttentionBackwardParams {
+  HeadStrides q, k, v, o, dout, dq, dk, dv;
+  int32_t T, H, group, D;
+  int32_t B;
+  float scale;
+};
+static_assert(sizeof(AttentionBackwardParams) == 216, "the host and MSL must agree");
+
+}  // namespace weft
