@@ -26,7 +26,7 @@ const Kernels& kernels() {
       .causal_attention = causal_attention,
       .causal_attention_backward = causal_attention_backward,
       .kv_attention = kv_attention,
-      .kv_append = unsupported("not written for Metal yet"),
+      .kv_append = kv_append,
       .transpose_2d = transpose_2d,
       .cross_entropy = cross_entropy,
       .adamw = adamw,

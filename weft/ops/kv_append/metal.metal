@@ -1,0 +1,34 @@
+#include <metal_stdlib>
+
+#include "weft/ops/kv_append/params.h"
+#include "weft/tile/metal/fault.metal.h"
+
+using namespace metal;
+
+namespace weft {
+
+// Equation: k_cache[b, start[b] + t] = k[b, t], and so for v.
+// Layout:   k, v [B, T, Hkv, D] and the caches [B, capacity, Hkv, D], any strides over the first three axes; start [B]. T is any
+//           type of the element's size.
+// Grid:     (ceil(T Hkv D / 256), B) groups; one element of k and of v a thread, no sums.
+// Requires: 256 threads; every start within the cache: a sequence that would leave it is reported and not written.
+// Traffic:  one read and one write of each new element.
+template <class T>
+kernel void append(device const T* k [[buffer(0)]], device const T* v [[buffer(1)]], device const int* start [[buffer(2)]], device T* k_cache [[buffer(3)]],
+                   device T* v_cache [[buffer(4)]], constant KvAppendParams& p [[buffer(5)]], device Fault& fault [[buffer(6)]],
+                   uint2 group [[threadgroup_position_in_grid]], uint thread_index [[thread_index_in_threadgroup]]) {
+  const int64_t i = int64_t(group.x) * 256 + thread_index, b = group.y;
+  if (i >= p.count) return;
+  const int64_t row = i / p.D, d = i % p.D, t = row / p.H, h = row % p.H, at = start[b];
+  if (at < 0 || at > p.most) {
+    if (i == 0) report(fault, metal_fault::start_out_of_range, at, b, p.most);
+    return;
+  }
+  k_cache[row_at(p.k_cache, b, at + t, h) + d] = k[row_at(p.k, b, t, h) + d];
+  v_cache[row_at(p.v_cache, b, at + t, h) + d] = v[row_at(p.v, b, t, h) + d];
+}
+
+template [[host_name("append_2")]] kernel decltype(append<ushort>) append<ushort>;
+template [[host_name("append_4")]] kernel decltype(append<uint>) append<uint>;
+
+}  // namespace weft
