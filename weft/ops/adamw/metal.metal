@@ -39,9 +39,9 @@ kernel void prepare(device const float* lr [[buffer(0)]], device const int* step
 // Requires: packed operands of one shape (the contract's); step >= 1, else nothing is updated.
 // Traffic:  one read of grad, one read and one write of p, m and v; one write of a bf16 param.
 template <class G, bool kNarrow>
-kernel void step(device const G* grad [[buffer(0)]], device float* m [[buffer(1)]], device float* v [[buffer(2)]], device float* weight [[buffer(3)]],
-                 device bfloat* narrow [[buffer(4)]], constant AdamwCoefficients& k [[buffer(5)]], constant AdamwTensorParams& p [[buffer(6)]],
-                 uint thread_index [[thread_index_in_threadgroup]], uint group [[threadgroup_position_in_grid]]) {
+kernel void update(device const G* grad [[buffer(0)]], device float* m [[buffer(1)]], device float* v [[buffer(2)]], device float* weight [[buffer(3)]],
+                   device bfloat* narrow [[buffer(4)]], constant AdamwCoefficients& k [[buffer(5)]], constant AdamwTensorParams& p [[buffer(6)]],
+                   uint thread_index [[thread_index_in_threadgroup]], uint group [[threadgroup_position_in_grid]]) {
   constexpr int N = 8;  // sixteen bytes of bf16
   if (k.bad_step) return;
   const float decay = k.lr * p.weight_decay;
@@ -69,7 +69,7 @@ kernel void step(device const G* grad [[buffer(0)]], device float* m [[buffer(1)
   }
 }
 
-template [[host_name("step_f32_f32")]] kernel decltype(step<float, false>) step<float, false>;
-template [[host_name("step_f32_bf16")]] kernel decltype(step<bfloat, false>) step<bfloat, false>;
-template [[host_name("step_bf16_f32")]] kernel decltype(step<float, true>) step<float, true>;
-template [[host_name("step_bf16_bf16")]] kernel decltype(step<bfloat, true>) step<bfloat, true>;
+template [[host_name("update_f32_f32")]] kernel decltype(update<float, false>) update<float, false>;
+template [[host_name("update_f32_bf16")]] kernel decltype(update<bfloat, false>) update<bfloat, false>;
+template [[host_name("update_bf16_f32")]] kernel decltype(update<float, true>) update<float, true>;
+template [[host_name("update_bf16_bf16")]] kernel decltype(update<bfloat, true>) update<bfloat, true>;

@@ -66,9 +66,9 @@ inline void write_gradient(Chunk<T, N> piece, device T* to, Span at, RowGradient
 // Traffic:  one read of logits, one write of dlogits; of a row longer than a team's registers what does not fit is read twice.
 template <class T, class Id>
 kernel void each_row(device const T* logits [[buffer(0)]], device const Id* targets [[buffer(1)]], device T* dlogits [[buffer(2)]],
-                 device float* losses [[buffer(3)]], constant CrossEntropyShared& shared [[buffer(4)]], constant CrossEntropyParams& p [[buffer(5)]],
-                 uint thread_index [[thread_index_in_threadgroup]], uint threads [[threads_per_threadgroup]],
-                 uint group [[threadgroup_position_in_grid]], uint groups [[threadgroups_per_grid]]) {
+                     device float* losses [[buffer(3)]], constant CrossEntropyShared& shared [[buffer(4)]], constant CrossEntropyParams& p [[buffer(5)]],
+                     uint thread_index [[thread_index_in_threadgroup]], uint threads [[threads_per_threadgroup]],
+                     uint group [[threadgroup_position_in_grid]], uint groups [[threadgroups_per_grid]]) {
   constexpr int N = per_vector<T>();
   threadgroup uint slots[kTeamSlots];
   if (shared.wrong) return;

@@ -161,8 +161,8 @@ WEFT_GATHER("_bf16_i32", bfloat, int)
 WEFT_GATHER("_bf16_u32", bfloat, uint)
 template [[host_name("prepare_i32")]] kernel decltype(prepare<int>) prepare<int>;
 template [[host_name("prepare_u32")]] kernel decltype(prepare<uint>) prepare<uint>;
-#define WEFT_SUMS(suffix, T)                                                                         \
-  template [[host_name("sum_chunks" suffix)]] kernel decltype(sum_chunks<T>) sum_chunks<T>;         \
+#define WEFT_SUMS(suffix, T)                                                                \
+  template [[host_name("sum_chunks" suffix)]] kernel decltype(sum_chunks<T>) sum_chunks<T>; \
   template [[host_name("sum_rows" suffix)]] kernel decltype(sum_rows<T>) sum_rows<T>;
 WEFT_SUMS("_f32", float)
 WEFT_SUMS("_bf16", bfloat)

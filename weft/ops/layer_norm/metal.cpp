@@ -16,7 +16,7 @@ void layer_norm(Stream& stream, const LayerNormArgs& a) {
   const Rows residual = a.residual ? as_rows(a.residual, a.kOp, "residual") : Rows{}, h = a.h ? as_rows(a.h, a.kOp, "h") : Rows{};
   const bool aligned = aligned16(a.x, x.stride) && aligned16(a.residual, residual.stride) && aligned16(a.h, h.stride) && aligned16(a.y, y.stride) &&
                        aligned16(a.w) && aligned16(a.b);
-  const Kernel kernel{a.kOp, kFile, kernel_name("forward", a.x.dtype, a.w.dtype), {constant(2, bool(a.residual)), constant(3, bool(a.b))}};
+  const Kernel kernel{a.kOp, kFile, kernel_name("norm_rows", a.x.dtype, a.w.dtype), {constant(2, bool(a.residual)), constant(3, bool(a.b))}};
   const int64_t width = size_of(a.x.dtype), moved = (a.residual ? 4 : 2) * width;
   const RowPlan plan = plan_rows(stream, kernel, x.columns, width, sharing_teams(x.rows, moved, (a.b ? 2 : 1) * size_of(a.w.dtype), 64, 4096), aligned);
   const LayerNormParams p{x.rows, x.stride, residual.stride, h.stride, y.stride, columns_of(a.kOp, x), plan.team, a.eps, 0};
@@ -30,7 +30,7 @@ void layer_norm_backward(Stream& stream, const LayerNormBackwardArgs& a) {
   const int64_t width = size_of(a.dy.dtype), moved = (a.dh ? 4 : 3) * width, sums = (a.db ? 4 : 2) * int64_t(sizeof(float));  // partial sums: written and read
   const int64_t P = sharing_teams(dy.rows, moved, sums + size_of(a.w.dtype), 32, 1024), bytes = P * dy.columns * int64_t(sizeof(float));
   const auto dw = scratch(stream, bytes), db = scratch(stream, a.db ? bytes : 0);
-  const Kernel kernel{a.kOp, kFile, kernel_name("backward", a.dy.dtype, a.w.dtype), {constant(2, bool(a.dh)), constant(3, bool(a.db))}};
+  const Kernel kernel{a.kOp, kFile, kernel_name("norm_rows_backward", a.dy.dtype, a.w.dtype), {constant(2, bool(a.dh)), constant(3, bool(a.db))}};
   const RowPlan plan = plan_rows(stream, kernel, dy.columns, width, P, aligned);
   const LayerNormBackwardParams p{dy.rows, P, dy.stride, dh.stride, h.stride, dx.stride, columns_of(a.kOp, dy), plan.team};
   launch(stream, plan.kernel, plan.grid(),

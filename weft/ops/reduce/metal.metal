@@ -152,11 +152,11 @@ kernel void spread_columns(device const T* x [[buffer(0)]], device const Y* y [[
   }
 }
 
-#define WEFT_REDUCE(kind, K, suffix, T, Y)                                                                                   \
-  template [[host_name("rows_" kind suffix)]] kernel decltype(along_rows<K, T, Y>) along_rows<K, T, Y>;                     \
+#define WEFT_REDUCE(kind, K, suffix, T, Y)                                                              \
+  template [[host_name("rows_" kind suffix)]] kernel decltype(along_rows<K, T, Y>) along_rows<K, T, Y>; \
   template [[host_name("columns_" kind suffix)]] kernel decltype(across_rows<K, T, Y>) across_rows<K, T, Y>;
-#define WEFT_SPREAD(kind, K, suffix, T, G, Y)                                                                                \
-  template [[host_name("spread_rows_" kind suffix)]] kernel decltype(spread_rows<K, T, G, Y>) spread_rows<K, T, G, Y>;      \
+#define WEFT_SPREAD(kind, K, suffix, T, G, Y)                                                                          \
+  template [[host_name("spread_rows_" kind suffix)]] kernel decltype(spread_rows<K, T, G, Y>) spread_rows<K, T, G, Y>; \
   template [[host_name("spread_columns_" kind suffix)]] kernel decltype(spread_columns<K, T, G, Y>) spread_columns<K, T, G, Y>;
 #define WEFT_REDUCE_KIND(kind, K)                             \
   WEFT_REDUCE(kind, K, "_f32_f32", float, float)              \

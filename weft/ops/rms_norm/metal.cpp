@@ -15,7 +15,7 @@ void rms_norm(Stream& stream, const RmsNormArgs& a) {
   const Rows x = as_rows(a.x, a.kOp, "x"), y = as_rows(a.y, a.kOp, "y");
   const Rows residual = a.residual ? as_rows(a.residual, a.kOp, "residual") : Rows{}, h = a.h ? as_rows(a.h, a.kOp, "h") : Rows{};
   const bool aligned = aligned16(a.x, x.stride) && aligned16(a.residual, residual.stride) && aligned16(a.h, h.stride) && aligned16(a.y, y.stride) && aligned16(a.w);
-  const Kernel kernel{a.kOp, kFile, kernel_name("forward", a.x.dtype, a.w.dtype), {constant(2, bool(a.residual))}};
+  const Kernel kernel{a.kOp, kFile, kernel_name("norm_rows", a.x.dtype, a.w.dtype), {constant(2, bool(a.residual))}};
   const int64_t width = size_of(a.x.dtype), moved = (a.residual ? 4 : 2) * width;
   const RowPlan plan = plan_rows(stream, kernel, x.columns, width, sharing_teams(x.rows, moved, size_of(a.w.dtype), 64, 4096), aligned);
   const RmsNormParams p{x.rows, x.stride, residual.stride, h.stride, y.stride, columns_of(a.kOp, x), plan.team, a.eps, 0};
@@ -29,7 +29,7 @@ void rms_norm_backward(Stream& stream, const RmsNormBackwardArgs& a) {
   const int64_t width = size_of(a.dy.dtype), moved = (a.dh ? 4 : 3) * width, sums = 2 * int64_t(sizeof(float));  // partial sums: written and read
   const int64_t P = sharing_teams(dy.rows, moved, sums + size_of(a.w.dtype), 32, 1024);
   const auto partial = scratch(stream, P * dy.columns * int64_t(sizeof(float)));
-  const Kernel kernel{a.kOp, kFile, kernel_name("backward", a.dy.dtype, a.w.dtype), {constant(2, bool(a.dh))}};
+  const Kernel kernel{a.kOp, kFile, kernel_name("norm_rows_backward", a.dy.dtype, a.w.dtype), {constant(2, bool(a.dh))}};
   const RowPlan plan = plan_rows(stream, kernel, dy.columns, width, P, aligned);
   const RmsNormBackwardParams p{dy.rows, P, dy.stride, dh.stride, h.stride, dx.stride, columns_of(a.kOp, dy), plan.team};
   launch(stream, plan.kernel, plan.grid(), {in(a.dy), in(a.dh), in(a.h), in(a.w), in(a.rstd), out(a.dx), out(*partial), params(p)});

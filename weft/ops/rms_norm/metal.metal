@@ -16,10 +16,10 @@ constant bool kResidual [[function_constant(2)]];  // residual and h, or dh, are
 // Traffic:  one read of each row, one write of each output, w once for each team; rows longer than a team's registers are
 //           read twice.
 template <class T, class W>
-kernel void forward(device const T* x [[buffer(0)]], device const T* residual [[buffer(1)]], device const W* w [[buffer(2)]], device T* h [[buffer(3)]],
-                    device T* y [[buffer(4)]], device float* rstd_out [[buffer(5)]], constant RmsNormParams& p [[buffer(6)]],
-                    uint thread_index [[thread_index_in_threadgroup]], uint threads [[threads_per_threadgroup]],
-                    uint group [[threadgroup_position_in_grid]], uint groups [[threadgroups_per_grid]]) {
+kernel void norm_rows(device const T* x [[buffer(0)]], device const T* residual [[buffer(1)]], device const W* w [[buffer(2)]], device T* h [[buffer(3)]],
+                      device T* y [[buffer(4)]], device float* rstd_out [[buffer(5)]], constant RmsNormParams& p [[buffer(6)]],
+                      uint thread_index [[thread_index_in_threadgroup]], uint threads [[threads_per_threadgroup]],
+                      uint group [[threadgroup_position_in_grid]], uint groups [[threadgroups_per_grid]]) {
   constexpr int N = per_vector<T>();
   threadgroup uint slots[kTeamSlots];
   Team team = team_of(p.team, thread_index, threads, group, groups, slots);
@@ -67,10 +67,10 @@ kernel void forward(device const T* x [[buffer(0)]], device const T* residual [[
 // Traffic:  one read of dy, dh, h, one write of dx; P rows of dw written and read; rows longer than a team's registers are
 //           read twice.
 template <class T, class W>
-kernel void backward(device const T* dy [[buffer(0)]], device const T* dh [[buffer(1)]], device const T* h [[buffer(2)]], device const W* w [[buffer(3)]],
-                     device const float* rstd_in [[buffer(4)]], device T* dx [[buffer(5)]], device float* partials [[buffer(6)]],
-                     constant RmsNormBackwardParams& p [[buffer(7)]], uint thread_index [[thread_index_in_threadgroup]],
-                     uint threads [[threads_per_threadgroup]], uint group [[threadgroup_position_in_grid]], uint groups [[threadgroups_per_grid]]) {
+kernel void norm_rows_backward(device const T* dy [[buffer(0)]], device const T* dh [[buffer(1)]], device const T* h [[buffer(2)]], device const W* w [[buffer(3)]],
+                               device const float* rstd_in [[buffer(4)]], device T* dx [[buffer(5)]], device float* partials [[buffer(6)]],
+                               constant RmsNormBackwardParams& p [[buffer(7)]], uint thread_index [[thread_index_in_threadgroup]],
+                               uint threads [[threads_per_threadgroup]], uint group [[threadgroup_position_in_grid]], uint groups [[threadgroups_per_grid]]) {
   constexpr int N = per_vector<T>();
   threadgroup uint slots[kTeamSlots];
   Team team = team_of(p.team, thread_index, threads, group, groups, slots);
@@ -116,9 +116,9 @@ kernel void backward(device const T* dy [[buffer(0)]], device const T* dh [[buff
   dw.write(partial, team, p.columns);
 }
 
-#define WEFT_RMS_NORM(suffix, T, W)                                                                \
-  template [[host_name("forward" suffix)]] kernel decltype(forward<T, W>) forward<T, W>;          \
-  template [[host_name("backward" suffix)]] kernel decltype(backward<T, W>) backward<T, W>;
+#define WEFT_RMS_NORM(suffix, T, W)                                                            \
+  template [[host_name("norm_rows" suffix)]] kernel decltype(norm_rows<T, W>) norm_rows<T, W>; \
+  template [[host_name("norm_rows_backward" suffix)]] kernel decltype(norm_rows_backward<T, W>) norm_rows_backward<T, W>;
 WEFT_RMS_NORM("_f32", float, float)
 WEFT_RMS_NORM("_bf16", bfloat, bfloat)
 WEFT_RMS_NORM("_bf16_f32", bfloat, float)

@@ -57,11 +57,11 @@ kernel void turn(device const T* x [[buffer(0)]], device T* y [[buffer(1)]], dev
     if (in_sharer == 0 && t == 0) report(fault, metal_fault::position_out_of_range, start < 0 ? start : start + p.tokens - 1, b0, p.positions);
     return;
   }
-  const int turned = (p.half + N - 1) / N, k = (piece < turned ? piece : piece - turned) * N, count = min(N, (piece < turned ? p.half : p.head_dim - 2 * p.half) - k);
+  const int turned = (p.pairs + N - 1) / N, k = (piece < turned ? piece : piece - turned) * N, count = min(N, (piece < turned ? p.pairs : p.head_dim - 2 * p.pairs) - k);
   Chunk<float, N> c, s;
   if (piece < turned) {
-    c = load_chunk<float, N>(cos_in + position * p.half + k, count, kAligned);
-    s = load_chunk<float, N>(sin_in + position * p.half + k, count, kAligned);
+    c = load_chunk<float, N>(cos_in + position * p.pairs + k, count, kAligned);
+    s = load_chunk<float, N>(sin_in + position * p.pairs + k, count, kAligned);
 #pragma unroll
     for (int i = 0; i < N; ++i) s.set(i, s[i] * p.sign);
   }
@@ -69,9 +69,9 @@ kernel void turn(device const T* x [[buffer(0)]], device T* y [[buffer(1)]], dev
     const long b = b0 + row / p.heads, h = row % p.heads;
     device const T* from = x + b * p.x_batch + t * p.x_time + h * p.x_head;
     device T* to = y + b * p.y_batch + t * p.y_time + h * p.y_head;
-    if (piece < turned) turn_pairs<T, N>(from, to, k, p.half, count, c, s);
+    if (piece < turned) turn_pairs<T, N>(from, to, k, p.pairs, count, c, s);
     else
-      for (int i = 0; i < count; ++i) to[2 * p.half + k + i] = from[2 * p.half + k + i];
+      for (int i = 0; i < count; ++i) to[2 * p.pairs + k + i] = from[2 * p.pairs + k + i];
   }
 }
 

@@ -13,7 +13,7 @@ struct RopeParams {
   int64_t sharers, slices, rows, slice;  // rows of a sharer, of a slice of it
   int64_t tokens, positions;             // T; rows of the table
   int64_t x_batch, x_time, x_head, y_batch, y_time, y_head;  // strides in elements
-  int32_t heads, head_dim, half;                             // H, D, pairs to turn
+  int32_t heads, head_dim, pairs;                            // H, D, pairs to turn
   int32_t pieces;                                            // of a row: vectors of pairs, then of elements to copy
   int32_t shared;                                            // all sequences start at one place
   float sign;

@@ -12,9 +12,9 @@ using namespace weft;
 // Requires: unit stride within a row (the contract's); y may be x. Unaligned rows go element by element.
 // Traffic:  one read of x, one write of y; rows longer than a team's registers are read twice.
 template <class T>
-kernel void forward(device const T* x [[buffer(0)]], device T* y [[buffer(1)]], constant SoftmaxParams& p [[buffer(2)]],
-                    uint thread_index [[thread_index_in_threadgroup]], uint threads [[threads_per_threadgroup]],
-                    uint group [[threadgroup_position_in_grid]], uint groups [[threadgroups_per_grid]]) {
+kernel void softmax_rows(device const T* x [[buffer(0)]], device T* y [[buffer(1)]], constant SoftmaxParams& p [[buffer(2)]],
+                         uint thread_index [[thread_index_in_threadgroup]], uint threads [[threads_per_threadgroup]],
+                         uint group [[threadgroup_position_in_grid]], uint groups [[threadgroups_per_grid]]) {
   constexpr int N = per_vector<T>();
   threadgroup uint slots[kTeamSlots];
   Team team = team_of(p.team, thread_index, threads, group, groups, slots);
@@ -41,9 +41,9 @@ kernel void forward(device const T* x [[buffer(0)]], device T* y [[buffer(1)]], 
 // Requires: as the forward; dx may be dy or y.
 // Traffic:  one read of y and dy, one write of dx; rows longer than a team's registers are read twice.
 template <class T>
-kernel void backward(device const T* y [[buffer(0)]], device const T* dy [[buffer(1)]], device T* dx [[buffer(2)]],
-                     constant SoftmaxBackwardParams& p [[buffer(3)]], uint thread_index [[thread_index_in_threadgroup]],
-                     uint threads [[threads_per_threadgroup]], uint group [[threadgroup_position_in_grid]], uint groups [[threadgroups_per_grid]]) {
+kernel void softmax_rows_backward(device const T* y [[buffer(0)]], device const T* dy [[buffer(1)]], device T* dx [[buffer(2)]],
+                                  constant SoftmaxBackwardParams& p [[buffer(3)]], uint thread_index [[thread_index_in_threadgroup]],
+                                  uint threads [[threads_per_threadgroup]], uint group [[threadgroup_position_in_grid]], uint groups [[threadgroups_per_grid]]) {
   constexpr int N = per_vector<T>();
   threadgroup uint slots[kTeamSlots];
   Team team = team_of(p.team, thread_index, threads, group, groups, slots);
@@ -74,8 +74,8 @@ kernel void backward(device const T* y [[buffer(0)]], device const T* dy [[buffe
   }
 }
 
-#define WEFT_SOFTMAX(suffix, T)                                                                    \
-  template [[host_name("forward" suffix)]] kernel decltype(forward<T>) forward<T>;                \
-  template [[host_name("backward" suffix)]] kernel decltype(backward<T>) backward<T>;
+#define WEFT_SOFTMAX(suffix, T)                                                                   \
+  template [[host_name("softmax_rows" suffix)]] kernel decltype(softmax_rows<T>) softmax_rows<T>; \
+  template [[host_name("softmax_rows_backward" suffix)]] kernel decltype(softmax_rows_backward<T>) softmax_rows_backward<T>;
 WEFT_SOFTMAX("_f32", float)
 WEFT_SOFTMAX("_bf16", bfloat)

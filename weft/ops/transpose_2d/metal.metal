@@ -20,8 +20,8 @@ struct alignas(16) Elements {
 // Requires: threadgroups of 256 threads; unit stride within rows (the contract's); unaligned rows and edges go element by element.
 // Traffic:  one read of x and one write of y, sixteen bytes at a time.
 template <class T>
-kernel void transpose(device const T* x [[buffer(0)]], device T* y [[buffer(1)]], constant TransposeParams& p [[buffer(2)]],
-                      uint thread_index [[thread_index_in_threadgroup]], uint3 group [[threadgroup_position_in_grid]]) {
+kernel void transpose_tiles(device const T* x [[buffer(0)]], device T* y [[buffer(1)]], constant TransposeParams& p [[buffer(2)]],
+                            uint thread_index [[thread_index_in_threadgroup]], uint3 group [[threadgroup_position_in_grid]]) {
   constexpr int V = 16 / int(sizeof(T)), kAcross = kTile / V, kDown = kThreads / kAcross;
   threadgroup T tile[kTile][kTile + 4 / sizeof(T)];
   const long m0 = long(group.y) * kTile, n0 = long(group.x) * kTile;
@@ -54,6 +54,6 @@ kernel void transpose(device const T* x [[buffer(0)]], device T* y [[buffer(1)]]
   }
 }
 
-template [[host_name("transpose_1")]] kernel decltype(transpose<uchar>) transpose<uchar>;
-template [[host_name("transpose_2")]] kernel decltype(transpose<ushort>) transpose<ushort>;
-template [[host_name("transpose_4")]] kernel decltype(transpose<uint>) transpose<uint>;
+template [[host_name("transpose_1")]] kernel decltype(transpose_tiles<uchar>) transpose_tiles<uchar>;
+template [[host_name("transpose_2")]] kernel decltype(transpose_tiles<ushort>) transpose_tiles<ushort>;
+template [[host_name("transpose_4")]] kernel decltype(transpose_tiles<uint>) transpose_tiles<uint>;
