@@ -46,7 +46,7 @@ Binding copied(int index, const T& value) {
   return {index, nullptr, 0, int64_t(sizeof(T)), &value};
 }
 
-struct Run {
+struct Job {
   std::string kernel;
   std::vector<Binding> bindings;
   std::array<int64_t, 3> groups{1, 1, 1};
@@ -60,7 +60,7 @@ inline std::string mode_name(const testing::TestParamInfo<SimMode>& info) {
   return names[size_t(info.param)];
 }
 
-inline void run(Gpu& gpu, const std::string& text, const Run& r, const std::string& name = "test.metal") {
+inline void run(Gpu& gpu, const std::string& text, const Job& r, const std::string& name = "test.metal") {
   const auto pipeline = gpu.library(text, name)->pipeline(r.kernel, r.constants);
   gpu.encode({"test", pipeline.get(), r.bindings, r.groups, r.threads, r.threadgroup_bytes});
   gpu.wait();

@@ -236,7 +236,7 @@ kernel void vectors(device const float4* x [[buffer(0)]], device float4* y [[buf
   EXPECT_EQ(z.values()[3], 0x4100);
 }
 
-INSTANTIATE_TEST_SUITE_P(Orders, MetalSim, testing::Values(SimMode::forward, SimMode::random, SimMode::flush), mode_name);
+INSTANTIATE_TEST_SUITE_P(Orders, MetalSim, testing::Values(SimMode::forward, SimMode::random, SimMode::flush, SimMode::checked, SimMode::counting), mode_name);
 
 TEST(MetalSimErrors, TheCompilersWords) {
   const auto gpu = open_simulator(SimMode::forward);

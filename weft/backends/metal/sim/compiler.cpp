@@ -46,7 +46,7 @@ const std::vector<std::string>& flags(Build build) {
       "-Xclang", "-cl-single-precision-constant", "-Xclang", "-ffloat16-excess-precision=none", "-Xclang", "-fbfloat16-excess-precision=none"};
   // The hooks that ThreadSanitizer's pass calls are ours (shim/checks.h). It leaves out vectors, so there must be none.
   static const std::vector<std::string> instrumented{
-      "-O2", "-g1", "-ffp-contract=off", "-fsanitize=thread", "-fno-vectorize", "-fno-slp-vectorize", "-mllvm", "-tsan-instrument-func-entry-exit=0",
+      "-g1", "-gdwarf-4", "-ffile-compilation-dir=.", "-ffp-contract=off", "-fsanitize=thread", "-fno-vectorize", "-fno-slp-vectorize", "-mllvm", "-tsan-instrument-func-entry-exit=0",
       "-mllvm", "-tsan-instrument-read-before-write=1", "-mllvm", "-tsan-handle-cxx-exceptions=0", "-DWEFT_SIM_INSTRUMENTED"};
   static const auto with = [](std::vector<std::string> more, const std::vector<std::string>& extra = {}) {
     more.insert(more.begin(), common.begin(), common.end());
@@ -56,8 +56,8 @@ const std::vector<std::string>& flags(Build build) {
   static const std::map<Build, std::vector<std::string>> all{
       {Build::plain, with({"-O2", "-ffp-contract=off"})},
       {Build::contracted, with({"-O2", "-ffp-contract=fast"})},
-      {Build::checked, with(instrumented, {"-fsanitize=alignment,array-bounds,integer-divide-by-zero"})},
-      {Build::counted, with(instrumented)}};
+      {Build::checked, with(instrumented, {"-O1", "-fsanitize=alignment,array-bounds,integer-divide-by-zero"})},
+      {Build::counted, with(instrumented, {"-O2"})}};
   return all.at(build);
 }
 

@@ -10,9 +10,7 @@
 namespace weft::metal::sim {
 namespace {
 
-constexpr uint64_t kRedZone = 64;                 // around every threadgroup variable
-constexpr uint64_t kArena = 256 << 10;            // room for 32 KiB in any number of variables
-constexpr uint64_t kMostSpins = 50'000'000;       // atomic operations of one thread between two waits
+constexpr uint64_t kMostSpins = 50'000'000;  // atomic operations of one thread between two waits
 
 thread_local Group* stack_owner = nullptr;
 
@@ -20,11 +18,16 @@ bool same(const weft_sim::Site& a, const weft_sim::Site& b) {
   return a.line == b.line && a.column == b.column && (a.file == b.file || std::strcmp(a.file, b.file) == 0);
 }
 bool earlier(const weft_sim::Site& a, const weft_sim::Site& b) { return a.line != b.line ? a.line < b.line : a.column < b.column; }
+// mem_flags: 1 device memory, 2 threadgroup memory
+void pass_barrier(std::array<uint32_t, 2>& epoch, unsigned memory_flags) {
+  epoch[size_t(Memory::device)] += memory_flags & 1;
+  epoch[size_t(Memory::threadgroup)] += memory_flags >> 1 & 1;
+}
 std::string place(const weft_sim::Site& site) { return site.line ? join(site.file, ":", site.line) : std::string(site.file); }
 
 }  // namespace
 
-Group::Group() : queue_(2048), arena_(kArena) {}
+Group::Group() : queue_(2048), arena_(kArenaBytes) {}
 
 void Group::run(Launch& launch, uint64_t index) {
   begin(launch, index);
@@ -53,7 +56,9 @@ void Group::begin(Launch& launch, uint64_t index) {
   variables_.assign(size_t(launch.module->table().variable_count), {});
   arena_used_ = kRedZone;
   threadgroup_used_ = 0;
-  dynamic_[0] = launch.threadgroup_bytes ? allocate(uint64_t(launch.threadgroup_bytes), 16) : nullptr;
+  combining_ = false;
+  if (launch.shadow) launch.shadow->begin_group();
+  dynamic_[0] = launch.threadgroup_bytes ? allocate(uint64_t(launch.threadgroup_bytes), 16, "[[threadgroup(0)]]") : nullptr;
 
   weft_sim::Thread& first = threads_[0].info;
   first = {};
@@ -69,10 +74,10 @@ void Group::begin(Launch& launch, uint64_t index) {
   first.simdgroups = unsigned(count_ + weft_sim::kLanes - 1) / weft_sim::kLanes;
   first.bindings = &launch.bindings;
   first.threadgroup = dynamic_;
-  begin_threads();
+  begin_threads(index);
 }
 
-void Group::begin_threads() {
+void Group::begin_threads(uint64_t index) {
   const weft_sim::Thread first = threads_[0].info;
   simdgroups_.resize(first.simdgroups);
   for (int s = 0; s < int(first.simdgroups); ++s) simdgroups_[size_t(s)] = {s * weft_sim::kLanes, std::min(weft_sim::kLanes, count_ - s * weft_sim::kLanes), 0, 0};
@@ -85,22 +90,13 @@ void Group::begin_threads() {
     t.info.position_in_group[0] = t.info.index = unsigned(i);
     t.info.lane = unsigned(i % weft_sim::kLanes);
     t.info.simdgroup = unsigned(i / weft_sim::kLanes);
+    t.toucher = {uint32_t(index), uint32_t(i), {}, {}};
     order_[size_t(i)] = uint16_t(i);
   }
   if (launch_->random) {
     for (size_t i = order_.size(); i > 1; --i) std::swap(order_[i - 1], order_[random() % i]);
   }
   for (uint16_t i : order_) push(i);
-}
-
-char* Group::allocate(uint64_t bytes, uint64_t alignment) {
-  threadgroup_used_ += (bytes + 15) / 16 * 16;
-  const uint64_t at = (arena_used_ + alignment - 1) / alignment * alignment;
-  if (threadgroup_used_ > uint64_t(kMostThreadgroupBytes) || at + bytes + kRedZone > kArena) return nullptr;
-  arena_used_ = at + bytes + kRedZone;
-  char* pointer = arena_.data() + at;
-  std::memset(pointer, 0xff, bytes);  // NaN
-  return pointer;
 }
 
 void Group::reset_stacks(int count) {
@@ -227,13 +223,18 @@ void Group::release(Simdgroup& simdgroup, unsigned lanes) {
   for (int i = 0; i < simdgroup.count; ++i) {
     if (lanes >> i & 1) slots[i] = threads_[size_t(simdgroup.first + i)].slot;
   }
-  if (current_->combine) current_->combine(slots, lanes);
+  if (current_->combine) {
+    combining_ = true;  // it reads what lies on the stacks of others
+    current_->combine(slots, lanes);
+    combining_ = false;
+  }
   const int start = launch_->random ? int(random() % weft_sim::kLanes) : 0;
   for (int k = 0; k < weft_sim::kLanes; ++k) {
     const int i = (start + k) % weft_sim::kLanes;
     if (!(lanes >> i & 1)) continue;
     SimThread& t = threads_[size_t(simdgroup.first + i)];
     t.state = State::ready;
+    if (!t.combine) pass_barrier(t.toucher.simd_epoch, t.memory_flags);
     --simdgroup.waiting;
     if (&t != current_) push(simdgroup.first + i);
   }
@@ -268,6 +269,7 @@ bool Group::open_barrier() {
   }
   for (uint16_t i : order_) {
     threads_[i].state = State::ready;
+    pass_barrier(threads_[i].toucher.epoch, threads_[i].memory_flags);
     push(i);
   }
   return true;
@@ -293,36 +295,17 @@ void Group::part_lanes() {
   }
 }
 
-void* Group::threadgroup_variable(int index, const char* name, uint64_t bytes, uint64_t alignment, weft_sim::Site site) {
-  Variable& variable = variables_[size_t(index)];
-  if (variable.pointer) return variable.pointer;
-  char* pointer = allocate(bytes, alignment);
-  if (!pointer) fail_at(join("threadgroup variable '", name, "' of ", bytes, " bytes makes ", threadgroup_used_, ", over the ", kMostThreadgroupBytes, " there are"), site);
-  variable = {pointer, bytes, name};
-  return pointer;
-}
-
 void Group::spin() {
   if (++spins_ > kMostSpins) fail_at("a thread spins on atomics; threads of a group are not guaranteed to run at once", {"", 0, 0});
 }
 
-void Group::access(const void* address, uint64_t bytes, int access, const void*) {
-  const auto* p = static_cast<const char*>(address);
-  if (p >= arena_.data() && p < arena_.data() + kArena) {
-    counters_.threadgroup_bytes += int64_t(bytes);
-    return;
-  }
-  const weft_sim::Bindings& bound = launch_->bindings;
-  for (int i = 0; i < weft_sim::kMostBuffers; ++i) {
-    const auto* begin = static_cast<const char*>(bound.pointer[i]);
-    if (!begin || p < begin || p >= begin + bound.bytes[i]) continue;
-    (access & weft_sim::kWrite ? counters_.device_written : counters_.device_read) += int64_t(bytes);
-    return;
-  }
-}
-
 void Group::fail_at(const std::string& what, weft_sim::Site site) {
   report(*current_, *site.file ? join(place(site), ": ", what) : what);
+  abandon();
+}
+
+void Group::abandon() {
+  aborted_ = true;
   void* abandoned = nullptr;
   weft_sim_switch_stack(&abandoned, scheduler_);
   __builtin_unreachable();

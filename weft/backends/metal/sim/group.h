@@ -13,6 +13,7 @@
 
 #include "weft/backends/metal/sim/fiber.h"
 #include "weft/backends/metal/sim/launch.h"
+#include "weft/backends/metal/sim/shadow.h"
 #include "weft/backends/metal/sim/shim/abi.h"
 #include "weft/tile/metal/seam.h"
 
@@ -54,6 +55,7 @@ class Group {
     const char* function;
     void* slot;
     unsigned leads;  // lanes that this one must release when it goes on
+    Toucher toucher;
   };
   struct Simdgroup {
     int first, count, waiting, done;
@@ -65,8 +67,11 @@ class Group {
   };
 
   void begin(Launch& launch, uint64_t index);
-  void begin_threads();
-  char* allocate(uint64_t bytes, uint64_t alignment);
+  void begin_threads(uint64_t index);
+  char* allocate(uint64_t bytes, uint64_t alignment, const char* name);
+  bool is_private(const char* address) const;
+  void count(const char* address, uint64_t bytes, bool writes);
+  [[noreturn]] void abandon();
   void reset_stacks(int count);
 
   static void stack_main();
@@ -87,6 +92,9 @@ class Group {
   std::string who(const SimThread& thread) const;
   uint64_t random();
 
+  static constexpr uint64_t kRedZone = 64;          // around every threadgroup variable
+  static constexpr uint64_t kArenaBytes = 256 << 10; // room for 32 KiB in any number of variables
+
   Launch* launch_ = nullptr;
   std::vector<SimThread> threads_;
   std::vector<Simdgroup> simdgroups_;
@@ -94,7 +102,7 @@ class Group {
   size_t queue_begin_ = 0, queue_end_ = 0;
   int count_ = 0, at_barrier_ = 0, done_ = 0;
   SimThread* current_ = nullptr;
-  bool aborted_ = false;
+  bool aborted_ = false, combining_ = false;
   uint64_t spins_ = 0, random_ = 1;
 
   Stacks stacks_;

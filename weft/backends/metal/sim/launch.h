@@ -14,6 +14,8 @@
 
 namespace weft::metal::sim {
 
+class Shadow;
+
 inline constexpr int64_t kMostThreadgroupBytes = 32768;
 inline constexpr int kMostThreads = 1024;
 
@@ -26,6 +28,9 @@ struct Launch {
   int threads = 1;
   int64_t threadgroup_bytes = 0;
   std::vector<std::vector<char>> copied;  // small arguments
+  uint32_t copied_bindings = 0;           // a bit for each index
+  bool counting = false;                  // every access of memory
+  Shadow* shadow = nullptr;               // checks every access, where there is one
   bool random = false;  // order of groups and threads
   uint64_t seed = 0;
 

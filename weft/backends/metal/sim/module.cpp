@@ -93,6 +93,7 @@ std::string Module::place_of(const void* code) const {
   std::string line, first;
   while (std::getline(lines, line)) {
     line = line.substr(0, line.find(" (discriminator"));
+    while (line.starts_with("./")) line.erase(0, 2);
     if (first.empty()) first = line;
     if (line.find("weft_sim/") == std::string::npos && line.find("entries:") == std::string::npos) return line;
   }

@@ -61,7 +61,7 @@ class Rewriter {
       if (!find_item(a, "function_constant", index) || !tokens_.is(end, ";") || name == Tokens::kNone) continue;
       const size_t begin = statement_begin(name);
       const std::string word = tokens_[name].text;
-      const std::string declared = "static " + type_of(begin, name) + word + "; static bool " + word + "_is_defined;";
+      const std::string declared = join("static ", type_of(begin, name), word, "; static bool ", word, "_is_defined;");
       constants_.push_back({word, tokens_.qualifier(begin) + word, index});
       depends_on_constants_[word] = {word};
       tokens_.remove(begin, end + 1);
@@ -88,8 +88,8 @@ class Rewriter {
       if (needed.empty() || !tokens_.at_namespace_scope(i)) continue;
       const size_t name = tokens_.previous(equals), begin = statement_begin(i);
       const std::string word = tokens_[name].text, setter = "weft_sim_set_" + word;
-      const std::string declared = "static " + type_of(begin, name) + word + "; static void " + setter + "() { " + word + " = " +
-                                   tokens_.text(tokens_.next(equals), end) + "; }";
+      const std::string declared = join("static ", type_of(begin, name), word, "; static void ", setter, "() { ", word, " = ",
+                                        tokens_.text(tokens_.next(equals), end), "; }");
       depends_on_constants_[word] = needed;
       setters_ += tokens_.qualifier(begin) + setter + "(); ";
       tokens_.remove(begin, end + 1);
@@ -117,15 +117,15 @@ class Rewriter {
 
   void declare(size_t keyword, size_t begin, size_t name) {
     const std::string type = "weft_sim_type_" + std::to_string(variables_);
-    std::string declared = "using " + type + " = " + type_of(tokens_.next(keyword), name) + ";";
+    std::string declared = join("using ", type, " = ", type_of(tokens_.next(keyword), name), ";");
     size_t end = name;
     for (;;) {
       const std::string word = tokens_[name].text;
       std::string extents;
       for (end = tokens_.next(name); tokens_.is(end, "["); end = tokens_.next(tokens_.closing(end))) extents += tokens_.text(end, tokens_.closing(end) + 1);
       if (tokens_.is(end, "=")) fail(ErrorCode::unsupported, tokens_.place(name), "threadgroup variable '", word, "' cannot have a value at its declaration");
-      declared += " auto& " + word + " = ::weft_sim::threadgroup_variable<" + type + extents + ">(" + std::to_string(variables_++) + ", " + quoted(word) +
-                  ", {" + quoted(tokens_.file(name)) + ", " + std::to_string(tokens_[name].line) + ", 0});";
+      declared += join(" auto& ", word, " = ::weft_sim::threadgroup_variable<", type, extents, ">(", variables_++, ", ", quoted(word), ", {",
+                       quoted(tokens_.file(name)), ", ", tokens_[name].line, ", 0});");
       if (!tokens_.is(end, ",")) break;
       name = tokens_.next(end);
     }
@@ -228,45 +228,47 @@ class Rewriter {
         {"dispatch_simdgroups_per_threadgroup", "t->simdgroups"},
         {"threads_per_simdgroup", "32u"},
         {"thread_execution_width", "32u"}};
-    if (p.kind == KernelParameter::Kind::threadgroup) return "::weft_sim::BufferPointer{t->threadgroup[" + p.index + "]}";
-    if (p.kind == KernelParameter::Kind::buffer && !p.reference) return "::weft_sim::BufferPointer{t->bindings->pointer[" + p.index + "]}";
+    if (p.kind == KernelParameter::Kind::threadgroup) return join("::weft_sim::BufferPointer{t->threadgroup[", p.index, "]}");
+    if (p.kind == KernelParameter::Kind::buffer && !p.reference) return join("::weft_sim::BufferPointer{t->bindings->pointer[", p.index, "]}");
     if (p.kind == KernelParameter::Kind::buffer) {
-      return "::weft_sim::BufferReference{t->bindings->pointer[" + p.index + "], t->bindings->bytes[" + p.index + "], " + quoted(p.name) + "}";
+      return join("::weft_sim::BufferReference{t->bindings->pointer[", p.index, "], t->bindings->bytes[", p.index, "], ", quoted(p.name), ", ",
+                  p.optional ? "true" : "false", "}");
     }
     const auto found = kBuiltins.find(p.builtin);
     if (found == kBuiltins.end()) fail(ErrorCode::unsupported, kernel.name, "the simulator has no [[", p.builtin, "]] (parameter '", p.name, "')");
     return found->second;
   }
 
+  // What follows the text: an entry for every kernel, and the tables of shim/abi.h.
   std::string entries() const {
-    std::string code, table, constants;
+    std::string code, kernels, constants;
     int count = 0;
-    for (const KernelInstance& instance : kernels_.instances) {
-      const auto found = kernels_.definitions.find(instance.definition);
-      if (found == kernels_.definitions.end()) fail(ErrorCode::unsupported, instance.host_name, "instantiates '", instance.definition, "', which is no kernel here");
-      const KernelDefinition& kernel = found->second;
-      const std::string id = std::to_string(count++);
-      std::string arguments, parameters, needed;
-      for (const KernelParameter& p : kernel.parameters) {
-        arguments += (arguments.empty() ? "" : ", ") + argument(kernel, p);
-        parameters += "{" + std::to_string(int(p.kind)) + ", " + (p.index.empty() ? "0" : p.index) + ", " + quoted(p.name) + "}, ";
-      }
-      for (const std::string& name : constants_of(kernel.name)) needed += quoted(name) + ", ";
-      code += "static void weft_sim_entry_" + id + "(const weft_sim::Thread* t) { ::" + instance.callee + "(" + arguments + "); }\n";
-      code += "static const weft_sim::Parameter weft_sim_parameters_" + id + "[] = {" + parameters + "{2, 0, \"\"}};\n";
-      code += "static const char* const weft_sim_constants_" + id + "[] = {" + needed + "nullptr};\n";
-      table += "    {" + quoted(instance.host_name) + ", weft_sim_entry_" + id + ", weft_sim_parameters_" + id + ", " + std::to_string(kernel.parameters.size()) +
-               ", " + (kernel.is_template ? "0" : kernel.most_threads) + ", weft_sim_constants_" + id + "},\n";
-    }
+    for (const KernelInstance& instance : kernels_.instances) code += entry(instance, count++, kernels);
     for (const Constant& c : constants_) {
-      constants += "    {" + quoted(c.name) + ", " + c.index + ", &" + c.qualified + ", sizeof(" + c.qualified + "), &" + c.qualified + "_is_defined},\n";
+      constants += join("    {", quoted(c.name), ", ", c.index, ", &", c.qualified, ", sizeof(", c.qualified, "), &", c.qualified, "_is_defined},\n");
     }
-    return code + "static const weft_sim::Kernel weft_sim_kernels[] = {\n" + table + "    {}};\n" +
-           "static const weft_sim::FunctionConstant weft_sim_function_constants[] = {\n" + constants + "    {}};\n" +
-           "static void weft_sim_initialize() { " + setters_ + "}\n" +
-           "extern \"C\" __attribute__((visibility(\"default\"))) const weft_sim::Module weft_sim_module = {weft_sim::kVersion, weft_sim_kernels, " +
-           std::to_string(count) + ", weft_sim_function_constants, " + std::to_string(constants_.size()) + ", " + std::to_string(variables_) +
-           ", &weft_sim::runtime, weft_sim_initialize};\n";
+    return join(code, "static const weft_sim::Kernel weft_sim_kernels[] = {\n", kernels, "    {}};\n",  //
+                "static const weft_sim::FunctionConstant weft_sim_function_constants[] = {\n", constants, "    {}};\n",
+                "static void weft_sim_initialize() { ", setters_, "}\n",
+                "extern \"C\" __attribute__((visibility(\"default\"))) const weft_sim::Module weft_sim_module = {weft_sim::kVersion, weft_sim_kernels, ", count,
+                ", weft_sim_function_constants, ", constants_.size(), ", ", variables_, ", &weft_sim::runtime, weft_sim_initialize};\n");
+  }
+
+  std::string entry(const KernelInstance& instance, int id, std::string& table) const {
+    const auto found = kernels_.definitions.find(instance.definition);
+    if (found == kernels_.definitions.end()) fail(ErrorCode::unsupported, instance.host_name, "instantiates '", instance.definition, "', which is no kernel here");
+    const KernelDefinition& kernel = found->second;
+    std::string arguments, parameters, needed;
+    for (const KernelParameter& p : kernel.parameters) {
+      arguments += join(arguments.empty() ? "" : ", ", argument(kernel, p));
+      parameters += join("{", int(p.kind), ", ", p.index.empty() ? "0" : p.index, ", ", quoted(p.name), "}, ");
+    }
+    for (const std::string& name : constants_of(kernel.name)) needed += join(quoted(name), ", ");
+    table += join("    {", quoted(instance.host_name), ", weft_sim_entry_", id, ", weft_sim_parameters_", id, ", ", kernel.parameters.size(), ", ",
+                  kernel.is_template ? "0" : kernel.most_threads, ", weft_sim_constants_", id, "},\n");
+    return join("static void weft_sim_entry_", id, "(const weft_sim::Thread* t) { ::", instance.callee, "(", arguments, "); }\n",
+                "static const weft_sim::Parameter weft_sim_parameters_", id, "[] = {", parameters, "{2, 0, \"\"}};\n",
+                "static const char* const weft_sim_constants_", id, "[] = {", needed, "nullptr};\n");
   }
 
   Tokens tokens_;

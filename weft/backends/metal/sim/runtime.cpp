@@ -18,7 +18,9 @@ constexpr weft_sim::Runtime kRuntime{
     .multiply_adds = [](unsigned count) { running->multiply_adds(count); },
     .spin = [] { running->spin(); },
     .fail = [](const char* what, weft_sim::Site site) { running->fail_at(what, site); },
-    .access = [](const void* address, unsigned long bytes, int access, const void* code) { running->access(address, bytes, access, code); },
+    .access = [](const void* address, unsigned long bytes, int access, const void* code) {
+      if (running) running->access(address, bytes, access, code);  // constants are also set while no group runs
+    },
 };
 
 }  // namespace

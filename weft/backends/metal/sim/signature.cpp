@@ -163,9 +163,10 @@ class KernelFinder {
         if (tokens_.is(i, "&")) p.reference = true;
         continue;
       }
+      if (find_item(*a, "function_constant", argument)) p.optional = true;
       if (find_item(*a, "buffer", argument)) p.kind = KernelParameter::Kind::buffer, p.index = argument, bound = true;
       else if (find_item(*a, "threadgroup", argument)) p.kind = KernelParameter::Kind::threadgroup, p.index = argument, bound = true;
-      else if (builtin.empty()) p.builtin = builtin = a->items.front();
+      else if (builtin.empty() && !a->items.front().starts_with("function_constant")) p.builtin = builtin = a->items.front();
       i = a->end - 1;
     }
     check_text(bound || !builtin.empty(), begin, join("parameter '", p.name, "' of kernel '", kernel, "' has no attribute"));

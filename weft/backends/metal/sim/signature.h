@@ -30,6 +30,7 @@ struct KernelParameter {
   std::string index;    // an expression
   std::string builtin;  // thread_position_in_grid, ...
   bool reference = false;
+  bool optional = false;  // [[function_constant(...)]] decides whether it is there
 };
 
 struct KernelDefinition {

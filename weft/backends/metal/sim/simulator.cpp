@@ -6,12 +6,15 @@
 #include <cstdlib>
 #include <cstring>
 #include <map>
+#include <optional>
 #include <thread>
 #include <utility>
 
 #include "weft/backends/metal/sim/compiler.h"
 #include "weft/backends/metal/sim/launch.h"
 #include "weft/backends/metal/sim/module.h"
+#include "weft/backends/metal/sim/shadow.h"
+#include "weft/backends/metal/sim/staging.h"
 #include "weft/backends/metal/sim/workers.h"
 #include "weft/base/check.h"
 
@@ -134,9 +137,11 @@ class Simulator : public Gpu {
  private:
   void bind(Launch& launch, const Binding& binding) const;
   void run(const std::shared_ptr<Launch>& launch);
+  std::string describe(const Launch& launch) const;
 
   const SimMode mode_;
   sim::Workers workers_;
+  sim::Shadow shadow_;
   std::map<void*, std::unique_ptr<SimBuffer>> buffers_;
   std::vector<std::vector<std::shared_ptr<Launch>>> waiting_;  // between two barriers each
   uint64_t serial_ = 0;
@@ -158,6 +163,7 @@ void Simulator::bind(Launch& launch, const Binding& binding) const {
     check(binding.bytes >= 0 && binding.bytes <= 4096, op, "at most 4096 bytes can be copied into a binding, got ", binding.bytes);
     const auto* from = static_cast<const char*>(binding.copied);
     pointer = launch.copied.emplace_back(from, from + binding.bytes).data();
+    launch.copied_bindings |= 1u << binding.index;
   }
   launch.bindings.pointer[binding.index] = pointer;
   launch.bindings.bytes[binding.index] = pointer ? uint64_t(binding.bytes) : 0;
@@ -182,6 +188,7 @@ void Simulator::encode(const Dispatch& dispatch) {
   launch.threads = dispatch.threads;
   launch.threadgroup_bytes = dispatch.threadgroup_bytes;
   launch.random = mode_ == SimMode::random;
+  launch.counting = mode_ == SimMode::counting;
   launch.seed = ++serial_;
   for (const Binding& binding : dispatch.bindings) bind(launch, binding);
   for (int i = 0; i < launch.kernel->parameter_count; ++i) {
@@ -206,10 +213,16 @@ void Simulator::commit() {
 void Simulator::run(const std::shared_ptr<Launch>& shared) {
   if (!fault_.empty() || lost_) return;  // a device that has faulted runs nothing until that was told
   Launch& launch = *shared;
+  std::optional<sim::Staging> staging;
+  if (mode_ == SimMode::checked) {
+    launch.shadow = &shadow_;
+    staging.emplace(launch, shadow_);
+  }
   if (!workers_.run(shared)) {
     lost_ = true;
     launch.fault(join("kernel '", launch.kernel->name, "' does not end; the simulated device is lost"));
   }
+  if (mode_ == SimMode::checked && !shadow_.findings().empty()) launch.fault(describe(launch));
   fault_ = launch.fault();
   fault_op_ = launch.op;
   ++counters_.dispatches;
@@ -222,11 +235,22 @@ void Simulator::run(const std::shared_ptr<Launch>& shared) {
   counters_.matrix_multiply_adds += more.matrix_multiply_adds;
 }
 
+// What the shadow found, with file and line.
+std::string Simulator::describe(const Launch& launch) const {
+  std::string all = join("kernel '", launch.kernel->name, "'");
+  for (const sim::Finding& finding : shadow_.findings()) {
+    std::string what = finding.what;
+    for (size_t i = 0; i < finding.code.size(); ++i) {
+      const size_t at = what.find(i == 0 ? "%1" : "%2");
+      if (at != std::string::npos) what.replace(at, 2, launch.module->place_of(finding.code[i]));
+    }
+    all += "\n  " + what;
+  }
+  return all;
+}
+
 }  // namespace
 
-std::unique_ptr<Gpu> open_simulator(SimMode mode) {
-  if (mode == SimMode::checked || mode == SimMode::counting) fail(ErrorCode::unsupported, kWhere, "this build has no instrumented modes");
-  return std::make_unique<Simulator>(mode);
-}
+std::unique_ptr<Gpu> open_simulator(SimMode mode) { return std::make_unique<Simulator>(mode); }
 
 }  // namespace weft::metal

@@ -2,10 +2,10 @@
 find_program(WEFT_METAL_SIM_CLANG NAMES clang++-19 DOC "The compiler of the Metal simulator: clang 19, for its _Float16 and __bf16")
 
 set(WEFT_METAL_SIM_DIR ${CMAKE_CURRENT_LIST_DIR})
-set(WEFT_METAL_SIM_SHIM abi.h atomic.h glue.h integer.h limits.h macros.h math.h matrix.h simd.h stdlib.h types.h vector.h)
+set(WEFT_METAL_SIM_SHIM abi.h atomic.h checks.h glue.h integer.h limits.h macros.h math.h matrix.h simd.h stdlib.h types.h vector.h)
 
 function(weft_add_metal_sim target)
-  set(sources compiler.cpp fiber.cpp group.cpp module.cpp process.cpp rewriter.cpp runtime.cpp signature.cpp simulator.cpp tokens.cpp workers.cpp)
+  set(sources compiler.cpp fiber.cpp group.cpp group_memory.cpp module.cpp process.cpp rewriter.cpp runtime.cpp shadow.cpp signature.cpp simulator.cpp staging.cpp tokens.cpp workers.cpp)
   list(TRANSFORM sources PREPEND ${WEFT_METAL_SIM_DIR}/)
   set(shim ${WEFT_METAL_SIM_SHIM})
   list(TRANSFORM shim PREPEND ${WEFT_METAL_SIM_DIR}/shim/)
@@ -18,7 +18,7 @@ function(weft_add_metal_sim target)
   set_source_files_properties(${embedded} PROPERTIES INCLUDE_DIRECTORIES ${PROJECT_SOURCE_DIR})
   set_source_files_properties(${WEFT_METAL_SIM_DIR}/compiler.cpp PROPERTIES COMPILE_DEFINITIONS WEFT_METAL_SIM_CLANG="${WEFT_METAL_SIM_CLANG}")
   # What runs on a kernel's stack: a sanitizer would take the change of stacks for an error.
-  foreach(source IN ITEMS fiber.cpp group.cpp runtime.cpp)
+  foreach(source IN ITEMS fiber.cpp group.cpp group_memory.cpp runtime.cpp shadow.cpp)
     set_source_files_properties(${WEFT_METAL_SIM_DIR}/${source} PROPERTIES COMPILE_OPTIONS -fno-sanitize=all)
   endforeach()
   target_link_libraries(${target} PRIVATE ${CMAKE_DL_LIBS})

@@ -22,9 +22,11 @@ struct BufferReference {
   void* pointer;
   unsigned long bytes;
   const char* name;
+  bool optional;  // may be unbound: then the kernel does not touch it
   template <class T>
   operator T&() const {
-    if (bytes < sizeof(T)) runtime->fail("a bound buffer is smaller than the type of the parameter", {name, 0, 0});
+    if (bytes == 0 && !optional) runtime->fail("this parameter has no buffer bound", {name, 0, 0});
+    if (bytes != 0 && bytes < sizeof(T)) runtime->fail("the buffer bound is smaller than this parameter's type", {name, 0, 0});
     return *static_cast<T*>(pointer);
   }
 };

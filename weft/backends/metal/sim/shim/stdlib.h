@@ -9,6 +9,9 @@
 #include <weft_sim/math.h>
 #include <weft_sim/matrix.h>
 #include <weft_sim/simd.h>
+#ifdef WEFT_SIM_INSTRUMENTED
+#include <weft_sim/checks.h>
+#endif
 
 // libgcc 12 has no conversion from float to bfloat.
 extern "C" __attribute__((visibility("hidden"), weak)) __bf16 __truncsfbf2(float x) {

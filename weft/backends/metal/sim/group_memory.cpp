@@ -1,0 +1,63 @@
+// The memory of a group: its threadgroup variables, and every access of an instrumented kernel.
+#include <cstring>
+
+#include "weft/backends/metal/sim/group.h"
+#include "weft/backends/metal/sim/runtime.h"
+#include "weft/base/check.h"
+
+namespace weft::metal::sim {
+
+char* Group::allocate(uint64_t bytes, uint64_t alignment, const char* name) {
+  threadgroup_used_ += (bytes + 15) / 16 * 16;
+  const uint64_t at = (arena_used_ + alignment - 1) / alignment * alignment;
+  if (threadgroup_used_ > uint64_t(kMostThreadgroupBytes) || at + bytes + kRedZone > kArenaBytes) return nullptr;
+  arena_used_ = at + bytes + kRedZone;
+  char* pointer = arena_.data() + at;
+  std::memset(pointer, 0xff, bytes);  // NaN
+  if (launch_->shadow) launch_->shadow->add(Memory::threadgroup, pointer, bytes, name);
+  return pointer;
+}
+
+void* Group::threadgroup_variable(int index, const char* name, uint64_t bytes, uint64_t alignment, weft_sim::Site site) {
+  Variable& variable = variables_[size_t(index)];
+  if (variable.pointer) return variable.pointer;
+  char* pointer = allocate(bytes, alignment, name);
+  if (!pointer) fail_at(join("threadgroup variable '", name, "' of ", bytes, " bytes makes ", threadgroup_used_, ", over the ", kMostThreadgroupBytes, " there are"), site);
+  variable = {pointer, bytes, name};
+  return pointer;
+}
+
+void Group::access(const void* address, uint64_t bytes, int access, const void* code) {
+  const auto* p = static_cast<const char*>(address);
+  if (is_private(p)) return;
+  const bool writes = access & weft_sim::kWrite;
+  if (launch_->counting) count(p, bytes, writes);
+  if (!launch_->shadow || launch_->shadow->access(current_->toucher, p, bytes, access, code)) return;
+  launch_->stopped = true;
+  abandon();
+}
+
+// The thread's own stack; all stacks while a simdgroup function combines its lanes; what the simulator itself hands to kernels;
+// and the constants of the text.
+bool Group::is_private(const char* p) const {
+  const auto within = [p](const void* begin, uint64_t bytes) { return p >= begin && p < static_cast<const char*>(begin) + bytes; };
+  return within(stacks_.low(current_->stack), Stacks::kBytes) || (combining_ && within(stacks_.low(0), Stacks::kBytes * uint64_t(stacks_.count()))) ||
+         within(threads_.data(), threads_.size() * sizeof(SimThread)) || within(this, sizeof *this) || within(launch_, sizeof *launch_) ||
+         within(&runtime(), sizeof runtime()) || launch_->module->contains(p);
+}
+
+void Group::count(const char* p, uint64_t bytes, bool writes) {
+  if (p >= arena_.data() && p < arena_.data() + arena_.size()) {
+    counters_.threadgroup_bytes += int64_t(bytes);
+    return;
+  }
+  const weft_sim::Bindings& bound = launch_->bindings;
+  for (int i = 0; i < weft_sim::kMostBuffers; ++i) {
+    const auto* begin = static_cast<const char*>(bound.pointer[i]);
+    if (!begin || p < begin || p >= begin + bound.bytes[i]) continue;
+    if (!(launch_->copied_bindings >> i & 1)) (writes ? counters_.device_written : counters_.device_read) += int64_t(bytes);
+    return;
+  }
+}
+
+}  // namespace weft::metal::sim

@@ -1,0 +1,80 @@
+// Who touched which memory: finds races, reads of threadgroup memory that nobody wrote, and accesses outside of what is bound.
+//
+// Two accesses of which one writes are in order when one thread made both, or when a barrier for that memory stands between
+// them: threadgroup_barrier for the whole group, simdgroup_barrier for its simdgroup. Nothing but the end of the dispatch orders
+// two groups. Atomic accesses do not race with each other.
+//
+// Of each unit of memory the last write and two reads since are kept, which is enough: if any read races with a later write,
+// one of the two does. The reads are of different groups, else of different simdgroups, else the latest of different threads.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <set>
+#include <string>
+#include <tuple>
+#include <vector>
+
+namespace weft::metal::sim {
+
+enum class Memory : int { device = 0, threadgroup = 1 };
+
+// A thread at one moment. An epoch counts the barriers that it has passed.
+struct Toucher {
+  uint32_t group, index;
+  std::array<uint32_t, 2> epoch, simd_epoch;  // by Memory
+};
+
+// Something found wrong; `code` are instructions to be named by file and line, or null.
+struct Finding {
+  std::string what;  // with %1 and %2 where the places go
+  std::array<const void*, 2> code{};
+};
+
+class Shadow {
+ public:
+  void begin_launch();
+  void begin_group();  // threadgroup memory is gone
+  void add(Memory memory, const char* begin, uint64_t bytes, const std::string& name);
+  void add_unbound(const char* begin, const std::string& name);
+
+  // False: outside of everything, and must not happen; a finding says where.
+  bool access(const Toucher& who, const void* address, uint64_t bytes, int access, const void* code);
+
+  const std::vector<Finding>& findings() const { return findings_; }
+
+ private:
+  struct Record {
+    uint32_t thread = 0;  // group * 1024 + index + 1; 0: none
+    uint32_t epoch = 0, simd_epoch = 0;
+    bool atomic = false;
+    const void* code = nullptr;
+  };
+  struct Cell {
+    Record write, read[2];
+  };
+  struct Region {
+    Memory memory;
+    const char* begin;
+    uint64_t bytes;
+    std::string name;
+    uint64_t unit = 4;        // bytes for a cell: as small as the smallest access so far
+    std::vector<Cell> cells;  // made at the first access
+    bool bound = true;
+  };
+
+  Region* find(std::vector<Region>& regions, const char* address, uint64_t bytes);
+  static void refine(Region& region, uint64_t unit);
+  void touch(const Region& region, Cell& cell, const Record& now, bool writes, uint64_t offset);
+  static bool ordered(const Record& before, const Record& now);
+  static void keep(Cell& cell, const Record& now);
+  void race(const Region& region, const Record& before, const char* did, const Record& now, const char* does, uint64_t offset);
+  void outside(const Toucher& who, const char* address, uint64_t bytes, bool writes, const void* code);
+  void found(int kind, const std::string& what, const void* first, const void* second = nullptr);
+
+  std::vector<Region> device_, threadgroup_;
+  std::vector<Finding> findings_;
+  std::set<std::tuple<int, const void*, const void*>> known_;
+};
+
+}  // namespace weft::metal::sim
