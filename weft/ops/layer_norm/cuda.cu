@@ -20,7 +20,7 @@ struct Forward {
 // Layout:   x, residual, h, y [R, C] with a row stride each, w, b [C], mean, rstd [R].
 // Order:    a group of threads per row; both sums by thread over its chunks, then over the group (group.cuh).
 // Requires: unit stride within a row (the contract's); unaligned rows go element by element.
-// Traffic:  one read of each input, one write of each output; rows longer than a block's registers are read again.
+// Traffic:  one read of each input, one write of each output; rows longer than a block holds are read again.
 template <class T, class Weight, class W>
 __global__ void __launch_bounds__(Group<W::kThreads>::kBlock) forward(const Forward<T, Weight> p) {
   using G = Group<W::kThreads>;
@@ -149,7 +149,7 @@ void run(Stream& stream, const LayerNormArgs& a) {
   const Forward<T, Weight> p{data<T>(a.x), data<T>(a.residual), data<Weight>(a.w), data<Weight>(a.b), data<T>(a.h), data<T>(a.y), data<float>(a.mean), data<float>(a.rstd),
                              x.rows, x.stride, residual.stride, h.stride, y.stride, columns_of(a.kOp, x), aligned, a.eps};
   const Launch launch(stream, a.kOp, {&a.x, &a.w, &a.y});
-  with_walk<kPerVector<T>>(x.columns, [&]<class W>() {
+  with_whole_walk<kPerVector<T>>(x.columns, p.aligned, [&]<class W>() {
     launch(row_blocks<W, 1>(stream, x.rows), Group<W::kThreads>::kBlock, stream_bytes<W, 1>(), forward<T, Weight, W>, p);
   });
 }

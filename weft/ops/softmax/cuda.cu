@@ -19,7 +19,7 @@ struct Forward {
 // Layout:   x, y [R, C] with a row stride each.
 // Order:    a group of threads per row; maximum and sum by thread over its chunks, then over the group (group.cuh).
 // Requires: unit stride within a row (the contract's); y may be x. Unaligned rows go element by element.
-// Traffic:  one read of x, one write of y; rows longer than a block's registers are read again.
+// Traffic:  one read of x, one write of y; rows longer than a block holds are read again.
 template <class T, class W>
 __global__ void __launch_bounds__(Group<W::kThreads>::kBlock) forward(const Forward<T> p) {
   using G = Group<W::kThreads>;
@@ -109,7 +109,7 @@ void run(Stream& stream, const SoftmaxArgs& a) {
   const Rows x = as_rows(a.x, a.kOp, "x"), y = as_rows(a.y, a.kOp, "y");
   const Forward<T> p{data<T>(a.x), data<T>(a.y), x.rows, x.stride, y.stride, columns_of(a.kOp, x), rows_aligned<T>({{&a.x, x.stride}, {&a.y, y.stride}}), a.scale};
   const Launch launch(stream, a.kOp, {&a.x});
-  with_walk<kPerVector<T>>(x.columns, [&]<class W>() {
+  with_whole_walk<kPerVector<T>>(x.columns, p.aligned, [&]<class W>() {
     launch(row_blocks<W, 1>(stream, x.columns ? x.rows : 0), Group<W::kThreads>::kBlock, stream_bytes<W, 1>(), forward<T, W>, p);
   });
 }
@@ -120,7 +120,7 @@ void run(Stream& stream, const SoftmaxBackwardArgs& a) {
   const Backward<T> p{data<T>(a.y), data<T>(a.dy), data<T>(a.dx), y.rows, y.stride, dy.stride, dx.stride, columns_of(a.kOp, y),
                       rows_aligned<T>({{&a.y, y.stride}, {&a.dy, dy.stride}, {&a.dx, dx.stride}}), a.scale};
   const Launch launch(stream, a.kOp, {&a.y});
-  with_walk<kPerVector<T>>(y.columns, [&]<class W>() {
+  with_whole_walk<kPerVector<T>>(y.columns, p.aligned, [&]<class W>() {
     launch(row_blocks<W, 2>(stream, y.columns ? y.rows : 0), Group<W::kThreads>::kBlock, stream_bytes<W, 2>(), backward<T, W>, p);
   });
 }

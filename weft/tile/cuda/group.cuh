@@ -35,8 +35,8 @@ class Group {
   static constexpr int kPerBlock = kThreads == 32 ? 4 : 1;  // groups, and so rows, in a block
   static constexpr int kBlock = kThreads * kPerBlock;
 
-  __device__ __forceinline__ static int rank() { return int(threadIdx.x) % kThreads; }
-  __device__ __forceinline__ static int64_t index() { return int64_t(blockIdx.x) * kPerBlock + int(threadIdx.x) / kThreads; }
+  __device__ __forceinline__ static int rank() { return int(threadIdx.x % unsigned(kThreads)); }
+  __device__ __forceinline__ static int64_t index() { return int64_t(blockIdx.x) * kPerBlock + int(threadIdx.x / unsigned(kThreads)); }
   __device__ __forceinline__ static int64_t count() { return int64_t(gridDim.x) * kPerBlock; }
 
   template <class Op>

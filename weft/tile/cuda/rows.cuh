@@ -1,7 +1,8 @@
-// Rows of a row op. A group of threads walks over a row as often as the kernel likes while it is read from memory once: it
-// comes into shared memory behind the threads' backs, some rows ahead of the one worked on, each thread fetching what it
-// will itself read, so that no barrier is needed. A row too long for that (kChunks = 0) is read again on every walk,
-// mostly from L2.
+// Rows of a row op. A group of threads walks over a row as often as the kernel likes while it is read from memory once.
+// Aligned rows of whole chunks (kWhole) come into registers, one row to a group, and many groups hide the wait. Others come
+// into shared memory behind the threads' backs, some rows ahead of the one worked on, each thread fetching what it will
+// itself read, so that no barrier is needed. A row too long for either (kChunks = 0) is read again on every walk, mostly
+// from L2.
 //
 // Thread t of a group has the chunks t, t + kThreads, ... of kWidth elements. Where a row is not aligned to 16 bytes, or
 // at its end, elements are moved one by one.
@@ -25,17 +26,18 @@ struct ChunkAt {
   __device__ __forceinline__ bool has(int i) const { return kWhole || i < left; }
 };
 
-// The shape of the loop over a row.
-template <int kThreads_, int kChunks_, int kWidth_>
+// The shape of the loop over a row. kWhole: rows are aligned and made of whole chunks.
+template <int kThreads_, int kChunks_, int kWidth_, bool kWhole_ = false>
 struct Walk {
   static constexpr int kThreads = kThreads_, kChunks = kChunks_, kWidth = kWidth_;
-  static constexpr bool kHeld = kChunks > 0;
+  static constexpr bool kHeld = kChunks > 0, kWhole = kWhole_;
+  static_assert(kHeld || !kWhole);
 
   template <class F>
   __device__ __forceinline__ static void each(int columns, F&& body) {
     const auto visit = [&](int slot, int first) {
       if (first + kWidth <= columns) body(ChunkAt<true>{slot, first, kWidth});
-      else if (first < columns) body(ChunkAt<false>{slot, first, columns - first});
+      else if (!kWhole && first < columns) body(ChunkAt<false>{slot, first, columns - first});
     };
     if constexpr (kHeld) {
 #pragma unroll
@@ -49,13 +51,29 @@ struct Walk {
 
 template <class W, class T, class At>
 __device__ __forceinline__ Chunk<T, W::kWidth> get(const T* row, At at, bool aligned) {
-  if (At::kWhole && aligned) return load_chunk<T, W::kWidth>(row + at.first);
+  if (W::kWhole || (At::kWhole && aligned)) return load_chunk<T, W::kWidth>(row + at.first);
   return load_chunk<T, W::kWidth>(row + at.first, at.left, 0);
 }
 template <class W, class T, class At>
 __device__ __forceinline__ void put(const Chunk<T, W::kWidth>& piece, T* row, At at, bool aligned) {
-  if (At::kWhole && aligned) stream_chunk(piece, row + at.first);
+  if (W::kWhole || (At::kWhole && aligned)) stream_chunk(piece, row + at.first);
   else store_chunk(piece, row + at.first, at.left);
+}
+
+// What this thread has of an aligned row of whole chunks; zeros past its end. Chosen, not branched over: all loads are on
+// their way before the first is used.
+template <class W, class T>
+__device__ __forceinline__ void hold_row(Chunk<T, W::kWidth> (&held)[W::kChunks], const T* row, int columns) {
+#pragma unroll
+  for (int slot = 0; slot < W::kChunks; ++slot) {
+    const int first = (slot * W::kThreads + Group<W::kThreads>::rank()) * W::kWidth;
+#pragma unroll
+    for (int v = 0; v < Chunk<T, W::kWidth>::kVectors; ++v) {
+      uint4 vector{0, 0, 0, 0};
+      if (first < columns) vector = reinterpret_cast<const uint4*>(row + first)[v];
+      reinterpret_cast<uint4*>(held[slot].at)[v] = vector;
+    }
+  }
 }
 
 // A row that stays: the weights of a norm, in registers.
@@ -63,7 +81,8 @@ template <class T, class W>
 class Row {
  public:
   __device__ __forceinline__ Row(const T* row, int columns, bool aligned) : row_(row), aligned_(aligned) {
-    if constexpr (W::kHeld) W::each(columns, [&](auto at) { held_[at.slot] = get<W>(row_, at, aligned_); });
+    if constexpr (W::kWhole) hold_row<W>(held_, row_, columns);
+    else if constexpr (W::kHeld) W::each(columns, [&](auto at) { held_[at.slot] = get<W>(row_, at, aligned_); });
   }
   template <class At>
   __device__ __forceinline__ Chunk<T, W::kWidth> piece(At at) const {
@@ -147,13 +166,41 @@ class RowStream {
   bool aligned_;
   const T* replaced_ = nullptr;
 };
+
+// One row of each input in registers, with the same face.
+template <class T, class W, int kOperands, class Pointer>
+class RowInRegisters {
+ public:
+  __device__ __forceinline__ RowInRegisters(Pointer pointer, int64_t row, int64_t rows, int columns) : pointer_(pointer), row_(row), columns_(columns), left_(row < rows) {}
+
+  __device__ __forceinline__ bool has_row() const { return left_; }
+  __device__ __forceinline__ int64_t row() const { return row_; }
+  __device__ __forceinline__ void arrive() {
+#pragma unroll
+    for (int operand = 0; operand < kOperands; ++operand) hold_row<W>(held_[operand], pointer_(operand, row_), columns_);
+  }
+  __device__ __forceinline__ void advance() { left_ = false; }
+  template <class At>
+  __device__ __forceinline__ Chunk<T, W::kWidth> piece(int operand, At at) const { return held_[operand][at.slot]; }
+  template <class At>
+  __device__ __forceinline__ void replace(int operand, At at, const Chunk<T, W::kWidth>& piece) { held_[operand][at.slot] = piece; }
+
+ private:
+  Pointer pointer_;
+  int64_t row_;
+  int columns_;
+  bool left_;
+  Chunk<T, W::kWidth> held_[kOperands][W::kChunks];
+};
+
 template <class T, class W, int kOperands, class Pointer>
 __device__ __forceinline__ auto stream_rows(void* shared, Pointer pointer, int64_t first, int64_t step, int64_t rows, int columns, bool aligned) {
-  return RowStream<T, W, kOperands, Pointer>(shared, pointer, first, step, rows, columns, aligned);
+  if constexpr (W::kWhole) return RowInRegisters<T, W, kOperands, Pointer>(pointer, first, rows, columns);
+  else return RowStream<T, W, kOperands, Pointer>(shared, pointer, first, step, rows, columns, aligned);
 }
 template <class W, int kOperands>
 constexpr int stream_bytes() {
-  return W::kHeld ? kRowStages * kOperands * W::kChunks * Group<W::kThreads>::kBlock * 16 : 0;
+  return W::kHeld && !W::kWhole ? kRowStages * kOperands * W::kChunks * Group<W::kThreads>::kBlock * 16 : 0;
 }
 
 // f.operator()<Walk>() with a walk that holds rows of `columns` elements, kWidth to a chunk.
@@ -166,6 +213,18 @@ void with_walk(int64_t columns, F&& f) {
   if (chunks <= 512) return f.template operator()<Walk<256, 2, kWidth>>();
   if (chunks <= 1024) return f.template operator()<Walk<512, 2, kWidth>>();
   return f.template operator()<Walk<1024, 0, kWidth>>();
+}
+
+// The same where a row may be held in registers: rows of whole chunks, if `aligned`.
+template <int kWidth, class F>
+void with_whole_walk(int64_t columns, bool aligned, F&& f) {
+  const int64_t chunks = columns / kWidth;
+  if (!aligned || columns % kWidth != 0 || chunks > 1024) return with_walk<kWidth>(columns, f);
+  if (chunks <= 32) return f.template operator()<Walk<32, 1, kWidth, true>>();
+  if (chunks <= 128) return f.template operator()<Walk<128, 1, kWidth, true>>();
+  if (chunks <= 256) return f.template operator()<Walk<128, 2, kWidth, true>>();
+  if (chunks <= 512) return f.template operator()<Walk<256, 2, kWidth, true>>();
+  return f.template operator()<Walk<512, 2, kWidth, true>>();
 }
 
 // Whether every row of these operands (the absent ones aside) starts at 16 bytes.
@@ -185,9 +244,14 @@ inline int columns_of(const char* op, const Rows& rows) {
   return int(rows.columns);
 }
 
-// As many blocks as the GPU holds at once; kernels stride over the rows.
+// A group for each row that is held in registers; else as many blocks as the GPU holds at once, and kernels stride over the rows.
 template <class W, int kOperands>
 unsigned row_blocks(const Stream& stream, int64_t rows) {
+  if constexpr (W::kWhole) {
+    const int64_t blocks = (rows + Group<W::kThreads>::kPerBlock - 1) / Group<W::kThreads>::kPerBlock;
+    check(blocks < (int64_t(1) << 31), "launch", rows, " rows are more than this device takes in one launch");
+    return unsigned(blocks);
+  }
   constexpr int kByThreads = 2048 / Group<W::kThreads>::kBlock, kByMemory = W::kHeld ? 220 * 1024 / (stream_bytes<W, kOperands>() + 1024) : kByThreads;
   return blocks_for(stream, rows, Group<W::kThreads>::kPerBlock, kByThreads < kByMemory ? kByThreads : kByMemory);
 }
