@@ -1,5 +1,7 @@
 #include "weft/expr/dialects.h"
 
+#include "weft/expr/cuda_functions.h"
+
 namespace weft::expr {
 namespace {
 
@@ -41,8 +43,13 @@ static inline void store(float x, bf16* p) {
     .uniform = nullptr,
     .bindings = false,
     .position = nullptr,
-    .start = "  const int64_t first = 0, step = 1;\n",
+    .start =
+        "  const int64_t first = 0, step = 1;\n"
+        "  for (int64_t chunk = first; chunk < layout.chunks; chunk += step) {\n",
+    .start_of_two = nullptr,
+    .next = "continue;",
     .unroll = "",
+    .one_by_one = "",
     .bits = "__builtin_bit_cast(float, $)",
 };
 
@@ -50,47 +57,63 @@ constexpr Spelling kCuda = {
     .name = "CUDA",
     .prologue = "",
     .f32_type = "float",
-    .f32_access =
-        "__device__ __forceinline__ float widen(float x) { return x; }\n"
-        "__device__ __forceinline__ void narrow(float x, float& to) { to = x; }\n",
+    .f32_access = R"(__device__ __forceinline__ float load(const float* p) { return *p; }
+__device__ __forceinline__ void store(float x, float* p) { *p = x; }
+__device__ __forceinline__ void widen(unsigned word, float* x, const float*) { *x = __uint_as_float(word); }
+__device__ __forceinline__ unsigned narrow(const float* x, const float*) { return __float_as_uint(*x); }
+)",
     .bf16_type = "bf16",
     .bf16_access = R"(struct bf16 { unsigned short bits; };
-__device__ __forceinline__ float widen(bf16 x) { return __uint_as_float((unsigned)x.bits << 16); }
-__device__ __forceinline__ void narrow(float x, bf16& to) { asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(to.bits) : "f"(x)); }
+__device__ __forceinline__ float load(const bf16* p) { return __uint_as_float((unsigned)p->bits << 16); }
+__device__ __forceinline__ void store(float x, bf16* p) { asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(p->bits) : "f"(x)); }
+__device__ __forceinline__ void widen(unsigned word, float* x, const bf16*) {
+  x[0] = __uint_as_float(word << 16);
+  x[1] = __uint_as_float(word & 0xffff0000u);
+}
+__device__ __forceinline__ unsigned narrow(const float* x, const bf16*) {
+  unsigned word;
+  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(word) : "f"(x[1]), "f"(x[0]));
+  return word;
+}
 )",
     .f16_type = "f16",
     .f16_access = R"(struct f16 { unsigned short bits; };
-__device__ __forceinline__ float widen(f16 x) {
+__device__ __forceinline__ float widen(unsigned short bits) {
   float y;
-  asm("cvt.f32.f16 %0, %1;" : "=f"(y) : "h"(x.bits));
+  asm("cvt.f32.f16 %0, %1;" : "=f"(y) : "h"(bits));
   return y;
 }
-__device__ __forceinline__ void narrow(float x, f16& to) { asm("cvt.rn.f16.f32 %0, %1;" : "=h"(to.bits) : "f"(x)); }
+__device__ __forceinline__ float load(const f16* p) { return widen(p->bits); }
+__device__ __forceinline__ void store(float x, f16* p) { asm("cvt.rn.f16.f32 %0, %1;" : "=h"(p->bits) : "f"(x)); }
+__device__ __forceinline__ void widen(unsigned word, float* x, const f16*) {
+  x[0] = widen((unsigned short)word);
+  x[1] = widen((unsigned short)(word >> 16));
+}
+__device__ __forceinline__ unsigned narrow(const float* x, const f16*) {
+  unsigned word;
+  asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(word) : "f"(x[1]), "f"(x[0]));
+  return word;
+}
 )",
-    .vectors = R"(template <class T> __device__ __forceinline__ float load(const T* p) { return widen(*p); }
-template <class T> __device__ __forceinline__ void store(float x, T* p) { narrow(x, *p); }
-template <class T> struct alignas(16) Vector { T part[16 / sizeof(T)]; };
-template <int N, class T> __device__ __forceinline__ void load(const T* p, float (&x)[N], bool past_caches) {
-  constexpr int n = 16 / sizeof(T);
+    .vectors = R"(template <int N, class T> __device__ __forceinline__ void load(const T* p, float* x) {
+  constexpr int n = 4 / sizeof(T);
 #pragma unroll
-  for (int j = 0; j < N / n; ++j) {
-    Vector<T> v;
-    const uint4* from = reinterpret_cast<const uint4*>(p) + j;
-    *reinterpret_cast<uint4*>(v.part) = past_caches ? __ldcs(from) : *from;
-#pragma unroll
-    for (int k = 0; k < n; ++k) x[j * n + k] = widen(v.part[k]);
+  for (int j = 0; j < N; j += 4 * n) {
+    const uint4 v = *reinterpret_cast<const uint4*>(p + j);
+    widen(v.x, x + j, p);
+    widen(v.y, x + j + n, p);
+    widen(v.z, x + j + 2 * n, p);
+    widen(v.w, x + j + 3 * n, p);
   }
 }
-template <int N, class T> __device__ __forceinline__ void store(const float (&x)[N], T* p, bool past_caches) {
-  constexpr int n = 16 / sizeof(T);
+template <int N, class T> __device__ __forceinline__ void store(const float* x, T* p, bool past_caches) {
+  constexpr int n = 4 / sizeof(T);
 #pragma unroll
-  for (int j = 0; j < N / n; ++j) {
-    Vector<T> v;
-#pragma unroll
-    for (int k = 0; k < n; ++k) narrow(x[j * n + k], v.part[k]);
-    uint4* to = reinterpret_cast<uint4*>(p) + j;
-    if (past_caches) __stcs(to, *reinterpret_cast<const uint4*>(v.part));
-    else *to = *reinterpret_cast<const uint4*>(v.part);
+  for (int j = 0; j < N; j += 4 * n) {
+    const uint4 v = {narrow(x + j, p), narrow(x + j + n, p), narrow(x + j + 2 * n, p), narrow(x + j + 3 * n, p)};
+    uint4* to = reinterpret_cast<uint4*>(p + j);
+    if (past_caches) __stcs(to, v);
+    else *to = v;
   }
 }
 )",
@@ -105,8 +128,14 @@ template <int N, class T> __device__ __forceinline__ void store(const float (&x)
     .bindings = false,
     .position = nullptr,
     .start =
-        "  const long long first = (long long)blockIdx.x * blockDim.x + threadIdx.x, step = (long long)gridDim.x * blockDim.x;\n",
+        "  const long long chunk = (long long)blockIdx.x * blockDim.x + threadIdx.x;\n"
+        "  if (chunk < layout.chunks) {\n",
+    .start_of_two =
+        "  const long long chunk = (long long)blockIdx.x * (2 * blockDim.x) + threadIdx.x;\n"
+        "  if (chunk < layout.chunks) {\n",
+    .next = "return;",
     .unroll = "#pragma unroll\n",
+    .one_by_one = "#pragma unroll 1\n",
     .bits = "__uint_as_float($)",
 };
 
@@ -141,8 +170,13 @@ static inline void store(float x, device bf16* p) {
     .uniform = "constant ",
     .bindings = true,
     .position = "uint position [[thread_position_in_grid]], uint size [[threads_per_grid]]",
-    .start = "  const long first = position, step = size;\n",
+    .start =
+        "  const long first = position, step = size;\n"
+        "  for (long chunk = first; chunk < layout.chunks; chunk += step) {\n",
+    .start_of_two = nullptr,
+    .next = "continue;",
     .unroll = "",
+    .one_by_one = "",
     .bits = "as_type<float>($)",
 };
 
@@ -163,14 +197,14 @@ constexpr OpSpelling kOpSpellings[] = {
     {Op::exp2, "exp2f($a)", "exp2_of($a)", "precise::exp2($a)"},
     {Op::log, "logf($a)", nullptr, "precise::log($a)"},
     {Op::log2, "log2f($a)", nullptr, "precise::log2($a)"},
-    {Op::log1p, "log1pf($a)", nullptr, "log1p_of($a)"},
+    {Op::log1p, "log1pf($a)", "log1p_of($a)", "log1p_of($a)"},
     {Op::sqrt, "sqrtf($a)", nullptr, "precise::sqrt($a)"},
     {Op::rsqrt, "1.0f / sqrtf($a)", "rsqrtf($a)", "precise::rsqrt($a)"},
     {Op::reciprocal, "1.0f / $a"},
-    {Op::sin, "sinf($a)", nullptr, "precise::sin($a)"},
+    {Op::sin, "sinf($a)", "sin_of($a)", "precise::sin($a)"},
     {Op::cos, "cosf($a)", nullptr, "precise::cos($a)"},
     {Op::tan, "tanf($a)", nullptr, "precise::tan($a)"},
-    {Op::tanh, "tanhf($a)", nullptr, "precise::tanh($a)"},
+    {Op::tanh, "tanhf($a)", "tanh_of($a)", "precise::tanh($a)"},
     {Op::sigmoid, "1.0f / (1.0f + expf(-$a))", "sigmoid_of($a)", "sigmoid_of($a)"},
     {Op::erf, "erff($a)", nullptr, "erf_of($a)"},
     {Op::floor, "floorf($a)", nullptr, "floor($a)"},
@@ -224,46 +258,6 @@ constexpr const char* kMetalErf = R"(static inline float erf_of(float x) {
 }
 )";
 
-// The CPU's own (weft/tile/cpu/math.h), operation by operation: CUDA's expf and exp2f err by up to 2 ulp. A polynomial on the
-// reduced argument, then two powers of two, of which the first product is exact; NaN passes the comparisons.
-constexpr const char* kCudaScale = R"(__device__ __forceinline__ float scale_of(float p, float shifted) {
-  const int n = __float_as_int(shifted) - 0x4b400000, half = n >> 1;
-  return p * __int_as_float((half + 127) << 23) * __int_as_float((n - half + 127) << 23);
-}
-)";
-constexpr const char* kCudaExpReduced = R"(__device__ __forceinline__ float exp_reduced(float r) {
-  const float p = fmaf(fmaf(fmaf(fmaf(0.00138201076f, r, 0.00836868491f), r, 0.0416682735f), r, 0.166665211f), r, 0.49999994f);
-  return fmaf(fmaf(p, r, 1.0f), r, 1.0f);
-}
-)";
-constexpr const char* kCudaExp = R"(__device__ __forceinline__ float exp_of(float x) {
-  x = x < -104.0f ? -104.0f : x;
-  x = x > 89.0f ? 89.0f : x;
-  const float shifted = fmaf(x, 0x1.715476p0f, 0x1.8p23f), n = shifted - 0x1.8p23f;
-  const float r = fmaf(-n, -0x1.05c61p-29f, fmaf(-n, 0x1.62e43p-1f, x));
-  return scale_of(exp_reduced(r), shifted);
-}
-)";
-constexpr const char* kCudaExp2 = R"(__device__ __forceinline__ float exp2_of(float x) {
-  x = x < -151.0f ? -151.0f : x;
-  x = x > 129.0f ? 129.0f : x;
-  const float shifted = x + 0x1.8p23f, r = x - (shifted - 0x1.8p23f);
-  float p = fmaf(0.000153264627f, r, 0.00133908063f);
-  p = fmaf(fmaf(fmaf(p, r, 0.00961850584f), r, 0.0555035993f), r, 0.240226477f);
-  return scale_of(fmaf(fmaf(p, r, 0.693147182f), r, 1.0f), shifted);
-}
-)";
-constexpr const char* kCudaSigmoid = R"(__device__ __forceinline__ float sigmoid_of(float x) {
-  const float a = -fabsf(x), b = a < -104.0f ? -104.0f : a;
-  const float shifted = fmaf(b, 0x1.715476p0f, 0x1.8p23f), n = shifted - 0x1.8p23f;
-  const float e = scale_of(exp_reduced(fmaf(-n, -0x1.05c61p-29f, fmaf(-n, 0x1.62e43p-1f, b))), shifted), d = 1.0f + e;
-  float r;  // 1 / d: the hardware's guess, and a step of Newton's
-  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(d));
-  r = fmaf(r, fmaf(-d, r, 1.0f), r);
-  return (x < 0.0f ? e : 1.0f) * r;
-}
-)";
-
 }  // namespace
 
 const Spelling& spelling(Dialect dialect) {
@@ -282,6 +276,19 @@ const char* spelling(Dialect dialect, Op op) {
   return s.cpp;
 }
 
+const char* quick_spelling(Dialect dialect, Op op) {
+  if (dialect != Dialect::cuda) return nullptr;
+  switch (op) {
+    case Op::exp: return "exp_quick($a, rare)";
+    case Op::exp2: return "exp2_quick($a, rare)";
+    case Op::sigmoid: return "sigmoid_quick($a, rare)";
+    case Op::sqrt: return "sqrt_quick($a, rare)";
+    case Op::sin: return "sin_quick($a, rare)";
+    case Op::log1p: return "log1p_quick($a, rare)";
+    default: return nullptr;
+  }
+}
+
 std::vector<const char*> helpers(Dialect dialect, Op op) {
   if (dialect == Dialect::msl) {
     if (op == Op::log1p) return {kMetalLog1p};
@@ -289,9 +296,17 @@ std::vector<const char*> helpers(Dialect dialect, Op op) {
     if (op == Op::sigmoid) return {kMetalSigmoid};
   }
   if (dialect == Dialect::cuda) {
-    if (op == Op::exp) return {kCudaScale, kCudaExpReduced, kCudaExp};
-    if (op == Op::exp2) return {kCudaScale, kCudaExp2};
-    if (op == Op::sigmoid) return {kCudaScale, kCudaExpReduced, kCudaSigmoid};
+    using namespace cuda_text;
+    switch (op) {
+      case Op::exp: return {kExpReduced, kScale, kExp};
+      case Op::exp2: return {kScale, kExp2};
+      case Op::sigmoid: return {kExpReduced, kScale, kExp, kSigmoid};
+      case Op::sqrt: return {kSqrt};
+      case Op::tanh: return {kTanh};
+      case Op::sin: return {kSin};
+      case Op::log1p: return {kLog1p};
+      default: break;
+    }
   }
   return {};
 }

@@ -27,8 +27,11 @@ struct Spelling {
   const char* uniform;    // address space of Layout and Parameters; null where they are passed by value
   bool bindings;          // arguments carry [[buffer(n)]]
   const char* position;   // further arguments that say which thread this is
-  const char* start;      // a line defining `first` and `step`: this thread, and how many there are
+  const char* start;      // lines that define `chunk` and open a block: a loop over this thread's chunks, or its only one
+  const char* start_of_two;  // the same where a thread takes two chunks, a block's width apart; null where none does
+  const char* next;       // done with the chunk
   const char* unroll;     // before a loop of constant length
+  const char* one_by_one;  // before a loop that is seldom run
   const char* bits;       // a float from its bits: "as_type<float>($)"
 };
 
@@ -36,6 +39,10 @@ const Spelling& spelling(Dialect dialect);
 
 // An op on operands $a, $b, $c: "expf($a)".
 const char* spelling(Dialect dialect, Op op);
+
+// The same where a vector is computed straight through: "exp_quick($a, rare)" sets `rare` where it cannot be trusted, and the
+// vector is then done again, element by element. Null where there is no such form.
+const char* quick_spelling(Dialect dialect, Op op);
 
 // The definitions that the spelling of an op needs before use, in order.
 std::vector<const char*> helpers(Dialect dialect, Op op);

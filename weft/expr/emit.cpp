@@ -24,12 +24,15 @@ class Emitter {
         say_(spelling(dialect)),
         kernel_name_(kernel_name),
         width_(vector_width(signature, dialect)),
+        pieces_(chunks_per_thread(graph, signature, dialect)),
         used_(inputs_used(graph)) {}
 
   std::string run() {
     header();
     access();
-    compute();
+    definitions();
+    compute(false);
+    if (quick()) compute(true);
     kernel();
     return std::move(text_);
   }
@@ -99,9 +102,17 @@ class Emitter {
     }
   }
 
-  std::string expression(const Node& n) const {
+  const char* quick(const Node& n) const { return quick_spelling(dialect_, n.op); }
+  // Whether vectors have a way of their own, straight through.
+  bool quick() const {
+    bool any = false;
+    for (int i = 0; i < graph_.size(); ++i) any |= quick(graph_[i]) != nullptr;
+    return any && width_ > 1;
+  }
+
+  std::string expression(const Node& n, const char* spelling) const {
     std::string text;
-    for (const char* s = spelling(dialect_, n.op); *s != 0; ++s) {
+    for (const char* s = spelling; *s != 0; ++s) {
       if (*s != '$')
         text += *s;
       else
@@ -110,7 +121,7 @@ class Emitter {
     return text;
   }
 
-  void compute() {
+  void definitions() {
     std::vector<const char*> defined;
     for (int i = 0; i < graph_.size(); ++i)
       for (const char* definition : helpers(dialect_, graph_[i].op))
@@ -118,14 +129,21 @@ class Emitter {
           defined.push_back(definition);
           put(definition);
         }
-    put("\n", say_.function, "void compute(");
+    put("\n");
+  }
+
+  void compute(bool quickly) {
+    put(say_.function, quickly ? "void compute_quick(" : "void compute(");
     for (int i = 0; i < graph_.inputs; ++i)
       if (used(i)) put("float ", numbered("x", i), ", ");
     for (int i = 0; i < graph_.parameters; ++i) put("float ", numbered("p", i), ", ");
     for (int i = 0; i < outputs(); ++i) put(i ? ", " : "", say_.reference, " ", numbered("y", i));
-    put(") {\n");
-    for (int i = 0; i < graph_.size(); ++i)
-      if (operands(graph_[i].op) > 0) put("  const float ", value(i), " = ", expression(graph_[i]), ";\n");
+    put(quickly ? ", bool& rare) {\n" : ") {\n");
+    for (int i = 0; i < graph_.size(); ++i) {
+      const Node& n = graph_[i];
+      if (operands(n.op) == 0) continue;
+      put("  const float ", value(i), " = ", expression(n, quickly && quick(n) ? quick(n) : spelling(dialect_, n.op)), ";\n");
+    }
     for (int i = 0; i < outputs(); ++i) put("  ", numbered("y", i), " = ", value(graph_.outputs[size_t(i)]), ";\n");
     put("}\n\n");
   }
@@ -180,52 +198,69 @@ class Emitter {
   }
 
   // compute() from v0, v1, ... to r0, r1, ...; the suffix picks an element of those that are vectors.
-  void call(const char* suffix) {
-    put("compute(");
+  void call(const char* suffix, bool quickly) {
+    put(quickly ? "compute_quick(" : "compute(");
     for (int i = 0; i < graph_.inputs; ++i)
       if (used(i)) put(numbered("v", i), operand(i).along ? suffix : "", ", ");
     for (int i = 0; i < graph_.parameters; ++i) put("parameters.p[", std::to_string(i), "], ");
     for (int i = 0; i < outputs(); ++i) put(i ? ", " : "", numbered("r", i), suffix);
-    put(");\n");
+    put(quickly ? ", rare);\n" : ");\n");
   }
 
   // A vector or one element: load everything, compute, store. Everything is read before anything is written, so that an
-  // output may lie where an input lies.
+  // output may lie where an input lies. A vector computed quickly is stored, and done, unless something was rare.
   void body(bool vector) {
-    const std::string count = vector ? join("[", width_, "]") : std::string();
-    const char* column = vector ? "i" : "j";
+    const int elements = width_ * pieces_;
+    const std::string count = vector ? join("[", elements, "]") : std::string(), width = std::to_string(width_);
+    // One statement of each chunk; the column of its first element, and the place in the arrays.
+    const auto each_piece = [&](auto&& statement) {
+      if (!vector) return statement("j", std::string());
+      for (int piece = 0; piece < pieces_; ++piece) statement(piece ? "i + apart" : "i", piece ? join(" + ", piece * width_) : std::string());
+    };
     for (int i = 0; i < graph_.inputs; ++i) {
       if (!used(i) || !operand(i).along) continue;
-      if (vector)
-        put("      float ", numbered("v", i), count, ";\n      load(", address(i, column), ", ", numbered("v", i), ", past_caches);\n");
-      else
-        put("      const float ", numbered("v", i), " = load(", address(i, column), ");\n");
+      if (vector) put("      float ", numbered("v", i), count, ";\n");
+      each_piece([&](const char* column, const std::string& place) {
+        if (vector) put("      load<", width, ">(", address(i, column), ", ", numbered("v", i), place, ");\n");
+        else put("      const float ", numbered("v", i), " = load(", address(i, column), ");\n");
+      });
     }
     put("      float ");
     for (int i = 0; i < outputs(); ++i) put(i ? ", " : "", numbered("r", i), count);
     put(";\n");
+    const bool quickly = vector && quick();
+    if (quickly) put("      bool rare = false;\n");
     if (vector)
-      put(say_.unroll, "      for (int k = 0; k < ", std::to_string(width_), "; ++k) ");
+      put(say_.unroll, "      for (int k = 0; k < ", std::to_string(elements), "; ++k) ");
     else
       put("      ");
-    call(vector ? "[k]" : "");
-    for (int i = 0; i < outputs(); ++i) put("      store(", numbered("r", i), ", ", address(graph_.inputs + i, column), vector ? ", past_caches" : "", ");\n");
+    call(vector ? "[k]" : "", quickly);
+    if (quickly) put("      if (!rare) {\n");
+    for (int i = 0; i < outputs(); ++i)
+      each_piece([&](const char* column, const std::string& place) {
+        const std::string name = vector ? join("store<", width, ">(") : "store(";
+        put(quickly ? "        " : "      ", name, numbered("r", i), place, ", ", address(graph_.inputs + i, column), vector ? ", past_caches" : "", ");\n");
+      });
+    if (vector) put(quickly ? "        " : "      ", say_.next, quickly ? "\n      }\n" : "\n");
   }
 
   void kernel() {
     put(say_.kernel, kernel_name_);
     arguments();
-    put(say_.start);
-    put("  for (", say_.integer, " chunk = first; chunk < layout.chunks; chunk += step) {\n");
+    put(pieces_ == 2 ? say_.start_of_two : say_.start);
     place();
     for (int i = 0; i < graph_.inputs; ++i)
       if (used(i) && !operand(i).along) put("    const float ", numbered("v", i), " = load(", address(i, ""), ");\n");
     if (width_ > 1) {
       put("    const bool past_caches = layout.aligned == 2;\n");
-      put("    if (layout.aligned && i + ", std::to_string(width_), " <= layout.columns) {\n");
+      const std::string width = std::to_string(width_);
+      if (pieces_ == 2) put("    const ", say_.integer, " apart = (", say_.integer, ")blockDim.x * ", width, ";\n");
+      put("    if (layout.aligned && i + ", pieces_ == 2 ? "apart + " : "", width, " <= layout.columns) {\n");
       body(true);
-      put("      continue;\n    }\n");
-      put("    for (", say_.integer, " j = i; j < i + ", std::to_string(width_), " && j < layout.columns; ++j) {\n");
+      put("    }\n");
+      if (pieces_ == 2) put(say_.one_by_one, "    for (", say_.integer, " start = i; start <= i + apart; start += apart)\n");
+      const char* from = pieces_ == 2 ? "start" : "i";
+      put(say_.one_by_one, "    for (", say_.integer, " j = ", from, "; j < ", from, " + ", width, " && j < layout.columns; ++j) {\n");
     } else {
       put("    {\n      const ", say_.integer, " j = i;\n");
     }
@@ -238,7 +273,7 @@ class Emitter {
   const Dialect dialect_;
   const Spelling& say_;
   const std::string_view kernel_name_;
-  const int width_;
+  const int width_, pieces_;
   const std::vector<bool> used_;
   std::string text_;
 };
@@ -252,6 +287,13 @@ int vector_width(const Signature& signature, Dialect dialect) {
     if (o.along) narrowest = std::min(narrowest, size_of(o.dtype));
   for (DType dtype : signature.outputs) narrowest = std::min(narrowest, size_of(dtype));
   return int(16 / narrowest);
+}
+
+int chunks_per_thread(const Graph& graph, const Signature& signature, Dialect dialect) {
+  constexpr int kMany = 3;
+  int functions = 0;
+  for (int i = 0; i < graph.size(); ++i) functions += quick_spelling(dialect, graph[i].op) != nullptr;
+  return signature.axes == 0 && functions >= kMany ? 2 : 1;
 }
 
 std::vector<int64_t> words(const Layout& layout, int vector_width) {

@@ -41,6 +41,10 @@ struct Signature {
 // leaves vectors to the compiler.
 int vector_width(const Signature& signature, Dialect dialect);
 
+// Chunks that a thread takes, a block's width of chunks apart: 2 on CUDA where a flat expression has so many functions that
+// arithmetic, not memory, takes the time, so that they share what surrounds them; else 1, or as many as are left for it.
+int chunks_per_thread(const Graph& graph, const Signature& signature, Dialect dialect);
+
 // The words that a kernel receives as its Layout, in order: chunks in all, chunks of a row, columns, whether every row of
 // every operand that moves along it starts at 16 bytes (2: and is more than the caches hold); then the extent of each axis, and for each operand (inputs, then
 // outputs) its stride along each axis, in elements. With axes the chunks must be fewer than 2^32.

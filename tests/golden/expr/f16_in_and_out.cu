@@ -1,35 +1,40 @@
 // Written by weft for CUDA: inputs f16, f16 per row; outputs f16; 0 parameters; rows over 0 axes.
 struct f16 { unsigned short bits; };
-__device__ __forceinline__ float widen(f16 x) {
+__device__ __forceinline__ float widen(unsigned short bits) {
   float y;
-  asm("cvt.f32.f16 %0, %1;" : "=f"(y) : "h"(x.bits));
+  asm("cvt.f32.f16 %0, %1;" : "=f"(y) : "h"(bits));
   return y;
 }
-__device__ __forceinline__ void narrow(float x, f16& to) { asm("cvt.rn.f16.f32 %0, %1;" : "=h"(to.bits) : "f"(x)); }
-template <class T> __device__ __forceinline__ float load(const T* p) { return widen(*p); }
-template <class T> __device__ __forceinline__ void store(float x, T* p) { narrow(x, *p); }
-template <class T> struct alignas(16) Vector { T part[16 / sizeof(T)]; };
-template <int N, class T> __device__ __forceinline__ void load(const T* p, float (&x)[N], bool past_caches) {
-  constexpr int n = 16 / sizeof(T);
+__device__ __forceinline__ float load(const f16* p) { return widen(p->bits); }
+__device__ __forceinline__ void store(float x, f16* p) { asm("cvt.rn.f16.f32 %0, %1;" : "=h"(p->bits) : "f"(x)); }
+__device__ __forceinline__ void widen(unsigned word, float* x, const f16*) {
+  x[0] = widen((unsigned short)word);
+  x[1] = widen((unsigned short)(word >> 16));
+}
+__device__ __forceinline__ unsigned narrow(const float* x, const f16*) {
+  unsigned word;
+  asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(word) : "f"(x[1]), "f"(x[0]));
+  return word;
+}
+template <int N, class T> __device__ __forceinline__ void load(const T* p, float* x) {
+  constexpr int n = 4 / sizeof(T);
 #pragma unroll
-  for (int j = 0; j < N / n; ++j) {
-    Vector<T> v;
-    const uint4* from = reinterpret_cast<const uint4*>(p) + j;
-    *reinterpret_cast<uint4*>(v.part) = past_caches ? __ldcs(from) : *from;
-#pragma unroll
-    for (int k = 0; k < n; ++k) x[j * n + k] = widen(v.part[k]);
+  for (int j = 0; j < N; j += 4 * n) {
+    const uint4 v = *reinterpret_cast<const uint4*>(p + j);
+    widen(v.x, x + j, p);
+    widen(v.y, x + j + n, p);
+    widen(v.z, x + j + 2 * n, p);
+    widen(v.w, x + j + 3 * n, p);
   }
 }
-template <int N, class T> __device__ __forceinline__ void store(const float (&x)[N], T* p, bool past_caches) {
-  constexpr int n = 16 / sizeof(T);
+template <int N, class T> __device__ __forceinline__ void store(const float* x, T* p, bool past_caches) {
+  constexpr int n = 4 / sizeof(T);
 #pragma unroll
-  for (int j = 0; j < N / n; ++j) {
-    Vector<T> v;
-#pragma unroll
-    for (int k = 0; k < n; ++k) narrow(x[j * n + k], v.part[k]);
-    uint4* to = reinterpret_cast<uint4*>(p) + j;
-    if (past_caches) __stcs(to, *reinterpret_cast<const uint4*>(v.part));
-    else *to = *reinterpret_cast<const uint4*>(v.part);
+  for (int j = 0; j < N; j += 4 * n) {
+    const uint4 v = {narrow(x + j, p), narrow(x + j + n, p), narrow(x + j + 2 * n, p), narrow(x + j + 3 * n, p)};
+    uint4* to = reinterpret_cast<uint4*>(p + j);
+    if (past_caches) __stcs(to, v);
+    else *to = v;
   }
 }
 struct Layout { long long chunks, row_chunks, columns, aligned; };
@@ -41,20 +46,21 @@ __device__ __forceinline__ void compute(float x0, float x1, float& y0) {
 }
 
 extern "C" __global__ void f16_in_and_out(const f16* x0, const f16* x1, f16* y0, Layout layout) {
-  const long long first = (long long)blockIdx.x * blockDim.x + threadIdx.x, step = (long long)gridDim.x * blockDim.x;
-  for (long long chunk = first; chunk < layout.chunks; chunk += step) {
+  const long long chunk = (long long)blockIdx.x * blockDim.x + threadIdx.x;
+  if (chunk < layout.chunks) {
     const long long i = chunk * 8;
     const float v1 = load(x1);
     const bool past_caches = layout.aligned == 2;
     if (layout.aligned && i + 8 <= layout.columns) {
       float v0[8];
-      load(x0 + i, v0, past_caches);
+      load<8>(x0 + i, v0);
       float r0[8];
 #pragma unroll
       for (int k = 0; k < 8; ++k) compute(v0[k], v1, r0[k]);
-      store(r0, y0 + i, past_caches);
-      continue;
+      store<8>(r0, y0 + i, past_caches);
+      return;
     }
+#pragma unroll 1
     for (long long j = i; j < i + 8 && j < layout.columns; ++j) {
       const float v0 = load(x0 + j);
       float r0;

@@ -1,56 +1,98 @@
 // Written by weft for CUDA: inputs f32; outputs f32, f32; 0 parameters; rows over 0 axes.
-__device__ __forceinline__ float widen(float x) { return x; }
-__device__ __forceinline__ void narrow(float x, float& to) { to = x; }
-template <class T> __device__ __forceinline__ float load(const T* p) { return widen(*p); }
-template <class T> __device__ __forceinline__ void store(float x, T* p) { narrow(x, *p); }
-template <class T> struct alignas(16) Vector { T part[16 / sizeof(T)]; };
-template <int N, class T> __device__ __forceinline__ void load(const T* p, float (&x)[N], bool past_caches) {
-  constexpr int n = 16 / sizeof(T);
+__device__ __forceinline__ float load(const float* p) { return *p; }
+__device__ __forceinline__ void store(float x, float* p) { *p = x; }
+__device__ __forceinline__ void widen(unsigned word, float* x, const float*) { *x = __uint_as_float(word); }
+__device__ __forceinline__ unsigned narrow(const float* x, const float*) { return __float_as_uint(*x); }
+template <int N, class T> __device__ __forceinline__ void load(const T* p, float* x) {
+  constexpr int n = 4 / sizeof(T);
 #pragma unroll
-  for (int j = 0; j < N / n; ++j) {
-    Vector<T> v;
-    const uint4* from = reinterpret_cast<const uint4*>(p) + j;
-    *reinterpret_cast<uint4*>(v.part) = past_caches ? __ldcs(from) : *from;
-#pragma unroll
-    for (int k = 0; k < n; ++k) x[j * n + k] = widen(v.part[k]);
+  for (int j = 0; j < N; j += 4 * n) {
+    const uint4 v = *reinterpret_cast<const uint4*>(p + j);
+    widen(v.x, x + j, p);
+    widen(v.y, x + j + n, p);
+    widen(v.z, x + j + 2 * n, p);
+    widen(v.w, x + j + 3 * n, p);
   }
 }
-template <int N, class T> __device__ __forceinline__ void store(const float (&x)[N], T* p, bool past_caches) {
-  constexpr int n = 16 / sizeof(T);
+template <int N, class T> __device__ __forceinline__ void store(const float* x, T* p, bool past_caches) {
+  constexpr int n = 4 / sizeof(T);
 #pragma unroll
-  for (int j = 0; j < N / n; ++j) {
-    Vector<T> v;
-#pragma unroll
-    for (int k = 0; k < n; ++k) narrow(x[j * n + k], v.part[k]);
-    uint4* to = reinterpret_cast<uint4*>(p) + j;
-    if (past_caches) __stcs(to, *reinterpret_cast<const uint4*>(v.part));
-    else *to = *reinterpret_cast<const uint4*>(v.part);
+  for (int j = 0; j < N; j += 4 * n) {
+    const uint4 v = {narrow(x + j, p), narrow(x + j + n, p), narrow(x + j + 2 * n, p), narrow(x + j + 3 * n, p)};
+    uint4* to = reinterpret_cast<uint4*>(p + j);
+    if (past_caches) __stcs(to, v);
+    else *to = v;
   }
 }
 struct Layout { long long chunks, row_chunks, columns, aligned; };
+__device__ __forceinline__ float sin_reduced(float r, int turns, float sign) {
+  const float z = r * r;
+  float p = fmaf(-0x1.b62198p-26f, z, 0x1.72cdd2p-19f);
+  p = fmaf(fmaf(fmaf(p, z, -0x1.a023ccp-13f), z, 0x1.111136p-7f), z, -0x1.555556p-3f);
+  float y;  // of |r|; never above 1
+  asm("fma.rn.sat.f32 %0, %1, %2, %3;" : "=f"(y) : "f"(fabsf(r) * p), "f"(z), "f"(fabsf(r)));
+  return __int_as_float(__float_as_int(y) | ((turns << 31 ^ __float_as_int(r) ^ __float_as_int(sign)) & 0x80000000));
+}
+__device__ __forceinline__ float sin_quick(float x, bool& rare) {
+  const float a = fabsf(x), shifted = fmaf(a, 0.318309886f, 0x1.8p23f), n = shifted - 0x1.8p23f;
+  rare |= !(a < 0x1p17f);
+  return sin_reduced(fmaf(-n, -0x1.ee59dap-49f, fmaf(-n, -0x1.777a5cp-24f, fmaf(-n, 0x1.921fb6p1f, a))), __float_as_int(shifted), x);
+}
+__constant__ const unsigned two_over_pi[] = {0, 0xa2f9836e, 0x4e441529, 0xfc2757d1, 0xf534ddc0, 0xdb629599, 0x3c439041, 0xfe5163ab};
+__device__ __noinline__ float sin_far(float x) {
+  const unsigned bits = __float_as_uint(x) & 0x7fffffff;
+  if (bits >= 0x7f800000) return __uint_as_float(0x7fc00000);
+  const int first = (int)(bits >> 23) - 120;
+  const unsigned long long m = (bits & 0x7fffff) | 0x800000;
+  unsigned long long window[3];
+  for (int i = 0; i < 3; ++i) {
+    const unsigned long long pair = (unsigned long long)two_over_pi[first / 32 + i] << 32 | two_over_pi[first / 32 + i + 1];
+    window[i] = (pair << (first % 32)) >> 32;
+  }
+  const unsigned long long turns = (m * window[0] << 32) + m * window[1] + (m * window[2] >> 32);
+  const unsigned long long n = (turns + (1ull << 62)) >> 63;  // half turns, modulo 2
+  const long long fraction = (long long)(turns - (n << 63));
+  return sin_reduced((float)((double)fraction * (3.14159265358979312 * 0x1p-63)), (int)n, x);
+}
+__device__ __forceinline__ float sin_of(float x) {
+  bool rare = false;
+  const float y = sin_quick(x, rare);
+  return rare ? sin_far(x) : y;
+}
 
 __device__ __forceinline__ void compute(float x0, float& y0, float& y1) {
-  const float t1 = sinf(x0);
+  const float t1 = sin_of(x0);
+  const float t2 = cosf(x0);
+  y0 = t1;
+  y1 = t2;
+}
+
+__device__ __forceinline__ void compute_quick(float x0, float& y0, float& y1, bool& rare) {
+  const float t1 = sin_quick(x0, rare);
   const float t2 = cosf(x0);
   y0 = t1;
   y1 = t2;
 }
 
 extern "C" __global__ void sine_and_cosine(const float* x0, float* y0, float* y1, Layout layout) {
-  const long long first = (long long)blockIdx.x * blockDim.x + threadIdx.x, step = (long long)gridDim.x * blockDim.x;
-  for (long long chunk = first; chunk < layout.chunks; chunk += step) {
+  const long long chunk = (long long)blockIdx.x * blockDim.x + threadIdx.x;
+  if (chunk < layout.chunks) {
     const long long i = chunk * 4;
     const bool past_caches = layout.aligned == 2;
     if (layout.aligned && i + 4 <= layout.columns) {
       float v0[4];
-      load(x0 + i, v0, past_caches);
+      load<4>(x0 + i, v0);
       float r0[4], r1[4];
+      bool rare = false;
 #pragma unroll
-      for (int k = 0; k < 4; ++k) compute(v0[k], r0[k], r1[k]);
-      store(r0, y0 + i, past_caches);
-      store(r1, y1 + i, past_caches);
-      continue;
+      for (int k = 0; k < 4; ++k) compute_quick(v0[k], r0[k], r1[k], rare);
+      if (!rare) {
+        store<4>(r0, y0 + i, past_caches);
+        store<4>(r1, y1 + i, past_caches);
+        return;
+      }
     }
+#pragma unroll 1
     for (long long j = i; j < i + 4 && j < layout.columns; ++j) {
       const float v0 = load(x0 + j);
       float r0, r1;

@@ -1,10 +1,8 @@
 // Equation: the expression's, as emitted by weft/expr/emit.h for its dtypes and the axes that rows are counted over.
 // Layout:   each operand has strides over those axes and moves along a row or not (geometry.h).
-// Order:    every element on its own; a thread takes a chunk of sixteen bytes' worth, threads stride over the chunks.
+// Order:    every element on its own; a thread takes a chunk of sixteen bytes' worth, or two.
 // Requires: what elementwise() checked; unaligned rows go element by element.
 // Traffic:  one read of each input, one write of each output.
-#include <algorithm>
-
 #include "weft/tile/cuda/modules.h"
 #include "weft/expr/emit.h"
 #include "weft/ops/elementwise/elementwise.h"
@@ -47,8 +45,10 @@ void elementwise(Stream& stream, const ElementwiseArgs& a) {
   if (!parameters.empty()) arguments.push_back(parameters.data());
 
   constexpr int kThreads = 256;
-  const auto blocks = unsigned(std::min<int64_t>((layout[0] + kThreads - 1) / kThreads, int64_t(1) << 30));
-  const cudaError_t status = cudaLaunchKernel(reinterpret_cast<const void*>(kernel), dim3(blocks), dim3(kThreads), arguments.data(), 0, of(stream).handle());
+  const int64_t a_block = int64_t(kThreads) * expr::chunks_per_thread(a.function->graph(), a.compiled->key.signature, Dialect::cuda);
+  const int64_t blocks = (layout[0] + a_block - 1) / a_block;
+  check(blocks < (int64_t(1) << 31), a.kOp, "shape ", a.outputs[0].shape, " is more than this device takes in one launch");
+  const cudaError_t status = cudaLaunchKernel(reinterpret_cast<const void*>(kernel), dim3(unsigned(blocks)), dim3(kThreads), arguments.data(), 0, of(stream).handle());
   if (status == cudaSuccess) return;
   cudaGetLastError();
   fail(ErrorCode::device_fault, a.kOp, "a launch over ", a.outputs[0].shape, " failed: ", cudaGetErrorString(status));
