@@ -1,7 +1,7 @@
 #include "weft/ops/causal_attention/backward_bf16.cuh"
 #include "weft/ops/causal_attention/causal_attention.h"
 #include "weft/ops/causal_attention/cuda_forward.h"
-#include "weft/ops/causal_attention/forward_bf16.cuh"
+#include "weft/ops/causal_attention/forward_hopper.cuh"
 #include "weft/ops/causal_attention/simt.cuh"
 #include "weft/tile/cuda/vector.cuh"
 
@@ -37,9 +37,33 @@ __global__ void __launch_bounds__(128) row_products(Heads<const T> o, Heads<cons
   if (Group<32>::rank() == 0) delta[row] = sum;
 }
 
+// The same, sixteen bytes at a time: kLanes lanes a row, rows in the order they lie in. Requires: aligned rows, D <= 8 kLanes.
+template <int kLanes>
+__global__ void __launch_bounds__(256) row_products_aligned(Heads<const __nv_bfloat16> o, Heads<const __nv_bfloat16> dout, float* delta, int64_t rows, int length, int H, int D) {
+  const int64_t row = (int64_t(blockIdx.x) * 256 + threadIdx.x) / kLanes, bt = row / H, b = bt / length;
+  const int column = int(threadIdx.x) % kLanes * 8, h = int(row - bt * H), t = int(bt - b * length);
+  float sum = 0;
+  if (row < rows && column < D) {
+    const auto x = load_chunk<__nv_bfloat16, 8>(o.row(b, t, h) + column), y = load_chunk<__nv_bfloat16, 8>(dout.row(b, t, h) + column);
+#pragma unroll
+    for (int i = 0; i < 8; ++i) sum = fmaf(x[i], y[i], sum);
+  }
+#pragma unroll
+  for (int distance = kLanes / 2; distance > 0; distance /= 2) sum += __shfl_xor_sync(0xffffffffu, sum, distance);
+  if (row < rows && column == 0) delta[(b * H + h) * length + t] = sum;
+}
+
 template <class T>
 void products_of_rows(const Launch& launch, const CausalAttentionBackwardArgs& a, float* delta) {
   const int64_t rows = a.q.shape[0] * a.q.shape[1] * a.q.shape[2];
+  if constexpr (sizeof(T) == 2)
+    if (heads_aligned<T>(a.o) && heads_aligned<T>(a.dout)) {
+      const auto aligned = [&]<int kLanes>() {
+        launch(unsigned((rows * kLanes + 255) / 256), 256, 0, row_products_aligned<kLanes>, heads<T>(a.o), heads<T>(a.dout), delta, rows, int(a.q.shape[1]), int(a.q.shape[2]),
+               int(a.q.shape[3]));
+      };
+      return a.q.shape[3] <= 64 ? aligned.template operator()<8>() : a.q.shape[3] <= 128 ? aligned.template operator()<16>() : aligned.template operator()<32>();
+    }
   launch(unsigned((rows + 3) / 4), 128, 0, row_products<T>, heads<T>(a.o), heads<T>(a.dout), delta, rows, int(a.q.shape[1]), int(a.q.shape[2]), int(a.q.shape[3]));
 }
 
@@ -70,6 +94,16 @@ void forward_simt(Stream& stream, const Launch& launch, const AttentionForward& 
   });
 }
 
+// On Hopper's own instructions, where the kernel was compiled for them and this GPU has them.
+template <int kD>
+bool forward_hopper(const Launch& launch, const AttentionForward& a, const ForwardParams& p) {
+  using Tiles = HopperTiles<kD>;
+  cudaFuncAttributes compiled{};
+  if (!p.aligned || cudaFuncGetAttributes(&compiled, causal_forward_hopper<kD>) != cudaSuccess || compiled.maxThreadsPerBlock < Tiles::kThreads) return false;
+  launch(dim3(unsigned((p.T + Tiles::kM - 1) / Tiles::kM), unsigned(p.H), unsigned(a.q.shape[0])), Tiles::kThreads, Tiles::kBytes, causal_forward_hopper<kD>, p);
+  return true;
+}
+
 void forward_bf16(Stream& stream, const Launch& launch, const AttentionForward& a) {
   using T16 = __nv_bfloat16;
   check(a.scale > 0, a.op, "needs a positive scale in bf16 on this device, got ", a.scale);
@@ -80,6 +114,8 @@ void forward_bf16(Stream& stream, const Launch& launch, const AttentionForward& 
                         int(a.k.shape[1]), a.scale, aligned};
   with_head_dim(D, [&]<int kD>() {
     using Tiles = ForwardTiles<kD>;
+    if constexpr (kD <= 128)
+      if (forward_hopper<kD>(launch, a, p)) return;
     launch(dim3(unsigned((length + Tiles::kM - 1) / Tiles::kM), unsigned(H), unsigned(a.q.shape[0])), Tiles::kWarps * 32, size_t(2 * kD * (Tiles::kM + 2 * Tiles::kN)),
            causal_forward<kD>, p);
   });

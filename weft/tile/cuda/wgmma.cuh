@@ -1,0 +1,136 @@
+// Tensor cores of Hopper on bf16 with f32 sums, a warpgroup (four warps) at a time: wgmma of PTX, for sm_90a alone. Operands
+// lie in shared memory as SwizzledTile has them, or A in registers. Sums are laid out as in mma.cuh: warp w of the group has
+// rows [16 w, 16 w + 16), and of each 16x8 square of them what mma.sync gives a lane.
+#pragma once
+
+#include "weft/tile/cuda/mma.cuh"
+
+#if defined(__CUDA_ARCH_FEAT_SM90_ALL)
+#define WEFT_HAS_WGMMA 1
+#endif
+
+namespace weft::cuda {
+
+// A tile of bf16 in shared memory as the hardware's 128-byte swizzle wants it: columns in panels of 64; a panel's rows are
+// 128 bytes, eight of them a 1024-byte block in which piece i (16 bytes) of row r lies at i ^ r. Base: a multiple of 1024.
+template <int kRows_, int kColumns_>
+struct SwizzledTile {
+  static constexpr int kRows = kRows_, kColumns = kColumns_, kPieces = kColumns / 8, kBytes = kRows * kColumns * 2, kPanel = kRows * 128;
+  static_assert(kColumns % 64 == 0 && kRows % 8 == 0);
+  uint32_t base;
+
+  __device__ __forceinline__ uint32_t address(int row, int column) const {
+    return base + uint32_t(column / 64 * kPanel + row * 128 + ((column / 8 % 8) ^ (row & 7)) * 16 + (column & 7) * 2);
+  }
+
+  // The tile's rows [first, first + kCount) from memory, `stride` elements apart: `rows` of them and `columns` of each are
+  // there, the rest are zeros. Rows are 16-byte aligned and arrive when copies_wait() says so. `thread`: which of the
+  // kThreads that share the work.
+  template <int kThreads, int kCount = kRows>
+  __device__ __forceinline__ void load(const __nv_bfloat16* from, int64_t stride, int rows, int columns, int thread, int first = 0) const {
+    constexpr int kRowsAtOnce = kThreads / 8;
+    static_assert(kCount % kRowsAtOnce == 0 && kRowsAtOnce % 8 == 0);
+    const int row0 = thread / 8, column0 = thread % 8 * 8;
+    const __nv_bfloat16* source = from + row0 * stride + column0;
+    const uint32_t to = address(first + row0, column0);
+#pragma unroll
+    for (int i = 0; i < kCount / kRowsAtOnce; ++i, source += kRowsAtOnce * stride)
+#pragma unroll
+      for (int panel = 0; panel < kColumns / 64; ++panel) {
+        const bool there = column0 + panel * 64 < columns && row0 + i * kRowsAtOnce < rows;
+        copy_async(to + uint32_t(panel * kPanel + i * kRowsAtOnce * 128), there ? source + panel * 64 : from, there ? 16 : 0);
+      }
+  }
+
+  __device__ __forceinline__ void put(int row, int column, uint32_t two) const {
+    asm volatile("st.shared.b32 [%0], %1;\n" ::"r"(address(row, column)), "r"(two));
+  }
+  __device__ __forceinline__ uint4 piece(int row, int column) const {
+    uint4 v;
+    asm volatile("ld.shared.v4.b32 {%0,%1,%2,%3}, [%4];\n" : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w) : "r"(address(row, column)));
+    return v;
+  }
+
+  // Whether the part of the tile that this of kThreads threads looks at holds an infinity or a NaN.
+  template <int kThreads>
+  __device__ __forceinline__ bool some_not_finite(int thread) const {
+    bool found = false;
+    for (int at = thread; at < kRows * kPieces; at += kThreads) {
+      const uint4 v = piece(at / kPieces, at % kPieces * 8);
+      for (const uint32_t word : {v.x, v.y, v.z, v.w}) found |= __vcmpeq2(word & 0x7f807f80u, 0x7f807f80u) != 0;
+    }
+    return found;
+  }
+
+  // What wgmma is told of an operand: address, byte offsets between panels and between blocks of eight rows (both in
+  // sixteens), the 128-byte swizzle. By rows: 16 columns from `column` of every row from `row`. By columns (transposed): 16
+  // rows from `row` of every column.
+  __device__ __forceinline__ uint64_t by_rows(int row, int column) const {
+    return descriptor(base + uint32_t(column / 64 * kPanel + row * 128 + column % 64 * 2), 1);
+  }
+  __device__ __forceinline__ uint64_t by_columns(int row) const { return descriptor(base + uint32_t(row * 128), kPanel / 16); }
+
+ private:
+  __device__ __forceinline__ static uint64_t descriptor(uint32_t at, uint32_t panels) {
+    return uint64_t((at & 0x3ffff) >> 4) | uint64_t(panels) << 16 | uint64_t(1024 / 16) << 32 | uint64_t(1) << 62;
+  }
+};
+
+#if WEFT_HAS_WGMMA
+
+// Writes to registers and shared memory before are seen by the products after.
+__device__ __forceinline__ void products_begin() { asm volatile("wgmma.fence.sync.aligned;\n" ::: "memory"); }
+__device__ __forceinline__ void products_end() { asm volatile("wgmma.commit_group.sync.aligned;\n" ::: "memory"); }
+template <int kPending>
+__device__ __forceinline__ void products_wait() { asm volatile("wgmma.wait_group.sync.aligned %0;\n" ::"n"(kPending) : "memory"); }
+// The compiler may not move uses of these registers over this point: products write them behind its back.
+template <int N>
+__device__ __forceinline__ void pin(float (&x)[N]) {
+#pragma unroll
+  for (int i = 0; i < N; ++i) asm volatile("" : "+f"(x[i])::"memory");
+}
+
+// What threads wrote to shared memory (copies too) is seen by wgmma after a barrier.
+__device__ __forceinline__ void publish_to_products() { asm volatile("fence.proxy.async.shared::cta;\n" ::: "memory"); }
+
+#define WEFT_F8(d, i) "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3]), "+f"(d[i + 4]), "+f"(d[i + 5]), "+f"(d[i + 6]), "+f"(d[i + 7])
+#define WEFT_F32(d, i) WEFT_F8(d, i), WEFT_F8(d, i + 8), WEFT_F8(d, i + 16), WEFT_F8(d, i + 24)
+#define WEFT_LIST32 "%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31"
+#define WEFT_LIST64 WEFT_LIST32 ",%32,%33,%34,%35,%36,%37,%38,%39,%40,%41,%42,%43,%44,%45,%46,%47,%48,%49,%50,%51,%52,%53,%54,%55,%56,%57,%58,%59,%60,%61,%62,%63"
+
+// d (64 x 2N rows by columns, as 16x8 squares one after the other) = a b (+ d): a 64x16 and b 16x(2N), both by rows.
+__device__ __forceinline__ void multiply(float (&d)[64], uint64_t a, uint64_t b, int add) {
+  asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %66, 0;\nwgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 {" WEFT_LIST64 "}, %64, %65, p, 1, 1, 0, 0;\n}\n"
+               : WEFT_F32(d, 0), WEFT_F32(d, 32) : "l"(a), "l"(b), "r"(add));
+}
+__device__ __forceinline__ void multiply(float (&d)[32], uint64_t a, uint64_t b, int add) {
+  asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %34, 0;\nwgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 {" WEFT_LIST32 "}, %32, %33, p, 1, 1, 0, 0;\n}\n"
+               : WEFT_F32(d, 0) : "l"(a), "l"(b), "r"(add));
+}
+// d += a b: a 64x16 in registers, b 16x(2N) by columns.
+__device__ __forceinline__ void multiply_add(float (&d)[64], const FragmentA& a, uint64_t b) {
+  asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, 1, 0;\nwgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 {" WEFT_LIST64 "}, {%64,%65,%66,%67}, %68, p, 1, 1, 1;\n}\n"
+               : WEFT_F32(d, 0), WEFT_F32(d, 32) : "r"(a.r[0]), "r"(a.r[1]), "r"(a.r[2]), "r"(a.r[3]), "l"(b));
+}
+__device__ __forceinline__ void multiply_add(float (&d)[32], const FragmentA& a, uint64_t b) {
+  asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, 1, 0;\nwgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 {" WEFT_LIST32 "}, {%32,%33,%34,%35}, %36, p, 1, 1, 1;\n}\n"
+               : WEFT_F32(d, 0) : "r"(a.r[0]), "r"(a.r[1]), "r"(a.r[2]), "r"(a.r[3]), "l"(b));
+}
+
+#undef WEFT_F8
+#undef WEFT_F32
+#undef WEFT_LIST32
+#undef WEFT_LIST64
+
+// Barriers that count arrivals, in shared memory: a phase ends when all have arrived.
+__device__ __forceinline__ void barrier_init(uint32_t barrier, int arrivals) { asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;\n" ::"r"(barrier), "r"(arrivals) : "memory"); }
+__device__ __forceinline__ void barrier_arrive(uint32_t barrier) { asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];\n" ::"r"(barrier) : "memory"); }
+// Until the phase of this parity has ended.
+__device__ __forceinline__ void barrier_wait(uint32_t barrier, uint32_t parity) {
+  asm volatile(
+      "{\n.reg .pred done;\nagain:\nmbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1;\n@done bra finished;\nbra again;\nfinished:\n}\n" ::"r"(barrier), "r"(parity) : "memory");
+}
+
+#endif  // WEFT_HAS_WGMMA
+
+}  // namespace weft::cuda
