@@ -48,6 +48,9 @@ __device__ __forceinline__ void fetch_tiles(uint32_t tiles, TileBarriers barrier
   }
 }
 
+// The 128 threads of one of the warpgroups that compute.
+__device__ __forceinline__ void warpgroup_barrier(int group) { asm volatile("bar.sync %0, 128;\n" ::"r"(group + 1) : "memory"); }
+
 // A row's running maximum and sum, and what its earlier parts shrink by.
 struct RunningRow {
   float largest = Max::kNone, sum = 0, shrink = 1;
@@ -161,6 +164,7 @@ __device__ __forceinline__ void attend_queries(const ForwardParams& p, const typ
   pin(o);
 
   // Through the queries' memory, so that rows are written sixteen bytes at a time. A warp reads and writes its own rows.
+  warpgroup_barrier(group);
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
     float total = rows[half].sum;
@@ -221,7 +225,7 @@ __global__ void __launch_bounds__(kHopperThreads<kD>, 1) causal_forward_hopper(c
     copies_end();
     copies_wait<0>();
     publish_to_products();
-    asm volatile("bar.sync %0, 128;\n" ::"r"(group) : "memory");
+    warpgroup_barrier(group - 1);
     attend_queries<kD>(p, q, keys_at, values_at, kb, vb, group - 1, m0, before, last);
   }
 #endif

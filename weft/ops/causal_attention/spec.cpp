@@ -288,7 +288,7 @@ void add_specs_causal_attention(Registry& registry) {
       }});
     };
     for (Size s : {Size{1, 1, 1, 1, 4}, Size{1, 17, 4, 2, 8}, Size{2, 65, 6, 2, 64}, Size{1, 130, 4, 4, 32}, Size{1, 33, 8, 1, 128}, Size{1, 63, 2, 1, 80},
-                   Size{1, 64, 2, 2, 16}, Size{2, 31, 3, 3, 5}, Size{1, 19, 2, 1, 256}, Size{1, 200, 1, 1, 40}, Size{1, 300, 4, 2, 8}, Size{4, 260, 4, 4, 4}, Size{0, 4, 2, 1, 8}, Size{2, 0, 2, 1, 8}}) {
+                   Size{1, 64, 2, 2, 16}, Size{2, 31, 3, 3, 5}, Size{1, 19, 2, 1, 256}, Size{1, 200, 1, 1, 40}, Size{1, 300, 4, 2, 8}, Size{4, 260, 4, 4, 4}, Size{1, 530, 2, 1, 8}, Size{0, 4, 2, 1, 8}, Size{2, 0, 2, 1, 8}}) {
       both(s, "", Store::by_token, Layout::contiguous);
       both(s, "/by_head", Store::by_head, Layout::contiguous);
     }
