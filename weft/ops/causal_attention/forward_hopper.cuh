@@ -31,9 +31,10 @@ struct TileBarriers {  // two to a stage
   __device__ __forceinline__ uint32_t empty_at(int stage) const { return full_at(stage) + 8; }
 };
 
-// Two warps bring the tiles of keys, or those of values, from the diagonal to the first.
-template <int kD>
-__device__ __forceinline__ void fetch_tiles(uint32_t tiles, TileBarriers barriers, const __nv_bfloat16* rows, int64_t stride, int last, int keys, int D) {
+// Two warps bring the tiles of keys, or those of values, from the diagonal to the first. look(tile, n0): at what a thread has
+// brought.
+template <int kD, class Look>
+__device__ __forceinline__ void fetch_tiles(uint32_t tiles, TileBarriers barriers, const __nv_bfloat16* rows, int64_t stride, int last, int keys, int D, Look&& look) {
   using Tiles = HopperTiles<kD>;
   const int thread = int(threadIdx.x) % 64;
   for (int step = 0; step <= last; ++step) {
@@ -45,6 +46,7 @@ __device__ __forceinline__ void fetch_tiles(uint32_t tiles, TileBarriers barrier
     copies_wait<0>();
     publish_to_products();
     barrier_arrive(barriers.full_at(stage));
+    look(tile, n0);
   }
 }
 
@@ -87,7 +89,7 @@ template <int kD>
 __device__ __forceinline__ void attend_queries(const ForwardParams& p, const typename HopperTiles<kD>::Q& q, uint32_t keys_at, uint32_t values_at, TileBarriers kb, TileBarriers vb, int group, int m0, int before, int last) {
   using Tiles = HopperTiles<kD>;
   constexpr int kN = Tiles::kN;
-  const int h = int(blockIdx.y), b = int(blockIdx.z), hkv = h / p.group;
+  const int h = int(blockIdx.y), b = int(blockIdx.z);
   const int thread = int(threadIdx.x) % 128, warp = thread / 32, lane = thread % 32, row0 = group * 64 + warp * 16;
   const float to_log2 = p.scale * kLog2e;
   const auto key_tile = [&](int step) { return typename Tiles::K{keys_at + uint32_t(step % Tiles::kStages) * Tiles::K::kBytes}; };
@@ -132,10 +134,6 @@ __device__ __forceinline__ void attend_queries(const ForwardParams& p, const typ
     for (int key = 0; key < kN / 16; ++key)
       weights[key] = {{pack(s[key * 8], s[key * 8 + 1]), pack(s[key * 8 + 2], s[key * 8 + 3]), pack(s[key * 8 + 4], s[key * 8 + 5]), pack(s[key * 8 + 6], s[key * 8 + 7])}};
   };
-  const auto look_for_infinities = [&](int step) {
-    if ((last - step) * kN + kN - 1 > before + m0 && value_tile(step).template some_not_finite<256>(group * 128 + thread))
-      p.not_finite[0] = p.not_finite[1 + b * (p.H / p.group) + hkv] = 1;
-  };
 
   scores(0);
   products_wait<0>();
@@ -147,7 +145,6 @@ __device__ __forceinline__ void attend_queries(const ForwardParams& p, const typ
     scores(step);
     ready(vb, step - 1);
     weigh_values(step - 1);
-    look_for_infinities(step - 1);
     products_wait<1>();
     pin(s);
     release(kb, step);
@@ -159,7 +156,6 @@ __device__ __forceinline__ void attend_queries(const ForwardParams& p, const typ
   }
   ready(vb, last);
   weigh_values(last);
-  look_for_infinities(last);
   products_wait<0>();
   pin(o);
 
@@ -216,8 +212,11 @@ __global__ void __launch_bounds__(kHopperThreads<kD>, 1) causal_forward_hopper(c
   __syncthreads();  // the barriers are there
   if (group == 0) {
     asm volatile("setmaxnreg.dec.sync.aligned.u32 40;\n");
-    if (threadIdx.x < 64) fetch_tiles<kD>(keys_at, kb, p.k.row(b, 0, hkv), p.k.time, last, keys, p.D);
-    else fetch_tiles<kD>(values_at, vb, p.v.row(b, 0, hkv), p.v.time, last, keys, p.D);
+    const auto look = [&](const typename Tiles::K& values, int n0) {
+      if (n0 + Tiles::kN - 1 > before + m0 && values.template brought_not_finite<64>(int(threadIdx.x) % 64)) p.not_finite[0] = p.not_finite[1 + b * (p.H / p.group) + hkv] = 1;
+    };
+    if (threadIdx.x < 64) fetch_tiles<kD>(keys_at, kb, p.k.row(b, 0, hkv), p.k.time, last, keys, p.D, [](const auto&, int) {});
+    else fetch_tiles<kD>(values_at, vb, p.v.row(b, 0, hkv), p.v.time, last, keys, p.D, look);
   } else {
     asm volatile("setmaxnreg.inc.sync.aligned.u32 232;\n");
     const int first = (group - 1) * 64;

@@ -51,14 +51,18 @@ struct SwizzledTile {
     return v;
   }
 
-  // Whether the part of the tile that this of kThreads threads looks at holds an infinity or a NaN.
+  // Whether what this thread brought by load<kThreads> holds an infinity or a NaN; its copies must have arrived.
   template <int kThreads>
-  __device__ __forceinline__ bool some_not_finite(int thread) const {
+  __device__ __forceinline__ bool brought_not_finite(int thread) const {
+    constexpr int kRowsAtOnce = kThreads / 8;
     bool found = false;
-    for (int at = thread; at < kRows * kPieces; at += kThreads) {
-      const uint4 v = piece(at / kPieces, at % kPieces * 8);
-      for (const uint32_t word : {v.x, v.y, v.z, v.w}) found |= __vcmpeq2(word & 0x7f807f80u, 0x7f807f80u) != 0;
-    }
+#pragma unroll 1
+    for (int row = thread / 8; row < kRows; row += kRowsAtOnce)
+#pragma unroll
+      for (int panel = 0; panel < kColumns / 64; ++panel) {
+        const uint4 v = piece(row, thread % 8 * 8 + panel * 64);
+        for (const uint32_t word : {v.x, v.y, v.z, v.w}) found |= __vcmpeq2(word & 0x7f807f80u, 0x7f807f80u) != 0;
+      }
     return found;
   }
 
