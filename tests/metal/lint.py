@@ -4,7 +4,7 @@
 
 Each kernel file is preprocessed, a few spellings that are no C++ are rewritten token by token, and clang checks the rest with
 device, constant and threadgroup as address spaces of its own (lint/metal_stdlib). Also: no double, no lambda, no recursion,
-and every parameter that is a pointer or reference names its space.
+and every parameter that is a pointer or reference names its space, and nothing is named like one.
 """
 import pathlib
 import re
@@ -15,6 +15,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 VECTORS = re.compile(r"^(?:char|uchar|short|ushort|int|uint|long|ulong|half|bfloat|float)[234]$")
 SPACES = {"device", "constant", "threadgroup", "thread"}
 TOKEN = re.compile(r'"(?:[^"\\\n]|\\.)*"|\'(?:[^\'\\\n]|\\.)+\'|[A-Za-z_]\w*|\.?\d(?:[eEpP][+-]|[\w.])*|\[\[|\]\]|::|->|&&|<<=?|>>=?|[-+*/%&|^=!<>]=|\+\+|--|\|\||\.\.\.|\S|\n|[ \t]+')
+NO_TYPES = {",", ")", "=", "[", "]", "+", "-", "*=", "+=", "<", "<=", ">", ">=", "==", "?", ":", "."}
 MARK = {space: f"__weft_{space}" for space in SPACES}  # survives the first preprocessing, so that spaces can be seen in the text
 
 
@@ -83,6 +84,8 @@ def rewrite(tokens, lines):
             out.append(("= {}", number))
             i += 1
             continue
+        if token in MARK.values() and ahead in NO_TYPES:  # where the simulator, which drops these words, would see nothing
+            say(number, token.removeprefix("__weft_") + " is an address space, not a name")
         if token == "double":
             say(number, "Metal has no double")
         if token == "[" and before in ("=", "(", ",", "return") and ahead in ("&", "=", "]"):

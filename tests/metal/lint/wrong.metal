@@ -34,3 +34,5 @@ kernel void mixed(device const float* x [[buffer(0)]], device bfloat* y [[buffer
   auto add = [&](float z) { return z; };    // wrong: no lambdas
   if (has_extra) extra[t] = first[0] + float4(a, b, c, *d).x;
 }
+
+inline uint after(uint thread) { return 1; }  // wrong: thread is an address space, not a name
