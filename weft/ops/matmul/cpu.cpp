@@ -154,7 +154,9 @@ class PackedProduct {
     const int64_t before_last = (across - 1) * down, tasks = before_last + ceil_div(a_rows_.count, last_rows);
     parallel_for(matrices_ * tasks, threads(stream_), [&](int64_t index) {
       // Neighbours in time share the columns of B and walk down A.
-      const int64_t g = index / tasks, task = index % tasks;
+      // An odd task's two halves come first and last, one for each of two threads.
+      const int64_t g = index / tasks, turn = index % tasks, early = block_.halve_last ? (tasks - before_last) / 2 : 0;
+      const int64_t task = turn < early ? before_last + turn : turn < early + before_last ? turn - early : turn;
       const bool last = task >= before_last;
       const int64_t height = last ? last_rows : block_.rows, row = last ? (task - before_last) * height : task % down * height;
       const int64_t column = last ? (across - 1) * width : task / down * width;
@@ -172,9 +174,9 @@ class PackedProduct {
         const BlockOfB block{batch + g, d, here};
         BlockOfB next{batch + g, d + 1, here};
         if (d + 1 == block_.depths) {
-          // Past the end of this task, what this thread will take next if all keep step.
-          const bool last = j + block_.columns >= columns.count;
-          const int64_t first = last ? columns.first + columns.count + (threads(stream_) - 1) * block_.span * block_.columns : here.first + block_.columns;
+          // Past the end of this task, what the one behind it starts with: the same columns for the rows below, or the next.
+          const bool last = j + block_.columns >= columns.count, below = rows.first + rows.count < a_rows_.count;
+          const int64_t first = last && below ? columns.first : here.first + block_.columns;
           next = {batch + g, 0, {std::min(first, p_.N - here.count), here.count}};
         }
         multiply_block(g, rows, block, packed, sums, next);
