@@ -64,7 +64,8 @@ class PackedProduct {
  public:
   PackedProduct(Stream& stream, const MatmulArgs& args, const MatmulPlan& plan)
       : stream_(stream), args_(args), p_(plan), block_(plan), finish_(args, p_), as_stored_(std::is_same_v<Words, Widened<float>> && !args.transpose_a && plan.a.row != 0),
-        a_(stream, as_stored_ ? 0 : block_.group * block_.slab_rows * words(plan.K)),
+        by_depth_(!as_stored_ && block_.depths > 1 && finish_.only_sums() && plan.N % kLanes == 0 && 4 * plan.N <= 3 * plan.K),
+        a_(stream, as_stored_ ? 0 : block_.group * block_.slab_rows * words(by_depth_ ? block_.depth : plan.K)),
         scratch_(stream, sums_size() + packed_size()) {}
 
   // Equation: c = f(alpha op(A) op(B) + beta C + bias).
@@ -80,8 +81,11 @@ class PackedProduct {
       matrices_ = std::min(block_.group, p_.batch() - batch);
       for (int64_t row = 0; row < p_.M; row += block_.slab_rows) {
         a_rows_ = {row, std::min(block_.slab_rows, p_.M - row)};
-        if (!as_stored_) pack_a(batch);
-        compute(batch);
+        for (int64_t d = 0; d < block_.depths; d += depths_.count) {
+          depths_ = {d, by_depth_ ? 1 : block_.depths};
+          if (!as_stored_) pack_a(batch);
+          compute(batch);
+        }
       }
     }
   }
@@ -105,7 +109,8 @@ class PackedProduct {
 
   // Panels of matrix `g` of the group at one step of depth, from panel `panel` on.
   float* a_panel(int64_t g, int64_t d, int64_t panel) const {
-    return a_.data() + (g * words(p_.K) + words(d * block_.depth)) * round_up(a_rows_.count, kTileRows) + panel * kTileRows * steps(d);
+    const int64_t before = by_depth_ ? g * words(block_.depth) : g * words(p_.K) + words(d * block_.depth);
+    return a_.data() + before * round_up(a_rows_.count, kTileRows) + panel * kTileRows * steps(d);
   }
   // Rows of A from `row` of the slab on, for a block of B.
   const float* a_tile(const BlockOfB& b, int64_t g, int64_t row) const {
@@ -120,8 +125,8 @@ class PackedProduct {
 
   void pack_a(int64_t batch) const {
     const int64_t panels = ceil_div(a_rows_.count, kTileRows), at_once = panels_at_once(panels), groups = ceil_div(panels, at_once);
-    parallel_for(matrices_ * block_.depths * groups, threads(stream_), [&](int64_t task) HWY_ATTR {
-      const int64_t g = task / groups / block_.depths, d = task / groups % block_.depths, first = task % groups * at_once;
+    parallel_for(matrices_ * depths_.count * groups, threads(stream_), [&](int64_t task) HWY_ATTR {
+      const int64_t g = task / groups / depths_.count, d = depths_.first + task / groups % depths_.count, first = task % groups * at_once;
       const T* a = data<T>(args_.a) + p_.offset(p_.a, batch + g);
       const int64_t k = d * block_.depth, K = elements(d), strip = args_.transpose_a ? kStripOfA : K;
       for (int64_t s = 0; s < K; s += strip)
@@ -137,7 +142,7 @@ class PackedProduct {
   // A transposed lies across its panels: sixteen of them share whole lines of memory, a strip of some k at a time.
   static constexpr int64_t kStripOfA = 8;
   int64_t panels_at_once(int64_t panels) const {
-    if (args_.transpose_a) return panels * block_.depths * matrices_ >= 256 ? 16 : 8;
+    if (args_.transpose_a) return panels * depths_.count * matrices_ >= 256 ? 16 : 8;
     return std::max<int64_t>(1, 16384 / (kTileRows * block_.depth + 1));
   }
 
@@ -170,14 +175,14 @@ class PackedProduct {
     float *sums = lease.take(sums_size()), *packed = lease.take(packed_size());
     for (int64_t j = 0; j < columns.count; j += block_.columns) {
       const Range here{columns.first + j, std::min(block_.columns, columns.count - j)};
-      for (int64_t d = 0; d < block_.depths; ++d) {
+      for (int64_t d = depths_.first; d < depths_.first + depths_.count; ++d) {
         const BlockOfB block{batch + g, d, here};
         BlockOfB next{batch + g, d + 1, here};
-        if (d + 1 == block_.depths) {
+        if (d + 1 == depths_.first + depths_.count) {
           // Past the end of this task, what the one behind it starts with: the same columns for the rows below, or the next.
           const bool last = j + block_.columns >= columns.count, below = rows.first + rows.count < a_rows_.count;
           const int64_t first = last && below ? columns.first : here.first + block_.columns;
-          next = {batch + g, 0, {std::min(first, p_.N - here.count), here.count}};
+          next = {batch + g, depths_.first, {std::min(first, p_.N - here.count), here.count}};
         }
         multiply_block(g, rows, block, packed, sums, next);
       }
@@ -202,8 +207,8 @@ class PackedProduct {
         Sums to{!first || started ? strip + j : nullptr, stride, strip + j, stride};
         if (j < straight) {
           float* c = finish_.c(piece(0, j));
-          if (first && started) to.from = c, to.from_row = p_.c.row;
-          if (last) to.c = c, to.row = p_.c.row, to.past_caches = past_caches_;
+          if ((first && started) || (!first && by_depth_)) to.from = c, to.from_row = p_.c.row;
+          if (last || by_depth_) to.c = c, to.row = p_.c.row, to.past_caches = last && past_caches_;
         }
         multiply_tile(block, j, i == 0, {height, std::min<int64_t>(kTileColumns, columns - j), steps(block.d), a_tile(block, g, rows.first + i), packed + j * steps(block.d), as_stored_ ? p_.a.row : 0, to},
                       ahead(next, tile));
@@ -249,11 +254,12 @@ class PackedProduct {
   const Blocking block_;
   const Finish<C> finish_;
   const bool as_stored_;  // A is read where it lies
+  const bool by_depth_;   // A is packed and multiplied one step of depth at a time, where c, in which sums wait, is less to move than A
   const bool past_caches_ = finish_.aligned() && p_.batch() * p_.M * p_.N >= Blocking::kPastCaches;
   const Scratch<float> a_;
   mutable ScratchSlots scratch_;
   int64_t matrices_ = 0;  // what is packed now: matrices of the batch, rows of A
-  Range a_rows_;
+  Range a_rows_, depths_;
 };
 
 // A batch that shares B is one product of more rows where the rows of all matrices are equally spaced.
