@@ -258,7 +258,7 @@ void add_specs_matmul(Registry& registry) {
               add("/batch_3" + name, with(size, [=](Setup& s) { s.batch = {3}, s.shared_b = shared, s.layout = layout; }));
               add("/batch_2x3" + name, with(size, [=](Setup& s) { s.batch = {2, 3}, s.shared_b = shared, s.layout = layout; }));
             }
-        for (Size size : {Size{3, 33, 70}, {19, 33, 300}, {9, 5, 0}})
+        for (Size size : {Size{3, 33, 70}, {19, 33, 300}, {26, 80, 1700}, {9, 5, 0}})
           for (auto [alpha, beta] : {std::pair{0.5f, 2.0f}, {1.0f, 1.0f}, {1.0f, -0.75f}, {3.0f, 0.0f}})
             add(join("/alpha_", alpha, "_beta_", beta), with(size, [=](Setup& s) { s.alpha = alpha, s.beta = beta; }));
         for (Size size : {Size{2, 35, 19}, {29, 67, 90}})
@@ -293,6 +293,8 @@ void add_specs_matmul(Registry& registry) {
   const auto big = [&](const char* name, Setup s) { registry.add({op, "slabs", DType::f32, name, [=] { return forward(s); }}); };
   big("columns", {.size = {241, 3900, 1100}});
   big("rows", {.size = {241, 33, 70000}, .transpose_a = true});
+  big("steps_of_depth_in_c", {.size = {25, 144, 2500}, .transpose_a = true, .batch = {2}});
+  big("past_the_caches", {.size = {2050, 2064, 3}});
   big("batch", {.size = {250, 9, 16000}, .transpose_b = true, .batch = {5}});
   for (bool ta : {false, true})
     for (bool tb : {false, true})
