@@ -25,8 +25,8 @@ struct GenerateOptions {
   int64_t max_tokens = 0;              // new tokens per prompt; 0: as many as the model's context takes
   std::vector<int32_t> eos_ids = {};   // any of them ends a sequence
   std::vector<std::string> stop = {};  // so does any of these in its text
-  // Sequences that step together. Up to four rows a product adds in one order, so results keep the bits of a lone run;
-  // more are faster together, and may differ in the last bits of a logit.
+  // Sequences that step together. On the CPU up to four rows a product adds in one order, so results keep the bits of a lone
+  // run; more are faster together, and may differ in the last bits of a logit. On a GPU any number may.
   int64_t batch = 4;
 };
 

@@ -64,7 +64,12 @@ Storage allocate(const Operand& operand, Device& device) {
   int64_t rows = 1;
   for (int axis = 0; axis + 1 < operand.shape.rank(); ++axis) rows *= operand.shape[axis];
   const int64_t stride = columns + (operand.layout == Layout::padded_rows ? kPadding : 0);
-  return {Tensor::empty(device, Shape{rows, stride}, operand.dtype), columns, stride, rows};
+  const Storage storage{Tensor::empty(device, Shape{rows, stride}, operand.dtype), columns, stride, rows};
+  if (!device.pool().checked()) {  // which would have done this
+    const std::vector<uint8_t> poison(size_t(storage.whole.numel() * size_of(operand.dtype)), Pool::kPoison);
+    device.upload(*storage.whole.view().buffer, 0, poison.data(), int64_t(poison.size()));
+  }
+  return storage;
 }
 
 Tensor shaped(const Operand& operand, const Storage& storage) {
