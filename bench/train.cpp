@@ -31,7 +31,7 @@ class Training {
       : config_(config_of(shape)),
         model_(planned ? make_planned_model(config_, shape.model, device) : make_training_model(config_, shape.model, device)),
         optimizer_(make_optimizer(config_, *model_)),
-        step_(*model_, *optimizer_, {.clip = config_.clip}),
+        step_(*model_, *optimizer_, {.clip = config_.clip, .pass_tokens = shape.pass_tokens}),
         units_(some_units(shape)) {}
 
   void step() {

@@ -22,10 +22,10 @@ struct TrainResult {
   Breakdown breakdown;    // of a few more steps, timed launch by launch; CPU only
 };
 
-// `sequences` of `tokens` each in a step.
+// `sequences` of `tokens` each in a step, in passes of up to `pass_tokens`.
 struct TrainShape {
   ModelConfig model;
-  int64_t sequences = 8, tokens = 256;
+  int64_t sequences = 8, tokens = 256, pass_tokens = 2048;
   DType dtype = DType::f32;
 };
 

@@ -23,6 +23,7 @@ using bench::Result;
 struct Options {
   std::string device = "cpu", model, train, op, dtype, name;
   int threads = 0;
+  int64_t pass_tokens = 0;
   bool json = false, quick = false, table = false, overhead = false;
 };
 
@@ -139,7 +140,7 @@ int run_overhead(const Options& options, Device& device) {
 int run(const Options& options) {
   if (!options.dtype.empty()) dtype_from_name(options.dtype);
   if (!options.model.empty()) return bench_model({options.model, options.device, options.dtype, options.threads, options.json});
-  if (!options.train.empty()) return bench_train({options.train, options.device, options.dtype, options.threads, options.json});
+  if (!options.train.empty()) return bench_train({options.train, options.device, options.dtype, options.threads, options.pass_tokens, options.json});
   const int threads = options.threads > 0 ? options.threads : available_threads();
   const auto device = open_device(options.device, {.threads = threads});
   if (options.overhead) return run_overhead(options, *device);
@@ -185,6 +186,7 @@ Run add_bench(CLI::App& app) {
       ->expected(0, 1)
       ->default_str("shakespeare-char")
       ->excludes("--model");
+  command->add_option("--pass-tokens", options->pass_tokens, "--train: tokens that go forward and backward together at most (default: weft train's)")->check(CLI::PositiveNumber);
   command->add_option("--op", options->op, "Only this op (the name of its folder)");
   command->add_option("--dtype", options->dtype, "Only this dtype: f32, bf16");
   command->add_option("--case", options->name, "Only cases whose full name contains this");

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 namespace weft::cli {
@@ -7,6 +8,7 @@ namespace weft::cli {
 struct BenchTrainOptions {
   std::string model, device, dtype;
   int threads = 0;
+  int64_t pass_tokens = 0;  // 0: as `weft train` does
   bool json = false;
 };
 

@@ -82,7 +82,7 @@ int run(const Options& options) {
   const TrainConfig config = resolve(options);
   if (!options.replay.empty()) return replay(options.replay, config);
   check_config(config);
-  if (options.plan) return print_plan(config);
+  if (options.plan) return print_plan(resolved(config));
   std::signal(SIGINT, on_interrupt);
   std::signal(SIGTERM, on_interrupt);
   std::signal(SIGXFSZ, SIG_IGN);  // a file that may not grow is an error of its write, not the end of the process

@@ -3,6 +3,7 @@
 
 #include "tests/unit/test_device.h"
 #include "weft/train/capture.h"
+#include "weft/train/step.h"
 
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -93,6 +94,20 @@ TEST_F(TrainerTest, accumulation_does_not_change_a_bit) {
   }
   EXPECT_EQ(weights("batch1"), weights("batch2"));
   EXPECT_EQ(weights("batch1"), weights("batch8"));
+}
+
+TEST(Passes, are_of_as_many_whole_units_as_there_is_room_for) {
+  std::vector<Unit> units;
+  for (int32_t i = 0; i < 6; ++i) units.push_back({1, 3, {3 * i, 3 * i + 1, 3 * i + 2}, {i, i, kIgnored}});
+  const std::pair<int64_t, int64_t> expected[] = {{1, 1}, {5, 1}, {6, 2}, {9, 3}, {17, 3}, {18, 6}, {1000, 6}};  // 4 or 5 would not come out even
+  for (const auto& [tokens, together] : expected) EXPECT_EQ(units_together(units, tokens), together) << tokens;
+  const Unit two = joined(std::span(units).subspan(2, 2));
+  EXPECT_EQ(two.rows, 2);
+  EXPECT_EQ(two.tokens, 3);
+  EXPECT_EQ(two.ids, (std::vector<int32_t>{6, 7, 8, 9, 10, 11}));
+  EXPECT_EQ(two.targets, (std::vector<int32_t>{2, 2, kIgnored, 3, 3, kIgnored}));
+  units.back() = {2, 2, {1, 2, 3, 4}, {5, 6, 7, 8}};  // another shape cannot stand in the same rows
+  EXPECT_EQ(units_together(units, 1000), 1);
 }
 
 TEST_F(TrainerTest, another_seed_does) {

@@ -71,7 +71,7 @@ Replay replay_capture(const std::string& path, const std::string& device_name, i
   const auto device = open_device(device_name, {.threads = threads});
   const auto model = make_planned_model(config, parse_model_config(file.value("model"), path), *device);
   const auto optimizer = make_optimizer(config, *model);
-  TrainingStep step(*model, *optimizer, {.clip = config.clip, .recompute = config.recompute, .seed = uint64_t(config.seed)});
+  TrainingStep step(*model, *optimizer, {.clip = config.clip, .recompute = config.recompute, .seed = uint64_t(config.seed), .pass_tokens = config.pass_tokens});
   for (const Parameter& p : model->all_parameters()) file.restore({"model." + p.name, p.value});
   std::vector<Unit> units;
   for (int64_t i = 0; i < file.integer("units"); ++i) {
@@ -97,7 +97,7 @@ Replay replay_capture(const std::string& path, const std::string& device_name, i
 
 std::string bad_text(const BadTensor& bad) {
   if (bad.op == "weights") return join("the weight ", bad.tensor, " was not finite before the step");
-  return join(bad.op, ": ", bad.tensor, " is the first that is not finite (unit ", bad.unit + 1, ", tensor ", bad.order, ")");
+  return join(bad.op, ": ", bad.tensor, " is the first that is not finite (in the pass from unit ", bad.unit + 1, " on, tensor ", bad.order, ")");
 }
 
 }  // namespace weft

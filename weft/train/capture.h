@@ -15,8 +15,8 @@ namespace weft {
 struct BadTensor {
   std::string op;      // "matmul"; "weights" where one of them was bad to begin with
   std::string tensor;  // "output 0 [8, 64]", "gradient of input 1 [64, 64]", "model.norm.weight [64]"
-  int64_t unit = 0;    // of the step
-  int64_t order = 0;   // how many tensors came before it in the unit
+  int64_t unit = 0;    // of the step, the first of its pass
+  int64_t order = 0;   // how many tensors came before it in the pass
 };
 
 // Computes the gradients of the units again, from the random state `state`; nothing where all is finite. The gradients of the
@@ -38,6 +38,6 @@ struct Replay {
 };
 Replay replay_capture(const std::string& path, const std::string& device, int threads);
 
-std::string bad_text(const BadTensor& bad);  // "matmul: output 0 [8, 64] is the first that is not finite (unit 2, tensor 17)"
+std::string bad_text(const BadTensor& bad);  // "matmul: output 0 [8, 64] is the first that is not finite (in the pass from unit 2 on, tensor 17)"
 
 }  // namespace weft

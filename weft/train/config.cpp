@@ -40,8 +40,9 @@ constexpr Setting kSettings[] = {
     {"model", "lora_alpha", &C::lora_alpha, "LoRA's scale is alpha / rank"},
     {"model", "lora_targets", &C::lora_targets, "Layers that get an adapter, by name, separated by commas, or all-linear (default: q_proj,v_proj; c_attn for GPT-2)"},
     {"training", "steps", &C::steps, "Optimizer steps"},
-    {"training", "batch", &C::batch, "Units (sequences; blocks of sums) in one pass"},
-    {"training", "accumulate", &C::accumulate, "Passes whose gradients are added up for a step"},
+    {"training", "batch", &C::batch, "Units (sequences; blocks of sums) in a batch; a step takes batch x accumulate"},
+    {"training", "accumulate", &C::accumulate, "Batches whose gradients are added up for a step"},
+    {"training", "pass_tokens", &C::pass_tokens, "Tokens that go forward and backward together at most, but for one unit that has more: fewer need less memory (0: 2048 on the CPU, else 16384)"},
     {"training", "optimizer", &C::optimizer, "adamw, sgd, lion or muon (AdamW for what is no matrix)"},
     {"training", "learning_rate", &C::learning_rate, "The peak of the schedule (0: 0.004 for sums, 0.0001 for a model folder, else 0.001)"},
     {"training", "schedule", &C::schedule, "constant, linear, cosine or wsd (warm-up, stable, decay)"},
@@ -188,6 +189,7 @@ void check_config(const TrainConfig& c) {
   at_least("steps", c.steps, 1);
   at_least("batch", c.batch, 1);
   at_least("accumulate", c.accumulate, 1);
+  at_least("pass_tokens", c.pass_tokens, 0);
   at_least("keep", c.keep, 1);
   at_least("sequence", c.sequence, 0);
   for (const auto& [key, value] : {std::pair{"layers", c.layers}, {"width", c.width}, {"heads", c.heads}, {"kv_heads", c.kv_heads}, {"ffn", c.ffn},

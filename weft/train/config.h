@@ -36,6 +36,7 @@ struct TrainConfig {
   int64_t steps = 1000;
   int64_t batch = 4;
   int64_t accumulate = 1;
+  int64_t pass_tokens = 0;
   std::string optimizer = "adamw";
   double learning_rate = 0;
   std::string schedule = "cosine";

@@ -18,7 +18,7 @@ std::string shrink_advice(const Plan& plan) {
   const auto largest = std::max_element(std::begin(kUses), std::end(kUses),
                                         [&](MemoryUse a, MemoryUse b) { return plan.memory.of(a).at_peak < plan.memory.of(b).at_peak; });
   switch (*largest) {
-    case MemoryUse::activations: return "most of it are activations: try --recompute, or a smaller --sequence";
+    case MemoryUse::activations: return "most of it are activations: try --recompute, or a smaller --pass-tokens or --sequence";
     case MemoryUse::optimizer: return "most of it is the optimizer's state: try --optimizer lion or muon, or --lora-rank";
     case MemoryUse::workspace: return "most of it is the kernels' workspace: try fewer --threads or a smaller --sequence";
     default: return "most of it are weights and gradients: try --dtype bf16, --lora-rank, or a smaller model";
@@ -31,7 +31,7 @@ Plan make_plan(const TrainConfig& config, const TrainingProblem& problem) {
   const auto device = counting::open_device(int(config.threads));
   const auto model = make_planned_model(config, problem.model, *device);
   const auto optimizer = make_optimizer(config, *model);
-  TrainingStep step(*model, *optimizer, {.clip = config.clip, .recompute = config.recompute, .seed = uint64_t(config.seed)});
+  TrainingStep step(*model, *optimizer, {.clip = config.clip, .recompute = config.recompute, .seed = uint64_t(config.seed), .pass_tokens = config.pass_tokens});
   const std::vector<Unit> units(size_t(config.batch * config.accumulate), problem.data->training_unit(0));
   Plan plan;
   for (int i = 0; i < 2; ++i) {  // the second begins with what the first left

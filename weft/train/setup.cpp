@@ -114,8 +114,11 @@ TrainingProblem make_problem(const TrainConfig& config, const Notice& notice) {
 
 bool is_folder(const std::string& model) { return std::filesystem::is_directory(model); }
 
+int64_t usual_pass_tokens(const std::string& device) { return device == "cpu" ? 2048 : 16384; }
+
 TrainConfig resolved(TrainConfig config) {
   namespace fs = std::filesystem;
+  if (config.pass_tokens == 0) config.pass_tokens = usual_pass_tokens(config.device);
   if (config.learning_rate == 0) config.learning_rate = config.data == "sums" ? 4e-3 : is_folder(config.model) ? 1e-4 : 1e-3;
   if (config.lora_rank > 0 && config.lora_targets.empty() && is_folder(config.model)) config.lora_targets = usual_targets(read_model_config(config.model));
   if (config.out.empty()) config.out = join("runs/", fs::path(config.model).filename().string(), "-", fs::path(config.data).stem().string());

@@ -30,8 +30,9 @@ TrainingProblem make_problem(const TrainConfig& config, const Notice& notice);
 // Whether `model` names a folder to go on from, and not a preset.
 bool is_folder(const std::string& model);
 
-// What was left open, decided: the learning rate, the layers that get adapters, and the run's folder.
+// What was left open, decided: the learning rate, the size of a pass, the layers that get adapters, and the run's folder.
 TrainConfig resolved(TrainConfig config);
+int64_t usual_pass_tokens(const std::string& device);
 
 // Trainable: new weights, those of the folder, or adapters to them.
 std::unique_ptr<Model> make_training_model(const TrainConfig& config, const ModelConfig& model, Device& device);

@@ -1,5 +1,6 @@
 #include "weft/train/step.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "weft/autograd/backward.h"
@@ -16,6 +17,24 @@ bool StepResult::finite() const { return std::isfinite(loss) && std::isfinite(gr
 
 Tensor upload_ids(Device& device, const Unit& unit, const std::vector<int32_t>& ids) { return Tensor::from_host(device, {unit.rows, unit.tokens}, ids); }
 
+int64_t units_together(std::span<const Unit> units, int64_t tokens) {
+  const int64_t count = int64_t(units.size()), size = int64_t(units.front().ids.size());
+  const bool alike = std::all_of(units.begin(), units.end(), [&](const Unit& u) { return u.rows == units.front().rows && u.tokens == units.front().tokens; });
+  int64_t together = alike ? std::clamp(tokens / size, int64_t(1), count) : 1;
+  while (count % together) --together;
+  return together;
+}
+
+Unit joined(std::span<const Unit> units) {
+  Unit all = units.front();
+  for (const Unit& unit : units.subspan(1)) {
+    all.rows += unit.rows;
+    all.ids.insert(all.ids.end(), unit.ids.begin(), unit.ids.end());
+    all.targets.insert(all.targets.end(), unit.targets.begin(), unit.targets.end());
+  }
+  return all;
+}
+
 TrainingStep::TrainingStep(Model& model, Optimizer& optimizer, const StepOptions& options)
     : model_(model),
       optimizer_(optimizer),
@@ -25,7 +44,7 @@ TrainingStep::TrainingStep(Model& model, Optimizer& optimizer, const StepOptions
       loss_(zeros(model.device(), {})),
       norm_(zeros(model.device(), {})),
       clip_(zeros(model.device(), {})) {
-  // Gradients live as long as the run; every unit adds to them.
+  // Gradients live as long as the run; every pass adds to them.
   const MemoryScope scope(model.device(), MemoryUse::gradients);
   for (const NamedTensor& p : optimizer.parameters()) {
     grads_.push_back(zeros(model.device(), p.tensor.shape()));
@@ -38,10 +57,10 @@ bool TrainingStep::drops() const {
   return c.embedding_dropout > 0 || c.attention_dropout > 0 || c.residual_dropout > 0;
 }
 
-// The unit's ids and targets, where the last one's were.
-void TrainingStep::set_unit(const Unit& unit) {
+// The pass's ids and targets, where the last one's were.
+void TrainingStep::set_pass(const Unit& unit) {
   if (!ids_ || ids_.shape() != Shape{unit.rows, unit.tokens}) {
-    unit_.forget();
+    pass_.forget();
     ids_ = upload_ids(model_.device(), unit, unit.ids);
     targets_ = upload_ids(model_.device(), unit, unit.targets);
     return;
@@ -51,7 +70,7 @@ void TrainingStep::set_unit(const Unit& unit) {
   write(targets_, unit.targets);
 }
 
-void TrainingStep::run_unit() {
+void TrainingStep::run_pass() {
   const Tensor loss = model_.loss(ids_, targets_, {.pad_id = kIgnored, .count = count_, .dropout = drops() ? random_state_ : Tensor(), .recompute = options_.recompute});
   backward(loss);
   const NoGrad no_grad;
@@ -79,10 +98,11 @@ StepResult TrainingStep::gradients(std::span<const Unit> units, const std::funct
     for (const Tensor& grad : grads_) zero(grad);
     zero(loss_);
   });
-  for (size_t i = 0; i < units.size(); ++i) {
+  const size_t together = size_t(units_together(units, options_.pass_tokens));
+  for (size_t i = 0; i < units.size(); i += together) {
     if (before) before(int64_t(i));
-    set_unit(units[i]);
-    run(unit_, watched, [&] { run_unit(); });
+    set_pass(joined(units.subspan(i, together)));
+    run(pass_, watched, [&] { run_pass(); });
   }
   run(end_, watched, [&] {
     GradientNormArgs args{.grads = {}, .max_norm = float(options_.clip), .norm = norm_.mut_view(), .clip = clip_.mut_view()};

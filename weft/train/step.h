@@ -1,11 +1,12 @@
 // One optimizer step, the same code on every device and on the counting one.
 //
-// Each unit is a forward and a backward pass of its own, and its gradients are added to the f32 gradients in the order of
-// the units. The loss is the sum over all targets of the step divided by their number. So the bits depend on the units of
-// the step alone: not on threads, and not on how the units are cut into passes and accumulated.
+// Units of one shape go forward and backward together, as many as pass_tokens has room for and divide the step evenly: larger
+// products, and gradients that go to memory less often. The gradients of a pass are added to the f32 gradients, in order.
+// The loss is the sum over all targets of the step divided by their number. So the bits depend on the units of the step
+// and on pass_tokens alone: not on threads, and not on what of the step is called a batch and what accumulation.
 //
 // Where the device captures, a step after the first is replayed: ids, targets, their number, the learning rate and the step
-// are written into device memory, and the launches are those of the step before. Units of another shape begin anew.
+// are written into device memory, and the launches are those of the step before. Passes of another shape begin anew.
 #pragma once
 
 #include <cstdint>
@@ -23,6 +24,7 @@ struct StepOptions {
   double clip = 1;  // the largest norm of all gradients together; 0: none
   bool recompute = false;
   uint64_t seed = 0;  // of dropout
+  int64_t pass_tokens = 2048;  // in one forward and backward pass, at most
 };
 
 struct StepResult {
@@ -37,7 +39,7 @@ class TrainingStep {
   TrainingStep(Model& model, Optimizer& optimizer, const StepOptions& options);
 
   // The gradients of these units, and the loss. Nothing is updated; apply() does that.
-  // `before` is told the number of each unit as its turn comes.
+  // `before` is told the number of the first unit of each pass as its turn comes.
   StepResult gradients(std::span<const Unit> units, const std::function<void(int64_t)>& before = {});
   // Where the result is not finite, it must not be called: the weights stay what they were.
   void apply(double learning_rate);
@@ -47,8 +49,8 @@ class TrainingStep {
 
  private:
   bool drops() const;
-  void set_unit(const Unit& unit);
-  void run_unit();
+  void set_pass(const Unit& unit);
+  void run_pass();
   void run(Replayed& part, bool watched, const std::function<void()>& work);
 
   Model& model_;
@@ -56,9 +58,13 @@ class TrainingStep {
   StepOptions options_;
   std::vector<Tensor> grads_;  // f32, one per parameter
   Tensor random_state_, count_, loss_, norm_, clip_;
-  Tensor ids_, targets_;  // of the unit whose turn it is
-  Replayed begin_, unit_, end_, update_;
+  Tensor ids_, targets_;  // of the pass whose turn it is
+  Replayed begin_, pass_, end_, update_;
 };
+
+// How many units make up a pass of at most `tokens`: all passes have as many; one at least.
+int64_t units_together(std::span<const Unit> units, int64_t tokens);
+Unit joined(std::span<const Unit> units);  // their rows, one after the other
 
 // ids or targets of a unit on a device, [rows, tokens].
 Tensor upload_ids(Device& device, const Unit& unit, const std::vector<int32_t>& ids);

@@ -42,7 +42,7 @@ void check_same_run(const TrainConfig& now, const std::string& saved, const std:
   parse_config(saved, where, before);
   for (const Setting& setting : settings()) {
     const bool fixed = (setting.group == "data" && setting.key != "cache") || setting.group == "model" || setting.key == "batch" ||
-                       setting.key == "accumulate" || setting.key == "optimizer" || setting.key == "seed";
+                       setting.key == "accumulate" || setting.key == "pass_tokens" || setting.key == "optimizer" || setting.key == "seed";
     if (!fixed) continue;
     std::visit([&](auto field) {
       check(now.*field == before.*field, "train", setting.key, " is ", now.*field, ", but the run in ", where, " was begun with ", before.*field);
@@ -63,7 +63,7 @@ Trainer::Trainer(TrainConfig config, TrainerOptions options)
   model_ = make_training_model(config_, problem_.model, *device_);
   base_checksum_ = base_checksum(config_);
   optimizer_ = make_optimizer(config_, *model_);
-  training_ = std::make_unique<TrainingStep>(*model_, *optimizer_, StepOptions{.clip = config_.clip, .recompute = config_.recompute, .seed = uint64_t(config_.seed)});
+  training_ = std::make_unique<TrainingStep>(*model_, *optimizer_, StepOptions{.clip = config_.clip, .recompute = config_.recompute, .seed = uint64_t(config_.seed), .pass_tokens = config_.pass_tokens});
   open_run();
 }
 
