@@ -42,7 +42,7 @@ for result in model["results"]:
     assert result["tokens_per_second"] > 0 and result["ratio"] > 0
 
 train = json.loads(run("bench", "--train", "llama-tiny", "--dtype", "f32", "--json").stdout)
-assert {"device", "threads", "model", "parameters", "sequences", "sequence", "results"} == set(train) and train["model"] == "llama-tiny"
+assert {"device", "threads", "model", "parameters", "sequences", "sequence", "pass_tokens", "results"} == set(train) and train["model"] == "llama-tiny"
 (step,) = train["results"]
 assert {"ms", "tokens_per_second", "gflop", "gflops", "ceiling", "peak_gflops", "ratio", "attempts", "disturbed"} <= set(step)
 assert step["tokens"] == train["sequences"] * train["sequence"] and step["ratio"] > 0

@@ -46,6 +46,7 @@ class TrainerTest : public testing::Test {
     c.steps = 8;
     c.learning_rate = 1e-3;
     c.batch = 4;
+    c.pass_tokens = 60;  // two units
     c.warmup = 2;
     c.dropout = 0.1;
     c.save_every = 3;
@@ -144,6 +145,15 @@ TEST_F(TrainerTest, goes_on_from_the_last_good_checkpoint) {
   fs::remove_all(folder / "hurt/model");
   train(c, true);
   EXPECT_EQ(weights("whole"), weights("hurt"));
+}
+
+TEST_F(TrainerTest, a_finished_run_has_its_model) {
+  const TrainConfig c = config("a");
+  train(c);
+  const std::string model = weights("a");
+  fs::remove_all(folder / "a/model");  // as if killed after the last checkpoint
+  EXPECT_TRUE(train(c, true).finished);
+  EXPECT_EQ(weights("a"), model);
 }
 
 TEST_F(TrainerTest, says_what_is_in_the_way) {

@@ -218,8 +218,11 @@ TrainOutcome Trainer::run() {
     if (evaluating && !stopping) evaluate();
     if ((config_.sample_every ? due(config_.sample_every) || last : evaluating) && !stopping) sample();
     if (due(config_.save_every) || last || stopping) save();
-    if (last) write_model();
-    if (evaluating || last || stopping) report(last ? "finished" : stopping ? join("stopped at step ", step_) : "running");
+    if ((evaluating || stopping) && !last) report(stopping ? join("stopped at step ", step_) : "running");
+  }
+  if (step_ == config_.steps) {  // in this run, or in one that was killed between its last checkpoint and here
+    write_model();
+    report("finished");
   }
   progress_.finish();
   outcome.step = step_;
