@@ -68,13 +68,17 @@ int replay(const std::string& path, const TrainConfig& config) {
   return kFailed;
 }
 
-// 0, and no utilisation is told, on a device whose ceilings nobody has written.
-double peak_flops(Device& device, int threads) {
+// What the device can do at most in the run's dtype: bf16 against its dot products, where it has them. Nothing, and no
+// utilisation is told, on a device whose ceilings nobody has written.
+PeakFlops peak_flops(Device& device, int threads, bool bf16) {
   try {
-    return bench::ceilings_of(device, threads)->fma();
+    const auto ceilings = bench::ceilings_of(device, threads);
+    if (device.name() != "cpu") return {ceilings->fma(), "bf16 matrix products"};
+    const double dot = bf16 ? ceilings->measure(bench::Ceiling::bf16_dot, 0) : 0;
+    return dot > 0 ? PeakFlops{dot, "bf16 dot products"} : PeakFlops{ceilings->fma(), "f32 multiply-adds"};
   } catch (const Error& error) {
     if (error.code() != ErrorCode::unsupported) throw;
-    return 0;
+    return {};
   }
 }
 
@@ -86,7 +90,7 @@ int run(const Options& options) {
   std::signal(SIGINT, on_interrupt);
   std::signal(SIGTERM, on_interrupt);
   std::signal(SIGXFSZ, SIG_IGN);  // a file that may not grow is an error of its write, not the end of the process
-  const auto peak = [&](Device& device) { return peak_flops(device, config.threads > 0 ? int(config.threads) : available_threads()); };
+  const auto peak = [&](Device& device) { return peak_flops(device, config.threads > 0 ? int(config.threads) : available_threads(), config.dtype == "bf16"); };
   Trainer trainer(config, {.resume = options.resume, .out = stderr, .stop = &stop_requested, .peak_flops = peak});
   const TrainOutcome outcome = trainer.run();
   if (outcome.evaluation) {

@@ -28,11 +28,16 @@
 
 namespace weft {
 
+struct PeakFlops {
+  double rate = 0;  // FLOP/s; 0: not known
+  std::string of;   // what was measured: "f32 multiply-adds"
+};
+
 struct TrainerOptions {
   bool resume = false;
   std::FILE* out = stderr;                        // where progress goes
   const std::atomic<bool>* stop = nullptr;        // set: save and end after this step
-  std::function<double(Device&)> peak_flops = {};  // of the device, for its utilisation; none: not told
+  std::function<PeakFlops(Device&)> peak_flops = {};  // of the device, for its utilisation; none: not told
 };
 
 struct TrainOutcome {
@@ -83,7 +88,7 @@ class Trainer {
   std::unique_ptr<TensorBoard> board_;
   Schedule schedule_;
   std::string base_checksum_;  // of the weights that adapters stand on; empty: all are trained
-  double peak_flops_ = 0;
+  PeakFlops peak_;
   double seconds_ = 0;    // of training, from the beginning of the run
   int64_t step_ = 0;      // done
   int64_t position_ = 0;  // units read
