@@ -5,12 +5,12 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/command.h"
-#include "cli/texts.h"
 #include "weft/backends/open.h"
 #include "weft/io/tokenizer/tokenizer.h"
 #include "weft/models/load.h"
 #include "weft/ops/fill/fill.h"
 #include "weft/tensor/node.h"
+#include "weft/train/documents.h"
 
 namespace weft::cli {
 namespace {
@@ -50,13 +50,13 @@ int run(const Options& o) {
   check(context >= 1 && context <= most, "eval", "--context is ", o.context, ", expected 1 to the model's ", most);
   const NoGrad no_grad;
   Score total;
-  for (const auto& [where, text] : read_texts(o.data)) {
+  Documents(o.data).visit([&](std::string_view text, const std::string& where) {
     const std::vector<int32_t> ids = tokenizer.encode(text);
     for (int32_t id : ids)
       check(id < model->config().vocab_size, where, "has token ", id, ", the model's vocabulary ends at ", model->config().vocab_size - 1);
     score(*model, ids, context, total);
     ++total.documents;
-  }
+  });
   check(total.tokens > 0, "eval", o.data, " has no document of two tokens or more: there is nothing to foretell");
   if (o.json) {
     const nlohmann::ordered_json report = {{"loss", total.mean()}, {"perplexity", std::exp(total.mean())}, {"tokens", total.tokens},

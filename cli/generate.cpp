@@ -7,12 +7,12 @@
 #include <sstream>
 
 #include "cli/command.h"
-#include "cli/texts.h"
 #include "weft/backends/open.h"
 #include "weft/generate/generator.h"
 #include "weft/io/tokenizer/tokenizer.h"
 #include "weft/models/config_json.h"
 #include "weft/models/load.h"
+#include "weft/train/documents.h"
 
 namespace weft::cli {
 namespace {
@@ -58,7 +58,7 @@ std::vector<std::string> texts_of(const Options& o) {
   std::vector<std::string> texts = o.positional;
   texts.insert(texts.end(), o.prompts.begin(), o.prompts.end());
   if (!o.prompts_file.empty())
-    for (const Text& text : read_texts(o.prompts_file)) texts.push_back(text.text);
+    Documents(o.prompts_file).visit([&](std::string_view text, const std::string&) { texts.emplace_back(text); });
   return texts;
 }
 

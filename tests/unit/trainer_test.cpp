@@ -1,46 +1,23 @@
 // Whole runs: the same bits whatever the threads, the accumulation and the interruptions.
 #include "weft/train/trainer.h"
 
-#include "tests/unit/test_device.h"
+#include "tests/unit/training_run.h"
 #include "weft/train/capture.h"
 #include "weft/train/step.h"
 
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <cmath>
-#include <filesystem>
-#include <fstream>
-#include <sstream>
 
 namespace weft {
 namespace {
 
 namespace fs = std::filesystem;
 
-std::string contents(const fs::path& path) {
-  std::ostringstream text;
-  text << std::ifstream(path, std::ios::binary).rdbuf();
-  return text.str();
-}
-
-class TrainerTest : public testing::Test {
+class TrainerTest : public TrainingRun {
  protected:
-  TrainerTest() {
-    fs::create_directories(folder);
-    std::ofstream text(folder / "text.txt");
-    for (int i = 0; i < 400; ++i) text << "line " << i * i << " of a text\n";
-  }
-  ~TrainerTest() override {
-    std::fclose(quiet);
-    fs::remove_all(folder);
-  }
   TrainConfig config(const std::string& out) const {
-    TrainConfig c;
-    c.data = (folder / "text.txt").string();
-    c.cache = (folder / "cache").string();
-    c.out = (folder / out).string();
-    c.device = test_device();
+    TrainConfig c = config_in(out);
     c.width = 32, c.layers = 2, c.heads = 2, c.ffn = 48;
     c.sequence = 24;
     c.steps = 8;
@@ -48,19 +25,11 @@ class TrainerTest : public testing::Test {
     c.batch = 4;
     c.pass_tokens = 60;  // two units
     c.warmup = 2;
-    c.dropout = 0.1;
     c.save_every = 3;
     c.evaluate_every = 4;
-    c.evaluate_units = 2;
     c.sample_tokens = 5;
     return c;
   }
-  TrainOutcome train(const TrainConfig& c, bool resume = false, const std::atomic<bool>* stop = nullptr) {
-    return Trainer(c, {.resume = resume, .out = quiet, .stop = stop}).run();
-  }
-  std::string weights(const std::string& out) const { return contents(folder / out / "model/model.safetensors"); }
-  const fs::path folder = fs::temp_directory_path() / ("weft_trainer_" + std::to_string(::getpid()));
-  std::FILE* quiet = std::tmpfile();
 };
 
 TEST_F(TrainerTest, learns_and_leaves_everything_in_its_folder) {

@@ -10,18 +10,6 @@ namespace {
 
 constexpr const char* kWhere = "write_safetensors";
 
-const char* stored_name(DType dtype) {
-  switch (dtype) {
-    case DType::f32: return "F32";
-    case DType::bf16: return "BF16";
-    case DType::f16: return "F16";
-    case DType::i32: return "I32";
-    case DType::u32: return "U32";
-    case DType::u8: return "U8";
-  }
-  return "";
-}
-
 using Named = std::pair<std::string, Tensor>;
 
 // Large elements first: every tensor then begins at a multiple of its element's size.
@@ -73,6 +61,18 @@ std::string header_of(const std::vector<const Named*>& order, const std::map<std
 }
 
 }  // namespace
+
+const char* stored_name(DType dtype) {
+  switch (dtype) {
+    case DType::f32: return "F32";
+    case DType::bf16: return "BF16";
+    case DType::f16: return "F16";
+    case DType::i32: return "I32";
+    case DType::u32: return "U32";
+    case DType::u8: return "U8";
+  }
+  return "";
+}
 
 void write_safetensors(const std::string& path, const std::vector<Named>& tensors, const std::map<std::string, std::string>& metadata) {
   const auto order = file_order(tensors);

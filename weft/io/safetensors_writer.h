@@ -11,6 +11,8 @@
 
 namespace weft {
 
+const char* stored_name(DType dtype);  // as the format has it: "F32"
+
 // Tensors must be contiguous; they are brought from their device one at a time. Throws invalid_argument for a name
 // given twice or taken by the format, bad_file when the system cannot write.
 void write_safetensors(const std::string& path, const std::vector<std::pair<std::string, Tensor>>& tensors,

@@ -10,6 +10,7 @@
 #include "weft/base/check.h"
 #include "weft/io/atomic_file.h"
 #include "weft/io/checksum.h"
+#include "weft/io/safetensors_writer.h"
 
 namespace weft {
 namespace {
@@ -17,18 +18,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::string_view kField = "\"crc32c\":\"", kUnknown = "00000000", kPrefix = "checkpoint-", kSuffix = ".safetensors";
-
-const char* safetensors_name(DType dtype) {
-  switch (dtype) {
-    case DType::f32: return "F32";
-    case DType::bf16: return "BF16";
-    case DType::f16: return "F16";
-    case DType::i32: return "I32";
-    case DType::u32: return "U32";
-    case DType::u8: return "U8";
-  }
-  return "";
-}
 
 std::vector<int64_t> extents(const Shape& shape) {
   std::vector<int64_t> list;
@@ -45,7 +34,7 @@ std::string header_of(const Values& values, const std::vector<NamedTensor>& tens
   for (const NamedTensor& t : tensors) {
     const int64_t bytes = t.tensor.numel() * size_of(t.tensor.dtype());
     check(!header.contains(t.name), "checkpoint", "two tensors have the name ", t.name);
-    header[t.name] = {{"dtype", safetensors_name(t.tensor.dtype())}, {"shape", extents(t.tensor.shape())}, {"data_offsets", {at, at + bytes}}};
+    header[t.name] = {{"dtype", stored_name(t.tensor.dtype())}, {"shape", extents(t.tensor.shape())}, {"data_offsets", {at, at + bytes}}};
     at += bytes;
   }
   std::string json = header.dump();

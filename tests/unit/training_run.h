@@ -1,0 +1,54 @@
+// What tests of whole runs share: a folder with a text in it, gone when the test ends, and a way to train there in silence.
+#pragma once
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "tests/unit/test_device.h"
+#include "weft/train/trainer.h"
+
+namespace weft {
+
+inline std::string contents(const std::filesystem::path& path) {
+  std::ostringstream text;
+  text << std::ifstream(path, std::ios::binary).rdbuf();
+  return text.str();
+}
+
+class TrainingRun : public testing::Test {
+ protected:
+  TrainingRun() {
+    std::filesystem::create_directories(folder);
+    std::ofstream text(folder / "text.txt");
+    for (int i = 0; i < 400; ++i) text << "line " << i * i << " of a text\n";
+  }
+  ~TrainingRun() override {
+    std::fclose(quiet);
+    std::filesystem::remove_all(folder);
+  }
+
+  // Where it reads, writes and computes; what to train is the test's own.
+  TrainConfig config_in(const std::string& out) const {
+    TrainConfig c;
+    c.data = (folder / "text.txt").string();
+    c.cache = (folder / "cache").string();
+    c.out = (folder / out).string();
+    c.device = test_device();
+    c.dropout = 0.1;
+    c.evaluate_units = 2;
+    return c;
+  }
+  TrainOutcome train(const TrainConfig& c, bool resume = false, const std::atomic<bool>* stop = nullptr) {
+    return Trainer(c, {.resume = resume, .out = quiet, .stop = stop}).run();
+  }
+  std::string weights(const std::string& out) const { return contents(folder / out / "model/model.safetensors"); }
+
+  const std::filesystem::path folder = std::filesystem::temp_directory_path() / ("weft_training_" + std::to_string(::getpid()));
+  std::FILE* quiet = std::tmpfile();
+};
+
+}  // namespace weft
