@@ -1,65 +1,33 @@
 // Runs that go on from a folder: all weights, or adapters alone.
 #include <gtest/gtest.h>
-#include <unistd.h>
-
-#include <fstream>
-#include <sstream>
 
 #include "tests/unit/golden_model.h"
-#include "tests/unit/test_device.h"
+#include "tests/unit/training_run.h"
 #include "weft/models/config_json.h"
 #include "weft/train/capture.h"
-#include "weft/train/trainer.h"
 
 namespace weft {
 namespace {
 
 namespace fs = std::filesystem;
 
-std::string contents(const fs::path& path) {
-  std::ostringstream text;
-  text << std::ifstream(path, std::ios::binary).rdbuf();
-  return text.str();
-}
-
-class Finetune : public testing::Test {
+class Finetune : public TrainingRun {
  protected:
-  Finetune() {
-    fs::create_directories(folder);
-    std::ofstream text(folder / "text.txt");
-    for (int i = 0; i < 300; ++i) text << "line " << i * i << " of a text\n";
-  }
-  ~Finetune() override {
-    std::fclose(quiet);
-    fs::remove_all(folder);
-  }
   TrainConfig config(const std::string& out, const std::string& model, int64_t rank) const {
-    TrainConfig c;
-    c.data = (folder / "text.txt").string();
-    c.cache = (folder / "cache").string();
+    TrainConfig c = config_in(out);
     c.model = golden::folder(model);
-    c.out = (folder / out).string();
-    c.device = test_device();
     c.lora_rank = rank;
     c.sequence = 16;
     c.steps = 6;
     c.batch = 2;
     c.warmup = 1;
     c.learning_rate = 3e-3;
-    c.dropout = 0.1;
     c.save_every = 2;
     c.evaluate_every = 0;
-    c.evaluate_units = 2;
     c.sample_tokens = 4;
     return c;
   }
-  TrainOutcome train(const TrainConfig& c, bool resume = false, const std::atomic<bool>* stop = nullptr) {
-    return Trainer(c, {.resume = resume, .out = quiet, .stop = stop}).run();
-  }
   std::string adapter(const std::string& out) const { return contents(folder / out / "adapter/adapter_model.safetensors"); }
-  std::string weights(const std::string& out) const { return contents(folder / out / "model/model.safetensors"); }
-  const fs::path folder = fs::temp_directory_path() / ("weft_finetune_" + std::to_string(::getpid()));
-  std::FILE* quiet = std::tmpfile();
 };
 
 TEST_F(Finetune, adapters_learn_and_the_base_stays) {
@@ -108,6 +76,7 @@ TEST_F(Finetune, goes_on_where_it_stopped_to_the_bit) {
       TrainConfig c = config(name + "_whole", "gpt2", rank);
       c.dtype = dtype;
       c.lora_targets = "c_attn,mlp.c_proj";
+      c.lora_dropout = 0.2;
       c.threads = 2;
       train(c);
       c.out = (folder / (name + "_parts")).string();
@@ -162,6 +131,28 @@ TEST_F(Finetune, dropout_is_for_training_alone) {
   EXPECT_EQ(without.evaluation->validation_loss, with.evaluation->validation_loss);
 }
 
+TEST_F(Finetune, adapters_drop_while_they_are_trained) {
+  for (const char* model : {"llama", "gpt2"}) {
+    const auto trained = [&](double dropout, bool recompute) {
+      TrainConfig c = config(join(model, dropout, recompute), model, 4);
+      c.dropout = 0;
+      c.lora_targets = "all-linear";
+      c.lora_dropout = dropout;
+      c.recompute = recompute;
+      Trainer trainer(c, {.out = quiet});
+      trainer.run();
+      Device& device = trainer.model().device();
+      const Tensor ids = Tensor::from_host(device, {1, 4}, std::vector<int32_t>{1, 2, 3, 4});
+      EXPECT_EQ(load_model(c.model, device, {}, c.out + "/adapter")->logits(ids).to_host<float>(), trainer.model().logits(ids).to_host<float>());
+      EXPECT_NE(contents(fs::path(c.out) / "adapter/adapter_config.json").find(join("\"lora_dropout\": ", dropout)), std::string::npos);
+      return adapter(join(model, dropout, recompute));
+    };
+    const std::string dropped = trained(0.25, false);
+    EXPECT_NE(trained(0, false), dropped) << model;
+    EXPECT_EQ(trained(0.25, true), dropped) << model;
+  }
+}
+
 TEST_F(Finetune, a_bad_step_is_captured_and_replayed) {
   TrainConfig c = config("bad", "llama", 4);
   c.optimizer = "sgd";
@@ -188,6 +179,9 @@ TEST_F(Finetune, says_what_cannot_be_adapted) {
   EXPECT_THROW(train(c), Error);  // no such layer
   c = config("a", "llama", 4);
   c.lora_alpha = 0;
+  EXPECT_THROW(train(c), Error);
+  c = config("a", "llama", 4);
+  c.lora_dropout = 1;
   EXPECT_THROW(train(c), Error);
   c = config("a", "llama", 4);
   train(c);

@@ -52,7 +52,7 @@ std::string config_json(const Model& model, const std::string& base) {
   const double alpha = double(first.matrices.scale) * double(rank);
   if (alpha == std::floor(alpha)) json["lora_alpha"] = int64_t(alpha);
   else json["lora_alpha"] = alpha;
-  json["lora_dropout"] = 0.0;
+  json["lora_dropout"] = first.matrices.dropout;
   json["target_modules"] = targets_of(model);
   json["fan_in_fan_out"] = first.transposed;
   json["bias"] = "none";

@@ -54,16 +54,16 @@ Residual Gpt2::forward(const Block& block, const Residual& stream, int64_t layer
   const auto [x, xn] = block.ln_1(stream);
   const Tensor a = dropped(attention(block, xn, layer, pass), p, pass, site(kAttentionOut, layer));
   const auto [h, hn] = block.ln_2(Residual{x, a});
-  return {h, dropped(block.mlp(hn), p, pass, site(kMlpOut, layer))};
+  return {h, dropped(block.mlp(hn, pass.dropout), p, pass, site(kMlpOut, layer))};
 }
 
 Tensor Gpt2::attention(const Block& block, const Tensor& x, int64_t layer, const Pass& pass) const {
   const int64_t B = pass.B, T = pass.T, H = config().heads, D = config().head_dim;
   float scale = config().scale_attention ? 1 / std::sqrt(float(D)) : 1.0f;
   if (config().scale_by_inverse_layer) scale /= float(layer + 1);
-  const Tensor qkv = block.c_attn(x).reshape({B, T, 3 * H, D});
+  const Tensor qkv = block.c_attn(x, pass.dropout).reshape({B, T, 3 * H, D});
   const Tensor o = attend_packed(qkv, H, pass, {.layer = layer, .scale = scale, .dropout = config().attention_dropout, .site = site(kAttention, layer)});
-  return block.c_proj(o.reshape({B, T, H * D}));
+  return block.c_proj(o.reshape({B, T, H * D}), pass.dropout);
 }
 
 Residual Gpt2::blocks(const Tensor& ids, const Pass& pass) const {

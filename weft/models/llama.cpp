@@ -42,13 +42,13 @@ Llama::Block Llama::make_block(const ModelConfig& c, Weights& weights, const std
 Residual Llama::forward(const Block& block, const Residual& stream, int64_t layer, const Pass& pass) const {
   const auto [x, xn] = block.input_norm(stream);
   const auto [h, hn] = block.post_attention_norm(Residual{x, attention(block, xn, layer, pass)});
-  return {h, block.mlp(hn)};
+  return {h, block.mlp(hn, pass.dropout)};
 }
 
 Tensor Llama::attention(const Block& block, const Tensor& x, int64_t layer, const Pass& pass) const {
   const int64_t B = pass.B, T = pass.T, H = config().heads, Hkv = config().kv_heads, D = config().head_dim;
-  Tensor q = block.q(x).reshape({B, T, H, D}), k = block.k(x).reshape({B, T, Hkv, D});
-  const Tensor v = block.v(x).reshape({B, T, Hkv, D});
+  Tensor q = block.q(x, pass.dropout).reshape({B, T, H, D}), k = block.k(x, pass.dropout).reshape({B, T, Hkv, D});
+  const Tensor v = block.v(x, pass.dropout).reshape({B, T, Hkv, D});
   if (config().qk_norm) {
     q = block.q_norm(q);
     k = block.k_norm(k);
@@ -57,7 +57,7 @@ Tensor Llama::attention(const Block& block, const Tensor& x, int64_t layer, cons
   q = rope(q, table, pass.start());
   k = rope(k, table, pass.start());
   const Tensor o = attend(q, k, v, pass, {.layer = layer, .dropout = config().attention_dropout, .site = uint32_t(layer)});
-  return block.o(o.reshape({B, T, H * D}));
+  return block.o(o.reshape({B, T, H * D}), pass.dropout);
 }
 
 Residual Llama::blocks(const Tensor& ids, const Pass& pass) const {

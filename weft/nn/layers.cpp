@@ -14,10 +14,10 @@ Linear::Linear(Weights& weights, const std::string& name, int64_t in, int64_t ou
   adapter = weights.take_adapter(name, in, out, layout == Layout::in_out);
 }
 
-Tensor Linear::operator()(const Tensor& x, Activation activation) const {
+Tensor Linear::operator()(const Tensor& x, Activation activation, const Tensor& random) const {
   const bool transpose = layout == Layout::out_in;
   if (!adapter) return matmul(x, weight, {.transpose_b = transpose, .bias = bias, .activation = activation});
-  const Tensor sum = add(matmul(x, weight, {.transpose_b = transpose, .bias = bias}), adapter(x));
+  const Tensor sum = add(matmul(x, weight, {.transpose_b = transpose, .bias = bias}), adapter(x, random));
   return activation == Activation::none ? sum : weft::activation(sum, activation);
 }
 

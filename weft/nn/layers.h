@@ -23,7 +23,9 @@ struct Linear {
   Layout layout = Layout::out_in;
   LowRank adapter;  // added where it is defined (weft/nn/lora.h)
 
-  Tensor operator()(const Tensor& x, Activation activation = Activation::none) const;
+  // `random` is for the adapter's dropout.
+  Tensor operator()(const Tensor& x, Activation activation = Activation::none, const Tensor& random = {}) const;
+  Tensor operator()(const Tensor& x, const Tensor& random) const { return (*this)(x, Activation::none, random); }
 };
 
 // The residual stream between two layers: its value is x + delta, and whoever reads it next makes the sum. An undefined

@@ -1,14 +1,16 @@
 #include "weft/nn/lora.h"
 
 #include "weft/ops/copy/copy.h"
+#include "weft/ops/dropout/dropout.h"
 #include "weft/ops/elementwise/functions.h"
 #include "weft/ops/matmul/matmul.h"
 #include "weft/tensor/node.h"
 
 namespace weft {
 
-Tensor LowRank::operator()(const Tensor& x) const {
-  const Tensor inner = weft::scale(matmul(x, a, {.transpose_b = true}), scale);
+Tensor LowRank::operator()(const Tensor& x, const Tensor& random) const {
+  const Tensor kept = random && dropout > 0 ? weft::dropout(x, float(dropout), random, site) : x;
+  const Tensor inner = weft::scale(matmul(kept, a, {.transpose_b = true}), scale);
   return matmul(inner, b, {.transpose_b = true});
 }
 

@@ -2,7 +2,8 @@
 //
 //   y = x W^T + s (x A^T) B^T,   A [rank, in], B [out, rank],   s = alpha / rank
 //
-// A starts at random and B at zero, so training starts from the model as it was. Merged, the layer is W + s B A.
+// A starts at random and B at zero, so training starts from the model as it was. Merged, the layer is W + s B A. While it is
+// trained, A may read x with some of it dropped; W never does.
 #pragma once
 
 #include <cstdint>
@@ -19,15 +20,19 @@ struct LoraOptions {
   double scale = 2;                   // s
   std::vector<std::string> targets;   // layers by name: "q_proj", "mlp.c_proj", a whole name; "all-linear": every one
   uint64_t seed = 0;                  // of A
+  double dropout = 0;                 // of what A reads, where a pass has a random state
 };
 
 // The two matrices of one layer; undefined where it has none.
 struct LowRank {
   Tensor a, b;
   float scale = 0;
+  double dropout = 0;
+  uint32_t site = 0;  // of the random numbers
 
   explicit operator bool() const { return a.defined(); }
-  Tensor operator()(const Tensor& x) const;  // s (x A^T) B^T
+  // s (x A^T) B^T; `random`: a state (weft/ops/uniform) to drop by, undefined: nothing is dropped.
+  Tensor operator()(const Tensor& x, const Tensor& random = {}) const;
 };
 
 struct LoraAdapter {

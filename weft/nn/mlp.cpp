@@ -38,16 +38,16 @@ const char* name(HiddenActivation kind) {
   return "no such activation";
 }
 
-Tensor GatedMlp::operator()(const Tensor& x) const { return down(gated(activation, gate(x), up(x))); }
+Tensor GatedMlp::operator()(const Tensor& x, const Tensor& random) const { return down(gated(activation, gate(x, random), up(x, random)), random); }
 
 // The product's own epilogue applies what it can.
-Tensor Mlp::operator()(const Tensor& x) const {
+Tensor Mlp::operator()(const Tensor& x, const Tensor& random) const {
   static const auto gelu = fuse([](Expr v) { return gelu_erf(v); });
   switch (activation) {
-    case HiddenActivation::silu: return proj(fc(x, Activation::silu));
-    case HiddenActivation::relu: return proj(fc(x, Activation::relu));
-    case HiddenActivation::gelu_tanh: return proj(fc(x, Activation::gelu_tanh));
-    case HiddenActivation::gelu_erf: return proj(gelu(fc(x)));
+    case HiddenActivation::silu: return proj(fc(x, Activation::silu, random), random);
+    case HiddenActivation::relu: return proj(fc(x, Activation::relu, random), random);
+    case HiddenActivation::gelu_tanh: return proj(fc(x, Activation::gelu_tanh, random), random);
+    case HiddenActivation::gelu_erf: return proj(gelu(fc(x, random)), random);
   }
   fail(ErrorCode::invalid_argument, "mlp", "activation is ", int(activation), ", which is none");
 }

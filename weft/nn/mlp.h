@@ -2,6 +2,8 @@
 //
 //   GatedMlp:  y = down(f(gate x) * (up x))          (Shazeer, 2020; Llama, Qwen: f = silu)
 //   Mlp:       y = c_proj(f(c_fc x))                 (GPT-2: f = gelu_tanh)
+//
+// `random` is for the dropout of adapters.
 #pragma once
 
 #include "weft/nn/layers.h"
@@ -15,14 +17,14 @@ struct GatedMlp {
   Linear gate, up, down;
   HiddenActivation activation = HiddenActivation::silu;
 
-  Tensor operator()(const Tensor& x) const;
+  Tensor operator()(const Tensor& x, const Tensor& random = {}) const;
 };
 
 struct Mlp {
   Linear fc, proj;
   HiddenActivation activation = HiddenActivation::gelu_tanh;
 
-  Tensor operator()(const Tensor& x) const;
+  Tensor operator()(const Tensor& x, const Tensor& random = {}) const;
 };
 
 }  // namespace weft

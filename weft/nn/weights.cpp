@@ -48,14 +48,14 @@ Tensor Weights::take(const std::string& name, const Shape& shape, const Init& in
 
 // A has the deviation of a uniform draw from +-1 / sqrt(in), which is what PEFT starts from.
 LowRank Weights::take_adapter(const std::string& layer, int64_t in, int64_t out, bool transposed) {
-  constexpr uint32_t kFirstSite = 1u << 24;  // parameters are counted from 0
+  constexpr uint32_t kFirstSite = 1u << 24, kFirstDropout = 2u << 24;  // parameters are counted from 0
   layers_.insert(layer.substr(layer.rfind('.') + 1));
   if (!lora_ || std::ranges::none_of(lora_->targets, [&](const std::string& target) { return lora_target(target, layer); })) return {};
   const int64_t rank = lora_->rank;
   check(rank >= 1 && rank <= std::min(in, out), "lora", "rank is ", rank, ", but ", layer, " is ", in, " x ", out);
   const uint32_t site = kFirstSite + uint32_t(adapters_.size());
   LowRank matrices{cast(Tensor::from_host(device_, {rank, in}, drawn(rank * in, 1 / std::sqrt(3.0 * double(in)), lora_->seed, site)), dtype_),
-                   full(device_, {out, rank}, 0, dtype_), float(lora_->scale)};
+                   full(device_, {out, rank}, 0, dtype_), float(lora_->scale), lora_->dropout, kFirstDropout + uint32_t(adapters_.size())};
   if (trainable_) matrices.a.set_requires_grad(), matrices.b.set_requires_grad();
   adapters_.push_back({layer, matrices, transposed});
   return matrices;

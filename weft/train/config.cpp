@@ -38,6 +38,7 @@ constexpr Setting kSettings[] = {
     {"model", "recompute", &C::recompute, "Keep only what goes between blocks and run each again in the backward: less memory, a third more work"},
     {"model", "lora_rank", &C::lora_rank, "Rank of LoRA adapters on a model folder, whose weights then stay as they are (0: none, all weights are trained)"},
     {"model", "lora_alpha", &C::lora_alpha, "LoRA's scale is alpha / rank"},
+    {"model", "lora_dropout", &C::lora_dropout, "Probability of dropping what an adapter reads, while it is trained"},
     {"model", "lora_targets", &C::lora_targets, "Layers that get an adapter, by name, separated by commas, or all-linear (default: q_proj,v_proj; c_attn for GPT-2)"},
     {"training", "steps", &C::steps, "Optimizer steps"},
     {"training", "batch", &C::batch, "Units (sequences; blocks of sums) in a batch; a step takes batch x accumulate"},
@@ -200,6 +201,7 @@ void check_config(const TrainConfig& c) {
   check(c.vocabulary == "characters" || c.vocabulary == "bytes", "train", "vocabulary is '", c.vocabulary, "', expected characters or bytes");
   check(c.dropout < 1 && (c.dropout >= 0 || c.dropout == -1), "train", "dropout is ", c.dropout, ", expected 0 or more and below 1, or -1");
   check(std::isfinite(c.learning_rate) && c.learning_rate >= 0, "train", "learning_rate is ", c.learning_rate, ", expected zero or more");
+  check(c.lora_dropout >= 0 && c.lora_dropout < 1, "train", "lora_dropout is ", c.lora_dropout, ", expected 0 or more and less than 1");
   check(std::isfinite(c.lora_alpha) && c.lora_alpha > 0, "train", "lora_alpha is ", c.lora_alpha, ", expected a number above 0");
   check(std::isfinite(c.clip) && c.clip >= 0, "train", "clip is ", c.clip, ", expected zero or more");
 }

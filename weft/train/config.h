@@ -31,6 +31,7 @@ struct TrainConfig {
   bool recompute = false;
   int64_t lora_rank = 0;
   double lora_alpha = 16;
+  double lora_dropout = 0;
   std::string lora_targets = "";
   // How.
   int64_t steps = 1000;

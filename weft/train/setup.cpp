@@ -63,7 +63,7 @@ const char* usual_targets(const ModelConfig& model) { return model.architecture 
 std::optional<LoraOptions> lora_options(const TrainConfig& c, const ModelConfig& model) {
   if (c.lora_rank == 0) return std::nullopt;
   return LoraOptions{.rank = c.lora_rank, .scale = c.lora_alpha / double(c.lora_rank),
-                     .targets = names_in(c.lora_targets.empty() ? usual_targets(model) : c.lora_targets), .seed = uint64_t(c.seed)};
+                     .targets = names_in(c.lora_targets.empty() ? usual_targets(model) : c.lora_targets), .seed = uint64_t(c.seed), .dropout = c.lora_dropout};
 }
 
 std::shared_ptr<const Vocabulary> vocabulary_for(const TrainConfig& c) {

@@ -54,6 +54,7 @@ TrainingStep::TrainingStep(Model& model, Optimizer& optimizer, const StepOptions
 
 bool TrainingStep::drops() const {
   const ModelConfig& c = model_.config();
+  if (!model_.adapters().empty() && model_.adapters().front().matrices.dropout > 0) return true;
   return c.embedding_dropout > 0 || c.attention_dropout > 0 || c.residual_dropout > 0;
 }
 

@@ -1,0 +1,150 @@
+// Gradients of every layer by differences (weft/autograd/gradcheck.h): what comes in and every weight. Whole models are in
+// model_test.cpp.
+#include <gtest/gtest.h>
+
+#include "tests/unit/test_device.h"
+#include "weft/autograd/gradcheck.h"
+#include "weft/base/philox.h"
+#include "weft/nn/attention.h"
+#include "weft/nn/linear_cross_entropy.h"
+#include "weft/nn/mlp.h"
+#include "weft/ops/copy/copy.h"
+#include "weft/ops/elementwise/functions.h"
+#include "weft/ops/embedding/embedding.h"
+#include "weft/ops/rope/rope.h"
+#include "weft/ops/uniform/uniform.h"
+
+namespace weft {
+namespace {
+
+constexpr int64_t kB = 2, kT = 7, kC = 12;
+
+class Layers : public testing::Test {
+ protected:
+  std::shared_ptr<Device> device = open_device(test_device(), {.checked = true});
+  NewWeights weights{*device, DType::f32, true, 3};
+  std::vector<GradcheckLeaf> inputs;
+
+  // Something that comes in, and requires a gradient.
+  Tensor input(const char* name, const Shape& shape) {
+    PhiloxStream random(11, uint32_t(inputs.size()));
+    std::vector<float> values(size_t(shape.numel()));
+    for (float& v : values) v = float(random.normal());
+    Tensor x = Tensor::from_host(*device, shape, values);
+    x.set_requires_grad();
+    inputs.push_back({name, x});
+    return x;
+  }
+  Tensor x() { return input("x", {kB, kT, kC}); }
+  Linear linear(const char* name, int64_t in, int64_t out, Linear::Layout layout = Linear::Layout::out_in) {
+    return Linear(weights, name, in, out, {.bias = true, .layout = layout, .deviation = 0.4});
+  }
+
+  // The bound is that of whole models: sums of f32 values, differences of the fourth order.
+  void expect_gradients(const std::function<Tensor()>& f, double step = 2e-2, double bound = 2e-3) {
+    std::vector<GradcheckLeaf> leaves = inputs;
+    for (const Parameter& p : weights.taken())
+      if (p.value.requires_grad()) leaves.push_back({p.name, p.value});
+    for (const LoraAdapter& a : weights.adapters()) {
+      leaves.push_back({a.a_name(), a.matrices.a});
+      leaves.push_back({a.b_name(), a.matrices.b});
+    }
+    for (const GradcheckResult& r : gradcheck(f, leaves, {.step = step}))
+      EXPECT_LE(r.error(), bound) << r.name << ": " << r.analytic << " " << r.numeric;
+  }
+};
+
+TEST_F(Layers, linear) {
+  const Tensor in = x();
+  const Linear there = linear("there", kC, 9), back = linear("back", 9, kC, Linear::Layout::in_out);
+  for (Activation activation : {Activation::none, Activation::silu, Activation::gelu_tanh}) expect_gradients([&] { return back(there(in, activation)); });
+}
+
+// An adapter beside a weight that stays as it is; with dropout, the same is dropped every time for the same state.
+TEST_F(Layers, low_rank_adapter) {
+  weights.adapt({.rank = 3, .scale = 0.7, .targets = {"adapted"}, .dropout = 0.3});
+  const Tensor in = x();
+  const Linear layer = linear("adapted", kC, 9);
+  copy(input("b", {9, 3}).detach(), layer.adapter.b.detach());  // it starts at zero, and A would have no gradient
+  inputs.pop_back();
+  for (const Tensor& random : {Tensor(), random_state(*device, 5)}) expect_gradients([&] { return layer(in, Activation::silu, random); });
+  const std::vector<float> plain = layer(in).to_host<float>(), dropped = layer(in, random_state(*device, 5)).to_host<float>();
+  EXPECT_NE(plain, dropped);
+  EXPECT_EQ(dropped, layer(in, random_state(*device, 5)).to_host<float>());
+}
+
+TEST_F(Layers, rms_norm) {
+  const Tensor in = x(), delta = input("delta", {kB, kT, kC});
+  const RmsNorm norm(weights, "norm", kC, 1e-5);
+  expect_gradients([&] {
+    const Normed normed = norm(Residual{in, delta});
+    return add(normed.h, add(normed.y, norm(in)));
+  });
+}
+
+TEST_F(Layers, layer_norm) {
+  const Tensor in = x(), delta = input("delta", {kB, kT, kC});
+  const LayerNorm norm(weights, "norm", kC, 1e-5);
+  expect_gradients([&] {
+    const Normed normed = norm(Residual{in, delta});
+    return add(normed.h, add(normed.y, norm(in)));
+  });
+}
+
+TEST_F(Layers, gated_mlp) {
+  const Tensor in = x();
+  const Linear gate = linear("gate", kC, 20), up = linear("up", kC, 20), down = linear("down", 20, kC);
+  for (HiddenActivation kind : {HiddenActivation::silu, HiddenActivation::gelu_tanh, HiddenActivation::gelu_erf}) {
+    const GatedMlp mlp{gate, up, down, kind};
+    expect_gradients([&] { return mlp(in); });
+  }
+}
+
+TEST_F(Layers, mlp) {
+  const Tensor in = x();
+  const Linear fc = linear("fc", kC, 20, Linear::Layout::in_out), proj = linear("proj", 20, kC, Linear::Layout::in_out);
+  for (HiddenActivation kind : {HiddenActivation::silu, HiddenActivation::gelu_tanh, HiddenActivation::gelu_erf, HiddenActivation::relu}) {
+    const Mlp mlp{fc, proj, kind};
+    const bool kinks = kind == HiddenActivation::relu;  // the step must rarely cross one
+    expect_gradients([&] { return mlp(in); }, kinks ? 1e-4 : 2e-2, kinks ? 2e-2 : 2e-3);
+  }
+}
+
+// Projections, rotary positions, attention with keys and values shared by two heads each, projection.
+TEST_F(Layers, attention) {
+  constexpr int64_t H = 4, Hkv = 2, D = 6;
+  const Tensor in = x();
+  const Linear q = linear("q", kC, H * D), k = linear("k", kC, Hkv * D), v = linear("v", kC, Hkv * D), o = linear("o", H * D, kC);
+  const RopeTable table = rope_table(*device, kT, D, 10000.0, {});
+  Positions positions(*device);
+  const Pass pass{.B = kB, .T = kT, .positions = &positions, .cache = nullptr, .dropout = {}};
+  expect_gradients([&] {
+    const Tensor queries = rope(q(in).reshape({kB, kT, H, D}), table, Tensor()), keys = rope(k(in).reshape({kB, kT, Hkv, D}), table, Tensor());
+    return o(attend(queries, keys, v(in).reshape({kB, kT, Hkv, D}), pass).reshape({kB, kT, H * D}));
+  });
+}
+
+TEST_F(Layers, attention_packed) {
+  constexpr int64_t H = 2, D = 6;
+  const Tensor in = x();
+  const Linear qkv = linear("qkv", kC, 3 * H * D, Linear::Layout::in_out), o = linear("o", H * D, kC, Linear::Layout::in_out);
+  Positions positions(*device);
+  const Pass pass{.B = kB, .T = kT, .positions = &positions, .cache = nullptr, .dropout = {}};
+  expect_gradients([&] { return o(attend_packed(qkv(in).reshape({kB, kT, 3 * H, D}), H, pass).reshape({kB, kT, H * D})); });
+}
+
+TEST_F(Layers, embedding) {
+  const Tensor table = weights.take("table", {10, kC}, Init::normal(0.5));
+  const Tensor ids = Tensor::from_host(*device, {kB, kT}, std::vector<int32_t>{0, 9, 3, 3, 3, 1, 9, 2, 0, 4, 5, 5, 8, 7});  // 6 never, 3 three times
+  const Linear after = linear("after", kC, kC);
+  expect_gradients([&] { return after(embedding(table, ids)); });
+}
+
+TEST_F(Layers, linear_cross_entropy) {
+  const Tensor in = input("x", {kB * kT, kC}), head = weights.take("head", {10, kC}, Init::normal(0.5));
+  const Tensor targets = Tensor::from_host(*device, {kB * kT}, std::vector<int32_t>{0, 9, 3, 3, 6, 1, 9, 2, 0, 4, 5, 6, 8, 7});
+  expect_gradients([&] { return linear_cross_entropy(in, head, targets, {.pad_id = 6}); });
+}
+
+}  // namespace
+}  // namespace weft
