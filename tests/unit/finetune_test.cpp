@@ -86,7 +86,7 @@ TEST_F(Finetune, goes_on_where_it_stopped_to_the_bit) {
       for (int part = 0; part < 2; ++part) EXPECT_FALSE(train(c, part > 0, &stop).finished);
       EXPECT_TRUE(train(c, true).finished);
       EXPECT_EQ(weights(name + "_whole"), weights(name + "_parts")) << name;
-      if (rank) EXPECT_EQ(adapter(name + "_whole"), adapter(name + "_parts")) << name;
+      if (rank) { EXPECT_EQ(adapter(name + "_whole"), adapter(name + "_parts")) << name; }
     }
 }
 
