@@ -7,6 +7,9 @@
 #include "bench/measure.h"
 #include "bench/overhead.h"
 #include "bench/summary.h"
+#ifdef WEFT_HAS_METAL
+#include "cli/bench_counted.h"
+#endif
 #include "cli/bench_model.h"
 #include "cli/bench_train.h"
 #include "cli/command.h"
@@ -141,6 +144,9 @@ int run(const Options& options) {
   if (!options.dtype.empty()) dtype_from_name(options.dtype);
   if (!options.model.empty()) return bench_model({options.model, options.device, options.dtype, options.threads, options.json});
   if (!options.train.empty()) return bench_train({options.train, options.device, options.dtype, options.threads, options.pass_tokens, options.json});
+#ifdef WEFT_HAS_METAL
+  if (options.device.starts_with("metal-sim")) return bench_counted({options.op, options.dtype, options.name, options.json});
+#endif
   const int threads = options.threads > 0 ? options.threads : available_threads();
   const auto device = open_device(options.device, {.threads = threads});
   if (options.overhead) return run_overhead(options, *device);

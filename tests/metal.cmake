@@ -13,3 +13,17 @@ add_test(NAME metal.lint_finds COMMAND Python3::Interpreter ${CMAKE_CURRENT_SOUR
 # The half that needs a Mac, as far as a compiler can judge it.
 add_test(NAME metal.apple_compiles COMMAND Python3::Interpreter ${CMAKE_CURRENT_SOURCE_DIR}/metal/apple_compiles.py ${WEFT_METAL_CLANG} ${PROJECT_SOURCE_DIR})
 set_tests_properties(metal.lint metal.lint_finds metal.apple_compiles PROPERTIES LABELS "metal")
+
+if(NOT WEFT_METAL_SIM_RUNS OR WEFT_SANITIZE)
+  return()
+endif()
+
+# Every op on the simulator, in every mode. Whole folders of golden data too.
+get_property(ops GLOBAL PROPERTY WEFT_OPS)
+foreach(mode IN ITEMS metal-sim metal-sim:random metal-sim:flush)
+  string(REPLACE ":" "_" test ${mode})
+  foreach(op IN LISTS ops)
+    add_test(NAME conformance.${test}.${op} COMMAND weft_tool check --device ${mode} --op ${op} --golden ${CMAKE_CURRENT_SOURCE_DIR}/golden/ops)
+    set_tests_properties(conformance.${test}.${op} PROPERTIES LABELS "metal;golden")
+  endforeach()
+endforeach()

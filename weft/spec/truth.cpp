@@ -48,6 +48,11 @@ void Array::allow_narrow(int64_t i, double size, double roundoff) {
   narrow[size_t(i)] = roundoff * size;
 }
 
+void Array::allow_flush(int64_t i, double size) {
+  flushed.resize(v.size(), 0);
+  flushed[size_t(i)] = size;
+}
+
 void Array::expect_within(int64_t i, double value, double error) {
   v[size_t(i)] = value;
   if (!is_float(dtype)) {

@@ -27,6 +27,7 @@ struct Array {
   std::vector<double> v;
   std::vector<double> bound;
   std::vector<double> narrow;  // what a device may be off by in addition whose matrix units take 16-bit operands; often none
+  std::vector<double> flushed;  // what is missing where numbers below the smallest normal one are zero; often none
 
   double operator[](int64_t i) const { return v[size_t(i)]; }
   int64_t size() const { return int64_t(v.size()); }
@@ -38,6 +39,8 @@ struct Array {
   void expect_within(int64_t i, double value, double error);
   // Values of total magnitude `size` are rounded on such a device before they are multiplied: to bf16, or by `roundoff`.
   void allow_narrow(int64_t i, double size, double roundoff = 0x1p-8);
+  // On such a device this much of the value is missing, since a factor on the way is below the smallest normal number.
+  void allow_flush(int64_t i, double size);
 };
 
 // The operands of one problem by name.

@@ -11,6 +11,7 @@ namespace weft::spec {
 struct ActivationTruth {
   double y, slope;              // f(x), f'(x)
   double y_error, slope_error;  // what a kernel's may be off by for the same x: absolute, before rounding to its dtype
+  double y_flush = 0, slope_flush = 0;  // what is missing of each where s or 1 - s is too small to be more than 0
 };
 
 // What goes into the logistic function: t(x), its slope, and by how many roundings the kernel's t errs.
@@ -37,6 +38,8 @@ inline ActivationTruth activation_truth(Activation kind, double x) {
   ActivationTruth v;
   v.y = x * s;
   v.y_error = std::abs(v.y) * u * (kLogistic + a.roundings * std::abs(a.t) * rest + 1) + std::abs(x) * tiny;
+  const double smallest = 1.01 * smallest_normal(DType::f32);
+  if (s < smallest) v.y_flush = std::abs(v.y);
   if (std::abs(x) > 150) {  // the limits, which the equation loses in infinity times 0
     v.slope = x > 0;
     v.slope_error = 0;
@@ -47,6 +50,7 @@ inline ActivationTruth activation_truth(Activation kind, double x) {
   v.slope = s * (1 + m);
   v.slope_error = s * u * (scale * (kLogistic + a.roundings * std::abs(a.t) * rest + 2) +
                            std::abs(m) * (kLogistic + a.roundings * std::abs(a.t) * s + a.slope_roundings)) + scale * tiny;
+  v.slope_flush = s < smallest ? std::abs(v.slope) : rest < smallest ? std::abs(s * m) : 0;
   return v;
 }
 

@@ -1,5 +1,6 @@
 #include "weft/tile/metal/pipelines.h"
 
+#include "weft/base/check.h"
 #include "weft/tile/metal/source.h"
 
 namespace weft::metal {
@@ -15,21 +16,32 @@ std::string key_of(const char* file, const std::string& kernel, const std::vecto
   return key;
 }
 
+// What does not compile is a mistake of this library, not something that the device lacks.
+template <class F>
+std::shared_ptr<Pipeline> compiled(const std::string& kernel, const F& make) {
+  try {
+    return make();
+  } catch (const Error& error) {
+    fail(ErrorCode::device_fault, error.where(), "kernel ", kernel, ": ", error.what());
+  }
+}
+
 }  // namespace
 
 Pipeline& Pipelines::of_file(const char* file, const std::string& kernel, const std::vector<Constant>& constants) {
   std::shared_ptr<Pipeline>& pipeline = pipelines_[key_of(file, kernel, constants)];
-  if (!pipeline) {
-    std::shared_ptr<Library>& library = libraries_[file];
-    if (!library) library = gpu_.library(source(file), file);
-    pipeline = library->pipeline(kernel, constants);
-  }
+  if (!pipeline)
+    pipeline = compiled(kernel, [&] {
+      std::shared_ptr<Library>& library = libraries_[file];
+      if (!library) library = gpu_.library(sources_ ? sources_(file) : source(file), file);
+      return library->pipeline(kernel, constants);
+    });
   return *pipeline;
 }
 
 Pipeline& Pipelines::of_text(uint64_t serial, const std::string& text, const char* kernel) {
   std::shared_ptr<Pipeline>& pipeline = texts_[serial];
-  if (!pipeline) pipeline = gpu_.library(text, kernel)->pipeline(kernel, {});
+  if (!pipeline) pipeline = compiled(kernel, [&] { return gpu_.library(text, kernel)->pipeline(kernel, {}); });
   return *pipeline;
 }
 

@@ -2,8 +2,10 @@
 // microsecond.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <unordered_map>
 #include <vector>
 
@@ -19,8 +21,12 @@ class Pipelines {
   // `serial` stands for the text.
   Pipeline& of_text(uint64_t serial, const std::string& text, const char* kernel);
 
+  // For tests that change a kernel: texts come from here instead of source().
+  void use_sources(std::function<std::string(std::string_view file)> sources) { sources_ = std::move(sources); }
+
  private:
   Gpu& gpu_;
+  std::function<std::string(std::string_view)> sources_;
   std::unordered_map<std::string, std::shared_ptr<Library>> libraries_;   // by file
   std::unordered_map<std::string, std::shared_ptr<Pipeline>> pipelines_;  // by file, kernel and constants
   std::unordered_map<uint64_t, std::shared_ptr<Pipeline>> texts_;         // by serial

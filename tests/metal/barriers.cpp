@@ -1,0 +1,144 @@
+// Deletes each barrier of each kernel in turn. The checked simulator, or the numbers, must notice in some case of an op that uses
+// it, unless the line says why nothing can: `// redundant: ...`.
+//
+//   metal_barriers SHARD SHARDS    every SHARDS-th barrier, from the SHARD-th on
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <regex>
+#include <set>
+#include <sstream>
+
+#include "weft/backends/metal/metal_device.h"
+#include "weft/backends/open.h"
+#include "weft/spec/runner.h"
+#include "weft/tile/metal/runtime.h"
+#include "weft/tile/metal/source.h"
+
+namespace weft {
+namespace {
+
+struct Barrier {
+  std::string file;
+  int line;
+  bool redundant;
+};
+
+const std::regex kBarrier(R"(\b(threadgroup|simdgroup)_barrier\s*\([^;]*\)\s*;)");
+
+std::vector<Barrier> all_barriers() {
+  std::vector<Barrier> found;
+  for (const metal::KernelFile& file : metal::kernel_files()) {
+    std::istringstream text(file.text);
+    std::string line;
+    for (int number = 1; std::getline(text, line); ++number) {
+      const std::string code = line.substr(0, line.find("//"));
+      if (std::regex_search(code, kBarrier)) found.push_back({file.path, number, line.find("// redundant:") != std::string::npos});
+    }
+  }
+  return found;
+}
+
+// The text of a kernel file without this barrier, line numbers kept; and whether the barrier was there.
+std::string without(std::string_view path, const Barrier& barrier, bool& was_there) {
+  const std::regex marker("^#line (\\d+) \"([^\"]*)\"$");
+  std::istringstream text(metal::source(path));
+  std::string line, file, edited;
+  int number = 0;
+  was_there = false;
+  while (std::getline(text, line)) {
+    std::smatch match;
+    if (std::regex_match(line, match, marker)) {
+      number = std::stoi(match[1]);
+      file = match[2];
+    } else {
+      if (file == barrier.file && number == barrier.line) {
+        line = std::regex_replace(line, kBarrier, ";", std::regex_constants::format_first_only);
+        was_there = true;
+      }
+      ++number;
+    }
+    edited += line + '\n';
+  }
+  return edited;
+}
+
+std::set<std::string> ops_using(const Barrier& barrier) {
+  std::set<std::string> ops;
+  for (const metal::KernelFile& file : metal::kernel_files()) {
+    bool used = false;
+    const std::string path = file.path;
+    if (file.kernels) without(path, barrier, used);
+    if (used) ops.insert(path.substr(9, path.find('/', 9) - 9));  // weft/ops/<op>/...
+  }
+  return ops;
+}
+
+// Cases that are large enough to meet every part of a kernel and small enough to run in a moment come first.
+std::vector<spec::Case> cases_of(const spec::Registry& registry, const std::set<std::string>& ops) {
+  constexpr int64_t kSmall = 12000;
+  std::vector<std::pair<int64_t, spec::Case>> sized;
+  for (const spec::Case& c : registry.cases()) {
+    if (!ops.contains(c.op)) continue;
+    int64_t elements = 0;
+    const spec::Problem problem = c.make();
+    for (const spec::Operand& o : problem.operands()) elements += o.shape.numel();
+    sized.push_back({elements <= kSmall ? -elements : elements, c});
+  }
+  std::stable_sort(sized.begin(), sized.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+  std::vector<spec::Case> cases;
+  for (auto& [size, c] : sized) cases.push_back(std::move(c));
+  return cases;
+}
+
+// What noticed; empty when nothing did.
+std::string noticed(const spec::Registry& registry, const Barrier& barrier) {
+  const auto device = open_device("metal-sim:checked", {.checked = true});
+  metal::of(device->stream()).pipelines().use_sources([&](std::string_view path) {
+    bool unused;
+    return without(path, barrier, unused);
+  });
+  for (const spec::Case& c : cases_of(registry, ops_using(barrier))) {
+    const spec::Outcome outcome = spec::run_case(c, device, {});
+    if (outcome.status != spec::Status::failed) continue;
+    if (outcome.message.find("does not compile") != std::string::npos) {
+      std::printf("%s:%d: %s\n", barrier.file.c_str(), barrier.line, outcome.message.c_str());
+      std::exit(2);
+    }
+    return outcome.name + ": " + outcome.message;
+  }
+  return "";
+}
+
+int run(int shard, int shards) {
+  spec::Registry registry;
+  spec::add_all_specs(registry);
+  const std::vector<Barrier> barriers = all_barriers();
+  int needed = 0, redundant = 0, failed = 0;
+  for (size_t i = size_t(shard); i < barriers.size(); i += size_t(shards)) {
+    const Barrier& b = barriers[i];
+    const std::string what = noticed(registry, b);
+    if (!what.empty() && !b.redundant) {
+      ++needed;
+      std::printf("needed     %s:%d  (%s)\n", b.file.c_str(), b.line, what.substr(0, what.find('\n')).c_str());
+    } else if (what.empty() && b.redundant) {
+      ++redundant;
+      std::printf("redundant  %s:%d\n", b.file.c_str(), b.line);
+    } else {
+      ++failed;
+      std::printf("FAILED     %s:%d: %s\n", b.file.c_str(), b.line,
+                  b.redundant ? ("called redundant, and is not: " + what).c_str() : "nothing noticed that this barrier was gone; where that can be proven, say so: // redundant: ...");
+    }
+    std::fflush(stdout);
+  }
+  std::printf("%d needed, %d redundant, %d failed\n", needed, redundant, failed);
+  return failed || needed + redundant == 0 ? 1 : 0;
+}
+
+}  // namespace
+}  // namespace weft
+
+int main(int argc, char** argv) {
+  if (argc != 3) return 2;
+  return weft::run(std::atoi(argv[1]), std::atoi(argv[2]));
+}
