@@ -19,20 +19,22 @@ namespace {
 // Requires: unit stride within a row (the contract's). C = 0 gives mean 0, rstd = 1 / sqrt(eps) and no y.
 // Traffic:  one read of each input from memory, the row's further reads from cache while the next rows are asked for; one
 //           write of each output, past the caches when they do not hold it.
-template <class T>
+template <class T, bool kPastCaches, bool kBias>
 void forward(Stream& stream, const LayerNormArgs& a) {
   const Rows x = as_rows(a.x, a.kOp, "x"), y = as_rows(a.y, a.kOp, "y");
   const Rows residual = a.residual ? as_rows(a.residual, a.kOp, "residual") : Rows{}, h = a.h ? as_rows(a.h, a.kOp, "h") : Rows{};
   const int64_t C = x.columns;
+  const T* x_data = data<T>(a.x);
+  T* y_data = data<T>(a.y);
+  float *mean = data<float>(a.mean), *rstd = data<float>(a.rstd);
   const Widened weight(stream, a.w, C), bias(stream, a.b, C);
   const float *w = weight.data(), *b = bias.data();
-  const bool past_caches = writes_past_caches(2 * x.rows * C * int64_t(sizeof(T)), a.y, y.stride);
   for_each_row_group(stream, x.rows, C, [&](int64_t first, int64_t last) HWY_ATTR {
     for_each_batch(first, last, C, [&](int64_t start, int64_t rows) HWY_ATTR {
       const T* normalised[kBatchRows];
       for (int64_t k = 0; k < rows; ++k) {
         const int64_t r = start + k;
-        const T* row = data<T>(a.x) + r * x.stride;
+        const T* row = x_data + r * x.stride;
         if (a.residual) {
           const T *xr = row, *rr = data<T>(a.residual) + r * residual.stride;
           T* hr = data<T>(a.h) + r * h.stride;
@@ -40,29 +42,31 @@ void forward(Stream& stream, const LayerNormArgs& a) {
           row = hr;  // the rounded h is what is normalised, so that the backward sees the same values
         }
         const float sum = row_sum(C, [&](At at) HWY_ATTR { return at.load(row); });
-        data<float>(a.mean)[r] = C ? sum / float(C) : 0.0f;
+        mean[r] = C ? sum / float(C) : 0.0f;
         normalised[k] = row;
       }
       for (int64_t k = 0; k < rows; ++k) {
-        const F32x16 centre = splat(data<float>(a.mean)[start + k]);
-        const float squares = row_accumulate(C, [&](F32x16 acc, At at) HWY_ATTR {
-          const F32x16 v = at.load(normalised[k]) - centre;
+        const T* row = normalised[k];
+        const F32x16 centre = splat(mean[start + k]);
+        const float squares = row_accumulate(C, [=](F32x16 acc, At at) HWY_ATTR {
+          const F32x16 v = at.load(row) - centre;
           return fma(v, v, acc);
         });
-        data<float>(a.rstd)[start + k] = 1.0f / __builtin_sqrtf((C ? squares / float(C) : 0.0f) + a.eps);
+        rstd[start + k] = 1.0f / __builtin_sqrtf((C ? squares / float(C) : 0.0f) + a.eps);
       }
       for (int64_t k = 0; k < rows; ++k) {
-        const T *row = normalised[k], *next = data<T>(a.x) + std::min(start + rows + k, last - 1) * x.stride;
-        T* out = data<T>(a.y) + (start + k) * y.stride;
-        const F32x16 centre = splat(data<float>(a.mean)[start + k]), scale = splat(data<float>(a.rstd)[start + k]);
+        const int64_t r = start + k, ahead = (std::min(r + rows, last - 1) - r) * x.stride;
+        const T *row = normalised[k], *xr = x_data + r * x.stride;
+        T* out = y_data + r * y.stride;
+        const F32x16 centre = splat(mean[r]), scale = splat(rstd[r]);
         for_each_block(C, [=](At at) HWY_ATTR {
-          at.prefetch(next);
+          at.prefetch(xr, ahead);
           const F32x16 z = (at.load(row) - centre) * scale;
-          at.put(b ? fma(z, at.load(w), at.load(b)) : z * at.load(w), out, past_caches);
+          at.put(kBias ? fma(z, at.load(w), at.load(b)) : z * at.load(w), out, kPastCaches);
         });
       }
     });
-    if (past_caches) hwy::FlushStream();
+    if (kPastCaches) hwy::FlushStream();
   });
 }
 
@@ -74,58 +78,83 @@ void forward(Stream& stream, const LayerNormArgs& a) {
 // Requires: unit stride within a row (the contract's). R = 0 gives dw = db = 0.
 // Traffic:  one read of dy, dh and h from memory, their second read from cache; one write of dx, past the caches when
 //           they do not hold it; chunks of dw, db.
-template <class T>
+template <class T, bool kPastCaches, bool kAdds, bool kBias>
 void backward(Stream& stream, const LayerNormBackwardArgs& a) {
   const Rows dy = as_rows(a.dy, a.kOp, "dy"), h = as_rows(a.h, a.kOp, "h"), dx = as_rows(a.dx, a.kOp, "dx");
   const Rows dh = a.dh ? as_rows(a.dh, a.kOp, "dh") : Rows{};
   const int64_t R = dy.rows, C = dy.columns;
+  const T *dy_data = data<T>(a.dy), *h_data = data<T>(a.h), *dh_data = data<T>(a.dh);
+  T* dx_data = data<T>(a.dx);
+  const float *mean = data<float>(a.mean), *rstd = data<float>(a.rstd);
   const Widened weight(stream, a.w, C);
   const float* w = weight.data();
   const RowChunks chunks(R);
-  const Scratch<float> dw_chunks(stream, chunks.count * C), db_chunks(stream, a.db ? chunks.count * C : 0);
-  const bool past_caches = writes_past_caches(3 * R * C * int64_t(sizeof(T)), a.dx, dx.stride);
+  const Scratch<float> dw_chunks(stream, chunks.count * C), db_chunks(stream, kBias ? chunks.count * C : 0);
   parallel_for(chunks.count, threads(stream), [&](int64_t chunk) HWY_ATTR {
-    float *dw = dw_chunks.data() + chunk * C, *db = a.db ? db_chunks.data() + chunk * C : nullptr;
+    float *dw = dw_chunks.data() + chunk * C, *db = kBias ? db_chunks.data() + chunk * C : nullptr;
     for_each_block(C, [=](At at) HWY_ATTR {
       at.store(zero(), dw);
-      if (db) at.store(zero(), db);
+      if (kBias) at.store(zero(), db);
     });
     const int64_t last = chunks.last(chunk);
     for_each_batch(chunks.first(chunk), last, C, [&](int64_t start, int64_t rows) HWY_ATTR {
       float s1[kBatchRows], s2[kBatchRows];
-      for (int64_t k = 0; k < rows; ++k) {
-        const T *dyr = data<T>(a.dy) + (start + k) * dy.stride, *hr = data<T>(a.h) + (start + k) * h.stride;
-        const F32x16 centre = splat(data<float>(a.mean)[start + k]);
-        const TwoSums s = row_accumulate_two(C, [&](TwoSums acc, At at) HWY_ATTR {
-          const F32x16 g = at.load(dyr) * at.load(w);
-          return TwoSums{acc.first + g, fma(g, at.load(hr) - centre, acc.second)};
-        });
-        s1[k] = sum(s.first);
-        s2[k] = sum(s.second) * data<float>(a.rstd)[start + k];
-      }
-      for (int64_t k = 0; k < rows; ++k) {
-        const int64_t r = start + k, next = std::min(r + rows, last - 1);
-        const T *dyr = data<T>(a.dy) + r * dy.stride, *hr = data<T>(a.h) + r * h.stride;
-        const T *next_dy = data<T>(a.dy) + next * dy.stride, *next_h = data<T>(a.h) + next * h.stride;
-        const T* dhr = a.dh ? data<T>(a.dh) + r * dh.stride : nullptr;
-        T* dxr = data<T>(a.dx) + r * dx.stride;
-        const F32x16 centre = splat(data<float>(a.mean)[r]), scale = splat(data<float>(a.rstd)[r]);
-        const F32x16 offset = splat(s1[k] / float(C)), slope = splat(s2[k] / float(C));
-        for_each_block(C, [=](At at) HWY_ATTR {
-          if (past_caches) {
-            at.prefetch(next_dy);
-            at.prefetch(next_h);
+      for_each_pair(start, rows, [&](auto pair, int64_t r) HWY_ATTR {
+        constexpr int N = decltype(pair)::value;
+        const T *dyr[N], *hr[N], *dxr[N];
+        F32x16 centre[N];
+        for (int k = 0; k < N; ++k) {
+          dyr[k] = dy_data + (r + k) * dy.stride, hr[k] = h_data + (r + k) * h.stride;
+          dxr[k] = dx_data + (r + k) * dx.stride;
+          centre[k] = splat(mean[r + k]);
+        }
+        const RowSums<2 * N> sums = row_accumulate_several<2 * N>(C, [=](RowSums<2 * N> acc, At at) HWY_ATTR {
+          const F32x16 weight = at.load(w);
+          for (int k = 0; k < N; ++k) {
+            if (!kPastCaches) at.prefetch(dxr[k]);
+            const F32x16 g = at.load(dyr[k]) * weight;
+            acc.of[2 * k] = acc.of[2 * k] + g;
+            acc.of[2 * k + 1] = fma(g, at.load(hr[k]) - centre[k], acc.of[2 * k + 1]);
           }
-          const F32x16 g = at.load(dyr), z = (at.load(hr) - centre) * scale;
-          at.store(fma(g, z, at.load(dw)), dw);
-          if (db) at.store(at.load(db) + g, db);
-          F32x16 d = scale * fnma(z, slope, g * at.load(w) - offset);
-          if (dhr) d = d + at.load(dhr);
-          at.put(d, dxr, past_caches);
+          return acc;
         });
-      }
+        for (int k = 0; k < N; ++k) {
+          s1[r - start + k] = sum(sums.of[2 * k]);
+          s2[r - start + k] = sum(sums.of[2 * k + 1]) * rstd[r + k];
+        }
+      });
+      for_each_pair(start, rows, [&](auto pair, int64_t r) HWY_ATTR {
+        constexpr int N = decltype(pair)::value;
+        const int64_t ahead = std::min(r + rows, last - N) - r, ahead_dy = ahead * dy.stride, ahead_h = ahead * h.stride;
+        const T *dyr[N], *hr[N], *dhr[N];
+        T* dxr[N];
+        F32x16 centre[N], scale[N], minus_offset[N], slope[N];
+        for (int k = 0; k < N; ++k) {
+          dyr[k] = dy_data + (r + k) * dy.stride, hr[k] = h_data + (r + k) * h.stride;
+          dhr[k] = kAdds ? dh_data + (r + k) * dh.stride : nullptr;
+          dxr[k] = dx_data + (r + k) * dx.stride;
+          centre[k] = splat(mean[r + k]), scale[k] = splat(rstd[r + k]);
+          minus_offset[k] = splat(-s1[r - start + k] / float(C)), slope[k] = splat(s2[r - start + k] / float(C));
+        }
+        for_each_block(C, [=](At at) HWY_ATTR {
+          const F32x16 weight = at.load(w);
+          F32x16 dw_total = at.load(dw), db_total = kBias ? at.load(db) : zero();
+          for (int k = 0; k < N; ++k) {
+            at.prefetch(dyr[k], ahead_dy);
+            at.prefetch(hr[k], ahead_h);
+            const F32x16 g = at.load(dyr[k]), z = (at.load(hr[k]) - centre[k]) * scale[k];
+            dw_total = fma(g, z, dw_total);
+            db_total = db_total + g;
+            F32x16 d = scale[k] * fnma(z, slope[k], fma(g, weight, minus_offset[k]));
+            if (kAdds) d = d + at.load(dhr[k]);
+            at.put(d, dxr[k], kPastCaches);
+          }
+          at.store(dw_total, dw);
+          if (kBias) at.store(db_total, db);
+        });
+      });
     });
-    if (past_caches) hwy::FlushStream();
+    if (kPastCaches) hwy::FlushStream();
   });
   sum_chunks(stream, dw_chunks.data(), chunks.count, C, data<float>(a.dw));
   if (a.db) sum_chunks(stream, db_chunks.data(), chunks.count, C, data<float>(a.db));
@@ -134,11 +163,23 @@ void backward(Stream& stream, const LayerNormBackwardArgs& a) {
 }  // namespace
 
 void layer_norm(Stream& stream, const LayerNormArgs& args) {
-  dispatch<float, bf16>(args.x.dtype, [&]<class T>() { forward<T>(stream, args); });
+  dispatch<float, bf16>(args.x.dtype, [&]<class T>() {
+    const int64_t bytes = 2 * args.x.numel() * int64_t(sizeof(T));
+    with_constant(writes_past_caches(bytes, args.y, as_rows(args.y, args.kOp, "y").stride), [&](auto past_caches) {
+      with_constant(bool(args.b), [&](auto bias) { forward<T, past_caches.value, bias.value>(stream, args); });
+    });
+  });
 }
 
 void layer_norm_backward(Stream& stream, const LayerNormBackwardArgs& args) {
-  dispatch<float, bf16>(args.dy.dtype, [&]<class T>() { backward<T>(stream, args); });
+  dispatch<float, bf16>(args.dy.dtype, [&]<class T>() {
+    const int64_t bytes = 3 * args.dy.numel() * int64_t(sizeof(T));
+    with_constant(writes_past_caches(bytes, args.dx, as_rows(args.dx, args.kOp, "dx").stride), [&](auto past_caches) {
+      with_constant(bool(args.dh), [&](auto adds) {
+        with_constant(bool(args.db), [&](auto bias) { backward<T, past_caches.value, adds.value, bias.value>(stream, args); });
+      });
+    });
+  });
 }
 
 }  // namespace weft::cpu::HWY_NAMESPACE

@@ -18,14 +18,15 @@ namespace {
 // Layout:   x, y [R, C] with a row stride each.
 // Order:    rows are independent tasks; maximum and sum follow accumulate_blocks' fixed tree.
 // Requires: unit stride within a row (the contract's); y may be x. C = 0 writes nothing.
-// Traffic:  one read of x from memory; a row of f32 in cache holds scale x and then e; one write of y, past the caches
-//           when they do not hold it.
-template <class T>
+// Traffic:  one read of x from memory, its second read from cache; rows of f32 in cache hold e; one write of y, past the
+//           caches when they do not hold it.
+template <class T, bool kPastCaches>
 void forward(Stream& stream, const SoftmaxArgs& a) {
   const Rows x = as_rows(a.x, a.kOp, "x"), y = as_rows(a.y, a.kOp, "y");
   const int64_t C = x.columns;
+  const T* x_data = data<T>(a.x);
+  T* y_data = data<T>(a.y);
   const F32x16 scale = splat(a.scale);
-  const bool past_caches = writes_past_caches(2 * x.rows * C * int64_t(sizeof(T)), a.y, y.stride);
   ScratchSlots slots(stream, batch_rows(C) * C, x.rows);
   for_each_row_group(stream, x.rows, C, [&](int64_t first, int64_t last) HWY_ATTR {
     ScratchSlots::Lease lease(slots);
@@ -33,34 +34,32 @@ void forward(Stream& stream, const SoftmaxArgs& a) {
     for_each_batch(first, last, C, [&](int64_t start, int64_t rows) HWY_ATTR {
       float m[kBatchRows], s[kBatchRows];
       for (int64_t k = 0; k < rows; ++k) {
-        const T* xr = data<T>(a.x) + (start + k) * x.stride;
-        float* er = e + k * C;
+        const T *xr = x_data + (start + k) * x.stride, *yr = y_data + (start + k) * y.stride;
         m[k] = row_max_number(C, [=](At at) HWY_ATTR {
-          const F32x16 v = at.load(xr) * scale;
-          at.store(v, er);
-          return v;
+          if (!kPastCaches) at.prefetch(yr);
+          return at.load(xr) * scale;
         });
       }
       for (int64_t k = 0; k < rows; ++k) {
-        const T *next = data<T>(a.x) + std::min(start + rows + k, last - 1) * x.stride, *yr = data<T>(a.y) + (start + k) * y.stride;
-        const F32x16 largest = splat(m[k] == -HUGE_VALF ? 0.0f : m[k]);  // everything is masked: exp gives zeros
+        const T* xr = x_data + (start + k) * x.stride;
+        const int64_t ahead = (std::min(start + rows + k, last - 1) - start - k) * x.stride;
+        const F32x16 minus_largest = splat(m[k] == -HUGE_VALF ? 0.0f : -m[k]);  // everything is masked: exp gives zeros
         float* er = e + k * C;
         s[k] = row_sum(C, [=](At at) HWY_ATTR {
-          at.prefetch(next);  // memory has nothing else to do here
-          if (!past_caches) at.prefetch(yr);
-          const F32x16 v = exp_of_negative(at.load(er) - largest);
+          at.prefetch(xr, ahead);  // memory has nothing else to do here
+          const F32x16 v = exp_of_negative(fma(at.load(xr), scale, minus_largest));
           at.store(v, er);
           return v;
         });
       }
       for (int64_t k = 0; k < rows; ++k) {
         const float* er = e + k * C;
-        T* yr = data<T>(a.y) + (start + k) * y.stride;
+        T* yr = y_data + (start + k) * y.stride;
         const F32x16 over_sum = splat(s[k] == 0 ? 0.0f : 1.0f / s[k]);
-        for_each_block(C, [=](At at) HWY_ATTR { at.put(at.load(er) * over_sum, yr, past_caches); });
+        for_each_block(C, [=](At at) HWY_ATTR { at.put(at.load(er) * over_sum, yr, kPastCaches); });
       }
     });
-    if (past_caches) hwy::FlushStream();
+    if (kPastCaches) hwy::FlushStream();
   });
 }
 
@@ -70,44 +69,51 @@ void forward(Stream& stream, const SoftmaxArgs& a) {
 // Requires: unit stride within a row (the contract's); dx may be dy or y. C = 0 writes nothing.
 // Traffic:  one read of y and dy from memory, their second read from cache while the next rows are asked for; one write
 //           of dx, past the caches when they do not hold it.
-template <class T>
+template <class T, bool kPastCaches>
 void backward(Stream& stream, const SoftmaxBackwardArgs& a) {
   const Rows y = as_rows(a.y, a.kOp, "y"), dy = as_rows(a.dy, a.kOp, "dy"), dx = as_rows(a.dx, a.kOp, "dx");
   const int64_t C = y.columns;
+  const T *y_data = data<T>(a.y), *dy_data = data<T>(a.dy);
+  T* dx_data = data<T>(a.dx);
   const F32x16 scale = splat(a.scale);
-  const bool past_caches = writes_past_caches(3 * y.rows * C * int64_t(sizeof(T)), a.dx, dx.stride);
   for_each_row_group(stream, y.rows, C, [&](int64_t first, int64_t last) HWY_ATTR {
     for_each_batch(first, last, C, [&](int64_t start, int64_t rows) HWY_ATTR {
       float s[kBatchRows];
       for (int64_t k = 0; k < rows; ++k) {
-        const T *yr = data<T>(a.y) + (start + k) * y.stride, *dyr = data<T>(a.dy) + (start + k) * dy.stride;
+        const T *yr = y_data + (start + k) * y.stride, *dyr = dy_data + (start + k) * dy.stride;
         s[k] = row_accumulate(C, [&](F32x16 acc, At at) HWY_ATTR { return fma(at.load(yr), at.load(dyr), acc); });
       }
       for (int64_t k = 0; k < rows; ++k) {
         const int64_t r = start + k, next = std::min(r + rows, last - 1);
-        const T *yr = data<T>(a.y) + r * y.stride, *dyr = data<T>(a.dy) + r * dy.stride;
-        const T *next_y = data<T>(a.y) + next * y.stride, *next_dy = data<T>(a.dy) + next * dy.stride;
-        T* dxr = data<T>(a.dx) + r * dx.stride;
+        const T *yr = y_data + r * y.stride, *dyr = dy_data + r * dy.stride;
+        const T *next_y = y_data + next * y.stride, *next_dy = dy_data + next * dy.stride;
+        T* dxr = dx_data + r * dx.stride;
         const F32x16 mean = splat(s[k]);
         for_each_block(C, [=](At at) HWY_ATTR {
           at.prefetch(next_y);
           at.prefetch(next_dy);
-          at.put(scale * at.load(yr) * (at.load(dyr) - mean), dxr, past_caches);
+          at.put(scale * at.load(yr) * (at.load(dyr) - mean), dxr, kPastCaches);
         });
       }
     });
-    if (past_caches) hwy::FlushStream();
+    if (kPastCaches) hwy::FlushStream();
   });
 }
 
 }  // namespace
 
 void softmax(Stream& stream, const SoftmaxArgs& args) {
-  dispatch<float, bf16>(args.x.dtype, [&]<class T>() { forward<T>(stream, args); });
+  dispatch<float, bf16>(args.x.dtype, [&]<class T>() {
+    const int64_t bytes = 2 * args.x.numel() * int64_t(sizeof(T));
+    with_constant(writes_past_caches(bytes, args.y, as_rows(args.y, args.kOp, "y").stride), [&](auto past_caches) { forward<T, past_caches.value>(stream, args); });
+  });
 }
 
 void softmax_backward(Stream& stream, const SoftmaxBackwardArgs& args) {
-  dispatch<float, bf16>(args.y.dtype, [&]<class T>() { backward<T>(stream, args); });
+  dispatch<float, bf16>(args.y.dtype, [&]<class T>() {
+    const int64_t bytes = 3 * args.y.numel() * int64_t(sizeof(T));
+    with_constant(writes_past_caches(bytes, args.dx, as_rows(args.dx, args.kOp, "dx").stride), [&](auto past_caches) { backward<T, past_caches.value>(stream, args); });
+  });
 }
 
 }  // namespace weft::cpu::HWY_NAMESPACE

@@ -27,14 +27,15 @@ struct RowChunks {
 
 // out[c] = sum over chunks, in order, of partial[chunk][c].
 inline void sum_chunks(const Stream& stream, const float* partial, int64_t count, int64_t columns, float* out) {
-  constexpr int64_t kColumns = 1024;
+  constexpr int64_t kColumns = 256;
   parallel_for(ceil_div(columns, kColumns), threads(stream), [&](int64_t task) HWY_ATTR {
     const int64_t first = task * kColumns, n = std::min(kColumns, columns - first);
-    for_each_block(n, [&](At at) HWY_ATTR {
-      F32x16 total = zero();
-      for (int64_t chunk = 0; chunk < count; ++chunk) total = total + at.load(partial + chunk * columns + first);
-      at.store(total, out + first);
-    });
+    float* to = out + first;
+    for_each_block(n, [=](At at) HWY_ATTR { at.store(zero(), to); });
+    for (int64_t chunk = 0; chunk < count; ++chunk) {
+      const float* from = partial + chunk * columns + first;
+      for_each_block(n, [=](At at) HWY_ATTR { at.store(at.load(to) + at.load(from), to); });
+    }
   });
 }
 

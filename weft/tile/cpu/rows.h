@@ -14,10 +14,12 @@
 HWY_BEFORE_NAMESPACE();
 namespace weft::cpu::HWY_NAMESPACE {
 
-// A block of a row: `n` is 16 except in the last one. Loads give zeros past the end, stores write n elements.
+// A block of a row: `n` is 16 except in the last one. Loads give zeros past the end, stores write n elements. `place` is its
+// number modulo 4 in loops that take four to a turn, 0 elsewhere: known to the compiler.
 struct At {
   int64_t i;
   int64_t n;
+  int place = 0;
 
   template <class T>
   HWY_INLINE F32x16 load(const T* row) const {
@@ -32,10 +34,11 @@ struct At {
   HWY_INLINE void put(F32x16 v, T* row, bool past_caches) const {
     past_caches && n == kBlock ? HWY_NAMESPACE::stream(v, row + i) : store(v, row);
   }
-  // Asks for what another row has here.
+  // Asks for what lies `ahead` elements from here: once for the blocks that share a cache line.
   template <class T>
-  HWY_INLINE void prefetch(const T* row) const {
-    hwy::Prefetch(row + i);
+  HWY_INLINE void prefetch(const T* row, int64_t ahead = 0) const {
+    constexpr int kBlocksOfLine = int(64 / (kBlock * sizeof(T)));
+    if (place % kBlocksOfLine == 0) hwy::Prefetch(row + i + ahead);
   }
 };
 
@@ -44,8 +47,12 @@ struct At {
 template <class F>
 HWY_INLINE void for_each_block(int64_t n, F body) {
   int64_t i = 0;
-  for (; i + 4 * kBlock <= n; i += 4 * kBlock)
-    for (int a = 0; a < 4; ++a) body(At{i + a * kBlock, kBlock});
+  for (; i + 4 * kBlock <= n; i += 4 * kBlock) {
+    body(At{i, kBlock, 0});
+    body(At{i + kBlock, kBlock, 1});
+    body(At{i + 2 * kBlock, kBlock, 2});
+    body(At{i + 3 * kBlock, kBlock, 3});
+  }
   for (; i + kBlock <= n; i += kBlock) body(At{i, kBlock});
   if (i < n) body(At{i, n - i});
 }
@@ -55,17 +62,20 @@ HWY_INLINE void for_each_block(int64_t n, F body) {
 // whose other lanes stay as they are. An accumulator is one block or a struct of several (with first_n).
 template <class Acc, class Step, class Combine>
 HWY_INLINE Acc accumulate_blocks(int64_t n, Acc start, Step step, Combine combine) {
-  Acc acc[4] = {start, start, start, start};
+  Acc a = start, b = start, c = start, d = start;  // not an array: they stay in registers
   int64_t i = 0;
-  for (; i + 4 * kBlock <= n; i += 4 * kBlock)
-    for (int a = 0; a < 4; ++a) acc[a] = step(acc[a], At{i + a * kBlock, kBlock});
-  for (int a = 0; a < 3; ++a) {  // at most three, counted so that the accumulators stay in registers
-    if (i + kBlock > n) break;
-    acc[a] = step(acc[a], At{i, kBlock});
-    i += kBlock;
+  for (; i + 4 * kBlock <= n; i += 4 * kBlock) {
+    a = step(a, At{i, kBlock, 0});
+    b = step(b, At{i + kBlock, kBlock, 1});
+    c = step(c, At{i + 2 * kBlock, kBlock, 2});
+    d = step(d, At{i + 3 * kBlock, kBlock, 3});
   }
-  if (i < n) acc[0] = first_n(n - i, step(acc[0], At{i, n - i}), acc[0]);
-  return combine(combine(acc[0], acc[1]), combine(acc[2], acc[3]));
+  const int64_t left = n - i;
+  if (left >= kBlock) a = step(a, At{i, kBlock});
+  if (left >= 2 * kBlock) b = step(b, At{i + kBlock, kBlock});
+  if (left >= 3 * kBlock) c = step(c, At{i + 2 * kBlock, kBlock});
+  if (const int64_t rest = left % kBlock) a = first_n(rest, step(a, At{n - rest, rest}), a);
+  return combine(combine(a, b), combine(c, d));
 }
 
 // The same of a term that is combined with the accumulator.
@@ -83,15 +93,25 @@ template <class Term>
 HWY_INLINE float row_sum(int64_t n, Term term) {
   return row_accumulate(n, [&](F32x16 acc, At at) HWY_ATTR { return acc + term(at); });
 }
-// Two sums in one pass over the row.
-struct TwoSums {
-  F32x16 first, second;
+// N sums in one pass: of one row, or one of each of N rows.
+template <int N>
+struct RowSums {
+  F32x16 of[N];
 };
-HWY_INLINE TwoSums first_n(int64_t n, TwoSums a, TwoSums b) { return {first_n(n, a.first, b.first), first_n(n, a.second, b.second)}; }
-template <class Step>
-HWY_INLINE TwoSums row_accumulate_two(int64_t n, Step step) {
-  return accumulate_blocks(n, TwoSums{zero(), zero()}, step,
-                           [](TwoSums a, TwoSums b) HWY_ATTR { return TwoSums{a.first + b.first, a.second + b.second}; });
+template <int N>
+HWY_INLINE RowSums<N> first_n(int64_t n, RowSums<N> a, RowSums<N> b) {
+  for (int k = 0; k < N; ++k) a.of[k] = first_n(n, a.of[k], b.of[k]);
+  return a;
+}
+// acc = step(acc, At) as in row_accumulate; what is left is to fold each with sum().
+template <int N, class Step>
+HWY_INLINE RowSums<N> row_accumulate_several(int64_t n, Step step) {
+  RowSums<N> start;
+  for (int k = 0; k < N; ++k) start.of[k] = zero();
+  return accumulate_blocks(n, start, step, [](RowSums<N> a, RowSums<N> b) HWY_ATTR {
+    for (int k = 0; k < N; ++k) a.of[k] = a.of[k] + b.of[k];
+    return a;
+  });
 }
 template <class Term>
 HWY_INLINE float row_max(int64_t n, Term term) {
