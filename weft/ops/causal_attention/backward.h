@@ -125,11 +125,17 @@ struct Share {
   bool first_span, whole;
 };
 
-// One span of keys against all queries that see it.
+// A span of keys, from `first` on, of one key head.
+struct Place {
+  int64_t b, hk, first;
+};
+
+// One span of keys against all queries that see it; `then` is the one that most likely follows.
 template <class T>
-void backward_span(const CausalAttentionBackwardArgs& a, const Sizes& s, int64_t b, int64_t hk, int64_t first, const Share& share, Workspace& w) {
+void backward_span(const CausalAttentionBackwardArgs& a, const Sizes& s, const Place& span, const Place& then, const Share& share, Workspace& w) {
   const Heads<const T> q = heads<T>(a.q), k = heads<T>(a.k), v = heads<T>(a.v), o = heads<T>(a.o), dout = heads<T>(a.dout);
   const Heads<T> dq = heads<T>(a.dq), dk = heads<T>(a.dk), dv = heads<T>(a.dv);
+  const auto [b, hk, first] = span;
   const int64_t last = std::min(s.T, first + kSpan);
   QueryRows& rows = w.queries;
   const auto keys = [&](int64_t j0) -> const KeyLanes& { return w.keys[(j0 - first) / kTile]; };
@@ -143,8 +149,11 @@ void backward_span(const CausalAttentionBackwardArgs& a, const Sizes& s, int64_t
     if (h == h0 && next < last)
       for (const auto& from : {k, v}) ahead.add(from.row(b, next, hk), from.time, count, s.D);
     if (share.whole && i0 < last) ahead.add(dq.row(b, i0, h), dq.time, s.rows_from(i0), s.D);
-    if (h + 1 == h1 && next >= s.T)
+    if (h + 1 == h1 && next >= s.T) {
       for (const auto& to : {dk, dv}) ahead.add(to.row(b, first, hk), to.time, last - first, s.D);
+      for (const auto& from : {k, v}) ahead.add(from.row(then.b, then.first, then.hk), from.time, s.rows_from(then.first), s.D);
+      for (const auto& from : {q, dout, o}) ahead.add(from.row(then.b, then.first, then.hk * s.group()), from.time, s.rows_from(then.first), s.D);
+    }
     ahead.spread(5 * kSteps * tiles);
   };
   for (int64_t h = h0; h < h1; ++h)
@@ -198,11 +207,16 @@ void backward(Stream& stream, const CausalAttentionBackwardArgs& a) {
   ScratchSlots slots(stream, Workspace::floats(s) + (whole ? share : 0), tasks);
   const Scratch<float> shares(stream, whole ? 0 : tasks * share);
   parallel_for(tasks, threads(stream), [&](int64_t task) HWY_ATTR {
-    const int64_t b = task % pairs / s.Hkv, hk = task % s.Hkv, first = task / pairs * ranges.keys;
+    const auto place = [&](int64_t t) { return Place{t % pairs / s.Hkv, t % s.Hkv, t / pairs * ranges.keys}; };
+    const Place begin = place(task), following = place(std::min(task + 1, tasks - 1));
     ScratchSlots::Lease lease(slots);
     Workspace work(s, lease);
     float* dq = whole ? lease.take(share) : shares.data() + task * share;
-    for (int64_t j0 = first; j0 < std::min(s.T, first + ranges.keys); j0 += kSpan) backward_span<T>(a, s, b, hk, j0, {dq, j0 == first, whole}, work);
+    const int64_t end = std::min(s.T, begin.first + ranges.keys);
+    for (Place at = begin; at.first < end; at.first += kSpan) {
+      const Place next{at.b, at.hk, at.first + kSpan};
+      backward_span<T>(a, s, at, next.first < end ? next : following, {dq, at.first == begin.first, whole}, work);
+    }
   });
   if (!whole) add_ranges<T>(stream, a, s, ranges, shares.data());
 }

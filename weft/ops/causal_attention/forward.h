@@ -98,9 +98,15 @@ void forward(Stream& stream, const CausalAttentionArgs& a) {
   const int64_t span = s.B * s.H * ceil_div(s.T, kSpan) >= 32 ? kSpan : kTile;  // short work: more tasks
   const int64_t spans = ceil_div(s.T, span), tasks = s.B * s.H * spans;
   ScratchSlots slots(stream, span / kTile * QueryLanes::floats(s) + 3 * s.tile() + kTile * kTile, tasks);
+  struct Place {
+    int64_t b, h, hk, first;
+  };
+  const auto place = [&](int64_t task) {
+    return Place{task % (s.B * s.H) / s.H, task % s.H, task % s.H / s.group(), (spans - 1 - task / (s.B * s.H)) * span};
+  };
   parallel_for(tasks, threads(stream), [&](int64_t task) HWY_ATTR {
-    const int64_t b = task % (s.B * s.H) / s.H, h = task % s.H, hk = h / s.group();
-    const int64_t first = (spans - 1 - task / (s.B * s.H)) * span, last = std::min(s.T, first + span);
+    const auto [b, h, hk, first] = place(task);
+    const int64_t last = std::min(s.T, first + span);
     ScratchSlots::Lease lease(slots);
     float *kr = lease.take(s.tile()), *vr = lease.take(s.tile()), *rows = lease.take(s.tile()), *scores = lease.take(kTile * kTile);
     QueryLanes tiles[kSpan / kTile];
@@ -118,6 +124,11 @@ void forward(Stream& stream, const CausalAttentionArgs& a) {
         ahead.add(k.row(b, next, hk), k.time, count, s.D);
         ahead.add(v.row(b, next, hk), v.time, count, s.D);
         if (next >= first) ahead.add(o.row(b, next, h), o.time, count, s.D);
+        if (j0 + kTile >= last && task + 1 < tasks) {  // most likely this thread's next
+          const auto then = place(task + 1);
+          ahead.add(q.row(then.b, then.first, then.h), q.time, s.rows_from(then.first), s.D);
+          for (const auto& from : {k, v}) ahead.add(from.row(then.b, 0, then.hk), from.time, s.rows_from(0), s.D);
+        }
         ahead.spread(2 * kSteps);
         attend(s, tile, j0, kr, vr, scores, ahead);
         if (i0 == j0) store_queries(s, tile, rows, o.row(b, i0, h), o.time, data<float>(a.lse) + (b * s.H + h) * s.T + i0);
