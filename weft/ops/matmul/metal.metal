@@ -21,25 +21,28 @@ constant bool kSharedB [[function_constant(7)]];
 
 inline int64_t offset(MatmulPlace place, int64_t inner, int64_t matrix) { return matrix / inner * place.outer + matrix % inner * place.inner; }
 
-// What is bound is touched; the constants say what.
+// Where one matrix of results goes. What is bound is touched; the constants say what.
 template <class Out>
 struct Results {
   device Out* c;
   device Out* pre;
   device const Out* bias;
   device const float* wide_bias;
+
+  Results of_matrix(constant MatmulParams& p, int64_t matrix) const thread {
+    return {c + offset(p.c, p.inner, matrix), kKeepsPre ? pre + offset(p.pre, p.inner, matrix) : pre, bias, wide_bias};
+  }
 };
 
 // pre = alpha sum + beta C + bias, c = f(pre) at one element.
 template <class Out>
-inline void finish(Results<Out> to, constant MatmulParams& p, int64_t matrix, int64_t m, int64_t n, float sum) {
-  const int64_t at = offset(p.c, p.inner, matrix) + m * p.c.row + n;
+inline void finish(Results<Out> to, constant MatmulParams& p, int64_t m, int64_t n, float sum) {
   float x = p.alpha * sum;
-  if (p.beta != 0.0f) x = fma(p.beta, to_float(to.c[at]), x);
+  if (p.beta != 0.0f) x = fma(p.beta, to_float(to.c[m * p.c.row + n]), x);
   if (kBias) x += to_float(to.bias[n]);
   if (kWideBias) x += to.wide_bias[n];
-  if (kKeepsPre) to.pre[offset(p.pre, p.inner, matrix) + m * p.pre.row + n] = from_float<Out>(x);
-  to.c[at] = from_float<Out>(activate(x, p.activation));
+  if (kKeepsPre) to.pre[m * p.pre.row + n] = from_float<Out>(x);
+  to.c[m * p.c.row + n] = from_float<Out>(activate(x, p.activation));
 }
 
 // kBlock by kDepth of op(A), or kDepth by kBlock of op(B), in the orientation it is stored in: `across` counts the rows and
@@ -72,8 +75,9 @@ struct Operand {
 // Traffic:  A once per kBlock columns of c, B once per kBlock rows; C once, or twice where beta is not 0. A staged element
 //           goes from threadgroup memory to two simdgroups; two loads of 256 bytes feed kBlock / 16 products.
 template <class T, class Out, int kBlock>
-kernel void multiply(device const T* a [[buffer(0)]], device const T* b [[buffer(1)]], device Out* c [[buffer(2)]], device Out* pre [[buffer(3), function_constant(kKeepsPre)]],
-                     device const Out* bias [[buffer(4), function_constant(kBias)]], device const float* wide_bias [[buffer(5), function_constant(kWideBias)]], constant MatmulParams& p [[buffer(6)]],
+kernel void multiply(device const T* a [[buffer(0)]], device const T* b [[buffer(1)]], device Out* c [[buffer(2)]],
+                     device Out* pre [[buffer(3), function_constant(kKeepsPre)]], device const Out* bias [[buffer(4), function_constant(kBias)]],
+                     device const float* wide_bias [[buffer(5), function_constant(kWideBias)]], constant MatmulParams& p [[buffer(6)]],
                      uint3 group [[threadgroup_position_in_grid]], uint thread_index [[thread_index_in_threadgroup]],
                      uint simd [[simdgroup_index_in_threadgroup]], uint lane [[thread_index_in_simdgroup]]) {
   constexpr int kDepth = 16, kHalf = kBlock / 2, kSums = kHalf / 8;
@@ -111,7 +115,7 @@ kernel void multiply(device const T* a [[buffer(0)]], device const T* b [[buffer
   // Eight rows at a time through this simdgroup's part of `left`, so that lanes write whole lines of c.
   threadgroup_barrier(mem_flags::mem_threadgroup);
   threadgroup float* lines = left + simd * 8 * (kHalf + 4);
-  const Results<Out> to = {c, pre, bias, wide_bias};
+  const Results<Out> to = Results<Out>{c, pre, bias, wide_bias}.of_matrix(p, matrix);
   WEFT_UNROLL
   for (int i = 0; i < kSums; ++i) {
     WEFT_UNROLL
@@ -119,7 +123,7 @@ kernel void multiply(device const T* a [[buffer(0)]], device const T* b [[buffer
     simdgroup_barrier(mem_flags::mem_threadgroup);
     for (int at = int(lane); at < 8 * kHalf; at += 32) {
       const int64_t m = m0 + row + 8 * i + at / kHalf, n = n0 + column + at % kHalf;
-      if (m < p.M && n < p.N) finish(to, p, matrix, m, n, lines[at / kHalf * (kHalf + 4) + at % kHalf]);
+      if (m < p.M && n < p.N) finish(to, p, m, n, lines[at / kHalf * (kHalf + 4) + at % kHalf]);
     }
     simdgroup_barrier(mem_flags::mem_threadgroup);
   }
@@ -139,10 +143,11 @@ inline RowPlace row_place(constant MatmulParams& p, int64_t job, int r) {
 
 template <class T>
 inline void stage_rows(threadgroup float* rows, device const T* a, constant MatmulParams& p, int64_t job, int64_t k0, uint thread_index, uint length) {
-  for (int i = int(thread_index); i < p.rows * kChunk; i += int(length)) {
-    const RowPlace place = row_place(p, job, i / kChunk);
-    const int64_t k = k0 + i % kChunk, first = offset(p.a, p.inner, place.matrix);
-    rows[i] = k < p.K ? to_float(a[first + (kTransposeA ? k * p.a.row + place.m : place.m * p.a.row + k)]) : 0.0f;
+  for (int r = 0; r < p.rows; ++r) {
+    const RowPlace place = row_place(p, job, r);
+    device const T* row = a + offset(p.a, p.inner, place.matrix) + (kTransposeA ? place.m : place.m * p.a.row);
+    for (int i = int(thread_index); i < kChunk; i += int(length))
+      rows[r * kChunk + i] = k0 + i < p.K ? to_float(row[kTransposeA ? (k0 + i) * p.a.row : k0 + i]) : 0.0f;
   }
 }
 
@@ -166,8 +171,9 @@ inline float4 load_four(device const T* from, int64_t left) {
 // Requires: 128 threads, 8 KiB of threadgroup memory; rows <= 4.
 // Traffic:  B once; A once per sixteen columns of c.
 template <class T, class Out>
-kernel void dot_few_rows(device const T* a [[buffer(0)]], device const T* b [[buffer(1)]], device Out* c [[buffer(2)]], device Out* pre [[buffer(3), function_constant(kKeepsPre)]],
-                         device const Out* bias [[buffer(4), function_constant(kBias)]], device const float* wide_bias [[buffer(5), function_constant(kWideBias)]], constant MatmulParams& p [[buffer(6)]],
+kernel void dot_few_rows(device const T* a [[buffer(0)]], device const T* b [[buffer(1)]], device Out* c [[buffer(2)]],
+                         device Out* pre [[buffer(3), function_constant(kKeepsPre)]], device const Out* bias [[buffer(4), function_constant(kBias)]],
+                         device const float* wide_bias [[buffer(5), function_constant(kWideBias)]], constant MatmulParams& p [[buffer(6)]],
                          uint3 group [[threadgroup_position_in_grid]], uint thread_index [[thread_index_in_threadgroup]],
                          uint simd [[simdgroup_index_in_threadgroup]], uint lane [[thread_index_in_simdgroup]]) {
   constexpr int kColumns = 4;
@@ -175,7 +181,9 @@ kernel void dot_few_rows(device const T* a [[buffer(0)]], device const T* b [[bu
   const int64_t job = group.z, n0 = int64_t(group.x) * 16 + simd * kColumns;
   if (!kSharedB) b += offset(p.b, p.inner, job);
   float sums[kFewRows][kColumns];
+  WEFT_UNROLL
   for (int r = 0; r < kFewRows; ++r)
+    WEFT_UNROLL
     for (int j = 0; j < kColumns; ++j) sums[r][j] = 0.0f;
   for (int64_t k0 = 0; k0 < p.K; k0 += kChunk) {
     threadgroup_barrier(mem_flags::mem_threadgroup);
@@ -183,22 +191,28 @@ kernel void dot_few_rows(device const T* a [[buffer(0)]], device const T* b [[bu
     threadgroup_barrier(mem_flags::mem_threadgroup);
     for (int k = int(lane) * 4; k < kChunk && k0 + k < p.K; k += 128) {
       float4 column[kColumns];
+      WEFT_UNROLL
       for (int j = 0; j < kColumns; ++j) column[j] = n0 + j < p.N ? load_four(b + (n0 + j) * p.b.row + k0 + k, p.K - k0 - k) : float4(0.0f);
+      WEFT_UNROLL
       for (int r = 0; r < kFewRows; ++r) {
         if (r >= p.rows) break;
+        WEFT_UNROLL
         for (int e = 0; e < 4; ++e)
+          WEFT_UNROLL
           for (int j = 0; j < kColumns; ++j) sums[r][j] = fma(rows[r * kChunk + k + e], column[j][e], sums[r][j]);
       }
     }
   }
   const Results<Out> to = {c, pre, bias, wide_bias};
+  WEFT_UNROLL
   for (int r = 0; r < kFewRows; ++r) {
     if (r >= p.rows) break;
     const RowPlace place = row_place(p, job, r);
+    WEFT_UNROLL
     for (int j = 0; j < kColumns; ++j) {
       float sum = sums[r][j];
       for (ushort distance = 16; distance > 0; distance /= 2) sum += simd_shuffle_xor(sum, distance);
-      if (int(lane) == j && n0 + j < p.N) finish(to, p, place.matrix, place.m, n0 + j, sum);
+      if (int(lane) == j && n0 + j < p.N) finish(to.of_matrix(p, place.matrix), p, place.m, n0 + j, sum);
     }
   }
 }
@@ -210,8 +224,9 @@ kernel void dot_few_rows(device const T* a [[buffer(0)]], device const T* b [[bu
 // Requires: 256 threads, 12 KiB of threadgroup memory; rows <= 4.
 // Traffic:  B once; A once per 32 columns of c.
 template <class T, class Out>
-kernel void sum_few_rows(device const T* a [[buffer(0)]], device const T* b [[buffer(1)]], device Out* c [[buffer(2)]], device Out* pre [[buffer(3), function_constant(kKeepsPre)]],
-                         device const Out* bias [[buffer(4), function_constant(kBias)]], device const float* wide_bias [[buffer(5), function_constant(kWideBias)]], constant MatmulParams& p [[buffer(6)]],
+kernel void sum_few_rows(device const T* a [[buffer(0)]], device const T* b [[buffer(1)]], device Out* c [[buffer(2)]],
+                         device Out* pre [[buffer(3), function_constant(kKeepsPre)]], device const Out* bias [[buffer(4), function_constant(kBias)]],
+                         device const float* wide_bias [[buffer(5), function_constant(kWideBias)]], constant MatmulParams& p [[buffer(6)]],
                          uint3 group [[threadgroup_position_in_grid]], uint thread_index [[thread_index_in_threadgroup]],
                          uint simd [[simdgroup_index_in_threadgroup]], uint lane [[thread_index_in_simdgroup]]) {
   constexpr int kParts = 8;
@@ -226,10 +241,12 @@ kernel void sum_few_rows(device const T* a [[buffer(0)]], device const T* b [[bu
     if (n >= p.N) continue;
     for (int k = int(simd); k < kChunk && k0 + k < p.K; k += kParts) {
       const float x = to_float(b[(k0 + k) * p.b.row + n]);
+      WEFT_UNROLL
       for (int r = 0; r < kFewRows; ++r)
         if (r < p.rows) sums[r] = fma(rows[r * kChunk + k], x, sums[r]);
     }
   }
+  WEFT_UNROLL
   for (int r = 0; r < kFewRows; ++r) parts[(simd * kFewRows + r) * 32 + lane] = sums[r];
   threadgroup_barrier(mem_flags::mem_threadgroup);
   const int r = int(simd);
@@ -238,7 +255,7 @@ kernel void sum_few_rows(device const T* a [[buffer(0)]], device const T* b [[bu
   for (int part = 0; part < kParts; ++part) sum += parts[(part * kFewRows + r) * 32 + lane];
   const Results<Out> to = {c, pre, bias, wide_bias};
   const RowPlace place = row_place(p, job, r);
-  finish(to, p, place.matrix, place.m, n, sum);
+  finish(to.of_matrix(p, place.matrix), p, place.m, n, sum);
 }
 
 template [[host_name("multiply_f32_f32_64")]] kernel decltype(multiply<float, float, 64>) multiply<float, float, 64>;

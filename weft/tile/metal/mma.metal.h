@@ -8,7 +8,7 @@
 
 #include <metal_stdlib>
 
-// Matrices of an array stay in registers only where every index is known to the compiler.
+// An array stays in registers only where the compiler knows every index into it.
 #define WEFT_UNROLL _Pragma("clang loop unroll(full)")
 
 namespace weft {
