@@ -3,8 +3,9 @@
   lint.py CLANG SOURCE_ROOT FILE_OR_FOLDER...
 
 Each kernel file is preprocessed, a few spellings that are no C++ are rewritten token by token, and clang checks the rest with
-device, constant and threadgroup as address spaces of its own (lint/metal_stdlib). Also: no double, no lambda, no recursion,
-and every parameter that is a pointer or reference names its space, and nothing is named like one.
+device, constant and threadgroup as address spaces of its own (lint/metal_stdlib), as C++14, which Metal is built on. Also: no
+double, no lambda, no recursion; every parameter that is a pointer or reference names its space, and nothing is named like one;
+what a kernel is told of its place in the grid is all scalars, or all vectors of one size.
 """
 import pathlib
 import re
@@ -27,7 +28,7 @@ def preprocess(clang, root, file):
     """The file with its includes, line markers kept, and address spaces as __weft_device and so on."""
     defines = [f"-D{space}={mark}" for space, mark in MARK.items()]
     # The declarations are left out here: they come in through -include at the second pass.
-    command = [clang, "-E", "-x", "c++", "-std=c++17", "-I", str(root), "-isystem", str(HERE / "lint" / "empty"), "-D__METAL_VERSION__=310", *defines, str(file)]
+    command = [clang, "-E", "-x", "c++", "-std=c++14", "-I", str(root), "-isystem", str(HERE / "lint" / "empty"), "-D__METAL_VERSION__=310", *defines, str(file)]
     result = run(command)
     if result.returncode:
         raise SystemExit(result.stderr)
@@ -161,11 +162,19 @@ def split(plain, start, end):
     return [part for part in parts if part]
 
 
+PLACES = {"thread_position_in_grid", "threads_per_grid", "thread_position_in_threadgroup", "threads_per_threadgroup", "threadgroup_position_in_grid",
+          "threadgroups_per_grid", "dispatch_threads_per_threadgroup"}
+
+
 def check_parameters(tokens, say):
-    """Parameters name the space of what they point or refer to."""
+    """Parameters name the space of what they point or refer to; places in the grid have one number of axes."""
     plain = [(t, n) for t, n in tokens if not t.startswith("#")]
     for start, end in parameter_lists(plain):
-        for words in split(plain, start, end):
+        parameters = split(plain, start, end)
+        axes = {words[0][-1] if VECTORS.match(words[0]) else "1" for words in parameters if PLACES & set(words)}
+        if len(axes) > 1:
+            say(plain[end][1], "places in the grid of " + " and ".join(sorted(axes)) + " axes in one kernel")
+        for words in parameters:
             if ("*" in words or "&" in words) and not any(mark in words for mark in MARK.values()):
                 say(plain[start][1], "a pointer or reference without an address space: " + " ".join(words))
 
@@ -225,7 +234,7 @@ def lint(clang, root, file):
     preprocessed = preprocess(clang, root, file)
     tokens, wrong = rewrite(tokens_of(preprocessed), Lines(preprocessed))
     text, declarations = text_of(tokens), HERE / "lint"
-    command = [clang, "-x", "c++", "-std=c++17", "-ferror-limit=0", "-Wno-everything", "-Xclang", "-cl-single-precision-constant", "-isystem", str(declarations),
+    command = [clang, "-x", "c++", "-std=c++14", "-ferror-limit=0", "-Wno-everything", "-Xclang", "-cl-single-precision-constant", "-isystem", str(declarations),
                "-include", str(declarations / "metal_stdlib"), "-include", str(declarations / "metal_simdgroup_matrix")]
     spaces = [f"-D{mark}={space}" for space, mark in MARK.items()]
     wrong += errors_of(run([*command, *spaces, "-Werror=implicit-float-conversion", "-fsyntax-only", "-"], text).stderr)

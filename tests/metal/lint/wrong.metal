@@ -35,4 +35,9 @@ kernel void mixed(device const float* x [[buffer(0)]], device bfloat* y [[buffer
   if (has_extra) extra[t] = first[0] + float4(a, b, c, *d).x;
 }
 
+kernel void places(device uint* x [[buffer(0)]], uint size [[threads_per_threadgroup]], uint index [[thread_index_in_threadgroup]],
+                   uint2 group [[threadgroup_position_in_grid]]) {  // wrong: places in the grid of 1 and 2 axes
+  x[group.x * size + index] = group.y;
+}
+
 inline uint after(uint thread) { return 1; }  // wrong: thread is an address space, not a name

@@ -80,8 +80,8 @@ inline Eight sum_places(device const T* dy, device const uint* positions, long k
 template <class T>
 kernel void sum_chunks(device const T* dy [[buffer(0)]], device const uint* keys [[buffer(1)]], device const uint* positions [[buffer(2)]],
                        device float* partial [[buffer(3)]], constant EmbeddingBackwardParams& p [[buffer(4)]], uint thread_index [[thread_index_in_threadgroup]],
-                       uint threads [[threads_per_threadgroup]], uint2 group [[threadgroup_position_in_grid]]) {
-  const long first = (long(group.x) * threads + thread_index) / 32 * kChunk;
+                       uint2 threads [[threads_per_threadgroup]], uint2 group [[threadgroup_position_in_grid]]) {
+  const long first = (long(group.x) * threads.x + thread_index) / 32 * kChunk;
   const int lane = int(thread_index) % 32, column = int(group.y) * kStrip + lane * kWidth;
   if (first + kChunk > p.positions) return;  // whole simdgroups leave
   const uint mine = lane < 2 ? keys[lane == 0 ? first : first + kChunk - 1] : 0;
