@@ -1,4 +1,7 @@
 # Metal: what can be known of the kernels without running them, and, where the simulator is built, all the rest.
+if(WEFT_HAS_METAL)
+  weft_unit_test(metal_backend_test)
+endif()
 find_program(WEFT_METAL_CLANG NAMES clang++-19 HINTS /usr/lib/llvm-19/bin)
 if(NOT WEFT_METAL_CLANG)
   message(STATUS "No clang++-19: the Metal kernels are neither checked nor run")
@@ -27,3 +30,24 @@ foreach(mode IN ITEMS metal-sim metal-sim:random metal-sim:flush)
     set_tests_properties(conformance.${test}.${op} PROPERTIES LABELS "metal;golden")
   endforeach()
 endforeach()
+
+# Races, bounds, uninitialised memory and alignment, in the kernels that share memory between threads.
+foreach(op IN ITEMS causal_attention cross_entropy embedding kv_attention layer_norm matmul reduce rms_norm softmax transpose_2d)
+  add_test(NAME conformance.metal-sim_checked.${op} COMMAND weft_tool check --device metal-sim:checked --op ${op} --golden ${CMAKE_CURRENT_SOURCE_DIR}/golden/ops)
+  set_tests_properties(conformance.metal-sim_checked.${op} PROPERTIES LABELS "metal;golden")
+endforeach()
+
+# Each barrier taken out in turn, file by file; the headers' in the ops that use them.
+add_executable(metal_barriers metal/barriers.cpp)
+weft_target_defaults(metal_barriers)
+target_link_libraries(metal_barriers PRIVATE weft weft_specs)
+target_include_directories(metal_barriers PRIVATE ${PROJECT_SOURCE_DIR})
+foreach(file IN ITEMS tile/metal/team tile/metal/column_sums tile/metal/radix transpose_2d/metal)
+  string(REPLACE "/" "." test ${file})
+  add_test(NAME metal.barriers.${test} COMMAND metal_barriers ${file})
+  set_tests_properties(metal.barriers.${test} PROPERTIES LABELS "metal")
+endforeach()
+
+# What kernels move and compute, counted, against what they must.
+add_test(NAME metal.counters COMMAND Python3::Interpreter ${CMAKE_CURRENT_SOURCE_DIR}/metal/counters.py $<TARGET_FILE:weft_tool>)
+set_tests_properties(metal.counters PROPERTIES LABELS "metal")

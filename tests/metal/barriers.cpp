@@ -1,7 +1,7 @@
 // Deletes each barrier of each kernel in turn. The checked simulator, or the numbers, must notice in some case of an op that uses
 // it, unless the line says why nothing can: `// redundant: ...`.
 //
-//   metal_barriers SHARD SHARDS    every SHARDS-th barrier, from the SHARD-th on
+//   metal_barriers [FILE...]    of these files, by a part of their path; without any, of all
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -24,7 +24,7 @@ struct Barrier {
   bool redundant;
 };
 
-const std::regex kBarrier(R"(\b(threadgroup|simdgroup)_barrier\s*\([^;]*\)\s*;)");
+const std::regex kBarrier(R"(\b(metal::)?(threadgroup|simdgroup)_barrier\s*\([^;]*\)\s*;)");
 
 std::vector<Barrier> all_barriers() {
   std::vector<Barrier> found;
@@ -110,13 +110,12 @@ std::string noticed(const spec::Registry& registry, const Barrier& barrier) {
   return "";
 }
 
-int run(int shard, int shards) {
+int run(const std::vector<std::string>& files) {
   spec::Registry registry;
   spec::add_all_specs(registry);
-  const std::vector<Barrier> barriers = all_barriers();
   int needed = 0, redundant = 0, failed = 0;
-  for (size_t i = size_t(shard); i < barriers.size(); i += size_t(shards)) {
-    const Barrier& b = barriers[i];
+  for (const Barrier& b : all_barriers()) {
+    if (!files.empty() && std::none_of(files.begin(), files.end(), [&](const std::string& part) { return b.file.find(part) != std::string::npos; })) continue;
     const std::string what = noticed(registry, b);
     if (!what.empty() && !b.redundant) {
       ++needed;
@@ -138,7 +137,4 @@ int run(int shard, int shards) {
 }  // namespace
 }  // namespace weft
 
-int main(int argc, char** argv) {
-  if (argc != 3) return 2;
-  return weft::run(std::atoi(argv[1]), std::atoi(argv[2]));
-}
+int main(int argc, char** argv) { return weft::run({argv + 1, argv + argc}); }

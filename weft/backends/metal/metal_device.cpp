@@ -22,23 +22,28 @@ class SharedMemory : public MemorySource {
 
   void* obtain(int64_t bytes) override { return gpu_.new_buffer(bytes); }
   void give_back(void* handle, int64_t) override {
-    try {
-      stream_.finish(handle);
-    } catch (const Error& error) {  // the buffer is done with all the same
-      stream_.report("metal", error.what());
-    }
+    finish(handle);
     gpu_.delete_buffer(handle);
   }
   void fill(void* handle, int64_t offset, uint8_t value, int64_t bytes) override {
-    stream_.finish(handle);
+    finish(handle);
     std::memset(gpu_.contents(handle) + offset, value, size_t(bytes));
   }
   void read(void* handle, int64_t offset, void* host, int64_t bytes) override {
-    stream_.finish(handle);
+    finish(handle);
     std::memcpy(host, gpu_.contents(handle) + offset, size_t(bytes));
   }
 
  private:
+  // The pool works in destructors too, where nothing may be thrown: what went wrong on the device is raised at the next synchronize.
+  void finish(void* handle) {
+    try {
+      stream_.finish(handle);
+    } catch (const Error& error) {
+      stream_.report("metal", error.what());
+    }
+  }
+
   Gpu& gpu_;
   MetalStream& stream_;
 };
