@@ -13,10 +13,11 @@
 namespace weft::metal::sim {
 namespace {
 
-std::chrono::seconds patience() {
-  const char* asked = std::getenv("WEFT_METAL_SIM_WATCHDOG");  // seconds
+// Seconds that no group of a launch ends before it is given up.
+int patience() {
+  const char* asked = std::getenv("WEFT_METAL_SIM_WATCHDOG");
   const int seconds = asked ? std::atoi(asked) : 0;
-  return std::chrono::seconds(seconds > 0 ? seconds : 120);
+  return seconds > 0 ? seconds : 120;
 }
 
 void add(Counters& sum, const Counters& more) {
@@ -111,15 +112,15 @@ bool Workers::run(const std::shared_ptr<Launch>& launch) {
   s.wanted = s.busy = int(std::min<uint64_t>(s.threads.size(), launch->group_count()));
   ++s.generation;
   s.work.notify_all();
-  const auto limit = patience();
-  for (uint64_t before = 0;;) {
-    if (s.idle.wait_for(lock, limit, [&] { return s.busy == 0; })) break;
-    if (s.finished == before) {
-      launch->stopped = true;
-      s.lost = true;
-      return false;
-    }
+  // Counted in seconds that we saw pass: a program that was stopped for a while is not at fault.
+  int idle_seconds = 0;
+  for (uint64_t before = 0; !s.idle.wait_for(lock, std::chrono::seconds(1), [&] { return s.busy == 0; });) {
+    idle_seconds = s.finished == before ? idle_seconds + 1 : 0;
     before = s.finished;
+    if (idle_seconds < patience()) continue;
+    launch->stopped = true;
+    s.lost = true;
+    return false;
   }
   s.launch.reset();
   return true;
