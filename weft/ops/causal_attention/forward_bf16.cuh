@@ -44,7 +44,7 @@ __global__ void __launch_bounds__(Tiles::kWarps * 32, Tiles::kBlocks) causal_for
   const int warp = int(threadIdx.x) / 32, lane = int(threadIdx.x) % 32, row0 = warp * kRows + lane / 4;
   const float to_log2 = p.scale * kLog2e;
   const int before = p.start ? p.start[b] : 0, keys = before + p.T;
-  if (before < 0 || keys > p.most) return;
+  if (before < 0 || before > p.most - p.T) return;
 
   FragmentC o[kMTiles][kOTiles] = {};
   float largest[kMTiles][2], sum[kMTiles][2];

@@ -198,7 +198,7 @@ __global__ void __launch_bounds__(kHopperThreads<kD>, 1) causal_forward_hopper(c
   const int m0 = int(gridDim.x - 1 - blockIdx.x) * Tiles::kM;  // the longest first
   const int h = int(blockIdx.y), b = int(blockIdx.z), hkv = h / p.group;
   const int before = p.start ? p.start[b] : 0, keys = before + p.T;
-  if (before < 0 || keys > p.most) return;
+  if (before < 0 || before > p.most - p.T) return;
   const int last = min(before + m0 + Tiles::kM - 1, keys - 1) / Tiles::kN;
 
   const int group = int(threadIdx.x) / 128;

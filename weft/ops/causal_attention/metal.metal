@@ -35,7 +35,7 @@ kernel void attend(device const T* q [[buffer(0)]], device const T* k [[buffer(1
   threadgroup float *keys = tiles, *values = tiles + kKeys * kRow, *patch = tiles + simd * kPatch, *table = tables + simd * 128;
   const int b = int(group.z), h = int(group.y), hkv = h / p.group, m0 = int(groups.x - 1 - group.x) * kQueries;  // the longest first
   const int before = kHasStart ? start[b] : 0, end = before + p.T;
-  if (kHasStart && (before < 0 || end > p.most)) {
+  if (kHasStart && (before < 0 || before > p.most - p.T)) {
     if (thread_index == 0 && h == 0 && group.x == 0) report(fault, metal_fault::start_out_of_range, before, b, p.most - p.T);
     return;
   }

@@ -127,7 +127,7 @@ __device__ __forceinline__ void forward_tile(const SimtForward<T>& p, SimtWork w
   const int m0 = work.tile * kB, h = work.h, b = work.b, hkv = h / p.group;
   const int ty = int(threadIdx.x) / 16, tx = int(threadIdx.x) % 16;
   const int before = p.start ? p.start[b] : 0, keys = before + p.length;
-  if (before < 0 || keys > p.most) return;
+  if (before < 0 || before > p.most - p.length) return;
   load_rows<kD>(q, p.q.row(b, m0, h), p.q.time, p.length - m0, p.D);
   float o[kSide][kD / 16] = {}, largest[kSide], sum[kSide] = {};
 #pragma unroll

@@ -100,9 +100,9 @@ constexpr int kRuns = 8, kJoinThreads = 512;
 template <class T>
 __global__ void __launch_bounds__(kJoinThreads) join_splits(const DecodeParams<T> p, Heads<T> o) {
   __shared__ float weight[kMostSplits], runs[kRuns][256];
-  const int h = int(blockIdx.x), b = int(blockIdx.y), length = p.start[b] + 1, thread = int(threadIdx.x);
-  if (length <= 0 || length > p.capacity) return;
-  const int chunk = split_length(length, p.splits), used = (length + chunk - 1) / chunk;
+  const int h = int(blockIdx.x), b = int(blockIdx.y), before = p.start[b], thread = int(threadIdx.x);
+  if (before < 0 || before >= p.capacity) return;
+  const int length = before + 1, chunk = split_length(length, p.splits), used = (length + chunk - 1) / chunk;
   const int64_t at = (int64_t(b) * p.H + h) * p.splits;
   Group<kJoinThreads> group;
   const float mine = thread < used ? p.partial.largest[at + thread] : Max::kNone;  // kJoinThreads >= kMostSplits

@@ -35,12 +35,12 @@ struct DecodeBlock {
 
   template <class T>
   __device__ __forceinline__ DecodeBlock(const DecodeParams<T>& p, int most) {
-    const int parts = (p.group + most - 1) / most, length = p.start[blockIdx.z] + 1;
+    const int parts = (p.group + most - 1) / most, before = p.start[blockIdx.z];
     split = int(blockIdx.x), b = int(blockIdx.z), hkv = int(blockIdx.y) / parts, head0 = hkv * p.group + int(blockIdx.y) % parts * most;
     heads = min(most, (hkv + 1) * p.group - head0);
-    const bool inside = length > 0 && length <= p.capacity;
-    if (!inside && threadIdx.x == 0 && blockIdx.x == 0 && blockIdx.y == 0) report(p.fault, Fault::start_out_of_range, p.op, length - 1, b, p.capacity - 1);
-    const int chunk = split_length(length, p.splits);
+    const bool inside = before >= 0 && before < p.capacity;
+    if (!inside && threadIdx.x == 0 && blockIdx.x == 0 && blockIdx.y == 0) report(p.fault, Fault::start_out_of_range, p.op, before, b, p.capacity - 1);
+    const int length = inside ? before + 1 : 0, chunk = split_length(length, p.splits);
     first = min(split * chunk, length), last = min(first + chunk, length);
     valid = inside && first < last;
   }

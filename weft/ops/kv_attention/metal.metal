@@ -34,11 +34,12 @@ kernel void attend_split(device const T* q [[buffer(0)]], device const T* k [[bu
   constexpr int kRow = kD + 4, kMatrices = kD / 8, kBlocks = kKeys / 8, kScore = kKeys + 4;
   threadgroup float all_queries[kGroups * 8 * kRow], all_tiles[kGroups * kKeys * kRow], all_scores[kGroups * 8 * kScore], all_tables[kGroups * 128];
   threadgroup float *queries = all_queries + simd * 8 * kRow, *tile = all_tiles + simd * kKeys * kRow, *scores = all_scores + simd * 8 * kScore, *table = all_tables + simd * 128;
-  const int b = int(group.z), length = start[b] + 1;
-  if (length <= 0 || length > p.capacity) {
-    if (simd == 0 && lane == 0 && group.x == 0 && group.y == 0) report(fault, metal_fault::start_out_of_range, length - 1, b, p.capacity - 1);
+  const int b = int(group.z), before = start[b];
+  if (before < 0 || before >= p.capacity) {
+    if (simd == 0 && lane == 0 && group.x == 0 && group.y == 0) report(fault, metal_fault::start_out_of_range, before, b, p.capacity - 1);
     return;
   }
+  const int length = before + 1;
   const int parts = (p.group + 7) / 8, hkv = int(group.y) / parts, head = hkv * p.group + int(group.y) % parts * 8, heads = min(8, (hkv + 1) * p.group - head);
   const int split = int(group.x) * kGroups + int(simd), chunk = split_length(length, p.splits), first = split * chunk, last = min(first + chunk, length);
   if (split >= p.splits || first >= last) return;
@@ -123,9 +124,9 @@ kernel void join_splits(device const float* partial [[buffer(0)]], device const 
                         device T* o [[buffer(3)]], constant DecodeParams& p [[buffer(4)]], uint2 group [[threadgroup_position_in_grid]],
                         uint thread_index [[thread_index_in_threadgroup]]) {
   threadgroup float largest[kMostSplits], totals[kMostSplits];
-  const int h = int(group.x), b = int(group.y), length = start[b] + 1, index = int(thread_index);
-  if (length <= 0 || length > p.capacity) return;
-  const int chunk = split_length(length, p.splits), used = (length + chunk - 1) / chunk;
+  const int h = int(group.x), b = int(group.y), before = start[b], index = int(thread_index);
+  if (before < 0 || before >= p.capacity) return;
+  const int length = before + 1, chunk = split_length(length, p.splits), used = (length + chunk - 1) / chunk;
   const int64_t result = (int64_t(b) * p.H + h) * p.splits;
   if (index < used) {
     largest[index] = statistics[(result + index) * 2];

@@ -98,6 +98,8 @@ void add_rejections(Registry& registry) {
   };
   reject("past_the_cache", {2, 3, 2, 8}, {2, 16, 2, 8}, {2, 16, 2, 8}, {13, 14});
   reject("negative_start", {2, 3, 2, 8}, {2, 16, 2, 8}, {2, 16, 2, 8}, {0, -1});
+  reject("start_that_overflows", {2, 3, 2, 8}, {2, 16, 2, 8}, {2, 16, 2, 8}, {0, INT32_MAX});
+  reject("start_that_overflows_decoding", {2, 1, 2, 8}, {2, 16, 2, 8}, {2, 16, 2, 8}, {0, INT32_MAX});
   reject("more_queries_than_capacity", {1, 17, 2, 8}, {1, 16, 2, 8}, {1, 16, 2, 8}, {0});
   reject("heads_no_multiple", {1, 3, 3, 8}, {1, 16, 2, 8}, {1, 16, 2, 8}, {0});
   reject("no_key_heads", {1, 3, 3, 8}, {1, 16, 0, 8}, {1, 16, 0, 8}, {0});
