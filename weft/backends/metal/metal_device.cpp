@@ -21,6 +21,10 @@ class SharedMemory : public MemorySource {
   SharedMemory(Gpu& gpu, MetalStream& stream) : gpu_(gpu), stream_(stream) {}
 
   void* obtain(int64_t bytes) override { return gpu_.new_buffer(bytes); }
+  Room room() override {
+    const int64_t free = gpu_.free_memory();
+    return {free, free};  // as on the CPU: addresses are one range, whatever pages lie behind them
+  }
   void give_back(void* handle, int64_t) override {
     finish(handle);
     gpu_.delete_buffer(handle);
