@@ -43,11 +43,11 @@ void forward(Stream& stream, const SoftmaxArgs& a) {
       for (int64_t k = 0; k < rows; ++k) {
         const T* xr = x_data + (start + k) * x.stride;
         const int64_t ahead = (std::min(start + rows + k, last - 1) - start - k) * x.stride;
-        const F32x16 minus_largest = splat(m[k] == -HUGE_VALF ? 0.0f : -m[k]);  // everything is masked: exp gives zeros
+        const F32x16 largest = splat(m[k] == -HUGE_VALF ? 0.0f : m[k]);  // everything is masked: exp gives zeros
         float* er = e + k * C;
         s[k] = row_sum(C, [=](At at) HWY_ATTR {
           at.prefetch(xr, ahead);  // memory has nothing else to do here
-          const F32x16 v = exp_of_negative(fma(at.load(xr), scale, minus_largest));
+          const F32x16 v = exp_of_negative(at.load(xr) * scale - largest);  // rounded as m was, not fused: never above 0, however large m is
           at.store(v, er);
           return v;
         });
