@@ -14,7 +14,7 @@ namespace weft::cli {
 namespace {
 
 // The largest case of a kernel within these is counted: small ones say little about bytes, large ones take long.
-constexpr double kMostBytes = 5e6, kMostFlops = 6e7;
+constexpr double kMostBytes = 1e7, kMostFlops = 6e7;
 
 struct Chosen {
   spec::Case spec_case;

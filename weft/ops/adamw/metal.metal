@@ -33,6 +33,14 @@ kernel void prepare(device const float* lr [[buffer(0)]], device const int* step
   k.bad_step = step < 1;
 }
 
+// Read once by each simdgroup; every thread of it calls this.
+inline AdamwCoefficients shared_coefficients(device const uint* from, uint thread_index) {
+  const uint word = thread_index % 32 < 10 ? from[thread_index % 32] : 0u;
+  const float value = as_type<float>(word);
+  return {simd_broadcast(value, 0), simd_broadcast(value, 1), simd_broadcast(value, 2), simd_broadcast(value, 3), simd_broadcast(value, 4),
+          simd_broadcast(value, 5), simd_broadcast(value, 6), simd_broadcast(value, 7), simd_broadcast(value, 8), int(simd_broadcast(word, 9))};
+}
+
 // Equation: the four of adamw.h; lr m^ / (sqrt(v^) + eps) as step_size m / (sqrt(v) spread + eps).
 // Layout:   all packed; T is param's type, G grad's. p is master, or param itself: bound as `weight`; `narrow` is a bf16 param.
 // Order:    every element on its own; a threadgroup takes a piece of 8192, a thread four times eight of it.
@@ -40,9 +48,10 @@ kernel void prepare(device const float* lr [[buffer(0)]], device const int* step
 // Traffic:  one read of grad, one read and one write of p, m and v; one write of a bf16 param.
 template <class G, bool kNarrow>
 kernel void update(device const G* grad [[buffer(0)]], device float* m [[buffer(1)]], device float* v [[buffer(2)]], device float* weight [[buffer(3)]],
-                   device bfloat* narrow [[buffer(4)]], constant AdamwCoefficients& k [[buffer(5)]], constant AdamwTensorParams& p [[buffer(6)]],
+                   device bfloat* narrow [[buffer(4)]], device const uint* coefficients [[buffer(5)]], constant AdamwTensorParams& p [[buffer(6)]],
                    uint thread_index [[thread_index_in_threadgroup]], uint group [[threadgroup_position_in_grid]]) {
   constexpr int N = 8;  // sixteen bytes of bf16
+  const AdamwCoefficients k = shared_coefficients(coefficients, thread_index);
   if (k.bad_step) return;
   const float decay = k.lr * p.weight_decay;
   for (int turn = 0; turn < kTurns; ++turn) {

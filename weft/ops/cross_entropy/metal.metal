@@ -66,15 +66,16 @@ inline void write_gradient(Chunk<T, N> piece, device T* to, Span at, RowGradient
 // Traffic:  one read of logits, one write of dlogits; of a row longer than a team's registers what does not fit is read twice.
 template <class T, class Id>
 kernel void each_row(device const T* logits [[buffer(0)]], device const Id* targets [[buffer(1)]], device T* dlogits [[buffer(2)]],
-                     device float* losses [[buffer(3)]], constant CrossEntropyShared& shared [[buffer(4)]], constant CrossEntropyParams& p [[buffer(5)]],
+                     device float* losses [[buffer(3)]], device const CrossEntropyShared& shared [[buffer(4)]], constant CrossEntropyParams& p [[buffer(5)]],
                      uint thread_index [[thread_index_in_threadgroup]], uint threads [[threads_per_threadgroup]],
                      uint group [[threadgroup_position_in_grid]], uint groups [[threadgroups_per_grid]]) {
   constexpr int N = per_vector<T>();
   threadgroup uint slots[kTeamSlots];
-  if (shared.wrong) return;
+  const bool reads = thread_index % 32 == 0;  // once for each simdgroup
+  if (simd_broadcast(reads ? shared.wrong : 0, 0)) return;
   Team team = team_of(p.team, thread_index, threads, group, groups, slots);
   const int last = turns<N>(team, p.columns), held = kChunks > 0 ? kChunks : kHeld;
-  const float over_count = 1.0f / shared.count;
+  const float over_count = 1.0f / simd_broadcast(reads ? shared.count : 1.0f, 0);
   for (long r = team.index; r < p.rows; r += team.count) {
     device const T* from = logits + r * p.stride;
     device T* to = kGradient ? dlogits + r * p.d_stride : nullptr;

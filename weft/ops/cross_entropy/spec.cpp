@@ -169,6 +169,7 @@ void add_cases(Registry& registry, DType dtype) {
   add("rising_maximum", {dtype, 3, 5003, -1, Mode::gradient, grid, rising});
   const auto bench = [&](const char* variant, Mode mode) {
     registry.bench({op, variant, dtype, "1024x50304", [=] { return problem({dtype, 1024, 50304, -1, mode}); }});
+    registry.bench({op, variant, dtype, "32x32000", [=] { return problem({dtype, 32, 32000, -1, mode}); }});
   };
   for (int64_t vocab : {50304, 128256})
     registry.bench_gpu({op, "gradient", dtype, dims({8192, vocab}), [=] { return problem({dtype, 8192, vocab, -1, Mode::gradient}); }});

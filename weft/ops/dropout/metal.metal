@@ -13,9 +13,10 @@ using namespace weft;
 // Requires: 0 <= p < 1, at most 2^34 elements (the contract's). A dropped NaN is 0. y may be x.
 // Traffic:  one read of x, one write of y.
 template <class T>
-kernel void drop(device const T* x [[buffer(0)]], constant uint* state [[buffer(1)]], device T* y [[buffer(2)]], constant DropoutParams& p [[buffer(3)]],
+kernel void drop(device const T* x [[buffer(0)]], device const uint* state_in [[buffer(1)]], device T* y [[buffer(2)]], constant DropoutParams& p [[buffer(3)]],
                  uint thread_index [[thread_index_in_threadgroup]], uint threads [[threads_per_threadgroup]], uint group [[threadgroup_position_in_grid]]) {
   constexpr int N = 8;
+  const uint4 state = random_state(state_in, thread_index);
   const long first = (long(group) * threads + thread_index) * N;
   if (first >= p.count) return;
   const int count = int(min(p.count - first, long(N)));

@@ -144,10 +144,10 @@ void add_specs_embedding(Registry& registry) {
     registry.add({op, "backward", dtype, "one_id",
         [=] { return backward(dtype, DType::i32, {3, 769, 33}, constant(1), Layout::contiguous, false); }});
     registry.add({op, "rule", dtype, "11x40x19", [=] { return rule(dtype, {11, 40, 19}); }});
-    const Size big{50304, 65536, 768};
-    registry.bench({op, "forward", dtype, text(big), [=] { return forward(dtype, DType::i32, big, zipf(big.V), Layout::contiguous); }});
-    registry.bench({op, "backward", dtype, text(big),
-        [=] { return backward(dtype, DType::i32, big, zipf(big.V), Layout::contiguous, false); }});
+    for (Size b : {Size{50304, 65536, 768}, Size{1536, 1536, 768}}) {
+      registry.bench({op, "forward", dtype, text(b), [=] { return forward(dtype, DType::i32, b, zipf(b.V), Layout::contiguous); }});
+      registry.bench({op, "backward", dtype, text(b), [=] { return backward(dtype, DType::i32, b, zipf(b.V), Layout::contiguous, false); }});
+    }
   }
   const auto size_of_case = [](const GoldenCase& g) { return Size{g.integer("vocab"), g.integer("n"), g.integer("dim")}; };
   registry.golden({op, "golden_forward", "embedding.safetensors", [=](const GoldenCase& g) {

@@ -11,7 +11,7 @@ void rope(Stream& stream, const RopeArgs& a) {
   const int64_t sharers = shared ? T : B * T, rows = shared ? B * H : H, pieces = (half + N - 1) / N + (D - 2 * half + N - 1) / N;
   if (sharers * rows * pieces == 0) return;
   // Slices of about 64 rows, so that the table is little beside them; of fewer where that would leave a GPU idle.
-  const int64_t enough = std::max<int64_t>(1, 8192 / (sharers * pieces)), slices = std::min(rows, std::max(enough, (rows + 63) / 64));
+  const int64_t enough = std::max<int64_t>(1, 2048 / (sharers * pieces)), slices = std::min(rows, std::max(enough, (rows + 63) / 64));
   const int64_t slice = (rows + slices - 1) / slices;
   const auto whole = [&](const View& v) {
     return aligned16(v, v.strides[0]) && aligned16(v, v.strides[1]) && aligned16(v, v.strides[2]);

@@ -13,8 +13,9 @@ using namespace weft;
 //           with 0, so that no compiler fuses the two.
 // Requires: at most 2^34 elements (the contract's).
 // Traffic:  one write of out.
-kernel void draw(constant uint* state [[buffer(0)]], device float* out [[buffer(1)]], constant UniformParams& p [[buffer(2)]],
+kernel void draw(device const uint* state_in [[buffer(0)]], device float* out [[buffer(1)]], constant UniformParams& p [[buffer(2)]],
                  uint thread_index [[thread_index_in_threadgroup]], uint threads [[threads_per_threadgroup]], uint group [[threadgroup_position_in_grid]]) {
+  const uint4 state = random_state(state_in, thread_index);
   const long block = long(group) * threads + thread_index;
   if (block * 4 >= p.count) return;
   const uint4 words = random_block(state, p.site, block);

@@ -5,10 +5,15 @@
 
 namespace weft {
 
-// state: {key_lo, key_hi, step_lo, step_hi}.
-inline uint4 random_block(constant uint* state, uint site, long block) {
-  uint4 c = uint4(uint(block), site, state[2], state[3]);
-  uint2 key = uint2(state[0], state[1]);
+// {key_lo, key_hi, step_lo, step_hi}, read once by each simdgroup; every thread of it calls this.
+inline uint4 random_state(device const uint* state, uint thread_index) {
+  const uint mine = thread_index % 32 < 4 ? state[thread_index % 32] : 0u;
+  return uint4(metal::simd_broadcast(mine, 0), metal::simd_broadcast(mine, 1), metal::simd_broadcast(mine, 2), metal::simd_broadcast(mine, 3));
+}
+
+inline uint4 random_block(uint4 state, uint site, long block) {
+  uint4 c = uint4(uint(block), site, state.z, state.w);
+  uint2 key = uint2(state.x, state.y);
   for (int round = 0; round < 10; ++round) {
     const uint m0 = 0xD2511F53u, m1 = 0xCD9E8D57u;  // multipliers
     c = uint4(metal::mulhi(m1, c.z) ^ c.y ^ key.x, m1 * c.z, metal::mulhi(m0, c.x) ^ c.w ^ key.y, m0 * c.x);
