@@ -26,7 +26,7 @@ struct Array {
   Shape shape;
   std::vector<double> v;
   std::vector<double> bound;
-  std::vector<double> narrow;  // what a device may be off by in addition whose matrix units take 16-bit operands; often none
+  std::vector<double> narrow;  // what CUDA may be off by in addition, whose matrix units take 16-bit operands; often none
   std::vector<double> flushed;  // what is missing where numbers below the smallest normal one are zero; often none
 
   double operator[](int64_t i) const { return v[size_t(i)]; }
