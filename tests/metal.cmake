@@ -23,18 +23,12 @@ endif()
 
 # Every op on the simulator, in every mode. Whole folders of golden data too.
 get_property(ops GLOBAL PROPERTY WEFT_OPS)
-foreach(mode IN ITEMS metal-sim metal-sim:random metal-sim:flush)
+foreach(mode IN ITEMS metal-sim metal-sim:random metal-sim:flush metal-sim:checked)
   string(REPLACE ":" "_" test ${mode})
   foreach(op IN LISTS ops)
     add_test(NAME conformance.${test}.${op} COMMAND weft_tool check --device ${mode} --op ${op} --golden ${CMAKE_CURRENT_SOURCE_DIR}/golden/ops)
     set_tests_properties(conformance.${test}.${op} PROPERTIES LABELS "metal;golden")
   endforeach()
-endforeach()
-
-# Races, bounds, uninitialised memory and alignment, in the kernels that share memory between threads.
-foreach(op IN ITEMS causal_attention cross_entropy embedding kv_attention layer_norm matmul reduce rms_norm softmax transpose_2d)
-  add_test(NAME conformance.metal-sim_checked.${op} COMMAND weft_tool check --device metal-sim:checked --op ${op} --golden ${CMAKE_CURRENT_SOURCE_DIR}/golden/ops)
-  set_tests_properties(conformance.metal-sim_checked.${op} PROPERTIES LABELS "metal;golden")
 endforeach()
 
 # Each barrier taken out in turn, file by file; the headers' in the ops that use them.
@@ -52,3 +46,7 @@ endforeach()
 # What kernels move and compute, counted, against what they must.
 add_test(NAME metal.counters COMMAND Python3::Interpreter ${CMAKE_CURRENT_SOURCE_DIR}/metal/counters.py $<TARGET_FILE:weft_tool>)
 set_tests_properties(metal.counters PROPERTIES LABELS "metal")
+
+# Training and generation through the whole backend.
+weft_integration_test(metal_sim)
+set_tests_properties(integration.metal_sim PROPERTIES LABELS "metal")

@@ -1,0 +1,46 @@
+"""Whole runs through the Metal backend, on its simulator: training as the CPU trains, generation as transformers generates."""
+import json
+import pathlib
+import struct
+import subprocess
+import sys
+import tempfile
+
+tool, source = sys.argv[1], pathlib.Path(sys.argv[2])
+golden = source / "tests/golden/models"
+STEPS = 3
+
+
+def run(*args):
+    done = subprocess.run([tool, *map(str, args)], capture_output=True, text=True)
+    assert done.returncode == 0, f"weft {' '.join(map(str, args))}: exit {done.returncode}\n{done.stdout}{done.stderr}"
+    return done.stdout
+
+
+def losses(device, dtype, folder):
+    out = folder / f"{device}-{dtype}".replace(":", "-")
+    text = folder / "text.txt"
+    text.write_text("the quick brown fox jumps over the lazy dog. " * 40)
+    run("train", "--data", text, "--cache", folder, "--device", device, "--dtype", dtype, "--steps", STEPS, "--batch", 2, "--sequence", 24, "--layers", 2, "--width", 48,
+        "--heads", 4, "--kv-heads", 2, "--evaluate-units", 1, "--sample-tokens", 1, "--warmup", 2, "--out", out)
+    rows = [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
+    return [row["loss"] for row in rows if "loss" in row][:STEPS]
+
+
+def greedy(model):
+    data = (golden / model / "expected.safetensors").read_bytes()
+    (size,) = struct.unpack("<Q", data[:8])
+    begin, end = json.loads(data[8 : 8 + size])["greedy"]["data_offsets"]
+    return list(struct.unpack(f"<{(end - begin) // 4}i", data[8 + size + begin : 8 + size + end]))
+
+
+with tempfile.TemporaryDirectory() as folder:
+    # The first loss differs by rounding alone; the updates that follow carry such differences on, far below a step's effect.
+    cpu, metal = (losses(device, "f32", pathlib.Path(folder)) for device in ("cpu", "metal-sim"))
+    assert len(cpu) == STEPS and len(metal) == STEPS, (cpu, metal)
+    assert all(abs(a - b) < 1e-4 for a, b in zip(cpu, metal)), (cpu, metal)
+
+expected = greedy("llama")
+answer = json.loads(run("generate", golden / "llama", "--prompt-ids", ",".join(map(str, expected[:8])), "--max-tokens", 6, "--ignore-eos", "--device", "metal-sim", "--json"))
+assert answer["ids"] == expected[8:14], (answer["ids"], expected[8:14])
+print("2 passed, 0 failed")
