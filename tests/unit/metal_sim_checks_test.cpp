@@ -13,6 +13,7 @@ struct Wrong {
   int threads = 64;
   int64_t groups = 1;
 };
+void PrintTo(const Wrong& wrong, std::ostream* out) { *out << wrong.name; }
 
 std::string kernel_of(const Wrong& wrong) {
   return std::string(R"(#include <metal_stdlib>
