@@ -172,8 +172,8 @@ std::string hex(uint64_t value) {
   return text;
 }
 
-// The most that a case may move and compute on a simulated device, so that all of them take a few minutes: a thread of the
-// simulator does some ten million operations a second, a tenth of that when every access is checked.
+// The most that a case may move and compute on a simulated device, so that all of them take a few minutes; less where every
+// access is checked.
 constexpr double kSimulatedBytes = 2e6, kSimulatedFlops = 2e7, kCheckedShare = 0.1;
 
 bool too_costly(const Problem& problem, Device& device) {

@@ -75,7 +75,7 @@ class PackedProduct {
   //           Tasks are blocks of C, their extents by the shape alone.
   // Requires: unit-stride rows (the contract's). K = 0 gives f(beta C + bias).
   // Traffic:  A is read for each block of columns, as stored where it is f32 and not transposed, else packed once before; B is
-  //           read once for each block of rows, by the task that uses it; C is written once (and read where beta is not 0).
+  //           read once for each block of rows, by the task that uses it; C is written once (and read where beta is not 0), or once for each step of depth.
   void run() {
     for (int64_t batch = 0; batch < p_.batch(); batch += block_.group) {
       matrices_ = std::min(block_.group, p_.batch() - batch);
@@ -210,29 +210,28 @@ class PackedProduct {
           if ((first && started) || (!first && by_depth_)) to.from = c, to.from_row = p_.c.row;
           if (last || by_depth_) to.c = c, to.row = p_.c.row, to.past_caches = last && past_caches_;
         }
-        multiply_tile(block, j, i == 0, {height, std::min<int64_t>(kTileColumns, columns - j), steps(block.d), a_tile(block, g, rows.first + i), packed + j * steps(block.d), as_stored_ ? p_.a.row : 0, to},
-                      ahead(next, tile));
+        float* panel = packed + j * steps(block.d);
+        const Tile t{height, std::min<int64_t>(kTileColumns, columns - j), steps(block.d), a_tile(block, g, rows.first + i), panel, as_stored_ ? p_.a.row : 0, to};
+        i == 0 ? multiply_first(block, j, t, panel, ahead(next, tile)) : multiply(t, ahead(next, tile));
       }
       if (last && straight < columns)
         for (int64_t r = 0; r < height; ++r) finish_(piece(r, straight), strip + r * stride + straight, started);
     }
   }
 
-  // The tile at column j of a block of B, whose panel the first rows pack: while they multiply, where B lies as the panel does.
-  void multiply_tile(const BlockOfB& block, int64_t j, bool first, const Tile& t, Ahead ahead) const {
-    if (first) {
-      if constexpr (Words::kElements == 1)
-        if (!args_.transpose_b && t.rows == kTileRows && t.columns == kTileColumns) return multiply_and_pack(t, b_at(block) + j, p_.b.row, ahead);
-      pack_b(block, j, const_cast<float*>(t.b));
-    }
+  // The first rows to meet the panel of B from column j on pack it: while they multiply, where B lies as the panel does.
+  void multiply_first(const BlockOfB& block, int64_t j, const Tile& t, float* panel, Ahead ahead) const {
+    if constexpr (Words::kElements == 1)
+      if (!args_.transpose_b && t.rows == kTileRows && t.columns == kTileColumns) return multiply_and_pack(t, b_at(block) + j, p_.b.row, panel, ahead);
+    pack_b(block, j, panel);
     multiply(t, ahead);
   }
 
   static void multiply(const Tile& t, Ahead ahead) {
-    if constexpr (Words::kElements == 1) return cpu::HWY_NAMESPACE::multiply_tile<FmaStep>(t, ahead);
+    if constexpr (Words::kElements == 1) return multiply_tile<FmaStep>(t, ahead);
     if constexpr (kTileColumns == kPairColumns)
       if (bf16_dot() == Bf16Dot::hardware) return multiply_pairs({t.rows, t.columns, t.steps, t.a, t.b, t.sums.from, t.sums.from_row, t.sums.c, t.sums.row, ahead.at, ahead.stride});
-    cpu::HWY_NAMESPACE::multiply_tile<PairStep>(t, ahead);
+    multiply_tile<PairStep>(t, ahead);
   }
 
   // The lines of the next block that tile number `tile` asks for, one every four steps: along a row of B, or down a column of lines.

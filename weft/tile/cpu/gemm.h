@@ -151,10 +151,10 @@ void multiply_tile(const Tile& t, Ahead ahead) {
   }
 }
 
-// A whole tile, kTileRows x kTileColumns, whose panel of B it packs on its way: t.b is written, from `b`, rows b_row apart.
+// A whole tile, kTileRows x kTileColumns, that packs its panel of B on its way, from `b`, rows b_row apart.
 template <class T>
-void multiply_and_pack(const Tile& t, const T* b, int64_t b_row, Ahead ahead) {
-  const PackB<T> from{b, b_row, const_cast<float*>(t.b)};
+void multiply_and_pack(const Tile& t, const T* b, int64_t b_row, float* panel, Ahead ahead) {
+  const PackB<T> from{b, b_row, panel};
   t.a_row ? multiply_panels<FmaStep, kTileRows, kTileVectors>(t.steps, ReadA<true>{t.a, t.a_row}, from, t.sums, ahead)
           : multiply_panels<FmaStep, kTileRows, kTileVectors>(t.steps, ReadA<false>{t.a, 0}, from, t.sums, ahead);
 }
