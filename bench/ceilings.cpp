@@ -166,7 +166,7 @@ std::string_view name(Ceiling ceiling) {
 }
 
 std::unique_ptr<Ceilings> ceilings_of(Device& device, int threads) {
-  if (device.name().starts_with("metal-sim")) fail(ErrorCode::unsupported, "bench", device.name(), " is simulated: its times say nothing");
+  if (device.traits().simulated) fail(ErrorCode::unsupported, "bench", device.name(), " is simulated: its times say nothing");
   if (device.dialect() != Dialect::c) return std::make_unique<GpuCeilings>(device);
   return std::make_unique<CpuCeilings>(device, threads);
 }

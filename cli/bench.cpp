@@ -144,11 +144,11 @@ int run(const Options& options) {
   if (!options.dtype.empty()) dtype_from_name(options.dtype);
   if (!options.model.empty()) return bench_model({options.model, options.device, options.dtype, options.threads, options.json});
   if (!options.train.empty()) return bench_train({options.train, options.device, options.dtype, options.threads, options.pass_tokens, options.json});
-#ifdef WEFT_HAS_METAL
-  if (options.device.starts_with("metal-sim")) return bench_counted({options.op, options.dtype, options.name, options.json});
-#endif
   const int threads = options.threads > 0 ? options.threads : available_threads();
   const auto device = open_device(options.device, {.threads = threads});
+#ifdef WEFT_HAS_METAL
+  if (device->traits().simulated) return bench_counted({options.op, options.dtype, options.name, options.json});
+#endif
   if (options.overhead) return run_overhead(options, *device);
   const auto ceilings = bench::ceilings_of(*device, threads);
   spec::Registry registry;

@@ -71,7 +71,7 @@ int replay(const std::string& path, const TrainConfig& config) {
 // What the device can do at most in the run's dtype: bf16 against its dot products, where it has them. Nothing, and no
 // utilisation is told, on a device whose ceilings nobody has written.
 PeakFlops peak_flops(Device& device, int threads, bool bf16) {
-  if (device.name().starts_with("metal-sim")) return {};  // a simulator's rate says nothing
+  if (device.traits().simulated) return {};  // a simulator's rate says nothing
   try {
     const auto ceilings = bench::ceilings_of(device, threads);
     if (device.name() != "cpu") return {ceilings->fma(), "bf16 matrix products"};

@@ -32,6 +32,7 @@ class WrittenDown : public metal::Gpu {
  public:
   explicit WrittenDown(Told& told) : told_(told) {}
   std::string description() const override { return "writes down"; }
+  DeviceTraits traits() const override { return {}; }
   int64_t total_memory() const override { return 1 << 30; }
   int64_t free_memory() const override { return 1 << 30; }
   void* new_buffer(int64_t bytes) override {

@@ -11,6 +11,7 @@
 #include "weft/device/kernels.h"
 #include "weft/device/pool.h"
 #include "weft/device/stream.h"
+#include "weft/device/traits.h"
 
 namespace weft {
 
@@ -41,6 +42,7 @@ class Device : public std::enable_shared_from_this<Device> {
   virtual Stream& stream() = 0;
   virtual Pool& pool() = 0;
   virtual MemoryInfo memory() = 0;
+  virtual DeviceTraits traits() const { return {}; }
 
   // Between host memory and `bytes` at `offset` within the buffer, in stream order; both return when the host
   // memory may be reused or read.

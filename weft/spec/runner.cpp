@@ -177,18 +177,16 @@ std::string hex(uint64_t value) {
 constexpr double kSimulatedBytes = 2e6, kSimulatedFlops = 2e7, kCheckedShare = 0.1;
 
 bool too_costly(const Problem& problem, Device& device) {
-  if (!simulated(device) || !problem.cost) return false;
+  if (!device.traits().simulated || !problem.cost) return false;
   Bound bound;
   for (const Operand& operand : problem.operands()) bound.add(operand.name, shaped(operand, allocate(operand, device)));
   const Cost cost = problem.cost(bound);
-  const double share = device.name() == "metal-sim:checked" ? kCheckedShare : 1;
+  const double share = device.traits().checks_accesses ? kCheckedShare : 1;
   return cost.bytes > share * kSimulatedBytes || cost.flops > share * kSimulatedFlops;
 }
 
 // Metal leaves it open whether numbers below the smallest normal one are zero. Where they are, such inputs are not asked for,
 // and a result that small may be missing.
-bool flushes(const Device& device) { return device.name() == "metal" || device.name() == "metal-sim:flush"; }
-
 void flush_inputs(const Problem& problem, Truth& truth) {
   for (const Operand& operand : problem.operands()) {
     if (operand.role == Role::output || !is_float(operand.dtype)) continue;
@@ -208,7 +206,7 @@ double ratio(double error, double bound) { return error == 0 ? 0 : error / bound
 
 void compare(const Operand& operand, const Array& expected, const std::vector<uint8_t>& actual, const Device& device, Outcome& outcome) {
   const bool narrow = device.dialect() == Dialect::cuda && !expected.narrow.empty();
-  const auto flushed = [&, flushing = flushes(device)](int64_t i) {
+  const auto flushed = [&, flushing = device.traits().flushes](int64_t i) {
     return !flushing ? 0 : smallest_normal(DType::f32) + (expected.flushed.empty() ? 0 : expected.flushed[size_t(i)]);
   };
   for (int64_t i = 0; i < expected.size(); ++i) {
@@ -246,8 +244,6 @@ std::string_view name(Status status) {
   return status == Status::passed ? "passed" : status == Status::failed ? "failed" : "skipped";
 }
 
-bool simulated(const Device& device) { return device.name().starts_with("metal-sim"); }
-
 std::string dims(std::initializer_list<int64_t> extents) { return join(Shape(extents)); }
 
 Bound upload(const Problem& problem, const Truth& truth, Device& device) {
@@ -269,7 +265,7 @@ Outcome run_case(const Case& c, const std::shared_ptr<Device>& device, const std
       return outcome;
     }
     Truth truth = problem.generate(seed_of(c));
-    if (flushes(*device)) flush_inputs(problem, truth);
+    if (device->traits().flushes) flush_inputs(problem, truth);
     problem.reference(truth);
     const Run run = launch(problem, truth, *device);
     outcome.digest = hex(run.digest);

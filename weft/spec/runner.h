@@ -24,9 +24,6 @@ struct Outcome {
   double ulps = 0;      // promised (Case::ulps); error / bound * ulps is what was measured
 };
 
-// A device that is simulated thread by thread ("metal-sim" and its modes).
-bool simulated(const Device& device);
-
 // Conformance of one case on `device` (opened checked: poisoned outputs, guard bytes). Also: inputs and padding stay
 // untouched; a second run gives the same bits; so does a replay of the launches, where the device captures, and a run on each
 // of `others` (the same hardware with other thread counts).

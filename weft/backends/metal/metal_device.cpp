@@ -63,6 +63,7 @@ class MetalDevice : public Device {
 
   std::string name() const override { return name_; }
   std::string description() const override { return gpu_->description(); }
+  DeviceTraits traits() const override { return gpu_->traits(); }
   Dialect dialect() const override { return Dialect::msl; }
   const Kernels& kernels() const override { return metal::kernels(); }
   Stream& stream() override { return stream_; }

@@ -12,6 +12,8 @@
 #include <string_view>
 #include <vector>
 
+#include "weft/device/traits.h"
+
 namespace weft::metal {
 
 // The value of a [[function_constant(index)]].
@@ -70,6 +72,7 @@ class Gpu {
  public:
   virtual ~Gpu() = default;
   virtual std::string description() const = 0;
+  virtual DeviceTraits traits() const = 0;
   virtual int64_t total_memory() const = 0;
   virtual int64_t free_memory() const = 0;
 

@@ -72,6 +72,7 @@ class AppleGpu : public Gpu {
   }
 
   std::string description() const override { return device_.name.UTF8String; }
+  DeviceTraits traits() const override { return {.flushes = true}; }
   int64_t total_memory() const override { return int64_t(device_.recommendedMaxWorkingSetSize); }
   int64_t free_memory() const override { return std::max<int64_t>(0, total_memory() - int64_t(device_.currentAllocatedSize)); }
 

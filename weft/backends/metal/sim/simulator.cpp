@@ -87,6 +87,7 @@ class Simulator : public Gpu {
                                                       {SimMode::checked, "checked"}, {SimMode::counting, "counting"}};
     return join("Metal simulated on the CPU (", names.at(mode_), ")");
   }
+  DeviceTraits traits() const override { return {.simulated = true, .checks_accesses = mode_ == SimMode::checked, .flushes = mode_ == SimMode::flush}; }
   int64_t total_memory() const override { return int64_t(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGESIZE); }
   int64_t free_memory() const override { return int64_t(sysconf(_SC_AVPHYS_PAGES)) * sysconf(_SC_PAGESIZE); }
 
