@@ -19,14 +19,16 @@ HWY_BEFORE_NAMESPACE();
 namespace weft::cpu::HWY_NAMESPACE {
 namespace {
 
-// 64 keys: k scaled, v and their gradients, transposed [D][64]; k also as rows.
+// 64 keys: k scaled and v, both transposed [D][64]; k and both gradients as rows [64][D].
 struct KeyLanes {
-  float *kt, *vt, *dkt, *dvt, *kr;
+  float *kt, *vt, *tile, *dk, *dv;
+  TileRows k;
 };
 
 // 64 queries as rows [64][D], their statistics, and their gradient, to which tiles of keys are added.
 struct QueryRows {
-  float *q, *dout, *base, *mean, *dq;
+  TileRows q, dout;
+  float *base, *mean, *dq;
   int64_t i0, count;
 };
 
@@ -34,34 +36,22 @@ struct QueryRows {
 struct Workspace {
   KeyLanes keys[kSpan / kTile];
   QueryRows queries;
-  float *scores, *dp;
+  float *q, *dout, *scores, *dp;
 
   static int64_t floats(const Sizes& s) { return (5 * kSpan / kTile + 2) * s.tile() + 2 * kTile * kTile + 2 * kTile; }
   Workspace(const Sizes& s, ScratchSlots::Lease& lease)
-      : queries{lease.take(s.tile()), lease.take(s.tile()), lease.take(kTile), lease.take(kTile), nullptr, 0, 0},
-        scores(lease.take(kTile * kTile)), dp(lease.take(kTile * kTile)) {
-    for (KeyLanes& k : keys) k = {lease.take(s.tile()), lease.take(s.tile()), lease.take(s.tile()), lease.take(s.tile()), lease.take(s.tile())};
+      : queries{{}, {}, lease.take(kTile), lease.take(kTile), nullptr, 0, 0},
+        q(lease.take(s.tile())), dout(lease.take(s.tile())), scores(lease.take(kTile * kTile)), dp(lease.take(kTile * kTile)) {
+    for (KeyLanes& k : keys) k = {lease.take(s.tile()), lease.take(s.tile()), lease.take(s.tile()), lease.take(s.tile()), lease.take(s.tile()), {}};
   }
 };
 
 template <class T>
-void load_keys(const Sizes& s, const KeyLanes& to, const T* k, int64_t k_row, const T* v, int64_t v_row, int64_t count, float scale) {
-  float* rows = to.kr;
-  load_tile(v, v_row, count, s.D, padded(count), 1, rows);
-  transpose(padded(count), s.width(), rows, s.width(), to.vt, kTile);
-  load_tile(k, k_row, count, s.D, padded(count), scale, rows);
-  transpose(padded(count), s.width(), rows, s.width(), to.kt, kTile);
-  load_tile(k, k_row, count, s.D, count, 1, rows);
-  std::fill_n(to.dkt, s.tile(), 0.0f);
-  std::fill_n(to.dvt, s.tile(), 0.0f);
-}
-
-template <class T>
-void store_keys(const Sizes& s, const KeyLanes& t, int64_t count, float scale, float* rows, T* dk, int64_t dk_row, T* dv, int64_t dv_row) {
-  transpose(s.width(), padded(count), t.dkt, kTile, rows, s.width());
-  store_tile(rows, count, s.D, scale, dk, dk_row);
-  transpose(s.width(), padded(count), t.dvt, kTile, rows, s.width());
-  store_tile(rows, count, s.D, 1, dv, dv_row);
+void load_keys(const Sizes& s, KeyLanes& to, const T* k, int64_t k_row, const T* v, int64_t v_row, int64_t count, float scale) {
+  const TileRows values = rows_of(s, v, v_row, count, padded(count), to.tile);
+  transpose(padded(count), s.width(), values.at, values.step, 1, to.vt, kTile);
+  to.k = rows_of(s, k, k_row, count, padded(count), to.tile);
+  transpose(padded(count), s.width(), to.k.at, to.k.step, scale, to.kt, kTile);
 }
 
 // mean[i] = o_i . do_i, sixteen rows at a time.
@@ -70,7 +60,7 @@ void inner_products(const Sizes& s, const T* o, int64_t o_row, const QueryRows& 
   alignas(64) float blocks[kBlock * kBlock] = {};
   for (int64_t first = 0; first < q.count; first += kBlock) {
     for (int64_t r = first; r < std::min(q.count, first + kBlock); ++r) {
-      const float* y = q.dout + r * s.width();
+      const float* y = q.dout.at + r * q.dout.step;
       store(reduce_blocks(s.D, 0.0f, [&](At at) HWY_ATTR { return at.load(o + r * o_row) * at.load(y); },
                           [](F32x16 x, F32x16 z) HWY_ATTR { return x + z; }), blocks + (r - first) * kBlock);
     }
@@ -78,32 +68,36 @@ void inner_products(const Sizes& s, const T* o, int64_t o_row, const QueryRows& 
   }
 }
 
-// scores -> p = exp(s - lse), dp -> ds = p (dp - delta).
+// scores -> p = exp(s - lse), dp -> ds = p (dp - delta). Both tiles lie a multiple of 4 KiB apart, so that a load of dp after
+// the store of p at the same place would be taken for a load of p, and wait.
 void scores_to_gradients(const Scores& t, const float* lse, const float* delta, float* scores, float* dp) {
   for (int64_t r = 0; r < t.rows; ++r) {
     const F32x16 base = splat(lse[r]), mean = splat(delta[r]);
-    const int64_t lanes = t.diagonal ? near_side<kKeys>(t, r / kBlock * kBlock).count : t.lanes;
+    const int64_t lanes = t.diagonal ? near_side<Lanes::keys>(t, r / kBlock * kBlock).count : t.lanes;
     for (int64_t lane = 0; lane < lanes; lane += kBlock) {
       float *s = scores + r * kTile + lane, *d = dp + r * kTile + lane;
-      const F32x16 p = exp(load(s) - base);
+      const F32x16 p = exp(load(s) - base), centred = load(d) - mean;
       store(p, s);
-      store(p * (load(d) - mean), d);
+      store(p * centred, d);
     }
   }
 }
 
-// The five products of a tile. Each gradient is a chain over its queries (or keys) in order.
-void add_gradients(const Sizes& s, const QueryRows& q, const KeyLanes& k, int64_t j0, float* scores, float* dp, FetchAhead& ahead) {
+// The five products of a tile; the first of a chain begins it. Each gradient is a chain over its queries (or keys) in order.
+struct First {
+  bool of_keys, of_queries;
+};
+void add_gradients(const Sizes& s, const QueryRows& q, const KeyLanes& k, int64_t j0, First first, float* scores, float* dp, FetchAhead& ahead) {
   const int64_t keys = s.rows_from(j0);
   const Scores t{q.count, padded(keys), j0 == q.i0};
-  product_of_rows<kKeys>(t, s, q.q, k.kt, scores, ahead);
-  product_of_rows<kKeys>(t, s, q.dout, k.vt, dp, ahead);
+  product_of_rows<Lanes::keys>(t, s, q.q, k.kt, scores, ahead);
+  product_of_rows<Lanes::keys>(t, s, q.dout, k.vt, dp, ahead);
   scores_to_gradients(t, q.base, q.mean, scores, dp);
-  add_weighted_rows<kKeys>(t, s, q.dout, scores, k.dvt, ahead);
-  add_weighted_rows<kKeys>(t, s, q.q, dp, k.dkt, ahead);
-  const TileProduct dq{.m = q.count, .n = s.width(), .k = keys, .a = dp, .a_row = kTile, .a_step = 1, .b = k.kr, .b_row = s.width(),
-                       .c = q.dq, .c_row = s.width(), .add = true, .meanwhile = &ahead};
-  t.diagonal ? row_triangle_product(dq) : product(dq);
+  add_weighted_rows<Lanes::keys>(t, s, scores, q.dout, keys, {.add = !first.of_keys}, k.dv, ahead);
+  add_weighted_rows<Lanes::keys>(t, s, dp, q.q, keys, {.add = !first.of_keys}, k.dk, ahead);
+  const TileProduct dq{.m = q.count, .n = s.width(), .k = keys, .a = dp, .a_row = kTile, .a_step = 1, .b = k.k.at, .b_row = k.k.step,
+                       .c = q.dq, .c_row = s.width(), .add = !first.of_queries, .meanwhile = &ahead};
+  t.diagonal ? triangle_product<Steps::through_row>(dq) : product(dq);
 }
 
 // How the backward is cut, by shape alone: a task owns a range of the keys of one key head, so that dk and dv are its own.
@@ -138,7 +132,7 @@ void backward_span(const CausalAttentionBackwardArgs& a, const Sizes& s, const P
   const auto [b, hk, first] = span;
   const int64_t last = std::min(s.T, first + kSpan);
   QueryRows& rows = w.queries;
-  const auto keys = [&](int64_t j0) -> const KeyLanes& { return w.keys[(j0 - first) / kTile]; };
+  const auto keys = [&](int64_t j0) -> KeyLanes& { return w.keys[(j0 - first) / kTile]; };
   const int64_t h0 = hk * s.group(), h1 = h0 + s.group();
   FetchAhead ahead;
   // Meanwhile: the queries after these, the keys that they are the first to meet, and where results will go.
@@ -161,17 +155,19 @@ void backward_span(const CausalAttentionBackwardArgs& a, const Sizes& s, const P
       rows.i0 = i0, rows.count = s.rows_from(i0);
       rows.dq = share.dq + ((h - h0) * s.T + i0) * s.width();
       if (h == h0 && i0 < last) load_keys(s, keys(i0), k.row(b, i0, hk), k.time, v.row(b, i0, hk), v.time, s.rows_from(i0), a.scale);
-      load_tile(q.row(b, i0, h), q.time, rows.count, s.D, rows.count, 1, rows.q);
-      load_tile(dout.row(b, i0, h), dout.time, rows.count, s.D, rows.count, 1, rows.dout);
+      rows.q = rows_of(s, q.row(b, i0, h), q.time, rows.count, rows.count, w.q);
+      rows.dout = rows_of(s, dout.row(b, i0, h), dout.time, rows.count, rows.count, w.dout);
       inner_products(s, o.row(b, i0, h), o.time, rows);
       std::copy_n(data<float>(a.lse) + (b * s.H + h) * s.T + i0, rows.count, rows.base);
-      if (share.first_span) std::fill_n(rows.dq, rows.count * s.width(), 0.0f);
       plan(h, i0);
-      for (int64_t j0 = first; j0 < std::min(last, i0 + kTile); j0 += kTile) add_gradients(s, rows, keys(j0), j0, w.scores, w.dp, ahead);
+      for (int64_t j0 = first; j0 < std::min(last, i0 + kTile); j0 += kTile)
+        add_gradients(s, rows, keys(j0), j0, {.of_keys = h == h0 && i0 == j0, .of_queries = share.first_span && j0 == first}, w.scores, w.dp, ahead);
       if (share.whole && i0 < last) store_tile(rows.dq, rows.count, s.D, a.scale, dq.row(b, i0, h), dq.time);
     }
-  for (int64_t j0 = first; j0 < last; j0 += kTile)
-    store_keys(s, keys(j0), s.rows_from(j0), a.scale, rows.q, dk.row(b, j0, hk), dk.time, dv.row(b, j0, hk), dv.time);
+  for (int64_t j0 = first; j0 < last; j0 += kTile) {
+    store_tile(keys(j0).dk, s.rows_from(j0), s.D, a.scale, dk.row(b, j0, hk), dk.time);
+    store_tile(keys(j0).dv, s.rows_from(j0), s.D, 1, dv.row(b, j0, hk), dv.time);
+  }
 }
 
 // dq = scale times the sum of the ranges' shares, in order.

@@ -40,16 +40,16 @@ void online_softmax(int64_t lane, int64_t rows, int64_t full, float* scores, flo
   }
   for (int64_t r = 0; r < rows; ++r)
     for (int j = 0; j < kBlocks; ++j) {
-      const F32x16 p = where_seen(r, exp(score(r, j) - base[j]), zero());  // not exp(-inf): an underflow takes the CPU 100 cycles
+      const F32x16 p = where_seen(r, exp_of_negative(score(r, j) - base[j]), zero());  // not exp(-inf): an underflow takes the CPU 100 cycles
       store(p, scores + r * kTile + lane + j * kBlock);
       sum[j] = sum[j] + p;
     }
   for (int j = 0; j < kBlocks; ++j) store(sum[j], l + lane + j * kBlock);
 }
 
-// 64 queries: q scaled and o, both transposed [D][64]; m, l and rescale [64].
+// 64 queries: q scaled and transposed [D][64], o as rows [64][D]; m, l and rescale [64].
 struct QueryLanes {
-  float *qt, *ot, *m, *l, *rescale;
+  float *qt, *o, *m, *l, *rescale;
   int64_t i0, count;
 
   static int64_t floats(const Sizes& s) { return 2 * s.tile() + 3 * kTile; }
@@ -58,30 +58,28 @@ struct QueryLanes {
 template <class T>
 QueryLanes load_queries(const Sizes& s, const T* q, int64_t q_row, float scale, int64_t i0, float* rows, ScratchSlots::Lease& lease) {
   const QueryLanes t{lease.take(s.tile()), lease.take(s.tile()), lease.take(kTile), lease.take(kTile), lease.take(kTile), i0, s.rows_from(i0)};
-  load_tile(q, q_row, t.count, s.D, padded(t.count), scale, rows);
-  transpose(padded(t.count), s.width(), rows, s.width(), t.qt, kTile);
-  std::fill_n(t.ot, s.tile(), 0.0f);
+  const TileRows from = rows_of(s, q, q_row, t.count, padded(t.count), rows);
+  transpose(padded(t.count), s.width(), from.at, from.step, scale, t.qt, kTile);
   std::fill_n(t.m, kTile, -HUGE_VALF);
   std::fill_n(t.l, kTile, 0.0f);
   return t;
 }
 
 // One tile of keys and values, as rows, for 64 queries.
-void attend(const Sizes& s, const QueryLanes& q, int64_t j0, const float* k, const float* v, float* scores, FetchAhead& ahead) {
+void attend(const Sizes& s, const QueryLanes& q, int64_t j0, const TileRows& k, const TileRows& v, float* scores, FetchAhead& ahead) {
   const Scores t{s.rows_from(j0), padded(q.count), j0 == q.i0};
-  product_of_rows<kQueries>(t, s, k, q.qt, scores, ahead);
+  product_of_rows<Lanes::queries>(t, s, k, q.qt, scores, ahead);
   if (!t.diagonal && t.lanes == kTile)
     online_softmax<4>(0, t.rows, t.rows, scores, q.m, q.l, q.rescale);
   else
     for (int64_t lane = 0; lane < t.lanes; lane += kBlock)
       online_softmax<1>(lane, t.diagonal ? std::min(t.rows, lane + kBlock) : t.rows, t.diagonal ? lane : t.rows, scores, q.m, q.l, q.rescale);
-  add_weighted_rows<kQueries>(t, s, v, scores, q.ot, ahead, q.rescale);
+  add_weighted_rows<Lanes::queries>(t, s, scores, v, q.count, {.add = j0 > 0, .factor = j0 > 0 ? q.rescale : nullptr}, q.o, ahead);
 }
 
 template <class T>
-void store_queries(const Sizes& s, const QueryLanes& q, float* rows, T* o, int64_t o_row, float* lse) {
-  transpose(s.width(), padded(q.count), q.ot, kTile, rows, s.width());
-  for (int64_t r = 0; r < q.count; ++r) store_tile(rows + r * s.width(), 1, s.D, 1.0f / q.l[r], o + r * o_row, 0);
+void store_queries(const Sizes& s, const QueryLanes& q, T* o, int64_t o_row, float* lse) {
+  for (int64_t r = 0; r < q.count; ++r) store_tile(q.o + r * s.width(), 1, s.D, 1.0f / q.l[r], o + r * o_row, 0);
   for_each_block(q.count, [&](At at) HWY_ATTR { at.store(at.load(q.m) + log(at.load(q.l)), lse); });
 }
 
@@ -112,8 +110,8 @@ void forward(Stream& stream, const CausalAttentionArgs& a) {
     QueryLanes tiles[kSpan / kTile];
     FetchAhead ahead;
     for (int64_t j0 = 0; j0 < last; j0 += kTile) {
-      load_tile(k.row(b, j0, hk), k.time, s.rows_from(j0), s.D, s.rows_from(j0), 1, kr);
-      load_tile(v.row(b, j0, hk), v.time, s.rows_from(j0), s.D, s.rows_from(j0), 1, vr);
+      const TileRows keys = rows_of(s, k.row(b, j0, hk), k.time, s.rows_from(j0), s.rows_from(j0), kr);
+      const TileRows values = rows_of(s, v.row(b, j0, hk), v.time, s.rows_from(j0), s.rows_from(j0), vr);
       const int64_t begin = std::max(first, j0), share = kTile / ceil_div(last - begin, kTile) + 1;
       for (int64_t i0 = begin; i0 < last; i0 += kTile) {
         QueryLanes& tile = tiles[(i0 - first) / kTile];
@@ -123,15 +121,15 @@ void forward(Stream& stream, const CausalAttentionArgs& a) {
         if (j0 == 0) ahead.add(q.row(b, i0 + kTile, h), q.time, std::min(kTile, last - i0 - kTile), s.D);
         ahead.add(k.row(b, next, hk), k.time, count, s.D);
         ahead.add(v.row(b, next, hk), v.time, count, s.D);
-        if (next >= first) ahead.add(o.row(b, next, h), o.time, count, s.D);
+        if (i0 == j0) ahead.add(o.row(b, i0, h), o.time, tile.count, s.D);
         if (j0 + kTile >= last && task + 1 < tasks) {  // most likely this thread's next
           const auto then = place(task + 1);
           ahead.add(q.row(then.b, then.first, then.h), q.time, s.rows_from(then.first), s.D);
           for (const auto& from : {k, v}) ahead.add(from.row(then.b, 0, then.hk), from.time, s.rows_from(0), s.D);
         }
         ahead.spread(2 * kSteps);
-        attend(s, tile, j0, kr, vr, scores, ahead);
-        if (i0 == j0) store_queries(s, tile, rows, o.row(b, i0, h), o.time, data<float>(a.lse) + (b * s.H + h) * s.T + i0);
+        attend(s, tile, j0, keys, values, scores, ahead);
+        if (i0 == j0) store_queries(s, tile, o.row(b, i0, h), o.time, data<float>(a.lse) + (b * s.H + h) * s.T + i0);
       }
     }
   });

@@ -8,6 +8,7 @@
 #endif
 
 #include "weft/tile/cpu/tile_product.h"
+#include "weft/tile/cpu/tile_rows.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace weft::cpu::HWY_NAMESPACE {
@@ -27,6 +28,21 @@ struct Sizes {
   int64_t rows_from(int64_t first) const { return std::min(kTile, T - first); }
 };
 
+// Rows of D floats, zeros up to s.width(): where they lie in memory, or in a tile.
+struct TileRows {
+  const float* at;
+  int64_t step;
+};
+
+// f32 in whole blocks is read where it lies; else it is copied to `tile`, with zero rows up to `padded`.
+template <class T>
+TileRows rows_of(const Sizes& s, const T* from, int64_t from_row, int64_t rows, int64_t padded, float* tile) {
+  if constexpr (std::is_same_v<T, float>)
+    if (s.D % kBlock == 0 && rows == padded) return {from, from_row};
+  load_tile(from, from_row, rows, s.D, padded, 1, tile);
+  return {tile, s.width()};
+}
+
 // Scores of `rows` rows against `lanes` lanes (a multiple of 16), in a tile [64][64]. On the diagonal, row r and lane r
 // are the same token.
 struct Scores {
@@ -36,35 +52,42 @@ struct Scores {
 
 int64_t padded(int64_t n) { return ceil_div(n, kBlock) * kBlock; }
 
-// Which lanes see row k of a triangle: queries from k on, keys up to k.
-constexpr Lanes kQueries = Lanes::from_k, kKeys = Lanes::through_k;
+enum class Lanes { queries, keys };
 
-// The lanes of a diagonal tile that take part in the sixteen rows from `row` on, triangle included.
+// The lanes of a diagonal tile that take part in the sixteen rows from `row` on, triangle included: queries from there on,
+// or keys up to there.
 struct LaneRange {
   int64_t first, count;
 };
 template <Lanes kSide>
 LaneRange near_side(const Scores& t, int64_t row) {
-  return kSide == kQueries ? LaneRange{row, t.lanes - row} : LaneRange{0, row + kBlock};
+  return kSide == Lanes::queries ? LaneRange{row, t.lanes - row} : LaneRange{0, row + kBlock};
 }
 
 // c[rows][64] = rows[.][D] times lanes[D][64]: scores, or do . v.
 template <Lanes kSide>
-void product_of_rows(const Scores& t, const Sizes& s, const float* rows, const float* lanes, float* c, FetchAhead& ahead) {
+void product_of_rows(const Scores& t, const Sizes& s, const TileRows& rows, const float* lanes, float* c, FetchAhead& ahead) {
   const auto over = [&](int64_t row, int64_t count, LaneRange range) {
-    product({.m = count, .n = range.count, .k = s.D, .a = rows + row * s.width(), .a_row = s.width(), .a_step = 1, .b = lanes + range.first,
+    product({.m = count, .n = range.count, .k = s.D, .a = rows.at + row * rows.step, .a_row = rows.step, .a_step = 1, .b = lanes + range.first,
              .b_row = kTile, .c = c + row * kTile + range.first, .c_row = kTile, .add = false, .meanwhile = &ahead});
   };
   if (!t.diagonal) return over(0, t.rows, {0, t.lanes});
   for (int64_t row = 0; row < t.rows; row += kBlock) over(row, std::min<int64_t>(kBlock, t.rows - row), near_side<kSide>(t, row));
 }
 
-// sums[D][64] = factor sums + rows[.][D]^T times weights[rows][64]; factor [64], or 1 when there is none.
+// Where sums of a tile begin: at zero, or at what is there, times a factor [lanes] where there is one.
+struct Begin {
+  bool add;
+  const float* factor = nullptr;
+};
+
+// sums[lanes][D] (+)= weights[rows][64]^T times rows[.][D]: a chain over the rows for each lane, which sees them up to its
+// own (queries) or from its own on (keys).
 template <Lanes kSide>
-void add_weighted_rows(const Scores& t, const Sizes& s, const float* rows, const float* weights, float* sums, FetchAhead& ahead, const float* factor = nullptr) {
-  const TileProduct p{.m = s.D, .n = t.lanes, .k = t.rows, .a = rows, .a_row = 1, .a_step = s.width(), .b = weights, .b_row = kTile,
-                      .c = sums, .c_row = kTile, .add = true, .factor = factor, .meanwhile = &ahead};
-  t.diagonal ? lane_triangle_product<kSide>(p) : product(p);
+void add_weighted_rows(const Scores& t, const Sizes& s, const float* weights, const TileRows& rows, int64_t lanes, Begin begin, float* sums, FetchAhead& ahead) {
+  const TileProduct p{.m = lanes, .n = s.width(), .k = t.rows, .a = weights, .a_row = 1, .a_step = kTile, .b = rows.at, .b_row = rows.step,
+                      .c = sums, .c_row = s.width(), .add = begin.add, .factor = begin.factor, .meanwhile = &ahead};
+  t.diagonal ? triangle_product<kSide == Lanes::queries ? Steps::through_row : Steps::from_row>(p) : product(p);
 }
 
 }  // namespace

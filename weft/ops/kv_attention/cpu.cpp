@@ -91,7 +91,7 @@ void attend(const Work& w, const KvAttentionArgs& a, const Queries& rows, int64_
     const int64_t keys = std::min(kKeys, end - j0), lanes = ceil_div(keys, kBlock) * kBlock;
     load_tile(k.row(rows.b, j0, rows.hk), k.time, keys, w.D, lanes, 1, kr);
     load_tile(v.row(rows.b, j0, rows.hk), v.time, keys, w.D, keys, 1, vr);
-    transpose(lanes, w.width, kr, w.width, kt, kKeys);
+    transpose(lanes, w.width, kr, w.width, 1, kt, kKeys);
     int64_t first = 0;
     while (rows.visible(first) <= j0) ++first;
     product({.m = rows.count - first, .n = lanes, .k = w.D, .a = qr + first * w.width, .a_row = w.width, .a_step = 1, .b = kt, .b_row = kKeys,

@@ -20,13 +20,14 @@ namespace {
 // Requires: unit stride within a row (the contract's); y may be x. C = 0 writes nothing.
 // Traffic:  one read of x from memory, its second read from cache; rows of f32 in cache hold e; one write of y, past the
 //           caches when they do not hold it.
-template <class T, bool kPastCaches>
+template <class T, bool kPastCaches, bool kScales>
 void forward(Stream& stream, const SoftmaxArgs& a) {
   const Rows x = as_rows(a.x, a.kOp, "x"), y = as_rows(a.y, a.kOp, "y");
   const int64_t C = x.columns;
   const T* x_data = data<T>(a.x);
   T* y_data = data<T>(a.y);
   const F32x16 scale = splat(a.scale);
+  const auto scaled = [=](F32x16 v) HWY_ATTR { return kScales ? v * scale : v; };  // times 1 is nothing
   ScratchSlots slots(stream, batch_rows(C) * C, x.rows);
   for_each_row_group(stream, x.rows, C, [&](int64_t first, int64_t last) HWY_ATTR {
     ScratchSlots::Lease lease(slots);
@@ -37,7 +38,7 @@ void forward(Stream& stream, const SoftmaxArgs& a) {
         const T *xr = x_data + (start + k) * x.stride, *yr = y_data + (start + k) * y.stride;
         m[k] = row_max_number(C, [=](At at) HWY_ATTR {
           if (!kPastCaches) at.prefetch(yr);
-          return at.load(xr) * scale;
+          return scaled(at.load(xr));
         });
       }
       for (int64_t k = 0; k < rows; ++k) {
@@ -47,7 +48,7 @@ void forward(Stream& stream, const SoftmaxArgs& a) {
         float* er = e + k * C;
         s[k] = row_sum(C, [=](At at) HWY_ATTR {
           at.prefetch(xr, ahead);  // memory has nothing else to do here
-          const F32x16 v = exp_of_negative(at.load(xr) * scale - largest);  // rounded as m was, not fused: never above 0, however large m is
+          const F32x16 v = exp_of_negative(scaled(at.load(xr)) - largest);  // rounded as m was, not fused: never above 0, however large m is
           at.store(v, er);
           return v;
         });
@@ -105,7 +106,9 @@ void backward(Stream& stream, const SoftmaxBackwardArgs& a) {
 void softmax(Stream& stream, const SoftmaxArgs& args) {
   dispatch<float, bf16>(args.x.dtype, [&]<class T>() {
     const int64_t bytes = 2 * args.x.numel() * int64_t(sizeof(T));
-    with_constant(writes_past_caches(bytes, args.y, as_rows(args.y, args.kOp, "y").stride), [&](auto past_caches) { forward<T, past_caches.value>(stream, args); });
+    with_constant(writes_past_caches(bytes, args.y, as_rows(args.y, args.kOp, "y").stride), [&](auto past_caches) {
+      with_constant(args.scale != 1, [&](auto scales) { forward<T, past_caches.value, scales.value>(stream, args); });
+    });
   });
 }
 

@@ -5,8 +5,8 @@
 // is one chain of fused multiply-adds over k in order, so its bits depend neither on the register blocking nor on the
 // instruction set.
 //
-// On the diagonal of causal attention half of a tile is not there: the triangle products leave those terms out, rather
-// than multiplying by zero, for 0 * NaN would spoil the sum.
+// On the diagonal of causal attention half of a tile is not there: triangle products leave those terms out, rather than
+// multiplying by zero, for 0 * NaN would spoil the sum.
 
 #if defined(WEFT_TILE_CPU_TILE_PRODUCT_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef WEFT_TILE_CPU_TILE_PRODUCT_H_
@@ -32,7 +32,7 @@ struct TileProductWith {
   float* c;
   int64_t c_row;
   bool add;                         // to what C holds; else C is overwritten
-  const float* factor = nullptr;    // [n]: what C holds is multiplied by its column's factor first
+  const float* factor = nullptr;    // [m]: what C holds is multiplied by its row's factor first
   FetchAhead* meanwhile = nullptr;  // asked for between register blocks
 };
 using TileProduct = TileProductWith<float>;
@@ -42,22 +42,8 @@ HWY_INLINE F32x16 lane_numbers() {
   return load(kNumbers);
 }
 
-// Which columns take part in step k of a triangle: those from column k on, or those up to column k.
-enum class Lanes { from_k, through_k };
-
-template <Lanes kWhich>
-HWY_INLINE Mask16 lanes_seen(int64_t k) {
-  return kWhich == Lanes::from_k ? splat(float(k - 1)) < lane_numbers() : lane_numbers() < splat(float(k + 1));
-}
-
-// a * b + c in the lanes of the mask, c in the others.
-HWY_INLINE F32x16 fma_where(Mask16 m, F32x16 a, F32x16 b, F32x16 c) {
-#if HWY_TARGET <= HWY_AVX3 && HWY_ARCH_X86
-  return {{V{_mm512_mask3_fmadd_ps(a.part[0].raw, b.part[0].raw, c.part[0].raw, m.part[0].raw)}}};  // one instruction, where a selection would be a second
-#else
-  return select(m, fma(a, b, c), c);
-#endif
-}
+// Which steps row m of a triangle takes: k <= m, or k >= m.
+enum class Steps { through_row, from_row };
 
 // kRows rows by kBlocks blocks of C, at row m and column n, held in registers.
 template <int kRows, int kBlocks, class T = float>
@@ -72,14 +58,13 @@ struct SumsInRegisters {
       HWY_UNROLL(4)
       for (int j = 0; j < kBlocks; ++j) {
         sum[r][j] = t.add ? load(c(r, j)) : zero();
-        if (t.factor) sum[r][j] = sum[r][j] * load(t.factor + n + j * kBlock);
+        if (t.factor) sum[r][j] = sum[r][j] * splat(t.factor[m + r]);
       }
   }
   HWY_INLINE float* c(int r, int j) const { return t.c + (m + r) * t.c_row + n + j * kBlock; }
 
-  // sum = term(sum, a, b), for the rows from `row` on.
-  template <class F>
-  HWY_INLINE void step(int64_t k, int row, F term) {
+  // Step k of the rows [first, last).
+  HWY_INLINE void step(int64_t k, int first, int last) {
     const float* a = t.a + m * t.a_row + k * t.a_step;
     const T* b = t.b + k * t.b_row + n;
     F32x16 columns[kBlocks];
@@ -87,35 +72,20 @@ struct SumsInRegisters {
     for (int j = 0; j < kBlocks; ++j) columns[j] = load(b + j * kBlock);
     HWY_UNROLL(16)
     for (int r = 0; r < kRows; ++r) {
-      if (r < row) continue;
+      if (r < first || r >= last) continue;
       const F32x16 s = splat(a[r * t.a_row]);
       HWY_UNROLL(4)
-      for (int j = 0; j < kBlocks; ++j) sum[r][j] = term(sum[r][j], s, columns[j]);
+      for (int j = 0; j < kBlocks; ++j) sum[r][j] = fma(s, columns[j], sum[r][j]);
     }
   }
   HWY_INLINE void steps(int64_t first, int64_t last) {
-    for (int64_t k = first; k < last; ++k) step(k, 0, [](F32x16 c, F32x16 a, F32x16 b) HWY_ATTR { return fma(a, b, c); });
+    for (int64_t k = first; k < last; ++k) step(k, 0, kRows);
   }
-  // The steps [first, last), at most sixteen, whose triangle lies in block kCorner: that block in part, those on the
-  // near side of it in full, the others not at all.
-  template <Lanes kWhich, int kCorner>
-  HWY_INLINE void corner_steps(int64_t first, int64_t last) {
-    for (int64_t k = first; k < last; ++k) {
-      const Mask16 seen = lanes_seen<kWhich>(k - first);
-      const float* a = t.a + m * t.a_row + k * t.a_step;
-      const T* b = t.b + k * t.b_row + n;
-      constexpr int kFirst = kWhich == Lanes::from_k ? kCorner : 0, kLast = kWhich == Lanes::from_k ? kBlocks - 1 : kCorner;
-      F32x16 columns[kBlocks];
-      HWY_UNROLL(4)
-      for (int j = kFirst; j <= kLast; ++j) columns[j] = load(b + j * kBlock);
-      HWY_UNROLL(16)
-      for (int r = 0; r < kRows; ++r) {
-        const F32x16 s = splat(a[r * t.a_row]);
-        HWY_UNROLL(4)
-        for (int j = kFirst; j <= kLast; ++j) sum[r][j] = j == kCorner ? fma_where(seen, s, columns[j], sum[r][j]) : fma(s, columns[j], sum[r][j]);
-      }
-    }
-    if constexpr (kCorner + 1 < kBlocks) corner_steps<kWhich, kCorner + 1>(last, std::min(t.k, last + kBlock));
+  // The steps m to m + kRows of a triangle, each without the rows that do not take it.
+  template <Steps kWhich>
+  HWY_INLINE void corner_steps() {
+    HWY_UNROLL(16)
+    for (int k = 0; k < kRows; ++k) kWhich == Steps::through_row ? step(m + k, k, kRows) : step(m + k, 0, k + 1);
   }
   HWY_INLINE void store_all() const {
     HWY_UNROLL(16)
@@ -158,52 +128,27 @@ void product(const TileProductWith<T>& t) {
 
 inline void product(const TileProduct& t) { product<float>(t); }
 
-// Columns n to n + 16 kBlocks: before (or after) the steps of their own triangle all of them take part.
-template <Lanes kWhich, int kRows, int kBlocks>
-void lane_triangle_panel(const TileProduct& t, int64_t n, int64_t m = 0) {
+template <Steps kWhich, int kRows, int kBlocks, class T>
+void triangle_panel(const TileProductWith<T>& t, int64_t n, int64_t m = 0) {
   for (; m + kRows <= t.m; m += kRows) {
     if (t.meanwhile) t.meanwhile->some();
-    SumsInRegisters<kRows, kBlocks> c(t, m, n);
-    if (kWhich == Lanes::from_k) c.steps(0, n);
-    c.template corner_steps<kWhich, 0>(n, std::min(t.k, n + kBlock));
-    if (kWhich == Lanes::through_k) c.steps(n + kBlocks * kBlock, t.k);
+    SumsInRegisters<kRows, kBlocks, T> c(t, m, n);
+    if (kWhich == Steps::through_row) c.steps(0, m);
+    c.template corner_steps<kWhich>();
+    if (kWhich == Steps::from_row) c.steps(m + kRows, t.k);
     c.store_all();
   }
   if constexpr (kRows > 1)
-    if (m < t.m) lane_triangle_panel<kWhich, fewer(kRows), kBlocks>(t, n, m);
+    if (m < t.m) triangle_panel<kWhich, fewer(kRows), kBlocks>(t, n, m);
 }
 
-// The product on one side of the diagonal of B: step k is taken by the columns from k on, or by those up to k.
-template <Lanes kWhich>
-void lane_triangle_product(const TileProduct& t) {
-  int64_t n = 0;
-  if constexpr (kParts == 1) {
-    for (; n + 4 * kBlock <= t.n; n += 4 * kBlock) lane_triangle_panel<kWhich, 6, 4>(t, n);
-    for (; n + 2 * kBlock <= t.n; n += 2 * kBlock) lane_triangle_panel<kWhich, 8, 2>(t, n);
-  }
-  for (; n < t.n; n += kBlock) lane_triangle_panel<kWhich, kParts == 1 ? 8 : 4, 1>(t, n);
-}
-
-template <int kRows, int kBlocks>
-void row_triangle_panel(const TileProduct& t, int64_t n, int64_t m = 0) {
-  for (; m + kRows <= t.m; m += kRows) {
-    if (t.meanwhile) t.meanwhile->some();
-    SumsInRegisters<kRows, kBlocks> c(t, m, n);
-    c.steps(0, m);
-    HWY_UNROLL(4)
-    for (int k = 0; k < kRows; ++k) c.step(m + k, k, [](F32x16 sum, F32x16 a, F32x16 b) HWY_ATTR { return fma(a, b, sum); });
-    c.store_all();
-  }
-  if constexpr (kRows > 1)
-    if (m < t.m) row_triangle_panel<1, kBlocks>(t, n, m);
-}
-
-// The product on one side of the diagonal of A: row m takes the steps k <= m.
-inline void row_triangle_product(const TileProduct& t) {
+// The product on one side of the diagonal of A, for t.m = t.k.
+template <Steps kWhich, class T>
+void triangle_product(const TileProductWith<T>& t) {
   int64_t n = 0;
   if constexpr (kParts == 1)
-    for (; n + 4 * kBlock <= t.n; n += 4 * kBlock) row_triangle_panel<4, 4>(t, n);
-  for (; n < t.n; n += kBlock) row_triangle_panel<4, 1>(t, n);
+    for (; n + 4 * kBlock <= t.n; n += 4 * kBlock) triangle_panel<kWhich, 6, 4>(t, n);
+  for (; n < t.n; n += kBlock) triangle_panel<kWhich, kParts == 1 ? 8 : 6, 1>(t, n);
 }
 
 }  // namespace weft::cpu::HWY_NAMESPACE

@@ -39,12 +39,12 @@ HWY_INLINE hn::Vec<DPair> load_pair(const float* low, const float* high) {
 }
 
 // Columns c .. c + 3 of kSquare rows, to four rows of kSquare.
-HWY_INLINE void transpose_square(const float* from, int64_t from_row, float* to, int64_t to_row) {
+HWY_INLINE void transpose_square(const float* from, int64_t from_row, hn::Vec<DPair> scale, float* to, int64_t to_row) {
   const DPair d;
   const hn::RepartitionToWide<hn::RebindToUnsigned<DPair>> wide;
   const auto lower = [&](auto a, auto b) HWY_ATTR { return hn::BitCast(d, hn::InterleaveLower(wide, hn::BitCast(wide, a), hn::BitCast(wide, b))); };
   const auto upper = [&](auto a, auto b) HWY_ATTR { return hn::BitCast(d, hn::InterleaveUpper(wide, hn::BitCast(wide, a), hn::BitCast(wide, b))); };
-  const auto row = [&](int r) HWY_ATTR { return load_pair(from + r * from_row, from + (r + 4) * from_row); };
+  const auto row = [&](int r) HWY_ATTR { return hn::Mul(load_pair(from + r * from_row, from + (r + 4) * from_row), scale); };
   const auto r0 = row(0), r1 = row(1), r2 = row(2), r3 = row(3);
   const auto low01 = hn::InterleaveLower(d, r0, r1), low23 = hn::InterleaveLower(d, r2, r3);
   const auto high01 = hn::InterleaveUpper(d, r0, r1), high23 = hn::InterleaveUpper(d, r2, r3);
@@ -54,10 +54,11 @@ HWY_INLINE void transpose_square(const float* from, int64_t from_row, float* to,
   hn::StoreU(upper(high01, high23), d, to + 3 * to_row);
 }
 
-// to[c][r] = from[r][c]; rows and columns are multiples of 8.
-inline void transpose(int64_t rows, int64_t columns, const float* from, int64_t from_row, float* to, int64_t to_row) {
+// to[c][r] = scale from[r][c]; rows and columns are multiples of 8.
+inline void transpose(int64_t rows, int64_t columns, const float* from, int64_t from_row, float scale, float* to, int64_t to_row) {
+  const auto factor = hn::Set(DPair(), scale);
   for (int64_t r = 0; r < rows; r += kSquare)
-    for (int64_t c = 0; c < columns; c += 4) transpose_square(from + r * from_row + c, from_row, to + c * to_row + r, to_row);
+    for (int64_t c = 0; c < columns; c += 4) transpose_square(from + r * from_row + c, from_row, factor, to + c * to_row + r, to_row);
 }
 
 // The tree of sum() for several blocks at once: each step adds the halves of what two vectors hold, so that four steps turn
