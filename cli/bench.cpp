@@ -13,6 +13,7 @@
 #include "cli/bench_model.h"
 #include "cli/bench_train.h"
 #include "cli/command.h"
+#include "cli/selection.h"
 #include "weft/backends/open.h"
 #include "weft/base/check.h"
 #include "weft/base/parallel.h"
@@ -24,9 +25,10 @@ using bench::Ceiling;
 using bench::Result;
 
 struct Options {
-  std::string device = "cpu", model, train, op, dtype, name;
+  std::string device = "cpu", model, train;
+  Selection selection;
   int threads = 0;
-  int64_t pass_tokens = 0;
+  std::optional<int64_t> pass_tokens;
   bool json = false, quick = false, table = false, overhead = false;
 };
 
@@ -35,19 +37,32 @@ constexpr double kQuickBytes = 64e6, kQuickFlops = 4e9;
 
 // The loop that one would write by hand for an expression, on operands of its case, in tasks of the same size. Both in
 // turns; the ratio is the loop's time over the op's: how much of the loop's speed the op reaches.
-Result measure_hand_loop(const spec::Case& c, bench::ElementwiseLoop loop, const spec::Problem& problem, const spec::Bound& bound, Device& device, int threads) {
+Result measure_hand_loop(const spec::Case& c, bench::ElementwiseLoop loop, const spec::Problem& problem, const spec::Bound& bound,
+                         Device& device, int threads) {
   constexpr int64_t kTask = 32768;
-  const auto floats = [&](const char* name) { return reinterpret_cast<float*>(static_cast<char*>(bound.view(name).buffer->handle()) + bound.view(name).buffer->offset()); };
+  const auto floats = [&](const char* name) {
+    const Buffer& buffer = *bound.view(name).buffer;
+    return reinterpret_cast<float*>(static_cast<char*>(buffer.handle()) + buffer.offset());
+  };
   const float *a = floats("x0"), *b = bound.has("x1") ? floats("x1") : a;
   float* y = floats("y0");
   const int64_t n = bound.tensor("y0").numel();
   const auto [time, op_time] = bench::median_times(
       [&] {
-        parallel_for(ceil_div(n, kTask), threads, [&](int64_t task) { loop(a + task * kTask, b + task * kTask, y + task * kTask, std::min(kTask, n - task * kTask)); });
+        parallel_for(ceil_div(n, kTask), threads, [&](int64_t task) {
+          const int64_t first = task * kTask;
+          loop(a + first, b + first, y + first, std::min(kTask, n - first));
+        });
       },
       [&] { problem.run(device.stream(), bound); });
-  return {.op = c.op, .variant = c.variant, .name = c.name + " hand loop", .dtype = std::string(name(c.dtype)), .ceiling = "hand_loop", .seconds = time,
-          .cost = {double(n) * 4 * (bound.has("x1") ? 3 : 2), 0}, .ratio = time / op_time};
+  return {.op = c.op,
+          .variant = c.variant,
+          .name = c.name + " hand loop",
+          .dtype = std::string(name(c.dtype)),
+          .ceiling = "hand_loop",
+          .seconds = time,
+          .cost = {double(n) * 4 * (bound.has("x1") ? 3 : 2), 0},
+          .ratio = time / op_time};
 }
 
 nlohmann::ordered_json ceilings_report(bench::Ceilings& ceilings) {
@@ -62,8 +77,8 @@ void print_json(const Options& options, int threads, bench::Ceilings& ceilings, 
   nlohmann::ordered_json report = {{"device", options.device}, {"threads", threads}, {"ceilings", ceilings_report(ceilings)}};
   auto& list = report["results"] = nlohmann::ordered_json::array();
   for (const Result& r : results) {
-    list.push_back({{"op", r.full_name()}, {"case", r.name}, {"dtype", r.dtype}, {"ms", r.seconds * 1e3}, {"gbps", r.gbps()}, {"gflops", r.gflops()}, {"ceiling", r.ceiling}, {"ratio", r.ratio},
-                    {"attempts", r.attempts}, {"disturbed", r.disturbed}});
+    list.push_back({{"op", r.full_name()}, {"case", r.name}, {"dtype", r.dtype}, {"ms", r.seconds * 1e3}, {"gbps", r.gbps()}, {"gflops", r.gflops()},
+                    {"ceiling", r.ceiling}, {"ratio", r.ratio}, {"attempts", r.attempts}, {"disturbed", r.disturbed}});
     if (r.wanted > 0) list.back()["wanted"] = r.wanted;
     if (r.wanted_rate > 0) list.back()["wanted_rate"] = r.wanted_rate;
   }
@@ -84,7 +99,8 @@ std::string verdict(double achieved, double wanted) {
 void print_head(Device& device, bench::Ceilings& ceilings) {
   const auto giga = [&](Ceiling kind, double bytes = 0) { return ceilings.measure(kind, bytes) * 1e-9; };
   if (device.dialect() != Dialect::c) {
-    std::printf("%s\nceilings: %.0f TFLOP/s bf16 product, copy %.0f GB/s\n", device.description().c_str(), giga(Ceiling::bf16_dot) * 1e-3, giga(Ceiling::copy));
+    std::printf("%s\nceilings: %.0f TFLOP/s bf16 product, copy %.0f GB/s\n", device.description().c_str(), giga(Ceiling::bf16_dot) * 1e-3,
+                giga(Ceiling::copy));
     std::printf("\n%-30s %-5s %-30s %9s %8s %8s   %s\n", "op", "dtype", "case", "ms", "GB/s", "GFLOP/s", "of ceiling");
     return;
   }
@@ -92,8 +108,8 @@ void print_head(Device& device, bench::Ceilings& ceilings) {
   if (const double dot = giga(Ceiling::bf16_dot)) std::printf("%.0f GFLOP/s bf16 dot, ", dot);
   std::printf("%.1f G exp/s\n", giga(Ceiling::exp));
   for (double bytes : {1e6, 16e6, 256e6})
-    std::printf("          %3.0f MB: copy %.1f, triad %.1f, read %.1f (4 KiB pages %.1f) GB/s\n", bytes * 1e-6, giga(Ceiling::copy, bytes), giga(Ceiling::triad, bytes),
-                giga(Ceiling::read, bytes), giga(Ceiling::read_small, bytes));
+    std::printf("          %3.0f MB: copy %.1f, triad %.1f, read %.1f (4 KiB pages %.1f) GB/s\n", bytes * 1e-6, giga(Ceiling::copy, bytes),
+                giga(Ceiling::triad, bytes), giga(Ceiling::read, bytes), giga(Ceiling::read_small, bytes));
   std::printf("\n%-30s %-5s %-30s %9s %8s %8s   %s\n", "op", "dtype", "case", "ms", "GB/s", "GFLOP/s", "of ceiling");
 }
 
@@ -103,13 +119,14 @@ double rate_of(const Result& r) { return r.ceiling == name(Ceiling::bf16_dot) ? 
 std::string rate_verdict(const Result& r) {
   char text[64] = "";
   if (r.wanted_rate > 0)
-    std::snprintf(text, sizeof text, "  wanted %.0f %s %s", r.wanted_rate, r.ceiling == name(Ceiling::bf16_dot) ? "TFLOP/s" : "GB/s", rate_of(r) >= r.wanted_rate ? "met" : "MISSED");
+    std::snprintf(text, sizeof text, "  wanted %.0f %s %s", r.wanted_rate, r.ceiling == name(Ceiling::bf16_dot) ? "TFLOP/s" : "GB/s",
+                  rate_of(r) >= r.wanted_rate ? "met" : "MISSED");
   return text;
 }
 
 void print(const Result& r) {
-  std::printf("%-30s %-5s %-30s %9.3f %8.1f %8.1f   %.2f of %s%s", r.full_name().c_str(), r.dtype.c_str(), r.name.c_str(), r.seconds * 1e3, r.gbps(), r.gflops(), r.ratio, r.ceiling.c_str(),
-              (verdict(r.ratio, r.wanted) + rate_verdict(r)).c_str());
+  std::printf("%-30s %-5s %-30s %9.3f %8.1f %8.1f   %.2f of %s%s", r.full_name().c_str(), r.dtype.c_str(), r.name.c_str(), r.seconds * 1e3, r.gbps(),
+              r.gflops(), r.ratio, r.ceiling.c_str(), (verdict(r.ratio, r.wanted) + rate_verdict(r)).c_str());
   if (r.disturbed)
     std::printf("  (disturbed: the ceiling moved in each of %d attempts)", r.attempts);
   else if (r.attempts > 1)
@@ -118,10 +135,15 @@ void print(const Result& r) {
   std::fflush(stdout);
 }
 
-bool wanted(const Options& options, const spec::Case& c, bool gpu) {
-  const std::string dtype(name(c.dtype)), full = join(c.op, ".", c.variant, "/", options.device, "/", dtype, "/", c.name);
-  return (options.op.empty() || options.op == c.op) && (options.dtype.empty() || options.dtype == dtype) && full.find(options.name) != std::string::npos &&
-         (!options.table || (gpu ? bench::gpu_target_of(c) : bench::target_of(c)).in_table);
+std::vector<spec::Case> cases_of(const Options& options, const spec::Registry& registry, bool gpu) {
+  std::vector<spec::Case> cases = registry.benches();
+  if (gpu) cases.insert(cases.end(), registry.gpu_benches().begin(), registry.gpu_benches().end());
+  std::erase_if(cases, [&](const spec::Case& c) {
+    const std::string dtype(name(c.dtype)), full = join(c.op, ".", c.variant, "/", options.device, "/", dtype, "/", c.name);
+    return !options.selection.takes(c.op, dtype, full) || (options.table && !(gpu ? bench::gpu_target_of(c) : bench::target_of(c)).in_table);
+  });
+  if (cases.empty()) options.selection.fail_empty("bench");
+  return cases;
 }
 
 bool quick(const spec::Problem& problem, Device& device) {
@@ -134,51 +156,57 @@ int run_overhead(const Options& options, Device& device) {
   nlohmann::ordered_json list = nlohmann::ordered_json::array();
   for (const bench::CallCost& cost : bench::call_costs(device)) {
     list.push_back({{"call", cost.what}, {"us", cost.seconds * 1e6}, {"wanted", cost.wanted * 1e6}});
-    if (!options.json) std::printf("%-34s %7.3f us  wanted %.0f %s\n", cost.what.c_str(), cost.seconds * 1e6, cost.wanted * 1e6, cost.seconds < cost.wanted ? "met" : "MISSED");
+    if (options.json) continue;
+    std::printf("%-34s %7.3f us  wanted %.0f %s\n", cost.what.c_str(), cost.seconds * 1e6, cost.wanted * 1e6,
+                cost.seconds < cost.wanted ? "met" : "MISSED");
   }
   if (options.json) std::printf("%s\n", nlohmann::ordered_json{{"device", options.device}, {"calls", list}}.dump(2).c_str());
   return kOk;
 }
 
-int run(const Options& options) {
-  if (!options.dtype.empty()) dtype_from_name(options.dtype);
-  if (!options.model.empty()) return bench_model({options.model, options.device, options.dtype, options.threads, options.json});
-  if (!options.train.empty()) return bench_train({options.train, options.device, options.dtype, options.threads, options.pass_tokens, options.json});
-  const int threads = options.threads > 0 ? options.threads : available_threads();
-  const auto device = open_device(options.device, {.threads = threads});
-#ifdef WEFT_HAS_METAL
-  if (device->traits().simulated) return bench_counted({options.op, options.dtype, options.name, options.json});
-#endif
-  if (options.overhead) return run_overhead(options, *device);
-  const auto ceilings = bench::ceilings_of(*device, threads);
-  spec::Registry registry;
-  spec::add_all_specs(registry);
-
-  if (!options.json) print_head(*device, *ceilings);
+int run_ops(const Options& options, int threads, Device& device, const spec::Registry& registry) {
+  const bool gpu = device.dialect() != Dialect::c;
+  const std::vector<spec::Case> cases = cases_of(options, registry, gpu);
+  const auto ceilings = bench::ceilings_of(device, threads);
+  if (!options.json) print_head(device, *ceilings);
   std::vector<Result> results;
   const auto add = [&](Result result) {
     results.push_back(std::move(result));
     if (!options.json) print(results.back());
   };
-  const bool gpu = device->dialect() != Dialect::c;
-  std::vector<spec::Case> cases = registry.benches();
-  if (gpu) cases.insert(cases.end(), registry.gpu_benches().begin(), registry.gpu_benches().end());
   for (const spec::Case& c : cases) {
-    if (!wanted(options, c, gpu)) continue;
     const spec::Problem problem = c.make();
-    if (options.quick && !quick(problem, *device)) continue;
-    const spec::Bound bound = bench::materialise(problem, *device);
-    add(bench::measure(c, problem, bound, *device, *ceilings));
+    if (options.quick && !quick(problem, device)) continue;
+    const spec::Bound bound = bench::materialise(problem, device);
+    add(bench::measure(c, problem, bound, device, *ceilings));
     if (const auto loop = c.op == "elementwise" && c.dtype == DType::f32 && options.device == "cpu" ? bench::elementwise_loop(c.variant) : nullptr)
-      add(measure_hand_loop(c, loop, problem, bound, *device, threads));
+      add(measure_hand_loop(c, loop, problem, bound, device, threads));
   }
-  if (results.empty()) fail(ErrorCode::invalid_argument, "bench", "no case matches what was asked for");
+  check(!results.empty(), "bench", "each of the ", cases.size(), " cases that match is larger than --quick allows");
   if (options.json) {
     print_json(options, threads, *ceilings, results);
   } else if (!gpu) {
-    for (const bench::Figure& f : bench::summarise(results)) std::printf("%-83s %.2f%s\n", f.what.c_str(), f.achieved, verdict(f.achieved, f.wanted).c_str());
+    for (const bench::Figure& f : bench::summarise(results))
+      std::printf("%-83s %.2f%s\n", f.what.c_str(), f.achieved, verdict(f.achieved, f.wanted).c_str());
   }
   return kOk;
+}
+
+int run(const Options& options) {
+  const Selection& only = options.selection;
+  spec::Registry registry;
+  spec::add_all_specs(registry);
+  only.check_names("bench", registry);
+  check(!options.pass_tokens || *options.pass_tokens >= 1, "bench", "--pass-tokens is ", options.pass_tokens.value_or(0), ", expected 1 or more");
+  const auto device = open_device(options.device, {.threads = options.threads});
+  const int threads = options.threads > 0 ? options.threads : available_threads();
+  if (!options.model.empty()) return bench_model({options.model, only.dtype, threads, options.json}, *device);
+  if (!options.train.empty()) return bench_train({options.train, only.dtype, threads, options.pass_tokens.value_or(0), options.json}, *device);
+#ifdef WEFT_HAS_METAL
+  if (device->traits().simulated) return bench_counted({only, options.json}, registry);
+#endif
+  if (options.overhead) return run_overhead(options, *device);
+  return run_ops(options, threads, *device, registry);
 }
 
 }  // namespace
@@ -192,10 +220,9 @@ Run add_bench(CLI::App& app) {
       ->expected(0, 1)
       ->default_str("shakespeare-char")
       ->excludes("--model");
-  command->add_option("--pass-tokens", options->pass_tokens, "--train: tokens that go forward and backward together at most (default: weft train's)")->check(CLI::PositiveNumber);
-  command->add_option("--op", options->op, "Only this op (the name of its folder)");
-  command->add_option("--dtype", options->dtype, "Only this dtype: f32, bf16");
-  command->add_option("--case", options->name, "Only cases whose full name contains this");
+  command->add_option("--pass-tokens", options->pass_tokens, "Tokens that go forward and backward together at most (default: weft train's)")
+      ->needs("--train");
+  options->selection.add_to(*command);
   command->add_option("--threads", options->threads, "CPU threads (default: all this process may use)");
   command->add_flag("--table", options->table, "Only the cases of docs/performance.md that have a wanted figure");
   command->add_flag("--overhead", options->overhead, "What a call on 64 floats costs, instead");

@@ -27,7 +27,7 @@ std::map<std::string, Chosen> choose(const spec::Registry& registry, const Count
   for (const auto* list : {&registry.cases(), &registry.benches(), &registry.gpu_benches()})
     for (const spec::Case& c : *list) {
       const std::string dtype(name(c.dtype)), key = join(c.op, ".", c.variant, "/", dtype);
-      if ((!options.op.empty() && options.op != c.op) || (!options.dtype.empty() && options.dtype != dtype) || join(key, "/", c.name).find(options.name) == std::string::npos) continue;
+      if (!options.selection.takes(c.op, dtype, join(key, "/", c.name))) continue;
       if (c.variant == "ready" || c.variant == "function" || c.variant == "random") continue;  // calls, functions and fuzz: not kernels of a model
       const spec::Problem problem = c.make();
       int64_t bytes = 0;
@@ -55,28 +55,30 @@ metal::Counters count(const spec::Case& c, Device& device) {
 
 }  // namespace
 
-int bench_counted(const CountedOptions& options) {
+int bench_counted(const CountedOptions& options, const spec::Registry& registry) {
   const auto device = open_device("metal-sim:counting");
-  spec::Registry registry;
-  spec::add_all_specs(registry);
+  const std::map<std::string, Chosen> kernels = choose(registry, options, *device);
+  if (kernels.empty()) options.selection.fail_empty("bench");
   nlohmann::ordered_json list = nlohmann::ordered_json::array();
-  if (!options.json)
-    std::printf("Counted on a simulated GPU, against the least that the op must move and compute (nothing here is a time)\n\n%-36s %-34s %11s %8s %11s %9s %9s %8s\n", "kernel", "case", "bytes",
-                "of least", "threadgroup", "barriers", "matrix", "launches");
-  for (const auto& [key, chosen] : choose(registry, options, *device)) {
+  if (!options.json) {
+    std::printf("Counted on a simulated GPU, against the least that the op must move and compute (nothing here is a time)\n\n");
+    std::printf("%-36s %-34s %11s %8s %11s %9s %9s %8s\n", "kernel", "case", "bytes", "of least", "threadgroup", "barriers", "matrix", "launches");
+  }
+  for (const auto& [key, chosen] : kernels) {
     const metal::Counters c = count(chosen.spec_case, *device);
     check(c.counted, "bench", "device ", device->name(), " does not count");
     const double bytes = double(c.device_read + c.device_written), ratio = bytes / std::max(1.0, chosen.cost.bytes);
     const double share = chosen.cost.flops > 0 ? 2.0 * double(c.matrix_multiply_adds) / chosen.cost.flops : 0;
-    list.push_back({{"kernel", key}, {"case", chosen.spec_case.name}, {"op", chosen.spec_case.op}, {"variant", chosen.spec_case.variant}, {"read", c.device_read}, {"written", c.device_written},
-                    {"least_bytes", chosen.cost.bytes}, {"of_least", ratio}, {"threadgroup_bytes", c.threadgroup_bytes}, {"barriers", c.barriers}, {"threads", c.threads},
-                    {"dispatches", c.dispatches}, {"matrix_multiply_adds", c.matrix_multiply_adds}, {"flops", chosen.cost.flops}, {"matrix_share", share}});
+    list.push_back({{"kernel", key}, {"case", chosen.spec_case.name}, {"op", chosen.spec_case.op}, {"variant", chosen.spec_case.variant},
+                    {"read", c.device_read}, {"written", c.device_written}, {"least_bytes", chosen.cost.bytes}, {"of_least", ratio},
+                    {"threadgroup_bytes", c.threadgroup_bytes}, {"barriers", c.barriers}, {"threads", c.threads}, {"dispatches", c.dispatches},
+                    {"matrix_multiply_adds", c.matrix_multiply_adds}, {"flops", chosen.cost.flops}, {"matrix_share", share}});
     if (!options.json) {
-      std::printf("%-36s %-34s %11.0f %8.3f %11ld %9ld %9.2f %8ld\n", key.c_str(), chosen.spec_case.name.c_str(), bytes, ratio, long(c.threadgroup_bytes), long(c.barriers), share, long(c.dispatches));
+      std::printf("%-36s %-34s %11.0f %8.3f %11ld %9ld %9.2f %8ld\n", key.c_str(), chosen.spec_case.name.c_str(), bytes, ratio,
+                  long(c.threadgroup_bytes), long(c.barriers), share, long(c.dispatches));
       std::fflush(stdout);
     }
   }
-  if (list.empty()) fail(ErrorCode::invalid_argument, "bench", "no case matches what was asked for");
   if (options.json) std::printf("%s\n", nlohmann::ordered_json{{"device", device->name()}, {"kernels", list}}.dump(2).c_str());
   return kOk;
 }

@@ -1,14 +1,14 @@
 // weft bench on a simulated device: nothing is timed; what each kernel moves and computes is counted.
 #pragma once
 
-#include <string>
+#include "cli/selection.h"
 
 namespace weft::cli {
 
 struct CountedOptions {
-  std::string op, dtype, name;
+  Selection selection;
   bool json = false;
 };
-int bench_counted(const CountedOptions& options);
+int bench_counted(const CountedOptions& options, const spec::Registry& registry);
 
 }  // namespace weft::cli

@@ -6,8 +6,7 @@
 #include "bench/model.h"
 #include "cli/breakdown.h"
 #include "cli/command.h"
-#include "weft/backends/open.h"
-#include "weft/base/parallel.h"
+#include "weft/base/check.h"
 
 namespace weft::cli {
 namespace {
@@ -19,9 +18,10 @@ constexpr int64_t kPromptTokens = 128, kNewTokens = 64;
 constexpr double kOutOfCache = 256e6;
 
 nlohmann::ordered_json as_json(const ModelResult& r) {
-  nlohmann::ordered_json out = {{"test", r.what}, {"dtype", r.dtype}, {"tokens", r.tokens}, {"ms", r.seconds * 1e3}, {"tokens_per_second", r.tokens / r.seconds},
-          {"gbps", r.cost.bytes / r.seconds * 1e-9}, {"gflops", r.cost.flops / r.seconds * 1e-9}, {"ceiling", r.ceiling}, {"ratio", r.ratio},
-          {"wanted", r.wanted}, {"attempts", r.attempts}, {"disturbed", r.disturbed}};
+  nlohmann::ordered_json out = {{"test", r.what}, {"dtype", r.dtype}, {"tokens", r.tokens}, {"ms", r.seconds * 1e3},
+                                {"tokens_per_second", r.tokens / r.seconds}, {"gbps", r.cost.bytes / r.seconds * 1e-9},
+                                {"gflops", r.cost.flops / r.seconds * 1e-9}, {"ceiling", r.ceiling}, {"ratio", r.ratio},
+                                {"wanted", r.wanted}, {"attempts", r.attempts}, {"disturbed", r.disturbed}};
   if (!r.breakdown.ops.empty()) out["breakdown"] = breakdown_json(r.breakdown);
   return out;
 }
@@ -37,35 +37,33 @@ void print(const ModelResult& r) {
 
 }  // namespace
 
-int bench_model(const BenchModelOptions& options) {
+int bench_model(const BenchModelOptions& options, Device& device) {
   const ModelConfig config = preset(options.model);
-  const int threads = options.threads > 0 ? options.threads : available_threads();
-  const auto device = open_device(options.device, {.threads = threads});
-  const auto ceilings = bench::ceilings_of(*device, threads);
-  nlohmann::ordered_json report = {{"device", options.device}, {"threads", threads}, {"model", options.model}, {"parameters", config.parameter_count()},
-                                   {"prompt_tokens", kPromptTokens}, {"new_tokens", kNewTokens}};
+  check(options.dtype.empty() || options.dtype == "f32" || options.dtype == "bf16", "bench", "a model is measured in f32 or bf16, not in ", options.dtype);
+  const auto ceilings = bench::ceilings_of(device, options.threads);
+  nlohmann::ordered_json report = {{"device", device.name()}, {"threads", options.threads}, {"model", options.model},
+                                   {"parameters", config.parameter_count()}, {"prompt_tokens", kPromptTokens}, {"new_tokens", kNewTokens}};
   for (Ceiling kind : {Ceiling::fma, Ceiling::bf16_dot}) report["ceilings"][name(kind)] = ceilings->measure(kind, 0) * 1e-9;
   for (Ceiling kind : {Ceiling::read, Ceiling::read_small}) report["ceilings"][name(kind)] = ceilings->measure(kind, kOutOfCache) * 1e-9;
   if (!options.json) {
-    std::printf("%s\n%s: %.1f million parameters, random weights; a prompt of %ld tokens, %ld new ones\n", device->description().c_str(), options.model.c_str(),
-                double(config.parameter_count()) * 1e-6, long(kPromptTokens), long(kNewTokens));
+    std::printf("%s\n%s: %.1f million parameters, random weights; a prompt of %ld tokens, %ld new ones\n", device.description().c_str(),
+                options.model.c_str(), double(config.parameter_count()) * 1e-6, long(kPromptTokens), long(kNewTokens));
     for (const auto& [ceiling, value] : report["ceilings"].items()) std::printf("%s %.1f  ", ceiling.c_str(), value.get<double>());
     std::printf("\n\n");
   }
   report["results"] = nlohmann::ordered_json::array();
   for (DType dtype : {DType::f32, DType::bf16}) {
     if (!options.dtype.empty() && dtype_from_name(options.dtype) != dtype) continue;
-    const auto model = make_model(config, *device, /*seed=*/1, {.dtype = dtype});
+    const auto model = make_model(config, device, /*seed=*/1, {.dtype = dtype});
     for (ModelResult& result : bench::measure_model(*model, *ceilings, kPromptTokens, kNewTokens)) {
-      if (device->dialect() != Dialect::c) result.wanted = 0;  // a CPU's figures
-      if (result.what == "prefill" && device->name() == "cpu") result.breakdown = bench::prefill_by_op(config, dtype, threads, kPromptTokens);
+      if (device.dialect() != Dialect::c) result.wanted = 0;  // a CPU's figures
+      if (result.what == "prefill" && device.name() == "cpu") result.breakdown = bench::prefill_by_op(config, dtype, options.threads, kPromptTokens);
       report["results"].push_back(as_json(result));
       if (options.json) continue;
       print(result);
       print_breakdown(result.breakdown);
     }
   }
-  check(!report["results"].empty(), "bench", "a model is measured in f32 or bf16, not in ", options.dtype);
   if (options.json) std::printf("%s\n", report.dump(2).c_str());
   return kOk;
 }

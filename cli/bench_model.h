@@ -2,15 +2,17 @@
 
 #include <string>
 
+#include "weft/device/device.h"
+
 namespace weft::cli {
 
 struct BenchModelOptions {
-  std::string model, device, dtype;
-  int threads = 0;
+  std::string model, dtype;
+  int threads = 1;
   bool json = false;
 };
 
 // weft bench --model NAME: a model of this shape with random weights, in f32 and bf16 (or the dtype asked for).
-int bench_model(const BenchModelOptions& options);
+int bench_model(const BenchModelOptions& options, Device& device);
 
 }  // namespace weft::cli

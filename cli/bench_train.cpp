@@ -7,8 +7,7 @@
 #include "bench/train.h"
 #include "cli/breakdown.h"
 #include "cli/command.h"
-#include "weft/backends/open.h"
-#include "weft/base/parallel.h"
+#include "weft/base/check.h"
 #include "weft/train/setup.h"
 
 namespace weft::cli {
@@ -39,27 +38,28 @@ void print(const TrainResult& r, double wanted) {
 
 }  // namespace
 
-int bench_train(const BenchTrainOptions& options) {
+int bench_train(const BenchTrainOptions& options, Device& device) {
   bench::TrainShape shape{.model = preset(options.model)};
-  shape.pass_tokens = options.pass_tokens > 0 ? options.pass_tokens : usual_pass_tokens(options.device);
+  check(options.dtype.empty() || options.dtype == "f32" || options.dtype == "bf16", "bench", "a training step is measured in f32 or bf16, not in ",
+        options.dtype);
+  shape.pass_tokens = options.pass_tokens > 0 ? options.pass_tokens : usual_pass_tokens(device.name());
   shape.tokens = std::min(shape.tokens, shape.model.max_positions);
   shape.model.embedding_dropout = shape.model.attention_dropout = shape.model.residual_dropout = 0;
-  const int threads = options.threads > 0 ? options.threads : available_threads();
-  const auto device = open_device(options.device, {.threads = threads});
-  const auto ceilings = bench::ceilings_of(*device, threads);
-  nlohmann::ordered_json report = {{"device", options.device}, {"threads", threads}, {"model", options.model}, {"parameters", shape.model.parameter_count()},
-                                   {"sequences", shape.sequences}, {"sequence", shape.tokens}, {"pass_tokens", shape.pass_tokens}, {"results", nlohmann::ordered_json::array()}};
+  const auto ceilings = bench::ceilings_of(device, options.threads);
+  nlohmann::ordered_json report = {{"device", device.name()}, {"threads", options.threads}, {"model", options.model},
+                                   {"parameters", shape.model.parameter_count()}, {"sequences", shape.sequences}, {"sequence", shape.tokens},
+                                   {"pass_tokens", shape.pass_tokens}, {"results", nlohmann::ordered_json::array()}};
   if (!options.json)
-    std::printf("%s\n%s: %.1f million parameters; a step of %ld sequences of %ld tokens in passes of up to %ld, AdamW\n\n", device->description().c_str(), options.model.c_str(),
-                double(shape.model.parameter_count()) * 1e-6, long(shape.sequences), long(shape.tokens), long(shape.pass_tokens));
+    std::printf("%s\n%s: %.1f million parameters; a step of %ld sequences of %ld tokens in passes of up to %ld, AdamW\n\n",
+                device.description().c_str(), options.model.c_str(), double(shape.model.parameter_count()) * 1e-6, long(shape.sequences),
+                long(shape.tokens), long(shape.pass_tokens));
   for (DType dtype : {DType::f32, DType::bf16}) {
     if (!options.dtype.empty() && dtype_from_name(options.dtype) != dtype) continue;
     shape.dtype = dtype;
-    const TrainResult result = bench::measure_training(shape, *device, *ceilings, threads);
-    report["results"].push_back(as_json(result, wanted(*device, options.model, dtype)));
-    if (!options.json) print(result, wanted(*device, options.model, dtype));
+    const TrainResult result = bench::measure_training(shape, device, *ceilings, options.threads);
+    report["results"].push_back(as_json(result, wanted(device, options.model, dtype)));
+    if (!options.json) print(result, wanted(device, options.model, dtype));
   }
-  check(!report["results"].empty(), "bench", "a training step is measured in f32 or bf16, not in ", options.dtype);
   if (options.json) std::printf("%s\n", report.dump(2).c_str());
   return kOk;
 }

@@ -3,16 +3,18 @@
 #include <cstdint>
 #include <string>
 
+#include "weft/device/device.h"
+
 namespace weft::cli {
 
 struct BenchTrainOptions {
-  std::string model, device, dtype;
-  int threads = 0;
+  std::string model, dtype;
+  int threads = 1;
   int64_t pass_tokens = 0;  // 0: as `weft train` does
   bool json = false;
 };
 
 // weft bench --train NAME: a training step of a model of this shape, in f32 and bf16 (or the dtype asked for).
-int bench_train(const BenchTrainOptions& options);
+int bench_train(const BenchTrainOptions& options, Device& device);
 
 }  // namespace weft::cli

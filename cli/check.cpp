@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/command.h"
+#include "cli/selection.h"
 #include "weft/backends/open.h"
 #include "weft/base/check.h"
 #include "weft/spec/runner.h"
@@ -17,7 +18,8 @@ using spec::Outcome;
 using spec::Status;
 
 struct Options {
-  std::string device = "cpu", op, dtype, name, golden;
+  std::string device = "cpu", golden;
+  Selection selection;
   int threads = 0;
   bool json = false, verbose = false, small = false, fresh = false;
 };
@@ -26,12 +28,6 @@ struct Options {
 class Report {
  public:
   explicit Report(const Options& options) : options_(options) {}
-
-  // True when the case's name matches what was asked for: `--op`, `--dtype`, `--case` (part of the name).
-  bool wanted(const std::string& op, const std::string& dtype, const std::string& full) const {
-    return (options_.op.empty() || options_.op == op) && (options_.dtype.empty() || dtype.empty() || options_.dtype == dtype) &&
-           (options_.name.empty() || full.find(options_.name) != std::string::npos);
-  }
 
   void add(const Outcome& outcome) {
     outcomes_.push_back(outcome);
@@ -45,6 +41,7 @@ class Report {
     std::fflush(stdout);
   }
 
+  bool empty() const { return outcomes_.empty(); }
   int64_t count(Status status) const {
     return std::count_if(outcomes_.begin(), outcomes_.end(), [&](const Outcome& o) { return o.status == status; });
   }
@@ -90,10 +87,14 @@ class Report {
   }
 
   void print_json(const std::string& device) const {
-    nlohmann::ordered_json report = {{"device", device}, {"passed", count(Status::passed)}, {"failed", count(Status::failed)}, {"skipped", count(Status::skipped)}};
+    nlohmann::ordered_json report = {{"device", device},
+                                     {"passed", count(Status::passed)},
+                                     {"failed", count(Status::failed)},
+                                     {"skipped", count(Status::skipped)}};
     auto& cases = report["cases"] = nlohmann::ordered_json::array();
     for (const Outcome& o : outcomes_) {
-      nlohmann::ordered_json entry = {{"name", o.name}, {"op", o.op}, {"dtype", o.dtype}, {"status", std::string(name(o.status))}, {"error", o.error}, {"bound", o.bound}};
+      nlohmann::ordered_json entry = {{"name", o.name}, {"op", o.op}, {"dtype", o.dtype}, {"status", std::string(name(o.status))},
+                                      {"error", o.error}, {"bound", o.bound}};
       if (!o.digest.empty()) entry["digest"] = o.digest;
       if (!o.message.empty()) entry["message"] = o.message;
       cases.push_back(std::move(entry));
@@ -122,11 +123,11 @@ std::vector<std::shared_ptr<Device>> siblings(const Options& options) {
 }
 
 int run(const Options& options) {
-  if (!options.dtype.empty()) dtype_from_name(options.dtype);
-  const auto device = open_device(options.device, {.threads = options.threads, .checked = !options.fresh});
-  const auto others = siblings(options);
   spec::Registry registry;
   spec::add_all_specs(registry);
+  options.selection.check_names("check", registry);
+  const auto device = open_device(options.device, {.threads = options.threads, .checked = !options.fresh});
+  const auto others = siblings(options);
   Report report(options);
 
   const auto name_of = [&](const spec::Case& c) { return join(c.op, ".", c.variant, "/", device->name(), "/", c.dtype, "/", c.name); };
@@ -134,18 +135,21 @@ int run(const Options& options) {
   if (!options.golden.empty())
     for (spec::Case& c : spec::golden_cases(registry, options.golden)) cases.push_back(std::move(c));
   for (const spec::Case& c : cases) {
-    if (!report.wanted(c.op, std::string(name(c.dtype)), name_of(c)) || (options.small && !small(c))) continue;
+    if (!options.selection.takes(c.op, std::string(name(c.dtype)), name_of(c)) || (options.small && !small(c))) continue;
     report.add(spec::run_case(c, device, others));
     if (options.fresh) device->pool().trim();
     if (c.dtype != DType::f32 || device->traits().simulated) continue;  // the reference is the same everywhere
     if (Outcome gradient = spec::run_gradient_check(c); gradient.status != Status::skipped) report.add(gradient);
   }
-  for (const spec::Rejection& r : registry.rejections())
-    if (!options.fresh && report.wanted(r.op, "", join(r.op, ".rejects/", device->name(), "/", r.name))) report.add(spec::run_rejection(r, device));
+  for (const spec::Rejection& r : registry.rejections()) {
+    const std::string full = join(r.op, ".rejects/", device->name(), "/", r.name);
+    if (!options.fresh && options.selection.takes(r.op, "", full)) report.add(spec::run_rejection(r, device));
+  }
 
+  if (report.empty()) options.selection.fail_empty("check");
   report.print(device->name());
   const int64_t ran = report.count(Status::passed) + report.count(Status::failed);
-  if (ran == 0) fail(ErrorCode::invalid_argument, "check", "no case matches what was asked for");
+  check(ran > 0, "check", "every case that matches was skipped");
   return report.count(Status::failed) ? kFailed : kOk;
 }
 
@@ -155,13 +159,13 @@ Run add_check(CLI::App& app) {
   CLI::App* command = app.add_subcommand("check", "Check every op, forward and backward, against its float64 reference");
   auto options = std::make_shared<Options>();
   command->add_option("--device", options->device, "Device to check")->capture_default_str();
-  command->add_option("--op", options->op, "Only this op (the name of its folder)");
-  command->add_option("--dtype", options->dtype, "Only this dtype: f32, bf16, f16");
-  command->add_option("--case", options->name, "Only cases whose full name contains this");
+  options->selection.add_to(*command);
   command->add_option("--golden", options->golden, "Also the golden data in this folder");
   command->add_option("--threads", options->threads, "CPU threads (default: all this process may use)");
   command->add_flag("--small", options->small, "Only cases of up to 16384 elements, for tools such as compute-sanitizer");
-  command->add_flag("--fresh", options->fresh, "Workspace as the driver gives it, neither poisoned nor used again, for compute-sanitizer's initcheck; no rejections, whose operands nobody wrote");
+  command->add_flag("--fresh", options->fresh,
+                    "Workspace as the driver gives it, neither poisoned nor used again, for compute-sanitizer's initcheck; no rejections, whose "
+                    "operands nobody wrote");
   command->add_flag("--json", options->json, "Print JSON");
   command->add_flag("-v,--verbose", options->verbose, "Print every case");
   return [options] { return run(*options); };

@@ -15,6 +15,13 @@ int exit_code(weft::ErrorCode code) {
   }
 }
 
+// A full disk is no success: what a command printed must have gone out.
+int written(int code) {
+  if (std::fflush(stdout) == 0 && !std::ferror(stdout)) return code;
+  std::perror("weft: the output cannot be written");
+  return code == weft::cli::kOk ? weft::cli::kUsage : code;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -36,11 +43,13 @@ int main(int argc, char** argv) {
       {"train", add_train(app)},
   };
   // CLI11 would only say that a subcommand is required.
-  const auto known = [&](const char* word) {
-    return std::any_of(std::begin(commands), std::end(commands), [&](const auto& command) { return std::string_view(command.first) == word; });
-  };
-  if (argc > 1 && argv[1][0] != '-' && !known(argv[1])) {
-    std::fprintf(stderr, "weft: there is no command '%s'; see weft --help\n", argv[1]);
+  if (argc < 2) {
+    std::fputs(app.help().c_str(), stderr);
+    return kUsage;
+  }
+  const auto is_word = [&](const auto& command) { return std::string_view(command.first) == argv[1]; };
+  if (std::none_of(std::begin(commands), std::end(commands), is_word) && !app.get_option_no_throw(argv[1])) {
+    std::fprintf(stderr, "weft: there is no command or option '%s'; see weft --help\n", argv[1]);
     return kUsage;
   }
   try {
@@ -51,10 +60,13 @@ int main(int argc, char** argv) {
   }
   try {
     for (const auto& [name, run] : commands)
-      if (app.got_subcommand(name)) return run();
+      if (app.got_subcommand(name)) return written(run());
   } catch (const weft::Error& error) {
     std::fprintf(stderr, "weft: %s\n", error.what());
     return exit_code(error.code());
+  } catch (const std::bad_alloc&) {
+    std::fprintf(stderr, "weft: out of memory\n");
+    return kFailed;
   } catch (const std::exception& error) {
     std::fprintf(stderr, "weft: %s\n", error.what());
     return kFailed;

@@ -56,15 +56,22 @@ assert calls and all(c["us"] > 0 and c["wanted"] > 0 for c in calls)
 
 # What a caller can get wrong: one line that names the value, and an exit code that says so.
 for args, code, word in [
-    ([], 2, "subcommand"),
+    ([], 2, "--help"),
+    (["--frobnicate"], 2, "--frobnicate"),
     (["frobnicate"], 2, "frobnicate"),
     (["check", "--device", "tpu"], 2, "tpu"),
     (["check", "--device", "metal"], 3, "metal"),
-    (["check", "--op", "no_such_op"], 2, "no case matches"),
+    (["check", "--op", "no_such_op"], 2, "there is no op 'no_such_op'; there are adamw, "),
+    (["check", "--op", "rms_norm", "--case", "no_such_case"], 2, "no case matches --op rms_norm --case no_such_case"),
     (["check", "--dtype", "f64"], 2, "f64"),
-    (["check", "--threads", "-2"], 2, "-2"),
+    (["check", "--threads", "-2"], 2, "-2 threads, expected 1 to"),
     (["check", "--op", "rms_norm", "--golden", "/nowhere"], 2, "/nowhere"),
-    (["bench", "--op", "no_such_op"], 2, "no case matches"),
+    (["bench", "--op", "no_such_op"], 2, "there is no op 'no_such_op'; there are adamw, "),
+    (["bench", "--op", "matmul", "--dtype", "u8"], 2, "no case matches --op matmul --dtype u8"),
+    (["bench", "--threads", "-2"], 2, "-2 threads, expected 1 to"),
+    (["bench", "--train", "llama-tiny", "--pass-tokens", "0"], 2, "--pass-tokens is 0, expected 1 or more"),
+    (["bench", "--pass-tokens", "8"], 2, "--train"),
+    (["bench", "--device", "metal-simulated"], 2, "metal-simulated"),
     (["bench", "--model", "no_such_model"], 2, "no_such_model"),
     (["bench", "--model", "llama-tiny", "--dtype", "i32"], 2, "i32"),
     (["bench", "--train", "no_such_model"], 2, "no_such_model"),
@@ -73,4 +80,9 @@ for args, code, word in [
     done = run(*args, code=code)
     text = done.stdout + done.stderr
     assert word in text, f"weft {' '.join(args)} says: {text}"
+
+# A full disk: what was printed did not go out, and the exit code says so.
+with open("/dev/full", "w") as full:
+    done = subprocess.run([tool, "devices"], stdout=full, stderr=subprocess.PIPE, text=True)
+assert done.returncode == 2 and "No space left" in done.stderr, f"weft devices > /dev/full: exit {done.returncode}, {done.stderr}"
 print("1 passed, 0 failed")

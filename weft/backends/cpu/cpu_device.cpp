@@ -149,7 +149,8 @@ std::string isa() {
 }
 
 std::shared_ptr<Device> open_device(const DeviceOptions& options) {
-  check(options.threads >= 0 && options.threads <= 4096, "cpu", "cannot use ", options.threads, " threads");
+  check(options.threads >= 0 && options.threads <= 4096, "cpu", "cannot use ", options.threads,
+        " threads, expected 1 to 4096, or 0 for all this process may use");
   check(options.memory_limit >= 0, "cpu", "a memory limit of ", options.memory_limit, " bytes makes no sense");
   static const bool chosen = (choose_target(), true);
   (void)chosen;
