@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <thread>
+
 #include "weft/autograd/recompute.h"
 #include "weft/nn/linear_cross_entropy.h"
 #include "weft/weft.h"
@@ -30,6 +32,39 @@ TEST_F(Backward, a_graph_is_walked_once) {
   } catch (const Error& error) {
     EXPECT_NE(std::string(error.what()).find("run the forward again"), std::string::npos) << error.what();
   }
+}
+
+// Begun in one thread and gone on with in another, each with no ops before: (1 + 3) 2 x.
+TEST_F(Backward, a_graph_of_two_threads) {
+  const Tensor x = random({4}, 1).set_requires_grad();
+  Tensor twice;
+  std::thread([&] { twice = scale(x, 2.0f); }).join();
+  std::thread([&] { backward(sum_all(add(twice, scale(twice, 3.0f)))); }).join();
+  EXPECT_EQ(x.grad().to_host<float>(), std::vector<float>(4, 8.0f));
+}
+
+TEST_F(Backward, asking_again_for_a_gradient_loses_none) {
+  Tensor x = random({4}, 1).set_requires_grad();
+  const Tensor loss = sum_all(scale(x, 3.0f));
+  x.set_requires_grad();
+  backward(loss);
+  ASSERT_TRUE(x.grad().defined());
+  EXPECT_EQ(x.grad().to_host<float>(), std::vector<float>(4, 3.0f));
+}
+
+// A part is memory to write into: where a gradient would be lost it says so, and a slice keeps it.
+TEST_F(Backward, a_part_loses_no_gradient_in_silence) {
+  const Tensor x = random({4}, 1).set_requires_grad();
+  try {
+    x.part(0, 1, 3);
+    FAIL() << "a part of what requires a gradient";
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("weft::slice"), std::string::npos) << error.what();
+  }
+  backward(sum_all(slice(x, 0, 1, 3)));
+  EXPECT_EQ(x.grad().to_host<float>(), (std::vector<float>{0, 1, 1, 0}));
+  const NoGrad no_grad;
+  EXPECT_EQ(x.part(0, 1, 3).numel(), 2);
 }
 
 TEST_F(Backward, what_a_node_kept_is_released_when_it_was_visited) {

@@ -1,11 +1,14 @@
 #include "weft/tensor/node.h"
 
+#include <atomic>
+
 #include "weft/tensor/watch.h"
 
 namespace weft {
 namespace {
 thread_local bool recording = true;
-thread_local uint64_t next_order = 1;
+// One for all threads: a graph may be begun in one and gone on with in another, and a node comes after all that it reads.
+std::atomic<uint64_t> next_order = 1;
 }  // namespace
 
 bool grad_enabled() { return recording; }
@@ -22,7 +25,7 @@ bool should_record(std::span<const Tensor* const> inputs) {
 void detail::record(const char* op, std::span<const Tensor* const> inputs, std::span<Tensor* const> outputs, BackwardRule rule) {
   auto node = std::make_shared<Node>();
   node->op = op;
-  node->order = next_order++;
+  node->order = next_order.fetch_add(1, std::memory_order_relaxed);
   node->outputs = int(outputs.size());
   node->backward = std::move(rule);
   node->inputs.reserve(inputs.size());

@@ -95,12 +95,15 @@ Tensor Tensor::part(int axis, int64_t start, int64_t stop) const {
   View view = view_;
   view.shape[axis] = stop - start;
   view.offset += start * strides()[axis] * size_of(dtype());
-  return with_view(view);
+  Tensor out = with_view(view);
+  record("part", {this}, {&out}, NotDifferentiable{"it is memory to write into; weft::slice has one"});
+  return out;
 }
 
 Tensor& Tensor::set_requires_grad(bool wanted) {
   check(defined() && is_float(dtype()), "requires_grad", "only a defined tensor of floats can have a gradient");
   check(!node_ || node_->leaf(), "requires_grad", "only a leaf can be asked for its gradient, this tensor came from ", node_ ? node_->op : "");
+  if (wanted && node_) return *this;  // what was computed from it already leads here
   node_ = wanted ? std::make_shared<Node>(Node{.op = "leaf", .order = 0, .inputs = {}, .input_outputs = {}, .outputs = 1, .backward = {}, .grad = {}}) : nullptr;
   return *this;
 }

@@ -53,7 +53,7 @@ Tensor cast(const Tensor& x, DType dtype) {
 }
 
 Tensor slice(const Tensor& x, int axis, int64_t start, int64_t stop) {
-  Tensor y = x.part(axis, start, stop);
+  Tensor y = x.detach().part(axis, start, stop);
   record("slice", {&x}, {&y}, [shape = x.shape(), axis, start, stop](const Upstream& up) {
     const Tensor dy = up.grads[0].detach();
     Tensor dx = zeros(dy.device(), shape, dy.dtype());
