@@ -8,6 +8,7 @@
 #include <fstream>
 #include <sstream>
 
+#include "tests/unit/observed.h"
 #include "weft/base/error.h"
 #include "weft/io/checksum.h"
 
@@ -21,12 +22,6 @@ struct Folder {
   Folder() { fs::create_directories(path); }
   ~Folder() { fs::remove_all(path); }
 };
-
-std::string contents(const fs::path& path) {
-  std::ostringstream text;
-  text << std::ifstream(path, std::ios::binary).rdbuf();
-  return text.str();
-}
 
 size_t files_in(const fs::path& folder) { return size_t(std::distance(fs::directory_iterator(folder), fs::directory_iterator())); }
 

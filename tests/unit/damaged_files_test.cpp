@@ -6,9 +6,9 @@
 #include <filesystem>
 #include <fstream>
 #include <functional>
-#include <iterator>
 #include <random>
 
+#include "tests/unit/observed.h"
 #include "weft/base/error.h"
 #include "weft/io/tokenizer/tokenizer.h"
 #include "weft/io/weight_files.h"
@@ -18,11 +18,6 @@ namespace weft {
 namespace {
 
 namespace fs = std::filesystem;
-
-std::string bytes_of(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
 
 class DamagedFilesTest : public testing::Test {
  protected:
@@ -64,20 +59,20 @@ class DamagedFilesTest : public testing::Test {
 };
 
 TEST_F(DamagedFilesTest, safetensors) {
-  const std::string bytes = bytes_of(WEFT_GOLDEN_MODELS "/gpt2/model.safetensors");
+  const std::string bytes = contents(WEFT_GOLDEN_MODELS "/gpt2/model.safetensors");
   uint64_t length = 0;
   std::copy_n(bytes.data(), sizeof length, reinterpret_cast<char*>(&length));
   damage(bytes, 8 + size_t(length), 100, [](const std::string& path) { WeightFiles files(path); });
 }
 
 TEST_F(DamagedFilesTest, tokenizer) {
-  const std::string bytes = bytes_of(WEFT_GOLDEN_MODELS "/llama/tokenizer.json");
+  const std::string bytes = contents(WEFT_GOLDEN_MODELS "/llama/tokenizer.json");
   damage(bytes, bytes.size() - 2, 200, [](const std::string& path) { Tokenizer::load(path).encode("Hello, wörld 123 <s>\n"); });
 }
 
 TEST_F(DamagedFilesTest, config) {
   for (const std::string model : {"gpt2", "llama", "qwen3"}) {
-    const std::string bytes = bytes_of(WEFT_GOLDEN_MODELS "/" + model + "/config.json");
+    const std::string bytes = contents(WEFT_GOLDEN_MODELS "/" + model + "/config.json");
     damage(bytes, bytes.size() - 2, 300, [](const std::string& path) { read_model_config(path); });
   }
 }

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/unit/observed.h"
 #include "tests/unit/test_device.h"
 #include "weft/backends/open.h"
 
@@ -164,15 +165,6 @@ TEST(Generator, StepsNeedNoMoreMemory) {
     EXPECT_EQ(reserved[i], reserved[7]);
     EXPECT_EQ(in_use[i], in_use[7]);
   }
-}
-
-std::string message_of(const std::function<void()>& f) {
-  try {
-    f();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no error";
 }
 
 TEST(Generator, WhatACallerCanGetWrongIsNamed) {

@@ -1,6 +1,7 @@
 // Captured work: what is replayed, which memory it keeps, and what cannot be captured.
 #include <gtest/gtest.h>
 
+#include "tests/unit/observed.h"
 #include "tests/unit/test_device.h"
 #include "weft/base/check.h"
 #include "weft/device/replayed.h"
@@ -12,15 +13,6 @@
 
 namespace weft {
 namespace {
-
-std::string message_of(const std::function<void()>& f) {
-  try {
-    f();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no error";
-}
 
 class Graphs : public testing::Test {
  protected:

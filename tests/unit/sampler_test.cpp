@@ -8,6 +8,7 @@
 #include <limits>
 #include <numeric>
 
+#include "tests/unit/observed.h"
 #include "weft/base/error.h"
 #include "weft/base/philox.h"
 
@@ -135,15 +136,6 @@ TEST(Sampler, DrawsDependOnSeedSequenceAndPositionAlone) {
   EXPECT_EQ(draws(one, 0), first);
   Sampler reseeded({.temperature = 1, .seed = 42 + (uint64_t(1) << 32)});
   EXPECT_NE(draws(reseeded, 0), first);
-}
-
-std::string message_of(const std::function<void()>& f) {
-  try {
-    f();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no error";
 }
 
 TEST(Sampler, BadLogitsAreNamed) {

@@ -6,18 +6,12 @@
 
 #include <filesystem>
 #include <fstream>
-#include <sstream>
 
+#include "tests/unit/observed.h"
 #include "tests/unit/test_device.h"
 #include "weft/train/trainer.h"
 
 namespace weft {
-
-inline std::string contents(const std::filesystem::path& path) {
-  std::ostringstream text;
-  text << std::ifstream(path, std::ios::binary).rdbuf();
-  return text.str();
-}
 
 class TrainingRun : public testing::Test {
  protected:

@@ -4,9 +4,9 @@
 
 #include <filesystem>
 #include <fstream>
-#include <iterator>
 #include <unistd.h>
 
+#include "tests/unit/observed.h"
 #include "weft/backends/open.h"
 #include "weft/base/error.h"
 #include "weft/io/safetensors_writer.h"
@@ -15,11 +15,6 @@ namespace weft {
 namespace {
 
 namespace fs = std::filesystem;
-
-std::string bytes_of(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
 
 class WeightFilesTest : public testing::Test {
  protected:
@@ -53,7 +48,7 @@ TEST_F(WeightFilesTest, writes_the_bytes_that_the_format_s_own_writer_gives) {
     std::vector<std::pair<std::string, Tensor>> tensors;
     for (const std::string& name : files.names()) tensors.emplace_back(name, files.tensor(*device_, name));
     write_safetensors(path("copy.safetensors"), tensors, files.files()[0]->metadata());
-    EXPECT_TRUE(bytes_of(original) == bytes_of(path("copy.safetensors"))) << model;
+    EXPECT_TRUE(contents(original) == contents(path("copy.safetensors"))) << model;
   }
 }
 
