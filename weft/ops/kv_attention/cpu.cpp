@@ -174,17 +174,24 @@ HWY_INLINE void add_values(const Work& w, const float* p, const T* v, int64_t v_
 }
 
 template <int kR, bool kFetch, class T>
-HWY_INLINE void add_values_of_head(const Work& w, int64_t rows, const float* p, const T* v, int64_t v_row, int64_t count, float* o) {
+HWY_INLINE void add_values_to_rows(const Work& w, const float* p, const T* v, int64_t v_row, int64_t count, float* o) {
   constexpr int kB = kParts == 1 ? 4 : 1;
-  if (rows < kR) {
-    if constexpr (kR > 1) add_values_of_head<kR - 1, kFetch>(w, rows, p, v, v_row, count, o);
-    return;
-  }
   int64_t d = 0;
   if (w.D >= kB * kBlock) add_values<kR, kB, kFetch>(w, p, v, v_row, count, o), d = kB * kBlock;
   for (; d + kB * kBlock <= w.D; d += kB * kBlock) add_values<kR, kB, false>(w, p, v + d, v_row, count, o + d);
   for (; d < w.D; d += kBlock) add_values<kR, 1, false>(w, p, v + d, v_row, count, o + d);
-  if (rows > kR) add_values_of_head<kR, false>(w, rows - kR, p + kR * kChunk, v, v_row, count, o + kR * w.width);
+}
+
+// kR rows at a time, then what is left of them; only the first ask for rows of v.
+template <int kR, bool kFetch, class T>
+HWY_INLINE void add_values_of_head(const Work& w, int64_t rows, const float* p, const T* v, int64_t v_row, int64_t count, float* o) {
+  int64_t r = 0;
+  if (kFetch && rows >= kR) add_values_to_rows<kR, true>(w, p, v, v_row, count, o), r = kR;
+  for (; r + kR <= rows; r += kR) add_values_to_rows<kR, false>(w, p + r * kChunk, v, v_row, count, o + r * w.width);
+  if constexpr (kR > 1) {
+    if (r == 0) return add_values_of_head<kR - 1, kFetch>(w, rows, p, v, v_row, count, o);
+    if (r < rows) add_values_of_head<kR - 1, false>(w, rows - r, p + r * kChunk, v, v_row, count, o + r * w.width);
+  }
 }
 
 // A decode step: the positions [begin, end) of one sequence, seen by every head. A position's heads lie side by side in
