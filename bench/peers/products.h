@@ -66,7 +66,8 @@ class Comparison {
     std::printf("%s, peak %.0f GFLOP/s\n%-20s %-3s %16s %12s (of peak) %8s\n", device.description().c_str(), peak * 1e-9, "M,N,K", "", "weft (of peak)", peer, "ratio");
   }
   void add(const Product& p, double ours, double theirs, const char* note = "") {
-    std::printf("%5ld,%5ld,%5ld    %-3s %16.2f %22.2f %8.2f  %s\n", long(p.size.m), long(p.size.n), long(p.size.k), p.layout.name, ours / peak_, theirs / peak_, ours / theirs, note);
+    std::printf("%5ld,%5ld,%5ld    %-3s %16.2f %22.2f %8.2f  %s\n", long(p.size.m), long(p.size.n), long(p.size.k), p.layout.name, ours / peak_,
+                theirs / peak_, ours / theirs, note);
     std::fflush(stdout);
     ours_ += std::log(ours / peak_);
     theirs_ += std::log(theirs / peak_);

@@ -65,7 +65,9 @@ TEST_F(Graphs, nobody_else_gets_their_memory) {
 TEST_F(Graphs, what_cannot_be_captured_is_named_and_nothing_is_lost) {
   if (!stream.captures()) GTEST_SKIP() << test_device() << " does not capture";
   const Tensor x = floats({1, 2});
-  EXPECT_NE(message_of([&] { stream.capture([&] { floats({3}); }); }).find("upload: a copy between host and device is not possible while a graph is being captured"), std::string::npos);
+  EXPECT_NE(message_of([&] { stream.capture([&] { floats({3}); }); })
+                .find("upload: a copy between host and device is not possible while a graph is being captured"),
+            std::string::npos);
   EXPECT_NE(message_of([&] { stream.capture([&] { x.to_host<float>(); }); }).find("download"), std::string::npos);
   EXPECT_NE(message_of([&] { stream.capture([&] { device->synchronize(); }); }).find("synchronize"), std::string::npos);
   EXPECT_NE(message_of([&] { stream.capture([&] { matmul(x.reshape({1, 2}), x.reshape({1, 2})); }); }).find("inner extents"), std::string::npos);

@@ -97,7 +97,9 @@ TEST_F(SafeTensorsTest, a_cpu_tensor_borrows_the_mapping_and_outlives_the_reader
   Tensor aligned, shifted;
   {
     // The data begin at a multiple of eight; "b" at an odd byte.
-    std::string header = R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},"c":{"dtype":"U8","shape":[1],"data_offsets":[8,9]},"b":{"dtype":"F32","shape":[1],"data_offsets":[9,13]}})";
+    std::string header = R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},)"
+                         R"("c":{"dtype":"U8","shape":[1],"data_offsets":[8,9]},)"
+                         R"("b":{"dtype":"F32","shape":[1],"data_offsets":[9,13]}})";
     header.resize((header.size() + 7) / 8 * 8, ' ');
     const SafeTensors reader(file(header, 13));
     aligned = tensor_from(*device, reader, "a");

@@ -175,7 +175,9 @@ TEST(Tokenizer, a_long_word_is_not_quadratic_and_threads_agree) {
 // More characters without a delimiter than a pattern may take steps on one.
 TEST(Tokenizer, a_delimiter_may_be_far_away) {
   const json base = read(WEFT_GOLDEN_MODELS "/llama/tokenizer.json");
-  const json digits = {{"type", "Sequence"}, {"pretokenizers", {{{"type", "Digits"}, {"individual_digits", true}}, {{"type", "ByteLevel"}, {"use_regex", false}, {"add_prefix_space", false}}}}};
+  const json each = {{"type", "Digits"}, {"individual_digits", true}};
+  const json bytes = {{"type", "ByteLevel"}, {"use_regex", false}, {"add_prefix_space", false}};
+  const json digits = {{"type", "Sequence"}, {"pretokenizers", {each, bytes}}};
   const Tokenizer tokenizer = Tokenizer::parse(patched(base, {{"/pre_tokenizer", digits}}).dump());
   const std::string text = std::string(1500000, 'a') + "1";
   EXPECT_EQ(tokenizer.encode(text).size(), text.size());

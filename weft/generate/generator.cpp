@@ -46,11 +46,13 @@ Generator::Generator(const Model& model, GenerateOptions options, TokenBytes byt
 
 // How many tokens the sequence of this prompt may have in all.
 int64_t Generator::room(size_t prompt, const std::vector<int32_t>& ids) const {
-  const int64_t context = model_.config().max_positions, size = int64_t(ids.size());
+  const int64_t context = model_.config().max_positions, vocabulary = model_.config().vocab_size, size = int64_t(ids.size());
   check(!ids.empty(), kWhere, "prompt ", prompt, " is empty");
-  for (int32_t id : ids) check(id >= 0 && id < model_.config().vocab_size, kWhere, "prompt ", prompt, " has token ", id, ", the vocabulary ends at ", model_.config().vocab_size - 1);
+  for (int32_t id : ids)
+    check(id >= 0 && id < vocabulary, kWhere, "prompt ", prompt, " has token ", id, ", the vocabulary ends at ", vocabulary - 1);
   check(size < context, kWhere, "prompt ", prompt, " has ", size, " tokens and the model's context is ", context, ": there is no room for a new one");
-  check(options_.max_tokens <= context - size, kWhere, "prompt ", prompt, " of ", size, " tokens and ", options_.max_tokens, " new ones do not fit in the model's context of ", context);
+  check(options_.max_tokens <= context - size, kWhere, "prompt ", prompt, " of ", size, " tokens and ", options_.max_tokens,
+        " new ones do not fit in the model's context of ", context);
   return options_.max_tokens > 0 ? size + options_.max_tokens : context;
 }
 

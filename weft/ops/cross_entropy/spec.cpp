@@ -126,7 +126,8 @@ Problem problem(const Setup& s) {
 
 void add_cases(Registry& registry, DType dtype) {
   const std::string op = "cross_entropy";
-  const std::pair<int64_t, int64_t> sizes[] = {{1, 1}, {1, 2}, {4, 7}, {9, 15}, {9, 16}, {9, 17}, {5, 65}, {70, 257}, {3, 1023}, {3, 1025}, {2, 5003}, {1, 20008}, {1, 33008}, {2, 70008}, {0, 8}};
+  const std::pair<int64_t, int64_t> sizes[] = {{1, 1}, {1, 2}, {4, 7}, {9, 15}, {9, 16}, {9, 17}, {5, 65}, {70, 257},
+                                               {3, 1023}, {3, 1025}, {2, 5003}, {1, 20008}, {1, 33008}, {2, 70008}, {0, 8}};
   for (auto [rows, vocab] : sizes)
     for (Layout layout : {Layout::contiguous, Layout::padded_rows}) {
       const std::string name = dims({rows, vocab}) + (layout == Layout::padded_rows ? "/padded" : "");

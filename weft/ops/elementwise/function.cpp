@@ -1,6 +1,5 @@
 #include "weft/ops/elementwise/function.h"
 
-#include <atomic>
 #include <algorithm>
 #include <atomic>
 #include <shared_mutex>

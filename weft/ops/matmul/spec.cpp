@@ -132,7 +132,8 @@ Problem gradients(const Setup& s) {
   p.run = [=](Stream&, const Bound& bound) {
     const auto leaf = [&](const char* name) { return bound.tensor(name).detach().set_requires_grad(); };
     const Tensor a = leaf("a"), b = leaf("b"), bias = s.bias ? leaf("bias") : Tensor();
-    const Tensor c = matmul(a, b, {.transpose_a = s.transpose_a, .transpose_b = s.transpose_b, .bias = bias, .activation = s.activation, .out_dtype = s.out, .precision = s.precision});
+    const Tensor c = matmul(a, b, {.transpose_a = s.transpose_a, .transpose_b = s.transpose_b, .bias = bias, .activation = s.activation,
+                                   .out_dtype = s.out, .precision = s.precision});
     const std::vector<Tensor> grads = c.node()->backward({{bound.tensor("dc")}, {true, true, s.bias}});
     copy(grads[0], bound.tensor("da"));
     copy(grads[1], bound.tensor("db"));
@@ -228,69 +229,80 @@ struct Types {
 };
 constexpr Types kTypes[] = {{DType::f32, DType::f32, ""}, {DType::bf16, DType::bf16, ""}, {DType::bf16, DType::f32, "/to_f32"}};
 
-}  // namespace
+constexpr const char* kOp = "matmul";
 
-void add_specs_matmul(Registry& registry) {
-  const std::string op = "matmul";
-  for (const Types& types : kTypes)
-    for (bool ta : {false, true})
-      for (bool tb : {false, true}) {
-        Setup base{.in = types.in, .out = types.out, .size = {}, .transpose_a = ta, .transpose_b = tb};
-        const std::string variant = layout_name(ta, tb);
-        const auto add = [&](const std::string& name, const Setup& s) {
-          registry.add({op, variant, types.in, dims({s.size.M, s.size.N, s.size.K}) + name + types.suffix, [=] { return forward(s); }});
-        };
-        const auto with = [&](Size size, auto change) {
-          Setup s = base;
-          s.size = size;
-          change(s);
-          return s;
-        };
-        for (Size size : {Size{1, 1, 1}, {3, 5, 7}, {17, 33, 65}, {64, 64, 64}, {33, 129, 65}, {13, 31, 300}, {1, 576, 192}, {5, 1, 9}, {130, 70, 257}, {250, 520, 40}, {30, 40, 1100}, {3, 40, 1100}, {4, 1500, 77}})
-          add("", with(size, [](Setup&) {}));
-        for (Size size : {Size{3, 5, 7}, {2, 130, 33}, {37, 65, 41}, {242, 71, 300}})
-          add("/padded", with(size, [](Setup& s) { s.layout = Layout::padded_rows; }));
-        for (Size size : {Size{0, 8, 4}, {8, 0, 4}, {8, 5, 0}, {3, 5, 0}}) add("", with(size, [](Setup&) {}));
-        for (Size size : {Size{3, 9, 17}, {20, 35, 300}, {2, 4, 1}})
-          for (bool shared : {false, true})
-            for (Layout layout : {Layout::contiguous, Layout::padded_rows}) {
-              const std::string name = std::string(shared ? "/shared_b" : "/own_b") + (layout == Layout::padded_rows ? "/padded" : "");
-              add("/batch_3" + name, with(size, [=](Setup& s) { s.batch = {3}, s.shared_b = shared, s.layout = layout; }));
-              add("/batch_2x3" + name, with(size, [=](Setup& s) { s.batch = {2, 3}, s.shared_b = shared, s.layout = layout; }));
-            }
-        for (Size size : {Size{3, 33, 70}, {19, 33, 300}, {26, 80, 1700}, {9, 5, 0}})
-          for (auto [alpha, beta] : {std::pair{0.5f, 2.0f}, {1.0f, 1.0f}, {1.0f, -0.75f}, {3.0f, 0.0f}})
-            add(join("/alpha_", alpha, "_beta_", beta), with(size, [=](Setup& s) { s.alpha = alpha, s.beta = beta; }));
-        for (Size size : {Size{2, 35, 19}, {29, 67, 90}})
-          for (Activation f : {Activation::none, Activation::relu, Activation::silu, Activation::gelu_tanh})
-            for (bool pre : {false, true})
-              if (!pre || f != Activation::none)
-                add(join("/bias/", f, pre ? "/pre" : ""), with(size, [=](Setup& s) { s.bias = true, s.activation = f, s.keep_pre = pre, s.bias_dtype = pre ? s.out : DType::f32; }));
-        for (Size size : {Size{3, 20, 33}, {21, 20, 33}}) {
-          add("/nan", with(size, [](Setup& s) { s.a = sprinkle(normal(), 101, 40, NAN); }));
-          add("/infinity", with(size, [](Setup& s) { s.a = sprinkle(normal(), 101, 40, INFINITY); }));
-        }
-        const auto add_gradients = [&](const std::string& name, const Setup& s) {
-          registry.add({op, variant + "_backward", types.in, dims({s.size.M, s.size.N, s.size.K}) + name + types.suffix, [=] { return gradients(s); }});
-        };
-        for (Size size : {Size{1, 1, 1}, {3, 5, 7}, {17, 33, 13}, {0, 3, 4}, {3, 0, 4}}) {
-          add_gradients("", with(size, [](Setup&) {}));
-          add_gradients("/batch_2x3/own_b", with(size, [](Setup& s) { s.batch = {2, 3}; }));
-          add_gradients("/batch_3/shared_b", with(size, [](Setup& s) { s.batch = {3}, s.shared_b = true; }));
-          add_gradients("/batch_0/shared_b", with(size, [](Setup& s) { s.batch = {0}, s.shared_b = true; }));
-        }
-        for (Activation f : {Activation::none, Activation::relu, Activation::silu, Activation::gelu_tanh})
-          add_gradients(join("/bias/", f), with({9, 19, 11}, [=](Setup& s) { s.bias = true, s.activation = f, s.batch = {2}, s.shared_b = true; }));
-        if (types.in != DType::f32) continue;
-        for (Size size : {Size{3, 5, 7}, {64, 64, 64}, {130, 70, 257}, {4, 1500, 77}}) {
-          add("/tf32", with(size, [](Setup& s) { s.precision = Precision::tf32; }));
-          add_gradients("/tf32", with(size, [](Setup& s) { s.precision = Precision::tf32; }));
-        }
-        add("/tf32/alpha_0.5_beta_2/bias", with({20, 40, 300}, [](Setup& s) { s.precision = Precision::tf32, s.alpha = 0.5f, s.beta = 2, s.bias = true; }));
+// Setups of one choice of types and layout: changes of a plain one.
+struct Variant {
+  Types types;
+  bool transpose_a, transpose_b;
+
+  template <class Change>
+  Setup with(Size size, Change change) const {
+    Setup s{.in = types.in, .out = types.out, .size = size, .transpose_a = transpose_a, .transpose_b = transpose_b};
+    change(s);
+    return s;
+  }
+  Setup plain(Size size) const { return with(size, [](Setup&) {}); }
+  std::string name(Size size, const std::string& suffix) const { return dims({size.M, size.N, size.K}) + suffix + types.suffix; }
+  std::string layout() const { return layout_name(transpose_a, transpose_b); }
+};
+
+void add_products(Registry& registry, const Variant& v) {
+  const auto add = [&](const std::string& name, const Setup& s) {
+    registry.add({kOp, v.layout(), v.types.in, v.name(s.size, name), [=] { return forward(s); }});
+  };
+  for (Size size : {Size{1, 1, 1}, {3, 5, 7}, {17, 33, 65}, {64, 64, 64}, {33, 129, 65}, {13, 31, 300}, {1, 576, 192}, {5, 1, 9},
+                    {130, 70, 257}, {250, 520, 40}, {30, 40, 1100}, {3, 40, 1100}, {4, 1500, 77}})
+    add("", v.plain(size));
+  for (Size size : {Size{3, 5, 7}, {2, 130, 33}, {37, 65, 41}, {242, 71, 300}})
+    add("/padded", v.with(size, [](Setup& s) { s.layout = Layout::padded_rows; }));
+  for (Size size : {Size{0, 8, 4}, {8, 0, 4}, {8, 5, 0}, {3, 5, 0}}) add("", v.plain(size));
+  for (Size size : {Size{3, 9, 17}, {20, 35, 300}, {2, 4, 1}})
+    for (bool shared : {false, true})
+      for (Layout layout : {Layout::contiguous, Layout::padded_rows}) {
+        const std::string name = std::string(shared ? "/shared_b" : "/own_b") + (layout == Layout::padded_rows ? "/padded" : "");
+        add("/batch_3" + name, v.with(size, [=](Setup& s) { s.batch = {3}, s.shared_b = shared, s.layout = layout; }));
+        add("/batch_2x3" + name, v.with(size, [=](Setup& s) { s.batch = {2, 3}, s.shared_b = shared, s.layout = layout; }));
       }
+  for (Size size : {Size{3, 33, 70}, {19, 33, 300}, {26, 80, 1700}, {9, 5, 0}})
+    for (auto [alpha, beta] : {std::pair{0.5f, 2.0f}, {1.0f, 1.0f}, {1.0f, -0.75f}, {3.0f, 0.0f}})
+      add(join("/alpha_", alpha, "_beta_", beta), v.with(size, [=](Setup& s) { s.alpha = alpha, s.beta = beta; }));
+  for (Size size : {Size{2, 35, 19}, {29, 67, 90}})
+    for (Activation f : {Activation::none, Activation::relu, Activation::silu, Activation::gelu_tanh})
+      for (bool pre : {false, true})
+        if (!pre || f != Activation::none)
+          add(join("/bias/", f, pre ? "/pre" : ""), v.with(size, [=](Setup& s) {
+                s.bias = true, s.activation = f, s.keep_pre = pre, s.bias_dtype = pre ? s.out : DType::f32;
+              }));
+  for (Size size : {Size{3, 20, 33}, {21, 20, 33}}) {
+    add("/nan", v.with(size, [](Setup& s) { s.a = sprinkle(normal(), 101, 40, NAN); }));
+    add("/infinity", v.with(size, [](Setup& s) { s.a = sprinkle(normal(), 101, 40, INFINITY); }));
+  }
+  if (v.types.in != DType::f32) return;
+  for (Size size : {Size{3, 5, 7}, {64, 64, 64}, {130, 70, 257}, {4, 1500, 77}}) add("/tf32", v.with(size, [](Setup& s) { s.precision = Precision::tf32; }));
+  add("/tf32/alpha_0.5_beta_2/bias",
+      v.with({20, 40, 300}, [](Setup& s) { s.precision = Precision::tf32, s.alpha = 0.5f, s.beta = 2, s.bias = true; }));
+}
 
-  // Beyond one slab of packed B, one of packed A, one group of a batch; and K cut in two.
-  const auto big = [&](const char* name, Setup s) { registry.add({op, "slabs", DType::f32, name, [=] { return forward(s); }}); };
+void add_gradients(Registry& registry, const Variant& v) {
+  const auto add = [&](const std::string& name, const Setup& s) {
+    registry.add({kOp, v.layout() + "_backward", v.types.in, v.name(s.size, name), [=] { return gradients(s); }});
+  };
+  for (Size size : {Size{1, 1, 1}, {3, 5, 7}, {17, 33, 13}, {0, 3, 4}, {3, 0, 4}}) {
+    add("", v.plain(size));
+    add("/batch_2x3/own_b", v.with(size, [](Setup& s) { s.batch = {2, 3}; }));
+    add("/batch_3/shared_b", v.with(size, [](Setup& s) { s.batch = {3}, s.shared_b = true; }));
+    add("/batch_0/shared_b", v.with(size, [](Setup& s) { s.batch = {0}, s.shared_b = true; }));
+  }
+  for (Activation f : {Activation::none, Activation::relu, Activation::silu, Activation::gelu_tanh})
+    add(join("/bias/", f), v.with({9, 19, 11}, [=](Setup& s) { s.bias = true, s.activation = f, s.batch = {2}, s.shared_b = true; }));
+  if (v.types.in != DType::f32) return;
+  for (Size size : {Size{3, 5, 7}, {64, 64, 64}, {130, 70, 257}, {4, 1500, 77}}) add("/tf32", v.with(size, [](Setup& s) { s.precision = Precision::tf32; }));
+}
+
+// Beyond one slab of packed B, one of packed A, one group of a batch; and K cut in two.
+void add_slabs(Registry& registry) {
+  const auto big = [&](const char* name, Setup s) { registry.add({kOp, "slabs", DType::f32, name, [=] { return forward(s); }}); };
   big("columns", {.size = {241, 3900, 1100}});
   big("rows", {.size = {241, 33, 70000}, .transpose_a = true});
   big("steps_of_depth_in_c", {.size = {25, 144, 2500}, .transpose_a = true, .batch = {2}});
@@ -300,17 +312,19 @@ void add_specs_matmul(Registry& registry) {
     for (bool tb : {false, true})
       for (Size size : {Size{3, 40, 50}, {29, 45, 777}, {260, 70, 515}})
         if (!tb || size.M > MatmulArgs::kFewRows)
-          registry.add({op, "two_halves", DType::f32, join(layout_name(ta, tb), "/", dims({size.M, size.N, size.K})), [=] {
+          registry.add({kOp, "two_halves", DType::f32, join(layout_name(ta, tb), "/", dims({size.M, size.N, size.K})), [=] {
             return two_halves({.size = size, .transpose_a = ta, .transpose_b = tb}, size.K / 2 + 3);
           }});
+}
 
+void add_benches(Registry& registry) {
   for (const Types& types : {kTypes[0], kTypes[2]}) {
     const Size sizes[] = {{128, 576, 576}, {128, 1536, 576}, {128, 576, 1536}, {128, 49152, 576}, {1024, 768, 768}, {1024, 3072, 768},
                           {1024, 768, 3072}, {1024, 50304, 768}, {2048, 2048, 2048}, {1, 49152, 576}};
     for (Size s : sizes)
       for (auto [ta, tb] : {std::pair{false, false}, {false, true}, {true, false}})
         if (s.M > 1 || !ta)
-          registry.bench({op, layout_name(ta, tb), types.in, dims({s.M, s.N, s.K}) + types.suffix, [=] {
+          registry.bench({kOp, layout_name(ta, tb), types.in, dims({s.M, s.N, s.K}) + types.suffix, [=] {
             return forward({.in = types.in, .out = types.out, .size = s, .transpose_a = ta, .transpose_b = tb});
           }});
   }
@@ -318,21 +332,25 @@ void add_specs_matmul(Registry& registry) {
   // GPT-2 124M over 8192 tokens (attention, MLP up and down, head) and Llama 1B over 4096.
   for (Size s : {Size{8192, 2304, 768}, {8192, 768, 768}, {8192, 3072, 768}, {8192, 768, 3072}, {8192, 50304, 768}, {4096, 2048, 2048}, {4096, 8192, 2048},
                  {4096, 2048, 8192}, {4096, 128256, 2048}})
-    registry.bench_gpu({op, "NT", DType::bf16, dims({s.M, s.N, s.K}), [=] {
+    registry.bench_gpu({kOp, "NT", DType::bf16, dims({s.M, s.N, s.K}), [=] {
       return forward({.in = DType::bf16, .out = DType::bf16, .size = s, .transpose_b = true});
     }});
+}
 
+void add_golden(Registry& registry) {
   const auto size_of_case = [](const GoldenCase& g) { return Size{g.integer("m"), g.integer("n"), g.integer("k")}; };
-  registry.golden({op, "golden_forward", "matmul.safetensors", [=](const GoldenCase& g) {
+  registry.golden({kOp, "golden_forward", "matmul.safetensors", [=](const GoldenCase& g) {
     return forward({.size = size_of_case(g)}).given("a", g.values("a")).given("b", g.values("b")).golden("c", g.values("y"));
   }});
-  registry.golden({op, "golden_backward", "matmul.safetensors", [=](const GoldenCase& g) {
+  registry.golden({kOp, "golden_backward", "matmul.safetensors", [=](const GoldenCase& g) {
     Problem p = gradients({.size = size_of_case(g)});
     p.given("a", g.values("a")).given("b", g.values("b")).given("dc", g.values("dy"));
     return p.golden("da", g.values("da")).golden("db", g.values("db"));
   }});
+}
 
-  const auto rejects = [&](const char* name, auto attempt) { registry.rejects(op, name, attempt); };
+void add_rejections(Registry& registry) {
+  const auto rejects = [&](const char* name, auto attempt) { registry.rejects(kOp, name, attempt); };
   const auto empty = [](Device& d, Shape shape, DType dtype = DType::f32) { return Tensor::empty(d, shape, dtype); };
   rejects("inner_extents", [=](Device& d) { matmul(empty(d, {3, 4}), empty(d, {5, 6})); });
   rejects("inner_extents_transposed", [=](Device& d) { matmul(empty(d, {3, 4}), empty(d, {4, 6}), {.transpose_b = true}); });
@@ -357,6 +375,21 @@ void add_specs_matmul(Registry& registry) {
   rejects("result_shape", [=](Device& d) { launch(d, {3, 7}, Tensor(), 1); });
   rejects("pre_without_activation", [=](Device& d) { launch(d, {3, 6}, empty(d, {3, 6}), 1); });
   rejects("alpha_not_finite", [=](Device& d) { launch(d, {3, 6}, Tensor(), NAN); });
+}
+
+}  // namespace
+
+void add_specs_matmul(Registry& registry) {
+  for (const Types& types : kTypes)
+    for (bool ta : {false, true})
+      for (bool tb : {false, true}) {
+        add_products(registry, {types, ta, tb});
+        add_gradients(registry, {types, ta, tb});
+      }
+  add_slabs(registry);
+  add_benches(registry);
+  add_golden(registry);
+  add_rejections(registry);
 }
 
 }  // namespace weft::spec
