@@ -5,23 +5,36 @@
 
 #include "cli/command.h"
 #include "weft/backends/open.h"
+#include "weft/base/error.h"
 
 namespace weft::cli {
 namespace {
 
 double gib(int64_t bytes) { return double(bytes) / double(int64_t(1) << 30); }
 
+// Nothing where it is not there, or cannot be opened (another process has it): then the entry says why.
+std::shared_ptr<Device> opened(DeviceEntry& entry) {
+  if (!entry.available) return nullptr;
+  try {
+    return open_device(entry.name);
+  } catch (const Error& error) {
+    entry = {entry.name, false, error.what()};
+    return nullptr;
+  }
+}
+
 int run(bool json) {
+  std::vector<DeviceEntry> devices = list_devices();
   nlohmann::ordered_json list = nlohmann::ordered_json::array();
-  for (const DeviceEntry& entry : list_devices()) {
-    if (!entry.available) {
+  for (DeviceEntry& entry : devices) {
+    const auto device = opened(entry);
+    if (!device) {
       if (json)
         list.push_back({{"name", entry.name}, {"available", false}, {"reason", entry.reason}});
       else
         std::printf("%-9s not available: %s\n", entry.name.c_str(), entry.reason.c_str());
       continue;
     }
-    const auto device = open_device(entry.name);
     const MemoryInfo memory = device->memory();
     const std::string dialect(name(device->dialect()));
     if (json)
