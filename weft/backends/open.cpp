@@ -67,7 +67,7 @@ std::string why_no_simulator() {
 #elif defined(WEFT_METAL_APPLE)
   return "this build runs Metal kernels on the GPU";
 #else
-  return "this build has no simulator of Metal (no clang++-19 was found)";
+  return "this build has no simulator of Metal (no clang++-19 was found, or WEFT_METAL_SIM is OFF)";
 #endif
 }
 
@@ -107,7 +107,7 @@ std::vector<DeviceEntry> list_devices() {
   for (const std::string& name : found.devices) devices.push_back({name, true, ""});
   if (found.devices.empty()) devices.push_back({"cuda", false, found.why});
 #else
-  devices.push_back({"cuda", false, "this build has no CUDA backend (no CUDA 13 compiler was found)"});
+  devices.push_back({"cuda", false, "this build has no CUDA backend (no CUDA 13 compiler was found, or WEFT_CUDA is OFF)"});
 #endif
   for (const auto& [name, why] : {std::pair{"metal", why_no_metal()}, {"metal-sim", why_no_simulator()}}) devices.push_back({name, why.empty(), why});
   return devices;
