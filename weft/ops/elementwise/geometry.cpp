@@ -36,6 +36,24 @@ bool one_row(std::span<const View> inputs, std::span<const MutView> outputs) {
   return shape.numel() > 0 && std::all_of(inputs.begin(), inputs.end(), plain) && std::all_of(outputs.begin(), outputs.end(), plain);
 }
 
+// From the last axis outwards: an axis joins the one inside it when every operand walks on without a gap. Innermost first.
+std::vector<Axis> joined_axes(const Shape& shape, const std::vector<Strides>& strides) {
+  std::vector<Axis> axes;
+  for (int axis = shape.rank() - 1; axis >= 0; --axis) {
+    if (shape[axis] == 1) continue;
+    const bool joins = !axes.empty() && std::all_of(strides.begin(), strides.end(), [&, i = size_t(0)](const Strides& s) mutable {
+      return s[axis] == axes.back().strides[i++] * axes.back().extent;
+    });
+    if (joins) {
+      axes.back().extent *= shape[axis];
+      continue;
+    }
+    axes.push_back({shape[axis], {}});
+    for (const Strides& s : strides) axes.back().strides.push_back(s[axis]);
+  }
+  return axes;
+}
+
 }  // namespace
 
 Geometry geometry(std::span<const View> inputs, std::span<const MutView> outputs) {
@@ -60,21 +78,7 @@ Geometry geometry(std::span<const View> inputs, std::span<const MutView> outputs
     strides[i] = aligned_strides(view, shape, role(i), index(i));
   }
 
-  // From the last axis outwards: an axis joins the one inside it when every operand walks on without a gap.
-  std::vector<Axis> axes;  // innermost first
-  for (int axis = shape.rank() - 1; axis >= 0; --axis) {
-    if (shape[axis] == 1) continue;
-    const bool joins = !axes.empty() && std::all_of(strides.begin(), strides.end(), [&, i = size_t(0)](const Strides& s) mutable {
-      return s[axis] == axes.back().strides[i++] * axes.back().extent;
-    });
-    if (joins) {
-      axes.back().extent *= shape[axis];
-      continue;
-    }
-    axes.push_back({shape[axis], {}});
-    for (const Strides& s : strides) axes.back().strides.push_back(s[axis]);
-  }
-
+  std::vector<Axis> axes = joined_axes(shape, strides);
   // A column cut out of something wider ([R, 1] with rows apart): rows of one element.
   const auto apart = [](int64_t stride) { return stride != 0 && stride != 1; };
   if (!axes.empty() && shape.back() == 1 && std::any_of(axes[0].strides.begin(), axes[0].strides.end(), apart)) {
