@@ -37,13 +37,11 @@ Bf16Dot bf16_dot() {
 }
 
 #if defined(__x86_64__)
-#pragma GCC push_options
-#pragma GCC target("avx512f,avx512bw,avx512vl,avx512bf16,fma,avx2")
 namespace {
 
 // 24 sums, 4 words of B and one of A in 32 registers: see gemm.h, whose tile this is.
 template <int kRows, int kVectors>
-void multiply(const PairTile& t) {
+__attribute__((target("avx512f,avx512bw,avx512vl,avx512bf16,fma,avx2"))) void multiply(const PairTile& t) {
   __m512 sum[kRows][kVectors];
 #pragma GCC unroll 6
   for (int i = 0; i < kRows; ++i)
@@ -95,7 +93,6 @@ void multiply_pairs(const PairTile& t) {
     default: return with_vectors<6>(t);
   }
 }
-#pragma GCC pop_options
 #else
 void multiply_pairs(const PairTile&) { fail(ErrorCode::unsupported, "multiply_pairs", "this machine has no product of bf16 pairs"); }
 #endif
