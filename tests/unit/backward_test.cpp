@@ -43,6 +43,14 @@ TEST_F(Backward, a_graph_of_two_threads) {
   EXPECT_EQ(x.grad().to_host<float>(), std::vector<float>(4, 8.0f));
 }
 
+// Let go without a walk back, a long chain must not take the stack with it.
+TEST_F(Backward, a_long_chain_is_let_go) {
+  Tensor x = random({1}, 1).set_requires_grad();
+  for (int i = 0; i < 200000; ++i) x = x.reshape({1});
+  x = Tensor();
+  EXPECT_FALSE(x.defined());
+}
+
 TEST_F(Backward, asking_again_for_a_gradient_loses_none) {
   Tensor x = random({4}, 1).set_requires_grad();
   const Tensor loss = sum_all(scale(x, 3.0f));

@@ -9,6 +9,21 @@ namespace {
 thread_local bool recording = true;
 // One for all threads: a graph may be begun in one and gone on with in another, and a node comes after all that it reads.
 std::atomic<uint64_t> next_order = 1;
+
+// A node lets go of those that it read; were that to happen one inside the other, a long chain would end with the stack.
+thread_local std::vector<Node*>* waiting = nullptr;
+void let_go(Node* node) {
+  if (waiting) return waiting->push_back(node);
+  std::vector<Node*> others;
+  waiting = &others;
+  delete node;
+  while (!others.empty()) {
+    Node* const next = others.back();
+    others.pop_back();
+    delete next;
+  }
+  waiting = nullptr;
+}
 }  // namespace
 
 bool grad_enabled() { return recording; }
@@ -23,7 +38,7 @@ bool should_record(std::span<const Tensor* const> inputs) {
 }
 
 void detail::record(const char* op, std::span<const Tensor* const> inputs, std::span<Tensor* const> outputs, BackwardRule rule) {
-  auto node = std::make_shared<Node>();
+  const std::shared_ptr<Node> node(new Node{}, let_go);
   node->op = op;
   node->order = next_order.fetch_add(1, std::memory_order_relaxed);
   node->outputs = int(outputs.size());
