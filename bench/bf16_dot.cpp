@@ -1,12 +1,17 @@
 // The bf16 dot product of AVX512_BF16, which is in none of the instruction sets that the other loops are compiled for.
 #include "bench/ceilings_cpu.h"
+#include "weft/tile/cpu/bf16_dot.h"
+
+namespace weft::bench {
+
+bool has_bf16_dot() { return cpu::bf16_dot() == cpu::Bf16Dot::hardware; }
+
+}  // namespace weft::bench
 
 #if defined(__x86_64__)
 #include <immintrin.h>
 
 namespace weft::bench {
-
-bool has_bf16_dot() { return __builtin_cpu_supports("avx512bf16"); }
 
 __attribute__((target("avx512f,avx512bw,avx512bf16"))) float bf16_dot_chain(int64_t steps) {
   constexpr int kChains = 12;
@@ -30,7 +35,6 @@ __attribute__((target("avx512f,avx512bw,avx512bf16"))) float bf16_dot_chain(int6
 
 namespace weft::bench {
 
-bool has_bf16_dot() { return false; }
 float bf16_dot_chain(int64_t) { return 0; }
 
 }  // namespace weft::bench

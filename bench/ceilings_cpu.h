@@ -12,7 +12,7 @@ float fma_chain(int64_t steps);
 
 // Twelve chains of instructions that each add 32 products of bf16 to sixteen f32 sums (AVX512_BF16).
 inline constexpr double kDotFlopsPerStep = 12 * 32 * 2;
-bool has_bf16_dot();
+bool has_bf16_dot();                  // and products of bf16 are made of it
 float bf16_dot_chain(int64_t steps);  // only where has_bf16_dot()
 
 // Eight chains of x = e^-x, sixteen lanes each.

@@ -35,19 +35,17 @@ void forward(Stream& stream, const SoftmaxArgs& a) {
     for_each_batch(first, last, C, [&](int64_t start, int64_t rows) HWY_ATTR {
       float m[kBatchRows], s[kBatchRows];
       for (int64_t k = 0; k < rows; ++k) {
-        const T *xr = x_data + (start + k) * x.stride, *yr = y_data + (start + k) * y.stride;
-        m[k] = row_max_number(C, [=](At at) HWY_ATTR {
-          if (!kPastCaches) at.prefetch(yr);
-          return scaled(at.load(xr));
-        });
+        const T* xr = x_data + (start + k) * x.stride;
+        m[k] = row_max_number(C, [=](At at) HWY_ATTR { return scaled(at.load(xr)); });
       }
       for (int64_t k = 0; k < rows; ++k) {
-        const T* xr = x_data + (start + k) * x.stride;
+        const T *xr = x_data + (start + k) * x.stride, *yr = y_data + (start + k) * y.stride;
         const int64_t ahead = (std::min(start + rows + k, last - 1) - start - k) * x.stride;
         const F32x16 largest = splat(m[k] == -HUGE_VALF ? 0.0f : m[k]);  // everything is masked: exp gives zeros
         float* er = e + k * C;
         s[k] = row_sum(C, [=](At at) HWY_ATTR {
           at.prefetch(xr, ahead);  // memory has nothing else to do here
+          if (!kPastCaches) at.prefetch(yr);
           const F32x16 v = exp_of_negative(scaled(at.load(xr)) - largest);  // rounded as m was, not fused: never above 0, however large m is
           at.store(v, er);
           return v;

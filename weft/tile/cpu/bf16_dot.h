@@ -25,8 +25,9 @@ inline constexpr int kPairRows = 6, kPairColumns = 64;
 
 enum class Bf16Dot { none, hardware, emulated };
 
-// What products of bf16 are made of here: `hardware` where this machine has the instruction, unless WEFT_ISA asks for a
-// given instruction set. WEFT_BF16_DOT=none or emulated says otherwise; `emulated` is for tests, the same steps by f32.
+// What products of bf16 are made of here: `hardware` where this machine has the instruction and it is faster than f32 (AMD's,
+// not Intel's), unless WEFT_ISA asks for a given instruction set. WEFT_BF16_DOT=none, hardware or emulated says otherwise;
+// `emulated` is for tests, the same steps by f32.
 Bf16Dot bf16_dot();
 
 // Requires bf16_dot() == hardware.
