@@ -23,6 +23,7 @@ TEST(shape, refuses_too_many_axes) { EXPECT_THROW(Shape({1, 1, 1, 1, 1, 1, 1}), 
 TEST(shape, strides_of_a_contiguous_tensor) {
   EXPECT_EQ(contiguous_strides({2, 3, 4}), Strides({12, 4, 1}));
   EXPECT_EQ(contiguous_strides({2, 0, 4}), Strides({4, 4, 1}));
+  EXPECT_EQ(contiguous_strides({0, int64_t(1) << 40, int64_t(1) << 40})[1], int64_t(1) << 40);  // defined, under UBSan too
 }
 
 TEST(shape, prints) {

@@ -30,10 +30,10 @@ bool Shape::operator==(const Shape& other) const { return std::equal(begin(), en
 
 Strides contiguous_strides(const Shape& shape) {
   Strides strides = shape;
-  int64_t step = 1;
+  uint64_t step = 1;  // of an empty shape it may pass 63 bits: nobody takes that step
   for (int axis = shape.rank() - 1; axis >= 0; --axis) {
-    strides[axis] = step;
-    step *= std::max<int64_t>(shape[axis], 1);
+    strides[axis] = int64_t(step);
+    step *= uint64_t(std::max<int64_t>(shape[axis], 1));
   }
   return strides;
 }
