@@ -1,8 +1,10 @@
 // weft train: from data to a trained model in a folder.
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <csignal>
 #include <cstdio>
+#include <filesystem>
 #include <memory>
 #include <unistd.h>
 
@@ -31,12 +33,22 @@ std::string flag_of(std::string_view key) {
 }
 
 // The file's settings first, then the flags that were given.
-TrainConfig resolve(const Options& options) {
-  TrainConfig config;
+TrainConfig changed(TrainConfig config, const Options& options) {
   if (!options.config_file.empty()) read_config(options.config_file, config);
   for (const Setting& setting : settings())
     if (options.command->count(flag_of(setting.key)) > 0) std::visit([&](auto field) { config.*field = options.flags.*field; }, setting.field);
   return config;
+}
+
+// A run that goes on is what it was, but for what is said anew.
+TrainConfig resolve(const Options& options) {
+  const TrainConfig config = changed({}, options);
+  const std::string out = resolved(config).out, before = out + "/config.toml";
+  if (!options.resume || !std::filesystem::exists(before)) return config;
+  TrainConfig run;
+  read_config(before, run);
+  run.out = out;
+  return changed(run, options);
 }
 
 std::atomic<bool> stop_requested = false;
@@ -46,6 +58,14 @@ extern "C" void on_interrupt(int) {
   if (stop_requested.exchange(true)) ::_exit(130);
   constexpr char kText[] = "\nstopping after this step; press Ctrl-C again to stop at once\n";
   [[maybe_unused]] const auto written = ::write(STDERR_FILENO, kText, sizeof kText - 1);
+}
+
+// Nobody is watching any more: the terminal was closed, or what the output was piped into has ended.
+extern "C" void on_nobody_watching(int) { stop_requested = true; }
+
+// What the caller ignores (nohup) stays ignored.
+void on_signal(int signal, void (*handler)(int)) {
+  if (std::signal(signal, handler) == SIG_IGN) std::signal(signal, SIG_IGN);
 }
 
 int print_plan(const TrainConfig& config) {
@@ -88,8 +108,10 @@ int run(const Options& options) {
   if (!options.replay.empty()) return replay(options.replay, config);
   check_config(config);
   if (options.plan) return print_plan(resolved(config));
-  std::signal(SIGINT, on_interrupt);
-  std::signal(SIGTERM, on_interrupt);
+  on_signal(SIGINT, on_interrupt);
+  on_signal(SIGTERM, on_interrupt);
+  on_signal(SIGHUP, on_nobody_watching);
+  on_signal(SIGPIPE, on_nobody_watching);
   std::signal(SIGXFSZ, SIG_IGN);  // a file that may not grow is an error of its write, not the end of the process
   const auto peak = [&](Device& device) { return peak_flops(device, config.threads > 0 ? int(config.threads) : available_threads(), config.dtype == "bf16"); };
   Trainer trainer(config, {.resume = options.resume, .out = stderr, .stop = &stop_requested, .peak_flops = peak});
@@ -103,6 +125,13 @@ int run(const Options& options) {
   return kOk;
 }
 
+// The parser takes what is too large for the largest there is, and 010 for 8.
+std::string wrong_integer(const std::string& text) {
+  int64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  return error == std::errc() && end == text.data() + text.size() && std::to_string(value) == text ? "" : join("'", text, "' is not an integer (of at most 63 bits)");
+}
+
 void add_setting(CLI::App& command, Options& options, const Setting& setting) {
   std::visit(
       [&]<class T>(T TrainConfig::*field) {
@@ -110,6 +139,7 @@ void add_setting(CLI::App& command, Options& options, const Setting& setting) {
         CLI::Option* option = std::is_same_v<T, bool> ? command.add_flag(flag_of(setting.key), value, std::string(setting.help))
                                                       : command.add_option(flag_of(setting.key), value, std::string(setting.help))->capture_default_str();
         option->group(std::string(setting.group));
+        if constexpr (std::is_same_v<T, int64_t>) option->check(&wrong_integer);
       },
       setting.field);
 }
@@ -122,7 +152,7 @@ Run add_train(CLI::App& app) {
   options->command = command;
   command->add_option("--config", options->config_file, "A TOML file with any of the settings below; flags win over it")->check(CLI::ExistingFile);
   command->add_option("--replay", options->replay, "Compute a captured step again (capture-<step>.safetensors) and say where it went wrong");
-  command->add_flag("--resume", options->resume, "Go on from the newest checkpoint in --out");
+  command->add_flag("--resume", options->resume, "Go on from the newest checkpoint in --out, with the settings it has but for those given anew");
   command->add_flag("--plan", options->plan, "Print memory by use and the work of a step, and train nothing");
   for (const Setting& setting : settings()) add_setting(*command, *options, setting);
   return [options] { return run(*options); };

@@ -1,11 +1,15 @@
 """weft train from the command line: what it prints, what it leaves, and how it is stopped."""
+import fcntl
 import json
 import os
 import pathlib
+import pty
 import signal
+import struct
 import subprocess
 import sys
 import tempfile
+import termios
 import time
 
 tool = sys.argv[1]
@@ -29,6 +33,23 @@ def fails(what, result, *parts):
     lines = result.stderr.strip().splitlines()
     ok = result.returncode not in (0, -6, -11) and lines and all(part in lines[-1] for part in parts)
     expect(what, ok, f"exit {result.returncode}, {result.stderr.strip()[-300:]}")
+
+
+def on_terminal(columns, *args):
+    """What a terminal of so many columns is sent, without the escapes."""
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+    process = subprocess.Popen([tool, "train", *map(str, args)], stdout=subprocess.DEVNULL, stderr=theirs)
+    os.close(theirs)
+    shown = b""
+    try:
+        while part := os.read(ours, 65536):
+            shown += part
+    except OSError:  # the other end was closed
+        pass
+    process.wait(timeout=60)
+    os.close(ours)
+    return shown.decode().replace("\x1b[K", "")
 
 
 def checkpoints(out):
@@ -64,8 +85,21 @@ with tempfile.TemporaryDirectory() as folder:
     expect("Ctrl-C ends cleanly", process.returncode == 0 and "stopped after step" in out, out + err)
     expect("Ctrl-C saves", len(checkpoints(folder / "stopped")) == 1, checkpoints(folder / "stopped"))
     step = int(checkpoints(folder / "stopped")[0].split("-")[1].split(".")[0])
-    more = train("--out", folder / "stopped", "--resume", "--steps", step + 2, *SMALL)
-    expect("and goes on", more.returncode == 0 and f"going on after step {step}" in more.stderr, more.stderr)
+    expect("and says how to go on", f"weft train --resume --out {folder / 'stopped'} goes on" in out, out)
+    more = train("--out", folder / "stopped", "--resume", "--steps", step + 2)
+    expect("and goes on as it was", more.returncode == 0 and f"going on after step {step}" in more.stderr and f"steps is now {step + 2}, it was 100000" in more.stderr, more.stderr)
+
+    # The output ends before the run does: it saves and ends, too.
+    process = subprocess.Popen([tool, "train", "--out", str(folder / "piped"), "--steps", "100000", *SMALL], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    process.stderr.readline()
+    process.stderr.close()
+    process.wait(timeout=60)
+    expect("a closed pipe ends cleanly", process.returncode == 0 and len(checkpoints(folder / "piped")) == 1, process.returncode)
+
+    for width in (80, 50, 200):
+        shown = on_terminal(width, "--out", folder / f"terminal{width}", "--steps", 30, *SMALL)
+        lines = [line for line in shown.replace("\n", "\r").split("\r") if "/30" in line]
+        expect(f"one live line on {width} columns", len(lines) >= 30 and all(len(line) < width and "[" in line for line in lines), lines[:2] + lines[-2:])
 
     # In the middle of a step of minutes a first Ctrl-C has to wait; the second does not.
     heavy = ["--width", "384", "--layers", "6", "--heads", "6", "--sums-rows", "64", "--batch", "500", "--evaluate-every", "0"]

@@ -53,6 +53,12 @@ def wrong_settings(folder):
     fails("no steps", train("--steps", -1, *out), "steps", "-1")
     fails("unknown optimizer", train("--optimizer", "adam", *out), "adam", "adamw")
     fails("heads that do not divide", train("--width", 33, *out), "33")
+    fails("a step of 2^64 units", train("--plan", "--batch", 2**32, "--accumulate", 2**32, *out), "batch")
+    fails("a setting without effect", train("--lora-targets", "q_proj", *out), "lora_targets", "lora_rank")
+    fails("a prompt that cannot be read", train("--prompt", "two", *out), "prompt", "'t'")
+    for number in ("99999999999999999999", "010", "1e3"):
+        result = train("--steps", number, *out)
+        expect(f"--steps {number}", result.returncode == BAD_INPUT and number in result.stderr and "--steps" in result.stderr, result.stderr)
     typo = train("--learning-rat", 3)
     expect("unknown flag", typo.returncode == BAD_INPUT and "--learning-rat" in typo.stderr, typo.stderr)
     fails("nothing of a run was begun", train("--resume", "--out", folder / "c", "--width", 33), "33")

@@ -1,4 +1,5 @@
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -164,6 +165,20 @@ TEST_F(Data, what_cannot_be_read_is_named_with_its_line) {
   EXPECT_ERROR(visit(write("b.jsonl", "{\"text\": \"x\"}\n\n[1]\n")), "b.jsonl:3: is not a JSON object");
   EXPECT_ERROR(visit(write("c.jsonl", "{\"txt\": \"x\"}\n")), "c.jsonl:1: has no field \"text\"");
   EXPECT_ERROR(visit(write("d.jsonl", "{\"text\": 5}")), "d.jsonl:1: its field \"text\" is not a string");
+  EXPECT_ERROR(visit(write("e.jsonl", "{\"text\": \"x\"}\n{\"text\": \"x\", \"score\": 1e999}\n")), "e.jsonl:2: is not valid JSON");
+  ASSERT_EQ(::mkfifo((folder / "pipe").c_str(), 0600), 0);
+  EXPECT_ERROR(visit((folder / "pipe").string()), "pipe: is neither a file nor a folder");
+}
+
+TEST_F(Data, links_are_followed_but_not_in_circles) {
+  write("in/a.txt", "a");
+  write("elsewhere/b.txt", "b");
+  fs::create_directory_symlink(folder / "elsewhere", folder / "in/linked");
+  fs::create_directory_symlink(folder / "in", folder / "elsewhere/back");
+  fs::create_symlink(folder / "gone", folder / "in/broken");
+  std::vector<std::string> found;
+  Documents((folder / "in").string()).visit([&](std::string_view text, const std::string&) { found.emplace_back(text); });
+  EXPECT_EQ(found, (std::vector<std::string>{"a", "b"}));
 }
 
 TEST_F(Data, tokens_are_made_once_and_again_when_damaged) {

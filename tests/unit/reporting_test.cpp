@@ -91,12 +91,23 @@ TEST_F(Reporting, event_files_are_records_with_checksums) {
   EXPECT_NE(messages[2].find("hello"), std::string::npos);
 }
 
+// What a run that was killed wrote past its last checkpoint is written again by the one that goes on.
+TEST_F(Reporting, an_event_file_that_goes_on_takes_back_later_steps) {
+  const std::string data = contents(TensorBoard(folder.string(), 299).path());
+  EXPECT_NE(data.find(std::string("\x10\xac\x02\x3a\x02\x08\x01", 7)), std::string::npos);  // step 300, session_log {status START}
+}
+
 TEST(progress, a_line_fits_its_columns) {
   const StepRecord record{120, 1.23456, 3e-4, 0.8123, 12345, 0.41, 10};
   EXPECT_EQ(progress_line(record, 1000, 1.3, 83, 0), " 120/1000 loss 1.2346 (1.3000)  lr 3.00e-04  |g| 0.812  12.3k tok/s  41 % of peak  1:23 left");
   const std::string wide = progress_line(record, 1000, 1.3, 83, 130);
   EXPECT_NE(wide.find("[████░"), std::string::npos) << wide;
-  EXPECT_EQ(progress_line(record, 1000, 1.3, 83, 80).find('['), std::string::npos);
+  for (int columns = 1; columns < 160; ++columns) {
+    const std::string line = progress_line(record, 1000, 1.3, 83, columns);
+    const auto continued = std::count_if(line.begin(), line.end(), [](char c) { return (uint8_t(c) & 0xc0) == 0x80; });
+    EXPECT_LT(int(line.size()) - int(continued), std::max(2, columns)) << line;
+  }
+  EXPECT_EQ(progress_line(record, 1000, 1.3, 83, 80), " 120/1000 [█░░░░░░░] loss 1.2346 (1.3000)  12.3k tok/s  41 % of peak  1:23 left");
 }
 
 TEST(progress, numbers_read_well) {
@@ -106,6 +117,8 @@ TEST(progress, numbers_read_well) {
   EXPECT_EQ(count_text(950), "950");
   EXPECT_EQ(count_text(12345), "12.3k");
   EXPECT_EQ(count_text(1.25e6), "1.25M");
+  EXPECT_EQ(count_text(999.9), "1k");
+  EXPECT_EQ(count_text(1.51e14), "151T");
 }
 
 TEST(chart, ticks_are_round) {

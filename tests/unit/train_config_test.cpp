@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <set>
 
 #include "weft/base/error.h"
@@ -32,7 +33,7 @@ TEST(train_config, a_file_changes_what_it_names) {
 
 TEST(train_config, what_is_written_reads_back) {
   TrainConfig config;
-  config.prompt = "a \"quoted\" \\ line\n";
+  config.prompt = "a \"quoted\" \\ line\n, a bell \a, an escape \x1b and a \x7f";
   config.learning_rate = 0.1 + 0.2;
   config.eps = 1e-30;
   config.clip = 3;
@@ -75,6 +76,34 @@ TEST(train_config, rejects_what_no_run_can_have) {
   EXPECT_THROW(check_config(spoiled([](TrainConfig& c) { c.dropout = 1; })), Error);
   EXPECT_THROW(check_config(spoiled([](TrainConfig& c) { c.clip = -1; })), Error);
   EXPECT_THROW(check_config(spoiled([](TrainConfig& c) { c.keep = 0; })), Error);
+  EXPECT_THROW(check_config(spoiled([](TrainConfig& c) { c.batch = c.accumulate = int64_t(1) << 32; })), Error);  // 2^64 units
+  EXPECT_THROW(check_config(spoiled([](TrainConfig& c) { c.threads = (int64_t(1) << 32) + 2; })), Error);
+  EXPECT_THROW(check_config(spoiled([](TrainConfig& c) { c.sums_digits = (int64_t(1) << 32) + 2; })), Error);
+  EXPECT_THROW(check_config(spoiled([](TrainConfig& c) { c.steps = int64_t(1) << 40; })), Error);
+  EXPECT_THROW(check_config(spoiled([](TrainConfig& c) { c.prompt = "caf\xe9"; })), Error);
+  EXPECT_THROW(check_config(spoiled([](TrainConfig& c) { c.validation = std::nan(""); })), Error);
+}
+
+std::string complaint(void (*spoil)(TrainConfig&)) {
+  TrainConfig config;
+  spoil(config);
+  try {
+    check_config(config);
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+// A setting that somebody counts on and that would change nothing is not taken in silence.
+TEST(train_config, settings_agree) {
+  EXPECT_EQ(complaint([](TrainConfig& c) { c.lora_targets = "q_proj"; }), "train: lora_targets is set, but lora_rank is 0: all weights would be trained");
+  EXPECT_EQ(complaint([](TrainConfig& c) { c.lora_targets = "q_proj", c.lora_rank = 4; }), "no error");
+  EXPECT_EQ(complaint([](TrainConfig& c) { c.decay = 10; }), "train: decay is set, but only the schedule wsd has such a part");
+  EXPECT_EQ(complaint([](TrainConfig& c) { c.nesterov = true; }), "train: nesterov is set, but only the optimizer sgd knows it");
+  EXPECT_EQ(complaint([](TrainConfig& c) { c.nesterov = true, c.optimizer = "sgd"; }), "no error");
+  EXPECT_EQ(complaint([](TrainConfig& c) { c.tokenizer = "folder"; }), "train: tokenizer is set, but sums have a vocabulary of their own");
+  EXPECT_EQ(complaint([](TrainConfig& c) { c.data = "a.txt", c.tokenizer = "folder", c.vocabulary = "bytes"; }), "train: vocabulary is set, but there is a tokenizer");
 }
 
 }  // namespace

@@ -38,6 +38,7 @@ TEST_F(TrainerTest, learns_and_leaves_everything_in_its_folder) {
   const TrainOutcome outcome = train(c);
   EXPECT_TRUE(outcome.finished);
   EXPECT_LT(outcome.evaluation->validation_loss, 3.3);
+  EXPECT_TRUE(Trainer(config("eos"), {.out = quiet}).problem().model.eos_ids.empty());  // a newline ends a line, not the text
   for (const char* name : {"config.toml", "metrics.jsonl", "report.html", "checkpoints/checkpoint-0000000040.safetensors", "model/config.json", "model/tokenizer.json"})
     EXPECT_TRUE(fs::exists(folder / "a" / name)) << name;
   TrainConfig back;
@@ -134,8 +135,62 @@ TEST_F(TrainerTest, says_what_is_in_the_way) {
   c = config("a");
   c.steps = 10;
   EXPECT_EQ(train(c, true).step, 10);  // more steps are fine
+  c.steps = 9;
+  EXPECT_THROW(train(c, true), Error);  // fewer were done already
+  c.steps = 10;
+  {
+    const Trainer running(c, {.resume = true, .out = quiet});
+    EXPECT_THROW(train(c, true), Error);  // somebody is writing there
+  }
+  const std::string text = contents(folder / "text.txt");
+  fs::rename(folder / "text.txt", folder / "moved.txt");
+  c.data = (folder / "moved.txt").string();
+  EXPECT_NO_THROW(train(c, true));  // the same data elsewhere
+  c.data = (folder / "text.txt").string();
+  std::ofstream(folder / "text.txt") << text << text;
+  EXPECT_THROW(train(c, true), Error);  // other data of the same characters
   std::ofstream(folder / "text.txt") << std::string(4000, 'x');
   EXPECT_THROW(train(c, true), Error);  // other data
+}
+
+TEST_F(TrainerTest, a_prompt_is_read_before_the_first_step) {
+  for (const std::string& prompt : {std::string("no % in the text"), std::string(2000, 'l')}) {
+    TrainConfig c = config("prompt");
+    c.prompt = prompt;
+    EXPECT_THROW(Trainer(c, {.out = quiet}), Error) << prompt;
+    EXPECT_FALSE(fs::exists(c.out));
+  }
+  TrainConfig c = config("short");
+  c.sequence = 1;
+  EXPECT_NO_THROW(train(c));
+}
+
+TEST_F(TrainerTest, momentum_that_was_not_kept_is_not_made_up) {
+  TrainConfig c = config("sgd");
+  c.optimizer = "sgd", c.momentum = 0;
+  train(c);
+  c.steps = 9, c.momentum = 0.5;
+  EXPECT_THROW(train(c, true), Error);
+}
+
+TEST_F(TrainerTest, a_short_run_has_room_for_its_decay) {
+  TrainConfig c;
+  c.schedule = "wsd", c.steps = 20, c.learning_rate = 1;  // and a warm-up of 50
+  EXPECT_EQ(learning_rate(make_schedule(c), 16), 1);
+  EXPECT_DOUBLE_EQ(learning_rate(make_schedule(c), 20), c.final_fraction);
+  c.decay = 21;
+  EXPECT_THROW(make_schedule(c), Error);
+}
+
+TEST_F(TrainerTest, a_run_is_named_after_what_it_reads) {
+  TrainConfig c;
+  c.data = "some/corpus/";
+  EXPECT_EQ(resolved(c).out, "runs/llama-tiny-corpus");
+  c.data = ".";
+  EXPECT_EQ(resolved(c).out, "runs/llama-tiny-" + fs::current_path().stem().string());
+  c.data = "a.b/book.txt";
+  c.model = "models/small/";
+  EXPECT_EQ(resolved(c).out, "runs/small-book");
 }
 
 // A folder in, trained on, and out again: the vocabulary and the sizes stay, the loss goes down.
@@ -179,6 +234,24 @@ TEST_F(TrainerTest, a_loss_that_is_not_finite_is_captured) {
   ASSERT_TRUE(replay.bad.has_value());
   EXPECT_FALSE(replay.bad->op.empty());
   EXPECT_THROW(replay_capture((folder / "text.txt").string(), test_device(), 1), Error);
+}
+
+// Nothing is trained on after the last update; what it did shows in the evaluation, before anything is saved.
+TEST_F(TrainerTest, a_last_update_that_is_out_of_range_is_not_saved) {
+  TrainConfig c = config("last");
+  c.optimizer = "sgd", c.learning_rate = 1e30, c.clip = 0, c.warmup = 0, c.steps = 1;
+  EXPECT_THROW(train(c), Error);
+  EXPECT_TRUE(fs::exists(folder / "last/capture-2.safetensors"));
+  EXPECT_TRUE(fs::is_empty(folder / "last/checkpoints"));
+  EXPECT_FALSE(fs::exists(folder / "last/model"));
+}
+
+TEST_F(TrainerTest, what_a_killed_run_left_half_written_is_removed) {
+  const TrainConfig c = config("killed");
+  train(c);
+  for (const char* name : {"report.html.123.incomplete", "model/model.safetensors.123.incomplete"}) std::ofstream(folder / "killed" / name) << "half";
+  train(c, true);
+  for (const auto& entry : fs::recursive_directory_iterator(folder / "killed")) EXPECT_NE(entry.path().extension(), ".incomplete") << entry.path();
 }
 
 TEST_F(TrainerTest, the_pool_does_not_grow) {

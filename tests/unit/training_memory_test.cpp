@@ -3,8 +3,10 @@
 #include <unistd.h>
 
 #include <cmath>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <random>
 
 #include "weft/train/trainer.h"
 
@@ -14,6 +16,8 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr MemoryUse kUses[] = {MemoryUse::weights, MemoryUse::gradients, MemoryUse::optimizer, MemoryUse::activations, MemoryUse::workspace};
+
+const uint32_t kDraws = std::getenv("WEFT_DRAWS") ? uint32_t(std::atoi(std::getenv("WEFT_DRAWS"))) : 30;  // more for a closer look
 
 class TrainingMemory : public testing::Test {
  protected:
@@ -82,6 +86,62 @@ TEST_F(TrainingMemory, the_plan_holds_for_other_models_and_data) {
     c = config();
     c.threads = threads;
     expect_planned(c, join(threads, " threads"));
+  }
+}
+
+// Settings drawn at random, seeded: what nobody thought of putting together.
+class Drawn {
+ public:
+  explicit Drawn(uint32_t seed) : chance_(seed) {}
+  template <class T>
+  T one_of(std::initializer_list<T> values) { return values.begin()[chance_() % values.size()]; }
+  bool often(uint32_t of_ten) { return chance_() % 10 < of_ten; }
+
+ private:
+  std::mt19937 chance_;
+};
+
+void draw_training(Drawn& draw, TrainConfig& c) {
+  c.optimizer = draw.one_of<const char*>({"adamw", "sgd", "lion", "muon"});
+  c.momentum = c.optimizer == "sgd" && draw.often(3) ? 0 : 0.9;
+  c.dtype = draw.one_of<const char*>({"f32", "bf16"});
+  c.batch = draw.one_of<int64_t>({1, 2, 3, 5}), c.accumulate = draw.one_of<int64_t>({1, 2, 3});
+  c.pass_tokens = draw.one_of<int64_t>({1, 50, 200, 2048});
+  c.recompute = draw.often(4);
+  c.dropout = draw.one_of({0.0, 0.2});
+  c.clip = draw.one_of({0.0, 1.0});
+  c.threads = draw.one_of<int64_t>({1, 2, 3});
+  c.evaluate_units = draw.one_of<int64_t>({0, 1, 3});
+  c.sample_tokens = draw.one_of<int64_t>({0, 5, 200});
+}
+
+void draw_model(Drawn& draw, TrainConfig& c) {
+  c.model = draw.one_of<const char*>({"llama-tiny", "gpt2-124m", "shakespeare-char", "smollm2-135m"});
+  c.layers = draw.one_of<int64_t>({1, 2, 5}), c.heads = draw.one_of<int64_t>({1, 2, 4}), c.width = c.heads * draw.one_of<int64_t>({8, 16, 34});
+  c.ffn = draw.one_of<int64_t>({16, 40, 150});
+  c.kv_heads = c.model != "gpt2-124m" && c.model != "shakespeare-char" && draw.often(5) ? 1 : 0;
+}
+
+TEST_F(TrainingMemory, the_plan_holds_for_settings_drawn_at_random) {
+  TrainConfig base = config();
+  base.vocabulary = "bytes";
+  run(base);
+  for (uint32_t seed = 0; seed < kDraws; ++seed) {
+    Drawn draw(seed);
+    TrainConfig c = config();
+    draw_training(draw, c);
+    if (draw.often(3)) {
+      c.layers = c.width = c.heads = c.ffn = 0;
+      c.model = base.out + "/model";
+      c.lora_rank = draw.one_of<int64_t>({0, 1, 4});
+      if (c.lora_rank > 0) c.lora_targets = draw.one_of<const char*>({"", "all-linear", "o_proj,down_proj"}), c.lora_dropout = draw.one_of({0.0, 0.1});
+    } else {
+      draw_model(draw, c);
+      c.vocabulary = draw.one_of<const char*>({"characters", "bytes"});
+    }
+    c.sequence = draw.one_of<int64_t>({1, 7, 40, 130});
+    if (c.model[0] != '/' && draw.often(3)) c.data = "sums", c.sequence = 0, c.vocabulary = "characters", c.sums_rows = draw.one_of<int64_t>({1, 20, 300});
+    expect_planned(c, join("seed ", seed, ":\n", to_toml(c)));
   }
 }
 

@@ -57,6 +57,13 @@ void AtomicFile::commit() {
   sync_folder(std::filesystem::path(path_).parent_path().string());
 }
 
+void remove_incomplete(const std::string& folder) {
+  namespace fs = std::filesystem;
+  std::error_code ignored;
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder, ignored))
+    if (entry.path().filename().string().ends_with(kTemporarySuffix)) fs::remove(entry.path(), ignored);
+}
+
 void sync_folder(const std::string& folder) {
   const std::string path = folder.empty() ? "." : folder;
   const int file = ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);

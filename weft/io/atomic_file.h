@@ -36,6 +36,9 @@ class AtomicFile {
 // Names an AtomicFile left behind by a process that was killed end in this.
 inline constexpr std::string_view kTemporarySuffix = ".incomplete";
 
+// Removes them from a folder that nobody else is writing to; a folder that is not there has none.
+void remove_incomplete(const std::string& folder);
+
 // Makes what was renamed or created in `folder` survive a power cut.
 void sync_folder(const std::string& folder);
 

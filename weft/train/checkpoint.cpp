@@ -160,10 +160,7 @@ void CheckpointFolder::remove_old() const {
   std::error_code ignored;
   const std::vector<std::string> all = paths();
   for (size_t i = size_t(keep_); i < all.size(); ++i) fs::remove(all[i], ignored);
-  for (const fs::directory_entry& entry : fs::directory_iterator(folder_, ignored)) {
-    const std::string name = entry.path().filename().string();
-    if (name.starts_with(kPrefix) && name.ends_with(kTemporarySuffix)) fs::remove(entry.path(), ignored);
-  }
+  remove_incomplete(folder_);
 }
 
 std::unique_ptr<Checkpoint> CheckpointFolder::newest() const {

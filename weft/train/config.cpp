@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <charconv>
-#include <cmath>
 #include <numeric>
 
 #define TOML_HEADER_ONLY 1
@@ -111,6 +110,12 @@ void assign(TrainConfig& config, const Setting& setting, const toml::node& value
       setting.field);
 }
 
+// TOML takes no other control character as it is.
+std::string unicode_escape(char c) {
+  constexpr char kDigits[] = "0123456789ABCDEF";
+  return {'\\', 'u', '0', '0', kDigits[uint8_t(c) >> 4], kDigits[uint8_t(c) & 15]};
+}
+
 std::string quoted(const std::string& text) {
   std::string out = "\"";
   for (char c : text) switch (c) {
@@ -119,7 +124,7 @@ std::string quoted(const std::string& text) {
       case '\n': out += "\\n"; break;
       case '\t': out += "\\t"; break;
       case '\r': out += "\\r"; break;
-      default: out += c;
+      default: uint8_t(c) < 0x20 || c == 0x7f ? out += unicode_escape(c) : out += c;
     }
   return out + "\"";
 }
@@ -183,27 +188,6 @@ std::string to_toml(const TrainConfig& config) {
     out += join(setting.key, " = ", text_of(config, setting), "\n");
   }
   return out;
-}
-
-void check_config(const TrainConfig& c) {
-  const auto at_least = [](const char* key, int64_t value, int64_t least) { check(value >= least, "train", key, " is ", value, ", expected ", least, " or more"); };
-  at_least("steps", c.steps, 1);
-  at_least("batch", c.batch, 1);
-  at_least("accumulate", c.accumulate, 1);
-  at_least("pass_tokens", c.pass_tokens, 0);
-  at_least("keep", c.keep, 1);
-  at_least("sequence", c.sequence, 0);
-  for (const auto& [key, value] : {std::pair{"layers", c.layers}, {"width", c.width}, {"heads", c.heads}, {"kv_heads", c.kv_heads}, {"ffn", c.ffn},
-                                   {"save_every", c.save_every}, {"evaluate_every", c.evaluate_every}, {"evaluate_units", c.evaluate_units},
-                                   {"sample_every", c.sample_every}, {"sample_tokens", c.sample_tokens}, {"log_every", c.log_every}, {"lora_rank", c.lora_rank}})
-    at_least(key, value, 0);
-  check(c.dtype == "f32" || c.dtype == "bf16", "train", "dtype is '", c.dtype, "', expected f32 or bf16");
-  check(c.vocabulary == "characters" || c.vocabulary == "bytes", "train", "vocabulary is '", c.vocabulary, "', expected characters or bytes");
-  check(c.dropout < 1 && (c.dropout >= 0 || c.dropout == -1), "train", "dropout is ", c.dropout, ", expected 0 or more and below 1, or -1");
-  check(std::isfinite(c.learning_rate) && c.learning_rate >= 0, "train", "learning_rate is ", c.learning_rate, ", expected zero or more");
-  check(c.lora_dropout >= 0 && c.lora_dropout < 1, "train", "lora_dropout is ", c.lora_dropout, ", expected 0 or more and less than 1");
-  check(std::isfinite(c.lora_alpha) && c.lora_alpha > 0, "train", "lora_alpha is ", c.lora_alpha, ", expected a number above 0");
-  check(std::isfinite(c.clip) && c.clip >= 0, "train", "clip is ", c.clip, ", expected zero or more");
 }
 
 }  // namespace weft

@@ -29,6 +29,8 @@ class Dataset {
   virtual ~Dataset() = default;
 
   virtual std::string description() const = 0;
+  // Tells data apart: another content or another vocabulary is another identity.
+  virtual std::string identity() const = 0;
   virtual const Vocabulary& vocabulary() const = 0;
 
   virtual int64_t units_per_epoch() const = 0;

@@ -17,19 +17,35 @@ std::string_view text_of(const MappedFile& file) { return {reinterpret_cast<cons
 
 bool is_jsonl(const std::string& path) { return path.ends_with(".jsonl"); }
 
+// Links are followed, but for those to a folder that the way down has been through already.
+void add_files(const fs::path& folder, std::vector<fs::path>& above, std::vector<std::string>& files) {
+  above.push_back(fs::canonical(folder));
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder)) {
+    if (entry.path().filename().string().starts_with(".")) continue;
+    if (entry.is_regular_file()) files.push_back(entry.path().string());
+    if (entry.is_directory() && std::find(above.begin(), above.end(), fs::canonical(entry.path())) == above.end()) add_files(entry.path(), above, files);
+  }
+  above.pop_back();
+}
+
+std::vector<std::string> files_below(const std::string& path) {
+  std::vector<std::string> files;
+  std::vector<fs::path> above;
+  try {
+    add_files(path, above, files);
+  } catch (const fs::filesystem_error& error) {
+    fail(ErrorCode::bad_file, error.path1().empty() ? path : error.path1().string(), "cannot be listed: ", error.code().message());
+  }
+  return files;
+}
+
 std::vector<std::string> files_at(const std::string& path) {
   std::error_code error;
   const fs::file_status status = fs::status(path, error);
   if (!fs::exists(status)) fail(ErrorCode::bad_file, path, "there is no such file or folder");
-  if (!fs::is_directory(status)) return {path};
-  std::vector<std::string> files;
-  fs::recursive_directory_iterator entries(path, error);
-  if (error) fail(ErrorCode::bad_file, path, "cannot be listed: ", error.message());
-  for (auto entry = fs::begin(entries); entry != fs::end(entries); ++entry) {
-    const bool hidden = entry->path().filename().string().starts_with(".");
-    if (hidden && entry->is_directory()) entry.disable_recursion_pending();
-    if (!hidden && entry->is_regular_file()) files.push_back(entry->path().string());
-  }
+  if (fs::is_regular_file(status)) return {path};
+  if (!fs::is_directory(status)) fail(ErrorCode::bad_file, path, "is neither a file nor a folder (a pipe, a device)");
+  std::vector<std::string> files = files_below(path);
   std::sort(files.begin(), files.end());
   if (files.empty()) fail(ErrorCode::bad_file, path, "the folder has no files in it");
   return files;
@@ -47,6 +63,8 @@ std::string_view text_of_line(std::string_view line, const std::string& where, s
     return storage;
   } catch (const nlohmann::json::parse_error& error) {
     fail(ErrorCode::bad_file, where, "is not valid JSON, at column ", error.byte);
+  } catch (const nlohmann::json::exception& error) {  // a number out of range
+    fail(ErrorCode::bad_file, where, "is not valid JSON: ", error.what());
   }
 }
 

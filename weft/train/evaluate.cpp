@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "weft/base/check.h"
 #include "weft/generate/generator.h"
 #include "weft/nn/kv_cache.h"
 #include "weft/ops/fill/fill.h"
@@ -56,6 +57,30 @@ double sums_accuracy(const Model& model, const SumsDataset& sums) {
   return exact_match(sums, [&](std::span<const int32_t> prompts, int64_t rows, int64_t tokens, int64_t count) {
     return continue_greedily(model, prompts, rows, tokens, count);
   });
+}
+
+std::vector<std::vector<int32_t>> sample_prompts(const TrainConfig& config, const TrainingProblem& problem) {
+  if (config.sample_tokens == 0) return {};
+  std::vector<std::string> prompts;
+  if (!config.prompt.empty()) prompts = {config.prompt};
+  else if (problem.sums) for (size_t i = 0; i < 3; ++i) prompts.push_back(problem.sums->question(problem.sums->held_out()[i * 7]));
+  std::vector<std::vector<int32_t>> ids;
+  for (const std::string& prompt : prompts) {
+    problem.vocabulary->encode(prompt, ids.emplace_back(), "prompt");
+    check(!ids.back().empty() && int64_t(ids.back().size()) < problem.model.max_positions, "train", "prompt has ", ids.back().size(),
+          " tokens, expected 1 or more and less than the ", problem.model.max_positions, " that the model takes");
+  }
+  if (ids.empty() && problem.data->validation_units() > 0) {
+    const Unit unit = problem.data->validation_unit(0);
+    const int64_t most = std::min<int64_t>(32, problem.model.max_positions - 1);
+    if (most > 0) ids.emplace_back(unit.ids.begin(), unit.ids.begin() + std::clamp<int64_t>(unit.tokens / 2, 1, most));
+  }
+  return ids;
+}
+
+SampleOptions sample_options(const TrainConfig& config, const TrainingProblem& problem) {
+  if (problem.sums) return {.tokens = problem.sums->answer_length() - 1, .temperature = 0, .seed = uint64_t(config.seed)};
+  return {.tokens = config.sample_tokens, .temperature = 0.8, .seed = uint64_t(config.seed)};
 }
 
 std::string sample_text(const Model& model, const Vocabulary& vocabulary, const std::vector<int32_t>& prompt, const SampleOptions& options) {

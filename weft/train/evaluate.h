@@ -22,6 +22,10 @@ struct SampleOptions {
   double temperature = 0.8;
   uint64_t seed = 0;
 };
+// What a run's samples begin with: its prompt, sums that were held out, or the beginning of the held-out text. Throws for a
+// prompt that the model cannot read.
+std::vector<std::vector<int32_t>> sample_prompts(const TrainConfig& config, const TrainingProblem& problem);
+SampleOptions sample_options(const TrainConfig& config, const TrainingProblem& problem);
 std::string sample_text(const Model& model, const Vocabulary& vocabulary, const std::vector<int32_t>& prompt, const SampleOptions& options);
 
 }  // namespace weft

@@ -31,17 +31,27 @@ Plan make_plan(const TrainConfig& config, const TrainingProblem& problem) {
   const auto device = counting::open_device(int(config.threads));
   const auto model = make_planned_model(config, problem.model, *device);
   const auto optimizer = make_optimizer(config, *model);
-  TrainingStep step(*model, *optimizer, {.clip = config.clip, .recompute = config.recompute, .seed = uint64_t(config.seed), .pass_tokens = config.pass_tokens});
-  const std::vector<Unit> units(size_t(config.batch * config.accumulate), problem.data->training_unit(0));
-  Plan plan;
-  for (int i = 0; i < 2; ++i) {  // the second begins with what the first left
+  const Unit unit = problem.data->training_unit(0);
+  const int64_t units = config.batch * config.accumulate, together = units_together(units, int64_t(unit.ids.size()), config.pass_tokens), passes = units / together;
+  TrainingStep step(*model, *optimizer, {.clip = config.clip, .recompute = config.recompute, .seed = uint64_t(config.seed), .pass_tokens = together * int64_t(unit.ids.size())});
+  const auto count = [&](int64_t passes) {
+    const std::vector<Unit> some(size_t(passes * together), unit);
     counting::counts(*device).reset();
-    plan.tokens = step.gradients(units).tokens;
+    step.gradients(some);
     step.apply(0);
-  }
-  plan.step = counting::counts(*device).total();
+    return counting::counts(*device).total();
+  };
+  // All passes are alike: two are counted, after steps that left what a step leaves.
+  Plan plan;
+  plan.tokens = units * int64_t(unit.ids.size());
+  const int64_t counted = std::min<int64_t>(passes, 2);
+  count(counted);
+  const Cost one = count(1), some = count(counted);
+  plan.step = one;
+  if (counted > 1) plan.step.flops += double(passes - 1) * (some.flops - one.flops), plan.step.bytes += double(passes - 1) * (some.bytes - one.bytes);
   validation_loss(*model, *problem.data, 1);
   if (problem.sums) sums_accuracy(*model, *problem.sums);
+  for (const auto& prompt : sample_prompts(config, problem)) sample_text(*model, *problem.vocabulary, prompt, sample_options(config, problem));
   plan.memory = device->pool().stats();
   for (const Parameter& p : model->all_parameters()) (p.value.requires_grad() ? plan.parameters : plan.kept) += p.value.numel();
   return plan;

@@ -38,22 +38,30 @@ std::string duration_text(double seconds) {
 }
 
 std::string count_text(double value) {
-  if (value >= 1e9) return format("%.3gG", value * 1e-9);
-  if (value >= 1e6) return format("%.3gM", value * 1e-6);
-  if (value >= 1e3) return format("%.3gk", value * 1e-3);
-  return format("%.3g", value);
+  const char* unit = "";
+  for (const char* next : {"k", "M", "G", "T", "P", "E"}) {
+    if (value < 999.5) break;  // what would be written as 1e+03
+    value *= 1e-3;
+    unit = next;
+  }
+  return format("%.3g%s", value, unit);
 }
 
 std::string progress_line(const StepRecord& r, int64_t steps, double smoothed_loss, double seconds_left, int columns) {
   const std::string total = std::to_string(steps);
   const std::string head = format("%*lld/%s", int(total.size()), (long long)r.step, total.c_str());
-  std::string tail = format("loss %.4f (%.4f)  lr %.2e  |g| %.3g  %s tok/s", r.loss, smoothed_loss, r.learning_rate, r.gradient_norm,
-                            count_text(r.tokens_per_second).c_str());
-  if (r.utilisation > 0) tail += format("  %.0f %% of peak", 100 * r.utilisation);
-  tail += "  " + duration_text(seconds_left) + " left";
-  const int room = columns - int(head.size() + tail.size()) - 5;
-  if (room < 6) return head + " " + tail;
-  return head + " " + bar(double(r.step) / double(std::max<int64_t>(1, steps)), std::min(room, 30)) + " " + tail;
+  const std::string loss = format("loss %.4f", r.loss), smooth = format(" (%.4f)", smoothed_loss);
+  const std::string more = format("  lr %.2e  |g| %.3g", r.learning_rate, r.gradient_norm), speed = "  " + count_text(r.tokens_per_second) + " tok/s";
+  const std::string share = r.utilisation > 0 ? format("  %.0f %% of peak", 100 * r.utilisation) : "", left = "  " + duration_text(seconds_left) + " left";
+  if (columns == 0) return head + " " + loss + smooth + more + speed + share + left;
+  // A line that is too long for a terminal cannot be redrawn: what matters least is left out first, the bar goes last.
+  constexpr int kLeastBar = 6, kMostBar = 30;
+  for (const std::string& tail : {loss + smooth + more + speed + share + left, loss + smooth + speed + share + left, loss + smooth + speed + left, loss + smooth + left,
+                                  loss + left, loss}) {
+    const int room = columns - 1 - int(head.size() + tail.size()) - 4;  // two spaces, two brackets; the last column stays free
+    if (room >= kLeastBar) return head + " " + bar(double(r.step) / double(std::max<int64_t>(1, steps)), std::min(room, kMostBar)) + " " + tail;
+  }
+  return (head + " " + loss).substr(0, size_t(std::max(1, columns - 1)));
 }
 
 Progress::Progress(std::FILE* out, int64_t steps, int64_t every)

@@ -106,10 +106,21 @@ TrainingProblem make_problem(const TrainConfig& config, const Notice& notice) {
     problem.model.vocab_size = problem.vocabulary->size();
     problem.model.bos_id.reset();
     problem.model.eos_ids.clear();
-    if (const auto end = problem.vocabulary->end_of_text()) problem.model.eos_ids = {*end};
+    // The newline between texts by characters stands in them as well: it ends a sum, but no text.
+    const bool ends = problem.sums || problem.vocabulary->kind() != "characters";
+    if (const auto end = problem.vocabulary->end_of_text(); end && ends) problem.model.eos_ids = {*end};
   }
   check_config(problem.model, "train");
   return problem;
+}
+
+// "corpus/" is "corpus", "." the name of the folder it stands for.
+std::string last_name(const std::string& path) {
+  namespace fs = std::filesystem;
+  if (path.empty()) return "";
+  const fs::path whole = fs::absolute(path).lexically_normal();
+  const fs::path last = whole.filename().empty() ? whole.parent_path().filename() : whole.filename();
+  return last.empty() ? "root" : last.string();
 }
 
 bool is_folder(const std::string& model) { return std::filesystem::is_directory(model); }
@@ -121,7 +132,7 @@ TrainConfig resolved(TrainConfig config) {
   if (config.pass_tokens == 0) config.pass_tokens = usual_pass_tokens(config.device);
   if (config.learning_rate == 0) config.learning_rate = config.data == "sums" ? 4e-3 : is_folder(config.model) ? 1e-4 : 1e-3;
   if (config.lora_rank > 0 && config.lora_targets.empty() && is_folder(config.model)) config.lora_targets = usual_targets(read_model_config(config.model));
-  if (config.out.empty()) config.out = join("runs/", fs::path(config.model).filename().string(), "-", fs::path(config.data).stem().string());
+  if (config.out.empty()) config.out = join("runs/", last_name(config.model), "-", fs::path(last_name(config.data)).stem().string());
   return config;
 }
 
@@ -151,8 +162,11 @@ std::unique_ptr<Optimizer> make_optimizer(const TrainConfig& c, const Model& mod
 }
 
 Schedule make_schedule(const TrainConfig& c) {
-  const Schedule schedule{.kind = schedule_from_name(c.schedule), .peak = c.learning_rate, .steps = c.steps, .warmup = std::min(c.warmup, c.steps),
-                          .decay = c.decay ? c.decay : c.steps / 5, .final_fraction = c.final_fraction};
+  const ScheduleKind kind = schedule_from_name(c.schedule);
+  const int64_t decay = kind != ScheduleKind::wsd ? 0 : c.decay ? c.decay : c.steps / 5;
+  // A run shorter than its warm-up warms up for as long as there is room; a decay that was asked for has its length.
+  const int64_t room = c.decay ? c.steps : c.steps - decay;
+  const Schedule schedule{.kind = kind, .peak = c.learning_rate, .steps = c.steps, .warmup = std::min(c.warmup, room), .decay = decay, .final_fraction = c.final_fraction};
   check_schedule(schedule);
   return schedule;
 }

@@ -27,6 +27,8 @@ struct TrainingProblem {
 // Reads (and where needed tokenises) the data. Throws, naming the file or the setting, for what does not fit together.
 TrainingProblem make_problem(const TrainConfig& config, const Notice& notice);
 
+std::string last_name(const std::string& path);  // of a file or folder: what to call a run by
+
 // Whether `model` names a folder to go on from, and not a preset.
 bool is_folder(const std::string& model);
 

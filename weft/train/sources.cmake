@@ -5,6 +5,7 @@ target_sources(weft
     train/chart.cpp
     train/checkpoint.cpp
     train/config.cpp
+    train/config_checks.cpp
     train/documents.cpp
     train/evaluate.cpp
     train/export.cpp

@@ -20,8 +20,12 @@ Tensor upload_ids(Device& device, const Unit& unit, const std::vector<int32_t>& 
 int64_t units_together(std::span<const Unit> units, int64_t tokens) {
   const int64_t count = int64_t(units.size()), size = int64_t(units.front().ids.size());
   const bool alike = std::all_of(units.begin(), units.end(), [&](const Unit& u) { return u.rows == units.front().rows && u.tokens == units.front().tokens; });
-  int64_t together = alike ? std::clamp(tokens / size, int64_t(1), count) : 1;
-  while (count % together) --together;
+  return alike ? units_together(count, size, tokens) : 1;
+}
+
+int64_t units_together(int64_t units, int64_t unit_tokens, int64_t tokens) {
+  int64_t together = std::clamp(tokens / unit_tokens, int64_t(1), units);
+  while (units % together) --together;
   return together;
 }
 

@@ -64,6 +64,7 @@ class TrainingStep {
 
 // How many units make up a pass of at most `tokens`: all passes have as many; one at least.
 int64_t units_together(std::span<const Unit> units, int64_t tokens);
+int64_t units_together(int64_t units, int64_t unit_tokens, int64_t tokens);  // of one shape
 Unit joined(std::span<const Unit> units);  // their rows, one after the other
 
 // ids or targets of a unit on a device, [rows, tokens].

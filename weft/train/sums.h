@@ -28,6 +28,7 @@ class SumsDataset : public Dataset {
   explicit SumsDataset(const SumsOptions& options);
 
   std::string description() const override;
+  std::string identity() const override { return "sums"; }
   const Vocabulary& vocabulary() const override { return *vocabulary_; }
   int64_t units_per_epoch() const override;
   Unit training_unit(int64_t position) const override;

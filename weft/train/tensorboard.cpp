@@ -64,7 +64,7 @@ std::string host_name() {
 
 }  // namespace
 
-TensorBoard::TensorBoard(const std::string& folder) {
+TensorBoard::TensorBoard(const std::string& folder, int64_t done) {
   std::error_code error;
   std::filesystem::create_directories(folder, error);
   if (error) fail(ErrorCode::bad_file, folder, "cannot be created: ", error.message());
@@ -72,6 +72,8 @@ TensorBoard::TensorBoard(const std::string& folder) {
   file_.open(path_, std::ios::binary | std::ios::trunc);
   check(file_.good(), path_, "cannot be created: ", std::strerror(errno));
   record(fixed64(1, now()) + bytes(3, "brain.Event:2"));
+  constexpr int kStart = 1;  // Event {wall_time 1, step 2, session_log 7 {status 1}}
+  if (done > 0) record(fixed64(1, now()) + varint(2, done + 1) + bytes(7, varint(1, kStart)));
   flush();
 }
 

@@ -11,8 +11,9 @@ namespace weft {
 
 class TensorBoard {
  public:
-  // A new file in `folder`, as TensorBoard expects it: one per start of a run.
-  explicit TensorBoard(const std::string& folder);
+  // A new file in `folder`, as TensorBoard expects it: one per start of a run. What earlier files say of steps after `done`
+  // no longer counts.
+  explicit TensorBoard(const std::string& folder, int64_t done = 0);
 
   void scalar(std::string_view tag, int64_t step, double value);
   void text(std::string_view tag, int64_t step, std::string_view value);

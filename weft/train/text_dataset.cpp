@@ -27,6 +27,7 @@ class TextDataset : public Dataset {
     return join(options_.path, ", ", tokens_.size(), " tokens (", vocabulary_->kind(), ", ", vocabulary_->size(), " ids), ", training_,
                 " training and ", held_out_, " validation sequences of ", options_.tokens);
   }
+  std::string identity() const override { return tokens_.identity(); }
   const Vocabulary& vocabulary() const override { return *vocabulary_; }
   int64_t units_per_epoch() const override { return training_; }
   Unit training_unit(int64_t position) const override {

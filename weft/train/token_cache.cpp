@@ -90,6 +90,8 @@ TokenCache::TokenCache(const Documents& documents, const Vocabulary& vocabulary,
   check(open(), path_, "the token cache was written, but does not read back");
 }
 
+std::string TokenCache::identity() const { return std::filesystem::path(path_).stem().string(); }
+
 bool TokenCache::open() {
   if (!std::filesystem::exists(path_)) return false;
   file_ = std::make_unique<MappedFile>(path_);

@@ -21,6 +21,7 @@ class TokenCache {
   TokenCache(const Documents& documents, const Vocabulary& vocabulary, const std::string& folder,
              const std::function<void(const std::string&)>& notice = {});
 
+  std::string identity() const;  // of the contents and the vocabulary: the file's name
   int64_t size() const { return count_; }
   int32_t operator[](int64_t i) const { return width_ == 2 ? int32_t(narrow_[i]) : wide_[i]; }
   const std::string& path() const { return path_; }

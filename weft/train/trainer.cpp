@@ -1,5 +1,6 @@
 #include "weft/train/trainer.h"
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <filesystem>
@@ -25,8 +26,6 @@ void write_text(const std::string& path, const std::string& text) {
   file.commit();
 }
 
-std::string vocabulary_name(const Vocabulary& vocabulary) { return join(vocabulary.kind(), " ", vocabulary.hash()); }
-
 // The weights below the adapters are in no checkpoint: a checksum says whether they are still the same.
 std::string base_checksum(const TrainConfig& config) {
   if (config.lora_rank == 0) return "";
@@ -36,18 +35,24 @@ std::string base_checksum(const TrainConfig& config) {
   return std::to_string(crc);
 }
 
-// What a run cannot change on the way: the rest of its data would be other data, its weights another shape.
-void check_same_run(const TrainConfig& now, const std::string& saved, const std::string& where) {
-  TrainConfig before;
-  parse_config(saved, where, before);
-  for (const Setting& setting : settings()) {
-    const bool fixed = (setting.group == "data" && setting.key != "cache") || setting.group == "model" || setting.key == "batch" ||
-                       setting.key == "accumulate" || setting.key == "pass_tokens" || setting.key == "optimizer" || setting.key == "seed";
-    if (!fixed) continue;
+// What a run cannot change on the way: the rest of its data would be other data, its weights another shape. Where the data is
+// does not matter, its identity does.
+bool stays(const Setting& setting) {
+  const auto is = [&](std::initializer_list<std::string_view> keys) { return std::find(keys.begin(), keys.end(), setting.key) != keys.end(); };
+  if (setting.group == "data") return !is({"cache", "data", "tokenizer"});
+  return setting.group == "model" || is({"batch", "accumulate", "pass_tokens", "optimizer", "seed"});
+}
+
+// Raises an error for what a run cannot change, and tells of what it can.
+void compare_runs(const TrainConfig& now, const TrainConfig& before, const std::string& where, const Notice& notice) {
+  for (const Setting& setting : settings())
     std::visit([&](auto field) {
-      check(now.*field == before.*field, "train", setting.key, " is ", now.*field, ", but the run in ", where, " was begun with ", before.*field);
+      const bool same = now.*field == before.*field;
+      check(same || !stays(setting), "train", setting.key, " is ", now.*field, ", but the run in ", where, " was begun with ", before.*field);
+      if (!same && setting.group == "training") notice(join(setting.key, " is now ", now.*field, ", it was ", before.*field));
     }, setting.field);
-  }
+  check(now.optimizer != "sgd" || (now.momentum > 0) == (before.momentum > 0), "train", "momentum is ", now.momentum, ", but the run in ", where, " was begun with ",
+        before.momentum, ": one of them has no momentum to go on with");
 }
 
 }  // namespace
@@ -58,6 +63,7 @@ Trainer::Trainer(TrainConfig config, TrainerOptions options)
   schedule_ = make_schedule(config_);
   device_ = open_device(config_.device, {.threads = int(config_.threads)});
   problem_ = make_problem(config_, [&](const std::string& text) { progress_.note(text); });
+  prompts_ = sample_prompts(config_, problem_);
   plan_ = make_plan(config_, problem_);
   check_fits(plan_, device_->memory());
   model_ = make_training_model(config_, problem_.model, *device_);
@@ -74,6 +80,8 @@ void Trainer::open_run() {
   std::error_code error;
   fs::create_directories(config_.out, error);
   if (error) fail(ErrorCode::bad_file, config_.out, "the run's folder cannot be created: ", error.message());
+  lock_ = std::make_unique<FolderLock>(config_.out);
+  for (const char* folder : {"", "model", "adapter"}) remove_incomplete(path(folder));  // what a killed run left
   checkpoints_ = std::make_unique<CheckpointFolder>(path("checkpoints"), config_.keep, notice);
   const bool begun = !checkpoints_->paths().empty();
   check(options_.resume || !begun, config_.out, "already holds a run; --resume goes on with it, --out chooses another folder");
@@ -84,7 +92,7 @@ void Trainer::open_run() {
   }
   write_text(path("config.toml"), to_toml(config_));
   history_ = std::make_unique<History>(path("metrics.jsonl"), step_);
-  board_ = std::make_unique<TensorBoard>(config_.out);
+  board_ = std::make_unique<TensorBoard>(config_.out, step_);
   if (!history_->steps().empty()) seconds_ = history_->steps().back().seconds;
   if (options_.peak_flops) peak_ = options_.peak_flops(*device_);
 }
@@ -99,21 +107,25 @@ std::vector<NamedTensor> Trainer::saved_tensors() const {
 
 void Trainer::save() {
   const Values values = {{"step", std::to_string(step_)},          {"position", std::to_string(position_)},
-                         {"config", to_toml(config_)},             {"vocabulary", vocabulary_name(*problem_.vocabulary)},
+                         {"config", to_toml(config_)},             {"data", problem_.data->identity()},
                          {"base", base_checksum_}};
   checkpoints_->save(step_, values, saved_tensors());
 }
 
 void Trainer::restore(const Checkpoint& checkpoint) {
-  check_same_run(config_, checkpoint.value("config"), checkpoint.path());
-  check(checkpoint.value("vocabulary") == vocabulary_name(*problem_.vocabulary), config_.data, "gives other ids than when the run in ", config_.out,
+  const auto notice = [this](const std::string& text) { progress_.note(text); };
+  TrainConfig before;
+  parse_config(checkpoint.value("config"), checkpoint.path(), before);
+  compare_runs(config_, before, checkpoint.path(), notice);
+  check(checkpoint.value("data") == problem_.data->identity(), config_.data, "gives other ids than when the run in ", config_.out,
         " was begun: the data or its tokenizer has changed");
   check(checkpoint.value("base") == base_checksum_, config_.model, "has other weights than when the run in ", config_.out, " was begun");
   step_ = checkpoint.integer("step");
+  check(step_ <= config_.steps, "train", "steps is ", config_.steps, ", but the run in ", config_.out, " has done ", step_, " already");
   position_ = checkpoint.integer("position");
   optimizer_->set_steps(step_);
   for (const NamedTensor& tensor : saved_tensors()) checkpoint.restore(tensor);
-  progress_.note(join("going on after step ", step_, " from ", checkpoint.path()));
+  notice(join("going on after step ", step_, " from ", checkpoint.path()));
 }
 
 std::vector<Unit> Trainer::next_units() const {
@@ -122,12 +134,22 @@ std::vector<Unit> Trainer::next_units() const {
   return units;
 }
 
+void Trainer::set_random_state(const std::vector<uint32_t>& state) {
+  const View view = training_->random_state().view();
+  device_->upload(*view.buffer, view.offset, state.data(), int64_t(state.size() * sizeof(uint32_t)));
+}
+
+// Those of the next step; where they are not finite, the run ends here.
+StepResult Trainer::gradients(std::span<const Unit> units, const std::vector<uint32_t>& random_state) {
+  const StepResult result = training_->gradients(units);
+  if (!result.finite()) stop_at_bad(result, units, random_state);
+  return result;
+}
+
 StepRecord Trainer::train_one() {
   const auto start = std::chrono::steady_clock::now();
   const std::vector<Unit> units = next_units();
-  const std::vector<uint32_t> random_state = training_->random_state().to_host<uint32_t>();
-  const StepResult result = training_->gradients(units);
-  if (!result.finite()) stop_at_bad(result, units, random_state);
+  const StepResult result = gradients(units, training_->random_state().to_host<uint32_t>());
   const double rate = learning_rate(schedule_, step_ + 1);
   training_->apply(rate);
   device_->synchronize();
@@ -138,24 +160,39 @@ StepRecord Trainer::train_one() {
   return {step_, result.loss, rate, result.gradient_norm, double(result.tokens) / seconds, peak_.rate > 0 ? plan_.step.flops / seconds / peak_.rate : 0, seconds_};
 }
 
+// What went wrong is told even where the disk is too full to keep it.
 void Trainer::stop_at_bad(const StepResult& result, std::span<const Unit> units, const std::vector<uint32_t>& random_state) {
   progress_.finish();
   const int64_t step = step_ + 1;
-  const Tensor& state = training_->random_state();
-  const auto rewind = [&] { device_->upload(*state.view().buffer, state.view().offset, random_state.data(), int64_t(random_state.size() * sizeof(uint32_t))); };
   const std::string capture = path(join("capture-", step, ".safetensors").c_str());
-  rewind();
-  write_capture(capture, config_, *model_, state, units, {step, result.loss, result.gradient_norm});
+  std::string kept = join("weft train --replay ", capture, " computes it again");
+  const auto keep = [&](auto write) {
+    try {
+      write();
+    } catch (const Error& error) {
+      kept = join("not all of it could be kept: ", error.what());
+    }
+  };
+  set_random_state(random_state);
+  keep([&] { write_capture(capture, config_, *model_, training_->random_state(), units, {step, result.loss, result.gradient_norm}); });
   const std::optional<BadTensor> bad = find_bad_tensor(*training_, *optimizer_, units);
-  report(join("stopped at step ", step));
+  keep([&] { report(join("stopped at step ", step)); });
   fail(ErrorCode::device_fault, "train", "step ", step, " gave a loss of ", result.loss, " and a gradient norm of ", result.gradient_norm, "; ",
-       bad ? bad_text(*bad) : "computed again it is finite", "; weft train --replay ", capture, " computes it again");
+       bad ? bad_text(*bad) : "computed again it is finite", "; ", kept);
+}
+
+// Weights that the last update threw out of range are found before they are saved.
+void Trainer::check_next_step() {
+  const std::vector<uint32_t> random_state = training_->random_state().to_host<uint32_t>();
+  gradients(next_units(), random_state);
+  set_random_state(random_state);
 }
 
 void Trainer::evaluate() {
   EvaluationRecord record{step_, validation_loss(*model_, *problem_.data, config_.evaluate_units), std::nullopt};
   if (problem_.sums) record.accuracy = sums_accuracy(*model_, *problem_.sums);
-  if (std::isnan(record.validation_loss) && !record.accuracy) return;
+  if (problem_.data->validation_units() == 0) return;
+  if (!std::isfinite(record.validation_loss)) check_next_step();
   history_->add(record);
   board_->scalar("validation_loss", step_, record.validation_loss);
   if (record.accuracy) board_->scalar("accuracy", step_, *record.accuracy);
@@ -164,19 +201,8 @@ void Trainer::evaluate() {
 }
 
 void Trainer::sample() {
-  if (config_.sample_tokens == 0) return;
-  std::vector<std::string> prompts;
-  if (!config_.prompt.empty()) prompts = {config_.prompt};
-  else if (problem_.sums) for (size_t i = 0; i < 3; ++i) prompts.push_back(problem_.sums->question(problem_.sums->held_out()[i * 7]));
-  std::vector<std::vector<int32_t>> ids;
-  for (const std::string& prompt : prompts) problem_.vocabulary->encode(prompt, ids.emplace_back(), "--prompt");
-  if (ids.empty() && problem_.data->validation_units() > 0) {
-    const Unit unit = problem_.data->validation_unit(0);
-    ids.emplace_back(unit.ids.begin(), unit.ids.begin() + std::min<int64_t>(32, unit.tokens / 2));
-  }
-  for (const auto& prompt : ids) {
-    const SampleOptions how{problem_.sums ? problem_.sums->answer_length() - 1 : config_.sample_tokens, problem_.sums ? 0 : 0.8, uint64_t(config_.seed)};
-    const SampleRecord record{step_, problem_.vocabulary->decode(prompt), sample_text(*model_, *problem_.vocabulary, prompt, how)};
+  for (const auto& prompt : prompts_) {
+    const SampleRecord record{step_, problem_.vocabulary->decode(prompt), sample_text(*model_, *problem_.vocabulary, prompt, sample_options(config_, problem_))};
     history_->add(record);
     board_->text("sample", step_, record.prompt + record.text);
   }
@@ -188,7 +214,7 @@ void Trainer::write_model() const {
 }
 
 void Trainer::report(const std::string& state) {
-  ReportFacts facts{.title = fs::path(config_.model).filename().string(), .subtitle = problem_.data->description(), .state = state, .steps = config_.steps,
+  ReportFacts facts{.title = last_name(config_.model), .subtitle = problem_.data->description(), .state = state, .steps = config_.steps,
                     .facts = {{"parameters", parameters_text(plan_)},
                               {"device", device_->description()},
                               {"precision", config_.dtype == "bf16" ? "bf16, f32 master weights" : "f32"},

@@ -16,6 +16,7 @@
 #include <optional>
 #include <string>
 
+#include "weft/io/folder_lock.h"
 #include "weft/train/checkpoint.h"
 #include "weft/train/config.h"
 #include "weft/train/history.h"
@@ -63,7 +64,10 @@ class Trainer {
   void restore(const Checkpoint& checkpoint);
   void open_run();
   std::vector<Unit> next_units() const;
+  void set_random_state(const std::vector<uint32_t>& state);
+  StepResult gradients(std::span<const Unit> units, const std::vector<uint32_t>& random_state);
   StepRecord train_one();
+  void check_next_step();
   void evaluate();
   void sample();
   void save();
@@ -87,6 +91,8 @@ class Trainer {
   std::unique_ptr<History> history_;
   std::unique_ptr<TensorBoard> board_;
   Schedule schedule_;
+  std::vector<std::vector<int32_t>> prompts_;  // what samples begin with
+  std::unique_ptr<FolderLock> lock_;
   std::string base_checksum_;  // of the weights that adapters stand on; empty: all are trained
   PeakFlops peak_;
   double seconds_ = 0;    // of training, from the beginning of the run
