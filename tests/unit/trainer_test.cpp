@@ -212,28 +212,31 @@ TEST_F(TrainerTest, goes_on_from_a_folder) {
 
 // A learning rate that throws the weights out of range: the step is named, and its capture gives the same again.
 TEST_F(TrainerTest, a_loss_that_is_not_finite_is_captured) {
-  TrainConfig c = config("bad");
-  c.optimizer = "sgd";
-  c.learning_rate = 1e30;
-  c.clip = 0;
-  c.warmup = 0;
-  try {
-    train(c);
-    FAIL() << "the run went on";
-  } catch (const Error& error) {
-    EXPECT_NE(std::string(error.what()).find("is the first that is not finite"), std::string::npos) << error.what();
-    EXPECT_NE(std::string(error.what()).find("--replay"), std::string::npos) << error.what();
+  for (const bool recompute : {false, true}) {
+    TrainConfig c = config(recompute ? "bad_again" : "bad");
+    c.recompute = recompute;
+    c.optimizer = "sgd";
+    c.learning_rate = 1e30;
+    c.clip = 0;
+    c.warmup = 0;
+    try {
+      train(c);
+      FAIL() << "the run went on";
+    } catch (const Error& error) {
+      EXPECT_NE(std::string(error.what()).find("is the first that is not finite"), std::string::npos) << error.what();
+      EXPECT_NE(std::string(error.what()).find("--replay"), std::string::npos) << error.what();
+    }
+    std::string capture;
+    for (const auto& entry : fs::directory_iterator(c.out))
+      if (entry.path().filename().string().starts_with("capture-")) capture = entry.path().string();
+    ASSERT_FALSE(capture.empty());
+    const Replay replay = replay_capture(capture, test_device(), 1);
+    EXPECT_FALSE(replay.result.finite());
+    EXPECT_EQ(std::isnan(replay.result.loss), std::isnan(replay.captured.loss));
+    ASSERT_TRUE(replay.bad.has_value());
+    EXPECT_FALSE(replay.bad->op.empty() || replay.bad->op == "recompute") << replay.bad->op;
+    EXPECT_THROW(replay_capture((folder / "text.txt").string(), test_device(), 1), Error);
   }
-  std::string capture;
-  for (const auto& entry : fs::directory_iterator(folder / "bad"))
-    if (entry.path().filename().string().starts_with("capture-")) capture = entry.path().string();
-  ASSERT_FALSE(capture.empty());
-  const Replay replay = replay_capture(capture, test_device(), 1);
-  EXPECT_FALSE(replay.result.finite());
-  EXPECT_EQ(std::isnan(replay.result.loss), std::isnan(replay.captured.loss));
-  ASSERT_TRUE(replay.bad.has_value());
-  EXPECT_FALSE(replay.bad->op.empty());
-  EXPECT_THROW(replay_capture((folder / "text.txt").string(), test_device(), 1), Error);
 }
 
 // Nothing is trained on after the last update; what it did shows in the evaluation, before anything is saved.

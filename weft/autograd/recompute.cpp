@@ -2,6 +2,7 @@
 
 #include "weft/autograd/backward.h"
 #include "weft/tensor/node.h"
+#include "weft/tensor/watch.h"
 
 namespace weft {
 namespace {
@@ -45,7 +46,9 @@ std::vector<Tensor> recompute(const RecomputedFunction& f, const std::vector<Ten
     kept.push_back(input.detach());
     in.push_back(&input);
   }
-  {
+  if (watched()) {  // whoever looks on wants to see the ops inside: they show themselves where they record
+    for (const Tensor& output : f(inputs)) outputs.push_back(output.detach());
+  } else {
     const NoGrad no_grad;
     outputs = f(kept);
   }

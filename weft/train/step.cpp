@@ -114,8 +114,9 @@ StepResult TrainingStep::gradients(std::span<const Unit> units, const std::funct
     for (const Tensor& grad : grads_) args.grads.push_back(grad.view());
     gradient_norm(device.stream(), args);
   });
-  result.loss = loss_.item<float>();
-  result.gradient_norm = norm_.item<float>();
+  const auto number = [](float value) { return std::isnan(value) ? NAN : double(value); };  // a NaN has no sign that means anything
+  result.loss = number(loss_.item<float>());
+  result.gradient_norm = number(norm_.item<float>());
   return result;
 }
 
