@@ -1,3 +1,6 @@
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <cstdio>
 #include <string_view>
@@ -22,10 +25,17 @@ int written(int code) {
   return code == weft::cli::kOk ? weft::cli::kUsage : code;
 }
 
+// The number of a standard stream that is closed would go to the next file opened, and messages into that file.
+void open_standard_streams() {
+  for (int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
+    if (::fcntl(stream, F_GETFD) < 0 && ::open("/dev/null", stream == STDIN_FILENO ? O_RDONLY : O_WRONLY) < 0) return;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   using namespace weft::cli;
+  open_standard_streams();
   CLI::App app{"Weft: training and running transformers on CPU, CUDA and Metal behind one device contract.", "weft"};
   app.set_version_flag("--version", "weft " WEFT_VERSION);
   app.require_subcommand(1);

@@ -43,8 +43,9 @@ TrainConfig changed(TrainConfig config, const Options& options) {
 // A run that goes on is what it was, but for what is said anew.
 TrainConfig resolve(const Options& options) {
   const TrainConfig config = changed({}, options);
+  if (!options.resume) return config;
   const std::string out = resolved(config).out, before = out + "/config.toml";
-  if (!options.resume || !std::filesystem::exists(before)) return config;
+  if (!std::filesystem::exists(before)) return config;
   TrainConfig run;
   read_config(before, run);
   run.out = out;

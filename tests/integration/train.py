@@ -96,6 +96,11 @@ with tempfile.TemporaryDirectory() as folder:
     process.wait(timeout=60)
     expect("a closed pipe ends cleanly", process.returncode == 0 and len(checkpoints(folder / "piped")) == 1, process.returncode)
 
+    # A stream that is closed has a number that a file could get.
+    closed = subprocess.run(["bash", "-c", '"$@" <&- >&- 2>&-', "-", tool, "train", "--out", str(folder / "closed"), "--steps", "3", *SMALL], timeout=60)
+    written = [p for p in (folder / "closed").rglob("*") if p.is_file()]
+    expect("closed streams", closed.returncode == 0 and len(written) > 5 and not any(b"tok/s" in p.read_bytes() for p in written), written)
+
     for width in (80, 50, 200):
         shown = on_terminal(width, "--out", folder / f"terminal{width}", "--steps", 30, *SMALL)
         lines = [line for line in shown.replace("\n", "\r").split("\r") if "/30" in line]

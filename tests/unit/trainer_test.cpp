@@ -242,7 +242,7 @@ TEST_F(TrainerTest, a_loss_that_is_not_finite_is_captured) {
 // Nothing is trained on after the last update; what it did shows in the evaluation, before anything is saved.
 TEST_F(TrainerTest, a_last_update_that_is_out_of_range_is_not_saved) {
   TrainConfig c = config("last");
-  c.optimizer = "sgd", c.learning_rate = 1e30, c.clip = 0, c.warmup = 0, c.steps = 1;
+  c.model = "gpt2-124m", c.optimizer = "sgd", c.learning_rate = 1e30, c.clip = 0, c.warmup = 0, c.steps = 1;
   EXPECT_THROW(train(c), Error);
   EXPECT_TRUE(fs::exists(folder / "last/capture-2.safetensors"));
   EXPECT_TRUE(fs::is_empty(folder / "last/checkpoints"));

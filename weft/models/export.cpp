@@ -34,7 +34,9 @@ bool copy_if_there(const fs::path& from, const fs::path& to) {
   return true;
 }
 
-std::vector<std::pair<std::string, Tensor>> tensors_of(const Model& model, DType dtype) {
+}  // namespace
+
+std::vector<std::pair<std::string, Tensor>> exported_weights(const Model& model, DType dtype) {
   const NoGrad no_grad;
   std::vector<std::pair<std::string, Tensor>> tensors;
   for (const Parameter& p : model.parameters()) {
@@ -43,8 +45,6 @@ std::vector<std::pair<std::string, Tensor>> tensors_of(const Model& model, DType
   }
   return tensors;
 }
-
-}  // namespace
 
 void export_model(const Model& model, const std::string& folder, const ExportOptions& options) {
   const DType dtype = options.dtype.value_or(model.dtype());
@@ -66,7 +66,7 @@ void export_model(const Model& model, const std::string& folder, const ExportOpt
   }
   if (!options.like.empty())
     for (const char* name : kTokenizerFiles) copy_if_there(like / name, to / name);
-  write_safetensors((to / "model.safetensors").string(), tensors_of(model, dtype), {{"format", "pt"}});
+  write_safetensors((to / "model.safetensors").string(), exported_weights(model, dtype), {{"format", "pt"}});
 }
 
 }  // namespace weft

@@ -4,6 +4,8 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "weft/models/model.h"
 
@@ -24,5 +26,8 @@ struct ExportOptions {
 // options.like, what belongs to the tokenizer. Adapters are merged into their layers. Weights are written last, each file
 // whole or not at all.
 void export_model(const Model& model, const std::string& folder, const ExportOptions& options = {});
+
+// The weights of that: the model's own tensors where they have this dtype, copies where not or where an adapter is merged.
+std::vector<std::pair<std::string, Tensor>> exported_weights(const Model& model, DType dtype);
 
 }  // namespace weft

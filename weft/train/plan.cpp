@@ -5,6 +5,7 @@
 
 #include "weft/backends/counting/counting_device.h"
 #include "weft/base/check.h"
+#include "weft/models/load.h"
 #include "weft/train/evaluate.h"
 #include "weft/train/progress.h"
 #include "weft/train/step.h"
@@ -52,6 +53,7 @@ Plan make_plan(const TrainConfig& config, const TrainingProblem& problem) {
   validation_loss(*model, *problem.data, 1);
   if (problem.sums) sums_accuracy(*model, *problem.sums);
   for (const auto& prompt : sample_prompts(config, problem)) sample_text(*model, *problem.vocabulary, prompt, sample_options(config, problem));
+  exported_weights(*model, model->dtype());  // at the end of the run
   plan.memory = device->pool().stats();
   for (const Parameter& p : model->all_parameters()) (p.value.requires_grad() ? plan.parameters : plan.kept) += p.value.numel();
   return plan;
