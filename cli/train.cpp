@@ -74,7 +74,7 @@ int print_plan(const TrainConfig& config) {
   const TrainingProblem problem = make_problem(config, [](const std::string& text) { std::fprintf(stderr, "%s\n", text.c_str()); });
   const Plan plan = make_plan(config, problem);
   std::printf("%s", plan_text(plan, device->memory()).c_str());
-  check_fits(plan, device->memory());
+  check_fits(plan, config, device->memory());
   return kOk;
 }
 

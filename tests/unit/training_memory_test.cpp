@@ -8,6 +8,7 @@
 #include <fstream>
 #include <random>
 
+#include "weft/base/error.h"
 #include "weft/train/trainer.h"
 
 namespace weft {
@@ -143,6 +144,30 @@ TEST_F(TrainingMemory, the_plan_holds_for_settings_drawn_at_random) {
     if (c.model[0] != '/' && draw.often(3)) c.data = "sums", c.sequence = 0, c.vocabulary = "characters", c.sums_rows = draw.one_of<int64_t>({1, 20, 300});
     expect_planned(c, join("seed ", seed, ":\n", to_toml(c)));
   }
+}
+
+// Advice that a run has followed already, or cannot follow, is none.
+TEST_F(TrainingMemory, what_to_shrink_is_what_the_run_can) {
+  TrainConfig c = config();
+  const auto advice = [&](MemoryUse most) {
+    Plan plan;
+    plan.memory.high_water = 1000;
+    plan.memory.uses[size_t(most)].at_peak = 900;
+    try {
+      check_fits(plan, c, {.total = 500, .free = 500, .in_use = 0, .high_water = 0});
+    } catch (const Error& error) {
+      return std::string(error.what());
+    }
+    return std::string("it fits");
+  };
+  EXPECT_NE(advice(MemoryUse::activations).find("try --recompute, --dtype bf16"), std::string::npos);
+  EXPECT_EQ(advice(MemoryUse::weights).find("bf16"), std::string::npos);  // its master copies are more
+  EXPECT_EQ(advice(MemoryUse::weights).find("--lora-rank"), std::string::npos);  // only for a folder
+  EXPECT_NE(advice(MemoryUse::optimizer).find("--optimizer lion"), std::string::npos);
+  c.recompute = true, c.dtype = "bf16", c.optimizer = "lion", c.model = folder.string();
+  EXPECT_EQ(advice(MemoryUse::activations).find("--recompute"), std::string::npos);
+  EXPECT_NE(advice(MemoryUse::weights).find("try --dtype f32, which needs no second copy of them, --lora-rank 8, or a smaller model"), std::string::npos);
+  EXPECT_NE(advice(MemoryUse::optimizer).find("--lora-rank 8, or --optimizer sgd"), std::string::npos);
 }
 
 TEST_F(TrainingMemory, recomputing_and_bf16_take_less) {

@@ -15,15 +15,29 @@ namespace {
 
 constexpr MemoryUse kUses[] = {MemoryUse::weights, MemoryUse::gradients, MemoryUse::optimizer, MemoryUse::activations, MemoryUse::workspace};
 
-std::string shrink_advice(const Plan& plan) {
-  const auto largest = std::max_element(std::begin(kUses), std::end(kUses),
-                                        [&](MemoryUse a, MemoryUse b) { return plan.memory.of(a).at_peak < plan.memory.of(b).at_peak; });
-  switch (*largest) {
-    case MemoryUse::activations: return "most of it are activations: try --recompute, or a smaller --pass-tokens or --sequence";
-    case MemoryUse::optimizer: return "most of it is the optimizer's state: try --optimizer lion or muon, or --lora-rank";
-    case MemoryUse::workspace: return "most of it is the kernels' workspace: try fewer --threads or a smaller --sequence";
-    default: return "most of it are weights and gradients: try --dtype bf16, --lora-rank, or a smaller model";
+// What would make it less, of what this run can still do.
+std::string advice(MemoryUse most, const TrainConfig& c) {
+  const bool bf16 = c.dtype == "bf16", adapters = c.lora_rank > 0;
+  const std::string model = is_folder(c.model) ? "a smaller model" : "fewer --layers or a smaller --width";
+  const std::string or_adapters = is_folder(c.model) && !adapters ? "--lora-rank 8, or " : "";
+  switch (most) {
+    case MemoryUse::activations:
+      return join("most of it are activations: try ", c.recompute ? "" : "--recompute, ", bf16 ? "" : "--dtype bf16, ", "a smaller --pass-tokens, ",
+                  c.data == "sums" ? "fewer --sums-rows" : "or a shorter --sequence");
+    case MemoryUse::optimizer:
+      return join("most of it is the optimizer's state: try ", or_adapters, c.optimizer == "adamw" ? "--optimizer lion" : c.optimizer == "sgd" ? model : "--optimizer sgd");
+    case MemoryUse::workspace: return "most of it is the kernels' workspace: try fewer --threads or a shorter --sequence";
+    case MemoryUse::weights:  // below adapters they have no f32 copy; else that costs more than bf16 saves
+      if (adapters != bf16) return join("most of it are weights: try --dtype ", bf16 ? "f32, which needs no second copy of them, " : "bf16, ", or_adapters.empty() ? std::string("or ") : or_adapters, model);
+      [[fallthrough]];
+    default: return join("most of it are weights and gradients: try ", or_adapters, model);
   }
+}
+
+std::string shrink_advice(const Plan& plan, const TrainConfig& config) {
+  return advice(*std::max_element(std::begin(kUses), std::end(kUses),
+                                  [&](MemoryUse a, MemoryUse b) { return plan.memory.of(a).at_peak < plan.memory.of(b).at_peak; }),
+                config);
 }
 
 }  // namespace
@@ -89,10 +103,10 @@ std::string plan_text(const Plan& plan, const MemoryInfo& device) {
   return out + line + join("  one step     ", count_text(plan.step.flops), "FLOP\n");
 }
 
-void check_fits(const Plan& plan, const MemoryInfo& device) {
+void check_fits(const Plan& plan, const TrainConfig& config, const MemoryInfo& device) {
   if (plan.memory.high_water <= device.free) return;
   fail(ErrorCode::out_of_memory, "train", "this run needs ", bytes_text(double(plan.memory.high_water)), " at its peak, the device has ",
-       bytes_text(double(device.free)), " free; ", shrink_advice(plan));
+       bytes_text(double(device.free)), " free; ", shrink_advice(plan, config));
 }
 
 }  // namespace weft

@@ -23,7 +23,7 @@ Plan make_plan(const TrainConfig& config, const TrainingProblem& problem);
 std::string plan_text(const Plan& plan, const MemoryInfo& device);
 
 // Throws out_of_memory saying what is needed, what there is, and what to shrink.
-void check_fits(const Plan& plan, const MemoryInfo& device);
+void check_fits(const Plan& plan, const TrainConfig& config, const MemoryInfo& device);
 
 std::string parameters_text(const Plan& plan);  // that are trained: "1.2M", "98k of 1.3M"
 std::string bytes_text(double bytes);  // "12.3 MiB"

@@ -65,7 +65,7 @@ Trainer::Trainer(TrainConfig config, TrainerOptions options)
   problem_ = make_problem(config_, [&](const std::string& text) { progress_.note(text); });
   prompts_ = sample_prompts(config_, problem_);
   plan_ = make_plan(config_, problem_);
-  check_fits(plan_, device_->memory());
+  check_fits(plan_, config_, device_->memory());
   model_ = make_training_model(config_, problem_.model, *device_);
   base_checksum_ = base_checksum(config_);
   optimizer_ = make_optimizer(config_, *model_);
