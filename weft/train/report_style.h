@@ -29,6 +29,7 @@ figcaption i::before{content:"";display:inline-block;width:10px;height:3px;borde
 figcaption output{margin-left:auto;color:var(--soft);font-variant-numeric:tabular-nums}
 svg{display:block;width:100%;height:auto;touch-action:pan-y}
 svg text{font:11px system-ui,-apple-system,"Segoe UI",Roboto,sans-serif;fill:var(--soft);font-variant-numeric:tabular-nums}
+@media(max-width:520px){svg text{font-size:13.5px}}
 .grid{stroke:var(--line);stroke-width:1;fill:none}
 .line{fill:none;stroke-width:2;stroke-linejoin:round;stroke-linecap:round}
 .faint{stroke-width:1;opacity:.38}
