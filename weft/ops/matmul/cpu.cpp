@@ -101,7 +101,7 @@ class PackedProduct {
   };
 
   int64_t sums_stride() const { return block_.columns + kBlock; }  // off the powers of two, where cache sets collide
-  int64_t sums_size() const { return (block_.depths > 1 ? block_.rows : kTileRows) * sums_stride(); }
+  int64_t sums_size() const { return block_.depths > 1 ? block_.rows * sums_stride() : 0; }
   int64_t packed_size() const { return block_.columns * words(block_.depth); }
   static int64_t words(int64_t elements) { return ceil_div(elements, Words::kElements); }
   int64_t elements(int64_t depth_index) const { return std::min(block_.depth, p_.K - depth_index * block_.depth); }
@@ -129,18 +129,25 @@ class PackedProduct {
       const int64_t g = task / groups / depths_.count, d = depths_.first + task / groups % depths_.count, first = task % groups * at_once;
       const T* a = data<T>(args_.a) + p_.offset(p_.a, batch + g);
       const int64_t k = d * block_.depth, K = elements(d), strip = args_.transpose_a ? kStripOfA : K;
-      for (int64_t s = 0; s < K; s += strip)
+      for (int64_t s = 0; s < K; s += strip) {
+        if (args_.transpose_a) ask_for_strip(a + (k + s + kStripsAhead * kStripOfA) * p_.a.row + a_rows_.first + first * kTileRows, p_.a.row, at_once * kTileRows, K - s - kStripsAhead * kStripOfA);
         for (int64_t i = first; i < std::min(panels, first + at_once); ++i) {
           const int64_t row = a_rows_.first + i * kTileRows, rows = std::min<int64_t>(kTileRows, a_rows_.first + a_rows_.count - row);
           float* panel = a_panel(g, d, i) + words(s) * kTileRows;
           args_.transpose_a ? pack_across_k<Words, kTileRows>(a + (k + s) * p_.a.row + row, p_.a.row, rows, std::min(strip, K - s), panel)
                             : pack_along_k<Words, kTileRows>(a + row * p_.a.row + k, p_.a.row, rows, K, panel);
         }
+      }
     });
   }
 
-  // A transposed lies across its panels: sixteen of them share whole lines of memory, a strip of some k at a time.
-  static constexpr int64_t kStripOfA = 8;
+  // A transposed lies across its panels: sixteen of them share whole lines of memory, a strip of some k at a time. A few lines of
+  // each k are nothing that the hardware would foresee, so they are asked for some strips before.
+  static constexpr int64_t kStripOfA = 8, kStripsAhead = 4;
+  static void ask_for_strip(const T* a, int64_t step, int64_t rows, int64_t left) {
+    for (int64_t k = 0; k < std::min(kStripOfA, left); ++k)
+      for (int64_t i = 0; i < rows; i += int64_t(64 / sizeof(T))) __builtin_prefetch(a + k * step + i, 0, 2);
+  }
   int64_t panels_at_once(int64_t panels) const {
     if (args_.transpose_a) return panels * depths_.count * matrices_ >= 256 ? 16 : 8;
     return std::max<int64_t>(1, 16384 / (kTileRows * block_.depth + 1));
@@ -157,20 +164,26 @@ class PackedProduct {
     const int64_t width = block_.span * block_.columns, across = ceil_div(p_.N, width), down = ceil_div(a_rows_.count, block_.rows);
     const int64_t last_rows = block_.halve_last ? round_up(ceil_div(block_.rows, 2), kTileRows) : block_.rows;
     const int64_t before_last = (across - 1) * down, tasks = before_last + ceil_div(a_rows_.count, last_rows);
-    parallel_for(matrices_ * tasks, threads(stream_), [&](int64_t index) {
-      // Neighbours in time share the columns of B and walk down A.
-      // An odd task's two halves come first and last, one for each of two threads.
-      const int64_t g = index / tasks, turn = index % tasks, early = block_.halve_last ? (tasks - before_last) / 2 : 0;
+    // Neighbours in time share the columns of B and walk down A.
+    // An odd task's two halves come first and last, one for each of two threads.
+    const auto place = [&](int64_t turn) {
+      const int64_t early = block_.halve_last ? (tasks - before_last) / 2 : 0;
       const int64_t task = turn < early ? before_last + turn : turn < early + before_last ? turn - early : turn;
       const bool last = task >= before_last;
       const int64_t height = last ? last_rows : block_.rows, row = last ? (task - before_last) * height : task % down * height;
       const int64_t column = last ? (across - 1) * width : task / down * width;
-      compute_task(batch, g, {row, std::min(height, a_rows_.count - row)}, {column, std::min(width, p_.N - column)});
+      return std::pair{Range{row, std::min(height, a_rows_.count - row)}, Range{column, std::min(width, p_.N - column)}};
+    };
+    parallel_for(matrices_ * tasks, threads(stream_), [&](int64_t index) {
+      const int64_t turn = index % tasks;
+      const auto [rows, columns] = place(turn);
+      compute_task(batch, index / tasks, rows, columns, place(std::min(turn + 1, tasks - 1)).second.first);
     });
   }
 
-  // Rows within the packed slab, and columns: block by block of B, each packed and multiplied while the next is fetched.
-  void compute_task(int64_t batch, int64_t g, Range rows, Range columns) const {
+  // Rows within the packed slab, and columns: block by block of B, each packed and multiplied while the next is fetched; past the
+  // end of this task, what the one behind it starts with.
+  void compute_task(int64_t batch, int64_t g, Range rows, Range columns, int64_t behind) const {
     ScratchSlots::Lease lease(scratch_);
     float *sums = lease.take(sums_size()), *packed = lease.take(packed_size());
     for (int64_t j = 0; j < columns.count; j += block_.columns) {
@@ -179,9 +192,7 @@ class PackedProduct {
         const BlockOfB block{batch + g, d, here};
         BlockOfB next{batch + g, d + 1, here};
         if (d + 1 == depths_.first + depths_.count) {
-          // Past the end of this task, what the one behind it starts with: the same columns for the rows below, or the next.
-          const bool last = j + block_.columns >= columns.count, below = rows.first + rows.count < a_rows_.count;
-          const int64_t first = last && below ? columns.first : here.first + block_.columns;
+          const int64_t first = j + block_.columns < columns.count ? here.first + block_.columns : behind;
           next = {batch + g, depths_.first, {std::min(first, p_.N - here.count), here.count}};
         }
         multiply_block(g, rows, block, packed, sums, next);
@@ -191,32 +202,38 @@ class PackedProduct {
   }
 
   // sums (+)= rows of A times a block of B, six rows at a time, the first of which pack it; c where it was the last step of
-  // depth. What needs nothing but the sum goes straight to c, in whole vectors; the rest is finished row by row.
+  // depth. What needs nothing but the sum goes straight to c, in whole vectors; the rest is finished tile by tile, out of L1.
   void multiply_block(int64_t g, Range rows, const BlockOfB& block, float* packed, float* sums, const BlockOfB& next) const {
-    const int64_t stride = sums_stride(), columns = block.columns.count;
+    const int64_t columns = block.columns.count, stride = block_.depths > 1 ? sums_stride() : kTileColumns;
     const bool started = finish_.starts_at_c(), first = block.d == 0, last = block.d + 1 == block_.depths;
     const int64_t straight = !finish_.only_sums() ? 0 : columns % kLanes == 0 ? columns : columns / kTileColumns * kTileColumns;
-    int64_t tile = 0;
-    for (int64_t i = 0; i < rows.count; i += kTileRows) {
-      const int64_t height = std::min<int64_t>(kTileRows, rows.count - i);
-      float* strip = block_.depths > 1 ? sums + i * stride : sums;
-      const auto piece = [&](int64_t r, int64_t j) { return Piece{block.batch, a_rows_.first + rows.first + i + r, block.columns.first + j, columns - j}; };
-      if (first && started)
-        for (int64_t r = 0; r < height; ++r) finish_.start(piece(r, straight), strip + r * stride + straight);
-      for (int64_t j = 0; j < columns; j += kTileColumns, ++tile) {
-        Sums to{!first || started ? strip + j : nullptr, stride, strip + j, stride};
+    alignas(64) float tile[kTileRows * kTileColumns];
+    const auto piece = [&](int64_t i, int64_t j) { return Piece{block.batch, a_rows_.first + rows.first + i, block.columns.first + j, std::min<int64_t>(kTileColumns, columns - j)}; };
+    int64_t number = 0;
+    for (int64_t i = 0; i < rows.count; i += kTileRows)
+      for (int64_t j = 0; j < columns; j += kTileColumns, ++number) {
+        const int64_t height = std::min<int64_t>(kTileRows, rows.count - i);
+        const Piece here = piece(i, j);
+        float* waiting = block_.depths > 1 ? sums + i * stride + j : tile;
+        Sums to{!first || started ? waiting : nullptr, stride, last ? tile : waiting, last ? kTileColumns : stride};
         if (j < straight) {
-          float* c = finish_.c(piece(0, j));
+          float* c = finish_.c(here);
           if ((first && started) || (!first && by_depth_)) to.from = c, to.from_row = p_.c.row;
           if (last || by_depth_) to.c = c, to.row = p_.c.row, to.past_caches = last && past_caches_;
+        } else if (first && started) {
+          for (int64_t r = 0; r < height; ++r) finish_.start(piece(i + r, j), waiting + r * stride);
         }
+        Ahead soon = ahead(next, number);
+        // Rows of A: those below, or, where the next block begins, the first again.
+        ask_for_a(a_tile(block, g, rows.first + (i + kTileRows < rows.count ? i + kTileRows : 0)), j / kTileColumns, steps(block.d), soon);
+        const bool in_c = (last || by_depth_) && !past_caches_;
+        soon.c = !in_c ? reinterpret_cast<const char*>(tile) : finish_.place(j + kTileColumns < columns ? piece(i, j + kTileColumns) : piece(i + kTileRows, 0));
+        soon.c_row = in_c ? p_.c.row * int64_t(sizeof(C)) : 0;
         float* panel = packed + j * steps(block.d);
-        const Tile t{height, std::min<int64_t>(kTileColumns, columns - j), steps(block.d), a_tile(block, g, rows.first + i), panel, as_stored_ ? p_.a.row : 0, to};
-        i == 0 ? multiply_first(block, j, t, panel, ahead(next, tile)) : multiply(t, ahead(next, tile));
+        const Tile t{height, here.columns, steps(block.d), a_tile(block, g, rows.first + i), panel, as_stored_ ? p_.a.row : 0, to};
+        i == 0 ? multiply_first(block, j, t, panel, soon) : multiply(t, soon);
+        if (last && j >= straight) finish_(here, height, tile, kTileColumns, started);
       }
-      if (last && straight < columns)
-        for (int64_t r = 0; r < height; ++r) finish_(piece(r, straight), strip + r * stride + straight, started);
-    }
   }
 
   // The first rows to meet the panel of B from column j on pack it: while they multiply, where B lies as the panel does.
@@ -230,14 +247,14 @@ class PackedProduct {
   static void multiply(const Tile& t, Ahead ahead) {
     if constexpr (Words::kElements == 1) return multiply_tile<FmaStep>(t, ahead);
     if constexpr (kTileColumns == kPairColumns)
-      if (bf16_dot() == Bf16Dot::hardware) return multiply_pairs({t.rows, t.columns, t.steps, t.a, t.b, t.sums.from, t.sums.from_row, t.sums.c, t.sums.row, ahead.at, ahead.stride});
+      if (bf16_dot() == Bf16Dot::hardware) return multiply_pairs({t.rows, t.columns, t.steps, t.a, t.b, t.sums.from, t.sums.from_row, t.sums.c, t.sums.row, ahead.b, ahead.b_stride});
     multiply_tile<PairStep>(t, ahead);
   }
 
   // The lines of the next block that tile number `tile` asks for, one every four steps: along a row of B, or down a column of lines.
   Ahead ahead(const BlockOfB& next, int64_t tile) const {
     const char* b = reinterpret_cast<const char*>(b_at(next));
-    const int64_t bytes = sizeof(T), row = p_.b.row * bytes, K = elements(next.d), lines = steps(next.d) / 4;
+    const int64_t bytes = sizeof(T), row = p_.b.row * bytes, K = elements(next.d), lines = steps(next.d) / kStepsOfLine * 4;
     if (args_.transpose_b) {
       const int64_t rows_each = std::max<int64_t>(1, lines * 64 / std::max<int64_t>(64, K * bytes)), first = tile * rows_each;
       return first < next.columns.count ? Ahead{b + first * row, 64} : Ahead{b, 0};
@@ -245,6 +262,13 @@ class PackedProduct {
     constexpr int64_t kParts = 4 * Words::kElements;  // tiles for one column of lines
     const int64_t part = tile % kParts, line = tile / kParts;
     return line * 64 < next.columns.count * bytes ? Ahead{b + part * lines * row + line * 64, row} : Ahead{b, 0};
+  }
+
+  // Of the six rows of A from `a` on, four for the first tile of those side by side and two for the second.
+  void ask_for_a(const float* a, int64_t beside, int64_t steps, Ahead& ahead) const {
+    const int64_t row = as_stored_ ? p_.a.row : steps;  // of a panel, a sixth
+    ahead.a = reinterpret_cast<const char*>(4 * beside < kTileRows ? a + 4 * beside * row : a);
+    ahead.a_row = row * int64_t(sizeof(float));
   }
 
   Stream& stream_;

@@ -80,7 +80,7 @@ void multiply_few_rows(Stream& stream, const MatmulArgs& args, const MatmulPlan&
       for (; k < p.K; ++k)
         for (int64_t r = 0; r < rows; ++r) add_steps<1>(a + r * p.K + k, b + k * p.b.row, p.b.row, columns, sums[r]);
     }
-    for (int64_t r = 0; r < rows; ++r) finish(piece(r), sums[r], started);
+    for (int64_t r = 0; r < rows; ++r) finish(piece(r), 1, sums[r], 0, started);
   });
 }
 

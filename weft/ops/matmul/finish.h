@@ -1,4 +1,4 @@
-// The end of a product, shared by its kernels: f(alpha sum + beta C + bias) for a piece of a row.
+// The end of a product, shared by its kernels: f(alpha sum + beta C + bias) for pieces of rows.
 
 #if defined(WEFT_OPS_MATMUL_FINISH_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef WEFT_OPS_MATMUL_FINISH_H_
@@ -65,16 +65,17 @@ class Finish {
     for_each_block(p.columns, [&](At at) HWY_ATTR { at.store(beta * at.load(c), sums); });
   }
 
-  // c = f(alpha sums + beta C + bias); `started` when the sums hold beta C already.
-  void operator()(Piece p, const float* sums, bool started) const {
-    with_activation(args_.activation, [&]<Activation kKind>() { finish<kKind>(p, sums, started); });
+  // c = f(alpha sums + beta C + bias) for `rows` rows of pieces; `started` when the sums hold beta C already.
+  void operator()(Piece p, int64_t rows, const float* sums, int64_t stride, bool started) const {
+    with_activation(args_.activation, [&]<Activation kKind>() { finish<kKind>(p, rows, sums, stride, started); });
   }
+  const char* place(Piece p) const { return reinterpret_cast<const char*>(data<C>(args_.c) + at(plan_.c, p)); }  // in c
 
  private:
   int64_t at(const MatmulPlan::Matrix& m, Piece p) const { return plan_.offset(m, p.batch) + p.row * m.row + p.column; }
 
   template <Activation kKind>
-  void finish(Piece p, const float* sums, bool started) const {
+  void finish(Piece p, int64_t rows, const float* sums, int64_t stride, bool started) const {
     C* c = data<C>(args_.c) + at(plan_.c, p);
     C* pre = args_.pre ? data<C>(args_.pre) + at(plan_.pre, p) : nullptr;
     const bool wide = args_.bias && args_.bias.dtype == DType::f32;
@@ -82,17 +83,18 @@ class Finish {
     const C* bias = args_.bias && !wide ? data<C>(args_.bias) + p.column : nullptr;
     const bool scaled = args_.alpha != 1, add_c = !started && args_.beta != 0;
     const F32x16 alpha = splat(args_.alpha), beta = splat(args_.beta);
-    for_each_block(p.columns, [&](At at) HWY_ATTR {
-      F32x16 v = at.load(sums);
-      if (add_c)
-        v = scaled ? fma(alpha, v, beta * at.load(c)) : v + beta * at.load(c);
-      else if (scaled)
-        v = alpha * v;
-      if (wide_bias) v = v + at.load(wide_bias);
-      if (bias) v = v + at.load(bias);
-      if (pre) at.store(v, pre);
-      at.store(activate<kKind>(v), c);
-    });
+    for (int64_t r = 0; r < rows; ++r, sums += stride, c += plan_.c.row, pre += pre ? plan_.pre.row : 0)
+      for_each_block(p.columns, [=](At at) HWY_ATTR {
+        F32x16 v = at.load(sums);
+        if (add_c)
+          v = scaled ? fma(alpha, v, beta * at.load(c)) : v + beta * at.load(c);
+        else if (scaled)
+          v = alpha * v;
+        if (wide_bias) v = v + at.load(wide_bias);
+        if (bias) v = v + at.load(bias);
+        if (pre) at.store(v, pre);
+        at.store(activate<kKind>(v), c);
+      });
   }
 
   const MatmulArgs& args_;

@@ -27,11 +27,18 @@ inline constexpr int kTileRows = 6;
 inline constexpr int kTileVectors = HWY_TARGET == HWY_AVX2 ? 2 : 4;
 inline constexpr int kTileColumns = kTileVectors * kLanes;
 
-// What will be read next and is far away: one line of memory is asked for at every fourth step of a tile.
+// What tiles to come will use and is far away: asked for between the steps of this one, into L2, for L1 is full of panels. Sixteen
+// steps ask for four lines along `b`, one of a row of A, of which a tile walks four, and for some of the lines where the next
+// tile starts or ends.
 struct Ahead {
-  const char* at;
-  int64_t stride;
+  const char* b;
+  int64_t b_stride;
+  const char* a = nullptr;
+  int64_t a_row = 0;
+  const char* c = nullptr;
+  int64_t c_row = 0;
 };
+inline constexpr int kStepsOfLine = 16;  // a line of memory holds that many of a row of A
 
 // One step of a sum.
 struct FmaStep {
@@ -54,14 +61,23 @@ struct Sums {
   bool past_caches = false;  // c, aligned to vectors, is more than the caches hold
 };
 
-// Where a step finds its elements of A: packed, or as stored, a[i][k], rows `row` apart.
-template <bool kAsStored>
-struct ReadA {
-  const float* a;
-  int64_t row;
-  static constexpr int kStep = kAsStored ? 1 : kTileRows;
-  HWY_INLINE V operator()(int64_t k, int i) const { return hn::Set(D(), kAsStored ? a[i * row + k] : a[k * kTileRows + i]); }
-  HWY_INLINE void advance(int64_t steps) { a += steps * kStep; }
+// Where a step finds its elements of A: packed, or as stored, a pointer for each row.
+struct PackedA {
+  const float* panel;
+  HWY_INLINE V operator()(int64_t k, int i) const { return hn::Set(D(), panel[k * kTileRows + i]); }
+  HWY_INLINE void advance(int64_t steps) { panel += steps * kTileRows; }
+};
+template <int kRows>
+struct StoredA {
+  const float* row[kRows];
+  StoredA(const float* a, int64_t stride) {
+    for (int i = 0; i < kRows; ++i) row[i] = a + i * stride;
+  }
+  HWY_INLINE V operator()(int64_t k, int i) const { return hn::Set(D(), row[i][k]); }
+  HWY_INLINE void advance(int64_t steps) {
+    HWY_UNROLL(6)
+    for (int i = 0; i < kRows; ++i) row[i] += steps;
+  }
 };
 
 // Where it finds its row of B: in the packed panel; or in B as stored, which it then packs for the tiles to come.
@@ -92,7 +108,7 @@ void multiply_panels(int64_t steps, A a, B b, Sums sums, Ahead ahead) {
     HWY_UNROLL(4)
     for (int j = 0; j < kVectors; ++j) sum[i][j] = sums.from ? hn::LoadU(d, sums.from + i * sums.from_row + j * kLanes) : hn::Zero(d);
   }
-  const auto step = [&](int64_t k) HWY_ATTR {
+  const auto step = [&](int64_t k) HWY_ATTR __attribute__((always_inline)) {  // else the sums would live in memory
     V right[kVectors];
     HWY_UNROLL(4)
     for (int j = 0; j < kVectors; ++j) right[j] = b(k, j);
@@ -103,11 +119,17 @@ void multiply_panels(int64_t steps, A a, B b, Sums sums, Ahead ahead) {
       for (int j = 0; j < kVectors; ++j) sum[i][j] = Step::add(x, right[j], sum[i][j]);
     }
   };
-  for (; steps >= 4; steps -= 4, a.advance(4), b.advance(4), ahead.at += ahead.stride) {
-    __builtin_prefetch(ahead.at, 0, 2);  // into L2: L1 is full of panels
-    step(0), step(1), step(2), step(3);
-  }
-  for (; steps > 0; --steps, a.advance(1), b.advance(1)) step(0);
+  constexpr int kLinesOfC = int(ceil_div(kVectors * kLanes * int(sizeof(float)), 64));
+  const int64_t lines = steps / kStepsOfLine;
+  for (int part = 0; part < 4; ++part)
+    for (int64_t i = 0; i < lines; ++i) {
+      __builtin_prefetch(ahead.b, 0, 2);
+      __builtin_prefetch(ahead.a + part * ahead.a_row + i * 64, 0, 2);
+      if (i < kRows && part < kLinesOfC) __builtin_prefetch(ahead.c + i * ahead.c_row + part * 64, 1, 2);
+      step(0), step(1), step(2), step(3);
+      a.advance(4), b.advance(4), ahead.b += ahead.b_stride;
+    }
+  for (steps %= kStepsOfLine; steps > 0; --steps, a.advance(1), b.advance(1)) step(0);
   const auto store = [&](auto&& put) HWY_ATTR {
     HWY_UNROLL(6)
     for (int i = 0; i < kRows; ++i) {
@@ -131,8 +153,7 @@ struct Tile {
 // multiply_panels for as many rows and vectors as the tile has.
 template <class Step>
 void multiply_tile(const Tile& t, Ahead ahead) {
-  const auto multiply = [&]<bool kAsStored, int kRows>() HWY_ATTR {
-    const ReadA<kAsStored> a{t.a, t.a_row};
+  const auto multiply = [&]<int kRows>(auto a) HWY_ATTR {
     const ReadB b{t.b};
     const int64_t vectors = ceil_div(t.columns, kLanes);
     if (kTileVectors > 2 && vectors == 4) return multiply_panels<Step, kRows, kTileVectors>(t.steps, a, b, t.sums, ahead);
@@ -140,7 +161,7 @@ void multiply_tile(const Tile& t, Ahead ahead) {
     if (vectors == 2) return multiply_panels<Step, kRows, 2>(t.steps, a, b, t.sums, ahead);
     multiply_panels<Step, kRows, 1>(t.steps, a, b, t.sums, ahead);
   };
-  const auto with_rows = [&]<int kRows>() HWY_ATTR { t.a_row ? multiply.template operator()<true, kRows>() : multiply.template operator()<false, kRows>(); };
+  const auto with_rows = [&]<int kRows>() HWY_ATTR { t.a_row ? multiply.template operator()<kRows>(StoredA<kRows>(t.a, t.a_row)) : multiply.template operator()<kRows>(PackedA{t.a}); };
   switch (t.rows) {
     case 1: return with_rows.template operator()<1>();
     case 2: return with_rows.template operator()<2>();
@@ -155,8 +176,8 @@ void multiply_tile(const Tile& t, Ahead ahead) {
 template <class T>
 void multiply_and_pack(const Tile& t, const T* b, int64_t b_row, float* panel, Ahead ahead) {
   const PackB<T> from{b, b_row, panel};
-  t.a_row ? multiply_panels<FmaStep, kTileRows, kTileVectors>(t.steps, ReadA<true>{t.a, t.a_row}, from, t.sums, ahead)
-          : multiply_panels<FmaStep, kTileRows, kTileVectors>(t.steps, ReadA<false>{t.a, 0}, from, t.sums, ahead);
+  t.a_row ? multiply_panels<FmaStep, kTileRows, kTileVectors>(t.steps, StoredA<kTileRows>(t.a, t.a_row), from, t.sums, ahead)
+          : multiply_panels<FmaStep, kTileRows, kTileVectors>(t.steps, PackedA{t.a}, from, t.sums, ahead);
 }
 
 // ---- packing: a panel of W rows of A or columns of B ("lines") over K steps
@@ -200,16 +221,24 @@ struct Paired {
   }
 };
 
-// Four steps of one line and, in the upper half of a longer register, of the line four below.
+// Four steps of one line and, in the other quarters of a longer register, of the lines 4, 8 and 12 below.
 template <class Words, class Dn, class T>
 HWY_INLINE hn::Vec<Dn> load_lines(Dn d, const T* from, [[maybe_unused]] int64_t line) {
-  if constexpr (hn::MaxLanes(Dn()) == 8)
+  if constexpr (hn::MaxLanes(Dn()) == 16) {
+    const hn::Half<Dn> half;
+    const hn::Vec<Dn> v = hn::ZeroExtendVector(d, load_lines<Words>(half, from, line));
+#if HWY_TARGET <= HWY_AVX3 && HWY_ARCH_X86  // inserted from memory, they need no shuffle
+    return hn::Vec<Dn>{_mm512_insertf32x4(_mm512_insertf32x4(v.raw, Words::load_4(from + 8 * line).raw, 2), Words::load_4(from + 12 * line).raw, 3)};
+#else
+    return hn::Combine(d, load_lines<Words>(half, from + 8 * line, line), hn::LowerHalf(half, v));
+#endif
+  } else if constexpr (hn::MaxLanes(Dn()) == 8)
     return hn::Combine(d, Words::load_4(from + 4 * line), Words::load_4(from));
   else
     return Words::load_4(from);
 }
 
-// panel[k][w] for words k in [0, 4) and as many lines w, contiguous in k, as d has lanes (4 or 8).
+// panel[k][w] for words k in [0, 4) and as many lines w, contiguous in k, as d has lanes (4, 8 or 16).
 template <class Words, int W, class Dn, class T>
 HWY_INLINE void transpose_lines(Dn d, const T* from, int64_t line, float* panel) {
   const auto r0 = load_lines<Words>(d, from, line), r1 = load_lines<Words>(d, from + line, line);
@@ -228,19 +257,27 @@ constexpr int four(int i) {
   return 4 * i + 4 <= W ? 4 * i : W - 4;
 }
 
-// panel[k][w] = words of from[w * line + k]: lines lie in memory along k (A as stored, B transposed). Sixteen steps at a
-// time, so that a line of memory is done with before others that share its set of the cache are read.
-template <class Words, int W, class T>
-void pack_along_k(const T* from, int64_t line, int64_t lines, int64_t K, float* panel) {
-  using D8 = hn::CappedTag<float, W % 8 == 0 ? 8 : 4>;
-  constexpr int kAtOnce = int(hn::MaxLanes(D8())), kElements = Words::kElements;
-  const int64_t steps = ceil_div(K, kElements), fours = lines == W ? K / kElements / 4 * 4 : 0;
+// The whole fours of words of W lines, kAtOnce lines at a time and sixteen steps of each, so that a line of memory is done with
+// before others that share its set of the cache are read.
+template <class Words, int W, int kAtOnce, class T>
+void pack_fours(const T* from, int64_t line, int64_t fours, float* panel) {
   for (int64_t k = 0; k < fours; k += kBlock)
     for (int w = 0; w < W; w += kAtOnce) {
       const int first = kAtOnce == 4 ? four<W>(w / 4) : w;
       for (int64_t i = k; i < std::min<int64_t>(fours, k + kBlock); i += 4)
-        transpose_lines<Words, W>(D8(), from + first * line + i * kElements, line, panel + i * W + first);
+        transpose_lines<Words, W>(hn::CappedTag<float, kAtOnce>(), from + first * line + i * Words::kElements, line, panel + i * W + first);
     }
+}
+
+// panel[k][w] = words of from[w * line + k]: lines lie in memory along k (A as stored, B transposed).
+template <class Words, int W, class T>
+void pack_along_k(const T* from, int64_t line, int64_t lines, int64_t K, float* panel) {
+  constexpr int kElements = Words::kElements, kMost = std::min(kLanes, W % 16 == 0 ? 16 : W % 8 == 0 ? 8 : 4);
+  const int64_t steps = ceil_div(K, kElements), fours = lines == W ? K / kElements / 4 * 4 : 0;
+  if (kMost == 16 && line * int64_t(sizeof(T)) % 4096 == 0)
+    pack_fours<Words, W, std::min(kMost, 8)>(from, line, fours, panel);  // sixteen lines a page apart are more than a set of L1 holds
+  else
+    pack_fours<Words, W, kMost>(from, line, fours, panel);
   for (int64_t k = fours; k < steps; ++k)
     for (int w = 0; w < W; ++w) panel[k * W + w] = w < lines ? Words::word(from + w * line + k * kElements, 1, K - k * kElements) : 0.0f;
 }
