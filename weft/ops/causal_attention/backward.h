@@ -1,5 +1,5 @@
-// The backward pass: keys stay, in the lanes, with their two gradients, which are accumulated in place while the queries pass
-// by once as rows.
+// The backward pass: keys stay, in the lanes, and their two gradients as rows, which are accumulated in place while the queries
+// pass by once as rows.
 
 #if defined(WEFT_OPS_CAUSAL_ATTENTION_BACKWARD_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef WEFT_OPS_CAUSAL_ATTENTION_BACKWARD_H_
