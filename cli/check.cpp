@@ -18,7 +18,7 @@ using spec::Outcome;
 using spec::Status;
 
 struct Options {
-  std::string device = "cpu", golden;
+  std::string device = "cpu", golden, part;
   Selection selection;
   int threads = 0;
   bool json = false, verbose = false, small = false, fresh = false;
@@ -114,6 +114,22 @@ bool small(const spec::Case& c) {
   return elements <= kMost;
 }
 
+// `--part i/n`: of every n cases in a row the i-th, counted from 1, so that n processes do what one would.
+class Part {
+ public:
+  explicit Part(const std::string& text) {
+    if (text.empty()) return;
+    int read = 0;
+    const bool good = std::sscanf(text.c_str(), "%lld/%lld%n", &which_, &parts_, &read) == 2 && size_t(read) == text.size() && which_ >= 1 &&
+                      which_ <= parts_;
+    weft::check(good, "check", "--part is ", text, ", expected i/n with 1 <= i <= n");
+  }
+  bool next() { return count_++ % parts_ == which_ - 1; }
+
+ private:
+  long long which_ = 1, parts_ = 1, count_ = 0;
+};
+
 // The same hardware with other thread counts: results must keep their bits.
 std::vector<std::shared_ptr<Device>> siblings(const Options& options) {
   std::vector<std::shared_ptr<Device>> devices;
@@ -123,6 +139,7 @@ std::vector<std::shared_ptr<Device>> siblings(const Options& options) {
 }
 
 int run(const Options& options) {
+  Part part(options.part);
   spec::Registry registry;
   spec::add_all_specs(registry);
   options.selection.check_names("check", registry);
@@ -135,7 +152,7 @@ int run(const Options& options) {
   if (!options.golden.empty())
     for (spec::Case& c : spec::golden_cases(registry, options.golden)) cases.push_back(std::move(c));
   for (const spec::Case& c : cases) {
-    if (!options.selection.takes(c.op, std::string(name(c.dtype)), name_of(c)) || (options.small && !small(c))) continue;
+    if (!options.selection.takes(c.op, std::string(name(c.dtype)), name_of(c)) || (options.small && !small(c)) || !part.next()) continue;
     report.add(spec::run_case(c, device, others));
     if (options.fresh) device->pool().trim();
     if (c.dtype != DType::f32 || device->traits().simulated) continue;  // the reference is the same everywhere
@@ -143,7 +160,7 @@ int run(const Options& options) {
   }
   for (const spec::Rejection& r : registry.rejections()) {
     const std::string full = join(r.op, ".rejects/", device->name(), "/", r.name);
-    if (!options.fresh && options.selection.takes(r.op, "", full)) report.add(spec::run_rejection(r, device));
+    if (!options.fresh && options.selection.takes(r.op, "", full) && part.next()) report.add(spec::run_rejection(r, device));
   }
 
   if (report.empty()) options.selection.fail_empty("check");
@@ -162,6 +179,7 @@ Run add_check(CLI::App& app) {
   options->selection.add_to(*command);
   command->add_option("--golden", options->golden, "Also the golden data in this folder");
   command->add_option("--threads", options->threads, "CPU threads (default: all this process may use)");
+  command->add_option("--part", options->part, "Only part i of n of the cases, as i/n, so that n processes share them");
   command->add_flag("--small", options->small, "Only cases of up to 16384 elements, for tools such as compute-sanitizer");
   command->add_flag("--fresh", options->fresh,
                     "Workspace as the driver gives it, neither poisoned nor used again, for compute-sanitizer's initcheck; no rejections, whose "
