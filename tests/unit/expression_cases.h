@@ -40,6 +40,12 @@ inline std::vector<EmitCase> emit_cases() {
        }),
        {{x, x, x, x}, {f32, f32, f32}}},
       {"sine_and_cosine", trace([](Expr x) { return std::tuple(sin(x), cos(x)); }), {{x}, {f32, f32}}},
+      {"deep",
+       trace([](Expr x) {
+         const Expr s = sqrt(abs(x)), t = tanh(x) * sin(s) + exp(-s);
+         return select(x > 0, log1p(t * t), t);
+       }),
+       {{x}, {f32}}},
       {"mixed_dtypes",
        trace([](Expr x, Expr y, Expr s) { return std::pair(x * y + s, x - y); }),
        {{{bf16}, {f16}, {f32, false}}, {f32, bf16}, 2}},

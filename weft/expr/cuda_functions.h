@@ -1,6 +1,7 @@
-// Functions in CUDA text. Most come in two: f_quick(x, rare) is right wherever it leaves `rare` alone, without a branch, so
-// that a vector of elements is computed straight through and looked at once; f_of(x) is right everywhere and gives the same
-// bits. Errors over all floats, on an H200: docs/numerics.md. NaN is always rare, or passes.
+// Functions in CUDA text. Most come in two: f_quick(x) is right for |x| below a limit (quick_limit in dialects.h), which the
+// kernel looks at once for all functions of one value, or f_quick(x, rare) wherever it leaves `rare` alone; without a branch,
+// so that a vector of elements is computed straight through. f_of(x) is right everywhere and gives the same bits. Errors over
+// all floats, on an H200: docs/numerics.md. NaN is always rare, or passes.
 #pragma once
 
 namespace weft::expr::cuda_text {
@@ -26,8 +27,7 @@ inline constexpr const char* kExp = R"(__device__ __forceinline__ float exp_unsc
   const float n = shifted - 0x1.8p23f;
   return exp_reduced(fmaf(-n, -0x1.05c61p-29f, fmaf(-n, 0x1.62e43p-1f, x)));
 }
-__device__ __forceinline__ float exp_quick(float x, bool& rare) {
-  rare |= !(fabsf(x) < 87.0f);
+__device__ __forceinline__ float exp_quick(float x) {
   float shifted;
   const float p = exp_unscaled(x, shifted);
   return scale_quick(p, shifted);
@@ -47,8 +47,7 @@ inline constexpr const char* kExp2 = R"(__device__ __forceinline__ float exp2_un
   p = fmaf(fmaf(fmaf(p, r, 0.00961850584f), r, 0.0555035993f), r, 0.240226477f);
   return fmaf(fmaf(p, r, 0.693147182f), r, 1.0f);
 }
-__device__ __forceinline__ float exp2_quick(float x, bool& rare) {
-  rare |= !(fabsf(x) < 125.5f);
+__device__ __forceinline__ float exp2_quick(float x) {
   float shifted;
   const float p = exp2_unscaled(x, shifted);
   return scale_quick(p, shifted);
@@ -62,16 +61,14 @@ __device__ __forceinline__ float exp2_of(float x) {
 }
 )";
 // 1 / d is the hardware's guess and a step of Newton's. Where e^-x leaves the normal numbers: 1, or e^x to its last bit.
-inline constexpr const char* kSigmoid = R"(__device__ __forceinline__ float sigmoid_quick(float x, bool& rare) {
-  const float d = 1.0f + exp_quick(-x, rare);
+inline constexpr const char* kSigmoid = R"(__device__ __forceinline__ float sigmoid_quick(float x) {
+  const float d = 1.0f + exp_quick(-x);
   float r;
   asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(d));
   return fmaf(r, fmaf(-d, r, 1.0f), r);
 }
 __device__ __forceinline__ float sigmoid_of(float x) {
-  bool rare = false;
-  const float y = sigmoid_quick(x, rare);
-  return !rare ? y : x > 0.0f ? 1.0f : exp_of(x);
+  return fabsf(x) < 87.0f ? sigmoid_quick(x) : x > 0.0f ? 1.0f : exp_of(x);
 }
 )";
 // From the hardware's guess r of 1 / sqrt(x): g = x r, then g + (x - g^2) r / 2, which rounds correctly. g is NaN for 0,
@@ -94,20 +91,20 @@ inline constexpr const char* kTanh = R"(__device__ __forceinline__ float tanh_of
   return copysignf(a < 0.57f ? fmaf(p * z, a, a) : fmaf(-2.0f, r, 1.0f), x);
 }
 )";
-// |x| = n pi + r, |r| <= pi / 2, pi in three parts: (-1)^n (r + r^3 P(r^2)). r P comes first: its rounding costs least.
-// Beyond 2^17 r comes from 2 / pi in integers (Payne and Hanek), as weft/tile/cpu/trig.h has it.
-inline constexpr const char* kSin = R"(__device__ __forceinline__ float sin_reduced(float r, int turns, float sign) {
+// x = n pi + r, |r| <= pi / 2, pi in three parts, each rounded towards 0 so that -0 stays one: (-1)^n (r + r^3 P(r^2)). r P
+// comes first: its rounding costs least. Beyond 2^17 r comes from 2 / pi in integers (Payne and Hanek), as
+// weft/tile/cpu/trig.h has it.
+inline constexpr const char* kSin = R"(__device__ __forceinline__ float sin_reduced(float r, int turns) {
   const float z = r * r;
-  float p = fmaf(-0x1.b62198p-26f, z, 0x1.72cdd2p-19f);
-  p = fmaf(fmaf(fmaf(p, z, -0x1.a023ccp-13f), z, 0x1.111136p-7f), z, -0x1.555556p-3f);
+  float p = fmaf(2.59423791e-06f, z, -0.000198033813f);
+  p = fmaf(fmaf(p, z, 0.00833295938f), z, -0.166666538f);
   float y;  // of |r|; never above 1
   asm("fma.rn.sat.f32 %0, %1, %2, %3;" : "=f"(y) : "f"(fabsf(r) * p), "f"(z), "f"(fabsf(r)));
-  return __int_as_float(__float_as_int(y) | ((turns << 31 ^ __float_as_int(r) ^ __float_as_int(sign)) & 0x80000000));
+  return copysignf(y, __int_as_float(__float_as_int(r) + (turns << 31)));
 }
-__device__ __forceinline__ float sin_quick(float x, bool& rare) {
-  const float a = fabsf(x), shifted = fmaf(a, 0.318309886f, 0x1.8p23f), n = shifted - 0x1.8p23f;
-  rare |= !(a < 0x1p17f);
-  return sin_reduced(fmaf(-n, -0x1.ee59dap-49f, fmaf(-n, -0x1.777a5cp-24f, fmaf(-n, 0x1.921fb6p1f, a))), __float_as_int(shifted), x);
+__device__ __forceinline__ float sin_quick(float x) {
+  const float shifted = fmaf(x, 0.318309886f, 0x1.8p23f), n = shifted - 0x1.8p23f;
+  return sin_reduced(fmaf(-n, 0x1.846988p-47f, fmaf(-n, 0x1.4442dp-23f, fmaf(-n, 0x1.921fb4p1f, x))), __float_as_int(shifted));
 }
 __constant__ const unsigned two_over_pi[] = {0, 0xa2f9836e, 0x4e441529, 0xfc2757d1, 0xf534ddc0, 0xdb629599, 0x3c439041, 0xfe5163ab};
 __device__ __noinline__ float sin_far(float x) {
@@ -123,24 +120,23 @@ __device__ __noinline__ float sin_far(float x) {
   const unsigned long long turns = (m * window[0] << 32) + m * window[1] + (m * window[2] >> 32);
   const unsigned long long n = (turns + (1ull << 62)) >> 63;  // half turns, modulo 2
   const long long fraction = (long long)(turns - (n << 63));
-  return sin_reduced((float)((double)fraction * (3.14159265358979312 * 0x1p-63)), (int)n, x);
+  const float y = sin_reduced((float)((double)fraction * (3.14159265358979312 * 0x1p-63)), (int)n);
+  return x < 0.0f ? -y : y;
 }
-__device__ __forceinline__ float sin_of(float x) {
-  bool rare = false;
-  const float y = sin_quick(x, rare);
-  return rare ? sin_far(x) : y;
-}
+__device__ __forceinline__ float sin_of(float x) { return fabsf(x) < 0x1p17f ? sin_quick(x) : sin_far(x); }
 )";
-// 1 + x = 2^e (1 + m), 1 + m in (2/3, 4/3]: m = x 2^-e - (1 - 2^-e) keeps what 1 + x would round away. Then
-// m + m^2 P(m) - (-e) ln 2. Signs are such that those of a zero survive.
+// 1 + x = 2^e (1 + m), 1 + m in [2/3, 4/3): 2^-e has the complement of the exponent of 3 (1 + x), and
+// m = x 2^-e - (1 - 2^-e) keeps what 1 + x would round away. Then m + m^2 P(m) - (-e) ln 2. Signs are such that those of a
+// zero survive.
 inline constexpr const char* kLog1p = R"(__device__ __forceinline__ float log1p_quick(float x, bool& rare) {
-  rare |= !(x > -1.0f);
-  rare |= !(x < 0x1p126f);
-  const int minus_e = (0x3faaaaab - __float_as_int(x + 1.0f)) & 0xff800000;
-  const float m = __int_as_float(__float_as_int(x) + minus_e) - fmaf(-0.25f, __int_as_float(0x40800000 + minus_e), 1.0f);
+  const float v = fmaf(x, 3.0f, 3.0f);
+  rare |= !(v > 0.0f);
+  rare |= !(v < 0x1p126f);
+  const int bits = ~__float_as_int(v) & 0x7f800000;
+  const float scale = __int_as_float(bits), m = fmaf(x, scale, -(1.0f - scale));
   float p = fmaf(fmaf(fmaf(0.1399708f, m, -0.15388864f), m, 0.14003779f), m, -0.16415733f);
   p = fmaf(fmaf(fmaf(fmaf(p, m, 0.20010465f), m, -0.25007856f), m, 0.33333218f), m, -0.49999934f);
-  return fmaf((float)minus_e, -0x1.62e43p-24f, fmaf(m * m, p, m));
+  return fmaf((float)(bits - 0x3f800000), -0x1.62e43p-24f, fmaf(m * m, p, m));
 }
 __device__ __forceinline__ float log1p_of(float x) {
   bool rare = false;

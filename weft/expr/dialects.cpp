@@ -46,7 +46,8 @@ static inline void store(float x, bf16* p) {
     .start =
         "  const int64_t first = 0, step = 1;\n"
         "  for (int64_t chunk = first; chunk < layout.chunks; chunk += step) {\n",
-    .start_of_two = nullptr,
+    .start_of_several = nullptr,
+    .filling = "",
     .next = "continue;",
     .unroll = "",
     .one_by_one = "",
@@ -130,9 +131,10 @@ template <int N, class T> __device__ __forceinline__ void store(const float* x, 
     .start =
         "  const long long chunk = (long long)blockIdx.x * blockDim.x + threadIdx.x;\n"
         "  if (chunk < layout.chunks) {\n",
-    .start_of_two =
-        "  const long long chunk = (long long)blockIdx.x * (2 * blockDim.x) + threadIdx.x;\n"
+    .start_of_several =
+        "  const long long chunk = (long long)blockIdx.x * ($ * blockDim.x) + threadIdx.x;\n"
         "  if (chunk < layout.chunks) {\n",
+    .filling = "__launch_bounds__(128, 16) ",
     .next = "return;",
     .unroll = "#pragma unroll\n",
     .one_by_one = "#pragma unroll 1\n",
@@ -173,7 +175,8 @@ static inline void store(float x, device bf16* p) {
     .start =
         "  const long first = position, step = size;\n"
         "  for (long chunk = first; chunk < layout.chunks; chunk += step) {\n",
-    .start_of_two = nullptr,
+    .start_of_several = nullptr,
+    .filling = "",
     .next = "continue;",
     .unroll = "",
     .one_by_one = "",
@@ -279,13 +282,24 @@ const char* spelling(Dialect dialect, Op op) {
 const char* quick_spelling(Dialect dialect, Op op) {
   if (dialect != Dialect::cuda) return nullptr;
   switch (op) {
-    case Op::exp: return "exp_quick($a, rare)";
-    case Op::exp2: return "exp2_quick($a, rare)";
-    case Op::sigmoid: return "sigmoid_quick($a, rare)";
+    case Op::exp: return "exp_quick($a)";
+    case Op::exp2: return "exp2_quick($a)";
+    case Op::sigmoid: return "sigmoid_quick($a)";
     case Op::sqrt: return "sqrt_quick($a, rare)";
-    case Op::sin: return "sin_quick($a, rare)";
+    case Op::sin: return "sin_quick($a)";
     case Op::log1p: return "log1p_quick($a, rare)";
     default: return nullptr;
+  }
+}
+
+float quick_limit(Dialect dialect, Op op) {
+  if (dialect != Dialect::cuda) return 0;
+  switch (op) {
+    case Op::exp: return 87.0f;
+    case Op::exp2: return 125.5f;
+    case Op::sigmoid: return 87.0f;
+    case Op::sin: return 0x1p17f;
+    default: return 0;
   }
 }
 

@@ -28,7 +28,8 @@ struct Spelling {
   bool bindings;          // arguments carry [[buffer(n)]]
   const char* position;   // further arguments that say which thread this is
   const char* start;      // lines that define `chunk` and open a block: a loop over this thread's chunks, or its only one
-  const char* start_of_two;  // the same where a thread takes two chunks, a block's width apart; null where none does
+  const char* start_of_several;  // the same where a thread takes $ chunks, a block's width apart; null where none does
+  const char* filling;    // before the name of a kernel of several chunks whose vectors leave room for as many threads as there can be
   const char* next;       // done with the chunk
   const char* unroll;     // before a loop of constant length
   const char* one_by_one;  // before a loop that is seldom run
@@ -40,9 +41,12 @@ const Spelling& spelling(Dialect dialect);
 // An op on operands $a, $b, $c: "expf($a)".
 const char* spelling(Dialect dialect, Op op);
 
-// The same where a vector is computed straight through: "exp_quick($a, rare)" sets `rare` where it cannot be trusted, and the
+// The same where a vector is computed straight through: "log1p_quick($a, rare)" sets `rare` where it cannot be trusted, and the
 // vector is then done again, element by element. Null where there is no such form.
 const char* quick_spelling(Dialect dialect, Op op);
+
+// Where the quick form of an op can be trusted for |$a| below a limit alone: that limit, else 0. It is for the kernel to look.
+float quick_limit(Dialect dialect, Op op);
 
 // The definitions that the spelling of an op needs before use, in order.
 std::vector<const char*> helpers(Dialect dialect, Op op);

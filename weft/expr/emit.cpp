@@ -103,6 +103,20 @@ class Emitter {
   }
 
   const char* quick(const Node& n) const { return quick_spelling(dialect_, n.op); }
+  // What a value is but for its sign.
+  int magnitude(int node) const {
+    while (graph_[node].op == Op::neg || graph_[node].op == Op::abs) node = graph_[node].a;
+    return node;
+  }
+  // The narrowest limit of the quick functions of +-this value; 0: there is none.
+  float limit(int magnitude_of) const {
+    float least = 0;
+    for (int i = 0; i < graph_.size(); ++i) {
+      const float limit = quick_limit(dialect_, graph_[i].op);
+      if (limit > 0 && magnitude(graph_[i].a) == magnitude_of && (least == 0 || limit < least)) least = limit;
+    }
+    return least;
+  }
   // Whether vectors have a way of their own, straight through.
   bool quick() const {
     bool any = false;
@@ -139,9 +153,14 @@ class Emitter {
     for (int i = 0; i < graph_.parameters; ++i) put("float ", numbered("p", i), ", ");
     for (int i = 0; i < outputs(); ++i) put(i ? ", " : "", say_.reference, " ", numbered("y", i));
     put(quickly ? ", bool& rare) {\n" : ") {\n");
+    std::vector<int> looked_at;
     for (int i = 0; i < graph_.size(); ++i) {
       const Node& n = graph_[i];
       if (operands(n.op) == 0) continue;
+      if (const int x = magnitude(n.a); quickly && quick_limit(dialect_, n.op) > 0 && std::find(looked_at.begin(), looked_at.end(), x) == looked_at.end()) {
+        looked_at.push_back(x);
+        put("  rare |= !(fabsf(", value(x), ") < ", literal(limit(x)), ");\n");
+      }
       put("  const float ", value(i), " = ", expression(n, quickly && quick(n) ? quick(n) : spelling(dialect_, n.op)), ";\n");
     }
     for (int i = 0; i < outputs(); ++i) put("  ", numbered("y", i), " = ", value(graph_.outputs[size_t(i)]), ";\n");
@@ -171,7 +190,7 @@ class Emitter {
   }
 
   // The pointer to element `column` of this row in operand i, counted over inputs, then outputs.
-  std::string address(int i, const char* column) const {
+  std::string address(int i, const std::string& column) const {
     std::string text = i < graph_.inputs ? numbered("x", i) : numbered("y", i - graph_.inputs);
     if (axes() > 0) text += numbered(" + at", i);
     return i >= graph_.inputs || operand(i).along ? text + " + " + column : text;
@@ -197,6 +216,9 @@ class Emitter {
     }
   }
 
+  // Where a piece's columns begin.
+  static std::string column(int piece) { return piece == 0 ? "i" : piece == 1 ? "i + apart" : join("i + ", piece, " * apart"); }
+
   // compute() from v0, v1, ... to r0, r1, ...; the suffix picks an element of those that are vectors.
   void call(const char* suffix, bool quickly) {
     put(quickly ? "compute_quick(" : "compute(");
@@ -215,12 +237,12 @@ class Emitter {
     // One statement of each chunk; the column of its first element, and the place in the arrays.
     const auto each_piece = [&](auto&& statement) {
       if (!vector) return statement("j", std::string());
-      for (int piece = 0; piece < pieces_; ++piece) statement(piece ? "i + apart" : "i", piece ? join(" + ", piece * width_) : std::string());
+      for (int piece = 0; piece < pieces_; ++piece) statement(column(piece), piece ? join(" + ", piece * width_) : std::string());
     };
     for (int i = 0; i < graph_.inputs; ++i) {
       if (!used(i) || !operand(i).along) continue;
       if (vector) put("      float ", numbered("v", i), count, ";\n");
-      each_piece([&](const char* column, const std::string& place) {
+      each_piece([&](const std::string& column, const std::string& place) {
         if (vector) put("      load<", width, ">(", address(i, column), ", ", numbered("v", i), place, ");\n");
         else put("      const float ", numbered("v", i), " = load(", address(i, column), ");\n");
       });
@@ -236,30 +258,44 @@ class Emitter {
       put("      ");
     call(vector ? "[k]" : "", quickly);
     if (quickly) put("      if (!rare) {\n");
-    for (int i = 0; i < outputs(); ++i)
-      each_piece([&](const char* column, const std::string& place) {
-        const std::string name = vector ? join("store<", width, ">(") : "store(";
-        put(quickly ? "        " : "      ", name, numbered("r", i), place, ", ", address(graph_.inputs + i, column), vector ? ", past_caches" : "", ");\n");
-      });
+    const auto stores = [&](const char* how) {
+      for (int i = 0; i < outputs(); ++i)
+        each_piece([&](const std::string& column, const std::string& place) {
+          const std::string name = vector ? join("store<", width, ">(") : "store(";
+          put(quickly ? "        " : "      ", name, numbered("r", i), place, ", ", address(graph_.inputs + i, column), how, ");\n");
+        });
+    };
+    if (vector && pieces_ > 1) {  // decided once, not at every store
+      put("      if (past_caches) {\n");
+      stores(", true");
+      put("      } else {\n");
+      stores(", false");
+      put("      }\n");
+    } else {
+      stores(vector ? ", past_caches" : "");
+    }
     if (vector) put(quickly ? "        " : "      ", say_.next, quickly ? "\n      }\n" : "\n");
   }
 
   void kernel() {
-    put(say_.kernel, kernel_name_);
+    const auto along = std::count_if(signature_.inputs.begin(), signature_.inputs.end(), [](const Operand& o) { return o.along; });
+    put(say_.kernel, pieces_ > 1 && along + outputs() <= 2 ? say_.filling : "", kernel_name_);
     arguments();
-    put(pieces_ == 2 ? say_.start_of_two : say_.start);
+    std::string start = pieces_ > 1 ? say_.start_of_several : say_.start;
+    if (pieces_ > 1) start.replace(start.find('$'), 1, std::to_string(pieces_));
+    put(start);
     place();
     for (int i = 0; i < graph_.inputs; ++i)
       if (used(i) && !operand(i).along) put("    const float ", numbered("v", i), " = load(", address(i, ""), ");\n");
     if (width_ > 1) {
       put("    const bool past_caches = layout.aligned == 2;\n");
       const std::string width = std::to_string(width_);
-      if (pieces_ == 2) put("    const ", say_.integer, " apart = (", say_.integer, ")blockDim.x * ", width, ";\n");
-      put("    if (layout.aligned && i + ", pieces_ == 2 ? "apart + " : "", width, " <= layout.columns) {\n");
+      if (pieces_ > 1) put("    const ", say_.integer, " apart = (", say_.integer, ")blockDim.x * ", width, ";\n");
+      put("    if (layout.aligned && ", column(pieces_ - 1), " + ", width, " <= layout.columns) {\n");
       body(true);
       put("    }\n");
-      if (pieces_ == 2) put(say_.one_by_one, "    for (", say_.integer, " start = i; start <= i + apart; start += apart)\n");
-      const char* from = pieces_ == 2 ? "start" : "i";
+      if (pieces_ > 1) put(say_.one_by_one, "    for (", say_.integer, " start = i; start <= ", column(pieces_ - 1), "; start += apart)\n");
+      const char* from = pieces_ > 1 ? "start" : "i";
       put(say_.one_by_one, "    for (", say_.integer, " j = ", from, "; j < ", from, " + ", width, " && j < layout.columns; ++j) {\n");
     } else {
       put("    {\n      const ", say_.integer, " j = i;\n");
@@ -290,10 +326,10 @@ int vector_width(const Signature& signature, Dialect dialect) {
 }
 
 int chunks_per_thread(const Graph& graph, const Signature& signature, Dialect dialect) {
-  constexpr int kMany = 3;
+  constexpr int kMany = 3, kElements = 16;
   int functions = 0;
   for (int i = 0; i < graph.size(); ++i) functions += quick_spelling(dialect, graph[i].op) != nullptr;
-  return signature.axes == 0 && functions >= kMany ? 2 : 1;
+  return signature.axes == 0 && functions >= kMany ? kElements / vector_width(signature, dialect) : 1;
 }
 
 std::vector<int64_t> words(const Layout& layout, int vector_width) {

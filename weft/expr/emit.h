@@ -41,8 +41,9 @@ struct Signature {
 // leaves vectors to the compiler.
 int vector_width(const Signature& signature, Dialect dialect);
 
-// Chunks that a thread takes, a block's width of chunks apart: 2 on CUDA where a flat expression has so many functions that
-// arithmetic, not memory, takes the time, so that they share what surrounds them; else 1, or as many as are left for it.
+// Chunks that a thread takes, a block's width of chunks apart: sixteen elements' worth on CUDA where a flat expression has so
+// many functions that arithmetic, not memory, takes the time, so that they share what surrounds them; else 1, or as many as
+// are left for it.
 int chunks_per_thread(const Graph& graph, const Signature& signature, Dialect dialect);
 
 // The words that a kernel receives as its Layout, in order: chunks in all, chunks of a row, columns, whether every row of

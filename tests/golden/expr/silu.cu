@@ -41,8 +41,7 @@ __device__ __forceinline__ float exp_unscaled(float x, float& shifted) {
   const float n = shifted - 0x1.8p23f;
   return exp_reduced(fmaf(-n, -0x1.05c61p-29f, fmaf(-n, 0x1.62e43p-1f, x)));
 }
-__device__ __forceinline__ float exp_quick(float x, bool& rare) {
-  rare |= !(fabsf(x) < 87.0f);
+__device__ __forceinline__ float exp_quick(float x) {
   float shifted;
   const float p = exp_unscaled(x, shifted);
   return scale_quick(p, shifted);
@@ -54,16 +53,14 @@ __device__ __forceinline__ float exp_of(float x) {
   const float p = exp_unscaled(x, shifted);
   return scale_of(p, shifted);
 }
-__device__ __forceinline__ float sigmoid_quick(float x, bool& rare) {
-  const float d = 1.0f + exp_quick(-x, rare);
+__device__ __forceinline__ float sigmoid_quick(float x) {
+  const float d = 1.0f + exp_quick(-x);
   float r;
   asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(d));
   return fmaf(r, fmaf(-d, r, 1.0f), r);
 }
 __device__ __forceinline__ float sigmoid_of(float x) {
-  bool rare = false;
-  const float y = sigmoid_quick(x, rare);
-  return !rare ? y : x > 0.0f ? 1.0f : exp_of(x);
+  return fabsf(x) < 87.0f ? sigmoid_quick(x) : x > 0.0f ? 1.0f : exp_of(x);
 }
 
 __device__ __forceinline__ void compute(float x0, float& y0) {
@@ -73,7 +70,8 @@ __device__ __forceinline__ void compute(float x0, float& y0) {
 }
 
 __device__ __forceinline__ void compute_quick(float x0, float& y0, bool& rare) {
-  const float t1 = sigmoid_quick(x0, rare);
+  rare |= !(fabsf(x0) < 87.0f);
+  const float t1 = sigmoid_quick(x0);
   const float t2 = t1 * x0;
   y0 = t2;
 }

@@ -25,18 +25,17 @@ template <int N, class T> __device__ __forceinline__ void store(const float* x, 
   }
 }
 struct Layout { long long chunks, row_chunks, columns, aligned; };
-__device__ __forceinline__ float sin_reduced(float r, int turns, float sign) {
+__device__ __forceinline__ float sin_reduced(float r, int turns) {
   const float z = r * r;
-  float p = fmaf(-0x1.b62198p-26f, z, 0x1.72cdd2p-19f);
-  p = fmaf(fmaf(fmaf(p, z, -0x1.a023ccp-13f), z, 0x1.111136p-7f), z, -0x1.555556p-3f);
+  float p = fmaf(2.59423791e-06f, z, -0.000198033813f);
+  p = fmaf(fmaf(p, z, 0.00833295938f), z, -0.166666538f);
   float y;  // of |r|; never above 1
   asm("fma.rn.sat.f32 %0, %1, %2, %3;" : "=f"(y) : "f"(fabsf(r) * p), "f"(z), "f"(fabsf(r)));
-  return __int_as_float(__float_as_int(y) | ((turns << 31 ^ __float_as_int(r) ^ __float_as_int(sign)) & 0x80000000));
+  return copysignf(y, __int_as_float(__float_as_int(r) + (turns << 31)));
 }
-__device__ __forceinline__ float sin_quick(float x, bool& rare) {
-  const float a = fabsf(x), shifted = fmaf(a, 0.318309886f, 0x1.8p23f), n = shifted - 0x1.8p23f;
-  rare |= !(a < 0x1p17f);
-  return sin_reduced(fmaf(-n, -0x1.ee59dap-49f, fmaf(-n, -0x1.777a5cp-24f, fmaf(-n, 0x1.921fb6p1f, a))), __float_as_int(shifted), x);
+__device__ __forceinline__ float sin_quick(float x) {
+  const float shifted = fmaf(x, 0.318309886f, 0x1.8p23f), n = shifted - 0x1.8p23f;
+  return sin_reduced(fmaf(-n, 0x1.846988p-47f, fmaf(-n, 0x1.4442dp-23f, fmaf(-n, 0x1.921fb4p1f, x))), __float_as_int(shifted));
 }
 __constant__ const unsigned two_over_pi[] = {0, 0xa2f9836e, 0x4e441529, 0xfc2757d1, 0xf534ddc0, 0xdb629599, 0x3c439041, 0xfe5163ab};
 __device__ __noinline__ float sin_far(float x) {
@@ -52,13 +51,10 @@ __device__ __noinline__ float sin_far(float x) {
   const unsigned long long turns = (m * window[0] << 32) + m * window[1] + (m * window[2] >> 32);
   const unsigned long long n = (turns + (1ull << 62)) >> 63;  // half turns, modulo 2
   const long long fraction = (long long)(turns - (n << 63));
-  return sin_reduced((float)((double)fraction * (3.14159265358979312 * 0x1p-63)), (int)n, x);
+  const float y = sin_reduced((float)((double)fraction * (3.14159265358979312 * 0x1p-63)), (int)n);
+  return x < 0.0f ? -y : y;
 }
-__device__ __forceinline__ float sin_of(float x) {
-  bool rare = false;
-  const float y = sin_quick(x, rare);
-  return rare ? sin_far(x) : y;
-}
+__device__ __forceinline__ float sin_of(float x) { return fabsf(x) < 0x1p17f ? sin_quick(x) : sin_far(x); }
 
 __device__ __forceinline__ void compute(float x0, float& y0, float& y1) {
   const float t1 = sin_of(x0);
@@ -68,7 +64,8 @@ __device__ __forceinline__ void compute(float x0, float& y0, float& y1) {
 }
 
 __device__ __forceinline__ void compute_quick(float x0, float& y0, float& y1, bool& rare) {
-  const float t1 = sin_quick(x0, rare);
+  rare |= !(fabsf(x0) < 131072.0f);
+  const float t1 = sin_quick(x0);
   const float t2 = cosf(x0);
   y0 = t1;
   y1 = t2;

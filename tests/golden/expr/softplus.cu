@@ -41,8 +41,7 @@ __device__ __forceinline__ float exp_unscaled(float x, float& shifted) {
   const float n = shifted - 0x1.8p23f;
   return exp_reduced(fmaf(-n, -0x1.05c61p-29f, fmaf(-n, 0x1.62e43p-1f, x)));
 }
-__device__ __forceinline__ float exp_quick(float x, bool& rare) {
-  rare |= !(fabsf(x) < 87.0f);
+__device__ __forceinline__ float exp_quick(float x) {
   float shifted;
   const float p = exp_unscaled(x, shifted);
   return scale_quick(p, shifted);
@@ -55,13 +54,14 @@ __device__ __forceinline__ float exp_of(float x) {
   return scale_of(p, shifted);
 }
 __device__ __forceinline__ float log1p_quick(float x, bool& rare) {
-  rare |= !(x > -1.0f);
-  rare |= !(x < 0x1p126f);
-  const int minus_e = (0x3faaaaab - __float_as_int(x + 1.0f)) & 0xff800000;
-  const float m = __int_as_float(__float_as_int(x) + minus_e) - fmaf(-0.25f, __int_as_float(0x40800000 + minus_e), 1.0f);
+  const float v = fmaf(x, 3.0f, 3.0f);
+  rare |= !(v > 0.0f);
+  rare |= !(v < 0x1p126f);
+  const int bits = ~__float_as_int(v) & 0x7f800000;
+  const float scale = __int_as_float(bits), m = fmaf(x, scale, -(1.0f - scale));
   float p = fmaf(fmaf(fmaf(0.1399708f, m, -0.15388864f), m, 0.14003779f), m, -0.16415733f);
   p = fmaf(fmaf(fmaf(fmaf(p, m, 0.20010465f), m, -0.25007856f), m, 0.33333218f), m, -0.49999934f);
-  return fmaf((float)minus_e, -0x1.62e43p-24f, fmaf(m * m, p, m));
+  return fmaf((float)(bits - 0x3f800000), -0x1.62e43p-24f, fmaf(m * m, p, m));
 }
 __device__ __forceinline__ float log1p_of(float x) {
   bool rare = false;
@@ -82,7 +82,8 @@ __device__ __forceinline__ void compute(float x0, float& y0) {
 __device__ __forceinline__ void compute_quick(float x0, float& y0, bool& rare) {
   const float t1 = fabsf(x0);
   const float t2 = -t1;
-  const float t3 = exp_quick(t2, rare);
+  rare |= !(fabsf(x0) < 87.0f);
+  const float t3 = exp_quick(t2);
   const float t4 = log1p_quick(t3, rare);
   const float t6 = x0 < 0.0f || 0.0f != 0.0f ? 0.0f : x0;
   const float t7 = t4 + t6;

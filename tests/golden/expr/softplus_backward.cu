@@ -41,8 +41,7 @@ __device__ __forceinline__ float exp_unscaled(float x, float& shifted) {
   const float n = shifted - 0x1.8p23f;
   return exp_reduced(fmaf(-n, -0x1.05c61p-29f, fmaf(-n, 0x1.62e43p-1f, x)));
 }
-__device__ __forceinline__ float exp_quick(float x, bool& rare) {
-  rare |= !(fabsf(x) < 87.0f);
+__device__ __forceinline__ float exp_quick(float x) {
   float shifted;
   const float p = exp_unscaled(x, shifted);
   return scale_quick(p, shifted);
@@ -78,7 +77,8 @@ __device__ __forceinline__ void compute_quick(float x0, float x1, float& y0, boo
   const float t3 = x0 < 0.0f ? 1.0f : 0.0f;
   const float t4 = fabsf(x0);
   const float t5 = -t4;
-  const float t6 = exp_quick(t5, rare);
+  rare |= !(fabsf(x0) < 87.0f);
+  const float t6 = exp_quick(t5);
   const float t8 = t6 + 1.0f;
   const float t9 = x1 / t8;
   const float t10 = t9 * t6;

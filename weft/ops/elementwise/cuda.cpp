@@ -1,6 +1,6 @@
 // Equation: the expression's, as emitted by weft/expr/emit.h for its dtypes and the axes that rows are counted over.
 // Layout:   each operand has strides over those axes and moves along a row or not (geometry.h).
-// Order:    every element on its own; a thread takes a chunk of sixteen bytes' worth, or two.
+// Order:    every element on its own; a thread takes a chunk of sixteen bytes' worth, or several.
 // Requires: what elementwise() checked; unaligned rows go element by element.
 // Traffic:  one read of each input, one write of each output.
 #include "weft/tile/cuda/modules.h"
@@ -30,7 +30,7 @@ expr::Layout layout_of(const ElementwiseArgs& a) {
 }  // namespace
 
 void elementwise(Stream& stream, const ElementwiseArgs& a) {
-  if (a.outputs[0].numel() == 0) return;
+  if (a.outputs[0].numel() == 0 || of(stream).planned()) return;
   std::vector<int64_t> layout = expr::words(layout_of(a), expr::vector_width(a.compiled->key.signature, Dialect::cuda));
   cudaSetDevice(of(stream).index());
   const cudaKernel_t kernel = modules(stream).kernel(a.compiled->serial, a.compiled->text, "weft_elementwise");
@@ -44,11 +44,11 @@ void elementwise(Stream& stream, const ElementwiseArgs& a) {
   std::vector<float> parameters(a.parameters.begin(), a.parameters.end());
   if (!parameters.empty()) arguments.push_back(parameters.data());
 
-  constexpr int kThreads = 256;
-  const int64_t a_block = int64_t(kThreads) * expr::chunks_per_thread(a.function->graph(), a.compiled->key.signature, Dialect::cuda);
+  const int chunks = expr::chunks_per_thread(a.function->graph(), a.compiled->key.signature, Dialect::cuda), threads = chunks > 1 ? 128 : 256;
+  const int64_t a_block = int64_t(threads) * chunks;
   const int64_t blocks = (layout[0] + a_block - 1) / a_block;
   check(blocks < (int64_t(1) << 31), a.kOp, "shape ", a.outputs[0].shape, " is more than this device takes in one launch");
-  const cudaError_t status = cudaLaunchKernel(reinterpret_cast<const void*>(kernel), dim3(unsigned(blocks)), dim3(kThreads), arguments.data(), 0, of(stream).handle());
+  const cudaError_t status = cudaLaunchKernel(reinterpret_cast<const void*>(kernel), dim3(unsigned(blocks)), dim3(unsigned(threads)), arguments.data(), 0, of(stream).handle());
   if (status == cudaSuccess) return;
   cudaGetLastError();
   fail(ErrorCode::device_fault, a.kOp, "a launch over ", a.outputs[0].shape, " failed: ", cudaGetErrorString(status));
