@@ -107,15 +107,15 @@ __global__ void __launch_bounds__(Tiles::kWarps * 32, Tiles::kBlocks) causal_for
         for (int n = 0; n < kSTiles; ++n) most = fmaxf(most, fmaxf(s[m][n].x[2 * half], s[m][n].x[2 * half + 1]));
         most = fmaxf(most, __shfl_xor_sync(0xffffffffu, most, 1));
         most = fmaxf(most, __shfl_xor_sync(0xffffffffu, most, 2));
-        const float shift = most == Max::kNone ? 0.0f : most * to_log2;  // nothing unmasked yet: exp2(-inf) = 0
-        const float shrink = exp2_approx(fmaf(largest[m][half], to_log2, -shift));
+        const ScoreBase base(most, to_log2);
+        const float shrink = base.weight(largest[m][half]);
         largest[m][half] = most;
         float more = 0;
 #pragma unroll
         for (int n = 0; n < kSTiles; ++n)
 #pragma unroll
           for (int i = 2 * half; i < 2 * half + 2; ++i) {
-            s[m][n].x[i] = exp2_approx(fmaf(s[m][n].x[i], to_log2, -shift));
+            s[m][n].x[i] = base.weight(s[m][n].x[i]);
             more += s[m][n].x[i];
           }
         sum[m][half] = fmaf(sum[m][half], shrink, more);

@@ -68,8 +68,8 @@ __device__ __forceinline__ void take_exponentials(float (&s)[64], RunningRow (&r
     for (int n = 0; n < 64; n += 4) most = fmaxf(most, fmaxf(s[n + 2 * half], s[n + 2 * half + 1]));
     most = fmaxf(most, __shfl_xor_sync(0xffffffffu, most, 1));
     most = fmaxf(most, __shfl_xor_sync(0xffffffffu, most, 2));
-    const float shift = most == Max::kNone ? 0.0f : most * to_log2;  // nothing unmasked yet: exp2(-inf) = 0
-    row.shrink = exp2_approx(fmaf(row.largest, to_log2, -shift));
+    const ScoreBase base(most, to_log2);
+    row.shrink = base.weight(row.largest);
     row.largest = most;
     float more[2] = {};
 #pragma unroll
@@ -77,7 +77,7 @@ __device__ __forceinline__ void take_exponentials(float (&s)[64], RunningRow (&r
 #pragma unroll
       for (int i = 0; i < 2; ++i) {
         float& x = s[n + 2 * half + i];
-        x = exp2_approx(fmaf(x, to_log2, -shift));
+        x = base.weight(x);
         more[i] += x;
       }
     row.sum = fmaf(row.sum, row.shrink, more[0] + more[1]);

@@ -298,6 +298,9 @@ void add_specs_causal_attention(Registry& registry) {
     both({1, 80, 2, 1, 24}, "/scale", Store::by_token, Layout::contiguous, normal(), 0.5f);
     both({1, 150, 2, 1, 16}, "/large_scores", Store::by_token, Layout::contiguous, normal(2.5));
     both({1, 100, 1, 1, 16}, "/equal_scores", Store::by_token, Layout::contiguous, constant(0.5), 0, false);
+    // Scores of 2e11: what is one rounding of them is more than any exponent, and the bound says no more than that outputs
+    // are numbers.
+    registry.add({op, "forward", dtype, "1x150x2x1x16/huge_equal_scores", [=] { return forward(dtype, {1, 150, 2, 1, 16}, Store::by_token, Layout::contiguous, constant(199680)); }});
     // A NaN at one token is seen by the queries after it (forward) and by the keys before it (backward), and no others.
     both({1, 90, 2, 1, 16}, "/nan", Store::packed, Layout::contiguous, sprinkle(normal(), 90 * 4 * 16, 71 * 4 * 16 + 3 * 16 + 5, NAN), 0, false);
     both({1, 90, 2, 1, 16}, "/nan_query", Store::packed, Layout::contiguous, sprinkle(normal(), 90 * 4 * 16, 20 * 4 * 16 + 5, NAN), 0, false);

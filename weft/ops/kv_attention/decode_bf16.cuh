@@ -82,13 +82,14 @@ __global__ void __launch_bounds__(kDecodeWarps * 32) attend_bf16(const DecodePar
       }
       most = fmaxf(most, __shfl_xor_sync(0xffffffffu, most, 1));
       most = fmaxf(most, __shfl_xor_sync(0xffffffffu, most, 2));
-      const float shift = most == Max::kNone ? 0.0f : most * p.to_log2, shrink = exp2_approx(fmaf(largest[half], p.to_log2, -shift));
+      const ScoreBase base(most, p.to_log2);
+      const float shrink = base.weight(largest[half]);
       largest[half] = most;
       sum[half] *= shrink;
 #pragma unroll
       for (int e = 0; e < 4; ++e) {
         float& x = s[e / 2].x[2 * half + e % 2];
-        x = exp2_approx(fmaf(x, p.to_log2, -shift));
+        x = base.weight(x);
         sum[half] += x;
       }
 #pragma unroll

@@ -135,6 +135,7 @@ void add_specs_kv_attention(Registry& registry) {
     add({{70, 3}, 1, 90, 4, 2, 20}, "/padded", true, Layout::padded_rows);
     add({{70, 3}, 11, 90, 4, 2, 20}, "/padded", false, Layout::padded_rows);
     add({{70}, 1, 90, 4, 2, 20}, "/scale", false, Layout::contiguous, normal(), 0.7f);
+    for (int64_t Tq : {1, 20}) add({{60}, Tq, 90, 4, 2, 16}, "/huge_scores", false, Layout::contiguous, normal(), 1e11f);  // outputs are numbers
     // A NaN at position 66 reaches the queries that see it and no others.
     add({{60}, 20, 90, 4, 2, 16}, "/nan", false, Layout::contiguous, sprinkle(normal(), 90 * 2 * 16, 66 * 2 * 16 + 3, NAN));
     add({{60}, 20, 90, 4, 2, 16}, "/infinity", false, Layout::contiguous, sprinkle(normal(), 90 * 2 * 16, 66 * 2 * 16 + 3, INFINITY));
