@@ -28,7 +28,7 @@ struct Options {
   std::string device = "cpu", model, train;
   Selection selection;
   int threads = 0;
-  std::optional<int64_t> pass_tokens;
+  std::optional<int64_t> pass_tokens, batch, sequence;
   bool json = false, quick = false, table = false, overhead = false;
 };
 
@@ -197,11 +197,15 @@ int run(const Options& options) {
   spec::Registry registry;
   spec::add_all_specs(registry);
   only.check_names("bench", registry);
-  check(!options.pass_tokens || *options.pass_tokens >= 1, "bench", "--pass-tokens is ", options.pass_tokens.value_or(0), ", expected 1 or more");
+  for (const auto& [flag, value] : {std::pair{"--pass-tokens", options.pass_tokens}, {"--batch", options.batch}, {"--sequence", options.sequence}})
+    check(!value || *value >= 1, "bench", flag, " is ", value.value_or(0), ", expected 1 or more");
   const auto device = open_device(options.device, {.threads = options.threads});
   const int threads = options.threads > 0 ? options.threads : available_threads();
   if (!options.model.empty()) return bench_model({options.model, only.dtype, threads, options.json}, *device);
-  if (!options.train.empty()) return bench_train({options.train, only.dtype, threads, options.pass_tokens.value_or(0), options.json}, *device);
+  if (!options.train.empty())
+    return bench_train({.model = options.train, .dtype = only.dtype, .threads = threads, .pass_tokens = options.pass_tokens.value_or(0),
+                        .batch = options.batch.value_or(0), .sequence = options.sequence.value_or(0), .json = options.json},
+                       *device);
 #ifdef WEFT_HAS_METAL
   if (device->traits().simulated) return bench_counted({only, options.json}, registry);
 #endif
@@ -222,6 +226,8 @@ Run add_bench(CLI::App& app) {
       ->excludes("--model");
   command->add_option("--pass-tokens", options->pass_tokens, "Tokens that go forward and backward together at most (default: weft train's)")
       ->needs("--train");
+  command->add_option("--batch", options->batch, "Sequences in a step (default: 8)")->needs("--train");
+  command->add_option("--sequence", options->sequence, "Tokens in a sequence (default: 256)")->needs("--train");
   options->selection.add_to(*command);
   command->add_option("--threads", options->threads, "CPU threads (default: all this process may use)");
   command->add_flag("--table", options->table, "Only the cases of docs/performance.md that have a wanted figure");

@@ -43,6 +43,10 @@ int bench_train(const BenchTrainOptions& options, Device& device) {
   check(options.dtype.empty() || options.dtype == "f32" || options.dtype == "bf16", "bench", "a training step is measured in f32 or bf16, not in ",
         options.dtype);
   shape.pass_tokens = options.pass_tokens > 0 ? options.pass_tokens : usual_pass_tokens(device.name());
+  if (options.batch > 0) shape.sequences = options.batch;
+  if (options.sequence > 0) shape.tokens = options.sequence;
+  check(shape.tokens <= shape.model.max_positions || options.sequence == 0, "bench", "--sequence is ", options.sequence, ", the model takes at most ",
+        shape.model.max_positions);
   shape.tokens = std::min(shape.tokens, shape.model.max_positions);
   shape.model.embedding_dropout = shape.model.attention_dropout = shape.model.residual_dropout = 0;
   const auto ceilings = bench::ceilings_of(device, options.threads);
