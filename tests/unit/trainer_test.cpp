@@ -258,7 +258,6 @@ TEST_F(TrainerTest, what_a_killed_run_left_half_written_is_removed) {
 }
 
 TEST_F(TrainerTest, the_pool_does_not_grow) {
-  WEFT_CPU_PROMISE();  // the plan counts the CPU's workspace
   TrainConfig c = config("long");
   c.steps = 30;
   Trainer trainer(c, {.out = quiet});

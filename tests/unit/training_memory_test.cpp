@@ -8,6 +8,7 @@
 #include <fstream>
 #include <random>
 
+#include "tests/unit/test_device.h"
 #include "weft/base/error.h"
 #include "weft/train/trainer.h"
 
@@ -33,6 +34,7 @@ class TrainingMemory : public testing::Test {
   }
   TrainConfig config() {
     TrainConfig c;
+    c.device = test_device();
     c.data = (folder / "text.txt").string();
     c.cache = (folder / "cache").string();
     c.out = (folder / std::to_string(runs++)).string();

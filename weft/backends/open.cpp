@@ -3,6 +3,7 @@
 #include <charconv>
 #include <optional>
 
+#include "weft/backends/counting/counting_device.h"
 #include "weft/backends/cpu/cpu_device.h"
 #include "weft/base/check.h"
 #ifdef WEFT_HAS_CUDA
@@ -87,6 +88,13 @@ std::shared_ptr<Device> open_device(std::string_view name, const DeviceOptions& 
   for (const DeviceEntry& entry : list_devices())
     if (entry.name == name) fail(ErrorCode::unsupported, "open_device", "device '", name, "' is not available: ", entry.reason);
   fail(ErrorCode::invalid_argument, "open_device", "unknown device '", name, "', expected cpu, cuda (or cuda:1, ...), metal or metal-sim");
+}
+
+std::shared_ptr<Device> open_planned([[maybe_unused]] std::string_view name, const DeviceOptions& options) {
+#ifdef WEFT_HAS_CUDA
+  if (const std::optional<int> index = cuda_index(name)) return cuda::open_planned(*index);
+#endif
+  return counting::open_device(options.threads);
 }
 
 const Kernels* kernels_of(std::string_view backend) {

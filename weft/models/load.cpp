@@ -39,9 +39,15 @@ class FolderWeights : public Weights {
     if (!is_float(file.dtype(name)))
       fail(ErrorCode::unsupported, file.path(), "tensor '", name, "' is ", file.at(name).stored, ", expected F32, BF16 or F16");
     used_.insert(name);
+    if (file.dtype(name) != dtype()) {
+      const Tensor stored = [&] {
+        const MemoryScope scope(device(), MemoryUse::activations);  // not for long
+        return files_.tensor(device(), name);
+      }();
+      return cast(stored, dtype());
+    }
     const Tensor stored = files_.tensor(device(), name);
-    if (stored.dtype() != dtype()) return cast(stored, dtype());
-    if (!trainable()) return stored;
+    if (!trainable() || !stored.view().buffer->borrowed()) return stored;
     const Tensor own = Tensor::empty(device(), shape, dtype());
     copy(stored, own);
     return own;

@@ -4,6 +4,7 @@
 #include <cstdio>
 
 #include "weft/backends/counting/counting_device.h"
+#include "weft/backends/open.h"
 #include "weft/base/check.h"
 #include "weft/models/load.h"
 #include "weft/train/evaluate.h"
@@ -40,36 +41,46 @@ std::string shrink_advice(const Plan& plan, const TrainConfig& config) {
                 config);
 }
 
-}  // namespace
-
-Plan make_plan(const TrainConfig& config, const TrainingProblem& problem) {
-  const auto device = counting::open_device(int(config.threads));
-  const auto model = make_planned_model(config, problem.model, *device);
+// A run in small, on a device that has neither memory nor work behind it: some steps, an evaluation, samples, the export. Fills
+// in everything but the work of a step, which `counts` has where it is there.
+void rehearse(const TrainConfig& config, const TrainingProblem& problem, Device& device, counting::Counts* counts, Plan& plan) {
+  const auto model = make_planned_model(config, problem.model, device);
   const auto optimizer = make_optimizer(config, *model);
   const Unit unit = problem.data->training_unit(0);
   const int64_t units = config.batch * config.accumulate, together = units_together(units, int64_t(unit.ids.size()), config.pass_tokens), passes = units / together;
   TrainingStep step(*model, *optimizer, {.clip = config.clip, .recompute = config.recompute, .seed = uint64_t(config.seed), .pass_tokens = together * int64_t(unit.ids.size())});
   const auto count = [&](int64_t passes) {
     const std::vector<Unit> some(size_t(passes * together), unit);
-    counting::counts(*device).reset();
+    if (counts) counts->reset();
     step.gradients(some);
     step.apply(0);
-    return counting::counts(*device).total();
+    return counts ? counts->total() : Cost{};
   };
   // All passes are alike: two are counted, after steps that left what a step leaves.
-  Plan plan;
   plan.tokens = units * int64_t(unit.ids.size());
   const int64_t counted = std::min<int64_t>(passes, 2);
   count(counted);
   const Cost one = count(1), some = count(counted);
-  plan.step = one;
-  if (counted > 1) plan.step.flops += double(passes - 1) * (some.flops - one.flops), plan.step.bytes += double(passes - 1) * (some.bytes - one.bytes);
+  if (counts) plan.step = one;
+  if (counts && counted > 1) plan.step.flops += double(passes - 1) * (some.flops - one.flops), plan.step.bytes += double(passes - 1) * (some.bytes - one.bytes);
   validation_loss(*model, *problem.data, 1);
   if (problem.sums) sums_accuracy(*model, *problem.sums);
   for (const auto& prompt : sample_prompts(config, problem)) sample_text(*model, *problem.vocabulary, prompt, sample_options(config, problem));
   exported_weights(*model, model->dtype());  // at the end of the run
-  plan.memory = device->pool().stats();
+  plan.memory = device.pool().stats();
+  plan.parameters = plan.kept = 0;
   for (const Parameter& p : model->all_parameters()) (p.value.requires_grad() ? plan.parameters : plan.kept) += p.value.numel();
+}
+
+}  // namespace
+
+// Work is what the counting device counts, memory what the device takes that the run is for.
+Plan make_plan(const TrainConfig& config, const TrainingProblem& problem) {
+  Plan plan;
+  const auto counting = counting::open_device(int(config.threads));
+  rehearse(config, problem, *counting, &counting::counts(*counting), plan);
+  const auto target = open_planned(config.device, {.threads = int(config.threads)});
+  if (target->name() != counting->name()) rehearse(config, problem, *target, nullptr, plan);
   return plan;
 }
 

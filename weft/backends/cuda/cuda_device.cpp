@@ -4,6 +4,7 @@
 #include <cstring>
 #include <mutex>
 
+#include "weft/backends/counting/address_space.h"
 #include "weft/tile/cuda/blas.h"
 #include "weft/tile/cuda/modules.h"
 #include "weft/tile/cuda/runtime.h"
@@ -125,9 +126,14 @@ class CudaDevice : public Device {
   CudaDevice(int index, const DeviceOptions& options)
       : index_(index),
         stream_(*this, index),
-        memory_(stream_),
+        memory_(std::make_unique<DeviceMemory>(stream_)),
         staging_(stream_),
-        pool_(memory_, options.checked || kAlwaysChecked, options.memory_limit) {
+        pool_(*memory_, options.checked || kAlwaysChecked, options.memory_limit) {
+    require(cudaGetDeviceProperties(&properties_, index), "cuda", "reading the device's properties");
+  }
+  // Planned.
+  explicit CudaDevice(int index)
+      : index_(index), stream_(*this, index, true), memory_(std::make_unique<counting::AddressSpace>()), staging_(stream_), pool_(*memory_, false, 0) {
     require(cudaGetDeviceProperties(&properties_, index), "cuda", "reading the device's properties");
   }
 
@@ -149,10 +155,11 @@ class CudaDevice : public Device {
   }
 
   void upload(const Buffer& to, int64_t offset, const void* from, int64_t bytes) override {
-    staging_.upload(static_cast<char*>(to.handle()) + to.offset() + offset, static_cast<const char*>(from), bytes);
+    if (!stream_.planned()) staging_.upload(static_cast<char*>(to.handle()) + to.offset() + offset, static_cast<const char*>(from), bytes);
   }
   void download(void* to, const Buffer& from, int64_t offset, int64_t bytes) override {
-    staging_.download(static_cast<char*>(to), static_cast<const char*>(from.handle()) + from.offset() + offset, bytes);
+    if (!stream_.planned()) staging_.download(static_cast<char*>(to), static_cast<const char*>(from.handle()) + from.offset() + offset, bytes);
+    else if (bytes) std::memset(to, 0, size_t(bytes));
   }
 
   int multiprocessors() const { return properties_.multiProcessorCount; }
@@ -169,7 +176,7 @@ class CudaDevice : public Device {
   const int index_;
   cudaDeviceProp properties_{};
   CudaStream stream_;
-  DeviceMemory memory_;
+  const std::unique_ptr<MemorySource> memory_;
   Staging staging_;
   Pool pool_;
   std::unique_ptr<Blas> blas_;
@@ -198,12 +205,25 @@ Inventory inventory() {
   return found;
 }
 
-std::shared_ptr<Device> open_device(int index, const DeviceOptions& options) {
-  check(options.memory_limit >= 0, "cuda", "a memory limit of ", options.memory_limit, " bytes makes no sense");
+namespace {
+
+void check_there(int index) {
   const Inventory found = inventory();
   if (found.devices.empty()) fail(ErrorCode::unsupported, "open_device", "no CUDA device: ", found.why);
   check(index >= 0 && index < int(found.devices.size()), "open_device", "there is no cuda:", index, ", this machine has ", found.devices.size());
+}
+
+}  // namespace
+
+std::shared_ptr<Device> open_device(int index, const DeviceOptions& options) {
+  check(options.memory_limit >= 0, "cuda", "a memory limit of ", options.memory_limit, " bytes makes no sense");
+  check_there(index);
   return std::make_shared<CudaDevice>(index, options);
+}
+
+std::shared_ptr<Device> open_planned(int index) {
+  check_there(index);
+  return std::make_shared<CudaDevice>(index);
 }
 
 }  // namespace weft::cuda

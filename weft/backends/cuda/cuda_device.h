@@ -18,6 +18,10 @@ Inventory inventory();
 
 std::shared_ptr<Device> open_device(int index, const DeviceOptions& options);
 
+// The same GPU with addresses instead of memory and its work left out: what runs on it takes from the pool, workspace
+// too, what it would take there, and whatever it reads back is zeros.
+std::shared_ptr<Device> open_planned(int index);
+
 // The op table (table.cpp).
 const Kernels& kernels();
 

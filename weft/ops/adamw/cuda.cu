@@ -44,7 +44,11 @@ __device__ double power(double base, int exponent) {
   return result;
 }
 
-// One thread, before the others start. A step below 1 leaves a step size of NaN, and nothing is updated.
+// Equation: the coefficients of one step, powers and roots in float64, rounded once.
+// Layout:   scalars in device memory; k one struct, which step() reads.
+// Order:    one thread, before step() starts.
+// Requires: step >= 1, else a fault, a step size of NaN, and nothing is updated.
+// Traffic:  a few scalars.
 __global__ void prepare(const Scalars s, Coefficients* k) {
   const double lr = *s.lr;
   const int step = *s.step;
@@ -126,6 +130,10 @@ __device__ __forceinline__ void update(const Operands& o, const Coefficients& k,
   }
 }
 
+// Equation, traffic: update()'s, for every tensor of a batch.
+// Layout:   tensors by value, as a kernel argument (pieces.cuh).
+// Order:    a block per piece of 2048 elements.
+// Requires: prepare() has run; after a bad step nothing is done.
 __global__ void __launch_bounds__(kThreads) step(const Tensors tensors, const Coefficients* coefficients) {
   const Coefficients k = *coefficients;
   if (k.bad_step) return;

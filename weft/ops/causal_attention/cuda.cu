@@ -37,7 +37,10 @@ __global__ void __launch_bounds__(128) row_products(Heads<const T> o, Heads<cons
   if (Group<32>::rank() == 0) delta[row] = sum;
 }
 
-// The same, sixteen bytes at a time: kLanes lanes a row, rows in the order they lie in. Requires: aligned rows, D <= 8 kLanes.
+// Equation, layout: as row_products.
+// Order:    kLanes lanes a row, eight elements each in order, then a butterfly; rows in the order they lie in.
+// Requires: aligned rows, D <= 8 kLanes.
+// Traffic:  one read of o and dout, sixteen bytes at a time, one write of delta.
 template <int kLanes>
 __global__ void __launch_bounds__(256) row_products_aligned(Heads<const __nv_bfloat16> o, Heads<const __nv_bfloat16> dout, float* delta, int64_t rows, int length, int H, int D) {
   const int64_t row = (int64_t(blockIdx.x) * 256 + threadIdx.x) / kLanes, bt = row / H, b = bt / length;
@@ -71,7 +74,7 @@ void products_of_rows(const Launch& launch, const CausalAttentionBackwardArgs& a
 class Flags {
  public:
   Flags(Stream& stream, int64_t count) : memory_(stream, count) {
-    if (count) require(cudaMemsetAsync(memory_.data(), 0, size_t(count) * sizeof(int), of(stream).handle()), "causal_attention", "zeroing");
+    if (count) of(stream).enqueue("causal_attention", "zeroing", [&](cudaStream_t s) { return cudaMemsetAsync(memory_.data(), 0, size_t(count) * sizeof(int), s); });
   }
   int* data() const { return memory_.data(); }
 

@@ -177,6 +177,7 @@ __device__ __forceinline__ void forward_tile(const SimtForward<T>& p, SimtWork w
   }
 }
 
+// All five as forward_tile, for each piece of work that there is.
 template <class T, int kD>
 __global__ void __launch_bounds__(256) causal_forward_simt(const SimtForward<T> p) {
   for_each_simt_work(p.only, (p.length + kSimtTile<kD> - 1) / kSimtTile<kD>, p.H, p.B, p.group, [&](SimtWork work) { forward_tile<T, kD>(p, work); });
@@ -236,6 +237,7 @@ __device__ __forceinline__ void dq_tile(const SimtBackward<T>& p, SimtWork work)
       if (m0 + ty + 16 * a < p.length && tx + 16 * c < p.D) p.dq.row(b, m0 + ty + 16 * a, h)[tx + 16 * c] = from_float<T>(dq[a][c] * p.scale);
 }
 
+// All five as dq_tile, for each piece of work that there is.
 template <class T, int kD>
 __global__ void __launch_bounds__(256) causal_dq_simt(const SimtBackward<T> p) {
   for_each_simt_work(p.only, (p.length + kSimtTile<kD> - 1) / kSimtTile<kD>, p.H, p.B, p.group, [&](SimtWork work) { dq_tile<T, kD>(p, work); });
@@ -278,6 +280,7 @@ __device__ __forceinline__ void dkv_tile(const SimtBackward<T>& p, SimtWork work
     }
 }
 
+// All five as dkv_tile, for each piece of work that there is.
 template <class T, int kD>
 __global__ void __launch_bounds__(256) causal_dkv_simt(const SimtBackward<T> p) {
   for_each_simt_work(p.only, (p.length + kSimtTile<kD> - 1) / kSimtTile<kD>, p.H / p.group, p.B, 1, [&](SimtWork work) { dkv_tile<T, kD>(p, work); });

@@ -13,7 +13,11 @@ struct Shared {
   int targets, wrong;
 };
 
-// Counts the targets that are not padding; one block.
+// Equation: count = the number of targets that are not padding, or what the caller says.
+// Layout:   targets [N]; shared one struct, which rows() and total() read.
+// Order:    one block; integers, so any order gives the same.
+// Requires: a target is padding or in [0, V), else a fault, and nothing more is done.
+// Traffic:  one read of targets.
 template <class Id>
 __global__ void count_targets(const Id* targets, int64_t rows, int64_t V, int64_t pad_id, const float* count, Shared* shared, Fault* fault, const char* op) {
   __shared__ int counted, wrong;
@@ -29,7 +33,7 @@ __global__ void count_targets(const Id* targets, int64_t rows, int64_t V, int64_
     }
     ++mine;
   }
-  atomicAdd(&counted, mine);  // integers: any order gives the same
+  atomicAdd(&counted, mine);
   __syncthreads();
   if (threadIdx.x == 0) *shared = {count ? *count : float(counted), counted, wrong};
 }
@@ -133,7 +137,11 @@ __global__ void __launch_bounds__(kThreads, 2) rows(const Params<T, Id> p) {
   }
 }
 
-// Equation: loss (+)= sum of losses / count. One block; thread t adds rows t, t + 1024, ..., then the block (group.cuh).
+// Equation: loss (+)= sum of losses / count.
+// Layout:   losses [N], loss a scalar.
+// Order:    one block; thread t adds rows t, t + 1024, ..., then the block (group.cuh).
+// Requires: 1024 threads; no target out of range, else nothing is written.
+// Traffic:  one read of losses.
 __global__ void total(const float* losses, int64_t rows, const Shared* shared, float* loss, bool accumulate) {
   if (shared->wrong) return;
   Group<1024> group;

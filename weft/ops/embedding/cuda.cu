@@ -30,7 +30,11 @@ __global__ void __launch_bounds__(128) gather(const T* w, const Id* ids, T* y, i
 constexpr int kPlaces = 8;  // of the sorted positions to a warp
 constexpr int kChunk = 64;  // places of the sorted positions; at most so many are summed in one go
 
-// keys[p] = ids[p], V where it is out of range (sorted last and left out); positions[p] = p.
+// Equation: keys[p] = ids[p], V where it is out of range (sorted last and left out); positions[p] = p.
+// Layout:   ids, keys, positions [P], packed.
+// Order:    no sums; one element a thread.
+// Requires: P < 2^31, V < 2^32 - 1. An id out of range is reported.
+// Traffic:  one read of ids, one write of keys and positions.
 template <class Id>
 __global__ void prepare(const Id* ids, int64_t P, int64_t V, uint32_t* keys, uint32_t* positions, Fault* fault, const char* op) {
   const int64_t p = int64_t(blockIdx.x) * blockDim.x + threadIdx.x;
@@ -152,7 +156,7 @@ void run(Stream& stream, const EmbeddingArgs& a) {
 
 void zero_rows(Stream& stream, const EmbeddingBackwardArgs& a, const Rows& dw) {
   if (dw.rows && dw.columns)
-    require(cudaMemset2DAsync(data<float>(a.dw), size_t(dw.stride) * 4, 0, size_t(dw.columns) * 4, size_t(dw.rows), of(stream).handle()), a.kOp, "zeroing");
+    of(stream).enqueue(a.kOp, "zeroing", [&](cudaStream_t s) { return cudaMemset2DAsync(data<float>(a.dw), size_t(dw.stride) * 4, 0, size_t(dw.columns) * 4, size_t(dw.rows), s); });
 }
 
 template <class T, class Id>
@@ -164,16 +168,18 @@ void run(Stream& stream, const EmbeddingBackwardArgs& a) {
   check(P < (int64_t(1) << 31) && V < (int64_t(1) << 32) - 1, a.kOp, "cannot sort ", P, " ids of ", V);
   if (!a.accumulate) zero_rows(stream, a, dw);
   if (P == 0 || C == 0) return;
-  const cudaStream_t handle = of(stream).handle();
 
   const Scratch<uint32_t> keys(stream, 2 * P), positions(stream, 2 * P);
   launch(unsigned((P + 255) / 256), 256, 0, prepare<Id>, data<Id>(a.ids), P, V, keys.data(), positions.data(), launch.fault(), launch.op());
   int bits = 1;
   while (bits < 32 && (V >> bits) > 0) ++bits;
   size_t bytes = 0;
-  cub::DeviceRadixSort::SortPairs(nullptr, bytes, keys.data(), keys.data() + P, positions.data(), positions.data() + P, int(P), 0, bits, handle);
+  const auto sort = [&](void* space, cudaStream_t s) {  // without space: how much it takes
+    return cub::DeviceRadixSort::SortPairs(space, bytes, keys.data(), keys.data() + P, positions.data(), positions.data() + P, int(P), 0, bits, s);
+  };
+  require(sort(nullptr, of(stream).handle()), a.kOp, "asking for the sort's workspace");
   const Scratch<char> space(stream, int64_t(bytes));
-  require(cub::DeviceRadixSort::SortPairs(space.data(), bytes, keys.data(), keys.data() + P, positions.data(), positions.data() + P, int(P), 0, bits, handle), a.kOp, "sorting");
+  of(stream).enqueue(a.kOp, "sorting", [&](cudaStream_t s) { return sort(space.data(), s); });
   const Runs runs{keys.data() + P, positions.data() + P, P, V};
 
   const Scratch<float> partial(stream, 2 * (P / kChunk + 1) * C);

@@ -44,7 +44,11 @@ __global__ void __launch_bounds__(kThreads) sum_pieces(const Gradients gradients
   if (threadIdx.x == 0) partial[blockIdx.x] = sum;
 }
 
-// Equation: norm = sqrt(sum of partial), clip = min(1, max_norm / (norm + 1e-6)). One block, fixed order (group.cuh).
+// Equation: norm = sqrt(sum of partial), clip = min(1, max_norm / (norm + 1e-6)).
+// Layout:   partial [count]; norm, clip scalars.
+// Order:    one block; thread t adds pieces t, t + 1024, ..., then the block (group.cuh).
+// Requires: 1024 threads. Without a max_norm above 0 clip is 1; a NaN shows in both.
+// Traffic:  one read of partial.
 __global__ void finish(const float* partial, int64_t count, float max_norm, float* norm, float* clip) {
   Group<1024> group;
   float sum = 0;

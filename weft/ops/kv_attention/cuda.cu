@@ -161,6 +161,11 @@ void decode(const Launch& launch, Stream& stream, const KvAttentionArgs& a) {
   launch(dim3(unsigned(H), unsigned(B)), kJoinThreads, 0, join_splits<T>, p, heads<T>(a.o));
 }
 
+// Equation: a fault where start[b] is not in [0, most].
+// Layout:   start [B].
+// Order:    one block; no sums.
+// Requires: nothing more; the kernels that follow leave such a sequence alone.
+// Traffic:  one read of start.
 __global__ void check_starts(const int32_t* start, int B, int most, Fault* fault, const char* op) {
   for (int b = int(threadIdx.x); b < B; b += int(blockDim.x))
     if (start[b] < 0 || start[b] > most) report(fault, Fault::start_out_of_range, op, start[b], b, most);

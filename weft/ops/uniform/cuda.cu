@@ -17,7 +17,11 @@ __global__ void draw(const uint32_t* state, uint32_t site, float* out, int64_t c
   for (int i = 0; i < 4 && block * 4 + i < count; ++i) out[block * 4 + i] = __fadd_rn(__fmul_rn(unit_float(words[i]), range), low);
 }
 
-// Equation: step = step + 1, modulo 2^64. One thread.
+// Equation: step = step + 1, modulo 2^64.
+// Layout:   state {key_lo, key_hi, step_lo, step_hi}.
+// Order:    one thread.
+// Requires: nothing more.
+// Traffic:  the state's sixteen bytes.
 __global__ void advance(uint32_t* state) {
   const uint64_t step = (uint64_t(state[3]) << 32 | state[2]) + 1;
   state[2] = uint32_t(step);

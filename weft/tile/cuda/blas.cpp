@@ -95,6 +95,7 @@ void Blas::multiply(Stream& stream, const BlasProduct& product, const void* a, c
   // Back in the pool at once: whoever gets it next runs after this product, on the same stream.
   const std::shared_ptr<Buffer> workspace = p.choice.workspaceSize ? stream.device().allocate(int64_t(p.choice.workspaceSize), MemoryUse::workspace) : nullptr;
   void* space = workspace ? static_cast<char*>(workspace->handle()) + workspace->offset() : nullptr;
+  if (s.planned()) return;
   require(cublasLtMatmul(handle_, p.work, &alpha, b, p.a, a, p.b, &beta, d, p.d, d, p.d, &p.choice.algo, space, p.choice.workspaceSize, s.handle()),
           "a product");
 }

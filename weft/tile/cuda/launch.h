@@ -56,10 +56,10 @@ class Launch {
     cudaSetDevice(stream_.index());
   }
 
-  // No blocks, no launch.
+  // No blocks, no launch; nor on a planned stream.
   template <class... Parameters, class... Arguments>
   void operator()(dim3 grid, dim3 block, size_t shared, void (*kernel)(Parameters...), Arguments&&... arguments) const {
-    if (grid.x == 0 || grid.y == 0 || grid.z == 0) return;
+    if (grid.x == 0 || grid.y == 0 || grid.z == 0 || stream_.planned()) return;
     if (shared > 48 * 1024)
       check(cudaFuncSetAttribute(reinterpret_cast<const void*>(kernel), cudaFuncAttributeMaxDynamicSharedMemorySize, int(shared)), grid, block, shared);
     std::tuple<Parameters...> values(static_cast<Parameters>(arguments)...);

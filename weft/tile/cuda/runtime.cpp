@@ -19,7 +19,7 @@ std::string describe(const Fault& f) {
 
 }  // namespace
 
-CudaStream::CudaStream(Device& device, int index) : Stream(device), index_(index) {
+CudaStream::CudaStream(Device& device, int index, bool planned) : Stream(device), index_(index), planned_(planned) {
   require(cudaSetDevice(index), "cuda", "choosing the device");
   require(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "cuda", "creating a stream");
   require(cudaHostAlloc(reinterpret_cast<void**>(&fault_), sizeof(Fault), cudaHostAllocMapped), "cuda", "allocating pinned memory");
@@ -42,6 +42,7 @@ void CudaStream::not_while_capturing(const char* where, const char* what) const 
 }
 
 void CudaStream::wait() {
+  if (planned_) return;
   not_while_capturing("synchronize", "waiting for the device");
   cudaSetDevice(index_);
   const cudaError_t status = cudaStreamSynchronize(stream_);

@@ -29,16 +29,23 @@ struct Fault {
 
 class CudaStream : public Stream {
  public:
-  CudaStream(Device& device, int index);
+  // planned: launchers do what they do around their work, such as taking workspace, and the work itself is left out.
+  CudaStream(Device& device, int index, bool planned = false);
   ~CudaStream() override;
   bool synchronous() const override { return false; }
   double seconds_of(const std::function<void()>& work) override;  // by events of the device
-  bool captures() const override { return true; }
+  bool captures() const override { return !planned_; }
   std::unique_ptr<Graph> capture(const std::function<void()>& work) override;
 
   cudaStream_t handle() const { return stream_; }
   Fault* fault() const { return fault_on_device_; }
   int index() const { return index_; }
+  bool planned() const { return planned_; }
+  // Work that is no launch of ours: call(stream) hands it to the driver or a library.
+  template <class Call>
+  void enqueue(const char* op, const char* what, Call&& call) const {
+    if (!planned_) require(call(stream_), op, what);
+  }
   // Throws while a graph is captured: `what` would have to happen now.
   void not_while_capturing(const char* where, const char* what) const;
 
@@ -47,6 +54,7 @@ class CudaStream : public Stream {
 
  private:
   const int index_;
+  const bool planned_;
   cudaStream_t stream_ = nullptr;
   Fault* fault_ = nullptr;            // as the host sees it
   Fault* fault_on_device_ = nullptr;  // the same memory, as kernels see it
