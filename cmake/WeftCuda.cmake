@@ -2,7 +2,7 @@
 # starts on a machine without a driver.
 set(WEFT_CUDA AUTO CACHE STRING "The CUDA backend: AUTO (where there is a compiler), ON or OFF")
 set_property(CACHE WEFT_CUDA PROPERTY STRINGS AUTO ON OFF)
-# One architecture by default: each takes the build minutes longer. For a release: -DWEFT_CUDA_ARCHITECTURES="80;90a-real"
+# One architecture by default: each takes the build minutes longer. For a release: "-DWEFT_CUDA_ARCHITECTURES=80;90a-real"
 # (80 comes with PTX, which the driver compiles for newer GPUs).
 set(WEFT_CUDA_ARCHITECTURES 90a-real CACHE STRING "GPU architectures to compile for")
 
