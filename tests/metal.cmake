@@ -2,6 +2,17 @@
 if(WEFT_HAS_METAL)
   weft_unit_test(metal_backend_test)
 endif()
+# Whole models against golden data, layers, LoRA and generation: the tests of the CPU, on the GPU of a Mac or on the simulator.
+if(APPLE OR (WEFT_METAL_SIM_RUNS AND NOT WEFT_SANITIZE))
+  set(device metal-sim)
+  if(APPLE)
+    set(device metal)
+  endif()
+  foreach(test IN ITEMS generator_test layers_test lora_test model_golden_test training_golden_test)
+    add_test(NAME metal.${test} COMMAND ${test})
+    set_tests_properties(metal.${test} PROPERTIES LABELS "metal;golden" ENVIRONMENT WEFT_TEST_DEVICE=${device} SKIP_REGULAR_EXPRESSION "no Metal device")
+  endforeach()
+endif()
 find_program(WEFT_METAL_CLANG NAMES clang++-19 HINTS /usr/lib/llvm-19/bin)
 if(NOT WEFT_METAL_CLANG)
   message(STATUS "No clang++-19: the Metal kernels are neither checked nor run")
@@ -31,22 +42,31 @@ foreach(mode IN ITEMS metal-sim metal-sim:random metal-sim:flush metal-sim:check
   endforeach()
 endforeach()
 
-# Each barrier taken out in turn, file by file; the headers' in the ops that use them.
-add_executable(metal_barriers metal/barriers.cpp)
-weft_target_defaults(metal_barriers)
-target_link_libraries(metal_barriers PRIVATE weft weft_specs)
-target_include_directories(metal_barriers PRIVATE ${PROJECT_SOURCE_DIR})
-foreach(file IN ITEMS tile/metal/team tile/metal/column_sums tile/metal/radix tile/metal/mma tile/metal/blocks transpose_2d/metal
-    kv_attention/metal matmul/metal causal_attention/metal causal_attention/backward)
-  string(REPLACE "/" "." test ${file})
-  add_test(NAME metal.barriers.${test} COMMAND metal_barriers ${file})
-  set_tests_properties(metal.barriers.${test} PROPERTIES LABELS "metal")
+# Programs that run specs on a simulator of their own.
+foreach(name IN ITEMS barriers dispatch_barriers few_threads)
+  add_executable(metal_${name} metal/${name}.cpp)
+  weft_target_defaults(metal_${name})
+  target_link_libraries(metal_${name} PRIVATE weft weft_specs)
+  target_include_directories(metal_${name} PRIVATE ${PROJECT_SOURCE_DIR})
 endforeach()
+# Each barrier of every kernel of the library taken out in turn, the headers' in the ops that use them; an eighth of them a test.
+foreach(part RANGE 1 8)
+  add_test(NAME metal.barriers.${part} COMMAND metal_barriers ${part}/8)
+  set_tests_properties(metal.barriers.${part} PROPERTIES LABELS "metal")
+endforeach()
+# Those between dispatches; and pipelines of at most 256 threads.
+add_test(NAME metal.dispatch_barriers COMMAND metal_dispatch_barriers)
+add_test(NAME metal.few_threads COMMAND metal_few_threads 256)
+set_tests_properties(metal.dispatch_barriers metal.few_threads PROPERTIES LABELS "metal")
 
 # What kernels move and compute, counted, against what they must.
 add_test(NAME metal.counters COMMAND Python3::Interpreter ${CMAKE_CURRENT_SOURCE_DIR}/metal/counters.py $<TARGET_FILE:weft_tool>)
 set_tests_properties(metal.counters PROPERTIES LABELS "metal")
 
-# Training and generation through the whole backend.
+# Golden models once more with every dispatch held against those it shares a command buffer with.
+add_test(NAME metal.model_golden_test.checked COMMAND model_golden_test)
+set_tests_properties(metal.model_golden_test.checked PROPERTIES LABELS "metal;golden" ENVIRONMENT WEFT_TEST_DEVICE=metal-sim:checked)
+
+# Training and generation through the whole tool.
 weft_integration_test(metal_sim)
 set_tests_properties(integration.metal_sim PROPERTIES LABELS "metal")

@@ -17,12 +17,12 @@ def run(*args):
     return done.stdout
 
 
-def losses(device, dtype, folder):
-    out = folder / f"{device}-{dtype}".replace(":", "-")
+def losses(device, name, dtype, model, folder):
+    out = folder / f"{device}-{name}"
     text = folder / "text.txt"
     text.write_text("the quick brown fox jumps over the lazy dog. " * 40)
-    run("train", "--data", text, "--cache", folder, "--device", device, "--dtype", dtype, "--steps", STEPS, "--batch", 2, "--sequence", 24, "--layers", 2, "--width", 48,
-        "--heads", 4, "--kv-heads", 2, "--evaluate-units", 1, "--sample-tokens", 1, "--warmup", 2, "--out", out)
+    run("train", "--data", text, "--cache", folder, "--device", device, "--dtype", dtype, "--steps", STEPS, "--batch", 2, "--sequence", 24, *model,
+        "--evaluate-units", 1, "--sample-tokens", 1, "--warmup", 2, "--out", out)
     rows = [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
     return [row["loss"] for row in rows if "loss" in row][:STEPS]
 
@@ -34,13 +34,21 @@ def greedy(model):
     return list(struct.unpack(f"<{(end - begin) // 4}i", data[8 + size + begin : 8 + size + end]))
 
 
+# The first loss differs by rounding alone; the updates that follow carry such differences on, far below a step's effect. In bf16
+# activations and gradients are rounded to 2^-8 of each; a loss is a mean over many of them.
+LLAMA = ("--layers", 2, "--width", 48, "--heads", 4, "--kv-heads", 2)
+GPT2 = ("--model", "gpt2-124m", "--layers", 1, "--width", 32, "--heads", 2, "--dropout", 0.1)
+LORA = ("--model", golden / "llama", "--lora-rank", 2)
+RUNS = {"f32": ("f32", LLAMA), "bf16": ("bf16", (*LLAMA, "--recompute")), "gpt2": ("f32", GPT2), "lora": ("bf16", LORA)}
+BOUND = {"f32": 1e-4, "bf16": 2**-8}
 with tempfile.TemporaryDirectory() as folder:
-    # The first loss differs by rounding alone; the updates that follow carry such differences on, far below a step's effect.
-    cpu, metal = (losses(device, "f32", pathlib.Path(folder)) for device in ("cpu", "metal-sim"))
-    assert len(cpu) == STEPS and len(metal) == STEPS, (cpu, metal)
-    assert all(abs(a - b) < 1e-4 for a, b in zip(cpu, metal)), (cpu, metal)
+    for name, (dtype, model) in RUNS.items():
+        cpu, metal = (losses(device, name, dtype, model, pathlib.Path(folder)) for device in ("cpu", "metal-sim"))
+        print(name, cpu, metal)
+        assert len(cpu) == STEPS and len(metal) == STEPS, (cpu, metal)
+        assert all(abs(a - b) < BOUND[dtype] * a for a, b in zip(cpu, metal)), (name, cpu, metal)
 
 expected = greedy("llama")
 answer = json.loads(run("generate", golden / "llama", "--prompt-ids", ",".join(map(str, expected[:8])), "--max-tokens", 6, "--ignore-eos", "--device", "metal-sim", "--json"))
 assert answer["ids"] == expected[8:14], (answer["ids"], expected[8:14])
-print("2 passed, 0 failed")
+print(f"{len(RUNS) + 1} passed, 0 failed")

@@ -1,7 +1,8 @@
 // Deletes each barrier of each kernel in turn. The checked simulator, or the numbers, must notice in some case of an op that uses
 // it, unless the line says why nothing can: `// redundant: ...`.
 //
-//   metal_barriers [FILE...]    of these files, by a part of their path; without any, of all
+//   metal_barriers [FILE...]    of these files, by a part of their path; without any, of all that are embedded in the library
+//   metal_barriers 2/8          every eighth, from the second on
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -24,6 +25,7 @@ struct Barrier {
   bool redundant;
 };
 
+const std::regex kMention(R"(\b(threadgroup|simdgroup)_barrier\b)");
 const std::regex kBarrier(R"(\b(metal::)?(threadgroup|simdgroup)_barrier\s*\([^;]*\)\s*;)");
 
 std::vector<Barrier> all_barriers() {
@@ -33,7 +35,13 @@ std::vector<Barrier> all_barriers() {
     std::string line;
     for (int number = 1; std::getline(text, line); ++number) {
       const std::string code = line.substr(0, line.find("//"));
-      if (std::regex_search(code, kBarrier)) found.push_back({file.path, number, line.find("// redundant:") != std::string::npos});
+      const auto mentions = std::distance(std::sregex_iterator(code.begin(), code.end(), kMention), std::sregex_iterator());
+      const bool is_barrier = std::regex_search(code, kBarrier);
+      if (mentions != int(is_barrier)) {
+        std::printf("%s:%d: a barrier is one statement, with a line of its own\n", file.path, number);
+        std::exit(2);
+      }
+      if (is_barrier) found.push_back({file.path, number, line.find("// redundant:") != std::string::npos});
     }
   }
   return found;
@@ -110,11 +118,23 @@ std::string noticed(const spec::Registry& registry, const Barrier& barrier) {
   return "";
 }
 
-int run(const std::vector<std::string>& files) {
+// "2/8", or everything.
+struct Part {
+  int number = 1, parts = 1;
+};
+Part take_part(std::vector<std::string>& arguments) {
+  Part part;
+  if (arguments.size() == 1 && std::sscanf(arguments[0].c_str(), "%d/%d", &part.number, &part.parts) == 2) arguments.clear();
+  return part;
+}
+
+int run(std::vector<std::string> files) {
+  const Part part = take_part(files);
   spec::Registry registry;
   spec::add_all_specs(registry);
-  int needed = 0, redundant = 0, failed = 0;
+  int needed = 0, redundant = 0, failed = 0, number = 0;
   for (const Barrier& b : all_barriers()) {
+    if (number++ % part.parts != part.number - 1) continue;
     if (!files.empty() && std::none_of(files.begin(), files.end(), [&](const std::string& part) { return b.file.find(part) != std::string::npos; })) continue;
     const std::string what = noticed(registry, b);
     if (!what.empty() && !b.redundant) {

@@ -4,8 +4,11 @@
 
 Each kernel file is preprocessed, a few spellings that are no C++ are rewritten token by token, and clang checks the rest with
 device, constant and threadgroup as address spaces of its own (lint/metal_stdlib), as C++14, which Metal is built on. Also: no
-double, no lambda, no recursion; every parameter that is a pointer or reference names its space, and nothing is named like one;
-what a kernel is told of its place in the grid is all scalars, or all vectors of one size.
+double, no lambda, no recursion, and nothing else of C++ that Metal leaves out; every parameter that is a pointer or reference
+names its space, and nothing is named like one; what a kernel is told of its place in the grid is all scalars, or all vectors of
+one size; variables outside of functions are constant, threadgroup variables are a kernel's and have no value at first; every
+index of a buffer or function constant stands for one thing; a kernel in a namespace has a name for the host. A second pass
+without spaces has bfloat as a class that no number becomes by itself.
 """
 import pathlib
 import re
@@ -17,6 +20,8 @@ VECTORS = re.compile(r"^(?:char|uchar|short|ushort|int|uint|long|ulong|half|bflo
 SPACES = {"device", "constant", "threadgroup", "thread"}
 TOKEN = re.compile(r'"(?:[^"\\\n]|\\.)*"|\'(?:[^\'\\\n]|\\.)+\'|[A-Za-z_]\w*|\.?\d(?:[eEpP][+-]|[\w.])*|\[\[|\]\]|::|->|&&|<<=?|>>=?|[-+*/%&|^=!<>]=|\+\+|--|\|\||\.\.\.|\S|\n|[ \t]+')
 NO_TYPES = {",", ")", "=", "[", "]", "+", "-", "*=", "+=", "<", "<=", ">", ">=", "==", "?", ":", "."}
+ABSENT = {"double", "virtual", "try", "catch", "throw", "new", "delete", "goto", "dynamic_cast", "typeid", "thread_local", "asm", "wchar_t", "std", "noexcept"}
+STRICT = ["c++17-extensions", "c++20-extensions", "vla-extension", "return-type", "c++11-narrowing", "uninitialized", "sometimes-uninitialized"]
 MARK = {space: f"__weft_{space}" for space in SPACES}  # survives the first preprocessing, so that spaces can be seen in the text
 
 
@@ -87,8 +92,10 @@ def rewrite(tokens, lines):
             continue
         if token in MARK.values() and ahead in NO_TYPES:  # where the simulator, which drops these words, would see nothing
             say(number, token.removeprefix("__weft_") + " is an address space, not a name")
-        if token == "double":
-            say(number, "Metal has no double")
+        if token in ABSENT:
+            say(number, "Metal has no " + token)
+        if token == "long" and ahead in ("long", "double"):
+            say(number, "Metal has no long " + ahead)
         if token == "[" and before in ("=", "(", ",", "return") and ahead in ("&", "=", "]"):
             say(number, "Metal has no lambdas")
         if VECTORS.match(token) and ahead == "(":
@@ -97,7 +104,11 @@ def rewrite(tokens, lines):
             out.append(("static", number))
         out.append((token, number))
         i += 1
-    check_parameters(tokens, say)
+    plain = [(t, n) for t, n in tokens if not t.startswith("#")]
+    check_parameters(plain, say)
+    check_indices(plain, say)
+    check_variables(plain, say)
+    check_kernel_names(plain, say)
     return out, wrong
 
 
@@ -166,9 +177,8 @@ PLACES = {"thread_position_in_grid", "threads_per_grid", "thread_position_in_thr
           "threadgroups_per_grid", "dispatch_threads_per_threadgroup"}
 
 
-def check_parameters(tokens, say):
+def check_parameters(plain, say):
     """Parameters name the space of what they point or refer to; places in the grid have one number of axes."""
-    plain = [(t, n) for t, n in tokens if not t.startswith("#")]
     for start, end in parameter_lists(plain):
         parameters = split(plain, start, end)
         axes = {words[0][-1] if VECTORS.match(words[0]) else "1" for words in parameters if PLACES & set(words)}
@@ -177,6 +187,89 @@ def check_parameters(tokens, say):
         for words in parameters:
             if ("*" in words or "&" in words) and not any(mark in words for mark in MARK.values()):
                 say(plain[start][1], "a pointer or reference without an address space: " + " ".join(words))
+        for attribute in ("buffer", "threadgroup"):
+            indices = [words[k + 2] for words in parameters for k, word in enumerate(words[:-2]) if word.removeprefix("__weft_") == attribute and words[k + 1] == "("]
+            for index in sorted({i for i in indices if indices.count(i) > 1}):
+                say(plain[end][1], f"two parameters at {attribute}({index})")
+            for index in indices:
+                if index.isdigit() and int(index) > 30:
+                    say(plain[end][1], f"{attribute}({index}): there are 31")
+
+
+def check_indices(plain, say):
+    """A function constant has an index of its own."""
+    seen = {}
+    for i, (token, number) in enumerate(plain):
+        if token == "function_constant" and plain[i - 1][0] == "[[" and plain[i + 4][0] == "]]" and plain[i + 5][0] == ";":
+            index, name = plain[i + 2][0], plain[i - 2][0]
+            if index in seen:
+                say(number, f"function constants {seen[index]} and {name} both have index {index}")
+            seen[index] = name
+
+
+def scopes(plain):
+    """For each token: what braces it stands in, outermost first, each "scope" (of a namespace or type), "kernel" or "function"."""
+    nest, result = [], []
+    for i, (token, _) in enumerate(plain):
+        if token == "}" and nest:
+            nest.pop()
+        result.append(tuple(nest))
+        if token == "{":
+            nest.append("scope" if opens_scope(plain, i) else "kernel" if heads_kernel(plain, i) else "function")
+    return result
+
+
+def heads_kernel(plain, i):
+    for token, _ in reversed(plain[:i]):
+        if token in (";", "}", "{"):
+            return False
+        if token == "kernel":
+            return True
+    return False
+
+
+def check_variables(plain, say):
+    """Where variables may stand, and in which space."""
+    where = scopes(plain)
+    for i, (token, number) in enumerate(plain):
+        begins = i == 0 or plain[i - 1][0] in (";", "{", "}") or plain[i - 1][0] == "static"
+        if token == MARK["threadgroup"] and begins and declares_variable(plain, i):
+            if where[i] != ("kernel",) and where[i][-1:] != ("kernel",):
+                say(number, "a threadgroup variable that is not at the beginning of a kernel's scope")
+            if next(t for t, _ in plain[i:] if t in ("=", ";")) == "=":
+                say(number, "a threadgroup variable with a value")
+        if token == "constexpr" and plain[i - 1][0] != "if" and all(kind == "scope" for kind in where[i]) and not is_function(plain, i) and not has_space(plain, i):
+            say(number, "a variable outside of functions that is not constant")
+        if token == "static" and any(kind != "scope" for kind in where[i]):
+            say(number, "a static variable inside of a function")
+
+
+def has_space(plain, i):
+    """Whether the statement around token i names the constant space."""
+    start = i
+    while start > 0 and plain[start - 1][0] not in (";", "{", "}"):
+        start -= 1
+    return any(t == MARK["constant"] for t, _ in plain[start:i])
+
+
+def is_function(plain, i):
+    for token, _ in plain[i:]:
+        if token in ("=", ";", "{"):
+            return False
+        if token == "(":
+            return True
+    return False
+
+
+def check_kernel_names(plain, say):
+    """A kernel inside a namespace would be known to the host by another name than its own."""
+    where = scopes(plain)
+    named = {plain[k][0] for i, (t, _) in enumerate(plain) if t == "host_name" for k in range(i, min(i + 40, len(plain)))}
+    for i, (token, number) in enumerate(plain):
+        if token != "kernel" or plain[i + 1][0] != "void" or not where[i]:
+            continue
+        if plain[i + 2][0] not in named:
+            say(number, f"kernel {plain[i + 2][0]} in a namespace has no host_name")
 
 
 def recursive_function(ir):
@@ -215,17 +308,22 @@ def text_of(tokens):
     return "".join(text) + "\n"
 
 
+def place_of(message):
+    """"file:line" at the beginning of a message."""
+    return ":".join(message.split(":")[:2])
+
+
 COPIES = re.compile(r"no matching constructor for initialization of|no viable overloaded '='")
 
 
-def errors_of(stderr):
-    """clang's errors, without those about copies of structs between address spaces, which Metal makes by itself."""
+def errors_of(stderr, copies=False):
+    """clang's errors, without those about copies of structs between address spaces, which Metal makes by itself (unless `copies`)."""
     errors = []
     for block in re.split(r"\n(?=[^\n]*: (?:fatal )?error: )", "\n" + stderr):
         lines = block.strip().split("\n")
         first = next((line for line in lines if re.search(r": (?:fatal )?error: ", line)), None)
         notes = [line for line in lines if ": note: candidate" in line]
-        if first and not (COPIES.search(first) and notes and all("the implicit" in note for note in notes)):
+        if first and not (not copies and COPIES.search(first) and notes and all("the implicit" in note for note in notes)):
             errors.append(first)
     return errors
 
@@ -234,14 +332,18 @@ def lint(clang, root, file):
     preprocessed = preprocess(clang, root, file)
     tokens, wrong = rewrite(tokens_of(preprocessed), Lines(preprocessed))
     text, declarations = text_of(tokens), HERE / "lint"
-    command = [clang, "-x", "c++", "-std=c++14", "-ferror-limit=0", "-Wno-everything", "-Xclang", "-cl-single-precision-constant", "-isystem", str(declarations),
+    command = [clang, "-x", "c++", "-std=c++14", "-ferror-limit=0", "-Wno-everything", *(f"-Werror={name}" for name in STRICT), "-Xclang", "-cl-single-precision-constant", "-isystem", str(declarations),
                "-include", str(declarations / "metal_stdlib"), "-include", str(declarations / "metal_simdgroup_matrix")]
     spaces = [f"-D{mark}={space}" for space, mark in MARK.items()]
     wrong += errors_of(run([*command, *spaces, "-Werror=implicit-float-conversion", "-fsyntax-only", "-"], text).stderr)
+    no_spaces = ["-DWEFT_NO_SPACES", *(f"-D{mark}=" for mark in MARK.values())]
+    known = {place_of(line) for line in wrong}
+    strict = run([*command, *no_spaces, "-DWEFT_STRICT_BFLOAT", "-fsyntax-only", "-"], text)
+    wrong += [line for line in errors_of(strict.stderr, copies=True) if place_of(line) not in known]
     if wrong:
         return wrong
     # Once more without spaces, where structs are copied anywhere, as far as who calls whom.
-    assembly = run([*command, "-DWEFT_NO_SPACES", *(f"-D{mark}=" for mark in MARK.values()), "-O0", "-S", "-emit-llvm", "-o", "-", "-"], text)
+    assembly = run([*command, *no_spaces, "-O0", "-S", "-emit-llvm", "-o", "-", "-"], text)
     if assembly.returncode:
         return [f"{file}: cannot be searched for recursion:", *errors_of(assembly.stderr)]
     name = recursive_function(assembly.stdout)

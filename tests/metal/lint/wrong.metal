@@ -26,6 +26,9 @@ kernel void mixed(device const float* x [[buffer(0)]], device bfloat* y [[buffer
   threadgroup_barrier(mem_flags::mem_threadgroup);
   double wide = 1;                          // wrong: no double
   y[t] = x[t];                              // wrong: implicit conversion loses
+  bfloat one = 1.0f;                        // wrong: no viable conversion
+  y[t + 1] = 0.5f;                          // wrong: no viable overloaded '='
+  bfloat right = bfloat(1.0f);
   float a = through_thread(x);              // wrong: no matching function
   float b = through_device(tile[0]);        // wrong: no matching function
   float c = p.twice();                      // wrong: cannot initialize object parameter
@@ -41,3 +44,29 @@ kernel void places(device uint* x [[buffer(0)]], uint size [[threads_per_threadg
 }
 
 inline uint after(uint thread) { return 1; }  // wrong: thread is an address space, not a name
+
+constexpr int kOutside = 4;                       // wrong: a variable outside of functions that is not constant
+constant constexpr int kInside = 4;
+constant bool again [[function_constant(0)]];     // wrong: function constants has_extra and again both have index 0
+struct Sizes {
+  static constexpr int most = 8;                  // wrong: a variable outside of functions that is not constant
+  static constexpr int twice(int n) { return 2 * n; }
+};
+inline float shared_by_nobody(uint t) {
+  threadgroup float own[4];                       // wrong: a threadgroup variable that is not
+  static int turns;                               // wrong: a static variable inside of a function
+  return own[t];
+}
+kernel void twice(device float* x [[buffer(0)]], device float* y [[buffer(0)]], device float* z [[buffer(31)]]) {  // wrong: two parameters at buffer(0)
+  threadgroup float zero = 0.0f;                  // wrong: a threadgroup variable with a value
+  const int narrow[1] = {z[0]};                   // wrong: cannot be narrowed
+  if constexpr (kInside > 2) y[0] = x[0] + zero;  // wrong: constexpr if is a C++17 extension
+  const long long wide = 1;                       // wrong: Metal has no long long
+  try { y[1] = narrow[0]; } catch (...) {}        // wrong: Metal has no try
+}
+namespace inner {
+kernel void lost(device float* x [[buffer(0)]]) { x[0] = 1; }  // wrong: kernel lost in a namespace has no host_name
+template <class T>
+kernel void found(device T* x [[buffer(0)]]) { x[0] = T(1.0f); }
+template [[host_name("found_f32")]] kernel decltype(found<float>) found<float>;
+}  // namespace inner

@@ -29,16 +29,12 @@ void encode(Stream& stream, const char* op, const std::string& name, Pipeline& p
   for (const int64_t groups : grid.groups)
     check(groups >= 0 && groups <= int64_t(UINT32_MAX), op, "kernel ", name, " cannot be launched over ", groups, " threadgroups along one axis");
   Dispatch dispatch{op, &pipeline, {}, grid.groups, grid.threads, grid.threadgroup_bytes};
-  std::vector<bool> writes;
   int index = 0;
   for (const Argument& a : arguments) {
-    if (a.buffer || a.copied) {
-      dispatch.bindings.push_back({index, a.buffer, a.offset, a.bytes, a.copied});
-      writes.push_back(a.written);
-    }
+    if (a.buffer || a.copied) dispatch.bindings.push_back({index, a.buffer, a.offset, a.bytes, a.copied, !a.written});
     ++index;
   }
-  of(stream).encode(dispatch, writes);
+  of(stream).encode(dispatch);
 }
 
 }  // namespace

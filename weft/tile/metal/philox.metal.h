@@ -22,7 +22,7 @@ inline uint4 random_block(uint4 state, uint site, long block) {
   return c;
 }
 
-// [0, 1) in steps of 2^-24: every value is exact in f32.
-inline float unit_float(uint bits) { return float(bits >> 8) * 0x1p-24f; }
+// [0, 1) in steps of 2^-24 (the literal, exactly): every value is exact in f32.
+inline float unit_float(uint bits) { return float(bits >> 8) * 5.9604644775390625e-8f; }
 
 }  // namespace weft

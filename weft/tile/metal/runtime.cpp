@@ -1,5 +1,6 @@
 #include "weft/tile/metal/runtime.h"
 
+#include <algorithm>
 #include <cstring>
 #include <string>
 
@@ -50,25 +51,21 @@ MetalStream::~MetalStream() {
   gpu_.delete_buffer(faults_);
 }
 
-void MetalStream::encode(const Dispatch& dispatch, const std::vector<bool>& writes) {
-  bool conflict = false;
-  for (size_t i = 0; i < dispatch.bindings.size() && !conflict; ++i) {
-    const Binding& b = dispatch.bindings[i];
-    conflict = b.buffer && hazards_.conflicts(b.buffer, b.offset, b.bytes, writes[i]);
-  }
-  if (conflict) {
+void MetalStream::encode(const Dispatch& dispatch) {
+  const auto conflicts = [this](const Binding& b) { return b.buffer && hazards_.conflicts(b.buffer, b.offset, b.bytes, !b.read_only); };
+  if (std::any_of(dispatch.bindings.begin(), dispatch.bindings.end(), conflicts)) {
     gpu_.barrier();
     hazards_.clear();
   }
-  for (size_t i = 0; i < dispatch.bindings.size(); ++i) {
-    const Binding& b = dispatch.bindings[i];
+  for (const Binding& b : dispatch.bindings) {
     if (!b.buffer) continue;
-    hazards_.add(b.buffer, b.offset, b.bytes, writes[i]);
+    hazards_.add(b.buffer, b.offset, b.bytes, !b.read_only);
     busy_[b.buffer] = true;
   }
   gpu_.encode(dispatch);
   if (++uncommitted_ < kBatch) return;
-  gpu_.commit();
+  gpu_.commit();  // what comes after it is in order by itself
+  hazards_.clear();
   uncommitted_ = 0;
 }
 

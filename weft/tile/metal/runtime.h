@@ -38,8 +38,8 @@ class MetalStream : public Stream {
   Gpu& gpu() const { return gpu_; }
   Pipelines& pipelines() { return pipelines_; }
 
-  // Hands over a dispatch; `writes` says for each binding whether the kernel writes there.
-  void encode(const Dispatch& dispatch, const std::vector<bool>& writes);
+  // Hands over a dispatch, behind a barrier where it needs one.
+  void encode(const Dispatch& dispatch);
 
   // A record for one launch of the op now launching, by its place in the fault buffer.
   struct FaultPlace {

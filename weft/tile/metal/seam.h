@@ -1,8 +1,8 @@
 // All that Weft asks of Metal. Two implementations: Apple's framework (weft/backends/metal/apple), and the simulator that
 // runs the same kernel sources on Linux (weft/backends/metal/sim). Everything above this file is one code for both.
 //
-// Order: dispatches run in the order they were encoded only where a barrier() stands between them; whoever encodes
-// (launch.h) puts one wherever a dispatch touches what an earlier one writes. wait() makes everything visible to the host.
+// Order: dispatches run in the order they were encoded only where a barrier() or a commit() stands between them; whoever encodes
+// (launch.h) puts one wherever a dispatch touches what an earlier one writes, or writes what one reads. wait() makes everything visible to the host.
 #pragma once
 
 #include <array>
@@ -48,6 +48,7 @@ struct Binding {
   int64_t offset = 0;
   int64_t bytes = 0;       // from the offset on, that the kernel may touch
   const void* copied = nullptr;
+  bool read_only = false;  // the kernel writes nothing there: what a checking device holds it to
 };
 
 struct Dispatch {

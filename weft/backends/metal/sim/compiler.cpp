@@ -39,15 +39,17 @@ std::string compiler_identity() {
 
 const std::vector<std::string>& flags(Build build) {
   static const std::vector<std::string> common{
-      "-x", "c++", "-std=c++17", "-fPIC", "-fno-exceptions", "-fno-rtti", "-fvisibility=hidden", "-fsigned-char", "-fno-math-errno", "-w",
+      "-x", "c++", "-std=c++17", "-fPIC", "-fno-exceptions", "-fno-rtti", "-fvisibility=hidden", "-fsigned-char", "-fno-math-errno", "-fno-omit-frame-pointer", "-w",
 #ifdef __x86_64__
       "-march=x86-64-v3",
 #endif
       "-Xclang", "-cl-single-precision-constant", "-Xclang", "-ffloat16-excess-precision=none", "-Xclang", "-fbfloat16-excess-precision=none"};
-  // The hooks that ThreadSanitizer's pass calls are ours (shim/checks.h). It leaves out vectors, so there must be none.
+  // The hooks that ThreadSanitizer's pass calls are ours (shim/checks.h). It leaves out vectors, so there must be none. An access
+  // made of those of two branches would have no line of its own.
   static const std::vector<std::string> instrumented{
       "-g1", "-gdwarf-4", "-ffile-compilation-dir=.", "-ffp-contract=off", "-fsanitize=thread", "-fno-vectorize", "-fno-slp-vectorize", "-mllvm", "-tsan-instrument-func-entry-exit=0",
-      "-mllvm", "-tsan-instrument-read-before-write=1", "-mllvm", "-tsan-handle-cxx-exceptions=0", "-DWEFT_SIM_INSTRUMENTED"};
+      "-mllvm", "-tsan-instrument-read-before-write=1", "-mllvm", "-tsan-handle-cxx-exceptions=0", "-mllvm", "-sink-common-insts=false", "-mllvm", "-hoist-common-insts=false",
+      "-DWEFT_SIM_INSTRUMENTED"};
   static const auto with = [](std::vector<std::string> more, const std::vector<std::string>& extra = {}) {
     more.insert(more.begin(), common.begin(), common.end());
     more.insert(more.end(), extra.begin(), extra.end());
@@ -56,7 +58,8 @@ const std::vector<std::string>& flags(Build build) {
   static const std::map<Build, std::vector<std::string>> all{
       {Build::plain, with({"-O2", "-ffp-contract=off"})},
       {Build::contracted, with({"-O2", "-ffp-contract=fast"})},
-      {Build::checked, with(instrumented, {"-O1", "-fsanitize=alignment,array-bounds,integer-divide-by-zero"})},
+      {Build::checked, with(instrumented, {"-O1", "-ftrivial-auto-var-init=pattern",
+                               "-fsanitize=alignment,array-bounds,float-cast-overflow,integer-divide-by-zero,return,shift-exponent"})},
       {Build::counted, with(instrumented, {"-O2"})}};
   return all.at(build);
 }

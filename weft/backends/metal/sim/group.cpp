@@ -15,7 +15,7 @@ constexpr uint64_t kMostSpins = 50'000'000;  // atomic operations of one thread 
 thread_local Group* stack_owner = nullptr;
 
 bool same(const weft_sim::Site& a, const weft_sim::Site& b) {
-  return a.line == b.line && a.column == b.column && (a.file == b.file || std::strcmp(a.file, b.file) == 0);
+  return a.line == b.line && a.column == b.column && a.way == b.way && (a.file == b.file || std::strcmp(a.file, b.file) == 0);
 }
 bool earlier(const weft_sim::Site& a, const weft_sim::Site& b) { return a.line != b.line ? a.line < b.line : a.column < b.column; }
 // mem_flags: 1 device memory, 2 threadgroup memory
@@ -27,7 +27,7 @@ std::string place(const weft_sim::Site& site) { return site.line ? join(site.fil
 
 }  // namespace
 
-Group::Group() : queue_(2048), arena_(kArenaBytes) {}
+Group::Group() : queue_(2048) {}
 
 void Group::run(Launch& launch, uint64_t index) {
   begin(launch, index);
@@ -54,7 +54,7 @@ void Group::begin(Launch& launch, uint64_t index) {
   if (int(threads_.size()) < count_) threads_.resize(size_t(count_));
 
   variables_.assign(size_t(launch.module->table().variable_count), {});
-  arena_used_ = kRedZone;
+  arena_used_ = gap();
   threadgroup_used_ = 0;
   combining_ = false;
   if (launch.shadow) launch.shadow->begin_group();
@@ -254,7 +254,9 @@ bool Group::open_barrier() {
     if (t.state != State::at_barrier) continue;
     if (!first) first = &t;
     if (!same(t.site, first->site)) {
-      report(t, join("divergent threadgroup_barrier: thread ", first->info.index, " waits at ", place(first->site), ", thread ", t.info.index, " at ", place(t.site)));
+      const bool one_line = first->site.line == t.site.line && first->site.column == t.site.column;
+      report(t, join("divergent threadgroup_barrier: thread ", first->info.index, " waits at ", place(first->site), ", thread ", t.info.index, " at ", place(t.site),
+                     one_line ? ", where it came by another call" : ""));
       return false;
     }
   }
@@ -293,6 +295,11 @@ void Group::part_lanes() {
     first->state = State::ready;
     push(int(first - threads_.data()));
   }
+}
+
+void Group::inactive(unsigned lane, unsigned from) {
+  if (!launch_->shadow) return;
+  fail_at(join(current_->function, ": lane ", lane, " reads lane ", from, from < unsigned(weft_sim::kLanes) ? ", which is not active" : ", and there are 32"), current_->site);
 }
 
 void Group::spin() {

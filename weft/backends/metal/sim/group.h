@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "weft/backends/metal/sim/arena.h"
 #include "weft/backends/metal/sim/fiber.h"
 #include "weft/backends/metal/sim/launch.h"
 #include "weft/backends/metal/sim/shadow.h"
@@ -38,6 +39,7 @@ class Group {
   void* threadgroup_variable(int index, const char* name, uint64_t bytes, uint64_t alignment, weft_sim::Site site);
   const weft_sim::Thread* self() const { return &current_->info; }
   void multiply_adds(unsigned count) { counters_.matrix_multiply_adds += count; }
+  void inactive(unsigned lane, unsigned from);
   void spin();
   void access(const void* address, uint64_t bytes, int access, const void* code);
   [[noreturn]] void fail_at(const std::string& what, weft_sim::Site site);
@@ -68,6 +70,7 @@ class Group {
 
   void begin(Launch& launch, uint64_t index);
   void begin_threads(uint64_t index);
+  uint64_t gap() const;
   char* allocate(uint64_t bytes, uint64_t alignment, const char* name);
   bool is_private(const char* address) const;
   void count(const char* address, uint64_t bytes, bool writes);
@@ -92,8 +95,7 @@ class Group {
   std::string who(const SimThread& thread) const;
   uint64_t random();
 
-  static constexpr uint64_t kRedZone = 64;          // around every threadgroup variable
-  static constexpr uint64_t kArenaBytes = 256 << 10; // room for 32 KiB in any number of variables
+  static constexpr uint64_t kRedZone = 64;  // around every threadgroup variable
 
   Launch* launch_ = nullptr;
   std::vector<SimThread> threads_;
@@ -110,7 +112,7 @@ class Group {
   std::vector<int> idle_stacks_;
   void* scheduler_ = nullptr;
 
-  std::vector<char> arena_;
+  Arena arena_;
   uint64_t arena_used_ = 0, threadgroup_used_ = 0;
   std::vector<Variable> variables_;
   void* dynamic_[1] = {};

@@ -1,4 +1,5 @@
 // The memory of a group: its threadgroup variables, and every access of an instrumented kernel.
+#include <algorithm>
 #include <cstring>
 
 #include "weft/backends/metal/sim/group.h"
@@ -7,14 +8,21 @@
 
 namespace weft::metal::sim {
 
+// Far apart where accesses are checked, so that one outside of a variable does not fall into another.
+uint64_t Group::gap() const {
+  if (!launch_->shadow) return kRedZone;
+  const uint64_t variables = variables_.size() + 2;
+  return std::min<uint64_t>(1 << 20, (arena_.bytes() - 4 * uint64_t(kMostThreadgroupBytes)) / variables) / 64 * 64;
+}
+
 char* Group::allocate(uint64_t bytes, uint64_t alignment, const char* name) {
   threadgroup_used_ += (bytes + 15) / 16 * 16;
   const uint64_t at = (arena_used_ + alignment - 1) / alignment * alignment;
-  if (threadgroup_used_ > uint64_t(kMostThreadgroupBytes) || at + bytes + kRedZone > kArenaBytes) return nullptr;
-  arena_used_ = at + bytes + kRedZone;
-  char* pointer = arena_.data() + at;
+  if (threadgroup_used_ > uint64_t(kMostThreadgroupBytes) || at + bytes + gap() > arena_.bytes()) return nullptr;
+  arena_used_ = at + bytes + gap();
+  char* pointer = arena_.begin() + at;
   std::memset(pointer, 0xff, bytes);  // NaN
-  if (launch_->shadow) launch_->shadow->add(Memory::threadgroup, pointer, bytes, name);
+  if (launch_->shadow) launch_->shadow->add_variable(pointer, bytes, name);
   return pointer;
 }
 
@@ -47,7 +55,7 @@ bool Group::is_private(const char* p) const {
 }
 
 void Group::count(const char* p, uint64_t bytes, bool writes) {
-  if (p >= arena_.data() && p < arena_.data() + arena_.size()) {
+  if (p >= arena_.begin() && p < arena_.begin() + arena_.bytes()) {
     counters_.threadgroup_bytes += int64_t(bytes);
     return;
   }

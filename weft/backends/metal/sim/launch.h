@@ -29,6 +29,7 @@ struct Launch {
   int64_t threadgroup_bytes = 0;
   std::vector<std::vector<char>> copied;  // small arguments
   uint32_t copied_bindings = 0;           // a bit for each index
+  uint32_t read_only_bindings = 0;        // as the host has promised
   bool counting = false;                  // every access of memory
   Shadow* shadow = nullptr;               // checks every access, where there is one
   bool random = false;  // order of groups and threads

@@ -68,8 +68,8 @@ void Module::set(const std::vector<Constant>& constants) {
     const weft_sim::FunctionConstant& known = table_->constants[i];
     for (const Constant& c : constants) {
       if (c.index != known.index) continue;
+      check(known.type == int(c.type), "metal-sim", "function constant ", c.index, " '", known.name, "' has another type than its value");
       const int bytes = c.type == Constant::Type::boolean ? 1 : 4;
-      check(known.bytes == bytes, "metal-sim", "function constant ", c.index, " '", known.name, "' has ", known.bytes, " bytes, its value ", bytes);
       std::memcpy(known.value, &c.bits, size_t(bytes));  // little endian: the first byte of a boolean
       *known.defined = true;
     }
@@ -84,9 +84,20 @@ const weft_sim::Kernel* Module::find(std::string_view kernel) const {
   return nullptr;
 }
 
-// addr2line names the innermost function first; those of the shim were inlined into the kernel's line.
+// What the compiler has put together from two branches has no line; then that of the code before it is named.
 std::string Module::place_of(const void* code) const {
+  constexpr int kFar = 48;  // bytes
   const auto offset = static_cast<const char*>(code) - low_ - 1;  // the call, not the instruction after it
+  std::string place;
+  for (int before = 0; before < kFar; before += 4) {
+    place = place_at(offset - before);
+    if (!place.ends_with(":?") && !place.ends_with(":0")) return before ? "near " + place : place;
+  }
+  return place;
+}
+
+// addr2line names the innermost function first; those of the shim were inlined into the kernel's line.
+std::string Module::place_at(std::ptrdiff_t offset) const {
   std::ostringstream address;
   address << std::hex << "0x" << offset;
   std::istringstream lines(run_process({"addr2line", "-i", "-e", path_, address.str()}).output);

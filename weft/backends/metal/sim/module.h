@@ -1,6 +1,7 @@
 // A compiled text in memory, with its function constants set.
 #pragma once
 
+#include <cstddef>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -28,6 +29,7 @@ class Module {
   std::string place_of(const void* code) const;
 
  private:
+  std::string place_at(std::ptrdiff_t offset) const;
   void set(const std::vector<Constant>& constants);
 
   std::string path_;

@@ -62,6 +62,8 @@ class Rewriter {
       const size_t begin = statement_begin(name);
       const std::string word = tokens_[name].text;
       const std::string declared = join("static ", type_of(begin, name), word, "; static bool ", word, "_is_defined;");
+      for (const Constant& other : constants_)
+        if (other.index == index) fail(ErrorCode::unsupported, tokens_.place(name), "function constants '", other.name, "' and '", word, "' both have index ", index);
       constants_.push_back({word, tokens_.qualifier(begin) + word, index});
       depends_on_constants_[word] = {word};
       tokens_.remove(begin, end + 1);
@@ -231,8 +233,8 @@ class Rewriter {
     if (p.kind == KernelParameter::Kind::threadgroup) return join("::weft_sim::BufferPointer{t->threadgroup[", p.index, "]}");
     if (p.kind == KernelParameter::Kind::buffer && !p.reference) return join("::weft_sim::BufferPointer{t->bindings->pointer[", p.index, "]}");
     if (p.kind == KernelParameter::Kind::buffer) {
-      return join("::weft_sim::BufferReference{t->bindings->pointer[", p.index, "], t->bindings->bytes[", p.index, "], ", quoted(p.name), ", ",
-                  p.optional ? "true" : "false", "}");
+      return join("::weft_sim::BufferReference{t->bindings->pointer[", p.index, "], t->bindings->bytes[", p.index, "], ", quoted(join("parameter '", p.name, "' has no buffer bound, or one smaller than its type")), ", ",
+                  p.optional ? "true" : "false", ", {", quoted(p.file), ", ", p.line, ", 0}}");
     }
     const auto found = kBuiltins.find(p.builtin);
     if (found == kBuiltins.end()) fail(ErrorCode::unsupported, kernel.name, "the simulator has no [[", p.builtin, "]] (parameter '", p.name, "')");
@@ -245,7 +247,7 @@ class Rewriter {
     int count = 0;
     for (const KernelInstance& instance : kernels_.instances) code += entry(instance, count++, kernels);
     for (const Constant& c : constants_) {
-      constants += join("    {", quoted(c.name), ", ", c.index, ", &", c.qualified, ", sizeof(", c.qualified, "), &", c.qualified, "_is_defined},\n");
+      constants += join("    {", quoted(c.name), ", ", c.index, ", &", c.qualified, ", weft_sim::constant_type<decltype(", c.qualified, ")>(), &", c.qualified, "_is_defined},\n");
     }
     return join(code, "static const weft_sim::Kernel weft_sim_kernels[] = {\n", kernels, "    {}};\n",  //
                 "static const weft_sim::FunctionConstant weft_sim_function_constants[] = {\n", constants, "    {}};\n",
@@ -266,7 +268,7 @@ class Rewriter {
     for (const std::string& name : constants_of(kernel.name)) needed += join(quoted(name), ", ");
     table += join("    {", quoted(instance.host_name), ", weft_sim_entry_", id, ", weft_sim_parameters_", id, ", ", kernel.parameters.size(), ", ",
                   kernel.is_template ? "0" : kernel.most_threads, ", weft_sim_constants_", id, "},\n");
-    return join("static void weft_sim_entry_", id, "(const weft_sim::Thread* t) { ::", instance.callee, "(", arguments, "); }\n",
+    return join("static void weft_sim_entry_", id, "(const weft_sim::Thread* t) { t->frame = __builtin_frame_address(0); ::", instance.callee, "(", arguments, "); }\n",
                 "static const weft_sim::Parameter weft_sim_parameters_", id, "[] = {", parameters, "{2, 0, \"\"}};\n",
                 "static const char* const weft_sim_constants_", id, "[] = {", needed, "nullptr};\n");
   }

@@ -16,6 +16,7 @@ constexpr weft_sim::Runtime kRuntime{
     },
     .self = [] { return running->self(); },
     .multiply_adds = [](unsigned count) { running->multiply_adds(count); },
+    .inactive = [](unsigned lane, unsigned from) { running->inactive(lane, from); },
     .spin = [] { running->spin(); },
     .fail = [](const char* what, weft_sim::Site site) { running->fail_at(what, site); },
     .access = [](const void* address, unsigned long bytes, int access, const void* code) {

@@ -17,7 +17,52 @@ std::string name_of(uint32_t thread) { return join("thread ", (thread - 1) % kTh
 
 }  // namespace
 
+class Shadow::Block {
+ public:
+  Block(const char* host, uint64_t bytes) : host_(host), bytes_(bytes) {}
+
+  // The cells of these bytes, which end at a cell's end or in the middle of nothing.
+  template <class F>
+  void each(uint64_t offset, uint64_t bytes, F f) {
+    const uint64_t unit = offset % 4 == 0 && bytes % 4 == 0 ? 4 : offset % 2 == 0 && bytes % 2 == 0 ? 2 : 1;
+    if (cells_.empty() || unit < unit_) refine(unit);
+    for (uint64_t at = offset; at < offset + bytes; at += unit_) f(cells_[at / unit_], at);
+  }
+
+  const char* host() const { return host_; }
+  void add_touched(std::vector<Touched>& all) const;
+
+ private:
+  void refine(uint64_t unit) {
+    std::vector<Cell> cells((bytes_ + unit - 1) / unit);
+    if (!cells_.empty()) {
+      for (uint64_t i = 0; i < cells.size(); ++i) cells[i] = cells_[i * unit / unit_];
+    }
+    unit_ = unit;
+    cells_ = std::move(cells);
+  }
+
+  const char* host_;
+  uint64_t bytes_;
+  uint64_t unit_ = 4;        // bytes for a cell: as small as the smallest access so far
+  std::vector<Cell> cells_;  // made at the first access
+};
+
+// A cell that was written says nothing of reads before, and need not: whatever conflicts with them conflicts with the write.
+void Shadow::Block::add_touched(std::vector<Touched>& all) const {
+  for (uint64_t i = 0; i < cells_.size(); ++i) {
+    const Cell& cell = cells_[i];
+    const bool written = cell.write.thread != 0;
+    if (!written && !cell.read[0].thread) continue;
+    const char* begin = host_ + i * unit_;
+    const Touched now{begin, begin + unit_, written, written ? cell.write.code : cell.read[0].code};
+    if (!all.empty() && all.back().end == begin && all.back().written == written && all.back().code == now.code) all.back().end = now.end;
+    else all.push_back(now);
+  }
+}
+
 void Shadow::begin_launch() {
+  shared_.clear();
   device_.clear();
   threadgroup_.clear();
   findings_.clear();
@@ -26,29 +71,33 @@ void Shadow::begin_launch() {
 
 void Shadow::begin_group() { threadgroup_.clear(); }
 
-void Shadow::add(Memory memory, const char* begin, uint64_t bytes, const std::string& name) {
-  (memory == Memory::device ? device_ : threadgroup_).push_back({memory, begin, bytes, name, 4, {}, true});
+std::shared_ptr<Shadow::Block> Shadow::add_block(const char* host, uint64_t bytes) {
+  auto block = std::make_shared<Block>(host, bytes);
+  if (host) shared_.push_back(block);
+  return block;
 }
 
-void Shadow::add_unbound(const char* begin, const std::string& name) { device_.push_back({Memory::device, begin, 0, name, 4, {}, false}); }
+void Shadow::add(const Binding& binding) { device_.push_back({binding, Memory::device}); }
+
+void Shadow::add_variable(const char* begin, uint64_t bytes, const std::string& name) {
+  threadgroup_.push_back({{begin, bytes, name, add_block(nullptr, bytes), 0, false}, Memory::threadgroup});
+}
+
+void Shadow::add_unbound(const char* begin, const std::string& name) { device_.push_back({{begin, 0, name, nullptr, 0, false}, Memory::device, false}); }
+
+std::vector<Touched> Shadow::touched() const {
+  std::vector<std::shared_ptr<Block>> blocks = shared_;
+  std::sort(blocks.begin(), blocks.end(), [](const auto& a, const auto& b) { return a->host() < b->host(); });
+  std::vector<Touched> all;
+  for (const auto& block : blocks) block->add_touched(all);
+  return all;
+}
 
 Shadow::Region* Shadow::find(std::vector<Region>& regions, const char* address, uint64_t bytes) {
   for (Region& r : regions) {
     if (address >= r.begin && address + bytes <= r.begin + r.bytes) return &r;
   }
   return nullptr;
-}
-
-void Shadow::refine(Region& region, uint64_t unit) {
-  if (region.cells.empty()) {
-    region.unit = unit;
-    region.cells.resize((region.bytes + unit - 1) / unit);
-    return;
-  }
-  std::vector<Cell> cells((region.bytes + unit - 1) / unit);
-  for (uint64_t i = 0; i < cells.size(); ++i) cells[i] = region.cells[i * unit / region.unit];
-  region.unit = unit;
-  region.cells = std::move(cells);
 }
 
 bool Shadow::access(const Toucher& who, const void* address, uint64_t bytes, int access, const void* code) {
@@ -60,12 +109,10 @@ bool Shadow::access(const Toucher& who, const void* address, uint64_t bytes, int
     outside(who, p, bytes, writes, code);
     return false;
   }
-  const uint64_t offset = uint64_t(p - region->begin);
-  const uint64_t unit = offset % 4 == 0 && bytes % 4 == 0 ? 4 : offset % 2 == 0 && bytes % 2 == 0 ? 2 : 1;
-  if (region->cells.empty() || unit < region->unit) refine(*region, unit);
+  if (writes && region->read_only) found(4, join("write at %1 to '", region->name, "', which is bound to be read alone"), code);
   const auto memory = size_t(region->memory);
   const Record now{who.group * kThreads + who.index + 1, who.epoch[memory], who.simd_epoch[memory], (access & weft_sim::kAtomic) != 0, code};
-  for (uint64_t at = offset; at < offset + bytes; at += region->unit) touch(*region, region->cells[at / region->unit], now, writes, at);
+  region->block->each(region->offset + uint64_t(p - region->begin), bytes, [&](Cell& cell, uint64_t at) { touch(*region, cell, now, writes, at - region->offset); });
   return true;
 }
 
@@ -81,11 +128,14 @@ void Shadow::touch(const Region& region, Cell& cell, const Record& now, bool wri
   for (const Record& read : cell.read) {
     if (read.thread && !ordered(read, now)) race(region, read, "read", now, "write", offset);
   }
-  const Record before = cell.write;
+  const Cell before = cell;
   cell = {now, {}};
-  // A plain write of this thread that no barrier has ended yet still races with the atomics of others.
-  const bool still_plain = before.thread == now.thread && before.epoch == now.epoch && !before.atomic;
-  if (now.atomic && still_plain) cell.write = before;
+  if (!now.atomic) return;
+  // What is not atomic still races with the atomics of others: a write of this thread that no barrier has ended, and reads.
+  if (before.write.thread == now.thread && before.write.epoch == now.epoch && !before.write.atomic) cell.write = before.write;
+  for (const Record& read : before.read) {
+    if (read.thread && !read.atomic) keep(cell, read);
+  }
 }
 
 bool Shadow::ordered(const Record& before, const Record& now) {
@@ -102,14 +152,17 @@ void Shadow::keep(Cell& cell, const Record& now) {
     if (group_of(other.thread) != group_of(now.thread)) return 3;
     return simdgroup_of(other.thread) != simdgroup_of(now.thread) ? 2 : 1;
   };
-  // One that no later write can race with has nothing more to say.
-  const auto replaceable = [&](const Record& other) { return !other.thread || apart(other) == 0 || (apart(other) < 3 && other.epoch < now.epoch) ||
-                                                                   (apart(other) == 1 && other.simd_epoch < now.simd_epoch); };
+  // One that no later write can race with has nothing more to say. A plain read races with more than an atomic one does.
+  const auto replaceable = [&](const Record& other) {
+    if (!other.thread || (apart(other) < 3 && other.epoch < now.epoch)) return true;
+    if (other.atomic != now.atomic) return other.atomic;
+    return apart(other) == 0 || (apart(other) == 1 && other.simd_epoch < now.simd_epoch);
+  };
   if (replaceable(first)) {
     first = now;
   } else if (replaceable(second)) {
     second = now;
-  } else {
+  } else if (first.atomic == now.atomic && second.atomic == now.atomic) {
     // Keep the pair that is furthest apart; among equals the later one.
     const Record old = second;
     const int before = group_of(first.thread) != group_of(old.thread) ? 3 : simdgroup_of(first.thread) != simdgroup_of(old.thread) ? 2 : 1;

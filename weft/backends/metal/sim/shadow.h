@@ -10,6 +10,7 @@
 
 #include <array>
 #include <cstdint>
+#include <memory>
 #include <set>
 #include <string>
 #include <tuple>
@@ -31,17 +32,40 @@ struct Finding {
   std::array<const void*, 2> code{};
 };
 
+// Bytes of the host's memory that a launch wrote, or read and did not write, by one instruction of it.
+struct Touched {
+  const char *begin, *end;
+  bool written;
+  const void* code;
+};
+
 class Shadow {
  public:
+  class Block;  // memory that several bindings may share
+
   void begin_launch();
   void begin_group();  // threadgroup memory is gone
-  void add(Memory memory, const char* begin, uint64_t bytes, const std::string& name);
+  // `host`: where the host has these bytes of device memory; null: they are of this launch alone.
+  std::shared_ptr<Block> add_block(const char* host, uint64_t bytes);
+  // A binding: `bytes` of the block from `offset` on, that kernels see at `begin`.
+  struct Binding {
+    const char* begin;
+    uint64_t bytes;
+    std::string name;
+    std::shared_ptr<Block> block;
+    uint64_t offset;
+    bool read_only;
+  };
+  void add(const Binding& binding);
+  void add_variable(const char* begin, uint64_t bytes, const std::string& name);
   void add_unbound(const char* begin, const std::string& name);
 
   // False: outside of everything, and must not happen; a finding says where.
   bool access(const Toucher& who, const void* address, uint64_t bytes, int access, const void* code);
 
   const std::vector<Finding>& findings() const { return findings_; }
+  // What the launch has done to the host's memory, in order of address.
+  std::vector<Touched> touched() const;
 
  private:
   struct Record {
@@ -53,18 +77,12 @@ class Shadow {
   struct Cell {
     Record write, read[2];
   };
-  struct Region {
+  struct Region : Binding {
     Memory memory;
-    const char* begin;
-    uint64_t bytes;
-    std::string name;
-    uint64_t unit = 4;        // bytes for a cell: as small as the smallest access so far
-    std::vector<Cell> cells;  // made at the first access
     bool bound = true;
   };
 
   Region* find(std::vector<Region>& regions, const char* address, uint64_t bytes);
-  static void refine(Region& region, uint64_t unit);
   void touch(const Region& region, Cell& cell, const Record& now, bool writes, uint64_t offset);
   static bool ordered(const Record& before, const Record& now);
   static void keep(Cell& cell, const Record& now);
@@ -73,6 +91,7 @@ class Shadow {
   void found(int kind, const std::string& what, const void* first, const void* second = nullptr);
 
   std::vector<Region> device_, threadgroup_;
+  std::vector<std::shared_ptr<Block>> shared_;  // with the host
   std::vector<Finding> findings_;
   std::set<std::tuple<int, const void*, const void*>> known_;
 };

@@ -146,7 +146,12 @@ class KernelFinder {
       if (!attribute_at(i) && i != close) depth += tokens_.is(i, "<") + tokens_.is(i, "(") - tokens_.is(i, ">") - tokens_.is(i, ")");
       const bool ends = i == close || (depth == 0 && tokens_.is(i, ",") && !attribute_at(i));
       if (!ends || begin == close) continue;
-      parameters.push_back(read_parameter(kernel, begin, i));
+      const KernelParameter p = read_parameter(kernel, begin, i);
+      for (const KernelParameter& other : parameters) {
+        check_text(p.kind == KernelParameter::Kind::builtin || p.kind != other.kind || p.index != other.index, begin,
+                   join("parameters '", other.name, "' and '", p.name, "' of kernel '", kernel, "' both have index ", p.index));
+      }
+      parameters.push_back(p);
       begin = tokens_.next(i);
     }
     return parameters;
@@ -154,6 +159,8 @@ class KernelFinder {
 
   KernelParameter read_parameter(const std::string& kernel, size_t begin, size_t end) const {
     KernelParameter p;
+    p.file = tokens_.file(begin);
+    p.line = int(tokens_[begin].line);
     std::string builtin, argument;
     bool bound = false;
     for (size_t i = begin; i < end; i = tokens_.next(i)) {

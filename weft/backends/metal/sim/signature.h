@@ -29,6 +29,8 @@ struct KernelParameter {
   std::string name;
   std::string index;    // an expression
   std::string builtin;  // thread_position_in_grid, ...
+  std::string file;
+  int line = 0;
   bool reference = false;
   bool optional = false;  // [[function_constant(...)]] decides whether it is there
 };

@@ -15,6 +15,7 @@
 #include "weft/backends/metal/sim/module.h"
 #include "weft/backends/metal/sim/shadow.h"
 #include "weft/backends/metal/sim/staging.h"
+#include "weft/backends/metal/sim/together.h"
 #include "weft/backends/metal/sim/workers.h"
 #include "weft/base/check.h"
 
@@ -138,11 +139,13 @@ class Simulator : public Gpu {
  private:
   void bind(Launch& launch, const Binding& binding) const;
   void run(const std::shared_ptr<Launch>& launch);
+  void check_accesses(const std::shared_ptr<Launch>& launch, std::optional<sim::Staging>& staging);
   std::string describe(const Launch& launch) const;
 
   const SimMode mode_;
   sim::Workers workers_;
   sim::Shadow shadow_;
+  sim::Together together_;  // since the last barrier; checked mode alone
   std::map<void*, std::unique_ptr<SimBuffer>> buffers_;
   std::vector<std::vector<std::shared_ptr<Launch>>> waiting_;  // between two barriers each
   uint64_t serial_ = 0;
@@ -160,6 +163,7 @@ void Simulator::bind(Launch& launch, const Binding& binding) const {
     check(binding.offset >= 0 && binding.bytes >= 0 && binding.offset + binding.bytes <= buffer.bytes, op, "binding of ", binding.bytes, " bytes at offset ",
           binding.offset, " leaves its buffer of ", buffer.bytes, " bytes");
     pointer = buffer.contents + binding.offset;
+    if (binding.read_only) launch.read_only_bindings |= 1u << binding.index;
   } else if (binding.copied) {
     check(binding.bytes >= 0 && binding.bytes <= 4096, op, "at most 4096 bytes can be copied into a binding, got ", binding.bytes);
     const auto* from = static_cast<const char*>(binding.copied);
@@ -208,6 +212,7 @@ void Simulator::commit() {
       for (size_t i = together.size(); i > 1; --i) std::swap(together[i - 1], together[(serial_ * 0x9e3779b97f4a7c15u >> 33) % i]);
     }
     for (const std::shared_ptr<Launch>& launch : together) run(launch);
+    together_.clear();
   }
 }
 
@@ -223,7 +228,7 @@ void Simulator::run(const std::shared_ptr<Launch>& shared) {
     lost_ = true;
     launch.fault(join("kernel '", launch.kernel->name, "' does not end; the simulated device is lost"));
   }
-  if (mode_ == SimMode::checked && !shadow_.findings().empty()) launch.fault(describe(launch));
+  if (mode_ == SimMode::checked) check_accesses(shared, staging);
   fault_ = launch.fault();
   fault_op_ = launch.op;
   ++counters_.dispatches;
@@ -234,6 +239,14 @@ void Simulator::run(const std::shared_ptr<Launch>& shared) {
   counters_.device_written += more.device_written;
   counters_.threadgroup_bytes += more.threadgroup_bytes;
   counters_.matrix_multiply_adds += more.matrix_multiply_adds;
+}
+
+// What was found inside of the launch; then, where its memory is the host's again, between it and others.
+void Simulator::check_accesses(const std::shared_ptr<Launch>& launch, std::optional<sim::Staging>& staging) {
+  if (!shadow_.findings().empty()) launch->fault(describe(*launch));
+  staging.reset();
+  const std::string conflict = together_.add(launch, shadow_.touched());
+  if (!conflict.empty()) launch->fault(conflict);
 }
 
 // What the shadow found, with file and line.

@@ -5,7 +5,7 @@ set(WEFT_METAL_SIM_DIR ${CMAKE_CURRENT_LIST_DIR})
 set(WEFT_METAL_SIM_SHIM abi.h atomic.h checks.h glue.h integer.h limits.h macros.h math.h matrix.h simd.h stdlib.h types.h vector.h)
 
 function(weft_add_metal_sim target)
-  set(sources compiler.cpp fiber.cpp group.cpp group_memory.cpp module.cpp process.cpp rewriter.cpp runtime.cpp shadow.cpp signature.cpp simulator.cpp staging.cpp tokens.cpp workers.cpp)
+  set(sources compiler.cpp fiber.cpp group.cpp group_memory.cpp module.cpp process.cpp rewriter.cpp runtime.cpp shadow.cpp signature.cpp simulator.cpp staging.cpp together.cpp tokens.cpp workers.cpp)
   list(TRANSFORM sources PREPEND ${WEFT_METAL_SIM_DIR}/)
   set(shim ${WEFT_METAL_SIM_SHIM})
   list(TRANSFORM shim PREPEND ${WEFT_METAL_SIM_DIR}/shim/)

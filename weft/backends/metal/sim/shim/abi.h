@@ -3,14 +3,16 @@
 
 namespace weft_sim {
 
-inline constexpr int kVersion = 1;  // of this file: part of the cache's key
+inline constexpr int kVersion = 2;  // of this file: part of the cache's key
 inline constexpr int kMostBuffers = 31;
 inline constexpr int kLanes = 32;  // of a simdgroup
 
-// A place in a kernel's source. As a default argument, Site::here() is the place of the call.
+// A place in a kernel's source. As a default argument, Site::here() is the place of the call. Threads that came there
+// through other calls have another `way`.
 struct Site {
   const char* file;
   int line, column;
+  unsigned long way = 0;
 #ifdef __clang__
   static constexpr Site here(const char* file = __builtin_FILE(), int line = __builtin_LINE(), int column = __builtin_COLUMN()) {
     return {file, line, column};
@@ -31,6 +33,7 @@ struct Thread {
   unsigned index, lane, simdgroup, simdgroups;
   const Bindings* bindings;
   void* const* threadgroup;  // [[threadgroup(n)]]
+  mutable void* frame;       // of the kernel's entry
 };
 
 // A simdgroup function: once all its active lanes have come, one call sees the slots of all of them (null: not active).
@@ -46,6 +49,7 @@ struct Runtime {
   void* (*threadgroup_variable)(int index, const char* name, unsigned long bytes, unsigned long alignment, Site site);
   const Thread* (*self)();
   void (*multiply_adds)(unsigned count);
+  void (*inactive)(unsigned lane, unsigned from);                                     // a lane reads one that is not active
   void (*spin)();                                                                     // before every atomic operation
   void (*fail)(const char* what, Site site);                                          // does not return
   void (*access)(const void* address, unsigned long bytes, int access, const void* code);  // instrumented builds only
@@ -71,7 +75,7 @@ struct FunctionConstant {
   const char* name;
   int index;
   void* value;
-  int bytes;
+  int type;  // as metal::Constant::Type counts them; -1: another
   bool* defined;
 };
 

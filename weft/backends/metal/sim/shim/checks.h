@@ -59,6 +59,7 @@ WEFT_SIM_HOOK void* __tsan_memset(void* to, int value, unsigned long bytes) {
     __atomic_store_n(p, value, __ATOMIC_RELAXED);                                                             \
   }                                                                                                           \
   WEFT_SIM_HOOK T __tsan_atomic##bits##_exchange(volatile T* p, T value, int) {                               \
+    WEFT_SIM_TOUCH(const_cast<const T*>(p), bits / 8, weft_sim::kAtomic | weft_sim::kRead);                   \
     WEFT_SIM_TOUCH(const_cast<const T*>(p), bits / 8, weft_sim::kAtomic | weft_sim::kWrite);                  \
     return __atomic_exchange_n(p, value, __ATOMIC_RELAXED);                                                   \
   }                                                                                                           \
@@ -82,4 +83,7 @@ struct weft_sim_place {
 #define WEFT_SIM_MISUSE(what) weft_sim::runtime->fail(what, {place->file, int(place->line), int(place->column)})
 WEFT_SIM_HOOK void __ubsan_handle_type_mismatch_v1(weft_sim_place* place, void*) { WEFT_SIM_MISUSE("misaligned address"); }
 WEFT_SIM_HOOK void __ubsan_handle_out_of_bounds(weft_sim_place* place, void*) { WEFT_SIM_MISUSE("index outside the array"); }
+WEFT_SIM_HOOK void __ubsan_handle_shift_out_of_bounds(weft_sim_place* place, void*, void*) { WEFT_SIM_MISUSE("shift by no fewer bits than there are"); }
+WEFT_SIM_HOOK void __ubsan_handle_float_cast_overflow(weft_sim_place* place, void*) { WEFT_SIM_MISUSE("conversion to an integer type that cannot hold the value"); }
+WEFT_SIM_HOOK void __ubsan_handle_missing_return(weft_sim_place* place) { WEFT_SIM_MISUSE("a function ends without the value that it returns"); }
 WEFT_SIM_HOOK void __ubsan_handle_divrem_overflow(weft_sim_place* place, void*, void*) { WEFT_SIM_MISUSE("integer division by zero"); }

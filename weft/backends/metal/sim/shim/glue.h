@@ -13,6 +13,11 @@ WEFT_SIM_INLINE T& threadgroup_variable(int index, const char* name, Site site) 
   return *static_cast<T*>(runtime->threadgroup_variable(index, name, sizeof(T), alignof(T) < 16 ? 16 : alignof(T), site));
 }
 
+template <class T>
+constexpr int constant_type() {
+  return metal::is_same_v<T, bool> ? 0 : metal::is_same_v<T, int> ? 1 : metal::is_same_v<T, uint> ? 2 : metal::is_same_v<T, float> ? 3 : -1;
+}
+
 struct BufferPointer {
   void* pointer;
   template <class T>
@@ -21,12 +26,12 @@ struct BufferPointer {
 struct BufferReference {
   void* pointer;
   unsigned long bytes;
-  const char* name;
+  const char* too_small;  // what to say then
   bool optional;  // may be unbound: then the kernel does not touch it
+  Site site;
   template <class T>
   operator T&() const {
-    if (bytes == 0 && !optional) runtime->fail("this parameter has no buffer bound", {name, 0, 0});
-    if (bytes != 0 && bytes < sizeof(T)) runtime->fail("the buffer bound is smaller than this parameter's type", {name, 0, 0});
+    if (bytes < sizeof(T) && !(optional && bytes == 0)) runtime->fail(too_small, site);
     return *static_cast<T*>(pointer);
   }
 };

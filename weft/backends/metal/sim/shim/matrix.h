@@ -60,6 +60,16 @@ void multiply(void* const* slots, unsigned active) {
   runtime->multiply_adds(512);
 }
 
+// Loads and stores are the whole simdgroup's too.
+inline void need_all_lanes(void* const* slots, unsigned active) {
+  if (active != 0xffffffffu) runtime->fail("a simdgroup_matrix is loaded and stored by all 32 lanes; some are not active", *static_cast<const Site*>(slots[__builtin_ctz(active)]));
+}
+WEFT_SIM_INLINE void come_together(const char* function, Site site) {
+#ifdef WEFT_SIM_INSTRUMENTED
+  simd(&need_all_lanes, &site, function, site);
+#endif
+}
+
 }  // namespace weft_sim
 
 namespace metal {
@@ -97,12 +107,14 @@ WEFT_SIM_INLINE ulong simdgroup_offset(uint i, ulong elements_per_row, ulong2 or
 }
 template <class T>
 WEFT_SIM_INLINE void simdgroup_load(simdgroup_matrix<T, 8, 8>& matrix, const T* from, ulong elements_per_row = 8, ulong2 origin = ulong2(0),
-                                    bool transpose = false) {
+                                    bool transpose = false, Site site = Site::here()) {
+  weft_sim::come_together("simdgroup_load", site);
   for (uint i = 0; i < 2; ++i) matrix.thread_elements().all[i] = from[simdgroup_offset(i, elements_per_row, origin, transpose)];
 }
 template <class T>
 WEFT_SIM_INLINE void simdgroup_store(const simdgroup_matrix<T, 8, 8>& matrix, T* to, ulong elements_per_row = 8, ulong2 origin = ulong2(0),
-                                     bool transpose = false) {
+                                     bool transpose = false, Site site = Site::here()) {
+  weft_sim::come_together("simdgroup_store", site);
   for (uint i = 0; i < 2; ++i) to[simdgroup_offset(i, elements_per_row, origin, transpose)] = matrix.thread_elements().all[i];
 }
 
@@ -111,7 +123,7 @@ WEFT_SIM_INLINE void simdgroup_multiply_accumulate(simdgroup_matrix<D, 8, 8>& d,
                                                    const simdgroup_matrix<B, 8, 8>& b, const simdgroup_matrix<C, 8, 8>& c,
                                                    Site site = Site::here()) {
   weft_sim::Product<D, A, B, C> product{a.fragment(), b.fragment(), c.fragment(), {}, site};
-  weft_sim::runtime->simd(&weft_sim::multiply<D, A, B, C>, &product, "simdgroup_multiply_accumulate", site);
+  weft_sim::simd(&weft_sim::multiply<D, A, B, C>, &product, "simdgroup_multiply_accumulate", site);
   d.thread_elements().all[0] = product.d.e[0];
   d.thread_elements().all[1] = product.d.e[1];
 }

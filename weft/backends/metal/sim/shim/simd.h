@@ -2,7 +2,7 @@
 //
 // Each lane of a simdgroup function leaves a slot on its own stack: what it brings and where its result goes. When the
 // last lane has come, one function sees the slots of all and fills in the results. A lane that is not active brings
-// nothing; reading from it gives all bits set, which is NaN.
+// nothing; reading from it gives all bits set, which is NaN, and is an error in checked builds.
 #pragma once
 
 #include <weft_sim/abi.h>
@@ -13,6 +13,20 @@ namespace weft_sim {
 static const Runtime* runtime;  // set when the text is loaded
 
 WEFT_SIM_INLINE unsigned lane() { return runtime->self()->lane; }
+
+// Which calls have led from the kernel's entry to this place. `convergent`: no copy of it may be made for some of the threads.
+__attribute__((noinline, convergent, disable_sanitizer_instrumentation)) inline unsigned long way_here() {
+  const void* entry = runtime->self()->frame;
+  unsigned long way = 0;
+  void** frame = static_cast<void**>(__builtin_frame_address(0));
+  for (int depth = 0; frame != entry && depth < 64; ++depth, frame = static_cast<void**>(*frame)) way = way * 0x9e3779b97f4a7c15u + reinterpret_cast<unsigned long>(frame[1]);
+  return way;
+}
+WEFT_SIM_INLINE Site come_to(Site site) {
+  site.way = way_here();
+  return site;
+}
+WEFT_SIM_INLINE void simd(Combine combine, void* slot, const char* function, Site site) { runtime->simd(combine, slot, function, come_to(site)); }
 
 template <class T>
 struct Slot {
@@ -33,6 +47,7 @@ void read_lanes(void* const* slots, unsigned active) {
     if (!(active >> i & 1)) continue;
     Slot<T>& slot = *static_cast<Slot<T>*>(slots[i]);
     const bool there = slot.from < unsigned(kLanes) && (active >> slot.from & 1);
+    if (!there) runtime->inactive(unsigned(i), slot.from);
     slot.result = there ? static_cast<Slot<T>*>(slots[slot.from])->value : undefined_value<T>();
   }
 }
@@ -40,7 +55,7 @@ void read_lanes(void* const* slots, unsigned active) {
 template <class T>
 WEFT_SIM_INLINE T read_lane(T value, unsigned from, const char* function, Site site) {
   Slot<T> slot{value, value, from};
-  runtime->simd(&read_lanes<T>, &slot, function, site);
+  simd(&read_lanes<T>, &slot, function, site);
   return slot.result;
 }
 
@@ -60,7 +75,7 @@ void reduce_lanes(void* const* slots, unsigned active) {
 template <class F, class T>
 WEFT_SIM_INLINE T reduce(T value, const char* function, Site site) {
   Slot<T> slot{value, value, 0};
-  runtime->simd(&reduce_lanes<T, F>, &slot, function, site);
+  simd(&reduce_lanes<T, F>, &slot, function, site);
   return slot.result;
 }
 
@@ -80,7 +95,7 @@ void scan_lanes(void* const* slots, unsigned active) {
 template <class F, bool inclusive, class T>
 WEFT_SIM_INLINE T scan(T value, const char* function, Site site) {
   Slot<T> slot{value, value, 0};
-  runtime->simd(&scan_lanes<T, F, inclusive>, &slot, function, site);
+  simd(&scan_lanes<T, F, inclusive>, &slot, function, site);
   return slot.result;
 }
 
@@ -128,7 +143,7 @@ inline void gather_votes(void* const* slots, unsigned active) {
 }
 WEFT_SIM_INLINE Slot<ulong> vote(bool value, const char* function, Site site) {
   Slot<ulong> slot{value, 0, 0};
-  runtime->simd(&gather_votes, &slot, function, site);
+  simd(&gather_votes, &slot, function, site);
   return slot;
 }
 
@@ -142,10 +157,10 @@ enum class mem_flags : unsigned { mem_none = 0, mem_device = 1, mem_threadgroup 
 constexpr mem_flags operator|(mem_flags a, mem_flags b) { return mem_flags(unsigned(a) | unsigned(b)); }
 
 WEFT_SIM_INLINE void threadgroup_barrier(mem_flags flags, Site site = Site::here()) {
-  weft_sim::runtime->threadgroup_barrier(unsigned(flags), site);
+  weft_sim::runtime->threadgroup_barrier(unsigned(flags), weft_sim::come_to(site));
 }
 WEFT_SIM_INLINE void simdgroup_barrier(mem_flags flags, Site site = Site::here()) {
-  weft_sim::runtime->simdgroup_barrier(unsigned(flags), site);
+  weft_sim::runtime->simdgroup_barrier(unsigned(flags), weft_sim::come_to(site));
 }
 
 #define WEFT_SIM_REDUCE(name, F)                                                         \
