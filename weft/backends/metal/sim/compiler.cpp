@@ -43,7 +43,7 @@ const std::vector<std::string>& flags(Build build) {
 #ifdef __x86_64__
       "-march=x86-64-v3",
 #endif
-      "-Xclang", "-cl-single-precision-constant", "-Xclang", "-ffloat16-excess-precision=none", "-Xclang", "-fbfloat16-excess-precision=none"};
+      "-Xclang", "-fconvergent-functions", "-Xclang", "-cl-single-precision-constant", "-Xclang", "-ffloat16-excess-precision=none", "-Xclang", "-fbfloat16-excess-precision=none"};
   // The hooks that ThreadSanitizer's pass calls are ours (shim/checks.h). It leaves out vectors, so there must be none. An access
   // made of those of two branches would have no line of its own.
   static const std::vector<std::string> instrumented{

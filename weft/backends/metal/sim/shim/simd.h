@@ -14,8 +14,9 @@ static const Runtime* runtime;  // set when the text is loaded
 
 WEFT_SIM_INLINE unsigned lane() { return runtime->self()->lane; }
 
-// Which calls have led from the kernel's entry to this place. `convergent`: no copy of it may be made for some of the threads.
-__attribute__((noinline, convergent, disable_sanitizer_instrumentation)) inline unsigned long way_here() {
+// Which calls have led from the kernel's entry to this place. (Kernels are compiled with -fconvergent-functions: no copy of a
+// call is made for some of the threads.)
+__attribute__((noinline, disable_sanitizer_instrumentation)) inline unsigned long way_here() {
   const void* entry = runtime->self()->frame;
   unsigned long way = 0;
   void** frame = static_cast<void**>(__builtin_frame_address(0));
