@@ -2,13 +2,13 @@
 if(WEFT_HAS_METAL)
   weft_unit_test(metal_backend_test)
 endif()
-# Whole models against golden data, layers, LoRA and generation: the tests of the CPU, on the GPU of a Mac or on the simulator.
+# Whole models against golden data, layers and generation: the tests of the CPU, on the GPU of a Mac or on the simulator.
 if(APPLE OR (WEFT_METAL_SIM_RUNS AND NOT WEFT_SANITIZE))
   set(device metal-sim)
   if(APPLE)
     set(device metal)
   endif()
-  foreach(test IN ITEMS generator_test layers_test lora_test model_golden_test training_golden_test)
+  foreach(test IN ITEMS generator_test layers_test model_golden_test training_golden_test)
     add_test(NAME metal.${test} COMMAND ${test})
     set_tests_properties(metal.${test} PROPERTIES LABELS "metal;golden" ENVIRONMENT WEFT_TEST_DEVICE=${device} SKIP_REGULAR_EXPRESSION "no Metal device")
   endforeach()
