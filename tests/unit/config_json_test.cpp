@@ -115,6 +115,27 @@ TEST(ConfigJson, defaults_of_each_architecture) {
   EXPECT_TRUE(parse(with(kSmolLm2, {{"attention_bias", true}, {"mlp_bias", true}})).attention_out_bias);
 }
 
+TEST(ConfigJson, a_padding_token_goes_in_and_out) {
+  EXPECT_FALSE(parse(kSmolLm2).pad_id);
+  const ModelConfig padded = parse(with(kSmolLm2, {{"pad_token_id", 2}}));
+  EXPECT_EQ(padded.pad_id, 2);
+  EXPECT_EQ(parse_model_config(model_config_json(padded)), padded);
+}
+
+TEST(ConfigJson, minus_one_is_no_token) {
+  const ModelConfig none = parse(with(kSmolLm2, {{"bos_token_id", -1}, {"eos_token_id", -1}, {"pad_token_id", -1}}));
+  EXPECT_FALSE(none.bos_id || none.pad_id);
+  EXPECT_TRUE(none.eos_ids.empty());
+  EXPECT_FALSE(parse_generation_config(R"({"pad_token_id": -1})").pad_id);
+}
+
+// Names that transformers has for one function, and an option of GPT-2 about how scores are rounded: ours are f32 always.
+TEST(ConfigJson, other_names_of_the_same_maths) {
+  for (const char* name : {"gelu_fast", "gelu_accurate", "gelu_python_tanh"}) EXPECT_EQ(parse(with(kGpt2, {{"activation_function", name}})), parse(kGpt2)) << name;
+  EXPECT_EQ(parse(with(kGpt2, {{"activation_function", "gelu_python"}})), parse(with(kGpt2, {{"activation_function", "gelu"}})));
+  EXPECT_EQ(parse(with(kGpt2, {{"reorder_and_upcast_attn", true}})), parse(kGpt2));
+}
+
 void refuses(const json& config, ErrorCode code, const std::string& reason) {
   try {
     parse(config);
@@ -141,7 +162,6 @@ TEST(ConfigJson, what_is_not_supported_is_refused_by_name) {
   refuses(with(kSmolLm2, {{"torch_dtype", "float8_e4m3fn"}}), code, "'float8_e4m3fn'");
   refuses(with(kQwen25, {{"use_sliding_window", true}}), code, "use_sliding_window");
   refuses(with(kQwen3, {{"layer_types", {"full_attention", "sliding_attention"}}}), code, "'sliding_attention'");
-  refuses(with(kGpt2, {{"reorder_and_upcast_attn", true}}), code, "reorder_and_upcast_attn");
   refuses(with(kGpt2, {{"add_cross_attention", true}}), code, "add_cross_attention");
   refuses(with(kGpt2, {{"auto_map", {{"AutoModelForCausalLM", "x.Y"}}}}), code, "auto_map");
 }

@@ -173,6 +173,10 @@ TEST_F(ModelFolder, what_is_wrong_is_named) {
   expect_words(error_of(write("wrong", c, wrong)), {"model.safetensors", name, "40x25", "expected 40x24"});
   expect_words(error_of(write("extra", c, extra)), {"model.safetensors", "q_norm.weight", "llama"});
   expect_words(error_of(write("integers", c, integers), ErrorCode::unsupported), {"model.safetensors", name, "I32"});
+  const auto tied = make_model(config("llama_tied_one_key_head"), *device, 3);
+  Named other_head = tensors(*tied);
+  other_head.emplace_back("lm_head.weight", zeros(*device, {61, 24}));
+  expect_words(error_of(write("other_head", tied->config(), other_head)), {"model.safetensors", "lm_head.weight", "model.embed_tokens.weight", "tie_word_embeddings"});
   EXPECT_THROW(load_model(folder("nowhere"), *device), Error);
   EXPECT_THROW(load_model(write("good", c, good), *device, {.dtype = DType::f16}), Error);
 }

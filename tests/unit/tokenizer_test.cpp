@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "weft/base/error.h"
+#include "weft/io/tokenizer/normalizer.h"
 
 namespace weft {
 namespace {
@@ -181,6 +182,23 @@ TEST(Tokenizer, a_delimiter_may_be_far_away) {
   const Tokenizer tokenizer = Tokenizer::parse(patched(base, {{"/pre_tokenizer", digits}}).dump());
   const std::string text = std::string(1500000, 'a') + "1";
   EXPECT_EQ(tokenizer.encode(text).size(), text.size());
+}
+
+// Llama 3's pattern takes them all, gives each up in turn for want of a line's end, and takes them again.
+TEST(Tokenizer, a_run_of_spaces_may_be_long) {
+  const json base = read(WEFT_GOLDEN_MODELS "/llama/tokenizer.json");
+  const json spaces = {{"type", "Sequence"}, {"pretokenizers", {{{"type", "Split"}, {"pattern", {{"Regex", "\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"}}}, {"behavior", "Isolated"}},
+      {{"type", "ByteLevel"}, {"use_regex", false}, {"add_prefix_space", false}}}}};
+  const Tokenizer tokenizer = Tokenizer::parse(patched(base, {{"/pre_tokenizer", spaces}}).dump());
+  const std::string text(1500000, ' ');
+  EXPECT_EQ(tokenizer.decode(tokenizer.encode(text)), text);
+}
+
+// What tokenizers 0.23 gives: its tables know U+0898, U+11935, U+11930 and U+32FF as letters of no kind.
+TEST(Tokenizer, characters_younger_than_the_tables_stay_where_they_are) {
+  for (const NormalForm form : {NormalForm::nfc, NormalForm::nfd, NormalForm::nfkc, NormalForm::nfkd})
+    for (const std::string text : {"a\u0898\u0327", "\U00011935\U00011930", "\u32ff", "\u0327\u0898"}) EXPECT_EQ(Normalizer({form}).apply(text), text);
+  EXPECT_EQ(Normalizer({NormalForm::nfc}).apply("a\u0301\u0898\u0327\u0301"), "\u00e1\u0898\u0327\u0301");
 }
 
 }  // namespace

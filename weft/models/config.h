@@ -48,6 +48,7 @@ struct ModelConfig {
   double initializer_range = 0.02;  // the deviation of a new model's weights
   DType dtype = DType::f32;         // the type of the stored weights
   std::optional<int64_t> bos_id;
+  std::optional<int64_t> pad_id;  // Llama and Qwen: a token whose embedding is not trained by looking it up
   std::vector<int64_t> eos_ids;
 
   // Parameters of the model, tied ones once.

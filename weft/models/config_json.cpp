@@ -46,7 +46,7 @@ const Family& family_of(const JsonNode& root) {
 void refuse_unsupported(const JsonNode& root) {
   for (const char* key : {"quantization_config", "auto_map", "pruned_heads"})
     if (const auto node = root.find(key); node && !node->value().empty()) node->unsupported("is given; ", key, " is not supported");
-  for (const char* key : {"use_sliding_window", "add_cross_attention", "is_encoder_decoder", "reorder_and_upcast_attn", "rope_interleaved"})
+  for (const char* key : {"use_sliding_window", "add_cross_attention", "is_encoder_decoder", "rope_interleaved"})
     if (root.boolean_or(key, false)) root.at(key).unsupported("is true; ", key, " is not supported");
   if (const auto node = root.find("partial_rotary_factor"); node && node->number() != 1) node->unsupported("is ", node->number(), "; only 1 is supported");
   if (const auto layers = root.find("layer_types"))
@@ -69,8 +69,9 @@ DType read_dtype(const JsonNode& root) {
 HiddenActivation read_activation(const JsonNode& root, const std::string& key, const std::string& otherwise) {
   const std::string text = root.text_or(key, otherwise);
   if (text == "silu" || text == "swish") return HiddenActivation::silu;
-  if (text == "gelu_new" || text == "gelu_pytorch_tanh") return HiddenActivation::gelu_tanh;
-  if (text == "gelu") return HiddenActivation::gelu_erf;
+  for (const char* same : {"gelu_new", "gelu_pytorch_tanh", "gelu_fast", "gelu_accurate", "gelu_python_tanh"})
+    if (text == same) return HiddenActivation::gelu_tanh;
+  if (text == "gelu" || text == "gelu_python") return HiddenActivation::gelu_erf;
   if (text == "relu") return HiddenActivation::relu;
   root.at(key).unsupported("is '", shown(text), "'; supported are silu, gelu_new, gelu_pytorch_tanh, gelu and relu");
 }
@@ -113,12 +114,13 @@ void read_rope(const JsonNode& root, ModelConfig& config) {
   }
 }
 
+// Older files say -1 where there is none.
 std::vector<int64_t> read_ids(const JsonNode& root, const std::string& key) {
   const auto node = root.find(key);
   if (!node) return {};
-  if (!node->value().is_array()) return {node->integer(0, kMost)};
   std::vector<int64_t> ids;
-  for (const JsonNode& id : node->elements()) ids.push_back(id.integer(0, kMost));
+  for (const JsonNode& id : node->value().is_array() ? node->elements() : std::vector{*node})
+    if (id.integer(-1, kMost) != -1) ids.push_back(id.integer(-1, kMost));
   return ids;
 }
 
@@ -191,6 +193,7 @@ ModelConfig config_of(const JsonNode& root) {
   c.vocab_size = root.at("vocab_size").integer(1, kMost);
   c.dtype = read_dtype(root);
   c.bos_id = read_id(root, "bos_token_id");
+  c.pad_id = read_id(root, "pad_token_id");
   c.eos_ids = read_ids(root, "eos_token_id");
   c.initializer_range = root.number_or("initializer_range", 0.02);
   c.architecture == Architecture::gpt2 ? read_gpt2(root, c) : read_llama_like(root, c);

@@ -107,6 +107,7 @@ std::string model_config_json(const ModelConfig& c) {
   out["initializer_range"] = c.initializer_range;
   out["bos_token_id"] = c.bos_id ? Ordered(*c.bos_id) : Ordered(nullptr);
   out["eos_token_id"] = ids(c.eos_ids);
+  out["pad_token_id"] = c.pad_id ? Ordered(*c.pad_id) : Ordered(nullptr);
   out["use_cache"] = true;
   return out.dump(2) + "\n";
 }

@@ -61,6 +61,7 @@ void export_model(const Model& model, const std::string& folder, const ExportOpt
   if (options.like.empty() || !copy_if_there(like / kGenerationConfig, to / kGenerationConfig)) {
     GenerationConfig generation;
     generation.bos_id = config.bos_id;
+    generation.pad_id = config.pad_id;
     generation.eos_ids = config.eos_ids;
     write_text(to / kGenerationConfig, generation_config_json(generation));
   }

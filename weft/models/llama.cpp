@@ -61,7 +61,7 @@ Tensor Llama::attention(const Block& block, const Tensor& x, int64_t layer, cons
 }
 
 Residual Llama::blocks(const Tensor& ids, const Pass& pass) const {
-  Residual stream{embedding(embed_tokens_, ids), Tensor()};
+  Residual stream{embedding(embed_tokens_, ids, config().pad_id), Tensor()};
   for (size_t layer = 0; layer < blocks_.size(); ++layer)
     stream = through(pass, stream, [this, layer, pass](const Residual& in) { return forward(blocks_[layer], in, int64_t(layer), pass); });
   return stream;

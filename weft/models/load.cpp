@@ -1,5 +1,6 @@
 #include "weft/models/load.h"
 
+#include <algorithm>
 #include <set>
 
 #include "weft/io/weight_files.h"
@@ -23,6 +24,7 @@ class FolderWeights : public Weights {
 
   // Every tensor of the files must have been taken, but for buffers that are no weights.
   void check_all_used() const {
+    check_tied_head();
     for (const std::string& name : files_.names())
       if (!used_.contains(name) && !known_buffer(name))
         fail(ErrorCode::bad_file, files_.file_of(name).path(), "has a tensor '", name, "' of shape ", files_.at(name).shape, " that a ",
@@ -63,6 +65,16 @@ class FolderWeights : public Weights {
     for (const std::string& name : names)
       if (files_.contains(name)) return name;
     return "";
+  }
+
+  // A head that is stored beside the embedding it is tied to must be that embedding: where it is not, versions of
+  // transformers disagree about which of the two counts.
+  void check_tied_head() const {
+    const std::string head = "lm_head.weight", table = stored_name(std::string(token_embedding(config_.architecture)));
+    if (!config_.tie_embeddings || table == head || !files_.contains(head)) return;
+    const SafeTensors::Entry &a = files_.at(table), &b = files_.at(head);
+    if (a.stored == b.stored && !std::ranges::equal(a.bytes, b.bytes))
+      fail(ErrorCode::bad_file, files_.file_of(head).path(), "tensor '", head, "' is not '", table, "', and tie_word_embeddings is true");
   }
 
   // Causal masks and rotary frequencies that older versions saved; a head that is tied to the embedding anyway.

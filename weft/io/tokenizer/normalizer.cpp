@@ -4,9 +4,12 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <iterator>
 #include <memory>
+#include <utility>
 
 #include "weft/base/check.h"
+#include "weft/io/tokenizer/utf8.h"
 
 namespace weft {
 namespace {
@@ -21,13 +24,46 @@ int options_of(NormalForm form) {
   return 0;
 }
 
-std::string normalised(std::string_view text, NormalForm form) {
+// The tables of the `tokenizers` library are those of Unicode 9. These characters are younger; to it none of them
+// decomposes, composes or changes places, so each stays and the text on either side of it is normalised alone.
+constexpr std::pair<char32_t, char32_t> kYounger[] = {
+    {0x7fd, 0x7fd}, {0x898, 0x89f}, {0x8ca, 0x8d3}, {0x9fe, 0x9fe}, {0xc3c, 0xc3c}, {0xd3b, 0xd3c}, {0xeba, 0xeba}, {0x1715, 0x1715},
+    {0x1abf, 0x1ace}, {0x1df6, 0x1dfa}, {0x32ff, 0x32ff}, {0xa7f2, 0xa7f4}, {0xa82c, 0xa82c}, {0xab69, 0xab69}, {0x10781, 0x10785},
+    {0x10787, 0x107b0}, {0x107b2, 0x107ba}, {0x10d24, 0x10d27}, {0x10eab, 0x10eac}, {0x10efd, 0x10eff}, {0x10f46, 0x10f50},
+    {0x10f82, 0x10f85}, {0x11070, 0x11070}, {0x1133b, 0x1133b}, {0x1145e, 0x1145e}, {0x11839, 0x1183a}, {0x11930, 0x11930},
+    {0x11935, 0x11935}, {0x11938, 0x11938}, {0x1193d, 0x1193e}, {0x11943, 0x11943}, {0x119e0, 0x119e0}, {0x11a34, 0x11a34},
+    {0x11a47, 0x11a47}, {0x11a99, 0x11a99}, {0x11d42, 0x11d42}, {0x11d44, 0x11d45}, {0x11d97, 0x11d97}, {0x11f41, 0x11f42},
+    {0x16ff0, 0x16ff1}, {0x1e030, 0x1e06d}, {0x1e08f, 0x1e08f}, {0x1e130, 0x1e136}, {0x1e2ae, 0x1e2ae}, {0x1e2ec, 0x1e2ef},
+    {0x1e4ec, 0x1e4ef}, {0x1f16c, 0x1f16c}, {0x1fbf0, 0x1fbf9},
+};
+
+bool is_younger(char32_t code) {
+  const auto* range = std::upper_bound(std::begin(kYounger), std::end(kYounger), code, [](char32_t c, const auto& r) { return c < r.first; });
+  return range != std::begin(kYounger) && code <= std::prev(range)->second;
+}
+
+std::string mapped(std::string_view text, NormalForm form) {
   utf8proc_uint8_t* memory = nullptr;
   const auto length = utf8proc_map(reinterpret_cast<const utf8proc_uint8_t*>(text.data()), utf8proc_ssize_t(text.size()), &memory,
                                    utf8proc_option_t(options_of(form)));
   const std::unique_ptr<utf8proc_uint8_t, void (*)(void*)> owner(memory, std::free);
   if (length < 0) fail(ErrorCode::invalid_argument, "tokenizer", "the text cannot be normalised: ", utf8proc_errmsg(length));
   return {reinterpret_cast<const char*>(memory), size_t(length)};
+}
+
+std::string normalised(std::string_view text, NormalForm form) {
+  std::string out;
+  size_t done = 0;
+  for (size_t at = 0; at < text.size();) {
+    const Utf8Step step = utf8_step(text.substr(at));
+    if (is_younger(step.code)) {
+      out += mapped(text.substr(done, at - done), form);
+      out += text.substr(at, step.length);
+      done = at + step.length;
+    }
+    at += step.length;
+  }
+  return out + mapped(text.substr(done), form);
 }
 
 }  // namespace

@@ -3,6 +3,9 @@
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include <pcre2.h>
 
+#include <algorithm>
+#include <cstdint>
+
 #include "weft/base/check.h"
 
 namespace weft {
@@ -20,7 +23,6 @@ struct Regex::Scratch::State {
   State() {
     if (!match || !context || !stack) throw std::bad_alloc();
     pcre2_jit_stack_assign(context, nullptr, stack);
-    pcre2_set_match_limit(context, 1'000'000);
     pcre2_set_heap_limit(context, 64 << 10);  // KiB
   }
   ~State() {
@@ -43,6 +45,10 @@ Regex::~Regex() = default;
 namespace {
 
 constexpr size_t kLongestPattern = 10'000;
+
+// Steps back that one match may take: enough to give up a run as long as the text (\s*[\r\n]+ before spaces alone), too few
+// for a pattern whose steps grow faster than that.
+uint32_t match_limit(size_t bytes) { return uint32_t(std::min<size_t>(1'000'000 + 8 * bytes, UINT32_MAX)); }
 
 std::string message_of(int error) {
   PCRE2_UCHAR text[256];
@@ -82,6 +88,7 @@ Regex Regex::from_literal(const std::string& where, std::string_view text) {
 }
 
 std::optional<Match> Regex::find(std::string_view text, size_t from, Scratch& scratch) const {
+  pcre2_set_match_limit(scratch.state_->context, match_limit(text.size()));
   const int found = pcre2_match(code_->code, reinterpret_cast<PCRE2_SPTR>(text.data()), text.size(), from, PCRE2_NO_UTF_CHECK, scratch.state_->match,
                                 scratch.state_->context);
   if (found == PCRE2_ERROR_NOMATCH) return std::nullopt;

@@ -7,6 +7,8 @@
 // u32. An id outside [0, V) is a fault that names it; nothing is read or written then.
 #pragma once
 
+#include <optional>
+
 #include "weft/ops/contract.h"
 #include "weft/tensor/tensor.h"
 
@@ -32,7 +34,8 @@ void embedding_backward(Stream& stream, const EmbeddingBackwardArgs& args);
 Cost cost(const EmbeddingArgs& args);
 Cost cost(const EmbeddingBackwardArgs& args);
 
-// Differentiable in w; dw is f32.
-Tensor embedding(const Tensor& w, const Tensor& ids);
+// Differentiable in w; dw is f32. The row `padding`, where it is one of the table's, is read but learns nothing here: its
+// gradient stays as it was.
+Tensor embedding(const Tensor& w, const Tensor& ids, std::optional<int64_t> padding = {});
 
 }  // namespace weft
