@@ -98,6 +98,7 @@ TEST(ConfigJson, older_and_newer_spellings_mean_the_same) {
   type["rope_scaling"]["type"] = "llama3";
   EXPECT_EQ(parse(type), parse(kLlama32));
   EXPECT_EQ(parse(with(kSmolLm2, {{"rope_scaling", {{"type", "default"}}}})), parse(kSmolLm2));
+  EXPECT_EQ(parse(with(without(kSmolLm2, "rope_theta"), {{"rope_scaling", {{"rope_type", "default"}, {"rope_theta", 100000}}}})), parse(kSmolLm2));
   EXPECT_EQ(parse(without(kSmolLm2, "model_type")), parse(kSmolLm2));
   EXPECT_EQ(parse(without(kSmolLm2, "architectures")), parse(kSmolLm2));
   json common = without(without(kGpt2, "n_embd"), "n_head");
@@ -183,7 +184,8 @@ TEST(ConfigJson, what_is_damaged_is_refused_with_its_place) {
   refuses(with(kSmolLm2, {{"eos_token_id", "</s>"}}), code, "$.eos_token_id");
   refuses(with(kSmolLm2, {{"dtype", "float32"}}), code, "torch_dtype is 'bfloat16'");
   refuses(with(kLlama32, {{"rope_parameters", {{"rope_theta", 500000.0}, {"rope_type", "default"}}}}), code, "do not agree");
-  refuses(with(kLlama32, {{"rope_parameters", {{"rope_theta", 1.0}}}}), code, "rope_parameters.rope_theta is 1");
+  refuses(with(kLlama32, {{"rope_parameters", {{"rope_theta", 1.0}}}}), code, "$.rope_parameters.rope_theta is 1 and $.rope_theta is 500000");
+  refuses(with(kSmolLm2, {{"rope_scaling", {{"rope_theta", 1.0}}}}), code, "$.rope_scaling.rope_theta is 1 and $.rope_theta is 100000");
   json scaling = kLlama32;
   scaling["rope_scaling"]["factor"] = "32";
   refuses(scaling, code, "$.rope_scaling.factor is \"32\", expected a number");

@@ -96,14 +96,16 @@ RopeScaling read_scaling(const JsonNode& node) {
   return scaling;
 }
 
-// rope_theta and rope_scaling as older files have them, rope_parameters as newer ones do; where both are given they
-// must agree.
+// rope_theta and rope_scaling as older files have them, rope_parameters as newer ones do, or rope_scaling with the theta in
+// it; where several are given they must agree.
 void read_rope(const JsonNode& root, ModelConfig& config) {
-  const auto parameters = root.find("rope_parameters"), scaling = root.find("rope_scaling"), theta = root.find("rope_theta");
-  std::optional<JsonNode> inner;
-  if (parameters) inner = parameters->find("rope_theta");
-  if (theta && inner && theta->number() != inner->number()) theta->refuse("is ", theta->number(), " and rope_parameters.rope_theta is ", inner->number());
-  const auto chosen = inner ? inner : theta;
+  const auto parameters = root.find("rope_parameters"), scaling = root.find("rope_scaling");
+  std::optional<JsonNode> chosen = root.find("rope_theta");
+  for (const auto& object : {parameters, scaling}) {
+    const auto inner = object ? object->find("rope_theta") : std::nullopt;
+    if (chosen && inner && chosen->number() != inner->number()) inner->refuse("is ", inner->number(), " and ", chosen->path(), " is ", chosen->number());
+    if (inner) chosen = inner;
+  }
   if (chosen) config.rope_theta = chosen->number();
   if (chosen && !(config.rope_theta > 0)) chosen->refuse("is ", config.rope_theta, ", expected a number above 0");
   if (scaling) config.rope_scaling = read_scaling(*scaling);
