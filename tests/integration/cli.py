@@ -28,6 +28,11 @@ assert all({"name", "op", "dtype", "status", "error", "bound"} <= set(c) for c i
 assert any(c["name"] == "rms_norm.backward/cpu/bf16/3x257" for c in report["cases"])
 assert all("3x257" in c["name"] and c["dtype"] == "bf16" for c in report["cases"])
 
+# Parts are the whole, each case once.
+names = lambda *part: [c["name"] for c in json.loads(run("check", "--op", "fill", "--json", *part).stdout)["cases"]]
+parts = [names("--part", f"{i}/3") for i in (1, 2, 3)]
+assert all(parts) and sorted(sum(parts, [])) == sorted(names())
+
 bench = json.loads(run("bench", "--op", "rms_norm", "--case", "f32/2048x384", "--json").stdout)
 assert {"device", "threads", "ceilings", "results"} <= set(bench)
 for result in bench["results"]:
@@ -58,6 +63,9 @@ assert calls and all(c["us"] > 0 and c["wanted"] > 0 for c in calls)
 for args, code, word in [
     ([], 2, "--help"),
     (["--frobnicate"], 2, "--frobnicate"),
+    (["check", "--part", "3/2"], 2, "3/2"),
+    (["check", "--part", "1/2x"], 2, "1/2x"),
+    (["bench", "--train", "llama-tiny", "--batch", "0"], 2, "--batch is 0, expected 1 or more"),
     (["frobnicate"], 2, "frobnicate"),
     (["check", "--device", "tpu"], 2, "tpu"),
     (["check", "--device", "metal"], 3, "metal"),
