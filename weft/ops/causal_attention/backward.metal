@@ -68,7 +68,9 @@ kernel void query_gradient(device const T* q [[buffer(0)]], device const T* k [[
   load_rows(queries, count, Piece<T>{q + row_at(p.q, b, query, h) + column, p.q.time, rows, p.D - column, kAligned}, patch, lane);
   load_rows(gradients, count, Piece<T>{dout + row_at(p.dout, b, query, h) + column, p.dout.time, rows, p.D - column, kAligned}, patch, lane);
   const int64_t statistic = (int64_t(b) * p.H + h) * p.T + query + row;
-  RowPair known = spread_rows(row < rows ? lse[statistic] : 0.0f, row < rows ? delta[statistic] : 0.0f, table, lane);
+  const bool reads = lane % 4 == 0 && row < rows;  // for the four lanes of its row
+  const ushort reader = ushort(4 * row);
+  RowPair known = spread_rows(simd_shuffle(reads ? lse[statistic] : 0.0f, reader), simd_shuffle(reads ? delta[statistic] : 0.0f, reader), table, lane);
 
   for (int n0 = 0; n0 < min(p.T, m0 + kQueries); n0 += kKeys) {
     threadgroup_barrier(mem_flags::mem_threadgroup);
@@ -85,6 +87,7 @@ kernel void query_gradient(device const T* q [[buffer(0)]], device const T* k [[
         if (f < count)
           WEFT_UNROLL
           for (int j = 0; j < kBlocks; ++j) {
+            if (n0 + 8 * j > query + 7) break;  // past the diagonal
             multiply_add(s[j], queries[f], transposed_at(keys + 8 * j * kRow + column + 8 * f, kRow));
             multiply_add(s[kBlocks + j], gradients[f], transposed_at(values + 8 * j * kRow + column + 8 * f, kRow));
           }
@@ -152,11 +155,11 @@ kernel void key_gradients(device const T* q [[buffer(0)]], device const T* k [[b
     threadgroup_barrier(mem_flags::mem_threadgroup);
     stage(queries, kRow, kQueries, 8 * kMatricesOfD, Piece<T>{q + row_at(p.q, b, m0, h), p.q.time, p.T - m0, p.D, kAligned}, thread_index, 256);
     stage(gradients, kRow, kQueries, 8 * kMatricesOfD, Piece<T>{dout + row_at(p.dout, b, m0, h), p.dout.time, p.T - m0, p.D, kAligned}, thread_index, 256);
-    for (int i = int(thread_index); i < 8 * kQueries; i += 256) {  // those of eight queries, eight times over
-      const int query = m0 + i / 64 * 8 + i % 8;
-      const int64_t statistic = (int64_t(b) * p.H + h) * p.T + query;
-      statistics[i] = query < p.T ? lse[statistic] : 0.0f;
-      statistics[8 * kQueries + i] = query < p.T ? delta[statistic] : 0.0f;
+    if (int(thread_index) < 2 * kQueries) {  // those of eight queries, eight times over
+      const int i = int(thread_index) % kQueries, query = m0 + i;
+      device const float* from = int(thread_index) < kQueries ? lse : delta;
+      const float x = query < p.T ? from[(int64_t(b) * p.H + h) * p.T + query] : 0.0f;
+      for (int copy = 0; copy < 8; ++copy) statistics[(int(thread_index) - i) * 8 + i / 8 * 64 + copy * 8 + i % 8] = x;
     }
     threadgroup_barrier(mem_flags::mem_threadgroup);
     const bool seen = rows > 0 && m0 + kQueries > key;
@@ -169,6 +172,7 @@ kernel void key_gradients(device const T* q [[buffer(0)]], device const T* k [[b
         if (f < count)
           WEFT_UNROLL
           for (int i = 0; i < kBlocks; ++i) {
+            if (m0 + 8 * i + 7 < key || m0 + 8 * i >= p.T) continue;  // past the diagonal, or the last query
             multiply_add(s[i], keys[f], transposed_at(queries + 8 * i * kRow + column + 8 * f, kRow));
             multiply_add(s[kBlocks + i], values[f], transposed_at(gradients + 8 * i * kRow + column + 8 * f, kRow));
           }

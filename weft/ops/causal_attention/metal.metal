@@ -63,7 +63,10 @@ kernel void attend(device const T* q [[buffer(0)]], device const T* k [[buffer(1
       for (int f = 0; f < kMatrices; ++f)
         if (f < count)
           WEFT_UNROLL
-          for (int j = 0; j < kKeyBlocks; ++j) multiply_add(s[j], queries[f], transposed_at(keys + 8 * j * kRow + column + 8 * f, kRow));
+          for (int j = 0; j < kKeyBlocks; ++j) {
+            if (n0 + 8 * j > sees + 7) break;  // past the diagonal
+            multiply_add(s[j], queries[f], transposed_at(keys + 8 * j * kRow + column + 8 * f, kRow));
+          }
       WEFT_UNROLL
       for (int j = 0; j < kKeyBlocks; ++j) simdgroup_store(s[j], scores + simd * 8 * kScore + 8 * j, ulong(kScore));
     }
