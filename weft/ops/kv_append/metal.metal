@@ -8,18 +8,19 @@ using namespace metal;
 namespace weft {
 
 // Equation: k_cache[b, start[b] + t] = k[b, t], and so for v.
-// Layout:   k, v [B, T, Hkv, D] and the caches [B, capacity, Hkv, D], any strides over the first three axes; start [B]. T is any
-//           type of the element's size.
-// Grid:     (ceil(T Hkv D / 256), B) groups; one element of k and of v a thread, no sums.
+// Layout:   k, v [B, T, Hkv, D] and the caches [B, capacity, Hkv, D], any strides over the first three axes; start [B]. T is
+//           any type of the element's size, or sixteen bytes where every row starts and ends at a multiple of that; strides
+//           and D count it.
+// Grid:     (ceil(T Hkv D / 256), B) groups; one T of k and of v a thread, no sums.
 // Requires: 256 threads; every start within the cache: a sequence that would leave it is reported and not written.
-// Traffic:  one read and one write of each new element.
+// Traffic:  one read and one write of each new element; start once for each simdgroup.
 template <class T>
 kernel void append(device const T* k [[buffer(0)]], device const T* v [[buffer(1)]], device const int* start [[buffer(2)]], device T* k_cache [[buffer(3)]],
                    device T* v_cache [[buffer(4)]], constant KvAppendParams& p [[buffer(5)]], device Fault& fault [[buffer(6)]],
                    uint2 group [[threadgroup_position_in_grid]], uint thread_index [[thread_index_in_threadgroup]]) {
-  const int64_t i = int64_t(group.x) * 256 + thread_index, b = group.y;
+  const int64_t i = int64_t(group.x) * 256 + thread_index, b = group.y, at = simd_broadcast(thread_index % 32 == 0 ? start[b] : 0, 0);
   if (i >= p.count) return;
-  const int64_t row = i / p.D, d = i % p.D, t = row / p.H, h = row % p.H, at = start[b];
+  const int64_t row = i / p.D, d = i % p.D, t = row / p.H, h = row % p.H;
   if (at < 0 || at > p.most) {
     if (i == 0) report(fault, metal_fault::start_out_of_range, at, b, p.most);
     return;
@@ -30,5 +31,6 @@ kernel void append(device const T* k [[buffer(0)]], device const T* v [[buffer(1
 
 template [[host_name("append_2")]] kernel decltype(append<ushort>) append<ushort>;
 template [[host_name("append_4")]] kernel decltype(append<uint>) append<uint>;
+template [[host_name("append_16")]] kernel decltype(append<uint4>) append<uint4>;
 
 }  // namespace weft
