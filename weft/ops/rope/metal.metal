@@ -37,35 +37,52 @@ inline void turn_pairs(device const T* x, device T* y, int k, int pairs, int cou
   store_chunk<T, N>(b, y + second, in_second, kAligned);
 }
 
+constant constexpr int kThreads = 128;
+
 // Equation: (y1, y2) = (x1 cos - x2 sin, x2 cos + x1 sin) for each pair of the first R elements; y = x for the rest.
 // Layout:   x, y [B, T, H, D] with any strides over B, T, H; cos, sin [positions, R / 2]; start [B], [1] or absent.
-// Order:    no sums; a thread takes one vector of pairs (or of elements to copy) of all rows of a slice of a sharer (params.h),
-//           so that it reads its part of the table once for them.
-// Requires: every position within the table; a sequence that leaves it is reported and not written. y may be x.
-// Traffic:  one read of x and one write of y; the table once for each slice.
+// Order:    no sums; a threadgroup has p.across columns (params.h) by as many rows at once as threads are left for, and walks
+//           over a slice of the rows of its sharers. A column's part of the table is read by one thread and shared.
+// Requires: 128 threads. Every position within the table; a sequence that leaves it is reported and not written. y may be x.
+// Traffic:  one read of x and one write of y; the table once for each slice of 64 rows.
 template <class T>
 kernel void turn(device const T* x [[buffer(0)]], device T* y [[buffer(1)]], device const float* cos_in [[buffer(2)]], device const float* sin_in [[buffer(3)]],
                  device const int* start_in [[buffer(4)]], constant RopeParams& p [[buffer(5)]], device Fault& fault [[buffer(6)]],
-                 uint thread_index [[thread_index_in_threadgroup]], uint threads [[threads_per_threadgroup]], uint group [[threadgroup_position_in_grid]]) {
+                 uint thread_index [[thread_index_in_threadgroup]], uint2 group [[threadgroup_position_in_grid]]) {
   constexpr int N = per_vector<T>();
-  const long index = long(group) * threads + thread_index, sharer = index / (p.slices * p.pieces);
-  if (sharer >= p.sharers) return;
-  const int in_sharer = int(index - sharer * p.slices * p.pieces), slice = in_sharer / p.pieces, piece = in_sharer - slice * p.pieces;
+  threadgroup float table[kThreads][2 * N];
+  threadgroup bool inside[kThreads];
+  const int own = int(thread_index) % p.across, turned = (p.pairs + N - 1) / N;
+  const long column = long(group.x) * p.across + own, sharer = column / p.pieces;
+  const int piece = int(column - sharer * p.pieces), k = (piece < turned ? piece : piece - turned) * N;
+  const int count = min(N, (piece < turned ? p.pairs : p.head_dim - 2 * p.pairs) - k);
   const long b0 = p.shared ? 0 : sharer / p.tokens, t = p.shared ? sharer : sharer - b0 * p.tokens;
-  const long start = kStart ? long(start_in[b0]) : 0, position = start + t;
-  if (start < 0 || start + p.tokens > p.positions) {
-    if (in_sharer == 0 && t == 0) report(fault, metal_fault::position_out_of_range, start < 0 ? start : start + p.tokens - 1, b0, p.positions);
-    return;
-  }
-  const int turned = (p.pairs + N - 1) / N, k = (piece < turned ? piece : piece - turned) * N, count = min(N, (piece < turned ? p.pairs : p.head_dim - 2 * p.pairs) - k);
-  Chunk<float, N> c, s;
-  if (piece < turned) {
-    c = load_chunk<float, N>(cos_in + position * p.pairs + k, count, kAligned);
-    s = load_chunk<float, N>(sin_in + position * p.pairs + k, count, kAligned);
+  if (int(thread_index) < p.across && column < p.columns) {
+    const long start = kStart ? long(start_in[b0]) : 0, position = start + t;
+    inside[own] = start >= 0 && start + p.tokens <= p.positions;
+    if (!inside[own]) {
+      if (piece == 0 && t == 0 && group.y == 0) report(fault, metal_fault::position_out_of_range, start < 0 ? start : start + p.tokens - 1, b0, p.positions);
+    } else if (piece < turned) {
+      const Chunk<float, N> c = load_chunk<float, N>(cos_in + position * p.pairs + k, count, kAligned);
+      const Chunk<float, N> s = load_chunk<float, N>(sin_in + position * p.pairs + k, count, kAligned);
 #pragma unroll
-    for (int i = 0; i < N; ++i) s.set(i, s[i] * p.sign);
+      for (int i = 0; i < N; ++i) {
+        table[own][i] = c[i];
+        table[own][N + i] = s[i] * p.sign;
+      }
+    }
   }
-  for (long row = slice * p.slice; row < p.rows && row < (slice + 1) * p.slice; ++row) {
+  threadgroup_barrier(mem_flags::mem_threadgroup);
+  if (column >= p.columns || !inside[own]) return;
+  Chunk<float, N> c, s;
+  if (piece < turned)
+#pragma unroll
+    for (int i = 0; i < N; ++i) {
+      c.set(i, table[own][i]);
+      s.set(i, table[own][N + i]);
+    }
+  const long first = long(group.y) * p.slice, end = min(p.rows, first + p.slice);
+  for (long row = first + int(thread_index) / p.across; row < end; row += kThreads / p.across) {
     const long b = b0 + row / p.heads, h = row % p.heads;
     device const T* from = x + b * p.x_batch + t * p.x_time + h * p.x_head;
     device T* to = y + b * p.y_batch + t * p.y_time + h * p.y_head;
