@@ -13,17 +13,17 @@ struct EmbeddingParams {
 };
 static_assert(sizeof(EmbeddingParams) == 40, "host and MSL agree");
 
+// Positions are sorted by id in segments (sort.metal.h).
 struct EmbeddingBackwardParams {
   int64_t positions, table, dy_stride, dw_stride;
   int32_t columns, aligned;  // aligned: rows of dy, and of dw
+  int32_t bits, segment;     // that ids take; positions of a segment
 };
-static_assert(sizeof(EmbeddingBackwardParams) == 40, "host and MSL agree");
+static_assert(sizeof(EmbeddingBackwardParams) == 48, "host and MSL agree");
 
-// One pass of the sort: places by four bits of their key.
-struct SortParams {
-  int64_t count, blocks;  // places; blocks of 2048 of them
-  int32_t shift, unused;
+enum EmbeddingSort {
+  kPositionBits = 12,  // of a place in a segment
+  kChunk = 512         // sorted places that are summed in one go
 };
-static_assert(sizeof(SortParams) == 24, "host and MSL agree");
 
 }  // namespace weft
