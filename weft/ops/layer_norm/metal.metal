@@ -14,8 +14,8 @@ constant bool kBias [[function_constant(3)]];      // b, or db, is there
 // Order:    a team of threads per row, striding over the rows; both sums by thread over its chunks, then over the team
 //           (team.metal.h).
 // Requires: unit stride within a row (the contract's); unaligned rows go element by element.
-// Traffic:  one read of each row, one write of each output, w and b once for each team; rows longer than a team's registers
-//           are read three times.
+// Traffic:  one read of each row, one write of each output, w and b once for each team, or for each row where four chunks a thread
+//           do not hold them; rows longer than a team's registers are read three times.
 template <class T, class W>
 kernel void norm_rows(device const T* x [[buffer(0)]], device const T* residual [[buffer(1)]], device const W* w [[buffer(2)]], device const W* b [[buffer(3)]],
                       device T* h [[buffer(4)]], device T* y [[buffer(5)]], device float* mean_out [[buffer(6)]], device float* rstd_out [[buffer(7)]],
@@ -31,7 +31,7 @@ kernel void norm_rows(device const T* x [[buffer(0)]], device const T* residual 
   const float over_columns = p.columns > 0 ? 1.0f / float(p.columns) : 0.0f;
   for (long r = team.index; r < p.rows; r += team.count) {
     device const T* from = x + r * p.x_stride;
-    Row<T, N> row;
+    Row<T, N, kLongRow> row;
     row.take(from, team, p.columns);
     float sum = 0;
     for (int k = 0; k < last; ++k) {
@@ -87,9 +87,8 @@ kernel void norm_rows(device const T* x [[buffer(0)]], device const T* residual 
 //           dw = sum over rows of dy z, db = sum over rows of dy.
 // Layout:   dy, dh, h, dx [R, C] with a row stride each, w [C], mean, rstd [R], partial sums [P, C].
 // Order:    team g of P takes rows g, g + P, ...; s1, s2 as in the forward; dw, db in two stages (column_sums.metal.h).
-// Requires: as the forward; at least P teams.
-// Traffic:  one read of dy, dh, h, one write of dx; P rows of dw and db written and read; rows longer than a team's
-//           registers are read twice.
+// Requires: as the forward; at least P teams; rows that a team holds.
+// Traffic:  one read of dy, dh, h, one write of dx; P rows of dw and db written and read.
 template <class T, class W>
 kernel void norm_rows_backward(device const T* dy [[buffer(0)]], device const T* dh [[buffer(1)]], device const T* h [[buffer(2)]], device const W* w [[buffer(3)]],
                                device const float* mean_in [[buffer(4)]], device const float* rstd_in [[buffer(5)]], device T* dx [[buffer(6)]],
@@ -102,8 +101,8 @@ kernel void norm_rows_backward(device const T* dy [[buffer(0)]], device const T*
   if (team.index >= p.partials) return;  // only whole simdgroups leave: teams of a threadgroup that has several are simdgroups
   device float *dw_partial = dw_partials + team.index * p.columns, *db_partial = kBias ? db_partials + team.index * p.columns : dw_partial;
   ColumnSums<N> dw, db;
-  dw.clear(dw_partial, team, p.columns);
-  if (kBias) db.clear(db_partial, team, p.columns);
+  dw.clear();
+  if (kBias) db.clear();
   Row<W, N> weights;
   weights.take(w, team, p.columns);
   const int last = turns<N>(team, p.columns);
@@ -139,8 +138,8 @@ kernel void norm_rows_backward(device const T* dy [[buffer(0)]], device const T*
 #pragma unroll
       for (int i = 0; i < N; ++i) {
         const float z = (v[i] - mean) * rstd, own = rstd * fma(-z, slope, d[i] * weight[i] - offset);
-        dw.add(dw_partial, k, at, i, d[i] * z);
-        if (kBias) db.add(db_partial, k, at, i, d[i]);
+        dw.add(k, i, d[i] * z);
+        if (kBias) db.add(k, i, d[i]);
         result.set(i, kResidual ? own + other[i] : own);
       }
       put<T, N>(result, dx + r * p.dx_stride, at);
@@ -150,9 +149,84 @@ kernel void norm_rows_backward(device const T* dy [[buffer(0)]], device const T*
   if (kBias) db.write(db_partial, team, p.columns);
 }
 
-#define WEFT_LAYER_NORM(suffix, T, W)                                                          \
-  template [[host_name("norm_rows" suffix)]] kernel decltype(norm_rows<T, W>) norm_rows<T, W>; \
-  template [[host_name("norm_rows_backward" suffix)]] kernel decltype(norm_rows_backward<T, W>) norm_rows_backward<T, W>;
+// Equation: offsets = s1 / C, slopes = s2 / C, of the backward.
+// Layout:   as there; offsets, slopes [R].
+// Order:    a team per row; as there.
+// Requires: as the forward.
+// Traffic:  one read of dy and h, w once for each row.
+template <class T, class W>
+kernel void row_slopes(device const T* dy [[buffer(0)]], device const T* h [[buffer(1)]], device const W* w [[buffer(2)]], device const float* mean_in [[buffer(3)]],
+                       device const float* rstd_in [[buffer(4)]], device float* offsets [[buffer(5)]], device float* slopes [[buffer(6)]],
+                       constant LayerNormBackwardParams& p [[buffer(7)]], uint thread_index [[thread_index_in_threadgroup]],
+                       uint threads [[threads_per_threadgroup]], uint group [[threadgroup_position_in_grid]], uint groups [[threadgroups_per_grid]]) {
+  constexpr int N = per_vector<T>();
+  threadgroup uint slots[kTeamSlots];
+  Team team = team_of(p.team, thread_index, threads, group, groups, slots);
+  const float over_columns = p.columns > 0 ? 1.0f / float(p.columns) : 0.0f;
+  for (long r = team.index; r < p.rows; r += team.count) {
+    const float mean = of_row(mean_in, r, thread_index), rstd = of_row(rstd_in, r, thread_index);
+    float s1 = 0, s2 = 0;
+    for (int k = 0; k < turns<N>(team, p.columns); ++k) {
+      const Span at = span<N>(team, k, p.columns);
+      if (at.count <= 0) continue;
+      const Chunk<T, N> d = get<T, N>(dy + r * p.dy_stride, at), v = get<T, N>(h + r * p.h_stride, at);
+      const Chunk<W, N> weight = get<W, N>(w, at);
+#pragma unroll
+      for (int i = 0; i < N; ++i) {
+        const float g = d[i] * weight[i];
+        s1 += g;
+        s2 = fma(g, (v[i] - mean) * rstd, s2);
+      }
+    }
+    const float offset = team.sum(s1) * over_columns, slope = team.sum(s2) * over_columns;
+    if (team.rank > 0) continue;
+    offsets[r] = offset;
+    slopes[r] = slope;
+  }
+}
+
+// Equation: the backward's dx, dw and db, with offsets and slopes known.
+// Layout:   as there; offsets, slopes [R], sums [P, C].
+// Order:    no sums but dw, db: a thread has N columns, of rows g, g + P, ... in order.
+// Requires: 256 threads; as the forward.
+// Traffic:  one read of dy, dh, h, one write of dx; w and a row of each sum for each of the P.
+template <class T, class W>
+kernel void column_gradients(device const T* dy [[buffer(0)]], device const T* dh [[buffer(1)]], device const T* h [[buffer(2)]], device const W* w [[buffer(3)]],
+                             device const float* mean_in [[buffer(4)]], device const float* rstd_in [[buffer(5)]], device const float* offsets [[buffer(6)]],
+                             device const float* slopes [[buffer(7)]], device T* dx [[buffer(8)]], device float* dw_sums [[buffer(9)]],
+                             device float* db_sums [[buffer(10)]], constant LayerNormBackwardParams& p [[buffer(11)]],
+                             uint thread_index [[thread_index_in_threadgroup]], uint2 group [[threadgroup_position_in_grid]]) {
+  constexpr int N = per_vector<T>();
+  const Span at = own_columns<N>(group.x, thread_index, p.columns);
+  const Chunk<W, N> weight = get<W, N>(w, at);
+  float dw[N] = {}, db[N] = {};
+  for (long r = group.y; r < p.rows; r += p.partials) {
+    const float mean = of_row(mean_in, r, thread_index), rstd = of_row(rstd_in, r, thread_index);
+    const float offset = of_row(offsets, r, thread_index), slope = of_row(slopes, r, thread_index);
+    const Chunk<T, N> d = get<T, N>(dy + r * p.dy_stride, at), v = get<T, N>(h + r * p.h_stride, at);
+    Chunk<T, N> other, result = {};
+    if (kResidual) other = get<T, N>(dh + r * p.dh_stride, at);
+#pragma unroll
+    for (int i = 0; i < N; ++i) {
+      const float z = (v[i] - mean) * rstd, own = rstd * fma(-z, slope, d[i] * weight[i] - offset);
+      dw[i] += d[i] * z;
+      db[i] += d[i];
+      result.set(i, kResidual ? own + other[i] : own);
+    }
+    put<T, N>(result, dx + r * p.dx_stride, at);
+  }
+  for (int i = 0; i < at.count; ++i) {
+    const long to = long(group.y) * p.columns + at.first + i;
+    dw_sums[to] = dw[i];
+    if (kBias) db_sums[to] = db[i];
+  }
+}
+
+#define WEFT_LAYER_NORM(suffix, T, W)                                                                                     \
+  template [[host_name("norm_rows" suffix)]] kernel decltype(norm_rows<T, W>) norm_rows<T, W>;                            \
+  template [[host_name("norm_rows_backward" suffix)]] kernel decltype(norm_rows_backward<T, W>) norm_rows_backward<T, W>; \
+  template [[host_name("row_slopes" suffix)]] kernel decltype(row_slopes<T, W>) row_slopes<T, W>;                         \
+  template [[host_name("column_gradients" suffix)]] kernel decltype(column_gradients<T, W>) column_gradients<T, W>;
 WEFT_LAYER_NORM("_f32", float, float)
 WEFT_LAYER_NORM("_bf16", bfloat, bfloat)
 WEFT_LAYER_NORM("_bf16_f32", bfloat, float)

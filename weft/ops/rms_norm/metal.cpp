@@ -17,7 +17,7 @@ void rms_norm(Stream& stream, const RmsNormArgs& a) {
   const bool aligned = aligned16(a.x, x.stride) && aligned16(a.residual, residual.stride) && aligned16(a.h, h.stride) && aligned16(a.y, y.stride) && aligned16(a.w);
   const Kernel kernel{a.kOp, kFile, kernel_name("norm_rows", a.x.dtype, a.w.dtype), {constant(2, bool(a.residual))}};
   const int64_t width = size_of(a.x.dtype), moved = (a.residual ? 4 : 2) * width;
-  const RowPlan plan = plan_rows(stream, kernel, x.columns, width, sharing_teams(x.rows, moved, size_of(a.w.dtype), 64, 4096), aligned);
+  const RowPlan plan = plan_rows(stream, kernel, x.columns, width, sharing_teams(x.rows, moved, size_of(a.w.dtype), 64, 4096), aligned, kLongRow);
   const RmsNormParams p{x.rows, x.stride, residual.stride, h.stride, y.stride, columns_of(a.kOp, x), plan.team, a.eps, 0};
   launch(stream, plan.kernel, plan.grid(), {in(a.x), in(a.residual), in(a.w), out(a.h), out(a.y), out(a.rstd), params(p)});
 }
@@ -26,14 +26,23 @@ void rms_norm_backward(Stream& stream, const RmsNormBackwardArgs& a) {
   const Rows dy = as_rows(a.dy, a.kOp, "dy"), h = as_rows(a.h, a.kOp, "h"), dx = as_rows(a.dx, a.kOp, "dx");
   const Rows dh = a.dh ? as_rows(a.dh, a.kOp, "dh") : Rows{};
   const bool aligned = aligned16(a.dy, dy.stride) && aligned16(a.dh, dh.stride) && aligned16(a.h, h.stride) && aligned16(a.dx, dx.stride) && aligned16(a.w);
-  const int64_t width = size_of(a.dy.dtype), moved = (a.dh ? 4 : 3) * width, sums = 2 * int64_t(sizeof(float));  // partial sums: written and read
-  const int64_t P = sharing_teams(dy.rows, moved, sums + size_of(a.w.dtype), 32, 1024);
-  const auto partial = scratch(stream, P * dy.columns * int64_t(sizeof(float)));
-  const Kernel kernel{a.kOp, kFile, kernel_name("norm_rows_backward", a.dy.dtype, a.w.dtype), {constant(2, bool(a.dh))}};
-  const RowPlan plan = plan_rows(stream, kernel, dy.columns, width, P, aligned);
+  const int64_t width = size_of(a.dy.dtype), moved = (a.dh ? 4 : 3) * width, shared = 2 * int64_t(sizeof(float)) + size_of(a.w.dtype);  // partial sums: written and read
+  const auto named = [&](const char* pass) { return Kernel{a.kOp, kFile, kernel_name(pass, a.dy.dtype, a.w.dtype), {constant(2, bool(a.dh))}}; };
+  const int64_t teams = sharing_teams(dy.rows, moved, shared, 16, 1024);
+  const RowPlan plan = plan_rows(stream, named("norm_rows_backward"), dy.columns, width, teams, aligned);
+  const int64_t P = plan.held ? teams : sharing_teams(dy.rows, moved, shared, 1, 1024);
   const RmsNormBackwardParams p{dy.rows, P, dy.stride, dh.stride, h.stride, dx.stride, columns_of(a.kOp, dy), plan.team};
-  launch(stream, plan.kernel, plan.grid(), {in(a.dy), in(a.dh), in(a.h), in(a.w), in(a.rstd), out(a.dx), out(*partial), params(p)});
-  sum_partials(stream, a.kOp, kFile, *partial, P, a.dw);
+  const bool direct = !plan.held && P == 1;
+  const auto partial = scratch(stream, direct ? 0 : P * dy.columns * int64_t(sizeof(float)));
+  if (plan.held) {
+    launch(stream, plan.kernel, plan.grid(), {in(a.dy), in(a.dh), in(a.h), in(a.w), in(a.rstd), out(a.dx), out(*partial), params(p)});
+  } else {
+    const auto slopes = scratch(stream, dy.rows * int64_t(sizeof(float)));
+    launch(stream, holding(named("row_slopes"), 0, aligned), {{teams_of(dy.rows), 1, 1}, plan.threads, 0}, {in(a.dy), in(a.h), in(a.w), in(a.rstd), out(*slopes), params(p)});
+    launch(stream, holding(named("column_gradients"), 0, aligned), columns_grid(dy.columns, width, P),
+           {in(a.dy), in(a.dh), in(a.h), in(a.w), in(a.rstd), in(*slopes), out(a.dx), direct ? out(a.dw) : out(*partial), params(p)});
+  }
+  if (!direct) sum_partials(stream, a.kOp, kFile, *partial, P, a.dw);
 }
 
 }  // namespace weft::metal

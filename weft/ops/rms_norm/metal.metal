@@ -13,8 +13,8 @@ constant bool kResidual [[function_constant(2)]];  // residual and h, or dh, are
 // Order:    a team of threads per row, striding over the rows; the sum by thread over its chunks, then over the team
 //           (team.metal.h).
 // Requires: unit stride within a row (the contract's); unaligned rows go element by element.
-// Traffic:  one read of each row, one write of each output, w once for each team; rows longer than a team's registers are
-//           read twice.
+// Traffic:  one read of each row, one write of each output, w once for each team, or for each row where four chunks a thread do
+//           not hold it; rows longer than a team's registers are read twice.
 template <class T, class W>
 kernel void norm_rows(device const T* x [[buffer(0)]], device const T* residual [[buffer(1)]], device const W* w [[buffer(2)]], device T* h [[buffer(3)]],
                       device T* y [[buffer(4)]], device float* rstd_out [[buffer(5)]], constant RmsNormParams& p [[buffer(6)]],
@@ -28,7 +28,7 @@ kernel void norm_rows(device const T* x [[buffer(0)]], device const T* residual 
   const int last = turns<N>(team, p.columns);
   for (long r = team.index; r < p.rows; r += team.count) {
     device const T* from = x + r * p.x_stride;
-    Row<T, N> row;
+    Row<T, N, kLongRow> row;
     row.take(from, team, p.columns);
     float squares = 0;
     for (int k = 0; k < last; ++k) {
@@ -63,9 +63,8 @@ kernel void norm_rows(device const T* x [[buffer(0)]], device const T* residual 
 // Equation: dx = rstd (dy w - h rstd^2 s / C) (+ dh), s = sum(dy w h); dw = sum over rows of dy h rstd.
 // Layout:   dy, dh, h, dx [R, C] with a row stride each, w [C], rstd [R], partial [P, C].
 // Order:    team g of P takes rows g, g + P, ...; s as in the forward; dw in two stages (column_sums.metal.h).
-// Requires: as the forward; at least P teams.
-// Traffic:  one read of dy, dh, h, one write of dx; P rows of dw written and read; rows longer than a team's registers are
-//           read twice.
+// Requires: as the forward; at least P teams; rows that a team holds.
+// Traffic:  one read of dy, dh, h, one write of dx; P rows of dw written and read.
 template <class T, class W>
 kernel void norm_rows_backward(device const T* dy [[buffer(0)]], device const T* dh [[buffer(1)]], device const T* h [[buffer(2)]], device const W* w [[buffer(3)]],
                                device const float* rstd_in [[buffer(4)]], device T* dx [[buffer(5)]], device float* partials [[buffer(6)]],
@@ -77,7 +76,7 @@ kernel void norm_rows_backward(device const T* dy [[buffer(0)]], device const T*
   if (team.index >= p.partials) return;  // only whole simdgroups leave: teams of a threadgroup that has several are simdgroups
   device float* partial = partials + team.index * p.columns;
   ColumnSums<N> dw;
-  dw.clear(partial, team, p.columns);
+  dw.clear();
   Row<W, N> weights;
   weights.take(w, team, p.columns);
   const int last = turns<N>(team, p.columns);
@@ -106,7 +105,7 @@ kernel void norm_rows_backward(device const T* dy [[buffer(0)]], device const T*
       if (kResidual) other = get<T, N>(dh + r * p.dh_stride, at);
 #pragma unroll
       for (int i = 0; i < N; ++i) {
-        dw.add(partial, k, at, i, g[i] * v[i] * rstd);
+        dw.add(k, i, g[i] * v[i] * rstd);
         const float own = rstd * fma(-v[i], slope, g[i] * weight[i]);
         d.set(i, kResidual ? own + other[i] : own);
       }
@@ -116,9 +115,70 @@ kernel void norm_rows_backward(device const T* dy [[buffer(0)]], device const T*
   dw.write(partial, team, p.columns);
 }
 
-#define WEFT_RMS_NORM(suffix, T, W)                                                            \
-  template [[host_name("norm_rows" suffix)]] kernel decltype(norm_rows<T, W>) norm_rows<T, W>; \
-  template [[host_name("norm_rows_backward" suffix)]] kernel decltype(norm_rows_backward<T, W>) norm_rows_backward<T, W>;
+// Equation: slopes = rstd^2 s / C, of the backward.
+// Layout:   as there; slopes [R].
+// Order:    a team per row; as there.
+// Requires: as the forward.
+// Traffic:  one read of dy and h, w once for each row.
+template <class T, class W>
+kernel void row_slopes(device const T* dy [[buffer(0)]], device const T* h [[buffer(1)]], device const W* w [[buffer(2)]], device const float* rstd_in [[buffer(3)]],
+                       device float* slopes [[buffer(4)]], constant RmsNormBackwardParams& p [[buffer(5)]], uint thread_index [[thread_index_in_threadgroup]],
+                       uint threads [[threads_per_threadgroup]], uint group [[threadgroup_position_in_grid]], uint groups [[threadgroups_per_grid]]) {
+  constexpr int N = per_vector<T>();
+  threadgroup uint slots[kTeamSlots];
+  Team team = team_of(p.team, thread_index, threads, group, groups, slots);
+  for (long r = team.index; r < p.rows; r += team.count) {
+    float s = 0;
+    for (int k = 0; k < turns<N>(team, p.columns); ++k) {
+      const Span at = span<N>(team, k, p.columns);
+      if (at.count <= 0) continue;
+      const Chunk<T, N> g = get<T, N>(dy + r * p.dy_stride, at), v = get<T, N>(h + r * p.h_stride, at);
+      const Chunk<W, N> weight = get<W, N>(w, at);
+#pragma unroll
+      for (int i = 0; i < N; ++i) s = fma(g[i] * weight[i], v[i], s);
+    }
+    const float total = team.sum(s);
+    if (team.rank > 0) continue;
+    const float rstd = rstd_in[r];
+    slopes[r] = total * rstd * rstd / float(p.columns);
+  }
+}
+
+// Equation: the backward's dx and dw, with the slopes known.
+// Layout:   as there; slopes [R], sums [P, C].
+// Order:    no sums but dw: a thread has N columns, of rows g, g + P, ... in order.
+// Requires: 256 threads; as the forward.
+// Traffic:  one read of dy, dh, h, one write of dx; w and a row of sums for each of the P.
+template <class T, class W>
+kernel void column_gradients(device const T* dy [[buffer(0)]], device const T* dh [[buffer(1)]], device const T* h [[buffer(2)]], device const W* w [[buffer(3)]],
+                             device const float* rstd_in [[buffer(4)]], device const float* slopes [[buffer(5)]], device T* dx [[buffer(6)]],
+                             device float* sums [[buffer(7)]], constant RmsNormBackwardParams& p [[buffer(8)]], uint thread_index [[thread_index_in_threadgroup]],
+                             uint2 group [[threadgroup_position_in_grid]]) {
+  constexpr int N = per_vector<T>();
+  const Span at = own_columns<N>(group.x, thread_index, p.columns);
+  const Chunk<W, N> weight = get<W, N>(w, at);
+  float dw[N] = {};
+  for (long r = group.y; r < p.rows; r += p.partials) {
+    const float rstd = of_row(rstd_in, r, thread_index), slope = of_row(slopes, r, thread_index);
+    const Chunk<T, N> g = get<T, N>(dy + r * p.dy_stride, at), v = get<T, N>(h + r * p.h_stride, at);
+    Chunk<T, N> other, d = {};
+    if (kResidual) other = get<T, N>(dh + r * p.dh_stride, at);
+#pragma unroll
+    for (int i = 0; i < N; ++i) {
+      dw[i] += g[i] * v[i] * rstd;
+      const float own = rstd * fma(-v[i], slope, g[i] * weight[i]);
+      d.set(i, kResidual ? own + other[i] : own);
+    }
+    put<T, N>(d, dx + r * p.dx_stride, at);
+  }
+  for (int i = 0; i < at.count; ++i) sums[long(group.y) * p.columns + at.first + i] = dw[i];
+}
+
+#define WEFT_RMS_NORM(suffix, T, W)                                                                                       \
+  template [[host_name("norm_rows" suffix)]] kernel decltype(norm_rows<T, W>) norm_rows<T, W>;                            \
+  template [[host_name("norm_rows_backward" suffix)]] kernel decltype(norm_rows_backward<T, W>) norm_rows_backward<T, W>; \
+  template [[host_name("row_slopes" suffix)]] kernel decltype(row_slopes<T, W>) row_slopes<T, W>;                         \
+  template [[host_name("column_gradients" suffix)]] kernel decltype(column_gradients<T, W>) column_gradients<T, W>;
 WEFT_RMS_NORM("_f32", float, float)
 WEFT_RMS_NORM("_bf16", bfloat, bfloat)
 WEFT_RMS_NORM("_bf16_f32", bfloat, float)

@@ -20,9 +20,9 @@ kernel void softmax_rows(device const T* x [[buffer(0)]], device T* y [[buffer(1
   Team team = team_of(p.team, thread_index, threads, group, groups, slots);
   for (long r = team.index; r < p.rows; r += team.count) {
     device const T* from = x + r * p.x_stride;
-    Row<T, N> row;
+    Row<T, N, kLongRow> row;
     row.take(from, team, p.columns);
-    const RowExpSum e = exp_sum<T, N, kMostChunks>(team, row, from, p.columns, p.scale, 0);
+    const RowExpSum e = exp_sum<T, N, kLongRow>(team, row, from, p.columns, p.scale, 0);
     const float over_sum = e.sum == 0 ? 0.0f : 1.0f / e.sum;  // 0: everything is masked
     for (int k = 0; k < turns<N>(team, p.columns); ++k) {
       const Span at = span<N>(team, k, p.columns);
@@ -35,11 +35,13 @@ kernel void softmax_rows(device const T* x [[buffer(0)]], device T* y [[buffer(1
   }
 }
 
+constant constexpr int kTwoRows = 5;  // chunks to a thread while y and dy are both held: 20480 f32, 40960 bf16
+
 // Equation: dx = scale y (dy - s), s = sum(y dy).
 // Layout:   y, dy, dx [R, C] with a row stride each.
 // Order:    as the forward.
 // Requires: as the forward; dx may be dy or y.
-// Traffic:  one read of y and dy, one write of dx; rows longer than a team's registers are read twice.
+// Traffic:  one read of y and dy, one write of dx; of rows longer than a team's registers dy is read twice, then y too.
 template <class T>
 kernel void softmax_rows_backward(device const T* y [[buffer(0)]], device const T* dy [[buffer(1)]], device T* dx [[buffer(2)]],
                                   constant SoftmaxBackwardParams& p [[buffer(3)]], uint thread_index [[thread_index_in_threadgroup]],
@@ -50,7 +52,8 @@ kernel void softmax_rows_backward(device const T* y [[buffer(0)]], device const 
   const int last = turns<N>(team, p.columns);
   for (long r = team.index; r < p.rows; r += team.count) {
     device const T *from_y = y + r * p.y_stride, *from_dy = dy + r * p.dy_stride;
-    Row<T, N> row_y, row_dy;
+    Row<T, N, kLongRow> row_y;
+    Row<T, N, kTwoRows> row_dy;
     row_y.take(from_y, team, p.columns);
     row_dy.take(from_dy, team, p.columns);
     float sum = 0;

@@ -6,26 +6,18 @@
 
 namespace weft {
 
-// What one thread adds up: in registers where rows are held there, else in the team's partial row.
+// What one thread adds up, in registers.
 template <int N>
 struct ColumnSums {
   float sums[kMostChunks * N];
 
-  void clear(device float* partial, Team team, int columns) {
-    for (int k = 0; k < turns<N>(team, columns); ++k)
+  void clear() {
+    for (int k = 0; k < kChunks; ++k)
 #pragma unroll
-      for (int i = 0; i < N; ++i) {
-        const Span at = span<N>(team, k, columns);
-        if (kChunks > 0) sums[k * N + i] = 0;
-        else if (i < at.count) partial[at.first + i] = 0;
-      }
+      for (int i = 0; i < N; ++i) sums[k * N + i] = 0;
   }
-  void add(device float* partial, int k, Span at, int i, float x) {
-    if (kChunks > 0) sums[k * N + i] += x;
-    else if (i < at.count) partial[at.first + i] += x;
-  }
+  void add(int k, int i, float x) { sums[k * N + i] += x; }
   void write(device float* partial, Team team, int columns) const {
-    if (kChunks == 0) return;
     for (int k = 0; k < kChunks; ++k)
 #pragma unroll
       for (int i = 0; i < N; ++i) {
@@ -34,6 +26,18 @@ struct ColumnSums {
       }
   }
 };
+
+// Rows that a team cannot hold are walked over twice: once for their sums, then column by column, a thread with N columns of rows
+// g, g + P, ... in order. Which columns those are.
+template <int N>
+inline Span own_columns(uint group, uint thread_index, int columns) {
+  const long first = (long(group) * 256 + thread_index) * N, left = columns - first;
+  return {int(metal::min(first, long(columns))), int(metal::clamp(left, 0l, long(N)))};
+}
+// A row's statistic, read once for each simdgroup; every thread of it calls this.
+inline float of_row(device const float* statistic, long row, uint thread_index) {
+  return metal::simd_broadcast(thread_index % 32 == 0 ? statistic[row] : 0.0f, 0);
+}
 
 }  // namespace weft
 

@@ -21,6 +21,7 @@ struct RowPlan {
   Kernel kernel;
   int team = 32, threads = 128;  // threads of a row, of a threadgroup
   int64_t groups = 0;
+  bool held = true;
 
   Grid grid() const { return {{groups, 1, 1}, threads, 0}; }
 };
@@ -37,20 +38,22 @@ inline Kernel holding(Kernel kernel, int chunks, bool aligned) {
   return kernel;
 }
 
+constexpr int kLongRow = 9;  // chunks of a row that is held alone, as in rows.metal.h
+
 // `teams` teams for rows of `columns` elements of `width` bytes. A thread holds at most `most` chunks of sixteen bytes;
 // rows that are longer, or need more threads than the pipeline can have, are not held.
 inline RowPlan plan_rows(Stream& stream, const Kernel& kernel, int64_t columns, int64_t width, int64_t teams, bool aligned, int most = 4) {
   const int64_t chunks = (columns * width + 15) / 16;
-  if (chunks <= 32) return {holding(kernel, 1, aligned), 32, 128, (teams + 3) / 4};
-  const int held = chunks <= 128 ? 1 : chunks <= 512 ? 2 : chunks <= 4096 ? 4 : most;
+  if (chunks <= 32) return {holding(kernel, 1, aligned), 32, 128, (teams + 3) / 4, true};
+  const int held = chunks <= 128 ? 1 : chunks <= 512 ? 2 : chunks <= 4096 ? 4 : int(std::min<int64_t>((chunks + 1023) / 1024, most));
   const int64_t wanted = std::max<int64_t>(64, int64_t(std::bit_ceil(uint64_t((chunks + held - 1) / held))));
   if (wanted <= 1024) {
     const Kernel holds = holding(kernel, held, aligned);
-    if (threads_of(stream, holds, int(wanted)) == wanted) return {holds, int(wanted), int(wanted), teams};
+    if (threads_of(stream, holds, int(wanted)) == wanted) return {holds, int(wanted), int(wanted), teams, true};
   }
   const Kernel streams = holding(kernel, 0, aligned);
   const int threads = threads_of(stream, streams, 1024);
-  return {streams, threads, threads, teams};
+  return {streams, threads, threads, teams, false};
 }
 
 // Teams for rows that share something each team reads, or writes for itself: so few that this is 1 / 32 of what the rows
@@ -61,6 +64,9 @@ inline int64_t sharing_teams(int64_t rows, int64_t moved, int64_t shared, int64_
 
 // Teams for rows that share nothing.
 inline int64_t teams_of(int64_t rows) { return std::min<int64_t>(rows, int64_t(1) << 20); }
+
+// A thread for sixteen bytes of columns, of each of P slices of the rows.
+inline Grid columns_grid(int64_t columns, int64_t width, int64_t P) { return {{(columns * width + 16 * 256 - 1) / (16 * 256), P, 1}, 256, 0}; }
 
 // out = the sum of the P rows of partial, by the kernel of column_sums.metal.h that `file` includes.
 inline void sum_partials(Stream& stream, const char* op, const char* file, const Buffer& partial, int64_t P, const MutView& sums) {

@@ -17,7 +17,8 @@ namespace weft {
 
 constant int kChunks [[function_constant(0)]];    // of a row that a thread holds
 constant bool kAligned [[function_constant(1)]];  // every row starts at 16 bytes
-constant constexpr int kMostChunks = 4;           // unless a kernel says otherwise
+constant constexpr int kMostChunks = 4;           // of what stays while rows pass by, and where several rows are held
+constant constexpr int kLongRow = 9;              // where it is one row alone: 1024 threads hold 36864 f32, 73728 bf16
 
 struct Span {
   int first, count;  // count <= 0: past the row's end
@@ -42,18 +43,20 @@ inline void put(Chunk<T, N> piece, device T* row, Span at) {
   store_chunk<T, N>(piece, row + at.first, at.count, kAligned);
 }
 
-// A thread's part of a row, of at most M chunks.
+// A thread's part of a row, of at most M chunks; with more of them it is read from memory each time.
 template <class T, int N, int M = kMostChunks>
 struct Row {
   Chunk<T, N> held[M];
 
-  void take(device const T* row, Team team, int columns) { take(row, team, columns, kChunks); }
+  void take(device const T* row, Team team, int columns) {
+    if (kChunks <= M) take(row, team, columns, kChunks);
+  }
   void take(device const T* row, Team team, int columns, int count) {
 #pragma unroll
     for (int k = 0; k < count; ++k) held[k] = get<T, N>(row, span<N>(team, k, columns));
   }
   Chunk<T, N> piece(device const T* row, int k, Span at) const {
-    if (kChunks > 0) return held[k];
+    if (kChunks > 0 && kChunks <= M) return held[k];
     return get<T, N>(row, at);
   }
 };
