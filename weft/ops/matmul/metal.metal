@@ -34,13 +34,17 @@ struct Results {
   }
 };
 
+template <class Out>
+inline float bias_at(Results<Out> to, int64_t n) {
+  return kBias ? to_float(to.bias[n]) : kWideBias ? to.wide_bias[n] : 0.0f;
+}
+
 // pre = alpha sum + beta C + bias, c = f(pre) at one element.
 template <class Out>
-inline void finish(Results<Out> to, constant MatmulParams& p, int64_t m, int64_t n, float sum) {
+inline void finish(Results<Out> to, constant MatmulParams& p, int64_t m, int64_t n, float sum, float bias) {
   float x = p.alpha * sum;
   if (p.beta != 0.0f) x = fma(p.beta, to_float(to.c[m * p.c.row + n]), x);
-  if (kBias) x += to_float(to.bias[n]);
-  if (kWideBias) x += to.wide_bias[n];
+  if (kBias || kWideBias) x += bias;
   if (kKeepsPre) to.pre[m * p.pre.row + n] = from_float<Out>(x);
   to.c[m * p.c.row + n] = from_float<Out>(activate(x, p.activation));
 }
@@ -72,7 +76,8 @@ struct Operand {
 //           (kBlock / 16)^2 matrices of sums. k ascends in eights, one matrix product each, so an element's sum does not
 //           depend on kBlock; beta C comes at the end.
 // Requires: 128 threads, 10 KiB of threadgroup memory. Any extents: past the edges there are zeros. K = 0 gives f(beta C + bias).
-// Traffic:  A once per kBlock columns of c, B once per kBlock rows; C once, or twice where beta is not 0. A staged element
+// Traffic:  A once per kBlock columns of c, B once per kBlock rows; C once, or twice where beta is not 0; bias twice per kBlock
+//           rows (each half of a block). A staged element
 //           goes from threadgroup memory to two simdgroups; two loads of 256 bytes feed kBlock / 16 products.
 template <class T, class Out, int kBlock>
 kernel void multiply(device const T* a [[buffer(0)]], device const T* b [[buffer(1)]], device Out* c [[buffer(2)]],
@@ -116,6 +121,8 @@ kernel void multiply(device const T* a [[buffer(0)]], device const T* b [[buffer
   threadgroup_barrier(mem_flags::mem_threadgroup);
   threadgroup float* lines = left + simd * 8 * (kHalf + 4);
   const Results<Out> to = Results<Out>{c, pre, bias, wide_bias}.of_matrix(p, matrix);
+  const int64_t own = n0 + column + lane;  // a lane's columns are lane mod kHalf
+  const float of_column = simd_shuffle(lane < kHalf && own < p.N && m0 + row < p.M ? bias_at(to, own) : 0.0f, ushort(lane % kHalf));
   WEFT_UNROLL
   for (int i = 0; i < kSums; ++i) {
     WEFT_UNROLL
@@ -123,7 +130,7 @@ kernel void multiply(device const T* a [[buffer(0)]], device const T* b [[buffer
     simdgroup_barrier(mem_flags::mem_threadgroup);
     for (int at = int(lane); at < 8 * kHalf; at += 32) {
       const int64_t m = m0 + row + 8 * i + at / kHalf, n = n0 + column + at % kHalf;
-      if (m < p.M && n < p.N) finish(to, p, m, n, lines[at / kHalf * (kHalf + 4) + at % kHalf]);
+      if (m < p.M && n < p.N) finish(to, p, m, n, lines[at / kHalf * (kHalf + 4) + at % kHalf], of_column);
     }
     simdgroup_barrier(mem_flags::mem_threadgroup);
   }
@@ -212,7 +219,7 @@ kernel void dot_few_rows(device const T* a [[buffer(0)]], device const T* b [[bu
     for (int j = 0; j < kColumns; ++j) {
       float sum = sums[r][j];
       for (ushort distance = 16; distance > 0; distance /= 2) sum += simd_shuffle_xor(sum, distance);
-      if (int(lane) == j && n0 + j < p.N) finish(to.of_matrix(p, place.matrix), p, place.m, n0 + j, sum);
+      if (int(lane) == j && n0 + j < p.N) finish(to.of_matrix(p, place.matrix), p, place.m, n0 + j, sum, bias_at(to, n0 + j));
     }
   }
 }
@@ -255,7 +262,7 @@ kernel void sum_few_rows(device const T* a [[buffer(0)]], device const T* b [[bu
   for (int part = 0; part < kParts; ++part) sum += parts[(part * kFewRows + r) * 32 + lane];
   const Results<Out> to = {c, pre, bias, wide_bias};
   const RowPlace place = row_place(p, job, r);
-  finish(to.of_matrix(p, place.matrix), p, place.m, n, sum);
+  finish(to.of_matrix(p, place.matrix), p, place.m, n, sum, bias_at(to, n));
 }
 
 template [[host_name("multiply_f32_f32_64")]] kernel decltype(multiply<float, float, 64>) multiply<float, float, 64>;
