@@ -214,20 +214,21 @@ HWY_INLINE float fold_four(hn::Vec<hn::CappedTag<float, 4>> v, F combine) {
   v = combine(v, hn::Shuffle1032(v));
   return hn::GetLane(combine(v, hn::Shuffle2301(v)));
 }
+// (The types are parameters so that what a register of four cannot do is not looked at there.)
+template <class F, class Half>
+HWY_INLINE float fold_eight(Half v, F combine) {
+  const hn::CappedTag<float, 4> four;
+  return fold_four(combine(hn::LowerHalf(four, v), hn::UpperHalf(four, v)), combine);
+}
 template <class F, class Block = F32x16>
 HWY_INLINE float fold(Block v, F combine) {
   const hn::CappedTag<float, 8> eight;
-  const hn::CappedTag<float, 4> four;
-  if constexpr (kParts == 4) {
+  if constexpr (kParts == 4)
     return fold_four(combine(combine(v.part[0], v.part[2 % kParts]), combine(v.part[1 % kParts], v.part[3 % kParts])), combine);
-  } else {
-    hn::Vec<decltype(eight)> half;
-    if constexpr (kParts == 2)
-      half = combine(v.part[0], v.part[1 % kParts]);
-    else
-      half = combine(hn::LowerHalf(eight, v.part[0]), hn::UpperHalf(eight, v.part[0]));
-    return fold_four(combine(hn::LowerHalf(four, half), hn::UpperHalf(four, half)), combine);
-  }
+  else if constexpr (kParts == 2)
+    return fold_eight(combine(v.part[0], v.part[1 % kParts]), combine);
+  else
+    return fold_eight(combine(hn::LowerHalf(eight, v.part[0]), hn::UpperHalf(eight, v.part[0])), combine);
 }
 HWY_INLINE float sum(F32x16 v) {
   return fold(v, [](auto a, auto b) HWY_ATTR { return hn::Add(a, b); });

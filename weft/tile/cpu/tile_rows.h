@@ -30,7 +30,8 @@ HWY_INLINE F32x16 larger(F32x16 a, F32x16 b) {
 using DPair = hn::CappedTag<float, 8>;
 inline constexpr int kSquare = int(HWY_LANES(float) < 8 ? 4 : 8);
 
-HWY_INLINE hn::Vec<DPair> load_pair(const float* low, const float* high) {
+template <class T>  // so that registers of four never look at the first branch
+HWY_INLINE hn::Vec<DPair> load_pair(const T* low, const T* high) {
   const hn::FixedTag<float, 4> four;
   if constexpr (kSquare == 8)
     return hn::Combine(DPair(), hn::LoadU(four, high), hn::LoadU(four, low));
