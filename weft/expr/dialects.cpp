@@ -43,6 +43,8 @@ static inline void store(float x, bf16* p) {
     .uniform = nullptr,
     .bindings = false,
     .position = nullptr,
+    .lane = nullptr,
+    .start_together = nullptr,
     .start =
         "  const int64_t first = 0, step = 1;\n"
         "  for (int64_t chunk = first; chunk < layout.chunks; chunk += step) {\n",
@@ -128,6 +130,8 @@ template <int N, class T> __device__ __forceinline__ void store(const float* x, 
     .uniform = nullptr,
     .bindings = false,
     .position = nullptr,
+    .lane = nullptr,
+    .start_together = nullptr,
     .start =
         "  const long long chunk = (long long)blockIdx.x * blockDim.x + threadIdx.x;\n"
         "  if (chunk < layout.chunks) {\n",
@@ -172,6 +176,11 @@ static inline void store(float x, device bf16* p) {
     .uniform = "constant ",
     .bindings = true,
     .position = "uint position [[thread_position_in_grid]], uint size [[threads_per_grid]]",
+    .lane = "uint lane [[thread_index_in_simdgroup]]",
+    .start_together =
+        "  for (long start = position - lane; start < layout.chunks; start += size) {\n"
+        "    const bool inside = start + lane < layout.chunks;\n"
+        "    const long chunk = inside ? start + lane : layout.chunks - 1;\n",
     .start =
         "  const long first = position, step = size;\n"
         "  for (long chunk = first; chunk < layout.chunks; chunk += step) {\n",

@@ -27,6 +27,8 @@ struct Spelling {
   const char* uniform;    // address space of Layout and Parameters; null where they are passed by value
   bool bindings;          // arguments carry [[buffer(n)]]
   const char* position;   // further arguments that say which thread this is
+  const char* lane;       //   and, where lanes share what they read, which lane; null where they do not
+  const char* start_together;  // as start, for lanes that share: all go round while one has a chunk that is `inside`
   const char* start;      // lines that define `chunk` and open a block: a loop over this thread's chunks, or its only one
   const char* start_of_several;  // the same where a thread takes $ chunks, a block's width apart; null where none does
   const char* filling;    // before the name of a kernel of several chunks whose vectors leave room for as many threads as there can be

@@ -50,6 +50,12 @@ class Emitter {
   const Operand& operand(int i) const { return signature_.inputs[size_t(i)]; }
   bool used(int i) const { return used_[size_t(i)]; }
   int axes() const { return signature_.axes; }
+  // Whether threads share what they read.
+  bool shares() const {
+    bool some = axes() > 0;
+    for (int i = 0; i < graph_.inputs; ++i) some |= used(i) && !operand(i).along;
+    return some && say_.lane;
+  }
 
   void header() {
     put("// Written by weft for ", say_.name, ": inputs");
@@ -72,7 +78,7 @@ class Emitter {
     if (say_.vectors) put(say_.vectors);
     put("struct Layout { ", say_.integer, " chunks, row_chunks, columns, aligned");
     if (axes() > 0) put(", extent[", std::to_string(axes()), "], stride[", std::to_string(graph_.inputs + outputs()), "][", std::to_string(axes()), "]");
-    put("; };\n");
+    put(axes() > 0 && say_.lane ? ", run; };\n" : "; };\n");
     if (graph_.parameters > 0) put("struct Parameters { float p[", std::to_string(graph_.parameters), "]; };\n");
   }
 
@@ -186,6 +192,7 @@ class Emitter {
     uniform("Layout", "layout");
     if (graph_.parameters > 0) uniform("Parameters", "parameters");
     if (say_.position) put(separator, say_.position);
+    if (shares()) put(separator, say_.lane);
     put(") {\n");
   }
 
@@ -196,22 +203,30 @@ class Emitter {
     return i >= graph_.inputs || operand(i).along ? text + " + " + column : text;
   }
 
-  // Where this chunk lies: row and first column i, and for each operand the start of its row.
+  // Where this chunk lies: row and first column i, and for each operand the start of its row. Of a run of rows: its first.
   void place() {
     const std::string width = std::to_string(width_);
     if (axes() == 0) return put("    const ", say_.integer, " i = chunk * ", width, ";\n");
     put("    const ", say_.small, " row = (", say_.small, ")chunk / (", say_.small, ")layout.row_chunks;\n");
     put("    const ", say_.integer, " i = (chunk - row * layout.row_chunks) * ", width, ";\n");
     std::string rest = "row";
-    for (int axis = axes() - 1; axis > 0; --axis) {
+    if (shares()) {
+      put("    const uint runs = (uint)((layout.extent[", last_axis(), "] + layout.run - 1) / layout.run), q = row / runs;\n");
+      put("    const long first = (row - q * runs) * layout.run;\n");
+      rest = "q";
+    }
+    for (int axis = axes() - (shares() ? 2 : 1); axis > 0; --axis) {
       const std::string n = std::to_string(axis), next = "q" + n, extent = join("(", say_.small, ")layout.extent[", n, "]");
       put("    const ", say_.small, " ", next, " = ", rest, " / ", extent, ", c", n, " = ", rest, " - ", next, " * ", extent, ";\n");
       rest = next;
     }
     for (int i = 0; i < graph_.inputs + outputs(); ++i) {
       if (i < graph_.inputs && !used(i)) continue;
-      put("    const ", say_.integer, " ", numbered("at", i), " = ", rest, " * layout.stride[", std::to_string(i), "][0]");
-      for (int axis = 1; axis < axes(); ++axis) put(" + c", std::to_string(axis), " * layout.stride[", std::to_string(i), "][", std::to_string(axis), "]");
+      const auto stride = [&](int axis) { return join(" * layout.stride[", i, "][", axis, "]"); };
+      put(shares() ? "    long " : join("    const ", say_.integer, " "), numbered("at", i), " = ");
+      if (!shares() || axes() > 1) put(rest, stride(0));
+      for (int axis = 1; axis < axes() - shares(); ++axis) put(" + c", std::to_string(axis), stride(axis));
+      if (shares()) put(axes() > 1 ? " + " : "", "first", stride(axes() - 1));
       put(";\n");
     }
   }
@@ -277,16 +292,49 @@ class Emitter {
     if (vector) put(quickly ? "        " : "      ", say_.next, quickly ? "\n      }\n" : "\n");
   }
 
+  std::string last_axis() const { return std::to_string(axes() - 1); }
+
+  // Where threads share: a run of rows along the last axis to a thread, which keeps what does not move along it, and one value
+  // per row is read by the first lane that has the row. All lanes of a simdgroup go round together.
+  void kernel_in_runs() {
+    put(say_.start_together);
+    place();
+    put("    const ushort leader = ushort(lane - min(long(lane), i));\n    float");
+    for (int i = 0, n = 0; i < graph_.inputs; ++i)
+      if (used(i)) put(n++ ? ", " : " ", numbered("v", i), " = 0.0f");
+    put(";\n    for (long r = 0; r < layout.run; ++r) {\n");
+    put("      const bool here = inside && first + r < layout.extent[", last_axis(), "];\n");
+    const auto renewed = [&](int i) { return join("if (r == 0 || layout.stride[", i, "][", last_axis(), "] != 0) ", numbered("v", i), " = "); };
+    for (int i = 0; i < graph_.inputs; ++i)
+      if (used(i) && !operand(i).along) put("      ", renewed(i), "simd_shuffle(here && lane == leader ? load(", address(i, ""), ") : 0.0f, leader);\n");
+    put("      if (here) {\n");
+    for (int i = 0; i < graph_.inputs; ++i)
+      if (used(i) && operand(i).along) put("        ", renewed(i), "load(", address(i, "i"), ");\n");
+    put("        float ");
+    for (int i = 0; i < outputs(); ++i) put(i ? ", " : "", numbered("r", i));
+    put(";\n        ");
+    call("", false);
+    for (int i = 0; i < outputs(); ++i) put("        store(", numbered("r", i), ", ", address(graph_.inputs + i, "i"), ");\n");
+    put("      }\n");
+    for (int i = 0; i < graph_.inputs + outputs(); ++i)
+      if (i >= graph_.inputs || used(i)) put("      ", numbered("at", i), " += layout.stride[", std::to_string(i), "][", last_axis(), "];\n");
+    put("    }\n  }\n}\n");
+  }
+
   void kernel() {
     const auto along = std::count_if(signature_.inputs.begin(), signature_.inputs.end(), [](const Operand& o) { return o.along; });
     put(say_.kernel, pieces_ > 1 && along + outputs() <= 2 ? say_.filling : "", kernel_name_);
     arguments();
+    if (shares() && axes() > 0) return kernel_in_runs();
+    if (shares())
+      for (int i = 0; i < graph_.inputs; ++i)
+        if (used(i) && !operand(i).along) put("  const float ", numbered("v", i), " = simd_broadcast(lane == 0 ? load(", address(i, ""), ") : 0.0f, 0);\n");
     std::string start = pieces_ > 1 ? say_.start_of_several : say_.start;
     if (pieces_ > 1) start.replace(start.find('$'), 1, std::to_string(pieces_));
     put(start);
     place();
     for (int i = 0; i < graph_.inputs; ++i)
-      if (used(i) && !operand(i).along) put("    const float ", numbered("v", i), " = load(", address(i, ""), ");\n");
+      if (used(i) && !operand(i).along && !shares()) put("    const float ", numbered("v", i), " = load(", address(i, ""), ");\n");
     if (width_ > 1) {
       put("    const bool past_caches = layout.aligned == 2;\n");
       const std::string width = std::to_string(width_);
@@ -336,11 +384,13 @@ std::vector<int64_t> words(const Layout& layout, int vector_width) {
   const int64_t row_chunks = (layout.columns + vector_width - 1) / vector_width;
   int64_t chunks = row_chunks;
   for (int64_t extent : layout.extent) chunks *= extent;
+  if (layout.run > 0) chunks = chunks / layout.extent.back() * ((layout.extent.back() + layout.run - 1) / layout.run);
   check(layout.extent.empty() || chunks < (int64_t(1) << 32), "elementwise", "cannot count ", chunks, " chunks over several axes; launch it in parts");
   std::vector<int64_t> all = {chunks, row_chunks, layout.columns, layout.aligned ? layout.past_caches ? 2 : 1 : 0};
   all.insert(all.end(), layout.extent.begin(), layout.extent.end());
   if (!layout.extent.empty())
     for (const std::vector<int64_t>& strides : layout.stride) all.insert(all.end(), strides.begin(), strides.end());
+  if (layout.run > 0) all.push_back(layout.run);
   return all;
 }
 
