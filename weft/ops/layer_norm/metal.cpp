@@ -32,7 +32,9 @@ void layer_norm_backward(Stream& stream, const LayerNormBackwardArgs& a) {
   const int64_t teams = sharing_teams(dy.rows, moved, shared, 16, 1024);
   const RowPlan plan = plan_rows(stream, named("norm_rows_backward"), dy.columns, width, teams, aligned);
   const int64_t P = plan.held ? teams : sharing_teams(dy.rows, moved, shared, 1, 1024);
-  const LayerNormBackwardParams p{dy.rows, P, dy.stride, dh.stride, h.stride, dx.stride, columns_of(a.kOp, dy), plan.team};
+  const Kernel slopes_kernel = holding(named("row_slopes"), 0, aligned);
+  const int team = plan.held ? plan.team : threads_of(stream, slopes_kernel, plan.threads);
+  const LayerNormBackwardParams p{dy.rows, P, dy.stride, dh.stride, h.stride, dx.stride, columns_of(a.kOp, dy), team};
   const bool direct = !plan.held && P == 1;
   const int64_t bytes = direct ? 0 : P * dy.columns * int64_t(sizeof(float));
   const auto dw = scratch(stream, bytes), db = scratch(stream, a.db ? bytes : 0);
@@ -41,7 +43,7 @@ void layer_norm_backward(Stream& stream, const LayerNormBackwardArgs& a) {
     launch(stream, plan.kernel, plan.grid(), {in(a.dy), in(a.dh), in(a.h), in(a.w), in(a.mean), in(a.rstd), out(a.dx), dw_sums, db_sums, params(p)});
   } else {
     const auto offsets = scratch(stream, dy.rows * int64_t(sizeof(float))), slopes = scratch(stream, dy.rows * int64_t(sizeof(float)));
-    launch(stream, holding(named("row_slopes"), 0, aligned), {{teams_of(dy.rows), 1, 1}, plan.threads, 0},
+    launch(stream, slopes_kernel, {{teams_of(dy.rows), 1, 1}, team, 0},
            {in(a.dy), in(a.h), in(a.w), in(a.mean), in(a.rstd), out(*offsets), out(*slopes), params(p)});
     launch(stream, holding(named("column_gradients"), 0, aligned), columns_grid(dy.columns, width, P),
            {in(a.dy), in(a.dh), in(a.h), in(a.w), in(a.mean), in(a.rstd), in(*offsets), in(*slopes), out(a.dx), dw_sums, db_sums, params(p)});

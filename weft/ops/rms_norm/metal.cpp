@@ -31,14 +31,16 @@ void rms_norm_backward(Stream& stream, const RmsNormBackwardArgs& a) {
   const int64_t teams = sharing_teams(dy.rows, moved, shared, 16, 1024);
   const RowPlan plan = plan_rows(stream, named("norm_rows_backward"), dy.columns, width, teams, aligned);
   const int64_t P = plan.held ? teams : sharing_teams(dy.rows, moved, shared, 1, 1024);
-  const RmsNormBackwardParams p{dy.rows, P, dy.stride, dh.stride, h.stride, dx.stride, columns_of(a.kOp, dy), plan.team};
+  const Kernel slopes_kernel = holding(named("row_slopes"), 0, aligned);
+  const int team = plan.held ? plan.team : threads_of(stream, slopes_kernel, plan.threads);
+  const RmsNormBackwardParams p{dy.rows, P, dy.stride, dh.stride, h.stride, dx.stride, columns_of(a.kOp, dy), team};
   const bool direct = !plan.held && P == 1;
   const auto partial = scratch(stream, direct ? 0 : P * dy.columns * int64_t(sizeof(float)));
   if (plan.held) {
     launch(stream, plan.kernel, plan.grid(), {in(a.dy), in(a.dh), in(a.h), in(a.w), in(a.rstd), out(a.dx), out(*partial), params(p)});
   } else {
     const auto slopes = scratch(stream, dy.rows * int64_t(sizeof(float)));
-    launch(stream, holding(named("row_slopes"), 0, aligned), {{teams_of(dy.rows), 1, 1}, plan.threads, 0}, {in(a.dy), in(a.h), in(a.w), in(a.rstd), out(*slopes), params(p)});
+    launch(stream, slopes_kernel, {{teams_of(dy.rows), 1, 1}, team, 0}, {in(a.dy), in(a.h), in(a.w), in(a.rstd), out(*slopes), params(p)});
     launch(stream, holding(named("column_gradients"), 0, aligned), columns_grid(dy.columns, width, P),
            {in(a.dy), in(a.dh), in(a.h), in(a.w), in(a.rstd), in(*slopes), out(a.dx), direct ? out(a.dw) : out(*partial), params(p)});
   }
