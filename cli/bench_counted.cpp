@@ -24,7 +24,7 @@ struct Chosen {
 // Per op, variant and dtype; elementwise functions each by name, too.
 std::map<std::string, Chosen> choose(const spec::Registry& registry, const CountedOptions& options, Device& device) {
   std::map<std::string, Chosen> chosen;
-  for (const auto* list : {&registry.cases(), &registry.benches(), &registry.gpu_benches()})
+  for (const auto* list : {&registry.cases(), &registry.benches(), &registry.gpu_benches(), &registry.counted()})
     for (const spec::Case& c : *list) {
       const std::string dtype(name(c.dtype)), key = join(c.op, ".", c.variant, "/", dtype);
       if (!options.selection.takes(c.op, dtype, join(key, "/", c.name))) continue;

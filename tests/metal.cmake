@@ -43,7 +43,7 @@ foreach(mode IN ITEMS metal-sim metal-sim:random metal-sim:flush metal-sim:check
 endforeach()
 
 # Programs that run specs on a simulator of their own.
-foreach(name IN ITEMS barriers dispatch_barriers few_threads)
+foreach(name IN ITEMS barriers counters dispatch_barriers few_threads)
   add_executable(metal_${name} metal/${name}.cpp)
   weft_target_defaults(metal_${name})
   target_link_libraries(metal_${name} PRIVATE weft weft_specs)
@@ -59,9 +59,10 @@ add_test(NAME metal.dispatch_barriers COMMAND metal_dispatch_barriers)
 add_test(NAME metal.few_threads COMMAND metal_few_threads 256)
 set_tests_properties(metal.dispatch_barriers metal.few_threads PROPERTIES LABELS "metal")
 
-# What kernels move and compute, counted, against what they must.
-add_test(NAME metal.counters COMMAND Python3::Interpreter ${CMAKE_CURRENT_SOURCE_DIR}/metal/counters.py $<TARGET_FILE:weft_tool>)
-set_tests_properties(metal.counters PROPERTIES LABELS "metal")
+# What kernels move, counted, against what they must; and which part of attention's multiplications are products of matrices.
+add_test(NAME metal.counters COMMAND metal_counters)
+add_test(NAME metal.multiply_adds COMMAND Python3::Interpreter ${CMAKE_CURRENT_SOURCE_DIR}/metal/multiply_adds.py $<TARGET_FILE:weft_tool> ${WEFT_METAL_CLANG})
+set_tests_properties(metal.counters metal.multiply_adds PROPERTIES LABELS "metal")
 
 # Golden models once more with every dispatch held against those it shares a command buffer with.
 add_test(NAME metal.model_golden_test.checked COMMAND model_golden_test)

@@ -51,6 +51,8 @@ class Registry {
   void bench(Case c) { benches_.push_back(std::move(c)); }
   // The same for a GPU, at a size that fills one.
   void bench_gpu(Case c) { gpu_benches_.push_back(std::move(c)); }
+  // A size at which bytes are counted on a simulated GPU: large enough to say something, or odd. Neither checked nor timed.
+  void count(Case c) { counted_.push_back(std::move(c)); }
   void rejects(std::string op, std::string name, std::function<void(Device&)> attempt) {
     rejections_.push_back({std::move(op), std::move(name), std::move(attempt)});
   }
@@ -59,11 +61,12 @@ class Registry {
   const std::vector<Case>& cases() const { return cases_; }
   const std::vector<Case>& benches() const { return benches_; }
   const std::vector<Case>& gpu_benches() const { return gpu_benches_; }
+  const std::vector<Case>& counted() const { return counted_; }
   const std::vector<Rejection>& rejections() const { return rejections_; }
   const std::vector<GoldenSource>& golden_sources() const { return golden_; }
 
  private:
-  std::vector<Case> cases_, benches_, gpu_benches_;
+  std::vector<Case> cases_, benches_, gpu_benches_, counted_;
   std::vector<Rejection> rejections_;
   std::vector<GoldenSource> golden_;
 };

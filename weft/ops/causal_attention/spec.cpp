@@ -305,6 +305,11 @@ void add_specs_causal_attention(Registry& registry) {
     both({1, 90, 2, 1, 16}, "/nan", Store::packed, Layout::contiguous, sprinkle(normal(), 90 * 4 * 16, 71 * 4 * 16 + 3 * 16 + 5, NAN), 0, false);
     both({1, 90, 2, 1, 16}, "/nan_query", Store::packed, Layout::contiguous, sprinkle(normal(), 90 * 4 * 16, 20 * 4 * 16 + 5, NAN), 0, false);
     both({1, 90, 2, 1, 16}, "/infinite_value", Store::packed, Layout::contiguous, sprinkle(normal(), 90 * 4 * 16, 71 * 4 * 16 + 3 * 16 + 5, INFINITY), 0, false);
+    for (Size c : {Size{1, 128, 2, 1, 64}, Size{1, 256, 2, 1, 64}, Size{1, 131, 2, 1, 80}, Size{1, 70, 1, 1, 200}}) {
+      const std::string name = dims({c.B, c.T, c.H, c.Hkv, c.D});
+      registry.count({op, "forward", dtype, name, [=] { return forward(dtype, c, Store::by_token); }});
+      registry.count({op, "backward", dtype, name, [=] { return backward(dtype, c, Store::by_token); }});
+    }
     for (Size b : {Size{4, 4096, 32, 32, 128}, Size{32, 1024, 12, 12, 64}}) {
       const std::string name = dims({b.B, b.T, b.H, b.Hkv, b.D});
       registry.bench_gpu({op, "forward", dtype, name, [=] { return forward(dtype, b, Store::by_token); }});

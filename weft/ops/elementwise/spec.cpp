@@ -150,6 +150,16 @@ void add_layouts(Registry& registry, const std::string& op) {
           {op, "broadcast", dtype, s.name, [=] {
              return launch_of(scale_shift, {{dtype, s.full}, {DType::f32, s.second}, {dtype, s.third, uniform(-1, 1)}}, {dtype, s.full});
            }});
+  for (DType dtype : {DType::f32, DType::bf16})
+    for (const Pattern& s : {Pattern{"row_and_column/601x577", {601, 577}, {577}, {601, 1}}, Pattern{"column_and_row/2048x48", {2048, 48}, {2048, 1}, {1, 48}},
+                             Pattern{"middle_axis/13x37x91", {13, 37, 91}, {13, 1, 91}, {37, 1}}, Pattern{"scalars/100003", {100003}, {}, {1}}}) {
+      registry.count({op, "broadcast", dtype, s.name, [=] {
+                        return launch_of(scale_shift, {{dtype, s.full}, {DType::f32, s.second}, {dtype, s.third, uniform(-1, 1)}}, {dtype, s.full});
+                      }});
+      registry.count({op, "broadcast_backward", dtype, s.name, [=] {
+                        return derivative_of(scale_shift, {{dtype, s.full}, {DType::f32, s.second}, {dtype, s.third, uniform(-1, 1)}}, {dtype, s.full});
+                      }});
+    }
   registry.add(
       {op, "broadcast_backward", DType::f32, "row_and_column", [=] {
          return derivative_of(scale_shift, {{DType::f32, {7, 65}}, {DType::f32, {65}}, {DType::f32, {7, 1}}}, {DType::f32, {7, 65}});

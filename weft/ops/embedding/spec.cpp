@@ -144,6 +144,12 @@ void add_specs_embedding(Registry& registry) {
     registry.add({op, "backward", dtype, "one_id",
         [=] { return backward(dtype, DType::i32, {3, 769, 33}, constant(1), Layout::contiguous, false); }});
     registry.add({op, "rule", dtype, "11x40x19", [=] { return rule(dtype, {11, 40, 19}); }});
+    for (Size c : {Size{1536, 1536, 768}, Size{257, 5001, 387}, Size{8200, 100, 131}})
+      for (DType id : {DType::i32, DType::u32}) {
+        const std::string suffix = id == DType::u32 ? "_u32" : "";
+        registry.count({op, "forward" + suffix, dtype, text(c), [=] { return forward(dtype, id, c, zipf(c.V), Layout::contiguous); }});
+        registry.count({op, "backward" + suffix, dtype, text(c), [=] { return backward(dtype, id, c, zipf(c.V), Layout::contiguous, false); }});
+      }
     for (Size b : {Size{50304, 65536, 768}, Size{1536, 1536, 768}}) {
       registry.bench({op, "forward", dtype, text(b), [=] { return forward(dtype, DType::i32, b, zipf(b.V), Layout::contiguous); }});
       registry.bench({op, "backward", dtype, text(b), [=] { return backward(dtype, DType::i32, b, zipf(b.V), Layout::contiguous, false); }});

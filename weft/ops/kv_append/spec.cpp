@@ -68,6 +68,7 @@ void add_specs_kv_append(Registry& registry) {
       registry.add({op, "forward", dtype, s.name(), [=] { return problem(dtype, s); }});
     const Size padded{{70, 3}, 11, 90, 2, 20};
     registry.add({op, "forward", dtype, padded.name() + "/padded", [=] { return problem(dtype, padded, Layout::padded_rows); }});
+    for (const Size& c : {Size{{11}, 131, 150, 3, 33}, Size{{3, 5}, 200, 256, 4, 64}}) registry.count({op, "forward", dtype, c.name(), [=] { return problem(dtype, c); }});
     const Size step{{1023, 500, 7, 64}, 1, 1024, 3, 64};
     registry.bench({op, "forward", dtype, step.name(), [=] { return problem(dtype, step); }});
   }

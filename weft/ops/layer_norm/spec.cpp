@@ -204,6 +204,12 @@ void add_cases(Registry& registry, DType dtype) {
   special("equal_values", 33, 1e-5f, constant(3));
   special("nan", 33, 1e-5f, sprinkle(normal(), 66, 3, NAN));
   special("infinity", 33, 1e-5f, sprinkle(normal(), 66, 3, INFINITY));
+  for (auto [rows, columns] : {std::pair<int64_t, int64_t>{2048, 384}, {1201, 387}})
+    for (bool residual : {false, true}) {
+      const Setup s{dtype, dtype, rows, columns, Layout::contiguous, residual};
+      registry.count({op, residual ? "residual" : "forward", dtype, dims({rows, columns}), [=] { return forward(s); }});
+      registry.count({op, residual ? "residual_backward" : "backward", dtype, dims({rows, columns}), [=] { return backward(s); }});
+    }
   for (auto [rows, columns] : {std::pair<int64_t, int64_t>{2048, 384}, {32768, 4096}}) {
     const Setup s{dtype, dtype, rows, columns};
     registry.bench({op, "forward", dtype, dims({rows, columns}), [=] { return forward(s); }});

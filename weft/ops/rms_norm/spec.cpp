@@ -135,6 +135,12 @@ void add_specs_rms_norm(Registry& registry) {
     registry.add({op, "forward", dtype, "zeros", [=] { return forward(dtype, dtype, s, 1e-5, Layout::contiguous, false, constant(0)); }});
     registry.add({op, "forward", dtype, "nan", [=] { return forward(dtype, dtype, s, 1e-5, Layout::contiguous, false, sprinkle(normal(), 66, 3, NAN)); }});
     registry.add({op, "forward", dtype, "infinity", [=] { return forward(dtype, dtype, s, 1e-5, Layout::contiguous, false, sprinkle(normal(), 66, 3, INFINITY)); }});
+    for (Size c : {Size{2048, 384}, Size{1201, 387}})
+      for (bool residual : {false, true}) {
+        const std::string name = dims({c.rows, c.columns});
+        registry.count({op, residual ? "residual" : "forward", dtype, name, [=] { return forward(dtype, dtype, c, 1e-5, Layout::contiguous, residual); }});
+        registry.count({op, residual ? "residual_backward" : "backward", dtype, name, [=] { return backward(dtype, dtype, c, 1e-5, Layout::contiguous, residual); }});
+      }
     for (Size b : {Size{2048, 384}, Size{32768, 4096}}) {
       const std::string name = dims({b.rows, b.columns});
       registry.bench({op, "forward", dtype, name, [=] { return forward(dtype, dtype, b, 1e-5, Layout::contiguous, false); }});

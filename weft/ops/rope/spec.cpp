@@ -146,6 +146,13 @@ void add_specs_rope(Registry& registry) {
         }
     }
     registry.add({op, "forward", dtype, "nan", [=] { return problem(dtype, {1, 5, 2, 34, 32}, {.start = {}}, sprinkle(normal(), 40, 3, NAN)); }});
+    for (Size c : {Size{1, 128, 8, 128, 128}, Size{3, 131, 5, 80, 34}, Size{8, 1, 32, 128, 128}})
+      for (bool own_starts : {false, true}) {
+        const std::string name = dims({c.B, c.T, c.H, c.D, c.R}) + (own_starts ? "/starts" : "");
+        const std::vector<double> starts(own_starts ? size_t(c.B) : 0, 3);
+        for (RopePairs pairs : {RopePairs::half_split, RopePairs::interleaved})
+          registry.count({op, pairs == RopePairs::interleaved ? "forward_interleaved" : "forward", dtype, name, [=] { return problem(dtype, c, {.pairs = pairs, .start = starts}); }});
+      }
     registry.bench({op, "forward", dtype, "8x1024x9x64", [=] { return problem(dtype, {8, 1024, 9, 64, 64}, {.start = {}}); }});
     registry.bench({op, "forward_interleaved", dtype, "8x1024x9x64", [=] {
       return problem(dtype, {8, 1024, 9, 64, 64}, {.pairs = RopePairs::interleaved, .start = {}});

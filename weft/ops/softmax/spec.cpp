@@ -152,6 +152,9 @@ void add_specs_softmax(Registry& registry) {
     special("nan", 1, sprinkle(normal(), 71, 3, NAN));
     special("infinity", 1, sprinkle(normal(), 71, 3, INFINITY));
     special("nan_among_masked", 1, sprinkle(constant(-INFINITY), 71, 3, NAN));
+    const Setup odd{dtype, 601, 577};
+    registry.count({op, "forward", dtype, "601x577", [=] { return forward(odd); }});
+    registry.count({op, "backward", dtype, "601x577", [=] { return backward(odd); }});
     for (auto [rows, columns] : {std::pair<int64_t, int64_t>{2048, 384}, {32768, 4096}}) {
       const Setup s{dtype, rows, columns};
       registry.bench({op, "forward", dtype, dims({rows, columns}), [=] { return forward(s); }});

@@ -1,0 +1,228 @@
+// Counts what kernels move on a simulated GPU, case by case, and holds it:
+//   row ops and elementwise   at most 1.05 times the least, or what the exceptions below derive
+//   matmul                    each operand as often as the tiles imply, to the byte
+//   causal attention          the same; and nothing but O(N) is written
+//
+//   metal_counters [OP...]    of these ops; without any, of all
+#include <algorithm>
+#include <cstdio>
+#include <map>
+#include <set>
+
+#include "weft/backends/metal/metal_device.h"
+#include "weft/backends/open.h"
+#include "weft/base/check.h"
+#include "weft/spec/runner.h"
+
+namespace weft {
+namespace {
+
+constexpr double kMost = 1.05;
+constexpr int64_t kFewestBytes = 96 << 10, kMostBytes = 10'000'000;  // below, words that all threads share would be a part; above, it takes long
+constexpr double kMostFlops = 6e7;
+
+const std::set<std::string> kRowOps{"adamw", "copy", "cross_entropy", "dropout", "elementwise", "embedding", "fill", "gradient_norm", "kv_append", "layer_norm",
+                                    "lion", "reduce", "rms_norm", "rope", "sgd", "softmax", "transpose_2d", "uniform"};
+const std::set<std::string> kNoKernels{"ready", "function", "random", "rule"};  // calls, functions, fuzz, and what autograd composes
+
+int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+// A case with what it asks for and what was counted.
+struct Counted {
+  const spec::Case& c;
+  const spec::Problem& problem;
+  Cost least;
+  metal::Counters counters;
+
+  const spec::Operand* find(const std::string& name) const {
+    for (const spec::Operand& o : problem.operands())
+      if (o.name == name) return &o;
+    return nullptr;
+  }
+  const spec::Operand& operand(const std::string& name) const {
+    const spec::Operand* found = find(name);
+    check(found, "metal_counters", c.op, ".", c.variant, " has no operand ", name);
+    return *found;
+  }
+  int64_t bytes(const std::string& name) const {
+    const spec::Operand* found = find(name);
+    return found ? found->shape.numel() * size_of(found->dtype) : 0;
+  }
+  int64_t moved() const { return counters.device_read + counters.device_written; }
+};
+
+// ---- row ops
+
+// Norms: a team of threads reads the weights once for its rows. There are at least 64 teams (16 in the backward, where each also
+// has its sums written and read), so that few rows still fill a GPU; the weights of a row that takes more than 64 KiB are read for
+// each row. Rows whose gradients a team cannot hold are read twice in the backward.
+double allowed_norm(const Counted& k) {
+  const bool backward = k.c.variant.ends_with("backward");
+  const int64_t C = k.operand("w").shape.numel(), rows = k.problem.operands()[0].shape.numel() / std::max<int64_t>(1, C), width = size_of(k.c.dtype);
+  const int64_t weights = k.bytes("w") + k.bytes("b"), sums = k.bytes("dw") + k.bytes("db");
+  if (!backward) return double((std::min<int64_t>(rows, 64) - 1) * weights);
+  if (C * width > 64 << 10) return double(k.bytes("dy") + k.bytes("h") + rows * weights);
+  return double(std::min<int64_t>(rows, 16) * (weights + 2 * sums));
+}
+
+// What a kernel may move beyond the least where 1.05 times that is not enough, and why.
+double exception(const Counted& k) {
+  const int64_t registers = 1024 * 16;  // bytes of a row for each chunk that a thread holds
+  if (k.c.op == "rms_norm" || k.c.op == "layer_norm") return allowed_norm(k);
+  if (k.c.op == "embedding" && k.c.variant.starts_with("forward"))  // a row of the table for every position, from caches where ids repeat
+    return double(k.bytes("ids") + 2 * k.bytes("y")) - k.least.bytes;
+  if (k.c.op == "softmax" && k.c.variant.ends_with("backward")) {  // of y and dy a thread holds five chunks each, or nine of y alone
+    const int64_t C = k.operand("y").shape[1] * size_of(k.c.dtype);
+    return C > 5 * registers ? double(k.bytes("dy")) : 0;
+  }
+  if (k.c.op == "rope" && k.find("start")) {  // a row of the table, and the start for each vector of it, for each token of each sequence
+    const Shape& x = k.operand("x").shape;
+    const int64_t T = x[k.c.name.ends_with("by_head") ? 2 : 1], sequences = k.operand("start").shape.numel(), half = k.operand("cos").shape[1], N = 16 / size_of(k.c.dtype);
+    const int64_t vectors = ceil_div(half, N) + ceil_div(x[3] - 2 * half, N);
+    return double((sequences - 1) * T * half * 2 * int64_t(sizeof(float)) + sequences * T * vectors * int64_t(sizeof(int32_t)));
+  }
+  if (k.c.op == "cross_entropy" && k.c.variant != "loss") {  // eight chunks of a row are held, the others read again
+    const int64_t rows = k.operand("logits").shape[0];
+    return double(std::max<int64_t>(0, k.bytes("logits") - rows * 8 * registers));
+  }
+  return 0;
+}
+
+std::string hold_row_op(const Counted& k) {
+  const double allowed = std::max(kMost * k.least.bytes, 1.01 * (k.least.bytes + exception(k)));
+  if (double(k.moved()) <= allowed) return "";
+  return join("moves ", k.moved(), " bytes, the least is ", int64_t(k.least.bytes), ", allowed ", int64_t(allowed));
+}
+
+// ---- matmul: weft/ops/matmul/metal.cpp and metal.metal say how blocks are chosen
+
+std::string hold_matmul(const Counted& k) {
+  const Shape &c = k.operand("c").shape, &b = k.operand("b").shape;
+  if (c.rank() != 2 || c.numel() == 0) return "";
+  const bool transpose_b = k.c.variant[1] == 'T';
+  const int64_t M = c[0], N = c[1], K = transpose_b ? b[1] : b[0];
+  const bool few = M <= 4;
+  const int64_t side = few ? transpose_b ? 16 : 32 : M > 32 && N > 32 && ceil_div(M, 64) * ceil_div(N, 64) >= 64 ? 64 : 32;
+  const int64_t down = few ? 1 : ceil_div(M, side), across = ceil_div(N, side);
+  const int64_t old_c = k.operand("c").role == spec::Role::in_place ? k.bytes("c") : 0;
+  const int64_t read = across * k.bytes("a") + down * k.bytes("b") + old_c, bias = (few ? M : 2 * down) * k.bytes("bias"), written = k.bytes("c") + k.bytes("pre");
+  const int64_t got = k.counters.device_read;
+  if (got < read || got > read + bias || k.counters.device_written != written)
+    return join("reads ", got, " and writes ", k.counters.device_written, " bytes; tiles imply ", read, ", ", bias, " of bias and ", written);
+  if (!few && k.counters.matrix_multiply_adds < M * N * K) return join("has ", k.counters.matrix_multiply_adds, " of ", M * N * K, " multiply-adds on matrices");
+  return "";
+}
+
+// ---- causal attention: weft/ops/causal_attention/metal.metal and backward.metal
+
+// The sum over blocks of queries of the keys that are staged for them, in whole tiles.
+int64_t keys_staged(int64_t T, int64_t queries, int64_t tile) {
+  int64_t sum = 0;
+  for (int64_t m = 0; m < T; m += queries) sum += std::min(T, ceil_div(std::min(T, m + queries), tile) * tile);
+  return sum;
+}
+// The sum over blocks of keys of the queries that are staged for them.
+int64_t queries_staged(int64_t T, int64_t keys, int64_t tile) {
+  int64_t sum = 0;
+  for (int64_t n = 0; n < T; n += keys) sum += T - n / tile * tile;
+  return sum;
+}
+
+std::string hold_attention(const Counted& k) {
+  if (!k.find("q")) return "";  // q, k and v are parts of one operand
+  const Shape &q = k.operand("q").shape, &lse = k.operand("lse").shape;
+  const int64_t B = lse[0], H = lse[1], T = lse[2], D = q[3], row = D * size_of(k.c.dtype), statistics = 2 * int64_t(sizeof(float));
+  if (q.numel() == 0) return "";
+  int64_t read, written;
+  if (k.c.variant == "forward") {
+    read = k.bytes("q") + 2 * B * H * row * keys_staged(T, D <= 128 ? 64 : 32, D <= 64 ? 32 : D <= 128 ? 16 : 8);
+    written = k.bytes("o") + k.bytes("lse");
+  } else {
+    const int64_t slices = D <= 64 ? 1 : D <= 128 ? 2 : 4, rows = 64 / slices, tile = 32 / slices;
+    const int64_t products = k.bytes("o") + k.bytes("dout"), delta = B * H * T * int64_t(sizeof(float));
+    const int64_t dq = k.bytes("q") + k.bytes("dout") + slices * B * H * T * statistics + 2 * B * H * row * keys_staged(T, rows, tile);
+    const int64_t dkv = k.bytes("k") + k.bytes("v") + B * H * (2 * row + statistics) * queries_staged(T, rows, tile);
+    read = products + dq + dkv;
+    written = delta + k.bytes("dq") + k.bytes("dk") + k.bytes("dv");
+  }
+  if (k.counters.device_read == read && k.counters.device_written == written) return "";
+  return join("reads ", k.counters.device_read, " and writes ", k.counters.device_written, " bytes; tiles imply ", read, " and ", written);
+}
+
+// ---- the run
+
+bool countable(const spec::Case& c, const spec::Problem& problem) {
+  int64_t bytes = 0;
+  for (const spec::Operand& o : problem.operands()) bytes += o.shape.numel() * size_of(o.dtype);
+  return problem.cost && bytes <= kMostBytes && !kNoKernels.contains(c.variant);
+}
+
+Counted count(const spec::Case& c, const spec::Problem& problem, Device& device) {
+  const spec::Bound bound = spec::upload(problem, problem.generate(1), device);
+  metal::Gpu& gpu = metal::gpu_of(device);
+  device.synchronize();
+  gpu.reset_counters();
+  problem.run(device.stream(), bound);
+  device.synchronize();
+  return {c, problem, problem.cost(bound), gpu.counters()};
+}
+
+struct Tally {
+  std::map<std::string, int> held;           // by op
+  std::map<std::string, int64_t> written;    // by attention's case
+  std::map<std::string, double> worst;       // bytes over the least, by op
+  int failed = 0;
+};
+
+void hold(const spec::Case& c, Device& device, Tally& tally) {
+  const bool rows = kRowOps.contains(c.op), products = c.op == "matmul" && c.variant.size() == 2;
+  if (!rows && !products && c.op != "causal_attention") return;
+  const spec::Problem problem = c.make();
+  if (!countable(c, problem)) return;
+  spec::Bound shapes;
+  for (const spec::Operand& o : problem.operands()) shapes.add(o.name, Tensor::empty(device, o.shape, o.dtype));
+  const Cost least = problem.cost(shapes);
+  if (least.bytes > double(kMostBytes) || least.flops > kMostFlops || (rows && least.bytes < double(kFewestBytes))) return;
+  const Counted counted = count(c, problem, device);
+  const std::string wrong = rows ? hold_row_op(counted) : products ? hold_matmul(counted) : hold_attention(counted);
+  const std::string name = join(c.op, ".", c.variant, "/", c.dtype, "/", c.name);
+  if (!wrong.empty()) std::printf("%s: %s\n", name.c_str(), wrong.c_str());
+  tally.failed += !wrong.empty();
+  ++tally.held[c.op];
+  double& worst = tally.worst[c.op];
+  worst = std::max(worst, double(counted.moved()) / std::max(1.0, counted.least.bytes));
+  if (c.op == "causal_attention") tally.written[name] = counted.counters.device_written;
+}
+
+// Twice the tokens, twice the bytes written: no matrix of scores goes to memory.
+void hold_linear(Tally& tally) {
+  for (const char* variant : {"forward", "backward"})
+    for (const char* dtype : {"f32", "bf16"}) {
+      const auto of = [&](const char* size) { return tally.written.at(join("causal_attention.", variant, "/", dtype, "/", size)); };
+      const int64_t once = of("1x128x2x1x64"), twice = of("1x256x2x1x64");
+      if (twice == 2 * once) continue;
+      std::printf("causal_attention.%s/%s: writes %ld bytes for 128 tokens and %ld for 256\n", variant, dtype, long(once), long(twice));
+      ++tally.failed;
+    }
+}
+
+int run(const std::set<std::string>& ops) {
+  const auto device = open_device("metal-sim:counting");
+  spec::Registry registry;
+  spec::add_all_specs(registry);
+  Tally tally;
+  for (const auto* list : {&registry.cases(), &registry.benches(), &registry.counted()})
+    for (const spec::Case& c : *list)
+      if (ops.empty() || ops.contains(c.op)) hold(c, *device, tally);
+  if (tally.held.contains("causal_attention")) hold_linear(tally);
+  for (const auto& [op, held] : tally.held) std::printf("%-18s %4d held, at most %.3f of the least\n", op.c_str(), held, tally.worst.at(op));
+  std::printf("%d failed\n", tally.failed);
+  const size_t expected = ops.empty() ? kRowOps.size() + 2 : ops.size();
+  if (tally.held.size() != expected) std::printf("only %zu of %zu ops had a case to hold\n", tally.held.size(), expected);
+  return tally.failed > 0 || tally.held.size() != expected;
+}
+
+}  // namespace
+}  // namespace weft
+
+int main(int argc, char** argv) { return weft::run({argv + 1, argv + argc}); }
