@@ -7,6 +7,7 @@
 #include "cli/command.h"
 #include "weft/backends/open.h"
 #include "weft/io/tokenizer/tokenizer.h"
+#include "weft/io/tokenizer/utf8.h"
 #include "weft/models/load.h"
 #include "weft/ops/fill/fill.h"
 #include "weft/tensor/node.h"
@@ -51,6 +52,7 @@ int run(const Options& o) {
   const NoGrad no_grad;
   Score total;
   Documents(o.data).visit([&](std::string_view text, const std::string& where) {
+    check_utf8(text, where);
     const std::vector<int32_t> ids = tokenizer.encode(text);
     for (int32_t id : ids)
       check(id < model->config().vocab_size, where, "has token ", id, ", the model's vocabulary ends at ", model->config().vocab_size - 1);

@@ -10,6 +10,7 @@
 #include "weft/backends/open.h"
 #include "weft/generate/generator.h"
 #include "weft/io/tokenizer/tokenizer.h"
+#include "weft/io/tokenizer/utf8.h"
 #include "weft/models/config_json.h"
 #include "weft/models/load.h"
 #include "weft/train/documents.h"
@@ -58,7 +59,10 @@ std::vector<std::string> texts_of(const Options& o) {
   std::vector<std::string> texts = o.positional;
   texts.insert(texts.end(), o.prompts.begin(), o.prompts.end());
   if (!o.prompts_file.empty())
-    Documents(o.prompts_file).visit([&](std::string_view text, const std::string&) { texts.emplace_back(text); });
+    Documents(o.prompts_file).visit([&](std::string_view text, const std::string& where) {
+      check_utf8(text, where);
+      texts.emplace_back(text);
+    });
   return texts;
 }
 

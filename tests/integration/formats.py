@@ -65,4 +65,11 @@ for args in (["inspect"], ["inspect", "/nowhere"], ["tokenize", "/nowhere", "x"]
     run(*args, code=2)
 done = subprocess.run([tool, "tokenize", models / "gpt2", "--", b"\xff"], capture_output=True)
 assert done.returncode == 2 and b"UTF-8" in done.stderr, done.stderr
+with tempfile.TemporaryDirectory() as temporary:
+    latin = pathlib.Path(temporary) / "latin.txt"
+    latin.write_bytes(b"caf\xe9")
+    for args in (["eval", models / "gpt2", "--data", latin], ["generate", models / "gpt2", "--prompts", latin]):
+        done = run(*args, code=2)
+        assert "latin.txt" in done.stderr and "UTF-8 at byte 3" in done.stderr, done.stderr
+assert "no name" in run("export", models / "gpt2", "", code=2).stderr
 print("1 passed, 0 failed")

@@ -49,6 +49,7 @@ std::vector<std::pair<std::string, Tensor>> exported_weights(const Model& model,
 void export_model(const Model& model, const std::string& folder, const ExportOptions& options) {
   const DType dtype = options.dtype.value_or(model.dtype());
   check(is_float(dtype), "export", "weights are written as f32, bf16 or f16, not as ", dtype);
+  check(!folder.empty(), "export", "there is no name for the folder to write to");
   const fs::path to(folder), like(options.like);
   std::error_code error;
   fs::create_directories(to, error);

@@ -37,7 +37,7 @@ struct NotDifferentiable {
 
 struct Node {
   const char* op;
-  uint64_t order;  // creation order within the thread: the walk back visits higher first
+  uint64_t order;  // creation order in the process: the walk back visits higher first
   std::vector<std::shared_ptr<Node>> inputs;  // null where the input needs no gradient
   std::vector<int> input_outputs;             // which output of that node the input was
   int outputs = 1;

@@ -2,6 +2,8 @@
 
 #include <cstring>
 
+#include "weft/base/check.h"
+
 namespace weft {
 
 Utf8Step utf8_step(std::string_view text) {
@@ -52,6 +54,11 @@ size_t first_invalid_utf8(std::string_view text) {
     at += step.length;
   }
   return at;
+}
+
+void check_utf8(std::string_view text, std::string_view where) {
+  const size_t wrong = first_invalid_utf8(text);
+  if (wrong != text.size()) fail(ErrorCode::bad_file, where, "is not UTF-8 at byte ", wrong);
 }
 
 void drain_utf8(std::string& bytes, std::string& text, bool more_follows) {
