@@ -68,7 +68,10 @@ kernel void attend(device const T* q [[buffer(0)]], device const T* k [[buffer(1
             multiply_add(s[j], queries[f], transposed_at(keys + 8 * j * kRow + column + 8 * f, kRow));
           }
       WEFT_UNROLL
-      for (int j = 0; j < kKeyBlocks; ++j) simdgroup_store(s[j], scores + simd * 8 * kScore + 8 * j, ulong(kScore));
+      for (int j = 0; j < kKeyBlocks; ++j) {
+        scale_elements(s[j], p.scale);  // here and not in the exponent, where a fused step would round the largest score otherwise than its maximum
+        simdgroup_store(s[j], scores + simd * 8 * kScore + 8 * j, ulong(kScore));
+      }
     }
     if (kSlices > 1)
       threadgroup_barrier(mem_flags::mem_threadgroup);
@@ -81,7 +84,7 @@ kernel void attend(device const T* q [[buffer(0)]], device const T* k [[buffer(1
     for (int c = int(lane) % 4; c < kKeys; c += 4) {
       float score = 0.0f;
       for (int part = 0; part < kSlices; ++part) score += scores[((int(simd) - slice + part) * 8 + row) * kScore + c];
-      if (n0 + c <= sees + row) most = fmax(most, p.scale * score);
+      if (n0 + c <= sees + row) most = fmax(most, score);
     }
     most = fmax(most, simd_shuffle_xor(most, ushort(1)));
     most = fmax(most, simd_shuffle_xor(most, ushort(2)));
@@ -101,7 +104,7 @@ kernel void attend(device const T* q [[buffer(0)]], device const T* k [[buffer(1
         for (int part = 0; part < kSlices; ++part) add_elements(s[j], matrix_at(scores + (int(simd) - slice + part) * 8 * kScore + 8 * j, kScore));
       }
       for (int e = 0; e < 2; ++e)
-        s[j].thread_elements()[e] = ahead.thread_elements()[e] <= float(room) ? precise::exp(p.scale * s[j].thread_elements()[e] - moved.first.thread_elements()[e]) : 0.0f;
+        s[j].thread_elements()[e] = ahead.thread_elements()[e] <= float(room) ? precise::exp(s[j].thread_elements()[e] - moved.first.thread_elements()[e]) : 0.0f;
       multiply_add(total, s[j], filled(1.0f));
       WEFT_UNROLL
       for (int f = 0; f < kMatrices; ++f) {

@@ -64,13 +64,16 @@ kernel void attend_split(device const T* q [[buffer(0)]], device const T* k [[bu
         WEFT_UNROLL
         for (int j = 0; j < kBlocks; ++j) multiply_add(s[j], matrix_at(queries + 8 * f, kRow), transposed_at(tile + 8 * j * kRow + 8 * f, kRow));
     WEFT_UNROLL
-    for (int j = 0; j < kBlocks; ++j) simdgroup_store(s[j], scores + 8 * j, ulong(kScore));
+    for (int j = 0; j < kBlocks; ++j) {
+      scale_elements(s[j], p.scale);  // here and not in the exponent, where a fused step would round the largest score otherwise than its maximum
+      simdgroup_store(s[j], scores + 8 * j, ulong(kScore));
+    }
     simdgroup_barrier(mem_flags::mem_threadgroup);
     stage(tile, kRow, kKeys, 8 * kMatricesOfD, Piece<T>{v + row_at(p.v, b, n0, hkv), p.v.time, last - n0, p.D, kAligned}, lane, 32);
 
     float most = largest;
     for (int c = int(lane) % 4; c < kKeys; c += 4)
-      if (n0 + c < last) most = fmax(most, p.scale * scores[row * kScore + c]);
+      if (n0 + c < last) most = fmax(most, scores[row * kScore + c]);
     most = fmax(most, simd_shuffle_xor(most, ushort(1)));
     most = fmax(most, simd_shuffle_xor(most, ushort(2)));
     const float shift = most == -INFINITY ? 0.0f : most;
@@ -83,7 +86,7 @@ kernel void attend_split(device const T* q [[buffer(0)]], device const T* k [[bu
     for (int j = 0; j < kBlocks; ++j) {
       for (int e = 0; e < 2; ++e) {
         const bool inside = n0 + 8 * j + int(at.column.thread_elements()[e]) < last;
-        s[j].thread_elements()[e] = inside ? precise::exp(p.scale * s[j].thread_elements()[e] - moved.first.thread_elements()[e]) : 0.0f;
+        s[j].thread_elements()[e] = inside ? precise::exp(s[j].thread_elements()[e] - moved.first.thread_elements()[e]) : 0.0f;
       }
       multiply_add(total, s[j], filled(1.0f));
       WEFT_UNROLL

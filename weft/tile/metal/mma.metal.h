@@ -34,6 +34,9 @@ inline void multiply_add(thread Matrix& sum, Matrix left, Matrix right) { metal:
 inline void multiply_elements(thread Matrix& m, Matrix by) {
   for (int e = 0; e < 2; ++e) m.thread_elements()[e] *= by.thread_elements()[e];
 }
+inline void scale_elements(thread Matrix& m, float by) {
+  for (int e = 0; e < 2; ++e) m.thread_elements()[e] *= by;
+}
 inline void divide_elements(thread Matrix& m, Matrix by) {
   for (int e = 0; e < 2; ++e) m.thread_elements()[e] /= by.thread_elements()[e];
 }
