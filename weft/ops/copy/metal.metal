@@ -37,7 +37,11 @@ kernel void copy_strided(device const From* from [[buffer(0)]], device To* to [[
   }
 }
 
-// The same where both are contiguous and of one dtype: bytes, in pieces as large as the addresses allow.
+// Equation: to = from, bit by bit.
+// Layout:   both contiguous and of one dtype; pieces T of 1, 4 or 16 bytes, as large as the addresses allow.
+// Order:    no sums; one piece a thread, threads stride over the pieces.
+// Requires: no overlap, both aligned to T, count in pieces.
+// Traffic:  one read and one write of each byte.
 template <class T>
 kernel void copy_packed(device const T* from [[buffer(0)]], device T* to [[buffer(1)]], constant long& count [[buffer(2)]],
                         uint thread_index [[thread_position_in_grid]], uint threads [[threads_per_grid]]) {
