@@ -300,7 +300,7 @@ void product(Stream& stream, const MatmulArgs& args) {
     p.outer = p.inner = 1;
   }
   if constexpr (std::is_same_v<T, bf16>)
-    if (bf16_dot() != Bf16Dot::none && (bf16_dot() == Bf16Dot::emulated || kTileColumns == kPairColumns)) return PackedProduct<Paired, C>(stream, args, p).run();
+    if (bf16_dot() == Bf16Dot::emulated || (bf16_dot() == Bf16Dot::hardware && kTileColumns == kPairColumns)) return PackedProduct<Paired, C>(stream, args, p).run();
   PackedProduct<Widened<T>, C>(stream, args, p).run();
 }
 

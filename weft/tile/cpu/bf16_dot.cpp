@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include "weft/base/check.h"
+#include "weft/tile/cpu/amx.h"
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -32,11 +33,20 @@ bool it_pays() {
 Bf16Dot choose() {
   const char *wanted = std::getenv("WEFT_BF16_DOT"), *isa = std::getenv("WEFT_ISA");
   const std::string_view choice = wanted ? wanted : "";
-  if (choice == "emulated") return Bf16Dot::emulated;
   if (choice == "none") return Bf16Dot::none;
-  check(choice.empty() || choice == "hardware", "WEFT_BF16_DOT", "is '", choice, "', expected none, hardware or emulated");
-  check(choice.empty() || machine_has_it(), "WEFT_BF16_DOT", "asks for hardware, which this machine does not have (AVX512_BF16)");
-  return choice == "hardware" || (machine_has_it() && it_pays() && !isa) ? Bf16Dot::hardware : Bf16Dot::none;
+  if (choice == "emulated") return Bf16Dot::emulated;
+  if (choice == "emulated-amx") return Bf16Dot::emulated_amx;
+  if (choice == "hardware") {
+    check(machine_has_it(), "WEFT_BF16_DOT", "asks for hardware, which this machine does not have (AVX512_BF16)");
+    return Bf16Dot::hardware;
+  }
+  if (choice == "amx") {
+    check(has_amx(), "WEFT_BF16_DOT", "asks for amx, which this machine or its system does not have");
+    return Bf16Dot::amx;
+  }
+  check(choice.empty(), "WEFT_BF16_DOT", "is '", choice, "', expected none, hardware, emulated, amx or emulated-amx");
+  if (isa) return Bf16Dot::none;
+  return has_amx() ? Bf16Dot::amx : machine_has_it() && it_pays() ? Bf16Dot::hardware : Bf16Dot::none;
 }
 
 }  // namespace

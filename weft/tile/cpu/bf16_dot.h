@@ -23,11 +23,12 @@ struct PairTile {
 };
 inline constexpr int kPairRows = 6, kPairColumns = 64;
 
-enum class Bf16Dot { none, hardware, emulated };
+enum class Bf16Dot { none, hardware, emulated, amx, emulated_amx };
 
-// What products of bf16 are made of here: `hardware` where this machine has the instruction and it is faster than f32 (AMD's,
-// not Intel's), unless WEFT_ISA asks for a given instruction set. WEFT_BF16_DOT=none, hardware or emulated says otherwise;
-// `emulated` is for tests, the same steps by f32.
+// What products of bf16 are made of here, unless WEFT_ISA asks for a given instruction set: `amx` where this machine has such
+// tiles (amx.h), `hardware` where it has the instruction and that is faster than f32 (AMD's, not Intel's), else `none`, f32 on
+// widened values. WEFT_BF16_DOT=none, hardware, emulated, amx or emulated-amx says otherwise; what is emulated is for tests, the
+// same steps by f32.
 Bf16Dot bf16_dot();
 
 // Requires bf16_dot() == hardware.
