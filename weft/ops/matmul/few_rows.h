@@ -53,9 +53,10 @@ void multiply_few_rows(Stream& stream, const MatmulArgs& args, const MatmulPlan&
   const Scratch<float> x(stream, p.batch() * p.M * p.K);
   widen_rows<T>(stream, args, p, x.data());
   const int64_t jobs = p.shared_b ? 1 : p.batch(), rows = p.shared_b ? p.batch() * p.M : p.M;
-  // A dot product reads K elements a column; a run of columns should read some 32 Ki. Else 32 runs, of whole lines.
-  const int64_t wanted = args.transpose_b ? 32768 / std::max<int64_t>(1, p.K) : ceil_div(p.N, 32);
-  const int64_t run = std::clamp<int64_t>(ceil_div(wanted, 64) * 64, 64, kMostColumns), runs = ceil_div(p.N, run);
+  // A dot product reads K elements a column; a run of columns should read some 16 Ki, so that no thread waits long for the last.
+  // Else 32 runs, of whole lines.
+  const int64_t wanted = args.transpose_b ? 16384 / std::max<int64_t>(1, p.K) : ceil_div(p.N, 32), whole = args.transpose_b ? 16 : 64;
+  const int64_t run = std::clamp<int64_t>(ceil_div(wanted, whole) * whole, whole, kMostColumns), runs = ceil_div(p.N, run);
   const Finish<C> finish(args, p);
   const bool started = finish.starts_at_c() && !args.transpose_b;
   parallel_for(jobs * runs, threads(stream), [&](int64_t task) HWY_ATTR {
