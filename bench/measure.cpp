@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "weft/backends/cpu/system_memory.h"
 #include "weft/base/check.h"
 #include "weft/spec/runner.h"
 
@@ -14,8 +15,6 @@ constexpr int64_t kDrawnWhole = int64_t(4) << 20;
 // Operands that rotate through this much memory are in no cache when their turn comes.
 constexpr double kOutOfCache = 256e6;
 constexpr int64_t kMostCopies = 512;
-// From here on the pool's memory is in huge pages.
-constexpr double kHugePage = double(2 << 20);
 constexpr double kSteady = 0.10;
 constexpr int kMostAttempts = 3;
 
@@ -76,7 +75,7 @@ std::vector<Need> needs(const Target& target, const spec::Problem& problem, cons
       case Ceiling::triad: list.push_back({ceiling, cost.bytes, cost.bytes}); break;
       case Ceiling::read:
       case Ceiling::read_small:  // memory of the kind that the operands lie in
-        list.push_back({largest_operand(problem) < kHugePage ? Ceiling::read_small : Ceiling::read, cost.bytes, std::max(cost.bytes, kOutOfCache)});
+        list.push_back({largest_operand(problem) < double(cpu::SystemMemory::kHugeFrom) ? Ceiling::read_small : Ceiling::read, cost.bytes, std::max(cost.bytes, kOutOfCache)});
     }
   return list;
 }

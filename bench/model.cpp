@@ -4,13 +4,14 @@
 #include <chrono>
 
 #include "bench/between.h"
+#include "weft/backends/cpu/system_memory.h"
 #include "weft/generate/generator.h"
 #include "weft/tensor/node.h"
 
 namespace weft::bench {
 namespace {
 
-constexpr double kHugePage = 2 << 20, kOutOfCache = 256e6;
+constexpr double kOutOfCache = 256e6;
 
 double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
@@ -37,7 +38,7 @@ WeightBytes weight_bytes(const Model& model) {
   for (const Parameter& p : model.parameters()) {
     if (p.name == "transformer.wpe.weight" || (!tied && p.name.ends_with("embed_tokens.weight"))) continue;
     const double bytes = double(p.value.numel() * size_of(p.value.dtype()));
-    (bytes >= kHugePage ? sum.huge : sum.small) += bytes;
+    (bytes >= double(cpu::SystemMemory::kHugeFrom) ? sum.huge : sum.small) += bytes;
   }
   return sum;
 }

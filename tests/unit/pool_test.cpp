@@ -5,7 +5,9 @@
 #include <cstring>
 #include <fstream>
 #include <string>
+#include <vector>
 
+#include "weft/backends/cpu/system_memory.h"
 #include "weft/backends/open.h"
 #include "weft/base/check.h"
 #include "weft/autograd/backward.h"
@@ -215,6 +217,12 @@ int64_t huge_bytes_at(const void* address) {
   return -1;
 }
 
+bool offers_huge_pages() {
+  std::string setting;
+  std::getline(std::ifstream("/sys/kernel/mm/transparent_hugepage/enabled"), setting);
+  return setting.find("[madvise]") != std::string::npos || setting.find("[always]") != std::string::npos;
+}
+
 TEST(pool, large_blocks_are_huge_pages) {
   const auto device = open_device("cpu");
   const int64_t huge = int64_t(2) << 20, size = 8 * huge;
@@ -223,12 +231,45 @@ TEST(pool, large_blocks_are_huge_pages) {
     EXPECT_EQ(uintptr_t(buffer->handle()) % uintptr_t(huge), 0u);
   }
   std::memset(bytes(*buffer), 1, size_t(size));
-  std::string setting;
-  std::getline(std::ifstream("/sys/kernel/mm/transparent_hugepage/enabled"), setting);
+  if (!offers_huge_pages()) GTEST_SKIP() << "no transparent huge pages here";
   const int64_t got = huge_bytes_at(bytes(*buffer));
-  if (setting.find("[madvise]") == std::string::npos && setting.find("[always]") == std::string::npos) GTEST_SKIP() << "no transparent huge pages here";
   if (got <= 0) GTEST_SKIP() << "the kernel gave no huge pages";
   EXPECT_GE(got, size - huge);
+}
+
+TEST(pool, middling_blocks_share_huge_pages) {
+  const auto device = open_device("cpu");
+  if (device->pool().checked()) GTEST_SKIP() << "a checked pool keeps its blocks apart";
+  const int64_t huge = int64_t(2) << 20, size = 448 << 10;
+  std::vector<std::shared_ptr<Buffer>> buffers;
+  for (int64_t i = 0; i < 9; ++i) {
+    buffers.push_back(device->allocate(size));
+    std::memset(bytes(*buffers.back()), int(i), size_t(size));
+  }
+  for (int64_t i = 0; i < 9; ++i) EXPECT_EQ(bytes_end(*buffers[size_t(i)])[-1], i) << "blocks do not overlap";
+  if (!offers_huge_pages()) GTEST_SKIP() << "no transparent huge pages here";
+  const int64_t got = huge_bytes_at(bytes(*buffers.front()));
+  if (got <= 0) GTEST_SKIP() << "the kernel gave no huge pages";
+  EXPECT_GE(got, 9 * size / huge * huge);
+}
+
+// What is given back in any order is joined again, and can be had as one.
+TEST(pool, shared_memory_is_used_again) {
+  cpu::SystemMemory memory(false);
+  const int64_t part = 64 << 10, most = 32 * part - part, parts = 512;  // a whole mapping
+  std::vector<char*> handles;
+  for (int64_t i = 0; i < parts; ++i) handles.push_back(static_cast<char*>(memory.obtain(part)));
+  EXPECT_EQ(handles.back() - handles.front(), (parts - 1) * part);
+  for (int64_t i : {40, 42, 41}) memory.give_back(handles[size_t(i)], part);
+  void* again = memory.obtain(3 * part);
+  EXPECT_EQ(again, handles[40]);
+  std::memset(again, 1, size_t(3 * part));
+  void* elsewhere = memory.obtain(most);
+  EXPECT_TRUE(elsewhere < handles.front() || elsewhere > handles.back());
+  memory.give_back(again, 3 * part);
+  memory.give_back(elsewhere, most);
+  for (int64_t i = parts - 1; i >= 0; --i)
+    if (i < 40 || i > 42) memory.give_back(handles[size_t(i)], part);
 }
 
 TEST(device, says_what_it_is) {

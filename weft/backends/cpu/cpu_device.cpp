@@ -1,7 +1,5 @@
 #include "weft/backends/cpu/cpu_device.h"
 
-#include <sys/mman.h>
-
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
@@ -9,6 +7,7 @@
 
 #include <hwy/highway.h>
 
+#include "weft/backends/cpu/system_memory.h"
 #include "weft/base/check.h"
 #include "weft/base/parallel.h"
 
@@ -22,48 +21,6 @@ constexpr bool kAlwaysChecked = true;
 #else
 constexpr bool kAlwaysChecked = false;
 #endif
-
-// System memory. Page faults on large temporaries cost several times the work done in them, so from 2 MiB on a block
-// is a mapping of its own, aligned to 2 MiB and advised as huge pages; what is left past its last 2 MiB has small ones.
-class SystemMemory : public MemorySource {
- public:
-  void* obtain(int64_t bytes) override { return bytes < kHugePage ? std::aligned_alloc(Pool::kGuardBytes, size_t(bytes)) : map(size_t(bytes)); }
-  void give_back(void* handle, int64_t bytes) override {
-    if (bytes < kHugePage)
-      std::free(handle);
-    else
-      munmap(handle, size_t(bytes));
-  }
-  Room room() override {
-    const int64_t free = sysconf(_SC_AVPHYS_PAGES) * sysconf(_SC_PAGESIZE);
-    return {free, free};  // addresses are one range, whatever pages lie behind them
-  }
-  void fill(void* handle, int64_t offset, uint8_t value, int64_t bytes) override {
-    std::memset(static_cast<char*>(handle) + offset, value, size_t(bytes));
-  }
-  void read(void* handle, int64_t offset, void* host, int64_t bytes) override {
-    std::memcpy(host, static_cast<char*>(handle) + offset, size_t(bytes));
-  }
-
- private:
-  static constexpr int64_t kHugePage = int64_t(2) << 20;
-
-  // Maps 2 MiB more than asked for and gives back what lies before the first multiple of 2 MiB and after the end. The
-  // pool's sizes from 2 MiB on are multiples of any page, but for the guards of a checked pool.
-  static void* map(size_t bytes) {
-    const size_t page = size_t(sysconf(_SC_PAGESIZE)), length = (bytes + page - 1) / page * page, slack = size_t(kHugePage);
-    void* mapped = mmap(nullptr, length + slack, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (mapped == MAP_FAILED) return nullptr;
-    char* const from = static_cast<char*>(mapped);
-    const size_t before = (slack - reinterpret_cast<uintptr_t>(from) % slack) % slack;
-    if (before) munmap(from, before);
-    if (before < slack) munmap(from + before + length, slack - before);
-#ifdef MADV_HUGEPAGE
-    madvise(from + before, length, MADV_HUGEPAGE);
-#endif
-    return from + before;
-  }
-};
 
 class CpuStream : public Stream {
  public:
@@ -85,6 +42,7 @@ class CpuDevice : public HostDevice {
  public:
   explicit CpuDevice(const DeviceOptions& options)
       : threads_(options.threads > 0 ? options.threads : available_threads()),
+        memory_(options.checked || kAlwaysChecked),
         pool_(memory_, options.checked || kAlwaysChecked, options.memory_limit),
         stream_(*this) {}
 
