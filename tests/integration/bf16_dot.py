@@ -16,14 +16,19 @@ def run(choice, *arguments):
 
 
 def digests(choice):
-    done = run(choice, "check", "--op", "matmul", "--json")
-    assert done.returncode == 0, done.stdout + done.stderr
-    return {c["name"]: c["digest"] for c in json.loads(done.stdout)["cases"] if "digest" in c}
+    found = {}
+    for op in ("matmul", "causal_attention"):
+        done = run(choice, "check", "--op", op, "--json")
+        assert done.returncode == 0, done.stdout + done.stderr
+        found |= {c["name"]: c["digest"] for c in json.loads(done.stdout)["cases"] if "digest" in c}
+    return found
 
 
 emulated, widened = digests("emulated"), digests("none")
 pairs = [name for name in emulated if emulated[name] != widened[name]]
-assert pairs and all("bf16" in name for name in pairs), f"other bits than by f32 where no pair was multiplied: {pairs}"
+assert all("bf16" in name for name in pairs), f"other bits than by f32 where no pair was multiplied: {pairs}"
+for op in ("matmul.NN", "causal_attention.forward", "causal_attention.backward"):
+    assert any(name.startswith(op) for name in pairs), f"{op}: no pair was multiplied"
 wrong = run("sometimes", "check", "--op", "matmul")
 assert wrong.returncode != 0 and "'sometimes', expected none, hardware, emulated, amx or emulated-amx" in wrong.stdout + wrong.stderr, wrong.stdout + wrong.stderr
 hardware = "avx512_bf16" in open("/proc/cpuinfo").read() if os.path.exists("/proc/cpuinfo") else False

@@ -205,7 +205,8 @@ bool within(double actual, double expected, double bound) {
 double ratio(double error, double bound) { return error == 0 ? 0 : error / bound; }
 
 void compare(const Operand& operand, const Array& expected, const std::vector<uint8_t>& actual, const Device& device, Outcome& outcome) {
-  const bool narrow = device.dialect() == Dialect::cuda && !expected.narrow.empty();
+  const bool takes_16_bits = device.dialect() == Dialect::cuda || (device.dialect() == Dialect::c && expected.narrow_on_cpu);
+  const bool narrow = takes_16_bits && !expected.narrow.empty();
   const auto flushed = [&, flushing = device.traits().flushes](int64_t i) {
     return !flushing ? 0 : smallest_normal(DType::f32) + (expected.flushed.empty() ? 0 : expected.flushed[size_t(i)]);
   };

@@ -27,6 +27,7 @@ struct Array {
   std::vector<double> v;
   std::vector<double> bound;
   std::vector<double> narrow;  // what CUDA may be off by in addition, whose matrix units take 16-bit operands; often none
+  bool narrow_on_cpu = false;  // the CPU too: it multiplies 16-bit operands there
   std::vector<double> flushed;  // what is missing where numbers below the smallest normal one are zero; often none
 
   double operator[](int64_t i) const { return v[size_t(i)]; }

@@ -19,7 +19,7 @@ HWY_BEFORE_NAMESPACE();
 namespace weft::cpu::HWY_NAMESPACE {
 namespace {
 
-// 64 keys: k scaled and v, both transposed [D][64]; k and both gradients as rows [64][D].
+// 64 keys: k and v as lanes, k and both gradients as rows [64][D].
 struct KeyLanes {
   float *kt, *vt, *tile, *dk, *dv;
   TileRows k;
@@ -27,7 +27,7 @@ struct KeyLanes {
 
 // 64 queries as rows [64][D], their statistics, and their gradient, to which tiles of keys are added.
 struct QueryRows {
-  TileRows q, dout;
+  Factors q, dout;
   float *base, *mean, *dq;
   int64_t i0, count;
 };
@@ -36,44 +36,45 @@ struct QueryRows {
 struct Workspace {
   KeyLanes keys[kSpan / kTile];
   QueryRows queries;
-  float *q, *dout, *scores, *dp;
+  float *q, *dout, *scores, *dp, *ds_rows;  // the last in pairs alone
 
-  static int64_t floats(const Sizes& s) { return (5 * kSpan / kTile + 2) * s.tile() + 2 * kTile * kTile + 2 * kTile; }
+  static int64_t floats(const Sizes& s) { return (5 * kSpan / kTile + 2) * s.tile() + 5 * kTile * kTile / 2 + 2 * kTile; }
   Workspace(const Sizes& s, ScratchSlots::Lease& lease)
       : queries{{}, {}, lease.take(kTile), lease.take(kTile), nullptr, 0, 0},
-        q(lease.take(s.tile())), dout(lease.take(s.tile())), scores(lease.take(kTile * kTile)), dp(lease.take(kTile * kTile)) {
+        q(lease.take(s.tile())), dout(lease.take(s.tile())), scores(lease.take(kTile * kTile)), dp(lease.take(kTile * kTile)),
+        ds_rows(lease.take(kTile * kTile / 2)) {
     for (KeyLanes& k : keys) k = {lease.take(s.tile()), lease.take(s.tile()), lease.take(s.tile()), lease.take(s.tile()), lease.take(s.tile()), {}};
   }
 };
 
-template <class T>
-void load_keys(const Sizes& s, KeyLanes& to, const T* k, int64_t k_row, const T* v, int64_t v_row, int64_t count, float scale) {
-  const TileRows values = rows_of(s, v, v_row, count, padded(count), to.tile);
-  transpose(padded(count), s.width(), values.at, values.step, 1, to.vt, kTile);
-  to.k = rows_of(s, k, k_row, count, padded(count), to.tile);
-  transpose(padded(count), s.width(), to.k.at, to.k.step, scale, to.kt, kTile);
+template <class In>
+void load_keys(const Sizes& s, KeyLanes& to, const OperandTile<typename In::T>& k, const OperandTile<typename In::T>& v, float scale) {
+  In::lanes(s, v, 1, to.tile, to.vt);
+  to.k = In::lanes_and_right(s, k, scale, to.tile, to.kt);
 }
 
 // mean[i] = o_i . do_i, sixteen rows at a time.
 template <class T>
-void inner_products(const Sizes& s, const T* o, int64_t o_row, const QueryRows& q) {
+void inner_products(const Sizes& s, const OperandTile<T>& o, const OperandTile<T>& dout, float* mean) {
   alignas(64) float blocks[kBlock * kBlock] = {};
-  for (int64_t first = 0; first < q.count; first += kBlock) {
-    for (int64_t r = first; r < std::min(q.count, first + kBlock); ++r) {
-      const float* y = q.dout.at + r * q.dout.step;
-      store(reduce_blocks(s.D, 0.0f, [&](At at) HWY_ATTR { return at.load(o + r * o_row) * at.load(y); },
+  for (int64_t first = 0; first < o.count; first += kBlock) {
+    for (int64_t r = first; r < std::min(o.count, first + kBlock); ++r) {
+      store(reduce_blocks(s.D, 0.0f, [&](At at) HWY_ATTR { return at.load(o.at + r * o.row) * at.load(dout.at + r * dout.row); },
                           [](F32x16 x, F32x16 z) HWY_ATTR { return x + z; }), blocks + (r - first) * kBlock);
     }
-    store(sums_of_blocks(blocks), q.mean + first);
+    store(sums_of_blocks(blocks), mean + first);
   }
 }
+
+// The lanes of row r of a tile of scores that are wanted.
+int64_t wanted_lanes(const Scores& t, int64_t r) { return t.diagonal ? near_side<Lanes::keys>(t, r / kBlock * kBlock).count : t.lanes; }
 
 // scores -> p = exp(s - lse), dp -> ds = p (dp - delta). Both tiles lie a multiple of 4 KiB apart, so that a load of dp after
 // the store of p at the same place would be taken for a load of p, and wait.
 void scores_to_gradients(const Scores& t, const float* lse, const float* delta, float* scores, float* dp) {
   for (int64_t r = 0; r < t.rows; ++r) {
     const F32x16 base = splat(lse[r]), mean = splat(delta[r]);
-    const int64_t lanes = t.diagonal ? near_side<Lanes::keys>(t, r / kBlock * kBlock).count : t.lanes;
+    const int64_t lanes = wanted_lanes(t, r);
     for (int64_t lane = 0; lane < lanes; lane += kBlock) {
       float *s = scores + r * kTile + lane, *d = dp + r * kTile + lane;
       const F32x16 p = exp(load(s) - base), centred = load(d) - mean;
@@ -83,21 +84,47 @@ void scores_to_gradients(const Scores& t, const float* lse, const float* delta, 
   }
 }
 
+// The same, rounded to bf16: p and ds as words of two rows, where the scores and dp of half as many rows were; and ds as rows.
+void scores_to_pairs(const Scores& t, float scale, const float* lse, const float* delta, float* scores, float* dp, bf16* ds_rows) {
+  for (int64_t r = 0; r < t.rows; r += 2) {
+    const bool two = r + 1 < t.rows;
+    const int64_t lanes = wanted_lanes(t, r);
+    for (int64_t lane = 0; lane < lanes; lane += kBlock) {
+      F32x16 p[2] = {zero(), zero()}, ds[2] = {zero(), zero()};
+      for (int i = 0; i < (two ? 2 : 1); ++i) {
+        const int64_t at = (r + i) * kTile + lane;
+        p[i] = exp(load(scores + at) * splat(scale) - splat(lse[r + i]));
+        ds[i] = p[i] * (load(dp + at) - splat(delta[r + i]));
+        store(ds[i], ds_rows + at);
+      }
+      store(round_to_pairs(p[0], p[1]), scores + r / 2 * kTile + lane);
+      store(round_to_pairs(ds[0], ds[1]), dp + r / 2 * kTile + lane);
+    }
+  }
+}
+
 // The five products of a tile; the first of a chain begins it. Each gradient is a chain over its queries (or keys) in order.
 struct First {
   bool of_keys, of_queries;
 };
-void add_gradients(const Sizes& s, const QueryRows& q, const KeyLanes& k, int64_t j0, First first, float* scores, float* dp, FetchAhead& ahead) {
+template <class In>
+void add_gradients(const Sizes& s, float scale, const Workspace& w, const KeyLanes& k, int64_t j0, First first, FetchAhead& ahead) {
+  using Step = typename In::Step;
+  constexpr bool kPairs = Step::kElements == 2;
+  const QueryRows& q = w.queries;
   const int64_t keys = s.rows_from(j0);
   const Scores t{q.count, padded(keys), j0 == q.i0};
-  product_of_rows<Lanes::keys>(t, s, q.q, k.kt, scores, ahead);
-  product_of_rows<Lanes::keys>(t, s, q.dout, k.vt, dp, ahead);
-  scores_to_gradients(t, q.base, q.mean, scores, dp);
-  add_weighted_rows<Lanes::keys>(t, s, scores, q.dout, keys, {.add = !first.of_keys}, k.dv, ahead);
-  add_weighted_rows<Lanes::keys>(t, s, dp, q.q, keys, {.add = !first.of_keys}, k.dk, ahead);
-  const TileProduct dq{.m = q.count, .n = s.width(), .k = keys, .a = dp, .a_row = kTile, .a_step = 1, .b = k.k.at, .b_row = k.k.step,
-                       .c = q.dq, .c_row = s.width(), .add = !first.of_queries, .meanwhile = &ahead};
-  t.diagonal ? triangle_product<Steps::through_row>(dq) : product(dq);
+  product_of_rows<Lanes::keys, Step>(t, s, q.q.left, k.kt, w.scores, ahead);
+  product_of_rows<Lanes::keys, Step>(t, s, q.dout.left, k.vt, w.dp, ahead);
+  if constexpr (kPairs)
+    scores_to_pairs(t, scale, q.base, q.mean, w.scores, w.dp, reinterpret_cast<bf16*>(w.ds_rows));
+  else
+    scores_to_gradients(t, q.base, q.mean, w.scores, w.dp);
+  add_weighted_rows<Lanes::keys, Step>(t, s, w.scores, q.dout.right, keys, {.add = !first.of_keys}, k.dv, ahead);
+  add_weighted_rows<Lanes::keys, Step>(t, s, w.dp, q.q.right, keys, {.add = !first.of_keys}, k.dk, ahead);
+  const TileProductBy<Step> dq{.m = q.count, .n = s.width(), .k = ceil_div(keys, Step::kElements), .a = kPairs ? w.ds_rows : w.dp, .a_row = kTile / Step::kElements, .a_step = 1,
+                               .b = k.k.at, .b_row = k.k.step, .c = q.dq, .c_row = s.width(), .add = !first.of_queries, .meanwhile = &ahead};
+  t.diagonal ? triangle_product<Steps::through_row>(dq) : product<Step>(dq);
 }
 
 // How the backward is cut, by shape alone: a task owns a range of the keys of one key head, so that dk and dv are its own.
@@ -125,8 +152,9 @@ struct Place {
 };
 
 // One span of keys against all queries that see it; `then` is the one that most likely follows.
-template <class T>
+template <class In>
 void backward_span(const CausalAttentionBackwardArgs& a, const Sizes& s, const Place& span, const Place& then, const Share& share, Workspace& w) {
+  using T = typename In::T;
   const Heads<const T> q = heads<T>(a.q), k = heads<T>(a.k), v = heads<T>(a.v), o = heads<T>(a.o), dout = heads<T>(a.dout);
   const Heads<T> dq = heads<T>(a.dq), dk = heads<T>(a.dk), dv = heads<T>(a.dv);
   const auto [b, hk, first] = span;
@@ -154,14 +182,15 @@ void backward_span(const CausalAttentionBackwardArgs& a, const Sizes& s, const P
     for (int64_t i0 = first; i0 < s.T; i0 += kTile) {
       rows.i0 = i0, rows.count = s.rows_from(i0);
       rows.dq = share.dq + ((h - h0) * s.T + i0) * s.width();
-      if (h == h0 && i0 < last) load_keys(s, keys(i0), k.row(b, i0, hk), k.time, v.row(b, i0, hk), v.time, s.rows_from(i0), a.scale);
-      rows.q = rows_of(s, q.row(b, i0, h), q.time, rows.count, rows.count, w.q);
-      rows.dout = rows_of(s, dout.row(b, i0, h), dout.time, rows.count, rows.count, w.dout);
-      inner_products(s, o.row(b, i0, h), o.time, rows);
+      if (h == h0 && i0 < last) load_keys<In>(s, keys(i0), {k.row(b, i0, hk), k.time, rows.count}, {v.row(b, i0, hk), v.time, rows.count}, a.scale);
+      const OperandTile<T> douts{dout.row(b, i0, h), dout.time, rows.count};
+      rows.q = In::both(s, {q.row(b, i0, h), q.time, rows.count}, w.q);
+      rows.dout = In::both(s, douts, w.dout);
+      inner_products<T>(s, {o.row(b, i0, h), o.time, rows.count}, douts, rows.mean);
       std::copy_n(data<float>(a.lse) + (b * s.H + h) * s.T + i0, rows.count, rows.base);
       plan(h, i0);
       for (int64_t j0 = first; j0 < std::min(last, i0 + kTile); j0 += kTile)
-        add_gradients(s, rows, keys(j0), j0, {.of_keys = h == h0 && i0 == j0, .of_queries = share.first_span && j0 == first}, w.scores, w.dp, ahead);
+        add_gradients<In>(s, a.scale, w, keys(j0), j0, {.of_keys = h == h0 && i0 == j0, .of_queries = share.first_span && j0 == first}, ahead);
       if (share.whole && i0 < last) store_tile(rows.dq, rows.count, s.D, a.scale, dq.row(b, i0, h), dq.time);
     }
   for (int64_t j0 = first; j0 < last; j0 += kTile) {
@@ -191,11 +220,12 @@ void add_ranges(Stream& stream, const CausalAttentionBackwardArgs& a, const Size
 //           p_ij do_i; ds_ij = p_ij (do_i . v_j - delta_i), delta_i = o_i . do_i.
 // Layout:   as the forward.
 // Order:    one task per (range of keys, b, key head), the longest first; spans of keys in order, the heads of the group in
-//           order, queries in order, keys of the span in order.
+//           order, queries in order, keys of the span in order. In pairs, p and ds are rounded to bf16 before they are multiplied.
 // Requires: what the forward does.
 // Traffic:  k, v, dk and dv once; q, do and o once per span of 256 keys, dq once or, in ranges, once more per range.
-template <class T>
+template <class In>
 void backward(Stream& stream, const CausalAttentionBackwardArgs& a) {
+  using T = typename In::T;
   const Sizes s(a.q, a.k);
   const Ranges ranges(s);
   const int64_t pairs = s.B * s.Hkv, tasks = ranges.count * pairs, share = s.group() * s.T * s.width();
@@ -211,7 +241,7 @@ void backward(Stream& stream, const CausalAttentionBackwardArgs& a) {
     const int64_t end = std::min(s.T, begin.first + ranges.keys);
     for (Place at = begin; at.first < end; at.first += kSpan) {
       const Place next{at.b, at.hk, at.first + kSpan};
-      backward_span<T>(a, s, at, next.first < end ? next : following, {dq, at.first == begin.first, whole}, work);
+      backward_span<In>(a, s, at, next.first < end ? next : following, {dq, at.first == begin.first, whole}, work);
     }
   });
   if (!whole) add_ranges<T>(stream, a, s, ranges, shares.data());

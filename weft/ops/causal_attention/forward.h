@@ -19,12 +19,16 @@ HWY_BEFORE_NAMESPACE();
 namespace weft::cpu::HWY_NAMESPACE {
 namespace {
 
-// kBlocks blocks of queries from `lane` on: the scores of their rows become p relative to the new running maximum m; l is
-// the running sum, rescale what earlier sums are worth now. Row r >= full is seen by the lanes from r - full on.
-template <int kBlocks>
-void online_softmax(int64_t lane, int64_t rows, int64_t full, float* scores, float* m, float* l, float* rescale) {
+// kBlocks blocks of queries from `lane` on: the scores of their rows become p relative to the new running maximum m, in pairs
+// words of two rows; l is the running sum, of p before it is rounded, for lse is not a sum of weights but the scores'.
+// rescale is what earlier sums are worth now. Row r >= full is seen by the lanes from r - full on.
+template <class In, int kBlocks>
+void online_softmax(int64_t lane, int64_t rows, int64_t full, float scale, float* scores, float* m, float* l, float* rescale) {
   const F32x16 none = splat(-HUGE_VALF), number = lane_numbers();
-  const auto score = [&](int64_t r, int j) HWY_ATTR { return load(scores + r * kTile + lane + j * kBlock); };
+  const auto score = [&](int64_t r, int j) HWY_ATTR {
+    const F32x16 s = load(scores + r * kTile + lane + j * kBlock);
+    return In::kLanesAreScaled ? s : s * splat(scale);
+  };
   const auto where_seen = [&](int64_t r, F32x16 x, F32x16 otherwise) HWY_ATTR { return r < full ? x : select(number < splat(float(r - full)), otherwise, x); };
   F32x16 most[kBlocks], base[kBlocks], sum[kBlocks];
   for (int j = 0; j < kBlocks; ++j) most[j] = load(m + lane + j * kBlock);
@@ -38,16 +42,22 @@ void online_softmax(int64_t lane, int64_t rows, int64_t full, float* scores, flo
     store(most[j], m + at);
     store(factor, rescale + at);
   }
-  for (int64_t r = 0; r < rows; ++r)
+  const auto weight = [&](int64_t r, int j) HWY_ATTR {
+    const F32x16 p = where_seen(r, exp_of_negative(score(r, j) - base[j]), zero());  // not exp(-inf): an underflow takes the CPU 100 cycles
+    sum[j] = sum[j] + p;
+    return p;
+  };
+  constexpr int kRows = In::Step::kElements;
+  for (int64_t r = 0; r < rows; r += kRows)
     for (int j = 0; j < kBlocks; ++j) {
-      const F32x16 p = where_seen(r, exp_of_negative(score(r, j) - base[j]), zero());  // not exp(-inf): an underflow takes the CPU 100 cycles
-      store(p, scores + r * kTile + lane + j * kBlock);
-      sum[j] = sum[j] + p;
+      F32x16 weights = weight(r, j);
+      if constexpr (kRows == 2) weights = round_to_pairs(weights, r + 1 < rows ? weight(r + 1, j) : zero());
+      store(weights, scores + r / kRows * kTile + lane + j * kBlock);
     }
   for (int j = 0; j < kBlocks; ++j) store(sum[j], l + lane + j * kBlock);
 }
 
-// 64 queries: q scaled and transposed [D][64], o as rows [64][D]; m, l and rescale [64].
+// 64 queries: q as lanes, o as rows [64][D]; m, l and rescale [64].
 struct QueryLanes {
   float *qt, *o, *m, *l, *rescale;
   int64_t i0, count;
@@ -55,26 +65,26 @@ struct QueryLanes {
   static int64_t floats(const Sizes& s) { return 2 * s.tile() + 3 * kTile; }
 };
 
-template <class T>
-QueryLanes load_queries(const Sizes& s, const T* q, int64_t q_row, float scale, int64_t i0, float* rows, ScratchSlots::Lease& lease) {
-  const QueryLanes t{lease.take(s.tile()), lease.take(s.tile()), lease.take(kTile), lease.take(kTile), lease.take(kTile), i0, s.rows_from(i0)};
-  const TileRows from = rows_of(s, q, q_row, t.count, padded(t.count), rows);
-  transpose(padded(t.count), s.width(), from.at, from.step, scale, t.qt, kTile);
+template <class In>
+QueryLanes load_queries(const Sizes& s, const OperandTile<typename In::T>& q, float scale, int64_t i0, float* rows, ScratchSlots::Lease& lease) {
+  const QueryLanes t{lease.take(s.tile()), lease.take(s.tile()), lease.take(kTile), lease.take(kTile), lease.take(kTile), i0, q.count};
+  In::lanes(s, q, scale, rows, t.qt);
   std::fill_n(t.m, kTile, -HUGE_VALF);
   std::fill_n(t.l, kTile, 0.0f);
   return t;
 }
 
 // One tile of keys and values, as rows, for 64 queries.
-void attend(const Sizes& s, const QueryLanes& q, int64_t j0, const TileRows& k, const TileRows& v, float* scores, FetchAhead& ahead) {
+template <class In>
+void attend(const Sizes& s, float scale, const QueryLanes& q, int64_t j0, const TileRows& k, const TileRows& v, float* scores, FetchAhead& ahead) {
   const Scores t{s.rows_from(j0), padded(q.count), j0 == q.i0};
-  product_of_rows<Lanes::queries>(t, s, k, q.qt, scores, ahead);
+  product_of_rows<Lanes::queries, typename In::Step>(t, s, k, q.qt, scores, ahead);
   if (!t.diagonal && t.lanes == kTile)
-    online_softmax<4>(0, t.rows, t.rows, scores, q.m, q.l, q.rescale);
+    online_softmax<In, 4>(0, t.rows, t.rows, scale, scores, q.m, q.l, q.rescale);
   else
     for (int64_t lane = 0; lane < t.lanes; lane += kBlock)
-      online_softmax<1>(lane, t.diagonal ? std::min(t.rows, lane + kBlock) : t.rows, t.diagonal ? lane : t.rows, scores, q.m, q.l, q.rescale);
-  add_weighted_rows<Lanes::queries>(t, s, scores, v, q.count, {.add = j0 > 0, .factor = j0 > 0 ? q.rescale : nullptr}, q.o, ahead);
+      online_softmax<In, 1>(lane, t.diagonal ? std::min(t.rows, lane + kBlock) : t.rows, t.diagonal ? lane : t.rows, scale, scores, q.m, q.l, q.rescale);
+  add_weighted_rows<Lanes::queries, typename In::Step>(t, s, scores, v, q.count, {.add = j0 > 0, .factor = j0 > 0 ? q.rescale : nullptr}, q.o, ahead);
 }
 
 template <class T>
@@ -86,10 +96,12 @@ void store_queries(const Sizes& s, const QueryLanes& q, T* o, int64_t o_row, flo
 // Equation: o_i = sum over j <= i of p_ij v_j, p_ij = exp(s_ij - lse_i), s_ij = scale q_i . k_j, lse_i = log sum exp s_ij.
 // Layout:   q, o [B, T, H, D] and k, v [B, T, Hkv, D] with any strides over B, T, H; lse [B, H, T].
 // Order:    one task per (b, h, span of queries), the longest first; keys in order, in blocks of 64 with a running maximum.
+//           In pairs, p is rounded to bf16 before it meets v.
 // Requires: unit stride over D, D <= 256 (the contract's). A NaN reaches only the queries that see it.
 // Traffic:  q once, o once; k and v once per span of queries, mostly from cache.
-template <class T>
+template <class In>
 void forward(Stream& stream, const CausalAttentionArgs& a) {
+  using T = typename In::T;
   const Sizes s(a.q, a.k);
   const Heads<const T> q = heads<T>(a.q), k = heads<T>(a.k), v = heads<T>(a.v);
   const Heads<T> o = heads<T>(a.o);
@@ -110,12 +122,12 @@ void forward(Stream& stream, const CausalAttentionArgs& a) {
     QueryLanes tiles[kSpan / kTile];
     FetchAhead ahead;
     for (int64_t j0 = 0; j0 < last; j0 += kTile) {
-      const TileRows keys = rows_of(s, k.row(b, j0, hk), k.time, s.rows_from(j0), s.rows_from(j0), kr);
-      const TileRows values = rows_of(s, v.row(b, j0, hk), v.time, s.rows_from(j0), s.rows_from(j0), vr);
+      const TileRows keys = In::left(s, {k.row(b, j0, hk), k.time, s.rows_from(j0)}, kr);
+      const TileRows values = In::right(s, {v.row(b, j0, hk), v.time, s.rows_from(j0)}, vr);
       const int64_t begin = std::max(first, j0), share = kTile / ceil_div(last - begin, kTile) + 1;
       for (int64_t i0 = begin; i0 < last; i0 += kTile) {
         QueryLanes& tile = tiles[(i0 - first) / kTile];
-        if (j0 == 0) tile = load_queries(s, q.row(b, i0, h), q.time, a.scale, i0, rows, lease);
+        if (j0 == 0) tile = load_queries<In>(s, {q.row(b, i0, h), q.time, s.rows_from(i0)}, a.scale, i0, rows, lease);
         const int64_t next = j0 + kTile + (i0 - begin) / kTile * share, count = std::min(share, last - next);
         ahead.clear();
         if (j0 == 0) ahead.add(q.row(b, i0 + kTile, h), q.time, std::min(kTile, last - i0 - kTile), s.D);
@@ -128,7 +140,7 @@ void forward(Stream& stream, const CausalAttentionArgs& a) {
           for (const auto& from : {k, v}) ahead.add(from.row(then.b, 0, then.hk), from.time, s.rows_from(0), s.D);
         }
         ahead.spread(2 * kSteps);
-        attend(s, tile, j0, keys, values, scores, ahead);
+        attend<In>(s, a.scale, tile, j0, keys, values, scores, ahead);
         if (i0 == j0) store_queries(s, tile, o.row(b, i0, h), o.time, data<float>(a.lse) + (b * s.H + h) * s.T + i0);
       }
     }

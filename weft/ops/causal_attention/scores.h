@@ -7,41 +7,13 @@
 #define WEFT_OPS_CAUSAL_ATTENTION_SCORES_H_
 #endif
 
-#include "weft/tile/cpu/tile_product.h"
-#include "weft/tile/cpu/tile_rows.h"
+#include "weft/ops/causal_attention/operands.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace weft::cpu::HWY_NAMESPACE {
 namespace {
 
-constexpr int64_t kTile = 64;         // lanes of a tile, and rows that pass by at a time
 constexpr int64_t kSteps = kTile / 6;  // register blocks of a product, at least: how often it asks for rows ahead
-constexpr int64_t kSpan = 4 * kTile;  // of one side: what is loaded of the other serves four tiles, and all of it fits L2
-
-struct Sizes {
-  int64_t B, T, H, Hkv, D;
-
-  Sizes(const View& q, const View& k) : B(q.shape[0]), T(q.shape[1]), H(q.shape[2]), Hkv(k.shape[2]), D(q.shape[3]) {}
-  int64_t group() const { return H / Hkv; }
-  int64_t width() const { return ceil_div(D, kBlock) * kBlock; }  // of a row in a tile
-  int64_t tile() const { return kTile * width(); }
-  int64_t rows_from(int64_t first) const { return std::min(kTile, T - first); }
-};
-
-// Rows of D floats, zeros up to s.width(): where they lie in memory, or in a tile.
-struct TileRows {
-  const float* at;
-  int64_t step;
-};
-
-// f32 in whole blocks is read where it lies; else it is copied to `tile`, with zero rows up to `padded`.
-template <class T>
-TileRows rows_of(const Sizes& s, const T* from, int64_t from_row, int64_t rows, int64_t padded, float* tile) {
-  if constexpr (std::is_same_v<T, float>)
-    if (s.D % kBlock == 0 && rows == padded) return {from, from_row};
-  load_tile(from, from_row, rows, s.D, padded, 1, tile);
-  return {tile, s.width()};
-}
 
 // Scores of `rows` rows against `lanes` lanes (a multiple of 16), in a tile [64][64]. On the diagonal, row r and lane r
 // are the same token.
@@ -49,8 +21,6 @@ struct Scores {
   int64_t rows, lanes;
   bool diagonal;
 };
-
-int64_t padded(int64_t n) { return ceil_div(n, kBlock) * kBlock; }
 
 enum class Lanes { queries, keys };
 
@@ -65,11 +35,11 @@ LaneRange near_side(const Scores& t, int64_t row) {
 }
 
 // c[rows][64] = rows[.][D] times lanes[D][64]: scores, or do . v.
-template <Lanes kSide>
+template <Lanes kSide, class Step>
 void product_of_rows(const Scores& t, const Sizes& s, const TileRows& rows, const float* lanes, float* c, FetchAhead& ahead) {
   const auto over = [&](int64_t row, int64_t count, LaneRange range) {
-    product({.m = count, .n = range.count, .k = s.D, .a = rows.at + row * rows.step, .a_row = rows.step, .a_step = 1, .b = lanes + range.first,
-             .b_row = kTile, .c = c + row * kTile + range.first, .c_row = kTile, .add = false, .meanwhile = &ahead});
+    product<Step>({.m = count, .n = range.count, .k = ceil_div(s.D, Step::kElements), .a = rows.at + row * rows.step, .a_row = rows.step, .a_step = 1, .b = lanes + range.first,
+                   .b_row = kTile, .c = c + row * kTile + range.first, .c_row = kTile, .add = false, .meanwhile = &ahead});
   };
   if (!t.diagonal) return over(0, t.rows, {0, t.lanes});
   for (int64_t row = 0; row < t.rows; row += kBlock) over(row, std::min<int64_t>(kBlock, t.rows - row), near_side<kSide>(t, row));
@@ -81,13 +51,13 @@ struct Begin {
   const float* factor = nullptr;
 };
 
-// sums[lanes][D] (+)= weights[rows][64]^T times rows[.][D]: a chain over the rows for each lane, which sees them up to its
+// sums[lanes][D] (+)= weights[rows][64]^T times rows[.][D], in steps of a row or of two: a chain over the rows for each lane, which sees them up to its
 // own (queries) or from its own on (keys).
-template <Lanes kSide>
+template <Lanes kSide, class Step>
 void add_weighted_rows(const Scores& t, const Sizes& s, const float* weights, const TileRows& rows, int64_t lanes, Begin begin, float* sums, FetchAhead& ahead) {
-  const TileProduct p{.m = lanes, .n = s.width(), .k = t.rows, .a = weights, .a_row = 1, .a_step = kTile, .b = rows.at, .b_row = rows.step,
-                      .c = sums, .c_row = s.width(), .add = begin.add, .factor = begin.factor, .meanwhile = &ahead};
-  t.diagonal ? triangle_product<kSide == Lanes::queries ? Steps::through_row : Steps::from_row>(p) : product(p);
+  const TileProductBy<Step> p{.m = lanes, .n = s.width(), .k = ceil_div(t.rows, Step::kElements), .a = weights, .a_row = 1, .a_step = kTile, .b = rows.at, .b_row = rows.step,
+                              .c = sums, .c_row = s.width(), .add = begin.add, .factor = begin.factor, .meanwhile = &ahead};
+  t.diagonal ? triangle_product<kSide == Lanes::queries ? Steps::through_row : Steps::from_row>(p) : product<Step>(p);
 }
 
 }  // namespace

@@ -3,7 +3,7 @@
 // C[m][n] (+)= sum over k of A(m, k) B[k][n]: A is broadcast element by element, so it may be read along rows or columns
 // at no cost (a transposed A is a swap of its strides), and B and C are rows of sixteen-float blocks. Each element of C
 // is one chain of fused multiply-adds over k in order, so its bits depend neither on the register blocking nor on the
-// instruction set.
+// instruction set. Words of two bf16 (pairs.h) are multiplied likewise: a step is then a word, two k.
 //
 // On the diagonal of causal attention half of a tile is not there: triangle products leave those terms out, rather than
 // multiplying by zero, for 0 * NaN would spoil the sum.
@@ -22,12 +22,18 @@
 HWY_BEFORE_NAMESPACE();
 namespace weft::cpu::HWY_NAMESPACE {
 
-template <class T>
-struct TileProductWith {
-  int64_t m, n, k;  // n is a multiple of 16
-  const float* a;
+// One step of a sum.
+struct FusedStep {
+  static constexpr int kElements = 1;  // k of a step
+  static HWY_INLINE F32x16 add(F32x16 a, F32x16 b, F32x16 sum) { return fma(a, b, sum); }
+};
+
+template <class Step>
+struct TileProductBy {
+  int64_t m, n, k;  // n is a multiple of 16; k counts steps
+  const float* a;   // f32, or words as their bits, and those wherever bf16 lie
   int64_t a_row, a_step;  // A(m, k) = a[m a_row + k a_step]
-  const T* b;             // f32, or bf16 that is widened on its way into a register
+  const float* b;
   int64_t b_row;
   float* c;
   int64_t c_row;
@@ -35,7 +41,7 @@ struct TileProductWith {
   const float* factor = nullptr;    // [m]: what C holds is multiplied by its row's factor first
   FetchAhead* meanwhile = nullptr;  // asked for between register blocks
 };
-using TileProduct = TileProductWith<float>;
+using TileProduct = TileProductBy<FusedStep>;
 
 HWY_INLINE F32x16 lane_numbers() {
   alignas(64) static constexpr float kNumbers[kBlock] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
@@ -46,13 +52,13 @@ HWY_INLINE F32x16 lane_numbers() {
 enum class Steps { through_row, from_row };
 
 // kRows rows by kBlocks blocks of C, at row m and column n, held in registers.
-template <int kRows, int kBlocks, class T = float>
+template <int kRows, int kBlocks, class Step>
 struct SumsInRegisters {
-  const TileProductWith<T>& t;
+  const TileProductBy<Step>& t;
   const int64_t m, n;
   F32x16 sum[kRows][kBlocks];
 
-  HWY_INLINE SumsInRegisters(const TileProductWith<T>& product, int64_t row, int64_t column) : t(product), m(row), n(column) {
+  HWY_INLINE SumsInRegisters(const TileProductBy<Step>& product, int64_t row, int64_t column) : t(product), m(row), n(column) {
     HWY_UNROLL(16)
     for (int r = 0; r < kRows; ++r)
       HWY_UNROLL(4)
@@ -63,46 +69,69 @@ struct SumsInRegisters {
   }
   HWY_INLINE float* c(int r, int j) const { return t.c + (m + r) * t.c_row + n + j * kBlock; }
 
-  // Step k of the rows [first, last).
-  HWY_INLINE void step(int64_t k, int first, int last) {
+  // Step k of the rows [first, last), with all of both factors or the halves of their words that `part` leaves.
+  template <class Part>
+  HWY_INLINE void step(int64_t k, int first, int last, Part part) {
     const float* a = t.a + m * t.a_row + k * t.a_step;
-    const T* b = t.b + k * t.b_row + n;
+    const float* b = t.b + k * t.b_row + n;
     F32x16 columns[kBlocks];
     HWY_UNROLL(4)
-    for (int j = 0; j < kBlocks; ++j) columns[j] = load(b + j * kBlock);
+    for (int j = 0; j < kBlocks; ++j) columns[j] = part(load(b + j * kBlock));
     HWY_UNROLL(16)
     for (int r = 0; r < kRows; ++r) {
       if (r < first || r >= last) continue;
-      const F32x16 s = splat(a[r * t.a_row]);
+      float element;
+      std::memcpy(&element, a + r * t.a_row, sizeof element);
+      const F32x16 s = part(splat(element));
       HWY_UNROLL(4)
-      for (int j = 0; j < kBlocks; ++j) sum[r][j] = fma(s, columns[j], sum[r][j]);
+      for (int j = 0; j < kBlocks; ++j) sum[r][j] = Step::add(s, columns[j], sum[r][j]);
     }
+  }
+  HWY_INLINE void step(int64_t k, int first, int last) {
+    step(k, first, last, [](F32x16 x) HWY_ATTR { return x; });
   }
   HWY_INLINE void steps(int64_t first, int64_t last) {
     for (int64_t k = first; k < last; ++k) step(k, 0, kRows);
   }
-  // The steps m to m + kRows of a triangle, each without the rows that do not take it.
+  // The steps of a triangle from m to m + kRows, each without the rows that do not take it. Of a word on the diagonal one row
+  // takes half: the even one its even k, where those through the row are taken, or the odd one its odd k. m is even then.
   template <Steps kWhich>
   HWY_INLINE void corner_steps() {
-    HWY_UNROLL(16)
-    for (int k = 0; k < kRows; ++k) kWhich == Steps::through_row ? step(m + k, k, kRows) : step(m + k, 0, k + 1);
+    if constexpr (Step::kElements == 1) {
+      HWY_UNROLL(16)
+      for (int k = 0; k < kRows; ++k) kWhich == Steps::through_row ? step(m + k, k, kRows) : step(m + k, 0, k + 1);
+    } else {
+      HWY_UNROLL(8)
+      for (int even = 0; even < kRows; even += 2) {
+        const int64_t word = (m + even) / 2;
+        if (kWhich == Steps::through_row) {
+          step(word, even, even + 1, [](F32x16 x) HWY_ATTR { return Step::even_only(x); });
+          step(word, even + 1, kRows);
+        } else {
+          step(word, 0, even + 1);
+          step(word, even + 1, std::min(even + 2, kRows), [](F32x16 x) HWY_ATTR { return Step::odd_only(x); });
+        }
+      }
+    }
   }
   HWY_INLINE void store_all() const {
+    float* to = c(0, 0);
+    const int64_t row = t.c_row;  // not looked up again after each store
     HWY_UNROLL(16)
     for (int r = 0; r < kRows; ++r)
       HWY_UNROLL(4)
-      for (int j = 0; j < kBlocks; ++j) store(sum[r][j], c(r, j));
+      for (int j = 0; j < kBlocks; ++j) store(sum[r][j], to + r * row + j * kBlock);
   }
 };
 
 // Rows that a panel goes on with when fewer than kRows are left.
 constexpr int fewer(int rows) { return rows > 8 ? 8 : rows > 4 ? 4 : rows - 1; }
 
-template <int kRows, int kBlocks, class T>
-void product_panel(const TileProductWith<T>& t, int64_t n, int64_t m = 0) {
+template <int kRows, int kBlocks, class Step>
+void product_panel(const TileProductBy<Step>& t, int64_t n, int64_t m = 0) {
   for (; m + kRows <= t.m; m += kRows) {
     if (t.meanwhile) t.meanwhile->some();
-    SumsInRegisters<kRows, kBlocks, T> c(t, m, n);
+    SumsInRegisters<kRows, kBlocks, Step> c(t, m, n);
     c.steps(0, t.k);
     c.store_all();
   }
@@ -113,8 +142,8 @@ void product_panel(const TileProductWith<T>& t, int64_t n, int64_t m = 0) {
 // Register blocks. With 32 registers of 16 lanes: 24 sums, up to 4 blocks of B and one of A, in the shape that the
 // columns leave (6 x 4 takes ten loads for 24 fused operations; the fewer columns, the more it is bound by its loads). With 16 registers of
 // 8 lanes: 6 x 1 blocks (12 sums, 2 of B, 1 of A) fill the file.
-template <class T>
-void product(const TileProductWith<T>& t) {
+template <class Step>
+void product(const TileProductBy<Step>& t) {
   int64_t n = 0;
   if constexpr (kParts == 1) {
     for (; n + 4 * kBlock <= t.n; n += 4 * kBlock) product_panel<6, 4>(t, n);
@@ -126,25 +155,25 @@ void product(const TileProductWith<T>& t) {
   }
 }
 
-inline void product(const TileProduct& t) { product<float>(t); }
+inline void product(const TileProduct& t) { product<FusedStep>(t); }
 
-template <Steps kWhich, int kRows, int kBlocks, class T>
-void triangle_panel(const TileProductWith<T>& t, int64_t n, int64_t m = 0) {
+template <Steps kWhich, int kRows, int kBlocks, class Step>
+void triangle_panel(const TileProductBy<Step>& t, int64_t n, int64_t m = 0) {
   for (; m + kRows <= t.m; m += kRows) {
     if (t.meanwhile) t.meanwhile->some();
-    SumsInRegisters<kRows, kBlocks, T> c(t, m, n);
-    if (kWhich == Steps::through_row) c.steps(0, m);
+    SumsInRegisters<kRows, kBlocks, Step> c(t, m, n);
+    if (kWhich == Steps::through_row) c.steps(0, m / Step::kElements);
     c.template corner_steps<kWhich>();
-    if (kWhich == Steps::from_row) c.steps(m + kRows, t.k);
+    if (kWhich == Steps::from_row) c.steps(ceil_div(m + kRows, Step::kElements), t.k);
     c.store_all();
   }
   if constexpr (kRows > 1)
     if (m < t.m) triangle_panel<kWhich, fewer(kRows), kBlocks>(t, n, m);
 }
 
-// The product on one side of the diagonal of A, for t.m = t.k.
-template <Steps kWhich, class T>
-void triangle_product(const TileProductWith<T>& t) {
+// The product on one side of the diagonal of A, for as many k as rows.
+template <Steps kWhich, class Step>
+void triangle_product(const TileProductBy<Step>& t) {
   int64_t n = 0;
   if constexpr (kParts == 1)
     for (; n + 4 * kBlock <= t.n; n += 4 * kBlock) triangle_panel<kWhich, 6, 4>(t, n);
