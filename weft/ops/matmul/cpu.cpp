@@ -5,6 +5,7 @@
 #define HWY_TARGET_INCLUDE "weft/ops/matmul/cpu.cpp"
 #include <hwy/foreach_target.h>
 
+#include "weft/ops/matmul/blocks.h"
 #include "weft/ops/matmul/few_rows.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -66,7 +67,7 @@ class PackedProduct {
       : stream_(stream), args_(args), p_(plan), block_(plan), finish_(args, p_), as_stored_(std::is_same_v<Words, Widened<float>> && !args.transpose_a && plan.a.row != 0),
         by_depth_(!as_stored_ && block_.depths > 1 && finish_.only_sums() && plan.N % kLanes == 0 && 4 * plan.N <= 3 * plan.K),
         a_(stream, as_stored_ ? 0 : block_.group * block_.slab_rows * words(by_depth_ ? block_.depth : plan.K)),
-        scratch_(stream, sums_size() + packed_size()) {}
+        scratch_(stream, sums_size() + buffers_ * packed_size()), held_(scratch_.size()) {}
 
   // Equation: c = f(alpha op(A) op(B) + beta C + bias).
   // Layout:   A, B, C row-major with any row stride; matrices of a batch at any distance. Packed: gemm.h's panels, all
@@ -94,10 +95,9 @@ class PackedProduct {
   struct Range {
     int64_t first = 0, count = 0;
   };
-  // Columns of B over one step of depth.
-  struct BlockOfB {
-    int64_t batch, d;
-    Range columns;
+  struct Task {
+    int64_t g;  // matrix of the group
+    Range rows, columns;
   };
 
   int64_t sums_stride() const { return block_.columns + kBlock; }  // off the powers of two, where cache sets collide
@@ -120,7 +120,7 @@ class PackedProduct {
   }
   const T* b_at(const BlockOfB& b) const {
     const int64_t k = b.d * block_.depth, row = p_.b.row;
-    return data<T>(args_.b) + p_.offset(p_.b, b.batch) + (args_.transpose_b ? b.columns.first * row + k : k * row + b.columns.first);
+    return data<T>(args_.b) + p_.offset(p_.b, b.batch) + (args_.transpose_b ? b.first * row + k : k * row + b.first);
   }
 
   void pack_a(int64_t batch) const {
@@ -156,7 +156,7 @@ class PackedProduct {
   // The panel of B from column `j` of the block on.
   void pack_b(const BlockOfB& block, int64_t j, float* panel) const {
     const T* b = b_at(block) + j * (args_.transpose_b ? p_.b.row : 1);
-    const int64_t K = elements(block.d), lines = std::min<int64_t>(kTileColumns, block.columns.count - j);
+    const int64_t K = elements(block.d), lines = std::min<int64_t>(kTileColumns, block.count - j);
     args_.transpose_b ? pack_along_k<Words, kTileColumns>(b, p_.b.row, lines, K, panel) : pack_across_k<Words, kTileColumns>(b, p_.b.row, lines, K, panel);
   }
 
@@ -166,53 +166,65 @@ class PackedProduct {
     const int64_t before_last = (across - 1) * down, tasks = before_last + ceil_div(a_rows_.count, last_rows);
     // Neighbours in time share the columns of B and walk down A.
     // An odd task's two halves come first and last, one for each of two threads.
-    const auto place = [&](int64_t turn) {
-      const int64_t early = block_.halve_last ? (tasks - before_last) / 2 : 0;
+    const auto place = [&](int64_t index) {
+      const int64_t turn = index % tasks, early = block_.halve_last ? (tasks - before_last) / 2 : 0;
       const int64_t task = turn < early ? before_last + turn : turn < early + before_last ? turn - early : turn;
       const bool last = task >= before_last;
       const int64_t height = last ? last_rows : block_.rows, row = last ? (task - before_last) * height : task % down * height;
       const int64_t column = last ? (across - 1) * width : task / down * width;
-      return std::pair{Range{row, std::min(height, a_rows_.count - row)}, Range{column, std::min(width, p_.N - column)}};
+      return Task{index / tasks, {row, std::min(height, a_rows_.count - row)}, {column, std::min(width, p_.N - column)}};
     };
-    parallel_for(matrices_ * tasks, threads(stream_), [&](int64_t index) {
-      const int64_t turn = index % tasks;
-      const auto [rows, columns] = place(turn);
-      compute_task(batch, index / tasks, rows, columns, place(std::min(turn + 1, tasks - 1)).second.first);
+    const int64_t count = matrices_ * tasks;
+    parallel_for(count, threads(stream_), [&](int64_t index) {
+      compute_task(batch, place(index), index + 1 < count ? block(batch, place(index + 1), 0, depths_.first) : BlockOfB{});
     });
   }
 
-  // Rows within the packed slab, and columns: block by block of B, each packed and multiplied while the next is fetched; past the
-  // end of this task, what the one behind it starts with.
-  void compute_task(int64_t batch, int64_t g, Range rows, Range columns, int64_t behind) const {
+  // Of a task, the block from its column j on.
+  BlockOfB block(int64_t batch, const Task& task, int64_t j, int64_t d) const {
+    return {batch + task.g, d, task.columns.first + j, std::min(block_.columns, task.columns.count - j)};
+  }
+
+  // Block by block of B, each multiplied while the next is fetched; past the end of this task, what the one behind it starts with.
+  void compute_task(int64_t batch, const Task& task, const BlockOfB& behind) const {
     ScratchSlots::Lease lease(scratch_);
-    float *sums = lease.take(sums_size()), *packed = lease.take(packed_size());
-    for (int64_t j = 0; j < columns.count; j += block_.columns) {
-      const Range here{columns.first + j, std::min(block_.columns, columns.count - j)};
+    float *sums = lease.take(sums_size()), *packed = lease.take(buffers_ * packed_size());
+    HeldBlocks& held = held_[lease.slot()];
+    for (int64_t j = 0; j < task.columns.count; j += block_.columns)
       for (int64_t d = depths_.first; d < depths_.first + depths_.count; ++d) {
-        const BlockOfB block{batch + g, d, here};
-        BlockOfB next{batch + g, d + 1, here};
-        if (d + 1 == depths_.first + depths_.count) {
-          const int64_t first = j + block_.columns < columns.count ? here.first + block_.columns : behind;
-          next = {batch + g, depths_.first, {std::min(first, p_.N - here.count), here.count}};
+        const BlockOfB here = block(batch, task, j, d);
+        const BlockOfB next = d + 1 < depths_.first + depths_.count      ? block(batch, task, j, d + 1)
+                              : j + block_.columns < task.columns.count ? block(batch, task, j + block_.columns, depths_.first)
+                                                                        : behind;
+        const int buffer = held.find(here, buffers_);
+        LinesAhead lines{reinterpret_cast<const char*>(packed)};  // none
+        CopyAhead<T> copy;
+        if (next.count > 0 && !(next == here)) {
+          if (copies_ahead_)
+            copy = CopyAhead<T>(b_at(next), p_.b.row, elements(next.d), held.make(next, 1 - buffer), packed + (1 - buffer) * packed_size());
+          else
+            lines = lines_of(next);
         }
-        multiply_block(g, rows, block, packed, sums, next);
+        multiply_block(task, here, held[buffer], packed + buffer * packed_size(), sums, lines, copy);
       }
-    }
     if (past_caches_) hwy::FlushStream();
   }
 
-  // sums (+)= rows of A times a block of B, six rows at a time, the first of which pack it; c where it was the last step of
+  // sums (+)= rows of A times a block of B, six rows at a time, the first of which pack what is not packed yet; c where it was the last step of
   // depth. What needs nothing but the sum goes straight to c, in whole vectors; the rest is finished tile by tile, out of L1.
-  void multiply_block(int64_t g, Range rows, const BlockOfB& block, float* packed, float* sums, const BlockOfB& next) const {
-    const int64_t columns = block.columns.count, stride = block_.depths > 1 ? sums_stride() : kTileColumns;
+  void multiply_block(const Task& task, const BlockOfB& block, PackedBlock& held, float* packed, float* sums, LinesAhead lines, CopyAhead<T> copy) const {
+    const Range rows = task.rows;
+    const int64_t columns = block.count, stride = block_.depths > 1 ? sums_stride() : kTileColumns;
     const bool started = finish_.starts_at_c(), first = block.d == 0, last = block.d + 1 == block_.depths;
     const int64_t straight = !finish_.only_sums() ? 0 : columns % kLanes == 0 ? columns : columns / kTileColumns * kTileColumns;
     alignas(64) float tile[kTileRows * kTileColumns];
-    const auto piece = [&](int64_t i, int64_t j) { return Piece{block.batch, a_rows_.first + rows.first + i, block.columns.first + j, std::min<int64_t>(kTileColumns, columns - j)}; };
-    int64_t number = 0;
-    for (int64_t i = 0; i < rows.count; i += kTileRows)
-      for (int64_t j = 0; j < columns; j += kTileColumns, ++number) {
-        const int64_t height = std::min<int64_t>(kTileRows, rows.count - i);
+    const auto piece = [&](int64_t i, int64_t j) { return Piece{block.batch, a_rows_.first + rows.first + i, block.first + j, std::min<int64_t>(kTileColumns, columns - j)}; };
+    const float* a = a_tile(block, task.g, rows.first);
+    const int64_t steps = this->steps(block.d), a_row = as_stored_ ? p_.a.row : steps;  // of a panel, a sixth
+    const bool in_c = (last || by_depth_) && !past_caches_;
+    for (int64_t i = 0, height; i < rows.count; i += height) {
+      height = tile_rows(rows.count - i);
+      for (int64_t j = 0; j < columns; j += kTileColumns) {
         const Piece here = piece(i, j);
         float* waiting = block_.depths > 1 ? sums + i * stride + j : tile;
         Sums to{!first || started ? waiting : nullptr, stride, last ? tile : waiting, last ? kTileColumns : stride};
@@ -223,50 +235,61 @@ class PackedProduct {
         } else if (first && started) {
           for (int64_t r = 0; r < height; ++r) finish_.start(piece(i + r, j), waiting + r * stride);
         }
-        Ahead soon = ahead(next, number);
+        Ahead soon = lines.next();
         // Rows of A: those below, or, where the next block begins, the first again.
-        ask_for_a(a_tile(block, g, rows.first + (i + kTileRows < rows.count ? i + kTileRows : 0)), j / kTileColumns, steps(block.d), soon);
-        const bool in_c = (last || by_depth_) && !past_caches_;
-        soon.c = !in_c ? reinterpret_cast<const char*>(tile) : finish_.place(j + kTileColumns < columns ? piece(i, j + kTileColumns) : piece(i + kTileRows, 0));
+        ask_for_a(a + (i + height < rows.count ? i + height : 0) * a_row, j / kTileColumns, a_row, soon);
+        soon.c = !in_c ? reinterpret_cast<const char*>(tile) : finish_.place(j + kTileColumns < columns ? piece(i, j + kTileColumns) : piece(i + height, 0));
         soon.c_row = in_c ? p_.c.row * int64_t(sizeof(C)) : 0;
-        float* panel = packed + j * steps(block.d);
-        const Tile t{height, here.columns, steps(block.d), a_tile(block, g, rows.first + i), panel, as_stored_ ? p_.a.row : 0, to};
-        i == 0 ? multiply_first(block, j, t, panel, soon) : multiply(t, soon);
+        float* panel = packed + j * steps;
+        const Tile t{height, here.columns, steps, a + i * a_row, panel, as_stored_ ? p_.a.row : 0, to};
+        if (held.panels <= j / kTileColumns) {
+          multiply_first(block, j, t, panel, soon);
+          ++held.panels;
+        } else
+          multiply(t, soon, copy);
         if (last && j >= straight) finish_(here, height, tile, kTileColumns, started);
       }
+    }
+    copy.finish();
   }
+
+  // Rows of a tile where so many are left: the last two tiles share theirs, for two rows alone load as much of B as six. Packed, A
+  // lies in sixes.
+  int64_t tile_rows(int64_t left) const { return !as_stored_ || left <= kTileRows || left >= 2 * kTileRows ? std::min<int64_t>(kTileRows, left) : ceil_div(left, 2); }
 
   // The first rows to meet the panel of B from column j on pack it: while they multiply, where B lies as the panel does.
   void multiply_first(const BlockOfB& block, int64_t j, const Tile& t, float* panel, Ahead ahead) const {
     if constexpr (Words::kElements == 1)
       if (!args_.transpose_b && t.rows == kTileRows && t.columns == kTileColumns) return multiply_and_pack(t, b_at(block) + j, p_.b.row, panel, ahead);
     pack_b(block, j, panel);
-    multiply(t, ahead);
+    CopyAhead<T> none;
+    multiply(t, ahead, none);
   }
 
-  static void multiply(const Tile& t, Ahead ahead) {
-    if constexpr (Words::kElements == 1) return multiply_tile<FmaStep>(t, ahead);
+  static void multiply(const Tile& t, Ahead ahead, CopyAhead<T>& copy) {
+    if constexpr (Words::kElements == 1) {
+      if (copy.any() && t.rows == kTileRows && t.columns == kTileColumns) return multiply_and_copy(t, copy.part(t.steps), ahead);
+      return multiply_tile<FmaStep>(t, ahead);
+    }
     if constexpr (kTileColumns == kPairColumns)
       if (bf16_dot() == Bf16Dot::hardware) return multiply_pairs({t.rows, t.columns, t.steps, t.a, t.b, t.sums.from, t.sums.from_row, t.sums.c, t.sums.row, ahead.b, ahead.b_stride});
     multiply_tile<PairStep>(t, ahead);
   }
 
-  // The lines of the next block that tile number `tile` asks for, one every four steps: along a row of B, or down a column of lines.
-  Ahead ahead(const BlockOfB& next, int64_t tile) const {
+  // What tiles ask for of the next block: along its rows where B is transposed, else down its columns of lines.
+  LinesAhead lines_of(const BlockOfB& next) const {
     const char* b = reinterpret_cast<const char*>(b_at(next));
-    const int64_t bytes = sizeof(T), row = p_.b.row * bytes, K = elements(next.d), lines = steps(next.d) / kStepsOfLine * 4;
+    const int64_t bytes = sizeof(T), row = p_.b.row * bytes, lines = steps(next.d) / kStepsOfLine * 4;
     if (args_.transpose_b) {
-      const int64_t rows_each = std::max<int64_t>(1, lines * 64 / std::max<int64_t>(64, K * bytes)), first = tile * rows_each;
-      return first < next.columns.count ? Ahead{b + first * row, 64} : Ahead{b, 0};
+      const int64_t rows_each = std::max<int64_t>(1, lines * 64 / std::max<int64_t>(64, elements(next.d) * bytes));
+      return {b, 64, 0, 1, rows_each * row, ceil_div(next.count, rows_each)};
     }
     constexpr int64_t kParts = 4 * Words::kElements;  // tiles for one column of lines
-    const int64_t part = tile % kParts, line = tile / kParts;
-    return line * 64 < next.columns.count * bytes ? Ahead{b + part * lines * row + line * 64, row} : Ahead{b, 0};
+    return {b, row, lines * row, kParts, 64, kParts * ceil_div(next.count * bytes, 64)};
   }
 
   // Of the six rows of A from `a` on, four for the first tile of those side by side and two for the second.
-  void ask_for_a(const float* a, int64_t beside, int64_t steps, Ahead& ahead) const {
-    const int64_t row = as_stored_ ? p_.a.row : steps;  // of a panel, a sixth
+  static void ask_for_a(const float* a, int64_t beside, int64_t row, Ahead& ahead) {
     ahead.a = reinterpret_cast<const char*>(4 * beside < kTileRows ? a + 4 * beside * row : a);
     ahead.a_row = row * int64_t(sizeof(float));
   }
@@ -279,8 +302,13 @@ class PackedProduct {
   const bool as_stored_;  // A is read where it lies
   const bool by_depth_;   // A is packed and multiplied one step of depth at a time, where c, in which sums wait, is less to move than A
   const bool past_caches_ = finish_.aligned() && p_.batch() * p_.M * p_.N >= Blocking::kPastCaches;
+  // Rows of B a multiple of 4 KiB apart have one line in 16 sets of L2 or fewer: asked for, a block of hundreds does not stay in its
+  // 20 ways, so it is copied, some lines at a time. Where sets do not collide that costs more than it gains: see docs/performance.md.
+  const bool copies_ahead_ = Words::kElements == 1 && !args_.transpose_b && p_.b.row * int64_t(sizeof(T)) % 4096 == 0;
+  const int buffers_ = copies_ahead_ || (block_.depths == 2 && block_.rows < p_.M) ? 2 : 1;  // both steps of depth for the rows below
   const Scratch<float> a_;
   mutable ScratchSlots scratch_;
+  mutable std::vector<HeldBlocks> held_;
   int64_t matrices_ = 0;  // what is packed now: matrices of the batch, rows of A
   Range a_rows_, depths_;
 };

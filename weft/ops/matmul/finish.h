@@ -72,7 +72,8 @@ class Finish {
   const char* place(Piece p) const { return reinterpret_cast<const char*>(data<C>(args_.c) + at(plan_.c, p)); }  // in c
 
  private:
-  int64_t at(const MatmulPlan::Matrix& m, Piece p) const { return plan_.offset(m, p.batch) + p.row * m.row + p.column; }
+  // Of the first matrix without the divisions: every tile asks.
+  int64_t at(const MatmulPlan::Matrix& m, Piece p) const { return (p.batch ? plan_.offset(m, p.batch) : 0) + p.row * m.row + p.column; }
 
   template <Activation kKind>
   void finish(Piece p, int64_t rows, const float* sums, int64_t stride, bool started) const {

@@ -99,8 +99,33 @@ struct PackB {
   HWY_INLINE void advance(int64_t steps) { b += steps * row, panel += steps * kTileColumns; }
 };
 
-template <class Step, int kRows, int kVectors, class A, class B>
-void multiply_panels(int64_t steps, A a, B b, Sums sums, Ahead ahead) {
+// What happens to the B of tiles to come every four steps: a line is asked for, or a vector copied into its panel. A row that is
+// copied was asked for kRowsAhead rows before: with four vectors a row and 48 cycles each, memory has 1500 cycles for it, and of rows a
+// multiple of 64 KiB apart, which share a set of L2, fewer are on their way than its 20 ways.
+struct AskForB {
+  const char* b;
+  int64_t stride;
+  HWY_INLINE void operator()() { __builtin_prefetch(b, 0, 2), b += stride; }
+};
+inline constexpr int64_t kRowsAhead = 8;
+template <class T>
+struct CopyB {
+  const T* from;
+  int64_t row;
+  float* to;
+  int64_t vectors;
+  int64_t in_row = 0;
+  HWY_INLINE void operator()() {
+    if (vectors == 0) return;
+    __builtin_prefetch(from + kRowsAhead * row, 0, 2);
+    hn::StoreU(load_part(from), D(), to);
+    from += kLanes, to += kLanes, --vectors;
+    if (++in_row == kTileVectors) from += row - kTileColumns, in_row = 0;
+  }
+};
+
+template <class Step, int kRows, int kVectors, class A, class B, class NextB>
+void multiply_panels(int64_t steps, A a, B b, Sums sums, Ahead ahead, NextB next_b) {
   const D d;
   V sum[kRows][kVectors];
   HWY_UNROLL(6)
@@ -123,11 +148,11 @@ void multiply_panels(int64_t steps, A a, B b, Sums sums, Ahead ahead) {
   const int64_t lines = steps / kStepsOfLine;
   for (int part = 0; part < 4; ++part)
     for (int64_t i = 0; i < lines; ++i) {
-      __builtin_prefetch(ahead.b, 0, 2);
+      next_b();
       __builtin_prefetch(ahead.a + part * ahead.a_row + i * 64, 0, 2);
       if (i < kRows && part < kLinesOfC) __builtin_prefetch(ahead.c + i * ahead.c_row + part * 64, 1, 2);
       step(0), step(1), step(2), step(3);
-      a.advance(4), b.advance(4), ahead.b += ahead.b_stride;
+      a.advance(4), b.advance(4);
     }
   for (steps %= kStepsOfLine; steps > 0; --steps, a.advance(1), b.advance(1)) step(0);
   const auto store = [&](auto&& put) HWY_ATTR {
@@ -155,11 +180,12 @@ template <class Step>
 void multiply_tile(const Tile& t, Ahead ahead) {
   const auto multiply = [&]<int kRows>(auto a) HWY_ATTR {
     const ReadB b{t.b};
+    const AskForB next{ahead.b, ahead.b_stride};
     const int64_t vectors = ceil_div(t.columns, kLanes);
-    if (kTileVectors > 2 && vectors == 4) return multiply_panels<Step, kRows, kTileVectors>(t.steps, a, b, t.sums, ahead);
-    if (kTileVectors > 2 && vectors == 3) return multiply_panels<Step, kRows, 3>(t.steps, a, b, t.sums, ahead);
-    if (vectors == 2) return multiply_panels<Step, kRows, 2>(t.steps, a, b, t.sums, ahead);
-    multiply_panels<Step, kRows, 1>(t.steps, a, b, t.sums, ahead);
+    if (kTileVectors > 2 && vectors == 4) return multiply_panels<Step, kRows, kTileVectors>(t.steps, a, b, t.sums, ahead, next);
+    if (kTileVectors > 2 && vectors == 3) return multiply_panels<Step, kRows, 3>(t.steps, a, b, t.sums, ahead, next);
+    if (vectors == 2) return multiply_panels<Step, kRows, 2>(t.steps, a, b, t.sums, ahead, next);
+    multiply_panels<Step, kRows, 1>(t.steps, a, b, t.sums, ahead, next);
   };
   const auto with_rows = [&]<int kRows>() HWY_ATTR { t.a_row ? multiply.template operator()<kRows>(StoredA<kRows>(t.a, t.a_row)) : multiply.template operator()<kRows>(PackedA{t.a}); };
   switch (t.rows) {
@@ -172,12 +198,20 @@ void multiply_tile(const Tile& t, Ahead ahead) {
   }
 }
 
-// A whole tile, kTileRows x kTileColumns, that packs its panel of B on its way, from `b`, rows b_row apart.
+// A whole tile, kTileRows x kTileColumns.
+template <class B, class NextB>
+void multiply_whole(const Tile& t, B b, Ahead ahead, NextB next) {
+  t.a_row ? multiply_panels<FmaStep, kTileRows, kTileVectors>(t.steps, StoredA<kTileRows>(t.a, t.a_row), b, t.sums, ahead, next)
+          : multiply_panels<FmaStep, kTileRows, kTileVectors>(t.steps, PackedA{t.a}, b, t.sums, ahead, next);
+}
+// One that packs its panel of B on its way, from `b`, rows b_row apart, and one that copies what is needed next.
 template <class T>
 void multiply_and_pack(const Tile& t, const T* b, int64_t b_row, float* panel, Ahead ahead) {
-  const PackB<T> from{b, b_row, panel};
-  t.a_row ? multiply_panels<FmaStep, kTileRows, kTileVectors>(t.steps, StoredA<kTileRows>(t.a, t.a_row), from, t.sums, ahead)
-          : multiply_panels<FmaStep, kTileRows, kTileVectors>(t.steps, PackedA{t.a}, from, t.sums, ahead);
+  multiply_whole(t, PackB<T>{b, b_row, panel}, ahead, AskForB{ahead.b, ahead.b_stride});
+}
+template <class T>
+void multiply_and_copy(const Tile& t, CopyB<T> next, Ahead ahead) {
+  multiply_whole(t, ReadB{t.b}, ahead, next);
 }
 
 // ---- packing: a panel of W rows of A or columns of B ("lines") over K steps

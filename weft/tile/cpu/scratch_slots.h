@@ -17,6 +17,8 @@ class ScratchSlots {
       : floats_(ceil_div(floats, 16) * 16), taken_(size_t(std::max<int64_t>(1, std::min<int64_t>(threads(stream), tasks)))),
         memory_(stream, floats_ * int64_t(taken_.size())) {}
 
+  size_t size() const { return taken_.size(); }
+
   // Hands out pieces of one slot, in order.
   class Lease {
    public:
@@ -29,6 +31,7 @@ class ScratchSlots {
     Lease(const Lease&) = delete;
     Lease& operator=(const Lease&) = delete;
 
+    size_t slot() const { return slot_; }
     float* take(int64_t floats) {
       float* piece = next_;
       next_ += floats;
