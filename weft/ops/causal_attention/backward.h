@@ -191,11 +191,11 @@ void backward_span(const CausalAttentionBackwardArgs& a, const Sizes& s, const P
       plan(h, i0);
       for (int64_t j0 = first; j0 < std::min(last, i0 + kTile); j0 += kTile)
         add_gradients<In>(s, a.scale, w, keys(j0), j0, {.of_keys = h == h0 && i0 == j0, .of_queries = share.first_span && j0 == first}, ahead);
-      if (share.whole && i0 < last) store_tile(rows.dq, rows.count, s.D, a.scale, dq.row(b, i0, h), dq.time);
+      if (share.whole && i0 < last) store_rows(s, rows.dq, rows.count, a.scale, dq.row(b, i0, h), dq.time);
     }
   for (int64_t j0 = first; j0 < last; j0 += kTile) {
-    store_tile(keys(j0).dk, s.rows_from(j0), s.D, a.scale, dk.row(b, j0, hk), dk.time);
-    store_tile(keys(j0).dv, s.rows_from(j0), s.D, 1, dv.row(b, j0, hk), dv.time);
+    store_rows(s, keys(j0).dk, s.rows_from(j0), a.scale, dk.row(b, j0, hk), dk.time);
+    store_rows(s, keys(j0).dv, s.rows_from(j0), 1, dv.row(b, j0, hk), dv.time);
   }
 }
 
@@ -226,7 +226,7 @@ void add_ranges(Stream& stream, const CausalAttentionBackwardArgs& a, const Size
 template <class In>
 void backward(Stream& stream, const CausalAttentionBackwardArgs& a) {
   using T = typename In::T;
-  const Sizes s(a.q, a.k);
+  const Sizes s(a.q, a.k, In::kGrain);
   const Ranges ranges(s);
   const int64_t pairs = s.B * s.Hkv, tasks = ranges.count * pairs, share = s.group() * s.T * s.width();
   const bool whole = ranges.count == 1;
@@ -236,6 +236,7 @@ void backward(Stream& stream, const CausalAttentionBackwardArgs& a) {
     const auto place = [&](int64_t t) { return Place{t % pairs / s.Hkv, t % s.Hkv, t / pairs * ranges.keys}; };
     const Place begin = place(task), following = place(std::min(task + 1, tasks - 1));
     ScratchSlots::Lease lease(slots);
+    const typename In::Unit unit;
     Workspace work(s, lease);
     float* dq = whole ? lease.take(share) : shares.data() + task * share;
     const int64_t end = std::min(s.T, begin.first + ranges.keys);

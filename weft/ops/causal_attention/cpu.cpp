@@ -1,7 +1,7 @@
 // Two sides of one idea: the scores of a tile of 64 by 64 lie in vectors along one side, and the other side passes by in
 // rows that are only ever broadcast, so nothing is transposed but the side that stays. In the forward pass the queries
 // stay (forward.h), in the backward pass the keys (backward.h). On the diagonal half of the tile is left out. bf16 is
-// multiplied in words of two where the CPU has an instruction for them, else widened (operands.h).
+// multiplied in words of two where the CPU has an instruction or a unit for them, else widened (operands.h).
 #include "weft/ops/causal_attention/causal_attention.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -22,6 +22,7 @@ void with_operands(DType dtype, F f) {
 #if WEFT_HAS_DOT
   if (bf16_dot() == Bf16Dot::hardware) return f.template operator()<InPairs<HardwareDot>>();
 #endif
+  if (bf16_dot() == Bf16Dot::amx || bf16_dot() == Bf16Dot::emulated_amx) return f.template operator()<InPairs<AmxDot>>();
   if (bf16_dot() == Bf16Dot::emulated) return f.template operator()<InPairs<EmulatedDot>>();
   f.template operator()<InFloats<bf16>>();
 }

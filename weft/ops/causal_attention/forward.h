@@ -102,7 +102,7 @@ void store_queries(const Sizes& s, const QueryLanes& q, T* o, int64_t o_row, flo
 template <class In>
 void forward(Stream& stream, const CausalAttentionArgs& a) {
   using T = typename In::T;
-  const Sizes s(a.q, a.k);
+  const Sizes s(a.q, a.k, In::kGrain);
   const Heads<const T> q = heads<T>(a.q), k = heads<T>(a.k), v = heads<T>(a.v);
   const Heads<T> o = heads<T>(a.o);
   const int64_t span = s.B * s.H * ceil_div(s.T, kSpan) >= 32 ? kSpan : kTile;  // short work: more tasks
@@ -118,6 +118,7 @@ void forward(Stream& stream, const CausalAttentionArgs& a) {
     const auto [b, h, hk, first] = place(task);
     const int64_t last = std::min(s.T, first + span);
     ScratchSlots::Lease lease(slots);
+    const typename In::Unit unit;
     float *kr = lease.take(s.tile()), *vr = lease.take(s.tile()), *rows = lease.take(s.tile()), *scores = lease.take(kTile * kTile);
     QueryLanes tiles[kSpan / kTile];
     FetchAhead ahead;

@@ -1,5 +1,5 @@
 // How the operands of attention enter its products: as f32, or as bf16 in words of two where the CPU multiplies those
-// (weft/tile/cpu/bf16_dot.h). A left factor is rows along D, read word by word; a right factor either rows side by side, for
+// (weft/tile/cpu/bf16_dot.h, amx.h). A left factor is rows along D, read word by word; a right factor either rows side by side, for
 // sums over rows, or the transposed tile, "lanes", for sums over D.
 
 #if defined(WEFT_OPS_CAUSAL_ATTENTION_OPERANDS_H_) == defined(HWY_TARGET_TOGGLE)
@@ -9,6 +9,7 @@
 #define WEFT_OPS_CAUSAL_ATTENTION_OPERANDS_H_
 #endif
 
+#include "weft/tile/cpu/amx_product.h"
 #include "weft/tile/cpu/pairs.h"
 #include "weft/tile/cpu/tile_product.h"
 #include "weft/tile/cpu/tile_rows.h"
@@ -21,11 +22,12 @@ constexpr int64_t kTile = 64;         // lanes of a tile, and rows that pass by 
 constexpr int64_t kSpan = 4 * kTile;  // of one side: what is loaded of the other serves four tiles, and all of it fits L2
 
 struct Sizes {
-  int64_t B, T, H, Hkv, D;
+  int64_t B, T, H, Hkv, D, grain;
 
-  Sizes(const View& q, const View& k) : B(q.shape[0]), T(q.shape[1]), H(q.shape[2]), Hkv(k.shape[2]), D(q.shape[3]) {}
+  // `grain`: what D is filled up to a multiple of in a tile.
+  Sizes(const View& q, const View& k, int64_t grain) : B(q.shape[0]), T(q.shape[1]), H(q.shape[2]), Hkv(k.shape[2]), D(q.shape[3]), grain(grain) {}
   int64_t group() const { return H / Hkv; }
-  int64_t width() const { return ceil_div(D, kBlock) * kBlock; }  // of a row in a tile
+  int64_t width() const { return ceil_div(D, grain) * grain; }  // of a row in a tile
   int64_t tile() const { return kTile * width(); }
   int64_t rows_from(int64_t first) const { return std::min(kTile, T - first); }
 };
@@ -41,6 +43,11 @@ struct Factors {
   TileRows left, right;
 };
 
+// What a task has while it multiplies.
+struct NoUnit {
+  NoUnit() {}
+};
+
 // Up to 64 rows of an operand.
 template <class T>
 struct OperandTile {
@@ -53,6 +60,8 @@ template <class T_>
 struct InFloats {
   using T = T_;
   using Step = FusedStep;
+  using Unit = NoUnit;
+  static constexpr int64_t kGrain = kBlock;
   static constexpr bool kLanesAreScaled = true;
 
   // f32 in whole blocks is read where it lies; else it is copied to `tile`, with zero rows up to `padded`.
@@ -82,11 +91,13 @@ template <class Dot>
 struct InPairs {
   using T = bf16;
   using Step = Dot;
+  using Unit = std::conditional_t<std::is_same_v<Dot, AmxDot>, AmxTiles, NoUnit>;
+  static constexpr int64_t kGrain = std::max(kBlock, Dot::kGrain);
   static constexpr bool kLanesAreScaled = false;
 
-  // Read where they lie if words do not straddle rows.
+  // Read where they lie if words, or blocks of them, do not reach beyond a row.
   static TileRows left(const Sizes& s, const OperandTile<T>& from, float* tile) {
-    if (s.D % 2 == 0 && from.row % 2 == 0 && reinterpret_cast<uintptr_t>(from.at) % sizeof(float) == 0)
+    if (s.D % Dot::kGrain == 0 && from.row % 2 == 0 && reinterpret_cast<uintptr_t>(from.at) % sizeof(float) == 0)
       return {reinterpret_cast<const float*>(from.at), from.row / 2};
     for (int64_t r = 0; r < from.count; ++r) {
       char* row = reinterpret_cast<char*>(tile + r * (s.width() / 2));
@@ -96,11 +107,15 @@ struct InPairs {
     return {tile, s.width() / 2};
   }
   static TileRows right(const Sizes& s, const OperandTile<T>& from, float* tile) {
+    if (from.count % Dot::kGrain != 0 || s.D % Dot::kGrain != 0) std::fill_n(tile, s.tile() / 2, 0.0f);
     pair_rows(from.at, from.row, from.count, s.D, tile, s.width());
     return {tile, s.width()};
   }
   static Factors both(const Sizes& s, const OperandTile<T>& from, float* tile) { return {left(s, from, tile), right(s, from, tile + s.tile() / 2)}; }
-  static void lanes(const Sizes& s, const OperandTile<T>& from, float, float*, float* to) { transpose_pairs(from.at, from.row, from.count, s.D, to); }
+  static void lanes(const Sizes& s, const OperandTile<T>& from, float, float*, float* to) {
+    if (s.D % Dot::kGrain != 0) std::fill_n(to, s.tile() / 2, 0.0f);
+    transpose_pairs(from.at, from.row, from.count, s.D, to);
+  }
   static TileRows lanes_and_right(const Sizes& s, const OperandTile<T>& from, float scale, float* tile, float* to) {
     lanes(s, from, scale, tile, to);
     return right(s, from, tile);

@@ -60,6 +60,12 @@ void add_weighted_rows(const Scores& t, const Sizes& s, const float* weights, co
   t.diagonal ? triangle_product<kSide == Lanes::queries ? Steps::through_row : Steps::from_row>(p) : product<Step>(p);
 }
 
+// Rows of a tile, times `scale`, rounded to T.
+template <class T>
+void store_rows(const Sizes& s, const float* tile, int64_t rows, float scale, T* to, int64_t to_row) {
+  for (int64_t r = 0; r < rows; ++r) store_tile(tile + r * s.width(), 1, s.D, scale, to + r * to_row, 0);
+}
+
 }  // namespace
 }  // namespace weft::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();

@@ -68,7 +68,7 @@ double magnitude(const Array& a, int64_t i, const Array& b, int64_t j, int64_t n
 
 // p and ds are rounded to bf16 before they are multiplied: on CUDA, and where the CPU multiplies pairs of bf16. Each errs by
 // 2^-8 of itself then, so a sum of products with them by 2^-8 of the magnitudes it sums; lse has none of that.
-bool rounds_on_cpu() { return cpu::bf16_dot() == cpu::Bf16Dot::hardware || cpu::bf16_dot() == cpu::Bf16Dot::emulated; }
+bool rounds_on_cpu() { return cpu::bf16_dot() != cpu::Bf16Dot::none; }
 
 const double u = unit_roundoff(DType::f32);
 constexpr double kExp = 3;  // roundings that one exponential may err by

@@ -19,6 +19,7 @@ namespace weft::cpu::HWY_NAMESPACE {
 // The step by f32 multiply-adds.
 struct EmulatedDot {
   static constexpr int kElements = 2;
+  static constexpr int kGrain = 2;  // k that a sum takes at a time
   static HWY_INLINE F32x16 add(F32x16 a, F32x16 b, F32x16 sum) {
     for (int i = 0; i < kParts; ++i) sum.part[i] = PairStep::add(a.part[i], b.part[i], sum.part[i]);
     return sum;
@@ -66,6 +67,19 @@ inline void pair_rows(const bf16* from, int64_t from_row, int64_t rows, int64_t 
 // to[k][r] = word k of row r, for 64 rows, zeros past the last one.
 inline void transpose_pairs(const bf16* from, int64_t from_row, int64_t rows, int64_t columns, float* to) {
   pack_along_k<Paired, kPairColumns>(from, from_row, rows, columns, to);
+}
+
+// Whether no element of rows of words is an infinity or NaN.
+inline bool pairs_are_finite(const float* words, int64_t row, int64_t rows, int64_t columns) {
+  const DI di;
+  auto most = hn::Zero(di);
+  const auto magnitude = hn::Set(di, 0x7fffffff);
+  for (int64_t r = 0; r < rows; ++r)
+    for (int64_t c = 0; c < columns; c += kLanes) {
+      const auto word = hn::BitCast(di, hn::LoadU(D(), words + r * row + c));
+      most = hn::Max(most, hn::Max(hn::And(word, magnitude), hn::And(hn::ShiftLeft<16>(word), magnitude)));
+    }
+  return hn::AllTrue(di, hn::Lt(most, hn::Set(di, 0x7f800000)));
 }
 
 }  // namespace weft::cpu::HWY_NAMESPACE

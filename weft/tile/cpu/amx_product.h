@@ -1,0 +1,106 @@
+// Products of tiles (tile_product.h) by the unit for tiles of bf16 (amx.h), or by its emulation.
+//
+// The unit takes rows of A along k, sixteen at a time: an A that lies across k is transposed first, and the last rows go by way of a copy.
+// A triangle is a product whose A has zeros beyond it. 0 * NaN would spoil the sum: a B that is not finite is multiplied by the
+// words of pairs.h, which leave terms out.
+
+#if defined(WEFT_TILE_CPU_AMX_PRODUCT_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef WEFT_TILE_CPU_AMX_PRODUCT_H_
+#undef WEFT_TILE_CPU_AMX_PRODUCT_H_
+#else
+#define WEFT_TILE_CPU_AMX_PRODUCT_H_
+#endif
+
+#include "weft/tile/cpu/amx.h"
+#include "weft/tile/cpu/pairs.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace weft::cpu::HWY_NAMESPACE {
+
+// A step is a word, as for pairs, but sums take blocks of 32 k: past the last k up to a whole block, A as it lies and B hold zeros.
+struct AmxDot : EmulatedDot {
+  static constexpr int kGrain = kAmxBlock;
+};
+
+// At most 64 rows, 256 columns and 256 k; 64 k where A is not taken as it lies.
+class AmxTileProduct {
+ public:
+  explicit AmxTileProduct(const TileProductBy<AmxDot>& product) : t_(product), blocks_(ceil_div(product.k, kWordsOfBlock)) {
+    if (t_.m % kAmxRows != 0) std::fill_n(a_, kMostRows * kWordsOfA, 0.0f);
+    if (t_.meanwhile)
+      for (int64_t m = 0; m < t_.m; m += 6) t_.meanwhile->some();  // as often as without the unit
+    if (t_.factor)
+      for (int64_t m = 0; m < t_.m; ++m)
+        for (int64_t n = 0; n < t_.n; n += kBlock) store(load(c(m) + n) * splat(t_.factor[m]), c(m) + n);
+  }
+
+  void run() {
+    if (t_.a_step != 1) {
+      copy_a();
+      return multiply(a_, kWordsOfA, 0, t_.m);
+    }
+    const int64_t whole = t_.m / kAmxRows * kAmxRows, k = blocks_ * kWordsOfBlock;
+    multiply(t_.a, t_.a_row, 0, whole);
+    if (whole == t_.m) return;
+    for (int64_t m = whole; m < t_.m; ++m) std::memcpy(a_ + (m - whole) * k, t_.a + m * t_.a_row, size_t(k) * sizeof(float));
+    multiply(a_, k, whole, t_.m - whole);
+  }
+
+  template <Steps kWhich>
+  void run_triangle() {
+    copy_a();
+    for (int64_t m = 0; m < t_.m; ++m) {
+      bf16* row = reinterpret_cast<bf16*>(a_ + m * kWordsOfA);
+      kWhich == Steps::through_row ? std::fill(row + m + 1, row + 2 * kWordsOfA, bf16(0.0f)) : std::fill(row, row + m, bf16(0.0f));
+    }
+    multiply(a_, kWordsOfA, 0, t_.m);
+  }
+
+ private:
+  static constexpr int64_t kWordsOfBlock = kAmxBlock / 2, kWordsOfA = 32, kMostRows = 64, kMostColumns = 256;
+
+  float* c(int64_t m) const { return t_.c + m * t_.c_row; }
+
+  // Rows of A along k, each of 32 words, zeros past the last k of a transposed one.
+  void copy_a() {
+    if (t_.a_step != 1) return pack_along_k<Widened<float>, int(kWordsOfA)>(t_.a, t_.a_step, t_.k, t_.m, a_);
+    for (int64_t m = 0; m < t_.m; ++m) std::memcpy(a_ + m * kWordsOfA, t_.a + m * t_.a_row, size_t(t_.k) * sizeof(float));
+  }
+
+  // Rows of C from m on; where a last tile of them is not whole it is multiplied elsewhere.
+  void multiply(const float* a, int64_t a_row, int64_t m, int64_t rows) const {
+    const int64_t whole = rows / kAmxRows * kAmxRows, left = rows - whole;
+    if (whole > 0) multiply_to(a, a_row, whole, c(m), t_.c_row);
+    if (left == 0) return;
+    alignas(64) float sums[kAmxRows * kMostColumns] = {};
+    const size_t bytes = size_t(t_.n) * sizeof(float);
+    if (t_.add)
+      for (int64_t r = 0; r < left; ++r) std::memcpy(sums + r * t_.n, c(m + whole + r), bytes);
+    multiply_to(a + whole * a_row, a_row, kAmxRows, sums, t_.n);
+    for (int64_t r = 0; r < left; ++r) std::memcpy(c(m + whole + r), sums + r * t_.n, bytes);
+  }
+  void multiply_to(const float* a, int64_t a_row, int64_t rows, float* to, int64_t to_row) const {
+    multiply_amx({.rows = rows, .columns = t_.n, .blocks = blocks_, .a = reinterpret_cast<const bf16*>(a), .a_row = 2 * a_row, .a_block = kAmxBlock,
+                  .b = t_.b, .b_row = t_.b_row, .from = t_.add ? to : nullptr, .from_row = to_row, .c = to, .c_row = to_row});
+  }
+
+  const TileProductBy<AmxDot>& t_;
+  const int64_t blocks_;
+  alignas(64) float a_[kMostRows * kWordsOfA];
+};
+
+template <>
+inline void product<AmxDot>(const TileProductBy<AmxDot>& t) {
+  AmxTileProduct(t).run();
+}
+
+template <Steps kWhich>
+void triangle_product(const TileProductBy<AmxDot>& t) {
+  if (pairs_are_finite(t.b, t.b_row, t.k, t.n)) return AmxTileProduct(t).template run_triangle<kWhich>();
+  triangle_product<kWhich, EmulatedDot>({t.m, t.n, t.k, t.a, t.a_row, t.a_step, t.b, t.b_row, t.c, t.c_row, t.add, t.factor, t.meanwhile});
+}
+
+}  // namespace weft::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif  // per-target include guard
