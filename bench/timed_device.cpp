@@ -83,7 +83,7 @@ class TimedDevice : public cpu::HostDevice {
   Pool& pool() override { return cpu_->pool(); }
   int threads() const override { return threads_; }
   MemoryInfo memory() override { return cpu_->memory(); }
-  void upload(const Buffer& to, int64_t offset, const void* from, int64_t bytes) override { cpu_->upload(to, offset, from, bytes); }
+  void write(const Buffer& to, int64_t offset, const void* from, int64_t bytes) override { cpu_->upload(to, offset, from, bytes); }
   void download(void* to, const Buffer& from, int64_t offset, int64_t bytes) override { cpu_->download(to, from, offset, bytes); }
 
   std::map<std::string, OpShare> totals;

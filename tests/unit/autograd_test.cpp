@@ -8,6 +8,7 @@
 #include <cmath>
 #include <functional>
 
+#include "weft/autograd/recompute.h"
 #include "weft/weft.h"
 
 namespace weft {
@@ -191,6 +192,88 @@ TEST_F(Autograd, a_graph_that_is_dropped_frees_its_memory) {
     backward(sum_all(y));
   }
   EXPECT_EQ(device->pool().stats().live, before);
+}
+// In-place work between the forward and the backward pass.
+TEST_F(Autograd, what_was_overwritten_after_it_was_recorded_is_told) {
+  const auto expect_told = [](const Tensor& y, const std::string& op, const std::string& shape) {
+    try {
+      backward(sum_all(y));
+      FAIL() << op << ": a gradient of other values than the forward pass had";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.where(), op) << error.what();
+      EXPECT_NE(std::string(error.what()).find("shape " + shape + " of "), std::string::npos) << error.what();
+      EXPECT_NE(std::string(error.what()).find("was overwritten after it was recorded"), std::string::npos) << error.what();
+    }
+  };
+  Tensor x = random({4, 6}, 1).set_requires_grad(), w = random({6, 5}, 2), norm = random({6}, 3);
+  Tensor y = matmul(x, w);
+  copy(random({6, 5}, 4), w);
+  expect_told(y, "matmul", "6x5");
+
+  y = softmax(x);
+  fill(y.detach(), 0.0);  // through another handle
+  expect_told(y, "softmax", "4x6");
+
+  y = rms_norm(x, norm, 1e-5f);
+  zero(x.detach().part(1, 2, 3));  // through a part
+  expect_told(y, "rms_norm", "4x6");
+
+  y = layer_norm(x, norm, Tensor(), 1e-5f);
+  add_assign(norm, random({6}, 5));
+  expect_told(y, "layer_norm", "6");
+
+  static const auto square = fuse([](Expr v) { return v * v; });
+  y = square(x);
+  square.into(x.detach().reshape({24}), x.detach().reshape({24}));  // through another shape
+  expect_told(y, "elementwise", "4x6");
+
+  y = reduce_max(x, 1);
+  zero(y.detach());
+  expect_told(y, "reduce_max", "4");
+
+  const Tensor state = random_state(*device, 7);
+  y = dropout(x, 0.5f, state, 1);
+  advance_random_state(state);  // another mask
+  expect_told(y, "dropout", "4");
+
+  const Tensor ids = zeros(*device, {3}, DType::i32);
+  const std::vector<int32_t> others = {1, 2, 3};
+  y = embedding(x, ids);
+  device->upload(*ids.view().buffer, 0, others.data(), 12);
+  expect_told(y, "embedding", "3");
+
+  y = recompute([](const std::vector<Tensor>& in) { return std::vector<Tensor>{softmax(in[0])}; }, {x}).front();
+  zero(x.detach());
+  expect_told(y, "recompute", "4x6");
+
+  Tensor q = random({1, 3, 2, 4}, 8).set_requires_grad();
+  const Tensor k = random({1, 3, 2, 4}, 9), v = random({1, 3, 2, 4}, 10);
+  y = causal_attention(q, k, v);
+  zero(v);
+  expect_told(y, "causal_attention", "1x3x2x4");
+
+  const Tensor g = random({4, 6}, 11), m = zeros(*device, x.shape()), v2 = zeros(*device, x.shape()), lr = full(*device, {1}, 0.1);
+  const Tensor step = full(*device, {1}, 1, DType::i32);
+  const Tensor z = square(x);
+  y = matmul(x, w);
+  adamw(device->stream(), {.tensors = {{x.mut_view(), g.view(), m.mut_view(), v2.mut_view(), {}, 0.0f}},
+                           .lr = lr.view(), .step = step.view(), .grad_scale = {}, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8});
+  expect_told(z, "elementwise", "4x6");  // an optimizer's step
+  backward(sum_all(y));                      // needs w alone
+}
+TEST_F(Autograd, what_the_gradient_does_not_need_may_be_overwritten) {
+  Tensor x = random({4, 6}, 1).set_requires_grad();
+  const Tensor w = random({6, 5}, 2), other = random({4, 6}, 3);
+  Tensor h = scale(add(x, other), 2.0f);
+  const Tensor y = matmul(h, w);  // needs w, and of h the shape: w asks for no gradient
+  zero(other);
+  zero(h.detach());
+  zero(y.detach());
+  backward(sum_all(y));
+  const std::vector<float> once = x.grad().to_host<float>();
+  zero(x.detach());  // after the walk back, all is free
+  zero(w);
+  EXPECT_GT(std::abs(once[0]), 0);
 }
 
 }  // namespace

@@ -84,7 +84,11 @@ void visit(Node& node, std::vector<Tensor> grads, Frontier& frontier) {
     const BackwardRule rule = std::move(node.backward);
     node.backward = nullptr;
     node.walked = true;
-    results = rule(up);
+    try {
+      results = rule(up);
+    } catch (const Overwritten& error) {
+      throw Error(error.code(), node.op, error.message);
+    }
   }
   check(results.size() == node.inputs.size(), node.op, "its backward rule gave ", results.size(), " gradients for ", node.inputs.size(), " inputs");
   for (size_t i = 0; i < results.size() && watched(); ++i)

@@ -19,7 +19,8 @@ Tensor gate(const Tensor& x, Tensor& grad) {
   return out;
 }
 
-std::vector<Tensor> run_again(const RecomputedFunction& f, const std::vector<Tensor>& inputs, const Upstream& up) {
+std::vector<Tensor> run_again(const RecomputedFunction& f, const std::vector<Kept>& kept, const Upstream& up) {
+  const std::vector<Tensor> inputs(kept.begin(), kept.end());
   std::vector<Tensor> grads(inputs.size()), gated, outputs;
   {
     const WithGrad recorded;
@@ -39,18 +40,16 @@ std::vector<Tensor> run_again(const RecomputedFunction& f, const std::vector<Ten
 
 std::vector<Tensor> recompute(const RecomputedFunction& f, const std::vector<Tensor>& inputs) {
   if (!grad_enabled()) return f(inputs);
-  std::vector<Tensor> kept, outputs;
+  const std::vector<Kept> kept(inputs.begin(), inputs.end());
+  std::vector<Tensor> outputs;
   std::vector<const Tensor*> in;
   std::vector<Tensor*> out;
-  for (const Tensor& input : inputs) {
-    kept.push_back(input.detach());
-    in.push_back(&input);
-  }
+  for (const Tensor& input : inputs) in.push_back(&input);
   if (watched()) {  // whoever looks on wants to see the ops inside: they show themselves where they record
     for (const Tensor& output : f(inputs)) outputs.push_back(output.detach());
   } else {
     const NoGrad no_grad;
-    outputs = f(kept);
+    outputs = f(std::vector<Tensor>(kept.begin(), kept.end()));
   }
   for (Tensor& output : outputs) out.push_back(&output);
   detail::record("recompute", in, out, [f, kept](const Upstream& up) { return run_again(f, kept, up); });

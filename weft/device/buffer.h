@@ -35,10 +35,16 @@ class Buffer {
   void count_as(MemoryUse use);  // what was made as one thing is kept as another: the gradient of a parameter
   bool borrowed() const { return owner_ != nullptr; }
 
+  // How often somebody has set out to write here (Tensor::mut_view, Device::upload): whoever needs the contents later
+  // can tell that they are no longer the same (weft/tensor/kept.h).
+  uint64_t writes() const { return writes_; }
+  void count_write() const { ++writes_; }
+
  private:
   std::shared_ptr<Device> device_;
   Block block_;
   std::shared_ptr<const void> owner_;
+  mutable uint64_t writes_ = 0;
 };
 
 }  // namespace weft

@@ -46,7 +46,10 @@ class Device : public std::enable_shared_from_this<Device> {
 
   // Between host memory and `bytes` at `offset` within the buffer, in stream order; both return when the host
   // memory may be reused or read.
-  virtual void upload(const Buffer& to, int64_t offset, const void* from, int64_t bytes) = 0;
+  void upload(const Buffer& to, int64_t offset, const void* from, int64_t bytes) {
+    to.count_write();
+    write(to, offset, from, bytes);
+  }
   virtual void download(void* to, const Buffer& from, int64_t offset, int64_t bytes) = 0;
 
   // Host memory as a buffer of this device, without a copy; `owner` is kept until the last user is gone. A device that
@@ -56,6 +59,9 @@ class Device : public std::enable_shared_from_this<Device> {
   std::shared_ptr<Buffer> allocate(int64_t bytes) { return allocate(bytes, pool().use()); }
   std::shared_ptr<Buffer> allocate(int64_t bytes, MemoryUse use);
   void synchronize() { stream().synchronize(); }
+
+ protected:
+  virtual void write(const Buffer& to, int64_t offset, const void* from, int64_t bytes) = 0;  // upload
 };
 
 }  // namespace weft

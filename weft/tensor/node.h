@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "weft/tensor/kept.h"
 #include "weft/tensor/tensor.h"
 
 namespace weft {
@@ -27,7 +28,7 @@ struct Upstream {
 };
 
 // Returns the gradient of each input, in order; undefined where none was wanted. A rule that added its part to sum(i)
-// returns that tensor. It is called once and then destroyed, with all it captured.
+// returns that tensor. It is called once and then destroyed, with all it captured: tensors that a caller can reach as Kept.
 using BackwardRule = std::function<std::vector<Tensor>(const Upstream&)>;
 
 // The rule of an op that has no gradient; `why` is shown to whoever asks for one.

@@ -59,7 +59,11 @@ class Tensor {
   int64_t numel() const { return view_.numel(); }
   bool contiguous() const { return view_.contiguous(); }
   const View& view() const { return view_; }
-  MutView mut_view() const { return MutView{view_}; }
+  // To write through, once: each is counted as a write (Buffer::writes), so take another for the next.
+  MutView mut_view() const {
+    if (buffer_) buffer_->count_write();
+    return MutView{view_};
+  }
 
   // Other views of the same memory; differentiable.
   Tensor reshape(const Shape& shape) const;  // the tensor must be contiguous

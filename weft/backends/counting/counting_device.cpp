@@ -35,7 +35,7 @@ class CountingDevice : public cpu::HostDevice {
     const PoolStats stats = pool_.stats();
     return {0, 0, stats.in_use, stats.high_water};
   }
-  void upload(const Buffer& to, int64_t offset, const void* from, int64_t bytes) override {
+  void write(const Buffer& to, int64_t offset, const void* from, int64_t bytes) override {
     if (bytes) std::memcpy(static_cast<char*>(to.handle()) + to.offset() + offset, from, size_t(bytes));
   }
   // Nothing was computed: zeros, and not what an upload left where a result would stand.

@@ -62,7 +62,7 @@ class CpuDevice : public HostDevice {
     return {sysconf(_SC_PHYS_PAGES) * page, sysconf(_SC_AVPHYS_PAGES) * page, stats.in_use, stats.high_water};
   }
 
-  void upload(const Buffer& to, int64_t offset, const void* from, int64_t bytes) override {
+  void write(const Buffer& to, int64_t offset, const void* from, int64_t bytes) override {
     if (bytes) std::memcpy(static_cast<char*>(to.handle()) + to.offset() + offset, from, size_t(bytes));
   }
   void download(void* to, const Buffer& from, int64_t offset, int64_t bytes) override {

@@ -154,7 +154,7 @@ class CudaDevice : public Device {
     return {int64_t(total), int64_t(free), stats.in_use, stats.high_water};
   }
 
-  void upload(const Buffer& to, int64_t offset, const void* from, int64_t bytes) override {
+  void write(const Buffer& to, int64_t offset, const void* from, int64_t bytes) override {
     if (!stream_.planned()) staging_.upload(static_cast<char*>(to.handle()) + to.offset() + offset, static_cast<const char*>(from), bytes);
   }
   void download(void* to, const Buffer& from, int64_t offset, int64_t bytes) override {

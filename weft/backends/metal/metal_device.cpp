@@ -74,7 +74,7 @@ class MetalDevice : public Device {
     return {gpu_->total_memory(), gpu_->free_memory(), stats.in_use, stats.high_water};
   }
 
-  void upload(const Buffer& to, int64_t offset, const void* from, int64_t bytes) override {
+  void write(const Buffer& to, int64_t offset, const void* from, int64_t bytes) override {
     if (bytes == 0) return;
     stream_.finish(to.handle());
     std::memcpy(gpu_->contents(to.handle()) + to.offset() + offset, from, size_t(bytes));

@@ -77,7 +77,7 @@ Tensor causal_attention(const Tensor& q, const Tensor& k, const Tensor& v, float
   Tensor lse = Tensor::empty(device, Shape{q.shape()[0], q.shape()[2], q.shape()[1]});
   causal_attention(device.stream(), {.q = q.view(), .k = k.view(), .v = v.view(), .o = o.mut_view(), .lse = lse.mut_view(), .scale = scale});
   record("causal_attention", {&q, &k, &v}, {&o},
-         [q = q.detach(), k = k.detach(), v = v.detach(), o = o.detach(), lse, scale](const Upstream& up) {
+         [q = Kept(q), k = Kept(k), v = Kept(v), o = Kept(o), lse, scale](const Upstream& up) {
            Device& device = q.device();
            const Tensor dout = contiguous(up.grads[0]);
            Tensor dq = Tensor::empty(device, q.shape(), q.dtype());

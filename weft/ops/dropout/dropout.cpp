@@ -25,7 +25,7 @@ Tensor dropout(const Tensor& x, float p, const Tensor& state, uint32_t site) {
   Device& device = x.device();
   Tensor y = Tensor::empty(device, x.shape(), x.dtype());
   dropout(device.stream(), {.x = x.view(), .state = state.view(), .site = site, .p = p, .y = y.mut_view()});
-  record("dropout", {&x}, {&y}, [p, state = state.detach(), site](const Upstream& up) {
+  record("dropout", {&x}, {&y}, [p, state = Kept(state), site](const Upstream& up) {
     return std::vector<Tensor>{dropout(contiguous(up.grads[0].detach()), p, state, site)};
   });
   return y;

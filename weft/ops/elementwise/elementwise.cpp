@@ -174,7 +174,7 @@ Tensor sum_to(Tensor dx, const Shape& shape, DType dtype) {
 // What the backward of a call keeps: of the inputs only those that the derivative reads.
 struct Saved {
   std::shared_ptr<const ElementwiseFunction> function;
-  std::vector<Tensor> inputs;
+  std::vector<Kept> inputs;
   std::vector<Shape> shapes;
   std::vector<DType> dtypes;
   std::vector<float> parameters;
@@ -190,7 +190,7 @@ std::vector<Tensor> gradients(const Saved& saved, const Upstream& up) {
   }
   const auto derivative = saved.function->derivative(up.wanted, arrived);
   std::vector<const Tensor*> inputs;
-  for (const Tensor& x : saved.inputs) inputs.push_back(&x);
+  for (const Kept& x : saved.inputs) inputs.push_back(&x.tensor());
   for (const Tensor& grad : dy) inputs.push_back(&grad);
 
   Device& device = std::find_if(up.grads.begin(), up.grads.end(), [](const Tensor& grad) { return grad.defined(); })->device();
@@ -220,7 +220,7 @@ Saved save(const ElementwiseFunction& function, std::span<const Tensor* const> i
   saved.shapes.reserve(inputs.size());
   saved.dtypes.reserve(inputs.size());
   for (size_t i = 0; i < inputs.size(); ++i) {
-    saved.inputs.push_back(derivative->uses(int(i)) ? inputs[i]->detach() : Tensor());
+    saved.inputs.push_back(derivative->uses(int(i)) ? *inputs[i] : Tensor());
     saved.shapes.push_back(inputs[i]->shape());
     saved.dtypes.push_back(inputs[i]->dtype());
   }

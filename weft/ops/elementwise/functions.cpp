@@ -113,7 +113,7 @@ Tensor scale(const Tensor& x, float by, const Tensor& factor) {
 Tensor activation(const Tensor& x, Activation kind) {
   check_defined("activation", "x", x);
   Tensor y = activated(x.detach(), kind);
-  record("activation", {&x}, {&y}, [x = x.detach(), kind](const Upstream& up) {
+  record("activation", {&x}, {&y}, [x = Kept(x), kind](const Upstream& up) {
     return std::vector<Tensor>{activation_backward(x, up.grads[0].detach(), kind)};
   });
   return y;

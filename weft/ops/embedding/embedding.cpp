@@ -78,7 +78,7 @@ Tensor embedding(const Tensor& w, const Tensor& ids, std::optional<int64_t> padd
   Tensor y = Tensor::empty(device, with_columns(ids.shape(), w.shape()[1]), w.dtype());
   embedding(device.stream(), {.w = w.view(), .ids = ids.view(), .y = y.mut_view()});
   if (padding && (*padding < 0 || *padding >= w.shape()[0])) padding.reset();
-  record("embedding", {&w}, {&y}, [shape = w.shape(), ids = ids.detach(), padding](const Upstream& up) {
+  record("embedding", {&w}, {&y}, [shape = w.shape(), ids = Kept(ids), padding](const Upstream& up) {
     const Tensor dy = contiguous(up.grads[0].detach());
     const Tensor sum = up.sum(0);
     const bool accumulate = sum && sum.dtype() == DType::f32;

@@ -74,7 +74,8 @@ namespace {
 
 // What the forward pass leaves for the backward rule.
 struct Saved {
-  Tensor h, w, mean, rstd;
+  Kept h, w;
+  Tensor mean, rstd;
   bool bias;
 };
 
@@ -102,7 +103,7 @@ Launched launched(const Tensor& x, const Tensor& residual, const Tensor& w, cons
   const Tensor mean = Tensor::empty(device, Shape{rows}), rstd = Tensor::empty(device, Shape{rows});
   layer_norm(device.stream(), {.x = x.view(), .residual = residual.view(), .w = w.view(), .b = b.view(), .h = h.mut_view(), .y = y.mut_view(),
                                .mean = mean.mut_view(), .rstd = rstd.mut_view(), .eps = eps});
-  return {h, y, {residual ? h.detach() : x.detach(), w.detach(), mean, rstd, b.defined()}};
+  return {h, y, {residual ? h : x, w, mean, rstd, b.defined()}};
 }
 
 }  // namespace

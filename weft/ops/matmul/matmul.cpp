@@ -135,7 +135,8 @@ bool leaf(const Tensor& x) { return x.node() && x.node()->leaf(); }
 
 // What the backward keeps.
 struct Saved {
-  Tensor a, b, pre;
+  Kept a, b;
+  Tensor pre;
   Flags flags;
   Activation activation;
   DType da, db, dbias;
@@ -196,7 +197,7 @@ Tensor matmul(const Tensor& a, const Tensor& b, const MatmulOptions& options) {
   matmul(device.stream(), {.a = a.view(), .b = b.view(), .c = c.mut_view(), .bias = bias.view(), .pre = pre.mut_view(),
                            .transpose_a = options.transpose_a, .transpose_b = options.transpose_b, .activation = options.activation,
                            .precision = options.precision});
-  record(kOp, {&a, &b, &bias}, {&c}, Saved{.a = a.detach(), .b = b.detach(), .pre = pre, .flags = {options.transpose_a, options.transpose_b, options.precision},
+  record(kOp, {&a, &b, &bias}, {&c}, Saved{.a = a, .b = b, .pre = pre, .flags = {options.transpose_a, options.transpose_b, options.precision},
          .activation = options.activation, .da = leaf(a) ? DType::f32 : a.dtype(), .db = leaf(b) ? DType::f32 : b.dtype(),
          .dbias = leaf(bias) || !bias ? DType::f32 : bias.dtype()});
   return c;

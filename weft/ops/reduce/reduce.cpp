@@ -97,11 +97,11 @@ Tensor reduced(const char* op, const Tensor& x, int axis, Reduction kind) {
   Tensor y = Tensor::empty(device, without_axis(x.shape(), axis));
   reduce(device.stream(), {.x = x.view(), .y = y.mut_view(), .axis = axis, .kind = kind});
   // A sum's gradient needs the shape alone, so it keeps no memory alive.
-  const Tensor saved_x = kind == Reduction::sum ? Tensor() : x.detach(), saved_y = kind == Reduction::max ? y.detach() : Tensor();
+  const Kept kept_x = kind == Reduction::sum ? Tensor() : x, kept_y = kind == Reduction::max ? y : Tensor();
   record(op, {&x}, {&y}, [=, shape = x.shape(), dtype = x.dtype()](const Upstream& up) {
     const Tensor dy = contiguous(up.grads[0].detach());
     Tensor dx = Tensor::empty(dy.device(), shape, dtype);
-    reduce_backward(dy.device().stream(), {.x = saved_x.view(), .y = saved_y.view(), .dy = dy.view(), .dx = dx.mut_view(), .axis = axis, .kind = kind});
+    reduce_backward(dy.device().stream(), {.x = kept_x.view(), .y = kept_y.view(), .dy = dy.view(), .dx = dx.mut_view(), .axis = axis, .kind = kind});
     return std::vector<Tensor>{dx};
   });
   return y;

@@ -82,7 +82,7 @@ Tensor rms_norm(const Tensor& x, const Tensor& w, float eps) {
   Tensor y = Tensor::empty(device, x.shape(), x.dtype());
   Tensor rstd = Tensor::empty(device, Shape{row_count(x)});
   rms_norm(device.stream(), {.x = x.view(), .residual = {}, .w = w.view(), .h = {}, .y = y.mut_view(), .rstd = rstd.mut_view(), .eps = eps});
-  record("rms_norm", {&x, &w}, {&y}, [x = x.detach(), w = w.detach(), rstd](const Upstream& up) {
+  record("rms_norm", {&x, &w}, {&y}, [x = Kept(x), w = Kept(w), rstd](const Upstream& up) {
     return gradients(up.grads[0], Tensor(), x, w, rstd);
   });
   return y;
@@ -94,7 +94,7 @@ RmsNormResidual rms_norm_residual(const Tensor& x, const Tensor& residual, const
   Tensor rstd = Tensor::empty(device, Shape{row_count(x)});
   rms_norm(device.stream(), {.x = x.view(), .residual = residual.view(), .w = w.view(), .h = h.mut_view(), .y = y.mut_view(),
                              .rstd = rstd.mut_view(), .eps = eps});
-  record("rms_norm_residual", {&x, &residual, &w}, {&h, &y}, [h = h.detach(), w = w.detach(), rstd](const Upstream& up) {
+  record("rms_norm_residual", {&x, &residual, &w}, {&h, &y}, [h = Kept(h), w = Kept(w), rstd](const Upstream& up) {
     const Tensor &dh = up.grads[0], &dy = up.grads[1];
     if (!dy) return std::vector<Tensor>{dh, dh, Tensor()};
     std::vector<Tensor> grads = gradients(dy, dh, h, w, rstd);

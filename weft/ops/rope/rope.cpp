@@ -33,10 +33,10 @@ Cost cost(const RopeArgs& a) {
 }
 
 Tensor rope(const Tensor& x, const RopeTable& table, const Tensor& start, RopePairs pairs) {
-  const auto turned = [table = RopeTable{table.cos.detach(), table.sin.detach()}, start = start.detach(), pairs](const Tensor& from, bool inverse) {
+  const auto turned = [cos = Kept(table.cos), sin = Kept(table.sin), start = Kept(start), pairs](const Tensor& from, bool inverse) {
     Device& device = from.device();
     Tensor to = Tensor::empty(device, from.shape(), from.dtype());
-    rope(device.stream(), {.x = from.view(), .cos = table.cos.view(), .sin = table.sin.view(), .start = start.view(), .y = to.mut_view(),
+    rope(device.stream(), {.x = from.view(), .cos = cos.view(), .sin = sin.view(), .start = start.view(), .y = to.mut_view(),
                            .pairs = pairs, .inverse = inverse});
     return to;
   };

@@ -48,7 +48,7 @@ Tensor softmax(const Tensor& x, float scale) {
   Device& device = x.device();
   Tensor y = Tensor::empty(device, x.shape(), x.dtype());
   softmax(device.stream(), {.x = x.view(), .y = y.mut_view(), .scale = scale});
-  record("softmax", {&x}, {&y}, [y = y.detach(), scale](const Upstream& up) {
+  record("softmax", {&x}, {&y}, [y = Kept(y), scale](const Upstream& up) {
     const Tensor dy = contiguous(up.grads[0].detach());
     Tensor dx = Tensor::empty(dy.device(), y.shape(), y.dtype());
     softmax_backward(dy.device().stream(), {.y = y.view(), .dy = dy.view(), .dx = dx.mut_view(), .scale = scale});
