@@ -10,17 +10,12 @@
 #include "weft/backends/cpu/system_memory.h"
 #include "weft/base/check.h"
 #include "weft/base/parallel.h"
+#include "weft/device/checked.h"
 
 #include <unistd.h>
 
 namespace weft::cpu {
 namespace {
-
-#ifdef WEFT_CHECKED
-constexpr bool kAlwaysChecked = true;
-#else
-constexpr bool kAlwaysChecked = false;
-#endif
 
 class CpuStream : public Stream {
  public:

@@ -6,17 +6,12 @@
 
 #include "weft/backends/counting/address_space.h"
 #include "weft/tile/cuda/blas.h"
+#include "weft/device/checked.h"
 #include "weft/tile/cuda/modules.h"
 #include "weft/tile/cuda/runtime.h"
 
 namespace weft::cuda {
 namespace {
-
-#ifdef WEFT_CHECKED
-constexpr bool kAlwaysChecked = true;
-#else
-constexpr bool kAlwaysChecked = false;
-#endif
 
 // Blocks go back to the pool in stream order, and every kernel and copy runs on that one stream: a block may be handed
 // out again while its last reader is still queued. Only giving memory back to the driver waits (cudaFree does).

@@ -3,16 +3,11 @@
 #include <cstring>
 
 #include "weft/base/check.h"
+#include "weft/device/checked.h"
 #include "weft/tile/metal/runtime.h"
 
 namespace weft::metal {
 namespace {
-
-#ifdef WEFT_CHECKED
-constexpr bool kAlwaysChecked = true;
-#else
-constexpr bool kAlwaysChecked = false;
-#endif
 
 // A block is a buffer object. It goes back to the pool in stream order; hazards between its old user and its new one are the
 // stream's to find. The host waits before it touches what kernels under way use.

@@ -6,7 +6,6 @@ namespace weft::metal {
 namespace {
 
 constexpr const char* kFile = "weft/ops/cross_entropy/metal.metal";
-constexpr int kMostChunks = 8;  // as kHeld there
 
 }  // namespace
 
@@ -16,7 +15,7 @@ void cross_entropy(Stream& stream, const CrossEntropyArgs& a) {
   const std::vector<Constant> options{constant(2, bool(a.dlogits)), constant(3, bool(a.count)), constant(4, a.accumulate)};
   const Kernel kernel{a.kOp, kFile, join("each_row", suffix_of(a.logits.dtype), id), options};
   const RowPlan plan = plan_rows(stream, kernel, x.columns, size_of(a.logits.dtype), teams_of(x.rows),
-                                 aligned16(a.logits, x.stride) && aligned16(a.dlogits, dx.stride), kMostChunks);
+                                 aligned16(a.logits, x.stride) && aligned16(a.dlogits, dx.stride), kHeldLogits);
   const CrossEntropyParams p{x.rows, x.stride, dx.stride, a.pad_id, columns_of(a.kOp, x), plan.team};
   const auto shared = scratch(stream, sizeof(CrossEntropyShared)), losses = scratch(stream, x.rows * int64_t(sizeof(float)));
   const Grid one{.groups = {1, 1, 1}, .threads = 256};

@@ -11,7 +11,6 @@ constant bool kGradient [[function_constant(2)]];    // dlogits is there
 constant bool kCount [[function_constant(3)]];       // count is there
 constant bool kAccumulate [[function_constant(4)]];  // loss += instead of loss =
 
-constant constexpr int kHeld = 8;  // chunks of a row to a thread: 1024 threads hold 65536 bf16, 32768 f32
 
 inline bool is_padding(long id, long pad_id) { return pad_id != -1 && id == pad_id; }
 
@@ -74,7 +73,7 @@ kernel void each_row(device const T* logits [[buffer(0)]], device const Id* targ
   const bool reads = thread_index % 32 == 0;  // once for each simdgroup
   if (simd_broadcast(reads ? shared.wrong : 0, 0)) return;
   Team team = team_of(p.team, thread_index, threads, group, groups, slots);
-  const int last = turns<N>(team, p.columns), held = kChunks > 0 ? kChunks : kHeld;
+  const int last = turns<N>(team, p.columns), held = kChunks > 0 ? kChunks : kHeldLogits;
   const float over_count = 1.0f / simd_broadcast(reads ? shared.count : 1.0f, 0);
   for (long r = team.index; r < p.rows; r += team.count) {
     device const T* from = logits + r * p.stride;
@@ -89,9 +88,9 @@ kernel void each_row(device const T* logits [[buffer(0)]], device const Id* targ
     const int target = int(id);
     const bool owner = target / N % team.size == team.rank;  // who reads and writes that element
     const float at_target = owner ? to_float(from[target]) : 0.0f;
-    Row<T, N, kHeld> row;
+    Row<T, N, kHeldLogits> row;
     row.take(from, team, p.columns, held);
-    const RowExpSum e = exp_sum<T, N, kHeld>(team, row, from, p.columns, 1.0f, kHeld);
+    const RowExpSum e = exp_sum<T, N, kHeldLogits>(team, row, from, p.columns, 1.0f, kHeldLogits);
     if (owner) losses[r] = (e.top - at_target) + precise::log(e.sum);
     if (!kGradient) continue;
     const RowGradient g = {e.m, over_count / e.sum, over_count, target};

@@ -7,6 +7,8 @@
 
 namespace weft {
 
+enum : int { kHeldLogits = 8 };  // chunks of a row to a thread: 1024 threads hold 65536 bf16, 32768 f32
+
 struct CrossEntropyParams {
   int64_t rows, stride, d_stride, pad_id;  // strides in elements
   int32_t columns, team;                   // team: threads to a row

@@ -19,19 +19,9 @@
 
 #include "weft/base/parallel.h"
 #include "weft/device/device.h"
-#include "weft/tensor/view.h"
+#include "weft/tensor/data.h"
 
 namespace weft::cpu {
-
-template <class T>
-const T* data(const View& view) {
-  if (!view.buffer) return nullptr;
-  return reinterpret_cast<const T*>(static_cast<const char*>(view.buffer->handle()) + view.buffer->offset() + view.offset);
-}
-template <class T>
-T* data(const MutView& view) {
-  return const_cast<T*>(data<T>(static_cast<const View&>(view)));
-}
 
 // The number of threads the stream's device was opened with.
 int threads(const Stream& stream);

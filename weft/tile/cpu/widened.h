@@ -18,9 +18,9 @@ namespace weft::cpu::HWY_NAMESPACE {
 // n contiguous elements, f32 or bf16; an absent view gives nullptr.
 class Widened {
  public:
-  Widened(const Stream& stream, const View& view, int64_t n) : values_(cpu::data<float>(view)) {
+  Widened(const Stream& stream, const View& view, int64_t n) : values_(weft::data<float>(view)) {
     if (!values_ || view.dtype == DType::f32) return;
-    const bf16* from = cpu::data<bf16>(view);
+    const bf16* from = weft::data<bf16>(view);
     float* to = copy_.emplace(stream, n).data();
     for_each_block(n, [=](At at) HWY_ATTR { at.store(at.load(from), to); });
     values_ = to;

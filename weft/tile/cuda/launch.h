@@ -10,7 +10,7 @@
 #include <tuple>
 
 #include "weft/tile/cuda/runtime.h"
-#include "weft/tensor/view.h"
+#include "weft/tensor/data.h"
 
 namespace weft::cuda {
 
@@ -19,16 +19,6 @@ template <class T> struct device_type { using type = T; };
 template <> struct device_type<bf16> { using type = __nv_bfloat16; };
 template <> struct device_type<f16> { using type = __half; };
 template <class T> using device_t = typename device_type<T>::type;
-
-template <class T>
-const T* data(const View& view) {
-  if (!view.buffer) return nullptr;
-  return reinterpret_cast<const T*>(static_cast<const char*>(view.buffer->handle()) + view.buffer->offset() + view.offset);
-}
-template <class T>
-T* data(const MutView& view) {
-  return const_cast<T*>(data<T>(static_cast<const View&>(view)));
-}
 
 inline bool aligned16(const void* p) { return reinterpret_cast<uintptr_t>(p) % 16 == 0; }
 

@@ -7,6 +7,7 @@
 
 #include "weft/base/check.h"
 #include "weft/tile/metal/launch.h"
+#include "weft/tile/metal/row_chunks.h"
 
 namespace weft::metal {
 
@@ -38,11 +39,9 @@ inline Kernel holding(Kernel kernel, int chunks, bool aligned) {
   return kernel;
 }
 
-constexpr int kLongRow = 9;  // chunks of a row that is held alone, as in rows.metal.h
-
 // `teams` teams for rows of `columns` elements of `width` bytes. A thread holds at most `most` chunks of sixteen bytes;
 // rows that are longer, or need more threads than the pipeline can have, are not held.
-inline RowPlan plan_rows(Stream& stream, const Kernel& kernel, int64_t columns, int64_t width, int64_t teams, bool aligned, int most = 4) {
+inline RowPlan plan_rows(Stream& stream, const Kernel& kernel, int64_t columns, int64_t width, int64_t teams, bool aligned, int most = kMostChunks) {
   const int64_t chunks = (columns * width + 15) / 16;
   if (chunks <= 32) return {holding(kernel, 1, aligned), 32, 128, (teams + 3) / 4, true};
   const int held = chunks <= 128 ? 1 : chunks <= 512 ? 2 : chunks <= 4096 ? 4 : int(std::min<int64_t>((chunks + 1023) / 1024, most));

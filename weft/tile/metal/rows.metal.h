@@ -10,6 +10,7 @@
 //     const Chunk<T, N> piece = row.piece(x, k, at);
 #pragma once
 
+#include "weft/tile/metal/row_chunks.h"
 #include "weft/tile/metal/team.metal.h"
 #include "weft/tile/metal/vector.metal.h"
 
@@ -17,8 +18,6 @@ namespace weft {
 
 constant int kChunks [[function_constant(0)]];    // of a row that a thread holds
 constant bool kAligned [[function_constant(1)]];  // every row starts at 16 bytes
-constant constexpr int kMostChunks = 4;           // of what stays while rows pass by, and where several rows are held
-constant constexpr int kLongRow = 9;              // where it is one row alone: 1024 threads hold 36864 f32, 73728 bf16
 
 struct Span {
   int first, count;  // count <= 0: past the row's end
