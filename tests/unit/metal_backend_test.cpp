@@ -22,6 +22,10 @@ struct Told {
 };
 
 class Pipe : public metal::Pipeline {
+ public:
+  static inline int live = 0;
+  Pipe() { ++live; }
+  ~Pipe() override { --live; }
   int most_threads() const override { return 1024; }
 };
 class Texts : public metal::Library {
@@ -126,6 +130,20 @@ TEST_F(MetalBackend, the_earliest_fault_is_raised_with_its_op) {
     EXPECT_NE(std::string(error.what()).find("id 99 at position 7 is out of range [0, 50)"), std::string::npos) << error.what();
   }
   device->synchronize();  // once
+}
+
+// As many expressions as a program likes: the kernels used last stay, the others are let go when nothing is under way.
+TEST_F(MetalBackend, kernels_of_expressions_are_forgotten) {
+  metal::Pipelines& pipelines = metal::of(device->stream()).pipelines();
+  const int most = int(metal::Pipelines::kMostTexts), before = Pipe::live;
+  metal::Pipeline* const first = &pipelines.of_text(0, "text", "kernel");
+  for (int serial = 1; serial < 4 * most; ++serial) {
+    pipelines.of_text(uint64_t(serial), "text", "kernel");
+    EXPECT_EQ(&pipelines.of_text(0, "text", "kernel"), first);
+    ASSERT_LE(Pipe::live - before, most);
+  }
+  EXPECT_GE(Pipe::live - before, most / 2);
+  EXPECT_GE(std::count(told.events.begin(), told.events.end(), "wait"), 3);
 }
 
 TEST(MetalSource, each_header_once_with_its_lines) {

@@ -1,4 +1,5 @@
 // Capture and replay: the launches of one closure as a graph of the driver's, and the pool's memory set aside for it.
+#include "weft/tile/cuda/modules.h"
 #include "weft/tile/cuda/runtime.h"
 
 namespace weft::cuda {
@@ -27,8 +28,8 @@ class Reservation {
 
 class CudaGraph : public Graph {
  public:
-  CudaGraph(CudaStream& stream, cudaGraphExec_t graph, std::unique_ptr<Reservation> memory)
-      : device_(stream.device().shared_from_this()), stream_(stream), graph_(graph), memory_(std::move(memory)) {}
+  CudaGraph(CudaStream& stream, cudaGraphExec_t graph, std::unique_ptr<Reservation> memory, Modules::Held kernels)
+      : device_(stream.device().shared_from_this()), stream_(stream), graph_(graph), memory_(std::move(memory)), kernels_(std::move(kernels)) {}
   ~CudaGraph() override {
     cudaSetDevice(stream_.index());
     cudaStreamSynchronize(stream_.handle());  // it may be running
@@ -46,6 +47,7 @@ class CudaGraph : public Graph {
   CudaStream& stream_;
   cudaGraphExec_t graph_;
   std::unique_ptr<Reservation> memory_;
+  Modules::Held kernels_;  // compiled ones that it launches
 };
 
 }  // namespace
@@ -57,6 +59,8 @@ std::unique_ptr<Graph> CudaStream::capture(const std::function<void()>& work) {
   // Relaxed: memory that the pool does not have yet may be obtained on the way.
   require(cudaStreamBeginCapture(stream_, cudaStreamCaptureModeRelaxed), "capture", "beginning");
   capturing_ = true;
+  Modules::Held kernels;
+  modules(*this).hold(&kernels);
   std::exception_ptr thrown;
   try {
     work();
@@ -66,6 +70,7 @@ std::unique_ptr<Graph> CudaStream::capture(const std::function<void()>& work) {
   cudaGraph_t captured = nullptr;
   const cudaError_t ended = cudaStreamEndCapture(stream_, &captured);
   capturing_ = false;
+  modules(*this).hold(nullptr);
   memory->end();
   const std::unique_ptr<CUgraph_st, cudaError_t (*)(cudaGraph_t)> owned(captured, cudaGraphDestroy);
   if (thrown) {
@@ -75,7 +80,7 @@ std::unique_ptr<Graph> CudaStream::capture(const std::function<void()>& work) {
   require(ended, "capture", "ending");
   cudaGraphExec_t made = nullptr;
   require(cudaGraphInstantiate(&made, captured, 0), "capture", "making a graph of the launches");
-  return std::make_unique<CudaGraph>(*this, made, std::move(memory));
+  return std::make_unique<CudaGraph>(*this, made, std::move(memory), std::move(kernels));
 }
 
 }  // namespace weft::cuda

@@ -93,10 +93,28 @@ void write(const fs::path& path, const std::string& key, const std::vector<char>
 
 }  // namespace
 
-Modules::~Modules() {
-  cudaSetDevice(device_);
-  for (auto& [text, loaded] : loaded_) cudaLibraryUnload(loaded.library);
-}
+class Modules::Module {
+ public:
+  Module(int device, const std::vector<char>& code, const char* name) : device_(device) {
+    cudaSetDevice(device_);
+    require(cudaLibraryLoadData(&library_, code.data(), nullptr, nullptr, 0, nullptr, nullptr, 0), "elementwise", "loading a compiled kernel");
+    const cudaError_t found = cudaLibraryGetKernel(&kernel_, library_, name);
+    if (found != cudaSuccess) cudaLibraryUnload(library_);
+    require(found, "elementwise", "finding a compiled kernel");
+  }
+  ~Module() {
+    cudaSetDevice(device_);
+    cudaLibraryUnload(library_);
+  }
+  Module(const Module&) = delete;
+  Module& operator=(const Module&) = delete;
+  cudaKernel_t kernel() const { return kernel_; }
+
+ private:
+  const int device_;
+  cudaLibrary_t library_ = nullptr;
+  cudaKernel_t kernel_ = nullptr;
+};
 
 std::vector<char> Modules::binary(const std::string& text) {
   const std::optional<fs::path> folder = cache_folder();
@@ -113,16 +131,35 @@ std::vector<char> Modules::binary(const std::string& text) {
 
 cudaKernel_t Modules::kernel(uint64_t serial, const std::string& text, const char* name) {
   const std::lock_guard lock(mutex_);
-  cudaKernel_t& known = known_[serial];
-  if (known) return known;
-  if (auto found = loaded_.find(text); found != loaded_.end()) return known = found->second.kernel;
+  std::shared_ptr<const Module>* known = known_.find(serial);
+  if (!known) {
+    make_room();
+    known = &known_.add(serial, load(text, name));
+  }
+  if (held_) held_->push_back(*known);
+  return (*known)->kernel();
+}
+
+std::shared_ptr<const Modules::Module> Modules::load(const std::string& text, const char* name) {
+  std::weak_ptr<const Module>& loaded = loaded_[text];
+  if (auto found = loaded.lock()) return found;
+  const auto module = std::make_shared<const Module>(device_, binary(text), name);
+  loaded = module;
+  return module;
+}
+
+// Not while a graph is captured: nothing could be waited for.
+void Modules::make_room() {
+  if (known_.size() < kMost || held_) return;
   cudaSetDevice(device_);
-  const std::vector<char> code = binary(text);
-  Loaded loaded{};
-  require(cudaLibraryLoadData(&loaded.library, code.data(), nullptr, nullptr, 0, nullptr, nullptr, 0), "elementwise", "loading a compiled kernel");
-  require(cudaLibraryGetKernel(&loaded.kernel, loaded.library, name), "elementwise", "finding a compiled kernel");
-  loaded_.emplace(text, loaded);
-  return known = loaded.kernel;
+  require(cudaDeviceSynchronize(), "elementwise", "waiting before compiled kernels are forgotten");
+  known_.keep(kMost * 3 / 4);
+  std::erase_if(loaded_, [](const auto& entry) { return entry.second.expired(); });
+}
+
+void Modules::hold(Held* held) {
+  const std::lock_guard lock(mutex_);
+  held_ = held;
 }
 
 }  // namespace weft::cuda

@@ -3,39 +3,49 @@
 // The disk cache is $XDG_CACHE_HOME/weft/kernels (or ~/.cache/weft/kernels): one file per text, compiler and
 // architecture, holding both the text and the binary, written under a temporary name and renamed, so that processes may
 // share it. A file that does not hold the very text asked for is compiled anew. WEFT_KERNEL_CACHE=off leaves it alone.
+//
+// In memory the kMost used last are kept, or somewhat fewer, and with them those of captured graphs, as long as these live.
 #pragma once
 
 #include <cuda_runtime.h>
 
 #include <cstdint>
+#include <memory>
 #include <mutex>
 #include <string>
 #include <unordered_map>
 #include <vector>
 
+#include "weft/base/recent.h"
+
 namespace weft::cuda {
 
 class Modules {
  public:
+  static constexpr size_t kMost = 512;
+  class Module;
+  using Held = std::vector<std::shared_ptr<const Module>>;
+
   Modules(int device, int capability) : device_(device), capability_(capability) {}
-  ~Modules();
   Modules(const Modules&) = delete;
   Modules& operator=(const Modules&) = delete;
 
   // The kernel of this name in this text. `serial` stands for the text: it is found by that the next time.
   cudaKernel_t kernel(uint64_t serial, const std::string& text, const char* name);
 
+  // From now on, all that is given out is also put into `held`, for who will use it later: a graph that is captured. Null: no more.
+  void hold(Held* held);
+
  private:
-  struct Loaded {
-    cudaLibrary_t library;
-    cudaKernel_t kernel;
-  };
+  std::shared_ptr<const Module> load(const std::string& text, const char* name);
+  void make_room();
   std::vector<char> binary(const std::string& text);
 
   const int device_, capability_;
   std::mutex mutex_;
-  std::unordered_map<uint64_t, cudaKernel_t> known_;  // by serial
-  std::unordered_map<std::string, Loaded> loaded_;    // by text
+  Recent<uint64_t, std::shared_ptr<const Module>> known_;                 // by serial
+  std::unordered_map<std::string, std::weak_ptr<const Module>> loaded_;   // by text
+  Held* held_ = nullptr;
 };
 
 }  // namespace weft::cuda

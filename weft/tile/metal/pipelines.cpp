@@ -40,9 +40,12 @@ Pipeline& Pipelines::of_file(const char* file, const std::string& kernel, const 
 }
 
 Pipeline& Pipelines::of_text(uint64_t serial, const std::string& text, const char* kernel) {
-  std::shared_ptr<Pipeline>& pipeline = texts_[serial];
-  if (!pipeline) pipeline = compiled(kernel, [&] { return gpu_.library(text, kernel)->pipeline(kernel, {}); });
-  return *pipeline;
+  if (const auto* found = texts_.find(serial)) return **found;
+  if (texts_.size() >= kMostTexts) {
+    gpu_.wait();  // none that is forgotten may still be in use
+    texts_.keep(kMostTexts * 3 / 4);
+  }
+  return *texts_.add(serial, compiled(kernel, [&] { return gpu_.library(text, kernel)->pipeline(kernel, {}); }));
 }
 
 }  // namespace weft::metal

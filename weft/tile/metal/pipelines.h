@@ -9,16 +9,18 @@
 #include <unordered_map>
 #include <vector>
 
+#include "weft/base/recent.h"
 #include "weft/tile/metal/seam.h"
 
 namespace weft::metal {
 
 class Pipelines {
  public:
+  static constexpr size_t kMostTexts = 512;
   explicit Pipelines(Gpu& gpu) : gpu_(gpu) {}
 
   Pipeline& of_file(const char* file, const std::string& kernel, const std::vector<Constant>& constants);
-  // `serial` stands for the text.
+  // `serial` stands for the text. The kMostTexts used last are kept, or somewhat fewer: a program may make expressions without end.
   Pipeline& of_text(uint64_t serial, const std::string& text, const char* kernel);
 
   // For tests that change a kernel: texts come from here instead of source().
@@ -29,7 +31,7 @@ class Pipelines {
   std::function<std::string(std::string_view)> sources_;
   std::unordered_map<std::string, std::shared_ptr<Library>> libraries_;   // by file
   std::unordered_map<std::string, std::shared_ptr<Pipeline>> pipelines_;  // by file, kernel and constants
-  std::unordered_map<uint64_t, std::shared_ptr<Pipeline>> texts_;         // by serial
+  Recent<uint64_t, std::shared_ptr<Pipeline>> texts_;                     // by serial
 };
 
 }  // namespace weft::metal
