@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "cli/command.h"
+#include "cli/integers.h"
 #include "weft/base/error.h"
 
 namespace {
@@ -52,6 +53,7 @@ int main(int argc, char** argv) {
       {"support", add_support(app)},
       {"train", add_train(app)},
   };
+  check_integers(app);
   // CLI11 would only say that a subcommand is required.
   if (argc < 2) {
     std::fputs(app.help().c_str(), stderr);

@@ -1,6 +1,5 @@
 // weft train: from data to a trained model in a folder.
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <csignal>
 #include <cstdio>
@@ -126,13 +125,6 @@ int run(const Options& options) {
   return kOk;
 }
 
-// The parser takes what is too large for the largest there is, and 010 for 8.
-std::string wrong_integer(const std::string& text) {
-  int64_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  return error == std::errc() && end == text.data() + text.size() && std::to_string(value) == text ? "" : join("'", text, "' is not an integer (of at most 63 bits)");
-}
-
 void add_setting(CLI::App& command, Options& options, const Setting& setting) {
   std::visit(
       [&]<class T>(T TrainConfig::*field) {
@@ -140,7 +132,6 @@ void add_setting(CLI::App& command, Options& options, const Setting& setting) {
         CLI::Option* option = std::is_same_v<T, bool> ? command.add_flag(flag_of(setting.key), value, std::string(setting.help))
                                                       : command.add_option(flag_of(setting.key), value, std::string(setting.help))->capture_default_str();
         option->group(std::string(setting.group));
-        if constexpr (std::is_same_v<T, int64_t>) option->check(&wrong_integer);
       },
       setting.field);
 }

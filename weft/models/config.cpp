@@ -99,10 +99,12 @@ int64_t ModelConfig::parameter_count() const {
 
 void check_config(const ModelConfig& c, std::string_view where) {
   constexpr int64_t kMost = int64_t(1) << 31;  // ids and positions are 32-bit
+  constexpr int64_t kMostLayers = 4096;        // each is objects of its own, whatever its size
   for (auto [name, value] : {std::pair<const char*, int64_t>{"vocab_size", c.vocab_size}, {"hidden_size", c.hidden_size}, {"layers", c.layers},
                              {"heads", c.heads}, {"kv_heads", c.kv_heads}, {"head_dim", c.head_dim},
                              {"intermediate_size", c.intermediate_size}, {"max_positions", c.max_positions}})
     check(1 <= value && value < kMost, where, name, " is ", value, ", expected 1 to ", kMost - 1);
+  check(c.layers <= kMostLayers, where, "layers is ", c.layers, ", expected 1 to ", kMostLayers);
   check(c.heads % c.kv_heads == 0, where, "there are ", c.heads, " heads, no multiple of the ", c.kv_heads, " heads of keys and values");
   check(c.head_dim <= CausalAttentionArgs::kMostHeadDim, where, "head_dim is ", c.head_dim, ", at most ", CausalAttentionArgs::kMostHeadDim,
         " are supported");

@@ -28,7 +28,7 @@ void check_sizes(const TrainConfig& c) {
   for (const auto& [key, value] : {std::pair{"layers", c.layers}, {"width", c.width}, {"heads", c.heads}, {"kv_heads", c.kv_heads}, {"ffn", c.ffn},
                                    {"sequence", c.sequence}, {"pass_tokens", c.pass_tokens}, {"warmup", c.warmup}, {"decay", c.decay},
                                    {"save_every", c.save_every}, {"evaluate_every", c.evaluate_every}, {"evaluate_units", c.evaluate_units},
-                                   {"sample_every", c.sample_every}, {"sample_tokens", c.sample_tokens}, {"log_every", c.log_every}, {"lora_rank", c.lora_rank}})
+                                   {"sample_every", c.sample_every}, {"sample_tokens", c.sample_tokens}, {"log_every", c.log_every}, {"lora_rank", c.lora_rank}, {"seed", c.seed}})
     at_least(key, value, 0);
 }
 

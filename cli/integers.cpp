@@ -1,0 +1,34 @@
+#include "cli/integers.h"
+
+#include <charconv>
+#include <cstdint>
+
+#include "weft/base/check.h"
+
+namespace weft::cli {
+namespace {
+
+template <class T>
+bool spells(const std::string& text) {
+  T value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  return error == std::errc() && end == text.data() + text.size() && std::to_string(value) == text;
+}
+
+std::string wrong_integer(const std::string& text) { return spells<int64_t>(text) ? "" : join("'", text, "' is not an integer (of at most 63 bits)"); }
+
+std::string wrong_unsigned(const std::string& text) {
+  return spells<uint64_t>(text) ? "" : join("'", text, "' is not an integer of 0 or more (of at most 64 bits)");
+}
+
+}  // namespace
+
+void check_integers(CLI::App& app) {
+  for (CLI::Option* option : app.get_options()) {
+    if (option->get_type_name() == "INT") option->check(&wrong_integer);
+    if (option->get_type_name() == "UINT") option->check(&wrong_unsigned);
+  }
+  for (CLI::App* command : app.get_subcommands({})) check_integers(*command);
+}
+
+}  // namespace weft::cli
