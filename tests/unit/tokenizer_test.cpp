@@ -23,10 +23,11 @@ json read(const std::string& path) {
 // Every line of {"text", "ids", "decoded"}, as the `tokenizers` library gave them.
 void expect_lines(const Tokenizer& tokenizer, const json& lines, const std::string& name) {
   ASSERT_FALSE(lines.empty()) << name;
+  const auto unknown = name == "unknown_left_out" ? Tokenizer::Unknown::left_out : Tokenizer::Unknown::refused;
   for (const json& line : lines) {
     const std::string text = line["text"];
     const auto ids = line["ids"].get<std::vector<int32_t>>();
-    EXPECT_EQ(tokenizer.encode(text), ids) << name << ": " << line["text"].dump();
+    EXPECT_EQ(tokenizer.encode(text, true, unknown), ids) << name << ": " << line["text"].dump();
     EXPECT_EQ(tokenizer.decode(ids), line["decoded"].get<std::string>()) << name << ": " << line["text"].dump();
     if (line.contains("skipped")) {
       EXPECT_EQ(tokenizer.decode(ids, /*skip_special=*/true), line["skipped"].get<std::string>()) << name << ": " << line["text"].dump();
@@ -132,6 +133,22 @@ TEST_F(TokenizerRefuses, what_is_damaged_with_its_place) {
 TEST(Tokenizer, text_that_is_not_utf8_is_refused) {
   const Tokenizer tokenizer = Tokenizer::load(WEFT_GOLDEN_MODELS "/llama");
   for (const std::string text : {"ab\xff", "\xc0\x80", "\xed\xa0\x80", "\xf4\x90\x80\x80", "a\xe2\x82"}) EXPECT_THROW(tokenizer.encode(text), Error);
+}
+
+TEST(Tokenizer, a_character_that_the_vocabulary_lacks_is_refused_by_name) {
+  const json patch = {{"remove", {"/model/vocab/ð", "/model/vocab/`"}}};
+  const Tokenizer tokenizer = Tokenizer::parse(patched(read(WEFT_GOLDEN_MODELS "/llama/tokenizer.json"), patch).dump(), "letters/tokenizer.json");
+  for (const auto& [text, character] : {std::pair<std::string, std::string>{"a`b", "'`' (byte 96)"}, {"so 😀", "'😀' (byte 240)"}})
+    for (int time = 0; time < 2; ++time) {
+      try {
+        tokenizer.encode(text);
+        FAIL() << text;
+      } catch (const Error& error) {
+        EXPECT_EQ(std::string(error.what()), "letters/tokenizer.json: has no token for the character " + character + ", nor an unk_token to stand for it");
+      }
+      EXPECT_NE(tokenizer.decode(tokenizer.encode(text, true, Tokenizer::Unknown::left_out)), text);  // not remembered for the next time
+    }
+  EXPECT_EQ(tokenizer.decode(tokenizer.encode("ab")), "ab");
 }
 
 TEST(Tokenizer, ids_tokens_and_bytes) {

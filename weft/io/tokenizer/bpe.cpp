@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "weft/base/check.h"
+#include "weft/io/tokenizer/utf8.h"
 
 namespace weft {
 namespace {
@@ -36,7 +37,7 @@ const Bpe::Joined* Bpe::find(int32_t left, int32_t right) const {
 void Bpe::encode(std::string_view word, std::vector<int32_t>& ids, Scratch& scratch) const {
   if (options_.ignore_merges)
     if (const auto found = by_bytes_.find(word); found != by_bytes_.end()) return ids.push_back(found->second);
-  if (word.size() > kLongestCached) return merge(word, ids, scratch);
+  if (word.size() > kLongestCached || scratch.leave_out) return merge(word, ids, scratch);
   if (const auto hit = scratch.cache.find(word); hit != scratch.cache.end()) {
     const auto first = scratch.cached.begin() + hit->second.first;
     ids.insert(ids.end(), first, first + hit->second.second);
@@ -52,17 +53,27 @@ void Bpe::encode(std::string_view word, std::vector<int32_t>& ids, Scratch& scra
   scratch.cached.insert(scratch.cached.end(), ids.begin() + ptrdiff_t(before), ids.end());
 }
 
+// Without it, it would be another text.
+void Bpe::refuse(std::string_view word, size_t at) const {
+  size_t begin = at;
+  while (begin > 0 && (uint8_t(word[begin]) & 0xC0) == 0x80) --begin;  // the character that the byte is part of
+  const Utf8Step step = utf8_step(word.substr(begin));
+  fail(ErrorCode::invalid_argument, options_.file, "has no token for the character '", step.valid ? word.substr(begin, step.length) : word.substr(at, 1),
+       "' (byte ", int(uint8_t(word[at])), "), nor an unk_token to stand for it");
+}
+
 // A symbol for every byte, linked to its neighbours.
 void Bpe::start(std::string_view word, Scratch& scratch) const {
   auto& symbols = scratch.symbols;
   symbols.clear();
   bool unknown_before = false;
-  for (const char c : word) {
-    int32_t id = by_byte_[uint8_t(c)];
+  for (size_t i = 0; i < word.size(); ++i) {
+    int32_t id = by_byte_[uint8_t(word[i])];
     const bool unknown = id < 0;
     if (unknown) {
       if (!options_.unk_missing.empty())
-        fail(ErrorCode::bad_file, options_.unk_missing, "is needed for byte ", int(uint8_t(c)), " and is not in the vocabulary");
+        fail(ErrorCode::bad_file, options_.unk_missing, "is needed for byte ", int(uint8_t(word[i])), " and is not in the vocabulary");
+      if (!options_.unk && !scratch.leave_out) refuse(word, i);
       if (!options_.unk || (options_.fuse_unk && unknown_before)) continue;
       id = *options_.unk;
     }

@@ -23,8 +23,9 @@ class Bpe {
   struct Options {
     bool ignore_merges = false;            // a word that is a token is that token
     bool fuse_unk = false;                 // unknown bytes in a row are one unknown token
-    std::optional<int32_t> unk = {};       // what a byte without a token becomes; none: it is left out
+    std::optional<int32_t> unk = {};       // what a byte without a token becomes; none: the text is refused, or it is left out
     std::string unk_missing = {};          // where an unknown token is named that the vocabulary does not have
+    std::string file = "tokenizer";        // whose vocabulary it is
   };
   struct Scratch {
     struct Symbol {
@@ -34,6 +35,7 @@ class Bpe {
     struct Candidate {
       int32_t rank, at, id;
     };
+    bool leave_out = false;  // bytes without a token
     std::vector<Symbol> symbols;
     std::vector<Candidate> heap;
     StringMap<std::pair<uint32_t, uint32_t>> cache;  // a word's place and length in `cached`
@@ -55,6 +57,7 @@ class Bpe {
   };
   const Joined* find(int32_t left, int32_t right) const;
   void start(std::string_view word, Scratch& scratch) const;
+  [[noreturn]] void refuse(std::string_view word, size_t at) const;
   void merge(std::string_view word, std::vector<int32_t>& ids, Scratch& scratch) const;
 
   StringMap<int32_t> by_bytes_;

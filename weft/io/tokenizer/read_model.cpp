@@ -87,7 +87,7 @@ void read_model(const JsonNode& model, Tokenizer::Parts& parts) {
   check_type(model);
   StringMap<int32_t> by_bytes = read_vocab(model.at("vocab"), parts);
   const auto merges = read_merges(model.at("merges"), parts);
-  Bpe::Options options{.ignore_merges = model.boolean_or("ignore_merges", false), .fuse_unk = model.boolean_or("fuse_unk", false)};
+  Bpe::Options options{.ignore_merges = model.boolean_or("ignore_merges", false), .fuse_unk = model.boolean_or("fuse_unk", false), .file = model.file()};
   if (const auto unk = model.find("unk_token")) {
     const auto found = parts.ids.find(unk->text());
     if (found != parts.ids.end())

@@ -82,12 +82,13 @@ Tokenizer Tokenizer::parse(std::string_view json, const std::string& file) {
   return Tokenizer(std::make_unique<State>(read_tokenizer(JsonNode(file, document))));
 }
 
-std::vector<int32_t> Tokenizer::encode(std::string_view text, bool add_special) const {
+std::vector<int32_t> Tokenizer::encode(std::string_view text, bool add_special, Unknown unknown) const {
   const size_t wrong = first_invalid_utf8(text);
   check(wrong == text.size(), "tokenizer", "the text is not UTF-8 at byte ", wrong);
   std::vector<int32_t> ids;
   if (add_special) ids = state_->parts.before;
   auto scratch = state_->borrow();
+  scratch->bpe.leave_out = unknown == Unknown::left_out;
   state_->encode_text(text, *scratch, ids);
   state_->give_back(std::move(scratch));
   if (add_special) ids.insert(ids.end(), state_->parts.after.begin(), state_->parts.after.end());

@@ -28,8 +28,10 @@ class Tokenizer {
   ~Tokenizer();
 
   // `add_special`: with what the template puts around the text (a BOS, where there is one). Special tokens that the text
-  // spells out are found either way. The text must be UTF-8. Any number of threads may encode at once.
-  std::vector<int32_t> encode(std::string_view text, bool add_special = true) const;
+  // spells out are found either way. The text must be UTF-8. A character that the vocabulary lacks, where there is no
+  // unk_token, is an error that names it; `tokenizers` leaves out such bytes. Any number of threads may encode at once.
+  enum class Unknown { refused, left_out };
+  std::vector<int32_t> encode(std::string_view text, bool add_special = true, Unknown unknown = Unknown::refused) const;
 
   // Ids that no token has are left out; bytes that are no UTF-8 come out as U+FFFD.
   std::string decode(std::span<const int32_t> ids, bool skip_special = false) const;
