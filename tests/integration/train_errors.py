@@ -161,6 +161,10 @@ def not_finite(folder):
     fails("a checkpoint is no capture", train("--replay", out / "checkpoints" / checkpoints(out)[0]), "not the capture of a step")
     captures[0].write_bytes(captures[0].read_bytes()[:-7])
     fails("a damaged capture", train("--replay", captures[0]), captures[0].name)
+    out = folder / "out_of_range"
+    result = train("--out", out, "--optimizer", "sgd", "--learning-rate", 1e300, "--clip", 0, "--steps", 20, "--save-every", 1, *SMALL[:6], "--warmup", 0, *SMALL[8:])
+    fails("weights that are not finite", result, "the weight model.", "was not finite before the step", code=WRONG)
+    expect("no checkpoint of them", not checkpoints(out), checkpoints(out))
 
 
 with tempfile.TemporaryDirectory() as folder:

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <cmath>
 #include <filesystem>
 #include <fstream>
 
@@ -62,6 +63,29 @@ TEST_F(CheckpointTest, says_what_does_not_fit) {
   EXPECT_THROW(checkpoint.restore({"a", zeros(*device, {100, 10})}), Error);
   EXPECT_THROW(checkpoint.restore({"a", zeros(*device, {10, 100}, DType::bf16)}), Error);
   EXPECT_THROW(write_checkpoint(path, {}, {{"a", zeros(*device, {1})}, {"a", zeros(*device, {1})}}), Error);
+}
+
+TEST_F(CheckpointTest, what_is_not_finite_is_not_saved) {
+  auto folder_of = checkpoints(1);
+  folder_of.save(1, {{"step", "1"}}, tensors(1));
+  for (const DType dtype : {DType::f32, DType::bf16, DType::f16})
+    for (const float bad : {NAN, -INFINITY}) {
+      auto saved = tensors(2);
+      std::vector<float> values(3000, 1e4f);
+      values[2345] = bad;
+      saved.push_back({"model.w", cast(Tensor::from_host(*device, {3000}, values), dtype)});
+      try {
+        folder_of.save(2, {{"step", "2"}}, saved);
+        FAIL() << dtype << " " << bad;
+      } catch (const Error& error) {
+        EXPECT_EQ(error.code(), ErrorCode::device_fault);
+        EXPECT_NE(std::string(error.what()).find(std::isnan(bad) ? "model.w is nan at element 2345 after step 2" : "model.w is -inf at element 2345 after step 2"),
+                  std::string::npos)
+            << error.what();
+      }
+    }
+  ASSERT_EQ(folder_of.paths().size(), 1u);
+  EXPECT_EQ(folder_of.newest()->integer("step"), 1);
 }
 
 TEST_F(CheckpointTest, any_changed_byte_is_found) {

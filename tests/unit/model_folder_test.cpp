@@ -10,6 +10,7 @@
 #include "tests/unit/model_cases.h"
 #include "weft/io/safetensors_writer.h"
 #include "weft/models/config_json.h"
+#include "weft/ops/fill/fill.h"
 
 namespace weft {
 namespace {
@@ -105,6 +106,22 @@ TEST_F(ModelFolder, sixteen_bit_weights_are_kept) {
     fs::remove_all(folder("small"));
     fs::remove_all(folder("again"));
   }
+}
+
+TEST_F(ModelFolder, weights_that_would_not_be_finite_are_not_written_over_those_that_are) {
+  const auto model = make_model(config("qwen2"), *device, 3);
+  export_model(*model, folder("m"));
+  const auto before = load_model(folder("m"), *device)->logits(ids()).to_host<float>();
+  const Parameter& last = model->parameters().back();
+  fill(last.value.detach(), 7e4);  // more than f16 holds
+  try {
+    export_model(*model, folder("m"), {.dtype = DType::f16});
+    FAIL() << "infinite weights were written";
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("model.safetensors: is not written: " + last.name + " is inf at element 0"), std::string::npos) << error.what();
+  }
+  EXPECT_EQ(read_model_config(folder("m")).dtype, DType::f32);
+  EXPECT_EQ(load_model(folder("m"), *device)->logits(ids()).to_host<float>(), before);
 }
 
 TEST_F(ModelFolder, weights_are_used_where_the_file_is_mapped) {

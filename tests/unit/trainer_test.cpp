@@ -249,6 +249,23 @@ TEST_F(TrainerTest, a_last_update_that_is_out_of_range_is_not_saved) {
   EXPECT_FALSE(fs::exists(folder / "last/model"));
 }
 
+// No evaluation comes between this update and its checkpoint.
+TEST_F(TrainerTest, weights_that_are_not_finite_replace_no_checkpoint) {
+  TrainConfig c = config("kept");
+  c.optimizer = "sgd", c.clip = 0, c.warmup = 0, c.schedule = "constant", c.steps = 1, c.save_every = 1, c.keep = 1;
+  train(c);
+  c.learning_rate = 1e300, c.steps = 5, c.evaluate_every = 100;
+  try {
+    train(c, true);
+    FAIL() << "the run went on";
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("step 3 gave a loss of nan"), std::string::npos) << error.what();
+    EXPECT_NE(std::string(error.what()).find("the weight model."), std::string::npos) << error.what();
+  }
+  EXPECT_TRUE(fs::exists(folder / "kept/checkpoints/checkpoint-0000000001.safetensors"));
+  EXPECT_FALSE(fs::exists(folder / "kept/checkpoints/checkpoint-0000000002.safetensors"));
+}
+
 TEST_F(TrainerTest, what_a_killed_run_left_half_written_is_removed) {
   const TrainConfig c = config("killed");
   train(c);

@@ -74,7 +74,7 @@ const char* stored_name(DType dtype) {
   return "";
 }
 
-void write_safetensors(const std::string& path, const std::vector<Named>& tensors, const std::map<std::string, std::string>& metadata) {
+void write_safetensors(const std::string& path, const std::vector<Named>& tensors, const std::map<std::string, std::string>& metadata, Floats floats) {
   const auto order = file_order(tensors);
   const std::string header = header_of(order, metadata);
   const uint64_t length = header.size();
@@ -86,6 +86,7 @@ void write_safetensors(const std::string& path, const std::vector<Named>& tensor
     const Tensor& tensor = named->second;
     bytes.resize(size_t(tensor.numel() * size_of(tensor.dtype())));
     tensor.device().download(bytes.data(), *tensor.view().buffer, tensor.view().offset, int64_t(bytes.size()));
+    if (floats == Floats::finite) check_finite(path, named->first, tensor.dtype(), bytes);
     file.write(bytes);
   }
   file.commit();

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "weft/io/finite.h"
 #include "weft/tensor/tensor.h"
 
 namespace weft {
@@ -14,8 +15,9 @@ namespace weft {
 const char* stored_name(DType dtype);  // as the format has it: "F32"
 
 // Tensors must be contiguous; they are brought from their device one at a time. Throws invalid_argument for a name
-// given twice or taken by the format, bad_file when the system cannot write.
+// given twice or taken by the format, bad_file when the system cannot write, device_fault for a value that is not finite
+// where all must be.
 void write_safetensors(const std::string& path, const std::vector<std::pair<std::string, Tensor>>& tensors,
-                       const std::map<std::string, std::string>& metadata = {});
+                       const std::map<std::string, std::string>& metadata = {}, Floats floats = Floats::any);
 
 }  // namespace weft

@@ -93,7 +93,7 @@ void save_adapter(const Model& model, const std::string& folder, const std::stri
     tensors.emplace_back(adapter.a_name(), adapter.matrices.a.detach());
     tensors.emplace_back(adapter.b_name(), adapter.matrices.b.detach());
   }
-  write_safetensors(weights_path(folder), tensors, {{"format", "pt"}});
+  write_safetensors(weights_path(folder), tensors, {{"format", "pt"}}, Floats::finite);
 }
 
 LoraOptions read_adapter_options(const std::string& folder) {

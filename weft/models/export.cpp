@@ -56,6 +56,8 @@ void export_model(const Model& model, const std::string& folder, const ExportOpt
   if (error) fail(ErrorCode::bad_file, folder, "cannot be made: ", error.message());
   check(options.like.empty() || !fs::equivalent(to, like, error), "export", "'", folder, "' is the folder that the model came from");
 
+  // First what can still be refused: the rest of a model that is there already then stays too.
+  write_safetensors((to / "model.safetensors").string(), exported_weights(model, dtype), {{"format", "pt"}}, Floats::finite);
   ModelConfig config = model.config();
   config.dtype = dtype;
   write_text(to / "config.json", model_config_json(config));
@@ -68,7 +70,6 @@ void export_model(const Model& model, const std::string& folder, const ExportOpt
   }
   if (!options.like.empty())
     for (const char* name : kTokenizerFiles) copy_if_there(like / name, to / name);
-  write_safetensors((to / "model.safetensors").string(), exported_weights(model, dtype), {{"format", "pt"}});
 }
 
 }  // namespace weft

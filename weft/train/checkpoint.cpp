@@ -54,12 +54,15 @@ std::string hexadecimal(uint32_t value) {
 class ChecksummedWriter {
  public:
   explicit ChecksummedWriter(const std::string& path) : file_(path) {}
+
+  // Looks at every piece of a tensor before it is written.
+  using Look = std::function<void(std::span<const std::byte> piece, int64_t first)>;
   void write(std::span<const std::byte> bytes) {
     crc_ = crc32c(bytes, crc_);
     file_.write(bytes);
   }
   // From the device in pieces, so that a large tensor needs no second copy.
-  void write(const Tensor& tensor) {
+  void write(const Tensor& tensor, const Look& look) {
     constexpr int64_t kPiece = int64_t(8) << 20;
     check(tensor.contiguous(), "checkpoint", "a tensor must be contiguous to be saved, got strides ", tensor.strides());
     const int64_t bytes = tensor.numel() * size_of(tensor.dtype());
@@ -67,7 +70,9 @@ class ChecksummedWriter {
     for (int64_t at = 0; at < bytes; at += kPiece) {
       const int64_t n = std::min(kPiece, bytes - at);
       tensor.device().download(buffer_.data(), *tensor.view().buffer, tensor.view().offset + at, n);
-      write(std::span(buffer_).first(size_t(n)));
+      const auto piece = std::span(buffer_).first(size_t(n));
+      look(piece, at / size_of(tensor.dtype()));
+      write(piece);
     }
   }
   void commit(size_t crc_at) {
@@ -84,11 +89,16 @@ class ChecksummedWriter {
 
 }  // namespace
 
-void write_checkpoint(const std::string& path, const Values& values, const std::vector<NamedTensor>& tensors) {
+void write_checkpoint(const std::string& path, const Values& values, const std::vector<NamedTensor>& tensors, Floats floats) {
   const std::string header = header_of(values, tensors);
   ChecksummedWriter writer(path);
   writer.write(bytes_of_text(header));
-  for (const NamedTensor& t : tensors) writer.write(t.tensor);
+  const auto step = values.find("step");
+  const std::string when = step == values.end() ? "" : "after step " + step->second;
+  for (const NamedTensor& t : tensors)
+    writer.write(t.tensor, [&](std::span<const std::byte> piece, int64_t first) {
+      if (floats == Floats::finite) check_finite(path, t.name, t.tensor.dtype(), piece, first, when);
+    });
   writer.commit(header.find(kField) + kField.size());
 }
 
@@ -150,7 +160,7 @@ std::string CheckpointFolder::save(int64_t step, const Values& values, const std
   char name[64];
   std::snprintf(name, sizeof name, "checkpoint-%010lld.safetensors", (long long)step);
   const std::string path = (fs::path(folder_) / name).string();
-  write_checkpoint(path, values, tensors);
+  write_checkpoint(path, values, tensors, Floats::finite);
   remove_old();
   return path;
 }

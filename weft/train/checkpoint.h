@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "weft/io/finite.h"
 #include "weft/io/safetensors.h"
 #include "weft/train/optimizer.h"
 
@@ -20,7 +21,7 @@ namespace weft {
 
 using Values = std::map<std::string, std::string>;
 
-void write_checkpoint(const std::string& path, const Values& values, const std::vector<NamedTensor>& tensors);
+void write_checkpoint(const std::string& path, const Values& values, const std::vector<NamedTensor>& tensors, Floats floats = Floats::any);
 
 // A checkpoint that is whole. Throws bad_file naming the path and what is wrong with it.
 class Checkpoint {
@@ -45,7 +46,8 @@ class CheckpointFolder {
   // Creates the folder. `notice` is told about damaged files that were passed over.
   CheckpointFolder(std::string folder, int64_t keep, std::function<void(const std::string&)> notice);
 
-  std::string save(int64_t step, const Values& values, const std::vector<NamedTensor>& tensors);  // gives its path
+  // Gives its path. Throws device_fault, and leaves those before it, where a tensor is not finite.
+  std::string save(int64_t step, const Values& values, const std::vector<NamedTensor>& tensors);
   std::unique_ptr<Checkpoint> newest() const;  // that is whole; null where there is none
   std::vector<std::string> paths() const;      // newest first
 
