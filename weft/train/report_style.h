@@ -14,13 +14,13 @@ h2{font-size:1.05rem;margin:34px 0 12px}
 p.sub{color:var(--soft);margin:4px 0 0;overflow-wrap:anywhere}
 .state{display:inline-block;font-size:.8rem;font-weight:600;padding:2px 10px;border-radius:99px;border:1px solid var(--line);color:var(--soft);margin-left:8px;vertical-align:.2em}
 .state.done{color:var(--good);border-color:currentColor}
-.tiles{display:grid;grid-template-columns:repeat(auto-fit,minmax(132px,1fr));gap:12px;margin-top:22px}
+.tiles{display:flex;flex-wrap:wrap;gap:12px;margin-top:22px}
 .tile,.card{background:var(--card);border:1px solid var(--line);border-radius:12px}
-.tile{padding:12px 14px}
+.tile{padding:12px 14px;flex:1 1 132px}
 .tile b{display:block;font-size:1.4rem;font-weight:650;line-height:1.25;font-variant-numeric:tabular-nums}
 .tile small{font-weight:400;color:var(--soft)}
 .tile span{color:var(--soft);font-size:.82rem}
-.charts{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,420px),1fr));gap:14px;margin-top:14px}
+.charts{display:grid;gap:14px;margin-top:14px}
 figure{margin:0;padding:14px 14px 8px;min-width:0}
 figcaption{display:flex;flex-wrap:wrap;gap:2px 14px;align-items:baseline;font-size:.88rem;margin-bottom:6px}
 figcaption strong{font-size:.98rem}
@@ -30,6 +30,11 @@ figcaption output{margin-left:auto;color:var(--soft);font-variant-numeric:tabula
 svg{display:block;width:100%;height:auto;touch-action:pan-y}
 svg text{font:11px system-ui,-apple-system,"Segoe UI",Roboto,sans-serif;fill:var(--soft);font-variant-numeric:tabular-nums}
 @media(max-width:520px){svg text{font-size:13.5px}}
+/* Two charts a row; of an odd number, the last three share one. */
+@media(min-width:886px){
+.charts{grid-template-columns:repeat(6,minmax(0,1fr))}.charts>*{grid-column:span 3}
+.charts>:first-child:nth-last-child(odd)~:nth-last-child(-n+3){grid-column:span 2}
+.charts>:first-child:nth-last-child(odd)~:nth-last-child(-n+3) text{font-size:13.5px}}
 .grid{stroke:var(--line);stroke-width:1;fill:none}
 .line{fill:none;stroke-width:2;stroke-linejoin:round;stroke-linecap:round}
 .faint{stroke-width:1;opacity:.38}
