@@ -42,6 +42,7 @@ function(weft_add_metal_backend target)
     tile/metal/runtime.cpp
     tile/metal/source.cpp
     backends/metal/metal_device.cpp
+    backends/metal/planned_gpu.cpp
     backends/metal/table.cpp)
   set_property(SOURCE backends/open.cpp APPEND PROPERTY COMPILE_DEFINITIONS WEFT_HAS_METAL)  # the one file that lists backends
   if(APPLE)

@@ -94,6 +94,9 @@ std::shared_ptr<Device> open_planned([[maybe_unused]] std::string_view name, con
 #ifdef WEFT_HAS_CUDA
   if (const std::optional<int> index = cuda_index(name)) return cuda::open_planned(*index);
 #endif
+#ifdef WEFT_HAS_METAL
+  if (name.starts_with("metal")) return metal::open_planned();
+#endif
   return counting::open_device(options.threads);
 }
 

@@ -15,8 +15,7 @@ namespace weft {
 // build or machine does not have, saying why.
 std::shared_ptr<Device> open_device(std::string_view name, const DeviceOptions& options = {});
 
-// A device like that one with no memory and no work behind it, whose pool tells what would be taken there. Where a backend has
-// none of its own (Metal), it is the CPU's: everything but the kernels' workspace is the same.
+// A device like that one with no memory and no work behind it, whose pool tells what would be taken there.
 std::shared_ptr<Device> open_planned(std::string_view name, const DeviceOptions& options = {});
 
 struct DeviceEntry {

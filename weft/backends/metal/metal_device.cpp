@@ -2,6 +2,7 @@
 
 #include <cstring>
 
+#include "weft/backends/metal/planned_gpu.h"
 #include "weft/base/check.h"
 #include "weft/device/checked.h"
 #include "weft/tile/metal/runtime.h"
@@ -49,12 +50,13 @@ class SharedMemory : public MemorySource {
 
 class MetalDevice : public Device {
  public:
-  MetalDevice(std::string name, std::unique_ptr<Gpu> gpu, const DeviceOptions& options)
+  MetalDevice(std::string name, std::unique_ptr<Gpu> gpu, const DeviceOptions& options, bool planned = false)
       : name_(std::move(name)),
+        planned_(planned),
         gpu_(std::move(gpu)),
         stream_(*this, *gpu_),
         memory_(*gpu_, stream_),
-        pool_(memory_, options.checked || kAlwaysChecked, options.memory_limit) {}
+        pool_(memory_, !planned && (options.checked || kAlwaysChecked), options.memory_limit) {}
 
   std::string name() const override { return name_; }
   std::string description() const override { return gpu_->description(); }
@@ -70,12 +72,13 @@ class MetalDevice : public Device {
   }
 
   void write(const Buffer& to, int64_t offset, const void* from, int64_t bytes) override {
-    if (bytes == 0) return;
+    if (bytes == 0 || planned_) return;
     stream_.finish(to.handle());
     std::memcpy(gpu_->contents(to.handle()) + to.offset() + offset, from, size_t(bytes));
   }
   void download(void* to, const Buffer& from, int64_t offset, int64_t bytes) override {
     if (bytes == 0) return;
+    if (planned_) return void(std::memset(to, 0, size_t(bytes)));
     stream_.finish(from.handle());
     std::memcpy(to, gpu_->contents(from.handle()) + from.offset() + offset, size_t(bytes));
   }
@@ -84,6 +87,7 @@ class MetalDevice : public Device {
 
  private:
   const std::string name_;
+  const bool planned_;
   std::unique_ptr<Gpu> gpu_;
   MetalStream stream_;
   SharedMemory memory_;
@@ -96,6 +100,8 @@ std::shared_ptr<Device> make_device(std::string name, std::unique_ptr<Gpu> gpu, 
   check(options.memory_limit >= 0, "metal", "a memory limit of ", options.memory_limit, " bytes makes no sense");
   return std::make_shared<MetalDevice>(std::move(name), std::move(gpu), options);
 }
+
+std::shared_ptr<Device> open_planned() { return std::make_shared<MetalDevice>("metal-planned", planned_gpu(), DeviceOptions{}, true); }
 
 Gpu& gpu_of(Device& device) {
   check(device.dialect() == Dialect::msl, "metal", "device ", device.name(), " is no Metal device");

@@ -13,6 +13,9 @@ namespace weft::metal {
 
 std::shared_ptr<Device> make_device(std::string name, std::unique_ptr<Gpu> gpu, const DeviceOptions& options);
 
+// One with no memory and no work behind it (planned_gpu.h): launchers do what they do, and the pool tells what they took.
+std::shared_ptr<Device> open_planned();
+
 // The GPU behind a device made here: its counters.
 Gpu& gpu_of(Device& device);
 
