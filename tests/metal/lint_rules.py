@@ -168,4 +168,22 @@ def check_kernel_names(plain, say):
             say(number, f"kernel {plain[i + 2][0]} in a namespace has no host_name")
 
 
-RULES = [check_parameters, check_indices, check_variables, check_kernel_names]
+# Rows of any length: their launcher asks the pipeline how many threads it can have.
+ANY_THREADS = {"each_row", "norm_rows", "norm_rows_backward", "row_slopes", "softmax_rows", "softmax_rows_backward"}
+
+
+def check_kernel_threads(plain, say):
+    """The compiler shares out registers by the threads that a kernel is launched with: it is told, or they are the launcher's choice."""
+    for i, (token, number) in enumerate(plain):
+        if token != "kernel" or plain[i + 1][0] != "void" or plain[i + 3][0] != "(":  # an instantiation has its template's
+            continue
+        name, stated = plain[i + 2][0], False
+        for before, _ in reversed(plain[:i]):
+            if before in (";", "{", "}", ">"):
+                break
+            stated |= before == "max_total_threads_per_threadgroup"
+        if stated == (name in ANY_THREADS):
+            say(number, f"kernel {name} {'states' if stated else 'does not state'} max_total_threads_per_threadgroup")
+
+
+RULES = [check_parameters, check_indices, check_variables, check_kernel_names, check_kernel_threads]

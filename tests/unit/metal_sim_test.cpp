@@ -245,6 +245,29 @@ TEST(MetalSimErrors, TheCompilersWords) {
   EXPECT_NE(error.find("nothing"), std::string::npos) << error;
 }
 
+TEST(MetalSimErrors, MoreThreadsThanAKernelStates) {
+  const auto gpu = open_simulator(SimMode::forward);
+  const auto library = gpu->library(
+      "#include <metal_stdlib>\ntemplate <class T>\n[[max_total_threads_per_threadgroup(64)]]\nkernel void f(device T* y [[buffer(0)]]) { y[0] = T(1); }\n"
+      "template [[host_name(\"f_int\")]] kernel void f<int>(device int*);\n"
+      "[[max_total_threads_per_threadgroup(128)]] kernel void g(device int* y [[buffer(0)]]) { y[0] = 2; }\n",
+      "stated.metal");
+  const Data<int> y(*gpu, {0});
+  for (const auto& [name, most] : {std::pair{"f_int", 64}, {"g", 128}}) {
+    const auto pipeline = library->pipeline(name, {});
+    EXPECT_EQ(pipeline->most_threads(), most) << name;
+    const auto launch = [&](int threads) {
+      gpu->encode({.op = "stated", .pipeline = pipeline.get(), .bindings = {y.at(0)}, .threads = threads});
+      gpu->wait();
+    };
+    launch(most);
+    EXPECT_NE(error_of([&] { launch(2 * most); }).find(std::to_string(most)), std::string::npos) << name;
+  }
+  EXPECT_NE(error_of([&] { gpu->library("constant constexpr int n = 4;\n[[max_total_threads_per_threadgroup(n)]] kernel void f(device int* y [[buffer(0)]]) { y[0] = 1; }\n", "n.metal"); })
+                .find("is 'n', expected a number"),
+            std::string::npos);
+}
+
 TEST(MetalSimErrors, NoSuchKernel) {
   const auto gpu = open_simulator(SimMode::forward);
   const auto library = gpu->library("#include <metal_stdlib>\nkernel void f(device float* y [[buffer(0)]]) { y[0] = 1; }\n", "one.metal");

@@ -169,7 +169,7 @@ static inline void store(float x, device bf16* p) {
     .integer = "long",
     .small = "uint",
     .function = "static inline ",
-    .kernel = "kernel void ",
+    .kernel = "[[max_total_threads_per_threadgroup(256)]] kernel void ",
     .reference = "thread float&",
     .from = "device const ",
     .to = "device ",

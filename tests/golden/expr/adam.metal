@@ -25,7 +25,7 @@ static inline void compute(float x0, float x1, float x2, float x3, float p0, flo
   y2 = t15;
 }
 
-kernel void adam(device const float* x0 [[buffer(0)]], device const float* x1 [[buffer(1)]], device const float* x2 [[buffer(2)]], device const float* x3 [[buffer(3)]], device float* y0 [[buffer(4)]], device float* y1 [[buffer(5)]], device float* y2 [[buffer(6)]], constant Layout& layout [[buffer(7)]], constant Parameters& parameters [[buffer(8)]], uint position [[thread_position_in_grid]], uint size [[threads_per_grid]]) {
+[[max_total_threads_per_threadgroup(256)]] kernel void adam(device const float* x0 [[buffer(0)]], device const float* x1 [[buffer(1)]], device const float* x2 [[buffer(2)]], device const float* x3 [[buffer(3)]], device float* y0 [[buffer(4)]], device float* y1 [[buffer(5)]], device float* y2 [[buffer(6)]], constant Layout& layout [[buffer(7)]], constant Parameters& parameters [[buffer(8)]], uint position [[thread_position_in_grid]], uint size [[threads_per_grid]]) {
   const long first = position, step = size;
   for (long chunk = first; chunk < layout.chunks; chunk += step) {
     const long i = chunk * 1;

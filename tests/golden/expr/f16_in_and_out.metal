@@ -12,7 +12,7 @@ static inline void compute(float x0, float x1, thread float& y0) {
   y0 = t3;
 }
 
-kernel void f16_in_and_out(device const half* x0 [[buffer(0)]], device const half* x1 [[buffer(1)]], device half* y0 [[buffer(2)]], constant Layout& layout [[buffer(3)]], uint position [[thread_position_in_grid]], uint size [[threads_per_grid]], uint lane [[thread_index_in_simdgroup]]) {
+[[max_total_threads_per_threadgroup(256)]] kernel void f16_in_and_out(device const half* x0 [[buffer(0)]], device const half* x1 [[buffer(1)]], device half* y0 [[buffer(2)]], constant Layout& layout [[buffer(3)]], uint position [[thread_position_in_grid]], uint size [[threads_per_grid]], uint lane [[thread_index_in_simdgroup]]) {
   const float v1 = simd_broadcast(lane == 0 ? load(x1) : 0.0f, 0);
   const long first = position, step = size;
   for (long chunk = first; chunk < layout.chunks; chunk += step) {

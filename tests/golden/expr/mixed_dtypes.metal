@@ -22,7 +22,7 @@ static inline void compute(float x0, float x1, float x2, thread float& y0, threa
   y1 = t4;
 }
 
-kernel void mixed_dtypes(device const bf16* x0 [[buffer(0)]], device const half* x1 [[buffer(1)]], device const float* x2 [[buffer(2)]], device float* y0 [[buffer(3)]], device bf16* y1 [[buffer(4)]], constant Layout& layout [[buffer(5)]], uint position [[thread_position_in_grid]], uint size [[threads_per_grid]], uint lane [[thread_index_in_simdgroup]]) {
+[[max_total_threads_per_threadgroup(256)]] kernel void mixed_dtypes(device const bf16* x0 [[buffer(0)]], device const half* x1 [[buffer(1)]], device const float* x2 [[buffer(2)]], device float* y0 [[buffer(3)]], device bf16* y1 [[buffer(4)]], constant Layout& layout [[buffer(5)]], uint position [[thread_position_in_grid]], uint size [[threads_per_grid]], uint lane [[thread_index_in_simdgroup]]) {
   for (long start = position - lane; start < layout.chunks; start += size) {
     const bool inside = start + lane < layout.chunks;
     const long chunk = inside ? start + lane : layout.chunks - 1;

@@ -11,7 +11,7 @@ static inline void compute(float x0, float x1, thread float& y0) {
   y0 = t2;
 }
 
-kernel void row_scale(device const float* x0 [[buffer(0)]], device const float* x1 [[buffer(1)]], device float* y0 [[buffer(2)]], constant Layout& layout [[buffer(3)]], uint position [[thread_position_in_grid]], uint size [[threads_per_grid]], uint lane [[thread_index_in_simdgroup]]) {
+[[max_total_threads_per_threadgroup(256)]] kernel void row_scale(device const float* x0 [[buffer(0)]], device const float* x1 [[buffer(1)]], device float* y0 [[buffer(2)]], constant Layout& layout [[buffer(3)]], uint position [[thread_position_in_grid]], uint size [[threads_per_grid]], uint lane [[thread_index_in_simdgroup]]) {
   for (long start = position - lane; start < layout.chunks; start += size) {
     const bool inside = start + lane < layout.chunks;
     const long chunk = inside ? start + lane : layout.chunks - 1;

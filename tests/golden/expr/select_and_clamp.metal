@@ -19,7 +19,7 @@ static inline void compute(float x0, float x1, thread float& y0) {
   y0 = t14;
 }
 
-kernel void select_and_clamp(device const float* x0 [[buffer(0)]], device const float* x1 [[buffer(1)]], device float* y0 [[buffer(2)]], constant Layout& layout [[buffer(3)]], uint position [[thread_position_in_grid]], uint size [[threads_per_grid]]) {
+[[max_total_threads_per_threadgroup(256)]] kernel void select_and_clamp(device const float* x0 [[buffer(0)]], device const float* x1 [[buffer(1)]], device float* y0 [[buffer(2)]], constant Layout& layout [[buffer(3)]], uint position [[thread_position_in_grid]], uint size [[threads_per_grid]]) {
   const long first = position, step = size;
   for (long chunk = first; chunk < layout.chunks; chunk += step) {
     const long i = chunk * 1;

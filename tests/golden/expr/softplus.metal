@@ -20,7 +20,7 @@ static inline void compute(float x0, thread float& y0) {
   y0 = t7;
 }
 
-kernel void softplus(device const float* x0 [[buffer(0)]], device float* y0 [[buffer(1)]], constant Layout& layout [[buffer(2)]], uint position [[thread_position_in_grid]], uint size [[threads_per_grid]]) {
+[[max_total_threads_per_threadgroup(256)]] kernel void softplus(device const float* x0 [[buffer(0)]], device float* y0 [[buffer(1)]], constant Layout& layout [[buffer(2)]], uint position [[thread_position_in_grid]], uint size [[threads_per_grid]]) {
   const long first = position, step = size;
   for (long chunk = first; chunk < layout.chunks; chunk += step) {
     const long i = chunk * 1;

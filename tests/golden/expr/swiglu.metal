@@ -22,7 +22,7 @@ static inline void compute(float x0, float x1, thread float& y0) {
   y0 = t4;
 }
 
-kernel void swiglu(device const bf16* x0 [[buffer(0)]], device const bf16* x1 [[buffer(1)]], device bf16* y0 [[buffer(2)]], constant Layout& layout [[buffer(3)]], uint position [[thread_position_in_grid]], uint size [[threads_per_grid]]) {
+[[max_total_threads_per_threadgroup(256)]] kernel void swiglu(device const bf16* x0 [[buffer(0)]], device const bf16* x1 [[buffer(1)]], device bf16* y0 [[buffer(2)]], constant Layout& layout [[buffer(3)]], uint position [[thread_position_in_grid]], uint size [[threads_per_grid]]) {
   const long first = position, step = size;
   for (long chunk = first; chunk < layout.chunks; chunk += step) {
     const long i = chunk * 1;

@@ -24,7 +24,7 @@ static inline void compute(float x0, float x1, float x2, thread float& y0, threa
   y1 = t12;
 }
 
-kernel void swiglu_backward(device const float* x0 [[buffer(0)]], device const float* x1 [[buffer(1)]], device const float* x2 [[buffer(2)]], device float* y0 [[buffer(3)]], device float* y1 [[buffer(4)]], constant Layout& layout [[buffer(5)]], uint position [[thread_position_in_grid]], uint size [[threads_per_grid]]) {
+[[max_total_threads_per_threadgroup(256)]] kernel void swiglu_backward(device const float* x0 [[buffer(0)]], device const float* x1 [[buffer(1)]], device const float* x2 [[buffer(2)]], device float* y0 [[buffer(3)]], device float* y1 [[buffer(4)]], constant Layout& layout [[buffer(5)]], uint position [[thread_position_in_grid]], uint size [[threads_per_grid]]) {
   const long first = position, step = size;
   for (long chunk = first; chunk < layout.chunks; chunk += step) {
     const long i = chunk * 1;

@@ -18,7 +18,7 @@ inline float through_thread(thread const float* p) { return *p; }
 inline float through_device(device const float& x) { return x; }
 inline float of_pair(Pair p) { return p.a + p.b; }
 
-kernel void mixed(device const float* x [[buffer(0)]], device bfloat* y [[buffer(1)]], constant Params& p [[buffer(2)]],
+[[max_total_threads_per_threadgroup(64)]] kernel void mixed(device const float* x [[buffer(0)]], device bfloat* y [[buffer(1)]], constant Params& p [[buffer(2)]],
                   device const Pair* pairs [[buffer(3)]], device float* extra [[buffer(4)]], uint t [[thread_position_in_grid]]) {
   threadgroup float tile[32];
   threadgroup float* first = tile;
@@ -38,7 +38,9 @@ kernel void mixed(device const float* x [[buffer(0)]], device bfloat* y [[buffer
   if (has_extra) extra[t] = first[0] + float4(a, b, c, *d).x;
 }
 
-kernel void places(device uint* x [[buffer(0)]], uint size [[threads_per_threadgroup]], uint index [[thread_index_in_threadgroup]],
+kernel void unsaid(device float* x [[buffer(0)]]) { x[0] = 1; }  // wrong: kernel unsaid does not state max_total_threads_per_threadgroup
+[[max_total_threads_per_threadgroup(64)]] kernel void softmax_rows(device float* x [[buffer(0)]]) { x[0] = 1; }  // wrong: kernel softmax_rows states
+[[max_total_threads_per_threadgroup(64)]] kernel void places(device uint* x [[buffer(0)]], uint size [[threads_per_threadgroup]], uint index [[thread_index_in_threadgroup]],
                    uint2 group [[threadgroup_position_in_grid]]) {  // wrong: places in the grid of 1 and 2 axes
   x[group.x * size + index] = group.y;
 }
@@ -57,7 +59,7 @@ inline float shared_by_nobody(uint t) {
   static int turns;                               // wrong: a static variable inside of a function
   return own[t];
 }
-kernel void twice(device float* x [[buffer(0)]], device float* y [[buffer(0)]], device float* z [[buffer(31)]]) {  // wrong: two parameters at buffer(0)
+[[max_total_threads_per_threadgroup(64)]] kernel void twice(device float* x [[buffer(0)]], device float* y [[buffer(0)]], device float* z [[buffer(31)]]) {  // wrong: two parameters at buffer(0)
   threadgroup float zero = 0.0f;                  // wrong: a threadgroup variable with a value
   const int narrow[1] = {z[0]};                   // wrong: cannot be narrowed
   if constexpr (kInside > 2) y[0] = x[0] + zero;  // wrong: constexpr if is a C++17 extension
@@ -65,8 +67,8 @@ kernel void twice(device float* x [[buffer(0)]], device float* y [[buffer(0)]], 
   try { y[1] = narrow[0]; } catch (...) {}        // wrong: Metal has no try
 }
 namespace inner {
-kernel void lost(device float* x [[buffer(0)]]) { x[0] = 1; }  // wrong: kernel lost in a namespace has no host_name
+[[max_total_threads_per_threadgroup(64)]] kernel void lost(device float* x [[buffer(0)]]) { x[0] = 1; }  // wrong: kernel lost in a namespace has no host_name
 template <class T>
-kernel void found(device T* x [[buffer(0)]]) { x[0] = T(1.0f); }
+[[max_total_threads_per_threadgroup(64)]] kernel void found(device T* x [[buffer(0)]]) { x[0] = T(1.0f); }
 template [[host_name("found_f32")]] kernel decltype(found<float>) found<float>;
 }  // namespace inner

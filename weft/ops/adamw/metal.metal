@@ -16,6 +16,7 @@ constant constexpr int kThreads = 256, kTurns = 4;
 // Layout:   scalars. Order: one thread, before the others start.
 // Requires: step >= 1, else a fault, and bad_step, so that nothing is updated.
 // Traffic:  a few bytes.
+[[max_total_threads_per_threadgroup(32)]]
 kernel void prepare(device const float* lr [[buffer(0)]], device const int* step_in [[buffer(1)]], device const float* grad_scale [[buffer(2)]],
                     device AdamwCoefficients& k [[buffer(3)]], constant AdamwParams& p [[buffer(4)]], device Fault& fault [[buffer(5)]]) {
   const int step = *step_in;
@@ -47,6 +48,7 @@ inline AdamwCoefficients shared_coefficients(device const uint* from, uint threa
 // Requires: packed operands of one shape (the contract's); step >= 1, else nothing is updated.
 // Traffic:  one read of grad, one read and one write of p, m and v; one write of a bf16 param.
 template <class G, bool kNarrow>
+[[max_total_threads_per_threadgroup(256)]]
 kernel void update(device const G* grad [[buffer(0)]], device float* m [[buffer(1)]], device float* v [[buffer(2)]], device float* weight [[buffer(3)]],
                    device bfloat* narrow [[buffer(4)]], device const uint* coefficients [[buffer(5)]], constant AdamwTensorParams& p [[buffer(6)]],
                    uint thread_index [[thread_index_in_threadgroup]], uint group [[threadgroup_position_in_grid]]) {

@@ -19,6 +19,7 @@ constant bool kAligned [[function_constant(1)]];     // q, k, v, dout may be rea
 // Requires: 256 threads.
 // Traffic:  one read of o and dout, one write of delta.
 template <class T>
+[[max_total_threads_per_threadgroup(256)]]
 kernel void row_products(device const T* o [[buffer(0)]], device const T* dout [[buffer(1)]], device float* delta [[buffer(2)]],
                          constant AttentionBackwardParams& p [[buffer(3)]], uint group [[threadgroup_position_in_grid]],
                          uint simd [[simdgroup_index_in_threadgroup]], uint lane [[thread_index_in_simdgroup]]) {
@@ -50,6 +51,7 @@ inline void differentiate(thread Matrix& s, thread Matrix& dp, Matrix lse, Matri
 //           tables and, where there are slices, 128 kKeys of parts: 21, 29 and 25 KiB for kD = 64, 128, 256.
 // Traffic:  q, dout, lse, delta, dq once; k and v once per 64 / kSlices queries. Every multiply-add is in a matrix product.
 template <class T, int kD, int kSlices, int kKeys>
+[[max_total_threads_per_threadgroup(256)]]
 kernel void query_gradient(device const T* q [[buffer(0)]], device const T* k [[buffer(1)]], device const T* v [[buffer(2)]], device const T* dout [[buffer(3)]],
                            device const float* lse [[buffer(4)]], device const float* delta [[buffer(5)]], device T* dq [[buffer(6)]],
                            constant AttentionBackwardParams& p [[buffer(7)]], uint3 group [[threadgroup_position_in_grid]],
@@ -131,6 +133,7 @@ kernel void query_gradient(device const T* q [[buffer(0)]], device const T* k [[
 //           16 kQueries of statistics and, where there are slices, 128 kQueries of parts: 19, 26 and 21 KiB.
 // Traffic:  k, v, dk, dv once; q, dout, lse, delta once per 64 / kSlices keys. Every multiply-add is in a matrix product.
 template <class T, int kD, int kSlices, int kQueries>
+[[max_total_threads_per_threadgroup(256)]]
 kernel void key_gradients(device const T* q [[buffer(0)]], device const T* k [[buffer(1)]], device const T* v [[buffer(2)]], device const T* dout [[buffer(3)]],
                           device const float* lse [[buffer(4)]], device const float* delta [[buffer(5)]], device T* dk [[buffer(6)]], device T* dv [[buffer(7)]],
                           constant AttentionBackwardParams& p [[buffer(8)]], uint3 group [[threadgroup_position_in_grid]],

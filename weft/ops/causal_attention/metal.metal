@@ -25,6 +25,7 @@ constant bool kKeepsLse [[function_constant(3)]];
 //           of tables: 30, 26 and 23 KiB for kD = 64, 128, 256. A start out of range is reported, and o left alone.
 // Traffic:  q, o, lse once; k and v once per 64 / kSlices queries. Every multiply-add is in a matrix product.
 template <class T, int kD, int kSlices, int kKeys>
+[[max_total_threads_per_threadgroup(256)]]
 kernel void attend(device const T* q [[buffer(0)]], device const T* k [[buffer(1)]], device const T* v [[buffer(2)]], device T* o [[buffer(3)]],
                    device float* lse [[buffer(4), function_constant(kKeepsLse)]],
                    device const int* start [[buffer(5), function_constant(kHasStart)]], constant AttentionParams& p [[buffer(6)]],

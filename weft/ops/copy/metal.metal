@@ -29,6 +29,7 @@ inline uint convert<uint, uint>(uint x) {
 // Requires: no overlap, no stride 0 in `to` (the contract's).
 // Traffic:  one read and one write of each element.
 template <class From, class To>
+[[max_total_threads_per_threadgroup(256)]]
 kernel void copy_strided(device const From* from [[buffer(0)]], device To* to [[buffer(1)]], constant StridedAxes& axes [[buffer(2)]],
                          uint thread_index [[thread_position_in_grid]], uint threads [[threads_per_grid]]) {
   for (long i = thread_index; i < axes.count; i += threads) {
@@ -43,6 +44,7 @@ kernel void copy_strided(device const From* from [[buffer(0)]], device To* to [[
 // Requires: no overlap, both aligned to T, count in pieces.
 // Traffic:  one read and one write of each byte.
 template <class T>
+[[max_total_threads_per_threadgroup(256)]]
 kernel void copy_packed(device const T* from [[buffer(0)]], device T* to [[buffer(1)]], constant long& count [[buffer(2)]],
                         uint thread_index [[thread_position_in_grid]], uint threads [[threads_per_grid]]) {
   for (long i = thread_index; i < count; i += threads) to[i] = from[i];

@@ -20,6 +20,7 @@ inline bool is_padding(long id, long pad_id) { return pad_id != -1 && id == pad_
 // Requires: a threadgroup of at least 64 threads.
 // Traffic:  one read of targets.
 template <class Id>
+[[max_total_threads_per_threadgroup(256)]]
 kernel void count_targets(device const Id* targets [[buffer(0)]], device const float* count [[buffer(1)]], device CrossEntropyShared& shared [[buffer(2)]],
                           constant CrossEntropyParams& p [[buffer(3)]], device Fault& fault [[buffer(4)]],
                           uint thread_index [[thread_index_in_threadgroup]], uint threads [[threads_per_threadgroup]]) {
@@ -107,6 +108,7 @@ kernel void each_row(device const T* logits [[buffer(0)]], device const Id* targ
 // Order:    one threadgroup; thread t adds rows t, t + threads, ..., then the team (team.metal.h).
 // Requires: a threadgroup of at least 64 threads.
 // Traffic:  one read of losses.
+[[max_total_threads_per_threadgroup(256)]]
 kernel void total(device const float* losses [[buffer(0)]], device float* loss [[buffer(1)]], constant CrossEntropyShared& shared [[buffer(2)]],
                   constant CrossEntropyParams& p [[buffer(3)]], uint thread_index [[thread_index_in_threadgroup]], uint threads [[threads_per_threadgroup]]) {
   threadgroup uint slots[kTeamSlots];

@@ -14,6 +14,7 @@ using namespace weft;
 // Requires: ids in [0, V); others are reported, and their rows not written.
 // Traffic:  one read of ids and of each row asked for, one write of y.
 template <class T, class Id>
+[[max_total_threads_per_threadgroup(128)]]
 kernel void gather(device const T* w [[buffer(0)]], device const Id* ids [[buffer(1)]], device T* y [[buffer(2)]], constant EmbeddingParams& p [[buffer(3)]],
                    device Fault& fault [[buffer(4)]], uint thread_index [[thread_index_in_threadgroup]], uint threads [[threads_per_threadgroup]],
                    uint group [[threadgroup_position_in_grid]]) {
@@ -61,6 +62,7 @@ inline Eight sum_places(device const T* dy, device const ushort* order, long k, 
 // Requires: segments sorted. Chunks of several ids are left to sum_rows.
 // Traffic:  one read of the rows of dy it sums, one write of their partial sums.
 template <class T>
+[[max_total_threads_per_threadgroup(128)]]
 kernel void sum_chunks(device const T* dy [[buffer(0)]], device const uint* chunk_ids [[buffer(1)]], device const ushort* order [[buffer(2)]],
                        device float* partial [[buffer(3)]], constant EmbeddingBackwardParams& p [[buffer(4)]], uint thread_index [[thread_index_in_threadgroup]],
                        uint2 threads [[threads_per_threadgroup]], uint2 group [[threadgroup_position_in_grid]]) {
@@ -110,6 +112,7 @@ inline uint2 run_bounds(device const ushort* starts, long first, long segments, 
 // Traffic:  one read of dy and partial, one write of dw (and one read when accumulating; then rows without an occurrence are
 //           left alone); four bytes of starts for each segment, two bytes of order a position for each strip of 256 columns.
 template <class T>
+[[max_total_threads_per_threadgroup(128)]]
 kernel void sum_rows(device const T* dy [[buffer(0)]], device const ushort* starts [[buffer(1)]], device const ushort* order [[buffer(2)]],
                      device const float* partial [[buffer(3)]], device float* dw [[buffer(4)]], constant EmbeddingBackwardParams& p [[buffer(5)]],
                      uint thread_index [[thread_index_in_threadgroup]], uint threads [[threads_per_threadgroup]], uint group [[threadgroup_position_in_grid]]) {

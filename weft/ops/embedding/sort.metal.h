@@ -30,6 +30,7 @@ inline int lower_bound(threadgroup const Word* words, int count, Word id) {
 //           [0, V) is reported, sorted last and left out.
 // Traffic:  one read of ids, one write of the others.
 template <class Id, class Word>
+[[max_total_threads_per_threadgroup(256)]]
 kernel void sort_segments(device const Id* ids [[buffer(0)]], device ushort* order [[buffer(1)]], device ushort* starts [[buffer(2)]],
                           device uint* chunk_ids [[buffer(3)]], constant weft::EmbeddingBackwardParams& p [[buffer(4)]], device weft::Fault& fault [[buffer(5)]],
                           uint thread_index [[thread_index_in_threadgroup]], uint group [[threadgroup_position_in_grid]]) {

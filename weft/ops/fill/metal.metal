@@ -11,6 +11,7 @@ using namespace weft;
 // Requires: no stride 0 (the contract's).
 // Traffic:  one write of each element.
 template <class T>
+[[max_total_threads_per_threadgroup(256)]]
 kernel void fill(device T* out [[buffer(0)]], constant StridedAxes& axes [[buffer(1)]], constant uint& value [[buffer(2)]],
                  uint thread_index [[thread_position_in_grid]], uint threads [[threads_per_grid]]) {
   for (long i = thread_index; i < axes.count; i += threads) out[strided_place(axes, i).a] = T(value);

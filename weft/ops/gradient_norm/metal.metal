@@ -15,6 +15,7 @@ constant constexpr long kPiece = 32768;
 // Requires: nothing more.
 // Traffic:  one read of the gradient.
 template <class T>
+[[max_total_threads_per_threadgroup(256)]]
 kernel void sum_piece(device const T* g [[buffer(0)]], device float* partial [[buffer(1)]], constant GradientNormPieceParams& p [[buffer(2)]],
                       uint thread_index [[thread_index_in_threadgroup]], uint threads [[threads_per_threadgroup]], uint group [[threadgroup_position_in_grid]]) {
   constexpr int N = per_vector<T>();
@@ -37,6 +38,7 @@ kernel void sum_piece(device const T* g [[buffer(0)]], device float* partial [[b
 // Order:    one threadgroup: thread t adds pieces t, t + threads, ..., then the team (team.metal.h).
 // Requires: nothing more.
 // Traffic:  one read of partial.
+[[max_total_threads_per_threadgroup(256)]]
 kernel void finish(device const float* partial [[buffer(0)]], device float* norm [[buffer(1)]], device float* clip [[buffer(2)]],
                    constant GradientNormParams& p [[buffer(3)]], uint thread_index [[thread_index_in_threadgroup]], uint threads [[threads_per_threadgroup]]) {
   threadgroup uint slots[kTeamSlots];

@@ -15,6 +15,7 @@ namespace weft {
 // Requires: 256 threads; every start within the cache: a sequence that would leave it is reported and not written.
 // Traffic:  one read and one write of each new element; start once for each simdgroup.
 template <class T>
+[[max_total_threads_per_threadgroup(256)]]
 kernel void append(device const T* k [[buffer(0)]], device const T* v [[buffer(1)]], device const int* start [[buffer(2)]], device T* k_cache [[buffer(3)]],
                    device T* v_cache [[buffer(4)]], constant KvAppendParams& p [[buffer(5)]], device Fault& fault [[buffer(6)]],
                    uint2 group [[threadgroup_position_in_grid]], uint thread_index [[thread_index_in_threadgroup]]) {

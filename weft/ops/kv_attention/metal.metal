@@ -27,6 +27,7 @@ inline int split_length(int length, int splits) { return ((length + splits - 1) 
 //           reported, and nothing written.
 // Traffic:  every cached key and value once per eight heads of its group. Every multiply-add is in a matrix product.
 template <class T, int kD, int kKeys, int kGroups>
+[[max_total_threads_per_threadgroup(64)]]
 kernel void attend_split(device const T* q [[buffer(0)]], device const T* k [[buffer(1)]], device const T* v [[buffer(2)]], device const int* start [[buffer(3)]],
                          device float* partial [[buffer(4)]], device float* statistics [[buffer(5)]], constant DecodeParams& p [[buffer(6)]],
                          device Fault& fault [[buffer(7)]], uint3 group [[threadgroup_position_in_grid]], uint simd [[simdgroup_index_in_threadgroup]],
@@ -123,6 +124,7 @@ constant constexpr int kMostSplits = 256;
 // Requires: 256 threads, at most 256 splits. A start out of range leaves o alone; attend_split has reported it.
 // Traffic:  one read of the partial results, one write of o.
 template <class T>
+[[max_total_threads_per_threadgroup(256)]]
 kernel void join_splits(device const float* partial [[buffer(0)]], device const float* statistics [[buffer(1)]], device const int* start [[buffer(2)]],
                         device T* o [[buffer(3)]], constant DecodeParams& p [[buffer(4)]], uint2 group [[threadgroup_position_in_grid]],
                         uint thread_index [[thread_index_in_threadgroup]]) {

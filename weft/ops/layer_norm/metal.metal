@@ -191,6 +191,7 @@ kernel void row_slopes(device const T* dy [[buffer(0)]], device const T* h [[buf
 // Requires: 256 threads; as the forward.
 // Traffic:  one read of dy, dh, h, one write of dx; w and a row of each sum for each of the P.
 template <class T, class W>
+[[max_total_threads_per_threadgroup(256)]]
 kernel void column_gradients(device const T* dy [[buffer(0)]], device const T* dh [[buffer(1)]], device const T* h [[buffer(2)]], device const W* w [[buffer(3)]],
                              device const float* mean_in [[buffer(4)]], device const float* rstd_in [[buffer(5)]], device const float* offsets [[buffer(6)]],
                              device const float* slopes [[buffer(7)]], device T* dx [[buffer(8)]], device float* dw_sums [[buffer(9)]],

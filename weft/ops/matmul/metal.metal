@@ -80,6 +80,7 @@ struct Operand {
 //           rows (each half of a block). A staged element
 //           goes from threadgroup memory to two simdgroups; two loads of 256 bytes feed kBlock / 16 products.
 template <class T, class Out, int kBlock>
+[[max_total_threads_per_threadgroup(128)]]
 kernel void multiply(device const T* a [[buffer(0)]], device const T* b [[buffer(1)]], device Out* c [[buffer(2)]],
                      device Out* pre [[buffer(3), function_constant(kKeepsPre)]], device const Out* bias [[buffer(4), function_constant(kBias)]],
                      device const float* wide_bias [[buffer(5), function_constant(kWideBias)]], constant MatmulParams& p [[buffer(6)]],
@@ -178,6 +179,7 @@ inline float4 load_four(device const T* from, int64_t left) {
 // Requires: 128 threads, 8 KiB of threadgroup memory; rows <= 4.
 // Traffic:  B once; A once per sixteen columns of c.
 template <class T, class Out>
+[[max_total_threads_per_threadgroup(128)]]
 kernel void dot_few_rows(device const T* a [[buffer(0)]], device const T* b [[buffer(1)]], device Out* c [[buffer(2)]],
                          device Out* pre [[buffer(3), function_constant(kKeepsPre)]], device const Out* bias [[buffer(4), function_constant(kBias)]],
                          device const float* wide_bias [[buffer(5), function_constant(kWideBias)]], constant MatmulParams& p [[buffer(6)]],
@@ -231,6 +233,7 @@ kernel void dot_few_rows(device const T* a [[buffer(0)]], device const T* b [[bu
 // Requires: 256 threads, 12 KiB of threadgroup memory; rows <= 4.
 // Traffic:  B once; A once per 32 columns of c.
 template <class T, class Out>
+[[max_total_threads_per_threadgroup(256)]]
 kernel void sum_few_rows(device const T* a [[buffer(0)]], device const T* b [[buffer(1)]], device Out* c [[buffer(2)]],
                          device Out* pre [[buffer(3), function_constant(kKeepsPre)]], device const Out* bias [[buffer(4), function_constant(kBias)]],
                          device const float* wide_bias [[buffer(5), function_constant(kWideBias)]], constant MatmulParams& p [[buffer(6)]],

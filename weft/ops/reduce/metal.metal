@@ -15,6 +15,7 @@ constant bool kTerms [[function_constant(0)]];  // x holds values; else partial 
 // Requires: unit stride within a row (the contract's); segments of whole vectors. n = 0 gives the identity.
 // Traffic:  one read of x, one write of y.
 template <int K, class T, class Y>
+[[max_total_threads_per_threadgroup(256)]]
 kernel void along_rows(device const T* x [[buffer(0)]], device Y* y [[buffer(1)]], constant ReduceRowsParams& p [[buffer(2)]],
                        uint thread_index [[thread_index_in_threadgroup]], uint threads [[threads_per_threadgroup]],
                        uint group [[threadgroup_position_in_grid]], uint groups [[threadgroups_per_grid]]) {
@@ -44,6 +45,7 @@ kernel void along_rows(device const T* x [[buffer(0)]], device Y* y [[buffer(1)]
 // Requires: unit stride in inner (the contract's). n = 0 gives the identity.
 // Traffic:  one read of x, one write of y.
 template <int K, class T, class Y>
+[[max_total_threads_per_threadgroup(128)]]
 kernel void across_rows(device const T* x [[buffer(0)]], device Y* y [[buffer(1)]], constant ReduceColumnsParams& p [[buffer(2)]],
                         uint thread_index [[thread_index_in_threadgroup]], uint threads [[threads_per_threadgroup]], uint group [[threadgroup_position_in_grid]]) {
   constexpr int N = per_vector<T>();
@@ -78,6 +80,7 @@ kernel void across_rows(device const T* x [[buffer(0)]], device Y* y [[buffer(1)
 // Requires: unit stride within a row (the contract's).
 // Traffic:  one read of x (not for a sum), one write of dx; y and dy by one lane of each simdgroup.
 template <int K, class T, class G, class Y>
+[[max_total_threads_per_threadgroup(256)]]
 kernel void spread_rows(device const T* x [[buffer(0)]], device const Y* y [[buffer(1)]], device const G* dy [[buffer(2)]], device T* dx [[buffer(3)]],
                         constant ReduceBackwardParams& p [[buffer(4)]], uint thread_index [[thread_index_in_threadgroup]],
                         uint threads [[threads_per_threadgroup]], uint group [[threadgroup_position_in_grid]], uint groups [[threadgroups_per_grid]]) {
@@ -119,6 +122,7 @@ kernel void spread_rows(device const T* x [[buffer(0)]], device const Y* y [[buf
 // Requires: unit stride in inner (the contract's).
 // Traffic:  one read of x (not for a sum), one write of dx; y and dy once for each chunk.
 template <int K, class T, class G, class Y>
+[[max_total_threads_per_threadgroup(128)]]
 kernel void spread_columns(device const T* x [[buffer(0)]], device const Y* y [[buffer(1)]], device const G* dy [[buffer(2)]], device T* dx [[buffer(3)]],
                            constant ReduceBackwardParams& p [[buffer(4)]], uint thread_index [[thread_index_in_threadgroup]],
                            uint threads [[threads_per_threadgroup]], uint group [[threadgroup_position_in_grid]]) {

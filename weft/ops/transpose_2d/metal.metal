@@ -20,6 +20,7 @@ struct alignas(16) Elements {
 // Requires: threadgroups of 256 threads; unit stride within rows (the contract's); unaligned rows and edges go element by element.
 // Traffic:  one read of x and one write of y, sixteen bytes at a time.
 template <class T>
+[[max_total_threads_per_threadgroup(256)]]
 kernel void transpose_tiles(device const T* x [[buffer(0)]], device T* y [[buffer(1)]], constant TransposeParams& p [[buffer(2)]],
                             uint thread_index [[thread_index_in_threadgroup]], uint3 group [[threadgroup_position_in_grid]]) {
   constexpr int V = 16 / int(sizeof(T)), kAcross = kTile / V, kDown = kThreads / kAcross;

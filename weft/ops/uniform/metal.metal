@@ -13,6 +13,7 @@ using namespace weft;
 //           with 0, so that no compiler fuses the two.
 // Requires: at most 2^34 elements (the contract's).
 // Traffic:  one write of out.
+[[max_total_threads_per_threadgroup(256)]]
 kernel void draw(device const uint* state_in [[buffer(0)]], device float* out [[buffer(1)]], constant UniformParams& p [[buffer(2)]],
                  uint thread_index [[thread_index_in_threadgroup]], uint threads [[threads_per_threadgroup]], uint group [[threadgroup_position_in_grid]]) {
   const uint4 state = random_state(state_in, thread_index);
@@ -26,6 +27,7 @@ kernel void draw(device const uint* state_in [[buffer(0)]], device float* out [[
 }
 
 // Equation: step = step + 1, modulo 2^64. One thread.
+[[max_total_threads_per_threadgroup(32)]]
 kernel void advance(device uint* state [[buffer(0)]]) {
   state[2] += 1;
   if (state[2] == 0) state[3] += 1;

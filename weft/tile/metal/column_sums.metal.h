@@ -46,6 +46,7 @@ inline float of_row(device const float* statistic, long row, uint thread_index) 
 // Order:    eight runs of consecutive p, each in order; then the runs in order.
 // Requires: threadgroups of 256 threads: 32 columns by 8 runs; C / 32 of them. P = 0 gives zeros.
 // Traffic:  one read of partial, one write of out.
+[[max_total_threads_per_threadgroup(256)]]
 kernel void sum_partials(device const float* partial [[buffer(0)]], device float* out [[buffer(1)]], constant long2& shape [[buffer(2)]],
                          uint thread_index [[thread_index_in_threadgroup]], uint group [[threadgroup_position_in_grid]]) {
   threadgroup float runs[8][32];

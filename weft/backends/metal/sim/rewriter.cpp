@@ -267,7 +267,7 @@ class Rewriter {
     }
     for (const std::string& name : constants_of(kernel.name)) needed += join(quoted(name), ", ");
     table += join("    {", quoted(instance.host_name), ", weft_sim_entry_", id, ", weft_sim_parameters_", id, ", ", kernel.parameters.size(), ", ",
-                  kernel.is_template ? "0" : kernel.most_threads, ", weft_sim_constants_", id, "},\n");
+                  kernel.most_threads, ", weft_sim_constants_", id, "},\n");
     return join("static void weft_sim_entry_", id, "(const weft_sim::Thread* t) { t->frame = __builtin_frame_address(0); ::", instance.callee, "(", arguments, "); }\n",
                 "static const weft_sim::Parameter weft_sim_parameters_", id, "[] = {", parameters, "{2, 0, \"\"}};\n",
                 "static const char* const weft_sim_constants_", id, "[] = {", needed, "nullptr};\n");

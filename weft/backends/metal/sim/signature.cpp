@@ -129,6 +129,8 @@ class KernelFinder {
     KernelDefinition definition;
     definition.name = tokens_[tokens_.previous(open)].text;
     definition.qualifier = tokens_.qualifier(begin);
+    check_text(std::all_of(most_threads.begin(), most_threads.end(), [](char c) { return '0' <= c && c <= '9'; }), begin,
+               join("max_total_threads_per_threadgroup is '", most_threads, "', expected a number"));
     definition.most_threads = most_threads;
     definition.is_template = is_template;
     definition.parameters = read_parameters(definition.name, open, tokens_.closing(open));
