@@ -313,20 +313,11 @@ class PackedProduct {
   Range a_rows_, depths_;
 };
 
-// A batch that shares B is one product of more rows where the rows of all matrices are equally spaced.
-bool stacked(const MatmulPlan& p, const MatmulPlan::Matrix& m) {
-  return (p.inner == 1 || m.inner == p.M * m.row) && (p.outer == 1 || m.outer == p.inner * p.M * m.row);
-}
-
 template <class T, class C>
 void product(Stream& stream, const MatmulArgs& args) {
-  MatmulPlan p = plan(args);
+  const MatmulPlan p = plan(args);
   if (p.batch() * p.M * p.N == 0) return;
   if ((p.shared_b ? p.batch() * p.M : p.M) <= MatmulArgs::kFewRows) return multiply_few_rows<T, C>(stream, args, p);
-  if (p.shared_b && !args.transpose_a && stacked(p, p.a) && stacked(p, p.c) && (!args.pre || stacked(p, p.pre))) {
-    p.M *= p.batch();
-    p.outer = p.inner = 1;
-  }
   if constexpr (std::is_same_v<T, bf16>)
     if (bf16_dot() == Bf16Dot::emulated || (bf16_dot() == Bf16Dot::hardware && kTileColumns == kPairColumns)) return PackedProduct<Paired, C>(stream, args, p).run();
   PackedProduct<Widened<T>, C>(stream, args, p).run();

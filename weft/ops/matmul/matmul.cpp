@@ -44,6 +44,10 @@ MatmulPlan::Matrix matrix(const View& view, const char* name) {
   return {view.strides[rank - 2], rank > 3 ? view.strides[0] : 0, rank > 2 ? view.strides[rank - 3] : 0};
 }
 
+bool stacked(const MatmulPlan& p, const MatmulPlan::Matrix& m) {
+  return (p.inner == 1 || m.inner == p.M * m.row) && (p.outer == 1 || m.outer == p.inner * p.M * m.row);
+}
+
 }  // namespace
 
 MatmulPlan plan(const MatmulArgs& args) {
@@ -54,6 +58,11 @@ MatmulPlan plan(const MatmulArgs& args) {
   if (rank > 3) p.outer = args.a.shape[0];
   if (rank > 2) p.inner = args.a.shape[rank - 3];
   p.shared_b = args.b.rank() == 2;
+  // A batch that shares B is one product of more rows where the rows of all matrices are equally spaced.
+  if (p.shared_b && !args.transpose_a && stacked(p, p.a) && stacked(p, p.c) && (!args.pre || stacked(p, p.pre))) {
+    p.M *= p.batch();
+    p.outer = p.inner = 1;
+  }
   return p;
 }
 

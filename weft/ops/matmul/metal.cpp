@@ -16,19 +16,6 @@ bool aligned(const View& view, const MatmulPlan::Matrix& m) {
   return (view.buffer->offset() + view.offset) % (4 * size_of(view.dtype)) == 0 && m.row % 4 == 0 && m.outer % 4 == 0 && m.inner % 4 == 0;
 }
 
-// Whether the rows of all matrices follow each other at one distance.
-bool one_matrix(const MatmulPlan& p, const MatmulPlan::Matrix& m) {
-  return (p.inner == 1 || m.inner == p.M * m.row) && (p.outer == 1 || m.outer == p.inner * p.M * m.row);
-}
-
-// Matrices that share B are one with many rows where their rows lie so: B is then read less often.
-MatmulPlan without_batch(MatmulPlan p, const MatmulArgs& a) {
-  if (!p.shared_b || a.transpose_a || !one_matrix(p, p.a) || !one_matrix(p, p.c) || (a.pre && !one_matrix(p, p.pre))) return p;
-  p.M *= p.batch();
-  p.outer = p.inner = 1;
-  return p;
-}
-
 std::string suffix(const MatmulArgs& a) {
   const std::string out = a.c.dtype == DType::f32 ? "f32" : "bf16";
   return (a.a.dtype == DType::f32 ? "_f32_" : "_bf16_") + out;
@@ -43,7 +30,7 @@ int block(const MatmulPlan& p) {
 }  // namespace
 
 void matmul(Stream& stream, const MatmulArgs& a) {
-  const MatmulPlan p = without_batch(plan(a), a);
+  const MatmulPlan p = plan(a);
   if (p.batch() * p.M * p.N == 0) return;
   const int64_t rows = p.shared_b ? p.batch() * p.M : p.M, jobs = p.shared_b ? 1 : p.batch();
   const bool wide = a.bias && a.bias.dtype == DType::f32;
