@@ -42,16 +42,30 @@ struct Gradients {
   Tensor dx, dw;  // of x's dtype, and f32; undefined: not wanted
 };
 
+// [rows, V] in memory whose rows begin at whole lines of 128 bytes, whatever V is: matrix units want it so.
+Tensor logits_for(const Tensor& x, int64_t V, DType dtype) {
+  const int64_t line = 128 / size_of(dtype);
+  return Tensor::empty(x.device(), {x.shape()[0], ceil_div(V, line) * line}, dtype).part(1, 0, V);
+}
+
+Tensor rounded(const Tensor& dlogits, const Tensor& x) {
+  if (x.dtype() == dlogits.dtype()) return dlogits;
+  const Tensor to = logits_for(x, dlogits.shape()[1], x.dtype());
+  copy(dlogits, to);
+  return to;
+}
+
 // One chunk of rows: its part of the loss, and of the gradients.
 void add_chunk(const Tensor& x, const Tensor& w, const CrossEntropyArgs& rest, const Gradients& grads, bool first) {
-  const Tensor logits = matmul(x, w, {.transpose_b = true, .out_dtype = DType::f32});
+  const Tensor logits = logits_for(x, w.shape()[0], DType::f32);
+  Stream& stream = x.device().stream();
+  matmul(stream, {.a = x.view(), .b = w.view(), .c = logits.mut_view(), .bias = {}, .pre = {}, .transpose_b = true});
   CrossEntropyArgs args = rest;
   args.logits = logits.view();
   if (grads.dx || grads.dw) args.dlogits = logits.mut_view();
   args.accumulate = !first;
-  Stream& stream = x.device().stream();
   cross_entropy(stream, args);
-  const Tensor dlogits = args.dlogits ? cast(logits, x.dtype()) : Tensor();
+  const Tensor dlogits = args.dlogits ? rounded(logits, x) : Tensor();
   if (grads.dx) matmul(stream, {.a = dlogits.view(), .b = w.view(), .c = grads.dx.mut_view(), .bias = {}, .pre = {}});
   if (grads.dw)
     matmul(stream, {.a = dlogits.view(), .b = x.view(), .c = grads.dw.mut_view(), .bias = {}, .pre = {}, .transpose_a = true,
@@ -77,16 +91,16 @@ std::vector<Tensor> scaled(const Gradients& grads, DType dw_dtype, const Upstrea
 
 }  // namespace
 
-int64_t linear_cross_entropy_chunk(int64_t rows, int64_t V) {
-  constexpr int64_t kMostLogits = int64_t(16) << 20;
-  const int64_t most = std::max<int64_t>(1, kMostLogits / std::max<int64_t>(1, V));
+int64_t linear_cross_entropy_chunk(const Device& device, int64_t rows, int64_t V) {
+  const int64_t most_logits = int64_t(device.dialect() == Dialect::cuda ? 128 : 16) << 20;
+  const int64_t most = std::max<int64_t>(1, most_logits / std::max<int64_t>(1, V));
   return std::max<int64_t>(1, ceil_div(rows, std::max<int64_t>(1, ceil_div(rows, most))));
 }
 
 Tensor linear_cross_entropy(const Tensor& x, const Tensor& weight, const Tensor& targets, const CrossEntropyOptions& options) {
   check_operands(x, weight, targets);
   Device& device = x.device();
-  const int64_t rows = x.shape()[0], chunk = linear_cross_entropy_chunk(rows, weight.shape()[0]);
+  const int64_t rows = x.shape()[0], chunk = linear_cross_entropy_chunk(device, rows, weight.shape()[0]);
   Gradients grads;
   if (should_record({&x})) grads.dx = Tensor::empty(device, x.shape(), x.dtype());
   if (should_record({&weight})) grads.dw = Tensor::empty(device, weight.shape());

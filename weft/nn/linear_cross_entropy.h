@@ -18,7 +18,8 @@ namespace weft {
 // pad_id and no count, the targets are counted on the host, which waits for the device.
 Tensor linear_cross_entropy(const Tensor& x, const Tensor& weight, const Tensor& targets, const CrossEntropyOptions& options = {});
 
-// Rows of a chunk for a vocabulary of V: at most 64 MiB of logits, in equal parts.
-int64_t linear_cross_entropy_chunk(int64_t rows, int64_t V);
+// Rows of a chunk for a vocabulary of V, in equal parts: at most 64 MiB of logits, or 512 MiB where small products leave most
+// of the device idle (CUDA).
+int64_t linear_cross_entropy_chunk(const Device& device, int64_t rows, int64_t V);
 
 }  // namespace weft

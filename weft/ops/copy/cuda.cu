@@ -46,6 +46,36 @@ __global__ void packed(const From* from, To* to, int64_t count) {
   }
 }
 
+// Equation: to = cast(from), to nearest even.
+// Layout:   [rows, columns], a stride between rows each.
+// Order:    no sums; eight elements of a row a thread.
+// Requires: rows of both aligned to sixteen bytes; no overlap.
+// Traffic:  one read and one write of each element, sixteen bytes at a time.
+template <class From, class To>
+__global__ void by_rows(const From* from, int64_t from_stride, To* to, int64_t to_stride, int64_t rows, int64_t columns) {
+  constexpr int kWidth = 16 / int(sizeof(From) < sizeof(To) ? sizeof(From) : sizeof(To));
+  const int64_t first = (int64_t(blockIdx.x) * blockDim.x + threadIdx.x) * kWidth;
+  for (int64_t r = blockIdx.y; r < rows; r += gridDim.y) {
+    const From* source = from + r * from_stride;
+    To* target = to + r * to_stride;
+    if (first + kWidth <= columns) {
+      const auto in = load_chunk<From, kWidth>(source + first);
+      Chunk<To, kWidth> out;
+#pragma unroll
+      for (int i = 0; i < kWidth; ++i) out.at[i] = convert<From, To>(in.at[i]);
+      store_chunk(out, target + first);
+    } else {
+      for (int64_t i = first; i < columns; ++i) target[i] = convert<From, To>(source[i]);
+    }
+  }
+}
+
+template <class From, class To>
+bool aligned_rows(const StridedAxes& axes, const From* from, const To* to) {
+  return axes.rank == 2 && axes.a[1] == 1 && axes.b[1] == 1 && aligned16(from) && aligned16(to) && axes.a[0] * int64_t(sizeof(From)) % 16 == 0 &&
+         axes.b[0] * int64_t(sizeof(To)) % 16 == 0;
+}
+
 template <class From, class To>
 void run(Stream& stream, const CopyArgs& a) {
   const int64_t count = a.to.numel();
@@ -60,7 +90,13 @@ void run(Stream& stream, const CopyArgs& a) {
       return launch(unsigned((count + 2047) / 2048), 256, 0, packed<From, To>, from, to, count);
     }
   }
-  launch(blocks_for(stream, count, 256), 256, 0, strided<From, To>, from, to, strided_axes(a.to.shape, a.from.strides, a.to.strides), count);
+  const StridedAxes axes = strided_axes(a.to.shape, a.from.strides, a.to.strides);
+  if (aligned_rows(axes, from, to)) {
+    constexpr int64_t kWidth = 16 / int64_t(std::min(sizeof(From), sizeof(To)));
+    const dim3 grid(unsigned((axes.extent[1] + 128 * kWidth - 1) / (128 * kWidth)), unsigned(std::min<int64_t>(axes.extent[0], 65535)));
+    return launch(grid, 128, 0, by_rows<From, To>, from, axes.a[0], to, axes.b[0], axes.extent[0], axes.extent[1]);
+  }
+  launch(blocks_for(stream, count, 256), 256, 0, strided<From, To>, from, to, axes, count);
 }
 
 }  // namespace
