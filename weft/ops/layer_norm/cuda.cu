@@ -158,17 +158,17 @@ template <class T, class Weight>
 void run(Stream& stream, const LayerNormBackwardArgs& a) {
   const Rows dy = as_rows(a.dy, a.kOp, "dy"), h = as_rows(a.h, a.kOp, "h"), dx = as_rows(a.dx, a.kOp, "dx");
   const Rows dh = a.dh ? as_rows(a.dh, a.kOp, "dh") : Rows{};
-  const int64_t P = partial_rows(dy.rows);
-  const Scratch<float> dw(stream, P * dy.columns), db(stream, a.db ? P * dy.columns : 0);
   const bool aligned = rows_aligned<T>({{&a.dy, dy.stride}, {&a.dh, dh.stride}, {&a.h, h.stride}, {&a.dx, dx.stride}}) && aligned16(data<Weight>(a.w));
-  const Backward<T, Weight> p{data<T>(a.dy), data<T>(a.dh), data<T>(a.h), data<Weight>(a.w), data<float>(a.mean), data<float>(a.rstd), data<T>(a.dx),
-                              dw.data(), a.db ? db.data() : nullptr, dy.rows, P, dy.stride, dh.stride, h.stride, dx.stride, columns_of(a.kOp, dy), aligned};
   const Launch launch(stream, a.kOp, {&a.dy, &a.w, &a.dx});
   with_walk<kPerVector<T>>(dy.columns, [&]<class W>() {
+    const int64_t P = partial_rows(dy.rows, W::kThreads);
+    const Scratch<float> dw(stream, P * dy.columns), db(stream, a.db ? P * dy.columns : 0);
+    const Backward<T, Weight> p{data<T>(a.dy), data<T>(a.dh), data<T>(a.h), data<Weight>(a.w), data<float>(a.mean), data<float>(a.rstd), data<T>(a.dx),
+                                dw.data(), a.db ? db.data() : nullptr, dy.rows, P, dy.stride, dh.stride, h.stride, dx.stride, columns_of(a.kOp, dy), aligned};
     launch(unsigned((P + Group<W::kThreads>::kPerBlock - 1) / Group<W::kThreads>::kPerBlock), Group<W::kThreads>::kBlock, stream_bytes<W, 2>(), backward<T, Weight, W>, p);
+    sum_partials(launch, dw.data(), P, dy.columns, data<float>(a.dw));
+    if (a.db) sum_partials(launch, db.data(), P, dy.columns, data<float>(a.db));
   });
-  sum_partials(launch, dw.data(), P, dy.columns, data<float>(a.dw));
-  if (a.db) sum_partials(launch, db.data(), P, dy.columns, data<float>(a.db));
 }
 
 template <class Args>

@@ -54,7 +54,7 @@ void reduce_rows(const Launch& launch, Stream& stream, const T* x, int64_t strid
 // Order:    a thread per (o, chunk, j), i in order.
 // Requires: unit stride in inner (the contract's). n = 0 gives the identity.
 // Traffic:  one read of x, coalesced along inner; one write of y.
-template <Reduction K, bool kTerms, class T, class Y>
+template <Reduction K, class T, class Y>
 __global__ void across_rows(const T* x, ReduceSpan s, int64_t chunks, int64_t length, Y* y) {
   const int64_t j = int64_t(blockIdx.x) * blockDim.x + threadIdx.x, chunk = blockIdx.y;
   if (j >= s.inner) return;
@@ -64,17 +64,76 @@ __global__ void across_rows(const T* x, ReduceSpan s, int64_t chunks, int64_t le
 #pragma unroll 8
     for (int64_t i = chunk * length; i < last; ++i) {
       const float v = to_float(x[o * s.outer_stride + i * s.stride + j]);
-      total = Kind<K>::combine(total, kTerms ? Kind<K>::term(v) : v);
+      total = Kind<K>::combine(total, Kind<K>::term(v));
     }
     y[(o * chunks + chunk) * s.inner + j] = from_float<Y>(total);
   }
 }
 
-template <Reduction K, bool kTerms, class T, class Y>
+template <Reduction K, class T, class Y>
 void reduce_columns(const Launch& launch, const T* x, const ReduceSpan& s, int64_t chunks, Y* y) {
   const int64_t length = (s.n + chunks - 1) / chunks;
   const dim3 grid(unsigned((s.inner + 127) / 128), unsigned(chunks), unsigned(std::min<int64_t>(s.outer, 65535)));
-  launch(grid, 128, 0, across_rows<K, kTerms, T, Y>, x, s, chunks, length, y);
+  launch(grid, 128, 0, across_rows<K, T, Y>, x, s, chunks, length, y);
+}
+
+// Equation: y[o, chunk, j] = sum over the chunk's i of term(x[o, i, j]).
+// Layout:   x [outer, n, inner] with strides for outer and n, y [outer, chunks, inner].
+// Order:    a thread per (o, chunk) and sixteen bytes along inner, i in order.
+// Requires: rows of whole sixteen bytes, so aligned; blocks of 32 by 4 threads, the second along chunks.
+// Traffic:  one read of x, one write of y.
+template <Reduction K, class T>
+__global__ void __launch_bounds__(128) across_wide_rows(const T* x, ReduceSpan s, int64_t chunks, int64_t length, float* y) {
+  constexpr int kWidth = kPerVector<T>;
+  const int64_t j = (int64_t(blockIdx.x) * 32 + threadIdx.x) * kWidth, chunk = int64_t(blockIdx.y) * 4 + threadIdx.y;
+  if (j >= s.inner || chunk >= chunks) return;
+  const int64_t last = (chunk + 1) * length < s.n ? (chunk + 1) * length : s.n;
+  for (int64_t o = blockIdx.z; o < s.outer; o += gridDim.z) {
+    float total[kWidth];
+#pragma unroll
+    for (int c = 0; c < kWidth; ++c) total[c] = Kind<K>::kIdentity;
+#pragma unroll 8
+    for (int64_t i = chunk * length; i < last; ++i) {
+      const auto piece = load_chunk<T, kWidth>(x + o * s.outer_stride + i * s.stride + j);
+#pragma unroll
+      for (int c = 0; c < kWidth; ++c) total[c] = Kind<K>::combine(total[c], Kind<K>::term(piece[c]));
+    }
+#pragma unroll
+    for (int c = 0; c < kWidth; ++c) y[(o * chunks + chunk) * s.inner + j + c] = total[c];
+  }
+}
+
+// Equation: y[o, j] = sum over chunks of partial[o, chunk, j].
+// Layout:   partial [outer, chunks, inner], y [outer, inner], contiguous.
+// Order:    eight runs of consecutive chunks, each in order; then the runs in order.
+// Requires: blocks of 32 by 8 threads, the first along inner.
+// Traffic:  one read of partial, one write of y.
+template <Reduction K, class Y>
+__global__ void __launch_bounds__(256) fold_chunks(const float* partial, int64_t outer, int64_t chunks, int64_t inner, Y* y) {
+  __shared__ float runs[8][32];
+  const int64_t j = int64_t(blockIdx.x) * 32 + threadIdx.x, run = (chunks + 7) / 8;
+  const int64_t first = run * threadIdx.y, last = first + run < chunks ? first + run : chunks;
+  for (int64_t o = blockIdx.y; o < outer; o += gridDim.y) {
+    float total = Kind<K>::kIdentity;
+    if (j < inner)
+#pragma unroll 16
+      for (int64_t chunk = first; chunk < last; ++chunk) total = Kind<K>::combine(total, partial[(o * chunks + chunk) * inner + j]);
+    runs[threadIdx.y][threadIdx.x] = total;
+    __syncthreads();
+    if (threadIdx.y == 0 && j < inner) {
+      for (int r = 1; r < 8; ++r) total = Kind<K>::combine(total, runs[r][threadIdx.x]);
+      y[o * inner + j] = from_float<Y>(total);
+    }
+    __syncthreads();
+  }
+}
+
+template <Reduction K, class T>
+void reduce_to_chunks(const Launch& launch, const T* x, const ReduceSpan& s, int64_t chunks, float* partial) {
+  constexpr int64_t kWidth = kPerVector<T>;
+  if (s.inner % kWidth != 0 || s.stride % kWidth != 0 || s.outer_stride % kWidth != 0 || !aligned16(x)) return reduce_columns<K>(launch, x, s, chunks, partial);
+  const dim3 grid(unsigned((s.inner + 32 * kWidth - 1) / (32 * kWidth)), unsigned((chunks + 3) / 4), unsigned(std::min<int64_t>(s.outer, 65535)));
+  launch(grid, dim3(32, 4), 0, across_wide_rows<K, T>, x, s, chunks, (s.n + chunks - 1) / chunks, partial);
 }
 
 template <Reduction K, class T, class Y>
@@ -92,10 +151,11 @@ void forward(Stream& stream, const ReduceArgs& a, const ReduceSpan& s) {
     return reduce_rows<K, false>(launch, stream, static_cast<const float*>(partial.data()), segments, segments, 1, s.outer, y);
   }
   const int64_t chunks = std::clamp<int64_t>(s.n / 16, 1, 256);  // by n alone
-  if (chunks == 1) return reduce_columns<K, true>(launch, x, s, 1, y);
+  if (chunks == 1) return reduce_columns<K>(launch, x, s, 1, y);
   const Scratch<float> partial(stream, s.outer * chunks * s.inner);
-  reduce_columns<K, true>(launch, x, s, chunks, partial.data());
-  reduce_columns<K, false>(launch, static_cast<const float*>(partial.data()), ReduceSpan{s.outer, chunks, s.inner, chunks * s.inner, s.inner}, 1, y);
+  reduce_to_chunks<K>(launch, x, s, chunks, partial.data());
+  const dim3 grid(unsigned((s.inner + 31) / 32), unsigned(std::min<int64_t>(s.outer, 65535)));
+  launch(grid, dim3(32, 8), 0, fold_chunks<K, Y>, static_cast<const float*>(partial.data()), s.outer, chunks, s.inner, y);
 }
 
 template <class T, class G, class Y>
