@@ -42,30 +42,38 @@ struct Gradients {
   Tensor dx, dw;  // of x's dtype, and f32; undefined: not wanted
 };
 
-// [rows, V] in memory whose rows begin at whole lines of 128 bytes, whatever V is: matrix units want it so.
-Tensor logits_for(const Tensor& x, int64_t V, DType dtype) {
-  const int64_t line = 128 / size_of(dtype);
-  return Tensor::empty(x.device(), {x.shape()[0], ceil_div(V, line) * line}, dtype).part(1, 0, V);
+// The matrix units of a GPU are several times slower where the extents of a product are no multiples of a few elements: 50257
+// words are taken for 50304.
+int64_t padded(const Device& device, int64_t V) { return device.dialect() == Dialect::cuda ? ceil_div(V, 64) * 64 : V; }
+
+// w with rows of zeros below.
+Tensor with_rows(const Tensor& w, int64_t rows) {
+  if (rows == w.shape()[0]) return w;
+  const Tensor all = Tensor::empty(w.device(), {rows, w.shape()[1]}, w.dtype());
+  copy(w, all.part(0, 0, w.shape()[0]));
+  zero(all.part(0, w.shape()[0], rows));
+  return all;
 }
 
-Tensor rounded(const Tensor& dlogits, const Tensor& x) {
-  if (x.dtype() == dlogits.dtype()) return dlogits;
-  const Tensor to = logits_for(x, dlogits.shape()[1], x.dtype());
-  copy(dlogits, to);
-  return to;
+// In bf16, zeros beyond the words.
+Tensor empty_gradient(const Tensor& logits, int64_t words) {
+  const Tensor made = Tensor::empty(logits.device(), logits.shape(), DType::bf16);
+  if (words < logits.shape()[1]) zero(made.part(1, words, logits.shape()[1]));
+  return made;
 }
 
-// One chunk of rows: its part of the loss, and of the gradients.
-void add_chunk(const Tensor& x, const Tensor& w, const CrossEntropyArgs& rest, const Gradients& grads, bool first) {
-  const Tensor logits = logits_for(x, w.shape()[0], DType::f32);
-  Stream& stream = x.device().stream();
-  matmul(stream, {.a = x.view(), .b = w.view(), .c = logits.mut_view(), .bias = {}, .pre = {}, .transpose_b = true});
+// One chunk of rows: its part of the loss, and of the gradients. w may have more rows than there are words: zeros, whose logits
+// are no part of the loss and whose gradients are zeros.
+void add_chunk(const Tensor& x, const Tensor& w, int64_t words, const CrossEntropyArgs& rest, const Gradients& grads, bool first) {
+  const Tensor logits = matmul(x, w, {.transpose_b = true, .out_dtype = DType::f32});
+  const Tensor of_words = logits.part(1, 0, words);
   CrossEntropyArgs args = rest;
-  args.logits = logits.view();
-  if (grads.dx || grads.dw) args.dlogits = logits.mut_view();
+  args.logits = of_words.view();
+  const Tensor dlogits = !grads.dx && !grads.dw ? Tensor() : x.dtype() == DType::f32 ? logits : empty_gradient(logits, words);
+  if (dlogits) args.dlogits = dlogits.part(1, 0, words).mut_view();
   args.accumulate = !first;
+  Stream& stream = x.device().stream();
   cross_entropy(stream, args);
-  const Tensor dlogits = args.dlogits ? rounded(logits, x) : Tensor();
   if (grads.dx) matmul(stream, {.a = dlogits.view(), .b = w.view(), .c = grads.dx.mut_view(), .bias = {}, .pre = {}});
   if (grads.dw)
     matmul(stream, {.a = dlogits.view(), .b = x.view(), .c = grads.dw.mut_view(), .bias = {}, .pre = {}, .transpose_a = true,
@@ -100,13 +108,14 @@ int64_t linear_cross_entropy_chunk(const Device& device, int64_t rows, int64_t V
 Tensor linear_cross_entropy(const Tensor& x, const Tensor& weight, const Tensor& targets, const CrossEntropyOptions& options) {
   check_operands(x, weight, targets);
   Device& device = x.device();
-  const int64_t rows = x.shape()[0], chunk = linear_cross_entropy_chunk(device, rows, weight.shape()[0]);
+  const int64_t rows = x.shape()[0], words = weight.shape()[0], width = padded(device, words);
+  const int64_t chunk = linear_cross_entropy_chunk(device, rows, width);
   Gradients grads;
   if (should_record({&x})) grads.dx = Tensor::empty(device, x.shape(), x.dtype());
-  if (should_record({&weight})) grads.dw = Tensor::empty(device, weight.shape());
+  if (should_record({&weight})) grads.dw = Tensor::empty(device, {width, weight.shape()[1]});
   Tensor loss = zeros(device, {});
   const Tensor count = divisor(targets, options);
-  const Tensor from = x.detach(), w = weight.detach(), to = contiguous(targets.detach());
+  const Tensor from = x.detach(), w = with_rows(weight.detach(), width), to = contiguous(targets.detach());
   for (int64_t row = 0; row < rows; row += chunk) {
     const int64_t end = std::min(rows, row + chunk);
     const Tensor labels = to.part(0, row, end);
@@ -115,9 +124,10 @@ Tensor linear_cross_entropy(const Tensor& x, const Tensor& weight, const Tensor&
     args.loss = loss.mut_view();
     args.count = count.view();
     args.pad_id = options.pad_id;
-    add_chunk(from.part(0, row, end), w, args, {grads.dx ? grads.dx.part(0, row, end) : Tensor(), grads.dw}, row == 0);
+    add_chunk(from.part(0, row, end), w, words, args, {grads.dx ? grads.dx.part(0, row, end) : Tensor(), grads.dw}, row == 0);
   }
   if (rows == 0 && grads.dw) zero(grads.dw);
+  if (grads.dw) grads.dw = grads.dw.part(0, 0, words);
   const DType dw_dtype = weight.node() && weight.node()->leaf() ? DType::f32 : weight.dtype();
   record(kOp, {&x, &weight}, {&loss}, [grads, dw_dtype](const Upstream& up) { return scaled(grads, dw_dtype, up); });
   return loss;

@@ -67,14 +67,14 @@ int64_t count_targets(Stream& stream, const CrossEntropyArgs& a, int64_t V) {
 // Requires: unit stride within a row (the contract's), targets in range or padding: else reported, nothing written.
 // Traffic:  one read of logits from memory; a row of exponentials in the second cache; one write of dlogits, past the
 //           caches when they do not hold it; targets twice.
-template <class T, class Id>
+template <class T, class G, class Id>
 void run(Stream& stream, const CrossEntropyArgs& a) {
   const Rows x = as_rows(a.logits, a.kOp, "logits"), dx = a.dlogits ? as_rows(a.dlogits, a.kOp, "dlogits") : Rows{};
   const int64_t N = x.rows, V = x.columns, targets = count_targets<Id>(stream, a, V);
   if (targets < 0) return;
   const float count = a.count ? *data<float>(a.count) : float(targets), over_count = 1.0f / count;
   const Scratch<float> losses(stream, N);
-  const bool past_caches = a.dlogits && writes_past_caches(2 * N * V * int64_t(sizeof(T)), a.dlogits, dx.stride);
+  const bool past_caches = a.dlogits && writes_past_caches(N * V * int64_t(sizeof(T) + sizeof(G)), a.dlogits, dx.stride);
   const int64_t tiles = ceil_div(V, kTile);
   ScratchSlots slots(stream, a.dlogits ? tiles * (kTile + 16) : 0, N);
   for_each_row_group(stream, N, V, [&](int64_t first, int64_t last) HWY_ATTR {
@@ -82,7 +82,7 @@ void run(Stream& stream, const CrossEntropyArgs& a) {
     float *e = a.dlogits ? lease.take(tiles * kTile) : nullptr, *m = a.dlogits ? lease.take(tiles) : nullptr;
     for (int64_t r = first; r < last; ++r) {
       const T* row = data<T>(a.logits) + r * x.stride;
-      T* out = a.dlogits ? data<T>(a.dlogits) + r * dx.stride : nullptr;
+      G* out = a.dlogits ? data<G>(a.dlogits) + r * dx.stride : nullptr;
       const int64_t target = data<Id>(a.targets)[r];
       if (a.pad_id != -1 && target == a.pad_id) {
         losses.data()[r] = 0;
@@ -100,7 +100,7 @@ void run(Stream& stream, const CrossEntropyArgs& a) {
         for_each_block(std::min(kTile, V - start), [&](At at) HWY_ATTR { at.put(at.load(e + start) * f, out + start, past_caches); });
       }
       if (past_caches) hwy::FlushStream();  // before the target's element is written again
-      out[target] = T(exp(at_target - total.max) * factor - over_count);
+      out[target] = G(exp(at_target - total.max) * factor - over_count);
     }
   });
   const float sum = row_sum(N, [&](At at) HWY_ATTR { return at.load(losses.data()); });
@@ -113,7 +113,9 @@ void run(Stream& stream, const CrossEntropyArgs& a) {
 
 void cross_entropy(Stream& stream, const CrossEntropyArgs& args) {
   dispatch<float, bf16>(args.logits.dtype, [&]<class T>() {
-    dispatch<int32_t, uint32_t>(args.targets.dtype, [&]<class Id>() { run<T, Id>(stream, args); });
+    dispatch<int32_t, uint32_t>(args.targets.dtype, [&]<class Id>() {
+      args.dlogits && args.dlogits.dtype == DType::bf16 ? run<T, bf16, Id>(stream, args) : run<T, T, Id>(stream, args);
+    });
   });
 }
 

@@ -9,11 +9,13 @@ namespace {
 constexpr std::initializer_list<DType> kFloats = {DType::f32, DType::bf16};
 
 void check_gradient(const Contract& contract, const View& dlogits, const View& logits) {
-  contract.operand("dlogits", dlogits, kFloats).shape("dlogits", dlogits, logits.shape).same_dtype("dlogits", dlogits, "logits", logits).distinct("dlogits", dlogits);
+  contract.operand("dlogits", dlogits, kFloats).shape("dlogits", dlogits, logits.shape).distinct("dlogits", dlogits);
+  contract.require(dlogits.dtype == logits.dtype || dlogits.dtype == DType::bf16, "dlogits is ", dlogits.dtype, ", expected bf16 or logits' ", logits.dtype);
   const Rows to = as_rows(dlogits, contract.op(), "dlogits"), from = as_rows(logits, contract.op(), "logits");
   const bool shared = dlogits.buffer == logits.buffer && dlogits.offset == logits.offset;
   contract.require(!shared || to.rows <= 1 || to.stride == from.stride, "dlogits starts where logits does but has row stride ", to.stride,
                    ", not ", from.stride);
+  contract.require(!shared || dlogits.dtype == logits.dtype, "dlogits starts where logits does but is ", dlogits.dtype, ", not ", logits.dtype);
 }
 
 }  // namespace

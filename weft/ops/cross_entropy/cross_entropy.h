@@ -6,7 +6,7 @@
 //
 // count is the number of those rows, or the value of `count`. A padded row gives no loss and a row of zeros; where all
 // are padded the loss is 0. A logit of -infinity has probability 0. A target that is neither pad_id nor in [0, V) is a
-// fault, found before anything is written. logits and dlogits are f32 or bf16; sums and loss are f32.
+// fault, found before anything is written. logits are f32 or bf16, dlogits the same or bf16; sums and loss are f32.
 #pragma once
 
 #include "weft/ops/contract.h"
@@ -18,7 +18,7 @@ struct CrossEntropyArgs {
   static constexpr const char* kOp = "cross_entropy";
   View logits;      // [..., V]
   View targets;     // logits' shape without the last axis, i32 or u32, contiguous
-  MutView dlogits;  // as logits; may be the same memory: then the logits are overwritten. Absent: the loss alone
+  MutView dlogits;  // logits' shape; may be the same memory where the dtype is too: then the logits are overwritten. Absent: the loss alone
   MutView loss;     // one f32
   View count;       // one f32: what to divide by, for a batch that is cut into several launches. Absent: see above
   int64_t pad_id = -1;      // -1: no target is padding

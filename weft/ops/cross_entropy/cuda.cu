@@ -38,11 +38,11 @@ __global__ void count_targets(const Id* targets, int64_t rows, int64_t V, int64_
   if (threadIdx.x == 0) *shared = {count ? *count : float(counted), counted, wrong};
 }
 
-template <class T, class Id>
+template <class T, class G, class Id>
 struct Params {
   const T* logits;
   const Id* targets;
-  T* dlogits;
+  G* dlogits;
   float* losses;
   const Shared* shared;
   int64_t rows, stride, d_stride, pad_id;
@@ -81,9 +81,10 @@ __device__ __forceinline__ void add(ExpSum& e, const Chunk<T, kWidth>& piece, in
 // Requires: unit stride within a row (the contract's); targets counted and found in range. kHeld: aligned rows that fit
 //           into shared memory.
 // Traffic:  one read of logits, one write of dlogits; a row that is not held is read a second time, mostly from L2.
-template <class T, class Id, bool kHeld>
-__global__ void __launch_bounds__(kThreads, 2) rows(const Params<T, Id> p) {
-  constexpr int kWidth = kPerVector<T>;
+template <class T, class G, class Id, bool kHeld>
+__global__ void __launch_bounds__(kThreads, 2) rows(const Params<T, G, Id> p) {
+  constexpr int kWidth = kPerVector<G>;
+  static_assert(!kHeld || std::is_same_v<T, G>);
   extern __shared__ __align__(16) unsigned char memory[];
   if (p.shared->wrong) return;
   Group<kThreads> group;
@@ -91,18 +92,18 @@ __global__ void __launch_bounds__(kThreads, 2) rows(const Params<T, Id> p) {
   const float over_count = 1.0f / p.shared->count;
   for (int64_t r = blockIdx.x; r < p.rows; r += gridDim.x) {
     const T* row = p.logits + r * p.stride;
-    T* out = p.dlogits ? p.dlogits + r * p.d_stride : nullptr;
+    G* out = p.dlogits ? p.dlogits + r * p.d_stride : nullptr;
     const int64_t target = int64_t(p.targets[r]);
     const auto each = [&](auto&& body) {  // body(first column, elements there)
 #pragma unroll 4
       for (int first = int(threadIdx.x) * kWidth; first < p.columns; first += kThreads * kWidth) body(first, min(kWidth, p.columns - first));
     };
-    const auto write = [&](const Chunk<T, kWidth>& piece, int first, int count) {
+    const auto write = [&](const Chunk<G, kWidth>& piece, int first, int count) {
       p.aligned && count == kWidth ? stream_chunk(piece, out + first) : store_chunk(piece, out + first, count);
     };
     if (p.pad_id != -1 && target == p.pad_id) {
       if (threadIdx.x == 0) p.losses[r] = 0;
-      Chunk<T, kWidth> zero;
+      Chunk<G, kWidth> zero;
 #pragma unroll
       for (int i = 0; i < kWidth; ++i) zero.set(i, 0);
       if (out) each([&](int first, int count) { write(zero, first, count); });
@@ -127,13 +128,14 @@ __global__ void __launch_bounds__(kThreads, 2) rows(const Params<T, Id> p) {
     if (!out) continue;
     const float factor = over_count / s;
     each([&](int first, int count) {
-      auto piece = read(first, count);
+      const auto piece = read(first, count);
+      Chunk<G, kWidth> gradient;
 #pragma unroll
-      for (int i = 0; i < kWidth; ++i) piece.set(i, exp_of_difference<T>(piece[i], m) * factor);
-      write(piece, first, count);
+      for (int i = 0; i < kWidth; ++i) gradient.set(i, exp_of_difference<T>(piece[i], m) * factor);
+      write(gradient, first, count);
     });
     // The element of the target, by the thread that wrote its chunk.
-    if (int(target) / kWidth % kThreads == int(threadIdx.x)) out[target] = from_float<T>(exp_of_difference<T>(at_target, m) * factor - over_count);
+    if (int(target) / kWidth % kThreads == int(threadIdx.x)) out[target] = from_float<G>(exp_of_difference<T>(at_target, m) * factor - over_count);
   }
 }
 
@@ -153,21 +155,21 @@ __global__ void total(const float* losses, int64_t rows, const Shared* shared, f
   *loss = accumulate ? *loss + mean : mean;
 }
 
-template <class T, class Id>
+template <class T, class G, class Id>
 void run(Stream& stream, const CrossEntropyArgs& a) {
   const Rows x = as_rows(a.logits, a.kOp, "logits"), dx = a.dlogits ? as_rows(a.dlogits, a.kOp, "dlogits") : Rows{};
   const Scratch<Shared> shared(stream, 1);
   const Scratch<float> losses(stream, x.rows);
   const Launch launch(stream, a.kOp, {&a.logits, &a.targets});
   launch(1, 1024, 0, count_targets<Id>, data<Id>(a.targets), x.rows, x.columns, a.pad_id, data<float>(a.count), shared.data(), launch.fault(), launch.op());
-  const Params<T, Id> p{data<T>(a.logits), data<Id>(a.targets), data<T>(a.dlogits), losses.data(), shared.data(), x.rows, x.stride, dx.stride, a.pad_id,
-                        columns_of(a.kOp, x), rows_aligned<T>({{&a.logits, x.stride}, {&a.dlogits, dx.stride}})};
+  const Params<T, G, Id> p{data<T>(a.logits), data<Id>(a.targets), data<G>(a.dlogits), losses.data(), shared.data(), x.rows, x.stride, dx.stride, a.pad_id,
+                        columns_of(a.kOp, x), rows_aligned<T>({{&a.logits, x.stride}}) && rows_aligned<G>({{&a.dlogits, dx.stride}})};
   const int64_t bytes = (x.columns * int64_t(sizeof(T)) + 15) / 16 * 16;
   const unsigned blocks = blocks_for(stream, x.rows, 1, 2);
-  if (p.aligned && bytes <= kMostHeld)
-    launch(blocks, kThreads, size_t(bytes), rows<T, Id, true>, p);
-  else
-    launch(blocks, kThreads, 0, rows<T, Id, false>, p);
+  const bool held = p.aligned && bytes <= kMostHeld;
+  if constexpr (std::is_same_v<T, G>)
+    if (held) launch(blocks, kThreads, size_t(bytes), rows<T, G, Id, true>, p);
+  if (!held || !std::is_same_v<T, G>) launch(blocks, kThreads, 0, rows<T, G, Id, false>, p);
   launch(1, 1024, 0, total, losses.data(), x.rows, shared.data(), data<float>(a.loss), a.accumulate);
 }
 
@@ -175,7 +177,9 @@ void run(Stream& stream, const CrossEntropyArgs& a) {
 
 void cross_entropy(Stream& stream, const CrossEntropyArgs& args) {
   dispatch_device<float, bf16>(args.logits.dtype, [&]<class T>() {
-    dispatch<int32_t, uint32_t>(args.targets.dtype, [&]<class Id>() { run<T, Id>(stream, args); });
+    dispatch<int32_t, uint32_t>(args.targets.dtype, [&]<class Id>() {
+      args.dlogits && args.dlogits.dtype == DType::bf16 ? run<T, __nv_bfloat16, Id>(stream, args) : run<T, T, Id>(stream, args);
+    });
   });
 }
 

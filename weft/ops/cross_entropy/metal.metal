@@ -48,14 +48,15 @@ struct RowGradient {
   int target;
 };
 
-template <class T, int N>
-inline void write_gradient(Chunk<T, N> piece, device T* to, Span at, RowGradient g) {
+template <class T, class G, int N>
+inline void write_gradient(Chunk<T, N> piece, device G* to, Span at, RowGradient g) {
+  Chunk<G, N> gradient = {};
 #pragma unroll
   for (int i = 0; i < N; ++i) {
     const float probability = precise::exp(piece[i] - g.m) * g.factor;
-    piece.set(i, at.first + i == g.target ? probability - g.over_count : probability);
+    gradient.set(i, at.first + i == g.target ? probability - g.over_count : probability);
   }
-  put<T, N>(piece, to, at);
+  put<G, N>(gradient, to, at);
 }
 
 // Equation: loss_r = m - x_t + log s, s = sum(exp(x - m)); dlogits = (exp(x - m) / s - [j = t]) / count.
@@ -64,8 +65,8 @@ inline void write_gradient(Chunk<T, N> piece, device T* to, Span at, RowGradient
 //           are not held: thread by thread against its own running maximum, then the threads' sums against the row's.
 // Requires: unit stride within a row (the contract's); targets counted and found in range.
 // Traffic:  one read of logits, one write of dlogits; of a row longer than a team's registers what does not fit is read twice.
-template <class T, class Id>
-kernel void each_row(device const T* logits [[buffer(0)]], device const Id* targets [[buffer(1)]], device T* dlogits [[buffer(2)]],
+template <class T, class G, class Id>
+kernel void each_row(device const T* logits [[buffer(0)]], device const Id* targets [[buffer(1)]], device G* dlogits [[buffer(2)]],
                      device float* losses [[buffer(3)]], device const CrossEntropyShared& shared [[buffer(4)]], constant CrossEntropyParams& p [[buffer(5)]],
                      uint thread_index [[thread_index_in_threadgroup]], uint threads [[threads_per_threadgroup]],
                      uint group [[threadgroup_position_in_grid]], uint groups [[threadgroups_per_grid]]) {
@@ -78,12 +79,12 @@ kernel void each_row(device const T* logits [[buffer(0)]], device const Id* targ
   const float over_count = 1.0f / simd_broadcast(reads ? shared.count : 1.0f, 0);
   for (long r = team.index; r < p.rows; r += team.count) {
     device const T* from = logits + r * p.stride;
-    device T* to = kGradient ? dlogits + r * p.d_stride : nullptr;
+    device G* to = kGradient ? dlogits + r * p.d_stride : nullptr;
     const Id id = simd_broadcast(team.rank % 32 == 0 ? targets[r] : Id(0), 0);
     if (is_padding(long(id), p.pad_id)) {
       if (team.rank == 0) losses[r] = 0;
       if (kGradient)
-        for (int k = 0; k < last; ++k) put<T, N>(chunk_of<T, N>(0), to, span<N>(team, k, p.columns));
+        for (int k = 0; k < last; ++k) put<G, N>(chunk_of<G, N>(0), to, span<N>(team, k, p.columns));
       continue;
     }
     const int target = int(id);
@@ -95,10 +96,10 @@ kernel void each_row(device const T* logits [[buffer(0)]], device const Id* targ
     if (owner) losses[r] = (e.top - at_target) + precise::log(e.sum);
     if (!kGradient) continue;
     const RowGradient g = {e.m, over_count / e.sum, over_count, target};
-    for (int k = 0; k < held; ++k) write_gradient<T, N>(row.held[k], to, span<N>(team, k, p.columns), g);
+    for (int k = 0; k < held; ++k) write_gradient<T, G, N>(row.held[k], to, span<N>(team, k, p.columns), g);
     for (int k = held; k < last; ++k) {
       const Span at = span<N>(team, k, p.columns);
-      write_gradient<T, N>(get<T, N>(from, at), to, at, g);
+      write_gradient<T, G, N>(get<T, N>(from, at), to, at, g);
     }
   }
 }
@@ -125,8 +126,10 @@ kernel void total(device const float* losses [[buffer(0)]], device float* loss [
 #define WEFT_CROSS_ENTROPY_IDS(suffix, Id) template [[host_name("count" suffix)]] kernel decltype(count_targets<Id>) count_targets<Id>;
 WEFT_CROSS_ENTROPY_IDS("_i32", int)
 WEFT_CROSS_ENTROPY_IDS("_u32", uint)
-#define WEFT_CROSS_ENTROPY(suffix, T, Id) template [[host_name("each_row" suffix)]] kernel decltype(each_row<T, Id>) each_row<T, Id>;
-WEFT_CROSS_ENTROPY("_f32_i32", float, int)
-WEFT_CROSS_ENTROPY("_f32_u32", float, uint)
-WEFT_CROSS_ENTROPY("_bf16_i32", bfloat, int)
-WEFT_CROSS_ENTROPY("_bf16_u32", bfloat, uint)
+#define WEFT_CROSS_ENTROPY(suffix, T, G, Id) template [[host_name("each_row" suffix)]] kernel decltype(each_row<T, G, Id>) each_row<T, G, Id>;
+WEFT_CROSS_ENTROPY("_f32_i32", float, float, int)
+WEFT_CROSS_ENTROPY("_f32_u32", float, float, uint)
+WEFT_CROSS_ENTROPY("_f32_bf16_i32", float, bfloat, int)
+WEFT_CROSS_ENTROPY("_f32_bf16_u32", float, bfloat, uint)
+WEFT_CROSS_ENTROPY("_bf16_i32", bfloat, bfloat, int)
+WEFT_CROSS_ENTROPY("_bf16_u32", bfloat, bfloat, uint)

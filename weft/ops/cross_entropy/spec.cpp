@@ -20,6 +20,9 @@ struct Setup {
   DType id = DType::i32;
   double count = 0;  // given, unless 0
   bool accumulate = false;
+  DType gradient = DType::f32;  // of dlogits, where it is not logits'
+
+  DType dlogits() const { return gradient == DType::bf16 ? DType::bf16 : dtype; }
 };
 
 constexpr double u = 0x1p-24;  // f32's unit roundoff
@@ -100,7 +103,7 @@ Problem problem(const Setup& s) {
   Problem p;
   if (s.mode == Mode::in_place) p.in_place("logits", s.dtype, {N, V}, s.fill, s.layout);
   else p.input("logits", s.dtype, {N, V}, s.fill, s.layout);
-  if (s.mode == Mode::gradient) p.output("dlogits", s.dtype, {N, V}, s.layout);
+  if (s.mode == Mode::gradient) p.output("dlogits", s.dlogits(), {N, V}, s.layout);
   p.input("targets", s.id, {N}, s.targets ? s.targets : ids(V));
   if (s.accumulate) p.in_place("loss", DType::f32, {}, constant(2.5));
   else p.output("loss", DType::f32, {});
@@ -133,6 +136,8 @@ void add_cases(Registry& registry, DType dtype) {
       const std::string name = dims({rows, vocab}) + (layout == Layout::padded_rows ? "/padded" : "");
       registry.add({op, "loss", dtype, name, [=] { return problem({dtype, rows, vocab, -1, Mode::loss_only, layout}); }});
       registry.add({op, "gradient", dtype, name, [=] { return problem({dtype, rows, vocab, -1, Mode::gradient, layout}); }});
+      if (dtype == DType::f32)
+        registry.add({op, "bf16_gradient", dtype, name, [=] { return problem({.dtype = dtype, .rows = rows, .vocab = vocab, .pad_id = 0, .layout = layout, .gradient = DType::bf16}); }});
       registry.add({op, "in_place", dtype, name, [=] { return problem({dtype, rows, vocab, 0, Mode::in_place, layout}); }});
     }
   // Everything below is one setup with something particular; infinities and NaN have no finite differences.

@@ -63,11 +63,14 @@ inline Chunk<T, N> load_whole(device const T* from) {
   }
   return chunk;
 }
+// Or half a vector, as four bf16 of what came as four f32 are.
 template <class T, int N>
 inline void store_whole(Chunk<T, N> chunk, device T* to) {
+  static_assert(N * sizeof(T) % 16 == 0 || N * sizeof(T) == 8, "whole vectors, or half of one");
 #pragma unroll
   for (int v = 0; v < N * int(sizeof(T)) / 16; ++v)
     reinterpret_cast<device uint4*>(to)[v] = uint4(chunk.word[4 * v], chunk.word[4 * v + 1], chunk.word[4 * v + 2], chunk.word[4 * v + 3]);
+  if (N * sizeof(T) == 8) *reinterpret_cast<device uint2*>(to) = uint2(chunk.word[0], chunk.word[1]);
 }
 
 // The first `count` elements (none when it is below 1), the others 0. By vectors where all are there and aligned, else one by one.
