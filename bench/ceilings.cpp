@@ -49,7 +49,7 @@ class CpuCeilings : public Ceilings {
   double measure(Ceiling ceiling, double bytes) override {
     switch (ceiling) {
       case Ceiling::fma: return rate(kFlopsPerStep, fma_chain, kSeconds);
-      case Ceiling::bf16_dot: return has_bf16_dot() ? rate(kDotFlopsPerStep, bf16_dot_chain, kSeconds) : 0;
+      case Ceiling::bf16_dot: return has_bf16_dot() ? rate(dot_flops_per_step(), bf16_dot_chain, kSeconds) : 0;
       case Ceiling::exp: return rate(kExpsPerStep, exp_chain, kSeconds);
       case Ceiling::copy: return bandwidth(bytes, 2, false, [](float* const* p, int64_t n) { copy_chunk(p[0], p[1], n); });
       case Ceiling::triad: return bandwidth(bytes, 3, false, [](float* const* p, int64_t n) { triad_chunk(p[0], p[1], p[2], n); });

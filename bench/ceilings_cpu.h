@@ -10,10 +10,11 @@ namespace weft::bench {
 inline constexpr double kFlopsPerStep = 12 * 16 * 2;
 float fma_chain(int64_t steps);
 
-// Twelve chains of instructions that each add 32 products of bf16 to sixteen f32 sums (AVX512_BF16).
-inline constexpr double kDotFlopsPerStep = 12 * 32 * 2;
-bool has_bf16_dot();                  // and products of bf16 are made of it
-float bf16_dot_chain(int64_t steps);  // only where has_bf16_dot()
+// Chains of the instruction that products of bf16 are made of, on numbers of both signs (on zeros some units run faster): twelve that
+// each add 32 products to sixteen f32 sums (AVX512_BF16), or four that each add 32 to every sum of a tile of 16 x 16 (AMX).
+bool has_bf16_dot();  // and products of bf16 are made of it; only there:
+double dot_flops_per_step();
+float bf16_dot_chain(int64_t steps);
 
 // Eight chains of x = e^-x, sixteen lanes each.
 inline constexpr double kExpsPerStep = 8 * 16;

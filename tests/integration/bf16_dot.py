@@ -1,6 +1,5 @@
-"""The product of bf16 pairs (weft/tile/cpu/bf16_dot.h): emulated, it meets every bound of the spec; where the CPU has the
-instruction, that gives the bits of the emulation; and a WEFT_BF16_DOT that is no choice is an error. The same of attention in
-tiles of AMX (amx.h)."""
+"""Products of bf16 pairs (weft/tile/cpu/bf16_dot.h) and in tiles (amx.h): emulated, they meet every bound of the spec; where the
+CPU has the instruction, that gives the bits of the emulation; and a WEFT_BF16_DOT that is no choice is an error."""
 import json
 import os
 import subprocess
@@ -16,33 +15,32 @@ def run(choice, *arguments):
     return subprocess.run([tool, *arguments], capture_output=True, text=True, env=settings)
 
 
-def digests(choice, ops=("matmul", "causal_attention")):
+def digests(choice, *selection):
     found = {}
-    for op in ops:
-        done = run(choice, "check", "--op", op, "--json")
+    for op in ("matmul", "causal_attention"):
+        done = run(choice, "check", "--op", op, "--json", *selection)
         assert done.returncode == 0, done.stdout + done.stderr
         found |= {c["name"]: c["digest"] for c in json.loads(done.stdout)["cases"] if "digest" in c}
     return found
 
 
-emulated, widened = digests("emulated"), digests("none")
-pairs = [name for name in emulated if emulated[name] != widened[name]]
-assert all("bf16" in name for name in pairs), f"other bits than by f32 where no pair was multiplied: {pairs}"
-for op in ("matmul.NN", "causal_attention.forward", "causal_attention.backward"):
-    assert any(name.startswith(op) for name in pairs), f"{op}: no pair was multiplied"
+def says(done, text):
+    return done.returncode != 0 and text in done.stdout + done.stderr
+
+
+widened = digests("none")
+flags = open("/proc/cpuinfo").read() if os.path.exists("/proc/cpuinfo") else ""
+for hardware, emulation, flag, selection in (("hardware", "emulated", "avx512_bf16", ()), ("amx", "emulated-amx", "amx_bf16", ("--dtype", "bf16"))):
+    emulated = digests(emulation, *selection)
+    others = [name for name in emulated if emulated[name] != widened[name]]
+    assert all("bf16" in name for name in others), f"{emulation}: other bits than by f32 where no bf16 was multiplied: {others}"
+    for op in ("matmul.NN", "causal_attention.forward", "causal_attention.backward"):
+        assert any(name.startswith(op) for name in others), f"{op}: nothing was multiplied by {emulation}"
+    absent = says(run(hardware, "check", "--op", "matmul", "--case", "3x5x7"), "asks for " + hardware + ", which this machine")
+    assert absent or flag in flags, f"{hardware} is not refused on a machine without {flag}"
+    if not absent:
+        differing = [name for name, digest in digests(hardware, "--dtype", "bf16").items() if digest != emulated[name]]
+        assert not differing, f"{hardware} and its emulation differ: {differing}"
+    print(f"{len(others)} cases by {emulation}; {hardware} {'is not here' if absent else 'agrees'}")
 wrong = run("sometimes", "check", "--op", "matmul")
-assert wrong.returncode != 0 and "'sometimes', expected none, hardware, emulated, amx or emulated-amx" in wrong.stdout + wrong.stderr, wrong.stdout + wrong.stderr
-cpu = open("/proc/cpuinfo").read() if os.path.exists("/proc/cpuinfo") else ""
-hardware, amx = "avx512_bf16" in cpu, "amx_bf16" in cpu
-if hardware:
-    differing = [name for name, digest in digests("hardware").items() if digest != emulated[name]]
-    assert not differing, f"the instruction and its emulation differ: {differing}"
-else:
-    missing = run("hardware", "check", "--op", "matmul")
-    assert missing.returncode != 0 and "asks for hardware, which this machine does not have" in missing.stdout + missing.stderr, missing.stdout + missing.stderr
-tiled = digests("emulated-amx", ["causal_attention"])
-assert any(digest != widened[name] for name, digest in tiled.items()), "causal_attention: no tile was multiplied"
-if amx:
-    differing = [name for name, digest in digests("amx", ["causal_attention"]).items() if digest != tiled[name]]
-    assert not differing, f"tiles and their emulation differ: {differing}"
-print(f"{len(pairs)} cases by pairs; the instruction {'agrees' if hardware else 'is not here'}, tiles {'agree' if amx else 'are not here'}")
+assert says(wrong, "'sometimes', expected none, hardware, emulated, amx or emulated-amx"), wrong.stdout + wrong.stderr

@@ -7,12 +7,11 @@
 
 #include "weft/ops/matmul/blocks.h"
 #include "weft/ops/matmul/few_rows.h"
+#include "weft/ops/matmul/tiled.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace weft::cpu::HWY_NAMESPACE {
 namespace {
-
-constexpr int64_t round_up(int64_t n, int64_t to) { return ceil_div(n, to) * to; }
 
 // How the work is cut; none of it changes a bit of the result.
 struct Blocking {
@@ -318,8 +317,10 @@ void product(Stream& stream, const MatmulArgs& args) {
   const MatmulPlan p = plan(args);
   if (p.batch() * p.M * p.N == 0) return;
   if ((p.shared_b ? p.batch() * p.M : p.M) <= MatmulArgs::kFewRows) return multiply_few_rows<T, C>(stream, args, p);
-  if constexpr (std::is_same_v<T, bf16>)
+  if constexpr (std::is_same_v<T, bf16>) {
+    if (bf16_dot() == Bf16Dot::amx || bf16_dot() == Bf16Dot::emulated_amx) return TiledProduct<C>(stream, args, p).run();
     if (bf16_dot() == Bf16Dot::emulated || (bf16_dot() == Bf16Dot::hardware && kTileColumns == kPairColumns)) return PackedProduct<Paired, C>(stream, args, p).run();
+  }
   PackedProduct<Widened<T>, C>(stream, args, p).run();
 }
 

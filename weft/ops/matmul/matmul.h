@@ -12,7 +12,8 @@
 // and keep its bits (f32 c). With alpha != 1 the chain starts at 0, and fma(alpha, sum, beta C) ends it.
 // One exception, which depends on the shape alone: at most four rows (kFewRows) with b transposed are dot products of
 // rows, each with row_sum's sixteen-lane tree, to which beta C is added. They are bound by the reading of b, once.
-// Another, for bf16 where the CPU multiplies pairs of them: k in pairs, the odd one first (weft/tile/cpu/bf16_dot.h).
+// Another, for bf16 where the CPU multiplies pairs of them: k in pairs, the odd one first (weft/tile/cpu/bf16_dot.h), or in
+// blocks of 32, even and odd k apart (weft/tile/cpu/amx.h). Then a cut keeps the bits where it is at a multiple of 32.
 // beta = 0 does not read C. K = 0 gives f(beta C + bias).
 #pragma once
 

@@ -197,7 +197,7 @@ Problem gradients(const Setup& s) {
   return p;
 }
 
-// K in two calls with beta = 1: the promise, on the CPU, that the bits are those of one call.
+// K in two calls with beta = 1: the promise, on the CPU, that the bits are those of one call; of bf16 where the cut is at a multiple of 32.
 Problem two_halves(const Setup& s, int64_t first) {
   Problem p = forward(s);
   p.output("c2", s.out, s.c_shape());
@@ -302,19 +302,23 @@ void add_gradients(Registry& registry, const Variant& v) {
 
 // Beyond one slab of packed B, one of packed A, one group of a batch; and K cut in two.
 void add_slabs(Registry& registry) {
-  const auto big = [&](const char* name, Setup s) { registry.add({kOp, "slabs", DType::f32, name, [=] { return forward(s); }}); };
+  const auto big = [&](const char* name, Setup s) { registry.add({kOp, "slabs", s.in, name, [=] { return forward(s); }}); };
   big("columns", {.size = {241, 3900, 1100}});
   big("rows", {.size = {241, 33, 70000}, .transpose_a = true});
   big("steps_of_depth_in_c", {.size = {25, 144, 2500}, .transpose_a = true, .batch = {2}});
   big("past_the_caches", {.size = {2050, 2064, 3}});
   big("batch", {.size = {250, 9, 16000}, .transpose_b = true, .batch = {5}});
+  big("rows", {.in = DType::bf16, .size = {1060, 7, 8200}, .transpose_a = true});
+  big("past_the_caches", {.in = DType::bf16, .size = {2050, 2064, 3}});
+  big("batch", {.in = DType::bf16, .size = {40, 9, 50000}, .transpose_b = true, .batch = {5}});
   for (bool ta : {false, true})
     for (bool tb : {false, true})
       for (Size size : {Size{3, 40, 50}, {29, 45, 777}, {260, 70, 515}})
         if (!tb || size.M > MatmulArgs::kFewRows)
-          registry.add({kOp, "two_halves", DType::f32, join(layout_name(ta, tb), "/", dims({size.M, size.N, size.K})), [=] {
-            return two_halves({.size = size, .transpose_a = ta, .transpose_b = tb}, size.K / 2 + 3);
-          }});
+          for (DType dtype : {DType::f32, DType::bf16})
+            registry.add({kOp, "two_halves", dtype, join(layout_name(ta, tb), "/", dims({size.M, size.N, size.K})), [=] {
+              return two_halves({.in = dtype, .size = size, .transpose_a = ta, .transpose_b = tb}, dtype == DType::f32 ? size.K / 2 + 3 : (size.K / 2 + 31) / 32 * 32);
+            }});
 }
 
 void add_benches(Registry& registry) {

@@ -79,10 +79,11 @@ WEFT_WITH_AMX void configure() { _tile_loadconfig(&kShapes); }
 WEFT_WITH_AMX void release() { _tile_release(); }
 
 // kDown x kAcross tiles of c, at row i and column j: tiles 0 to 3; of a 4 and 5, of b 6 and 7. A product begins every 16 cycles and takes 52,
-// so 2 x 2 keep the unit busy, for four loads of 8 cycles (out of L1) in 64. The next words of b are asked for meanwhile: they come from L2.
+// so 2 x 2 keep the unit busy, for four loads of 8 cycles (out of L1) in 64. Where the next words of b follow in memory, as in a panel
+// that waits in L2, they are asked for meanwhile.
 template <int kDown, int kAcross>
 WEFT_WITH_AMX void multiply(const AmxProduct& p, int64_t i, int64_t j) {
-  constexpr int64_t kFloat = sizeof(float), kHalf = sizeof(bf16);
+  constexpr int64_t kFloat = sizeof(float), kHalf = sizeof(bf16), kPlaces = 32;
   _tile_zero(0);
   _tile_zero(1);
   _tile_zero(2);
@@ -97,6 +98,8 @@ WEFT_WITH_AMX void multiply(const AmxProduct& p, int64_t i, int64_t j) {
   const bf16 *a = p.a + i * p.a_row, *below = a + kAmxRows * p.a_row;
   const float* b = p.b + j;
   const int64_t a_row = p.a_row * kHalf, b_row = p.b_row * kFloat, b_block = kAmxBlock / 2 * p.b_row;
+  const bool follows = p.b_row == kAcross * kAmxColumns;
+  const char* ahead = p.ahead;
   for (int64_t block = 0; block < p.blocks; ++block, a += p.a_block, below += p.a_block, b += b_block) {
     _tile_loadd(4, a, a_row);
     _tile_loadd(6, b, b_row);
@@ -110,12 +113,15 @@ WEFT_WITH_AMX void multiply(const AmxProduct& p, int64_t i, int64_t j) {
       _tile_dpbf16ps(2, 5, 6);
       if constexpr (kAcross == 2) _tile_dpbf16ps(3, 5, 7);
     }
-    const float* next = b + b_block;
-#pragma GCC unroll 1
-    for (int word = 0; word < kAmxBlock / 2; ++word, next += p.b_row) {
-      __builtin_prefetch(next);
-      if constexpr (kAcross == 2) __builtin_prefetch(next + kAmxColumns);
+    if (follows) {
+#pragma GCC unroll 32
+      for (int line = 0; line < kAcross * kAmxBlock / 2; ++line) __builtin_prefetch(b + b_block + line * kAmxColumns);
     }
+    if (ahead && block < kPlaces / 2)
+      for (int place = 0; place < 2; ++place, ahead += p.ahead_row) {
+        __builtin_prefetch(ahead, 1, 2);
+        __builtin_prefetch(ahead + 64, 1, 2);
+      }
   }
   float* c = p.c + i * p.c_row + j;
   _tile_stored(0, c, p.c_row * kFloat);

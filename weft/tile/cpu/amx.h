@@ -27,6 +27,8 @@ struct AmxProduct {
   int64_t from_row;
   float* c;                // may be `from`
   int64_t c_row;
+  const char* ahead = nullptr;  // lines to ask for meanwhile, two at each of 32 places, these bytes apart: where the next sums will go
+  int64_t ahead_row = 0;
 };
 
 // Whether this process may use the unit: the CPU and the system have it. Asked for once, from the system too.
