@@ -86,19 +86,22 @@ void scores_to_gradients(const Scores& t, const float* lse, const float* delta, 
 
 // The same, rounded to bf16: p and ds as words of two rows, where the scores and dp of half as many rows were; and ds as rows.
 void scores_to_pairs(const Scores& t, float scale, const float* lse, const float* delta, float* scores, float* dp, bf16* ds_rows) {
+  struct Block {
+    F32x16 p, ds;
+  };
+  const auto block = [&](int64_t r, int64_t lane) HWY_ATTR {
+    const F32x16 centred = load(dp + r * kTile + lane) - splat(delta[r]), p = exp(load(scores + r * kTile + lane) * splat(scale) - splat(lse[r]));
+    return Block{p, p * centred};
+  };
   for (int64_t r = 0; r < t.rows; r += 2) {
     const bool two = r + 1 < t.rows;
     const int64_t lanes = wanted_lanes(t, r);
     for (int64_t lane = 0; lane < lanes; lane += kBlock) {
-      F32x16 p[2] = {zero(), zero()}, ds[2] = {zero(), zero()};
-      for (int i = 0; i < (two ? 2 : 1); ++i) {
-        const int64_t at = (r + i) * kTile + lane;
-        p[i] = exp(load(scores + at) * splat(scale) - splat(lse[r + i]));
-        ds[i] = p[i] * (load(dp + at) - splat(delta[r + i]));
-        store(ds[i], ds_rows + at);
-      }
-      store(round_to_pairs(p[0], p[1]), scores + r / 2 * kTile + lane);
-      store(round_to_pairs(ds[0], ds[1]), dp + r / 2 * kTile + lane);
+      const Block even = block(r, lane), odd = two ? block(r + 1, lane) : Block{zero(), zero()};
+      store(round_to_pairs(even.p, odd.p), scores + r / 2 * kTile + lane);
+      store(round_to_pairs(even.ds, odd.ds), dp + r / 2 * kTile + lane);
+      store(even.ds, ds_rows + r * kTile + lane);
+      store(odd.ds, ds_rows + (r + 1) * kTile + lane);
     }
   }
 }

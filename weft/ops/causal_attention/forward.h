@@ -42,16 +42,19 @@ void online_softmax(int64_t lane, int64_t rows, int64_t full, float scale, float
     store(most[j], m + at);
     store(factor, rescale + at);
   }
-  const auto weight = [&](int64_t r, int j) HWY_ATTR {
-    const F32x16 p = where_seen(r, exp_of_negative(score(r, j) - base[j]), zero());  // not exp(-inf): an underflow takes the CPU 100 cycles
-    sum[j] = sum[j] + p;
-    return p;
+  const auto weight = [&](int64_t r, int j) HWY_ATTR {  // not exp(-inf): an underflow takes the CPU 100 cycles
+    return where_seen(r, exp_of_negative(score(r, j) - base[j]), zero());
   };
   constexpr int kRows = In::Step::kElements;
   for (int64_t r = 0; r < rows; r += kRows)
     for (int j = 0; j < kBlocks; ++j) {
       F32x16 weights = weight(r, j);
-      if constexpr (kRows == 2) weights = round_to_pairs(weights, r + 1 < rows ? weight(r + 1, j) : zero());
+      sum[j] = sum[j] + weights;
+      if constexpr (kRows == 2) {
+        const F32x16 odd = r + 1 < rows ? weight(r + 1, j) : zero();
+        sum[j] = sum[j] + odd;
+        weights = round_to_pairs(weights, odd);
+      }
       store(weights, scores + r / kRows * kTile + lane + j * kBlock);
     }
   for (int j = 0; j < kBlocks; ++j) store(sum[j], l + lane + j * kBlock);

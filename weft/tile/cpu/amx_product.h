@@ -31,7 +31,7 @@ class AmxTileProduct {
       for (int64_t m = 0; m < t_.m; m += 6) t_.meanwhile->some();  // as often as without the unit
     if (t_.factor)
       for (int64_t m = 0; m < t_.m; ++m)
-        for (int64_t n = 0; n < t_.n; n += kBlock) store(load(c(m) + n) * splat(t_.factor[m]), c(m) + n);
+        for (int64_t n = 0; t_.factor[m] != 1 && n < t_.n; n += kBlock) store(load(c(m) + n) * splat(t_.factor[m]), c(m) + n);
   }
 
   void run() {
@@ -50,8 +50,9 @@ class AmxTileProduct {
   void run_triangle() {
     copy_a();
     for (int64_t m = 0; m < t_.m; ++m) {
-      bf16* row = reinterpret_cast<bf16*>(a_ + m * kWordsOfA);
-      kWhich == Steps::through_row ? std::fill(row + m + 1, row + 2 * kWordsOfA, bf16(0.0f)) : std::fill(row, row + m, bf16(0.0f));
+      char* row = reinterpret_cast<char*>(a_ + m * kWordsOfA);
+      const size_t before = size_t(m) * sizeof(bf16), through = before + sizeof(bf16), all = size_t(2 * kWordsOfA) * sizeof(bf16);
+      kWhich == Steps::through_row ? std::memset(row + through, 0, all - through) : std::memset(row, 0, before);
     }
     multiply(a_, kWordsOfA, 0, t_.m);
   }
