@@ -41,12 +41,23 @@ double unit_double(uint64_t seed, DrawPoint point) {
   return double((uint64_t(bits[0]) << 32 | bits[1]) >> 11) * 0x1p-53;
 }
 
+// A run at a time: whether it has a larger one, or one that is no number, vectorises; where is asked only then.
 int32_t largest_of(std::span<const float> logits, DrawPoint point) {
+  constexpr size_t kRun = 64;
   size_t best = 0;
-  bool usable = !logits.empty() && logits[0] < kInfinity;
-  for (size_t id = 1; id < logits.size(); ++id) {
-    usable &= logits[id] < kInfinity;  // false for NaN too
-    if (logits[id] > logits[best]) best = id;
+  bool usable = !logits.empty();
+  for (size_t first = 0; first < logits.size(); first += kRun) {
+    const std::span<const float> run = logits.subspan(first, std::min(kRun, logits.size() - first));
+    const float most = logits[best];
+    int larger = 0, unusable = 0;
+    for (float logit : run) {
+      larger |= logit > most;
+      unusable |= !(logit < kInfinity);  // NaN too
+    }
+    usable &= !unusable;
+    if (!larger) continue;
+    for (size_t i = 0; i < run.size(); ++i)
+      if (run[i] > logits[best]) best = first + i;
   }
   if (!usable) {
     check(!logits.empty(), "sampler", "there are no logits for position ", point.position);
