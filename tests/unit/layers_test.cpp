@@ -2,6 +2,8 @@
 // model_test.cpp.
 #include <gtest/gtest.h>
 
+#include <array>
+
 #include "tests/unit/test_device.h"
 #include "weft/autograd/gradcheck.h"
 #include "weft/base/philox.h"
@@ -11,6 +13,8 @@
 #include "weft/ops/copy/copy.h"
 #include "weft/ops/elementwise/functions.h"
 #include "weft/ops/embedding/embedding.h"
+#include "weft/ops/matmul/matmul.h"
+#include "weft/ops/reduce/reduce.h"
 #include "weft/ops/rope/rope.h"
 #include "weft/ops/uniform/uniform.h"
 
@@ -53,6 +57,45 @@ class Layers : public testing::Test {
       EXPECT_LE(r.error(), bound) << r.name << ": " << r.analytic << " " << r.numeric;
   }
 };
+
+// Whether one launch takes them all or each has its own; few rows and many, of which one product makes tasks of all.
+TEST_F(Layers, several_of_one_input_are_what_each_is) {
+  for (DType dtype : {DType::f32, DType::bf16})
+    for (int64_t rows : {1, 3, 4, 5, 40}) {
+      NewWeights plain(*device, dtype, false, 7);
+      const auto make = [&](const char* name, int64_t out, bool bias) { return Linear(plain, name, 70, out, {.bias = bias, .deviation = 0.4}); };
+      const Linear a = make("a", 130, true), b = make("b", 1, false), c = make("c", 64, true);
+      const Tensor in = cast(input("x", {rows, 70}).detach(), dtype);
+      const std::vector<Tensor> all = apply_each(std::array{&a, &b, &c}, in);
+      for (auto [layer, got] : {std::pair{&a, all[0]}, {&b, all[1]}, {&c, all[2]}})
+        EXPECT_EQ(cast(got, DType::f32).to_host<float>(), cast((*layer)(in), DType::f32).to_host<float>()) << dtype << " " << rows << " rows";
+    }
+}
+
+TEST_F(Layers, several_of_one_input_have_gradients) {
+  const Linear learned = linear("learned", kC, 9), other = linear("other", kC, 5);
+  const Tensor in = x();
+  expect_gradients([&] {
+    const std::vector<Tensor> both = apply_each(std::array{&learned, &other}, in);
+    return add(sum_all(both[0]), sum_all(both[1]));
+  });
+}
+
+TEST_F(Layers, products_in_one_launch_have_one_left_operand) {
+  const Tensor a = Tensor::empty(*device, {2, 6}), b = Tensor::empty(*device, {6, 3}), c = Tensor::empty(*device, {2, 3});
+  const Tensor elsewhere = Tensor::empty(*device, {2, 6});
+  MatmulArgs args[5];
+  for (int i = 0; i < 5; ++i) {
+    args[i] = {.a = a.view(), .b = b.view(), .c = c.mut_view(), .bias = {}, .pre = {}};
+    if (i > 0) args[i - 1].also = &args[i];
+  }
+  EXPECT_THROW(matmul(device->stream(), args[0]), Error);
+  args[1].a = elsewhere.view();
+  args[1].also = nullptr;
+  EXPECT_THROW(matmul(device->stream(), args[0]), Error);
+  const std::vector<RightOperand> right(5, {b, {}, false});
+  EXPECT_THROW(matmul_each(a, right), Error);
+}
 
 TEST_F(Layers, linear) {
   const Tensor in = x();

@@ -1,5 +1,7 @@
 #include "weft/models/llama.h"
 
+#include <array>
+
 #include "weft/ops/embedding/embedding.h"
 #include "weft/ops/rope/rope.h"
 
@@ -47,8 +49,9 @@ Residual Llama::forward(const Block& block, const Residual& stream, int64_t laye
 
 Tensor Llama::attention(const Block& block, const Tensor& x, int64_t layer, const Pass& pass) const {
   const int64_t B = pass.B, T = pass.T, H = config().heads, Hkv = config().kv_heads, D = config().head_dim;
-  Tensor q = block.q(x, pass.dropout).reshape({B, T, H, D}), k = block.k(x, pass.dropout).reshape({B, T, Hkv, D});
-  const Tensor v = block.v(x, pass.dropout).reshape({B, T, Hkv, D});
+  const std::vector<Tensor> qkv = apply_each(std::array{&block.q, &block.k, &block.v}, x, pass.dropout);
+  Tensor q = qkv[0].reshape({B, T, H, D}), k = qkv[1].reshape({B, T, Hkv, D});
+  const Tensor v = qkv[2].reshape({B, T, Hkv, D});
   if (config().qk_norm) {
     q = block.q_norm(q);
     k = block.k_norm(k);

@@ -1,9 +1,12 @@
 #include "weft/nn/layers.h"
 
+#include <algorithm>
+
 #include "weft/ops/elementwise/functions.h"
 #include "weft/ops/layer_norm/layer_norm.h"
 #include "weft/ops/matmul/matmul.h"
 #include "weft/ops/rms_norm/rms_norm.h"
+#include "weft/tensor/node.h"
 
 namespace weft {
 
@@ -19,6 +22,18 @@ Tensor Linear::operator()(const Tensor& x, Activation activation, const Tensor& 
   if (!adapter) return matmul(x, weight, {.transpose_b = transpose, .bias = bias, .activation = activation});
   const Tensor sum = add(matmul(x, weight, {.transpose_b = transpose, .bias = bias}), adapter(x, random));
   return activation == Activation::none ? sum : weft::activation(sum, activation);
+}
+
+std::vector<Tensor> apply_each(std::span<const Linear* const> layers, const Tensor& x, const Tensor& random) {
+  const bool alone = std::ranges::any_of(layers, [&](const Linear* l) { return l->adapter || should_record({&x, &l->weight, &l->bias}); });
+  if (!alone) {
+    std::vector<RightOperand> right;
+    for (const Linear* l : layers) right.push_back({l->weight, l->bias, l->layout == Linear::Layout::out_in});
+    return matmul_each(x, right);
+  }
+  std::vector<Tensor> results;
+  for (const Linear* l : layers) results.push_back((*l)(x, random));
+  return results;
 }
 
 RmsNorm::RmsNorm(Weights& weights, const std::string& name, int64_t size, double eps)

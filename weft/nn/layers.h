@@ -1,6 +1,9 @@
 // Layers with weights: plain structs of tensors, each a function of what comes in.
 #pragma once
 
+#include <span>
+#include <vector>
+
 #include "weft/nn/weights.h"
 #include "weft/ops/elementwise/kind.h"
 #include "weft/tensor/tensor.h"
@@ -27,6 +30,9 @@ struct Linear {
   Tensor operator()(const Tensor& x, Activation activation = Activation::none, const Tensor& random = {}) const;
   Tensor operator()(const Tensor& x, const Tensor& random) const { return (*this)(x, Activation::none, random); }
 };
+
+// What each of these layers makes of the same x; in one launch where nobody will ask for gradients.
+std::vector<Tensor> apply_each(std::span<const Linear* const> layers, const Tensor& x, const Tensor& random = {});
 
 // The residual stream between two layers: its value is x + delta, and whoever reads it next makes the sum. An undefined
 // delta adds nothing.

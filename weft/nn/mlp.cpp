@@ -1,5 +1,7 @@
 #include "weft/nn/mlp.h"
 
+#include <array>
+
 #include "weft/ops/elementwise/elementwise.h"
 
 namespace weft {
@@ -38,7 +40,10 @@ const char* name(HiddenActivation kind) {
   return "no such activation";
 }
 
-Tensor GatedMlp::operator()(const Tensor& x, const Tensor& random) const { return down(gated(activation, gate(x, random), up(x, random)), random); }
+Tensor GatedMlp::operator()(const Tensor& x, const Tensor& random) const {
+  const std::vector<Tensor> both = apply_each(std::array{&gate, &up}, x, random);
+  return down(gated(activation, both[0], both[1]), random);
+}
 
 // The product's own epilogue applies what it can.
 Tensor Mlp::operator()(const Tensor& x, const Tensor& random) const {

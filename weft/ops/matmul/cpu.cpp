@@ -312,11 +312,13 @@ class PackedProduct {
   Range a_rows_, depths_;
 };
 
+int64_t rows_of_one_b(const MatmulPlan& p) { return p.shared_b ? p.batch() * p.M : p.M; }
+
 template <class T, class C>
 void product(Stream& stream, const MatmulArgs& args) {
   const MatmulPlan p = plan(args);
   if (p.batch() * p.M * p.N == 0) return;
-  if ((p.shared_b ? p.batch() * p.M : p.M) <= MatmulArgs::kFewRows) return multiply_few_rows<T, C>(stream, args, p);
+  if (rows_of_one_b(p) <= MatmulArgs::kFewRows) return multiply_few_rows<T, C>(stream, args, p);
   if constexpr (std::is_same_v<T, bf16>) {
     if (bf16_dot() == Bf16Dot::amx || bf16_dot() == Bf16Dot::emulated_amx) return TiledProduct<C>(stream, args, p).run();
     if (bf16_dot() == Bf16Dot::emulated || (bf16_dot() == Bf16Dot::hardware && kTileColumns == kPairColumns)) return PackedProduct<Paired, C>(stream, args, p).run();
@@ -324,15 +326,22 @@ void product(Stream& stream, const MatmulArgs& args) {
   PackedProduct<Widened<T>, C>(stream, args, p).run();
 }
 
+// Few rows take what goes with them into their own tasks.
+template <class T, class C>
+void products(Stream& stream, const MatmulArgs& args) {
+  product<T, C>(stream, args);
+  if (args.also && (args.c.numel() == 0 || rows_of_one_b(plan(args)) > MatmulArgs::kFewRows)) products<T, C>(stream, *args.also);
+}
+
 }  // namespace
 
 void matmul(Stream& stream, const MatmulArgs& args) {
   if (args.a.dtype == DType::f32)
-    product<float, float>(stream, args);
+    products<float, float>(stream, args);
   else if (args.c.dtype == DType::f32)
-    product<bf16, float>(stream, args);
+    products<bf16, float>(stream, args);
   else
-    product<bf16, bf16>(stream, args);
+    products<bf16, bf16>(stream, args);
 }
 
 }  // namespace weft::cpu::HWY_NAMESPACE

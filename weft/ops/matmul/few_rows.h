@@ -8,6 +8,8 @@
 #define WEFT_OPS_MATMUL_FEW_ROWS_H_
 #endif
 
+#include <optional>
+
 #include "weft/ops/matmul/finish.h"
 #include "weft/tile/cpu/gemm.h"
 
@@ -40,48 +42,78 @@ void widen_rows(Stream& stream, const MatmulArgs& args, const MatmulPlan& p, flo
   });
 }
 
-// Equation: c = f(alpha op(A) op(B) + beta C + bias) for M <= 4.
-// Layout:   A, B, C row-major with any row stride; matrices of a batch at any distance.
-// Order:    B as stored: k in turn from beta C (or 0), one fma each. B transposed: row_dot's tree, then beta C.
-//           Tasks are runs of columns, their length by N and K alone.
-// Requires: at most kFewRows rows meet one B. K = 0 gives f(beta C + bias).
-// Traffic:  one read of A and B, one write of C (and one read where beta is not 0).
+// The runs of columns of one product, x its rows of A as f32.
 template <class T, class C>
-void multiply_few_rows(Stream& stream, const MatmulArgs& args, const MatmulPlan& p) {
-  constexpr int64_t kMostColumns = 1024, kSteps = 8;
-  constexpr int64_t kAhead = 6144;  // bytes: past the end of a page, where the hardware stops asking
-  const Scratch<float> x(stream, p.batch() * p.M * p.K);
-  widen_rows<T>(stream, args, p, x.data());
-  const int64_t jobs = p.shared_b ? 1 : p.batch(), rows = p.shared_b ? p.batch() * p.M : p.M;
-  // A dot product reads K elements a column; a run of columns should read some 16 Ki, so that no thread waits long for the last.
-  // Else 32 runs, of whole lines.
-  const int64_t wanted = args.transpose_b ? 16384 / std::max<int64_t>(1, p.K) : ceil_div(p.N, 32), whole = args.transpose_b ? 16 : 64;
-  const int64_t run = std::clamp<int64_t>(ceil_div(wanted, whole) * whole, whole, kMostColumns), runs = ceil_div(p.N, run);
-  const Finish<C> finish(args, p);
-  const bool started = finish.starts_at_c() && !args.transpose_b;
-  parallel_for(jobs * runs, threads(stream), [&](int64_t task) HWY_ATTR {
-    const int64_t job = task / runs, first = task % runs * run, columns = std::min(run, p.N - first);
-    const T* b = data<T>(args.b) + p.offset(p.b, job) + first * (args.transpose_b ? p.b.row : 1);
-    const float* a = x.data() + job * rows * p.K;
-    const auto piece = [&](int64_t r) { return Piece{p.shared_b ? r / p.M : job, p.shared_b ? r % p.M : r, first, columns}; };
+class FewRows {
+ public:
+  FewRows(const MatmulArgs& args, const float* x) : args_(args), p_(plan(args)), finish_(args_, p_), x_(x) {
+    // A dot product reads K elements a column; a run of columns should read some 16 Ki, so that no thread waits long for the
+    // last. Else 32 runs, of whole lines.
+    const int64_t wanted = args.transpose_b ? 16384 / std::max<int64_t>(1, p_.K) : ceil_div(p_.N, 32), whole = args.transpose_b ? 16 : 64;
+    run_ = std::clamp<int64_t>(ceil_div(wanted, whole) * whole, whole, kMostColumns);
+    runs_ = ceil_div(p_.N, run_);
+  }
+  int64_t tasks() const { return (p_.shared_b ? 1 : p_.batch()) * runs_; }
+
+  void run(int64_t task) const {
+    const int64_t job = task / runs_, first = task % runs_ * run_, columns = std::min(run_, p_.N - first);
+    const int64_t rows = p_.shared_b ? p_.batch() * p_.M : p_.M;
+    const T* b = data<T>(args_.b) + p_.offset(p_.b, job) + first * (args_.transpose_b ? p_.b.row : 1);
+    const float* a = x_ + job * rows * p_.K;
+    const bool started = finish_.starts_at_c() && !args_.transpose_b;
+    const auto piece = [&](int64_t r) { return Piece{p_.shared_b ? r / p_.M : job, p_.shared_b ? r % p_.M : r, first, columns}; };
     alignas(64) float sums[MatmulArgs::kFewRows][kMostColumns];
-    if (args.transpose_b) {
+    if (args_.transpose_b) {
       for (int64_t j = 0; j < columns; ++j)
-        for (int64_t r = 0; r < rows; ++r) sums[r][j] = row_dot(p.K, a + r * p.K, b + j * p.b.row, kAhead / int64_t(sizeof(T)));
+        for (int64_t r = 0; r < rows; ++r) sums[r][j] = row_dot(p_.K, a + r * p_.K, b + j * p_.b.row, kAhead / int64_t(sizeof(T)));
     } else {
       for (int64_t r = 0; r < rows; ++r) {
         if (started)
-          finish.start(piece(r), sums[r]);
+          finish_.start(piece(r), sums[r]);
         else
           std::memset(sums[r], 0, size_t(columns) * sizeof(float));
       }
       int64_t k = 0;
-      for (; k + kSteps <= p.K; k += kSteps)
-        for (int64_t r = 0; r < rows; ++r) add_steps<kSteps>(a + r * p.K + k, b + k * p.b.row, p.b.row, columns, sums[r]);
-      for (; k < p.K; ++k)
-        for (int64_t r = 0; r < rows; ++r) add_steps<1>(a + r * p.K + k, b + k * p.b.row, p.b.row, columns, sums[r]);
+      for (; k + kSteps <= p_.K; k += kSteps)
+        for (int64_t r = 0; r < rows; ++r) add_steps<kSteps>(a + r * p_.K + k, b + k * p_.b.row, p_.b.row, columns, sums[r]);
+      for (; k < p_.K; ++k)
+        for (int64_t r = 0; r < rows; ++r) add_steps<1>(a + r * p_.K + k, b + k * p_.b.row, p_.b.row, columns, sums[r]);
     }
-    for (int64_t r = 0; r < rows; ++r) finish(piece(r), 1, sums[r], 0, started);
+    for (int64_t r = 0; r < rows; ++r) finish_(piece(r), 1, sums[r], 0, started);
+  }
+
+ private:
+  static constexpr int64_t kMostColumns = 1024, kSteps = 8;
+  static constexpr int64_t kAhead = 6144;  // bytes: past the end of a page, where the hardware stops asking
+
+  const MatmulArgs& args_;
+  const MatmulPlan p_;
+  const Finish<C> finish_;
+  const float* x_;
+  int64_t run_, runs_;
+};
+
+// Equation: c = f(alpha op(A) op(B) + beta C + bias) for M <= 4, and for all that go with it.
+// Layout:   A, B, C row-major with any row stride; matrices of a batch at any distance.
+// Order:    B as stored: k in turn from beta C (or 0), one fma each. B transposed: row_dot's tree, then beta C.
+//           Tasks are runs of columns, their length by N and K alone; those of one product after those of the one before.
+// Requires: at most kFewRows rows meet one B. K = 0 gives f(beta C + bias).
+// Traffic:  one read of A and B, one write of C (and one read where beta is not 0).
+template <class T, class C>
+void multiply_few_rows(Stream& stream, const MatmulArgs& args, const MatmulPlan& p) {
+  const Scratch<float> x(stream, p.batch() * p.M * p.K);
+  widen_rows<T>(stream, args, p, x.data());
+  std::optional<FewRows<T, C>> products[MatmulArgs::kTogether];
+  int64_t before[MatmulArgs::kTogether], tasks = 0;
+  int count = 0;
+  for (const MatmulArgs* each = &args; each; each = each->also, ++count) {
+    before[count] = tasks;
+    tasks += products[count].emplace(*each, x.data()).tasks();
+  }
+  parallel_for(tasks, threads(stream), [&](int64_t task) HWY_ATTR {
+    int which = count - 1;
+    while (before[which] > task) --which;
+    products[which]->run(task - before[which]);
   });
 }
 

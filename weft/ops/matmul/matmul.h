@@ -18,6 +18,8 @@
 #pragma once
 
 #include <optional>
+#include <span>
+#include <vector>
 
 #include "weft/ops/contract.h"
 #include "weft/ops/elementwise/kind.h"
@@ -42,6 +44,11 @@ struct MatmulArgs {
   float alpha = 1, beta = 0;
   Activation activation = Activation::none;
   Precision precision = Precision::f32;  // tf32: a and b must be f32
+
+  // Another product, with the same a and a c of the same dtype: launched with this one, in which threads that are done with the
+  // first go on with the second. Up to kTogether in all; null: none.
+  const MatmulArgs* also = nullptr;
+  static constexpr int kTogether = 4;
 };
 
 // How a launch reads its operands: extents, and strides in elements. Rows are unit-stride.
@@ -73,6 +80,13 @@ struct MatmulOptions {
   std::optional<DType> out_dtype = {};  // a's when not given
   Precision precision = Precision::f32;  // of the product and of those of its gradient
 };
+
+// Products of one a with several matrices b, in one launch, for which no gradient is recorded.
+struct RightOperand {
+  Tensor b, bias;
+  bool transpose_b = false;
+};
+std::vector<Tensor> matmul_each(const Tensor& a, std::span<const RightOperand> right);
 
 // The gradient of a leaf is f32 (it is accumulated), any other has the dtype of its value.
 Tensor matmul(const Tensor& a, const Tensor& b, const MatmulOptions& options = {});
