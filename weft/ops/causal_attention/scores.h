@@ -41,7 +41,7 @@ void product_of_rows(const Scores& t, const Sizes& s, const TileRows& rows, cons
     product<Step>({.m = count, .n = range.count, .k = ceil_div(s.D, Step::kElements), .a = rows.at + row * rows.step, .a_row = rows.step, .a_step = 1, .b = lanes + range.first,
                    .b_row = kTile, .c = c + row * kTile + range.first, .c_row = kTile, .add = false, .meanwhile = &ahead});
   };
-  if (!t.diagonal) return over(0, t.rows, {0, t.lanes});
+  if (!t.diagonal || std::is_same_v<Step, AmxDot>) return over(0, t.rows, {0, t.lanes});  // the unit is quicker with all of it than with parts
   for (int64_t row = 0; row < t.rows; row += kBlock) over(row, std::min<int64_t>(kBlock, t.rows - row), near_side<kSide>(t, row));
 }
 

@@ -26,7 +26,6 @@ struct AmxDot : EmulatedDot {
 class AmxTileProduct {
  public:
   explicit AmxTileProduct(const TileProductBy<AmxDot>& product) : t_(product), blocks_(ceil_div(product.k, kWordsOfBlock)) {
-    if (t_.m % kAmxRows != 0) std::fill_n(a_, kMostRows * kWordsOfA, 0.0f);
     if (t_.meanwhile)
       for (int64_t m = 0; m < t_.m; m += 6) t_.meanwhile->some();  // as often as without the unit
     if (t_.factor)
@@ -36,23 +35,32 @@ class AmxTileProduct {
 
   void run() {
     if (t_.a_step != 1) {
-      copy_a();
+      transpose_a();
       return multiply(a_, kWordsOfA, 0, t_.m);
     }
     const int64_t whole = t_.m / kAmxRows * kAmxRows, k = blocks_ * kWordsOfBlock;
     multiply(t_.a, t_.a_row, 0, whole);
     if (whole == t_.m) return;
+    std::fill_n(a_, kAmxRows * k, 0.0f);
     for (int64_t m = whole; m < t_.m; ++m) std::memcpy(a_ + (m - whole) * k, t_.a + m * t_.a_row, size_t(k) * sizeof(float));
     multiply(a_, k, whole, t_.m - whole);
   }
 
+  // A as it lies has rows of 32 words, whatever k is.
   template <Steps kWhich>
   void run_triangle() {
-    copy_a();
+    constexpr bool kThrough = kWhich == Steps::through_row;
+    const bool transposed = t_.a_step != 1;
+    transposed ? transpose_a() : clear_rows();
     for (int64_t m = 0; m < t_.m; ++m) {
-      char* row = reinterpret_cast<char*>(a_ + m * kWordsOfA);
-      const size_t before = size_t(m) * sizeof(bf16), through = before + sizeof(bf16), all = size_t(2 * kWordsOfA) * sizeof(bf16);
-      kWhich == Steps::through_row ? std::memset(row + through, 0, all - through) : std::memset(row, 0, before);
+      const float* from = transposed ? a_ + m * kWordsOfA : t_.a + m * t_.a_row;
+      float* row = a_ + m * kWordsOfA;
+      const F32x16 first = splat(kThrough ? 0.0f : float(m / 2)), last = splat(kThrough ? float(m / 2 + 1) : float(kWordsOfA));
+      for (int64_t w = 0; w < kWordsOfA; w += kBlock) {
+        const F32x16 number = lane_numbers() + splat(float(w));
+        store(select(number < first, zero(), select(number < last, load(from + w), zero())), row + w);
+      }
+      if ((m % 2 == 0) == kThrough) keep_half<kThrough>(row + m / 2);
     }
     multiply(a_, kWordsOfA, 0, t_.m);
   }
@@ -62,10 +70,19 @@ class AmxTileProduct {
 
   float* c(int64_t m) const { return t_.c + m * t_.c_row; }
 
-  // Rows of A along k, each of 32 words, zeros past the last k of a transposed one.
-  void copy_a() {
-    if (t_.a_step != 1) return pack_along_k<Widened<float>, int(kWordsOfA)>(t_.a, t_.a_step, t_.k, t_.m, a_);
-    for (int64_t m = 0; m < t_.m; ++m) std::memcpy(a_ + m * kWordsOfA, t_.a + m * t_.a_row, size_t(t_.k) * sizeof(float));
+  // Rows past the last one, up to a whole tile.
+  void clear_rows() { std::fill(a_ + t_.m * kWordsOfA, a_ + ceil_div(t_.m, kAmxRows) * kAmxRows * kWordsOfA, 0.0f); }
+  // Rows of A along k, each of 32 words, zeros past the last k.
+  void transpose_a() {
+    clear_rows();
+    pack_along_k<Widened<float>, int(kWordsOfA)>(t_.a, t_.a_step, t_.k, t_.m, a_);
+  }
+  template <bool kEven>
+  static void keep_half(float* word) {
+    uint32_t bits;
+    std::memcpy(&bits, word, sizeof bits);
+    bits &= kEven ? 0xffffu : 0xffff0000u;
+    std::memcpy(word, &bits, sizeof bits);
   }
 
   // Rows of C from m on; where a last tile of them is not whole it is multiplied elsewhere.
@@ -73,7 +90,8 @@ class AmxTileProduct {
     const int64_t whole = rows / kAmxRows * kAmxRows, left = rows - whole;
     if (whole > 0) multiply_to(a, a_row, whole, c(m), t_.c_row);
     if (left == 0) return;
-    alignas(64) float sums[kAmxRows * kMostColumns] = {};
+    alignas(64) float sums[kAmxRows * kMostColumns];
+    std::fill_n(sums, kAmxRows * t_.n, 0.0f);
     const size_t bytes = size_t(t_.n) * sizeof(float);
     if (t_.add)
       for (int64_t r = 0; r < left; ++r) std::memcpy(sums + r * t_.n, c(m + whole + r), bytes);
