@@ -1,4 +1,5 @@
 #include "weft/ops/causal_attention/backward_bf16.cuh"
+#include "weft/ops/causal_attention/backward_hopper.cuh"
 #include "weft/ops/causal_attention/causal_attention.h"
 #include "weft/ops/causal_attention/cuda_forward.h"
 #include "weft/ops/causal_attention/forward_hopper.cuh"
@@ -97,12 +98,17 @@ void forward_simt(Stream& stream, const Launch& launch, const AttentionForward& 
   });
 }
 
-// On Hopper's own instructions, where the kernel was compiled for them and this GPU has them.
+// Whether a kernel of Hopper's own instructions was compiled for them, and this GPU has them.
+template <class Params>
+bool compiled_for(void (*kernel)(Params), int threads) {
+  cudaFuncAttributes compiled{};
+  return cudaFuncGetAttributes(&compiled, kernel) == cudaSuccess && compiled.maxThreadsPerBlock >= threads;
+}
+
 template <int kD>
 bool forward_hopper(const Launch& launch, const AttentionForward& a, const ForwardParams& p) {
   using Tiles = HopperTiles<kD>;
-  cudaFuncAttributes compiled{};
-  if (!p.aligned || cudaFuncGetAttributes(&compiled, causal_forward_hopper<kD>) != cudaSuccess || compiled.maxThreadsPerBlock < Tiles::kThreads) return false;
+  if (!p.aligned || !compiled_for(causal_forward_hopper<kD>, Tiles::kThreads)) return false;
   launch(dim3(unsigned((p.T + Tiles::kM - 1) / Tiles::kM), unsigned(p.H), unsigned(a.q.shape[0])), Tiles::kThreads, Tiles::kBytes, causal_forward_hopper<kD>, p);
   return true;
 }
@@ -136,23 +142,34 @@ void backward_simt(Stream& stream, const Launch& launch, const CausalAttentionBa
   });
 }
 
-void backward_bf16(Stream& stream, const Launch& launch, const CausalAttentionBackwardArgs& a, const float* delta) {
+// A pass over tiles as `kernel` has them, and another where it met what it may not multiply.
+template <int kD, class Tiles>
+void backward_tiles(Stream& stream, const Launch& launch, const CausalAttentionBackwardArgs& a, const float* delta, bool aligned, int threads, int bytes, void (*kernel)(BackwardParams)) {
   using T16 = __nv_bfloat16;
   const int length = int(a.q.shape[1]), H = int(a.q.shape[2]), Hkv = int(a.k.shape[2]), D = int(a.q.shape[3]);
-  const int64_t B = a.q.shape[0];
+  const int key_tiles = (length + Tiles::kN - 1) / Tiles::kN, query_tiles = (length + Tiles::kM - 1) / Tiles::kM;
+  const int64_t B = a.q.shape[0], blocks = B * Hkv * key_tiles, tiles = B * H * query_tiles;
+  const Scratch<float> sums(stream, tiles * Tiles::kM * kD);
+  const Flags flags(stream, tiles + 2 + B * Hkv);
+  unsigned* turns = reinterpret_cast<unsigned*>(flags.data());
+  int* not_finite = flags.data() + tiles + 1;
+  const BackwardParams p{heads<T16>(a.q), heads<T16>(a.k), heads<T16>(a.v), heads<T16>(a.dout), heads<T16>(a.dq), heads<T16>(a.dk), heads<T16>(a.dv), data<float>(a.lse), delta,
+                         sums.data(), turns, turns + tiles, not_finite, length, H, Hkv, D, key_tiles, query_tiles, a.scale, aligned};
+  launch(unsigned(blocks), unsigned(threads), size_t(bytes), kernel, p);
+  backward_simt<T16>(stream, launch, a, delta, not_finite);
+}
+
+void backward_bf16(Stream& stream, const Launch& launch, const CausalAttentionBackwardArgs& a, const float* delta) {
+  using T16 = __nv_bfloat16;
   const bool aligned = heads_aligned<T16>(a.q) && heads_aligned<T16>(a.k) && heads_aligned<T16>(a.v) && heads_aligned<T16>(a.dout);
-  with_head_dim(D, [&]<int kD>() {
-    using Tiles = BackwardTiles<kD>;
-    const int key_tiles = (length + Tiles::kN - 1) / Tiles::kN, query_tiles = (length + Tiles::kM - 1) / Tiles::kM;
-    const int64_t blocks = B * Hkv * key_tiles, tiles = B * H * query_tiles;
-    const Scratch<float> sums(stream, tiles * Tiles::kM * kD);
-    const Flags flags(stream, tiles + 2 + B * Hkv);
-    unsigned* turns = reinterpret_cast<unsigned*>(flags.data());
-    int* not_finite = flags.data() + tiles + 1;
-    const BackwardParams p{heads<T16>(a.q), heads<T16>(a.k), heads<T16>(a.v), heads<T16>(a.dout), heads<T16>(a.dq), heads<T16>(a.dk), heads<T16>(a.dv), data<float>(a.lse), delta,
-                           sums.data(), turns, turns + tiles, not_finite, length, H, Hkv, D, key_tiles, query_tiles, a.scale, aligned};
-    launch(unsigned(blocks), 256, backward_shared_bytes<kD>(), causal_backward<kD>, p);
-    backward_simt<T16>(stream, launch, a, delta, not_finite);
+  const bool all_aligned = aligned && heads_aligned<T16>(a.dq) && heads_aligned<T16>(a.dk) && heads_aligned<T16>(a.dv);
+  with_head_dim(a.q.shape[3], [&]<int kD>() {
+    if constexpr (kD <= 128) {
+      using Tiles = HopperBackwardTiles<kD>;
+      if (all_aligned && compiled_for(causal_backward_hopper<Tiles>, Tiles::kThreads))
+        return backward_tiles<kD, Tiles>(stream, launch, a, delta, true, Tiles::kThreads, HopperBackwardMemory<Tiles>::kBytes, causal_backward_hopper<Tiles>);
+    }
+    backward_tiles<kD, BackwardTiles<kD>>(stream, launch, a, delta, aligned, 256, backward_shared_bytes<kD>(), causal_backward<kD>);
   });
 }
 

@@ -49,6 +49,7 @@ __device__ __forceinline__ FragmentA as_operand(const FragmentC& left, const Fra
 __device__ __forceinline__ void copy_async(uint32_t to, const void* from, int bytes) {
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;\n" ::"r"(to), "l"(from), "r"(bytes));
 }
+__device__ __forceinline__ void copy_async(uint32_t to, const void* from) { asm volatile("cp.async.cg.shared.global [%0], [%1], 16;\n" ::"r"(to), "l"(from)); }
 __device__ __forceinline__ void copies_end() { asm volatile("cp.async.commit_group;\n"); }
 template <int kPending>
 __device__ __forceinline__ void copies_wait() {

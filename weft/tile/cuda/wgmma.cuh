@@ -41,6 +41,26 @@ struct SwizzledTile {
         copy_async(to + uint32_t(panel * kPanel + i * kRowsAtOnce * 128), there ? source + panel * 64 : from, there ? 16 : 0);
       }
   }
+  // The same by one warp, in few registers: where all is there, one add for a row.
+  __device__ __forceinline__ void load_by_warp(const __nv_bfloat16* from, int64_t stride, int rows, int columns, int lane) const {
+    const int row0 = lane / 8, column0 = lane % 8 * 8;
+    const __nv_bfloat16* source = from + row0 * stride + column0;
+    const uint32_t even = address(row0, column0), odd = address(row0 + 4, column0);
+    if (rows >= kRows && columns == kColumns) {
+#pragma unroll 4
+      for (int i = 0; i < kRows / 4; ++i, source += 4 * stride)
+#pragma unroll
+        for (int panel = 0; panel < kColumns / 64; ++panel) copy_async((i % 2 ? odd : even) + uint32_t(panel * kPanel + i / 2 * 1024), source + panel * 64);
+    } else {
+#pragma unroll 1
+      for (int i = 0; i < kRows / 4; ++i, source += 4 * stride)
+#pragma unroll
+        for (int panel = 0; panel < kColumns / 64; ++panel) {
+          const bool there = column0 + panel * 64 < columns && row0 + i * 4 < rows;
+          copy_async((i % 2 ? odd : even) + uint32_t(panel * kPanel + i / 2 * 1024), there ? source + panel * 64 : from, there ? 16 : 0);
+        }
+    }
+  }
 
   __device__ __forceinline__ void put(int row, int column, uint32_t two) const {
     asm volatile("st.shared.b32 [%0], %1;\n" ::"r"(address(row, column)), "r"(two));
@@ -51,13 +71,14 @@ struct SwizzledTile {
     return v;
   }
 
-  // Whether what this thread brought by load<kThreads> holds an infinity or a NaN; its copies must have arrived.
-  template <int kThreads>
-  __device__ __forceinline__ bool brought_not_finite(int thread) const {
+  // Whether what this thread brought of kCount rows, kThreads / 8 of them at once, holds an infinity or a NaN; its copies must
+  // have arrived.
+  template <int kThreads, int kCount = kRows>
+  __device__ __forceinline__ bool brought_not_finite(int thread, int first = 0) const {
     constexpr int kRowsAtOnce = kThreads / 8;
     bool found = false;
 #pragma unroll 1
-    for (int row = thread / 8; row < kRows; row += kRowsAtOnce)
+    for (int row = first + thread / 8; row < first + kCount; row += kRowsAtOnce)
 #pragma unroll
       for (int panel = 0; panel < kColumns / 64; ++panel) {
         const uint4 v = piece(row, thread % 8 * 8 + panel * 64);
@@ -68,11 +89,11 @@ struct SwizzledTile {
 
   // What wgmma is told of an operand: address, byte offsets between panels and between blocks of eight rows (both in
   // sixteens), the 128-byte swizzle. By rows: 16 columns from `column` of every row from `row`. By columns (transposed): 16
-  // rows from `row` of every column.
+  // rows from `row` of every column from `column` (a panel's first).
   __device__ __forceinline__ uint64_t by_rows(int row, int column) const {
     return descriptor(base + uint32_t(column / 64 * kPanel + row * 128 + column % 64 * 2), 1);
   }
-  __device__ __forceinline__ uint64_t by_columns(int row) const { return descriptor(base + uint32_t(row * 128), kPanel / 16); }
+  __device__ __forceinline__ uint64_t by_columns(int row, int column = 0) const { return descriptor(base + uint32_t(column / 64 * kPanel + row * 128), kPanel / 16); }
 
  private:
   __device__ __forceinline__ static uint64_t descriptor(uint32_t at, uint32_t panels) {
@@ -93,9 +114,19 @@ __device__ __forceinline__ void pin(float (&x)[N]) {
 #pragma unroll
   for (int i = 0; i < N; ++i) asm volatile("" : "+f"(x[i])::"memory");
 }
+template <int N>
+__device__ __forceinline__ void pin(FragmentA (&x)[N]) {
+#pragma unroll
+  for (int i = 0; i < N; ++i) asm volatile("" : "+r"(x[i].r[0]), "+r"(x[i].r[1]), "+r"(x[i].r[2]), "+r"(x[i].r[3])::"memory");
+}
 
 // What threads wrote to shared memory (copies too) is seen by wgmma after a barrier.
 __device__ __forceinline__ void publish_to_products() { asm volatile("fence.proxy.async.shared::cta;\n" ::: "memory"); }
+
+// The inverse of load_matrices.
+__device__ __forceinline__ void store_matrices(uint32_t address, const uint32_t (&r)[4]) {
+  asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1,%2,%3,%4};\n" ::"r"(address), "r"(r[0]), "r"(r[1]), "r"(r[2]), "r"(r[3]) : "memory");
+}
 
 #define WEFT_F8(d, i) "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3]), "+f"(d[i + 4]), "+f"(d[i + 5]), "+f"(d[i + 6]), "+f"(d[i + 7])
 #define WEFT_F32(d, i) WEFT_F8(d, i), WEFT_F8(d, i + 8), WEFT_F8(d, i + 16), WEFT_F8(d, i + 24)
@@ -110,6 +141,16 @@ __device__ __forceinline__ void multiply(float (&d)[64], uint64_t a, uint64_t b,
 __device__ __forceinline__ void multiply(float (&d)[32], uint64_t a, uint64_t b, int add) {
   asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %34, 0;\nwgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 {" WEFT_LIST32 "}, %32, %33, p, 1, 1, 0, 0;\n}\n"
                : WEFT_F32(d, 0) : "l"(a), "l"(b), "r"(add));
+}
+// The same with both by columns.
+__device__ __forceinline__ void multiply_by_columns(float (&d)[32], uint64_t a, uint64_t b, int add) {
+  asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %34, 0;\nwgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 {" WEFT_LIST32 "}, %32, %33, p, 1, 1, 1, 1;\n}\n"
+               : WEFT_F32(d, 0) : "l"(a), "l"(b), "r"(add));
+}
+// The same with a in registers and b by rows.
+__device__ __forceinline__ void multiply(float (&d)[32], const FragmentA& a, uint64_t b, int add) {
+  asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %37, 0;\nwgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 {" WEFT_LIST32 "}, {%32,%33,%34,%35}, %36, p, 1, 1, 0;\n}\n"
+               : WEFT_F32(d, 0) : "r"(a.r[0]), "r"(a.r[1]), "r"(a.r[2]), "r"(a.r[3]), "l"(b), "r"(add));
 }
 // d += a b: a 64x16 in registers, b 16x(2N) by columns.
 __device__ __forceinline__ void multiply_add(float (&d)[64], const FragmentA& a, uint64_t b) {
