@@ -5,6 +5,8 @@
 // warpgroup's ds has long been there, and its sum leaves for memory behind everybody's back.
 #pragma once
 
+#include <type_traits>
+
 #include "weft/ops/causal_attention/backward_bf16.cuh"
 #include "weft/ops/causal_attention/forward_hopper.cuh"
 
