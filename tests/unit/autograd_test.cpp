@@ -252,6 +252,15 @@ TEST_F(Autograd, what_was_overwritten_after_it_was_recorded_is_told) {
   zero(v);
   expect_told(y, "causal_attention", "1x3x2x4");
 
+  const Tensor start = zeros(*device, {1}, DType::i32);
+  y = rope(q, rope_table(*device, 8, 4, 1e4), start);
+  fill(start, 2);  // other positions
+  expect_told(y, "rope", "1");
+
+  y = activation(x, Activation::silu);
+  zero(x.detach());
+  expect_told(y, "activation", "4x6");
+
   const Tensor g = random({4, 6}, 11), m = zeros(*device, x.shape()), v2 = zeros(*device, x.shape()), lr = full(*device, {1}, 0.1);
   const Tensor step = full(*device, {1}, 1, DType::i32);
   const Tensor z = square(x);
