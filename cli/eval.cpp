@@ -53,7 +53,7 @@ int run(const Options& o) {
   Score total;
   Documents(o.data).visit([&](std::string_view text, const std::string& where) {
     check_utf8(text, where);
-    const std::vector<int32_t> ids = tokenizer.encode(text);
+    const std::vector<int32_t> ids = encode_text(tokenizer, text, where);
     for (int32_t id : ids)
       check(id < model->config().vocab_size, where, "has token ", id, ", the model's vocabulary ends at ", model->config().vocab_size - 1);
     score(*model, ids, context, total);

@@ -149,6 +149,13 @@ TEST(Tokenizer, a_character_that_the_vocabulary_lacks_is_refused_by_name) {
       EXPECT_NE(tokenizer.decode(tokenizer.encode(text, true, Tokenizer::Unknown::left_out)), text);  // not remembered for the next time
     }
   EXPECT_EQ(tokenizer.decode(tokenizer.encode("ab")), "ab");
+  EXPECT_EQ(encode_text(tokenizer, "ab", "book.txt"), tokenizer.encode("ab"));
+  try {
+    encode_text(tokenizer, "a`", "book.jsonl:3");
+    FAIL() << "nothing was said";
+  } catch (const Error& error) {
+    EXPECT_TRUE(std::string(error.what()).starts_with("book.jsonl:3: letters/tokenizer.json: has no token")) << error.what();
+  }
 }
 
 TEST(Tokenizer, ids_tokens_and_bytes) {

@@ -86,8 +86,8 @@ class Tokens : public Vocabulary {
       if (!end_) end_ = tokenizer_.id_of(name);
   }
   int64_t size() const override { return tokenizer_.vocab_size(); }
-  void encode(std::string_view text, std::vector<int32_t>& ids, std::string_view) const override {
-    const std::vector<int32_t> found = tokenizer_.encode(text, false);
+  void encode(std::string_view text, std::vector<int32_t>& ids, std::string_view where) const override {
+    const std::vector<int32_t> found = encode_text(tokenizer_, text, where, false);
     ids.insert(ids.end(), found.begin(), found.end());
   }
   std::string decode(std::span<const int32_t> ids) const override { return tokenizer_.decode(ids); }

@@ -121,6 +121,14 @@ std::string_view Tokenizer::token_of(int32_t id) const { return id < 0 || id >= 
 std::string_view Tokenizer::bytes_of(int32_t id) const { return id < 0 || id >= vocab_size() ? std::string_view() : state_->parts.tokens[size_t(id)].bytes; }
 bool Tokenizer::is_special(int32_t id) const { return id >= 0 && id < vocab_size() && state_->parts.tokens[size_t(id)].special; }
 
+std::vector<int32_t> encode_text(const Tokenizer& tokenizer, std::string_view text, std::string_view where, bool add_special) {
+  try {
+    return tokenizer.encode(text, add_special);
+  } catch (const Error& error) {
+    fail(error.code(), where, error.what());
+  }
+}
+
 std::string StreamingDecoder::push(int32_t id) {
   if (skip_special_ && tokenizer_.is_special(id)) return {};
   pending_ += tokenizer_.bytes_of(id);

@@ -53,6 +53,9 @@ class Tokenizer {
   std::unique_ptr<State> state_;
 };
 
+// The ids of a text that stands in a file: an error begins with `where`, the file and perhaps the line.
+std::vector<int32_t> encode_text(const Tokenizer& tokenizer, std::string_view text, std::string_view where, bool add_special = true);
+
 // Decoding as tokens come: text comes out in whole characters, and all of it together is what decode() gives. The
 // tokenizer must outlive it.
 class StreamingDecoder {
