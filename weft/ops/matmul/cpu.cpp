@@ -8,6 +8,7 @@
 #include "weft/ops/matmul/blocks.h"
 #include "weft/ops/matmul/few_rows.h"
 #include "weft/ops/matmul/tiled.h"
+#include "weft/ops/matmul/transposed_product.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace weft::cpu::HWY_NAMESPACE {
@@ -319,6 +320,8 @@ void product(Stream& stream, const MatmulArgs& args) {
   const MatmulPlan p = plan(args);
   if (p.batch() * p.M * p.N == 0) return;
   if (rows_of_one_b(p) <= MatmulArgs::kFewRows) return multiply_few_rows<T, C>(stream, args, p);
+  if constexpr (std::is_same_v<T, float>)
+    if (TransposedProduct::suits(args, p)) return TransposedProduct(stream, args, p).run();
   if constexpr (std::is_same_v<T, bf16>) {
     if (bf16_dot() == Bf16Dot::amx || bf16_dot() == Bf16Dot::emulated_amx) return TiledProduct<C>(stream, args, p).run();
     if (bf16_dot() == Bf16Dot::emulated || (bf16_dot() == Bf16Dot::hardware && kTileColumns == kPairColumns)) return PackedProduct<Paired, C>(stream, args, p).run();

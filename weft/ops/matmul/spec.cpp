@@ -254,7 +254,7 @@ void add_products(Registry& registry, const Variant& v) {
   for (Size size : {Size{1, 1, 1}, {3, 5, 7}, {17, 33, 65}, {64, 64, 64}, {33, 129, 65}, {13, 31, 300}, {1, 576, 192}, {5, 1, 9},
                     {130, 70, 257}, {250, 520, 40}, {30, 40, 1100}, {3, 40, 1100}, {4, 1500, 77}})
     add("", v.plain(size));
-  for (Size size : {Size{3, 5, 7}, {2, 130, 33}, {37, 65, 41}, {242, 71, 300}})
+  for (Size size : {Size{3, 5, 7}, {2, 130, 33}, {37, 65, 41}, {64, 100, 41}, {242, 71, 300}})
     add("/padded", v.with(size, [](Setup& s) { s.layout = Layout::padded_rows; }));
   for (Size size : {Size{0, 8, 4}, {8, 0, 4}, {8, 5, 0}, {3, 5, 0}}) add("", v.plain(size));
   for (Size size : {Size{3, 9, 17}, {20, 35, 300}, {2, 4, 1}})
@@ -267,7 +267,7 @@ void add_products(Registry& registry, const Variant& v) {
   for (Size size : {Size{3, 33, 70}, {19, 33, 300}, {26, 80, 1700}, {9, 5, 0}})
     for (auto [alpha, beta] : {std::pair{0.5f, 2.0f}, {1.0f, 1.0f}, {1.0f, -0.75f}, {3.0f, 0.0f}})
       add(join("/alpha_", alpha, "_beta_", beta), v.with(size, [=](Setup& s) { s.alpha = alpha, s.beta = beta; }));
-  for (Size size : {Size{2, 35, 19}, {29, 67, 90}})
+  for (Size size : {Size{2, 35, 19}, {29, 67, 90}, {40, 130, 50}})
     for (Activation f : {Activation::none, Activation::relu, Activation::silu, Activation::gelu_tanh})
       for (bool pre : {false, true})
         if (!pre || f != Activation::none)
@@ -307,13 +307,16 @@ void add_slabs(Registry& registry) {
   big("rows", {.size = {241, 33, 70000}, .transpose_a = true});
   big("steps_of_depth_in_c", {.size = {25, 144, 2500}, .transpose_a = true, .batch = {2}});
   big("past_the_caches", {.size = {2050, 2064, 3}});
+  big("past_the_caches_transposed", {.size = {128, 32784, 3}, .transpose_b = true});
+  for (bool ta : {false, true}) big(ta ? "rows_of_b_share_sets_tn" : "rows_of_b_share_sets_nn", {.size = {520, 1024, 900}, .transpose_a = ta});
+  big("rows_below_find_b_packed", {.size = {800, 256, 1000}, .transpose_b = true});
   big("batch", {.size = {250, 9, 16000}, .transpose_b = true, .batch = {5}});
   big("rows", {.in = DType::bf16, .size = {1060, 7, 8200}, .transpose_a = true});
   big("past_the_caches", {.in = DType::bf16, .size = {2050, 2064, 3}});
   big("batch", {.in = DType::bf16, .size = {40, 9, 50000}, .transpose_b = true, .batch = {5}});
   for (bool ta : {false, true})
     for (bool tb : {false, true})
-      for (Size size : {Size{3, 40, 50}, {29, 45, 777}, {260, 70, 515}})
+      for (Size size : {Size{3, 40, 50}, {29, 45, 777}, {40, 205, 70}, {128, 150, 515}, {260, 70, 515}})
         if (!tb || size.M > MatmulArgs::kFewRows)
           for (DType dtype : {DType::f32, DType::bf16})
             registry.add({kOp, "two_halves", dtype, join(layout_name(ta, tb), "/", dims({size.M, size.N, size.K})), [=] {

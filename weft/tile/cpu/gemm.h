@@ -291,12 +291,12 @@ constexpr int four(int i) {
   return 4 * i + 4 <= W ? 4 * i : W - 4;
 }
 
-// The whole fours of words of W lines, kAtOnce lines at a time and sixteen steps of each, so that a line of memory is done with
+// The whole fours of words of `lines` of W lines, kAtOnce lines at a time and sixteen steps of each, so that a line of memory is done with
 // before others that share its set of the cache are read.
 template <class Words, int W, int kAtOnce, class T>
-void pack_fours(const T* from, int64_t line, int64_t fours, float* panel) {
+void pack_fours(const T* from, int64_t line, int64_t lines, int64_t fours, float* panel) {
   for (int64_t k = 0; k < fours; k += kBlock)
-    for (int w = 0; w < W; w += kAtOnce) {
+    for (int w = 0; w < lines; w += kAtOnce) {
       const int first = kAtOnce == 4 ? four<W>(w / 4) : w;
       for (int64_t i = k; i < std::min<int64_t>(fours, k + kBlock); i += 4)
         transpose_lines<Words, W>(hn::CappedTag<float, kAtOnce>(), from + first * line + i * Words::kElements, line, panel + i * W + first);
@@ -307,13 +307,14 @@ void pack_fours(const T* from, int64_t line, int64_t fours, float* panel) {
 template <class Words, int W, class T>
 void pack_along_k(const T* from, int64_t line, int64_t lines, int64_t K, float* panel) {
   constexpr int kElements = Words::kElements, kMost = std::min(kLanes, W % 16 == 0 ? 16 : W % 8 == 0 ? 8 : 4);
-  const int64_t steps = ceil_div(K, kElements), fours = lines == W ? K / kElements / 4 * 4 : 0;
+  const int64_t whole = lines == W ? W : W % kMost == 0 ? lines / kMost * kMost : 0;
+  const int64_t steps = ceil_div(K, kElements), fours = K / kElements / 4 * 4;
   if (kMost == 16 && line * int64_t(sizeof(T)) % 4096 == 0)
-    pack_fours<Words, W, std::min(kMost, 8)>(from, line, fours, panel);  // sixteen lines a page apart are more than a set of L1 holds
+    pack_fours<Words, W, std::min(kMost, 8)>(from, line, whole, fours, panel);  // sixteen lines a page apart are more than a set of L1 holds
   else
-    pack_fours<Words, W, kMost>(from, line, fours, panel);
-  for (int64_t k = fours; k < steps; ++k)
-    for (int w = 0; w < W; ++w) panel[k * W + w] = w < lines ? Words::word(from + w * line + k * kElements, 1, K - k * kElements) : 0.0f;
+    pack_fours<Words, W, kMost>(from, line, whole, fours, panel);
+  for (int64_t k = whole == W ? fours : 0; k < steps; ++k)
+    for (int64_t w = k < fours ? whole : 0; w < W; ++w) panel[k * W + w] = w < lines ? Words::word(from + w * line + k * kElements, 1, K - k * kElements) : 0.0f;
 }
 
 // panel[k][w] = words of from[k * step + w]: a step of k holds its lines side by side (B as stored, A transposed).
