@@ -65,7 +65,7 @@ class PackedProduct {
  public:
   PackedProduct(Stream& stream, const MatmulArgs& args, const MatmulPlan& plan)
       : stream_(stream), args_(args), p_(plan), block_(plan), finish_(args, p_), as_stored_(std::is_same_v<Words, Widened<float>> && !args.transpose_a && plan.a.row != 0),
-        by_depth_(!as_stored_ && block_.depths > 1 && finish_.only_sums() && plan.N % kLanes == 0 && 4 * plan.N <= 3 * plan.K),
+        by_depth_(block_.depths > 1 && finish_.only_sums() && plan.N % kLanes == 0 && (as_stored_ ? packs_b_again() && 2 * plan.N <= plan.K : 4 * plan.N <= 3 * plan.K)),
         a_(stream, as_stored_ ? 0 : block_.group * block_.slab_rows * words(by_depth_ ? block_.depth : plan.K)),
         scratch_(stream, sums_size() + buffers_ * packed_size()), held_(scratch_.size()) {}
 
@@ -100,6 +100,8 @@ class PackedProduct {
     Range rows, columns;
   };
 
+  // True when the steps of depth are more than a thread's buffers hold, so that tasks one above the other find none of them packed.
+  bool packs_b_again() const { return block_.depths > 2 && block_.rows < p_.M; }
   int64_t sums_stride() const { return block_.columns + kBlock; }  // off the powers of two, where cache sets collide
   int64_t sums_size() const { return block_.depths > 1 ? block_.rows * sums_stride() : 0; }
   int64_t packed_size() const { return block_.columns * words(block_.depth); }
@@ -300,7 +302,7 @@ class PackedProduct {
   const Blocking block_;
   const Finish<C> finish_;
   const bool as_stored_;  // A is read where it lies
-  const bool by_depth_;   // A is packed and multiplied one step of depth at a time, where c, in which sums wait, is less to move than A
+  const bool by_depth_;   // one step of depth at a time, where c, in which sums wait, is less to move than A, packed, or than B is to pack again
   const bool past_caches_ = finish_.aligned() && p_.batch() * p_.M * p_.N >= Blocking::kPastCaches;
   // Rows of B a multiple of 4 KiB apart have one line in 16 sets of L2 or fewer: asked for, a block of hundreds does not stay in its
   // 20 ways, so it is copied, some lines at a time. Where sets do not collide that costs more than it gains: see docs/performance.md.

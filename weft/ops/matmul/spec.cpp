@@ -316,7 +316,7 @@ void add_slabs(Registry& registry) {
   big("batch", {.in = DType::bf16, .size = {40, 9, 50000}, .transpose_b = true, .batch = {5}});
   for (bool ta : {false, true})
     for (bool tb : {false, true})
-      for (Size size : {Size{3, 40, 50}, {29, 45, 777}, {40, 205, 70}, {128, 150, 515}, {260, 70, 515}})
+      for (Size size : {Size{3, 40, 50}, {29, 45, 777}, {40, 205, 70}, {128, 150, 515}, {260, 70, 515}, {520, 64, 1700}})
         if (!tb || size.M > MatmulArgs::kFewRows)
           for (DType dtype : {DType::f32, DType::bf16})
             registry.add({kOp, "two_halves", dtype, join(layout_name(ta, tb), "/", dims({size.M, size.N, size.K})), [=] {
