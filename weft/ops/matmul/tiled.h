@@ -30,7 +30,8 @@ struct TiledBlocking {
   // Packing an element of B costs about a tenth of a cycle, and each row takes 1/512 of one for it.
   static constexpr int64_t kMostRows = 1024, kLeastRows = 256;
   static constexpr int64_t kRowsOfSums = 512, kColumnsOfSums = 128;
-  static constexpr int64_t kLeastTasks = 24;  // for 16 threads; with two, a narrower block costs 1 or 2 %
+  // Tasks for 16 threads; fewer where each would have less than 2^24 multiplications, 32 thousand cycles.
+  static constexpr int64_t kLeastTasks = 12, kEnoughTasks = 24, kTask = int64_t(1) << 24;
   static constexpr int64_t kSmall = int64_t(1) << 20;       // multiplications that are not worth another thread
   static constexpr int64_t kPastCaches = int64_t(4) << 20;  // elements of C that are not in cache when they are next read
   static constexpr int64_t kMostA = int64_t(8) << 20;       // packed A at a time, in elements
@@ -48,15 +49,16 @@ struct TiledBlocking {
     slab_rows = std::min(padded, std::max(kMostRows, kMostA / K / kMostRows * kMostRows));
     rows = equal_parts(slab_rows, depths > 1 ? kRowsOfSums : kMostRows, kPanel);
     columns = equal_parts(p.N, depths > 1 ? kColumnsOfSums : kMostColumns, kPanel);
-    if (group * p.M * p.N * K > kSmall) cut(p);
+    const int64_t work = group * p.M * p.N * K;
+    if (work > kSmall) cut(p, std::clamp(work / kTask, kLeastTasks, kEnoughTasks));
   }
 
  private:
-  bool too_few(const MatmulPlan& p) const { return group * ceil_div(slab_rows, rows) * ceil_div(p.N, columns) < kLeastTasks; }
-  void cut(const MatmulPlan& p) {
-    while (too_few(p) && columns > kNarrow) columns = round_up(columns / 2, kPanel);
-    while (too_few(p) && rows >= 2 * kLeastRows) rows = round_up(rows / 2, kPanel);
-    if (too_few(p)) columns = kPanel;
+  void cut(const MatmulPlan& p, int64_t tasks) {
+    const auto too_few = [&] { return group * ceil_div(slab_rows, rows) * ceil_div(p.N, columns) < tasks; };
+    while (too_few() && columns > kNarrow) columns = round_up(columns / 2, kPanel);
+    while (too_few() && rows >= 2 * kLeastRows) rows = round_up(rows / 2, kPanel);
+    if (too_few()) columns = kPanel;
   }
 };
 
