@@ -4,9 +4,11 @@
 #include <chrono>
 
 #include "bench/between.h"
+#include "weft/backends/counting/counting_device.h"
 #include "weft/backends/cpu/system_memory.h"
 #include "weft/generate/generator.h"
 #include "weft/tensor/node.h"
+#include "weft/train/setup.h"
 
 namespace weft::bench {
 namespace {
@@ -43,22 +45,46 @@ WeightBytes weight_bytes(const Model& model) {
   return sum;
 }
 
+// Some tokens after others that are in the cache, read again and again.
+class Reading {
+ public:
+  Reading(const Model& model, int64_t before, int64_t tokens)
+      : model_(model), before_(before), ids_(prompt(model, tokens)), cache_(model.make_cache(1, before + tokens)) {
+    if (before > 0) model.last_logits(prompt(model, before), cache_);
+  }
+  void operator()() {
+    cache_.truncate(before_);
+    model_.last_logits(ids_, cache_);
+    model_.device().synchronize();
+  }
+
+ private:
+  static Tensor prompt(const Model& model, int64_t tokens) { return Tensor::from_host(model.device(), {1, tokens}, some_prompt(model, tokens)); }
+
+  const Model& model_;
+  const int64_t before_;
+  Tensor ids_;
+  KvCache cache_;
+};
+
+Breakdown reading_by_op(const Model& model, int threads, int64_t before, int64_t tokens) {
+  constexpr int kTimes = 5;
+  const auto device = counting::open_device(threads);
+  const auto planned = make_planned_model({.dtype = std::string(name(model.dtype()))}, model.config(), *device);
+  Reading counted(*planned, before, tokens), timed(model, before, tokens);
+  counting::counts(*device).reset();
+  counted();
+  return break_down(model.device(), kTimes, counting::counts(*device).kernels(), [&] { timed(); });
+}
+
 ModelResult measure_prefill(const Model& model, Ceilings& ceilings, int64_t tokens) {
   const bool dot = model.dtype() == DType::bf16 && ceilings.measure(Ceiling::bf16_dot, 0) > 0;
   const Ceiling ceiling = dot ? Ceiling::bf16_dot : Ceiling::fma;
   ModelResult result{.what = "prefill", .dtype = std::string(name(model.dtype())), .ceiling = std::string(name(ceiling)), .tokens = double(tokens),
                      .cost = {0, prefill_flops(model.config(), tokens)}, .wanted = kPrefillWanted, .breakdown = {}};
-  const Tensor ids = Tensor::from_host(model.device(), {1, tokens}, some_prompt(model, tokens));
-  KvCache cache = model.make_cache(1, tokens);
+  Reading reading(model, 0, tokens);
   measure_between(
-      result, [&] { return result.cost.flops / ceilings.measure(ceiling, 0); },
-      [&] {
-        return median_time([&] {
-          cache.truncate(0);
-          model.last_logits(ids, cache);
-          model.device().synchronize();
-        }, 1.0);
-      });
+      result, [&] { return result.cost.flops / ceilings.measure(ceiling, 0); }, [&] { return median_time([&] { reading(); }, 1.0); });
   return result;
 }
 
@@ -92,24 +118,15 @@ double prefill_flops(const ModelConfig& c, int64_t T) {
   return double(c.layers) * (2 * linear * double(T) + attention) + 2 * C * double(c.vocab_size);
 }
 
-std::vector<ModelResult> measure_model(const Model& model, Ceilings& ceilings, int64_t prompt_tokens, int64_t new_tokens) {
+std::vector<ModelResult> measure_model(const Model& model, Ceilings& ceilings, int threads, int64_t prompt_tokens, int64_t new_tokens) {
   const int64_t context = model.config().max_positions;
   check(prompt_tokens >= 1 && new_tokens >= 8 && prompt_tokens + new_tokens <= context, "bench", "a prompt of ", prompt_tokens, " tokens and ",
         new_tokens, " new ones (8 at least) do not fit in the model's context of ", context);
   const NoGrad no_grad;
-  return {measure_prefill(model, ceilings, prompt_tokens), measure_decode(model, ceilings, prompt_tokens, new_tokens)};
-}
-
-Breakdown prefill_by_op(const ModelConfig& config, DType dtype, int threads, int64_t prompt_tokens) {
-  const NoGrad no_grad;
-  const auto device = open_timed_device(threads);
-  const auto model = make_model(config, *device, /*seed=*/1, {.dtype = dtype});
-  const Tensor ids = Tensor::from_host(*device, {1, prompt_tokens}, some_prompt(*model, prompt_tokens));
-  KvCache cache = model->make_cache(1, prompt_tokens);
-  return break_down(*device, 5, [&] {
-    cache.truncate(0);
-    model->last_logits(ids, cache);
-  });
+  std::vector<ModelResult> results = {measure_prefill(model, ceilings, prompt_tokens), measure_decode(model, ceilings, prompt_tokens, new_tokens)};
+  results[0].breakdown = reading_by_op(model, threads, 0, prompt_tokens);
+  results[1].breakdown = reading_by_op(model, threads, prompt_tokens, 1);
+  return results;
 }
 
 }  // namespace weft::bench

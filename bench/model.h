@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "bench/ceilings.h"
-#include "bench/timed_device.h"
+#include "bench/breakdown.h"
 #include "weft/base/cost.h"
 #include "weft/models/model.h"
 
@@ -20,7 +20,7 @@ struct ModelResult {
   double ratio = 0, wanted = 0;
   int attempts = 1;
   bool disturbed = false;  // the ceiling moved by more than a tenth meanwhile, in every attempt
-  Breakdown breakdown;     // of prefill; CPU only
+  Breakdown breakdown;     // of a few more, timed launch by launch
 };
 
 inline constexpr double kPrefillWanted = 0.75, kDecodeWanted = 0.85;
@@ -30,9 +30,6 @@ inline constexpr double kPrefillWanted = 0.75, kDecodeWanted = 0.85;
 double prefill_flops(const ModelConfig& config, int64_t T);
 
 // Prefill of `prompt_tokens`, then `new_tokens` greedy tokens.
-std::vector<ModelResult> measure_model(const Model& model, Ceilings& ceilings, int64_t prompt_tokens, int64_t new_tokens);
-
-// A prompt read once more, timed launch by launch on a device that takes times.
-Breakdown prefill_by_op(const ModelConfig& config, DType dtype, int threads, int64_t prompt_tokens);
+std::vector<ModelResult> measure_model(const Model& model, Ceilings& ceilings, int threads, int64_t prompt_tokens, int64_t new_tokens);
 
 }  // namespace weft::bench

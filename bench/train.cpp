@@ -1,7 +1,6 @@
 #include "bench/train.h"
 
 #include "bench/between.h"
-#include "bench/timed_device.h"
 #include "weft/backends/counting/counting_device.h"
 #include "weft/train/setup.h"
 #include "weft/train/step.h"
@@ -54,22 +53,20 @@ class Training {
   std::vector<Unit> units_;
 };
 
-// Of the products and attention alone.
-double count_flops(const TrainShape& shape, int threads) {
+// What a step does, op by op.
+OpCosts count_step(const TrainShape& shape, int threads) {
   const auto device = counting::open_device(threads);
   Training training(shape, *device, true);
   counting::counts(*device).reset();
   training.step();
-  double flops = 0;
-  for (const auto& [op, count] : counting::counts(*device).kernels())
-    if (op == "matmul" || op.starts_with("causal_attention")) flops += count.cost.flops;
-  return flops;
+  return counting::counts(*device).kernels();
 }
 
-Breakdown step_by_op(const TrainShape& shape, int threads) {
-  const auto device = open_timed_device(threads);
-  Training training(shape, *device, false);
-  return break_down(*device, kProfiled, [&] { training.step(); });
+double flops_of_products_and_attention(const OpCosts& costs) {
+  double flops = 0;
+  for (const auto& [op, count] : costs)
+    if (op == "matmul" || op.starts_with("causal_attention")) flops += count.cost.flops;
+  return flops;
 }
 
 }  // namespace
@@ -78,13 +75,14 @@ TrainResult measure_training(const TrainShape& shape, Device& device, Ceilings& 
   const bool dot = shape.dtype == DType::bf16 && ceilings.measure(Ceiling::bf16_dot, 0) > 0;
   const Ceiling ceiling = dot ? Ceiling::bf16_dot : Ceiling::fma;
   TrainResult result{.dtype = std::string(name(shape.dtype)), .ceiling = std::string(name(ceiling)), .tokens = shape.sequences * shape.tokens, .breakdown = {}};
-  result.flops = count_flops(shape, threads);
+  const OpCosts costs = count_step(shape, threads);
+  result.flops = flops_of_products_and_attention(costs);
   Training training(shape, device, false);
   measure_between(
       result, [&] { return result.flops / ceilings.measure(ceiling, 0); }, [&] { return median_time([&] { training.step(); }, 1.0); });
   result.disturbed |= result.ratio > 1;  // no step passes the peak: other processes took the cores from both
   result.peak = result.flops / result.seconds / result.ratio;
-  if (device.name() == "cpu") result.breakdown = step_by_op(shape, threads);
+  result.breakdown = break_down(device, kProfiled, costs, [&] { training.step(); });
   return result;
 }
 

@@ -55,9 +55,8 @@ int bench_model(const BenchModelOptions& options, Device& device) {
   for (DType dtype : {DType::f32, DType::bf16}) {
     if (!options.dtype.empty() && dtype_from_name(options.dtype) != dtype) continue;
     const auto model = make_model(config, device, /*seed=*/1, {.dtype = dtype});
-    for (ModelResult& result : bench::measure_model(*model, *ceilings, kPromptTokens, kNewTokens)) {
+    for (ModelResult& result : bench::measure_model(*model, *ceilings, options.threads, kPromptTokens, kNewTokens)) {
       if (device.dialect() != Dialect::c) result.wanted = 0;  // a CPU's figures
-      if (result.what == "prefill" && device.name() == "cpu") result.breakdown = bench::prefill_by_op(config, dtype, options.threads, kPromptTokens);
       report["results"].push_back(as_json(result));
       if (options.json) continue;
       print(result);

@@ -2,7 +2,7 @@
 
 #include <nlohmann/json_fwd.hpp>
 
-#include "bench/timed_device.h"
+#include "bench/breakdown.h"
 
 namespace weft::cli {
 

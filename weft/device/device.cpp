@@ -39,12 +39,30 @@ void Stream::synchronize() {
   raise_fault();
 }
 
+namespace {
+
+// The host's clock, once all work before is done.
+class HostMoment : public Moment {
+ public:
+  double seconds_since(const Moment& earlier) const override { return std::chrono::duration<double>(now_ - static_cast<const HostMoment&>(earlier).now_).count(); }
+
+ private:
+  std::chrono::steady_clock::time_point now_ = std::chrono::steady_clock::now();
+};
+
+}  // namespace
+
+std::unique_ptr<Moment> Stream::moment() {
+  if (!synchronous()) wait();
+  return std::make_unique<HostMoment>();
+}
+
 double Stream::seconds_of(const std::function<void()>& work) {
-  const auto now = [] { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); };
-  const double start = now();
+  const auto start = moment();
   work();
+  const auto end = moment();
   synchronize();
-  return now() - start;
+  return end->seconds_since(*start);
 }
 
 std::unique_ptr<Graph> Stream::capture(const std::function<void()>&) {

@@ -17,6 +17,21 @@ class Graph {
   virtual void replay() = 0;
 };
 
+// A moment in the order of a stream's work. Two of them tell the time between, once the stream was synchronized.
+class Moment {
+ public:
+  virtual ~Moment() = default;
+  virtual double seconds_since(const Moment& earlier) const = 0;
+};
+
+// Told of every launch of an op: for those who measure where time goes.
+class LaunchWatch {
+ public:
+  virtual ~LaunchWatch() = default;
+  virtual void before(const char* op) = 0;
+  virtual void after() = 0;
+};
+
 class Stream {
  public:
   explicit Stream(Device& device) : device_(device) {}
@@ -31,7 +46,14 @@ class Stream {
   void synchronize();
 
   // How long `work`, launched on this stream, keeps the device busy.
-  virtual double seconds_of(const std::function<void()>& work);
+  double seconds_of(const std::function<void()>& work);
+
+  // Now, in stream order.
+  virtual std::unique_ptr<Moment> moment();
+
+  // From now on `watch` is told of launches (null: nobody is). A watched stream captures nothing: a graph has no launches to tell of.
+  void set_watch(LaunchWatch* watch) { watch_ = watch; }
+  bool watched() const { return watch_ != nullptr; }
 
   // Whether this stream can capture; where it cannot, capture() throws `unsupported`.
   virtual bool captures() const { return false; }
@@ -43,8 +65,14 @@ class Stream {
   virtual std::unique_ptr<Graph> capture(const std::function<void()>& work);
 
   // Called around each launch by the op table: names the op in faults, raises at once where the stream is synchronous.
-  void launching(const char* op) { last_op_ = op; }
+  void launching(const char* op) {
+    last_op_ = op;
+    if (watch_) [[unlikely]]
+      watch_->before(op);
+  }
   void launched() {
+    if (watch_) [[unlikely]]
+      watch_->after();
     if (synchronous()) raise_fault();
   }
 
@@ -64,6 +92,7 @@ class Stream {
 
   Device& device_;
   const char* last_op_ = "";
+  LaunchWatch* watch_ = nullptr;
   std::string fault_op_, fault_;
 };
 

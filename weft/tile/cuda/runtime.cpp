@@ -17,6 +17,25 @@ std::string describe(const Fault& f) {
   return "a kernel reported a fault";
 }
 
+class EventMoment : public Moment {
+ public:
+  explicit EventMoment(cudaStream_t stream) {
+    require(cudaEventCreate(&event_), "cuda", "creating an event");
+    require(cudaEventRecord(event_, stream), "cuda", "recording an event");
+  }
+  ~EventMoment() override { cudaEventDestroy(event_); }
+  EventMoment(const EventMoment&) = delete;
+  EventMoment& operator=(const EventMoment&) = delete;
+  double seconds_since(const Moment& earlier) const override {
+    float milliseconds = 0;
+    require(cudaEventElapsedTime(&milliseconds, static_cast<const EventMoment&>(earlier).event_, event_), "cuda", "reading an event");
+    return milliseconds * 1e-3;
+  }
+
+ private:
+  cudaEvent_t event_ = nullptr;
+};
+
 }  // namespace
 
 CudaStream::CudaStream(Device& device, int index, bool planned) : Stream(device), index_(index), planned_(planned) {
@@ -58,24 +77,9 @@ void CudaStream::wait() {
   report(found.op, describe(found));
 }
 
-double CudaStream::seconds_of(const std::function<void()>& work) {
+std::unique_ptr<Moment> CudaStream::moment() {
   cudaSetDevice(index_);
-  struct Events {
-    cudaEvent_t start = nullptr, stop = nullptr;
-    ~Events() {
-      cudaEventDestroy(start);
-      cudaEventDestroy(stop);
-    }
-  } events;
-  require(cudaEventCreate(&events.start), "cuda", "creating an event");
-  require(cudaEventCreate(&events.stop), "cuda", "creating an event");
-  require(cudaEventRecord(events.start, stream_), "cuda", "recording an event");
-  work();
-  require(cudaEventRecord(events.stop, stream_), "cuda", "recording an event");
-  synchronize();
-  float milliseconds = 0;
-  require(cudaEventElapsedTime(&milliseconds, events.start, events.stop), "cuda", "reading an event");
-  return milliseconds * 1e-3;
+  return std::make_unique<EventMoment>(stream_);
 }
 
 }  // namespace weft::cuda

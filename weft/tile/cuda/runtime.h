@@ -33,8 +33,8 @@ class CudaStream : public Stream {
   CudaStream(Device& device, int index, bool planned = false);
   ~CudaStream() override;
   bool synchronous() const override { return false; }
-  double seconds_of(const std::function<void()>& work) override;  // by events of the device
-  bool captures() const override { return !planned_; }
+  std::unique_ptr<Moment> moment() override;  // an event of the device
+  bool captures() const override { return !planned_ && !watched(); }
   std::unique_ptr<Graph> capture(const std::function<void()>& work) override;
 
   cudaStream_t handle() const { return stream_; }

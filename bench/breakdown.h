@@ -1,0 +1,37 @@
+// Where the time of some work goes, op by op.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "weft/backends/counting/counting_device.h"
+#include "weft/base/cost.h"
+#include "weft/device/device.h"
+
+namespace weft::bench {
+
+// All launches of one op.
+struct OpShare {
+  std::string op;
+  int64_t launches = 0;
+  double seconds = 0;
+  Cost cost;
+};
+
+struct Breakdown {
+  std::vector<OpShare> ops;    // the slowest first
+  double outside_seconds = 0;  // between launches
+
+  double seconds() const;
+};
+
+// What one op costs, by its name.
+using OpCosts = std::map<std::string, counting::KernelCount>;
+
+// The mean over `times` runs of `body`, launch by launch and without replayed graphs; after one more that is not counted.
+// `costs` is what one run would do, as the counting device has it.
+Breakdown break_down(Device& device, int times, const OpCosts& costs, const std::function<void()>& body);
+
+}  // namespace weft::bench
