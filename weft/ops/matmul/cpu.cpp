@@ -76,7 +76,7 @@ class PackedProduct {
   //           Tasks are blocks of C, their extents by the shape alone.
   // Requires: unit-stride rows (the contract's). K = 0 gives f(beta C + bias).
   // Traffic:  A is read for each block of columns, as stored where it is f32 and not transposed, else packed once before; B is
-  //           read once for each block of rows, by the task that uses it; C is written once (and read where beta is not 0), or once for each step of depth.
+  //           read by the task that uses it, unless its thread has just packed it for the rows above; C is written once (and read where beta is not 0), or once for each step of depth.
   void run() {
     for (int64_t batch = 0; batch < p_.batch(); batch += block_.group) {
       matrices_ = std::min(block_.group, p_.batch() - batch);
