@@ -48,7 +48,7 @@ __global__ void packed(const From* from, To* to, int64_t count) {
 
 // Equation: to = cast(from), to nearest even.
 // Layout:   [rows, columns], a stride between rows each.
-// Order:    no sums; eight elements of a row a thread.
+// Order:    no sums; to a thread as many elements of a row as sixteen bytes of the narrower type hold.
 // Requires: rows of both aligned to sixteen bytes; no overlap.
 // Traffic:  one read and one write of each element, sixteen bytes at a time.
 template <class From, class To>
