@@ -1,7 +1,5 @@
 #include "weft/base/parallel.h"
 
-#include <omp.h>
-
 #include <algorithm>
 #include <atomic>
 #include <cmath>
@@ -10,12 +8,26 @@
 #include <thread>
 #include <utility>
 
+#include "weft/base/workers.h"
+
 #ifdef __linux__
 #include <sched.h>
 #endif
 
+#ifdef __ELF__
+extern "C" int omp_in_parallel() __attribute__((weak));  // null unless the program itself links an OpenMP runtime
+#endif
+
 namespace weft {
 namespace {
+
+bool inside_openmp() {
+#ifdef __ELF__
+  return omp_in_parallel && omp_in_parallel();
+#else
+  return false;
+#endif
+}
 
 // cgroup v2: "max 100000" or "150000 100000"; v1: two files. No file, no limit.
 double cgroup_cpus() {
@@ -62,32 +74,6 @@ void run_serially(int64_t tasks, void (*body)(void*, int64_t), void* context) {
   for (int64_t task = 0; task < tasks; ++task) body(context, task);
 }
 
-// Tasks in as many stretches as there are threads, in order. A thread begins with its own and then takes what others have
-// left: kernels that follow each other find rows in the caches of the core that wrote them.
-class Stretches {
- public:
-  Stretches(int64_t tasks, int threads) : tasks_(tasks), count_(std::min(threads, kMost)) {
-    for (int i = 0; i < count_; ++i) next_[i].task.store(first(i), std::memory_order_relaxed);
-  }
-  void run(int thread, void (*body)(void*, int64_t), void* context) {
-    for (int k = 0; k < count_; ++k) {
-      const int stretch = (thread + k) % count_;
-      for (int64_t task; (task = next_[stretch].task.fetch_add(1, std::memory_order_relaxed)) < first(stretch + 1);) body(context, task);
-    }
-  }
-
- private:
-  static constexpr int kMost = 64;  // threads beyond share
-  struct alignas(64) Next {
-    std::atomic<int64_t> task;
-  };
-  int64_t first(int stretch) const { return tasks_ * stretch / count_; }
-
-  const int64_t tasks_;
-  const int count_;
-  Next next_[kMost];
-};
-
 }  // namespace
 
 int available_threads() {
@@ -104,13 +90,12 @@ TasksLeftOut::~TasksLeftOut() { tasks_left_out = before_; }
 void detail::run_tasks(int64_t tasks, int threads, void (*body)(void*, int64_t), void* context) {
   if (tasks_left_out) [[unlikely]] return;
   const int wanted = int(std::min<int64_t>(tasks, threads));
-  if (wanted <= 1 || omp_in_parallel()) return run_serially(tasks, body, context);
+  if (wanted <= 1 || tasks > kMostTasks || inside_task() || inside_openmp()) return run_serially(tasks, body, context);
   static const int cores = available_threads();
-  const Share share(wanted, std::max(threads, cores));
+  const int budget = std::max(threads, cores);
+  const Share share(wanted, budget);
   if (share.granted() == 1) return run_serially(tasks, body, context);
-  Stretches stretches(tasks, share.granted());
-#pragma omp parallel num_threads(share.granted())
-  stretches.run(omp_get_thread_num(), body, context);
+  run_with_workers({tasks, body, context}, share.granted(), budget - 1);
 }
 
 }  // namespace weft
