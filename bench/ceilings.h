@@ -28,6 +28,9 @@ class Ceilings {
   // `bytes` is the working set, for those that have one.
   virtual double measure(Ceiling ceiling, double bytes) = 0;
 
+  // The same for arithmetic, in bursts too short to be preempted: right even while other processes share the cores.
+  virtual double undisturbed(Ceiling ceiling) { return measure(ceiling, 0); }
+
   double fma() { return measure(Ceiling::fma, 0); }
   double copy(double bytes) { return measure(Ceiling::copy, bytes); }
   double triad(double bytes) { return measure(Ceiling::triad, bytes); }

@@ -2,17 +2,13 @@
 
 #include <algorithm>
 #include <chrono>
-#include <vector>
 
 namespace weft::bench {
 namespace {
 
 double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
-double median(std::vector<double>& times) {
-  std::nth_element(times.begin(), times.begin() + int64_t(times.size() / 2), times.end());
-  return times[times.size() / 2];
-}
+}  // namespace
 
 double time_of(const std::function<void()>& body) {
   const double start = now();
@@ -20,7 +16,10 @@ double time_of(const std::function<void()>& body) {
   return now() - start;
 }
 
-}  // namespace
+double median(std::vector<double>& values) {
+  std::nth_element(values.begin(), values.begin() + int64_t(values.size() / 2), values.end());
+  return values[values.size() / 2];
+}
 
 double median_of(const std::function<double()>& timed, double seconds, int least) {
   // The first parallel regions of a process can run at half speed: two runs at least, and a fifth of the time.

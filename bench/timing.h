@@ -3,8 +3,12 @@
 
 #include <functional>
 #include <utility>
+#include <vector>
 
 namespace weft::bench {
+
+double time_of(const std::function<void()>& body);  // once, in seconds
+double median(std::vector<double>& values);         // reorders them
 
 // The median of the times of `body`, in seconds, after warm-up: at least `least` runs and `seconds` in all.
 double median_time(const std::function<void()>& body, double seconds = 0.25, int least = 5);

@@ -23,6 +23,7 @@ target_sources(weft
     train/text_dataset.cpp
     train/token_cache.cpp
     train/trainer.cpp
+    train/utilisation.cpp
     train/vocabulary.cpp
   PUBLIC FILE_SET HEADERS FILES
     train/capture.h
@@ -46,6 +47,7 @@ target_sources(weft
     train/tensorboard.h
     train/token_cache.h
     train/trainer.h
+    train/utilisation.h
     train/vocabulary.h)
 
 # toml++ is headers alone, the same for every processor, and one file needs it. A folder with nothing else in it keeps a cross

@@ -94,7 +94,7 @@ void Trainer::open_run() {
   history_ = std::make_unique<History>(path("metrics.jsonl"), step_);
   board_ = std::make_unique<TensorBoard>(config_.out, step_);
   if (!history_->steps().empty()) seconds_ = history_->steps().back().seconds;
-  if (options_.peak_flops) peak_ = options_.peak_flops(*device_);
+  if (options_.peak_flops) utilisation_ = Utilisation([this] { return options_.peak_flops(*device_); });
 }
 
 std::vector<NamedTensor> Trainer::saved_tensors() const {
@@ -162,7 +162,7 @@ StepRecord Trainer::train_one() {
   position_ += int64_t(units.size());
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   seconds_ += seconds;
-  return {step_, result.loss, rate, result.gradient_norm, double(result.tokens) / seconds, peak_.rate > 0 ? plan_.step.flops / seconds / peak_.rate : 0, seconds_};
+  return {step_, result.loss, rate, result.gradient_norm, double(result.tokens) / seconds, utilisation_.of_step(plan_.step.flops, seconds), seconds_};
 }
 
 // What went wrong is told even where the disk is too full to keep it.
@@ -228,7 +228,7 @@ void Trainer::report(const std::string& state) {
                               {"work a step", count_text(plan_.step.flops) + "FLOP"},
                               {"memory at the peak", bytes_text(double(plan_.memory.high_water))}},
                     .config = to_toml(config_)};
-  if (peak_.rate > 0) facts.facts.push_back({"peak of the device", count_text(peak_.rate) + "FLOP/s, " + peak_.of});
+  if (const PeakFlops& peak = utilisation_.peak(); peak.rate > 0) facts.facts.push_back({"peak of the device", count_text(peak.rate) + "FLOP/s, " + peak.of});
   write_report(path("report.html"), facts, *history_);
   board_->flush();
 }

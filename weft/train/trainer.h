@@ -26,13 +26,9 @@
 #include "weft/train/setup.h"
 #include "weft/train/step.h"
 #include "weft/train/tensorboard.h"
+#include "weft/train/utilisation.h"
 
 namespace weft {
-
-struct PeakFlops {
-  double rate = 0;  // FLOP/s; 0: not known
-  std::string of;   // what was measured: "f32 multiply-adds"
-};
 
 struct TrainerOptions {
   bool resume = false;
@@ -94,7 +90,7 @@ class Trainer {
   std::vector<std::vector<int32_t>> prompts_;  // what samples begin with
   std::unique_ptr<FolderLock> lock_;
   std::string base_checksum_;  // of the weights that adapters stand on; empty: all are trained
-  PeakFlops peak_;
+  Utilisation utilisation_;
   double seconds_ = 0;    // of training, from the beginning of the run
   int64_t step_ = 0;      // done
   int64_t position_ = 0;  // units read
