@@ -42,4 +42,6 @@ function(weft_add_cuda_backend target)
   target_compile_options(${target} PRIVATE
     $<$<COMPILE_LANGUAGE:CUDA>:-std=c++20 --expt-relaxed-constexpr --extended-lambda -fmad=false -Xcompiler=-Wall>)
   set_target_properties(${target} PROPERTIES CUDA_SEPARABLE_COMPILATION OFF CUDA_RUNTIME_LIBRARY Static)
+  # What ptxas notes about wgmma and setmaxnreg fails the build.
+  set_property(TARGET ${target} PROPERTY CUDA_COMPILER_LAUNCHER sh ${PROJECT_SOURCE_DIR}/cmake/cuda_compile.sh ${CMAKE_CUDA_COMPILER_LAUNCHER})
 endfunction()

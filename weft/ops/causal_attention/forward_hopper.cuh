@@ -100,12 +100,13 @@ __device__ __forceinline__ void attend_queries(const ForwardParams& p, const typ
     if (lane == 0) barrier_arrive(at.empty_at(step % Tiles::kStages));
   };
 
-  float o[kD / 2] = {}, s[kN / 2];
+  float o[kD / 2] = {}, s[kN / 2] = {};
   FragmentA weights[kN / 16];
   RunningRow rows[2];
   const auto scores = [&](int step) {
     ready(kb, step);
     const auto k = key_tile(step);
+    pin(s);
     products_begin();
 #pragma unroll
     for (int d = 0; d < kD; d += 16) multiply(s, q.by_rows(group * 64, d), k.by_rows(0, d), d > 0);
@@ -113,6 +114,8 @@ __device__ __forceinline__ void attend_queries(const ForwardParams& p, const typ
   };
   const auto weigh_values = [&](int step) {
     const auto v = value_tile(step);
+    pin(weights);
+    pin(o);
     products_begin();
 #pragma unroll
     for (int key = 0; key < kN; key += 16) multiply_add(o, weights[key / 16], v.by_columns(key));
