@@ -1,6 +1,7 @@
 #include "weft/backends/cuda/cuda_device.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
 #include <mutex>
 
@@ -9,6 +10,7 @@
 #include "weft/device/checked.h"
 #include "weft/tile/cuda/modules.h"
 #include "weft/tile/cuda/runtime.h"
+#include "weft/tile/cuda/tiles.h"
 
 namespace weft::cuda {
 namespace {
@@ -124,12 +126,12 @@ class CudaDevice : public Device {
         memory_(std::make_unique<DeviceMemory>(stream_)),
         staging_(stream_),
         pool_(*memory_, options.checked || kAlwaysChecked, options.memory_limit) {
-    require(cudaGetDeviceProperties(&properties_, index), "cuda", "reading the device's properties");
+    read_properties();
   }
   // Planned.
   explicit CudaDevice(int index)
       : index_(index), stream_(*this, index, true), memory_(std::make_unique<counting::AddressSpace>()), staging_(stream_), pool_(*memory_, false, 0) {
-    require(cudaGetDeviceProperties(&properties_, index), "cuda", "reading the device's properties");
+    read_properties();
   }
 
   std::string name() const override { return join("cuda:", index_); }
@@ -158,6 +160,7 @@ class CudaDevice : public Device {
   }
 
   int multiprocessors() const { return properties_.multiProcessorCount; }
+  int64_t shared_memory() const { return shared_memory_; }
   Blas& blas() {
     if (!blas_) blas_ = std::make_unique<Blas>(stream_);
     return *blas_;
@@ -168,8 +171,14 @@ class CudaDevice : public Device {
   }
 
  private:
+  void read_properties() {
+    require(cudaGetDeviceProperties(&properties_, index_), "cuda", "reading the device's properties");
+    shared_memory_ = shared_memory_limit(int64_t(properties_.sharedMemPerBlockOptin), std::getenv("WEFT_CUDA_SHARED_MEMORY"));
+  }
+
   const int index_;
   cudaDeviceProp properties_{};
+  int64_t shared_memory_ = 0;
   CudaStream stream_;
   const std::unique_ptr<MemorySource> memory_;
   Staging staging_;
@@ -185,6 +194,7 @@ CudaDevice& device_of(const Stream& stream) { return static_cast<CudaDevice&>(st
 Blas& blas(Stream& stream) { return device_of(stream).blas(); }
 Modules& modules(Stream& stream) { return device_of(stream).modules(); }
 int multiprocessors(const Stream& stream) { return device_of(stream).multiprocessors(); }
+int64_t shared_memory(const Stream& stream) { return device_of(stream).shared_memory(); }
 
 Inventory inventory() {
   int driver = 0, count = 0;

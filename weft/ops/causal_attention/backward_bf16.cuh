@@ -4,6 +4,7 @@
 // begins at its diagonal, so the blocks before it in that order are always further on, and nobody waits for long.
 #pragma once
 
+#include "weft/ops/causal_attention/cuda_tiles.h"
 #include "weft/tile/cuda/heads.cuh"
 #include "weft/tile/cuda/math.cuh"
 #include "weft/tile/cuda/mma.cuh"
@@ -22,14 +23,6 @@ struct BackwardParams {
   bool aligned;
 };
 
-template <int kD_> struct BackwardTiles { static constexpr int kM = 64, kN = 128, kKeyWarps = 4, kBlocks = 1; };
-template <> struct BackwardTiles<256> { static constexpr int kM = 64, kN = 64, kKeyWarps = 2, kBlocks = 1; };
-
-template <int kD, class Tiles = BackwardTiles<kD>>
-constexpr int backward_shared_bytes() {
-  return 2 * (2 * Tiles::kN * kD + 4 * Tiles::kM * kD + 2 * Tiles::kM * Tiles::kN);
-}
-
 __device__ __forceinline__ unsigned load_acquire(const unsigned* p) {
   unsigned x;
   asm volatile("ld.acquire.gpu.global.u32 %0, [%1];\n" : "=r"(x) : "l"(p) : "memory");
@@ -42,17 +35,18 @@ __device__ __forceinline__ void store_release(unsigned* p, unsigned x) { asm vol
 // Order:    a block per (tile of keys, key head, sequence), taken from a ticket: the last tile of keys first. Heads of a
 //           group in order, tiles of queries ascending; dq by turns, tiles of keys descending. p and ds are rounded to
 //           bf16 for their products, sums are f32.
-// Requires: D <= kD, eight warps; turns and ticket zero. Unaligned rows are loaded element by element.
+// Requires: D <= kD, kWarps warps; turns and ticket zero. Unaligned rows are loaded element by element.
 // Traffic:  k, v once; q, do once per tile of keys (mostly from L2); dq's sums read and written once per tile of keys (L2).
-template <int kD, class Tiles = BackwardTiles<kD>>
-__global__ void __launch_bounds__(256, Tiles::kBlocks) causal_backward(const BackwardParams p) {
-  constexpr int kM = Tiles::kM, kN = Tiles::kN, kThreads = 256;
-  // Warps over the scores (2 x 4 or 2 x 4): rows of 32 queries, kN / 4 keys.
-  constexpr int kSN = kN / 4 / 8;
+template <class Tiles>
+__global__ void __launch_bounds__(Tiles::kWarps * 32, 1) causal_backward(const BackwardParams p) {
+  constexpr int kD = Tiles::kD, kM = Tiles::kM, kN = Tiles::kN, kStages = Tiles::kStages, kThreads = Tiles::kWarps * 32;
+  // Warps over the scores: two along the queries, the others along the keys.
+  constexpr int kSWarps = Tiles::kWarps / 2, kSM = Tiles::kScoreRows / 16, kSN = kN / kSWarps / 8;
   // Warps over dk and dv: kKeyWarps along the keys (32 each), the others along D.
-  constexpr int kKeyWarps = Tiles::kKeyWarps, kDWarps = 8 / kKeyWarps, kDN = kD / kDWarps / 8;
-  // Warps over dq: 2 along the queries (32 each), 4 along D.
-  constexpr int kQN = kD / 4 / 8;
+  constexpr int kKeyWarps = kN / 32, kDWarps = Tiles::kWarps / kKeyWarps, kDN = kD / kDWarps / 8;
+  // Warps over dq: kM / 32 along the queries (32 each), the others along D.
+  constexpr int kQWarps = Tiles::kWarps / (kM / 32), kQN = kD / kQWarps / 8;
+  static_assert(kSN % 2 == 0 && kDN % 2 == 0 && kQN % 2 == 0);  // operands come in pairs
   extern __shared__ __align__(128) unsigned char memory[];
   __shared__ unsigned work;
   const SharedTile<kN, kD> k{shared_address(memory)}, v{k.base + k.kBytes};
@@ -60,16 +54,16 @@ __global__ void __launch_bounds__(256, Tiles::kBlocks) causal_backward(const Bac
   using QTile = SharedTile<kM, kD>;
   const auto q_at = [&](int stage) { return QTile{stages + uint32_t(stage) * 2 * QTile::kBytes}; };
   const auto do_at = [&](int stage) { return QTile{stages + uint32_t(stage) * 2 * QTile::kBytes + QTile::kBytes}; };
-  const SharedTile<kM, kN> ps{stages + 4 * QTile::kBytes}, dss{ps.base + ps.kBytes};
+  const SharedTile<kM, Tiles::kPitch> ps{stages + kStages * 2 * QTile::kBytes}, dss{ps.base + ps.kBytes};
 
   if (threadIdx.x == 0) work = atomicAdd(p.ticket, 1);
   __syncthreads();
   const int j = p.key_tiles - 1 - int(work) % p.key_tiles, hkv = int(work) / p.key_tiles % p.Hkv, b = int(work) / p.key_tiles / p.Hkv;
   const int n0 = j * kN, first = n0 / kM, group = p.H / p.Hkv, steps = (p.query_tiles - first) * group;
   const int warp = int(threadIdx.x) / 32, lane = int(threadIdx.x) % 32, g = lane / 4, t = lane % 4;
-  const int s_row = warp / 4 * 32, s_column = warp % 4 * (kN / 4);
+  const int s_row = warp / kSWarps * Tiles::kScoreRows, s_column = warp % kSWarps * (kN / kSWarps);
   const int d_row = warp % kKeyWarps * 32, d_column = warp / kKeyWarps * (kD / kDWarps);
-  const int q_row = warp / 4 * 32, q_column = warp % 4 * (kD / 4);
+  const int q_row = warp / kQWarps * 32, q_column = warp % kQWarps * (kD / kQWarps);
   const float to_log2 = p.scale * kLog2e;
 
   const auto load_queries = [&](int step, int stage) {
@@ -87,27 +81,32 @@ __global__ void __launch_bounds__(256, Tiles::kBlocks) causal_backward(const Bac
   for (int step = 0; step < steps; ++step) {
     const int i = first + step % (p.query_tiles - first), h = hkv * group + step / (p.query_tiles - first), m0 = i * kM;
     const int64_t rows = (int64_t(b) * p.H + h) * p.T, tile = (int64_t(b) * p.H + h) * p.query_tiles + i;
-    const QTile q = q_at(step & 1), dout = do_at(step & 1);
+    const QTile q = q_at(step % kStages), dout = do_at(step % kStages);
+    if constexpr (kStages == 1)
+      if (step > 0) {
+        __syncthreads();  // everybody is done with the last step's tiles
+        load_queries(step, 0);
+      }
     copies_wait<0>();
     __syncthreads();  // this step's tiles are there; everybody is done with the last step's
     if (passed && threadIdx.x == 0) store_release(passed, load_acquire(passed) + 1);
-    if (step + 1 < steps) load_queries(step + 1, (step + 1) & 1);
+    if (kStages == 2 && step + 1 < steps) load_queries(step + 1, (step + 1) % kStages);
     if (n0 + kN - 1 > m0 && (k.template some_not_finite<kThreads>() || q.template some_not_finite<kThreads>() || dout.template some_not_finite<kThreads>()))
       p.not_finite[0] = p.not_finite[1 + b * p.Hkv + hkv] = 1;
 
-    FragmentC s[2][kSN] = {}, dp[2][kSN] = {};
+    FragmentC s[kSM][kSN] = {}, dp[kSM][kSN] = {};
 #pragma unroll
     for (int d = 0; d < kD; d += 16) {
-      FragmentA a[2], da[2];
+      FragmentA a[kSM], da[kSM];
 #pragma unroll
-      for (int m = 0; m < 2; ++m) a[m] = q.a(s_row + m * 16, d), da[m] = dout.a(s_row + m * 16, d);
+      for (int m = 0; m < kSM; ++m) a[m] = q.a(s_row + m * 16, d), da[m] = dout.a(s_row + m * 16, d);
 #pragma unroll
       for (int n = 0; n < kSN; n += 2) {
         FragmentB keys[2], values[2];
         k.b_transposed(keys, s_column + n * 8, d);
         v.b_transposed(values, s_column + n * 8, d);
 #pragma unroll
-        for (int m = 0; m < 2; ++m)
+        for (int m = 0; m < kSM; ++m)
 #pragma unroll
           for (int e = 0; e < 2; ++e) {
             multiply_add(s[m][n + e], a[m], keys[e]);
@@ -116,7 +115,7 @@ __global__ void __launch_bounds__(256, Tiles::kBlocks) causal_backward(const Bac
       }
     }
 #pragma unroll
-    for (int m = 0; m < 2; ++m)
+    for (int m = 0; m < kSM; ++m)
 #pragma unroll
       for (int half = 0; half < 2; ++half) {
         const int row = s_row + m * 16 + half * 8 + g, query = m0 + row;
@@ -140,7 +139,7 @@ __global__ void __launch_bounds__(256, Tiles::kBlocks) causal_backward(const Bac
       while (load_acquire(p.turns + tile) != unsigned(last - j)) __nanosleep(20);
     __syncthreads();  // p and ds are there; it is this block's turn
 
-    float4* sums = reinterpret_cast<float4*>(p.sums) + (tile * 8 + warp) * (2 * kQN) * 32 + lane;
+    float4* sums = reinterpret_cast<float4*>(p.sums) + (tile * Tiles::kWarps + warp) * (2 * kQN) * 32 + lane;
     FragmentC dq[2][kQN] = {};
     if (j < last)
 #pragma unroll

@@ -94,7 +94,9 @@ void forward_simt(Stream& stream, const Launch& launch, const AttentionForward& 
   const SimtForward<T> p{heads<T>(a.q), heads<T>(a.k), heads<T>(a.v), heads<T>(a.o), data<float>(a.lse), data<int32_t>(a.start), only, length, int(a.q.shape[0]), H, H / int(a.k.shape[2]), D,
                          int(a.k.shape[1]), a.scale};
   with_head_dim(D, [&]<int kD>() {
-    launch(simt_blocks(stream, only, length, kSimtTile<kD>, H * a.q.shape[0]), 256, simt_forward_bytes<kD>(), causal_forward_simt<T, kD>, p);
+    with_tiles(typename SimtChoice<kD>::List(), a.op, shared_memory(stream), [&]<class Tiles>() {
+      launch(simt_blocks(stream, only, length, Tiles::kB, H * a.q.shape[0]), 256, Tiles::kForwardBytes, causal_forward_simt<T, Tiles>, p);
+    });
   });
 }
 
@@ -106,9 +108,9 @@ bool compiled_for(void (*kernel)(Params), int threads) {
 }
 
 template <int kD>
-bool forward_hopper(const Launch& launch, const AttentionForward& a, const ForwardParams& p) {
+bool forward_hopper(Stream& stream, const Launch& launch, const AttentionForward& a, const ForwardParams& p) {
   using Tiles = HopperTiles<kD>;
-  if (!p.aligned || !compiled_for(causal_forward_hopper<kD>, Tiles::kThreads)) return false;
+  if (!p.aligned || Tiles::kBytes + kStaticShared > shared_memory(stream) || !compiled_for(causal_forward_hopper<kD>, Tiles::kThreads)) return false;
   launch(dim3(unsigned((p.T + Tiles::kM - 1) / Tiles::kM), unsigned(p.H), unsigned(a.q.shape[0])), Tiles::kThreads, Tiles::kBytes, causal_forward_hopper<kD>, p);
   return true;
 }
@@ -122,11 +124,11 @@ void forward_bf16(Stream& stream, const Launch& launch, const AttentionForward& 
   const ForwardParams p{heads<T16>(a.q), heads<T16>(a.k), heads<T16>(a.v), heads<T16>(a.o), data<float>(a.lse), data<int32_t>(a.start), not_finite.data(), length, H, H / Hkv, D,
                         int(a.k.shape[1]), a.scale, aligned};
   with_head_dim(D, [&]<int kD>() {
-    using Tiles = ForwardTiles<kD>;
     if constexpr (kD <= 128)
-      if (forward_hopper<kD>(launch, a, p)) return;
-    launch(dim3(unsigned((length + Tiles::kM - 1) / Tiles::kM), unsigned(H), unsigned(a.q.shape[0])), Tiles::kWarps * 32, size_t(2 * kD * (Tiles::kM + 2 * Tiles::kN)),
-           causal_forward<kD>, p);
+      if (forward_hopper<kD>(stream, launch, a, p)) return;
+    with_tiles(typename ForwardChoice<kD>::List(), a.op, shared_memory(stream), [&]<class Tiles>() {
+      launch(dim3(unsigned((length + Tiles::kM - 1) / Tiles::kM), unsigned(H), unsigned(a.q.shape[0])), Tiles::kWarps * 32, Tiles::kBytes, causal_forward<Tiles>, p);
+    });
   });
   forward_simt<T16>(stream, launch, a, not_finite.data());
 }
@@ -137,19 +139,21 @@ void backward_simt(Stream& stream, const Launch& launch, const CausalAttentionBa
   const SimtBackward<T> p{heads<T>(a.q), heads<T>(a.k), heads<T>(a.v), heads<T>(a.dout), heads<T>(a.dq), heads<T>(a.dk), heads<T>(a.dv), data<float>(a.lse), delta, only,
                           length, int(a.q.shape[0]), H, H / Hkv, D, a.scale};
   with_head_dim(D, [&]<int kD>() {
-    launch(simt_blocks(stream, only, length, kSimtTile<kD>, H * a.q.shape[0]), 256, simt_backward_bytes<kD>(), causal_dq_simt<T, kD>, p);
-    launch(simt_blocks(stream, only, length, kSimtTile<kD>, Hkv * a.q.shape[0]), 256, simt_backward_bytes<kD>(), causal_dkv_simt<T, kD>, p);
+    with_tiles(typename SimtChoice<kD>::List(), a.kOp, shared_memory(stream), [&]<class Tiles>() {
+      launch(simt_blocks(stream, only, length, Tiles::kB, H * a.q.shape[0]), 256, Tiles::kBytes, causal_dq_simt<T, Tiles>, p);
+      launch(simt_blocks(stream, only, length, Tiles::kB, Hkv * a.q.shape[0]), 256, Tiles::kBytes, causal_dkv_simt<T, Tiles>, p);
+    });
   });
 }
 
 // A pass over tiles as `kernel` has them, and another where it met what it may not multiply.
-template <int kD, class Tiles>
+template <class Tiles>
 void backward_tiles(Stream& stream, const Launch& launch, const CausalAttentionBackwardArgs& a, const float* delta, bool aligned, int threads, int bytes, void (*kernel)(BackwardParams)) {
   using T16 = __nv_bfloat16;
   const int length = int(a.q.shape[1]), H = int(a.q.shape[2]), Hkv = int(a.k.shape[2]), D = int(a.q.shape[3]);
   const int key_tiles = (length + Tiles::kN - 1) / Tiles::kN, query_tiles = (length + Tiles::kM - 1) / Tiles::kM;
   const int64_t B = a.q.shape[0], blocks = B * Hkv * key_tiles, tiles = B * H * query_tiles;
-  const Scratch<float> sums(stream, tiles * Tiles::kM * kD);
+  const Scratch<float> sums(stream, tiles * Tiles::kM * Tiles::kD);
   const Flags flags(stream, tiles + 2 + B * Hkv);
   unsigned* turns = reinterpret_cast<unsigned*>(flags.data());
   int* not_finite = flags.data() + tiles + 1;
@@ -166,10 +170,13 @@ void backward_bf16(Stream& stream, const Launch& launch, const CausalAttentionBa
   with_head_dim(a.q.shape[3], [&]<int kD>() {
     if constexpr (kD <= 128) {
       using Tiles = HopperBackwardTiles<kD>;
-      if (all_aligned && compiled_for(causal_backward_hopper<Tiles>, Tiles::kThreads))
-        return backward_tiles<kD, Tiles>(stream, launch, a, delta, true, Tiles::kThreads, HopperBackwardMemory<Tiles>::kBytes, causal_backward_hopper<Tiles>);
+      constexpr int kBytes = HopperBackwardMemory<Tiles>::kBytes;
+      if (all_aligned && kBytes + kStaticShared <= shared_memory(stream) && compiled_for(causal_backward_hopper<Tiles>, Tiles::kThreads))
+        return backward_tiles<Tiles>(stream, launch, a, delta, true, Tiles::kThreads, kBytes, causal_backward_hopper<Tiles>);
     }
-    backward_tiles<kD, BackwardTiles<kD>>(stream, launch, a, delta, aligned, 256, backward_shared_bytes<kD>(), causal_backward<kD>);
+    with_tiles(typename BackwardChoice<kD>::List(), a.kOp, shared_memory(stream), [&]<class Tiles>() {
+      backward_tiles<Tiles>(stream, launch, a, delta, aligned, Tiles::kWarps * 32, Tiles::kBytes, causal_backward<Tiles>);
+    });
   });
 }
 

@@ -1,6 +1,7 @@
 // The forward pass in bf16 on tensor cores (Dao, 2023): a block keeps a tile of queries and walks over the tiles of keys.
 #pragma once
 
+#include "weft/ops/causal_attention/cuda_tiles.h"
 #include "weft/tile/cuda/group.cuh"
 #include "weft/tile/cuda/heads.cuh"
 #include "weft/tile/cuda/math.cuh"
@@ -19,21 +20,15 @@ struct ForwardParams {
   bool aligned;
 };
 
-// Tiles for head dims up to kD: kM queries by kN keys, kWarps warps of kM / kWarps queries each, kBlocks blocks to a multiprocessor.
-template <int kD_> struct ForwardTiles;
-template <> struct ForwardTiles<64> { static constexpr int kM = 64, kN = 64, kWarps = 4, kBlocks = 3; };
-template <> struct ForwardTiles<128> { static constexpr int kM = 128, kN = 64, kWarps = 4, kBlocks = 2; };
-template <> struct ForwardTiles<256> { static constexpr int kM = 64, kN = 64, kWarps = 4, kBlocks = 1; };
-
 // Equation: o = softmax(scale q k^T) v over the keys up to start + query; lse = log of the sum of exponentials.
 // Layout:   q, o [B, T, H, D], k, v [B, start + T or more, Hkv, D] with any strides over B, T, H; lse [B, H, T].
 // Order:    a block per (tile of queries, head, sequence); tiles of keys from the diagonal to the first, sums in f32 in
 //           registers; p is rounded to bf16 for its product with v. Maximum and sum of a row over four lanes by butterfly.
 // Requires: D <= kD; unaligned rows are loaded element by element. A start that leaves no room: nothing is written.
 // Traffic:  q once, k and v once per tile of queries (mostly from L2), o and lse once.
-template <int kD, class Tiles = ForwardTiles<kD>>
+template <class Tiles>
 __global__ void __launch_bounds__(Tiles::kWarps * 32, Tiles::kBlocks) causal_forward(const ForwardParams p) {
-  constexpr int kM = Tiles::kM, kN = Tiles::kN, kThreads = Tiles::kWarps * 32, kRows = kM / Tiles::kWarps, kMTiles = kRows / 16;
+  constexpr int kD = Tiles::kD, kM = Tiles::kM, kN = Tiles::kN, kThreads = Tiles::kWarps * 32, kRows = kM / Tiles::kWarps, kMTiles = kRows / 16;
   constexpr int kSTiles = kN / 8, kOTiles = kD / 8;
   extern __shared__ __align__(128) unsigned char memory[];
   const SharedTile<kM, kD> q{shared_address(memory)};

@@ -3,6 +3,7 @@
 // tensor cores would multiply it by the zero of a masked score. Masked terms are left out here, not multiplied by zero.
 #pragma once
 
+#include "weft/ops/causal_attention/cuda_tiles.h"
 #include "weft/tile/cuda/group.cuh"
 #include "weft/tile/cuda/heads.cuh"
 #include "weft/tile/cuda/vector.cuh"
@@ -46,20 +47,16 @@ struct SimtBackward {
   float scale;
 };
 
-// Tiles of kB rows; rows are one word longer than kD, so that a column lies in different banks.
-template <int kD> inline constexpr int kSimtTile = kD <= 128 ? 64 : 32;
-template <int kD> inline constexpr int kSimtRow = kD + 1;
-
-template <int kD, class T>
+template <class Tiles, class T>
 __device__ __forceinline__ void load_rows(float* to, const T* from, int64_t stride, int rows, int D) {
-  for (int at = int(threadIdx.x); at < kSimtTile<kD> * kD; at += 256) {
-    const int row = at / kD, d = at % kD;
-    to[row * kSimtRow<kD> + d] = row < rows && d < D ? to_float(from[row * stride + d]) : 0.0f;
+  for (int at = int(threadIdx.x); at < Tiles::kB * Tiles::kD; at += 256) {
+    const int row = at / Tiles::kD, d = at % Tiles::kD;
+    to[row * Tiles::kRow + d] = row < rows && d < D ? to_float(from[row * stride + d]) : 0.0f;
   }
 }
 
 // s[a][b] = rows y + 16 a of x dot rows x + 16 b of y.
-template <int kD, int kSide>
+template <class Tiles, int kSide>
 __device__ __forceinline__ void dot_rows(float (&s)[kSide][kSide], const float* x, const float* y) {
   const int ty = int(threadIdx.x) / 16, tx = int(threadIdx.x) % 16;
 #pragma unroll
@@ -67,10 +64,10 @@ __device__ __forceinline__ void dot_rows(float (&s)[kSide][kSide], const float* 
 #pragma unroll
     for (int b = 0; b < kSide; ++b) s[a][b] = 0;
 #pragma unroll 8
-  for (int d = 0; d < kD; ++d) {
+  for (int d = 0; d < Tiles::kD; ++d) {
     float left[kSide], right[kSide];
 #pragma unroll
-    for (int a = 0; a < kSide; ++a) left[a] = x[(ty + 16 * a) * kSimtRow<kD> + d], right[a] = y[(tx + 16 * a) * kSimtRow<kD> + d];
+    for (int a = 0; a < kSide; ++a) left[a] = x[(ty + 16 * a) * Tiles::kRow + d], right[a] = y[(tx + 16 * a) * Tiles::kRow + d];
 #pragma unroll
     for (int a = 0; a < kSide; ++a)
 #pragma unroll
@@ -79,18 +76,18 @@ __device__ __forceinline__ void dot_rows(float (&s)[kSide][kSide], const float* 
 }
 
 // sum[a][c] += sum over j of weight(y + 16 a, j) rows[j][x + 16 c], j in order, where inside(y + 16 a, j).
-template <int kD, int kSide, class Weight, class Inside>
-__device__ __forceinline__ void add_rows(float (&sum)[kSide][kD / 16], const float* rows, Weight&& weight, Inside&& inside) {
+template <class Tiles, int kSide, class Weight, class Inside>
+__device__ __forceinline__ void add_rows(float (&sum)[kSide][Tiles::kD / 16], const float* rows, Weight&& weight, Inside&& inside) {
   const int ty = int(threadIdx.x) / 16, tx = int(threadIdx.x) % 16;
 #pragma unroll 4
-  for (int j = 0; j < kSimtTile<kD>; ++j) {
+  for (int j = 0; j < Tiles::kB; ++j) {
     float w[kSide];
     bool in[kSide];
 #pragma unroll
     for (int a = 0; a < kSide; ++a) w[a] = weight(ty + 16 * a, j), in[a] = inside(ty + 16 * a, j);
 #pragma unroll
-    for (int c = 0; c < kD / 16; ++c) {
-      const float x = rows[j * kSimtRow<kD> + tx + 16 * c];
+    for (int c = 0; c < Tiles::kD / 16; ++c) {
+      const float x = rows[j * Tiles::kRow + tx + 16 * c];
 #pragma unroll
       for (int a = 0; a < kSide; ++a) sum[a][c] = in[a] ? fmaf(w[a], x, sum[a][c]) : sum[a][c];
     }
@@ -105,40 +102,31 @@ __device__ __forceinline__ float row_reduce(float x, Op op) {
   return x;
 }
 
-template <int kD>
-constexpr int simt_forward_bytes() {
-  return 4 * (3 * kSimtTile<kD> * kSimtRow<kD> + kSimtTile<kD> * (kSimtTile<kD> + 1));
-}
-template <int kD>
-constexpr int simt_backward_bytes() {
-  return 4 * (4 * kSimtTile<kD> * kSimtRow<kD> + 2 * kSimtTile<kD> * (kSimtTile<kD> + 1));
-}
-
 // Equation: o = softmax(scale q k^T) v over the keys up to start + query; lse = log of the sum of exponentials.
 // Layout:   as the bf16 kernel, f32.
 // Order:    a block per (tile of queries, head, sequence); tiles of keys ascending, keys in order within a tile.
 // Requires: D <= kD, 256 threads.
 // Traffic:  q once, k and v once per tile of queries, o and lse once.
-template <class T, int kD>
+template <class T, class Tiles>
 __device__ __forceinline__ void forward_tile(const SimtForward<T>& p, SimtWork work) {
-  constexpr int kB = kSimtTile<kD>, kSide = kB / 16, kRow = kSimtRow<kD>;
+  constexpr int kD = Tiles::kD, kB = Tiles::kB, kSide = Tiles::kSide, kRow = Tiles::kRow;
   extern __shared__ float shared[];
   float *q = shared, *k = q + kB * kRow, *v = k + kB * kRow, *probability = v + kB * kRow;
   const int m0 = work.tile * kB, h = work.h, b = work.b, hkv = h / p.group;
   const int ty = int(threadIdx.x) / 16, tx = int(threadIdx.x) % 16;
   const int before = p.start ? p.start[b] : 0, keys = before + p.length;
   if (before < 0 || before > p.most - p.length) return;
-  load_rows<kD>(q, p.q.row(b, m0, h), p.q.time, p.length - m0, p.D);
+  load_rows<Tiles>(q, p.q.row(b, m0, h), p.q.time, p.length - m0, p.D);
   float o[kSide][kD / 16] = {}, largest[kSide], sum[kSide] = {};
 #pragma unroll
   for (int a = 0; a < kSide; ++a) largest[a] = Max::kNone;
   for (int n0 = 0; n0 < min(keys, before + m0 + kB); n0 += kB) {
     __syncthreads();
-    load_rows<kD>(k, p.k.row(b, n0, hkv), p.k.time, keys - n0, p.D);
-    load_rows<kD>(v, p.v.row(b, n0, hkv), p.v.time, keys - n0, p.D);
+    load_rows<Tiles>(k, p.k.row(b, n0, hkv), p.k.time, keys - n0, p.D);
+    load_rows<Tiles>(v, p.v.row(b, n0, hkv), p.v.time, keys - n0, p.D);
     __syncthreads();
     float s[kSide][kSide];
-    dot_rows<kD>(s, q, k);
+    dot_rows<Tiles>(s, q, k);
 #pragma unroll
     for (int a = 0; a < kSide; ++a) {
       const int query = before + m0 + ty + 16 * a;
@@ -164,7 +152,7 @@ __device__ __forceinline__ void forward_tile(const SimtForward<T>& p, SimtWork w
       for (int c = 0; c < kD / 16; ++c) o[a][c] *= shrink;
     }
     __syncthreads();
-    add_rows<kD>(o, v, [&](int row, int j) { return probability[row * (kB + 1) + j]; }, [&](int row, int j) { return n0 + j <= before + m0 + row; });
+    add_rows<Tiles>(o, v, [&](int row, int j) { return probability[row * (kB + 1) + j]; }, [&](int row, int j) { return n0 + j <= before + m0 + row; });
   }
 #pragma unroll
   for (int a = 0; a < kSide; ++a) {
@@ -178,20 +166,20 @@ __device__ __forceinline__ void forward_tile(const SimtForward<T>& p, SimtWork w
 }
 
 // All five as forward_tile, for each piece of work that there is.
-template <class T, int kD>
+template <class T, class Tiles>
 __global__ void __launch_bounds__(256) causal_forward_simt(const SimtForward<T> p) {
-  for_each_simt_work(p.only, (p.length + kSimtTile<kD> - 1) / kSimtTile<kD>, p.H, p.B, p.group, [&](SimtWork work) { forward_tile<T, kD>(p, work); });
+  for_each_simt_work(p.only, (p.length + Tiles::kB - 1) / Tiles::kB, p.H, p.B, p.group, [&](SimtWork work) { forward_tile<T, Tiles>(p, work); });
 }
 
 // p and ds of a tile of queries against a tile of keys, [query][key], into shared memory.
-template <class T, int kD>
+template <class T, class Tiles>
 __device__ __forceinline__ void simt_gradients(const SimtBackward<T>& p, const float* q, const float* k, const float* v, const float* dout, int64_t rows, int m0, int n0,
                                               float* probability, float* dscore) {
-  constexpr int kB = kSimtTile<kD>, kSide = kB / 16;
+  constexpr int kB = Tiles::kB, kSide = Tiles::kSide;
   const int ty = int(threadIdx.x) / 16, tx = int(threadIdx.x) % 16;
   float s[kSide][kSide], dp[kSide][kSide];
-  dot_rows<kD>(s, q, k);
-  dot_rows<kD>(dp, dout, v);
+  dot_rows<Tiles>(s, q, k);
+  dot_rows<Tiles>(dp, dout, v);
 #pragma unroll
   for (int a = 0; a < kSide; ++a) {
     const int query = m0 + ty + 16 * a;
@@ -211,24 +199,24 @@ __device__ __forceinline__ void simt_gradients(const SimtBackward<T>& p, const f
 // Order:    a block per (tile of queries, head, sequence); keys ascending.
 // Requires: D <= kD, 256 threads.
 // Traffic:  q, do once, k and v once per tile of queries, dq once.
-template <class T, int kD>
+template <class T, class Tiles>
 __device__ __forceinline__ void dq_tile(const SimtBackward<T>& p, SimtWork work) {
-  constexpr int kB = kSimtTile<kD>, kSide = kB / 16, kRow = kSimtRow<kD>;
+  constexpr int kD = Tiles::kD, kB = Tiles::kB, kSide = Tiles::kSide, kRow = Tiles::kRow;
   extern __shared__ float shared[];
   float *q = shared, *dout = q + kB * kRow, *k = dout + kB * kRow, *v = k + kB * kRow, *probability = v + kB * kRow, *dscore = probability + kB * (kB + 1);
   const int m0 = work.tile * kB, h = work.h, b = work.b, hkv = h / p.group;
   const int ty = int(threadIdx.x) / 16, tx = int(threadIdx.x) % 16;
-  load_rows<kD>(q, p.q.row(b, m0, h), p.q.time, p.length - m0, p.D);
-  load_rows<kD>(dout, p.dout.row(b, m0, h), p.dout.time, p.length - m0, p.D);
+  load_rows<Tiles>(q, p.q.row(b, m0, h), p.q.time, p.length - m0, p.D);
+  load_rows<Tiles>(dout, p.dout.row(b, m0, h), p.dout.time, p.length - m0, p.D);
   float dq[kSide][kD / 16] = {};
   for (int n0 = 0; n0 <= m0 && n0 < p.length; n0 += kB) {
     __syncthreads();
-    load_rows<kD>(k, p.k.row(b, n0, hkv), p.k.time, p.length - n0, p.D);
-    load_rows<kD>(v, p.v.row(b, n0, hkv), p.v.time, p.length - n0, p.D);
+    load_rows<Tiles>(k, p.k.row(b, n0, hkv), p.k.time, p.length - n0, p.D);
+    load_rows<Tiles>(v, p.v.row(b, n0, hkv), p.v.time, p.length - n0, p.D);
     __syncthreads();
-    simt_gradients<T, kD>(p, q, k, v, dout, (int64_t(b) * p.H + h) * p.length, m0, n0, probability, dscore);
+    simt_gradients<T, Tiles>(p, q, k, v, dout, (int64_t(b) * p.H + h) * p.length, m0, n0, probability, dscore);
     __syncthreads();
-    add_rows<kD>(dq, k, [&](int row, int j) { return dscore[row * (kB + 1) + j]; }, [&](int row, int j) { return n0 + j <= m0 + row; });
+    add_rows<Tiles>(dq, k, [&](int row, int j) { return dscore[row * (kB + 1) + j]; }, [&](int row, int j) { return n0 + j <= m0 + row; });
   }
 #pragma unroll
   for (int a = 0; a < kSide; ++a)
@@ -238,9 +226,9 @@ __device__ __forceinline__ void dq_tile(const SimtBackward<T>& p, SimtWork work)
 }
 
 // All five as dq_tile, for each piece of work that there is.
-template <class T, int kD>
+template <class T, class Tiles>
 __global__ void __launch_bounds__(256) causal_dq_simt(const SimtBackward<T> p) {
-  for_each_simt_work(p.only, (p.length + kSimtTile<kD> - 1) / kSimtTile<kD>, p.H, p.B, p.group, [&](SimtWork work) { dq_tile<T, kD>(p, work); });
+  for_each_simt_work(p.only, (p.length + Tiles::kB - 1) / Tiles::kB, p.H, p.B, p.group, [&](SimtWork work) { dq_tile<T, Tiles>(p, work); });
 }
 
 // Equation: dv = p^T do, dk = scale ds^T q, summed over the heads that share a key head.
@@ -248,27 +236,27 @@ __global__ void __launch_bounds__(256) causal_dq_simt(const SimtBackward<T> p) {
 // Order:    a block per (tile of keys, key head, sequence); heads of the group in order, queries ascending.
 // Requires: D <= kD, 256 threads.
 // Traffic:  k, v once, q and do once per tile of keys, dk and dv once.
-template <class T, int kD>
+template <class T, class Tiles>
 __device__ __forceinline__ void dkv_tile(const SimtBackward<T>& p, SimtWork work) {
-  constexpr int kB = kSimtTile<kD>, kSide = kB / 16, kRow = kSimtRow<kD>;
+  constexpr int kD = Tiles::kD, kB = Tiles::kB, kSide = Tiles::kSide, kRow = Tiles::kRow;
   extern __shared__ float shared[];
   float *q = shared, *dout = q + kB * kRow, *k = dout + kB * kRow, *v = k + kB * kRow, *probability = v + kB * kRow, *dscore = probability + kB * (kB + 1);
   const int n0 = work.tile * kB, hkv = work.h, b = work.b;
   const int ty = int(threadIdx.x) / 16, tx = int(threadIdx.x) % 16;
-  load_rows<kD>(k, p.k.row(b, n0, hkv), p.k.time, p.length - n0, p.D);
-  load_rows<kD>(v, p.v.row(b, n0, hkv), p.v.time, p.length - n0, p.D);
+  load_rows<Tiles>(k, p.k.row(b, n0, hkv), p.k.time, p.length - n0, p.D);
+  load_rows<Tiles>(v, p.v.row(b, n0, hkv), p.v.time, p.length - n0, p.D);
   float dk[kSide][kD / 16] = {}, dv[kSide][kD / 16] = {};
   for (int h = hkv * p.group; h < (hkv + 1) * p.group; ++h)
     for (int m0 = n0; m0 < p.length; m0 += kB) {
       __syncthreads();
-      load_rows<kD>(q, p.q.row(b, m0, h), p.q.time, p.length - m0, p.D);
-      load_rows<kD>(dout, p.dout.row(b, m0, h), p.dout.time, p.length - m0, p.D);
+      load_rows<Tiles>(q, p.q.row(b, m0, h), p.q.time, p.length - m0, p.D);
+      load_rows<Tiles>(dout, p.dout.row(b, m0, h), p.dout.time, p.length - m0, p.D);
       __syncthreads();
-      simt_gradients<T, kD>(p, q, k, v, dout, (int64_t(b) * p.H + h) * p.length, m0, n0, probability, dscore);
+      simt_gradients<T, Tiles>(p, q, k, v, dout, (int64_t(b) * p.H + h) * p.length, m0, n0, probability, dscore);
       __syncthreads();
       const auto inside = [&](int row, int j) { return n0 + row <= m0 + j; };
-      add_rows<kD>(dv, dout, [&](int row, int j) { return probability[j * (kB + 1) + row]; }, inside);
-      add_rows<kD>(dk, q, [&](int row, int j) { return dscore[j * (kB + 1) + row]; }, inside);
+      add_rows<Tiles>(dv, dout, [&](int row, int j) { return probability[j * (kB + 1) + row]; }, inside);
+      add_rows<Tiles>(dk, q, [&](int row, int j) { return dscore[j * (kB + 1) + row]; }, inside);
     }
 #pragma unroll
   for (int a = 0; a < kSide; ++a)
@@ -281,9 +269,9 @@ __device__ __forceinline__ void dkv_tile(const SimtBackward<T>& p, SimtWork work
 }
 
 // All five as dkv_tile, for each piece of work that there is.
-template <class T, int kD>
+template <class T, class Tiles>
 __global__ void __launch_bounds__(256) causal_dkv_simt(const SimtBackward<T> p) {
-  for_each_simt_work(p.only, (p.length + kSimtTile<kD> - 1) / kSimtTile<kD>, p.H / p.group, p.B, 1, [&](SimtWork work) { dkv_tile<T, kD>(p, work); });
+  for_each_simt_work(p.only, (p.length + Tiles::kB - 1) / Tiles::kB, p.H / p.group, p.B, 1, [&](SimtWork work) { dkv_tile<T, Tiles>(p, work); });
 }
 
 }  // namespace weft::cuda

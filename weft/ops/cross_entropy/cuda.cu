@@ -166,7 +166,7 @@ void run(Stream& stream, const CrossEntropyArgs& a) {
                         columns_of(a.kOp, x), rows_aligned<T>({{&a.logits, x.stride}}) && rows_aligned<G>({{&a.dlogits, dx.stride}})};
   const int64_t bytes = (x.columns * int64_t(sizeof(T)) + 15) / 16 * 16;
   const unsigned blocks = blocks_for(stream, x.rows, 1, 2);
-  const bool held = p.aligned && bytes <= kMostHeld;
+  const bool held = p.aligned && bytes <= std::min<int64_t>(kMostHeld, shared_memory(stream) - kStaticShared);
   if constexpr (std::is_same_v<T, G>)
     if (held) launch(blocks, kThreads, size_t(bytes), rows<T, G, Id, true>, p);
   if (!held || !std::is_same_v<T, G>) launch(blocks, kThreads, 0, rows<T, G, Id, false>, p);

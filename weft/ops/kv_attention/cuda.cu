@@ -135,10 +135,12 @@ void attend_simt(const Launch& launch, const DecodeParams<T>& p, unsigned B) {
 }
 
 template <class T>
-void attend_splits(const Launch& launch, const DecodeParams<T>& p, unsigned B) {
+void attend_splits(const Stream& stream, const Launch& launch, const DecodeParams<T>& p, unsigned B) {
   if constexpr (sizeof(T) == 2) {
     const auto on_tensor_cores = [&]<int kD>() {
-      launch(dim3(unsigned(p.splits), unsigned(p.Hkv * ((p.group + kMostHeads - 1) / kMostHeads)), B), kDecodeWarps * 32, decode_shared_bytes<kD>(), attend_bf16<kD>, p);
+      with_tiles(typename DecodeChoice<kD>::List(), launch.op(), shared_memory(stream), [&]<class Tiles>() {
+        launch(dim3(unsigned(p.splits), unsigned(p.Hkv * ((p.group + kMostHeads - 1) / kMostHeads)), B), kDecodeWarps * 32, Tiles::kBytes, attend_bf16<Tiles>, p);
+      });
     };
     if (p.aligned && p.to_log2 > 0)
       return p.D <= 64 ? on_tensor_cores.template operator()<64>() : p.D <= 128 ? on_tensor_cores.template operator()<128>() : on_tensor_cores.template operator()<256>();
@@ -157,7 +159,7 @@ void decode(const Launch& launch, Stream& stream, const KvAttentionArgs& a) {
   const bool aligned = heads_aligned<T>(a.q) && heads_aligned<T>(a.k_cache) && heads_aligned<T>(a.v_cache);
   const DecodeParams<T> p{heads<T>(a.q), heads<T>(a.k_cache), heads<T>(a.v_cache), data<int32_t>(a.start), partial, capacity, H, Hkv, H / Hkv, D, splits, a.scale * kLog2e, aligned,
                           launch.fault(), launch.op()};
-  attend_splits<T>(launch, p, unsigned(B));
+  attend_splits<T>(stream, launch, p, unsigned(B));
   launch(dim3(unsigned(H), unsigned(B)), kJoinThreads, 0, join_splits<T>, p, heads<T>(a.o));
 }
 

@@ -3,19 +3,12 @@
 // filled behind its back, and its own running maximum and sums; the warps are joined in order at the end.
 #pragma once
 
+#include "weft/ops/kv_attention/cuda_tiles.h"
 #include "weft/ops/kv_attention/decode.cuh"
 #include "weft/tile/cuda/math.cuh"
 #include "weft/tile/cuda/mma.cuh"
 
 namespace weft::cuda {
-
-inline constexpr int kSlab = 16, kMostHeads = 16, kDecodeWarps = 4;
-template <int kD> inline constexpr int kStages = kD <= 128 ? 3 : 2;
-
-template <int kD>
-constexpr int decode_shared_bytes() {
-  return 2 * kD * (kMostHeads + kDecodeWarps * kStages<kD> * 2 * kSlab);
-}
 
 // Equation: s_j = scale q . k_j; o = sum of 2^(s_j - m) v_j, with m and the sum of 2^(s_j - m), over the split's keys.
 // Layout:   q [B, 1, H, D]; caches [B, capacity, Hkv, D] with any strides over B, time and heads; partial results.
@@ -23,32 +16,32 @@ constexpr int decode_shared_bytes() {
 //           the split in order, online; then the warps in order. p is rounded to bf16 for its product with v.
 // Requires: D <= kD, aligned rows, 128 threads.
 // Traffic:  every cached key and value once per 16 heads of its group.
-template <int kD>
+template <class Tiles>
 __global__ void __launch_bounds__(kDecodeWarps * 32) attend_bf16(const DecodeParams<__nv_bfloat16> p) {
+  constexpr int kD = Tiles::kD, kStages = Tiles::kStages, kOTiles = kD / 8;
   using Slab = SharedTile<kSlab, kD>;
-  constexpr int kOTiles = kD / 8;
   extern __shared__ __align__(128) unsigned char memory[];
   const DecodeBlock block(p, kMostHeads);
   if (!block.valid) return;
   const int warp = int(threadIdx.x) / 32, lane = int(threadIdx.x) % 32;
   const SharedTile<kMostHeads, kD> queries{shared_address(memory)};
-  const uint32_t ring = queries.base + queries.kBytes + uint32_t(warp) * kStages<kD> * 2 * Slab::kBytes;
+  const uint32_t ring = queries.base + queries.kBytes + uint32_t(warp) * kStages * 2 * Slab::kBytes;
   const auto keys_at = [&](int stage) { return Slab{ring + uint32_t(stage) * 2 * Slab::kBytes}; };
   const auto values_at = [&](int stage) { return Slab{ring + uint32_t(stage) * 2 * Slab::kBytes + Slab::kBytes}; };
   const int slabs = (block.last - block.first + kSlab - 1) / kSlab, mine = (slabs - warp + kDecodeWarps - 1) / kDecodeWarps;
   const auto fetch = [&](int i) {  // this warp's slab i
     const int key = block.first + (warp + i * kDecodeWarps) * kSlab;
     if (i < mine) {
-      keys_at(i % kStages<kD>).template load<32>(p.k.row(block.b, key, block.hkv), p.k.time, block.last - key, p.D, true, lane);
-      values_at(i % kStages<kD>).template load<32>(p.v.row(block.b, key, block.hkv), p.v.time, block.last - key, p.D, true, lane);
+      keys_at(i % kStages).template load<32>(p.k.row(block.b, key, block.hkv), p.k.time, block.last - key, p.D, true, lane);
+      values_at(i % kStages).template load<32>(p.v.row(block.b, key, block.hkv), p.v.time, block.last - key, p.D, true, lane);
     }
     copies_end();  // empty groups keep the count
   };
   queries.template load<kDecodeWarps * 32>(p.q.row(block.b, 0, block.head0), p.q.head, block.heads, p.D, true, int(threadIdx.x));
   copies_end();
 #pragma unroll
-  for (int i = 0; i < kStages<kD> - 1; ++i) fetch(i);
-  copies_wait<kStages<kD> - 1>();
+  for (int i = 0; i < kStages - 1; ++i) fetch(i);
+  copies_wait<kStages - 1>();
   __syncthreads();
   FragmentA q[kD / 16];
 #pragma unroll
@@ -58,10 +51,10 @@ __global__ void __launch_bounds__(kDecodeWarps * 32) attend_bf16(const DecodePar
   float largest[2] = {Max::kNone, Max::kNone}, sum[2] = {};
   for (int i = 0; i < mine; ++i) {
     __syncwarp();  // everybody is done with the slab that is overwritten next
-    fetch(i + kStages<kD> - 1);
-    copies_wait<kStages<kD> - 1>();
+    fetch(i + kStages - 1);
+    copies_wait<kStages - 1>();
     __syncwarp();
-    const Slab k = keys_at(i % kStages<kD>), v = values_at(i % kStages<kD>);
+    const Slab k = keys_at(i % kStages), v = values_at(i % kStages);
     FragmentC s[2] = {};
 #pragma unroll
     for (int d = 0; d < kD / 16; ++d) {

@@ -5,11 +5,15 @@
 #include <cuda_fp16.h>
 #include <cuda_runtime.h>
 
+#include <algorithm>
+#include <array>
+#include <cassert>
 #include <initializer_list>
 #include <string>
 #include <tuple>
 
 #include "weft/tile/cuda/runtime.h"
+#include "weft/tile/cuda/tiles.h"
 #include "weft/tensor/data.h"
 
 namespace weft::cuda {
@@ -39,10 +43,14 @@ class Scratch {
   std::shared_ptr<Buffer> buffer_;
 };
 
-// One launch of an op. `operands` are named in the error when it fails.
+// One launch of an op. `operands` are named in the error when it fails; they outlive it.
 class Launch {
  public:
-  Launch(Stream& stream, const char* op, std::initializer_list<const View*> operands) : stream_(of(stream)), op_(op), operands_(operands) {
+  static constexpr size_t kMostOperands = 4;
+
+  Launch(Stream& stream, const char* op, std::initializer_list<const View*> operands) : stream_(of(stream)), op_(op) {
+    assert(operands.size() <= kMostOperands);
+    std::copy(operands.begin(), operands.end(), operands_.begin());
     cudaSetDevice(stream_.index());
   }
 
@@ -50,8 +58,10 @@ class Launch {
   template <class... Parameters, class... Arguments>
   void operator()(dim3 grid, dim3 block, size_t shared, void (*kernel)(Parameters...), Arguments&&... arguments) const {
     if (grid.x == 0 || grid.y == 0 || grid.z == 0 || stream_.planned()) return;
-    if (shared > 48 * 1024)
+    if (int64_t(shared) > kLeastShared) {
+      if (int64_t(shared) > shared_memory(stream_)) fail(ErrorCode::unsupported, op_, "a launch needs ", shared, " bytes of shared memory for a block, this GPU has ", shared_memory(stream_));
       check(cudaFuncSetAttribute(reinterpret_cast<const void*>(kernel), cudaFuncAttributeMaxDynamicSharedMemorySize, int(shared)), grid, block, shared);
+    }
     std::tuple<Parameters...> values(static_cast<Parameters>(arguments)...);
     std::apply([&](Parameters&... value) {
       void* pointers[] = {static_cast<void*>(&value)...};
@@ -68,14 +78,14 @@ class Launch {
     cudaGetLastError();
     std::string shapes;
     for (const View* view : operands_)
-      if (*view) shapes += join(shapes.empty() ? "" : ", ", view->dtype, " ", view->shape);
+      if (view && *view) shapes += join(shapes.empty() ? "" : ", ", view->dtype, " ", view->shape);
     fail(ErrorCode::device_fault, op_, "a launch on the stream of cuda:", stream_.index(), " failed: ", cudaGetErrorString(status), " (grid ", grid.x, "x", grid.y, "x",
          grid.z, ", block ", block.x, "x", block.y, ", ", shared, " bytes of shared memory; operands ", shapes, ")");
   }
 
   const CudaStream& stream_;
   const char* op_;
-  std::initializer_list<const View*> operands_;
+  std::array<const View*, kMostOperands> operands_{};
 };
 
 // Blocks of `threads` for `items`, at most as many as keep every multiprocessor busy some times over; kernels stride.

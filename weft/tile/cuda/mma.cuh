@@ -61,6 +61,7 @@ __device__ __forceinline__ void copies_wait() {
 template <int kRows_, int kColumns_>
 struct SharedTile {
   static constexpr int kRows = kRows_, kColumns = kColumns_, kPieces = kColumns / 8, kBytes = kRows * kColumns * 2;
+  static_assert(kColumns % 64 == 0);
   uint32_t base;
 
   __device__ __forceinline__ uint32_t address(int row, int column) const {

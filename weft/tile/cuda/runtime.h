@@ -70,5 +70,6 @@ class Modules;
 Blas& blas(Stream& stream);
 Modules& modules(Stream& stream);
 int multiprocessors(const Stream& stream);
+int64_t shared_memory(const Stream& stream);  // bytes that a block may have (tiles.h)
 
 }  // namespace weft::cuda
