@@ -44,8 +44,8 @@ class Device : public std::enable_shared_from_this<Device> {
   virtual MemoryInfo memory() = 0;
   virtual DeviceTraits traits() const { return {}; }
 
-  // Between host memory and `bytes` at `offset` within the buffer, in stream order; both return when the host
-  // memory may be reused or read.
+  // Between host memory and `bytes` at `offset` within the buffer, in stream order; both return when the host memory
+  // may be reused or read. A download waits for all work before it and raises what a kernel of that found wrong.
   void upload(const Buffer& to, int64_t offset, const void* from, int64_t bytes) {
     to.count_write();
     write(to, offset, from, bytes);

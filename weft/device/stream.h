@@ -1,5 +1,5 @@
-// One ordered queue of work on a device. Kernels never throw: what a kernel finds wrong in its data it reports here,
-// and it is raised at the next synchronize (at once on a device that runs synchronously, such as the CPU).
+// One ordered queue of work on a device. Kernels never throw: what a kernel finds wrong in its data it reports here, and
+// it is raised at the next synchronize or download (at once on a device that runs synchronously, such as the CPU).
 #pragma once
 
 #include <functional>

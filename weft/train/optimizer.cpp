@@ -74,6 +74,7 @@ void Optimizer::step(double learning_rate, const Tensor& grad_scale) {
 void Optimizer::set_rate(double learning_rate) {
   for (const NamedTensor& p : parameters_) check(p.tensor.grad().defined(), "optimizer", "parameter ", p.name, " has no gradient: nothing in the loss depends on it");
   check(steps_ < INT32_MAX, "optimizer", "step ", steps_, " is too large");
+  device_.synchronize();  // gradients of a pass in which a kernel found bad data are not applied
   const int32_t step = int32_t(++steps_);
   const float rate = float(learning_rate);
   device_.upload(*learning_rate_.view().buffer, learning_rate_.view().offset, &rate, sizeof rate);

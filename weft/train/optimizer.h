@@ -43,7 +43,7 @@ class Optimizer {
   // parameter without a gradient is an error.
   void step(double learning_rate, const Tensor& grad_scale);
 
-  // The two halves of that: the scalars of the next step into device memory, and the launches that read them.
+  // Its halves: the scalars of the next step into device memory, after a fault of work before is raised; and the launches.
   void set_rate(double learning_rate);
   void update(const Tensor& grad_scale);
 

@@ -155,8 +155,12 @@ class CudaDevice : public Device {
     if (!stream_.planned()) staging_.upload(static_cast<char*>(to.handle()) + to.offset() + offset, static_cast<const char*>(from), bytes);
   }
   void download(void* to, const Buffer& from, int64_t offset, int64_t bytes) override {
-    if (!stream_.planned()) staging_.download(static_cast<char*>(to), static_cast<const char*>(from.handle()) + from.offset() + offset, bytes);
-    else if (bytes) std::memset(to, 0, size_t(bytes));
+    if (stream_.planned()) {
+      if (bytes) std::memset(to, 0, size_t(bytes));
+      return;
+    }
+    staging_.download(static_cast<char*>(to), static_cast<const char*>(from.handle()) + from.offset() + offset, bytes);
+    stream_.synchronize();  // all is done: this raises what kernels found
   }
 
   int multiprocessors() const { return properties_.multiProcessorCount; }

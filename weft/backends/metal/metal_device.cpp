@@ -77,9 +77,9 @@ class MetalDevice : public Device {
     std::memcpy(gpu_->contents(to.handle()) + to.offset() + offset, from, size_t(bytes));
   }
   void download(void* to, const Buffer& from, int64_t offset, int64_t bytes) override {
+    if (!planned_) stream_.synchronize();  // raises what kernels found
     if (bytes == 0) return;
     if (planned_) return void(std::memset(to, 0, size_t(bytes)));
-    stream_.finish(from.handle());
     std::memcpy(to, gpu_->contents(from.handle()) + from.offset() + offset, size_t(bytes));
   }
 

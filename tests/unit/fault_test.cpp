@@ -1,0 +1,86 @@
+// What a kernel finds wrong in its data is raised before its results are read or applied, on every device.
+#include <gtest/gtest.h>
+
+#include "tests/unit/observed.h"
+#include "tests/unit/test_device.h"
+#include "weft/autograd/backward.h"
+#include "weft/models/model.h"
+#include "weft/ops/embedding/embedding.h"
+#include "weft/ops/fill/fill.h"
+#include "weft/tensor/node.h"
+#include "weft/train/step.h"
+
+namespace weft {
+namespace {
+
+constexpr int32_t kVocabulary = 61;
+
+class Faults : public testing::Test {
+ protected:
+  Faults() {
+    ModelConfig c = preset("llama-tiny");
+    c.vocab_size = kVocabulary, c.layers = 1, c.max_positions = 32;
+    model = make_model(c, *device, 3, {.dtype = DType::f32, .trainable = true});
+    std::vector<NamedTensor> parameters;
+    for (const Parameter& p : model->parameters()) parameters.push_back({p.name, p.value});
+    optimizer = std::make_unique<Optimizer>(*device, parameters, OptimizerOptions{});
+  }
+
+  Tensor ids(const std::vector<int32_t>& values) const { return Tensor::from_host(*device, {1, int64_t(values.size())}, values); }
+  std::vector<std::vector<float>> weights() const {
+    std::vector<std::vector<float>> all;
+    for (const Parameter& p : model->parameters()) all.push_back(p.value.detach().to_host<float>());
+    return all;
+  }
+
+  const std::shared_ptr<Device> device = open_device(test_device());
+  std::unique_ptr<Model> model;
+  std::unique_ptr<Optimizer> optimizer;
+};
+
+const std::string kFound = "id 99 at position 1 is out of range [0, 61)";
+
+TEST_F(Faults, a_download_raises_them) {
+  const NoGrad no_grad;
+  const Tensor table = zeros(*device, {kVocabulary, 4}), other = zeros(*device, {3});
+  const auto bad = [&] { return embedding(table, ids({0, 99})); };
+  EXPECT_NE(message_of([&] { bad().to_host<float>(); }).find(kFound), std::string::npos);
+  EXPECT_NE(message_of([&] { bad(), other.to_host<float>(); }).find(kFound), std::string::npos);  // whatever is read
+  EXPECT_EQ(embedding(table, ids({0, 60})).to_host<float>(), std::vector<float>(8, 0));            // and once
+}
+
+TEST_F(Faults, an_optimizer_applies_no_gradients_after_them) {
+  const auto before = weights();
+  const Tensor targets = ids({1, 2, 3});
+  const auto train = [&](const std::vector<int32_t>& from) {
+    for (const Parameter& p : model->parameters()) p.value.clear_grad();
+    backward(model->loss(ids(from), targets, {}));
+    optimizer->step(0.1, full(*device, {}, 1));
+  };
+  EXPECT_NE(message_of([&] { train({0, 99, 1}); }).find(kFound), std::string::npos);
+  EXPECT_EQ(optimizer->steps(), 0);
+  EXPECT_EQ(weights(), before);
+  train({0, 60, 1});
+  EXPECT_EQ(optimizer->steps(), 1);
+  EXPECT_NE(weights(), before);
+}
+
+// Later steps are replayed where the device can: the fault is found there too.
+TEST_F(Faults, a_training_step_stops_at_them) {
+  TrainingStep step(*model, *optimizer, {});
+  const Unit good{1, 3, {0, 60, 1}, {1, 2, 3}}, bad{1, 3, {0, 99, 1}, {1, 2, 3}};
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_TRUE(step.gradients({&good, 1}).finite());
+    step.apply(0.1);
+    const auto before = weights();
+    EXPECT_NE(message_of([&] {
+                step.gradients({&bad, 1});
+                step.apply(0.1);
+              }).find(kFound),
+              std::string::npos);
+    EXPECT_EQ(weights(), before) << "after step " << i;
+  }
+}
+
+}  // namespace
+}  // namespace weft
