@@ -11,6 +11,7 @@
 #include "weft/tile/cuda/modules.h"
 #include "weft/tile/cuda/runtime.h"
 #include "weft/tile/cuda/tiles.h"
+#include "weft/tile/cuda/upload_ring.h"
 
 namespace weft::cuda {
 namespace {
@@ -64,20 +65,46 @@ class DeviceMemory : public MemorySource {
   const CudaStream& stream_;
 };
 
-// Pinned memory through which host data goes in pieces: one half is filled or emptied while the other is on its way.
+// Events of the slots of an UploadRing.
+class SlotEvents {
+ public:
+  explicit SlotEvents(const CudaStream& stream) : stream_(stream) {}
+  ~SlotEvents() {
+    for (cudaEvent_t event : events_)
+      if (event) cudaEventDestroy(event);
+  }
+  void create() {
+    for (cudaEvent_t& event : events_) require(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), "cuda", "creating an event");
+  }
+  void copy(char* to, const char* from, int64_t bytes) {
+    require(cudaMemcpyAsync(to, from, size_t(bytes), cudaMemcpyHostToDevice, stream_.handle()), "upload", "copying");
+  }
+  void mark(int slot) { require(cudaEventRecord(events_[slot], stream_.handle()), "upload", "recording an event"); }
+  void wait(int slot) { require(cudaEventSynchronize(events_[slot]), "upload", "waiting for a slot"); }
+
+ private:
+  const CudaStream& stream_;
+  cudaEvent_t events_[UploadRing<SlotEvents>::kSlots] = {};
+};
+
+// Pinned memory through which host data goes: small uploads in the slots of a ring, all else in pieces, one half being filled
+// or emptied while the other is on its way.
 class Staging {
  public:
   static constexpr int64_t kHalf = int64_t(4) << 20;
 
-  explicit Staging(const CudaStream& stream) : stream_(stream) {}
+  explicit Staging(const CudaStream& stream) : stream_(stream), slot_events_(stream), ring_(slot_events_) {}
   ~Staging() {
     if (!memory_) return;
+    cudaSetDevice(stream_.index());
+    cudaStreamSynchronize(stream_.handle());  // copies may be on their way
     for (cudaEvent_t event : free_) cudaEventDestroy(event);
     cudaFreeHost(memory_);
   }
 
   void upload(char* to, const char* from, int64_t bytes) {
     prepare("upload");
+    if (bytes <= Ring::kMostUpload) return ring_.upload(memory_ + 2 * kHalf, to, from, bytes);
     for (int64_t done = 0, half = 0; done < bytes; done += kHalf, half ^= 1) {
       const int64_t piece = std::min(kHalf, bytes - done);
       require(cudaEventSynchronize(free_[half]), "upload", "waiting for a piece");
@@ -105,17 +132,22 @@ class Staging {
   }
 
  private:
+  using Ring = UploadRing<SlotEvents>;
+
   void prepare(const char* where) {
     stream_.not_while_capturing(where, "a copy between host and device");
     cudaSetDevice(stream_.index());
     if (memory_) return;
-    require(cudaHostAlloc(reinterpret_cast<void**>(&memory_), size_t(2 * kHalf), cudaHostAllocDefault), "cuda", "allocating pinned memory");
+    require(cudaHostAlloc(reinterpret_cast<void**>(&memory_), size_t(2 * kHalf + Ring::kBytes), cudaHostAllocDefault), "cuda", "allocating pinned memory");
     for (cudaEvent_t& event : free_) require(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), "cuda", "creating an event");
+    slot_events_.create();
   }
 
   const CudaStream& stream_;
-  char* memory_ = nullptr;
+  char* memory_ = nullptr;  // two halves, then the ring's slots
   cudaEvent_t free_[2] = {};
+  SlotEvents slot_events_;
+  Ring ring_;
 };
 
 class CudaDevice : public Device {
