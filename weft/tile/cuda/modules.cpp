@@ -1,20 +1,16 @@
 #include "weft/tile/cuda/modules.h"
 
 #include <nvrtc.h>
-#include <unistd.h>
 
 #include <cstdlib>
 #include <cstring>
-#include <filesystem>
-#include <fstream>
-#include <optional>
 
 #include "weft/tile/cuda/runtime.h"
 
 namespace weft::cuda {
 namespace {
 
-namespace fs = std::filesystem;
+constexpr int64_t kMostBytes = int64_t(256) << 20;  // of compiled kernels on disk
 
 std::string compiler_version() {
   int major = 0, minor = 0;
@@ -22,7 +18,9 @@ std::string compiler_version() {
   return join("nvrtc ", major, ".", minor);
 }
 
-std::vector<char> compile(const std::string& text, int capability) {
+std::vector<std::string> options(int capability) { return {join("--gpu-architecture=sm_", capability), "--std=c++17", "--fmad=false"}; }
+
+std::string compile(const std::string& text, const std::vector<std::string>& options) {
   nvrtcProgram program = nullptr;
   const auto require = [&](nvrtcResult result, const char* what) {
     if (result == NVRTC_SUCCESS) return;
@@ -35,67 +33,36 @@ std::vector<char> compile(const std::string& text, int capability) {
     fail(ErrorCode::device_fault, "nvrtc", what, " failed: ", nvrtcGetErrorString(result), "\n", log);
   };
   require(nvrtcCreateProgram(&program, text.c_str(), "weft.cu", 0, nullptr, nullptr), "creating a program");
-  const std::string architecture = join("--gpu-architecture=sm_", capability);
-  const char* options[] = {architecture.c_str(), "--std=c++17", "--fmad=false"};
-  require(nvrtcCompileProgram(program, 3, options), "compiling");
+  std::vector<const char*> words;
+  for (const std::string& option : options) words.push_back(option.c_str());
+  require(nvrtcCompileProgram(program, int(words.size()), words.data()), "compiling");
   size_t size = 0;
   require(nvrtcGetCUBINSize(program, &size), "reading the binary");
-  std::vector<char> binary(size);
+  std::string binary(size, '\0');
   require(nvrtcGetCUBIN(program, binary.data()), "reading the binary");
   nvrtcDestroyProgram(&program);
   return binary;
 }
 
-// Where to keep binaries; nothing where there is no such place.
-std::optional<fs::path> cache_folder() {
+// What a binary depends on.
+std::string cache_key(const std::string& text, const std::vector<std::string>& options) {
+  std::string key = compiler_version();
+  for (const std::string& option : options) key += " " + option;
+  return key + "\n" + text;
+}
+
+std::optional<FileCache> open_cache() {
   if (const char* off = std::getenv("WEFT_KERNEL_CACHE"); off && std::strcmp(off, "off") == 0) return {};
-  const char* xdg = std::getenv("XDG_CACHE_HOME");
-  const char* home = std::getenv("HOME");
-  fs::path folder = xdg && *xdg ? fs::path(xdg) : home && *home ? fs::path(home) / ".cache" : fs::path();
-  if (folder.empty() || !folder.is_absolute()) return {};
-  folder /= "weft/kernels";
-  std::error_code error;
-  fs::create_directories(folder, error);
-  if (error) return {};
-  return folder;
-}
-
-uint64_t hash(const std::string& text) {
-  uint64_t h = 0xcbf29ce484222325u;
-  for (unsigned char c : text) h = (h ^ c) * 0x100000001b3u;
-  return h;
-}
-
-// A file is: key, a zero byte, the binary.
-std::vector<char> read(const fs::path& path, const std::string& key) {
-  std::ifstream in(path, std::ios::binary);
-  std::vector<char> all((std::istreambuf_iterator<char>(in)), {});
-  if (all.size() <= key.size() + 1 || std::memcmp(all.data(), key.c_str(), key.size() + 1) != 0) return {};
-  return {all.begin() + std::ptrdiff_t(key.size()) + 1, all.end()};
-}
-
-void write(const fs::path& path, const std::string& key, const std::vector<char>& binary) {
-  const fs::path unfinished = join(path.string(), ".", getpid());
-  {
-    std::ofstream out(unfinished, std::ios::binary);
-    out.write(key.c_str(), std::streamsize(key.size()) + 1);
-    out.write(binary.data(), std::streamsize(binary.size()));
-    if (!out.flush()) {
-      out.close();
-      std::error_code ignored;
-      fs::remove(unfinished, ignored);
-      return;  // a cache that cannot be written is no error
-    }
-  }
-  std::error_code ignored;
-  fs::rename(unfinished, path, ignored);
+  const auto folder = cache_folder("kernels");
+  if (!folder) return {};
+  return FileCache(*folder, ".cubin", cache_limit("WEFT_KERNEL_CACHE_MIB", kMostBytes));
 }
 
 }  // namespace
 
 class Modules::Module {
  public:
-  Module(int device, const std::vector<char>& code, const char* name) : device_(device) {
+  Module(int device, const std::string& code, const char* name) : device_(device) {
     cudaSetDevice(device_);
     require(cudaLibraryLoadData(&library_, code.data(), nullptr, nullptr, 0, nullptr, nullptr, 0), "elementwise", "loading a compiled kernel");
     const cudaError_t found = cudaLibraryGetKernel(&kernel_, library_, name);
@@ -116,17 +83,16 @@ class Modules::Module {
   cudaKernel_t kernel_ = nullptr;
 };
 
-std::vector<char> Modules::binary(const std::string& text) {
-  const std::optional<fs::path> folder = cache_folder();
-  if (!folder) return compile(text, capability_);
-  const std::string key = join(compiler_version(), " sm_", capability_, "\n", text);
-  char name[32];
-  std::snprintf(name, sizeof name, "%016llx.cubin", static_cast<unsigned long long>(hash(key)));
-  std::vector<char> found = read(*folder / name, key);
-  if (!found.empty()) return found;
-  found = compile(text, capability_);
-  write(*folder / name, key, found);
-  return found;
+Modules::Modules(int device, int capability) : device_(device), capability_(capability), cache_(open_cache()) {}
+
+std::string Modules::binary(const std::string& text) {
+  const std::vector<std::string> with = options(capability_);
+  if (!cache_) return compile(text, with);
+  const std::string key = cache_key(text, with);
+  if (auto found = cache_->find(key)) return std::move(found->value);
+  std::string made = compile(text, with);
+  cache_->keep(key, made);
+  return made;
 }
 
 cudaKernel_t Modules::kernel(uint64_t serial, const std::string& text, const char* name) {

@@ -1,8 +1,8 @@
 // Kernels compiled from text while the program runs: NVRTC, then kept in memory and on disk.
 //
-// The disk cache is $XDG_CACHE_HOME/weft/kernels (or ~/.cache/weft/kernels): one file per text, compiler and
-// architecture, holding both the text and the binary, written under a temporary name and renamed, so that processes may
-// share it. A file that does not hold the very text asked for is compiled anew. WEFT_KERNEL_CACHE=off leaves it alone.
+// The disk cache is $XDG_CACHE_HOME/weft/kernels (or ~/.cache/weft/kernels): one file per text, compiler, architecture and
+// options (weft/io/file_cache.h), at most WEFT_KERNEL_CACHE_MIB (256) of them. A damaged one is compiled anew.
+// WEFT_KERNEL_CACHE=off leaves it alone.
 //
 // In memory the kMost used last are kept, or somewhat fewer, and with them those of captured graphs, as long as these live.
 #pragma once
@@ -12,11 +12,13 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <vector>
 
 #include "weft/base/recent.h"
+#include "weft/io/file_cache.h"
 
 namespace weft::cuda {
 
@@ -26,7 +28,7 @@ class Modules {
   class Module;
   using Held = std::vector<std::shared_ptr<const Module>>;
 
-  Modules(int device, int capability) : device_(device), capability_(capability) {}
+  Modules(int device, int capability);
   Modules(const Modules&) = delete;
   Modules& operator=(const Modules&) = delete;
 
@@ -39,9 +41,10 @@ class Modules {
  private:
   std::shared_ptr<const Module> load(const std::string& text, const char* name);
   void make_room();
-  std::vector<char> binary(const std::string& text);
+  std::string binary(const std::string& text);
 
   const int device_, capability_;
+  std::optional<FileCache> cache_;  // on disk; absent: there is no place for it
   std::mutex mutex_;
   Recent<uint64_t, std::shared_ptr<const Module>> known_;                 // by serial
   std::unordered_map<std::string, std::weak_ptr<const Module>> loaded_;   // by text

@@ -3,19 +3,21 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <atomic>
+#include <algorithm>
+#include <chrono>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <map>
-#include <mutex>
-#include <sstream>
+#include <optional>
 
 #include "weft/backends/metal/sim/embedded.h"
 #include "weft/backends/metal/sim/process.h"
 #include "weft/backends/metal/sim/rewriter.h"
 #include "weft/base/check.h"
 #include "weft/io/checksum.h"
+#include "weft/io/file_cache.h"
 
 namespace weft::metal::sim {
 namespace {
@@ -23,6 +25,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kWhere = "metal-sim";
+constexpr int64_t kMostBytes = int64_t(1) << 30;  // of compiled kernels on disk
 
 std::string compiler() {
   const char* named = std::getenv("WEFT_METAL_SIM_CLANG");
@@ -64,16 +67,8 @@ const std::vector<std::string>& flags(Build build) {
   return all.at(build);
 }
 
-fs::path cache_folder() {
-  const char* xdg = std::getenv("XDG_CACHE_HOME");
-  const char* home = std::getenv("HOME");
-  for (fs::path base : {xdg && *xdg ? fs::path(xdg) : fs::path(), home && *home ? fs::path(home) / ".cache" : fs::path()}) {
-    if (!base.is_absolute()) continue;
-    base /= "weft/metal-sim";
-    std::error_code error;
-    fs::create_directories(base, error);
-    if (!error && access(base.c_str(), W_OK) == 0) return base;
-  }
+fs::path kernels_folder() {
+  if (const std::optional<fs::path> folder = cache_folder("metal-sim")) return *folder;
   const fs::path own = fs::temp_directory_path() / join("weft-metal-sim-", getuid());
   std::error_code error;
   fs::create_directories(own, error);
@@ -98,44 +93,70 @@ void write(const fs::path& path, const std::string& text) {
   if (!out.flush()) fail(ErrorCode::unsupported, kWhere, "cannot write ", path.string());
 }
 
-// Files of this process until they are renamed or removed.
+bool holds(const fs::path& path, const std::string& text) {
+  std::ifstream in(path, std::ios::binary);
+  return in && std::string(std::istreambuf_iterator<char>(in), {}) == text;
+}
+
+// A folder that no other process has, in whatever container it runs; removed at the end with what is in it.
 class Unfinished {
  public:
-  explicit Unfinished(const fs::path& final_name) {
-    static std::atomic<int> serial{0};
-    base_ = join(final_name.string(), ".", getpid(), ".", serial++);
+  explicit Unfinished(const fs::path& folder) : path_((folder / join(kPrefix, "XXXXXX")).string()) {
+    remove_old(folder);
+    if (!::mkdtemp(path_.data())) fail(ErrorCode::unsupported, kWhere, "cannot make a folder in ", folder.string());
   }
   ~Unfinished() {
     std::error_code ignored;
-    for (const char* suffix : {".metal", ".cpp", ".so"}) fs::remove(base_ + suffix, ignored);
+    fs::remove_all(path_, ignored);
   }
   Unfinished(const Unfinished&) = delete;
   Unfinished& operator=(const Unfinished&) = delete;
-  std::string operator()(const char* suffix) const { return base_ + suffix; }
+  fs::path path() const { return path_; }
+  std::string operator()(const char* name) const { return path_ + "/" + name; }
 
  private:
-  std::string base_;
+  static constexpr const char* kPrefix = "unfinished-";
+
+  // What processes that were killed have left.
+  static void remove_old(const fs::path& folder) {
+    std::error_code ignored;
+    for (const fs::directory_entry& entry : fs::directory_iterator(folder, ignored)) {
+      const bool unfinished = entry.path().filename().string().starts_with(kPrefix);
+      if (unfinished && entry.last_write_time(ignored) + std::chrono::hours(1) < fs::file_time_type::clock::now()) fs::remove_all(entry.path(), ignored);
+    }
+  }
+
+  std::string path_;
 };
 
-// The headers, written out once for each set of them.
-fs::path headers(const fs::path& folder) {
-  std::string all;
-  for (const EmbeddedFile& file : kShim) all += join(file.name, "\n", file.text, "\n");
-  static const std::string key = hash(all);
-  const fs::path done = folder / ("headers-" + key);
-  if (fs::exists(done)) return done;
-  const fs::path unfinished = join(done.string(), ".", getpid());
-  fs::create_directories(unfinished / "weft_sim");
-  fs::create_directories(unfinished / "metal");
-  for (const EmbeddedFile& file : kShim) write(unfinished / "weft_sim" / file.name, file.text);
+// The headers by their names under the folder that the compiler searches.
+std::map<std::string, std::string> header_files() {
+  std::map<std::string, std::string> files;
+  for (const EmbeddedFile& file : kShim) files[join("weft_sim/", file.name)] = file.text;
   for (const char* name : {"metal_stdlib", "metal_atomic", "metal_common", "metal_compute", "metal_geometric", "metal_integer", "metal_limits", "metal_math",
                            "metal_matrix", "metal_numeric", "metal_pack", "metal_relational", "metal_simdgroup", "metal_simdgroup_matrix",
                            "metal_type_traits", "metal_types"}) {
-    write(unfinished / "metal" / name, "#include <weft_sim/macros.h>\n");
+    files[join("metal/", name)] = "#include <weft_sim/macros.h>\n";
+  }
+  return files;
+}
+
+// The headers, written out once for each set of them, and again where one of them is damaged.
+fs::path headers(const fs::path& folder) {
+  const std::map<std::string, std::string> files = header_files();
+  std::string all;
+  for (const auto& [name, text] : files) all += join(name, "\n", text, "\n");
+  const fs::path done = folder / ("headers-" + hash(all));
+  if (std::all_of(files.begin(), files.end(), [&](const auto& file) { return holds(done / file.first, file.second); })) return done;
+  const Unfinished unfinished(folder);
+  const fs::path made = unfinished.path() / "headers";
+  for (const auto& [name, text] : files) {
+    fs::create_directories((made / name).parent_path());
+    write(made / name, text);
   }
   std::error_code ignored;
-  fs::rename(unfinished, done, ignored);  // another process may have been first
-  fs::remove_all(unfinished, ignored);
+  fs::remove_all(done, ignored);
+  fs::rename(made, done, ignored);  // another process may have been first
   return done;
 }
 
@@ -156,24 +177,27 @@ std::string preprocess(const std::string& source, const std::string& name, const
 }  // namespace
 
 std::string compile(const std::string& text, const std::string& name, Build build) {
-  const fs::path folder = cache_folder();
+  const fs::path folder = kernels_folder();
   const fs::path include = headers(folder);
   std::string key = join(compiler_identity(), "\n", include.filename().string(), "\n", kRewriter, "\n", name, "\n");
   for (const std::string& flag : flags(build)) key += flag + " ";
-  const fs::path done = folder / (hash(key + "\n" + text) + ".so");
-  if (fs::exists(done)) return done;
-  const Unfinished unfinished(done);
-  write(unfinished(".metal"), join("#line 1 \"", name, "\"\n", text));
-  write(unfinished(".cpp"), rewrite(preprocess(unfinished(".metal"), name, include)));
+  key += "\n" + text;
+  FileCache cache(folder, ".so", cache_limit("WEFT_METAL_SIM_CACHE_MIB", kMostBytes));
+  if (const auto found = cache.find(key)) return found->path;
+  const Unfinished unfinished(folder);
+  write(unfinished("kernel.metal"), join("#line 1 \"", name, "\"\n", text));
+  write(unfinished("kernel.cpp"), rewrite(preprocess(unfinished("kernel.metal"), name, include)));
   std::vector<std::string> command{compiler()};
   command.insert(command.end(), flags(build).begin(), flags(build).end());
-  for (const std::string& more : {std::string("-isystem"), include.string(), std::string("-shared"), std::string("-nostartfiles"), unfinished(".cpp"),
-                                  std::string("-o"), unfinished(".so")}) {
+  for (const std::string& more : {std::string("-isystem"), include.string(), std::string("-shared"), std::string("-nostartfiles"), unfinished("kernel.cpp"),
+                                  std::string("-o"), unfinished("kernel.so")}) {
     command.push_back(more);
   }
-  run_compiler(command, unfinished(".cpp"), name);
-  fs::rename(unfinished(".so"), done);
-  return done;
+  run_compiler(command, unfinished("kernel.cpp"), name);
+  std::ifstream made(unfinished("kernel.so"), std::ios::binary);
+  const std::optional<fs::path> kept = cache.keep(key, std::string(std::istreambuf_iterator<char>(made), {}));
+  if (!kept) fail(ErrorCode::unsupported, kWhere, "cannot write to ", folder.string());
+  return *kept;
 }
 
 }  // namespace weft::metal::sim

@@ -1,8 +1,8 @@
 // A kernel text compiled by clang into a shared object, kept on disk.
 //
 // The cache is $XDG_CACHE_HOME/weft/metal-sim (or ~/.cache/weft/metal-sim; a folder of its own under the temporary one where
-// neither exists): one file per text, compiler, headers and flags, which appears whole or not at all, so that several
-// processes may share it. WEFT_METAL_SIM_CLANG names another compiler than the one found when Weft was built.
+// neither exists): one file per text, compiler, headers and flags (weft/io/file_cache.h), at most WEFT_METAL_SIM_CACHE_MIB
+// (1024) of them. WEFT_METAL_SIM_CLANG names another compiler than the one found when Weft was built.
 #pragma once
 
 #include <string>
