@@ -4,13 +4,14 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <unordered_map>
 #include <utility>
 #include <vector>
 
 namespace weft {
 
-template <class Key, class Value>
+template <class Key, class Value, class Hash = std::hash<Key>>
 class Recent {
  public:
   // Null where there is none.
@@ -31,6 +32,7 @@ class Recent {
     std::nth_element(times.begin(), times.begin() + std::ptrdiff_t(forgotten - 1), times.end());
     std::erase_if(entries_, [last = times[forgotten - 1]](const auto& entry) { return entry.second.used <= last; });
   }
+  void clear() { entries_.clear(); }
   size_t size() const { return entries_.size(); }
 
  private:
@@ -38,7 +40,7 @@ class Recent {
     Value value;
     uint64_t used;
   };
-  std::unordered_map<Key, Entry> entries_;
+  std::unordered_map<Key, Entry, Hash> entries_;
   uint64_t clock_ = 0;
 };
 

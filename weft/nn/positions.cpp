@@ -2,22 +2,39 @@
 
 #include <numeric>
 
+#include "weft/ops/copy/copy.h"
+
 namespace weft {
+namespace {
 
-const Tensor& Positions::ids(int64_t B, int64_t T) {
-  Tensor& kept = ids_[{B, T}];
-  if (kept) return kept;
-  std::vector<int32_t> positions(size_t(B * T));
-  for (int64_t b = 0; b < B; ++b) std::iota(positions.begin() + b * T, positions.begin() + (b + 1) * T, 0);
-  return kept = Tensor::from_host(device_, {B, T}, positions);
+constexpr int64_t kShortest = 64;
+
+// The first T of a row that is as long.
+template <class Number>
+Tensor first(Device& device, std::vector<Tensor>& rows, int64_t T) {
+  for (const Tensor& row : rows)
+    if (row.numel() >= T) return row.part(0, 0, T);
+  int64_t length = rows.empty() ? kShortest : 2 * rows.back().numel();
+  while (length < T) length *= 2;
+  std::vector<Number> positions(static_cast<size_t>(length));
+  std::iota(positions.begin(), positions.end(), Number(0));
+  rows.push_back(Tensor::from_host(device, {length}, positions));
+  return rows.back().part(0, 0, T);
 }
 
-const Tensor& Positions::values(int64_t T) {
-  Tensor& kept = values_[T];
-  if (kept) return kept;
-  std::vector<float> positions(static_cast<size_t>(T));
-  std::iota(positions.begin(), positions.end(), 0.0f);
-  return kept = Tensor::from_host(device_, {T}, positions);
+}  // namespace
+
+Tensor Positions::ids(int64_t B, int64_t T) {
+  const Tensor row = first<int32_t>(device_, ids_, T);
+  if (B == 1) return row.reshape({1, T});
+  Tensor all = Tensor::empty(device_, {B, T}, DType::i32);
+  View repeated = row.view();
+  repeated.shape = {B, T};
+  repeated.strides = {0, 1};
+  copy(device_.stream(), {.from = repeated, .to = all.mut_view()});
+  return all;
 }
+
+Tensor Positions::values(int64_t T) { return first<float>(device_, values_, T); }
 
 }  // namespace weft

@@ -1,9 +1,11 @@
-// 0, 1, 2, ... on a device, for learned positions and for masks. What was made is kept as long as the model lives, so that
-// a captured step finds it where it was.
+// 0, 1, 2, ... on a device, for learned positions and for masks.
+//
+// Rows are kept as long as the model lives, so that a captured step finds them where they were; each is at least twice as long
+// as the one before, so that together they are less than four times the longest asked for. What has a row for each sequence
+// is made of them when it is asked for, in memory of the pool.
 #pragma once
 
-#include <map>
-#include <utility>
+#include <vector>
 
 #include "weft/tensor/tensor.h"
 
@@ -13,13 +15,12 @@ class Positions {
  public:
   explicit Positions(Device& device) : device_(device) {}
 
-  const Tensor& ids(int64_t B, int64_t T);  // [B, T], i32: each row 0 .. T - 1
-  const Tensor& values(int64_t T);          // [T], f32
+  Tensor ids(int64_t B, int64_t T);  // [B, T], i32: each row 0 .. T - 1
+  Tensor values(int64_t T);          // [T], f32
 
  private:
   Device& device_;
-  std::map<std::pair<int64_t, int64_t>, Tensor> ids_;
-  std::map<int64_t, Tensor> values_;
+  std::vector<Tensor> ids_, values_;  // ascending lengths
 };
 
 }  // namespace weft

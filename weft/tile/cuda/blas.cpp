@@ -52,8 +52,7 @@ Blas::~Blas() {
 }
 
 Blas::Plan& Blas::plan(const BlasProduct& p) {
-  std::unique_ptr<Plan>& kept = plans_[p.key()];
-  if (kept) return *kept;
+  if (const std::unique_ptr<Plan>* kept = plans_.find(p.key())) return **kept;
   auto made = std::make_unique<Plan>();
   require(cublasLtMatmulDescCreate(&made->work, p.tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F, CUDA_R_32F), "describing a product");
   made->set(CUBLASLT_MATMUL_DESC_TRANSA, p.transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N);
@@ -83,8 +82,8 @@ Blas::Plan& Blas::plan(const BlasProduct& p) {
   cublasLtMatmulPreferenceDestroy(preference);
   if (status != CUBLAS_STATUS_SUCCESS || found == 0)
     fail(ErrorCode::unsupported, "matmul", "cuBLASLt has no algorithm for ", p.M, "x", p.N, "x", p.K, " in ", p.in, " to ", p.out, ": ", cublasLtGetStatusString(status));
-  kept = std::move(made);
-  return *kept;
+  if (plans_.size() >= kMost) plans_.keep(kMost * 3 / 4);
+  return *plans_.add(p.key(), std::move(made));
 }
 
 void Blas::multiply(Stream& stream, const BlasProduct& product, const void* a, const void* b, void* d, const void* bias, float alpha, float beta) {

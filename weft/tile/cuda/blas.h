@@ -1,15 +1,17 @@
 // Matrix products through cuBLASLt, in f32 accumulation and nothing less precise (TF32 where asked for), deterministic: the algorithm is what
-// cuBLASLt's heuristic says for the shape, layout and alignment, asked once and kept; no reduction in place (atomics).
+// cuBLASLt's heuristic says for the shape, layout and alignment, asked once and kept; no reduction in place (atomics). The kMost
+// answers used last are kept, or somewhat fewer: a graph does not need them (a plan lies in host memory and is read while a
+// product is queued or captured), and asked again the heuristic says the same.
 #pragma once
 
 #include <cublasLt.h>
 
-#include <map>
 #include <memory>
 #include <tuple>
 
 #include "weft/tile/cuda/runtime.h"
 #include "weft/base/dtype.h"
+#include "weft/base/recent.h"
 
 namespace weft::cuda {
 
@@ -32,6 +34,8 @@ struct BlasProduct {
 
 class Blas {
  public:
+  static constexpr size_t kMost = 1024;
+
   explicit Blas(const CudaStream& stream);
   ~Blas();
   Blas(const Blas&) = delete;
@@ -42,11 +46,18 @@ class Blas {
  private:
   struct Plan;
   using Key = decltype(std::declval<BlasProduct>().key());
+  struct Hash {
+    size_t operator()(const Key& key) const {
+      size_t h = 0;
+      std::apply([&](auto... part) { ((h = (h ^ size_t(part)) * 0x9e3779b97f4a7c15u, h ^= h >> 32), ...); }, key);
+      return h;
+    }
+  };
 
   Plan& plan(const BlasProduct& product);
 
   cublasLtHandle_t handle_ = nullptr;
-  std::map<Key, std::unique_ptr<Plan>> plans_;
+  Recent<Key, std::unique_ptr<Plan>, Hash> plans_;
 };
 
 }  // namespace weft::cuda
