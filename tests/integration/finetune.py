@@ -80,6 +80,12 @@ with tempfile.TemporaryDirectory() as folder:
     failed = subprocess.run([tool, "export", BASE, "out", "--adapter", "runs/none"], capture_output=True, text=True)
     assert failed.returncode not in (0, -6, -11) and "adapter_config.json" in failed.stderr, failed.stderr
 
+    shutil.copytree("runs/letters/adapter", "pissa")  # on the plain base its matrices would give a wrong text
+    pathlib.Path("pissa/adapter_config.json").write_text(json.dumps(config | {"init_lora_weights": "pissa_niter_16"}))
+    for command in (["generate", BASE, "Dear", "--adapter", "pissa"], ["eval", BASE, "--data", "letters.txt", "--adapter", "pissa"], ["export", BASE, "out", "--adapter", "pissa"]):
+        failed = subprocess.run([tool, *command], capture_output=True, text=True)
+        assert failed.returncode == 3 and "init_lora_weights" in failed.stderr and "pissa_niter_16" in failed.stderr, (command, failed.stderr)
+
     if all(importlib.util.find_spec(name) for name in ("transformers", "peft", "torch")):
         done = subprocess.run([sys.executable, "-c", "\n".join(blocks("python")) + CHECK], capture_output=True, text=True)
         assert done.returncode == 0, done.stdout + done.stderr

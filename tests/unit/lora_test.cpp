@@ -186,5 +186,38 @@ TEST_F(Lora, names_what_is_wrong) {
   EXPECT_NE(with({}).find("adapter_config.json"), std::string::npos);
 }
 
+// What PEFT 0.21 writes for LoraConfig(), as far as it is not in what save_adapter writes.
+TEST_F(Lora, settings_that_change_the_result_are_refused_by_name) {
+  export_model(*make_model(config("qwen2"), *device, 3), folder("base"));
+  save_adapter(*adapted(config("qwen2"), lora({"q_proj"})), folder("adapter"), "base");
+  const std::string path = folder("adapter") + "/adapter_config.json";
+  auto usual = nlohmann::json::parse(std::ifstream(path));
+  usual.update(nlohmann::json::parse(R"({"alora_invocation_tokens": null, "alpha_pattern": {}, "arrow_config": null, "auto_mapping": null, "corda_config": null,
+    "ensure_weight_tying": false, "eva_config": null, "exclude_modules": null, "kasa_config": null, "layer_replication": null, "layers_pattern": null,
+    "layers_to_transform": [0, 1], "loftq_config": {}, "lora_bias": false, "megatron_config": null, "megatron_core": "megatron.core", "peft_version": "0.21.2",
+    "qalora_group_size": 16, "rank_pattern": {}, "revision": "main", "target_parameters": null, "trainable_token_indices": null, "use_qalora": false})"));
+  const auto load = [&](const char* key, const nlohmann::json& value) {
+    auto json = usual;
+    json[key] = value;
+    std::ofstream(path) << json;
+    return error_of([&] { load_model(folder("base"), *device, {}, folder("adapter")); });
+  };
+  for (const nlohmann::json start : {nlohmann::json(true), nlohmann::json(false), nlohmann::json("gaussian"), nlohmann::json("eva"), nlohmann::json("orthogonal")})
+    EXPECT_EQ(load("init_lora_weights", start), "no error") << start;
+  for (const char* start : {"pissa", "pissa_niter_16", "olora", "corda", "lora_ga"}) {
+    const std::string message = load("init_lora_weights", start);
+    EXPECT_NE(message.find(join("$.init_lora_weights is '", start, "'")), std::string::npos) << message;
+    EXPECT_NE(message.find("path_initial_model_for_weight_conversion"), std::string::npos) << message;
+  }
+  EXPECT_NE(load("init_lora_weights", "loftq").find("quantised"), std::string::npos);
+  EXPECT_NE(load("init_lora_weights", "newest").find("is 'newest', expected"), std::string::npos);
+  EXPECT_NE(load("alora_invocation_tokens", {1, 2}).find("aLoRA"), std::string::npos);
+  const std::pair<const char*, nlohmann::json> used[] = {{"use_dora", true}, {"lora_bias", true}, {"rank_pattern", {{"q_proj", 4}}}, {"alpha_pattern", {{"q_proj", 4}}},
+                                                         {"layer_replication", {{0, 1}, {0, 2}}}, {"target_parameters", {"gate"}}, {"trainable_token_indices", {3}},
+                                                         {"megatron_config", {{"a", 1}}}, {"use_qalora", true}, {"kasa_config", {{"beta", 1}}}, {"of_tomorrow", 0.5}};
+  for (const auto& [key, value] : used) EXPECT_NE(load(key, value).find(join("adapter_config.json: $.", key, " is ")), std::string::npos) << load(key, value);
+  for (const auto& nothing : {nlohmann::json(nullptr), nlohmann::json(false), nlohmann::json::array()}) EXPECT_EQ(load("of_tomorrow", nothing), "no error");
+}
+
 }  // namespace
 }  // namespace weft

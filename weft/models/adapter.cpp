@@ -9,6 +9,7 @@
 #include "weft/io/json.h"
 #include "weft/io/safetensors.h"
 #include "weft/io/safetensors_writer.h"
+#include "weft/models/adapter_config.h"
 #include "weft/ops/copy/copy.h"
 #include "weft/tensor/node.h"
 
@@ -63,14 +64,6 @@ std::string config_json(const Model& model, const std::string& base) {
   return json.dump(2) + "\n";
 }
 
-// Whether a key holds what means "not used": absent, null, false, zero, an empty list or object.
-bool unused(const JsonNode& config, const char* key) {
-  const auto node = config.find(key);
-  if (!node) return true;
-  const Json& value = node->value();
-  return value == false || value == 0 || ((value.is_array() || value.is_object()) && value.empty());
-}
-
 void fill(const Tensor& into, const SafeTensors& file, const std::string& name) {
   if (!(file.at(name).shape == into.shape())) fail(ErrorCode::bad_file, file.path(), "tensor '", name, "' has shape ", file.at(name).shape, ", expected ", into.shape());
   if (!is_float(file.dtype(name))) fail(ErrorCode::unsupported, file.path(), "tensor '", name, "' is ", file.at(name).stored, ", expected F32, BF16 or F16");
@@ -99,11 +92,7 @@ void save_adapter(const Model& model, const std::string& folder, const std::stri
 LoraOptions read_adapter_options(const std::string& folder) {
   const Json json = read_json(config_path(folder));
   const JsonNode config(config_path(folder), json);
-  const std::string kind = config.object().at("peft_type").text();
-  if (kind != "LORA") config.at("peft_type").unsupported("is '", kind, "', expected LORA");
-  if (const std::string bias = config.text_or("bias", "none"); bias != "none") config.at("bias").unsupported("is '", bias, "', expected none");
-  for (const char* key : {"use_dora", "modules_to_save", "rank_pattern", "alpha_pattern", "trainable_token_indices", "lora_bias"})
-    if (!unused(config, key)) config.at(key).unsupported("is used; only adapters of two matrices a layer, all of one rank, are read");
+  check_plain_lora(config);
   LoraOptions options;
   options.rank = config.at("r").integer(1, 1 << 20);
   const double alpha = config.number_or("lora_alpha", 8);
