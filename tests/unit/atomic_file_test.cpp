@@ -1,7 +1,9 @@
 #include "weft/io/atomic_file.h"
 
 #include <gtest/gtest.h>
+#include <signal.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <filesystem>
@@ -9,6 +11,7 @@
 #include <sstream>
 
 #include "tests/unit/observed.h"
+#include "tests/unit/small_files.h"
 #include "weft/base/error.h"
 #include "weft/io/checksum.h"
 
@@ -55,14 +58,53 @@ TEST(atomic_file, says_what_the_system_said) {
   }
 }
 
-TEST(atomic_file, a_full_disk_is_an_error) {
-  if (!fs::exists("/dev/full")) GTEST_SKIP() << "there is no /dev/full here";
+TEST(atomic_file, a_write_that_fails_is_an_error) {
   const Folder folder;
-  // The temporary name leads to a device that is always full.
-  const fs::path path = folder.path / "a";
-  fs::create_symlink("/dev/full", path.string() + "." + std::to_string(::getpid()) + std::string(kTemporarySuffix));
-  AtomicFile file(path);
-  EXPECT_THROW(file.write("x"), Error);
+  const SmallFiles limit(16);
+  AtomicFile file(folder.path / "a");
+  file.write("fits");
+  try {
+    file.write("this does not fit any more");
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("a: cannot be written: File too large"), std::string::npos) << error.what();
+  }
+}
+
+TEST(atomic_file, writers_of_one_file_do_not_meet) {
+  const Folder folder;
+  AtomicFile first(folder.path / "a"), second(folder.path / "a");
+  EXPECT_EQ(files_in(folder.path), 2u);
+  first.write("first");
+  second.write("second");
+  second.commit();
+  EXPECT_EQ(contents(folder.path / "a"), "second");
+  first.commit();
+  EXPECT_EQ(contents(folder.path / "a"), "first");
+  EXPECT_EQ(files_in(folder.path), 1u);
+}
+
+TEST(atomic_file, what_the_dead_left_is_removed_and_what_the_living_write_is_not) {
+  const Folder folder;
+  const pid_t killed = ::fork();
+  if (killed == 0) {
+    AtomicFile file(folder.path / "killed");
+    file.write("half");
+    ::kill(::getpid(), SIGKILL);
+  }
+  ASSERT_EQ(::waitpid(killed, nullptr, 0), killed);
+  std::ofstream(folder.path / "old.123.incomplete") << "of a version without locks";
+  std::ofstream(folder.path / "notes") << "not ours";
+  fs::create_symlink(folder.path / "notes", folder.path / "link.incomplete");
+  AtomicFile living(folder.path / "living");
+  living.write("whole");
+  EXPECT_EQ(files_in(folder.path), 5u);
+  remove_incomplete(folder.path);
+  EXPECT_EQ(files_in(folder.path), 3u);
+  living.commit();
+  EXPECT_EQ(contents(folder.path / "living"), "whole");
+  EXPECT_EQ(contents(folder.path / "notes"), "not ours");
+  remove_incomplete(folder.path / "nowhere");
 }
 
 std::span<const std::byte> bytes(std::string_view text) { return std::as_bytes(std::span(text)); }

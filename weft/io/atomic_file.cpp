@@ -1,20 +1,58 @@
 #include "weft/io/atomic_file.h"
 
 #include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <ctime>
 #include <filesystem>
+#include <random>
 
 #include "weft/base/check.h"
 
 namespace weft {
+namespace {
 
-AtomicFile::AtomicFile(std::string path) : path_(std::move(path)), temporary_(join(path_, ".", ::getpid(), kTemporarySuffix)) {
-  file_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+constexpr int64_t kForgottenAfter = 24 * 60 * 60;  // seconds, where locks cannot tell
+
+std::string random_digits() {
+  std::random_device random;
+  char text[17];
+  std::snprintf(text, sizeof text, "%08x%08x", unsigned(random()), unsigned(random()));
+  return text;
+}
+
+// Whether the open file is one that its writer left behind. Holds its lock if it is, where there are locks.
+bool left_behind(int file) {
+  struct stat info {};
+  if (::fstat(file, &info) != 0 || !S_ISREG(info.st_mode)) return false;
+  if (::flock(file, LOCK_EX | LOCK_NB) == 0) return true;
+  return errno != EWOULDBLOCK && std::time(nullptr) - info.st_mtime > kForgottenAfter;
+}
+
+}  // namespace
+
+AtomicFile::AtomicFile(std::string path) : path_(std::move(path)) {
+  do open_temporary();
+  while (file_ < 0);
+}
+
+// Leaves file_ negative where another attempt is due: the name exists, or remove_incomplete was faster than the lock.
+void AtomicFile::open_temporary() {
+  temporary_ = join(path_, ".", random_digits(), kTemporarySuffix);
+  file_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+  if (file_ < 0 && errno == EEXIST) return;
   if (file_ < 0) fail(ErrorCode::bad_file, path_, "cannot be created: ", std::strerror(errno));
+  ::flock(file_, LOCK_EX);  // where there are no locks, nobody waits for one
+  struct stat info {};
+  if (::fstat(file_, &info) == 0 && info.st_nlink == 0) {
+    ::close(file_);
+    file_ = -1;
+  }
 }
 
 AtomicFile::~AtomicFile() {
@@ -44,24 +82,26 @@ void AtomicFile::write_at(int64_t offset, std::span<const std::byte> bytes) {
   }
 }
 
+// The file is renamed before it is closed: closing gives up the lock.
 void AtomicFile::commit() {
   if (::fsync(file_) != 0) give_up("cannot be synced to disk");
-  const int file = file_;
+  if (::rename(temporary_.c_str(), path_.c_str()) != 0) give_up("cannot be given its name");
+  ::close(file_);
   file_ = -1;
-  const bool closed = ::close(file) == 0;
-  if (!closed || ::rename(temporary_.c_str(), path_.c_str()) != 0) {
-    const int error = errno;
-    ::unlink(temporary_.c_str());
-    fail(ErrorCode::bad_file, path_, "cannot be given its name: ", std::strerror(error));
-  }
   sync_folder(std::filesystem::path(path_).parent_path().string());
 }
 
 void remove_incomplete(const std::string& folder) {
   namespace fs = std::filesystem;
   std::error_code ignored;
-  for (const fs::directory_entry& entry : fs::directory_iterator(folder, ignored))
-    if (entry.path().filename().string().ends_with(kTemporarySuffix)) fs::remove(entry.path(), ignored);
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder, ignored)) {
+    if (!entry.path().filename().string().ends_with(kTemporarySuffix)) continue;
+    // For writing: NFS locks nothing else exclusively. No link is followed, and a pipe is not waited for.
+    const int file = ::open(entry.path().c_str(), O_WRONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    if (file < 0) continue;
+    if (left_behind(file)) fs::remove(entry.path(), ignored);
+    ::close(file);
+  }
 }
 
 void sync_folder(const std::string& folder) {

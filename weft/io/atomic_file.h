@@ -1,5 +1,8 @@
 // A file that appears whole or not at all: written under a temporary name in the same folder, synced, renamed to its
 // name, and the folder synced. Killed at any moment, the old file or the new one is there, never a part of one.
+//
+// A temporary name is random, so that writers on any host or in any container never share one. Its writer holds a lock
+// (flock) on it until it is renamed: a temporary file that can be locked was left by a process that died.
 #pragma once
 
 #include <cstddef>
@@ -28,15 +31,19 @@ class AtomicFile {
 
  private:
   [[noreturn]] void give_up(const char* what);
+  void open_temporary();
 
   std::string path_, temporary_;
   int file_ = -1;
 };
 
-// Names an AtomicFile left behind by a process that was killed end in this.
+// Temporary names end in this.
 inline constexpr std::string_view kTemporarySuffix = ".incomplete";
 
-// Removes them from a folder that nobody else is writing to; a folder that is not there has none.
+// Removes the temporary files of dead writers from a folder; those of living ones stay, in this process or another. Where
+// the file system has no locks, a file counts as left behind a day after it was last written. (On NFS the server keeps the
+// locks for all its clients; with the mount option local_lock a writer on another host is taken for dead, and its commit
+// then fails with an error.) A folder that is not there has none.
 void remove_incomplete(const std::string& folder);
 
 // Makes what was renamed or created in `folder` survive a power cut.
