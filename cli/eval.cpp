@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/command.h"
+#include "cli/notice.h"
 #include "weft/backends/open.h"
 #include "weft/io/tokenizer/tokenizer.h"
 #include "weft/io/tokenizer/utf8.h"
@@ -51,7 +52,7 @@ int run(const Options& o) {
   check(context >= 1 && context <= most, "eval", "--context is ", o.context, ", expected 1 to the model's ", most);
   const NoGrad no_grad;
   Score total;
-  Documents(o.data).visit([&](std::string_view text, const std::string& where) {
+  Documents(o.data, notice).visit([&](std::string_view text, const std::string& where) {
     check_utf8(text, where);
     const std::vector<int32_t> ids = encode_text(tokenizer, text, where);
     for (int32_t id : ids)
@@ -78,7 +79,7 @@ Run add_eval(CLI::App& app) {
   command->footer("Each document is cut into windows of the context length; each of its tokens but the first is scored once.");
   auto o = std::make_shared<Options>();
   command->add_option("model", o->folder, "Folder with config.json, model.safetensors and tokenizer.json")->required();
-  command->add_option("--data", o->data, "A UTF-8 text file, or a .jsonl file (the \"text\" of each line is a document)")->required();
+  command->add_option("--data", o->data, "UTF-8 text, .jsonl or .json (the \"text\" of each line or element is a document), or a folder of such files")->required();
   command->add_option("--context", o->context, "Tokens of a window (default: what the model takes)");
   command->add_option("--adapter", o->adapter, "Folder with a LoRA adapter of the model (adapter_config.json, adapter_model.safetensors)");
   command->add_option("--device", o->device, "Device to run on")->capture_default_str();

@@ -7,6 +7,7 @@
 #include <sstream>
 
 #include "cli/command.h"
+#include "cli/notice.h"
 #include "weft/backends/open.h"
 #include "weft/generate/generator.h"
 #include "weft/io/tokenizer/tokenizer.h"
@@ -59,7 +60,7 @@ std::vector<std::string> texts_of(const Options& o) {
   std::vector<std::string> texts = o.positional;
   texts.insert(texts.end(), o.prompts.begin(), o.prompts.end());
   if (!o.prompts_file.empty())
-    Documents(o.prompts_file).visit([&](std::string_view text, const std::string& where) {
+    Documents(o.prompts_file, notice).visit([&](std::string_view text, const std::string& where) {
       check_utf8(text, where);
       texts.emplace_back(text);
     });
@@ -162,7 +163,7 @@ Run add_generate(CLI::App& app) {
   command->add_option("model", o->folder, "Folder with config.json, model.safetensors and tokenizer.json")->required();
   command->add_option("text", o->positional, "The prompt");
   command->add_option("--prompt", o->prompts, "Another prompt; may be given again")->take_all()->expected(1);
-  command->add_option("--prompts", o->prompts_file, "A file of prompts: a text file is one, each line of a .jsonl file is one (its \"text\")");
+  command->add_option("--prompts", o->prompts_file, "A file of prompts: a text file is one, each line of a .jsonl file (its \"text\") and each element of a .json file is one");
   command->add_option("--prompt-ids", o->prompt_ids, "A prompt as token ids, 1,2,3; may be given again; needs no tokenizer")->take_all()->expected(1);
   command->add_option("--max-tokens", o->max_tokens, join("New tokens per prompt (default ", kDefaultTokens, ", or what the context has room for)"));
   command->add_option("--temperature", o->temperature, "0 is greedy (default: 0, or 1 where --top-k, --top-p or --min-p is given)");

@@ -2,6 +2,7 @@
 weft_unit_test(checkpoint_test)
 weft_unit_test(counting_test)
 weft_unit_test(data_test)
+weft_unit_test(documents_test)
 weft_unit_test(finetune_test)
 target_compile_definitions(finetune_test PRIVATE WEFT_GOLDEN_MODELS="${CMAKE_CURRENT_SOURCE_DIR}/golden/models")
 weft_unit_test(optimizer_test)

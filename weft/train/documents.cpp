@@ -1,21 +1,46 @@
 #include "weft/train/documents.h"
 
 #include <algorithm>
+#include <cctype>
 #include <filesystem>
-#include <nlohmann/json.hpp>
+#include <set>
+#include <span>
+#include <utility>
 
 #include "weft/base/check.h"
 #include "weft/io/checksum.h"
 #include "weft/io/mapped_file.h"
+#include "weft/io/tokenizer/utf8.h"
+#include "weft/train/json_documents.h"
 
 namespace weft {
 namespace {
 
 namespace fs = std::filesystem;
 
-std::string_view text_of(const MappedFile& file) { return {reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()}; }
+// The numbers are part of the content's hash, which cache files are named by.
+enum class Kind { text = 0, json_lines = 1, json = 2, unknown = 3 };
 
-bool is_jsonl(const std::string& path) { return path.ends_with(".jsonl"); }
+constexpr const char* kKnown = "text (.txt, .text, .md), JSON lines (.jsonl, .ndjson) or JSON (.json)";
+
+std::string extension_of(const fs::path& path) {
+  std::string extension = path.extension().string();
+  std::ranges::transform(extension, extension.begin(), [](unsigned char c) { return char(std::tolower(c)); });
+  return extension;
+}
+
+Kind kind_of(const fs::path& path) {
+  const std::string extension = extension_of(path);
+  if (extension == ".txt" || extension == ".text" || extension == ".md") return Kind::text;
+  if (extension == ".jsonl" || extension == ".ndjson") return Kind::json_lines;
+  return extension == ".json" ? Kind::json : Kind::unknown;
+}
+
+std::string_view text_of(const MappedFile& file) {
+  std::string_view text(reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size());
+  if (text.starts_with("\xef\xbb\xbf")) text.remove_prefix(3);  // a byte order mark
+  return text;
+}
 
 // Links are followed, but for those to a folder that the way down has been through already.
 void add_files(const fs::path& folder, std::vector<fs::path>& above, std::vector<std::string>& files) {
@@ -39,52 +64,50 @@ std::vector<std::string> files_below(const std::string& path) {
   return files;
 }
 
-std::vector<std::string> files_at(const std::string& path) {
+// "left out 3 files (.bin, .png): a.png, b.png, c.bin"; at most five by name.
+std::string listed(const std::string& folder, const std::vector<std::string>& files) {
+  std::set<std::string> extensions;
+  for (const std::string& file : files) extensions.insert(fs::path(file).has_extension() ? extension_of(file) : "no extension");
+  std::string text = join("left out ", files.size(), files.size() == 1 ? " file" : " files");
+  const char* separator = " (";
+  for (const std::string& extension : extensions) text += join(std::exchange(separator, ", "), extension);
+  separator = "): ";
+  constexpr size_t kNamed = 5;
+  for (size_t i = 0; i < std::min(files.size(), kNamed); ++i) text += join(std::exchange(separator, ", "), fs::path(files[i]).lexically_relative(folder).string());
+  return files.size() > kNamed ? join(text, " and ", files.size() - kNamed, " more") : text;
+}
+
+std::vector<std::string> known_files_in(const std::string& folder, const std::function<void(const std::string&)>& notice) {
+  std::vector<std::string> files = files_below(folder);
+  std::sort(files.begin(), files.end());
+  if (files.empty()) fail(ErrorCode::bad_file, folder, "the folder has no files in it");
+  const auto others = std::stable_partition(files.begin(), files.end(), [](const std::string& file) { return kind_of(file) != Kind::unknown; });
+  const std::vector<std::string> left_out(others, files.end());
+  files.erase(others, files.end());
+  if (files.empty()) fail(ErrorCode::bad_file, folder, "the folder has no ", kKnown, " in it: ", listed(folder, left_out));
+  if (notice && !left_out.empty()) notice(join(folder, ": ", listed(folder, left_out), "; only ", kKnown, " is read"));
+  return files;
+}
+
+std::vector<std::string> files_at(const std::string& path, const std::function<void(const std::string&)>& notice) {
   std::error_code error;
   const fs::file_status status = fs::status(path, error);
   if (!fs::exists(status)) fail(ErrorCode::bad_file, path, "there is no such file or folder");
   if (fs::is_regular_file(status)) return {path};
   if (!fs::is_directory(status)) fail(ErrorCode::bad_file, path, "is neither a file nor a folder (a pipe, a device)");
-  std::vector<std::string> files = files_below(path);
-  std::sort(files.begin(), files.end());
-  if (files.empty()) fail(ErrorCode::bad_file, path, "the folder has no files in it");
-  return files;
+  return known_files_in(path, notice);
 }
 
-// The `text` of one line; `storage` keeps it alive.
-std::string_view text_of_line(std::string_view line, const std::string& where, std::string& storage) {
-  try {
-    const nlohmann::json object = nlohmann::json::parse(line);
-    if (!object.is_object()) fail(ErrorCode::bad_file, where, "is not a JSON object but ", object.type_name());
-    const auto text = object.find("text");
-    if (text == object.end()) fail(ErrorCode::bad_file, where, "has no field \"text\"");
-    if (!text->is_string()) fail(ErrorCode::bad_file, where, "its field \"text\" is not a string but ", text->type_name());
-    storage = text->get<std::string>();
-    return storage;
-  } catch (const nlohmann::json::parse_error& error) {
-    fail(ErrorCode::bad_file, where, "is not valid JSON, at column ", error.byte);
-  } catch (const nlohmann::json::exception& error) {  // a number out of range
-    fail(ErrorCode::bad_file, where, "is not valid JSON: ", error.what());
-  }
-}
-
-void visit_lines(std::string_view text, const std::string& path, const DocumentVisitor& visitor) {
-  int64_t number = 0;
-  std::string storage;
-  for (size_t at = 0; at < text.size();) {
-    const size_t end = std::min(text.find('\n', at), text.size());
-    const std::string_view line = text.substr(at, end - at);
-    at = end + 1;
-    ++number;
-    if (line.find_first_not_of(" \t\r") == std::string_view::npos) continue;
-    const std::string where = join(path, ":", number);
-    visitor(text_of_line(line, where, storage), where);
-  }
+// A file whose name does not say what it is was named by the user, and must be text.
+void visit_unknown(std::string_view text, const std::string& path, const DocumentVisitor& visitor) {
+  if (const size_t wrong = first_invalid_utf8(text); wrong != text.size())
+    fail(ErrorCode::bad_file, path, "is not UTF-8 at byte ", wrong, "; expected ", kKnown, ", or text under another name");
+  visitor(text, path);
 }
 
 }  // namespace
 
-Documents::Documents(const std::string& path) : files_(files_at(path)) {
+Documents::Documents(const std::string& path, const std::function<void(const std::string&)>& notice) : files_(files_at(path, notice)) {
   uintmax_t bytes = 0;
   for (const std::string& file : files_) {
     std::error_code error;
@@ -99,7 +122,12 @@ void Documents::visit(const DocumentVisitor& visitor) const {
     const MappedFile file(path);
     const std::string_view text = text_of(file);
     if (text.empty()) continue;
-    is_jsonl(path) ? visit_lines(text, path, visitor) : visitor(text, path);
+    switch (kind_of(path)) {
+      case Kind::text: visitor(text, path); break;
+      case Kind::json_lines: visit_json_lines(text, path, visitor); break;
+      case Kind::json: visit_json(text, path, visitor); break;
+      case Kind::unknown: visit_unknown(text, path, visitor); break;
+    }
   }
 }
 
@@ -107,7 +135,8 @@ uint64_t Documents::content_hash() const {
   uint64_t hash = 0;
   for (const std::string& path : files_) {
     const MappedFile file(path);
-    hash = xxh64(file.bytes(), hash + is_jsonl(path));
+    const Kind kind = kind_of(path);
+    hash = xxh64(std::as_bytes(std::span(text_of(file))), hash + uint64_t(kind == Kind::unknown ? Kind::text : kind));
   }
   return hash;
 }

@@ -10,6 +10,7 @@ target_sources(weft
     train/evaluate.cpp
     train/export.cpp
     train/history.cpp
+    train/json_documents.cpp
     train/optimizer.cpp
     train/permutation.cpp
     train/plan.cpp

@@ -62,7 +62,7 @@ std::unique_ptr<Dataset> text_dataset(const TextOptions& options, std::shared_pt
   check(options.tokens >= 1, "data", "a sequence of ", options.tokens, " tokens makes no sense");
   check(options.validation_fraction >= 0 && options.validation_fraction < 1, "data", "the validation fraction is ", options.validation_fraction,
         ", expected zero or more and below 1");
-  return std::make_unique<TextDataset>(options, Documents(options.path), std::move(vocabulary), notice);
+  return std::make_unique<TextDataset>(options, Documents(options.path, notice), std::move(vocabulary), notice);
 }
 
 std::vector<char32_t> characters_of(const Documents& documents) {
