@@ -1,5 +1,5 @@
 # What model folders hold: weights, configurations, tokenizers.
-foreach(name IN ITEMS tokenizer_test config_json_test damaged_files_test weight_files_test)
+foreach(name IN ITEMS tokenizer_test tokenizer_cuts_test config_json_test damaged_files_test weight_files_test)
   weft_unit_test(${name})
   target_compile_definitions(${name} PRIVATE WEFT_GOLDEN_MODELS="${CMAKE_CURRENT_SOURCE_DIR}/golden/models")
   target_link_libraries(${name} PRIVATE nlohmann_json::nlohmann_json)

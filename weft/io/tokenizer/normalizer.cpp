@@ -72,6 +72,10 @@ bool Normalizer::keeps(std::string_view text) const {
   return forms_.empty() || std::none_of(text.begin(), text.end(), [](char c) { return c & 0x80; });
 }
 
+bool Normalizer::allows_cuts() const {
+  return std::ranges::all_of(forms_, [](NormalForm form) { return form == NormalForm::nfc || form == NormalForm::nfd; });
+}
+
 std::string Normalizer::apply(std::string_view text) const {
   std::string out(text);
   for (NormalForm form : forms_) out = normalised(out, form);

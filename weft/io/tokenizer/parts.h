@@ -27,6 +27,7 @@ struct Tokenizer::Parts {
   PreTokenizer pre_tokenizer;
   Bpe bpe;
   std::vector<int32_t> before, after;  // what the template puts around one text
+  bool allows_cuts = false;            // at the places that weft/io/tokenizer/cuts.h finds
 };
 
 // tokenizer.json as a whole, and each of its members (null counts as absent).

@@ -87,6 +87,12 @@ std::string_view with_space(std::string_view text, std::string& memory) {
 
 }  // namespace
 
+bool PreTokenizer::allows_cuts() const {
+  const auto known = [](const Splitter& s) { return s.at_cuts != AtCuts::unknown && !s.add_prefix_space; };
+  const auto splits = [](const Splitter& s) { return s.at_cuts == AtCuts::splits; };
+  return !prefix_space_ && std::ranges::all_of(splitters_, known) && std::ranges::any_of(splitters_, splits);
+}
+
 void PreTokenizer::split(std::string_view text, Scratch& scratch, const Word& word) const {
   scratch.stages.resize(splitters_.size() + 1);
   if (!text.empty()) split_from(0, text, scratch, word);

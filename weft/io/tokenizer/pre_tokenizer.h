@@ -13,11 +13,16 @@ namespace weft {
 
 enum class SplitBehavior { isolated, removed, merged_with_previous, merged_with_next, contiguous };
 
+// What a splitter does at the places where a text may be cut (weft/io/tokenizer/cuts.h): it always splits there, it never
+// looks across them, or nothing is known.
+enum class AtCuts { unknown, neutral, splits };
+
 struct Splitter {
   Regex delimiter;
   SplitBehavior behavior = SplitBehavior::isolated;
   bool invert = false;            // what does not match delimits
   bool add_prefix_space = false;  // a piece that begins with no space is given one first
+  AtCuts at_cuts = AtCuts::unknown;
 };
 
 class PreTokenizer {
@@ -35,6 +40,8 @@ class PreTokenizer {
   PreTokenizer() = default;
   // `word_prefix_space`: the same as add_prefix_space, for what comes out of the last splitter.
   PreTokenizer(std::vector<Splitter> splitters, bool word_prefix_space) : splitters_(std::move(splitters)), prefix_space_(word_prefix_space) {}
+
+  bool allows_cuts() const;  // of the text before it is split
 
   // Calls `word` with every piece of `text`, in order; none is empty.
   using Word = std::function<void(std::string_view)>;

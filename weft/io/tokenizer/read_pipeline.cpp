@@ -1,4 +1,5 @@
 // tokenizer.json: what happens to text before the model and to tokens after it.
+#include "weft/io/tokenizer/cuts.h"
 #include "weft/io/tokenizer/parts.h"
 
 namespace weft {
@@ -31,9 +32,13 @@ Splitter read_split(const JsonNode& step) {
   const JsonNode pattern = step.at("pattern");
   const auto regex = pattern.find("Regex"), literal = pattern.find("String");
   if (bool(regex) == bool(literal)) pattern.refuse("must have either 'Regex' or 'String'");
+  const SplitBehavior behavior = behavior_of(step.at("behavior"));
+  const bool invert = step.boolean_or("invert", false);
+  const bool keeps_matches = behavior == (invert ? SplitBehavior::removed : SplitBehavior::isolated);
   return {.delimiter = regex ? Regex::from_pattern(where(*regex), regex->text()) : Regex::from_literal(where(*literal), literal->text()),
-          .behavior = behavior_of(step.at("behavior")),
-          .invert = step.boolean_or("invert", false)};
+          .behavior = behavior,
+          .invert = invert,
+          .at_cuts = keeps_matches && regex && splits_at_cuts(regex->text()) ? AtCuts::splits : AtCuts::unknown};
 }
 
 // Where the one text stands in the template, and the tokens around it.
@@ -89,12 +94,14 @@ PreTokenizer read_pre_tokenizer(const JsonNode& root) {
       splitters.push_back(read_split(step));
     } else if (type == "Digits") {
       const bool each = step.boolean_or("individual_digits", false);
-      splitters.push_back({.delimiter = Regex::from_pattern(where(step), "\\p{N}"), .behavior = each ? SplitBehavior::isolated : SplitBehavior::contiguous});
+      splitters.push_back({.delimiter = Regex::from_pattern(where(step), "\\p{N}"),
+                           .behavior = each ? SplitBehavior::isolated : SplitBehavior::contiguous,
+                           .at_cuts = AtCuts::neutral});
     } else if (type == "ByteLevel") {
       byte_level = true;
       prefix_space = step.boolean_or("add_prefix_space", true);
       if (step.boolean_or("use_regex", true)) {
-        splitters.push_back({.delimiter = Regex::from_pattern(where(step), kGpt2Pattern), .add_prefix_space = prefix_space});
+        splitters.push_back({.delimiter = Regex::from_pattern(where(step), kGpt2Pattern), .add_prefix_space = prefix_space, .at_cuts = AtCuts::splits});
         prefix_space = false;
       }
     } else {
@@ -131,11 +138,12 @@ Tokenizer::Parts read_tokenizer(const JsonNode& root) {
   parts.pre_tokenizer = read_pre_tokenizer(root);
   check_decoder(root);
   read_model(root.at("model"), parts);
+  parts.allows_cuts = parts.normalizer.allows_cuts() && parts.pre_tokenizer.allows_cuts();
   for (const AddedToken& token : read_added_tokens(root, parts)) {
-    if (token.normalized)
-      parts.normalized.add(token, parts.normalizer.keeps(token.content) ? token.content : parts.normalizer.apply(token.content));
-    else
-      parts.raw.add(token, token.content);
+    const bool as_it_is = !token.normalized || parts.normalizer.keeps(token.content);
+    const std::string spelling = as_it_is ? token.content : parts.normalizer.apply(token.content);
+    (token.normalized ? parts.normalized : parts.raw).add(token, spelling);
+    parts.allows_cuts = parts.allows_cuts && allows_cuts(token, spelling);
   }
   read_post_processor(root, parts);
   return parts;

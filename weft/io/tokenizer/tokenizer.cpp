@@ -4,6 +4,7 @@
 #include <mutex>
 
 #include "weft/io/mapped_file.h"
+#include "weft/io/tokenizer/cuts.h"
 #include "weft/io/tokenizer/parts.h"
 #include "weft/io/tokenizer/utf8.h"
 
@@ -94,6 +95,8 @@ std::vector<int32_t> Tokenizer::encode(std::string_view text, bool add_special, 
   if (add_special) ids.insert(ids.end(), state_->parts.after.begin(), state_->parts.after.end());
   return ids;
 }
+
+size_t Tokenizer::cut(std::string_view text, size_t most) const { return state_->parts.allows_cuts ? last_cut(text, most) : 0; }
 
 std::string Tokenizer::decode(std::span<const int32_t> ids, bool skip_special) const {
   std::string bytes, text;

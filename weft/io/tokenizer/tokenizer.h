@@ -33,6 +33,10 @@ class Tokenizer {
   enum class Unknown { refused, left_out };
   std::vector<int32_t> encode(std::string_view text, bool add_special = true, Unknown unknown = Unknown::refused) const;
 
+  // A place in (0, most] where the text can be cut, so that the ids of the two parts (without what the template adds) are
+  // those of the whole; 0 where none is known. Byte-level BPE with the patterns of GPT-2, Llama 3, Qwen and GPT-4o has many.
+  size_t cut(std::string_view text, size_t most) const;
+
   // Ids that no token has are left out; bytes that are no UTF-8 come out as U+FFFD.
   std::string decode(std::span<const int32_t> ids, bool skip_special = false) const;
 
