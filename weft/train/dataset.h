@@ -47,6 +47,7 @@ struct TextOptions {
   int64_t tokens = 256;                // per sequence
   double validation_fraction = 0.05;   // of the sequences, from the end of the text
   uint64_t seed = 0;                   // of the order
+  int threads = 0;                     // to tokenise with; 0: all that the process may use
 };
 
 // Packed sequences of `tokens` ids, one per unit: sequence i is ids [i tokens, (i + 1) tokens], the last one shared with

@@ -86,7 +86,7 @@ void read_text(const TrainConfig& c, TrainingProblem& problem, const Notice& not
   check(sequence <= problem.model.max_positions, "train", "sequence is ", sequence, ", the model takes at most ", problem.model.max_positions);
   problem.vocabulary = vocabulary_for(c);
   problem.data = text_dataset({.path = c.data, .cache_folder = c.cache.empty() ? default_cache_folder() : c.cache, .tokens = sequence,
-                               .validation_fraction = c.validation, .seed = uint64_t(c.seed)},
+                               .validation_fraction = c.validation, .seed = uint64_t(c.seed), .threads = int(c.threads)},
                               problem.vocabulary, notice);
 }
 

@@ -23,6 +23,7 @@ target_sources(weft
     train/tensorboard.cpp
     train/text_dataset.cpp
     train/token_cache.cpp
+    train/tokenise.cpp
     train/trainer.cpp
     train/utilisation.cpp
     train/vocabulary.cpp

@@ -14,7 +14,7 @@ class TextDataset : public Dataset {
  public:
   TextDataset(const TextOptions& options, const Documents& documents, std::shared_ptr<const Vocabulary> vocabulary,
               const std::function<void(const std::string&)>& notice)
-      : options_(options), vocabulary_(std::move(vocabulary)), tokens_(documents, *vocabulary_, options.cache_folder, notice) {
+      : options_(options), vocabulary_(std::move(vocabulary)), tokens_(documents, *vocabulary_, options.cache_folder, notice, options.threads) {
     const int64_t sequences = (tokens_.size() - 1) / options.tokens;
     if (sequences < 1)
       fail(ErrorCode::bad_file, options.path, "has ", tokens_.size(), " tokens, less than one sequence of ", options.tokens, " and the token after it");

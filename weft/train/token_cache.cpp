@@ -1,13 +1,16 @@
 #include "weft/train/token_cache.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
 
 #include "weft/base/check.h"
+#include "weft/base/parallel.h"
 #include "weft/io/atomic_file.h"
 #include "weft/io/checksum.h"
+#include "weft/train/tokenise.h"
 
 namespace weft {
 namespace {
@@ -28,14 +31,13 @@ class Writer {
  public:
   Writer(const std::string& path, Header header) : file_(path), header_(header) { file_.write(std::as_bytes(std::span(&header_, 1))); }
 
-  void add(const std::vector<int32_t>& ids) {
-    if (header_.width == 2) {
-      narrow_.assign(ids.begin(), ids.end());
-      append(std::as_bytes(std::span(narrow_)));
-    } else {
-      append(std::as_bytes(std::span(ids)));
-    }
+  void add(std::span<const int32_t> ids) {
     header_.count += ids.size();
+    if (header_.width == 4) return append(std::as_bytes(ids));
+    for (; !ids.empty(); ids = ids.subspan(narrow_.size())) {
+      narrow_.assign(ids.begin(), ids.begin() + ptrdiff_t(std::min(ids.size(), kNarrowed)));
+      append(std::as_bytes(std::span(narrow_)));
+    }
   }
   void commit() {
     file_.write_at(0, std::as_bytes(std::span(&header_, 1)));
@@ -43,6 +45,7 @@ class Writer {
   }
 
  private:
+  static constexpr size_t kNarrowed = size_t(1) << 18;  // ids at once
   void append(std::span<const std::byte> bytes) {
     header_.crc = crc32c(bytes, header_.crc);
     file_.write(bytes);
@@ -52,27 +55,12 @@ class Writer {
   std::vector<uint16_t> narrow_;
 };
 
-void tokenise(const Documents& documents, const Vocabulary& vocabulary, const std::string& path, const Header& header) {
-  Writer writer(path, header);
-  std::vector<int32_t> ids;
-  bool first = true;
-  documents.visit([&](std::string_view text, const std::string& where) {
-    ids.clear();
-    if (const auto end = vocabulary.end_of_text(); end && !first) ids.push_back(*end);
-    first = false;
-    for (size_t at = 0; at < text.size();) next_character(text, at, where);  // valid UTF-8, or an error that says where it is not
-    vocabulary.encode(text, ids, where);
-    writer.add(ids);
-  });
-  writer.commit();
-}
-
 std::span<const std::byte> bytes_of_text(const std::string& text) { return std::as_bytes(std::span(text)); }
 
 }  // namespace
 
 TokenCache::TokenCache(const Documents& documents, const Vocabulary& vocabulary, const std::string& folder,
-                       const std::function<void(const std::string&)>& notice) {
+                       const std::function<void(const std::string&)>& notice, int threads) {
   Header header{};
   std::memcpy(header.magic, kMagic, sizeof kMagic);
   header.width = vocabulary.size() <= 65536 ? 2 : 4;
@@ -86,7 +74,10 @@ TokenCache::TokenCache(const Documents& documents, const Vocabulary& vocabulary,
   std::error_code error;
   std::filesystem::create_directories(folder, error);
   if (error) fail(ErrorCode::bad_file, folder, "the token cache cannot be created: ", error.message(), "; choose another folder with --cache");
-  tokenise(documents, vocabulary, path_, header);
+  remove_incomplete(folder);  // what a killed run left
+  Writer writer(path_, header);
+  tokenise(documents, vocabulary, threads > 0 ? threads : available_threads(), [&](std::span<const int32_t> ids) { writer.add(ids); });
+  writer.commit();
   check(open(), path_, "the token cache was written, but does not read back");
 }
 

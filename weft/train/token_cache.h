@@ -16,10 +16,10 @@ namespace weft {
 
 class TokenCache {
  public:
-  // Opens the cache of these documents in `folder`, tokenising them first where it is missing or damaged. `notice` (may
-  // be empty) is told what is being done when that takes time.
+  // Opens the cache of these documents in `folder`, tokenising them first where it is missing or damaged, on as many threads
+  // (0: all that the process may use). `notice` (may be empty) is told what is being done when that takes time.
   TokenCache(const Documents& documents, const Vocabulary& vocabulary, const std::string& folder,
-             const std::function<void(const std::string&)>& notice = {});
+             const std::function<void(const std::string&)>& notice = {}, int threads = 0);
 
   std::string identity() const;  // of the contents and the vocabulary: the file's name
   int64_t size() const { return count_; }

@@ -16,12 +16,21 @@ namespace {
 
 constexpr const char* kEndOfText = "<|endoftext|>";
 
+// The last place in (0, most] where no character is cut in two, as far as the text is UTF-8.
+size_t between_characters(std::string_view text, size_t most) {
+  const size_t last = std::min(most, text.size());
+  size_t at = last;
+  while (at > 0 && at < text.size() && last - at < 3 && (text[at] & 0xc0) == 0x80) --at;
+  return at > 0 ? at : last;
+}
+
 class Bytes : public Vocabulary {
  public:
   int64_t size() const override { return 257; }
   void encode(std::string_view text, std::vector<int32_t>& ids, std::string_view) const override {
     for (char c : text) ids.push_back(uint8_t(c));
   }
+  size_t cut(std::string_view text, size_t most) const override { return between_characters(text, most); }
   std::string decode(std::span<const int32_t> ids) const override {
     std::string text;
     for (int32_t id : ids)
@@ -56,6 +65,7 @@ class Characters : public Vocabulary {
       ids.push_back(found->second);
     }
   }
+  size_t cut(std::string_view text, size_t most) const override { return between_characters(text, most); }
   std::string decode(std::span<const int32_t> ids) const override {
     std::string text;
     for (int32_t id : ids)
@@ -87,9 +97,11 @@ class Tokens : public Vocabulary {
   }
   int64_t size() const override { return tokenizer_.vocab_size(); }
   void encode(std::string_view text, std::vector<int32_t>& ids, std::string_view where) const override {
-    const std::vector<int32_t> found = encode_text(tokenizer_, text, where, false);
+    std::vector<int32_t> found = encode_text(tokenizer_, text, where, false);
+    if (ids.empty()) return ids.swap(found);  // a long text's ids are not held twice
     ids.insert(ids.end(), found.begin(), found.end());
   }
+  size_t cut(std::string_view text, size_t most) const override { return tokenizer_.cut(text, most); }
   std::string decode(std::span<const int32_t> ids) const override { return tokenizer_.decode(ids); }
   std::optional<int32_t> end_of_text() const override { return end_; }
   std::string kind() const override { return "tokenizer"; }

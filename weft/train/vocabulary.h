@@ -18,6 +18,9 @@ class Vocabulary {
   virtual int64_t size() const = 0;
   // Appends the ids of `text` (valid UTF-8). `where` names its file in errors.
   virtual void encode(std::string_view text, std::vector<int32_t>& ids, std::string_view where) const = 0;
+  // A place in (0, most] where the text can be cut, so that the ids of the two parts are those of the whole; 0: none is
+  // known. The text need not be UTF-8.
+  virtual size_t cut(std::string_view text, size_t most) const = 0;
   virtual std::string decode(std::span<const int32_t> ids) const = 0;
   // What stands between two documents; none where the vocabulary has nothing for it.
   virtual std::optional<int32_t> end_of_text() const = 0;

@@ -1,0 +1,116 @@
+"""What --data reads, through the tool: JSON in all its forms, folders with other things in them, a token cache that several
+runs share and that a killed one leaves."""
+import json
+import pathlib
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+tool, source = sys.argv[1], pathlib.Path(sys.argv[2])
+LLAMA = source / "tests/golden/models/llama"
+passed = 0
+
+
+def expect(what, ok, shown=""):
+    global passed
+    if not ok:
+        sys.exit(f"FAILED {what}: {shown}")
+    passed += 1
+
+
+def weft(*args):
+    return subprocess.run([tool, *map(str, args)], capture_output=True, text=True, timeout=120)
+
+
+def tokens(cache):
+    return {path.name: path.read_bytes() for path in cache.glob("*.tokens")}
+
+
+def planning(data, cache, *more):
+    """Tokenises and trains nothing."""
+    return [tool, "train", "--plan", "--model", "llama-tiny", "--tokenizer", str(LLAMA), "--data", str(data), "--sequence", "8", "--cache", str(cache), *more]
+
+
+def ids_of(data, folder):
+    cache = folder / f"cache-{data.name}"
+    done = subprocess.run(planning(data, cache), capture_output=True, text=True)
+    expect(f"{data.name} is read", done.returncode == 0, done.stderr)
+    return list(tokens(cache).values())[0][64:], done.stdout + done.stderr
+
+
+def forms_of_json(folder):
+    texts = [f"Document {i} says \"{i * i}\" and ends.\n" for i in range(20)]
+    objects = [{"id": i, "text": text} for i, text in enumerate(texts)]
+    forms = {
+        "a.jsonl": "".join(json.dumps(o) + "\n" for o in objects),
+        "a.ndjson": "".join(json.dumps(o) + "\n" for o in objects),
+        "lines.json": "".join(json.dumps(o) + "\n" for o in objects),
+        "list.json": json.dumps(objects, indent=1),
+        "strings.json": json.dumps(texts),
+        "list.jsonl": json.dumps(objects),
+    }
+    found = set()
+    for name, content in forms.items():
+        (folder / name).write_text(content)
+        found.add(ids_of(folder / name, folder)[0])
+    expect("all forms of JSON have the same ids", len(found) == 1)
+    (folder / "other.json").write_text(json.dumps({"words": texts}))
+    for command in (planning(folder / "other.json", folder / "c"), [tool, "eval", LLAMA, "--data", folder / "other.json"],
+                    [tool, "generate", LLAMA, "--prompts", folder / "other.json"]):
+        done = subprocess.run(command, capture_output=True, text=True)
+        expect("JSON without texts is an error", done.returncode == 2 and 'other.json:1: has no field "text"' in done.stderr, done.stderr)
+
+
+def a_folder_with_pictures(folder):
+    data = folder / "corpus"
+    data.mkdir()
+    (data / "a.txt").write_text("Some words to read. " * 20)
+    (data / "b.json").write_text(json.dumps(["Others."]))
+    plain = ids_of(data, folder)[0]
+    (data / "c.png").write_bytes(b"\x89PNG\r\n\x1a\n")
+    (data / "d.bin").write_bytes(b"\xff\x00")
+    with_pictures, shown = ids_of(data, folder)
+    expect("pictures are left out", with_pictures == plain)
+    expect("and listed once", shown.count("left out 2 files (.bin, .png): c.png, d.bin") == 1, shown)
+    for args in (["eval", LLAMA, "--data", data], ["generate", LLAMA, "--prompts", data, "--max-tokens", 1]):
+        done = weft(*args)
+        expect(f"{args[0]} lists them as well", done.returncode == 0 and done.stderr.count("left out 2 files") == 1, done.stderr)
+    done = weft("eval", LLAMA, "--data", data / "c.png")
+    expect("a picture by name is an error", done.returncode == 2 and "c.png: is not UTF-8 at byte 0; expected text" in done.stderr, done.stderr)
+
+
+def a_killed_run(folder, text):
+    cache = folder / "killed"
+    incomplete = lambda: list(cache.glob("*.incomplete"))
+    run = subprocess.Popen(planning(text, cache), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    while run.poll() is None and not incomplete():
+        time.sleep(0.0003)
+    run.send_signal(signal.SIGKILL)
+    run.wait()
+    expect("a run was killed while it tokenised", incomplete() and not tokens(cache))
+    small = folder / "small.txt"
+    small.write_text("Other data, the same cache. " * 10)
+    done = subprocess.run(planning(small, cache), capture_output=True, text=True)
+    expect("the next run removes what was left", done.returncode == 0 and not incomplete(), done.stderr)
+
+
+def two_at_once(folder, text):
+    cache = folder / "shared"
+    runs = [subprocess.Popen(planning(text, cache, "--threads", str(threads)), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) for threads in (1, 2)]
+    errors = [run.communicate()[1] for run in runs]
+    expect("two runs tokenise the same text at once", all(run.returncode == 0 for run in runs), errors)
+    expect("and leave one file", len(list(cache.iterdir())) == 1 and len(tokens(cache)) == 1, list(cache.iterdir()))
+    expect("which is the one of a run alone", list(tokens(cache).values())[0][64:] == ids_of(text, folder)[0])
+
+
+with tempfile.TemporaryDirectory() as temporary:
+    folder = pathlib.Path(temporary)
+    forms_of_json(folder)
+    a_folder_with_pictures(folder)
+    text = folder / "text.txt"
+    text.write_text("".join(f"Line {i} of a long text, with {i * i % 977} words; it goes on.\n" for i in range(80000)))
+    a_killed_run(folder, text)
+    two_at_once(folder, text)
+print(f"{passed} passed")

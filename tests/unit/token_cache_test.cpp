@@ -1,0 +1,132 @@
+// Tokenising: the same file for any number of threads, and the ids that the vocabulary gives a whole document.
+#include "weft/train/token_cache.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <nlohmann/json.hpp>
+#include <random>
+
+#include "tests/unit/observed.h"
+#include "weft/base/check.h"
+#include "weft/io/atomic_file.h"
+
+namespace weft {
+namespace {
+
+namespace fs = std::filesystem;
+
+class TokenCacheTest : public testing::Test {
+ protected:
+  TokenCacheTest() { fs::create_directories(folder); }
+  ~TokenCacheTest() override { fs::remove_all(folder); }
+  std::string write(const std::string& name, const std::string& text) const {
+    fs::create_directories((folder / name).parent_path());
+    std::ofstream(folder / name, std::ios::binary) << text;
+    return (folder / name).string();
+  }
+  std::string cache_of(const std::string& path, const Vocabulary& vocabulary, int threads) const {
+    const std::string in = (folder / "cache" / std::to_string(threads)).string();
+    return contents(TokenCache(Documents(path), vocabulary, in, {}, threads).path());
+  }
+  const fs::path folder = fs::temp_directory_path() / ("weft_token_cache_" + std::to_string(::getpid()));
+};
+
+// Lines of words in several scripts, with blank lines and numbers between them.
+std::string text_of(size_t bytes, unsigned seed) {
+  std::mt19937 random(seed);
+  const char* words[] = {"the", "Morning", "naïve", "слово", "文字", "12345", "isn't", "...", "\t", "e\u0301", "\n\n", "(so)", "\n", "x = 3;"};
+  std::string text;
+  while (text.size() < bytes) text += join(words[random() % std::size(words)], random() % 9 == 0 ? "\n" : " ");
+  return text;
+}
+
+std::vector<std::unique_ptr<Vocabulary>> vocabularies(const std::string& text) {
+  std::vector<char32_t> characters = {U'\n'};
+  for (size_t at = 0; at < text.size();) characters.push_back(next_character(text, at, "text"));
+  std::vector<std::unique_ptr<Vocabulary>> all;
+  all.push_back(byte_vocabulary());
+  all.push_back(character_vocabulary(characters));
+  for (const char* model : {"/gpt2", "/llama"}) all.push_back(tokenizer_vocabulary(std::string(WEFT_GOLDEN_MODELS) + model));
+  return all;
+}
+
+TEST_F(TokenCacheTest, a_long_text_has_the_ids_of_the_whole) {
+  const std::string text = text_of(700'000, 1), path = write("long.txt", text);
+  for (const auto& vocabulary : vocabularies(text)) {
+    std::vector<int32_t> ids;
+    vocabulary->encode(text, ids, path);
+    const TokenCache cache(Documents(path), *vocabulary, (folder / "cache").string());
+    ASSERT_EQ(cache.size(), int64_t(ids.size())) << vocabulary->kind();
+    for (size_t i = 0; i < ids.size(); ++i) ASSERT_EQ(cache[int64_t(i)], ids[i]) << vocabulary->kind() << " " << i;
+  }
+}
+
+TEST_F(TokenCacheTest, the_file_does_not_depend_on_threads) {
+  std::string all, lines;
+  for (unsigned i = 0; i < 3000; ++i) {
+    const std::string text = i % 100 == 7 ? "" : text_of(i % 500 == 0 ? 200'000 : i % 60, i);
+    lines += nlohmann::json{{"text", text}}.dump() + "\n";
+    all += text;
+  }
+  write("in/a.jsonl", lines);
+  write("in/b.txt", text_of(300'000, 5));
+  all += text_of(1000, 5);
+  for (const auto& vocabulary : vocabularies(all)) {
+    const std::string one = cache_of((folder / "in").string(), *vocabulary, 1);
+    EXPECT_GT(one.size(), 100'000u);
+    for (const int threads : {2, 3, 16}) EXPECT_TRUE(cache_of((folder / "in").string(), *vocabulary, threads) == one) << vocabulary->kind() << " " << threads;
+  }
+}
+
+// More than is held in memory at once, and blank lines alone between its words.
+TEST_F(TokenCacheTest, a_text_without_a_place_to_cut) {
+  std::string text = "first";
+  while (text.size() <= size_t(5) << 20) text += "\n\nword";
+  const auto tokenizer = tokenizer_vocabulary(std::string(WEFT_GOLDEN_MODELS) + "/gpt2");
+  ASSERT_EQ(tokenizer->cut(text, text.size()), 0u);
+  const std::string path = write("one.jsonl", nlohmann::json{{"text", "before"}}.dump() + "\n" + nlohmann::json{{"text", text}}.dump());
+  std::vector<int32_t> ids;
+  tokenizer->encode("before", ids, path);
+  ids.push_back(tokenizer->end_of_text().value());
+  tokenizer->encode(text, ids, path);
+  const TokenCache cache(Documents(path), *tokenizer, (folder / "cache").string());
+  ASSERT_EQ(cache.size(), int64_t(ids.size()));
+  for (size_t i = 0; i < ids.size(); ++i) ASSERT_EQ(cache[int64_t(i)], ids[i]) << i;
+}
+
+TEST_F(TokenCacheTest, an_error_far_inside_is_told_with_its_place) {
+  const std::string text = text_of(300'000, 3);
+  const auto error = [&](const std::string& content, const Vocabulary& vocabulary) {
+    const std::string path = write("far.txt", content);
+    return message_of([&] { TokenCache(Documents(path), vocabulary, (folder / "cache").string()); });
+  };
+  // "far.txt from byte N: ... at byte K": the place is N + K.
+  const auto place = [](const std::string& message) {
+    const size_t from = message.find(" from byte "), at = message.rfind("at byte ");
+    return from == message.npos || at == message.npos ? 0 : std::stoul(message.substr(from + 11)) + std::stoul(message.substr(at + 8));
+  };
+  const std::string broken = error(text + " \xe9 " + text, *byte_vocabulary());
+  EXPECT_NE(broken.find("is not UTF-8"), std::string::npos) << broken;
+  EXPECT_EQ(place(broken), text.size() + 1) << broken;
+  const std::string unknown = error(text + " \u2603 " + text, *vocabularies(text)[1]);
+  EXPECT_NE(unknown.find("the character '\u2603'"), std::string::npos) << unknown;
+  EXPECT_EQ(place(unknown), text.size() + 1) << unknown;
+  EXPECT_EQ(fs::directory_iterator(folder / "cache"), fs::directory_iterator());  // nothing half written
+}
+
+TEST_F(TokenCacheTest, what_a_killed_run_left_is_removed) {
+  const std::string path = write("a.txt", "some words"), cache = (folder / "cache").string();
+  write("cache/0123.tokens.77.incomplete", "half");
+  AtomicFile living((folder / "cache/4567.tokens").string());  // another run at work
+  TokenCache(Documents(path), *byte_vocabulary(), cache);
+  int incomplete = 0;
+  for (const auto& entry : fs::directory_iterator(cache)) incomplete += entry.path().extension() == ".incomplete";
+  EXPECT_EQ(incomplete, 1);
+  living.write("whole");
+  living.commit();
+  EXPECT_EQ(contents(folder / "cache/4567.tokens"), "whole");
+}
+
+}  // namespace
+}  // namespace weft

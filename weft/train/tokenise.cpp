@@ -1,0 +1,120 @@
+#include "weft/train/tokenise.h"
+
+#include <exception>
+
+#include "weft/base/check.h"
+#include "weft/base/parallel.h"
+#include "weft/io/tokenizer/utf8.h"
+
+namespace weft {
+namespace {
+
+constexpr size_t kTaskBytes = size_t(64) << 10;  // of text: long enough to hide what a task costs
+constexpr size_t kBatchBytes = size_t(4) << 20;  // of text in memory: 64 tasks, and 16 MiB of ids where a byte is one
+
+// A document, or a part of one.
+struct Piece {
+  std::string text, where;
+  bool begins;  // a document that is not the first
+};
+
+class Tokeniser {
+ public:
+  Tokeniser(const Vocabulary& vocabulary, int threads, const std::function<void(std::span<const int32_t>)>& add)
+      : vocabulary_(vocabulary), threads_(threads), add_(add) {}
+
+  void add_document(std::string_view text, const std::string& where) {
+    size_t at = 0;
+    do {
+      const size_t bytes = length_of_piece(text.substr(at));
+      add_piece(text.substr(at, bytes), at == 0 ? where : join(where, " from byte ", at), at == 0 && !first_);
+      at += bytes;
+    } while (at < text.size());
+    first_ = false;
+  }
+
+  // Encodes what is held; its ids leave in order. The first error in that order is raised.
+  void flush() {
+    parallel_for(int64_t(tasks_.size()), threads_, [&](int64_t i) { run(tasks_[size_t(i)]); });
+    for (Task& task : tasks_) {
+      if (task.error) std::rethrow_exception(task.error);
+      add_(task.ids);
+    }
+    tasks_.clear();
+    held_ = 0;
+  }
+
+ private:
+  struct Task {
+    std::vector<Piece> pieces;
+    size_t bytes = 0;
+    std::vector<int32_t> ids;
+    std::exception_ptr error;
+  };
+
+  // A task's worth, or as much more as it takes to find a cut.
+  size_t length_of_piece(std::string_view text) const {
+    for (size_t most = kTaskBytes; most < text.size(); most *= 2)
+      if (const size_t cut = vocabulary_.cut(text, most)) return cut;
+    return text.size();
+  }
+
+  void add_piece(std::string_view text, std::string where, bool begins) {
+    if (text.size() > kBatchBytes) return encode_alone(text, where, begins);
+    const size_t bytes = text.size() + sizeof(Piece);
+    if (tasks_.empty() || tasks_.back().bytes + bytes > kTaskBytes) tasks_.emplace_back();
+    tasks_.back().pieces.push_back({std::string(text), std::move(where), begins});
+    tasks_.back().bytes += bytes;
+    held_ += bytes;
+    if (held_ >= kBatchBytes) flush();
+  }
+
+  // Neither its text nor its ids are held twice.
+  void encode_alone(std::string_view text, const std::string& where, bool begins) {
+    flush();
+    std::vector<int32_t> ids;
+    if (begins) begin_document(ids);
+    add_(ids);
+    ids.clear();
+    encode(text, where, ids);
+    add_(ids);
+  }
+
+  // What stands before every document but the first.
+  void begin_document(std::vector<int32_t>& ids) const {
+    if (const auto end = vocabulary_.end_of_text()) ids.push_back(*end);
+  }
+
+  void encode(std::string_view text, const std::string& where, std::vector<int32_t>& ids) const {
+    if (size_t wrong = first_invalid_utf8(text); wrong != text.size()) next_character(text, wrong, where);  // raises the error
+    vocabulary_.encode(text, ids, where);
+  }
+
+  void run(Task& task) const {
+    try {
+      for (const Piece& piece : task.pieces) {
+        if (piece.begins) begin_document(task.ids);
+        encode(piece.text, piece.where, task.ids);
+      }
+    } catch (...) {
+      task.error = std::current_exception();
+    }
+  }
+
+  const Vocabulary& vocabulary_;
+  const int threads_;
+  const std::function<void(std::span<const int32_t>)>& add_;
+  std::vector<Task> tasks_;
+  size_t held_ = 0;  // bytes in tasks_
+  bool first_ = true;
+};
+
+}  // namespace
+
+void tokenise(const Documents& documents, const Vocabulary& vocabulary, int threads, const std::function<void(std::span<const int32_t>)>& add) {
+  Tokeniser tokeniser(vocabulary, threads, add);
+  documents.visit([&](std::string_view text, const std::string& where) { tokeniser.add_document(text, where); });
+  tokeniser.flush();
+}
+
+}  // namespace weft
