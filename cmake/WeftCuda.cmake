@@ -20,7 +20,9 @@ if(WEFT_CUDA)
     set(CMAKE_CUDA_ARCHITECTURES ${WEFT_CUDA_ARCHITECTURES})
     enable_language(CUDA)
     set(WEFT_HAS_CUDA ON)
-    set(WEFT_CUDA_LIBS " -L${CUDAToolkit_LIBRARY_DIR} -Wl,-rpath,${CUDAToolkit_LIBRARY_DIR} -lcublasLt -lnvrtc -lcudart_static -lrt -ldl -lpthread")  # for pkg-config
+    # For pkg-config. The toolkit is not part of the package: --define-variable=cuda_libdir=DIR says where else it is.
+    set(WEFT_CUDA_VARIABLES "cuda_libdir=${CUDAToolkit_LIBRARY_DIR}\n")
+    set(WEFT_CUDA_LIBS " -L\${cuda_libdir} -Wl,-rpath,\${cuda_libdir} -lcublasLt -lnvrtc -lcudart_static -lrt -ldl -lpthread")
     message(STATUS "CUDA backend: ${WEFT_NVCC}, architectures ${WEFT_CUDA_ARCHITECTURES}")
   else()
     message(STATUS "CUDA backend: not built (no CUDA 13 compiler found)")

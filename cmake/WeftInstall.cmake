@@ -2,6 +2,14 @@ include(CMakePackageConfigHelpers)
 
 install(TARGETS weft EXPORT weftTargets FILE_SET HEADERS)
 if(WEFT_TOOL)
+  # The tool finds a shared libweft from its own place, and the CUDA toolkit where it was linked from.
+  file(RELATIVE_PATH to_lib /prefix/${CMAKE_INSTALL_BINDIR} /prefix/${CMAKE_INSTALL_LIBDIR})
+  if(APPLE)
+    set(origin "@loader_path")
+  else()
+    set(origin "$ORIGIN")
+  endif()
+  set_target_properties(weft_tool PROPERTIES INSTALL_RPATH "${origin}/${to_lib}" INSTALL_RPATH_USE_LINK_PATH ON)
   install(TARGETS weft_tool)
 endif()
 set(package ${CMAKE_INSTALL_LIBDIR}/cmake/weft)
@@ -10,5 +18,15 @@ configure_package_config_file(cmake/weftConfig.cmake.in ${CMAKE_CURRENT_BINARY_D
 write_basic_package_version_file(${CMAKE_CURRENT_BINARY_DIR}/weftConfigVersion.cmake COMPATIBILITY SameMinorVersion)
 install(FILES ${CMAKE_CURRENT_BINARY_DIR}/weftConfig.cmake ${CMAKE_CURRENT_BINARY_DIR}/weftConfigVersion.cmake DESTINATION ${package})
 
+# The installed folder may be moved: everything is found from where weft.pc lies.
+file(RELATIVE_PATH WEFT_PC_UP /prefix/${CMAKE_INSTALL_LIBDIR}/pkgconfig /prefix)
+string(REGEX REPLACE "/$" "" WEFT_PC_UP "${WEFT_PC_UP}")
 configure_file(cmake/weft.pc.in ${CMAKE_CURRENT_BINARY_DIR}/weft.pc @ONLY)
 install(FILES ${CMAKE_CURRENT_BINARY_DIR}/weft.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+
+# Documents keep their places, so that their links lead somewhere.
+if(PROJECT_IS_TOP_LEVEL)
+  install(FILES README.md CONTRIBUTING.md LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
+  install(DIRECTORY docs examples DESTINATION ${CMAKE_INSTALL_DOCDIR}
+    FILES_MATCHING PATTERN *.md PATTERN *.png PATTERN *.cpp)
+endif()
