@@ -19,13 +19,6 @@ namespace {
 
 constexpr int64_t kForgottenAfter = 24 * 60 * 60;  // seconds, where locks cannot tell
 
-std::string random_digits() {
-  std::random_device random;
-  char text[17];
-  std::snprintf(text, sizeof text, "%08x%08x", unsigned(random()), unsigned(random()));
-  return text;
-}
-
 // Whether the open file is one that its writer left behind. Holds its lock if it is, where there are locks.
 bool left_behind(int file) {
   struct stat info {};
@@ -35,6 +28,13 @@ bool left_behind(int file) {
 }
 
 }  // namespace
+
+std::string random_digits() {
+  std::random_device random;
+  char text[17];
+  std::snprintf(text, sizeof text, "%08x%08x", unsigned(random()), unsigned(random()));
+  return text;
+}
 
 AtomicFile::AtomicFile(std::string path) : path_(std::move(path)) {
   do open_temporary();

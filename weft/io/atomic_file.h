@@ -37,6 +37,9 @@ class AtomicFile {
   int file_ = -1;
 };
 
+// Sixteen random hexadecimal digits, for names that no other process uses, on this host or another.
+std::string random_digits();
+
 // Temporary names end in this.
 inline constexpr std::string_view kTemporarySuffix = ".incomplete";
 

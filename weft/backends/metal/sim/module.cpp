@@ -4,7 +4,6 @@
 #include <link.h>
 #include <unistd.h>
 
-#include <atomic>
 #include <cstring>
 #include <filesystem>
 #include <sstream>
@@ -12,6 +11,7 @@
 #include "weft/backends/metal/sim/process.h"
 #include "weft/backends/metal/sim/runtime.h"
 #include "weft/base/check.h"
+#include "weft/io/atomic_file.h"
 
 namespace weft::metal::sim {
 namespace {
@@ -41,8 +41,7 @@ Range mapped(uintptr_t base) {
 }  // namespace
 
 Module::Module(std::string path, const std::vector<Constant>& constants) : path_(std::move(path)) {
-  static std::atomic<int> serial{0};
-  const std::string copy = join(path_, ".", getpid(), ".", serial++, ".loaded");
+  const std::string copy = join(path_, ".", random_digits(), ".loaded");
   std::filesystem::copy_file(path_, copy, std::filesystem::copy_options::overwrite_existing);
   handle_ = dlopen(copy.c_str(), RTLD_NOW | RTLD_LOCAL);
   const std::string error = handle_ ? "" : dlerror();
