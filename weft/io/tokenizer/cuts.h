@@ -6,7 +6,7 @@
 //
 // Why the words stay the same there, for the patterns in cuts.cpp:
 //   1. No match goes across the place: none has a space after a character that is not white space, nor anything but
-//      newlines and '/' after a newline. So both parts begin where a match of the whole text begins.
+//      white space and '/' after a newline. So both parts begin where a match of the whole text begins.
 //   2. What a pattern matches depends on nothing before the match: there are no lookbehinds and no anchors.
 //   3. Nor does it depend on what follows the place. Repeats stop there in both texts. The one lookahead, \s+(?!\S), looks
 //      past a run of white space: before x it ends in the first part anyway; the single newline is a word of its own by
