@@ -1,6 +1,7 @@
 #include "weft/io/json.h"
 
 #include "weft/io/mapped_file.h"
+#include "weft/io/recognise.h"
 
 namespace weft {
 namespace {
@@ -86,6 +87,7 @@ std::string shown_value(const Json& value) {
 }
 
 Json parse_json(const std::string& file, std::string_view text, const JsonLimits& limits) {
+  refuse_other_formats(file, text);
   if (text.size() > limits.bytes) fail(ErrorCode::bad_file, file, "holds ", text.size(), " bytes of JSON, at most ", limits.bytes, " are read");
   Builder builder(file, limits.depth);
   Json::sax_parse(text.begin(), text.end(), &builder);

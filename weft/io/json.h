@@ -21,7 +21,8 @@ struct JsonLimits {
   int depth = 64;
 };
 
-// Throws bad_file saying where the text stops being JSON, goes too deep, or names a key twice.
+// Throws bad_file saying where the text stops being JSON, goes too deep, or names a key twice; what is recognised as another
+// format (weft/io/recognise.h) is named.
 Json parse_json(const std::string& file, std::string_view text, const JsonLimits& limits = {});
 Json read_json(const std::string& path, const JsonLimits& limits = {});
 

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "weft/io/json.h"
+#include "weft/io/recognise.h"
 
 namespace weft {
 namespace {
@@ -36,7 +37,13 @@ int64_t bytes_of(const JsonNode& node, const Shape& shape, int64_t element) {
   return std::count(shape.begin(), shape.end(), 0) ? 0 : bytes;
 }
 
-SafeTensors::Entry entry(const JsonNode& info, std::span<const std::byte> data) {
+// A tensor as the header describes it: its bytes are begin to end of the data.
+struct Described {
+  SafeTensors::Entry entry;
+  int64_t begin, end;
+};
+
+Described described(const JsonNode& info) {
   for (const auto& [key, member] : info.members())
     if (key != "dtype" && key != "shape" && key != "data_offsets") member.refuse("is not part of the format");
   const Stored& type = stored(info.at("dtype"));
@@ -48,53 +55,66 @@ SafeTensors::Entry entry(const JsonNode& info, std::span<const std::byte> data) 
   const auto ends = offsets.elements();
   if (ends.size() != 2) offsets.refuse("has ", ends.size(), " elements, expected a begin and an end");
   const int64_t begin = ends[0].integer(), end = ends[1].integer();
-  if (begin > end || end > int64_t(data.size())) offsets.refuse("is bytes ", begin, " to ", end, " of ", data.size());
+  if (begin > end) offsets.refuse("is bytes ", begin, " to ", end);
   const int64_t bytes = bytes_of(extents, shape, type.bytes);
   if (bytes != end - begin) info.refuse("of shape ", shape, " and dtype ", type.name, " needs ", bytes, " bytes, its data_offsets give ", end - begin);
-  return {type.name, type.dtype, shape, data.subspan(size_t(begin), size_t(end - begin))};
+  return {{type.name, type.dtype, shape, {}}, begin, end};
 }
 
-// The format leaves no byte out and uses none twice.
-void check_cover(const std::string& path, const std::map<std::string, SafeTensors::Entry>& entries, std::span<const std::byte> data) {
-  std::vector<std::pair<const std::string*, const SafeTensors::Entry*>> order;
-  for (const auto& [name, entry] : entries) order.emplace_back(&name, &entry);
+// The bytes of data that the tensors fill: the format leaves no byte out and uses none twice.
+int64_t covered(const std::string& path, const std::map<std::string, Described>& tensors) {
+  std::vector<std::pair<const std::string*, const Described*>> order;
+  for (const auto& [name, tensor] : tensors) order.emplace_back(&name, &tensor);
   std::sort(order.begin(), order.end(), [](const auto& a, const auto& b) {
-    return std::pair(a.second->bytes.data(), a.second->bytes.size()) < std::pair(b.second->bytes.data(), b.second->bytes.size());
+    return std::pair(a.second->begin, a.second->end) < std::pair(b.second->begin, b.second->end);
   });
-  const std::byte* reached = data.data();
-  for (const auto& [name, entry] : order) {
-    const auto begin = entry->bytes.data() - data.data(), expected = reached - data.data();
-    if (begin != expected)
-      fail(ErrorCode::bad_file, path, "tensor '", shown(*name), "' begins at byte ", begin, " of the data, expected ", expected,
-           begin < expected ? ": it overlaps the one before" : ": no tensor holds the bytes between");
-    reached = entry->bytes.data() + entry->bytes.size();
+  int64_t reached = 0;
+  for (const auto& [name, tensor] : order) {
+    if (tensor->begin != reached)
+      fail(ErrorCode::bad_file, path, "tensor '", shown(*name), "' begins at byte ", tensor->begin, " of the data, expected ", reached,
+           tensor->begin < reached ? ": it overlaps the one before" : ": no tensor holds the bytes between");
+    reached = tensor->end;
   }
-  if (reached != data.data() + data.size())
-    fail(ErrorCode::bad_file, path, "has ", data.data() + data.size() - reached, " bytes after its last tensor");
+  return reached;
+}
+
+// The header's text. What follows it in the file is the data.
+std::string_view header_text(const std::string& path, std::string_view file) {
+  constexpr uint64_t kMostHeader = 100'000'000;  // as the format's own reader
+  uint64_t length = 0;
+  refuse_other_formats(path, file);
+  if (file.size() < sizeof length) fail(ErrorCode::bad_file, path, "is ", file.size(), " bytes long, too short for a safetensors header");
+  std::memcpy(&length, file.data(), sizeof length);
+  const std::string_view rest = file.substr(sizeof length);
+  if (length > rest.size() && length <= kMostHeader && rest.starts_with('{'))
+    fail(ErrorCode::bad_file, path, "the file is cut short: ", file.size(), " of at least ", sizeof length + length, " bytes, it ends within its header");
+  if (length > rest.size()) fail(ErrorCode::bad_file, path, "claims a header of ", length, " bytes in a file of ", file.size());
+  if (length > kMostHeader) fail(ErrorCode::bad_file, path, "has a header of ", length, " bytes, at most ", kMostHeader, " are read");
+  if (length == 0 || !rest.starts_with('{')) fail(ErrorCode::bad_file, path, "has a header that is not a JSON object");
+  return rest.substr(0, length);
 }
 
 }  // namespace
 
 SafeTensors::SafeTensors(const std::string& path) : path_(path), file_(std::make_shared<MappedFile>(path)) {
-  constexpr uint64_t kMostHeader = 100'000'000;  // as the format's own reader
   const auto bytes = file_->bytes();
-  uint64_t length = 0;
-  if (bytes.size() < sizeof length) fail(ErrorCode::bad_file, path, "is ", bytes.size(), " bytes long, too short for a safetensors header");
-  std::memcpy(&length, bytes.data(), sizeof length);
-  if (length > bytes.size() - sizeof length) fail(ErrorCode::bad_file, path, "claims a header of ", length, " bytes in a file of ", bytes.size());
-  if (length > kMostHeader) fail(ErrorCode::bad_file, path, "has a header of ", length, " bytes, at most ", kMostHeader, " are read");
-  const std::string_view text(reinterpret_cast<const char*>(bytes.data()) + sizeof length, length);
-  if (!text.starts_with('{')) fail(ErrorCode::bad_file, path, "has a header that is not a JSON object");
-  const Json document = parse_json(path, text, {.bytes = kMostHeader, .depth = 8});
-  const JsonNode header(path, document);
-  const auto data = bytes.subspan(sizeof length + length);
-  for (const auto& [name, info] : header.members()) {
+  const std::string_view text = header_text(path, {reinterpret_cast<const char*>(bytes.data()), bytes.size()});
+  const Json document = parse_json(path, text, {.bytes = text.size(), .depth = 8});
+  std::map<std::string, Described> tensors;
+  for (const auto& [name, info] : JsonNode(path, document).members()) {
     if (name != "__metadata__")
-      entries_.emplace(name, entry(info, data));
+      tensors.emplace(name, described(info));
     else
       for (const auto& [key, value] : info.members()) metadata_[key] = value.text();
   }
-  check_cover(path, entries_, data);
+  const auto data = bytes.subspan(sizeof(uint64_t) + text.size());
+  const auto promised = uint64_t(covered(path, tensors));
+  if (promised > data.size()) fail(ErrorCode::bad_file, path, "the file is cut short: ", bytes.size(), " of ", bytes.size() - data.size() + promised, " bytes");
+  if (promised < data.size()) fail(ErrorCode::bad_file, path, "has ", data.size() - promised, " bytes after its last tensor");
+  for (auto& [name, tensor] : tensors) {
+    tensor.entry.bytes = data.subspan(size_t(tensor.begin), size_t(tensor.end - tensor.begin));
+    entries_.emplace(name, std::move(tensor.entry));
+  }
 }
 
 const SafeTensors::Entry& SafeTensors::at(const std::string& name) const {

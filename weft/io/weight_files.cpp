@@ -3,17 +3,30 @@
 #include <filesystem>
 
 #include "weft/io/json.h"
+#include "weft/io/recognise.h"
 
 namespace weft {
 
 namespace fs = std::filesystem;
 
+namespace {
+
+// The index of a folder's shards; the folder has no model.safetensors.
+std::string index_of(const std::string& folder) {
+  const std::string index = expected_in_folder(folder, "model.safetensors.index.json");
+  std::error_code ignored;
+  if (fs::exists(index, ignored)) return index;
+  refuse_pytorch_weights(folder);
+  fail(ErrorCode::bad_file, folder, "has neither model.safetensors nor model.safetensors.index.json");
+}
+
+}  // namespace
+
 WeightFiles::WeightFiles(const std::string& path) : path_(path) {
   std::error_code ignored;
-  const fs::path folder(path), single = folder / "model.safetensors", index = folder / "model.safetensors.index.json";
+  const fs::path folder(path), single = folder / "model.safetensors";
   if (fs::is_directory(folder, ignored) && !fs::exists(single, ignored)) {
-    if (!fs::exists(index, ignored)) fail(ErrorCode::bad_file, path, "has neither model.safetensors nor model.safetensors.index.json");
-    open_shards(index.string());
+    open_shards(index_of(path));
     return;
   }
   files_.push_back(std::make_unique<SafeTensors>(fs::is_directory(folder, ignored) ? single.string() : path));

@@ -3,6 +3,7 @@
 #include <filesystem>
 
 #include "weft/io/json.h"
+#include "weft/io/recognise.h"
 
 namespace weft {
 namespace {
@@ -181,9 +182,9 @@ void read_gpt2(const JsonNode& root, ModelConfig& c) {
   c.qkv_bias = c.attention_out_bias = c.mlp_bias = true;
 }
 
-std::string in_folder(const std::string& path, const char* file) {
+bool is_directory(const std::string& path) {
   std::error_code ignored;
-  return std::filesystem::is_directory(path, ignored) ? (std::filesystem::path(path) / file).string() : path;
+  return std::filesystem::is_directory(path, ignored);
 }
 
 constexpr JsonLimits kLimits{.bytes = size_t(16) << 20, .depth = 32};
@@ -239,7 +240,7 @@ ModelConfig parse_model_config(std::string_view json, const std::string& file) {
 }
 
 ModelConfig read_model_config(const std::string& path) {
-  const std::string file = in_folder(path, "config.json");
+  const std::string file = is_directory(path) ? expected_in_folder(path, "config.json") : path;
   const Json document = read_json(file, kLimits);
   return config_of(JsonNode(file, document));
 }
@@ -250,7 +251,7 @@ GenerationConfig parse_generation_config(std::string_view json, const std::strin
 }
 
 GenerationConfig read_generation_config(const std::string& path) {
-  const std::string file = in_folder(path, "generation_config.json");
+  const std::string file = is_directory(path) ? (std::filesystem::path(path) / "generation_config.json").string() : path;
   std::error_code ignored;
   if (file != path && !std::filesystem::exists(file, ignored)) return {};
   const Json document = read_json(file, kLimits);

@@ -5,6 +5,7 @@
 
 #include "weft/io/mapped_file.h"
 #include "weft/io/tokenizer/cuts.h"
+#include "weft/io/recognise.h"
 #include "weft/io/tokenizer/parts.h"
 #include "weft/io/tokenizer/utf8.h"
 
@@ -73,7 +74,7 @@ Tokenizer::~Tokenizer() = default;
 
 Tokenizer Tokenizer::load(const std::string& path) {
   std::error_code ignored;
-  const std::string file = std::filesystem::is_directory(path, ignored) ? (std::filesystem::path(path) / "tokenizer.json").string() : path;
+  const std::string file = std::filesystem::is_directory(path, ignored) ? expected_in_folder(path, "tokenizer.json") : path;
   const MappedFile mapped(file);
   return parse({reinterpret_cast<const char*>(mapped.bytes().data()), mapped.bytes().size()}, file);
 }

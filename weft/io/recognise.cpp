@@ -1,0 +1,62 @@
+#include "weft/io/recognise.h"
+
+#include <filesystem>
+
+#include "weft/base/check.h"
+
+namespace weft {
+namespace {
+
+namespace fs = std::filesystem;
+
+bool is_there(const fs::path& path) {
+  std::error_code ignored;
+  return fs::exists(path, ignored);
+}
+
+// PyTorch writes a zip archive; before version 1.6 it wrote a pickle that begins with a ten-byte magic number. Neither can
+// begin a safetensors file, except one whose header has exactly 67324752 bytes.
+bool is_pytorch(std::string_view bytes) { return bytes.starts_with("PK\x03\x04") || bytes.starts_with("\x80\x02\x8a\x0a"); }
+
+constexpr const char* kUseSafetensors = "which is not supported; use the model's Hugging Face folder with config.json and model.safetensors";
+
+void refuse_run(const std::string& folder) {
+  const fs::path run(folder), model = run / "model";
+  if (!is_there(run / "config.toml") || !is_there(run / "checkpoints")) return;
+  if (is_there(model / "config.json")) fail(ErrorCode::bad_file, folder, "is a run's folder; use ", model.string());
+  fail(ErrorCode::bad_file, folder, "is a run's folder without a model yet: the run has not finished; weft train --resume --out ", folder, " goes on with it");
+}
+
+void refuse_gguf(const std::string& folder) {
+  if (is_there(fs::path(folder) / "model.safetensors") || is_there(fs::path(folder) / "model.safetensors.index.json")) return;
+  std::error_code ignored;
+  for (const auto& entry : fs::directory_iterator(folder, ignored))
+    if (entry.path().extension() == ".gguf") fail(ErrorCode::unsupported, folder, "holds a GGUF file, ", entry.path().filename().string(), ", ", kUseSafetensors);
+}
+
+}  // namespace
+
+void refuse_other_formats(const std::string& path, std::string_view bytes) {
+  if (bytes.starts_with("version https://git-lfs.github.com/spec/"))
+    fail(ErrorCode::bad_file, path, "is a Git LFS pointer, not the file itself; fetch it with `git lfs pull`");
+  if (bytes.starts_with("GGUF")) fail(ErrorCode::unsupported, path, "is a GGUF file, ", kUseSafetensors);
+  if (is_pytorch(bytes)) fail(ErrorCode::unsupported, path, "is a PyTorch file, ", kUseSafetensors);
+}
+
+std::string expected_in_folder(const std::string& folder, const std::string& name) {
+  const fs::path path = fs::path(folder) / name;
+  if (!is_there(path)) {
+    refuse_run(folder);
+    refuse_gguf(folder);
+  }
+  return path.string();
+}
+
+void refuse_pytorch_weights(const std::string& folder) {
+  for (const char* name : {"pytorch_model.bin", "pytorch_model.bin.index.json"})
+    if (is_there(fs::path(folder) / name))
+      fail(ErrorCode::unsupported, folder, "has its weights in ", name, ", which is not supported; transformers converts them to safetensors: ",
+           "AutoModelForCausalLM.from_pretrained('", folder, "').save_pretrained('", folder, "', safe_serialization=True)");
+}
+
+}  // namespace weft
