@@ -16,7 +16,7 @@ struct Options {
 int run(const Options& options) {
   const auto device = open_device(options.device);
   const auto model = load_model(options.from, *device, {}, options.adapter);
-  const DType dtype = options.dtype.empty() ? model->config().dtype : dtype_from_name(options.dtype);
+  const DType dtype = options.dtype.empty() ? model->config().dtype : export_dtype(options.dtype);
   export_model(*model, options.to, {.dtype = dtype, .like = options.from});
   std::printf("%s: %s, %lld parameters, %s\n", options.to.c_str(), std::string(name(model->config().architecture)).c_str(),
               static_cast<long long>(model->config().parameter_count()), std::string(name(dtype)).c_str());

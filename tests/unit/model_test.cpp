@@ -6,9 +6,12 @@
 #include <cmath>
 
 #include "tests/unit/model_cases.h"
+#include "tests/unit/observed.h"
 #include "tests/unit/test_device.h"
 #include "weft/autograd/gradcheck.h"
 #include "weft/base/philox.h"
+#include "weft/ops/cross_entropy/cross_entropy.h"
+#include "weft/ops/embedding/embedding.h"
 
 namespace weft {
 namespace {
@@ -168,7 +171,10 @@ TEST(Models, reject_what_they_cannot_take) {
   const NoGrad no_grad;
   EXPECT_THROW(m->logits(ids(257, 0)), Error);
   EXPECT_THROW((m->logits(ids(4, 512)), device->synchronize()), Error);  // a GPU finds it while it computes
-  EXPECT_THROW(m->logits(zeros(*device, {1, 4})), Error);
+  EXPECT_EQ(message_of([&] { m->logits(zeros(*device, {1, 4})); }), "logits: ids must be [batch, time] of i32 or u32, got f32 of shape 1x4");
+  EXPECT_EQ(message_of([&] { m->loss(ids(4, 0), zeros(*device, {1, 4})); }), "loss: targets must be i32 or u32 of ids' shape 1x4, got f32 of shape 1x4");
+  EXPECT_EQ(message_of([&] { embedding(zeros(*device, {5, 2}), zeros(*device, {4})); }), "embedding: ids is f32, expected i32 or u32");
+  EXPECT_EQ(message_of([&] { cross_entropy(zeros(*device, {4, 5}), zeros(*device, {4})); }), "cross_entropy: targets is f32, expected i32 or u32");
   EXPECT_THROW(m->make_cache(1, 257), Error);
   KvCache cache = m->make_cache(1, 4);
   EXPECT_THROW(m->last_logits(ids(5, 0), cache), Error);

@@ -36,6 +36,12 @@ bool copy_if_there(const fs::path& from, const fs::path& to) {
 
 }  // namespace
 
+DType export_dtype(std::string_view text) {
+  for (const DType dtype : {DType::f32, DType::bf16, DType::f16})
+    if (text == name(dtype)) return dtype;
+  fail(ErrorCode::invalid_argument, "export", "weights are written as f32, bf16 or f16, not as '", text, "'");
+}
+
 std::vector<std::pair<std::string, Tensor>> exported_weights(const Model& model, DType dtype) {
   const NoGrad no_grad;
   std::vector<std::pair<std::string, Tensor>> tensors;

@@ -4,6 +4,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -16,6 +17,9 @@ namespace weft {
 // left over or of another shape is an error naming the file, the tensor and the shape that was expected.
 // `adapter`: a folder that PEFT or save_adapter wrote; its matrices are added to the layers it names, unmerged.
 std::unique_ptr<Model> load_model(const std::string& folder, Device& device, const ModelOptions& options = {}, const std::string& adapter = "");
+
+// The dtype that weights are written as: f32, bf16 or f16. Throws for any other name.
+DType export_dtype(std::string_view name);
 
 struct ExportOptions {
   std::optional<DType> dtype = {};  // of the written weights: f32, bf16 or f16; not given: the model's
