@@ -85,7 +85,8 @@ def damaged_checkpoints(folder):
     expect("a run", train(*args).returncode == 0)
     whole = (out / "model/model.safetensors").read_bytes()
     fails("a folder with a run in it", train(*args), "already holds a run", "--resume")
-    fails("another model", train("--resume", *args[:-len(SMALL)], "--width", 64, *SMALL[2:]), "width is 64")
+    fails("another model", train("--resume", *args[:-len(SMALL)], "--width", 64, *SMALL[2:]), "width is 64", "begun with 32")
+    fails("other heads than the model's own", train("--resume", *args, "--heads", 2), "heads is 2", "begun with 4")
     newest = out / "checkpoints" / checkpoints(out)[-1]
     good = newest.read_bytes()
     for how, bytes in {"cut": good[:-10], "one bit": good[:5000] + bytes_flipped(good[5000]) + good[5001:], "empty": b"", "garbage": b"\xff" * 4000}.items():

@@ -136,6 +136,14 @@ TrainConfig resolved(TrainConfig config) {
   return config;
 }
 
+TrainConfig with_model_sizes(TrainConfig config) {
+  if (is_folder(config.model)) return config;
+  const ModelConfig m = model_config(config);
+  config.layers = m.layers, config.width = m.hidden_size, config.heads = m.heads, config.kv_heads = m.kv_heads, config.ffn = m.intermediate_size;
+  if (m.embedding_dropout == m.attention_dropout && m.attention_dropout == m.residual_dropout) config.dropout = m.residual_dropout;
+  return config;
+}
+
 std::unique_ptr<Model> make_training_model(const TrainConfig& config, const ModelConfig& model, Device& device) {
   const MemoryScope scope(device, MemoryUse::weights);
   if (is_folder(config.model))

@@ -36,6 +36,10 @@ bool is_folder(const std::string& model);
 TrainConfig resolved(TrainConfig config);
 int64_t usual_pass_tokens(const std::string& device);
 
+// The sizes and the dropout that are left to a preset (0, -1), written out, so that two configs of one model can be compared.
+// A folder's are its own and stay as they are.
+TrainConfig with_model_sizes(TrainConfig config);
+
 // Trainable: new weights, those of the folder, or adapters to them.
 std::unique_ptr<Model> make_training_model(const TrainConfig& config, const ModelConfig& model, Device& device);
 

@@ -44,7 +44,11 @@ bool stays(const Setting& setting) {
 }
 
 // Raises an error for what a run cannot change, and tells of what it can.
-void compare_runs(const TrainConfig& now, const TrainConfig& before, const std::string& where, const Notice& notice) {
+void compare_runs(TrainConfig now, TrainConfig before, const std::string& where, const Notice& notice) {
+  if (now.model == before.model) {
+    now = with_model_sizes(std::move(now));
+    before = with_model_sizes(std::move(before));
+  }
   for (const Setting& setting : settings())
     std::visit([&](auto field) {
       const bool same = now.*field == before.*field;
