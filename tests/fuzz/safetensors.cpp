@@ -1,29 +1,40 @@
 // Any bytes as a safetensors file: refused with one error, or every byte that an entry claims can be read.
-#include <unistd.h>
-
-#include <cstdio>
-#include <cstdlib>
-#include <filesystem>
-
-#include "weft/base/error.h"
 #include "weft/io/safetensors.h"
 
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  using namespace weft;
-  static const std::string path = (std::filesystem::temp_directory_path() / ("weft_fuzz_" + std::to_string(::getpid()))).string();
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "tests/fuzz/targets.h"
+
+namespace weft::fuzz {
+namespace {
+
+void read_all(const std::string& path) {
   static volatile uint8_t sum = 0;
-  std::FILE* file = std::fopen(path.c_str(), "wb");
-  if (!file || std::fwrite(data, 1, size, file) != size || std::fclose(file) != 0) std::abort();
+  const SafeTensors reader(path);
+  for (const auto& [name, entry] : reader.entries()) {
+    if (entry.dtype) require(entry.shape.numel() * size_of(*entry.dtype) == int64_t(entry.bytes.size()), "the bytes of '" + name + "' do not fill its shape");
+    for (const std::byte byte : entry.bytes) sum = uint8_t(sum + uint8_t(byte));
+    contiguous_strides(entry.shape);
+  }
+}
+
+}  // namespace
+
+void safetensors(std::string_view bytes) {
+  static const std::string path = (std::filesystem::temp_directory_path() / ("weft_fuzz_" + std::to_string(::getpid()))).string();
+  std::ofstream file(path, std::ios::binary);
+  file << bytes;
+  file.close();
+  require(bool(file), path + " cannot be written");
   try {
-    const SafeTensors reader(path);
-    for (const auto& [name, entry] : reader.entries()) {
-      if (entry.dtype && entry.shape.numel() * size_of(*entry.dtype) != int64_t(entry.bytes.size())) std::abort();
-      for (const std::byte byte : entry.bytes) sum = uint8_t(sum + uint8_t(byte));
-      contiguous_strides(entry.shape);
-    }
+    read_all(path);
   } catch (const Error& error) {
-    if (error.code() != ErrorCode::bad_file) std::abort();
+    require_file_error(error);
   }
   std::filesystem::remove(path);
-  return 0;
 }
+
+}  // namespace weft::fuzz

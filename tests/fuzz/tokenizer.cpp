@@ -1,23 +1,44 @@
-// Any bytes as a tokenizer.json: refused with one error, or it encodes and decodes.
-#include <cstdlib>
-
-#include "weft/base/error.h"
+// Any bytes as a tokenizer.json: refused with one error, or it encodes a text (or refuses a character of it) and decodes what
+// it encoded.
 #include "weft/io/tokenizer/tokenizer.h"
 
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  using namespace weft;
-  constexpr const char* kText = "Hello  wörld 123, it's\n\n<s> e\u0301 \xf0\x9f\x98\x80 [X]\tabc";
-  try {
-    const Tokenizer tokenizer = Tokenizer::parse({reinterpret_cast<const char*>(data), size});
-    const auto ids = tokenizer.encode(kText);
-    for (const int32_t id : ids)
-      if (id < 0 || id >= tokenizer.vocab_size()) std::abort();
-    StreamingDecoder stream(tokenizer);
-    std::string text;
-    for (const int32_t id : ids) text += stream.push(id);
-    if (text + stream.finish() != tokenizer.decode(ids)) std::abort();
-  } catch (const Error& error) {
-    if (error.code() != ErrorCode::bad_file && error.code() != ErrorCode::unsupported) std::abort();
-  }
-  return 0;
+#include "tests/fuzz/targets.h"
+
+namespace weft::fuzz {
+namespace {
+
+constexpr const char* kText = "Hello  w\u00f6rld 123, it's\n\n<s> e\u0301 \xf0\x9f\x98\x80 [X]\tabc";
+
+void decode_at_once_and_streamed(const Tokenizer& tokenizer, const std::vector<int32_t>& ids) {
+  for (const int32_t id : ids) require(id >= 0 && id < tokenizer.vocab_size(), "an id is outside the vocabulary");
+  StreamingDecoder stream(tokenizer);
+  std::string text;
+  for (const int32_t id : ids) text += stream.push(id);
+  require(text + stream.finish() == tokenizer.decode(ids), "streamed text differs from text decoded at once");
 }
+
+// A character that the vocabulary lacks is the text's fault, an invalid argument; leaving it out is no fault at all.
+void encode(const Tokenizer& tokenizer) {
+  std::vector<int32_t> ids = tokenizer.encode(kText, true, Tokenizer::Unknown::left_out);
+  decode_at_once_and_streamed(tokenizer, ids);
+  try {
+    ids = tokenizer.encode(kText);
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::invalid_argument) throw;
+    require(std::string_view(error.what()).find("has no token for the character") != std::string_view::npos, error.what());
+    return;
+  }
+  decode_at_once_and_streamed(tokenizer, ids);
+}
+
+}  // namespace
+
+void tokenizer(std::string_view bytes) {
+  try {
+    encode(Tokenizer::parse(bytes));
+  } catch (const Error& error) {
+    require_file_error(error);
+  }
+}
+
+}  // namespace weft::fuzz

@@ -1,0 +1,31 @@
+// What each fuzz target does with any bytes. libFuzzer calls them (entry.cpp), and tests/unit/fuzz_corpus_test.cpp with every
+// file of their corpora.
+#pragma once
+
+#include <stdexcept>
+#include <string>
+#include <string_view>
+
+#include "weft/base/error.h"
+
+namespace weft::fuzz {
+
+// A reader did something other than read the bytes or refuse them. Nobody catches it under libFuzzer: the input is kept.
+struct Broken : std::logic_error {
+  using std::logic_error::logic_error;
+};
+
+inline void require(bool ok, const std::string& what) {
+  if (!ok) throw Broken(what);
+}
+
+// A file may be refused as damaged or as asking for what is not supported, and for no other reason.
+inline void require_file_error(const Error& error) {
+  require(error.code() == ErrorCode::bad_file || error.code() == ErrorCode::unsupported, error.what());
+}
+
+void safetensors(std::string_view bytes);
+void tokenizer(std::string_view bytes);
+void config(std::string_view bytes);
+
+}  // namespace weft::fuzz
