@@ -64,6 +64,7 @@ void add_specs_kv_append(Registry& registry) {
   const char* op = "kv_append";
   for (DType dtype : {DType::f32, DType::bf16}) {
     for (const Size& s : {Size{{0}, 1, 1, 1, 1}, Size{{5}, 1, 16, 2, 8}, Size{{63, 64, 0}, 1, 70, 2, 64}, Size{{0, 3}, 7, 10, 3, 33}, Size{{11}, 130, 141, 2, 80},
+                          Size{{0, 4095, 65535, 70000}, 2, 70002, 1, 2},  // starts that 12 and 16 bits do not hold
                           Size{{}, 3, 8, 1, 8}, Size{{4}, 0, 8, 1, 8}})
       registry.add({op, "forward", dtype, s.name(), [=] { return problem(dtype, s); }});
     const Size padded{{70, 3}, 11, 90, 2, 20};

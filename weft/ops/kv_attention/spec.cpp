@@ -140,6 +140,12 @@ void add_specs_kv_attention(Registry& registry) {
     add({{60}, 20, 90, 4, 2, 16}, "/nan", false, Layout::contiguous, sprinkle(normal(), 90 * 2 * 16, 66 * 2 * 16 + 3, NAN));
     add({{60}, 20, 90, 4, 2, 16}, "/infinity", false, Layout::contiguous, sprinkle(normal(), 90 * 2 * 16, 66 * 2 * 16 + 3, INFINITY));
     add({{80}, 1, 90, 4, 2, 16}, "/nan", false, Layout::contiguous, sprinkle(normal(), 90 * 2 * 16, 66 * 2 * 16 + 3, NAN));
+    // Caches longer than 12 and 16 bits count. Only values past those positions are not 0, so that a start or a key that is lost
+    // shows although the bound grows with the length.
+    for (const auto& [start, zeros] : {std::pair<int64_t, int64_t>{5000, 4096}, {70000, 65536}}) {
+      const Fill late = [=](PhiloxStream& random, int64_t i) { return i / 2 < zeros ? 0 : 4 + random.normal(); };
+      for (int64_t Tq : {1, 3}) add({{start}, Tq, start + Tq, 1, 1, 2}, "/long", false, Layout::contiguous, late);
+    }
     for (int64_t cached : {1024, 32768}) {
       const Size s{{cached - 1}, 1, cached, 9, 3, 64};
       registry.bench({op, "decode", dtype, s.name(), [=] { return problem(dtype, s); }});

@@ -146,6 +146,13 @@ void add_specs_rope(Registry& registry) {
         }
     }
     registry.add({op, "forward", dtype, "nan", [=] { return problem(dtype, {1, 5, 2, 34, 32}, {.start = {}}, sprinkle(normal(), 40, 3, NAN)); }});
+    // Positions that 12 and 16 bits do not hold: by their starts, and in one long sequence.
+    const std::vector<double> far{4095, 5000, 65535, 70000};
+    for (bool inverse : {false, true}) {
+      const char* variant = inverse ? "inverse" : "forward";
+      registry.add({op, variant, dtype, "4x3x2x6x4/far", [=] { return problem(dtype, {4, 3, 2, 6, 4}, {.inverse = inverse, .start = far}); }});
+    }
+    registry.add({op, "forward", dtype, "1x70001x1x2x2", [=] { return problem(dtype, {1, 70001, 1, 2, 2}, {.start = {}}); }});
     for (Size c : {Size{1, 128, 8, 128, 128}, Size{3, 131, 5, 80, 34}, Size{8, 1, 32, 128, 128}})
       for (bool own_starts : {false, true}) {
         const std::string name = dims({c.B, c.T, c.H, c.D, c.R}) + (own_starts ? "/starts" : "");
