@@ -3,6 +3,7 @@
 
 #include "weft/io/atomic_file.h"
 #include "weft/io/mapped_file.h"
+#include "weft/io/recognise.h"
 #include "weft/io/safetensors_writer.h"
 #include "weft/models/config_json.h"
 #include "weft/models/load.h"
@@ -28,6 +29,7 @@ bool copy_if_there(const fs::path& from, const fs::path& to) {
   std::error_code error;
   if (!fs::exists(from, error)) return false;
   const MappedFile source(from.string());
+  refuse_other_formats(from.string(), {reinterpret_cast<const char*>(source.bytes().data()), source.bytes().size()});
   AtomicFile file(to.string());
   file.write(source.bytes());
   file.commit();
