@@ -146,11 +146,9 @@ void add_specs_embedding(Registry& registry) {
     // Ids that 12 and 16 bits do not hold, one of them twice.
     const Size far{70001, 8, 3};
     const Fill far_ids = listed({0, 4095, 4096, 65535, 65536, 70000, 4096, 69999});
-    for (DType id : {DType::i32, DType::u32}) {
-      const std::string suffix = id == DType::u32 ? "_u32" : "";
-      registry.add({op, "forward" + suffix, dtype, text(far) + "/far", [=] { return forward(dtype, id, far, far_ids, Layout::contiguous); }});
-      registry.add({op, "backward" + suffix, dtype, text(far) + "/far", [=] { return backward(dtype, id, far, far_ids, Layout::contiguous, false); }});
-    }
+    registry.add({op, "forward", dtype, text(far) + "/far", [=] { return forward(dtype, DType::i32, far, far_ids, Layout::contiguous); }});
+    registry.add({op, "forward_u32", dtype, text(far) + "/far", [=] { return forward(dtype, DType::u32, far, far_ids, Layout::contiguous); }});
+    registry.add({op, "backward", dtype, text(far) + "/far", [=] { return backward(dtype, DType::i32, far, far_ids, Layout::contiguous, false); }});
     registry.add({op, "rule", dtype, "11x40x19", [=] { return rule(dtype, {11, 40, 19}); }});
     for (Size c : {Size{1536, 1536, 768}, Size{257, 5001, 387}, Size{8200, 100, 131}})
       for (DType id : {DType::i32, DType::u32}) {
