@@ -7,12 +7,11 @@
 
 #include <hwy/highway.h>
 
+#include "weft/backends/cpu/host_memory.h"
 #include "weft/backends/cpu/system_memory.h"
 #include "weft/base/check.h"
 #include "weft/base/parallel.h"
 #include "weft/device/checked.h"
-
-#include <unistd.h>
 
 namespace weft::cpu {
 namespace {
@@ -52,9 +51,9 @@ class CpuDevice : public HostDevice {
   int threads() const override { return threads_; }
 
   MemoryInfo memory() override {
-    const int64_t page = sysconf(_SC_PAGESIZE);
+    const HostMemory host = host_memory();
     const PoolStats stats = pool_.stats();
-    return {sysconf(_SC_PHYS_PAGES) * page, sysconf(_SC_AVPHYS_PAGES) * page, stats.in_use, stats.high_water};
+    return {host.total, host.available, stats.in_use, stats.high_water, host.limit};
   }
 
   void write(const Buffer& to, int64_t offset, const void* from, int64_t bytes) override {

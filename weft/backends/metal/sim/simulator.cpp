@@ -10,6 +10,7 @@
 #include <thread>
 #include <utility>
 
+#include "weft/backends/cpu/host_memory.h"
 #include "weft/backends/metal/sim/compiler.h"
 #include "weft/backends/metal/sim/launch.h"
 #include "weft/backends/metal/sim/module.h"
@@ -90,7 +91,7 @@ class Simulator : public Gpu {
   }
   DeviceTraits traits() const override { return {.simulated = true, .checks_accesses = mode_ == SimMode::checked, .flushes = mode_ == SimMode::flush}; }
   int64_t total_memory() const override { return int64_t(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGESIZE); }
-  int64_t free_memory() const override { return int64_t(sysconf(_SC_AVPHYS_PAGES)) * sysconf(_SC_PAGESIZE); }
+  int64_t free_memory() const override { return cpu::host_memory().available; }
 
   void* new_buffer(int64_t bytes) override {
     const size_t size = size_t(std::max<int64_t>(bytes, 1) + 255) / 256 * 256;
