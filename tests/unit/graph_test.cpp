@@ -1,10 +1,13 @@
 // Captured work: what is replayed, which memory it keeps, and what cannot be captured.
 #include <gtest/gtest.h>
 
+#include <optional>
+
 #include "tests/unit/observed.h"
 #include "tests/unit/test_device.h"
 #include "weft/base/check.h"
 #include "weft/device/replayed.h"
+#include "weft/device/reservation.h"
 #include "weft/generate/decode_step.h"
 #include "weft/ops/elementwise/functions.h"
 #include "weft/ops/fill/fill.h"
@@ -13,6 +16,16 @@
 
 namespace weft {
 namespace {
+
+template <class F>
+std::optional<ErrorCode> error_code(F&& f) {
+  try {
+    f();
+  } catch (const Error& error) {
+    return error.code();
+  }
+  return {};
+}
 
 class Graphs : public testing::Test {
  protected:
@@ -60,6 +73,81 @@ TEST_F(Graphs, nobody_else_gets_their_memory) {
   graph.reset();  // and now everybody may
   device->pool().trim();
   EXPECT_LE(device->pool().stats().reserved, before);
+}
+
+// Cached blocks of other sizes stand in the way of a capture until they are freed; the graph that is made then is whole.
+TEST_F(Graphs, a_capture_frees_cached_blocks_before_it_gives_up) {
+  if (!stream.captures()) GTEST_SKIP() << test_device() << " does not capture";
+  const int64_t limit = int64_t(64) << 20, block = int64_t(8) << 20;
+  const auto small = open_device(test_device(), {.memory_limit = limit});
+  const Tensor x = full(*small, {block / 4}, 3);
+  Tensor y;
+  const auto work = [&] { y = add(add(x, x), add(x, x)); };
+  work();  // kernels are loaded
+  y = Tensor();
+  small->pool().trim();
+  small->allocate(limit - 2 * block);  // freed, but cached
+  const auto graph = small->stream().capture(work);
+  graph->replay();
+  EXPECT_EQ(y.to_host<float>(), std::vector<float>(size_t(block / 4), 12));
+  EXPECT_EQ(error_code([&] { small->stream().capture([&] { small->allocate(2 * limit); }); }), ErrorCode::out_of_memory);
+  graph->replay();
+  EXPECT_EQ(y.to_host<float>(), std::vector<float>(size_t(block / 4), 12));
+}
+
+// A stream that does with memory what one that captures does, on a device where every test can look: what the work takes is the
+// graph's, and nothing is freed meanwhile.
+class CapturingStream : public Stream {
+ public:
+  using Stream::Stream;
+  bool synchronous() const override { return true; }
+  bool captures() const override { return true; }
+
+ protected:
+  void wait() override {}
+  std::unique_ptr<Graph> capture_once(const std::function<void()>& work) override {
+    struct Kept : Graph {
+      explicit Kept(Device& device) : memory(device) {}
+      void replay() override {}
+      Reservation memory;
+    };
+    auto graph = std::make_unique<Kept>(device());
+    work();
+    graph->memory.end();
+    return graph;
+  }
+};
+
+TEST(Capture, is_tried_again_without_cached_blocks) {
+  const auto device = open_device("cpu", {.memory_limit = 9 << 20});
+  CapturingStream stream(*device);
+  Replayed replayed;
+  int calls = 0;
+  const auto work = [&] {
+    ++calls;
+    device->allocate(4 << 20);
+  };
+  replayed.run(stream, work);
+  device->pool().trim();
+  device->allocate(6 << 20);  // freed, but cached: the work does not fit beside it
+  EXPECT_TRUE(replayed.run(stream, work));
+  EXPECT_EQ(calls, 3) << "once run, and captured at the second attempt";
+  EXPECT_FALSE(replayed.run(stream, work));
+  EXPECT_EQ(calls, 3);
+  device->pool().trim();
+  EXPECT_GE(device->pool().stats().reserved, 4 << 20) << "the graph's memory is still set aside";
+}
+
+TEST(Capture, what_does_not_fit_is_an_error_and_nothing_is_lost) {
+  const auto device = open_device("cpu", {.memory_limit = 8 << 20});
+  CapturingStream stream(*device);
+  int calls = 0;
+  EXPECT_EQ(error_code([&] { stream.capture([&] { ++calls, device->allocate(16 << 20); }); }), ErrorCode::out_of_memory);
+  EXPECT_EQ(calls, 2);
+  EXPECT_EQ(error_code([&] { stream.capture([&] { ++calls, device->allocate(-1); }); }), ErrorCode::invalid_argument);
+  EXPECT_EQ(calls, 3) << "only a lack of memory is tried again";
+  EXPECT_EQ(device->pool().stats().reserved, 0);
+  EXPECT_NO_THROW(device->allocate(4 << 20));
 }
 
 TEST_F(Graphs, what_cannot_be_captured_is_named_and_nothing_is_lost) {

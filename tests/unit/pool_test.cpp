@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <cstring>
 #include <fstream>
 #include <string>
@@ -270,6 +271,72 @@ TEST(pool, shared_memory_is_used_again) {
   memory.give_back(elsewhere, most);
   for (int64_t i = parts - 1; i >= 0; --i)
     if (i < 40 || i > 42) memory.give_back(handles[size_t(i)], part);
+}
+
+// Resident bytes of the mappings that hold [from, from + bytes), from the kernel; -1 where it does not say.
+int64_t resident_bytes_at(const void* from, int64_t bytes) {
+  std::ifstream maps("/proc/self/smaps");
+  int64_t resident = -1;
+  bool inside = false;
+  for (std::string line; std::getline(maps, line);) {
+    unsigned long first = 0, last = 0;
+    if (std::sscanf(line.c_str(), "%lx-%lx ", &first, &last) == 2) inside = first < uintptr_t(from) + uintptr_t(bytes) && uintptr_t(from) < last;
+    long kib = 0;
+    if (inside && std::sscanf(line.c_str(), "Rss: %ld kB", &kib) == 1) resident = std::max<int64_t>(0, resident) + (int64_t(kib) << 10);
+  }
+  return resident;
+}
+
+TEST(pool, counts_what_it_holds_with_cached_blocks) {
+  const auto device = open_device("cpu");
+  const auto stats = [&] { return device->pool().stats(); };
+  const int64_t block = int64_t(8) << 20, guards = device->pool().checked() ? 2 * Pool::kGuardBytes : 0;
+  device->allocate(block);
+  device->allocate(2 * block);
+  EXPECT_EQ(stats().high_water, 2 * block);
+  EXPECT_LE(std::abs(double(stats().held_high_water - 3 * (block + guards))), 3 * 4096.0) << "the first is still cached";
+  EXPECT_EQ(stats().held, stats().held_high_water);
+  device->pool().trim();
+  EXPECT_EQ(stats().held, 0);
+  device->pool().reset_high_water();
+  EXPECT_EQ(stats().held_high_water, 0);
+}
+
+// A size class may be larger than what was asked for: pages that nobody writes to are not there.
+TEST(pool, the_end_of_a_block_that_nobody_asked_for_is_not_held) {
+  const auto device = open_device("cpu");
+  if (device->pool().checked()) GTEST_SKIP() << "a checked pool writes to all of a block";
+  const int64_t page = int64_t(2) << 20, used = 32 * page + 100, larger = 34 * page;  // of a class that is four pages wide at 64 MiB
+  {
+    const auto buffer = device->allocate(used);
+    std::memset(bytes(*buffer), 1, size_t(used));
+    const int64_t held = device->pool().stats().held;
+    EXPECT_GE(held, used);
+    EXPECT_LE(held, used + page);
+    EXPECT_EQ(device->pool().stats().reserved, 34 * page);
+    const int64_t resident = resident_bytes_at(bytes(*buffer), used);
+    if (resident >= 0) EXPECT_LE(std::abs(double(resident - held)), double(page));
+  }
+  device->allocate(larger);  // the same block, used further
+  EXPECT_EQ(device->pool().stats().held, larger);
+}
+
+TEST(pool, shared_pages_without_a_block_go_back) {
+  cpu::SystemMemory memory(false);
+  const int64_t part = 512 << 10, huge = int64_t(2) << 20, parts = 20;
+  std::vector<char*> handles;
+  for (int64_t i = 0; i < parts; ++i) {
+    handles.push_back(static_cast<char*>(memory.obtain(part)));
+    std::memset(handles.back(), 1, size_t(part));
+  }
+  EXPECT_EQ(memory.held(), parts * part);
+  for (int64_t i = 1; i < parts; ++i) memory.give_back(handles[size_t(i)], part);
+  EXPECT_EQ(memory.held(), huge) << "the first part keeps its page";
+  const int64_t resident = resident_bytes_at(handles[0], part);
+  if (resident >= 0) EXPECT_LE(resident, 2 * huge);
+  EXPECT_EQ(handles[0][0], 1);
+  memory.give_back(handles[0], part);
+  EXPECT_EQ(memory.held(), 0);
 }
 
 TEST(device, says_what_it_is) {

@@ -65,7 +65,18 @@ double Stream::seconds_of(const std::function<void()>& work) {
   return end->seconds_since(*start);
 }
 
-std::unique_ptr<Graph> Stream::capture(const std::function<void()>&) {
+// Blocks that were cached cannot be freed during a capture, for that waits for the stream: they are between two attempts.
+std::unique_ptr<Graph> Stream::capture(const std::function<void()>& work) {
+  try {
+    return capture_once(work);
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::out_of_memory) throw;
+  }
+  device_.pool().trim();
+  return capture_once(work);
+}
+
+std::unique_ptr<Graph> Stream::capture_once(const std::function<void()>&) {
   fail(ErrorCode::unsupported, "capture", "device ", device_.name(), " has no graphs: run the work itself");
 }
 

@@ -90,6 +90,8 @@ Block Pool::allocate(int64_t bytes, MemoryUse use) {
     cached.pop_back();
   }
   if (reservation_) reserved_[block.handle] = reservation_;
+  source_.touch(block.handle, total(size.capacity), checked_ ? total(size.capacity) : bytes);
+  measure_locked();
   if (checked_) arm(block);
   count_locked(block);
   return block;
@@ -126,13 +128,15 @@ void Pool::refuse_locked(int64_t bytes) {
   MemorySource::Room room = source_.room();
   if (limit_ > 0) {
     const int64_t left = std::max<int64_t>(0, limit_ - stats_.reserved);
+    if (room.free < 0 || left <= room.free) room.limit = {};  // the pool's own is lower
     room.free = room.free < 0 ? left : std::min(room.free, left);
     room.largest = room.largest < 0 ? left : std::min(room.largest, left);
   }
   const auto known = [](int64_t value) { return value < 0 ? std::string("an unknown number of") : std::to_string(value); };
   const int64_t largest = room.largest < 0 ? -1 : std::max<int64_t>(0, room.largest - total(0));
-  fail(ErrorCode::out_of_memory, "allocate", bytes, " bytes asked for, ", known(room.free), " bytes free, largest block left ", known(largest), " bytes; ",
-       stats_.in_use, " bytes are in use by ", stats_.live, " buffers", limit_ > 0 ? join(", the limit is ", limit_, " bytes") : "");
+  fail(ErrorCode::out_of_memory, "allocate", bytes, " bytes asked for, ", known(room.free), " bytes free",
+       room.limit.empty() ? "" : join(" within ", room.limit), ", largest block left ", known(largest), " bytes; ", stats_.in_use,
+       " bytes are in use by ", stats_.live, " buffers", limit_ > 0 ? join(", the limit is ", limit_, " bytes") : "");
 }
 
 int64_t Pool::begin_reservation() {
@@ -168,6 +172,12 @@ void Pool::count_locked(const Block& block) {
   for (UseStats& each : stats_.uses) each.at_peak = each.in_use;
 }
 
+void Pool::measure_locked() {
+  const int64_t held = source_.held();
+  stats_.held = held < 0 ? stats_.reserved : held;
+  stats_.held_high_water = std::max(stats_.held_high_water, stats_.held);
+}
+
 void Pool::release(const Block& block) noexcept {
   std::lock_guard lock(mutex_);
   if (checked_ && live_.erase(block.handle) && !reservation_ && !guards_intact(block)) ++overruns_;
@@ -200,6 +210,7 @@ void Pool::trim_locked() {
     }
     free_[index].clear();
   }
+  measure_locked();
 }
 
 void Pool::arm(const Block& block) {
@@ -238,6 +249,7 @@ PoolStats Pool::stats() const {
 void Pool::reset_high_water() {
   std::lock_guard lock(mutex_);
   stats_.high_water = stats_.in_use;
+  stats_.held_high_water = stats_.held;
   for (UseStats& use : stats_.uses) use.high_water = use.at_peak = use.in_use;
 }
 

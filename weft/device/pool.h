@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <map>
 #include <mutex>
+#include <string_view>
 #include <unordered_map>
 #include <vector>
 
@@ -25,12 +26,19 @@ class MemorySource {
  public:
   struct Room {
     int64_t free = -1, largest = -1;  // bytes in all, and in one block; -1: nobody knows
+    std::string_view limit = {};      // what bounds them, in words; empty: the device's memory
   };
 
   virtual ~MemorySource() = default;
   virtual Room room() { return {}; }  // asked when obtain() had none to give
   virtual void* obtain(int64_t bytes) = 0;  // nullptr when there is no room
   virtual void give_back(void* handle, int64_t bytes) = 0;
+
+  // Memory behind all blocks together: whole pages, and on a host only those that were written to. -1: as many bytes as were obtained.
+  virtual int64_t held() const { return -1; }
+  // The first `used` bytes of a block of `bytes` are about to be written to.
+  virtual void touch(void* /*handle*/, int64_t /*bytes*/, int64_t /*used*/) {}
+
   virtual void fill(void* handle, int64_t offset, uint8_t value, int64_t bytes) = 0;
   virtual void read(void* handle, int64_t offset, void* host, int64_t bytes) = 0;
 };
@@ -45,6 +53,8 @@ struct PoolStats {
   int64_t in_use = 0;      // bytes of live buffers
   int64_t high_water = 0;  // the most in_use has been
   int64_t reserved = 0;    // obtained from the source: in use or cached
+  int64_t held = 0;        // memory behind what was obtained (MemorySource::held)
+  int64_t held_high_water = 0;  // the most that was: what the process takes, with its cached blocks
   int64_t live = 0;        // buffers
   std::array<UseStats, kMemoryUses> uses{};
 
@@ -79,7 +89,7 @@ class Pool {
 
   bool checked() const { return checked_; }
   PoolStats stats() const;
-  void reset_high_water();  // of the pool and of every use, to what is in use now
+  void reset_high_water();  // of the pool and of every use, to what is in use and held now
 
   MemoryUse use() const { return use_; }
   void set_use(MemoryUse use) { use_ = use; }  // MemoryScope's
@@ -91,6 +101,7 @@ class Pool {
   [[noreturn]] void refuse_locked(int64_t bytes);
   void count_locked(const Block& block);
   void trim_locked();
+  void measure_locked();
   void arm(const Block& block);
   bool guards_intact(const Block& block);
   int64_t total(int64_t capacity) const { return capacity + (checked_ ? 2 * kGuardBytes : 0); }

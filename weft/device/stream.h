@@ -61,8 +61,8 @@ class Stream {
   // What `work` launches, not yet run. Memory it takes from the pool stays set aside for the graph as long as the graph
   // lives; what it reads from elsewhere the caller keeps. Sizes and numbers that `work` hands to a launch are fixed: what is
   // to change between replays lies in device memory. `work` may neither upload, download nor synchronize, and should have
-  // run once before, so that kernels are loaded.
-  virtual std::unique_ptr<Graph> capture(const std::function<void()>& work);
+  // run once before, so that kernels are loaded. Where memory runs out, cached blocks are freed and `work` is called again.
+  std::unique_ptr<Graph> capture(const std::function<void()>& work);
 
   // Called around each launch by the op table: names the op in faults, raises at once where the stream is synchronous.
   void launching(const char* op) {
@@ -86,6 +86,7 @@ class Stream {
  protected:
   const char* last_op() const { return last_op_; }
   virtual void wait() = 0;
+  virtual std::unique_ptr<Graph> capture_once(const std::function<void()>& work);
 
  private:
   void raise_fault();

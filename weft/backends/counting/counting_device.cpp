@@ -2,9 +2,9 @@
 
 #include <cstring>
 
-#include "weft/backends/counting/address_space.h"
 #include "weft/backends/counting/table.h"
 #include "weft/backends/cpu/cpu_device.h"
+#include "weft/backends/cpu/system_memory.h"
 #include "weft/base/check.h"
 #include "weft/base/parallel.h"
 
@@ -22,7 +22,7 @@ class CountingStream : public Stream {
 
 class CountingDevice : public cpu::HostDevice {
  public:
-  explicit CountingDevice(int threads) : threads_(threads), pool_(memory_, false, 0), stream_(*this) {}
+  explicit CountingDevice(int threads) : threads_(threads), memory_(false, true), pool_(memory_, false, 0), stream_(*this) {}
 
   std::string name() const override { return "counting"; }
   std::string description() const override { return join("counts what the CPU would do with ", threads_, threads_ == 1 ? " thread" : " threads"); }
@@ -47,7 +47,7 @@ class CountingDevice : public cpu::HostDevice {
 
  private:
   const int threads_;
-  AddressSpace memory_;
+  cpu::SystemMemory memory_;
   Pool pool_;
   CountingStream stream_;
 };

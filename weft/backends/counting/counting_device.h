@@ -3,7 +3,8 @@
 //
 // It is the CPU backend with the work left out: each kernel adds its cost to the figures and then does what it does around
 // its tasks, which is to check its data and to take its workspace. Buffers are addresses with no memory behind them until
-// something is written there, so ids and scalars that are uploaded are really there and everything else reads as zeros.
+// something is written there, so ids and scalars that are uploaded are really there and everything else reads as zeros. The
+// pool and its source are the CPU's own: what they cache, share and round is what the real ones do, and what they would hold.
 #pragma once
 
 #include <map>

@@ -1,12 +1,16 @@
-// What the CPU's pool takes from the system.
+// What the CPU's pool takes from the system, and how many bytes of memory are behind it.
 //
 // Page faults on large temporaries cost several times the work done in them, and reading weights from 4 KiB pages a fifth of
 // its rate, so blocks lie in memory that is aligned to 2 MiB and advised as huge pages: from 2 MiB on each in a mapping of
 // its own (what is left past its last 2 MiB has small pages), from kHugeFrom on several in one. Smaller ones, and all below
 // 2 MiB of a checked pool, come from malloc, where sanitizers watch their ends.
+//
+// A page is there once it was written to. Whole huge pages of a shared mapping that nobody has a block in go back to the system.
+// A planned run obtains the same addresses with no memory behind them, and held() is what the real one would hold.
 #pragma once
 
 #include <map>
+#include <unordered_map>
 
 #include "weft/device/pool.h"
 
@@ -16,11 +20,13 @@ class SystemMemory : public MemorySource {
  public:
   static constexpr int64_t kHugePage = int64_t(2) << 20, kHugeFrom = int64_t(64) << 10;
 
-  explicit SystemMemory(bool checked) : shares_(!checked) {}
+  explicit SystemMemory(bool checked, bool planned = false) : shares_(!checked), planned_(planned) {}
 
   void* obtain(int64_t bytes) override;
   void give_back(void* handle, int64_t bytes) override;
   Room room() override;
+  int64_t held() const override { return held_; }
+  void touch(void* handle, int64_t bytes, int64_t used) override;
   void fill(void* handle, int64_t offset, uint8_t value, int64_t bytes) override;
   void read(void* handle, int64_t offset, void* host, int64_t bytes) override;
 
@@ -28,8 +34,14 @@ class SystemMemory : public MemorySource {
   bool shared(int64_t bytes) const { return shares_ && kHugeFrom <= bytes && bytes < kHugePage; }
   void* take_part(int64_t bytes);
   void return_part(char* at, int64_t bytes);
+  char* map(int64_t bytes, int64_t alignment) const;
+  void add_user(char* at, int64_t bytes);
+  void remove_user(char* at, int64_t bytes);
 
-  const bool shares_;
+  const bool shares_, planned_;
+  int64_t held_ = 0;
+  std::unordered_map<void*, int64_t> touched_;  // bytes of memory behind a block that has a mapping of its own
+  std::map<char*, int> users_;                  // blocks in each huge page of the shared mappings
   std::map<char*, int64_t> free_;  // of the shared mappings, by address: stretches that touch no other
 };
 

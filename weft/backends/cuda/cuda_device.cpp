@@ -16,6 +16,10 @@
 namespace weft::cuda {
 namespace {
 
+// cudaMalloc maps 2 MiB at once; smaller blocks share a mapping.
+constexpr int64_t kMapped = int64_t(2) << 20;
+int64_t memory_behind(int64_t bytes) { return bytes < kMapped ? bytes : (bytes + kMapped - 1) / kMapped * kMapped; }
+
 // Blocks go back to the pool in stream order, and every kernel and copy runs on that one stream: a block may be handed
 // out again while its last reader is still queued. Only giving memory back to the driver waits (cudaFree does).
 class DeviceMemory : public MemorySource {
@@ -25,30 +29,34 @@ class DeviceMemory : public MemorySource {
   void* obtain(int64_t bytes) override {
     use();
     void* memory = nullptr;
-    if (cudaMalloc(&memory, size_t(bytes)) == cudaSuccess) return memory;
+    if (cudaMalloc(&memory, size_t(bytes)) == cudaSuccess) {
+      held_ += memory_behind(bytes);
+      return memory;
+    }
     cudaGetLastError();  // out of memory is no lasting error
     return nullptr;
   }
+  int64_t held() const override { return held_; }
   // The driver says what is free; the largest block is found by asking for it.
   Room room() override {
     use();
     size_t free = 0, total = 0;
     if (cudaMemGetInfo(&free, &total) != cudaSuccess) return {};
-    constexpr int64_t kStep = int64_t(2) << 20;  // what the driver maps at once
-    int64_t fits = 0, most = int64_t(free) / kStep;
+    int64_t fits = 0, most = int64_t(free) / kMapped;
     while (fits < most) {
       const int64_t middle = (fits + most + 1) / 2;
       void* memory = nullptr;
-      const bool there = cudaMalloc(&memory, size_t(middle * kStep)) == cudaSuccess;
+      const bool there = cudaMalloc(&memory, size_t(middle * kMapped)) == cudaSuccess;
       there ? cudaFree(memory) : cudaGetLastError();
       (there ? fits : most) = there ? middle : middle - 1;
     }
-    return {int64_t(free), fits * kStep};
+    return {int64_t(free), fits * kMapped};
   }
-  void give_back(void* handle, int64_t) override {
+  void give_back(void* handle, int64_t bytes) override {
     use();
     cudaStreamSynchronize(stream_.handle());
     cudaFree(handle);
+    held_ -= memory_behind(bytes);
   }
   void fill(void* handle, int64_t offset, uint8_t value, int64_t bytes) override {
     use();
@@ -63,6 +71,7 @@ class DeviceMemory : public MemorySource {
  private:
   void use() const { cudaSetDevice(stream_.index()); }
   const CudaStream& stream_;
+  int64_t held_ = 0;
 };
 
 // Events of the slots of an UploadRing.
@@ -162,7 +171,7 @@ class CudaDevice : public Device {
   }
   // Planned.
   explicit CudaDevice(int index)
-      : index_(index), stream_(*this, index, true), memory_(std::make_unique<counting::AddressSpace>()), staging_(stream_), pool_(*memory_, false, 0) {
+      : index_(index), stream_(*this, index, true), memory_(std::make_unique<counting::AddressSpace>(memory_behind)), staging_(stream_), pool_(*memory_, false, 0) {
     read_properties();
   }
 

@@ -1,35 +1,25 @@
 // Capture and replay: the launches of one closure as a graph of the driver's, and the pool's memory set aside for it.
+#include "weft/device/reservation.h"
 #include "weft/tile/cuda/modules.h"
 #include "weft/tile/cuda/runtime.h"
 
 namespace weft::cuda {
 namespace {
 
-// The pool's memory that belongs to a graph; given up with it.
-class Reservation {
+// A planned device's: nothing is launched, but what the pool sets aside for a graph is.
+class PlannedGraph : public Graph {
  public:
-  explicit Reservation(Pool& pool) : pool_(pool), number_(pool.begin_reservation()) {}
-  ~Reservation() {
-    end();
-    pool_.unreserve(number_);
-  }
-  Reservation(const Reservation&) = delete;
-  Reservation& operator=(const Reservation&) = delete;
-  void end() {
-    if (open_) pool_.end_reservation();
-    open_ = false;
-  }
+  explicit PlannedGraph(std::unique_ptr<Reservation> memory) : memory_(std::move(memory)) {}
+  void replay() override {}
 
  private:
-  Pool& pool_;
-  int64_t number_;
-  bool open_ = true;
+  std::unique_ptr<Reservation> memory_;
 };
 
 class CudaGraph : public Graph {
  public:
   CudaGraph(CudaStream& stream, cudaGraphExec_t graph, std::unique_ptr<Reservation> memory, Modules::Held kernels)
-      : device_(stream.device().shared_from_this()), stream_(stream), graph_(graph), memory_(std::move(memory)), kernels_(std::move(kernels)) {}
+      : stream_(stream), graph_(graph), memory_(std::move(memory)), kernels_(std::move(kernels)) {}
   ~CudaGraph() override {
     cudaSetDevice(stream_.index());
     cudaStreamSynchronize(stream_.handle());  // it may be running
@@ -43,19 +33,23 @@ class CudaGraph : public Graph {
   }
 
  private:
-  std::shared_ptr<Device> device_;
   CudaStream& stream_;
   cudaGraphExec_t graph_;
-  std::unique_ptr<Reservation> memory_;
+  std::unique_ptr<Reservation> memory_;  // keeps the device too
   Modules::Held kernels_;  // compiled ones that it launches
 };
 
 }  // namespace
 
-std::unique_ptr<Graph> CudaStream::capture(const std::function<void()>& work) {
+std::unique_ptr<Graph> CudaStream::capture_once(const std::function<void()>& work) {
   not_while_capturing("capture", "another capture");
   cudaSetDevice(index_);
-  auto memory = std::make_unique<Reservation>(device().pool());
+  auto memory = std::make_unique<Reservation>(device());
+  if (planned_) {
+    work();
+    memory->end();
+    return std::make_unique<PlannedGraph>(std::move(memory));
+  }
   // Relaxed: memory that the pool does not have yet may be obtained on the way.
   require(cudaStreamBeginCapture(stream_, cudaStreamCaptureModeRelaxed), "capture", "beginning");
   capturing_ = true;

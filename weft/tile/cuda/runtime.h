@@ -34,8 +34,7 @@ class CudaStream : public Stream {
   ~CudaStream() override;
   bool synchronous() const override { return false; }
   std::unique_ptr<Moment> moment() override;  // an event of the device
-  bool captures() const override { return !planned_ && !watched(); }
-  std::unique_ptr<Graph> capture(const std::function<void()>& work) override;
+  bool captures() const override { return !watched(); }  // planned: the graph is its memory alone
 
   cudaStream_t handle() const { return stream_; }
   Fault* fault() const { return fault_on_device_; }
@@ -51,6 +50,7 @@ class CudaStream : public Stream {
 
  protected:
   void wait() override;
+  std::unique_ptr<Graph> capture_once(const std::function<void()>& work) override;
 
  private:
   const int index_;
