@@ -19,6 +19,8 @@ namespace fs = std::filesystem;
 
 constexpr MemoryUse kUses[] = {MemoryUse::weights, MemoryUse::gradients, MemoryUse::optimizer, MemoryUse::activations, MemoryUse::workspace};
 
+constexpr int64_t kPage = int64_t(2) << 20;
+
 const uint32_t kDraws = std::getenv("WEFT_DRAWS") ? uint32_t(std::atoi(std::getenv("WEFT_DRAWS"))) : 30;  // more for a closer look
 
 class TrainingMemory : public testing::Test {
@@ -57,6 +59,9 @@ class TrainingMemory : public testing::Test {
     };
     for (MemoryUse use : kUses) near(measured.of(use).high_water, planned.of(use).high_water, name(use));
     near(measured.high_water, planned.high_water, "all together");
+    // With cached blocks; how small ones share pages depends on what was there while weights were loaded.
+    EXPECT_LE(std::abs(double(measured.held_high_water - planned.held_high_water)), 0.02 * double(planned.held_high_water) + double(kPage))
+        << what << ", held: planned " << planned.held_high_water << ", took " << measured.held_high_water;
   }
   const fs::path folder = fs::temp_directory_path() / ("weft_memory_" + std::to_string(::getpid()));
   std::FILE* quiet = std::tmpfile();
@@ -153,7 +158,7 @@ TEST_F(TrainingMemory, what_to_shrink_is_what_the_run_can) {
   TrainConfig c = config();
   const auto advice = [&](MemoryUse most) {
     Plan plan;
-    plan.memory.high_water = 1000;
+    plan.memory.held_high_water = 1000;
     plan.memory.uses[size_t(most)].at_peak = 900;
     try {
       check_fits(plan, c, {.total = 500, .free = 500, .in_use = 0, .high_water = 0});

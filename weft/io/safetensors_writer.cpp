@@ -10,16 +10,14 @@ namespace {
 
 constexpr const char* kWhere = "write_safetensors";
 
-using Named = std::pair<std::string, Tensor>;
+constexpr int64_t kPiece = int64_t(8) << 20;  // downloaded and written at once
 
 // Large elements first: every tensor then begins at a multiple of its element's size.
-std::vector<const Named*> file_order(const std::vector<Named>& tensors) {
-  std::vector<const Named*> order;
-  for (const Named& named : tensors) {
-    check(named.first != "__metadata__", kWhere, "a tensor cannot be named __metadata__");
-    check(named.second.defined(), kWhere, "tensor '", named.first, "' is undefined");
-    check(named.second.contiguous(), kWhere, "tensor '", named.first, "' must be contiguous");
-    order.push_back(&named);
+std::vector<const DeferredTensor*> file_order(const std::vector<DeferredTensor>& tensors) {
+  std::vector<const DeferredTensor*> order;
+  for (const DeferredTensor& tensor : tensors) {
+    check(tensor.name != "__metadata__", kWhere, "a tensor cannot be named __metadata__");
+    order.push_back(&tensor);
   }
   // Among elements of one size, the format's own writer puts the dtype named later in its list first: F32, U32, I32 and
   // BF16, F16.
@@ -27,26 +25,25 @@ std::vector<const Named*> file_order(const std::vector<Named>& tensors) {
     constexpr DType kOrder[] = {DType::f32, DType::u32, DType::i32, DType::bf16, DType::f16, DType::u8};
     return std::find(std::begin(kOrder), std::end(kOrder), dtype) - std::begin(kOrder);
   };
-  std::sort(order.begin(), order.end(), [&](const Named* a, const Named* b) {
-    return std::pair(rank(a->second.dtype()), std::string_view(a->first)) < std::pair(rank(b->second.dtype()), std::string_view(b->first));
+  std::sort(order.begin(), order.end(), [&](const DeferredTensor* a, const DeferredTensor* b) {
+    return std::pair(rank(a->dtype), std::string_view(a->name)) < std::pair(rank(b->dtype), std::string_view(b->name));
   });
   std::vector<std::string_view> names;
-  for (const Named* named : order) names.push_back(named->first);
+  for (const DeferredTensor* tensor : order) names.push_back(tensor->name);
   std::sort(names.begin(), names.end());
   const auto twice = std::adjacent_find(names.begin(), names.end());
   check(twice == names.end(), kWhere, "two tensors are named '", twice == names.end() ? "" : *twice, "'");
   return order;
 }
 
-std::string header_of(const std::vector<const Named*>& order, const std::map<std::string, std::string>& metadata) {
+std::string header_of(const std::vector<const DeferredTensor*>& order, const std::map<std::string, std::string>& metadata) {
   nlohmann::ordered_json header = nlohmann::ordered_json::object();
   if (!metadata.empty()) header["__metadata__"] = metadata;
   int64_t offset = 0;
-  for (const Named* named : order) {
-    const Tensor& tensor = named->second;
-    const int64_t end = offset + tensor.numel() * size_of(tensor.dtype());
-    header[named->first] = {{"dtype", stored_name(tensor.dtype())},
-                            {"shape", std::vector<int64_t>(tensor.shape().begin(), tensor.shape().end())},
+  for (const DeferredTensor* tensor : order) {
+    const int64_t end = offset + tensor->shape.numel() * size_of(tensor->dtype);
+    header[tensor->name] = {{"dtype", stored_name(tensor->dtype)},
+                            {"shape", std::vector<int64_t>(tensor->shape.begin(), tensor->shape.end())},
                             {"data_offsets", {offset, end}}};
     offset = end;
   }
@@ -58,6 +55,17 @@ std::string header_of(const std::vector<const Named*>& order, const std::map<std
   }
   text.resize((text.size() + 7) / 8 * 8, ' ');
   return text;
+}
+
+// Downloads a tensor piece by piece and hands each to `write`, with the element it begins at.
+void write_pieces(const Tensor& tensor, std::vector<std::byte>& buffer, const std::function<void(std::span<const std::byte>, int64_t)>& write) {
+  const int64_t bytes = tensor.numel() * size_of(tensor.dtype());
+  buffer.resize(size_t(std::min(bytes, kPiece)));
+  for (int64_t at = 0; at < bytes; at += kPiece) {
+    const int64_t n = std::min(kPiece, bytes - at);
+    tensor.device().download(buffer.data(), *tensor.view().buffer, tensor.view().offset + at, n);
+    write(std::span(buffer).first(size_t(n)), at / size_of(tensor.dtype()));
+  }
 }
 
 }  // namespace
@@ -74,20 +82,33 @@ const char* stored_name(DType dtype) {
   return "";
 }
 
-void write_safetensors(const std::string& path, const std::vector<Named>& tensors, const std::map<std::string, std::string>& metadata, Floats floats) {
+void write_safetensors(const std::string& path, const std::vector<std::pair<std::string, Tensor>>& tensors, const std::map<std::string, std::string>& metadata,
+                       Floats floats) {
+  std::vector<DeferredTensor> list;
+  for (const auto& [name, tensor] : tensors) {
+    check(tensor.defined(), kWhere, "tensor '", name, "' is undefined");
+    check(tensor.contiguous(), kWhere, "tensor '", name, "' must be contiguous");
+    list.push_back({name, tensor.dtype(), tensor.shape(), [tensor = tensor] { return tensor; }});
+  }
+  write_safetensors(path, list, metadata, floats);
+}
+
+void write_safetensors(const std::string& path, const std::vector<DeferredTensor>& tensors, const std::map<std::string, std::string>& metadata, Floats floats) {
   const auto order = file_order(tensors);
   const std::string header = header_of(order, metadata);
   const uint64_t length = header.size();
   AtomicFile file(path);
   file.write(std::as_bytes(std::span(&length, 1)));
   file.write(header);
-  std::vector<std::byte> bytes;
-  for (const Named* named : order) {
-    const Tensor& tensor = named->second;
-    bytes.resize(size_t(tensor.numel() * size_of(tensor.dtype())));
-    tensor.device().download(bytes.data(), *tensor.view().buffer, tensor.view().offset, int64_t(bytes.size()));
-    if (floats == Floats::finite) check_finite(path, named->first, tensor.dtype(), bytes);
-    file.write(bytes);
+  std::vector<std::byte> buffer;
+  for (const DeferredTensor* each : order) {
+    const Tensor tensor = each->make();
+    check(tensor.dtype() == each->dtype && tensor.shape() == each->shape && tensor.contiguous(), kWhere, "tensor '", each->name, "' was to be contiguous ", each->dtype,
+          " ", each->shape, ", but is ", tensor.dtype(), " ", tensor.shape());
+    write_pieces(tensor, buffer, [&](std::span<const std::byte> piece, int64_t first) {
+      if (floats == Floats::finite) check_finite(path, each->name, each->dtype, piece, first);
+      file.write(piece);
+    });
   }
   file.commit();
 }

@@ -2,6 +2,7 @@
 // is aligned for its dtype; the same bytes as the format's own writer gives. The file appears whole or not at all.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <string>
 #include <utility>
@@ -14,10 +15,20 @@ namespace weft {
 
 const char* stored_name(DType dtype);  // as the format has it: "F32"
 
-// Tensors must be contiguous; they are brought from their device one at a time. Throws invalid_argument for a name
+// A tensor that is computed when it is written and gone after: many of them need the memory of one.
+struct DeferredTensor {
+  std::string name;
+  DType dtype;
+  Shape shape;
+  std::function<Tensor()> make;  // of that dtype and shape
+};
+
+// Tensors must be contiguous; they are downloaded in pieces, and none has a second copy on the host. Throws invalid_argument for a name
 // given twice or taken by the format, bad_file when the system cannot write, device_fault for a value that is not finite
 // where all must be.
 void write_safetensors(const std::string& path, const std::vector<std::pair<std::string, Tensor>>& tensors,
+                       const std::map<std::string, std::string>& metadata = {}, Floats floats = Floats::any);
+void write_safetensors(const std::string& path, const std::vector<DeferredTensor>& tensors,
                        const std::map<std::string, std::string>& metadata = {}, Floats floats = Floats::any);
 
 }  // namespace weft

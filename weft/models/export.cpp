@@ -44,13 +44,14 @@ DType export_dtype(std::string_view text) {
   fail(ErrorCode::invalid_argument, "export", "weights are written as f32, bf16 or f16, not as '", text, "'");
 }
 
-std::vector<std::pair<std::string, Tensor>> exported_weights(const Model& model, DType dtype) {
-  const NoGrad no_grad;
-  std::vector<std::pair<std::string, Tensor>> tensors;
-  for (const Parameter& p : model.parameters()) {
-    const auto adapter = std::ranges::find_if(model.adapters(), [&](const LoraAdapter& each) { return each.layer + ".weight" == p.name; });
-    tensors.emplace_back(p.name, cast(adapter == model.adapters().end() ? p.value.detach() : merged(p.value, *adapter), dtype));
-  }
+std::vector<DeferredTensor> exported_weights(const Model& model, DType dtype) {
+  std::vector<DeferredTensor> tensors;
+  for (const Parameter& p : model.parameters())
+    tensors.push_back({p.name, dtype, p.value.shape(), [&model, dtype, name = p.name, value = p.value] {
+                         const NoGrad no_grad;
+                         const auto adapter = std::ranges::find_if(model.adapters(), [&](const LoraAdapter& each) { return each.layer + ".weight" == name; });
+                         return cast(adapter == model.adapters().end() ? value.detach() : merged(value, *adapter), dtype);
+                       }});
   return tensors;
 }
 

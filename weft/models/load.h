@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "weft/io/safetensors_writer.h"
 #include "weft/models/model.h"
 
 namespace weft {
@@ -31,7 +32,8 @@ struct ExportOptions {
 // whole or not at all.
 void export_model(const Model& model, const std::string& folder, const ExportOptions& options = {});
 
-// The weights of that: the model's own tensors where they have this dtype, copies where not or where an adapter is merged.
-std::vector<std::pair<std::string, Tensor>> exported_weights(const Model& model, DType dtype);
+// The weights of that, made one at a time as they are written: the model's own tensors where they have this dtype, copies where
+// not or where an adapter is merged. The model must outlive them.
+std::vector<DeferredTensor> exported_weights(const Model& model, DType dtype);
 
 }  // namespace weft

@@ -8,6 +8,7 @@
 #include "weft/nn/kv_cache.h"
 #include "weft/ops/fill/fill.h"
 #include "weft/tensor/node.h"
+#include "weft/train/phase.h"
 #include "weft/train/step.h"
 
 namespace weft {
@@ -39,6 +40,7 @@ std::vector<int32_t> continue_greedily(const Model& model, std::span<const int32
 }  // namespace
 
 double validation_loss(const Model& model, const Dataset& data, int64_t units) {
+  const Phase phase(model.device());
   const NoGrad no_grad;
   const int64_t count = units > 0 ? std::min(units, data.validation_units()) : data.validation_units();
   if (count == 0) return NAN;
@@ -54,6 +56,7 @@ double validation_loss(const Model& model, const Dataset& data, int64_t units) {
 }
 
 double sums_accuracy(const Model& model, const SumsDataset& sums) {
+  const Phase phase(model.device());
   return exact_match(sums, [&](std::span<const int32_t> prompts, int64_t rows, int64_t tokens, int64_t count) {
     return continue_greedily(model, prompts, rows, tokens, count);
   });
@@ -84,6 +87,7 @@ SampleOptions sample_options(const TrainConfig& config, const TrainingProblem& p
 }
 
 std::string sample_text(const Model& model, const Vocabulary& vocabulary, const std::vector<int32_t>& prompt, const SampleOptions& options) {
+  const Phase phase(model.device());
   const int64_t room = model.config().max_positions - int64_t(prompt.size());
   GenerateOptions generate{.sampling = {.temperature = options.temperature, .seed = options.seed}, .max_tokens = std::min(options.tokens, room)};
   Generator generator(model, generate);

@@ -2,6 +2,7 @@
 
 #include "weft/io/atomic_file.h"
 #include "weft/models/load.h"
+#include "weft/train/phase.h"
 
 namespace weft {
 namespace {
@@ -15,6 +16,7 @@ void write_text(const std::string& path, const std::string& text) {
 }  // namespace
 
 void export_trained(const std::string& folder, const Model& model, const Vocabulary& vocabulary, const std::string& like) {
+  const Phase phase(model.device());
   export_model(model, folder, {.like = like});
   if (!like.empty()) return;
   write_text(folder + "/tokenizer.json", vocabulary.tokenizer_json());

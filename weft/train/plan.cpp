@@ -8,6 +8,7 @@
 #include "weft/base/check.h"
 #include "weft/models/load.h"
 #include "weft/train/evaluate.h"
+#include "weft/train/phase.h"
 #include "weft/train/progress.h"
 #include "weft/train/step.h"
 
@@ -41,6 +42,17 @@ std::string shrink_advice(const Plan& plan, const TrainConfig& config) {
                 config);
 }
 
+// "12 GiB free", "3 GiB free within the container's limit"
+std::string free_text(const MemoryInfo& device) {
+  return join(bytes_text(double(device.free)), " free", device.limit.empty() ? "" : join(" within ", device.limit));
+}
+
+// The end of the run.
+void rehearse_export(const Model& model) {
+  const Phase phase(model.device());
+  for (const DeferredTensor& weight : exported_weights(model, model.dtype())) weight.make();
+}
+
 // A run in small, on a device that has neither memory nor work behind it: some steps, an evaluation, samples, the export. Fills
 // in everything but the work of a step, which `counts` has where it is there.
 void rehearse(const TrainConfig& config, const TrainingProblem& problem, Device& device, counting::Counts* counts, Plan& plan) {
@@ -66,7 +78,7 @@ void rehearse(const TrainConfig& config, const TrainingProblem& problem, Device&
   validation_loss(*model, *problem.data, 1);
   if (problem.sums) sums_accuracy(*model, *problem.sums);
   for (const auto& prompt : sample_prompts(config, problem)) sample_text(*model, *problem.vocabulary, prompt, sample_options(config, problem));
-  exported_weights(*model, model->dtype());  // at the end of the run
+  rehearse_export(*model);
   plan.memory = device.pool().stats();
   plan.parameters = plan.kept = 0;
   for (const Parameter& p : model->all_parameters()) (p.value.requires_grad() ? plan.parameters : plan.kept) += p.value.numel();
@@ -110,14 +122,15 @@ std::string plan_text(const Plan& plan, const MemoryInfo& device) {
                   bytes_text(double(stats.high_water)).c_str());
     out += line;
   }
-  std::snprintf(line, sizeof line, "  %-12s %12s   of %s\n", "at the peak", bytes_text(double(plan.memory.high_water)).c_str(), bytes_text(double(device.free)).c_str());
-  return out + line + join("  one step     ", count_text(plan.step.flops), "FLOP\n");
+  std::snprintf(line, sizeof line, "  %-12s %12s   (%s in use, the rest cached for reuse)\n", "at the peak", bytes_text(double(plan.peak())).c_str(),
+                bytes_text(double(std::min(plan.peak(), plan.memory.high_water))).c_str());
+  return out + line + join("  of ", free_text(device), "\n") + join("  one step     ", count_text(plan.step.flops), "FLOP\n");
 }
 
 void check_fits(const Plan& plan, const TrainConfig& config, const MemoryInfo& device) {
-  if (plan.memory.high_water <= device.free) return;
-  fail(ErrorCode::out_of_memory, "train", "this run needs ", bytes_text(double(plan.memory.high_water)), " at its peak, the device has ",
-       bytes_text(double(device.free)), " free; ", shrink_advice(plan, config));
+  if (plan.peak() <= device.free) return;
+  fail(ErrorCode::out_of_memory, "train", "this run needs ", bytes_text(double(plan.peak())), " at its peak, the device has ", free_text(device), "; ",
+       shrink_advice(plan, config));
 }
 
 }  // namespace weft

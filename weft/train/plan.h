@@ -10,11 +10,13 @@
 namespace weft {
 
 struct Plan {
-  PoolStats memory;        // high water of the pool, by use
+  PoolStats memory;        // high water of the pool, by use and in all
   Cost step;               // of one optimizer step
   int64_t parameters = 0;  // trained
   int64_t kept = 0;        // parameters that stay as they are: a model's below its adapters
   int64_t tokens = 0;      // read by one step
+
+  int64_t peak() const { return memory.held_high_water; }  // what the run takes from the device, cached blocks and all
 };
 
 Plan make_plan(const TrainConfig& config, const TrainingProblem& problem);

@@ -9,6 +9,7 @@
 #include "weft/models/load.h"
 #include "weft/nn/weights.h"
 #include "weft/train/documents.h"
+#include "weft/train/phase.h"
 #include "weft/train/token_cache.h"
 
 namespace weft {
@@ -145,6 +146,7 @@ TrainConfig with_model_sizes(TrainConfig config) {
 }
 
 std::unique_ptr<Model> make_training_model(const TrainConfig& config, const ModelConfig& model, Device& device) {
+  const Phase loading(device);  // weights of another dtype are cast on the device
   const MemoryScope scope(device, MemoryUse::weights);
   if (is_folder(config.model))
     return load_model(config.model, device, {.dtype = compute_dtype(config), .trainable = true,

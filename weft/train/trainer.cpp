@@ -70,6 +70,7 @@ Trainer::Trainer(TrainConfig config, TrainerOptions options)
   prompts_ = sample_prompts(config_, problem_);
   plan_ = make_plan(config_, problem_);
   check_fits(plan_, config_, device_->memory());
+  if (options_.peak_flops) utilisation_ = Utilisation([this] { return options_.peak_flops(*device_); });  // takes memory too: before the model does
   model_ = make_training_model(config_, problem_.model, *device_);
   base_checksum_ = base_checksum(config_);
   optimizer_ = make_optimizer(config_, *model_);
@@ -98,7 +99,6 @@ void Trainer::open_run() {
   history_ = std::make_unique<History>(path("metrics.jsonl"), step_);
   board_ = std::make_unique<TensorBoard>(config_.out, step_);
   if (!history_->steps().empty()) seconds_ = history_->steps().back().seconds;
-  if (options_.peak_flops) utilisation_ = Utilisation([this] { return options_.peak_flops(*device_); });
 }
 
 std::vector<NamedTensor> Trainer::saved_tensors() const {
@@ -230,7 +230,7 @@ void Trainer::report(const std::string& state) {
                               {"optimizer", config_.optimizer + ", " + config_.schedule + " schedule"},
                               {"tokens a step", std::to_string(plan_.tokens)},
                               {"work a step", count_text(plan_.step.flops) + "FLOP"},
-                              {"memory at the peak", bytes_text(double(plan_.memory.high_water))}},
+                              {"memory at the peak", bytes_text(double(plan_.peak()))}},
                     .config = to_toml(config_)};
   if (const PeakFlops& peak = utilisation_.peak(); peak.rate > 0) facts.facts.push_back({"peak of the device", count_text(peak.rate) + "FLOP/s, " + peak.of});
   write_report(path("report.html"), facts, *history_);
