@@ -131,6 +131,48 @@ TEST_F(CheckpointTest, the_newest_are_kept) {
   EXPECT_EQ(std::distance(fs::directory_iterator(folder), fs::directory_iterator()), 3);  // and the notes
 }
 
+// A run goes on from the last good one, below a damaged one of a higher step: what it then saves must stay.
+TEST_F(CheckpointTest, a_damaged_one_never_counts_as_kept) {
+  for (int64_t keep : {1, 2, 3}) {
+    notices.clear();
+    fs::remove_all(folder);
+    CheckpointFolder before = checkpoints(3);
+    for (int64_t step : {100, 200, 300, 400}) before.save(step, {{"step", std::to_string(step)}}, tensors(1));
+    const std::string cut = (folder / "checkpoint-0000000400.safetensors").string(), changed = (folder / "checkpoint-0000000300.safetensors").string();
+    fs::resize_file(cut, fs::file_size(cut) / 2);
+    std::fstream(changed, std::ios::in | std::ios::out | std::ios::binary).seekp(-5, std::ios::end).put('x');
+    CheckpointFolder after = checkpoints(keep);
+    EXPECT_EQ(after.newest()->integer("step"), 200);
+    for (int64_t step : {210, 220}) {
+      const std::string written = after.save(step, {{"step", std::to_string(step)}}, tensors(2));
+      EXPECT_EQ(after.paths().front(), written);
+      EXPECT_EQ(after.newest()->integer("step"), step);
+    }
+    std::vector<int64_t> steps;
+    for (const std::string& path : after.paths()) steps.push_back(Checkpoint(path).integer("step"));
+    std::vector<int64_t> expected = {220, 210, 200};
+    expected.resize(size_t(keep));
+    EXPECT_EQ(steps, expected);
+    ASSERT_EQ(notices.size(), 2u);  // each damaged one once
+    EXPECT_NE(notices[0].find(cut), std::string::npos) << notices[0];
+    EXPECT_NE(notices[1].find(changed), std::string::npos) << notices[1];
+  }
+}
+
+// One that is damaged while the run goes on, after it was found whole.
+TEST_F(CheckpointTest, one_that_is_damaged_later_makes_room_for_a_good_one) {
+  CheckpointFolder all = checkpoints(3);
+  for (int64_t step : {1, 2, 3}) all.save(step, {{"step", std::to_string(step)}}, tensors(1));
+  const std::string damaged = (folder / "checkpoint-0000000003.safetensors").string();
+  fs::resize_file(damaged, fs::file_size(damaged) - 1);
+  all.save(4, {{"step", "4"}}, tensors(1));
+  std::vector<int64_t> steps;
+  for (const std::string& path : all.paths()) steps.push_back(Checkpoint(path).integer("step"));
+  EXPECT_EQ(steps, (std::vector<int64_t>{4, 2, 1}));
+  ASSERT_EQ(notices.size(), 1u);
+  EXPECT_NE(notices[0].find(damaged), std::string::npos) << notices[0];
+}
+
 TEST_F(CheckpointTest, a_write_that_fails_leaves_the_last_good_one) {
   CheckpointFolder all = checkpoints(1);
   all.save(1, {{"step", "1"}}, tensors(1));

@@ -161,26 +161,51 @@ std::string CheckpointFolder::save(int64_t step, const Values& values, const std
   std::snprintf(name, sizeof name, "checkpoint-%010lld.safetensors", (long long)step);
   const std::string path = (fs::path(folder_) / name).string();
   write_checkpoint(path, values, tensors, Floats::finite);
-  remove_old();
+  whole_[path] = version_of(path);
+  reported_.erase(path);
+  remove_old(path);
   return path;
 }
 
-// Also what a killed process left half written.
-void CheckpointFolder::remove_old() const {
+CheckpointFolder::Version CheckpointFolder::version_of(const std::string& path) {
+  std::error_code gone;
+  return {fs::file_size(path, gone), fs::last_write_time(path, gone)};
+}
+
+std::unique_ptr<Checkpoint> CheckpointFolder::open(const std::string& path, const char* consequence) {
+  try {
+    const Version version = version_of(path);
+    auto checkpoint = std::make_unique<Checkpoint>(path);
+    whole_[path] = version;
+    return checkpoint;
+  } catch (const Error& error) {
+    if (notice_ && reported_.insert(path).second) notice_(join(error.what(), "; ", consequence));
+    return nullptr;
+  }
+}
+
+bool CheckpointFolder::whole(const std::string& path) {
+  const auto known = whole_.find(path);
+  return (known != whole_.end() && known->second == version_of(path)) || open(path, "it is removed");
+}
+
+// A damaged file does not count as kept, whatever its step: a run that passed it over writes lower steps again. What a killed
+// process left half written goes as well.
+void CheckpointFolder::remove_old(const std::string& written) {
   std::error_code ignored;
-  const std::vector<std::string> all = paths();
-  for (size_t i = size_t(keep_); i < all.size(); ++i) fs::remove(all[i], ignored);
+  int64_t kept = 1;
+  for (const std::string& path : paths()) {
+    if (path == written) continue;
+    if (kept < keep_ && whole(path)) ++kept;
+    else fs::remove(path, ignored);
+  }
+  std::erase_if(whole_, [](const auto& known) { return !fs::exists(known.first); });
   remove_incomplete(folder_);
 }
 
-std::unique_ptr<Checkpoint> CheckpointFolder::newest() const {
-  for (const std::string& path : paths()) {
-    try {
-      return std::make_unique<Checkpoint>(path);
-    } catch (const Error& error) {
-      if (notice_) notice_(join(error.what(), "; it is passed over for the one before it"));
-    }
-  }
+std::unique_ptr<Checkpoint> CheckpointFolder::newest() {
+  for (const std::string& path : paths())
+    if (auto checkpoint = open(path, "it is passed over for the one before it")) return checkpoint;
   return nullptr;
 }
 

@@ -2,14 +2,16 @@
 //
 // A checkpoint is one safetensors file (so anything can look into it): tensors by name, everything else as strings of
 // its metadata, and among them the CRC-32C of the whole file. It is written under a temporary name, synced and renamed;
-// the newest `keep` are kept. A damaged one is passed over for the one before it.
+// the newest `keep` that are whole are kept. A damaged one is passed over for the one before it.
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <functional>
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -43,20 +45,32 @@ class Checkpoint {
 // The checkpoints of one run: <folder>/checkpoint-<step>.safetensors.
 class CheckpointFolder {
  public:
-  // Creates the folder. `notice` is told about damaged files that were passed over.
+  // Creates the folder. `notice` is told once about every damaged file.
   CheckpointFolder(std::string folder, int64_t keep, std::function<void(const std::string&)> notice);
 
-  // Gives its path. Throws device_fault, and leaves those before it, where a tensor is not finite.
+  // Writes a checkpoint, returns its path, and removes damaged ones and those beyond `keep`. The one just written always
+  // stays. Throws device_fault, and leaves those before it, where a tensor is not finite.
   std::string save(int64_t step, const Values& values, const std::vector<NamedTensor>& tensors);
-  std::unique_ptr<Checkpoint> newest() const;  // that is whole; null where there is none
-  std::vector<std::string> paths() const;      // newest first
+  std::unique_ptr<Checkpoint> newest();    // that is whole; null where there is none
+  std::vector<std::string> paths() const;  // newest first
 
  private:
-  void remove_old() const;
+  // A file that was found whole is not read again unless its size or time has changed.
+  struct Version {
+    uintmax_t size = 0;
+    std::filesystem::file_time_type time = {};
+    bool operator==(const Version&) const = default;
+  };
+  static Version version_of(const std::string& path);
+  std::unique_ptr<Checkpoint> open(const std::string& path, const char* consequence);  // null, and a notice, where it is damaged
+  bool whole(const std::string& path);
+  void remove_old(const std::string& written);
 
   std::string folder_;
   int64_t keep_;
   std::function<void(const std::string&)> notice_;
+  std::map<std::string, Version> whole_;
+  std::set<std::string> reported_;  // damaged
 };
 
 }  // namespace weft
