@@ -102,12 +102,33 @@ TEST(progress, a_line_fits_its_columns) {
   EXPECT_EQ(progress_line(record, 1000, 1.3, 83, 0), " 120/1000 loss 1.2346 (1.3000)  lr 3.00e-04  |g| 0.812  12.3k tok/s  41 % of peak  1:23 left");
   const std::string wide = progress_line(record, 1000, 1.3, 83, 130);
   EXPECT_NE(wide.find("[████░"), std::string::npos) << wide;
-  for (int columns = 1; columns < 160; ++columns) {
-    const std::string line = progress_line(record, 1000, 1.3, 83, columns);
-    const auto continued = std::count_if(line.begin(), line.end(), [](char c) { return (uint8_t(c) & 0xc0) == 0x80; });
-    EXPECT_LT(int(line.size()) - int(continued), std::max(2, columns)) << line;
-  }
-  EXPECT_EQ(progress_line(record, 1000, 1.3, 83, 80), " 120/1000 [█░░░░░░░] loss 1.2346 (1.3000)  12.3k tok/s  41 % of peak  1:23 left");
+  const std::string head = " 120/1000 loss 1.2346";
+  EXPECT_EQ(progress_line(record, 1000, 1.3, 83, 100), head + " (1.3000)  lr 3.00e-04  |g| 0.812  12.3k tok/s  41 % of peak  1:23 left");
+  EXPECT_EQ(progress_line(record, 1000, 1.3, 83, 80), head + " (1.3000)  lr 3.00e-04  |g| 0.812  12.3k tok/s  1:23 left");
+  EXPECT_EQ(progress_line(record, 1000, 1.3, 83, 70), head + "  lr 3.00e-04  |g| 0.812  12.3k tok/s  1:23 left");
+  EXPECT_EQ(progress_line(record, 1000, 1.3, 83, 67), head + "  lr 3.0e-4  |g| 0.81  12.3k tok/s  1:23 left");
+  EXPECT_EQ(progress_line(record, 1000, 1.3, 83, 60), head + "  lr 3.0e-4  |g| 0.81  1:23 left");
+  EXPECT_EQ(progress_line(record, 1000, 1.3, 83, 20), "120 loss 1.2346");
+}
+
+int columns_of(const std::string& line) {
+  return int(std::count_if(line.begin(), line.end(), [](char c) { return (uint8_t(c) & 0xc0) != 0x80; }));
+}
+
+TEST(progress, no_width_drops_the_loss) {
+  const StepRecord records[] = {{120, 1.23456, 3e-4, 0.8123, 12345, 0.41, 10},
+                                {2000000000, 98765.4321, 1e-12, 123456.7, 1.2e9, 1, 1e6},
+                                {7, 1.5e30, 0, 1e-20, 0.5, 0, 1},
+                                {7, NAN, 1e-3, INFINITY, 10, 0, 1}};
+  const std::string losses[] = {"loss 1.2346", "loss 98765.4321", "loss 1.5e+30", "loss nan"};
+  for (size_t i = 0; i < std::size(records); ++i)
+    for (int64_t steps : {int64_t(1000), int64_t(2147483647)})
+      for (int columns = 1; columns <= 200; ++columns) {
+        const std::string line = progress_line(records[i], steps, 1.3, 1e5, columns);
+        EXPECT_LT(columns_of(line), std::max(2, columns)) << line;
+        EXPECT_TRUE(columns < 20 || line.find(losses[i]) != line.npos) << columns << ": " << line;
+        EXPECT_TRUE(columns < 80 || (line.find("  lr ") != line.npos && line.find("  |g| ") != line.npos)) << columns << ": " << line;
+      }
 }
 
 TEST(progress, numbers_read_well) {

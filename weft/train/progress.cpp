@@ -28,6 +28,16 @@ std::string bar(double done, int width) {
   return text + "]";
 }
 
+// Four decimals, as long as they fit the ten columns that a loss takes at most.
+std::string loss_text(double loss) { return std::abs(loss) < 1e5 ? format("%.4f", loss) : format("%.4g", loss); }
+
+// "3.0e-4": two digits, and an exponent without padding.
+std::string short_scientific(double value) {
+  std::string text = format("%.1e", value);
+  if (const size_t sign = text.find('e') + 1; sign != 0 && text.size() == sign + 3 && text[sign + 1] == '0') text.erase(sign + 1, 1);
+  return text;
+}
+
 }  // namespace
 
 std::string duration_text(double seconds) {
@@ -48,20 +58,32 @@ std::string count_text(double value) {
 }
 
 std::string progress_line(const StepRecord& r, int64_t steps, double smoothed_loss, double seconds_left, int columns) {
-  const std::string total = std::to_string(steps);
-  const std::string head = format("%*lld/%s", int(total.size()), (long long)r.step, total.c_str());
-  const std::string loss = format("loss %.4f", r.loss), smooth = format(" (%.4f)", smoothed_loss);
-  const std::string more = format("  lr %.2e  |g| %.3g", r.learning_rate, r.gradient_norm), speed = "  " + count_text(r.tokens_per_second) + " tok/s";
-  const std::string share = r.utilisation > 0 ? format("  %.0f %% of peak", 100 * r.utilisation) : "", left = "  " + duration_text(seconds_left) + " left";
-  if (columns == 0) return head + " " + loss + smooth + more + speed + share + left;
-  // A line that is too long for a terminal cannot be redrawn: what matters least is left out first, the bar goes last.
-  constexpr int kLeastBar = 6, kMostBar = 30;
-  for (const std::string& tail : {loss + smooth + more + speed + share + left, loss + smooth + speed + share + left, loss + smooth + speed + left, loss + smooth + left,
-                                  loss + left, loss}) {
-    const int room = columns - 1 - int(head.size() + tail.size()) - 4;  // two spaces, two brackets; the last column stays free
-    if (room >= kLeastBar) return head + " " + bar(double(r.step) / double(std::max<int64_t>(1, steps)), std::min(room, kMostBar)) + " " + tail;
-  }
-  return (head + " " + loss).substr(0, size_t(std::max(1, columns - 1)));
+  const std::string total = std::to_string(steps), step = std::to_string(r.step);
+  const std::string head = format("%*lld/%s ", int(total.size()), (long long)r.step, total.c_str());
+  const std::string loss = "loss " + loss_text(r.loss), smooth = " (" + loss_text(smoothed_loss) + ")";
+  const std::string rate = format("  lr %.2e", r.learning_rate), norm = format("  |g| %.3g", r.gradient_norm);
+  const std::string short_rate = "  lr " + short_scientific(r.learning_rate), short_norm = format("  |g| %.2g", r.gradient_norm);
+  const std::string speed = "  " + count_text(r.tokens_per_second) + " tok/s", left = "  " + duration_text(seconds_left) + " left";
+  const std::string share = r.utilisation > 0 ? format("  %.0f %% of peak", 100 * r.utilisation) : "";
+  const std::string all = loss + smooth + rate + norm + speed + share + left;
+  if (columns == 0) return head + all;
+  // A line that wraps cannot be redrawn: what matters least goes first, the loss stays. The last column is left free.
+  const int room = columns - 1;
+  constexpr int kLeastBar = 6, kMostBar = 30, kAroundBar = 3;  // two brackets and a space
+  if (const int left_over = room - int(head.size() + all.size()) - kAroundBar; left_over >= kLeastBar)
+    return head + bar(double(r.step) / double(std::max<int64_t>(1, steps)), std::min(left_over, kMostBar)) + " " + all;
+  for (const std::string& line : {head + all,
+                                  head + loss + smooth + rate + norm + speed + left,
+                                  head + loss + rate + norm + speed + left,
+                                  head + loss + short_rate + short_norm + speed + left,
+                                  head + loss + short_rate + short_norm + left,
+                                  head + loss + short_rate + short_norm,
+                                  head + loss + short_rate,
+                                  head + loss,
+                                  step + " " + loss,
+                                  loss})
+    if (int(line.size()) <= room) return line;
+  return loss_text(r.loss).substr(0, size_t(std::max(1, room)));
 }
 
 Progress::Progress(std::FILE* out, int64_t steps, int64_t every)

@@ -9,8 +9,9 @@
 
 namespace weft {
 
-// "  120/1000 [████░░░░] loss 1.2345 (1.2712)  lr 3.0e-04  |g| 0.81  12.3k tok/s  41 % of peak  1:23 left": as much of it as
-// fits into `columns`; 0 columns: all but the bar.
+// "  120/1000 [████░░░░] loss 1.2345 (1.2712)  lr 3.00e-04  |g| 0.81  12.3k tok/s  41 % of peak  1:23 left": as much of it as
+// fits into `columns`. The bar goes first, then the share of the peak, then the smoothed loss; learning rate and gradient
+// norm are shortened before they go; the loss stays. 0 columns: all but the bar.
 std::string progress_line(const StepRecord& record, int64_t steps, double smoothed_loss, double seconds_left, int columns);
 
 class Progress {
