@@ -58,15 +58,15 @@ TEST_F(Reporting, history_goes_on_from_its_file_up_to_a_step) {
 
 // Reads the records back: lengths, checksums, and the fields of a scalar.
 TEST_F(Reporting, event_files_are_records_with_checksums) {
-  std::string path;
+  std::string path, data;
   {
     TensorBoard board(folder.string());
     board.scalar("loss", 300, 1.25);
     board.text("sample", 300, "hello");
-    board.flush();
     path = board.path();
+    data = contents(path);  // while it is open: a process that is killed now loses nothing
   }
-  const std::string data = contents(path);
+  EXPECT_EQ(contents(path), data);
   std::vector<std::string> messages;
   const auto masked = [](std::string_view bytes) {
     const uint32_t crc = crc32c(std::as_bytes(std::span(bytes)));
@@ -95,6 +95,18 @@ TEST_F(Reporting, event_files_are_records_with_checksums) {
 TEST_F(Reporting, an_event_file_that_goes_on_takes_back_later_steps) {
   const std::string data = contents(TensorBoard(folder.string(), 299).path());
   EXPECT_NE(data.find(std::string("\x10\xac\x02\x3a\x02\x08\x01", 7)), std::string::npos);  // step 300, session_log {status START}
+}
+
+// TensorBoard reads files in the order of their names, so that of a later start must come later, and be another.
+TEST_F(Reporting, an_event_file_follows_those_before_it) {
+  std::vector<std::string> paths;
+  for (int64_t done : {0, 0, 7}) paths.push_back(TensorBoard(folder.string(), done).path());
+  EXPECT_LT(paths[0], paths[1]);
+  EXPECT_LT(paths[1], paths[2]);
+  const std::string start("\x3a\x02\x08\x01", 4);
+  EXPECT_EQ(contents(paths[0]).find(start), std::string::npos);
+  EXPECT_NE(contents(paths[1]).find("\x10\x01" + start), std::string::npos);  // begun anew: every step of the first file is taken back
+  EXPECT_NE(contents(paths[2]).find("\x10\x08" + start), std::string::npos);
 }
 
 TEST(progress, a_line_fits_its_columns) {

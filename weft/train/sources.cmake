@@ -16,6 +16,7 @@ target_sources(weft
     train/plan.cpp
     train/progress.cpp
     train/report.cpp
+    train/run_facts.cpp
     train/schedule.cpp
     train/setup.cpp
     train/step.cpp
@@ -42,6 +43,7 @@ target_sources(weft
     train/plan.h
     train/progress.h
     train/report.h
+    train/run_facts.h
     train/schedule.h
     train/setup.h
     train/step.h
@@ -58,3 +60,4 @@ find_path(WEFT_TOMLPLUSPLUS toml++/toml.h REQUIRED NO_CMAKE_FIND_ROOT_PATH)
 file(MAKE_DIRECTORY ${PROJECT_BINARY_DIR}/tomlplusplus)
 file(CREATE_LINK ${WEFT_TOMLPLUSPLUS}/toml++ ${PROJECT_BINARY_DIR}/tomlplusplus/toml++ SYMBOLIC)
 set_source_files_properties(train/config.cpp PROPERTIES INCLUDE_DIRECTORIES ${PROJECT_BINARY_DIR}/tomlplusplus)
+set_source_files_properties(train/run_facts.cpp PROPERTIES COMPILE_DEFINITIONS WEFT_VERSION="${PROJECT_VERSION}")

@@ -2,14 +2,17 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <bit>
 #include <cerrno>
+#include <charconv>
 #include <chrono>
 #include <cstring>
 #include <filesystem>
 
 #include "weft/base/check.h"
 #include "weft/io/checksum.h"
+#include "weft/train/run_facts.h"
 
 namespace weft {
 namespace {
@@ -56,10 +59,19 @@ double now() { return std::chrono::duration<double>(std::chrono::system_clock::n
 
 uint32_t masked(std::string_view data) { return std::rotr(crc32c(std::as_bytes(std::span(data))), 15) + 0xa282ead8u; }
 
-std::string host_name() {
-  char name[256] = "host";
-  ::gethostname(name, sizeof name - 1);
-  return name;
+constexpr std::string_view kPrefix = "events.out.tfevents.";
+
+// The largest second in the names of the event files in `folder`; 0: there are none.
+int64_t newest_second(const std::string& folder) {
+  int64_t newest = 0;
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
+    const std::string name = entry.path().filename().string();
+    int64_t second = 0;
+    if (name.starts_with(kPrefix)) std::from_chars(name.data() + kPrefix.size(), name.data() + name.size(), second);
+    newest = std::max(newest, second);
+  }
+  return newest;
 }
 
 }  // namespace
@@ -68,13 +80,13 @@ TensorBoard::TensorBoard(const std::string& folder, int64_t done) {
   std::error_code error;
   std::filesystem::create_directories(folder, error);
   if (error) fail(ErrorCode::bad_file, folder, "cannot be created: ", error.message());
-  path_ = join(folder, "/events.out.tfevents.", int64_t(now()), ".", host_name(), ".", ::getpid());
+  const int64_t before = newest_second(folder);
+  path_ = join(folder, "/", kPrefix, std::max(int64_t(now()), before + 1), ".", host_name(), ".", ::getpid());
   file_.open(path_, std::ios::binary | std::ios::trunc);
   check(file_.good(), path_, "cannot be created: ", std::strerror(errno));
   record(fixed64(1, now()) + bytes(3, "brain.Event:2"));
   constexpr int kStart = 1;  // Event {wall_time 1, step 2, session_log 7 {status 1}}
-  if (done > 0) record(fixed64(1, now()) + varint(2, done + 1) + bytes(7, varint(1, kStart)));
-  flush();
+  if (done > 0 || before > 0) record(fixed64(1, now()) + varint(2, done + 1) + bytes(7, varint(1, kStart)));
 }
 
 void TensorBoard::record(std::string_view message) {
@@ -84,6 +96,8 @@ void TensorBoard::record(std::string_view message) {
   out.append(message);
   add_fixed(out, masked(message));
   file_.write(out.data(), std::streamsize(out.size()));
+  file_.flush();
+  check(file_.good(), path_, "cannot be written: ", std::strerror(errno));
 }
 
 // Event {wall_time 1, step 2, summary 5 {value 1 {...}}}
@@ -99,11 +113,6 @@ void TensorBoard::text(std::string_view tag, int64_t step, std::string_view valu
   constexpr int kString = 7;
   const std::string tensor = varint(1, kString) + bytes(2, bytes(2, varint(1, 1))) + bytes(8, value);
   event(step, bytes(1, tag) + bytes(8, tensor) + bytes(9, bytes(1, bytes(1, "text"))));
-}
-
-void TensorBoard::flush() {
-  file_.flush();
-  check(file_.good(), path_, "cannot be written: ", std::strerror(errno));
 }
 
 }  // namespace weft

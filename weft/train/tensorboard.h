@@ -11,13 +11,13 @@ namespace weft {
 
 class TensorBoard {
  public:
-  // A new file in `folder`, as TensorBoard expects it: one per start of a run. What earlier files say of steps after `done`
-  // no longer counts.
+  // A new file in `folder`, as TensorBoard expects it: one per start of a run, read in the order of their names. What earlier
+  // files say of steps after `done` no longer counts.
   explicit TensorBoard(const std::string& folder, int64_t done = 0);
 
+  // An event is in the file when the call returns: a process that is killed afterwards does not lose it.
   void scalar(std::string_view tag, int64_t step, double value);
   void text(std::string_view tag, int64_t step, std::string_view value);
-  void flush();
 
   const std::string& path() const { return path_; }
 

@@ -202,9 +202,9 @@ void Trainer::evaluate() {
   if (problem_.sums) record.accuracy = sums_accuracy(*model_, *problem_.sums);
   if (problem_.data->validation_units() == 0) return;
   if (!std::isfinite(record.validation_loss)) check_next_step();
-  history_->add(record);
   board_->scalar("validation_loss", step_, record.validation_loss);
   if (record.accuracy) board_->scalar("accuracy", step_, *record.accuracy);
+  history_->add(record);
   progress_.note(join("step ", step_, ": validation loss ", record.validation_loss,
                       record.accuracy ? join(", ", int(std::floor(1000 * *record.accuracy)) / 10.0, " % of unseen sums right") : ""));
 }
@@ -212,8 +212,8 @@ void Trainer::evaluate() {
 void Trainer::sample() {
   for (const auto& prompt : prompts_) {
     const SampleRecord record{step_, problem_.vocabulary->decode(prompt), sample_text(*model_, *problem_.vocabulary, prompt, sample_options(config_, problem_))};
-    history_->add(record);
     board_->text("sample", step_, record.prompt + record.text);
+    history_->add(record);
   }
 }
 
@@ -234,7 +234,6 @@ void Trainer::report(const std::string& state) {
                     .config = to_toml(config_)};
   if (const PeakFlops& peak = utilisation_.peak(); peak.rate > 0) facts.facts.push_back({"peak of the device", count_text(peak.rate) + "FLOP/s, " + peak.of});
   write_report(path("report.html"), facts, *history_);
-  board_->flush();
 }
 
 TrainOutcome Trainer::run() {
@@ -242,11 +241,11 @@ TrainOutcome Trainer::run() {
   bool stopping = false;
   while (step_ < config_.steps && !stopping) {
     const StepRecord record = train_one();
-    history_->add(record);
     board_->scalar("loss", step_, record.loss);
     board_->scalar("learning_rate", step_, record.learning_rate);
     board_->scalar("gradient_norm", step_, record.gradient_norm);
     board_->scalar("tokens_per_second", step_, record.tokens_per_second);
+    history_->add(record);  // last: a run that is killed has no step in metrics.jsonl that TensorBoard lacks
     progress_.step(record, double(config_.steps - step_) * seconds_ / double(step_));
     outcome.loss = progress_.smoothed_loss();
     stopping = options_.stop && *options_.stop;
