@@ -4,6 +4,7 @@
 
 #include <CLI/CLI.hpp>
 #include <functional>
+#include <string>
 
 namespace weft::cli {
 
@@ -23,6 +24,7 @@ Run add_export(CLI::App& app);
 Run add_check(CLI::App& app);
 Run add_bench(CLI::App& app);
 Run add_support(CLI::App& app);
-Run add_train(CLI::App& app);
+Run add_train(CLI::App& app, std::string command_line);  // for the report
+Run add_report(CLI::App& app);
 
 }  // namespace weft::cli

@@ -5,15 +5,28 @@
 #include "cli/command.h"
 #include "weft/backends/open.h"
 #include "weft/models/load.h"
+#include "weft/train/best.h"
 
 namespace weft::cli {
 namespace {
 
 struct Options {
   std::string from, to, adapter, dtype, device = "cpu";
+  bool best = false;
 };
 
-int run(const Options& options) {
+// The best model of the run that was given in place of a model.
+Options with_best(Options options) {
+  if (!options.best) return options;
+  const BestSource best = best_source(options.from);
+  std::fprintf(stderr, "%s: the best model, step %lld, validation loss %.4f\n", options.from.c_str(), (long long)best.record.step, best.record.validation_loss);
+  options.from = best.model;
+  options.adapter = best.adapter;
+  return options;
+}
+
+int run(const Options& given) {
+  const Options options = with_best(given);
   const auto device = open_device(options.device);
   const auto model = load_model(options.from, *device, {}, options.adapter);
   const DType dtype = options.dtype.empty() ? model->config().dtype : export_dtype(options.dtype);
@@ -31,7 +44,8 @@ Run add_export(CLI::App& app) {
   auto options = std::make_shared<Options>();
   command->add_option("MODEL_DIR", options->from, "A Hugging Face model folder")->required();
   command->add_option("OUT_DIR", options->to, "The folder to write")->required();
-  command->add_option("--adapter", options->adapter, "Folder with a LoRA adapter of the model, to be merged into its weights");
+  auto* adapter = command->add_option("--adapter", options->adapter, "Folder with a LoRA adapter of the model, to be merged into its weights");
+  command->add_flag("--best", options->best, "MODEL_DIR is the folder of a training run: write its model of the lowest validation loss")->excludes(adapter);
   command->add_option("--dtype", options->dtype, "Type of the written weights: f32, bf16 or f16");
   command->add_option("--device", options->device, "Where the model is loaded");
   return [options] { return run(*options); };

@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "cli/command.h"
+#include "cli/command_line.h"
 #include "cli/integers.h"
 #include "weft/base/error.h"
 
@@ -51,7 +52,8 @@ int main(int argc, char** argv) {
       {"check", add_check(app)},
       {"bench", add_bench(app)},
       {"support", add_support(app)},
-      {"train", add_train(app)},
+      {"train", add_train(app, command_line(argc, argv))},
+      {"report", add_report(app)},
   };
   check_integers(app);
   // CLI11 would only say that a subcommand is required.

@@ -20,7 +20,7 @@ namespace {
 
 struct Options {
   TrainConfig flags;
-  std::string config_file, replay;
+  std::string config_file, replay, command_line;
   bool resume = false, plan = false;
   CLI::App* command = nullptr;
 };
@@ -114,23 +114,29 @@ int run(const Options& options) {
   on_signal(SIGPIPE, on_nobody_watching);
   std::signal(SIGXFSZ, SIG_IGN);  // a file that may not grow is an error of its write, not the end of the process
   const auto peak = [&](Device& device) { return peak_flops(device, config.threads > 0 ? int(config.threads) : available_threads(), config.dtype == "bf16"); };
-  Trainer trainer(config, {.resume = options.resume, .out = stderr, .stop = &stop_requested, .peak_flops = peak});
+  Trainer trainer(config, {.resume = options.resume, .out = stderr, .stop = &stop_requested, .peak_flops = peak, .command = options.command_line});
   const TrainOutcome outcome = trainer.run();
   if (outcome.evaluation) {
     std::printf("validation loss %.4f after step %lld\n", outcome.evaluation->validation_loss, (long long)outcome.evaluation->step);
     if (outcome.evaluation->accuracy) std::printf("%.2f %% of unseen sums right\n", 100 * *outcome.evaluation->accuracy);
   }
+  if (outcome.best && outcome.evaluation && outcome.best->step != outcome.evaluation->step)
+    std::printf("best validation loss %.4f after step %lld: %s/best\n", outcome.best->validation_loss, (long long)outcome.best->step, outcome.folder.c_str());
   if (!outcome.finished) std::printf("stopped after step %lld; weft train --resume --out %s goes on\n", (long long)outcome.step, outcome.folder.c_str());
   std::printf("report: %s\n", outcome.report.c_str());
   return kOk;
 }
 
+// A flag that is on by default has a second name that turns it off: --no-keep-best.
+std::string flag_names(std::string_view key, bool on) { return on ? flag_of(key) + ",!--no" + flag_of(key).substr(1) : flag_of(key); }
+
 void add_setting(CLI::App& command, Options& options, const Setting& setting) {
   std::visit(
       [&]<class T>(T TrainConfig::*field) {
         T& value = options.flags.*field;
-        CLI::Option* option = std::is_same_v<T, bool> ? command.add_flag(flag_of(setting.key), value, std::string(setting.help))
-                                                      : command.add_option(flag_of(setting.key), value, std::string(setting.help))->capture_default_str();
+        CLI::Option* option = nullptr;
+        if constexpr (std::is_same_v<T, bool>) option = command.add_flag(flag_names(setting.key, value), value, std::string(setting.help));
+        else option = command.add_option(flag_of(setting.key), value, std::string(setting.help))->capture_default_str();
         option->group(std::string(setting.group));
       },
       setting.field);
@@ -138,10 +144,11 @@ void add_setting(CLI::App& command, Options& options, const Setting& setting) {
 
 }  // namespace
 
-Run add_train(CLI::App& app) {
+Run add_train(CLI::App& app, std::string command_line) {
   CLI::App* command = app.add_subcommand("train", "Train a model on text, or on built-in sums");
   auto options = std::make_shared<Options>();
   options->command = command;
+  options->command_line = std::move(command_line);
   command->add_option("--config", options->config_file, "A TOML file with any of the settings below; flags win over it")->check(CLI::ExistingFile);
   command->add_option("--replay", options->replay, "Compute a captured step again (capture-<step>.safetensors) and say where it went wrong");
   command->add_flag("--resume", options->resume, "Go on from the newest checkpoint in --out, with the settings it has but for those given anew");

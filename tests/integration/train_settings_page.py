@@ -12,8 +12,9 @@ for line in shown[shown.index("\ndata:"):].splitlines():
     if re.fullmatch(r"\w+:", line):
         table.append(f"| **{line[:-1]}** | | |")
     elif match := re.fullmatch(r"  --(\S+)(?: ([A-Z]+)(?:=(\S+))?)?  +(.*)", line):
-        flag, kind, default, text = match.groups()
-        default = "false" if kind is None else "" if default is None else f"`{default}`"
+        names, kind, default, text = match.groups()
+        flag = names.split(",")[0]
+        default = ("true" if f"--no-{flag}" in names else "false") if kind is None else "" if default is None else f"`{default}`"
         table.append(f"| `{flag.replace('-', '_')}` | {default} | {text.replace('|', '&#124;').replace('<', '&lt;')} |")
 path = source / "docs/training.md"
 page = path.read_text()

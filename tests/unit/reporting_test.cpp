@@ -8,10 +8,8 @@
 #include <sstream>
 
 #include "weft/io/checksum.h"
-#include "weft/train/chart.h"
 #include "weft/train/history.h"
 #include "weft/train/progress.h"
-#include "weft/train/report.h"
 #include "weft/train/tensorboard.h"
 
 namespace weft {
@@ -152,46 +150,6 @@ TEST(progress, numbers_read_well) {
   EXPECT_EQ(count_text(1.25e6), "1.25M");
   EXPECT_EQ(count_text(999.9), "1k");
   EXPECT_EQ(count_text(1.51e14), "151T");
-}
-
-TEST(chart, ticks_are_round) {
-  EXPECT_EQ(ticks(0, 100, 5), (std::vector<double>{0, 20, 40, 60, 80, 100}));
-  EXPECT_EQ(ticks(-3.5, 3, 4), (std::vector<double>{-2, 0, 2}));
-  EXPECT_EQ(ticks(0, 0.5, 2), (std::vector<double>{0, 0.5}));
-}
-
-TEST(chart, thinning_keeps_means_and_smoothing_starts_at_the_first) {
-  Series s{"a", {}, {}};
-  for (int i = 0; i < 1000; ++i) s.x.push_back(i), s.y.push_back(i % 2);
-  const Series thin = thinned(s, 100);
-  ASSERT_EQ(thin.x.size(), 100u);
-  for (double y : thin.y) EXPECT_DOUBLE_EQ(y, 0.5);
-  EXPECT_EQ(smoothed({4, 4, 4}, 10), (std::vector<double>{4, 4, 4}));
-  EXPECT_EQ(smoothed_both_ways({4, 4, 4}, 10), (std::vector<double>{4, 4, 4}));
-  const std::vector<double> line = smoothed_both_ways({0, 1, 2, 3, 4}, 3);
-  EXPECT_DOUBLE_EQ(line[2], 2);  // no lag: the middle of a straight line is where it was
-  EXPECT_DOUBLE_EQ(line[1] + line[3], 4);
-}
-
-TEST(chart, what_is_not_finite_is_left_out) {
-  const std::string drawing = svg({.title = "t", .unit = "", .series = {{"a", {1, 2, 3}, {1, NAN, 2}}}});
-  EXPECT_EQ(drawing.find("nan"), std::string::npos);
-  EXPECT_NO_THROW(svg({.title = "t", .unit = "", .series = {{"a", {}, {}}}}));
-  EXPECT_EQ(svg({.title = "t", .unit = "", .series = {{"a", {1}, {5}}}}).find("nan"), std::string::npos);
-}
-
-TEST(report, holds_everything_and_needs_nothing) {
-  History history;
-  for (int i = 1; i <= 50; ++i) history.add(StepRecord{i, 3.0 / i, 1e-3, 1, 1000, 0, double(i)});
-  history.add(EvaluationRecord{50, 0.5, 0.97});
-  history.add(SampleRecord{50, "<b>", "1 & 2"});
-  const std::string page = report_page({.title = "llama-tiny", .subtitle = "sums", .state = "finished", .steps = 50, .facts = {{"device", "cpu"}}, .config = "steps = 50\n"}, history);
-  for (const char* part : {"Training loss", "Validation loss", "Exact match", "Learning rate", "Gradient norm", "Tokens a second", "97.0 %", "&lt;b&gt;", "1 &amp; 2", "steps = 50"})
-    EXPECT_NE(page.find(part), std::string::npos) << part;
-  for (const char* part : {"https://", "src=", "@import", "url("}) EXPECT_EQ(page.find(part), std::string::npos) << part;
-  // The one address is the name of SVG's namespace.
-  EXPECT_EQ(page.find("http://"), page.find("http://www.w3.org/2000/svg"));
-  EXPECT_EQ(page.find("http://", page.find("http://") + 1), std::string::npos);
 }
 
 }  // namespace

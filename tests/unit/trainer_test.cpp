@@ -126,6 +126,37 @@ TEST_F(TrainerTest, a_finished_run_has_its_model) {
   EXPECT_EQ(weights("a"), model);
 }
 
+// The best model stays when the run gets worse, across interruptions; model/ is what the run ended with.
+TEST_F(TrainerTest, keeps_the_model_of_the_lowest_validation_loss) {
+  TrainConfig c = config("best");
+  c.steps = 20, c.keep = 1;
+  const double best = train(c).evaluation->validation_loss;
+  const std::string then = weights("best");
+  c.steps = 28, c.learning_rate = 1, c.schedule = "constant";
+  const TrainOutcome worse = train(c, true);
+  ASSERT_GT(worse.evaluation->validation_loss, best);
+  ASSERT_TRUE(worse.best.has_value());
+  EXPECT_EQ(worse.best->step, 20);
+  EXPECT_EQ(worse.best->validation_loss, best);
+  EXPECT_EQ(contents(folder / "best/best/model.safetensors"), then);
+  EXPECT_NE(weights("best"), then);
+  EXPECT_EQ(contents(folder / "best/best/tokenizer.json"), contents(folder / "best/model/tokenizer.json"));
+  EXPECT_EQ(CheckpointFolder(c.out + "/checkpoints", 1, {}).paths().size(), 1u);
+  EXPECT_NE(contents(folder / "best/report.html").find("best model"), std::string::npos);
+  c = config("none");
+  c.keep_best = false;
+  EXPECT_FALSE(train(c).best.has_value());
+  EXPECT_FALSE(fs::exists(folder / "none/best"));
+}
+
+TEST_F(TrainerTest, no_held_out_data_means_no_best_model) {
+  TrainConfig c = config("all");
+  c.validation = 0;
+  EXPECT_FALSE(train(c).best.has_value());
+  EXPECT_FALSE(fs::exists(folder / "all/best"));
+  EXPECT_EQ(contents(folder / "all/report.html").find("perplexity"), std::string::npos);
+}
+
 TEST_F(TrainerTest, says_what_is_in_the_way) {
   train(config("a"));
   EXPECT_THROW(train(config("a")), Error);  // there is a run already

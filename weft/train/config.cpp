@@ -63,6 +63,7 @@ constexpr Setting kSettings[] = {
     {"run", "out", &C::out, "The run's folder (default: runs/<model>-<data>)"},
     {"run", "save_every", &C::save_every, "Steps between checkpoints (0: only at the end)"},
     {"run", "keep", &C::keep, "Checkpoints to keep"},
+    {"run", "keep_best", &C::keep_best, "Keep the model of the lowest validation loss in best/"},
     {"run", "evaluate_every", &C::evaluate_every, "Steps between evaluations on held-out data (0: only at the end)"},
     {"run", "evaluate_units", &C::evaluate_units, "Units of held-out data to evaluate on (0: all)"},
     {"run", "sample_every", &C::sample_every, "Steps between samples for the report (0: with every evaluation)"},
@@ -136,7 +137,11 @@ std::string shortest(double value) {
   return out.find_first_of(".en") == std::string::npos ? out + ".0" : out;
 }
 
-std::string text_of(const TrainConfig& config, const Setting& setting) {
+}  // namespace
+
+std::span<const Setting> settings() { return kSettings; }
+
+std::string setting_text(const TrainConfig& config, const Setting& setting) {
   return std::visit(
       [&]<class T>(T TrainConfig::*field) -> std::string {
         if constexpr (std::is_same_v<T, std::string>) return quoted(config.*field);
@@ -146,10 +151,6 @@ std::string text_of(const TrainConfig& config, const Setting& setting) {
       },
       setting.field);
 }
-
-}  // namespace
-
-std::span<const Setting> settings() { return kSettings; }
 
 std::string nearest_key(std::string_view key) {
   const auto nearest = std::min_element(std::begin(kSettings), std::end(kSettings),
@@ -185,7 +186,7 @@ std::string to_toml(const TrainConfig& config) {
   for (const Setting& setting : kSettings) {
     if (setting.group != group) out += join(out.empty() ? "" : "\n", "# ", setting.group, "\n");
     group = setting.group;
-    out += join(setting.key, " = ", text_of(config, setting), "\n");
+    out += join(setting.key, " = ", setting_text(config, setting), "\n");
   }
   return out;
 }

@@ -56,6 +56,7 @@ struct TrainConfig {
   std::string out = "";
   int64_t save_every = 500;
   int64_t keep = 2;
+  bool keep_best = true;
   int64_t evaluate_every = 100;
   int64_t evaluate_units = 50;
   int64_t sample_every = 0;
@@ -75,6 +76,7 @@ struct Setting {
 };
 
 std::span<const Setting> settings();
+std::string setting_text(const TrainConfig& config, const Setting& setting);  // its value, as in TOML
 
 // Sets what the file says. Throws bad_file naming the file, the line, and for a key that does not exist the nearest that
 // does.

@@ -38,6 +38,21 @@ History::History(std::string path, int64_t until) : path_(std::move(path)) {
   check(file_.good(), path_, "cannot be written: ", std::strerror(errno));
 }
 
+History History::read(const std::string& path) {
+  History history;
+  std::ifstream file(path);
+  check(file.good(), path, "cannot be read: ", std::strerror(errno));
+  for (std::string line; std::getline(file, line);) history.take(line, INT64_MAX);
+  return history;
+}
+
+const EvaluationRecord* History::best() const {
+  const EvaluationRecord* best = nullptr;
+  for (const EvaluationRecord& r : evaluations_)
+    if (std::isfinite(r.validation_loss) && (!best || r.validation_loss < best->validation_loss)) best = &r;
+  return best;
+}
+
 // A line that is cut short (a full disk, a killed run) is left out.
 bool History::take(const std::string& line, int64_t until) {
   const Json object = Json::parse(line, nullptr, false);

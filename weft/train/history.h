@@ -39,6 +39,9 @@ class History {
   // kept, what comes after it (a run that went on past its last checkpoint) is removed.
   explicit History(std::string path = "", int64_t until = 0);
 
+  // What a file holds, for reading alone; a run may be writing to it.
+  static History read(const std::string& path);
+
   void add(const StepRecord& record);
   void add(const EvaluationRecord& record);
   void add(const SampleRecord& record);
@@ -46,6 +49,9 @@ class History {
   const std::vector<StepRecord>& steps() const { return steps_; }
   const std::vector<EvaluationRecord>& evaluations() const { return evaluations_; }
   const std::vector<SampleRecord>& samples() const { return samples_; }
+
+  // The first of the lowest validation losses; null where there is none.
+  const EvaluationRecord* best() const;
 
  private:
   bool take(const std::string& line, int64_t until);  // false: nothing to keep

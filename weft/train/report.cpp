@@ -2,92 +2,77 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 
 #include "weft/base/check.h"
 #include "weft/io/atomic_file.h"
-#include "weft/train/chart.h"
 #include "weft/train/progress.h"
-#include "weft/train/report_style.h"
+#include "weft/train/report_parts.h"
 
 namespace weft {
 namespace {
 
-template <class... Args>
-std::string format(const char* pattern, Args... args) {
-  char text[96];
-  std::snprintf(text, sizeof text, pattern, args...);
-  return text;
+struct Tile {
+  std::string value, name;  // value: HTML
+};
+
+void add_steps(std::vector<Tile>& tiles, const ReportFacts& facts, const History& history) {
+  tiles.push_back({join(history.steps().back().step, "<small>/", facts.steps, "</small>"), "steps"});
+  tiles.push_back({decimals("%.4f", smoothed_loss(history)), "training loss"});
 }
 
-double median(std::vector<double> values) {
-  const auto middle = values.begin() + ptrdiff_t(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
+void add_evaluations(std::vector<Tile>& tiles, const History& history) {
+  const EvaluationRecord& last = history.evaluations().back();
+  tiles.push_back({decimals("%.4f", last.validation_loss), "validation loss"});
+  if (const EvaluationRecord* best = history.best()) tiles.push_back({decimals("%.4f", best->validation_loss), join("best, at step ", best->step)});
+  tiles.push_back({decimals("%.4g", std::exp(last.validation_loss)), "perplexity"});
+  if (last.accuracy) tiles.push_back({decimals("%.1f %%", 100 * *last.accuracy), "of unseen right"});
 }
 
-std::string tile(const std::string& value, const std::string& name) { return join("<div class=tile><b>", value, "</b><span>", escape_html(name), "</span></div>"); }
+void add_speed(std::vector<Tile>& tiles, const History& history) {
+  tiles.push_back({count_text(median(step_series(history, &StepRecord::tokens_per_second).y)), "tokens a second"});
+  if (const double share = median(step_series(history, &StepRecord::utilisation).y); share > 0) tiles.push_back({decimals("%.0f %%", 100 * share), "of the peak"});
+  tiles.push_back({duration_text(history.steps().back().seconds), "training time"});
+}
 
+// One row of them, or two of about the same length.
 std::string tiles(const ReportFacts& facts, const History& history) {
-  std::string out = "<div class=tiles>";
-  if (!history.steps().empty()) {
-    const StepRecord& last = history.steps().back();
-    std::vector<double> losses;
-    for (const StepRecord& r : history.steps()) losses.push_back(r.loss);
-    out += tile(join(last.step, "<small>/", facts.steps, "</small>"), "steps");
-    out += tile(format("%.4f", smoothed(losses, 50).back()), "training loss");
-  }
-  if (!history.evaluations().empty()) {
-    const EvaluationRecord& last = history.evaluations().back();
-    out += tile(format("%.4f", last.validation_loss), "validation loss");
-    if (last.accuracy) out += tile(format("%.1f %%", 100 * *last.accuracy), "of unseen right");
-  }
-  if (!history.steps().empty()) {
-    std::vector<double> rates, shares;
-    for (const StepRecord& r : history.steps()) rates.push_back(r.tokens_per_second), shares.push_back(r.utilisation);
-    out += tile(count_text(median(rates)), "tokens a second");
-    if (median(shares) > 0) out += tile(format("%.0f %%", 100 * median(shares)), "of the peak");
-    out += tile(duration_text(history.steps().back().seconds), "training time");
-  }
+  std::vector<Tile> all;
+  if (!history.steps().empty()) add_steps(all, facts, history);
+  if (!history.evaluations().empty()) add_evaluations(all, history);
+  if (!history.steps().empty()) add_speed(all, history);
+  constexpr size_t kRow = 7;
+  std::string out = join("<div class=tiles style=\"--columns:", all.size() <= kRow ? std::max<size_t>(1, all.size()) : (all.size() + 1) / 2, "\">");
+  for (const Tile& t : all) out += join("<div class=tile><b>", t.value, "</b><span>", escape_html(t.name), "</span></div>");
   return out + "</div>";
 }
 
-std::string figure(const Chart& chart) {
-  bool any = false;
-  for (const Series& s : chart.series) any |= std::any_of(s.y.begin(), s.y.end(), [](double y) { return std::isfinite(y); });
-  if (!any) return "";
-  std::string legend;
-  for (size_t i = 0; chart.series.size() > 1 && i < chart.series.size(); ++i)
-    legend += join("<i style=\"--c:var(--s", i, ")\">", escape_html(chart.series[i].name), "</i>");
-  std::string drawing = svg(chart);
-  if (chart.percent) drawing.insert(4, " data-percent");
-  return join("<figure class=card><figcaption><strong>", escape_html(chart.title), "</strong>", legend, "<output></output></figcaption>", drawing, "</figure>");
+Chart loss_chart(const History& history) {
+  constexpr int kValidation = 1;
+  const Series each = step_series(history, &StepRecord::loss);
+  Series training = smooth(each), validation = validation_series(history);
+  training.name = "training";
+  validation.colour = kValidation;
+  Chart chart{.title = "Loss", .y_label = "nats per token", .series = {each, training}};
+  if (!validation.x.empty()) chart.series.push_back(validation);
+  if (const EvaluationRecord* best = history.best())
+    chart.mark = Mark{double(best->step), best->validation_loss, join("best ", decimals("%.4f", best->validation_loss), ", step ", best->step), kValidation};
+  return chart;
 }
 
-Series smooth(const Series& each) { return {"smoothed", each.x, smoothed_both_ways(each.y, std::clamp(double(each.y.size()) / 50, 2.0, 100.0))}; }
-
 std::string charts(const History& history) {
-  Series loss{"each step", {}, {}, true}, norm = loss, speed = loss, rate{"learning rate", {}, {}}, validation{"validation", {}, {}, false, true},
-      accuracy{"exact match", {}, {}, false, true};
-  for (const StepRecord& r : history.steps()) {
-    const auto point = [&](Series& s, double y) { s.x.push_back(double(r.step)), s.y.push_back(y); };
-    point(loss, r.loss), point(rate, r.learning_rate), point(norm, r.gradient_norm), point(speed, r.tokens_per_second);
-  }
-  for (const EvaluationRecord& r : history.evaluations()) {
-    validation.x.push_back(double(r.step)), validation.y.push_back(r.validation_loss);
-    accuracy.x.push_back(double(r.step)), accuracy.y.push_back(r.accuracy.value_or(NAN));
-  }
+  const Series norm = step_series(history, &StepRecord::gradient_norm), speed = step_series(history, &StepRecord::tokens_per_second);
+  Series rate = step_series(history, &StepRecord::learning_rate);
+  rate.faint = false;
   std::string out = "<div class=charts>";
-  const auto add = [&](Chart chart) {
-    if (!loss.x.empty()) chart.x_from = loss.x.front(), chart.x_to = loss.x.back();
-    out += figure(chart);
+  const auto add = [&](Chart chart, bool log_scale = false) {
+    if (!rate.x.empty()) chart.x_from = rate.x.front(), chart.x_to = rate.x.back();
+    out += figure(chart, log_scale);
   };
-  add({.title = "Training loss", .unit = "", .series = {loss, smooth(loss)}});
-  add({.title = "Validation loss", .unit = "", .series = {validation}});
-  add({.title = "Exact match on unseen examples", .unit = "", .series = {accuracy}, .from_zero = true, .percent = true, .whole = true});
-  add({.title = "Learning rate", .unit = "", .series = {rate}, .from_zero = true});
-  add({.title = "Gradient norm", .unit = "", .series = {norm, smooth(norm)}, .from_zero = true});
-  add({.title = "Tokens a second", .unit = "", .series = {speed, smooth(speed)}, .from_zero = true});
+  add(loss_chart(history), true);
+  add({.title = "Exact match on unseen examples", .y_label = "share right", .series = {accuracy_series(history)}, .from_zero = true, .percent = true, .whole = true});
+  add({.title = "Learning rate", .y_label = "learning rate", .series = {rate}, .from_zero = true});
+  add({.title = "Gradient norm", .y_label = "L2 norm, before clipping", .series = {norm, smooth(norm)}, .from_zero = true}, true);
+  add({.title = "Tokens a second", .y_label = "tokens a second", .series = {speed, smooth(speed)}, .from_zero = true});
   return out + "</div>";
 }
 
@@ -116,30 +101,18 @@ std::string samples(const History& history) {
 std::string facts_list(const ReportFacts& facts) {
   std::string out = "<h2>The run</h2><div class=card><dl>";
   for (const auto& [name, value] : facts.facts) out += join("<dt>", escape_html(name), "</dt><dd>", escape_html(value), "</dd>");
-  return out + "</dl></div><h2>Configuration</h2><div class=card><details><summary>config.toml</summary><pre>" + escape_html(facts.config) + "</pre></details></div>";
+  return out + "</dl></div><h2>Configuration</h2><div class=card><details id=config><summary>config.toml</summary><pre>" + escape_html(facts.config) + "</pre></details></div>";
 }
 
 }  // namespace
 
-std::string escape_html(std::string_view text) {
-  std::string out;
-  for (char c : text) switch (c) {
-      case '&': out += "&amp;"; break;
-      case '<': out += "&lt;"; break;
-      case '>': out += "&gt;"; break;
-      case '"': out += "&quot;"; break;
-      default: out += c;
-    }
-  return out;
-}
-
 std::string report_page(const ReportFacts& facts, const History& history) {
-  std::string page = "<!doctype html><html lang=en><meta charset=utf-8><meta name=viewport content=\"width=device-width,initial-scale=1\">";
-  page += join("<title>", escape_html(facts.title), ": training report</title><style>", kReportStyle, "</style><main>");
-  page += join("<h1>", escape_html(facts.title), "<span class=\"state", facts.state == "finished" ? " done" : "", "\">", escape_html(facts.state), "</span></h1>");
-  page += join("<p class=sub>", escape_html(facts.subtitle), "</p>");
-  page += tiles(facts, history) + charts(history) + samples(history) + facts_list(facts);
-  return page + join("<footer>Written by weft train.</footer></main><script>", kReportScript, "</script></html>\n");
+  const bool running = facts.state == "running", finished = facts.state == "finished";
+  std::string body = join("<h1>", escape_html(facts.title), "<span class=\"state", finished ? " done" : running ? " live" : "", "\">", escape_html(facts.state), "</span></h1>");
+  body += join("<p class=sub>", escape_html(facts.subtitle), "</p>");
+  body += tiles(facts, history) + charts(history) + samples(history) + facts_list(facts);
+  body += join("<footer>Written by weft train, ", escape_html(facts.written), ".", running ? join(" Loaded again every ", kReportSeconds, " seconds while the run goes on.") : "", "</footer>");
+  return html_page(facts.title + ": training report", body, running ? kReportSeconds : 0);
 }
 
 void write_report(const std::string& path, const ReportFacts& facts, const History& history) {

@@ -1,9 +1,11 @@
 target_sources(weft
   PRIVATE
+    train/best.cpp
     train/byte_level_json.cpp
     train/capture.cpp
     train/chart.cpp
     train/checkpoint.cpp
+    train/compare.cpp
     train/config.cpp
     train/config_checks.cpp
     train/documents.cpp
@@ -16,6 +18,7 @@ target_sources(weft
     train/plan.cpp
     train/progress.cpp
     train/report.cpp
+    train/report_parts.cpp
     train/run_facts.cpp
     train/schedule.cpp
     train/setup.cpp
@@ -29,9 +32,11 @@ target_sources(weft
     train/utilisation.cpp
     train/vocabulary.cpp
   PUBLIC FILE_SET HEADERS FILES
+    train/best.h
     train/capture.h
     train/chart.h
     train/checkpoint.h
+    train/compare.h
     train/config.h
     train/dataset.h
     train/documents.h
@@ -43,6 +48,7 @@ target_sources(weft
     train/plan.h
     train/progress.h
     train/report.h
+    train/report_parts.h
     train/run_facts.h
     train/schedule.h
     train/setup.h

@@ -14,6 +14,7 @@
 #include "weft/train/capture.h"
 #include "weft/train/evaluate.h"
 #include "weft/train/export.h"
+#include "weft/train/run_facts.h"
 
 namespace weft {
 namespace {
@@ -86,7 +87,7 @@ void Trainer::open_run() {
   fs::create_directories(config_.out, error);
   if (error) fail(ErrorCode::bad_file, config_.out, "the run's folder cannot be created: ", error.message());
   lock_ = std::make_unique<FolderLock>(config_.out);
-  for (const char* folder : {"", "model", "adapter"}) remove_incomplete(path(folder));  // what a killed run left
+  for (const char* folder : {"", "model", "adapter", "best"}) remove_incomplete(path(folder));  // what a killed run left
   checkpoints_ = std::make_unique<CheckpointFolder>(path("checkpoints"), config_.keep, notice);
   const bool begun = !checkpoints_->paths().empty();
   check(options_.resume || !begun, config_.out, "already holds a run; --resume goes on with it, --out chooses another folder");
@@ -98,6 +99,8 @@ void Trainer::open_run() {
   write_text(path("config.toml"), to_toml(config_));
   history_ = std::make_unique<History>(path("metrics.jsonl"), step_);
   board_ = std::make_unique<TensorBoard>(config_.out, step_);
+  best_ = std::make_unique<BestModel>(config_.out, step_ == 0);
+  begun_at_ = step_;
   if (!history_->steps().empty()) seconds_ = history_->steps().back().seconds;
 }
 
@@ -113,12 +116,22 @@ void Trainer::save() {
   const Values values = {{"step", std::to_string(step_)},          {"position", std::to_string(position_)},
                          {"config", to_toml(config_)},             {"data", problem_.data->identity()},
                          {"base", base_checksum_}};
+  check_saved([&] { checkpoints_->save(step_, values, saved_tensors()); });
+}
+
+void Trainer::check_saved(const std::function<void()>& write) {
   try {
-    checkpoints_->save(step_, values, saved_tensors());
+    write();
   } catch (const Error& error) {
     if (error.code() == ErrorCode::device_fault) check_next_step();  // weights out of range: a capture says more than their name
     throw;
   }
+}
+
+void Trainer::keep_best(const EvaluationRecord& record) {
+  check_saved([&] {
+    best_->replace(record, [&](const std::string& folder) { model_->adapters().empty() ? write_model(folder) : save_adapter(*model_, folder, config_.model); });
+  });
 }
 
 void Trainer::restore(const Checkpoint& checkpoint) {
@@ -205,6 +218,7 @@ void Trainer::evaluate() {
   board_->scalar("validation_loss", step_, record.validation_loss);
   if (record.accuracy) board_->scalar("accuracy", step_, *record.accuracy);
   history_->add(record);
+  if (config_.keep_best && best_->improved_by(record)) keep_best(record);
   progress_.note(join("step ", step_, ": validation loss ", record.validation_loss,
                       record.accuracy ? join(", ", int(std::floor(1000 * *record.accuracy)) / 10.0, " % of unseen sums right") : ""));
 }
@@ -217,9 +231,8 @@ void Trainer::sample() {
   }
 }
 
-void Trainer::write_model() const {
-  if (!model_->adapters().empty()) save_adapter(*model_, path("adapter"), config_.model);
-  export_trained(path("model"), *model_, *problem_.vocabulary, is_folder(config_.model) ? config_.model : "");
+void Trainer::write_model(const std::string& folder) const {
+  export_trained(folder, *model_, *problem_.vocabulary, is_folder(config_.model) ? config_.model : "");
 }
 
 void Trainer::report(const std::string& state) {
@@ -231,13 +244,21 @@ void Trainer::report(const std::string& state) {
                               {"tokens a step", std::to_string(plan_.tokens)},
                               {"work a step", count_text(plan_.step.flops) + "FLOP"},
                               {"memory at the peak", bytes_text(double(plan_.peak()))}},
-                    .config = to_toml(config_)};
+                    .config = to_toml(config_), .written = date_text(std::chrono::system_clock::now())};
   if (const PeakFlops& peak = utilisation_.peak(); peak.rate > 0) facts.facts.push_back({"peak of the device", count_text(peak.rate) + "FLOP/s, " + peak.of});
+  if (best_->record()) facts.facts.push_back({"best model", join(path("best"), ", step ", best_->record()->step, ", validation loss ", best_->record()->validation_loss)});
+  if (!options_.command.empty()) facts.facts.push_back({"command line", options_.command});
+  facts.facts.push_back({begun_at_ ? join("resumed after step ", begun_at_) : "started", date_text(started_)});
+  facts.facts.push_back({"host", host_name()});
+  facts.facts.push_back({"version", "weft " + version_text()});
   write_report(path("report.html"), facts, *history_);
+  reported_ = std::chrono::steady_clock::now();
 }
 
+bool Trainer::report_due() const { return std::chrono::steady_clock::now() - reported_ >= std::chrono::seconds(kReportSeconds); }
+
 TrainOutcome Trainer::run() {
-  TrainOutcome outcome{.step = step_, .finished = false, .loss = NAN, .evaluation = {}, .folder = config_.out, .report = path("report.html")};
+  TrainOutcome outcome{.step = step_, .finished = false, .loss = NAN, .evaluation = {}, .best = {}, .folder = config_.out, .report = path("report.html")};
   bool stopping = false;
   while (step_ < config_.steps && !stopping) {
     const StepRecord record = train_one();
@@ -253,16 +274,18 @@ TrainOutcome Trainer::run() {
     if (evaluating && !stopping) evaluate();
     if ((config_.sample_every ? due(config_.sample_every) || last : evaluating) && !stopping) sample();
     if (due(config_.save_every) || last || stopping) save();
-    if ((evaluating || stopping) && !last) report(stopping ? join("stopped at step ", step_) : "running");
+    if ((evaluating || stopping || report_due()) && !last) report(stopping ? join("stopped at step ", step_) : "running");
   }
   if (step_ == config_.steps) {  // in this run, or in one that was killed between its last checkpoint and here
-    write_model();
+    if (!model_->adapters().empty()) save_adapter(*model_, path("adapter"), config_.model);
+    write_model(path("model"));
     report("finished");
   }
   progress_.finish();
   outcome.step = step_;
   outcome.finished = step_ == config_.steps;
   if (!history_->evaluations().empty()) outcome.evaluation = history_->evaluations().back();
+  outcome.best = best_->record();
   return outcome;
 }
 

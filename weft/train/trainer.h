@@ -5,11 +5,13 @@
 //         report.html         to look at
 //         events.out.tfevents.*  for TensorBoard
 //         checkpoints/        to go on from
+//         best/               the model of the lowest validation loss (weft/train/best.h)
 //         model/              at the end: what weft generate and transformers load, adapters merged
 //         adapter/            of a LoRA run: what PEFT loads
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <cstdio>
 #include <functional>
 #include <memory>
@@ -17,6 +19,7 @@
 #include <string>
 
 #include "weft/io/folder_lock.h"
+#include "weft/train/best.h"
 #include "weft/train/checkpoint.h"
 #include "weft/train/config.h"
 #include "weft/train/history.h"
@@ -35,6 +38,7 @@ struct TrainerOptions {
   std::FILE* out = stderr;                        // where progress goes
   const std::atomic<bool>* stop = nullptr;        // set: save and end after this step
   std::function<PeakFlops(Device&)> peak_flops = {};  // of the device, for its utilisation; none: not told
+  std::string command = {};                           // the command line, for the report
 };
 
 struct TrainOutcome {
@@ -42,6 +46,7 @@ struct TrainOutcome {
   bool finished = false;  // false: stopped on request
   double loss = 0;
   std::optional<EvaluationRecord> evaluation;
+  std::optional<EvaluationRecord> best;  // the one whose model is in <folder>/best
   std::string folder, report;
 };
 
@@ -67,8 +72,11 @@ class Trainer {
   void evaluate();
   void sample();
   void save();
-  void write_model() const;
+  void check_saved(const std::function<void()>& write);
+  void keep_best(const EvaluationRecord& record);
+  void write_model(const std::string& folder) const;
   void report(const std::string& state);
+  bool report_due() const;
   std::vector<NamedTensor> saved_tensors() const;
   std::string path(const char* name) const { return config_.out + "/" + name; }
   bool due(int64_t every) const { return every > 0 && step_ % every == 0; }
@@ -86,6 +94,7 @@ class Trainer {
   std::unique_ptr<CheckpointFolder> checkpoints_;
   std::unique_ptr<History> history_;
   std::unique_ptr<TensorBoard> board_;
+  std::unique_ptr<BestModel> best_;
   Schedule schedule_;
   std::vector<std::vector<int32_t>> prompts_;  // what samples begin with
   std::unique_ptr<FolderLock> lock_;
@@ -94,6 +103,9 @@ class Trainer {
   double seconds_ = 0;    // of training, from the beginning of the run
   int64_t step_ = 0;      // done
   int64_t position_ = 0;  // units read
+  int64_t begun_at_ = 0;  // the step that this process goes on after
+  const std::chrono::system_clock::time_point started_ = std::chrono::system_clock::now();
+  std::chrono::steady_clock::time_point reported_ = {};
 };
 
 }  // namespace weft

@@ -1,0 +1,109 @@
+#include "weft/train/compare.h"
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+
+#include "weft/base/check.h"
+#include "weft/train/progress.h"
+#include "weft/train/report_parts.h"
+#include "weft/train/setup.h"
+
+namespace weft {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string cell(const std::string& text, const char* kind = "td") { return join("<", kind, ">", escape_html(text), "</", kind, ">"); }
+
+std::string swatch(size_t run) { return join("<i class=\"", colour_class(int(run)), "\"></i>"); }
+
+std::string loss_cell(double loss) { return cell(std::isfinite(loss) ? decimals("%.4f", loss) : "–"); }
+
+// What a run has reached.
+std::string result_row(const ComparedRun& run, size_t index) {
+  const History& h = run.history;
+  const bool any = !h.steps().empty();
+  const EvaluationRecord* last = h.evaluations().empty() ? nullptr : &h.evaluations().back();
+  const EvaluationRecord* best = h.best();
+  std::string row = join("<tr><th>", swatch(index), escape_html(run.name), "</th>");
+  row += cell(join(any ? h.steps().back().step : 0, " of ", run.config.steps));
+  row += loss_cell(any ? smoothed_loss(h) : NAN) + loss_cell(last ? last->validation_loss : NAN);
+  row += cell(best ? join(decimals("%.4f", best->validation_loss), " at ", best->step) : "–");
+  row += cell(best ? decimals("%.4g", std::exp(best->validation_loss)) : "–");
+  row += cell(last && last->accuracy ? decimals("%.1f %%", 100 * *last->accuracy) : "–");
+  row += cell(any ? count_text(median(step_series(h, &StepRecord::tokens_per_second).y)) : "–");
+  return row + cell(any ? duration_text(h.steps().back().seconds) : "–") + "</tr>";
+}
+
+std::string results(const std::vector<ComparedRun>& runs) {
+  std::string out = "<div class=\"card scroll\"><table><tr>";
+  for (const char* head : {"run", "steps", "training loss", "validation loss", "best validation", "best perplexity", "unseen right", "tokens a second", "time"})
+    out += cell(head, "th");
+  out += "</tr>";
+  for (size_t i = 0; i < runs.size(); ++i) out += result_row(runs[i], i);
+  return out + "</table></div>";
+}
+
+// The settings that are not the same in all runs. Where a run was written is not what it is.
+std::string differences(const std::vector<ComparedRun>& runs) {
+  std::string rows;
+  for (const Setting& setting : settings()) {
+    std::vector<std::string> values;
+    for (const ComparedRun& run : runs) values.push_back(setting_text(run.config, setting));
+    if (setting.key == "out" || std::all_of(values.begin(), values.end(), [&](const std::string& v) { return v == values[0]; })) continue;
+    rows += "<tr>" + cell(std::string(setting.key), "th");
+    for (const std::string& value : values) rows += cell(value);
+    rows += "</tr>";
+  }
+  if (rows.empty()) return runs.size() > 1 ? "<p class=sub>The runs have the same settings.</p>" : "";
+  std::string out = "<h2>Settings that differ</h2><div class=\"card scroll\"><table><tr><th></th>";
+  for (size_t i = 0; i < runs.size(); ++i) out += join("<th>", swatch(i), escape_html(runs[i].name), "</th>");
+  return out + "</tr>" + rows + "</table></div>";
+}
+
+std::string charts(const std::vector<ComparedRun>& runs) {
+  std::string out = "<div class=charts>";
+  const auto add = [&](Chart chart, bool log_scale, auto series_of) {
+    for (size_t i = 0; i < runs.size(); ++i) {
+      Series series = series_of(runs[i].history);
+      series.name = runs[i].name;
+      series.colour = int(i);
+      chart.series.push_back(std::move(series));
+    }
+    out += figure(chart, log_scale);
+  };
+  const auto smoothed_steps = [](double StepRecord::*value) { return [value](const History& h) { return smooth(step_series(h, value)); }; };
+  add({.title = "Training loss, smoothed", .y_label = "nats per token", .series = {}}, true, smoothed_steps(&StepRecord::loss));
+  add({.title = "Validation loss", .y_label = "nats per token", .series = {}}, true, validation_series);
+  add({.title = "Exact match on unseen examples", .y_label = "share right", .series = {}, .from_zero = true, .percent = true, .whole = true}, false, accuracy_series);
+  add({.title = "Learning rate", .y_label = "learning rate", .series = {}, .from_zero = true}, false, [](const History& h) {
+    Series rate = step_series(h, &StepRecord::learning_rate);
+    rate.faint = false;
+    return rate;
+  });
+  add({.title = "Gradient norm, smoothed", .y_label = "L2 norm, before clipping", .series = {}, .from_zero = true}, true, smoothed_steps(&StepRecord::gradient_norm));
+  add({.title = "Tokens a second, smoothed", .y_label = "tokens a second", .series = {}, .from_zero = true}, false, smoothed_steps(&StepRecord::tokens_per_second));
+  return out + "</div>";
+}
+
+}  // namespace
+
+ComparedRun read_run(const std::string& folder) {
+  const fs::path config = fs::path(folder) / "config.toml", metrics = fs::path(folder) / "metrics.jsonl";
+  if (!fs::is_directory(folder)) fail(ErrorCode::bad_file, folder, "is no folder, expected that of a run of weft train");
+  for (const fs::path& file : {config, metrics})
+    if (!fs::exists(file)) fail(ErrorCode::bad_file, folder, "is not the folder of a run: it has no ", file.filename().string());
+  ComparedRun run{last_name(folder), {}, History::read(metrics.string())};
+  read_config(config.string(), run.config);
+  return run;
+}
+
+std::string comparison_page(const std::vector<ComparedRun>& runs, const std::string& written) {
+  const std::string title = runs.size() == 1 ? runs[0].name : join(runs.size(), " runs");
+  std::string body = join("<h1>", escape_html(title), "</h1>");
+  body += results(runs) + charts(runs) + differences(runs);
+  return html_page(title, body + join("<footer>Written by weft report, ", escape_html(written), ".</footer>"));
+}
+
+}  // namespace weft
