@@ -73,8 +73,10 @@ TEST(report, holds_everything_and_needs_nothing) {
   for (int i = 1; i <= 50; ++i) history.add(StepRecord{i, 3.0 / i, 1e-3, 1, 1000, 0, double(i)});
   history.add(EvaluationRecord{50, 0.5, 0.97});
   history.add(SampleRecord{50, "<b>", "1 & 2"});
-  const std::string page = report_page({.title = "llama-tiny", .subtitle = "sums", .state = "finished", .steps = 50, .facts = {{"device", "cpu"}}, .config = "steps = 50\n", .written = "today"}, history);
-  for (const char* part : {"<strong>Loss</strong>", ">validation</i>", "best 0.5000, step 50", "log scale", "perplexity", "1.649", "nats per token", ">step</text>", "Exact match", "Learning rate", "Gradient norm", "Tokens a second", "97.0 %", "&lt;b&gt;", "1 &amp; 2", "steps = 50"})
+  const std::string page = report_page(
+      {.title = "llama-tiny", .subtitle = "sums", .state = "finished", .steps = 50, .facts = {{"device", "cpu"}}, .config = "steps = 50\n", .written = "today"}, history);
+  for (const char* part : {"<strong>Loss</strong>", ">validation</i>", "best 0.5000, step 50", "log scale", "perplexity", "1.649", "nats per token", ">step</text>",
+                           "Exact match", "Learning rate", "Gradient norm", "Tokens a second", "97.0 %", "&lt;b&gt;", "1 &amp; 2", "steps = 50"})
     EXPECT_NE(page.find(part), std::string::npos) << part;
   for (const char* part : {"https://", "src=", "@import", "url("}) EXPECT_EQ(page.find(part), std::string::npos) << part;
   // The one address is the name of SVG's namespace.
@@ -82,15 +84,18 @@ TEST(report, holds_everything_and_needs_nothing) {
   EXPECT_EQ(page.find("http://", page.find("http://") + 1), std::string::npos);
 }
 
+ReportFacts facts_of_nothing() { return {.title = "t<i>", .subtitle = "a & b", .state = "running", .steps = 3, .facts = {}, .config = "", .written = "today"}; }
+
 TEST(report, refreshes_while_the_run_goes_on) {
-  const History history;
-  const auto refreshes = [&](const char* state) { return report_page({.title = "t", .subtitle = "", .state = state, .facts = {}, .config = "", .written = ""}, history).find("http-equiv=refresh") != std::string::npos; };
+  const auto refreshes = [](const char* state) {
+    ReportFacts facts = facts_of_nothing();
+    facts.state = state;
+    return report_page(facts, History()).find("http-equiv=refresh") != std::string::npos;
+  };
   EXPECT_TRUE(refreshes("running"));
   EXPECT_FALSE(refreshes("finished"));
   EXPECT_FALSE(refreshes("stopped at step 7"));
 }
-
-ReportFacts facts_of_nothing() { return {.title = "t<i>", .subtitle = "a & b", .state = "running", .steps = 3, .facts = {}, .config = "", .written = "today"}; }
 
 TEST(report, a_run_with_little_to_show) {
   History history;

@@ -117,6 +117,21 @@ TEST_F(TrainerTest, goes_on_from_the_last_good_checkpoint) {
   EXPECT_EQ(weights("whole"), weights("hurt"));
 }
 
+// With --keep 1 a damaged checkpoint of a higher step once took the place of the one just written.
+TEST_F(TrainerTest, what_it_saves_outlives_a_damaged_checkpoint_of_a_higher_step) {
+  TrainConfig c = config("damaged");
+  c.keep = 1;
+  train(c);
+  const fs::path checkpoints = folder / "damaged/checkpoints";
+  std::ofstream(checkpoints / "checkpoint-0000000999.safetensors") << contents(checkpoints / "checkpoint-0000000008.safetensors").substr(0, 1000);
+  c.steps = 10;
+  EXPECT_EQ(train(c, true).step, 10);
+  EXPECT_TRUE(fs::exists(checkpoints / "checkpoint-0000000010.safetensors"));
+  EXPECT_FALSE(fs::exists(checkpoints / "checkpoint-0000000999.safetensors"));
+  c.steps = 11;
+  EXPECT_EQ(train(c, true).step, 11);
+}
+
 TEST_F(TrainerTest, a_finished_run_has_its_model) {
   const TrainConfig c = config("a");
   train(c);

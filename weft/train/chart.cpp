@@ -43,7 +43,7 @@ std::string label(double value, double step, bool percent) {
   const double size = std::max(std::abs(value), step);
   if (size >= 1e9) return scientific(value);
   if (size >= 1e6) return number("%.3g", value / 1e6) + "M";
-  if (size >= 1e4) return number("%.3g", value / 1e3) + "k";
+  if (size >= 1e4 || step >= 5e3) return number("%.3g", value / 1e3) + "k";
   if (step < 1e-3) return scientific(value);
   const int decimals = std::clamp(int(-std::floor(std::log10(step) + 1e-9)), 0, 5);
   char text[40];

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <functional>
 
 #include "weft/base/check.h"
 #include "weft/train/progress.h"
@@ -18,30 +19,37 @@ std::string cell(const std::string& text, const char* kind = "td") { return join
 
 std::string swatch(size_t run) { return join("<i class=\"", colour_class(int(run)), "\"></i>"); }
 
-std::string loss_cell(double loss) { return cell(std::isfinite(loss) ? decimals("%.4f", loss) : "–"); }
+using Column = std::pair<const char*, std::function<std::string(const ComparedRun&)>>;
 
-// What a run has reached.
-std::string result_row(const ComparedRun& run, size_t index) {
-  const History& h = run.history;
-  const bool any = !h.steps().empty();
-  const EvaluationRecord* last = h.evaluations().empty() ? nullptr : &h.evaluations().back();
-  const EvaluationRecord* best = h.best();
-  std::string row = join("<tr><th>", swatch(index), escape_html(run.name), "</th>");
-  row += cell(join(any ? h.steps().back().step : 0, " of ", run.config.steps));
-  row += loss_cell(any ? smoothed_loss(h) : NAN) + loss_cell(last ? last->validation_loss : NAN);
-  row += cell(best ? join(decimals("%.4f", best->validation_loss), " at ", best->step) : "–");
-  row += cell(best ? decimals("%.4g", std::exp(best->validation_loss)) : "–");
-  row += cell(last && last->accuracy ? decimals("%.1f %%", 100 * *last->accuracy) : "–");
-  row += cell(any ? count_text(median(step_series(h, &StepRecord::tokens_per_second).y)) : "–");
-  return row + cell(any ? duration_text(h.steps().back().seconds) : "–") + "</tr>";
+std::string loss_text(double loss) { return std::isfinite(loss) ? decimals("%.4f", loss) : ""; }
+
+// What a run has reached, column by column; "" where it has nothing to say.
+std::vector<Column> columns() {
+  const auto of_steps = [](auto text) { return [=](const ComparedRun& run) { return run.history.steps().empty() ? std::string() : text(run.history); }; };
+  const auto of_last = [](auto text) { return [=](const ComparedRun& run) { return run.history.evaluations().empty() ? std::string() : text(run.history.evaluations().back()); }; };
+  const auto of_best = [](auto text) { return [=](const ComparedRun& run) { return run.history.best() ? text(*run.history.best()) : std::string(); }; };
+  return {{"steps", [](const ComparedRun& run) { return join(run.history.steps().empty() ? 0 : run.history.steps().back().step, " of ", run.config.steps); }},
+          {"training loss", of_steps([](const History& h) { return loss_text(smoothed_loss(h)); })},
+          {"validation loss", of_last([](const EvaluationRecord& r) { return loss_text(r.validation_loss); })},
+          {"best validation", of_best([](const EvaluationRecord& r) { return join(loss_text(r.validation_loss), " at ", r.step); })},
+          {"best perplexity", of_best([](const EvaluationRecord& r) { return decimals("%.4g", std::exp(r.validation_loss)); })},
+          {"unseen right", of_last([](const EvaluationRecord& r) { return r.accuracy ? decimals("%.1f %%", 100 * *r.accuracy) : ""; })},
+          {"tokens a second", of_steps([](const History& h) { return count_text(median(step_series(h, &StepRecord::tokens_per_second).y)); })},
+          {"time", of_steps([](const History& h) { return duration_text(h.steps().back().seconds); })}};
 }
 
+// Columns that say something of a run at least.
 std::string results(const std::vector<ComparedRun>& runs) {
-  std::string out = "<div class=\"card scroll\"><table><tr>";
-  for (const char* head : {"run", "steps", "training loss", "validation loss", "best validation", "best perplexity", "unseen right", "tokens a second", "time"})
-    out += cell(head, "th");
-  out += "</tr>";
-  for (size_t i = 0; i < runs.size(); ++i) out += result_row(runs[i], i);
+  std::string head = "<tr><th>run</th>";
+  std::vector<std::string> rows;
+  for (size_t i = 0; i < runs.size(); ++i) rows.push_back(join("<tr><th>", swatch(i), escape_html(runs[i].name), "</th>"));
+  for (const auto& [name, text_of] : columns()) {
+    if (std::all_of(runs.begin(), runs.end(), [&](const ComparedRun& run) { return text_of(run).empty(); })) continue;
+    head += cell(name, "th");
+    for (size_t i = 0; i < runs.size(); ++i) rows[i] += cell(text_of(runs[i]));
+  }
+  std::string out = "<div class=\"card scroll\"><table class=results>" + head + "</tr>";
+  for (const std::string& row : rows) out += row + "</tr>";
   return out + "</table></div>";
 }
 

@@ -40,6 +40,8 @@ std::string decimals(const char* pattern, double value) {
 }
 
 double median(std::vector<double> values) {
+  std::erase_if(values, [](double value) { return !std::isfinite(value); });
+  if (values.empty()) return NAN;
   const auto middle = values.begin() + ptrdiff_t(values.size() / 2);
   std::nth_element(values.begin(), middle, values.end());
   return *middle;

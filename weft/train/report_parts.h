@@ -24,7 +24,7 @@ Series accuracy_series(const History& history);
 Series smooth(const Series& each);
 
 double smoothed_loss(const History& history);  // of the last steps
-double median(std::vector<double> values);
+double median(std::vector<double> values);     // of those that are finite; NaN where there are none
 std::string decimals(const char* pattern, double value);
 
 }  // namespace weft

@@ -68,7 +68,8 @@ dl{display:grid;grid-template-columns:max-content 1fr;gap:4px 18px;margin:0;padd
 dt{color:var(--soft)}dd{margin:0;overflow-wrap:anywhere}
 .scroll{overflow-x:auto;margin-top:14px}
 table{border-collapse:collapse;width:100%;font-size:.9rem;font-variant-numeric:tabular-nums}
-td,th{padding:8px 14px;text-align:left;vertical-align:top;border-top:1px solid var(--line);overflow-wrap:anywhere;min-width:5em}
+td,th{padding:8px 14px;text-align:left;vertical-align:top;border-top:1px solid var(--line);overflow-wrap:break-word;max-width:24em}
+.results td{white-space:nowrap}
 tr:first-child>*{border-top:0}
 th{font-weight:600}tr:first-child th{color:var(--soft)}
 footer{color:var(--soft);font-size:.82rem;margin-top:34px}
