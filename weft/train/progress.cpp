@@ -1,8 +1,5 @@
 #include "weft/train/progress.h"
 
-#include <sys/ioctl.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <cmath>
 
@@ -14,18 +11,6 @@ std::string format(const char* pattern, Args... args) {
   char text[160];
   std::snprintf(text, sizeof text, pattern, args...);
   return text;
-}
-
-int terminal_columns(std::FILE* out) {
-  winsize size{};
-  return ::ioctl(::fileno(out), TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
-}
-
-std::string bar(double done, int width) {
-  const int full = std::clamp(int(std::lround(done * width)), 0, width);
-  std::string text = "[";
-  for (int i = 0; i < width; ++i) text += i < full ? "█" : "░";
-  return text + "]";
 }
 
 // Four decimals, as long as they fit the ten columns that a loss takes at most.
@@ -86,31 +71,17 @@ std::string progress_line(const StepRecord& r, int64_t steps, double smoothed_lo
   return loss_text(r.loss).substr(0, size_t(std::max(1, room)));
 }
 
-Progress::Progress(std::FILE* out, int64_t steps, int64_t every)
-    : out_(out), steps_(steps), every_(std::max<int64_t>(1, every)), terminal_(::isatty(::fileno(out)) == 1) {}
+Progress::Progress(std::FILE* out, int64_t steps, int64_t every) : line_(out), steps_(steps), every_(std::max<int64_t>(1, every)) {}
 
 void Progress::step(const StepRecord& record, double seconds_left) {
   constexpr double kKeep = 0.98;
   smoothed_ = (smoothed_ * weight_ * kKeep + record.loss) / (weight_ * kKeep + 1);
   weight_ = weight_ * kKeep + 1;
-  if (terminal_) {
-    std::fprintf(out_, "\r%s\x1b[K", progress_line(record, steps_, smoothed_, seconds_left, terminal_columns(out_)).c_str());
-    drawn_ = true;
-  } else if (record.step % every_ == 0 || record.step == steps_ || record.step == 1) {
-    std::fprintf(out_, "%s\n", progress_line(record, steps_, smoothed_, seconds_left, 0).c_str());
-  }
-  std::fflush(out_);
+  if (line_.terminal()) line_.draw(progress_line(record, steps_, smoothed_, seconds_left, line_.columns()));
+  else if (record.step % every_ == 0 || record.step == steps_ || record.step == 1) line_.print(progress_line(record, steps_, smoothed_, seconds_left, 0));
 }
 
-void Progress::note(const std::string& text) {
-  std::fprintf(out_, "%s%s%s\n", drawn_ ? "\r" : "", text.c_str(), drawn_ ? "\x1b[K" : "");
-  std::fflush(out_);
-}
-
-void Progress::finish() {
-  if (drawn_) std::fprintf(out_, "\n");
-  drawn_ = false;
-  std::fflush(out_);
-}
+void Progress::note(const std::string& text) { line_.print(text); }
+void Progress::finish() { line_.finish(); }
 
 }  // namespace weft

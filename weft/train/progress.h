@@ -6,6 +6,7 @@
 #include <string>
 
 #include "weft/train/history.h"
+#include "weft/train/live_line.h"
 
 namespace weft {
 
@@ -24,11 +25,11 @@ class Progress {
   void finish();                       // leaves the live line as it is
 
   double smoothed_loss() const { return smoothed_; }
+  LiveLine& line() { return line_; }
 
  private:
-  std::FILE* out_;
+  LiveLine line_;
   int64_t steps_, every_;
-  bool terminal_, drawn_ = false;
   double smoothed_ = 0, weight_ = 0;  // a mean over about fifty steps, right from the first
 };
 

@@ -13,6 +13,7 @@ target_sources(weft
     train/export.cpp
     train/history.cpp
     train/json_documents.cpp
+    train/live_line.cpp
     train/optimizer.cpp
     train/permutation.cpp
     train/plan.cpp
@@ -31,6 +32,7 @@ target_sources(weft
     train/trainer.cpp
     train/utilisation.cpp
     train/vocabulary.cpp
+    train/work_line.cpp
   PUBLIC FILE_SET HEADERS FILES
     train/best.h
     train/capture.h
@@ -43,6 +45,7 @@ target_sources(weft
     train/evaluate.h
     train/export.h
     train/history.h
+    train/live_line.h
     train/optimizer.h
     train/permutation.h
     train/plan.h
@@ -50,6 +53,7 @@ target_sources(weft
     train/report.h
     train/report_parts.h
     train/run_facts.h
+    train/run_monitor.h
     train/schedule.h
     train/setup.h
     train/step.h
@@ -58,7 +62,8 @@ target_sources(weft
     train/token_cache.h
     train/trainer.h
     train/utilisation.h
-    train/vocabulary.h)
+    train/vocabulary.h
+    train/work_line.h)
 
 # toml++ is headers alone, the same for every processor, and one file needs it. A folder with nothing else in it keeps a cross
 # build from looking into the host's.
