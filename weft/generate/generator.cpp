@@ -4,6 +4,8 @@
 #include <chrono>
 #include <map>
 
+#include "weft/base/progress.h"
+
 namespace weft {
 namespace {
 
@@ -61,9 +63,10 @@ std::vector<Completion> Generator::run(const std::vector<std::vector<int32_t>>& 
   times_ = {};
   std::vector<Sequence> sequences;
   std::map<std::vector<int32_t>, uint32_t> seen;
-  int64_t most = 1;
+  int64_t most = 1, wanted = 0;  // in a sequence; new ones in all
   for (size_t i = 0; i < prompts.size(); ++i) {
     const int64_t tokens = room(i, prompts[i]);
+    wanted += tokens - int64_t(prompts[i].size());
     sequences.push_back({int64_t(i), seen[prompts[i]]++, prompts[i], prompts[i].size(), size_t(tokens), TextStream(options_.stop), {}});
     sequences.back().tokens.reserve(size_t(tokens));
     most = std::max(most, tokens);
@@ -73,6 +76,7 @@ std::vector<Completion> Generator::run(const std::vector<std::vector<int32_t>>& 
   DecodeStep decode(model_, cache);
   std::vector<Sequence*> active;
   for (size_t next = 0; next < sequences.size() || !active.empty();) {
+    report_progress({.what = "token", .done = times_.prompts + times_.step_tokens, .total = wanted});
     if (next < sequences.size() && int64_t(active.size()) < options_.batch) {
       active.push_back(&sequences[next++]);
       start(*active.back(), cache);
@@ -86,6 +90,7 @@ std::vector<Completion> Generator::run(const std::vector<std::vector<int32_t>>& 
       active.pop_back();
     }
   }
+  report_progress({.what = "token", .done = wanted, .total = wanted});
   std::vector<Completion> completions;
   for (Sequence& sequence : sequences) completions.push_back(std::move(sequence.completion));
   return completions;

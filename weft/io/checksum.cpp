@@ -1,5 +1,6 @@
 #include "weft/io/checksum.h"
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <cstring>
@@ -31,6 +32,8 @@ constexpr Tables make_tables() {
 }
 constexpr Tables kTables = make_tables();
 
+constexpr size_t kPiece = size_t(64) << 20;  // bytes between two reports: a tenth of a second at most
+
 constexpr uint64_t kP1 = 0x9E3779B185EBCA87u, kP2 = 0xC2B2AE3D27D4EB4Fu, kP3 = 0x165667B19E3779F9u, kP4 = 0x85EBCA77C2B2AE63u,
                    kP5 = 0x27D4EB2F165667C5u;
 
@@ -51,13 +54,25 @@ uint32_t crc32c(std::span<const std::byte> bytes, uint32_t before) {
   return ~crc;
 }
 
-uint64_t xxh64(std::span<const std::byte> bytes, uint64_t seed) {
+uint32_t crc32c(std::span<const std::byte> bytes, uint32_t before, const BytesDone& tell) {
+  for (size_t done = 0; done < bytes.size(); done += kPiece) {
+    tell(int64_t(done));
+    before = crc32c(bytes.subspan(done, std::min(kPiece, bytes.size() - done)), before);
+  }
+  tell(int64_t(bytes.size()));
+  return before;
+}
+
+uint64_t xxh64(std::span<const std::byte> bytes, uint64_t seed, const BytesDone& tell) {
   const std::byte *at = bytes.data(), *end = at + bytes.size();
   uint64_t hash = seed + kP5;
   if (bytes.size() >= 32) {
     uint64_t lane[4] = {seed + kP1 + kP2, seed + kP2, seed, seed - kP1};
-    for (; end - at >= 32; at += 32)
-      for (size_t i = 0; i < 4; ++i) lane[i] = round(lane[i], read<uint64_t>(at + 8 * i));
+    while (end - at >= 32) {
+      if (tell) tell(at - bytes.data());
+      for (const std::byte* next = at + std::min(kPiece, size_t(end - at) / 32 * 32); at < next; at += 32)
+        for (size_t i = 0; i < 4; ++i) lane[i] = round(lane[i], read<uint64_t>(at + 8 * i));
+    }
     hash = std::rotl(lane[0], 1) + std::rotl(lane[1], 7) + std::rotl(lane[2], 12) + std::rotl(lane[3], 18);
     for (uint64_t value : lane) hash = (hash ^ round(0, value)) * kP1 + kP4;
   }
@@ -65,6 +80,7 @@ uint64_t xxh64(std::span<const std::byte> bytes, uint64_t seed) {
   for (; end - at >= 8; at += 8) hash = std::rotl(hash ^ round(0, read<uint64_t>(at)), 27) * kP1 + kP4;
   for (; end - at >= 4; at += 4) hash = std::rotl(hash ^ (uint64_t(read<uint32_t>(at)) * kP1), 23) * kP2 + kP3;
   for (; at < end; ++at) hash = std::rotl(hash ^ (uint64_t(*at) * kP5), 11) * kP1;
+  if (tell) tell(int64_t(bytes.size()));
   hash = (hash ^ (hash >> 33)) * kP2;
   hash = (hash ^ (hash >> 29)) * kP3;
   return hash ^ (hash >> 32);

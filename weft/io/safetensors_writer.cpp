@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "weft/base/progress.h"
 #include "weft/io/atomic_file.h"
 #include "weft/io/json.h"
 
@@ -101,7 +102,11 @@ void write_safetensors(const std::string& path, const std::vector<DeferredTensor
   file.write(std::as_bytes(std::span(&length, 1)));
   file.write(header);
   std::vector<std::byte> buffer;
+  int64_t done = 0, total = 0;
+  for (const DeferredTensor* each : order) total += each->shape.numel() * size_of(each->dtype);
+  const auto tell = report_bytes("writing the model", size_t(total));
   for (const DeferredTensor* each : order) {
+    tell(done);
     const Tensor tensor = each->make();
     check(tensor.dtype() == each->dtype && tensor.shape() == each->shape && tensor.contiguous(), kWhere, "tensor '", each->name, "' was to be contiguous ", each->dtype,
           " ", each->shape, ", but is ", tensor.dtype(), " ", tensor.shape());
@@ -109,7 +114,9 @@ void write_safetensors(const std::string& path, const std::vector<DeferredTensor
       if (floats == Floats::finite) check_finite(path, each->name, each->dtype, piece, first);
       file.write(piece);
     });
+    done += tensor.numel() * size_of(tensor.dtype());
   }
+  tell(done);
   file.commit();
 }
 

@@ -30,6 +30,7 @@ Model::Model(const ModelConfig& config, Weights& weights)
 
 void Model::finish(const Weights& weights) {
   weights.check_targets();
+  weights.report_taken();
   parameters_ = weights.taken();
   adapters_ = weights.adapters();
 }
@@ -107,6 +108,7 @@ Residual Model::through(const Pass& pass, const Residual& stream, const std::fun
 
 std::unique_ptr<Model> make_model(const ModelConfig& config, Weights& weights) {
   check_config(config);
+  weights.expect(config.parameter_count());
   if (config.architecture == Architecture::gpt2) return std::make_unique<Gpt2>(config, weights);
   return std::make_unique<Llama>(config, weights);
 }

@@ -6,6 +6,7 @@
 
 #include "weft/base/parallel.h"
 #include "weft/base/philox.h"
+#include "weft/base/progress.h"
 #include "weft/ops/copy/copy.h"
 #include "weft/ops/fill/fill.h"
 
@@ -40,11 +41,15 @@ std::vector<float> drawn(int64_t n, double deviation, uint64_t seed, uint32_t si
 }  // namespace
 
 Tensor Weights::take(const std::string& name, const Shape& shape, const Init& init) {
+  report_taken();
   Tensor value = fetch(name, shape, init);
+  elements_ += shape.numel();
   if (trainable_ && !lora_) value.set_requires_grad();
   taken_.push_back({name, value});
   return value;
 }
+
+void Weights::report_taken() const { report_progress({.what = doing(), .done = elements_, .total = expected_, .bytes = true}); }
 
 // A has the deviation of a uniform draw from +-1 / sqrt(in), which is what PEFT starts from.
 LowRank Weights::take_adapter(const std::string& layer, int64_t in, int64_t out, bool transposed) {

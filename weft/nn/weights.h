@@ -36,6 +36,10 @@ class Weights {
   // Layers that the options name get adapters, and those alone are trained. Before the first take().
   void adapt(const LoraOptions& options) { lora_ = options; }
 
+  // Progress is reported in elements, of so many.
+  void expect(int64_t elements) { expected_ = elements; }
+  void report_taken() const;
+
   // The parameter of this name; a leaf that requires a gradient where the model is to be trained.
   Tensor take(const std::string& name, const Shape& shape, const Init& init);
   // The adapter of a layer; undefined matrices where it gets none.
@@ -51,6 +55,7 @@ class Weights {
 
  protected:
   virtual Tensor fetch(const std::string& name, const Shape& shape, const Init& init) = 0;
+  virtual const char* doing() const { return "loading weights"; }  // as progress has it
 
  private:
   Device& device_;
@@ -60,6 +65,7 @@ class Weights {
   std::optional<LoraOptions> lora_;
   std::vector<LoraAdapter> adapters_;
   std::set<std::string> layers_;  // by the last part of their names
+  int64_t elements_ = 0, expected_ = 0;  // taken; in all
 };
 
 // New weights, drawn from `seed`: the same for any number of threads, each parameter from a stream of its own.
@@ -69,6 +75,7 @@ class NewWeights : public Weights {
 
  protected:
   Tensor fetch(const std::string& name, const Shape& shape, const Init& init) override;
+  const char* doing() const override { return "drawing weights"; }
 
  private:
   uint64_t seed_;

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "weft/base/check.h"
+#include "weft/base/progress.h"
 #include "weft/io/atomic_file.h"
 #include "weft/io/checksum.h"
 #include "weft/io/safetensors_writer.h"
@@ -95,11 +96,17 @@ void write_checkpoint(const std::string& path, const Values& values, const std::
   writer.write(bytes_of_text(header));
   const auto step = values.find("step");
   const std::string when = step == values.end() ? "" : "after step " + step->second;
+  int64_t done = 0, total = 0;
+  for (const NamedTensor& t : tensors) total += t.tensor.numel() * size_of(t.tensor.dtype());
+  const auto tell = report_bytes("writing the checkpoint", size_t(total));
   for (const NamedTensor& t : tensors)
     writer.write(t.tensor, [&](std::span<const std::byte> piece, int64_t first) {
+      tell(done);
+      done += int64_t(piece.size());
       if (floats == Floats::finite) check_finite(path, t.name, t.tensor.dtype(), piece, first, when);
     });
   writer.commit(header.find(kField) + kField.size());
+  tell(total);
 }
 
 Checkpoint::Checkpoint(const std::string& path) : file_(path) {
@@ -112,7 +119,8 @@ Checkpoint::Checkpoint(const std::string& path) : file_(path) {
   const size_t at = field + kField.size();
   uint32_t crc = crc32c(all.first(at));
   crc = crc32c(bytes_of_text(kUnknown), crc);
-  crc = crc32c(all.subspan(at + kUnknown.size()), crc);
+  const auto rest = all.subspan(at + kUnknown.size());
+  crc = crc32c(rest, crc, report_bytes("reading the checkpoint", rest.size()));
   if (hexadecimal(crc) != stored->second) fail(ErrorCode::bad_file, path, "is damaged: its checksum is ", hexadecimal(crc), ", expected ", stored->second);
 }
 

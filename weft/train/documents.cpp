@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "weft/base/check.h"
+#include "weft/base/progress.h"
 #include "weft/io/checksum.h"
 #include "weft/io/mapped_file.h"
 #include "weft/io/tokenizer/utf8.h"
@@ -108,13 +109,12 @@ void visit_unknown(std::string_view text, const std::string& path, const Documen
 }  // namespace
 
 Documents::Documents(const std::string& path, const std::function<void(const std::string&)>& notice) : files_(files_at(path, notice)) {
-  uintmax_t bytes = 0;
   for (const std::string& file : files_) {
     std::error_code error;
     const uintmax_t size = fs::file_size(file, error);
-    if (!error) bytes += size;
+    if (!error) bytes_ += int64_t(size);
   }
-  if (bytes == 0) fail(ErrorCode::bad_file, path, files_.size() == 1 ? "the file is empty" : "all files in this folder are empty");
+  if (bytes_ == 0) fail(ErrorCode::bad_file, path, files_.size() == 1 ? "the file is empty" : "all files in this folder are empty");
 }
 
 void Documents::visit(const DocumentVisitor& visitor) const {
@@ -133,10 +133,14 @@ void Documents::visit(const DocumentVisitor& visitor) const {
 
 uint64_t Documents::content_hash() const {
   uint64_t hash = 0;
+  int64_t done = 0;
+  const auto tell = report_bytes("reading the data", size_t(bytes_));
   for (const std::string& path : files_) {
     const MappedFile file(path);
     const Kind kind = kind_of(path);
-    hash = xxh64(std::as_bytes(std::span(text_of(file))), hash + uint64_t(kind == Kind::unknown ? Kind::text : kind));
+    const uint64_t seed = hash + uint64_t(kind == Kind::unknown ? Kind::text : kind);
+    hash = xxh64(std::as_bytes(std::span(text_of(file))), seed, [&](int64_t of_file) { tell(done + of_file); });
+    done += int64_t(file.bytes().size());
   }
   return hash;
 }

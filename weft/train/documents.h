@@ -25,6 +25,7 @@ class Documents {
   explicit Documents(const std::string& path, const std::function<void(const std::string&)>& notice = {});
 
   const std::vector<std::string>& files() const { return files_; }
+  int64_t bytes() const { return bytes_; }  // of all files
 
   // Every document in order, one in memory at a time. Throws bad_file with the file, and the line or element of a JSON
   // file, for what cannot be read.
@@ -35,6 +36,7 @@ class Documents {
 
  private:
   std::vector<std::string> files_;
+  int64_t bytes_ = 0;
 };
 
 }  // namespace weft

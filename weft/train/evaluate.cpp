@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "weft/base/check.h"
+#include "weft/base/progress.h"
 #include "weft/generate/generator.h"
 #include "weft/nn/kv_cache.h"
 #include "weft/ops/fill/fill.h"
@@ -47,11 +48,13 @@ double validation_loss(const Model& model, const Dataset& data, int64_t units) {
   const Tensor one = full(model.device(), {}, 1);
   double sum = 0, targets = 0;
   for (int64_t i = 0; i < count; ++i) {
+    report_progress({.what = "evaluating", .done = i, .total = count});
     const Unit unit = data.validation_unit(i);
     const Tensor loss = model.loss(upload_ids(model.device(), unit, unit.ids), upload_ids(model.device(), unit, unit.targets), {.pad_id = kIgnored, .count = one});
     sum += loss.item<float>();
     targets += double(unit.counted());
   }
+  report_progress({.what = "evaluating", .done = count, .total = count});
   return sum / targets;
 }
 

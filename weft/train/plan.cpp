@@ -6,6 +6,7 @@
 #include "weft/backends/counting/counting_device.h"
 #include "weft/backends/open.h"
 #include "weft/base/check.h"
+#include "weft/device/launch_progress.h"
 #include "weft/models/load.h"
 #include "weft/train/evaluate.h"
 #include "weft/train/phase.h"
@@ -90,6 +91,7 @@ void rehearse(const TrainConfig& config, const TrainingProblem& problem, Device&
 Plan make_plan(const TrainConfig& config, const TrainingProblem& problem) {
   Plan plan;
   const auto counting = counting::open_device(int(config.threads));
+  const LaunchProgress launches(counting->stream());
   rehearse(config, problem, *counting, &counting::counts(*counting), plan);
   const auto target = open_planned(config.device, {.threads = int(config.threads)});
   if (target->name() != counting->name()) rehearse(config, problem, *target, nullptr, plan);

@@ -1,10 +1,12 @@
 #include "weft/train/step.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 
 #include "weft/autograd/backward.h"
 #include "weft/base/check.h"
+#include "weft/base/progress.h"
 #include "weft/ops/elementwise/functions.h"
 #include "weft/ops/fill/fill.h"
 #include "weft/ops/gradient_norm/gradient_norm.h"
@@ -87,8 +89,18 @@ void TrainingStep::run(Replayed& part, bool watched, const std::function<void()>
   watched ? work() : void(part.run(model_.device().stream(), work));
 }
 
+// Launches run ahead of a device. About half a second of them at most, so that a stop need not wait for more.
+void TrainingStep::keep_close(double& ahead) {
+  constexpr double kAhead = 0.5;
+  ahead += pass_seconds_;
+  if (ahead < kAhead || model_.device().stream().synchronous()) return;
+  model_.device().synchronize();
+  ahead = 0;
+}
+
 StepResult TrainingStep::gradients(std::span<const Unit> units, const std::function<void(int64_t)>& before) {
   Device& device = model_.device();
+  const auto start = std::chrono::steady_clock::now();
   const bool watched = bool(before);  // somebody looks at every tensor: nothing is replayed
   StepResult result;
   for (const Unit& unit : units) {
@@ -103,12 +115,16 @@ StepResult TrainingStep::gradients(std::span<const Unit> units, const std::funct
     for (const Tensor& grad : grads_) zero(grad);
     zero(loss_);
   });
-  const size_t together = size_t(units_together(units, options_.pass_tokens));
+  const size_t together = size_t(units_together(units, options_.pass_tokens)), passes = units.size() / together;
+  double ahead = 0;
   for (size_t i = 0; i < units.size(); i += together) {
+    report_progress({.what = "micro-batch", .done = int64_t(i / together), .total = int64_t(passes)});
     if (before) before(int64_t(i));
     set_pass(joined(units.subspan(i, together)));
     run(pass_, watched, [&] { run_pass(); });
+    keep_close(ahead);
   }
+  report_progress({.what = "micro-batch", .done = int64_t(passes), .total = int64_t(passes)});
   run(end_, watched, [&] {
     GradientNormArgs args{.grads = {}, .max_norm = float(options_.clip), .norm = norm_.mut_view(), .clip = clip_.mut_view()};
     for (const Tensor& grad : grads_) args.grads.push_back(grad.view());
@@ -117,12 +133,15 @@ StepResult TrainingStep::gradients(std::span<const Unit> units, const std::funct
   const auto number = [](float value) { return std::isnan(value) ? NAN : double(value); };  // a NaN has no sign that means anything
   result.loss = number(loss_.item<float>());
   result.gradient_norm = number(norm_.item<float>());
+  pass_seconds_ = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count() / double(passes);
   return result;
 }
 
 void TrainingStep::apply(double learning_rate) {
+  report_progress({.what = "update of the weights", .total = 1});
   optimizer_.set_rate(learning_rate);
   update_.run(model_.device().stream(), [&] { optimizer_.update(clip_); });
+  report_progress({.what = "update of the weights", .done = 1, .total = 1});
 }
 
 }  // namespace weft

@@ -7,6 +7,9 @@
 //
 // Where the device captures, a step after the first is replayed: ids, targets, their number, the learning rate and the step
 // are written into device memory, and the launches are those of the step before. Passes of another shape begin anew.
+//
+// Each pass is reported (weft/base/progress.h) as a micro-batch of the step. A listener may stop there: the gradients are then
+// those of no step, weights and optimizer are as before, and the random state may have moved on.
 #pragma once
 
 #include <cstdint>
@@ -52,6 +55,7 @@ class TrainingStep {
   void set_pass(const Unit& unit);
   void run_pass();
   void run(Replayed& part, bool watched, const std::function<void()>& work);
+  void keep_close(double& ahead);
 
   Model& model_;
   Optimizer& optimizer_;
@@ -60,6 +64,7 @@ class TrainingStep {
   Tensor random_state_, count_, loss_, norm_, clip_;
   Tensor ids_, targets_;  // of the pass whose turn it is
   Replayed begin_, pass_, end_, update_;
+  double pass_seconds_ = 1;  // that a pass of the last step took; no step yet: long enough to wait for each
 };
 
 // How many units make up a pass of at most `tokens`: all passes have as many; one at least.

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "weft/base/check.h"
+#include "weft/base/progress.h"
 
 namespace weft {
 namespace {
@@ -111,6 +112,7 @@ double exact_match(const SumsDataset& data, const GreedyDecoder& decode, int64_t
   const int64_t length = data.answer_length();
   int64_t right = 0;
   for (size_t first = 0; first < all.size(); first += size_t(rows_at_once)) {
+    report_progress({.what = "scoring sum", .done = int64_t(first), .total = int64_t(all.size())});
     const auto pairs = all.subspan(first, std::min(size_t(rows_at_once), all.size() - first));
     std::vector<int32_t> prompts;
     for (SumsDataset::Pair pair : pairs) vocabulary.encode(data.question(pair), prompts, "sums");
@@ -120,6 +122,7 @@ double exact_match(const SumsDataset& data, const GreedyDecoder& decode, int64_t
     for (size_t i = 0; i < pairs.size(); ++i)
       right += vocabulary.decode(std::span(answers).subspan(i * size_t(length), size_t(length))) == data.answer(pairs[i]);
   }
+  report_progress({.what = "scoring sum", .done = int64_t(all.size()), .total = int64_t(all.size())});
   return double(right) / double(all.size());
 }
 

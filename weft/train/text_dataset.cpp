@@ -3,6 +3,7 @@
 #include <set>
 
 #include "weft/base/check.h"
+#include "weft/base/progress.h"
 #include "weft/train/dataset.h"
 #include "weft/train/permutation.h"
 #include "weft/train/token_cache.h"
@@ -66,10 +67,18 @@ std::unique_ptr<Dataset> text_dataset(const TextOptions& options, std::shared_pt
 }
 
 std::vector<char32_t> characters_of(const Documents& documents) {
+  constexpr size_t kPiece = 1 << 20;  // between two reports
   std::set<char32_t> found = {U'\n'};
+  int64_t done = 0;
+  const auto tell = report_bytes("collecting characters", size_t(documents.bytes()));
   documents.visit([&](std::string_view text, const std::string& where) {
-    for (size_t at = 0; at < text.size();) found.insert(next_character(text, at, where));
+    for (size_t at = 0; at < text.size();) {
+      tell(done + int64_t(at));
+      for (const size_t end = std::min(at + kPiece, text.size()); at < end;) found.insert(next_character(text, at, where));
+    }
+    done += int64_t(text.size());
   });
+  tell(documents.bytes());
   return {found.begin(), found.end()};
 }
 

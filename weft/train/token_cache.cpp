@@ -8,6 +8,7 @@
 
 #include "weft/base/check.h"
 #include "weft/base/parallel.h"
+#include "weft/base/progress.h"
 #include "weft/io/atomic_file.h"
 #include "weft/io/checksum.h"
 #include "weft/train/tokenise.h"
@@ -92,7 +93,7 @@ bool TokenCache::open() {
   std::memcpy(&header, bytes.data(), sizeof header);
   const auto ids = bytes.subspan(sizeof header);
   if (std::memcmp(header.magic, kMagic, sizeof kMagic) != 0 || (header.width != 2 && header.width != 4)) return false;
-  if (ids.size() / header.width != header.count || ids.size() % header.width != 0 || crc32c(ids) != header.crc) return false;
+  if (ids.size() / header.width != header.count || ids.size() % header.width != 0 || crc32c(ids, 0, report_bytes("reading tokens", ids.size())) != header.crc) return false;
   width_ = int(header.width);
   count_ = int64_t(header.count);
   narrow_ = reinterpret_cast<const uint16_t*>(ids.data());

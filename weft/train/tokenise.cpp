@@ -4,6 +4,7 @@
 
 #include "weft/base/check.h"
 #include "weft/base/parallel.h"
+#include "weft/base/progress.h"
 #include "weft/io/tokenizer/utf8.h"
 
 namespace weft {
@@ -20,8 +21,8 @@ struct Piece {
 
 class Tokeniser {
  public:
-  Tokeniser(const Vocabulary& vocabulary, int threads, const std::function<void(std::span<const int32_t>)>& add)
-      : vocabulary_(vocabulary), threads_(threads), add_(add) {}
+  Tokeniser(const Vocabulary& vocabulary, int threads, const std::function<void(std::span<const int32_t>)>& add, int64_t bytes)
+      : vocabulary_(vocabulary), threads_(threads), add_(add), tell_(report_bytes("tokenising", size_t(bytes))) {}
 
   void add_document(std::string_view text, const std::string& where) {
     size_t at = 0;
@@ -35,6 +36,7 @@ class Tokeniser {
 
   // Encodes what is held; its ids leave in order. The first error in that order is raised.
   void flush() {
+    tell_(done_);
     parallel_for(int64_t(tasks_.size()), threads_, [&](int64_t i) { run(tasks_[size_t(i)]); });
     for (Task& task : tasks_) {
       if (task.error) std::rethrow_exception(task.error);
@@ -42,6 +44,7 @@ class Tokeniser {
     }
     tasks_.clear();
     held_ = 0;
+    tell_(done_);
   }
 
  private:
@@ -60,6 +63,7 @@ class Tokeniser {
   }
 
   void add_piece(std::string_view text, std::string where, bool begins) {
+    done_ += int64_t(text.size());
     if (text.size() > kBatchBytes) return encode_alone(text, where, begins);
     const size_t bytes = text.size() + sizeof(Piece);
     if (tasks_.empty() || tasks_.back().bytes + bytes > kTaskBytes) tasks_.emplace_back();
@@ -104,6 +108,8 @@ class Tokeniser {
   const Vocabulary& vocabulary_;
   const int threads_;
   const std::function<void(std::span<const int32_t>)>& add_;
+  const std::function<void(int64_t)> tell_;  // bytes of text that are done
+  int64_t done_ = 0;
   std::vector<Task> tasks_;
   size_t held_ = 0;  // bytes in tasks_
   bool first_ = true;
@@ -112,7 +118,7 @@ class Tokeniser {
 }  // namespace
 
 void tokenise(const Documents& documents, const Vocabulary& vocabulary, int threads, const std::function<void(std::span<const int32_t>)>& add) {
-  Tokeniser tokeniser(vocabulary, threads, add);
+  Tokeniser tokeniser(vocabulary, threads, add, documents.bytes());
   documents.visit([&](std::string_view text, const std::string& where) { tokeniser.add_document(text, where); });
   tokeniser.flush();
 }
