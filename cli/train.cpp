@@ -14,6 +14,7 @@
 #include "weft/base/parallel.h"
 #include "weft/train/capture.h"
 #include "weft/train/trainer.h"
+#include "weft/train/work_line.h"
 
 namespace weft::cli {
 namespace {
@@ -53,10 +54,10 @@ TrainConfig resolve(const Options& options) {
 
 std::atomic<bool> stop_requested = false;
 
-// The first Ctrl-C asks the trainer to save and end; the second ends at once.
+// The first Ctrl-C (or SIGTERM) asks the trainer to save and end; the second ends at once.
 extern "C" void on_interrupt(int) {
   if (stop_requested.exchange(true)) ::_exit(130);
-  constexpr char kText[] = "\nstopping after this step; press Ctrl-C again to stop at once\n";
+  constexpr char kText[] = "\nstopping and saving the last finished step; press Ctrl-C again to stop at once\n";
   [[maybe_unused]] const auto written = ::write(STDERR_FILENO, kText, sizeof kText - 1);
 }
 
@@ -69,9 +70,14 @@ void on_signal(int signal, void (*handler)(int)) {
 }
 
 int print_plan(const TrainConfig& config) {
+  ShownProgress progress;
   const auto device = open_device(config.device, {.threads = int(config.threads)});
-  const TrainingProblem problem = make_problem(config, [](const std::string& text) { std::fprintf(stderr, "%s\n", text.c_str()); });
+  const TrainingProblem problem = make_problem(config, [&](const std::string& text) {
+    progress.hide();
+    std::fprintf(stderr, "%s\n", text.c_str());
+  });
   const Plan plan = make_plan(config, problem);
+  progress.hide();
   std::printf("%s", plan_text(plan, device->memory()).c_str());
   check_fits(plan, config, device->memory());
   return kOk;
@@ -79,7 +85,9 @@ int print_plan(const TrainConfig& config) {
 
 // Computes a captured step again; it is reproduced when loss and norm are what they were.
 int replay(const std::string& path, const TrainConfig& config) {
+  ShownProgress progress;
   const Replay replay = replay_capture(path, config.device, int(config.threads));
+  progress.hide();
   const auto same = [](double a, double b) { return a == b || (std::isnan(a) && std::isnan(b)); };
   std::printf("step %lld: loss %g, gradient norm %g\n", (long long)replay.captured.step, replay.result.loss, replay.result.gradient_norm);
   std::printf("%s\n", replay.bad ? bad_text(*replay.bad).c_str() : "every tensor is finite");
@@ -103,16 +111,7 @@ PeakFlops peak_flops(Device& device, int threads, bool bf16) {
   }
 }
 
-int run(const Options& options) {
-  const TrainConfig config = resolve(options);
-  if (!options.replay.empty()) return replay(options.replay, config);
-  check_config(config);
-  if (options.plan) return print_plan(resolved(config));
-  on_signal(SIGINT, on_interrupt);
-  on_signal(SIGTERM, on_interrupt);
-  on_signal(SIGHUP, on_nobody_watching);
-  on_signal(SIGPIPE, on_nobody_watching);
-  std::signal(SIGXFSZ, SIG_IGN);  // a file that may not grow is an error of its write, not the end of the process
+int train(const TrainConfig& config, const Options& options) {
   const auto peak = [&](Device& device) { return peak_flops(device, config.threads > 0 ? int(config.threads) : available_threads(), config.dtype == "bf16"); };
   Trainer trainer(config, {.resume = options.resume, .out = stderr, .stop = &stop_requested, .peak_flops = peak, .command = options.command_line});
   const TrainOutcome outcome = trainer.run();
@@ -125,6 +124,24 @@ int run(const Options& options) {
   if (!outcome.finished) std::printf("stopped after step %lld; weft train --resume --out %s goes on\n", (long long)outcome.step, outcome.folder.c_str());
   std::printf("report: %s\n", outcome.report.c_str());
   return kOk;
+}
+
+int run(const Options& options) {
+  const TrainConfig config = resolve(options);
+  if (!options.replay.empty()) return replay(options.replay, config);
+  check_config(config);
+  if (options.plan) return print_plan(resolved(config));
+  on_signal(SIGINT, on_interrupt);
+  on_signal(SIGTERM, on_interrupt);
+  on_signal(SIGHUP, on_nobody_watching);
+  on_signal(SIGPIPE, on_nobody_watching);
+  std::signal(SIGXFSZ, SIG_IGN);  // a file that may not grow is an error of its write, not the end of the process
+  try {
+    return train(config, options);
+  } catch (const Stopped&) {
+    std::puts(options.resume ? "stopped before training went on; the run is as it was" : "stopped before the first step; the same command begins again");
+    return kOk;
+  }
 }
 
 // A flag that is on by default has a second name that turns it off: --no-keep-best.

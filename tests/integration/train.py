@@ -4,6 +4,7 @@ import json
 import os
 import pathlib
 import pty
+import re
 import signal
 import struct
 import subprocess
@@ -35,10 +36,15 @@ def fails(what, result, *parts):
     expect(what, ok, f"exit {result.returncode}, {result.stderr.strip()[-300:]}")
 
 
-def on_terminal(columns, *args):
-    """What a terminal of so many columns is sent, without the escapes."""
+def terminal(columns):
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+    return ours, theirs
+
+
+def on_terminal(columns, *args):
+    """What a terminal of so many columns is sent, without the escapes."""
+    ours, theirs = terminal(columns)
     process = subprocess.Popen([tool, "train", *map(str, args)], stdout=subprocess.DEVNULL, stderr=theirs)
     os.close(theirs)
     shown = b""
@@ -107,20 +113,39 @@ with tempfile.TemporaryDirectory() as folder:
         ok = len(lines) >= 30 and all(len(line) < width and all(part in line for part in parts) for line in lines)
         expect(f"one live line on {width} columns", ok, lines[:2] + lines[-2:])
 
-    # In the middle of a step of minutes a first Ctrl-C has to wait; the second does not.
-    heavy = ["--width", "384", "--layers", "6", "--heads", "6", "--sums-rows", "64", "--batch", "500", "--evaluate-every", "0"]
+    # A step of many minutes says how far it has come, and a stop does not wait for it.
+    heavy = ["--width", "384", "--layers", "6", "--heads", "6", "--sums-rows", "64", "--batch", "5000", "--evaluate-every", "0"]
+    ours, theirs = terminal(100)
+    process = subprocess.Popen([tool, "train", "--out", str(folder / "heavy"), *heavy], stdout=subprocess.PIPE, stderr=theirs, text=True)
+    os.close(theirs)
+    shown = ""
+    while not re.search(r"step 1 of 1000: micro-batch \d+ of \d+ \[", shown):
+        shown += os.read(ours, 65536).decode(errors="replace")
+    process.send_signal(signal.SIGTERM)
+    out, _ = process.communicate(timeout=120)
+    os.close(ours)
+    expect("a stop inside a step", process.returncode == 0 and "stopped after step 0" in out, out)
+    expect("saves no step that was not finished", checkpoints(folder / "heavy") == [], checkpoints(folder / "heavy"))
+
+    # Both signals wait while the process is stopped, so that the second comes before the first was obeyed.
     process = subprocess.Popen([tool, "train", "--out", str(folder / "twice"), *heavy], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     while not (folder / "twice/metrics.jsonl").exists():
         time.sleep(0.05)
-    process.send_signal(signal.SIGINT)
-    said = ""
-    while "Ctrl-C again" not in said:
-        said = process.stderr.readline()
-        if not said:
-            break
-    process.send_signal(signal.SIGINT)
+    for sent in (signal.SIGSTOP, signal.SIGINT, signal.SIGTERM, signal.SIGCONT):
+        process.send_signal(sent)
     process.communicate(timeout=60)
     expect("a second Ctrl-C ends at once", process.returncode == 130, process.returncode)
+
+    # Tokenising that is stopped leaves nothing half written in the cache.
+    (folder / "long.jsonl").write_text('{"text": "a document of some words"}\n' * 200000)
+    process = subprocess.Popen([tool, "train", "--out", str(folder / "tokens"), "--data", str(folder / "long.jsonl"), *SMALL], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    while "tokenising" not in process.stderr.readline():
+        pass
+    process.send_signal(signal.SIGTERM)
+    out, err = process.communicate(timeout=60)
+    expect("a stop while data is read", process.returncode == 0 and "stopped before the first step" in out, out + err)
+    left = [p.name for p in (folder / "cache").iterdir()]
+    expect("leaves no half of a cache", not any(name.endswith(".incomplete") for name in left), left)
 
 print(f"{passed} passed, {failed} failed")
 sys.exit(failed > 0)

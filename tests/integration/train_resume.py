@@ -1,5 +1,6 @@
-"""The same weights to the byte: killed with SIGKILL at twenty seeded moments and resumed, for any number of threads, and
-however a step's units are cut into passes."""
+"""The same weights to the byte: killed with SIGKILL at twenty seeded moments and resumed, stopped with SIGTERM inside steps
+and resumed, for any number of threads, and however a step's units are cut into passes."""
+import json
 import pathlib
 import random
 import signal
@@ -44,10 +45,10 @@ def half_written(out):
 class Run:
     """A run in the background that can be watched."""
 
-    def __init__(self, out, *more):
+    def __init__(self, out, *more, **sizes):
         self.out, self.log = out, out.with_suffix(".log")
         with open(self.log, "w") as log:
-            self.process = subprocess.Popen(command(out, "--log-every", 1, *more), stdout=subprocess.DEVNULL, stderr=log)
+            self.process = subprocess.Popen(command(out, "--log-every", 1, *more, **sizes), stdout=subprocess.PIPE, stderr=log, text=True)
 
     def wait_for(self, what):
         while self.process.poll() is None and not what():
@@ -96,11 +97,32 @@ def killed_and_resumed(folder, reference, duration):
     print(f"{kills} kills in {runs} runs, {writes} of them while a checkpoint was being written")
 
 
+def stopped_inside_steps(folder):
+    """Steps of hundreds of micro-batches: a signal comes inside of one. The step is dropped, the one before it saved."""
+    long = ["--pass-tokens", "1"]  # a unit each
+    reference = train(folder / "long", *long, steps=8, batch=200)
+    out, more, last = folder / "stopped", [], 0
+    for _ in range(3):
+        run = Run(out, *long, *more, steps=8, batch=200)
+        run.wait_for(run.steps_began)
+        run.process.send_signal(signal.SIGTERM)
+        said, _ = run.process.communicate(timeout=120)
+        steps = [record["step"] for record in map(json.loads, (out / "metrics.jsonl").read_text().splitlines()) if "loss" in record]
+        saved = out / f"checkpoints/checkpoint-{steps[-1]:010d}.safetensors"
+        if run.process.returncode != 0 or f"stopped after step {steps[-1]};" not in said or not saved.exists():
+            sys.exit(f"FAILED stopped inside step {steps[-1] + 1}: exit {run.process.returncode}, {said}")
+        if not last < steps[-1] < 8:
+            sys.exit(f"FAILED stopped: it went from step {last} to {steps[-1]}")
+        last, more = steps[-1], ["--resume"]
+    same("stopped inside steps", train(out, "--resume", *long, steps=8, batch=200), reference)
+
+
 with tempfile.TemporaryDirectory() as folder:
     folder = pathlib.Path(folder)
     duration = duration_of_steps(folder / "whole")
     reference = weights(folder / "whole")
     killed_and_resumed(folder, reference, duration)
+    stopped_inside_steps(folder)
     for threads in (1, 2, 3):
         same(f"--threads {threads}", train(folder / f"threads{threads}", "--threads", threads), reference)
     for dtype in ("f32", "bf16"):

@@ -7,12 +7,32 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <fstream>
 
 namespace weft {
 namespace {
 
 namespace fs = std::filesystem;
+
+// Asks for a stop at a report that `when` picks, or at a moment: after so many reports and launches.
+class StopWhen : public ProgressListener {
+ public:
+  explicit StopWhen(std::function<bool(const Work&)> when) : when_(std::move(when)) {}
+  void progress(const Work& work) override {
+    if (when_(work)) stop = true;
+    part();
+  }
+  void part() override {
+    if (++moments == moment) stop = true;
+  }
+  std::atomic<bool> stop = false;
+  int64_t moment = 0, moments = 0;
+
+ private:
+  std::function<bool(const Work&)> when_;
+};
 
 class TrainerTest : public TrainingRun {
  protected:
@@ -29,6 +49,43 @@ class TrainerTest : public TrainingRun {
     c.evaluate_every = 4;
     c.sample_tokens = 5;
     return c;
+  }
+
+  using TrainingRun::train;
+  TrainOutcome train(const TrainConfig& c, StopWhen& listener) {
+    const Listening listening(listener);
+    return train(c, false, &listener.stop);
+  }
+
+  struct Stop {
+    bool finished;
+    int64_t moments;  // reports and launches that there were
+  };
+  // A run that is stopped at this moment; 0: never.
+  Stop stopped_at(const TrainConfig& c, int64_t moment, bool resume = false) {
+    StopWhen listener([](const Work&) { return false; });
+    listener.moment = moment;
+    const Listening listening(listener);
+    try {
+      return {train(c, resume, &listener.stop).finished, listener.moments};
+    } catch (const Stopped&) {  // before the first step
+      return {false, listener.moments};
+    }
+  }
+
+  // The lines of metrics.jsonl that have such a field.
+  static std::vector<std::string> records(const std::string& out, const std::string& field) {
+    std::vector<std::string> found;
+    std::ifstream file(out + "/metrics.jsonl");
+    for (std::string line; std::getline(file, line);)
+      if (line.find("\"" + field + "\"") != line.npos) found.push_back(line);
+    return found;
+  }
+  static std::vector<std::string> checkpoints(const std::string& out) {
+    std::vector<std::string> names;
+    for (const auto& entry : fs::directory_iterator(out + "/checkpoints")) names.push_back(entry.path().filename().string());
+    std::sort(names.begin(), names.end());
+    return names;
   }
 };
 
@@ -97,13 +154,61 @@ TEST_F(TrainerTest, goes_on_where_it_stopped_to_the_bit) {
       c.optimizer = optimizer;
       c.dtype = dtype;
       c.learning_rate = 3e-3;
-      train(c);
+      const int64_t all = stopped_at(c, 0).moments;
       c.out = (folder / (name + "_parts")).string();
-      const std::atomic<bool> stop = true;
-      for (int part = 0; part < 3; ++part) EXPECT_FALSE(train(c, part > 0, &stop).finished);
-      EXPECT_TRUE(train(c, true).finished);
+      // Wherever the stops fall: while data is read, weights are drawn, a step, an evaluation or a file is half done.
+      int stops = 0;
+      for (int64_t moment = all / 2; !stopped_at(c, moment, stops > 0).finished; moment += 37) ++stops;
+      EXPECT_GE(stops, 2) << name;
       EXPECT_EQ(weights(name + "_whole"), weights(name + "_parts")) << name;
     }
+}
+
+// The step that is being computed is dropped, in the middle of its second micro-batch.
+TEST_F(TrainerTest, a_stop_drops_the_unfinished_step) {
+  const TrainConfig c = config("stopped");
+  StopWhen third_step([&](const Work& work) { return work.what == "micro-batch" && work.done == 1 && records(c.out, "loss").size() == 2; });
+  const TrainOutcome outcome = train(c, third_step);
+  EXPECT_FALSE(outcome.finished);
+  EXPECT_EQ(outcome.step, 2);
+  EXPECT_EQ(records(c.out, "loss").size(), 2u);
+  EXPECT_EQ(checkpoints(c.out), std::vector<std::string>{"checkpoint-0000000002.safetensors"});
+}
+
+// Nothing is saved twice, and nothing where no step was finished.
+TEST_F(TrainerTest, a_stop_in_the_first_step_saves_nothing) {
+  const TrainConfig c = config("first");
+  StopWhen first_step([&](const Work& work) { return work.what == "micro-batch" && work.done == 1 && fs::exists(c.out); });  // not while it is planned
+  EXPECT_EQ(train(c, first_step).step, 0);
+  EXPECT_TRUE(checkpoints(c.out).empty());
+  EXPECT_TRUE(train(c).finished);  // as if it had never been begun
+}
+
+TEST_F(TrainerTest, an_evaluation_that_was_stopped_is_made_up_for) {
+  train(config("whole"));
+  const TrainConfig c = config("parts");
+  StopWhen evaluating([&](const Work& work) { return work.what == "evaluating" && work.done == 1 && fs::exists(c.out); });
+  EXPECT_EQ(train(c, evaluating).step, 4);
+  EXPECT_TRUE(records(c.out, "validation_loss").empty());
+  train(c, true);
+  for (const char* kind : {"validation_loss", "sample"}) EXPECT_EQ(records(c.out, kind), records((folder / "whole").string(), kind)) << kind;
+}
+
+TEST_F(TrainerTest, a_stopped_export_is_made_up_for) {
+  const TrainConfig c = config("export");
+  StopWhen writing([](const Work& work) { return work.what == "writing the model" && work.done > 0; });
+  EXPECT_FALSE(train(c, writing).finished);
+  EXPECT_TRUE(fs::is_empty(folder / "export/model"));
+  EXPECT_TRUE(train(c, true).finished);
+  EXPECT_FALSE(weights("export").empty());
+}
+
+TEST_F(TrainerTest, tokenising_that_was_stopped_leaves_nothing) {
+  const TrainConfig c = config("tokens");
+  StopWhen tokenising([](const Work& work) { return work.what == "tokenising"; });
+  EXPECT_THROW(train(c, tokenising), Stopped);
+  EXPECT_TRUE(fs::is_empty(c.cache));
+  EXPECT_FALSE(fs::exists(c.out));
 }
 
 TEST_F(TrainerTest, goes_on_from_the_last_good_checkpoint) {

@@ -7,6 +7,7 @@
 
 #include "weft/backends/open.h"
 #include "weft/base/check.h"
+#include "weft/device/launch_progress.h"
 #include "weft/io/atomic_file.h"
 #include "weft/io/checksum.h"
 #include "weft/io/weight_files.h"
@@ -32,7 +33,10 @@ std::string base_checksum(const TrainConfig& config) {
   if (config.lora_rank == 0) return "";
   const WeightFiles weights(config.model);
   uint32_t crc = 0;
-  for (const auto& file : weights.files()) crc = crc32c(file->mapping()->bytes(), crc);
+  for (const auto& file : weights.files()) {
+    const auto bytes = file->mapping()->bytes();
+    crc = crc32c(bytes, crc, report_bytes("reading the base weights", bytes.size()));
+  }
   return std::to_string(crc);
 }
 
@@ -63,13 +67,17 @@ void compare_runs(TrainConfig now, TrainConfig before, const std::string& where,
 }  // namespace
 
 Trainer::Trainer(TrainConfig config, TrainerOptions options)
-    : config_(resolved(std::move(config))), options_(std::move(options)), progress_(options_.out, config_.steps, config_.log_every) {
+    : config_(resolved(std::move(config))), options_(std::move(options)), progress_(options_.out, config_.steps, config_.log_every), monitor_(progress_.line(), options_.stop) {
+  const Listening listening(monitor_);
   check_config(config_);
   schedule_ = make_schedule(config_);
   device_ = open_device(config_.device, {.threads = int(config_.threads)});
+  const LaunchProgress launches(device_->stream());
   problem_ = make_problem(config_, [&](const std::string& text) { progress_.note(text); });
   prompts_ = sample_prompts(config_, problem_);
+  monitor_.set_title("planning");
   plan_ = make_plan(config_, problem_);
+  monitor_.set_title("");
   check_fits(plan_, config_, device_->memory());
   if (options_.peak_flops) utilisation_ = Utilisation([this] { return options_.peak_flops(*device_); });  // takes memory too: before the model does
   model_ = make_training_model(config_, problem_.model, *device_);
@@ -113,10 +121,12 @@ std::vector<NamedTensor> Trainer::saved_tensors() const {
 }
 
 void Trainer::save() {
+  const RunMonitor::Finishing finishing(monitor_);
   const Values values = {{"step", std::to_string(step_)},          {"position", std::to_string(position_)},
                          {"config", to_toml(config_)},             {"data", problem_.data->identity()},
                          {"base", base_checksum_}};
   check_saved([&] { checkpoints_->save(step_, values, saved_tensors()); });
+  saved_ = step_;
 }
 
 void Trainer::check_saved(const std::function<void()>& write) {
@@ -142,7 +152,7 @@ void Trainer::restore(const Checkpoint& checkpoint) {
   check(checkpoint.value("data") == problem_.data->identity(), config_.data, "gives other ids than when the run in ", config_.out,
         " was begun: the data or its tokenizer has changed");
   check(checkpoint.value("base") == base_checksum_, config_.model, "has other weights than when the run in ", config_.out, " was begun");
-  step_ = checkpoint.integer("step");
+  step_ = saved_ = checkpoint.integer("step");
   check(step_ <= config_.steps, "train", "steps is ", config_.steps, ", but the run in ", config_.out, " has done ", step_, " already");
   position_ = checkpoint.integer("position");
   optimizer_->set_steps(step_);
@@ -161,20 +171,30 @@ void Trainer::set_random_state(const std::vector<uint32_t>& state) {
   device_->upload(*view.buffer, view.offset, state.data(), int64_t(state.size() * sizeof(uint32_t)));
 }
 
-// Those of the next step; where they are not finite, the run ends here.
+// Those of the next step; where they are not finite, the run ends here. Stopped, it leaves the random state that it found.
 StepResult Trainer::gradients(std::span<const Unit> units, const std::vector<uint32_t>& random_state) {
-  const StepResult result = training_->gradients(units);
-  if (!result.finite()) stop_at_bad(result, units, random_state);
-  return result;
+  try {
+    const StepResult result = training_->gradients(units);
+    if (!result.finite()) stop_at_bad(result, units, random_state);
+    return result;
+  } catch (const Stopped&) {
+    set_random_state(random_state);
+    throw;
+  }
 }
 
 StepRecord Trainer::train_one() {
   const auto start = std::chrono::steady_clock::now();
   const std::vector<Unit> units = next_units();
+  monitor_.set_title(join("step ", step_ + 1, " of ", config_.steps));
   const StepResult result = gradients(units, training_->random_state().to_host<uint32_t>());
   const double rate = learning_rate(schedule_, step_ + 1);
-  training_->apply(rate);
-  device_->synchronize();
+  {
+    const RunMonitor::Finishing finishing(monitor_);  // weights half of which are updated are those of no step
+    training_->apply(rate);
+    device_->synchronize();
+  }
+  monitor_.set_title("");
   ++step_;
   position_ += int64_t(units.size());
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
@@ -217,15 +237,19 @@ void Trainer::evaluate() {
   if (!std::isfinite(record.validation_loss)) check_next_step();
   board_->scalar("validation_loss", step_, record.validation_loss);
   if (record.accuracy) board_->scalar("accuracy", step_, *record.accuracy);
-  history_->add(record);
   if (config_.keep_best && best_->improved_by(record)) keep_best(record);
+  history_->add(record);  // after it: a run that is stopped while it keeps its best evaluates again
   progress_.note(join("step ", step_, ": validation loss ", record.validation_loss,
                       record.accuracy ? join(", ", int(std::floor(1000 * *record.accuracy)) / 10.0, " % of unseen sums right") : ""));
 }
 
 void Trainer::sample() {
-  for (const auto& prompt : prompts_) {
-    const SampleRecord record{step_, problem_.vocabulary->decode(prompt), sample_text(*model_, *problem_.vocabulary, prompt, sample_options(config_, problem_))};
+  std::vector<SampleRecord> records;  // all of a step, or none
+  monitor_.set_title("sample");
+  for (const auto& prompt : prompts_)
+    records.push_back({step_, problem_.vocabulary->decode(prompt), sample_text(*model_, *problem_.vocabulary, prompt, sample_options(config_, problem_))});
+  monitor_.set_title("");
+  for (const SampleRecord& record : records) {
     board_->text("sample", step_, record.prompt + record.text);
     history_->add(record);
   }
@@ -257,10 +281,17 @@ void Trainer::report(const std::string& state) {
 
 bool Trainer::report_due() const { return std::chrono::steady_clock::now() - reported_ >= std::chrono::seconds(kReportSeconds); }
 
-TrainOutcome Trainer::run() {
-  TrainOutcome outcome{.step = step_, .finished = false, .loss = NAN, .evaluation = {}, .best = {}, .folder = config_.out, .report = path("report.html")};
-  bool stopping = false;
-  while (step_ < config_.steps && !stopping) {
+// The evaluation and the samples of the step that was done last, unless they are there.
+void Trainer::look_at_model() {
+  const auto made = [&](const auto& records) { return !records.empty() && records.back().step == step_; };
+  const bool last = step_ == config_.steps, evaluating = due(config_.evaluate_every) || last;
+  if (evaluating && !made(history_->evaluations())) evaluate();
+  if ((config_.sample_every ? due(config_.sample_every) || last : evaluating) && !made(history_->samples())) sample();
+}
+
+void Trainer::train_all(TrainOutcome& outcome) {
+  if (step_ > 0) look_at_model();  // a stop may have come between the step and its evaluation
+  while (step_ < config_.steps) {
     const StepRecord record = train_one();
     board_->scalar("loss", step_, record.loss);
     board_->scalar("learning_rate", step_, record.learning_rate);
@@ -269,21 +300,36 @@ TrainOutcome Trainer::run() {
     history_->add(record);  // last: a run that is killed has no step in metrics.jsonl that TensorBoard lacks
     progress_.step(record, double(config_.steps - step_) * seconds_ / double(step_));
     outcome.loss = progress_.smoothed_loss();
-    stopping = options_.stop && *options_.stop;
-    const bool last = step_ == config_.steps, evaluating = due(config_.evaluate_every) || last;
-    if (evaluating && !stopping) evaluate();
-    if ((config_.sample_every ? due(config_.sample_every) || last : evaluating) && !stopping) sample();
-    if (due(config_.save_every) || last || stopping) save();
-    if ((evaluating || stopping || report_due()) && !last) report(stopping ? join("stopped at step ", step_) : "running");
+    look_at_model();
+    const bool last = step_ == config_.steps;
+    if (due(config_.save_every) || last) save();
+    if ((due(config_.evaluate_every) || report_due()) && !last) report("running");
   }
-  if (step_ == config_.steps) {  // in this run, or in one that was killed between its last checkpoint and here
-    if (!model_->adapters().empty()) save_adapter(*model_, path("adapter"), config_.model);
-    write_model(path("model"));
-    report("finished");
+  if (!model_->adapters().empty()) save_adapter(*model_, path("adapter"), config_.model);
+  write_model(path("model"));
+  report("finished");
+}
+
+void Trainer::end_stopped() {
+  const RunMonitor::Finishing finishing(monitor_);
+  monitor_.set_title("");
+  monitor_.end();
+  if (step_ > saved_) save();
+  report(join("stopped at step ", step_));
+}
+
+TrainOutcome Trainer::run() {
+  const Listening listening(monitor_);
+  const LaunchProgress launches(device_->stream());
+  TrainOutcome outcome{.step = step_, .finished = false, .loss = NAN, .evaluation = {}, .best = {}, .folder = config_.out, .report = path("report.html")};
+  try {
+    train_all(outcome);
+    outcome.finished = true;
+  } catch (const Stopped&) {
+    end_stopped();
   }
   progress_.finish();
   outcome.step = step_;
-  outcome.finished = step_ == config_.steps;
   if (!history_->evaluations().empty()) outcome.evaluation = history_->evaluations().back();
   outcome.best = best_->record();
   return outcome;

@@ -26,6 +26,7 @@
 #include "weft/train/plan.h"
 #include "weft/train/progress.h"
 #include "weft/train/report.h"
+#include "weft/train/run_monitor.h"
 #include "weft/train/setup.h"
 #include "weft/train/step.h"
 #include "weft/train/tensorboard.h"
@@ -36,7 +37,7 @@ namespace weft {
 struct TrainerOptions {
   bool resume = false;
   std::FILE* out = stderr;                        // where progress goes
-  const std::atomic<bool>* stop = nullptr;        // set: save and end after this step
+  const std::atomic<bool>* stop = nullptr;        // set: drop what is not finished, save and end
   std::function<PeakFlops(Device&)> peak_flops = {};  // of the device, for its utilisation; none: not told
   std::string command = {};                           // the command line, for the report
 };
@@ -52,9 +53,12 @@ struct TrainOutcome {
 
 class Trainer {
  public:
+  // Throws Stopped where a stop is asked for before the first step.
   Trainer(TrainConfig config, TrainerOptions options);
   ~Trainer();
 
+  // Trains on to the last step and writes the model. A stop drops the step that is being computed, between two of its ops; the
+  // last finished one is saved, and a run that goes on from it ends with the same bits as one that was never stopped.
   TrainOutcome run();
 
   const Model& model() const { return *model_; }
@@ -68,6 +72,9 @@ class Trainer {
   void set_random_state(const std::vector<uint32_t>& state);
   StepResult gradients(std::span<const Unit> units, const std::vector<uint32_t>& random_state);
   StepRecord train_one();
+  void train_all(TrainOutcome& outcome);
+  void look_at_model();
+  void end_stopped();
   void check_next_step();
   void evaluate();
   void sample();
@@ -85,6 +92,7 @@ class Trainer {
   TrainConfig config_;
   TrainerOptions options_;
   Progress progress_;
+  RunMonitor monitor_;
   std::shared_ptr<Device> device_;
   TrainingProblem problem_;
   Plan plan_;
@@ -102,6 +110,7 @@ class Trainer {
   Utilisation utilisation_;
   double seconds_ = 0;    // of training, from the beginning of the run
   int64_t step_ = 0;      // done
+  int64_t saved_ = 0;     // the step of the newest checkpoint
   int64_t position_ = 0;  // units read
   int64_t begun_at_ = 0;  // the step that this process goes on after
   const std::chrono::system_clock::time_point started_ = std::chrono::system_clock::now();
