@@ -9,7 +9,9 @@
 #include "cli/selection.h"
 #include "weft/backends/open.h"
 #include "weft/base/check.h"
+#include "weft/base/progress.h"
 #include "weft/spec/runner.h"
+#include "weft/train/work_line.h"
 
 namespace weft::cli {
 namespace {
@@ -27,11 +29,12 @@ struct Options {
 // Collects outcomes, prints failures as they come, and sums up by op.
 class Report {
  public:
-  explicit Report(const Options& options) : options_(options) {}
+  Report(const Options& options, ShownProgress& progress) : options_(options), progress_(progress) {}
 
   void add(const Outcome& outcome) {
     outcomes_.push_back(outcome);
     if (options_.json) return;
+    if (options_.verbose || !outcome.message.empty()) progress_.hide();
     if (outcome.status == Status::failed)
       std::printf("FAILED   %s\n         %s\n", outcome.name.c_str(), outcome.message.c_str());
     else if (outcome.status == Status::skipped && !outcome.message.empty())
@@ -47,6 +50,7 @@ class Report {
   }
 
   void print(const std::string& device) const {
+    progress_.hide();
     if (options_.json) return print_json(device);
     if (options_.verbose) print_ulps();
     print_table();
@@ -103,6 +107,7 @@ class Report {
   }
 
   const Options& options_;
+  ShownProgress& progress_;
   std::vector<Outcome> outcomes_;
 };
 
@@ -145,14 +150,18 @@ int run(const Options& options) {
   options.selection.check_names("check", registry);
   const auto device = open_device(options.device, {.threads = options.threads, .checked = !options.fresh});
   const auto others = siblings(options);
-  Report report(options);
+  ShownProgress progress;
+  Report report(options, progress);
 
   const auto name_of = [&](const spec::Case& c) { return join(c.op, ".", c.variant, "/", device->name(), "/", c.dtype, "/", c.name); };
-  std::vector<spec::Case> cases = registry.cases();
+  std::vector<spec::Case> cases = registry.cases(), chosen;
   if (!options.golden.empty())
     for (spec::Case& c : spec::golden_cases(registry, options.golden)) cases.push_back(std::move(c));
-  for (const spec::Case& c : cases) {
-    if (!options.selection.takes(c.op, std::string(name(c.dtype)), name_of(c)) || (options.small && !small(c)) || !part.next()) continue;
+  for (spec::Case& c : cases)
+    if (options.selection.takes(c.op, std::string(name(c.dtype)), name_of(c)) && (!options.small || small(c)) && part.next()) chosen.push_back(std::move(c));
+  int64_t done = 0;
+  for (const spec::Case& c : chosen) {
+    report_progress({.what = "case", .done = done++, .total = int64_t(chosen.size())});
     report.add(spec::run_case(c, device, others));
     if (options.fresh) device->pool().trim();
     if (c.dtype != DType::f32 || device->traits().simulated) continue;  // the reference is the same everywhere

@@ -7,12 +7,14 @@
 #include "cli/command.h"
 #include "cli/notice.h"
 #include "weft/backends/open.h"
+#include "weft/device/launch_progress.h"
 #include "weft/io/tokenizer/tokenizer.h"
 #include "weft/io/tokenizer/utf8.h"
 #include "weft/models/load.h"
 #include "weft/ops/fill/fill.h"
 #include "weft/tensor/node.h"
 #include "weft/train/documents.h"
+#include "weft/train/work_line.h"
 
 namespace weft::cli {
 namespace {
@@ -31,11 +33,13 @@ struct Score {
 };
 
 // Every token of a document but its first is foretold once, from those before it in its window. Windows hold `context`
-// tokens and share one with the next: the last target of one is the first input of the other.
-void score(const Model& model, const std::vector<int32_t>& ids, int64_t context, Score& total) {
+// tokens and share one with the next: the last target of one is the first input of the other. `tell` hears what share of
+// the document is done.
+void score(const Model& model, const std::vector<int32_t>& ids, int64_t context, Score& total, const std::function<void(double)>& tell) {
   const Tensor one = full(model.device(), {1}, 1);  // so that losses are summed, not averaged
   const int64_t targets = int64_t(ids.size()) - 1;
   for (int64_t first = 0; first < targets; first += context) {
+    tell(double(first) / double(targets));
     const int64_t T = std::min(context, targets - first);
     const auto part = [&](int64_t from) { return Tensor::from_host(model.device(), {1, T}, std::span<const int32_t>(ids).subspan(size_t(from), size_t(T))); };
     total.loss += double(model.loss(part(first), part(first + 1), {.count = one}).item<float>());
@@ -46,20 +50,27 @@ void score(const Model& model, const std::vector<int32_t>& ids, int64_t context,
 
 int run(const Options& o) {
   const auto device = open_device(o.device, {.threads = o.threads});
+  ShownProgress progress;
+  const LaunchProgress launches(device->stream());
   const auto model = load_model(o.folder, *device, {.dtype = o.dtype.empty() ? std::optional<DType>() : dtype_from_name(o.dtype)}, o.adapter);
   const Tokenizer tokenizer = Tokenizer::load(o.folder);
   const int64_t most = model->config().max_positions, context = o.context == 0 ? most : o.context;
   check(context >= 1 && context <= most, "eval", "--context is ", o.context, ", expected 1 to the model's ", most);
   const NoGrad no_grad;
   Score total;
-  Documents(o.data, notice).visit([&](std::string_view text, const std::string& where) {
+  const Documents documents(o.data, notice);
+  const auto tell = report_bytes("scoring", size_t(documents.bytes()));
+  int64_t before = 0;  // bytes of the documents that are done
+  documents.visit([&](std::string_view text, const std::string& where) {
     check_utf8(text, where);
     const std::vector<int32_t> ids = encode_text(tokenizer, text, where);
     for (int32_t id : ids)
       check(id < model->config().vocab_size, where, "has token ", id, ", the model's vocabulary ends at ", model->config().vocab_size - 1);
-    score(*model, ids, context, total);
+    score(*model, ids, context, total, [&](double share) { tell(before + int64_t(share * double(text.size()))); });
+    before += int64_t(text.size());
     ++total.documents;
   });
+  progress.hide();
   check(total.tokens > 0, "eval", o.data, " has no document of two tokens or more: there is nothing to foretell");
   if (o.json) {
     const nlohmann::ordered_json report = {{"loss", total.mean()}, {"perplexity", std::exp(total.mean())}, {"tokens", total.tokens},

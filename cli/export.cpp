@@ -6,6 +6,7 @@
 #include "weft/backends/open.h"
 #include "weft/models/load.h"
 #include "weft/train/best.h"
+#include "weft/train/work_line.h"
 
 namespace weft::cli {
 namespace {
@@ -27,10 +28,12 @@ Options with_best(Options options) {
 
 int run(const Options& given) {
   const Options options = with_best(given);
+  ShownProgress progress;
   const auto device = open_device(options.device);
   const auto model = load_model(options.from, *device, {}, options.adapter);
   const DType dtype = options.dtype.empty() ? model->config().dtype : export_dtype(options.dtype);
   export_model(*model, options.to, {.dtype = dtype, .like = options.from});
+  progress.hide();
   std::printf("%s: %s, %lld parameters, %s\n", options.to.c_str(), std::string(name(model->config().architecture)).c_str(),
               static_cast<long long>(model->config().parameter_count()), std::string(name(dtype)).c_str());
   return kOk;

@@ -9,12 +9,14 @@
 #include "cli/command.h"
 #include "cli/notice.h"
 #include "weft/backends/open.h"
+#include "weft/device/launch_progress.h"
 #include "weft/generate/generator.h"
 #include "weft/io/tokenizer/tokenizer.h"
 #include "weft/io/tokenizer/utf8.h"
 #include "weft/models/config_json.h"
 #include "weft/models/load.h"
 #include "weft/train/documents.h"
+#include "weft/train/work_line.h"
 
 namespace weft::cli {
 namespace {
@@ -111,18 +113,29 @@ void print_times(const GenerateTimes& t) {
   std::printf("\n[%ld prompt tokens in %.2f s, %ld new tokens, %.1f tokens/s]\n", long(t.prompt_tokens), t.prompt_seconds, long(t.prompts + t.step_tokens), t.tokens_per_second());
 }
 
+// What is shown of the way to the first token.
+struct Waiting {
+  explicit Waiting(Device& device) : launches(device.stream()) {}
+  ShownProgress progress;
+  LaunchProgress launches;
+};
+
 // One text streams as it comes; several come out one after the other, each when it and those before it are done.
-void stream(Generator& generator, const std::vector<Ids>& prompts, bool has_text) {
+void stream(Generator& generator, const std::vector<Ids>& prompts, bool has_text, std::optional<Waiting>& waits) {
   std::vector<std::string> waiting(prompts.size());
   std::vector<bool> done(prompts.size());
   size_t front = 0;
+  bool first = true;
   const auto show = [&](std::string_view text) {
     std::fwrite(text.data(), 1, text.size(), stdout);
     std::fflush(stdout);
   };
   const auto title = [&] { if (prompts.size() > 1) show(join(front ? "\n\n" : "", "[", front + 1, "] ")); };
-  title();
   generator.run(prompts, [&](const NewToken& token) {
+    if (std::exchange(first, false)) {
+      waits.reset();
+      title();
+    }
     const size_t i = size_t(token.prompt);
     waiting[i] += has_text ? std::string(token.text) : join(token.id, token.last ? "" : ",");
     done[i] = token.last;
@@ -137,6 +150,7 @@ void stream(Generator& generator, const std::vector<Ids>& prompts, bool has_text
 
 int run(const Options& o) {
   const auto device = open_device(o.device, {.threads = o.threads});
+  std::optional<Waiting> waits(std::in_place, *device);
   const auto model = load_model(o.folder, *device, {.dtype = o.dtype.empty() ? std::optional<DType>() : dtype_from_name(o.dtype)}, o.adapter);
   std::optional<Tokenizer> tokenizer;
   if (std::filesystem::exists(std::filesystem::path(o.folder) / "tokenizer.json")) tokenizer = Tokenizer::load(o.folder);
@@ -146,9 +160,10 @@ int run(const Options& o) {
   Generator generator(*model, generate_options(o, *model, prompts), bytes);
   if (o.json) {
     const auto completions = generator.run(prompts);
+    waits.reset();
     print_json(completions, tokenizer.has_value(), generator.times().tokens_per_second());
   } else {
-    stream(generator, prompts, tokenizer.has_value());
+    stream(generator, prompts, tokenizer.has_value(), waits);
     print_times(generator.times());
   }
   return kOk;
