@@ -8,19 +8,19 @@
 #include "cli/notice.h"
 #include "weft/backends/open.h"
 #include "weft/device/launch_progress.h"
-#include "weft/io/tokenizer/tokenizer.h"
 #include "weft/io/tokenizer/utf8.h"
-#include "weft/models/load.h"
+#include "weft/models/folder.h"
 #include "weft/ops/fill/fill.h"
 #include "weft/tensor/node.h"
 #include "weft/train/documents.h"
+#include "weft/train/run_folder.h"
 #include "weft/train/work_line.h"
 
 namespace weft::cli {
 namespace {
 
 struct Options {
-  std::string folder, adapter, data, device = "cpu", dtype;
+  std::string folder, adapter, data, run, device, dtype;
   int64_t context = 0;
   int threads = 0;
   bool json = false;
@@ -48,12 +48,35 @@ void score(const Model& model, const std::vector<int32_t>& ids, int64_t context,
   }
 }
 
+// As a run did it, on what it held out.
+int score_run(const Options& o) {
+  check(o.folder.empty() && o.data.empty() && o.adapter.empty() && o.context == 0 && o.dtype.empty(), "eval",
+        "--run takes model, data, context and dtype from the run: give none of them");
+  const RunEvaluation e = evaluate_run(o.run, {.device = o.device, .threads = o.threads}, [](const std::string& text) { std::fprintf(stderr, "%s\n", text.c_str()); });
+  const bool same = e.recorded && e.recorded->step == e.step && e.recorded->validation_loss == e.result.validation_loss;
+  if (o.json) {
+    nlohmann::ordered_json report = {{"step", e.step}, {"validation_loss", e.result.validation_loss}, {"perplexity", std::exp(e.result.validation_loss)}, {"sequences", e.sequences}};
+    if (e.result.accuracy) report["accuracy"] = *e.result.accuracy;
+    if (e.recorded) report["recorded"] = {{"step", e.recorded->step}, {"validation_loss", e.recorded->validation_loss}, {"same_bits", same}};
+    std::printf("%s\n", report.dump(2).c_str());
+    return kOk;
+  }
+  std::printf("step %ld: validation loss %.4f, perplexity %.3f, over %ld held-out sequences\n", long(e.step), e.result.validation_loss, std::exp(e.result.validation_loss),
+              long(e.sequences));
+  if (e.result.accuracy) std::printf("%.2f %% of unseen sums right\n", 100 * *e.result.accuracy);
+  if (e.recorded) std::printf("the run's last evaluation: step %ld, validation loss %.4f%s\n", long(e.recorded->step), e.recorded->validation_loss, same ? ", the same bits" : "");
+  return kOk;
+}
+
 int run(const Options& o) {
-  const auto device = open_device(o.device, {.threads = o.threads});
+  if (!o.run.empty()) return score_run(o);
+  check(!o.folder.empty() && !o.data.empty(), "eval", "expected a model folder and --data, or --run with a run's folder");
+  const auto device = open_device(o.device.empty() ? "cpu" : o.device, {.threads = o.threads});
   ShownProgress progress;
   const LaunchProgress launches(device->stream());
-  const auto model = load_model(o.folder, *device, {.dtype = o.dtype.empty() ? std::optional<DType>() : dtype_from_name(o.dtype)}, o.adapter);
-  const Tokenizer tokenizer = Tokenizer::load(o.folder);
+  const ModelFolder folder(o.folder, o.adapter);
+  const auto model = folder.load(*device, {.dtype = o.dtype.empty() ? std::optional<DType>() : dtype_from_name(o.dtype)});
+  const Tokenizer& tokenizer = folder.tokenizer();
   const int64_t most = model->config().max_positions, context = o.context == 0 ? most : o.context;
   check(context >= 1 && context <= most, "eval", "--context is ", o.context, ", expected 1 to the model's ", most);
   const NoGrad no_grad;
@@ -89,11 +112,12 @@ Run add_eval(CLI::App& app) {
   CLI::App* command = app.add_subcommand("eval", "Loss and perplexity of a model on a text");
   command->footer("Each document is cut into windows of the context length; each of its tokens but the first is scored once.");
   auto o = std::make_shared<Options>();
-  command->add_option("model", o->folder, "Folder with config.json, model.safetensors and tokenizer.json")->required();
-  command->add_option("--data", o->data, "UTF-8 text, .jsonl or .json (the \"text\" of each line or element is a document), or a folder of such files")->required();
+  command->add_option("model", o->folder, "Folder with config.json, model.safetensors and tokenizer.json");
+  command->add_option("--data", o->data, "UTF-8 text, .jsonl or .json (the \"text\" of each line or element is a document), or a folder of such files");
+  command->add_option("--run", o->run, "A run's folder: scores the sequences it held out as the run did, with the weights of its newest checkpoint");
   command->add_option("--context", o->context, "Tokens of a window (default: what the model takes)");
   command->add_option("--adapter", o->adapter, "Folder with a LoRA adapter of the model (adapter_config.json, adapter_model.safetensors)");
-  command->add_option("--device", o->device, "Device to run on")->capture_default_str();
+  command->add_option("--device", o->device, "Device to run on (default: cpu; for --run the run's own)");
   command->add_option("--dtype", o->dtype, "f32 or bf16 (default: as stored)");
   command->add_option("--threads", o->threads, "CPU threads (default: all this process may use)");
   command->add_flag("--json", o->json, "Print JSON");

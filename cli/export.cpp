@@ -4,7 +4,7 @@
 
 #include "cli/command.h"
 #include "weft/backends/open.h"
-#include "weft/models/load.h"
+#include "weft/models/folder.h"
 #include "weft/train/best.h"
 #include "weft/train/work_line.h"
 
@@ -30,9 +30,10 @@ int run(const Options& given) {
   const Options options = with_best(given);
   ShownProgress progress;
   const auto device = open_device(options.device);
-  const auto model = load_model(options.from, *device, {}, options.adapter);
+  const ModelFolder folder(options.from, options.adapter);
+  const auto model = folder.load(*device);
   const DType dtype = options.dtype.empty() ? model->config().dtype : export_dtype(options.dtype);
-  export_model(*model, options.to, {.dtype = dtype, .like = options.from});
+  export_model(*model, options.to, {.dtype = dtype, .like = options.from, .tokenizer = folder.has_tokenizer() ? folder.tokenizer_folder().path() : ""});
   progress.hide();
   std::printf("%s: %s, %lld parameters, %s\n", options.to.c_str(), std::string(name(model->config().architecture)).c_str(),
               static_cast<long long>(model->config().parameter_count()), std::string(name(dtype)).c_str());

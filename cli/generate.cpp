@@ -1,6 +1,9 @@
 // weft generate: text from a model folder, streamed.
+#include <unistd.h>
+
 #include <cstdio>
-#include <filesystem>
+#include <iostream>
+#include <iterator>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -11,10 +14,8 @@
 #include "weft/backends/open.h"
 #include "weft/device/launch_progress.h"
 #include "weft/generate/generator.h"
-#include "weft/io/tokenizer/tokenizer.h"
 #include "weft/io/tokenizer/utf8.h"
-#include "weft/models/config_json.h"
-#include "weft/models/load.h"
+#include "weft/models/folder.h"
 #include "weft/train/documents.h"
 #include "weft/train/work_line.h"
 
@@ -25,7 +26,7 @@ using Ids = std::vector<int32_t>;
 
 struct Options {
   std::string folder, adapter, device = "cpu", dtype, prompts_file;
-  std::vector<std::string> positional, prompts, prompt_ids, stop;
+  std::vector<std::string> words, prompts, prompt_ids, stop;
   std::optional<int64_t> max_tokens, top_k, batch;
   std::optional<double> temperature, top_p, min_p, repetition_penalty;
   uint64_t seed = 0;
@@ -35,10 +36,35 @@ struct Options {
 
 constexpr int64_t kDefaultTokens = 128;
 
-SamplingOptions sampling_of(const Options& o) {
-  const bool filtered = o.top_k || o.top_p || o.min_p;  // asked for a choice, so there must be chance
-  return {.temperature = o.temperature.value_or(filtered ? 1 : 0), .top_k = o.top_k.value_or(0), .top_p = o.top_p.value_or(1), .min_p = o.min_p.value_or(0),
-          .repetition_penalty = o.repetition_penalty.value_or(1), .seed = o.seed};
+// Flags win over the folder's generation_config.json. A filter asks for a choice, so there must be chance.
+SamplingOptions sampling_options(const Options& o, const ModelFolder& folder) {
+  SamplingOptions sampling = sampling_of(folder.generation());
+  const bool filtered = o.top_k || o.top_p || o.min_p;
+  if (filtered && sampling.temperature == 0) sampling.temperature = 1;
+  sampling.temperature = o.temperature.value_or(sampling.temperature);
+  sampling.top_k = o.top_k.value_or(sampling.top_k);
+  sampling.top_p = o.top_p.value_or(sampling.top_p);
+  sampling.min_p = o.min_p.value_or(sampling.min_p);
+  sampling.repetition_penalty = o.repetition_penalty.value_or(sampling.repetition_penalty);
+  sampling.seed = o.seed;
+  return sampling;
+}
+
+// What the folder's settings do to this text, said once, where no flag has the same word.
+void tell_sampling(const Options& o, const ModelFolder& folder) {
+  const SamplingOptions file = sampling_of(folder.generation()), none;
+  std::string text;
+  const auto add = [&](const char* name, bool flag_given, double value, double off) {
+    if (!flag_given && value != off) text += join(text.empty() ? "" : ", ", name, " ", value);
+  };
+  add("temperature", o.temperature.has_value(), file.temperature, none.temperature);
+  if (o.temperature.value_or(1) > 0) {
+    add("top-k", o.top_k.has_value(), double(file.top_k), double(none.top_k));
+    add("top-p", o.top_p.has_value(), file.top_p, none.top_p);
+    add("min-p", o.min_p.has_value(), file.min_p, none.min_p);
+  }
+  add("repetition penalty", o.repetition_penalty.has_value(), file.repetition_penalty, none.repetition_penalty);
+  if (!text.empty()) std::fprintf(stderr, "generation_config.json sets %s; flags win over it, --temperature 0 is greedy\n", text.c_str());
 }
 
 Ids parse_ids(const std::string& list) {
@@ -58,44 +84,49 @@ Ids parse_ids(const std::string& list) {
   return ids;
 }
 
+bool input_is_piped() { return ::isatty(STDIN_FILENO) == 0; }
+
+// Words that stand alone are one prompt, as a shell's echo has it. Without any prompt, the standard input is one.
 std::vector<std::string> texts_of(const Options& o) {
-  std::vector<std::string> texts = o.positional;
+  std::vector<std::string> texts;
+  if (!o.words.empty()) {
+    texts.emplace_back();
+    for (const std::string& word : o.words) texts.back() += (&word == &o.words.front() ? "" : " ") + word;
+  }
   texts.insert(texts.end(), o.prompts.begin(), o.prompts.end());
   if (!o.prompts_file.empty())
     Documents(o.prompts_file, notice).visit([&](std::string_view text, const std::string& where) {
       check_utf8(text, where);
       texts.emplace_back(text);
     });
+  if (texts.empty() && o.prompt_ids.empty() && input_is_piped()) {
+    texts.emplace_back(std::istreambuf_iterator<char>(std::cin), std::istreambuf_iterator<char>());
+    check(!texts.back().empty(), "generate", "there is no prompt: the standard input is empty; give a text, or --prompt-ids 1,2,3");
+  }
   return texts;
 }
 
-// The prompts, or, where only ids are given, none needs a tokenizer.
-std::vector<Ids> prompts_of(const Options& o, const std::optional<Tokenizer>& tokenizer) {
+// The prompts. Where only ids are given, none needs a tokenizer.
+std::vector<Ids> prompts_of(const Options& o, const ModelFolder& folder) {
   std::vector<Ids> prompts;
   for (const std::string& list : o.prompt_ids) prompts.push_back(parse_ids(list));
   for (const std::string& text : texts_of(o)) {
-    check(tokenizer.has_value(), "generate", o.folder, " has no tokenizer.json, so a prompt must be given as --prompt-ids");
-    prompts.push_back(tokenizer->encode(text));
-    check(!prompts.back().empty(), "generate", "the prompt '", text, "' is no token long");
+    check(folder.has_tokenizer(), "generate", o.folder, " has no tokenizer.json, so a prompt must be given as --prompt-ids");
+    prompts.push_back(folder.tokenizer().encode_prompt(text));
+    check(!prompts.back().empty(), "generate", "the prompt '", text, "' encodes to zero tokens");
   }
   check(!prompts.empty(), "generate", "there is no prompt; give one, or --prompt-ids 1,2,3");
   return prompts;
 }
 
-// The tokens that end a text: generation_config.json has the last word, config.json is asked where it is silent.
-Ids eos_ids(const Options& o, const ModelConfig& config) {
-  if (o.ignore_eos) return {};
-  std::vector<int64_t> ids = read_generation_config(o.folder).eos_ids;
-  if (ids.empty()) ids = config.eos_ids;
-  return {ids.begin(), ids.end()};
-}
-
-GenerateOptions generate_options(const Options& o, const Model& model, const std::vector<Ids>& prompts) {
+GenerateOptions generate_options(const Options& o, const ModelFolder& folder, const std::vector<Ids>& prompts) {
   size_t longest = 0;
   for (const Ids& prompt : prompts) longest = std::max(longest, prompt.size());
-  const int64_t room = std::max<int64_t>(0, model.config().max_positions - int64_t(longest));
-  GenerateOptions options{.sampling = sampling_of(o), .max_tokens = o.max_tokens.value_or(std::min(kDefaultTokens, room)), .eos_ids = eos_ids(o, model.config()), .stop = o.stop};
+  const int64_t room = std::max<int64_t>(0, folder.config().max_positions - int64_t(longest));
+  const int64_t usual = folder.generation().max_new_tokens.value_or(kDefaultTokens);
   check(!o.max_tokens || *o.max_tokens >= 1, "generate", "--max-tokens is ", o.max_tokens.value_or(0), ", expected 1 or more");
+  GenerateOptions options{.sampling = sampling_options(o, folder), .max_tokens = o.max_tokens.value_or(std::min(std::max<int64_t>(1, usual), room)),
+                          .ignore_eos = o.ignore_eos, .stop = o.stop};
   if (o.batch) options.batch = *o.batch;
   return options;
 }
@@ -103,7 +134,7 @@ GenerateOptions generate_options(const Options& o, const Model& model, const std
 void print_json(const std::vector<Completion>& completions, bool has_text, double rate) {
   auto all = nlohmann::ordered_json::array();
   for (const Completion& c : completions) {
-    all.push_back({{"ids", c.ids}, {"text", nullptr}, {"tokens_per_second", rate}});
+    all.push_back({{"ids", c.ids}, {"text", nullptr}, {"finish_reason", name(c.reason)}, {"tokens_per_second", rate}});
     if (has_text) all.back()["text"] = c.text;
   }
   std::printf("%s\n", (completions.size() == 1 ? all[0] : all).dump().c_str());
@@ -150,20 +181,18 @@ void stream(Generator& generator, const std::vector<Ids>& prompts, bool has_text
 
 int run(const Options& o) {
   const auto device = open_device(o.device, {.threads = o.threads});
+  const ModelFolder folder(o.folder, o.adapter);
+  tell_sampling(o, folder);
   std::optional<Waiting> waits(std::in_place, *device);
-  const auto model = load_model(o.folder, *device, {.dtype = o.dtype.empty() ? std::optional<DType>() : dtype_from_name(o.dtype)}, o.adapter);
-  std::optional<Tokenizer> tokenizer;
-  if (std::filesystem::exists(std::filesystem::path(o.folder) / "tokenizer.json")) tokenizer = Tokenizer::load(o.folder);
-  const std::vector<Ids> prompts = prompts_of(o, tokenizer);
-  Generator::TokenBytes bytes;
-  if (tokenizer) bytes = [&](int32_t id) { return tokenizer->is_special(id) && !o.special ? std::string() : std::string(tokenizer->bytes_of(id)); };
-  Generator generator(*model, generate_options(o, *model, prompts), bytes);
+  const auto model = folder.load(*device, {.dtype = o.dtype.empty() ? std::optional<DType>() : dtype_from_name(o.dtype)});
+  const std::vector<Ids> prompts = prompts_of(o, folder);
+  Generator generator(*model, folder, generate_options(o, folder, prompts), o.special);
   if (o.json) {
     const auto completions = generator.run(prompts);
     waits.reset();
-    print_json(completions, tokenizer.has_value(), generator.times().tokens_per_second());
+    print_json(completions, folder.has_tokenizer(), generator.times().tokens_per_second());
   } else {
-    stream(generator, prompts, tokenizer.has_value(), waits);
+    stream(generator, prompts, folder.has_tokenizer(), waits);
     print_times(generator.times());
   }
   return kOk;
@@ -173,15 +202,17 @@ int run(const Options& o) {
 
 Run add_generate(CLI::App& app) {
   CLI::App* command = app.add_subcommand("generate", "Continue a text with a model from a Hugging Face folder");
-  command->footer("Greedy unless a temperature or a filter is given. Chat templates are not interpreted: the prompt is continued as it is.");
+  command->footer("Sampled as the folder's generation_config.json says where it sets do_sample, else greedily; flags win over it. Chat templates are not "
+                  "interpreted: the prompt is continued as it is.");
   auto o = std::make_shared<Options>();
   command->add_option("model", o->folder, "Folder with config.json, model.safetensors and tokenizer.json")->required();
-  command->add_option("text", o->positional, "The prompt");
+  command->add_option("text", o->words, "The prompt, one text however many words; without any prompt the standard input is read");
   command->add_option("--prompt", o->prompts, "Another prompt; may be given again")->take_all()->expected(1);
   command->add_option("--prompts", o->prompts_file, "A file of prompts: a text file is one, each line of a .jsonl file (its \"text\") and each element of a .json file is one");
   command->add_option("--prompt-ids", o->prompt_ids, "A prompt as token ids, 1,2,3; may be given again; needs no tokenizer")->take_all()->expected(1);
-  command->add_option("--max-tokens", o->max_tokens, join("New tokens per prompt (default ", kDefaultTokens, ", or what the context has room for)"));
-  command->add_option("--temperature", o->temperature, "0 is greedy (default: 0, or 1 where --top-k, --top-p or --min-p is given)");
+  command->add_option("--max-tokens,--max-new-tokens", o->max_tokens,
+                      join("New tokens per prompt (default: generation_config.json's, else ", kDefaultTokens, "; at most what the context has room for)"));
+  command->add_option("--temperature,--temp", o->temperature, "0 is greedy (default: the folder's, else 0, or 1 where --top-k, --top-p or --min-p is given)");
   command->add_option("--top-k", o->top_k, "Only the k most likely tokens");
   command->add_option("--top-p", o->top_p, "Only the fewest most likely tokens whose probability reaches p");
   command->add_option("--min-p", o->min_p, "Only tokens at least p times as likely as the most likely one");
@@ -195,7 +226,7 @@ Run add_generate(CLI::App& app) {
   command->add_option("--device", o->device, "Device to run on")->capture_default_str();
   command->add_option("--dtype", o->dtype, "f32 or bf16 (default: as stored)");
   command->add_option("--threads", o->threads, "CPU threads (default: all this process may use)");
-  command->add_flag("--json", o->json, "Print {\"ids\", \"text\", \"tokens_per_second\"} with the new ids alone; a list of them for several prompts");
+  command->add_flag("--json", o->json, "Print {\"ids\", \"text\", \"finish_reason\", \"tokens_per_second\"} with the new ids alone; a list of them for several prompts");
   return [o] { return run(*o); };
 }
 

@@ -7,9 +7,8 @@
 #include "cli/command.h"
 #include "weft/base/check.h"
 #include "weft/io/json.h"
-#include "weft/io/tokenizer/tokenizer.h"
 #include "weft/io/weight_files.h"
-#include "weft/models/config_json.h"
+#include "weft/models/folder.h"
 
 namespace weft::cli {
 namespace {
@@ -22,13 +21,16 @@ bool there(const fs::path& path) {
   return fs::exists(path, ignored);
 }
 
-// A folder says so in tokenizer_config.json or in a file of its own.
-bool has_chat_template(const fs::path& folder) {
-  if (there(folder / "chat_template.jinja") || there(folder / "chat_template.json")) return true;
-  if (!there(folder / "tokenizer_config.json")) return false;
-  const std::string file = (folder / "tokenizer_config.json").string();
-  const Json document = read_json(file);
-  return JsonNode(file, document).find("chat_template").has_value();
+// The tokenizer and the tokens that begin and end a text, as the spellings of the vocabulary.
+Ordered tokenizer_of(const ModelFolder& folder) {
+  const Tokenizer& tokenizer = folder.tokenizer();
+  const auto spelled = [&](std::span<const int32_t> ids) { return tokenizer.pieces(ids); };
+  const auto separator = folder.tokenizer_folder().separator();
+  return {{"vocab_size", tokenizer.vocab_size()},
+          {"before_text", spelled(tokenizer.before())},
+          {"after_text", spelled(tokenizer.after())},
+          {"end_tokens", spelled(folder.end_ids())},
+          {"between_documents", separator ? Ordered(tokenizer.token_of(*separator)) : Ordered(nullptr)}};
 }
 
 Ordered tensors_of(const WeightFiles& files, int64_t& parameters, int64_t& bytes) {
@@ -73,9 +75,9 @@ Ordered describe(const std::string& path) {
   for (const auto& file : files.files())
     for (const auto& [key, value] : file->metadata()) metadata[key] = value;
   out["metadata"] = std::move(metadata);
-  if (folder && there(fs::path(path) / "tokenizer.json")) 
-    out["tokenizer"] = unless_unsupported([&] { return Ordered{{"vocab_size", Tokenizer::load(path).vocab_size()}}; });
-  if (folder) out["chat_template"] = has_chat_template(path);
+  if (const ModelFolder model(path); folder && model.has_tokenizer()) out["tokenizer"] = unless_unsupported([&] { return tokenizer_of(model); });
+  if (folder) out["generation"] = Ordered::parse(generation_config_json(read_generation_config(path)));
+  if (folder) out["chat_template"] = read_tokenizer_config(path).chat_template;
   out["tensors"] = std::move(tensors);
   return out;
 }
@@ -85,6 +87,12 @@ std::string shape_text(const Ordered& shape) {
   std::string text;
   for (const auto& extent : shape) text += (text.empty() ? "" : "x") + extent.dump();
   return text;
+}
+
+void print_tokenizer(const Ordered& tokenizer) {
+  std::printf("\ntokenizer: byte-level BPE, %s tokens\n", tokenizer["vocab_size"].dump().c_str());
+  for (const auto& [key, what] : {std::pair{"before_text", "before a text"}, {"after_text", "after a text"}, {"end_tokens", "ends a text"}, {"between_documents", "between documents"}})
+    std::printf("  %-32s %s\n", what, tokenizer[key].empty() ? "none" : tokenizer[key].dump().c_str());
 }
 
 void print(const Ordered& about) {
@@ -98,7 +106,11 @@ void print(const Ordered& about) {
     if (tokenizer.contains("unsupported"))
       std::printf("\ntokenizer: not supported: %s\n", tokenizer["unsupported"].get<std::string>().c_str());
     else
-      std::printf("\ntokenizer: byte-level BPE, %s tokens\n", tokenizer["vocab_size"].dump().c_str());
+      print_tokenizer(tokenizer);
+  }
+  if (about.contains("generation") && !about["generation"].empty()) {
+    std::printf("\ngeneration settings\n");
+    for (const auto& [key, value] : about["generation"].items()) std::printf("  %-32s %s\n", key.c_str(), value.dump().c_str());
   }
   if (about.value("chat_template", false)) std::printf("\nchat template: present, not interpreted; prompts are taken as they are\n");
   if (!about["metadata"].empty()) {

@@ -8,6 +8,7 @@
 #include "cli/command.h"
 #include "cli/command_line.h"
 #include "cli/integers.h"
+#include "cli/suggest.h"
 #include "weft/base/error.h"
 
 namespace {
@@ -63,12 +64,17 @@ int main(int argc, char** argv) {
   }
   const auto is_word = [&](const auto& command) { return std::string_view(command.first) == argv[1]; };
   if (std::none_of(std::begin(commands), std::end(commands), is_word) && !app.get_option_no_throw(argv[1])) {
-    std::fprintf(stderr, "weft: there is no command or option '%s'; see weft --help\n", argv[1]);
+    std::fprintf(stderr, "weft: %s\n", unknown_command(app, argv[1]).c_str());
     return kUsage;
   }
+  spell_with_dashes(argc, argv);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
+    if (const std::string unknown = unknown_option(app, error); !unknown.empty()) {
+      std::fprintf(stderr, "weft: %s\n", unknown.c_str());
+      return kUsage;
+    }
     const int code = app.exit(error);
     return code == 0 ? kOk : kUsage;
   }

@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/command.h"
-#include "weft/io/tokenizer/tokenizer.h"
+#include "weft/models/tokenizer_folder.h"
 
 namespace weft::cli {
 namespace {
@@ -18,7 +18,8 @@ struct Options {
 
 int run(Options options) {
   if (options.from_input) options.text.assign(std::istreambuf_iterator<char>(std::cin), {});
-  const Tokenizer tokenizer = Tokenizer::load(options.model);
+  const TokenizerFolder folder(options.model);
+  const Tokenizer& tokenizer = folder.tokenizer();
   const auto ids = tokenizer.encode(options.text, !options.no_special);
   const auto pieces = tokenizer.pieces(ids);
   if (options.json) {

@@ -10,12 +10,12 @@ int main(int argc, char** argv) {
   }
   try {
     const auto device = open_device("cpu");
-    const auto model = load_model(argv[1], *device);  // weights are mapped, not copied
-    const Tokenizer tokenizer = Tokenizer::load(argv[1]);
-    const auto bytes = [&](int32_t id) { return std::string(tokenizer.bytes_of(id)); };
+    const ModelFolder folder(argv[1]);
+    const auto model = folder.load(*device);  // weights are mapped, not copied
 
-    Generator generator(*model, {.sampling = {.temperature = 0.8, .top_p = 0.95, .seed = 1}, .max_tokens = 40, .stop = {"\n\n"}}, bytes);
-    const auto completions = generator.run({tokenizer.encode(argv[2])}, [](const NewToken& token) {
+    // Where a text ends, and which tokens are no text, are the folder's to say.
+    Generator generator(*model, folder, {.sampling = {.temperature = 0.8, .top_p = 0.95, .seed = 1}, .max_tokens = 40, .stop = {"\n\n"}});
+    const auto completions = generator.run({folder.tokenizer().encode_prompt(argv[2])}, [](const NewToken& token) {
       std::printf("%.*s", int(token.text.size()), token.text.data());  // whole characters only
       std::fflush(stdout);
     });

@@ -112,6 +112,28 @@ TEST(Generator, SeedsAndRepeatedPromptsGiveOtherText) {
   EXPECT_NE(sampled(2, {kPrompts[0]})[0], twice[0]);
 }
 
+// A draw depends on the prompt's ids: were it shared, two prompts with the same logits would go the same way.
+TEST(Generator, PromptsHaveDrawsOfTheirOwn) {
+  ModelConfig config = small("llama");
+  config.initializer_range = 0;  // every token equally likely, whatever came before
+  const auto model = make_model(config, *open_device(test_device()), 3);
+  const GenerateOptions options{.sampling = {.temperature = 1, .seed = 4}, .max_tokens = 12};
+  const auto both = ids_of(Generator(*model, options).run({{1, 2, 3}, {3, 2, 1}}));
+  EXPECT_NE(both[0], both[1]);
+  EXPECT_EQ(ids_of(Generator(*model, options).run({{3, 2, 1}, {7, 7, 7}, {1, 2, 3}})), (std::vector<Ids>{both[1], ids_of(Generator(*model, options).run({{7, 7, 7}}))[0], both[0]}));
+}
+
+// A special token is no part of the text, but a stop string may be its spelling.
+TEST(Generator, StopsAtASpecialToken) {
+  const auto model = small_model("llama");
+  const Ids free = Generator(*model, {.max_tokens = 8}).run({kPrompts[3]})[0].ids;
+  const auto texts = [&](int32_t id) { return id == free[3] ? Generator::TokenText{"<|im_end|>", /*hidden=*/true} : Generator::TokenText{join(id, " ")}; };
+  const Completion stopped = Generator(*model, {.max_tokens = 8, .stop = {"<|im_end|>"}}, texts).run({kPrompts[3]})[0];
+  EXPECT_EQ(stopped.reason, FinishReason::stop);
+  EXPECT_EQ(stopped.ids, Ids(free.begin(), std::find(free.begin(), free.end(), free[3]) + 1));
+  EXPECT_EQ(stopped.text.find("im_end"), std::string::npos);
+}
+
 TEST(Generator, EndsAtEosWhichIsTheLastId) {
   const auto model = small_model("gpt2");
   const Ids free = Generator(*model, {.max_tokens = 10}).run({kPrompts[1]})[0].ids;
@@ -125,13 +147,14 @@ TEST(Generator, EndsAtEosWhichIsTheLastId) {
 TEST(Generator, StopsAtTextAndStreamsAllButTheStop) {
   const auto model = small_model("llama");
   const auto bytes = [](int32_t id) { return join("<", id, ">"); };
-  const Completion whole = Generator(*model, {.max_tokens = 8}, bytes).run({kPrompts[3]})[0];
+  const auto texts = [&](int32_t id) { return Generator::TokenText{bytes(id)}; };
+  const Completion whole = Generator(*model, {.max_tokens = 8}, texts).run({kPrompts[3]})[0];
   EXPECT_EQ(whole.reason, FinishReason::length);
   const std::string third = bytes(whole.ids[2]), stop = third.substr(1) + "<";
   std::string streamed;
   int64_t calls = 0;
   bool last = false;
-  Generator generator(*model, {.max_tokens = 8, .stop = {"not there", stop}}, bytes);
+  Generator generator(*model, {.max_tokens = 8, .stop = {"not there", stop}}, texts);
   const Completion stopped = generator.run({kPrompts[3]}, [&](const NewToken& token) {
     streamed += token.text;
     EXPECT_EQ(token.id, whole.ids[size_t(calls++)]);

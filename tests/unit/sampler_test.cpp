@@ -61,7 +61,7 @@ void expect_distribution(const std::vector<float>& logits, const SamplingOptions
   const std::vector<double> p = probabilities(logits, history, options);
   std::vector<int> count(logits.size());
   Sampler sampler(options);
-  for (int i = 0; i < kDraws; ++i) ++count[size_t(sampler.next(logits, history, {.sequence = 3, .position = uint64_t(i)}))];
+  for (int i = 0; i < kDraws; ++i) ++count[size_t(sampler.next(logits, history, {.prompt = 3, .position = uint32_t(i)}))];
   for (size_t t = 0; t < p.size(); ++t)
     EXPECT_LE(std::abs(count[t] - kDraws * p[t]), 5 * std::sqrt(kDraws * p[t] * (1 - p[t])) + (p[t] > 0 ? 3 : 0)) << "token " << t << " of probability " << p[t];
 }
@@ -117,7 +117,7 @@ TEST(Sampler, OneTokenLeftIsTaken) {
   std::vector<float> logits(100, -kInf);
   logits[37] = -50;
   for (double t : {0.0, 1e-300, 1e-30, 1.0, 1e30})
-    for (uint64_t position = 0; position < 20; ++position) EXPECT_EQ(Sampler({.temperature = t, .top_p = 0.9}).next(logits, {}, {0, position}), 37);
+    for (uint32_t position = 0; position < 20; ++position) EXPECT_EQ(Sampler({.temperature = t, .top_p = 0.9}).next(logits, {}, {.position = position}), 37);
   // Far apart, or a tiny temperature: nothing overflows.
   EXPECT_EQ(Sampler({.temperature = 1e-300}).next(std::vector<float>{-3e38f, 3e38f, 2.9e38f}, {}, {}), 1);
 }
@@ -127,7 +127,7 @@ TEST(Sampler, DrawsDependOnSeedSequenceAndPositionAlone) {
   Sampler one(options), other(options);
   const auto draws = [](Sampler& s, uint32_t sequence) {
     std::vector<int32_t> ids;
-    for (uint64_t position = 0; position < 64; ++position) ids.push_back(s.next(kLogits, {}, {sequence, position}));
+    for (uint32_t position = 0; position < 64; ++position) ids.push_back(s.next(kLogits, {}, {.prompt = sequence, .position = position}));
     return ids;
   };
   const auto first = draws(one, 0);
@@ -140,7 +140,7 @@ TEST(Sampler, DrawsDependOnSeedSequenceAndPositionAlone) {
 
 TEST(Sampler, BadLogitsAreNamed) {
   for (const SamplingOptions& o : {SamplingOptions{}, {.temperature = 1}, {.temperature = 1, .top_k = 2, .repetition_penalty = 2}}) {
-    const auto says = [&](std::vector<float> logits) { return message_of([&] { Sampler(o).next(logits, std::vector<int32_t>{0}, {0, 123}); }); };
+    const auto says = [&](std::vector<float> logits) { return message_of([&] { Sampler(o).next(logits, std::vector<int32_t>{0}, {.position = 123}); }); };
     EXPECT_EQ(says({1, 2, NAN, 3}), "sampler: the logit of token 2 at position 123 is nan");
     EXPECT_EQ(says({NAN, 2}), "sampler: the logit of token 0 at position 123 is nan");
     EXPECT_EQ(says({1, kInf}), "sampler: the logit of token 1 at position 123 is inf");

@@ -11,6 +11,14 @@ namespace {
 
 constexpr const char* kWhere = "generate";
 
+// None where the folder has no tokenizer.
+Generator::TokenTexts texts_of(const ModelFolder& folder, bool show_special) {
+  if (!folder.has_tokenizer()) return {};
+  return [&tokenizer = folder.tokenizer(), show_special](int32_t id) -> Generator::TokenText {
+    return {std::string(tokenizer.bytes_of(id)), tokenizer.is_special(id) && !show_special};
+  };
+}
+
 double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
 }  // namespace
@@ -31,6 +39,7 @@ double GenerateTimes::tokens_per_second() const {
 
 struct Generator::Sequence {
   int64_t prompt;               // which
+  uint64_t key;                 // of the prompt's ids, for the draws
   uint32_t repeat;              // how often the same prompt came before
   std::vector<int32_t> tokens;  // the prompt, then what was generated
   size_t prompt_tokens, most;   // most: in all
@@ -39,11 +48,26 @@ struct Generator::Sequence {
   bool done = false;
 };
 
-Generator::Generator(const Model& model, GenerateOptions options, TokenBytes bytes)
-    : model_(model), options_(std::move(options)), bytes_(std::move(bytes)), sampler_(options_.sampling) {
+SamplingOptions sampling_of(const GenerationConfig& g) {
+  SamplingOptions options{.repetition_penalty = g.repetition_penalty.value_or(1)};
+  if (!g.do_sample.value_or(false)) return options;
+  options.temperature = g.temperature.value_or(1);
+  options.top_k = g.top_k.value_or(0);
+  options.top_p = g.top_p.value_or(1);
+  options.min_p = g.min_p.value_or(0);
+  return options;
+}
+
+Generator::Generator(const Model& model, GenerateOptions options, TokenTexts texts)
+    : model_(model), options_(std::move(options)), texts_(std::move(texts)), sampler_(options_.sampling) {
   check(options_.max_tokens >= 0, kWhere, "max_tokens is ", options_.max_tokens, ", expected 0 (as many as fit) or more");
   check(options_.batch >= 1, kWhere, "batch is ", options_.batch, ", expected 1 or more");
-  check(options_.stop.empty() || bytes_, kWhere, "stop strings need a tokenizer");
+  check(options_.stop.empty() || texts_, kWhere, "stop strings need a tokenizer");
+}
+
+Generator::Generator(const Model& model, const ModelFolder& folder, GenerateOptions options, bool show_special)
+    : Generator(model, std::move(options), texts_of(folder, show_special)) {
+  for (int32_t id : folder.end_ids()) options_.eos_ids.push_back(id);
 }
 
 // How many tokens the sequence of this prompt may have in all.
@@ -67,7 +91,7 @@ std::vector<Completion> Generator::run(const std::vector<std::vector<int32_t>>& 
   for (size_t i = 0; i < prompts.size(); ++i) {
     const int64_t tokens = room(i, prompts[i]);
     wanted += tokens - int64_t(prompts[i].size());
-    sequences.push_back({int64_t(i), seen[prompts[i]]++, prompts[i], prompts[i].size(), size_t(tokens), TextStream(options_.stop), {}});
+    sequences.push_back({int64_t(i), prompt_key(prompts[i]), seen[prompts[i]]++, prompts[i], prompts[i].size(), size_t(tokens), TextStream(options_.stop), {}});
     sequences.back().tokens.reserve(size_t(tokens));
     most = std::max(most, tokens);
   }
@@ -128,11 +152,12 @@ void Generator::step(std::vector<Sequence*>& active, DecodeStep& decode) {
 }
 
 void Generator::take(Sequence& s, std::span<const float> logits) {
-  const int32_t id = sampler_.next(logits, s.tokens, {s.repeat, s.tokens.size()});
+  const int32_t id = sampler_.next(logits, s.tokens, {s.key, s.repeat, uint32_t(s.tokens.size())});
   s.tokens.push_back(id);
   s.completion.ids.push_back(id);
-  const bool eos = std::find(options_.eos_ids.begin(), options_.eos_ids.end(), id) != options_.eos_ids.end();
-  std::string text = bytes_ ? s.text.push(bytes_(id)) : "";
+  const bool eos = !options_.ignore_eos && std::find(options_.eos_ids.begin(), options_.eos_ids.end(), id) != options_.eos_ids.end();
+  const TokenText token = texts_ ? texts_(id) : TokenText{};
+  std::string text = s.text.push(token.bytes, token.hidden);
   s.done = eos || s.text.stopped() || s.tokens.size() == s.most;
   s.completion.reason = s.text.stopped() ? FinishReason::stop : eos ? FinishReason::eos : FinishReason::length;
   if (s.done) text += s.text.finish();

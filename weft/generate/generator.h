@@ -1,11 +1,13 @@
 // Text from a model: prompts in, continuations out, token by token.
 //
-//   Generator generator(*model, {.sampling = {.temperature = 0.8}, .max_tokens = 100, .eos_ids = {2}}, token_bytes);
-//   generator.run({prompt}, [](const NewToken& t) { std::cout << t.text << std::flush; });
+//   const ModelFolder folder("SmolLM2-135M");
+//   const auto model = folder.load(*device);
+//   Generator generator(*model, folder, {.sampling = {.temperature = 0.8}, .max_tokens = 100});
+//   generator.run({folder.tokenizer().encode_prompt("Once")}, [](const NewToken& t) { std::cout << t.text << std::flush; });
 //
 // Each prompt is read alone; then up to `batch` sequences take their steps together, and the next prompt takes the place
-// of one that ends. A draw depends on the seed and on the prompt and place of the token, so a prompt continues in the
-// same way alone or with others. (The same prompt given again is another sequence: it gets other draws.)
+// of one that ends. A draw depends on the seed, the prompt's ids, the place of the token and how often the same prompt came
+// before, so a prompt continues in the same way alone or with others, and the same prompt given again in another.
 #pragma once
 
 #include <functional>
@@ -16,6 +18,7 @@
 #include "weft/generate/decode_step.h"
 #include "weft/generate/sampler.h"
 #include "weft/generate/text_stream.h"
+#include "weft/models/folder.h"
 #include "weft/models/model.h"
 
 namespace weft {
@@ -23,12 +26,17 @@ namespace weft {
 struct GenerateOptions {
   SamplingOptions sampling = {};
   int64_t max_tokens = 0;              // new tokens per prompt; 0: as many as the model's context takes
-  std::vector<int32_t> eos_ids = {};   // any of them ends a sequence
+  std::vector<int32_t> eos_ids = {};   // any of them ends a sequence; a folder's own need not be given
+  bool ignore_eos = false;             // nothing but `stop` and max_tokens ends it
   std::vector<std::string> stop = {};  // so does any of these in its text
   // Sequences that step together. On the CPU up to four rows a product adds in one order, so results keep the bits of a lone
   // run; more are faster together, and may differ in the last bits of a logit. On a GPU any number may.
   int64_t batch = 4;
 };
+
+// How a model's generation_config.json says to sample: where do_sample is true its temperature (or 1), top_k, top_p and min_p,
+// else greedily; its repetition penalty in both cases.
+SamplingOptions sampling_of(const GenerationConfig& config);
 
 enum class FinishReason { eos, stop, length };
 std::string_view name(FinishReason reason);
@@ -56,10 +64,18 @@ struct GenerateTimes {
 
 class Generator {
  public:
-  // The bytes of a token's text: "" for special tokens. Without it there is no text, and no stop strings.
-  using TokenBytes = std::function<std::string(int32_t)>;
+  // The bytes of a token's text, and whether they are part of what is shown. Without it there is no text, and no stop strings.
+  struct TokenText {
+    std::string bytes;
+    bool hidden = false;
+  };
+  using TokenTexts = std::function<TokenText(int32_t)>;
 
-  Generator(const Model& model, GenerateOptions options, TokenBytes bytes = {});
+  Generator(const Model& model, GenerateOptions options, TokenTexts texts = {});
+
+  // Takes the tokens that end a text, the texts of tokens and which of them are special from the model's folder, which must
+  // outlive it. Special tokens are hidden unless `show_special`.
+  Generator(const Model& model, const ModelFolder& folder, GenerateOptions options, bool show_special = false);
 
   // The continuation of each prompt. on_token is called for every token as it comes.
   std::vector<Completion> run(const std::vector<std::vector<int32_t>>& prompts, const std::function<void(const NewToken&)>& on_token = {});
@@ -77,7 +93,7 @@ class Generator {
 
   const Model& model_;
   GenerateOptions options_;
-  TokenBytes bytes_;
+  TokenTexts texts_;
   Sampler sampler_;
   std::vector<float> logits_;
   std::function<void(const NewToken&)> on_token_;

@@ -9,6 +9,7 @@
 
 #include "weft/base/check.h"
 #include "weft/base/philox.h"
+#include "weft/io/checksum.h"
 
 namespace weft {
 namespace {
@@ -37,7 +38,7 @@ double exp_of_nonpositive(double x) {
 
 // [0, 1) in steps of 2^-53.
 double unit_double(uint64_t seed, DrawPoint point) {
-  const PhiloxBlock bits = philox({uint32_t(point.position), uint32_t(point.position >> 32), point.sequence, 0}, {uint32_t(seed), uint32_t(seed >> 32)});
+  const PhiloxBlock bits = philox({point.position, point.occurrence, uint32_t(point.prompt), uint32_t(point.prompt >> 32)}, {uint32_t(seed), uint32_t(seed >> 32)});
   return double((uint64_t(bits[0]) << 32 | bits[1]) >> 11) * 0x1p-53;
 }
 
@@ -69,6 +70,8 @@ int32_t largest_of(std::span<const float> logits, DrawPoint point) {
 }
 
 }  // namespace
+
+uint64_t prompt_key(std::span<const int32_t> ids) { return xxh64(std::as_bytes(ids)); }
 
 void validate(const SamplingOptions& o) {
   check(o.temperature >= 0 && std::isfinite(o.temperature), "sampler", "temperature is ", o.temperature, ", expected 0 (greedy) or more");

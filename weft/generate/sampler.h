@@ -6,8 +6,8 @@
 //   top-p                  keeps the fewest most likely tokens whose probability reaches p; among equals the lower id
 //   min-p                  keeps the tokens at least min_p times as likely as the most likely one
 //
-// and then one draw from softmax over what is kept. The draw is a function of (seed, sequence, position) alone, and
-// probabilities are float64 sums in order of ids, so a token does not depend on threads or on other sequences.
+// and then one draw from softmax over what is kept. The draw is a function of the seed, the prompt, how often that prompt
+// came before, and the position alone, and probabilities are float64 sums in order of ids, so a token does not depend on threads or on other sequences.
 #pragma once
 
 #include <cstdint>
@@ -31,9 +31,13 @@ void validate(const SamplingOptions& options);
 
 // Where in the random stream a token is drawn.
 struct DrawPoint {
-  uint32_t sequence = 0;
-  uint64_t position = 0;  // of the new token within its sequence, prompt included
+  uint64_t prompt = 0;      // prompt_key() of the prompt's ids
+  uint32_t occurrence = 0;  // how often the same prompt came before
+  uint32_t position = 0;    // of the new token within its sequence, prompt included
 };
+
+// Tells prompts apart: other ids have other draws.
+uint64_t prompt_key(std::span<const int32_t> ids);
 
 class Sampler {
  public:

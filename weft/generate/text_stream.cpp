@@ -11,9 +11,10 @@ TextStream::TextStream(std::vector<std::string> stop_strings) : stops_(std::move
   for (const std::string& stop : stops_) check(!stop.empty(), "generate", "a stop string is empty");
 }
 
-std::string TextStream::push(std::string_view bytes) {
+std::string TextStream::push(std::string_view bytes, bool hidden) {
   if (stopped_) return {};
   pending_ += bytes;
+  hidden_.append(bytes.size(), char(hidden));
   for (; searched_ < pending_.size(); ++searched_) {
     const std::string_view upto = std::string_view(pending_).substr(0, searched_ + 1);
     size_t longest = 0;
@@ -24,18 +25,25 @@ std::string TextStream::push(std::string_view bytes) {
     pending_.resize(upto.size() - longest);
     return finish();
   }
-  const size_t held = held_for_stop();
-  std::string certain = pending_.substr(0, pending_.size() - held), text;
-  drain_utf8(certain, text, true);
-  pending_.erase(0, pending_.size() - held - certain.size());
+  release(pending_.size() - held_for_stop());
   searched_ = pending_.size();
+  std::string text;
+  drain_utf8(shown_, text, true);
   return text;
 }
 
 std::string TextStream::finish() {
+  release(pending_.size());
   std::string text;
-  drain_utf8(pending_, text, false);
+  drain_utf8(shown_, text, false);
   return text;
+}
+
+void TextStream::release(size_t count) {
+  for (size_t i = 0; i < count; ++i)
+    if (!hidden_[i]) shown_.push_back(pending_[i]);
+  pending_.erase(0, count);
+  hidden_.erase(0, count);
 }
 
 // The length of the longest end of pending_ that a stop string begins with.

@@ -258,4 +258,19 @@ GenerationConfig read_generation_config(const std::string& path) {
   return generation_of(JsonNode(file, document));
 }
 
+SpecialIds read_special_ids(const std::string& folder) {
+  SpecialIds found;
+  for (const char* name : {"generation_config.json", "config.json"}) {
+    const std::string file = in_folder(folder, name);
+    std::error_code ignored;
+    if (!std::filesystem::exists(file, ignored)) continue;
+    const Json document = read_json(file, kLimits);
+    const JsonNode root = JsonNode(file, document).object();
+    if (!found.bos_id) found.bos_id = read_id(root, "bos_token_id");
+    if (!found.pad_id) found.pad_id = read_id(root, "pad_token_id");
+    if (found.eos_ids.empty()) found.eos_ids = read_ids(root, "eos_token_id");
+  }
+  return found;
+}
+
 }  // namespace weft

@@ -33,4 +33,15 @@ GenerationConfig read_generation_config(const std::string& path);
 GenerationConfig parse_generation_config(std::string_view json, const std::string& file = "generation_config.json");
 std::string generation_config_json(const GenerationConfig& config);
 
+// The generation_config.json of `folder` with the ids of `config`, everything else as it is; a new one where it has none.
+std::string generation_config_json(const std::string& folder, const ModelConfig& config);
+
+// The special tokens that a folder's files name by id: generation_config.json has the first word, then config.json. Reads
+// nothing else of them, so that a folder of any family, or one with a tokenizer alone, can be asked.
+struct SpecialIds {
+  std::optional<int64_t> bos_id, pad_id;
+  std::vector<int64_t> eos_ids;
+};
+SpecialIds read_special_ids(const std::string& folder);
+
 }  // namespace weft

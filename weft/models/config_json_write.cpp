@@ -1,7 +1,9 @@
 // config.json as transformers reads it.
 #include <charconv>
+#include <filesystem>
 
 #include "weft/io/json.h"
+#include "weft/io/mapped_file.h"
 #include "weft/models/config_json.h"
 
 namespace weft {
@@ -127,6 +129,25 @@ std::string generation_config_json(const GenerationConfig& g) {
   put("min_p", g.min_p);
   put("repetition_penalty", g.repetition_penalty);
   put("max_new_tokens", g.max_new_tokens);
+  return out.dump(2) + "\n";
+}
+
+std::string generation_config_json(const std::string& folder, const ModelConfig& config) {
+  const std::filesystem::path file = std::filesystem::path(folder) / "generation_config.json";
+  std::error_code ignored;
+  if (folder.empty() || !std::filesystem::exists(file, ignored)) {
+    GenerationConfig fresh;
+    fresh.bos_id = config.bos_id;
+    fresh.pad_id = config.pad_id;
+    fresh.eos_ids = config.eos_ids;
+    return generation_config_json(fresh);
+  }
+  const MappedFile text(file.string());
+  Ordered out = Ordered::parse(std::string_view(reinterpret_cast<const char*>(text.bytes().data()), text.bytes().size()));
+  const auto put = [&](const char* key, const Ordered& id) { id.is_null() ? void(out.erase(key)) : void(out[key] = id); };
+  put("bos_token_id", config.bos_id ? Ordered(*config.bos_id) : Ordered(nullptr));
+  put("eos_token_id", ids(config.eos_ids));
+  put("pad_token_id", config.pad_id ? Ordered(*config.pad_id) : Ordered(nullptr));
   return out.dump(2) + "\n";
 }
 

@@ -3,10 +3,10 @@
 
 #include "weft/io/atomic_file.h"
 #include "weft/io/mapped_file.h"
-#include "weft/io/recognise.h"
 #include "weft/io/safetensors_writer.h"
 #include "weft/models/config_json.h"
 #include "weft/models/load.h"
+#include "weft/models/tokenizer_folder.h"
 #include "weft/ops/copy/copy.h"
 #include "weft/tensor/node.h"
 
@@ -16,8 +16,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kGenerationConfig = "generation_config.json";
-constexpr const char* kTokenizerFiles[] = {"tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json",
-                                           "vocab.json",     "merges.txt",            "chat_template.jinja",     "chat_template.json"};
 
 void write_text(const fs::path& path, const std::string& text) {
   AtomicFile file(path.string());
@@ -25,15 +23,15 @@ void write_text(const fs::path& path, const std::string& text) {
   file.commit();
 }
 
-bool copy_if_there(const fs::path& from, const fs::path& to) {
-  std::error_code error;
-  if (!fs::exists(from, error)) return false;
-  const MappedFile source(from.string());
-  refuse_other_formats(from.string(), {reinterpret_cast<const char*>(source.bytes().data()), source.bytes().size()});
-  AtomicFile file(to.string());
-  file.write(source.bytes());
-  file.commit();
-  return true;
+bool same_ids(const ModelConfig& a, const ModelConfig& b) { return a.bos_id == b.bos_id && a.pad_id == b.pad_id && a.eos_ids == b.eos_ids; }
+
+// As it is where the ids in it still hold.
+std::string generation_config_of(const ModelConfig& config, const std::string& like) {
+  const fs::path file = fs::path(like) / kGenerationConfig;
+  std::error_code ignored;
+  if (like.empty() || !fs::exists(file, ignored) || !same_ids(config, read_model_config(like))) return generation_config_json(like, config);
+  const MappedFile text(file.string());
+  return {reinterpret_cast<const char*>(text.bytes().data()), text.bytes().size()};
 }
 
 }  // namespace
@@ -70,15 +68,8 @@ void export_model(const Model& model, const std::string& folder, const ExportOpt
   ModelConfig config = model.config();
   config.dtype = dtype;
   write_text(to / "config.json", model_config_json(config));
-  if (options.like.empty() || !copy_if_there(like / kGenerationConfig, to / kGenerationConfig)) {
-    GenerationConfig generation;
-    generation.bos_id = config.bos_id;
-    generation.pad_id = config.pad_id;
-    generation.eos_ids = config.eos_ids;
-    write_text(to / kGenerationConfig, generation_config_json(generation));
-  }
-  if (!options.like.empty())
-    for (const char* name : kTokenizerFiles) copy_if_there(like / name, to / name);
+  write_text(to / kGenerationConfig, generation_config_of(config, options.like));
+  if (const std::string& tokenizer = options.tokenizer.empty() ? options.like : options.tokenizer; !tokenizer.empty()) copy_tokenizer(tokenizer, folder);
 }
 
 }  // namespace weft

@@ -100,7 +100,10 @@ DType stored_dtype(const ModelConfig& config, const WeightFiles& files) {
 }  // namespace
 
 std::unique_ptr<Model> load_model(const std::string& folder, Device& device, const ModelOptions& options, const std::string& adapter) {
-  ModelConfig config = read_model_config(folder);
+  return load_model(folder, read_model_config(folder), device, options, adapter);
+}
+
+std::unique_ptr<Model> load_model(const std::string& folder, ModelConfig config, Device& device, const ModelOptions& options, const std::string& adapter) {
   if (options.dropout) config.embedding_dropout = config.attention_dropout = config.residual_dropout = *options.dropout;
   const WeightFiles files(folder);
   config.dtype = stored_dtype(config, files);

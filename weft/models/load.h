@@ -19,16 +19,21 @@ namespace weft {
 // `adapter`: a folder that PEFT or save_adapter wrote; its matrices are added to the layers it names, unmerged.
 std::unique_ptr<Model> load_model(const std::string& folder, Device& device, const ModelOptions& options = {}, const std::string& adapter = "");
 
+// The same with a config that the folder's weights fit, where its special tokens or its dropout are not the file's.
+std::unique_ptr<Model> load_model(const std::string& folder, ModelConfig config, Device& device, const ModelOptions& options = {},
+                                  const std::string& adapter = "");
+
 // The dtype that weights are written as: f32, bf16 or f16. Throws for any other name.
 DType export_dtype(std::string_view name);
 
 struct ExportOptions {
   std::optional<DType> dtype = {};  // of the written weights: f32, bf16 or f16; not given: the model's
-  std::string like = {};            // a folder whose tokenizer files and generation_config.json are copied; empty: none
+  std::string like = {};            // the folder the model came from: its generation settings and tokenizer are copied; empty: none
+  std::string tokenizer = {};       // another folder (or tokenizer.json) whose tokenizer is copied in place of that one
 };
 
-// Writes a folder that transformers loads: config.json, generation_config.json, model.safetensors and, from
-// options.like, what belongs to the tokenizer. Adapters are merged into their layers. Weights are written last, each file
+// Writes a folder that transformers loads: config.json, generation_config.json (with the model's own special ids),
+// model.safetensors and the files of one tokenizer. Adapters are merged into their layers. Weights are written last, each file
 // whole or not at all.
 void export_model(const Model& model, const std::string& folder, const ExportOptions& options = {});
 

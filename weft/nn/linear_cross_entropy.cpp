@@ -33,7 +33,7 @@ int64_t others(const Tensor& targets, int64_t pad_id) {
 Tensor divisor(const Tensor& targets, const CrossEntropyOptions& options) {
   if (options.count) return options.count.detach();
   int64_t count = targets.numel();
-  if (options.pad_id >= 0)
+  if (options.pad_id != -1)
     count = targets.dtype() == DType::i32 ? others<int32_t>(targets, options.pad_id) : others<uint32_t>(targets, options.pad_id);
   return full(targets.device(), {}, double(std::max<int64_t>(1, count)));
 }

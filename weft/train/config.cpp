@@ -2,13 +2,13 @@
 
 #include <algorithm>
 #include <charconv>
-#include <numeric>
 
 #define TOML_HEADER_ONLY 1
 #define TOML_EXCEPTIONS 0
 #include <toml++/toml.h>
 
 #include "weft/base/check.h"
+#include "weft/base/spelling.h"
 #include "weft/io/mapped_file.h"
 
 namespace weft {
@@ -17,36 +17,38 @@ namespace {
 using C = TrainConfig;
 
 constexpr Setting kSettings[] = {
-    {"data", "data", &C::data, "A text file, a JSONL file (field \"text\"), a folder of them, or 'sums': built-in arithmetic"},
+    {"data", "data", &C::data, "A text file, a JSONL file (field \"text\"), a folder of them, or 'sums': built-in arithmetic (default for a new model: sums)", "dataset"},
     {"data", "tokenizer", &C::tokenizer, "A folder with tokenizer.json (default: the model folder's, where it has one)"},
+    {"data", "end_token", &C::end_token, "The token between documents (default: what the tokenizer's files name; none: documents run together)", "eos-token"},
     {"data", "vocabulary", &C::vocabulary, "Without a tokenizer: 'characters' of the text, or 'bytes'"},
     {"data", "cache", &C::cache, "Where tokenised data is kept (default: ~/.cache/weft)"},
-    {"data", "sequence", &C::sequence, "Tokens in a sequence (0: what the model takes, at most 256)"},
+    {"data", "sequence", &C::sequence, "Tokens in a sequence (0: what the model takes, at most 256)", "seq-len,seq-length,sequence-length,block-size,max-seq-length"},
     {"data", "validation", &C::validation, "Fraction of the sequences held out for validation"},
     {"data", "sums_digits", &C::sums_digits, "sums: digits of the operands, 2 or 3"},
     {"data", "sums_reversed", &C::sums_reversed, "sums: write the answer's last digit first"},
     {"data", "sums_rows", &C::sums_rows, "sums: examples in one unit of the batch"},
     {"model", "model", &C::model, "llama-tiny, gpt2-124m, smollm2-135m, shakespeare-char, or a Hugging Face folder to go on from"},
-    {"model", "layers", &C::layers, "Blocks (0: the model's own); this and the next four for new models only"},
-    {"model", "width", &C::width, "Hidden size (0: the model's own)"},
-    {"model", "heads", &C::heads, "Attention heads (0: the model's own)"},
-    {"model", "kv_heads", &C::kv_heads, "Heads of keys and values (0: the model's own, or as many as heads)"},
-    {"model", "ffn", &C::ffn, "Width of the feed-forward layer (0: the model's own, or in proportion to width)"},
-    {"model", "dtype", &C::dtype, "f32, or bf16 with f32 master weights"},
+    {"model", "context", &C::context, "Positions that a new model takes (0: the tokens of a sequence, which is what it is trained on)", "max-positions,context-length"},
+    {"model", "layers", &C::layers, "Blocks (0: the model's own); this and the next four for new models only", "num-layers,n-layer,n-layers"},
+    {"model", "width", &C::width, "Hidden size (0: the model's own)", "hidden-size,n-embd,d-model"},
+    {"model", "heads", &C::heads, "Attention heads (0: the model's own)", "num-heads,n-head,n-heads"},
+    {"model", "kv_heads", &C::kv_heads, "Heads of keys and values (0: the model's own, or as many as heads)", "num-kv-heads"},
+    {"model", "ffn", &C::ffn, "Width of the feed-forward layer (0: the model's own, or in proportion to width)", "intermediate-size"},
+    {"model", "dtype", &C::dtype, "f32, or bf16 with f32 master weights", "precision"},
     {"model", "dropout", &C::dropout, "Probability of dropping (-1: what the model's config says)"},
-    {"model", "recompute", &C::recompute, "Keep only what goes between blocks and run each again in the backward: less memory, a third more work"},
-    {"model", "lora_rank", &C::lora_rank, "Rank of LoRA adapters on a model folder, whose weights then stay as they are (0: none, all weights are trained)"},
+    {"model", "recompute", &C::recompute, "Keep only what goes between blocks and run each again in the backward: less memory, a third more work", "gradient-checkpointing"},
+    {"model", "lora_rank", &C::lora_rank, "Rank of LoRA adapters on a model folder, whose weights then stay as they are (0: none, all weights are trained)", "lora-r"},
     {"model", "lora_alpha", &C::lora_alpha, "LoRA's scale is alpha / rank"},
     {"model", "lora_dropout", &C::lora_dropout, "Probability of dropping what an adapter reads, while it is trained"},
-    {"model", "lora_targets", &C::lora_targets, "Layers that get an adapter, by name, separated by commas, or all-linear (default: q_proj,v_proj; c_attn for GPT-2)"},
-    {"training", "steps", &C::steps, "Optimizer steps"},
-    {"training", "batch", &C::batch, "Units (sequences; blocks of sums) in a batch; a step takes batch x accumulate"},
-    {"training", "accumulate", &C::accumulate, "Batches whose gradients are added up for a step"},
-    {"training", "pass_tokens", &C::pass_tokens, "Tokens that go forward and backward together at most, but for one unit that has more: fewer need less memory (0: 2048 on the CPU, else 16384)"},
+    {"model", "lora_targets", &C::lora_targets, "Layers that get an adapter, by name, separated by commas, or all-linear (default: q_proj,v_proj; c_attn for GPT-2)", "lora-target-modules"},
+    {"training", "steps", &C::steps, "Optimizer steps", "max-steps,iters,max-iters,num-steps"},
+    {"training", "batch", &C::batch, "Units (sequences; blocks of sums) in a batch; a step takes batch x accumulate", "batch-size"},
+    {"training", "accumulate", &C::accumulate, "Batches whose gradients are added up for a step", "gradient-accumulation-steps,grad-accum,accumulation-steps"},
+    {"training", "pass_tokens", &C::pass_tokens, "Tokens that go forward and backward together at most, but for one unit that has more: fewer need less memory (0: 2048 on the CPU, else 16384)", "micro-batch-tokens"},
     {"training", "optimizer", &C::optimizer, "adamw, sgd, lion or muon (AdamW for what is no matrix)"},
-    {"training", "learning_rate", &C::learning_rate, "The peak of the schedule (0: 0.004 for sums, 0.0001 for a model folder, else 0.001)"},
-    {"training", "schedule", &C::schedule, "constant, linear, cosine or wsd (warm-up, stable, decay)"},
-    {"training", "warmup", &C::warmup, "Steps of linear warm-up"},
+    {"training", "learning_rate", &C::learning_rate, "The peak of the schedule (0: 0.004 for sums, 0.0001 for a model folder, else 0.001)", "lr"},
+    {"training", "schedule", &C::schedule, "constant, linear, cosine or wsd (warm-up, stable, decay)", "lr-schedule,lr-scheduler"},
+    {"training", "warmup", &C::warmup, "Steps of linear warm-up", "warmup-steps"},
     {"training", "decay", &C::decay, "wsd: steps of its last part (0: a fifth of all)"},
     {"training", "final_fraction", &C::final_fraction, "What is left of the learning rate at the last step"},
     {"training", "beta1", &C::beta1, "adamw, lion: decay of the first moment"},
@@ -54,38 +56,30 @@ constexpr Setting kSettings[] = {
     {"training", "eps", &C::eps, "adamw: added to the root of the second moment"},
     {"training", "momentum", &C::momentum, "sgd, muon"},
     {"training", "nesterov", &C::nesterov, "sgd: look ahead"},
-    {"training", "weight_decay", &C::weight_decay, "Decoupled weight decay (sgd: part of the gradient)"},
+    {"training", "weight_decay", &C::weight_decay, "Decoupled weight decay (sgd: part of the gradient)", "wd"},
     {"training", "decay_all", &C::decay_all, "Decay vectors too, not only matrices"},
-    {"training", "clip", &C::clip, "Largest norm of all gradients together (0: no clipping)"},
+    {"training", "clip", &C::clip, "Largest norm of all gradients together (0: no clipping)", "grad-clip,max-grad-norm,clip-grad"},
     {"training", "seed", &C::seed, "Of initial weights, order of the data, dropout and samples"},
     {"run", "device", &C::device, "Where to train: cpu, cuda:0, metal"},
     {"run", "threads", &C::threads, "CPU threads (0: all this process may use); results do not depend on it"},
-    {"run", "out", &C::out, "The run's folder (default: runs/<model>-<data>)"},
-    {"run", "save_every", &C::save_every, "Steps between checkpoints (0: only at the end)"},
-    {"run", "keep", &C::keep, "Checkpoints to keep"},
+    {"run", "out", &C::out, "The run's folder (default: runs/<model>-<data>)", "output,output-dir,out-dir"},
+    {"run", "save_every", &C::save_every, "Steps between checkpoints (0: only at the end)", "save-steps"},
+    {"run", "keep", &C::keep, "Checkpoints to keep", "save-total-limit"},
     {"run", "keep_best", &C::keep_best, "Keep the model of the lowest validation loss in best/"},
-    {"run", "evaluate_every", &C::evaluate_every, "Steps between evaluations on held-out data (0: only at the end)"},
-    {"run", "evaluate_units", &C::evaluate_units, "Units of held-out data to evaluate on (0: all)"},
+    {"run", "evaluate_every", &C::evaluate_every, "Steps between evaluations on held-out data (0: only at the end)", "eval-every,eval-steps,eval-interval"},
+    {"run", "evaluate_units", &C::evaluate_units, "Units of held-out data to evaluate on (0: all)", "eval-units"},
     {"run", "sample_every", &C::sample_every, "Steps between samples for the report (0: with every evaluation)"},
     {"run", "sample_tokens", &C::sample_tokens, "Tokens in a sample"},
     {"run", "prompt", &C::prompt, "What samples begin with (default: the beginning of the held-out text)"},
     {"run", "log_every", &C::log_every, "Steps between lines where the output is no terminal"},
 };
 
-// Edits of one letter that lead from a to b (Levenshtein).
-size_t distance(std::string_view a, std::string_view b) {
-  std::vector<size_t> row(b.size() + 1);
-  std::iota(row.begin(), row.end(), size_t(0));
-  for (size_t i = 1; i <= a.size(); ++i) {
-    size_t diagonal = row[0];
-    row[0] = i;
-    for (size_t j = 1; j <= b.size(); ++j) {
-      const size_t replaced = diagonal + (a[i - 1] != b[j - 1]);
-      diagonal = row[j];
-      row[j] = std::min({row[j] + 1, row[j - 1] + 1, replaced});
-    }
-  }
-  return row[b.size()];
+// Keys have underscores where flags have dashes.
+bool is_alias(std::string_view key, std::string_view aliases) {
+  std::string flag(key);
+  std::replace(flag.begin(), flag.end(), '_', '-');
+  const std::vector<std::string> words = words_in(aliases);
+  return std::find(words.begin(), words.end(), flag) != words.end();
 }
 
 const Setting* find(std::string_view key) {
@@ -153,9 +147,12 @@ std::string setting_text(const TrainConfig& config, const Setting& setting) {
 }
 
 std::string nearest_key(std::string_view key) {
-  const auto nearest = std::min_element(std::begin(kSettings), std::end(kSettings),
-                                        [&](const Setting& a, const Setting& b) { return distance(key, a.key) < distance(key, b.key); });
-  return distance(key, nearest->key) <= std::max<size_t>(2, key.size() / 3) ? std::string(nearest->key) : "";
+  std::vector<std::string> words;
+  for (const Setting& setting : kSettings) {
+    if (is_alias(key, setting.aliases)) return std::string(setting.key);
+    words.emplace_back(setting.key);
+  }
+  return nearest_word(key, words);
 }
 
 void parse_config(std::string_view text, const std::string& where, TrainConfig& config) {

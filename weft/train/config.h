@@ -14,8 +14,9 @@ namespace weft {
 
 struct TrainConfig {
   // What to learn from.
-  std::string data = "sums";
+  std::string data = "";  // resolved: "sums" for a new model
   std::string tokenizer = "";
+  std::string end_token = "";
   std::string vocabulary = "characters";
   std::string cache = "";
   int64_t sequence = 0;
@@ -25,6 +26,7 @@ struct TrainConfig {
   int64_t sums_rows = 64;
   // What learns.
   std::string model = "llama-tiny";
+  int64_t context = 0;
   int64_t layers = 0, width = 0, heads = 0, kv_heads = 0, ffn = 0;
   std::string dtype = "f32";
   double dropout = -1;
@@ -73,6 +75,7 @@ struct Setting {
   std::string_view key;  // as in TOML; the flag has dashes for underscores
   Field field;
   std::string_view help;
+  std::string_view aliases = "";  // other spellings of the flag, separated by commas
 };
 
 std::span<const Setting> settings();
@@ -86,7 +89,7 @@ void parse_config(std::string_view text, const std::string& where, TrainConfig& 
 // All settings as TOML, in the order of the table: read_config gives the same config back.
 std::string to_toml(const TrainConfig& config);
 
-// The known key nearest to `key` in spelling; "" when none is near.
+// The known key that `key` is another word for, or is nearest to in spelling; "" when none is near.
 std::string nearest_key(std::string_view key);
 
 // Throws, naming the setting and its value, for what no run can have.

@@ -26,7 +26,7 @@ void check_sizes(const TrainConfig& c) {
   within("threads", c.threads, 0, 4096);
   at_least("keep", c.keep, 1);
   for (const auto& [key, value] : {std::pair{"layers", c.layers}, {"width", c.width}, {"heads", c.heads}, {"kv_heads", c.kv_heads}, {"ffn", c.ffn},
-                                   {"sequence", c.sequence}, {"pass_tokens", c.pass_tokens}, {"warmup", c.warmup}, {"decay", c.decay},
+                                   {"sequence", c.sequence}, {"context", c.context}, {"pass_tokens", c.pass_tokens}, {"warmup", c.warmup}, {"decay", c.decay},
                                    {"save_every", c.save_every}, {"evaluate_every", c.evaluate_every}, {"evaluate_units", c.evaluate_units},
                                    {"sample_every", c.sample_every}, {"sample_tokens", c.sample_tokens}, {"log_every", c.log_every}, {"lora_rank", c.lora_rank}, {"seed", c.seed}})
     at_least(key, value, 0);
@@ -47,7 +47,6 @@ void check_words(const TrainConfig& c) {
   for (const Setting& setting : settings())
     if (const auto field = std::get_if<std::string TrainConfig::*>(&setting.field))
       check(first_invalid_utf8(c.**field) == (c.**field).size(), "train", setting.key, " is not UTF-8: what the run writes down could not be read back");
-  check(!c.data.empty(), "train", "data is empty, expected a file, a folder, or sums");
   check(!c.model.empty(), "train", "model is empty, expected a name or a folder");
   check(c.dtype == "f32" || c.dtype == "bf16", "train", "dtype is '", c.dtype, "', expected f32 or bf16");
   check(c.vocabulary == "characters" || c.vocabulary == "bytes", "train", "vocabulary is '", c.vocabulary, "', expected characters or bytes");
@@ -59,7 +58,7 @@ void check_words(const TrainConfig& c) {
 void check_agreement(const TrainConfig& c) {
   const TrainConfig usual;
   const auto needs = [](const char* key, bool set, bool met, const char* what) { check(!set || met, "train", key, " is set, but ", what); };
-  const bool lora = c.lora_rank > 0, sums = c.data == "sums";
+  const bool lora = c.lora_rank > 0, sums = c.data.empty() || c.data == "sums";
   needs("lora_alpha", c.lora_alpha != usual.lora_alpha, lora, "lora_rank is 0: all weights would be trained");
   needs("lora_dropout", c.lora_dropout != usual.lora_dropout, lora, "lora_rank is 0: all weights would be trained");
   needs("lora_targets", c.lora_targets != usual.lora_targets, lora, "lora_rank is 0: all weights would be trained");
@@ -67,6 +66,8 @@ void check_agreement(const TrainConfig& c) {
   needs("nesterov", c.nesterov, c.optimizer == "sgd", "only the optimizer sgd knows it");
   needs("nesterov", c.nesterov, c.momentum > 0, "momentum is 0");
   needs("tokenizer", !c.tokenizer.empty(), !sums, "sums have a vocabulary of their own");
+  needs("end_token", !c.end_token.empty(), !sums, "sums end with a newline");
+  needs("context", c.context != 0, !sums, "sums have a length of their own");
   needs("vocabulary", c.vocabulary != usual.vocabulary, !sums, "sums have a vocabulary of their own");
   needs("vocabulary", c.vocabulary != usual.vocabulary, c.tokenizer.empty(), "there is a tokenizer");
 }

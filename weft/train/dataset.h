@@ -47,6 +47,7 @@ struct TextOptions {
   int64_t tokens = 256;                // per sequence
   double validation_fraction = 0.05;   // of the sequences, from the end of the text
   uint64_t seed = 0;                   // of the order
+  int64_t vocabulary_limit = 0;        // ids must be below it; 0: any that the vocabulary has
   int threads = 0;                     // to tokenise with; 0: all that the process may use
 };
 
@@ -55,7 +56,11 @@ struct TextOptions {
 std::unique_ptr<Dataset> text_dataset(const TextOptions& options, std::shared_ptr<const Vocabulary> vocabulary,
                                       const std::function<void(const std::string&)>& notice = {});
 
-// All characters of the documents, and the newline that joins them.
-std::vector<char32_t> characters_of(const Documents& documents);
+// All characters that occur, and in how many documents.
+struct CharactersFound {
+  std::vector<char32_t> characters;
+  int64_t documents = 0;
+};
+CharactersFound characters_of(const Documents& documents);
 
 }  // namespace weft

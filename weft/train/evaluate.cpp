@@ -58,6 +58,12 @@ double validation_loss(const Model& model, const Dataset& data, int64_t units) {
   return sum / targets;
 }
 
+EvaluationRecord evaluation(const Model& model, const TrainingProblem& problem, int64_t units, int64_t step) {
+  EvaluationRecord record{step, validation_loss(model, *problem.data, units), std::nullopt};
+  if (problem.sums) record.accuracy = sums_accuracy(model, *problem.sums);
+  return record;
+}
+
 double sums_accuracy(const Model& model, const SumsDataset& sums) {
   const Phase phase(model.device());
   return exact_match(sums, [&](std::span<const int32_t> prompts, int64_t rows, int64_t tokens, int64_t count) {
@@ -72,7 +78,8 @@ std::vector<std::vector<int32_t>> sample_prompts(const TrainConfig& config, cons
   else if (problem.sums) for (size_t i = 0; i < 3; ++i) prompts.push_back(problem.sums->question(problem.sums->held_out()[i * 7]));
   std::vector<std::vector<int32_t>> ids;
   for (const std::string& prompt : prompts) {
-    problem.vocabulary->encode(prompt, ids.emplace_back(), "prompt");
+    problem.vocabulary->append_beginning(/*first=*/true, ids.emplace_back(), "prompt");
+    problem.vocabulary->encode(prompt, ids.back(), "prompt");
     check(!ids.back().empty() && int64_t(ids.back().size()) < problem.model.max_positions, "train", "prompt has ", ids.back().size(),
           " tokens, expected 1 or more and less than the ", problem.model.max_positions, " that the model takes");
   }

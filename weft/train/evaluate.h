@@ -13,6 +13,9 @@ namespace weft {
 // The mean loss over the targets of the first `units` validation units (0: all). NaN where there are none.
 double validation_loss(const Model& model, const Dataset& data, int64_t units);
 
+// What a run records of its model after `step`: the loss on held-out data, and for sums how many are right.
+EvaluationRecord evaluation(const Model& model, const TrainingProblem& problem, int64_t units, int64_t step);
+
 // The share of held-out sums that greedy decoding gets exactly right.
 double sums_accuracy(const Model& model, const SumsDataset& sums);
 

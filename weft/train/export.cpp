@@ -1,26 +1,25 @@
 #include "weft/train/export.h"
 
 #include "weft/io/atomic_file.h"
+#include "weft/models/adapter.h"
 #include "weft/models/load.h"
 #include "weft/train/phase.h"
 
 namespace weft {
-namespace {
-
-void write_text(const std::string& path, const std::string& text) {
-  AtomicFile file(path);
-  file.write(text);
-  file.commit();
-}
-
-}  // namespace
 
 void export_trained(const std::string& folder, const Model& model, const Vocabulary& vocabulary, const std::string& like) {
   const Phase phase(model.device());
   export_model(model, folder, {.like = like});
-  if (!like.empty()) return;
-  write_text(folder + "/tokenizer.json", vocabulary.tokenizer_json());
-  write_text(folder + "/tokenizer_config.json", "{\n  \"tokenizer_class\": \"PreTrainedTokenizerFast\",\n  \"clean_up_tokenization_spaces\": false\n}\n");
+  vocabulary.write_files(folder);
+}
+
+void export_adapter(const std::string& folder, const Model& model, const std::string& base, const Vocabulary& vocabulary, bool own_tokenizer) {
+  save_adapter(model, folder, base);
+  if (!own_tokenizer) return;
+  vocabulary.write_files(folder);
+  AtomicFile generation(folder + "/generation_config.json");
+  generation.write(generation_config_json("", model.config()));
+  generation.commit();
 }
 
 }  // namespace weft

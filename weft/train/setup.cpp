@@ -7,6 +7,7 @@
 #include "weft/device/memory_use.h"
 #include "weft/models/config_json.h"
 #include "weft/models/load.h"
+#include "weft/models/tokenizer_folder.h"
 #include "weft/nn/weights.h"
 #include "weft/train/documents.h"
 #include "weft/train/phase.h"
@@ -28,7 +29,7 @@ class PlannedWeights : public Weights {
 
 ModelConfig model_config(const TrainConfig& c) {
   if (is_folder(c.model)) {
-    check(!c.layers && !c.width && !c.heads && !c.kv_heads && !c.ffn, "train", "model '", c.model, "' is a folder: its sizes cannot be changed");
+    check(!c.layers && !c.width && !c.heads && !c.kv_heads && !c.ffn && !c.context, "train", "model '", c.model, "' is a folder: its sizes cannot be changed");
     ModelConfig m = read_model_config(c.model);
     if (c.dropout >= 0) m.embedding_dropout = m.attention_dropout = m.residual_dropout = float(c.dropout);
     return m;
@@ -68,10 +69,12 @@ std::optional<LoraOptions> lora_options(const TrainConfig& c, const ModelConfig&
 }
 
 std::shared_ptr<const Vocabulary> vocabulary_for(const TrainConfig& c) {
-  if (!c.tokenizer.empty()) return tokenizer_vocabulary(c.tokenizer);
-  if (is_folder(c.model)) return tokenizer_vocabulary(c.model);
+  if (!c.tokenizer.empty()) return tokenizer_vocabulary(c.tokenizer, c.end_token);
+  if (is_folder(c.model)) return tokenizer_vocabulary(c.model, c.end_token);
+  check(c.end_token.empty(), "train", "end_token is '", c.end_token, "', but there is no tokenizer: ", c.vocabulary, " have an end of their own");
   if (c.vocabulary == "bytes") return byte_vocabulary();
-  return character_vocabulary(characters_of(Documents(c.data)));
+  const CharactersFound found = characters_of(Documents(c.data));
+  return character_vocabulary(found.characters, /*end_of_text=*/found.documents > 1);
 }
 
 void read_sums(const TrainConfig& c, TrainingProblem& problem) {
@@ -80,15 +83,39 @@ void read_sums(const TrainConfig& c, TrainingProblem& problem) {
   problem.sums = data.get();
   problem.data = std::move(data);
   problem.vocabulary = {std::shared_ptr<void>(), &problem.data->vocabulary()};
+  if (!is_folder(c.model)) problem.model.max_positions = problem.sums->example_length();
+}
+
+// A new model's context is what it is trained on, unless it is asked for; a folder's is its own.
+int64_t set_context(const TrainConfig& c, ModelConfig& model) {
+  const int64_t sequence = c.sequence ? c.sequence : std::min<int64_t>(256, c.context ? c.context : model.max_positions);
+  if (!is_folder(c.model)) model.max_positions = c.context ? c.context : sequence;
+  check(sequence <= model.max_positions, "train", "sequence is ", sequence, ", the model takes at most ", model.max_positions);
+  return sequence;
 }
 
 void read_text(const TrainConfig& c, TrainingProblem& problem, const Notice& notice) {
-  const int64_t sequence = c.sequence ? c.sequence : std::min<int64_t>(256, problem.model.max_positions);
-  check(sequence <= problem.model.max_positions, "train", "sequence is ", sequence, ", the model takes at most ", problem.model.max_positions);
+  const int64_t sequence = set_context(c, problem.model);
   problem.vocabulary = vocabulary_for(c);
   problem.data = text_dataset({.path = c.data, .cache_folder = c.cache.empty() ? default_cache_folder() : c.cache, .tokens = sequence,
-                               .validation_fraction = c.validation, .seed = uint64_t(c.seed), .threads = int(c.threads)},
+                               .validation_fraction = c.validation, .seed = uint64_t(c.seed),
+                               .vocabulary_limit = is_folder(c.model) ? problem.model.vocab_size : 0, .threads = int(c.threads)},
                               problem.vocabulary, notice);
+}
+
+void take_ids(ModelConfig& model, const SpecialIds& ids) {
+  model.bos_id = ids.bos_id;
+  model.pad_id = ids.pad_id;
+  model.eos_ids = ids.eos_ids;
+}
+
+// A model folder keeps its special tokens as long as it keeps its tokenizer and ends texts where the data does.
+void set_special_ids(const TrainConfig& c, TrainingProblem& problem) {
+  if (problem.sums) return take_ids(problem.model, {.bos_id = {}, .pad_id = {}, .eos_ids = {problem.sums->newline()}});
+  const SpecialIds ids = problem.vocabulary->special_ids();
+  const bool own_tokenizer = is_folder(c.model) && c.tokenizer.empty();
+  if (!own_tokenizer) return take_ids(problem.model, ids);
+  if (ids.eos_ids != TokenizerFolder(c.model).special_ids().eos_ids) problem.model.eos_ids = ids.eos_ids;
 }
 
 }  // namespace
@@ -100,17 +127,10 @@ TrainingProblem make_problem(const TrainConfig& config, const Notice& notice) {
   problem.model = model_config(config);
   if (config.data == "sums") read_sums(config, problem);
   else read_text(config, problem, notice);
-  if (is_folder(config.model)) {
-    check(problem.vocabulary->size() <= problem.model.vocab_size, "train", "the data's vocabulary has ", problem.vocabulary->size(), " ids, the model in ",
-          config.model, " takes ", problem.model.vocab_size);
-  } else {
-    problem.model.vocab_size = problem.vocabulary->size();
-    problem.model.bos_id.reset();
-    problem.model.eos_ids.clear();
-    // The newline between texts by characters stands in them as well: it ends a sum, but no text.
-    const bool ends = problem.sums || problem.vocabulary->kind() != "characters";
-    if (const auto end = problem.vocabulary->end_of_text(); end && ends) problem.model.eos_ids = {*end};
-  }
+  if (!is_folder(config.model)) problem.model.vocab_size = problem.vocabulary->size();
+  check(!problem.sums || problem.vocabulary->size() <= problem.model.vocab_size, "train", "sums have ", problem.vocabulary->size(), " ids, the model in ",
+        config.model, " takes ", problem.model.vocab_size);
+  set_special_ids(config, problem);
   check_config(problem.model, "train");
   return problem;
 }
@@ -130,6 +150,10 @@ int64_t usual_pass_tokens(const std::string& device) { return device == "cpu" ? 
 
 TrainConfig resolved(TrainConfig config) {
   namespace fs = std::filesystem;
+  if (config.data.empty()) {
+    check(!is_folder(config.model), "train", "model '", config.model, "' is a folder, and there is no data to train it on: give --data");
+    config.data = "sums";
+  }
   if (config.pass_tokens == 0) config.pass_tokens = usual_pass_tokens(config.device);
   if (config.learning_rate == 0) config.learning_rate = config.data == "sums" ? 4e-3 : is_folder(config.model) ? 1e-4 : 1e-3;
   if (config.lora_rank > 0 && config.lora_targets.empty() && is_folder(config.model)) config.lora_targets = usual_targets(read_model_config(config.model));
@@ -149,9 +173,7 @@ std::unique_ptr<Model> make_training_model(const TrainConfig& config, const Mode
   const Phase loading(device);  // weights of another dtype are cast on the device
   const MemoryScope scope(device, MemoryUse::weights);
   if (is_folder(config.model))
-    return load_model(config.model, device, {.dtype = compute_dtype(config), .trainable = true,
-                                             .dropout = config.dropout >= 0 ? std::optional(float(config.dropout)) : std::nullopt,
-                                             .lora = lora_options(config, model)});
+    return load_model(config.model, model, device, {.dtype = compute_dtype(config), .trainable = true, .lora = lora_options(config, model)});
   return make_model(model, device, uint64_t(config.seed), {.dtype = compute_dtype(config), .trainable = true});
 }
 

@@ -21,6 +21,7 @@ target_sources(weft
     train/report.cpp
     train/report_parts.cpp
     train/run_facts.cpp
+    train/run_folder.cpp
     train/schedule.cpp
     train/setup.cpp
     train/step.cpp
@@ -54,6 +55,7 @@ target_sources(weft
     train/report_parts.h
     train/run_facts.h
     train/run_monitor.h
+    train/run_folder.h
     train/schedule.h
     train/setup.h
     train/step.h

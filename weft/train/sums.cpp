@@ -72,6 +72,12 @@ std::string SumsDataset::answer(Pair pair) const {
   return digits + "\n";
 }
 
+int32_t SumsDataset::newline() const {
+  std::vector<int32_t> ids;
+  vocabulary_->encode("\n", ids, "sums");
+  return ids.at(0);
+}
+
 int64_t SumsDataset::units_per_epoch() const { return std::max<int64_t>(1, 2 * (pairs_ - reserved_) / options_.rows); }
 
 Unit SumsDataset::training_unit(int64_t position) const {

@@ -44,6 +44,8 @@ class SumsDataset : public Dataset {
   std::string question(Pair pair) const;  // "47+85="
   std::string answer(Pair pair) const;    // "132\n", or "231\n"
   int64_t answer_length() const { return options_.digits + 2; }
+  int64_t example_length() const { return int64_t(question({low_, low_}).size()) + answer_length(); }
+  int32_t newline() const;  // the id that ends an answer
 
  private:
   Pair pair_at(int64_t unordered) const;      // of the pairs a <= b, in the shuffled order

@@ -16,6 +16,7 @@ class TextDataset : public Dataset {
   TextDataset(const TextOptions& options, const Documents& documents, std::shared_ptr<const Vocabulary> vocabulary,
               const std::function<void(const std::string&)>& notice)
       : options_(options), vocabulary_(std::move(vocabulary)), tokens_(documents, *vocabulary_, options.cache_folder, notice, options.threads) {
+    if (options.vocabulary_limit > 0 && vocabulary_->size() > options.vocabulary_limit) check_ids();
     const int64_t sequences = (tokens_.size() - 1) / options.tokens;
     if (sequences < 1)
       fail(ErrorCode::bad_file, options.path, "has ", tokens_.size(), " tokens, less than one sequence of ", options.tokens, " and the token after it");
@@ -38,6 +39,14 @@ class TextDataset : public Dataset {
   Unit validation_unit(int64_t index) const override { return sequence(training_ + index); }
 
  private:
+  // A tokenizer may name more ids than a model has rows for, as long as the text needs none of them.
+  void check_ids() const {
+    for (int64_t i = 0; i < tokens_.size(); ++i)
+      if (const int32_t id = tokens_[i]; id >= options_.vocabulary_limit)
+        fail(ErrorCode::invalid_argument, options_.path, "has the token '", vocabulary_->decode(std::span(&id, 1)), "' of id ", id, ", the model takes ids below ",
+             options_.vocabulary_limit);
+  }
+
   Unit sequence(int64_t index) const {
     const int64_t T = options_.tokens, first = index * T;
     Unit unit{1, T, std::vector<int32_t>(size_t(T)), std::vector<int32_t>(size_t(T))};
@@ -66,10 +75,10 @@ std::unique_ptr<Dataset> text_dataset(const TextOptions& options, std::shared_pt
   return std::make_unique<TextDataset>(options, Documents(options.path, notice), std::move(vocabulary), notice);
 }
 
-std::vector<char32_t> characters_of(const Documents& documents) {
+CharactersFound characters_of(const Documents& documents) {
   constexpr size_t kPiece = 1 << 20;  // between two reports
   std::set<char32_t> found = {U'\n'};
-  int64_t done = 0;
+  int64_t done = 0, count = 0;
   const auto tell = report_bytes("collecting characters", size_t(documents.bytes()));
   documents.visit([&](std::string_view text, const std::string& where) {
     for (size_t at = 0; at < text.size();) {
@@ -77,9 +86,10 @@ std::vector<char32_t> characters_of(const Documents& documents) {
       for (const size_t end = std::min(at + kPiece, text.size()); at < end;) found.insert(next_character(text, at, where));
     }
     done += int64_t(text.size());
+    ++count;
   });
   tell(documents.bytes());
-  return {found.begin(), found.end()};
+  return {{found.begin(), found.end()}, count};
 }
 
 }  // namespace weft

@@ -13,10 +13,15 @@ namespace {
 constexpr size_t kTaskBytes = size_t(64) << 10;  // of text: long enough to hide what a task costs
 constexpr size_t kBatchBytes = size_t(4) << 20;  // of text in memory: 64 tasks, and 16 MiB of ids where a byte is one
 
+// Where in its document a piece stands.
+struct Place {
+  bool first_document, begins, ends;
+};
+
 // A document, or a part of one.
 struct Piece {
   std::string text, where;
-  bool begins;  // a document that is not the first
+  Place place;
 };
 
 class Tokeniser {
@@ -28,7 +33,7 @@ class Tokeniser {
     size_t at = 0;
     do {
       const size_t bytes = length_of_piece(text.substr(at));
-      add_piece(text.substr(at, bytes), at == 0 ? where : join(where, " from byte ", at), at == 0 && !first_);
+      add_piece(text.substr(at, bytes), at == 0 ? where : join(where, " from byte ", at), {first_, at == 0, at + bytes >= text.size()});
       at += bytes;
     } while (at < text.size());
     first_ = false;
@@ -62,31 +67,27 @@ class Tokeniser {
     return text.size();
   }
 
-  void add_piece(std::string_view text, std::string where, bool begins) {
+  void add_piece(std::string_view text, std::string where, Place place) {
     done_ += int64_t(text.size());
-    if (text.size() > kBatchBytes) return encode_alone(text, where, begins);
+    if (text.size() > kBatchBytes) return encode_alone(text, where, place);
     const size_t bytes = text.size() + sizeof(Piece);
     if (tasks_.empty() || tasks_.back().bytes + bytes > kTaskBytes) tasks_.emplace_back();
-    tasks_.back().pieces.push_back({std::string(text), std::move(where), begins});
+    tasks_.back().pieces.push_back({std::string(text), std::move(where), place});
     tasks_.back().bytes += bytes;
     held_ += bytes;
     if (held_ >= kBatchBytes) flush();
   }
 
   // Neither its text nor its ids are held twice.
-  void encode_alone(std::string_view text, const std::string& where, bool begins) {
+  void encode_alone(std::string_view text, const std::string& where, Place place) {
     flush();
     std::vector<int32_t> ids;
-    if (begins) begin_document(ids);
+    if (place.begins) vocabulary_.append_beginning(place.first_document, ids, where);
     add_(ids);
     ids.clear();
     encode(text, where, ids);
     add_(ids);
-  }
-
-  // What stands before every document but the first.
-  void begin_document(std::vector<int32_t>& ids) const {
-    if (const auto end = vocabulary_.end_of_text()) ids.push_back(*end);
+    if (place.ends) add_(vocabulary_.after());
   }
 
   void encode(std::string_view text, const std::string& where, std::vector<int32_t>& ids) const {
@@ -97,8 +98,9 @@ class Tokeniser {
   void run(Task& task) const {
     try {
       for (const Piece& piece : task.pieces) {
-        if (piece.begins) begin_document(task.ids);
+        if (piece.place.begins) vocabulary_.append_beginning(piece.place.first_document, task.ids, piece.where);
         encode(piece.text, piece.where, task.ids);
+        if (piece.place.ends) task.ids.insert(task.ids.end(), vocabulary_.after().begin(), vocabulary_.after().end());
       }
     } catch (...) {
       task.error = std::current_exception();

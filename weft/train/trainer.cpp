@@ -11,7 +11,6 @@
 #include "weft/io/atomic_file.h"
 #include "weft/io/checksum.h"
 #include "weft/io/weight_files.h"
-#include "weft/models/adapter.h"
 #include "weft/train/capture.h"
 #include "weft/train/evaluate.h"
 #include "weft/train/export.h"
@@ -70,6 +69,7 @@ Trainer::Trainer(TrainConfig config, TrainerOptions options)
     : config_(resolved(std::move(config))), options_(std::move(options)), progress_(options_.out, config_.steps, config_.log_every), monitor_(progress_.line(), options_.stop) {
   const Listening listening(monitor_);
   check_config(config_);
+  check(!options_.resume || fs::exists(path("config.toml")), config_.out, "holds no run to resume: there is no config.toml in it");
   schedule_ = make_schedule(config_);
   device_ = open_device(config_.device, {.threads = int(config_.threads)});
   const LaunchProgress launches(device_->stream());
@@ -140,7 +140,7 @@ void Trainer::check_saved(const std::function<void()>& write) {
 
 void Trainer::keep_best(const EvaluationRecord& record) {
   check_saved([&] {
-    best_->replace(record, [&](const std::string& folder) { model_->adapters().empty() ? write_model(folder) : save_adapter(*model_, folder, config_.model); });
+    best_->replace(record, [&](const std::string& folder) { model_->adapters().empty() ? write_model(folder) : write_adapter(folder); });
   });
 }
 
@@ -231,8 +231,7 @@ void Trainer::check_next_step() {
 }
 
 void Trainer::evaluate() {
-  EvaluationRecord record{step_, validation_loss(*model_, *problem_.data, config_.evaluate_units), std::nullopt};
-  if (problem_.sums) record.accuracy = sums_accuracy(*model_, *problem_.sums);
+  const EvaluationRecord record = evaluation(*model_, problem_, config_.evaluate_units, step_);
   if (problem_.data->validation_units() == 0) return;
   if (!std::isfinite(record.validation_loss)) check_next_step();
   board_->scalar("validation_loss", step_, record.validation_loss);
@@ -257,6 +256,11 @@ void Trainer::sample() {
 
 void Trainer::write_model(const std::string& folder) const {
   export_trained(folder, *model_, *problem_.vocabulary, is_folder(config_.model) ? config_.model : "");
+}
+
+void Trainer::write_adapter(const std::string& folder) const {
+  const bool own_tokenizer = problem_.sums || !config_.tokenizer.empty();
+  export_adapter(folder, *model_, config_.model, *problem_.vocabulary, own_tokenizer);
 }
 
 void Trainer::report(const std::string& state) {
@@ -305,7 +309,7 @@ void Trainer::train_all(TrainOutcome& outcome) {
     if (due(config_.save_every) || last) save();
     if ((due(config_.evaluate_every) || report_due()) && !last) report("running");
   }
-  if (!model_->adapters().empty()) save_adapter(*model_, path("adapter"), config_.model);
+  if (!model_->adapters().empty()) write_adapter(path("adapter"));
   write_model(path("model"));
   report("finished");
 }

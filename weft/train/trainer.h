@@ -82,6 +82,7 @@ class Trainer {
   void check_saved(const std::function<void()>& write);
   void keep_best(const EvaluationRecord& record);
   void write_model(const std::string& folder) const;
+  void write_adapter(const std::string& folder) const;
   void report(const std::string& state);
   bool report_due() const;
   std::vector<NamedTensor> saved_tensors() const;

@@ -1,7 +1,6 @@
 #include "weft/train/vocabulary.h"
 
 #include <algorithm>
-#include <filesystem>
 #include <map>
 
 #include "weft/base/check.h"
@@ -9,6 +8,7 @@
 #include "weft/io/mapped_file.h"
 #include "weft/io/tokenizer/tokenizer.h"
 #include "weft/io/tokenizer/utf8.h"
+#include "weft/models/tokenizer_folder.h"
 #include "weft/train/byte_level_json.h"
 
 namespace weft {
@@ -38,6 +38,7 @@ class Bytes : public Vocabulary {
     return text;
   }
   std::optional<int32_t> end_of_text() const override { return 256; }
+  SpecialIds special_ids() const override { return {.bos_id = {}, .pad_id = {}, .eos_ids = {256}}; }
   std::string kind() const override { return "bytes"; }
   uint64_t hash() const override { return 0; }
   std::string tokenizer_json() const override {
@@ -49,13 +50,13 @@ class Bytes : public Vocabulary {
 
 class Characters : public Vocabulary {
  public:
-  explicit Characters(std::vector<char32_t> characters) : characters_(std::move(characters)) {
+  Characters(std::vector<char32_t> characters, bool end_of_text) : characters_(std::move(characters)), end_of_text_(end_of_text) {
     std::sort(characters_.begin(), characters_.end());
     characters_.erase(std::unique(characters_.begin(), characters_.end()), characters_.end());
     check(!characters_.empty(), "vocabulary", "there are no characters");
     for (size_t i = 0; i < characters_.size(); ++i) ids_[characters_[i]] = int32_t(i);
   }
-  int64_t size() const override { return int64_t(characters_.size()); }
+  int64_t size() const override { return int64_t(characters_.size()) + end_of_text_; }
   void encode(std::string_view text, std::vector<int32_t>& ids, std::string_view where) const override {
     for (size_t at = 0; at < text.size();) {
       const size_t start = at;
@@ -69,63 +70,113 @@ class Characters : public Vocabulary {
   std::string decode(std::span<const int32_t> ids) const override {
     std::string text;
     for (int32_t id : ids)
-      if (id >= 0 && id < size()) append_utf8(text, characters_[size_t(id)]);
+      if (id >= 0 && size_t(id) < characters_.size()) append_utf8(text, characters_[size_t(id)]);
     return text;
   }
-  std::optional<int32_t> end_of_text() const override {
-    const auto newline = ids_.find(U'\n');
-    return newline == ids_.end() ? std::nullopt : std::optional(newline->second);
+  std::optional<int32_t> end_of_text() const override { return end_of_text_ ? std::optional(int32_t(characters_.size())) : std::nullopt; }
+  SpecialIds special_ids() const override {
+    SpecialIds ids;
+    if (end_of_text_) ids.eos_ids = {int64_t(characters_.size())};
+    return ids;
   }
   std::string kind() const override { return "characters"; }
-  uint64_t hash() const override { return xxh64(std::as_bytes(std::span(characters_))); }
+  uint64_t hash() const override { return xxh64(std::as_bytes(std::span(characters_)), end_of_text_); }
   std::string tokenizer_json() const override {
     std::vector<std::string> tokens;
     for (char32_t c : characters_) append_utf8(tokens.emplace_back(), c);
-    return byte_level_json(tokens);
+    return byte_level_json(tokens, end_of_text_ ? kEndOfText : "");
   }
 
  private:
   std::vector<char32_t> characters_;
+  const bool end_of_text_;
   std::map<char32_t, int32_t> ids_;
 };
 
 class Tokens : public Vocabulary {
  public:
-  explicit Tokens(const std::string& path) : json_(text_of(path)), tokenizer_(Tokenizer::parse(json_, path)) {
-    for (const char* name : {"<|endoftext|>", "</s>", "<|end_of_text|>", "<eos>"})
-      if (!end_) end_ = tokenizer_.id_of(name);
+  Tokens(const std::string& path, const std::string& end_token) : folder_(path), end_(folder_.separator()), together_(end_token == kNone) {
+    if (together_) end_.reset();
+    else if (!end_token.empty()) end_ = id_of(end_token);
   }
-  int64_t size() const override { return tokenizer_.vocab_size(); }
+  int64_t size() const override { return tokenizer().vocab_size(); }
   void encode(std::string_view text, std::vector<int32_t>& ids, std::string_view where) const override {
-    std::vector<int32_t> found = encode_text(tokenizer_, text, where, false);
+    std::vector<int32_t> found = encode_text(tokenizer(), text, where, false);
     if (ids.empty()) return ids.swap(found);  // a long text's ids are not held twice
     ids.insert(ids.end(), found.begin(), found.end());
   }
-  size_t cut(std::string_view text, size_t most) const override { return tokenizer_.cut(text, most); }
-  std::string decode(std::span<const int32_t> ids) const override { return tokenizer_.decode(ids); }
+  size_t cut(std::string_view text, size_t most) const override { return tokenizer().cut(text, most); }
+  std::string decode(std::span<const int32_t> ids) const override { return tokenizer().decode(ids); }
+  std::span<const int32_t> before() const override { return tokenizer().before(); }
+  std::span<const int32_t> after() const override { return tokenizer().after(); }
   std::optional<int32_t> end_of_text() const override { return end_; }
+  // A text also ends at the token that stood between the documents of the training data.
+  SpecialIds special_ids() const override {
+    SpecialIds ids = folder_.special_ids();
+    if (end_ && std::find(ids.eos_ids.begin(), ids.eos_ids.end(), *end_) == ids.eos_ids.end()) ids.eos_ids.push_back(*end_);
+    return ids;
+  }
   std::string kind() const override { return "tokenizer"; }
-  uint64_t hash() const override { return xxh64(std::as_bytes(std::span(json_))); }
-  std::string tokenizer_json() const override { return json_; }
-
- private:
-  static std::string text_of(const std::string& path) {
-    const bool folder = std::filesystem::is_directory(path);
-    const MappedFile file(folder ? path + "/tokenizer.json" : path);
+  uint64_t hash() const override {
+    const int32_t end = end_.value_or(-1);
+    return xxh64(std::as_bytes(std::span(&end, 1)), folder_.hash());
+  }
+  std::string tokenizer_json() const override {
+    const MappedFile file(folder_.file());
     return {reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()};
   }
-  std::string json_;
-  Tokenizer tokenizer_;
+  void write_files(const std::string& folder) const override { copy_tokenizer(folder_.path(), folder); }
+
+ protected:
+  bool runs_together() const override { return together_; }
+
+ private:
+  static constexpr const char* kNone = "none";
+  const Tokenizer& tokenizer() const { return folder_.tokenizer(); }
+
+  // A token as the vocabulary spells it, or a text that is one token.
+  int32_t id_of(const std::string& token) const {
+    if (const auto id = tokenizer().id_of(token)) return *id;
+    const std::vector<int32_t> ids = tokenizer().encode(token, false);
+    check(ids.size() == 1, "train", "end_token is '", token, "', which is ", ids.size(), " tokens of ", folder_.path(), ", expected one");
+    return ids[0];
+  }
+
+  TokenizerFolder folder_;
   std::optional<int32_t> end_;
+  const bool together_;
 };
 
 }  // namespace
 
 std::unique_ptr<Vocabulary> byte_vocabulary() { return std::make_unique<Bytes>(); }
 
-std::unique_ptr<Vocabulary> character_vocabulary(std::vector<char32_t> characters) { return std::make_unique<Characters>(std::move(characters)); }
+std::unique_ptr<Vocabulary> character_vocabulary(std::vector<char32_t> characters, bool end_of_text) {
+  return std::make_unique<Characters>(std::move(characters), end_of_text);
+}
 
-std::unique_ptr<Vocabulary> tokenizer_vocabulary(const std::string& path) { return std::make_unique<Tokens>(path); }
+std::unique_ptr<Vocabulary> tokenizer_vocabulary(const std::string& path, const std::string& end_token) { return std::make_unique<Tokens>(path, end_token); }
+
+void Vocabulary::write_files(const std::string& folder) const {
+  const std::string eos = end_of_text() ? join("  \"eos_token\": \"", kEndOfText, "\",\n") : "";
+  write_tokenizer(tokenizer_json(), join("{\n", eos, "  \"tokenizer_class\": \"PreTrainedTokenizerFast\",\n  \"clean_up_tokenization_spaces\": false\n}\n"), folder);
+}
+
+void Vocabulary::append_beginning(bool first, std::vector<int32_t>& ids, std::string_view where) const {
+  const auto end = end_of_text();
+  const bool ended = end && !after().empty() && after().back() == *end;  // by the document before
+  if (!first && !end && !runs_together())
+    fail(ErrorCode::invalid_argument, where, "is a second document, and the tokenizer's files name no token to end the first: there is neither eos_token in "
+         "tokenizer_config.json nor eos_token_id in config.json; pass --end-token TOKEN, or --end-token none to let documents run together");
+  if (!first && end && !ended) ids.push_back(*end);
+  ids.insert(ids.end(), before().begin(), before().end());
+}
+
+void Vocabulary::append_document(std::string_view text, bool first, std::vector<int32_t>& ids, std::string_view where) const {
+  append_beginning(first, ids, where);
+  encode(text, ids, where);
+  ids.insert(ids.end(), after().begin(), after().end());
+}
 
 char32_t next_character(std::string_view text, size_t& at, std::string_view where) {
   const Utf8Step step = utf8_step(text.substr(at));

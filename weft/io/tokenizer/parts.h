@@ -26,12 +26,16 @@ struct Tokenizer::Parts {
   Normalizer normalizer;
   PreTokenizer pre_tokenizer;
   Bpe bpe;
-  std::vector<int32_t> before, after;  // what the template puts around one text
+  std::vector<int32_t> before, after;  // what is put around one text
+  std::optional<int32_t> bos_id, eos_id, pad_id;
   bool allows_cuts = false;            // at the places that weft/io/tokenizer/cuts.h finds
 };
 
 // tokenizer.json as a whole, and each of its members (null counts as absent).
 Tokenizer::Parts read_tokenizer(const JsonNode& root);
+
+// The special tokens by id, and the template as add_bos_token and add_eos_token change it.
+void apply_config(const TokenizerConfig& config, const std::string& file, Tokenizer::Parts& parts);
 
 void read_model(const JsonNode& model, Tokenizer::Parts& parts);
 std::vector<AddedToken> read_added_tokens(const JsonNode& root, Tokenizer::Parts& parts);

@@ -149,4 +149,30 @@ Tokenizer::Parts read_tokenizer(const JsonNode& root) {
   return parts;
 }
 
+namespace {
+
+// A name that no token has (older files spell an absent token as "") names none.
+std::optional<int32_t> id_of(const std::optional<std::string>& token, const Tokenizer::Parts& parts) {
+  const auto found = token ? parts.ids.find(*token) : parts.ids.end();
+  return found == parts.ids.end() ? std::nullopt : std::optional(found->second);
+}
+
+// With `add` the template has the token exactly once, at its end of `around`; without it, not at all.
+void set_token(std::vector<int32_t>& around, bool add, const std::optional<int32_t>& id, bool at_front, const char* key, const std::string& file) {
+  if (add && !id) fail(ErrorCode::bad_file, file, "tokenizer_config.json beside it sets add_", key, ", but names no ", key, " that this vocabulary has");
+  if (!id) return;
+  std::erase(around, *id);
+  if (add) around.insert(at_front ? around.begin() : around.end(), *id);
+}
+
+}  // namespace
+
+void apply_config(const TokenizerConfig& config, const std::string& file, Tokenizer::Parts& parts) {
+  parts.bos_id = id_of(config.bos_token, parts);
+  parts.eos_id = id_of(config.eos_token, parts);
+  parts.pad_id = id_of(config.pad_token, parts);
+  if (config.add_bos) set_token(parts.before, *config.add_bos, parts.bos_id, true, "bos_token", file);
+  if (config.add_eos) set_token(parts.after, *config.add_eos, parts.eos_id, false, "eos_token", file);
+}
+
 }  // namespace weft

@@ -76,12 +76,15 @@ Tokenizer Tokenizer::load(const std::string& path) {
   std::error_code ignored;
   const std::string file = std::filesystem::is_directory(path, ignored) ? expected_in_folder(path, "tokenizer.json") : path;
   const MappedFile mapped(file);
-  return parse({reinterpret_cast<const char*>(mapped.bytes().data()), mapped.bytes().size()}, file);
+  const std::string folder = std::filesystem::path(file).parent_path().string();
+  return parse({reinterpret_cast<const char*>(mapped.bytes().data()), mapped.bytes().size()}, file, read_tokenizer_config(folder.empty() ? "." : folder));
 }
 
-Tokenizer Tokenizer::parse(std::string_view json, const std::string& file) {
+Tokenizer Tokenizer::parse(std::string_view json, const std::string& file, const TokenizerConfig& config) {
   const Json document = parse_json(file, json);
-  return Tokenizer(std::make_unique<State>(read_tokenizer(JsonNode(file, document))));
+  Parts parts = read_tokenizer(JsonNode(file, document));
+  apply_config(config, file, parts);
+  return Tokenizer(std::make_unique<State>(std::move(parts)));
 }
 
 std::vector<int32_t> Tokenizer::encode(std::string_view text, bool add_special, Unknown unknown) const {
@@ -98,6 +101,18 @@ std::vector<int32_t> Tokenizer::encode(std::string_view text, bool add_special, 
 }
 
 size_t Tokenizer::cut(std::string_view text, size_t most) const { return state_->parts.allows_cuts ? last_cut(text, most) : 0; }
+
+std::vector<int32_t> Tokenizer::encode_prompt(std::string_view text) const {
+  std::vector<int32_t> ids = encode(text, false);
+  ids.insert(ids.begin(), before().begin(), before().end());
+  return ids;
+}
+
+std::span<const int32_t> Tokenizer::before() const { return state_->parts.before; }
+std::span<const int32_t> Tokenizer::after() const { return state_->parts.after; }
+std::optional<int32_t> Tokenizer::bos_id() const { return state_->parts.bos_id; }
+std::optional<int32_t> Tokenizer::eos_id() const { return state_->parts.eos_id; }
+std::optional<int32_t> Tokenizer::pad_id() const { return state_->parts.pad_id; }
 
 std::string Tokenizer::decode(std::span<const int32_t> ids, bool skip_special) const {
   std::string bytes, text;

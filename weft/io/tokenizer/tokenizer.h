@@ -14,14 +14,17 @@
 #include <string_view>
 #include <vector>
 
+#include "weft/io/tokenizer/tokenizer_config.h"
+
 namespace weft {
 
 class Tokenizer {
  public:
-  // A tokenizer.json, or a folder that has one. Throws bad_file naming the file, the place in it and what was expected;
-  // unsupported, naming the option, for what this library does not do.
+  // A tokenizer.json, or a folder that has one; tokenizer_config.json and special_tokens_map.json beside it count. Throws
+  // bad_file naming the file, the place in it and what was expected; unsupported, naming the option, for what this library
+  // does not do.
   static Tokenizer load(const std::string& path);
-  static Tokenizer parse(std::string_view json, const std::string& file = "tokenizer.json");
+  static Tokenizer parse(std::string_view json, const std::string& file = "tokenizer.json", const TokenizerConfig& config = {});
 
   Tokenizer(Tokenizer&&) noexcept;
   Tokenizer& operator=(Tokenizer&&) noexcept;
@@ -32,6 +35,17 @@ class Tokenizer {
   // unk_token, is an error that names it; `tokenizers` leaves out such bytes. Any number of threads may encode at once.
   enum class Unknown { refused, left_out };
   std::vector<int32_t> encode(std::string_view text, bool add_special = true, Unknown unknown = Unknown::refused) const;
+
+  // The beginning of a text: with what stands before it, without what ends it.
+  std::vector<int32_t> encode_prompt(std::string_view text) const;
+
+  // What encode() puts around a text: the template of tokenizer.json, as add_bos_token and add_eos_token change it.
+  std::span<const int32_t> before() const;
+  std::span<const int32_t> after() const;
+  // The tokens that the files name; none where they name none.
+  std::optional<int32_t> bos_id() const;
+  std::optional<int32_t> eos_id() const;
+  std::optional<int32_t> pad_id() const;
 
   // A place in (0, most] where the text can be cut, so that the ids of the two parts (without what the template adds) are
   // those of the whole; 0 where none is known. Byte-level BPE with the patterns of GPT-2, Llama 3, Qwen and GPT-4o has many.

@@ -1,0 +1,64 @@
+#include "cli/suggest.h"
+
+#include <algorithm>
+#include <string_view>
+#include <utility>
+
+#include "weft/base/check.h"
+#include "weft/base/spelling.h"
+
+namespace weft::cli {
+namespace {
+
+// Flags of other tools that are a setting of another kind here.
+constexpr std::pair<const char*, const char*> kElsewhere[] = {
+    {"--epochs", "use --steps; the run's first line says how many sequences an epoch has"},
+    {"--num-train-epochs", "use --steps; the run's first line says how many sequences an epoch has"},
+    {"--gpu", "use --device cuda"},
+    {"--bf16", "use --dtype bf16"},
+    {"--fp16", "use --dtype bf16; f16 is not trained in"},
+};
+
+std::string name_of(const std::string& given) { return given.substr(0, given.find('=')); }
+
+std::vector<std::string> options_of(const CLI::App& command) {
+  std::vector<std::string> names;
+  for (const CLI::Option* option : command.get_options())
+    for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
+  return names;
+}
+
+}  // namespace
+
+void spell_with_dashes(int argc, char** argv) {
+  for (int i = 1; i < argc && std::string_view(argv[i]) != "--"; ++i) {
+    std::string_view argument = argv[i];
+    if (!argument.starts_with("--")) continue;
+    std::replace(argv[i], argv[i] + std::min(argument.find('='), argument.size()), '_', '-');
+  }
+}
+
+std::string unknown_option(const CLI::App& command, const std::string& given) {
+  const std::string name = name_of(given);
+  for (const auto& [elsewhere, advice] : kElsewhere)
+    if (name == elsewhere) return join("no option ", name, "; ", advice);
+  const std::string near = nearest_word(name, options_of(command));
+  return join("no option ", name, near.empty() ? join("; see weft ", command.get_name(), " --help") : join("; did you mean ", near, "?"));
+}
+
+std::string unknown_option(const CLI::App& app, const CLI::ParseError& error) {
+  if (error.get_exit_code() != int(CLI::ExitCodes::ExtrasError)) return "";
+  for (const CLI::App* command : app.get_subcommands())
+    for (const std::string& given : command->remaining(true))
+      if (given.starts_with("-") && given.size() > 1) return unknown_option(*command, given);
+  return "";
+}
+
+std::string unknown_command(const CLI::App& app, const std::string& given) {
+  std::vector<std::string> words;
+  for (const CLI::App* command : app.get_subcommands({})) words.push_back(command->get_name());
+  const std::string near = nearest_word(given, words);
+  return join("there is no command or option '", given, "'; ", near.empty() ? "see weft --help" : join("did you mean ", near, "?"));
+}
+
+}  // namespace weft::cli

@@ -1,0 +1,97 @@
+#include "weft/models/tokenizer_folder.h"
+
+#include <filesystem>
+#include <span>
+
+#include "weft/base/check.h"
+#include "weft/io/atomic_file.h"
+#include "weft/io/checksum.h"
+#include "weft/io/mapped_file.h"
+#include "weft/io/recognise.h"
+
+namespace weft {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kTokenizerJson = "tokenizer.json";
+constexpr const char* kFilesBeside[] = {"tokenizer_config.json", "special_tokens_map.json", "added_tokens.json", "vocab.json",
+                                        "merges.txt",            "chat_template.jinja",     "chat_template.json"};
+
+std::string tokenizer_file(const std::string& path) {
+  std::error_code ignored;
+  return fs::is_directory(path, ignored) ? (fs::path(path) / kTokenizerJson).string() : path;
+}
+
+fs::path folder_of(const std::string& file) {
+  const fs::path folder = fs::path(file).parent_path();
+  return folder.empty() ? fs::path(".") : folder;
+}
+
+bool there(const fs::path& path) {
+  std::error_code ignored;
+  return fs::exists(path, ignored);
+}
+
+void write_file(const fs::path& path, std::span<const std::byte> bytes) {
+  AtomicFile file(path.string());
+  file.write(bytes);
+  file.commit();
+}
+
+void remove_if_there(const fs::path& path) {
+  std::error_code ignored;
+  fs::remove(path, ignored);
+}
+
+void copy_or_remove(const fs::path& from, const fs::path& to) {
+  if (!there(from)) return remove_if_there(to);
+  const MappedFile source(from.string());
+  refuse_other_formats(from.string(), {reinterpret_cast<const char*>(source.bytes().data()), source.bytes().size()});
+  write_file(to, source.bytes());
+}
+
+SpecialIds find_special_ids(const std::string& folder, const Tokenizer& tokenizer) {
+  SpecialIds ids = read_special_ids(folder);
+  const auto unknown = [&](int64_t id) { return id >= tokenizer.vocab_size() || tokenizer.token_of(int32_t(id)).empty(); };
+  std::erase_if(ids.eos_ids, unknown);
+  if (ids.bos_id && unknown(*ids.bos_id)) ids.bos_id.reset();
+  if (ids.pad_id && unknown(*ids.pad_id)) ids.pad_id.reset();
+  if (ids.eos_ids.empty() && tokenizer.eos_id()) ids.eos_ids = {*tokenizer.eos_id()};
+  if (!ids.bos_id) ids.bos_id = tokenizer.bos_id();
+  if (!ids.pad_id) ids.pad_id = tokenizer.pad_id();
+  return ids;
+}
+
+}  // namespace
+
+TokenizerFolder::TokenizerFolder(const std::string& path)
+    : path_(path), file_(tokenizer_file(path)), tokenizer_(Tokenizer::load(file_)), special_(find_special_ids(folder_of(file_).string(), tokenizer_)) {}
+
+std::optional<int32_t> TokenizerFolder::separator() const {
+  if (tokenizer_.eos_id()) return tokenizer_.eos_id();
+  return special_.eos_ids.empty() ? std::nullopt : std::optional(int32_t(special_.eos_ids[0]));
+}
+
+uint64_t TokenizerFolder::hash() const {
+  uint64_t hash = xxh64(MappedFile(file_).bytes());
+  for (const auto around : {tokenizer_.before(), tokenizer_.after()}) hash = xxh64(std::as_bytes(around), hash);
+  return hash;
+}
+
+bool has_tokenizer(const std::string& folder) { return there(fs::path(folder) / kTokenizerJson); }
+
+void copy_tokenizer(const std::string& path, const std::string& folder) {
+  const fs::path file(tokenizer_file(path)), to(folder);
+  copy_or_remove(file, to / kTokenizerJson);
+  for (const char* name : kFilesBeside) copy_or_remove(folder_of(file.string()) / name, to / name);
+}
+
+void write_tokenizer(const std::string& tokenizer_json, const std::string& tokenizer_config_json, const std::string& folder) {
+  const fs::path to(folder);
+  for (const char* name : kFilesBeside) remove_if_there(to / name);
+  write_file(to / kTokenizerJson, std::as_bytes(std::span(tokenizer_json)));
+  write_file(to / kFilesBeside[0], std::as_bytes(std::span(tokenizer_config_json)));
+}
+
+}  // namespace weft

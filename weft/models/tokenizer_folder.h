@@ -1,0 +1,49 @@
+// The tokenizer of a folder as a whole: tokenizer.json, and the files beside it that say which tokens begin and end a text.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "weft/io/tokenizer/tokenizer.h"
+#include "weft/models/config_json.h"
+
+namespace weft {
+
+class TokenizerFolder {
+ public:
+  // `path`: a folder that has a tokenizer.json, or the file itself.
+  explicit TokenizerFolder(const std::string& path);
+
+  const std::string& path() const { return path_; }
+  const std::string& file() const { return file_; }  // the tokenizer.json
+  const Tokenizer& tokenizer() const { return tokenizer_; }
+
+  // The tokens that begin, pad and end a text: generation_config.json has the first word, then config.json, then
+  // tokenizer_config.json. Ids that no token has are left out.
+  const SpecialIds& special_ids() const { return special_; }
+  std::vector<int32_t> end_ids() const { return {special_.eos_ids.begin(), special_.eos_ids.end()}; }
+  // The token between two documents: the tokenizer's eos_token, else the first of end_ids(). None: the files name none.
+  std::optional<int32_t> separator() const;
+
+  // Tells apart tokenizers that give other ids.
+  uint64_t hash() const;
+
+ private:
+  std::string path_, file_;
+  Tokenizer tokenizer_;
+  SpecialIds special_;
+};
+
+// Whether a folder holds a tokenizer.json.
+bool has_tokenizer(const std::string& folder);
+
+// Copies the files of the tokenizer at `path` (a folder, or a tokenizer.json) into `folder`, and removes from it what that
+// tokenizer does not have: the files in a folder are always those of one tokenizer.
+void copy_tokenizer(const std::string& path, const std::string& folder);
+
+// The same for a tokenizer that is in no folder yet.
+void write_tokenizer(const std::string& tokenizer_json, const std::string& tokenizer_config_json, const std::string& folder);
+
+}  // namespace weft

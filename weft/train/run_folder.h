@@ -1,0 +1,28 @@
+// A run's folder, looked at again: the weights of its newest checkpoint on the data that it held out.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "weft/train/history.h"
+#include "weft/train/setup.h"
+
+namespace weft {
+
+struct RunEvaluation {
+  int64_t step = 0;       // of the checkpoint
+  int64_t sequences = 0;  // that were scored
+  EvaluationRecord result;
+  std::optional<EvaluationRecord> recorded;  // the run's own last evaluation
+};
+
+struct RunOptions {
+  std::string device = "";  // empty: the run's own
+  int threads = 0;          // 0: all this process may use
+};
+
+// Scores the run's held-out sequences as the run did: on the same device the result has the bits of the evaluation that the
+// run made after the same step. Throws where the folder holds no run or no checkpoint, or where its data has changed.
+RunEvaluation evaluate_run(const std::string& folder, const RunOptions& options = {}, const Notice& notice = {});
+
+}  // namespace weft
