@@ -116,7 +116,7 @@ TEST(vocabulary, a_tokenizer_json_gives_the_same_ids) {
   const std::string text = "naïve ☃☄ 𝄞\n  é";
   std::vector<char32_t> characters;
   for (size_t at = 0; at < text.size();) characters.push_back(next_character(text, at, "x"));
-  for (const auto& vocabulary : {byte_vocabulary(), character_vocabulary(characters)}) {
+  for (const auto& vocabulary : {byte_vocabulary(), character_vocabulary(characters), character_vocabulary(characters, /*end_of_text=*/true)}) {
     std::vector<int32_t> ids;
     vocabulary->encode(text, ids, "x");
     const Tokenizer tokenizer = Tokenizer::parse(vocabulary->tokenizer_json());
@@ -134,6 +134,33 @@ TEST_F(Data, a_tokenizer_is_a_vocabulary) {
   EXPECT_EQ(ids, (std::vector<int32_t>{2, 1, 0}));
   EXPECT_EQ(vocabulary->decode(ids), "ba\n");
   EXPECT_NE(vocabulary->hash(), character_vocabulary({U'a', U'b'})->hash());
+}
+
+// Between documents stands the end token that the files name; around each, what they put around a text.
+TEST_F(Data, documents_begin_and_end_as_the_files_say) {
+  write("tokenizer.json", byte_vocabulary()->tokenizer_json());
+  const auto two_documents = [&](const std::string& end_token = "") {
+    std::vector<int32_t> ids;
+    const auto vocabulary = tokenizer_vocabulary(folder.string(), end_token);
+    vocabulary->append_document("a", true, ids, "first");
+    vocabulary->append_document("b", false, ids, "second");
+    return ids;
+  };
+  using Ids = std::vector<int32_t>;
+  EXPECT_ERROR(two_documents(), "second: is a second document");
+  EXPECT_EQ(two_documents("none"), (Ids{'a', 'b'}));
+  EXPECT_EQ(two_documents("<|endoftext|>"), (Ids{'a', 256, 'b'}));
+  EXPECT_EQ(two_documents("\n"), (Ids{'a', '\n', 'b'}));
+  EXPECT_ERROR(two_documents("xy"), "end_token is 'xy', which is 2 tokens");
+  write("config.json", R"({"eos_token_id": 33, "model_type": "another"})");
+  EXPECT_EQ(two_documents(), (Ids{'a', 33, 'b'}));
+  write("generation_config.json", R"({"eos_token_id": [34, 35, 900]})");
+  EXPECT_EQ(two_documents(), (Ids{'a', 34, 'b'}));
+  write("tokenizer_config.json", R"({"eos_token": {"content": "<|endoftext|>"}, "bos_token": "#", "add_bos_token": true})");
+  EXPECT_EQ(two_documents(), (Ids{'#', 'a', 256, '#', 'b'}));
+  EXPECT_EQ(tokenizer_vocabulary(folder.string())->special_ids().eos_ids, (std::vector<int64_t>{34, 35, 256}));
+  write("tokenizer_config.json", R"({"eos_token": "<|endoftext|>", "add_eos_token": true})");
+  EXPECT_EQ(two_documents(), (Ids{'a', 256, 'b', 256}));  // once between them, not twice
 }
 
 TEST(vocabulary, says_where_text_is_not_utf8) {

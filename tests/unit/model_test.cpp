@@ -186,6 +186,17 @@ TEST(Models, reject_what_they_cannot_take) {
   EXPECT_THROW(make_model(c, *device, 1), Error);
 }
 
+// -100 marks a target that does not count, as in PyTorch: the sum is divided by the others.
+TEST(Models, a_negative_pad_id_counts_nowhere) {
+  const auto device = open_device(test_device());
+  const auto m = make_model(preset("llama-tiny"), *device, 1);
+  const NoGrad no_grad;
+  const auto ids = [&](std::vector<int32_t> values) { return Tensor::from_host(*device, {1, int64_t(values.size())}, values); };
+  const float three = m->loss(ids({1, 2, 3}), ids({2, 3, 4})).item<float>();
+  const float padded = m->loss(ids({1, 2, 3, 9, 9}), ids({2, 3, 4, -100, -100}), {.pad_id = -100}).item<float>();
+  EXPECT_NEAR(padded, three, 1e-5 * three);
+}
+
 TEST(Models, presets_have_the_sizes_they_are_named_for) {
   EXPECT_EQ(preset("gpt2-124m").parameter_count(), 124439808);
   EXPECT_EQ(preset("smollm2-135m").parameter_count(), 134515008);
