@@ -14,7 +14,7 @@ golden = source / "tests/golden/models"
 
 
 def run(*args, code=0):
-    done = subprocess.run([tool, *map(str, args)], capture_output=True)
+    done = subprocess.run([tool, *map(str, args)], capture_output=True, stdin=subprocess.DEVNULL)
     out, err = done.stdout.decode(), done.stderr.decode()  # raises where a character is cut
     assert done.returncode == code, f"weft {' '.join(map(str, args))}: exit {done.returncode}, expected {code}\n{out}{err}"
     return out, err
@@ -47,7 +47,7 @@ for model in ("llama", "qwen3", "gpt2"):
     expected = int_tensor(golden / model / "expected.safetensors", "greedy")
     for threads in (1, 2):
         answer = generate(model, "--prompt-ids", ids_text(expected[:8]), "--max-tokens", 24, "--threads", threads, "--ignore-eos")
-        assert set(answer) == {"ids", "text", "tokens_per_second"}
+        assert set(answer) == {"ids", "text", "finish_reason", "tokens_per_second"}
         assert answer["ids"] == expected[8:], (model, answer["ids"], expected[8:])
         assert answer["tokens_per_second"] > 0
 
@@ -126,7 +126,7 @@ with tempfile.TemporaryDirectory() as temporary:
         (["generate"], 2, "model"),
         (["generate", "/nowhere", "a"], 2, "/nowhere"),
         (["generate", llama], 2, "no prompt"),
-        (["generate", llama, ""], 2, "no token"),
+        (["generate", llama, ""], 2, "zero tokens"),
         (["generate", llama, "--prompt-ids", "1,x"], 2, "'x'"),
         (["generate", llama, "--prompt-ids", "1,,2"], 2, "''"),
         (["generate", llama, "--prompt-ids", "640"], 2, "640"),

@@ -61,7 +61,7 @@ def wrong_settings(folder):
         expect(f"--steps {number}", result.returncode == BAD_INPUT and number in result.stderr and "--steps" in result.stderr, result.stderr)
     typo = train("--learning-rat", 3)
     expect("unknown flag", typo.returncode == BAD_INPUT and "--learning-rat" in typo.stderr, typo.stderr)
-    fails("nothing of a run was begun", train("--resume", "--out", folder / "c", "--width", 33), "33")
+    fails("nothing of a run was begun", train("--resume", "--out", folder / "c"), "holds no run")
 
 
 def wrong_data(folder):
