@@ -67,9 +67,10 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "weft: %s\n", unknown_command(app, argv[1]).c_str());
     return kUsage;
   }
-  spell_with_dashes(argc, argv);
+  std::vector<std::string> arguments = with_known_names(argc, argv);
+  std::reverse(arguments.begin(), arguments.end());  // CLI11 takes the last first
   try {
-    app.parse(argc, argv);
+    app.parse(std::move(arguments));
   } catch (const CLI::ParseError& error) {
     if (const std::string unknown = unknown_option(app, error); !unknown.empty()) {
       std::fprintf(stderr, "weft: %s\n", unknown.c_str());

@@ -1,11 +1,11 @@
 #include "cli/suggest.h"
 
 #include <algorithm>
-#include <string_view>
 #include <utility>
 
 #include "weft/base/check.h"
 #include "weft/base/spelling.h"
+#include "weft/train/config.h"
 
 namespace weft::cli {
 namespace {
@@ -28,14 +28,33 @@ std::vector<std::string> options_of(const CLI::App& command) {
   return names;
 }
 
+// The flag of the setting that has this one as an alias; else the flag itself.
+std::string documented(const std::string& flag) {
+  for (const Setting& setting : settings())
+    for (const std::string& alias : words_in(setting.aliases))
+      if (flag == "--" + alias) return flag_of(setting.key);
+  return flag;
+}
+
 }  // namespace
 
-void spell_with_dashes(int argc, char** argv) {
-  for (int i = 1; i < argc && std::string_view(argv[i]) != "--"; ++i) {
-    std::string_view argument = argv[i];
+std::string flag_of(std::string_view key) {
+  std::string flag = "--" + std::string(key);
+  std::replace(flag.begin(), flag.end(), '_', '-');
+  return flag;
+}
+
+std::vector<std::string> with_known_names(int argc, char** argv) {
+  std::vector<std::string> arguments(argv + 1, argv + argc);
+  const bool training = !arguments.empty() && arguments[0] == "train";
+  for (std::string& argument : arguments) {
+    if (argument == "--") break;
     if (!argument.starts_with("--")) continue;
-    std::replace(argv[i], argv[i] + std::min(argument.find('='), argument.size()), '_', '-');
+    const size_t end = std::min(argument.find('='), argument.size());
+    const std::string flag = flag_of(argument.substr(2, end - 2));
+    argument = (training ? documented(flag) : flag) + argument.substr(end);
   }
+  return arguments;
 }
 
 std::string unknown_option(const CLI::App& command, const std::string& given) {

@@ -3,11 +3,17 @@
 
 #include <CLI/CLI.hpp>
 #include <string>
+#include <string_view>
+#include <vector>
 
 namespace weft::cli {
 
-// Spells flags with dashes: --batch_size is --batch-size. What follows a lone "--" stays as it is.
-void spell_with_dashes(int argc, char** argv);
+// --learning-rate, of the setting learning_rate.
+std::string flag_of(std::string_view key);
+
+// The arguments after the program's name, with flags as they are documented: dashes for underscores (--batch_size), and for
+// `train` the names that other tools have for a setting (--lr). What follows a lone "--" stays as it is.
+std::vector<std::string> with_known_names(int argc, char** argv);
 
 // "no option --lerning-rate; did you mean --learning-rate?"
 std::string unknown_option(const CLI::App& command, const std::string& given);

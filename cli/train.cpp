@@ -9,10 +9,10 @@
 
 #include "bench/ceilings.h"
 #include "cli/command.h"
+#include "cli/suggest.h"
 #include "weft/backends/open.h"
 #include "weft/base/check.h"
 #include "weft/base/parallel.h"
-#include "weft/base/spelling.h"
 #include "weft/train/capture.h"
 #include "weft/train/trainer.h"
 #include "weft/train/work_line.h"
@@ -26,12 +26,6 @@ struct Options {
   bool resume = false, plan = false;
   CLI::App* command = nullptr;
 };
-
-std::string flag_of(std::string_view key) {
-  std::string flag = "--" + std::string(key);
-  std::replace(flag.begin(), flag.end(), '_', '-');
-  return flag;
-}
 
 // The file's settings first, then the flags that were given.
 TrainConfig changed(TrainConfig config, const Options& options) {
@@ -146,17 +140,15 @@ int run(const Options& options) {
 }
 
 // A flag that is on by default has a second name that turns it off: --no-keep-best.
-std::string off_name(std::string_view key, bool on) { return on ? ",!--no" + flag_of(key).substr(1) : ""; }
+std::string flag_names(std::string_view key, bool on) { return on ? flag_of(key) + ",!--no" + flag_of(key).substr(1) : flag_of(key); }
 
 void add_setting(CLI::App& command, Options& options, const Setting& setting) {
   std::visit(
       [&]<class T>(T TrainConfig::*field) {
         T& value = options.flags.*field;
-        std::string names = flag_of(setting.key);
-        for (const std::string& alias : words_in(setting.aliases)) names += ",--" + alias;
         CLI::Option* option = nullptr;
-        if constexpr (std::is_same_v<T, bool>) option = command.add_flag(names + off_name(setting.key, value), value, std::string(setting.help));
-        else option = command.add_option(names, value, std::string(setting.help))->capture_default_str();
+        if constexpr (std::is_same_v<T, bool>) option = command.add_flag(flag_names(setting.key, value), value, std::string(setting.help));
+        else option = command.add_option(flag_of(setting.key), value, std::string(setting.help))->capture_default_str();
         option->group(std::string(setting.group));
       },
       setting.field);
