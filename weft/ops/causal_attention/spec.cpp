@@ -307,6 +307,7 @@ void add_specs_causal_attention(Registry& registry) {
     both({1, 80, 2, 1, 24}, "/scale", Store::by_token, Layout::contiguous, normal(), 0.5f);
     both({1, 150, 2, 1, 16}, "/large_scores", Store::by_token, Layout::contiguous, normal(2.5));
     both({1, 100, 1, 1, 16}, "/equal_scores", Store::by_token, Layout::contiguous, constant(0.5), 0, false);
+    both({1, 4101, 1, 1, 2}, "/long", Store::by_token, Layout::contiguous, normal(), 0, false);  // more positions than 12 bits count
     // Scores of 2e11: what is one rounding of them is more than any exponent, and the bound says no more than that outputs
     // are numbers.
     registry.add({op, "forward", dtype, "1x150x2x1x16/huge_equal_scores", [=] { return forward(dtype, {1, 150, 2, 1, 16}, Store::by_token, Layout::contiguous, constant(199680)); }});
