@@ -100,10 +100,10 @@ def killed_and_resumed(folder, reference, duration):
 def stopped_inside_steps(folder):
     """Steps of hundreds of micro-batches: a signal comes inside of one. The step is dropped, the one before it saved."""
     long = ["--pass-tokens", "1"]  # a unit each
-    reference = train(folder / "long", *long, steps=8, batch=200)
+    reference = train(folder / "long", *long, steps=8, batch=120)
     out, more, last = folder / "stopped", [], 0
     for _ in range(3):
-        run = Run(out, *long, *more, steps=8, batch=200)
+        run = Run(out, *long, *more, steps=8, batch=120)
         run.wait_for(run.steps_began)
         run.process.send_signal(signal.SIGTERM)
         said, _ = run.process.communicate(timeout=120)
@@ -114,7 +114,7 @@ def stopped_inside_steps(folder):
         if not last < steps[-1] < 8:
             sys.exit(f"FAILED stopped: it went from step {last} to {steps[-1]}")
         last, more = steps[-1], ["--resume"]
-    same("stopped inside steps", train(out, "--resume", *long, steps=8, batch=200), reference)
+    same("stopped inside steps", train(out, "--resume", *long, steps=8, batch=120), reference)
 
 
 with tempfile.TemporaryDirectory() as folder:
