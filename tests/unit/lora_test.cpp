@@ -202,7 +202,7 @@ TEST_F(Lora, settings_that_change_the_result_are_refused_by_name) {
     std::ofstream(path) << json;
     return error_of([&] { load_model(folder("base"), *device, {}, folder("adapter")); });
   };
-  for (const nlohmann::json start : {nlohmann::json(true), nlohmann::json(false), nlohmann::json("gaussian"), nlohmann::json("eva"), nlohmann::json("orthogonal")})
+  for (const nlohmann::json& start : {nlohmann::json(true), nlohmann::json(false), nlohmann::json("gaussian"), nlohmann::json("eva"), nlohmann::json("orthogonal")})
     EXPECT_EQ(load("init_lora_weights", start), "no error") << start;
   for (const char* start : {"pissa", "pissa_niter_16", "olora", "corda", "lora_ga"}) {
     const std::string message = load("init_lora_weights", start);

@@ -129,9 +129,9 @@ TEST(tokenizer_cuts, tokenizers_that_look_across_have_none) {
   EXPECT_EQ(cut(tokenizer_json(sequence({split("\\p{L}+ \\p{L}+"), byte_level(false)}))), 0u);
   EXPECT_EQ(cut(tokenizer_json(sequence({split(kLlama, "MergedWithNext"), byte_level(false)}))), 0u);
   EXPECT_EQ(cut(tokenizer_json(gpt2, {{"type", "NFKC"}})), 0u);
-  EXPECT_EQ(cut(tokenizer_json(gpt2, nullptr, {added_token(900, "New York", false)})), 0u);
-  EXPECT_EQ(cut(tokenizer_json(gpt2, nullptr, {added_token(900, "\n>", false)})), 0u);
-  for (const char* strip : {"lstrip", "rstrip", "single_word"}) EXPECT_EQ(cut(tokenizer_json(gpt2, nullptr, {added_token(900, "<t>", false, strip)})), 0u) << strip;
+  EXPECT_EQ(cut(tokenizer_json(gpt2, nullptr, json::array({added_token(900, "New York", false)}))), 0u);
+  EXPECT_EQ(cut(tokenizer_json(gpt2, nullptr, json::array({added_token(900, "\n>", false)}))), 0u);
+  for (const char* strip : {"lstrip", "rstrip", "single_word"}) EXPECT_EQ(cut(tokenizer_json(gpt2, nullptr, json::array({added_token(900, "<t>", false, strip)}))), 0u) << strip;
 }
 
 TEST(tokenizer_cuts, of_the_golden_models) {
