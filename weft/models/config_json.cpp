@@ -261,7 +261,7 @@ GenerationConfig read_generation_config(const std::string& path) {
 SpecialIds read_special_ids(const std::string& folder) {
   SpecialIds found;
   for (const char* name : {"generation_config.json", "config.json"}) {
-    const std::string file = in_folder(folder, name);
+    const std::string file = (std::filesystem::path(folder) / name).string();
     std::error_code ignored;
     if (!std::filesystem::exists(file, ignored)) continue;
     const Json document = read_json(file, kLimits);

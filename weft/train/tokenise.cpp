@@ -123,6 +123,7 @@ void tokenise(const Documents& documents, const Vocabulary& vocabulary, int thre
   Tokeniser tokeniser(vocabulary, threads, add, documents.bytes());
   documents.visit([&](std::string_view text, const std::string& where) { tokeniser.add_document(text, where); });
   tokeniser.flush();
+  report_progress({.what = "tokenising", .done = documents.bytes(), .total = documents.bytes(), .bytes = true});
 }
 
 }  // namespace weft
