@@ -1,4 +1,4 @@
-// The one place that knows the threading runtime (OpenMP).
+// Tasks on several threads: the one interface to the threads of weft/base/workers.h.
 //
 // A kernel cuts its work into tasks whose boundaries depend on shapes alone, never on the number of threads; each
 // task writes its own outputs. So any thread may run any task and the result has the same bits.
@@ -18,8 +18,10 @@ void run_tasks(int64_t tasks, int threads, void (*body)(void*, int64_t), void* c
 }
 
 // Calls body(task) for task in [0, tasks), on at most `threads` threads. With one thread or one task it runs on the
-// caller's thread: no start-up cost. A caller that has threads of its own is not oversubscribed:
-//   inside another parallel region (ours or the caller's OpenMP) it runs on the caller's thread;
+// caller's thread: no start-up cost. Where tasks throw, the exception of the first of them reaches the caller. A forked child
+// has threads of its own. A caller that has threads of its own is not oversubscribed:
+//   inside another parallel region it runs on the caller's thread (ours, and the caller's OpenMP where the program links
+//   an OpenMP runtime; not on macOS);
 //   calls from several threads at once share one budget, the cores of the process (or `threads`, if that is more): the
 //   first takes what it asks for, the others what is left, at least their own thread.
 template <class F>

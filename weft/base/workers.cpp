@@ -6,10 +6,10 @@
 #include <atomic>
 #include <chrono>
 #include <exception>
-#include <limits>
 #include <mutex>
 #include <system_error>
 #include <thread>
+#include <utility>
 
 namespace weft::detail {
 namespace {
