@@ -49,7 +49,9 @@ TEST(counting_device, allocates_as_the_real_one_by_use) {
     EXPECT_EQ(a.of(use).in_use, b.of(use).in_use) << name(use);
   }
   EXPECT_EQ(a.high_water, b.high_water);
-  if (!real->pool().checked()) EXPECT_EQ(a.held_high_water, b.held_high_water);  // guards are held too
+  if (!real->pool().checked()) {  // guards are held too
+    EXPECT_EQ(a.held_high_water, b.held_high_water);
+  }
   EXPECT_GT(b.of(MemoryUse::workspace).high_water, 0);
 }
 

@@ -315,7 +315,9 @@ TEST(pool, the_end_of_a_block_that_nobody_asked_for_is_not_held) {
     EXPECT_LE(held, used + page);
     EXPECT_EQ(device->pool().stats().reserved, 34 * page);
     const int64_t resident = resident_bytes_at(bytes(*buffer), used);
-    if (resident >= 0) EXPECT_LE(std::abs(double(resident - held)), double(page));
+    if (resident >= 0) {
+      EXPECT_LE(std::abs(double(resident - held)), double(page));
+    }
   }
   device->allocate(larger);  // the same block, used further
   EXPECT_EQ(device->pool().stats().held, larger);
@@ -333,7 +335,9 @@ TEST(pool, shared_pages_without_a_block_go_back) {
   for (int64_t i = 1; i < parts; ++i) memory.give_back(handles[size_t(i)], part);
   EXPECT_EQ(memory.held(), huge) << "the first part keeps its page";
   const int64_t resident = resident_bytes_at(handles[0], part);
-  if (resident >= 0) EXPECT_LE(resident, 2 * huge);
+  if (resident >= 0) {
+    EXPECT_LE(resident, 2 * huge);
+  }
   EXPECT_EQ(handles[0][0], 1);
   memory.give_back(handles[0], part);
   EXPECT_EQ(memory.held(), 0);
