@@ -26,16 +26,23 @@ std::array<double, 4> normals(uint64_t index, uint32_t site, std::array<uint32_t
   return z;
 }
 
-std::vector<float> drawn(int64_t n, double deviation, uint64_t seed, uint32_t site) {
-  constexpr int64_t kPiece = 1 << 16;
-  std::vector<float> values(static_cast<size_t>(n));
-  parallel_for(ceil_div(n, kPiece), available_threads(), [&](int64_t piece) {
-    for (int64_t i = piece * kPiece; i < std::min(n, (piece + 1) * kPiece); i += 4) {
-      const std::array<double, 4> z = normals(uint64_t(i / 4), site, {uint32_t(seed), uint32_t(seed >> 32)});
-      for (int64_t j = 0; j < std::min<int64_t>(4, n - i); ++j) values[size_t(i + j)] = float(deviation * z[size_t(j)]);
-    }
-  });
-  return values;
+// Normal values, drawn and uploaded in pieces: the host needs no copy of the tensor.
+Tensor drawn(Device& device, const Shape& shape, double deviation, uint64_t seed, uint32_t site) {
+  constexpr int64_t kPiece = 1 << 20, kTask = 1 << 16;
+  const Tensor tensor = Tensor::empty(device, shape);
+  const int64_t n = shape.numel();
+  std::vector<float> values(size_t(std::min(n, kPiece)));
+  for (int64_t first = 0; first < n; first += kPiece) {
+    const int64_t count = std::min(kPiece, n - first);
+    parallel_for(ceil_div(count, kTask), available_threads(), [&](int64_t task) {
+      for (int64_t i = task * kTask; i < std::min(count, (task + 1) * kTask); i += 4) {
+        const std::array<double, 4> z = normals(uint64_t((first + i) / 4), site, {uint32_t(seed), uint32_t(seed >> 32)});
+        for (int64_t j = 0; j < std::min<int64_t>(4, count - i); ++j) values[size_t(i + j)] = float(deviation * z[size_t(j)]);
+      }
+    });
+    device.upload(*tensor.view().buffer, tensor.view().offset + first * int64_t(sizeof(float)), values.data(), count * int64_t(sizeof(float)));
+  }
+  return tensor;
 }
 
 }  // namespace
@@ -59,7 +66,7 @@ LowRank Weights::take_adapter(const std::string& layer, int64_t in, int64_t out,
   const int64_t rank = lora_->rank;
   check(rank >= 1 && rank <= std::min(in, out), "lora", "rank is ", rank, ", but ", layer, " is ", in, " x ", out);
   const uint32_t site = kFirstSite + uint32_t(adapters_.size());
-  LowRank matrices{cast(Tensor::from_host(device_, {rank, in}, drawn(rank * in, 1 / std::sqrt(3.0 * double(in)), lora_->seed, site)), dtype_),
+  LowRank matrices{cast(drawn(device_, {rank, in}, 1 / std::sqrt(3.0 * double(in)), lora_->seed, site), dtype_),
                    full(device_, {out, rank}, 0, dtype_), float(lora_->scale), lora_->dropout, kFirstDropout + uint32_t(adapters_.size())};
   if (trainable_) matrices.a.set_requires_grad(), matrices.b.set_requires_grad();
   adapters_.push_back({layer, matrices, transposed});
@@ -81,7 +88,7 @@ void Weights::check_targets() const {
 Tensor NewWeights::fetch(const std::string&, const Shape& shape, const Init& init) {
   if (init.deviation == 0) return full(device(), shape, init.constant, dtype());
   const uint32_t site = uint32_t(taken().size());
-  return cast(Tensor::from_host(device(), shape, drawn(shape.numel(), init.deviation, seed_, site)), dtype());
+  return cast(drawn(device(), shape, init.deviation, seed_, site), dtype());
 }
 
 }  // namespace weft
