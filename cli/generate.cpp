@@ -182,6 +182,7 @@ void stream(Generator& generator, const std::vector<Ids>& prompts, bool has_text
 int run(const Options& o) {
   const auto device = open_device(o.device, {.threads = o.threads});
   const ModelFolder folder(o.folder, o.adapter);
+  folder.config();  // first: it says what a folder is that holds no model
   tell_sampling(o, folder);
   std::optional<Waiting> waits(std::in_place, *device);
   const auto model = folder.load(*device, {.dtype = o.dtype.empty() ? std::optional<DType>() : dtype_from_name(o.dtype)});

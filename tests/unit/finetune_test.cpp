@@ -81,8 +81,7 @@ TEST_F(Finetune, goes_on_where_it_stopped_to_the_bit) {
       c.out = (folder / (name + "_parts")).string();
       c.threads = 1;
       c.recompute = false;
-      const std::atomic<bool> stop = true;
-      for (int part = 0; part < 2; ++part) EXPECT_FALSE(train(c, part > 0, &stop).finished);
+      for (int part = 0; part < 2; ++part) EXPECT_FALSE(train_steps(c, 1, part > 0).finished);
       EXPECT_TRUE(train(c, true).finished);
       EXPECT_EQ(weights(name + "_whole"), weights(name + "_parts")) << name;
       if (rank) { EXPECT_EQ(adapter(name + "_whole"), adapter(name + "_parts")) << name; }
@@ -93,8 +92,7 @@ TEST_F(Finetune, another_base_is_noticed) {
   fs::copy(golden::folder("llama"), folder / "base");
   TrainConfig c = config("a", "llama", 4);
   c.model = (folder / "base").string();
-  const std::atomic<bool> stop = true;
-  train(c, false, &stop);
+  train_steps(c, 1);
   const auto device = open_device(test_device());
   export_model(*make_model(read_model_config(c.model), *device, 1), (folder / "other").string());
   fs::copy_file(folder / "other/model.safetensors", folder / "base/model.safetensors", fs::copy_options::overwrite_existing);

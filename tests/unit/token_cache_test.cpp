@@ -46,8 +46,8 @@ std::vector<std::unique_ptr<Vocabulary>> vocabularies(const std::string& text) {
   for (size_t at = 0; at < text.size();) characters.push_back(next_character(text, at, "text"));
   std::vector<std::unique_ptr<Vocabulary>> all;
   all.push_back(byte_vocabulary());
-  all.push_back(character_vocabulary(characters));
-  for (const char* model : {"/gpt2", "/llama"}) all.push_back(tokenizer_vocabulary(std::string(WEFT_GOLDEN_MODELS) + model));
+  all.push_back(character_vocabulary(characters, /*end_of_text=*/true));
+  for (const char* model : {"/gpt2", "/llama"}) all.push_back(tokenizer_vocabulary(std::string(WEFT_GOLDEN_MODELS) + model, "\n"));
   return all;
 }
 
@@ -83,7 +83,7 @@ TEST_F(TokenCacheTest, the_file_does_not_depend_on_threads) {
 TEST_F(TokenCacheTest, a_text_without_a_place_to_cut) {
   std::string text = "first";
   while (text.size() <= size_t(5) << 20) text += "\n\nword";
-  const auto tokenizer = tokenizer_vocabulary(std::string(WEFT_GOLDEN_MODELS) + "/gpt2");
+  const auto tokenizer = tokenizer_vocabulary(std::string(WEFT_GOLDEN_MODELS) + "/gpt2", "\n");
   ASSERT_EQ(tokenizer->cut(text, text.size()), 0u);
   const std::string path = write("one.jsonl", nlohmann::json{{"text", "before"}}.dump() + "\n" + nlohmann::json{{"text", text}}.dump());
   std::vector<int32_t> ids;

@@ -16,24 +16,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Asks for a stop at a report that `when` picks, or at a moment: after so many reports and launches.
-class StopWhen : public ProgressListener {
- public:
-  explicit StopWhen(std::function<bool(const Work&)> when) : when_(std::move(when)) {}
-  void progress(const Work& work) override {
-    if (when_(work)) stop = true;
-    part();
-  }
-  void part() override {
-    if (++moments == moment) stop = true;
-  }
-  std::atomic<bool> stop = false;
-  int64_t moment = 0, moments = 0;
-
- private:
-  std::function<bool(const Work&)> when_;
-};
-
 class TrainerTest : public TrainingRun {
  protected:
   TrainConfig config(const std::string& out) const {
@@ -158,7 +140,7 @@ TEST_F(TrainerTest, goes_on_where_it_stopped_to_the_bit) {
       c.out = (folder / (name + "_parts")).string();
       // Wherever the stops fall: while data is read, weights are drawn, a step, an evaluation or a file is half done.
       int stops = 0;
-      for (int64_t moment = all / 2; !stopped_at(c, moment, stops > 0).finished; moment += 37) ++stops;
+      for (int64_t moment = all / 2; !stopped_at(c, moment, /*resume=*/fs::exists(c.out + "/config.toml")).finished; moment += 37) ++stops;
       EXPECT_GE(stops, 2) << name;
       EXPECT_EQ(weights(name + "_whole"), weights(name + "_parts")) << name;
     }
@@ -194,8 +176,21 @@ TEST_F(TrainerTest, an_evaluation_that_was_stopped_is_made_up_for) {
   for (const char* kind : {"validation_loss", "sample"}) EXPECT_EQ(records(c.out, kind), records((folder / "whole").string(), kind)) << kind;
 }
 
+// A best model that was being written is no best model: the evaluation is made again.
+TEST_F(TrainerTest, a_best_model_that_was_stopped_is_made_up_for) {
+  const TrainConfig c = config("best");
+  train(config("whole"));
+  StopWhen writing([](const Work& work) { return work.what == "writing the model" && work.done > 0; });
+  EXPECT_FALSE(train(c, writing).finished);
+  EXPECT_FALSE(fs::exists(folder / "best/best/best.json"));
+  EXPECT_TRUE(train(c, true).finished);
+  for (const char* file : {"model.safetensors", "best.json"}) EXPECT_EQ(contents(folder / "whole/best" / file), contents(folder / "best/best" / file));
+  EXPECT_EQ(weights("whole"), weights("best"));
+}
+
 TEST_F(TrainerTest, a_stopped_export_is_made_up_for) {
-  const TrainConfig c = config("export");
+  TrainConfig c = config("export");
+  c.keep_best = false;  // it writes the model too
   StopWhen writing([](const Work& work) { return work.what == "writing the model" && work.done > 0; });
   EXPECT_FALSE(train(c, writing).finished);
   EXPECT_TRUE(fs::is_empty(folder / "export/model"));

@@ -4,14 +4,35 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 
 #include "tests/unit/observed.h"
 #include "tests/unit/test_device.h"
+#include "weft/base/progress.h"
 #include "weft/train/trainer.h"
 
 namespace weft {
+
+// Asks for a stop at a report that `when` picks, or at a moment: after so many reports and launches.
+class StopWhen : public ProgressListener {
+ public:
+  explicit StopWhen(std::function<bool(const Work&)> when) : when_(std::move(when)) {}
+  void progress(const Work& work) override {
+    if (when_(work)) stop = true;
+    part();
+  }
+  void part() override {
+    if (++moments == moment) stop = true;
+  }
+  std::atomic<bool> stop = false;
+  int64_t moment = 0, moments = 0;
+
+ private:
+  std::function<bool(const Work&)> when_;
+};
 
 class TrainingRun : public testing::Test {
  protected:
@@ -38,6 +59,14 @@ class TrainingRun : public testing::Test {
   }
   TrainOutcome train(const TrainConfig& c, bool resume = false, const std::atomic<bool>* stop = nullptr) {
     return Trainer(c, {.resume = resume, .out = quiet, .stop = stop}).run();
+  }
+  // A run that is stopped inside the step after as many more.
+  TrainOutcome train_steps(const TrainConfig& c, int64_t steps, bool resume = false) {
+    const auto done = [&] { return resume || std::filesystem::exists(c.out + "/metrics.jsonl") ? int64_t(History::read(c.out + "/metrics.jsonl").steps().size()) : 0; };
+    const int64_t before = done();
+    StopWhen next([&](const Work& work) { return work.what == "micro-batch" && done() == before + steps; });
+    const Listening listening(next);
+    return train(c, resume, &next.stop);
   }
   std::string weights(const std::string& out) const { return contents(folder / out / "model/model.safetensors"); }
 

@@ -17,7 +17,7 @@ namespace {
 using C = TrainConfig;
 
 constexpr Setting kSettings[] = {
-    {"data", "data", &C::data, "A text file, a JSONL file (field \"text\"), a folder of them, or 'sums': built-in arithmetic (default for a new model: sums)", "dataset"},
+    {"data", "data", &C::data, "A file of text, JSONL or JSON (field \"text\"), a folder of them, or 'sums': built-in arithmetic (default for a new model: sums)", "dataset"},
     {"data", "tokenizer", &C::tokenizer, "A folder with tokenizer.json (default: the model folder's, where it has one)"},
     {"data", "end_token", &C::end_token, "The token between documents (default: what the tokenizer's files name; none: documents run together)", "eos-token"},
     {"data", "vocabulary", &C::vocabulary, "Without a tokenizer: 'characters' of the text, or 'bytes'"},
