@@ -12,8 +12,8 @@ namespace {
 
 // Flags of other tools that are a setting of another kind here.
 constexpr std::pair<const char*, const char*> kElsewhere[] = {
-    {"--epochs", "use --steps; the run's first line says how many sequences an epoch has"},
-    {"--num-train-epochs", "use --steps; the run's first line says how many sequences an epoch has"},
+    {"--epochs", "use --steps: a step takes batch x accumulate sequences, and a run begins by saying how many there are"},
+    {"--num-train-epochs", "use --steps: a step takes batch x accumulate sequences, and a run begins by saying how many there are"},
     {"--gpu", "use --device cuda"},
     {"--bf16", "use --dtype bf16"},
     {"--fp16", "use --dtype bf16; f16 is not trained in"},

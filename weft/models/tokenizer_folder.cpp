@@ -66,7 +66,7 @@ SpecialIds find_special_ids(const std::string& folder, const Tokenizer& tokenize
 }  // namespace
 
 TokenizerFolder::TokenizerFolder(const std::string& path)
-    : path_(path), file_(tokenizer_file(path)), tokenizer_(Tokenizer::load(file_)), special_(find_special_ids(folder_of(file_).string(), tokenizer_)) {}
+    : path_(path), file_(tokenizer_file(path)), tokenizer_(Tokenizer::load(path)), special_(find_special_ids(folder_of(file_).string(), tokenizer_)) {}
 
 std::optional<int32_t> TokenizerFolder::separator() const {
   if (tokenizer_.eos_id()) return tokenizer_.eos_id();

@@ -74,6 +74,7 @@ Trainer::Trainer(TrainConfig config, TrainerOptions options)
   device_ = open_device(config_.device, {.threads = int(config_.threads)});
   const LaunchProgress launches(device_->stream());
   problem_ = make_problem(config_, [&](const std::string& text) { progress_.note(text); });
+  progress_.note(problem_.data->description());
   prompts_ = sample_prompts(config_, problem_);
   monitor_.set_title("planning");
   plan_ = make_plan(config_, problem_);
