@@ -71,6 +71,10 @@ double exception(const Counted& k) {
   if (k.c.op == "rms_norm" || k.c.op == "layer_norm") return allowed_norm(k);
   if (k.c.op == "embedding" && k.c.variant.starts_with("forward"))  // a row of the table for every position, from caches where ids repeat
     return double(k.bytes("ids") + 2 * k.bytes("y")) - k.least.bytes;
+  if (k.c.op == "embedding") {  // backward: for each row of the table and segment of ids two bytes of `starts` are written and four read
+    const int64_t P = k.operand("ids").shape.numel(), V = k.operand("dw").shape[0], segment = P > 2048 && V < 1 << 20 ? 4096 : 2048;
+    return double(6 * (V + 1) * ceil_div(P, segment));
+  }
   if (k.c.op == "softmax" && k.c.variant.ends_with("backward")) {  // of y and dy a thread holds five chunks each, or nine of y alone
     const int64_t C = k.operand("y").shape[1] * size_of(k.c.dtype);
     return C > 5 * registers ? double(k.bytes("dy")) : 0;
