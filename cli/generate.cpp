@@ -50,7 +50,7 @@ SamplingOptions sampling_options(const Options& o, const ModelFolder& folder) {
   return sampling;
 }
 
-// What the folder's settings do to this text, said once, where no flag has the same word.
+// Says once which of the folder's settings are in use; those that a flag sets are not.
 void tell_sampling(const Options& o, const ModelFolder& folder) {
   const SamplingOptions file = sampling_of(folder.generation()), none;
   std::string text;
@@ -144,7 +144,7 @@ void print_times(const GenerateTimes& t) {
   std::printf("\n[%ld prompt tokens in %.2f s, %ld new tokens, %.1f tokens/s]\n", long(t.prompt_tokens), t.prompt_seconds, long(t.prompts + t.step_tokens), t.tokens_per_second());
 }
 
-// What is shown of the way to the first token.
+// Progress until the first token.
 struct Waiting {
   explicit Waiting(Device& device) : launches(device.stream()) {}
   ShownProgress progress;

@@ -1,4 +1,4 @@
-// What to say of an option or a command that does not exist: the one that was meant, where that can be told.
+// Errors for options and commands that do not exist: they name the one that was probably meant.
 #pragma once
 
 #include <CLI/CLI.hpp>

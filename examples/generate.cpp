@@ -13,7 +13,7 @@ int main(int argc, char** argv) {
     const ModelFolder folder(argv[1]);
     const auto model = folder.load(*device);  // weights are mapped, not copied
 
-    // Where a text ends, and which tokens are no text, are the folder's to say.
+    // The folder says where a text ends and which tokens are special.
     Generator generator(*model, folder, {.sampling = {.temperature = 0.8, .top_p = 0.95, .seed = 1}, .max_tokens = 40, .stop = {"\n\n"}});
     const auto completions = generator.run({folder.tokenizer().encode_prompt(argv[2])}, [](const NewToken& token) {
       std::printf("%.*s", int(token.text.size()), token.text.data());  // whole characters only
