@@ -76,6 +76,11 @@ def duration_of_steps(out):
     return time.monotonic() - start
 
 
+def resumed(out):
+    """A run that was killed before it had written its settings has not begun."""
+    return ["--resume"] if (out / "config.toml").exists() else []
+
+
 def killed_and_resumed(folder, reference, duration):
     chance = random.Random(6)
     kills = writes = runs = 0
@@ -90,8 +95,8 @@ def killed_and_resumed(folder, reference, duration):
             run.process.wait()
             kills += 1
             writes += bool(half_written(out))
-            more = ["--resume"]
-        same(f"killed run {runs}", train(out, "--resume"), reference)
+            more = resumed(out)
+        same(f"killed run {runs}", train(out, *resumed(out)), reference)
         if half_written(out):
             sys.exit(f"half-written checkpoints were left behind: {half_written(out)}")
     print(f"{kills} kills in {runs} runs, {writes} of them while a checkpoint was being written")
