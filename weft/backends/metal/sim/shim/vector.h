@@ -2,6 +2,7 @@
 //
 // An operator takes two vectors of one type, or a vector and a scalar; nothing is converted silently between element types.
 #pragma once
+// clang-format off: macro calls without semicolons are indented further by every run.
 
 #include <weft_sim/types.h>
 
