@@ -55,7 +55,8 @@ class CpuCeilings : public Ceilings {
       case Ceiling::triad: return bandwidth(bytes, 3, false, [](float* const* p, int64_t n) { triad_chunk(p[0], p[1], p[2], n); });
       case Ceiling::read:
       case Ceiling::read_small:
-        return bandwidth(bytes, 1, ceiling == Ceiling::read_small, [](float* const* p, int64_t n) { [[maybe_unused]] volatile float sink = read_chunk(p[0], n); });
+        return bandwidth(bytes, 1, ceiling == Ceiling::read_small,
+                         [](float* const* p, int64_t n) { [[maybe_unused]] volatile float sink = read_chunk(p[0], n); });
     }
     return 0;
   }
@@ -77,11 +78,13 @@ class CpuCeilings : public Ceilings {
     constexpr int kBursts = 50;
     std::vector<std::vector<double>> times(static_cast<size_t>(threads_));
     const auto burst = [&] { [[maybe_unused]] volatile float sink = chain(kSteps); };
-    median_time([&] {
-      parallel_for(threads_, threads_, [&](int64_t task) {
-        for (int i = 0; i < kBursts; ++i) times[size_t(task)].push_back(time_of(burst));
-      });
-    }, kSeconds);
+    median_time(
+        [&] {
+          parallel_for(threads_, threads_, [&](int64_t task) {
+            for (int i = 0; i < kBursts; ++i) times[size_t(task)].push_back(time_of(burst));
+          });
+        },
+        kSeconds);
     double rate = 0;
     for (std::vector<double>& thread : times) rate += per_step * kSteps / median(thread);
     return rate;
@@ -89,7 +92,8 @@ class CpuCeilings : public Ceilings {
 
   double rate(double per_step, float (*chain)(int64_t), double seconds) {
     constexpr int64_t kSteps = 20'000;
-    const double time = median_time([&] { parallel_for(threads_, threads_, [&](int64_t) { [[maybe_unused]] volatile float sink = chain(kSteps); }); }, seconds);
+    const double time = median_time(
+        [&] { parallel_for(threads_, threads_, [&](int64_t) { [[maybe_unused]] volatile float sink = chain(kSteps); }); }, seconds);
     return double(threads_) * per_step * kSteps / time;
   }
 
@@ -100,14 +104,16 @@ class CpuCeilings : public Ceilings {
     prepare(n, arrays, small_pages);
     // Small sets are repeated inside one parallel region.
     const int64_t share = ceil_div(ceil_div(n, threads_), kLine) * kLine, repeats = std::max<int64_t>(1, 500'000 / n);
-    const double time = median_time([&] {
-      parallel_for(threads_, threads_, [&](int64_t task) {
-        const int64_t first = std::min(n, task * share), count = std::min(n, first + share) - first;
-        float* at[3] = {};
-        for (int i = 0; i < arrays; ++i) at[i] = arrays_[i] + first;
-        for (int64_t r = 0; r < repeats; ++r) chunk(at, count);
-      });
-    }, kSeconds);
+    const double time = median_time(
+        [&] {
+          parallel_for(threads_, threads_, [&](int64_t task) {
+            const int64_t first = std::min(n, task * share), count = std::min(n, first + share) - first;
+            float* at[3] = {};
+            for (int i = 0; i < arrays; ++i) at[i] = arrays_[i] + first;
+            for (int64_t r = 0; r < repeats; ++r) chunk(at, count);
+          });
+        },
+        kSeconds);
     return double(arrays) * 4 * double(n) * double(repeats) / time;
   }
 
@@ -166,7 +172,8 @@ class GpuCeilings : public Ceilings {
   double products() {
     constexpr int64_t kSide = 8192;
     const Tensor state = random_state(device_, 1), a = cast(uniform(device_, {kSide, kSide}, state, 0, -1, 1), DType::bf16),
-                 b = cast(uniform(device_, {kSide, kSide}, state, 1, -1, 1), DType::bf16), c = Tensor::empty(device_, {kSide, kSide}, DType::bf16);
+                 b = cast(uniform(device_, {kSide, kSide}, state, 1, -1, 1), DType::bf16),
+                 c = Tensor::empty(device_, {kSide, kSide}, DType::bf16);
     const MatmulArgs args{.a = a.view(), .b = b.view(), .c = c.mut_view(), .bias = {}, .pre = {}};
     return 2.0 * kSide * kSide * kSide / median_of([&] { return device_.stream().seconds_of([&] { matmul(device_.stream(), args); }); });
   }

@@ -75,7 +75,8 @@ std::vector<Need> needs(const Target& target, const spec::Problem& problem, cons
       case Ceiling::triad: list.push_back({ceiling, cost.bytes, cost.bytes}); break;
       case Ceiling::read:
       case Ceiling::read_small:  // memory of the kind that the operands lie in
-        list.push_back({largest_operand(problem) < double(cpu::SystemMemory::kHugeFrom) ? Ceiling::read_small : Ceiling::read, cost.bytes, std::max(cost.bytes, kOutOfCache)});
+        list.push_back({largest_operand(problem) < double(cpu::SystemMemory::kHugeFrom) ? Ceiling::read_small : Ceiling::read, cost.bytes,
+                        std::max(cost.bytes, kOutOfCache)});
     }
   return list;
 }
@@ -117,8 +118,15 @@ spec::Bound materialise(const spec::Problem& problem, Device& device) {
 
 Result measure(const spec::Case& c, const spec::Problem& problem, const spec::Bound& bound, Device& device, Ceilings& ceilings) {
   const Target target = device.dialect() == Dialect::c ? target_of(c) : gpu_target_of(c);
-  Result result{.op = c.op, .variant = c.variant, .name = c.name, .dtype = std::string(name(c.dtype)), .ceiling = "", .cost = problem.cost(bound),
-                .wanted = target.wanted, .wanted_rate = target.wanted_rate, .in_table = target.in_table};
+  Result result{.op = c.op,
+                .variant = c.variant,
+                .name = c.name,
+                .dtype = std::string(name(c.dtype)),
+                .ceiling = "",
+                .cost = problem.cost(bound),
+                .wanted = target.wanted,
+                .wanted_rate = target.wanted_rate,
+                .in_table = target.in_table};
   std::vector<spec::Bound> turns = {bound};
   const int64_t copies = target.cold ? std::clamp(int64_t(std::ceil(kOutOfCache / result.cost.bytes)), int64_t(2), kMostCopies) : 1;
   while (int64_t(turns.size()) < copies) turns.push_back(duplicate(problem, bound, device));

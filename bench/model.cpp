@@ -59,7 +59,9 @@ class Reading {
   }
 
  private:
-  static Tensor prompt(const Model& model, int64_t tokens) { return Tensor::from_host(model.device(), {1, tokens}, some_prompt(model, tokens)); }
+  static Tensor prompt(const Model& model, int64_t tokens) {
+    return Tensor::from_host(model.device(), {1, tokens}, some_prompt(model, tokens));
+  }
 
   const Model& model_;
   const int64_t before_;
@@ -80,8 +82,13 @@ Breakdown reading_by_op(const Model& model, int threads, int64_t before, int64_t
 ModelResult measure_prefill(const Model& model, Ceilings& ceilings, int64_t tokens) {
   const bool dot = model.dtype() == DType::bf16 && ceilings.measure(Ceiling::bf16_dot, 0) > 0;
   const Ceiling ceiling = dot ? Ceiling::bf16_dot : Ceiling::fma;
-  ModelResult result{.what = "prefill", .dtype = std::string(name(model.dtype())), .ceiling = std::string(name(ceiling)), .tokens = double(tokens),
-                     .cost = {0, prefill_flops(model.config(), tokens)}, .wanted = kPrefillWanted, .breakdown = {}};
+  ModelResult result{.what = "prefill",
+                     .dtype = std::string(name(model.dtype())),
+                     .ceiling = std::string(name(ceiling)),
+                     .tokens = double(tokens),
+                     .cost = {0, prefill_flops(model.config(), tokens)},
+                     .wanted = kPrefillWanted,
+                     .breakdown = {}};
   Reading reading(model, 0, tokens);
   measure_between(
       result, [&] { return result.cost.flops / ceilings.measure(ceiling, 0); }, [&] { return median_time([&] { reading(); }, 1.0); });
@@ -90,12 +97,19 @@ ModelResult measure_prefill(const Model& model, Ceilings& ceilings, int64_t toke
 
 ModelResult measure_decode(const Model& model, Ceilings& ceilings, int64_t prompt_tokens, int64_t new_tokens) {
   const WeightBytes bytes = weight_bytes(model);
-  ModelResult result{.what = "decode", .dtype = std::string(name(model.dtype())), .ceiling = "read_gbps", .tokens = 1,
-                     .cost = {bytes.huge + bytes.small, 0}, .wanted = kDecodeWanted, .breakdown = {}};
+  ModelResult result{.what = "decode",
+                     .dtype = std::string(name(model.dtype())),
+                     .ceiling = "read_gbps",
+                     .tokens = 1,
+                     .cost = {bytes.huge + bytes.small, 0},
+                     .wanted = kDecodeWanted,
+                     .breakdown = {}};
   Generator generator(model, {.max_tokens = new_tokens});
   measure_between(
       result,
-      [&] { return bytes.huge / ceilings.measure(Ceiling::read, kOutOfCache) + bytes.small / ceilings.measure(Ceiling::read_small, kOutOfCache); },
+      [&] {
+        return bytes.huge / ceilings.measure(Ceiling::read, kOutOfCache) + bytes.small / ceilings.measure(Ceiling::read_small, kOutOfCache);
+      },
       [&] {
         std::vector<double> times;
         double last = 0;
@@ -112,7 +126,8 @@ ModelResult measure_decode(const Model& model, Ceilings& ceilings, int64_t promp
 }  // namespace
 
 double prefill_flops(const ModelConfig& c, int64_t T) {
-  const double C = double(c.hidden_size), q = double(c.heads * c.head_dim), kv = double(c.kv_heads * c.head_dim), F = double(c.intermediate_size);
+  const double C = double(c.hidden_size), q = double(c.heads * c.head_dim), kv = double(c.kv_heads * c.head_dim),
+               F = double(c.intermediate_size);
   const double mlp = (c.architecture == Architecture::gpt2 ? 2 : 3) * C * F, linear = 2 * C * q + 2 * C * kv + mlp;
   const double attention = 4 * q * double(T) * double(T + 1) / 2;
   return double(c.layers) * (2 * linear * double(T) + attention) + 2 * C * double(c.vocab_size);
@@ -120,10 +135,11 @@ double prefill_flops(const ModelConfig& c, int64_t T) {
 
 std::vector<ModelResult> measure_model(const Model& model, Ceilings& ceilings, int threads, int64_t prompt_tokens, int64_t new_tokens) {
   const int64_t context = model.config().max_positions;
-  check(prompt_tokens >= 1 && new_tokens >= 8 && prompt_tokens + new_tokens <= context, "bench", "a prompt of ", prompt_tokens, " tokens and ",
-        new_tokens, " new ones (8 at least) do not fit in the model's context of ", context);
+  check(prompt_tokens >= 1 && new_tokens >= 8 && prompt_tokens + new_tokens <= context, "bench", "a prompt of ", prompt_tokens,
+        " tokens and ", new_tokens, " new ones (8 at least) do not fit in the model's context of ", context);
   const NoGrad no_grad;
-  std::vector<ModelResult> results = {measure_prefill(model, ceilings, prompt_tokens), measure_decode(model, ceilings, prompt_tokens, new_tokens)};
+  std::vector<ModelResult> results = {measure_prefill(model, ceilings, prompt_tokens),
+                                      measure_decode(model, ceilings, prompt_tokens, new_tokens)};
   results[0].breakdown = reading_by_op(model, threads, 0, prompt_tokens);
   results[1].breakdown = reading_by_op(model, threads, prompt_tokens, 1);
   return results;

@@ -22,7 +22,11 @@ std::vector<CallCost> call_costs(Device& device) {
   std::vector<CallCost> costs;
   const auto add_cost = [&](const char* what, double wanted, const std::function<void()>& call) {
     constexpr int kBatch = 1000;
-    const double time = median_time([&] { for (int i = 0; i < kBatch; ++i) call(); }, 0.1);
+    const double time = median_time(
+        [&] {
+          for (int i = 0; i < kBatch; ++i) call();
+        },
+        0.1);
     costs.push_back({what, time / kBatch, wanted});
   };
   add_cost("set-up: an empty tensor", kSetUp, [&] { Tensor::empty(device, {64}); });

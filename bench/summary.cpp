@@ -22,7 +22,10 @@ void add_matmul(const std::vector<Result>& results, std::vector<Figure>& figures
     if (count == 0) continue;
     const bool f32 = dtype == "f32", dot = has_bf16_dot();
     const std::string of = f32 || !dot ? " of multiply-adds" : " of bf16 dot products", cases = ", " + std::to_string(count) + " cases";
-    figures.push_back({"matmul " + dtype + " geometric mean" + of + cases, std::exp(log_sum / count), f32 ? kMatmulGeomean : dot ? kMatmulBf16Geomean : 0});
+    figures.push_back({"matmul " + dtype + " geometric mean" + of + cases, std::exp(log_sum / count),
+                       f32   ? kMatmulGeomean
+                       : dot ? kMatmulBf16Geomean
+                             : 0});
     figures.push_back({"matmul " + dtype + " least" + of, least, f32 ? kMatmulLeast : 0});
   }
 }
@@ -43,9 +46,11 @@ void add_attention(const std::vector<Result>& results, std::vector<Figure>& figu
   }
   for (auto& [shape, by_dtype] : shapes) {
     const Sum &f32 = by_dtype["f32"], &bf16 = by_dtype["bf16"];
-    if (f32.passes == 2) figures.push_back({"causal_attention f32 forward + backward " + shape + " of multiply-adds", f32.least_time / f32.time, kAttention});
+    if (f32.passes == 2)
+      figures.push_back({"causal_attention f32 forward + backward " + shape + " of multiply-adds", f32.least_time / f32.time, kAttention});
     if (f32.passes == 2 && bf16.passes == 2)
-      figures.push_back({"causal_attention bf16 forward + backward " + shape + " of the f32 rate", f32.time / bf16.time, kAttentionBf16Speed});
+      figures.push_back(
+          {"causal_attention bf16 forward + backward " + shape + " of the f32 rate", f32.time / bf16.time, kAttentionBf16Speed});
   }
 }
 

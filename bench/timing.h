@@ -17,6 +17,7 @@ double median_time(const std::function<void()>& body, double seconds = 0.25, int
 double median_of(const std::function<double()>& timed, double seconds = 0.25, int least = 5);
 
 // The same of two bodies taken in turns, so that what disturbs one disturbs the other.
-std::pair<double, double> median_times(const std::function<void()>& first, const std::function<void()>& second, double seconds = 0.5, int least = 5);
+std::pair<double, double> median_times(const std::function<void()>& first, const std::function<void()>& second, double seconds = 0.5,
+                                       int least = 5);
 
 }  // namespace weft::bench

@@ -74,7 +74,10 @@ double flops_of_products_and_attention(const OpCosts& costs) {
 TrainResult measure_training(const TrainShape& shape, Device& device, Ceilings& ceilings, int threads) {
   const bool dot = shape.dtype == DType::bf16 && ceilings.measure(Ceiling::bf16_dot, 0) > 0;
   const Ceiling ceiling = dot ? Ceiling::bf16_dot : Ceiling::fma;
-  TrainResult result{.dtype = std::string(name(shape.dtype)), .ceiling = std::string(name(ceiling)), .tokens = shape.sequences * shape.tokens, .breakdown = {}};
+  TrainResult result{.dtype = std::string(name(shape.dtype)),
+                     .ceiling = std::string(name(ceiling)),
+                     .tokens = shape.sequences * shape.tokens,
+                     .breakdown = {}};
   const OpCosts costs = count_step(shape, threads);
   result.flops = flops_of_products_and_attention(costs);
   Training training(shape, device, false);

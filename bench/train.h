@@ -19,7 +19,7 @@ struct TrainResult {
   double ratio = 0;    // achieved over ceiling
   int attempts = 1;
   bool disturbed = false;  // the ceiling moved by more than a tenth meanwhile, in every attempt, or was passed
-  Breakdown breakdown;    // of a few more steps, timed launch by launch
+  Breakdown breakdown;     // of a few more steps, timed launch by launch
 };
 
 // `sequences` of `tokens` each in a step, in passes of up to `pass_tokens`.

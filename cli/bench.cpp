@@ -69,7 +69,8 @@ nlohmann::ordered_json ceilings_report(bench::Ceilings& ceilings) {
   nlohmann::ordered_json report;
   for (Ceiling kind : {Ceiling::fma, Ceiling::bf16_dot, Ceiling::exp}) report[name(kind)] = ceilings.measure(kind, 0) * 1e-9;
   for (Ceiling kind : {Ceiling::copy, Ceiling::triad, Ceiling::read, Ceiling::read_small})
-    for (auto [label, bytes] : {std::pair{"1MB", 1e6}, {"16MB", 16e6}, {"256MB", 256e6}}) report[name(kind)][label] = ceilings.measure(kind, bytes) * 1e-9;
+    for (auto [label, bytes] : {std::pair{"1MB", 1e6}, {"16MB", 16e6}, {"256MB", 256e6}})
+      report[name(kind)][label] = ceilings.measure(kind, bytes) * 1e-9;
   return report;
 }
 
@@ -77,8 +78,16 @@ void print_json(const Options& options, int threads, bench::Ceilings& ceilings, 
   nlohmann::ordered_json report = {{"device", options.device}, {"threads", threads}, {"ceilings", ceilings_report(ceilings)}};
   auto& list = report["results"] = nlohmann::ordered_json::array();
   for (const Result& r : results) {
-    list.push_back({{"op", r.full_name()}, {"case", r.name}, {"dtype", r.dtype}, {"ms", r.seconds * 1e3}, {"gbps", r.gbps()}, {"gflops", r.gflops()},
-                    {"ceiling", r.ceiling}, {"ratio", r.ratio}, {"attempts", r.attempts}, {"disturbed", r.disturbed}});
+    list.push_back({{"op", r.full_name()},
+                    {"case", r.name},
+                    {"dtype", r.dtype},
+                    {"ms", r.seconds * 1e3},
+                    {"gbps", r.gbps()},
+                    {"gflops", r.gflops()},
+                    {"ceiling", r.ceiling},
+                    {"ratio", r.ratio},
+                    {"attempts", r.attempts},
+                    {"disturbed", r.disturbed}});
     if (r.wanted > 0) list.back()["wanted"] = r.wanted;
     if (r.wanted_rate > 0) list.back()["wanted_rate"] = r.wanted_rate;
   }
@@ -125,8 +134,8 @@ std::string rate_verdict(const Result& r) {
 }
 
 void print(const Result& r) {
-  std::printf("%-30s %-5s %-30s %9.3f %8.1f %8.1f   %.2f of %s%s", r.full_name().c_str(), r.dtype.c_str(), r.name.c_str(), r.seconds * 1e3, r.gbps(),
-              r.gflops(), r.ratio, r.ceiling.c_str(), (verdict(r.ratio, r.wanted) + rate_verdict(r)).c_str());
+  std::printf("%-30s %-5s %-30s %9.3f %8.1f %8.1f   %.2f of %s%s", r.full_name().c_str(), r.dtype.c_str(), r.name.c_str(), r.seconds * 1e3,
+              r.gbps(), r.gflops(), r.ratio, r.ceiling.c_str(), (verdict(r.ratio, r.wanted) + rate_verdict(r)).c_str());
   if (r.disturbed)
     std::printf("  (disturbed: the ceiling moved in each of %d attempts)", r.attempts);
   else if (r.attempts > 1)
@@ -140,7 +149,8 @@ std::vector<spec::Case> cases_of(const Options& options, const spec::Registry& r
   if (gpu) cases.insert(cases.end(), registry.gpu_benches().begin(), registry.gpu_benches().end());
   std::erase_if(cases, [&](const spec::Case& c) {
     const std::string dtype(name(c.dtype)), full = join(c.op, ".", c.variant, "/", options.device, "/", dtype, "/", c.name);
-    return !options.selection.takes(c.op, dtype, full) || (options.table && !(gpu ? bench::gpu_target_of(c) : bench::target_of(c)).in_table);
+    return !options.selection.takes(c.op, dtype, full) ||
+           (options.table && !(gpu ? bench::gpu_target_of(c) : bench::target_of(c)).in_table);
   });
   if (cases.empty()) options.selection.fail_empty("bench");
   return cases;
@@ -179,7 +189,8 @@ int run_ops(const Options& options, int threads, Device& device, const spec::Reg
     if (options.quick && !quick(problem, device)) continue;
     const spec::Bound bound = bench::materialise(problem, device);
     add(bench::measure(c, problem, bound, device, *ceilings));
-    if (const auto loop = c.op == "elementwise" && c.dtype == DType::f32 && options.device == "cpu" ? bench::elementwise_loop(c.variant) : nullptr)
+    if (const auto loop =
+            c.op == "elementwise" && c.dtype == DType::f32 && options.device == "cpu" ? bench::elementwise_loop(c.variant) : nullptr)
       add(measure_hand_loop(c, loop, problem, bound, device, threads));
   }
   check(!results.empty(), "bench", "each of the ", cases.size(), " cases that match is larger than --quick allows");
@@ -197,14 +208,20 @@ int run(const Options& options) {
   spec::Registry registry;
   spec::add_all_specs(registry);
   only.check_names("bench", registry);
-  for (const auto& [flag, value] : {std::pair{"--pass-tokens", options.pass_tokens}, {"--batch", options.batch}, {"--sequence", options.sequence}})
+  for (const auto& [flag, value] :
+       {std::pair{"--pass-tokens", options.pass_tokens}, {"--batch", options.batch}, {"--sequence", options.sequence}})
     check(!value || *value >= 1, "bench", flag, " is ", value.value_or(0), ", expected 1 or more");
   const auto device = open_device(options.device, {.threads = options.threads});
   const int threads = options.threads > 0 ? options.threads : available_threads();
   if (!options.model.empty()) return bench_model({options.model, only.dtype, threads, options.json}, *device);
   if (!options.train.empty())
-    return bench_train({.model = options.train, .dtype = only.dtype, .threads = threads, .pass_tokens = options.pass_tokens.value_or(0),
-                        .batch = options.batch.value_or(0), .sequence = options.sequence.value_or(0), .json = options.json},
+    return bench_train({.model = options.train,
+                        .dtype = only.dtype,
+                        .threads = threads,
+                        .pass_tokens = options.pass_tokens.value_or(0),
+                        .batch = options.batch.value_or(0),
+                        .sequence = options.sequence.value_or(0),
+                        .json = options.json},
                        *device);
 #ifdef WEFT_HAS_METAL
   if (device->traits().simulated) return bench_counted({only, options.json}, registry);

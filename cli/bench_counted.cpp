@@ -28,7 +28,8 @@ std::map<std::string, Chosen> choose(const spec::Registry& registry, const Count
     for (const spec::Case& c : *list) {
       const std::string dtype(name(c.dtype)), key = join(c.op, ".", c.variant, "/", dtype);
       if (!options.selection.takes(c.op, dtype, join(key, "/", c.name))) continue;
-      if (c.variant == "ready" || c.variant == "function" || c.variant == "random") continue;  // calls, functions and fuzz: not kernels of a model
+      if (c.variant == "ready" || c.variant == "function" || c.variant == "random")
+        continue;  // calls, functions and fuzz: not kernels of a model
       const spec::Problem problem = c.make();
       int64_t bytes = 0;
       for (const spec::Operand& o : problem.operands()) bytes += o.shape.numel() * size_of(o.dtype);
@@ -37,7 +38,8 @@ std::map<std::string, Chosen> choose(const spec::Registry& registry, const Count
       for (const spec::Operand& o : problem.operands()) bound.add(o.name, Tensor::empty(device, o.shape, o.dtype));
       const Cost cost = problem.cost(bound);
       const auto found = chosen.find(key);
-      if (cost.bytes <= kMostBytes && cost.flops <= kMostFlops && (found == chosen.end() || cost.bytes > found->second.cost.bytes)) chosen[key] = {c, cost};
+      if (cost.bytes <= kMostBytes && cost.flops <= kMostFlops && (found == chosen.end() || cost.bytes > found->second.cost.bytes))
+        chosen[key] = {c, cost};
     }
   return chosen;
 }
@@ -62,17 +64,29 @@ int bench_counted(const CountedOptions& options, const spec::Registry& registry)
   nlohmann::ordered_json list = nlohmann::ordered_json::array();
   if (!options.json) {
     std::printf("Counted on a simulated GPU, against the least that the op must move and compute (nothing here is a time)\n\n");
-    std::printf("%-36s %-34s %11s %8s %11s %9s %9s %8s\n", "kernel", "case", "bytes", "of least", "threadgroup", "barriers", "matrix", "launches");
+    std::printf("%-36s %-34s %11s %8s %11s %9s %9s %8s\n", "kernel", "case", "bytes", "of least", "threadgroup", "barriers", "matrix",
+                "launches");
   }
   for (const auto& [key, chosen] : kernels) {
     const metal::Counters c = count(chosen.spec_case, *device);
     check(c.counted, "bench", "device ", device->name(), " does not count");
     const double bytes = double(c.device_read + c.device_written), ratio = bytes / std::max(1.0, chosen.cost.bytes);
     const double share = chosen.cost.flops > 0 ? 2.0 * double(c.matrix_multiply_adds) / chosen.cost.flops : 0;
-    list.push_back({{"kernel", key}, {"case", chosen.spec_case.name}, {"op", chosen.spec_case.op}, {"variant", chosen.spec_case.variant},
-                    {"read", c.device_read}, {"written", c.device_written}, {"least_bytes", chosen.cost.bytes}, {"of_least", ratio},
-                    {"threadgroup_bytes", c.threadgroup_bytes}, {"barriers", c.barriers}, {"threads", c.threads}, {"dispatches", c.dispatches},
-                    {"matrix_multiply_adds", c.matrix_multiply_adds}, {"flops", chosen.cost.flops}, {"matrix_share", share}});
+    list.push_back({{"kernel", key},
+                    {"case", chosen.spec_case.name},
+                    {"op", chosen.spec_case.op},
+                    {"variant", chosen.spec_case.variant},
+                    {"read", c.device_read},
+                    {"written", c.device_written},
+                    {"least_bytes", chosen.cost.bytes},
+                    {"of_least", ratio},
+                    {"threadgroup_bytes", c.threadgroup_bytes},
+                    {"barriers", c.barriers},
+                    {"threads", c.threads},
+                    {"dispatches", c.dispatches},
+                    {"matrix_multiply_adds", c.matrix_multiply_adds},
+                    {"flops", chosen.cost.flops},
+                    {"matrix_share", share}});
     if (!options.json) {
       std::printf("%-36s %-34s %11.0f %8.3f %11ld %9ld %9.2f %8ld\n", key.c_str(), chosen.spec_case.name.c_str(), bytes, ratio,
                   long(c.threadgroup_bytes), long(c.barriers), share, long(c.dispatches));

@@ -18,18 +18,27 @@ constexpr int64_t kPromptTokens = 128, kNewTokens = 64;
 constexpr double kOutOfCache = 256e6;
 
 nlohmann::ordered_json as_json(const ModelResult& r) {
-  nlohmann::ordered_json out = {{"test", r.what}, {"dtype", r.dtype}, {"tokens", r.tokens}, {"ms", r.seconds * 1e3},
-                                {"tokens_per_second", r.tokens / r.seconds}, {"gbps", r.cost.bytes / r.seconds * 1e-9},
-                                {"gflops", r.cost.flops / r.seconds * 1e-9}, {"ceiling", r.ceiling}, {"ratio", r.ratio},
-                                {"wanted", r.wanted}, {"attempts", r.attempts}, {"disturbed", r.disturbed}};
+  nlohmann::ordered_json out = {{"test", r.what},
+                                {"dtype", r.dtype},
+                                {"tokens", r.tokens},
+                                {"ms", r.seconds * 1e3},
+                                {"tokens_per_second", r.tokens / r.seconds},
+                                {"gbps", r.cost.bytes / r.seconds * 1e-9},
+                                {"gflops", r.cost.flops / r.seconds * 1e-9},
+                                {"ceiling", r.ceiling},
+                                {"ratio", r.ratio},
+                                {"wanted", r.wanted},
+                                {"attempts", r.attempts},
+                                {"disturbed", r.disturbed}};
   if (!r.breakdown.ops.empty()) out["breakdown"] = breakdown_json(r.breakdown);
   return out;
 }
 
 void print(const ModelResult& r) {
   const bool compute = r.cost.flops > 0;
-  std::printf("%-8s %-5s %9.2f ms %9.1f tokens/s %9.1f %-8s %.2f of %s", r.what.c_str(), r.dtype.c_str(), r.seconds * 1e3, r.tokens / r.seconds,
-              (compute ? r.cost.flops : r.cost.bytes) / r.seconds * 1e-9, compute ? "GFLOP/s" : "GB/s", r.ratio, r.ceiling.c_str());
+  std::printf("%-8s %-5s %9.2f ms %9.1f tokens/s %9.1f %-8s %.2f of %s", r.what.c_str(), r.dtype.c_str(), r.seconds * 1e3,
+              r.tokens / r.seconds, (compute ? r.cost.flops : r.cost.bytes) / r.seconds * 1e-9, compute ? "GFLOP/s" : "GB/s", r.ratio,
+              r.ceiling.c_str());
   if (r.wanted > 0) std::printf("  wanted %.2f %s", r.wanted, r.ratio >= r.wanted ? "met" : "MISSED");
   std::printf("%s\n", r.disturbed ? "  (disturbed: the ceiling moved in every attempt)" : "");
   std::fflush(stdout);
@@ -39,10 +48,12 @@ void print(const ModelResult& r) {
 
 int bench_model(const BenchModelOptions& options, Device& device) {
   const ModelConfig config = preset(options.model);
-  check(options.dtype.empty() || options.dtype == "f32" || options.dtype == "bf16", "bench", "a model is measured in f32 or bf16, not in ", options.dtype);
+  check(options.dtype.empty() || options.dtype == "f32" || options.dtype == "bf16", "bench", "a model is measured in f32 or bf16, not in ",
+        options.dtype);
   const auto ceilings = bench::ceilings_of(device, options.threads);
-  nlohmann::ordered_json report = {{"device", device.name()}, {"threads", options.threads}, {"model", options.model},
-                                   {"parameters", config.parameter_count()}, {"prompt_tokens", kPromptTokens}, {"new_tokens", kNewTokens}};
+  nlohmann::ordered_json report = {{"device", device.name()},        {"threads", options.threads},
+                                   {"model", options.model},         {"parameters", config.parameter_count()},
+                                   {"prompt_tokens", kPromptTokens}, {"new_tokens", kNewTokens}};
   for (Ceiling kind : {Ceiling::fma, Ceiling::bf16_dot}) report["ceilings"][name(kind)] = ceilings->measure(kind, 0) * 1e-9;
   for (Ceiling kind : {Ceiling::read, Ceiling::read_small}) report["ceilings"][name(kind)] = ceilings->measure(kind, kOutOfCache) * 1e-9;
   if (!options.json) {

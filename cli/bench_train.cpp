@@ -21,16 +21,19 @@ double wanted(const Device& device, const std::string& model, DType dtype) {
 }
 
 nlohmann::ordered_json as_json(const TrainResult& r, double wanted) {
-  nlohmann::ordered_json out = {{"dtype", r.dtype}, {"tokens", r.tokens}, {"ms", r.seconds * 1e3}, {"tokens_per_second", double(r.tokens) / r.seconds},
-                                {"gflop", r.flops * 1e-9}, {"gflops", r.flops / r.seconds * 1e-9}, {"ceiling", r.ceiling}, {"peak_gflops", r.peak * 1e-9},
-                                {"ratio", r.ratio}, {"attempts", r.attempts}, {"disturbed", r.disturbed}, {"breakdown", breakdown_json(r.breakdown)}};
+  nlohmann::ordered_json out = {{"dtype", r.dtype},         {"tokens", r.tokens},
+                                {"ms", r.seconds * 1e3},    {"tokens_per_second", double(r.tokens) / r.seconds},
+                                {"gflop", r.flops * 1e-9},  {"gflops", r.flops / r.seconds * 1e-9},
+                                {"ceiling", r.ceiling},     {"peak_gflops", r.peak * 1e-9},
+                                {"ratio", r.ratio},         {"attempts", r.attempts},
+                                {"disturbed", r.disturbed}, {"breakdown", breakdown_json(r.breakdown)}};
   if (wanted > 0) out["wanted"] = wanted;
   return out;
 }
 
 void print(const TrainResult& r, double wanted) {
-  std::printf("%-5s %9.2f ms a step %9.1f tokens/s %9.1f GFLOP/s %.3f of %s", r.dtype.c_str(), r.seconds * 1e3, double(r.tokens) / r.seconds,
-              r.flops / r.seconds * 1e-9, r.ratio, r.ceiling.c_str());
+  std::printf("%-5s %9.2f ms a step %9.1f tokens/s %9.1f GFLOP/s %.3f of %s", r.dtype.c_str(), r.seconds * 1e3,
+              double(r.tokens) / r.seconds, r.flops / r.seconds * 1e-9, r.ratio, r.ceiling.c_str());
   if (wanted > 0) std::printf("  wanted %.2f %s", wanted, r.disturbed ? "not measured" : r.ratio >= wanted ? "met" : "MISSED");
   std::printf("%s\n", r.disturbed ? "  (disturbed: the ceiling moved in every attempt, or was passed)" : "");
   print_breakdown(r.breakdown);
@@ -40,18 +43,19 @@ void print(const TrainResult& r, double wanted) {
 
 int bench_train(const BenchTrainOptions& options, Device& device) {
   bench::TrainShape shape{.model = preset(options.model)};
-  check(options.dtype.empty() || options.dtype == "f32" || options.dtype == "bf16", "bench", "a training step is measured in f32 or bf16, not in ",
-        options.dtype);
+  check(options.dtype.empty() || options.dtype == "f32" || options.dtype == "bf16", "bench",
+        "a training step is measured in f32 or bf16, not in ", options.dtype);
   shape.pass_tokens = options.pass_tokens > 0 ? options.pass_tokens : usual_pass_tokens(device.name());
   if (options.batch > 0) shape.sequences = options.batch;
   if (options.sequence > 0) shape.tokens = options.sequence;
-  check(shape.tokens <= shape.model.max_positions || options.sequence == 0, "bench", "--sequence is ", options.sequence, ", the model takes at most ",
-        shape.model.max_positions);
+  check(shape.tokens <= shape.model.max_positions || options.sequence == 0, "bench", "--sequence is ", options.sequence,
+        ", the model takes at most ", shape.model.max_positions);
   shape.tokens = std::min(shape.tokens, shape.model.max_positions);
   shape.model.embedding_dropout = shape.model.attention_dropout = shape.model.residual_dropout = 0;
   const auto ceilings = bench::ceilings_of(device, options.threads);
-  nlohmann::ordered_json report = {{"device", device.name()}, {"threads", options.threads}, {"model", options.model},
-                                   {"parameters", shape.model.parameter_count()}, {"sequences", shape.sequences}, {"sequence", shape.tokens},
+  nlohmann::ordered_json report = {{"device", device.name()},          {"threads", options.threads},
+                                   {"model", options.model},           {"parameters", shape.model.parameter_count()},
+                                   {"sequences", shape.sequences},     {"sequence", shape.tokens},
                                    {"pass_tokens", shape.pass_tokens}, {"results", nlohmann::ordered_json::array()}};
   if (!options.json)
     std::printf("%s\n%s: %.1f million parameters; a step of %ld sequences of %ld tokens in passes of up to %ld, AdamW\n\n",

@@ -10,7 +10,7 @@ namespace weft::cli {
 struct BenchTrainOptions {
   std::string model, dtype;
   int threads = 1;
-  int64_t pass_tokens = 0;  // 0: as `weft train` does
+  int64_t pass_tokens = 0;          // 0: as `weft train` does
   int64_t batch = 0, sequence = 0;  // 0: bench::TrainShape's
   bool json = false;
 };

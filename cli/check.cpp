@@ -40,7 +40,8 @@ class Report {
     else if (outcome.status == Status::skipped && !outcome.message.empty())
       std::printf("skipped  %s: %s\n", outcome.name.c_str(), outcome.message.c_str());
     else if (options_.verbose)
-      std::printf("%-8s %-64s error %.2e  bound %.2e\n", std::string(name(outcome.status)).c_str(), outcome.name.c_str(), outcome.error, outcome.bound);
+      std::printf("%-8s %-64s error %.2e  bound %.2e\n", std::string(name(outcome.status)).c_str(), outcome.name.c_str(), outcome.error,
+                  outcome.bound);
     std::fflush(stdout);
   }
 
@@ -91,13 +92,11 @@ class Report {
   }
 
   void print_json(const std::string& device) const {
-    nlohmann::ordered_json report = {{"device", device},
-                                     {"passed", count(Status::passed)},
-                                     {"failed", count(Status::failed)},
-                                     {"skipped", count(Status::skipped)}};
+    nlohmann::ordered_json report = {
+        {"device", device}, {"passed", count(Status::passed)}, {"failed", count(Status::failed)}, {"skipped", count(Status::skipped)}};
     auto& cases = report["cases"] = nlohmann::ordered_json::array();
     for (const Outcome& o : outcomes_) {
-      nlohmann::ordered_json entry = {{"name", o.name}, {"op", o.op}, {"dtype", o.dtype}, {"status", std::string(name(o.status))},
+      nlohmann::ordered_json entry = {{"name", o.name},   {"op", o.op},      {"dtype", o.dtype}, {"status", std::string(name(o.status))},
                                       {"error", o.error}, {"bound", o.bound}};
       if (!o.digest.empty()) entry["digest"] = o.digest;
       if (!o.message.empty()) entry["message"] = o.message;
@@ -125,8 +124,8 @@ class Part {
   explicit Part(const std::string& text) {
     if (text.empty()) return;
     int read = 0;
-    const bool good = std::sscanf(text.c_str(), "%lld/%lld%n", &which_, &parts_, &read) == 2 && size_t(read) == text.size() && which_ >= 1 &&
-                      which_ <= parts_;
+    const bool good = std::sscanf(text.c_str(), "%lld/%lld%n", &which_, &parts_, &read) == 2 && size_t(read) == text.size() &&
+                      which_ >= 1 && which_ <= parts_;
     weft::check(good, "check", "--part is ", text, ", expected i/n with 1 <= i <= n");
   }
   bool next() { return count_++ % parts_ == which_ - 1; }
@@ -158,7 +157,8 @@ int run(const Options& options) {
   if (!options.golden.empty())
     for (spec::Case& c : spec::golden_cases(registry, options.golden)) cases.push_back(std::move(c));
   for (spec::Case& c : cases)
-    if (options.selection.takes(c.op, std::string(name(c.dtype)), name_of(c)) && (!options.small || small(c)) && part.next()) chosen.push_back(std::move(c));
+    if (options.selection.takes(c.op, std::string(name(c.dtype)), name_of(c)) && (!options.small || small(c)) && part.next())
+      chosen.push_back(std::move(c));
   int64_t done = 0;
   for (const spec::Case& c : chosen) {
     report_progress({.what = "case", .done = done++, .total = int64_t(chosen.size())});
@@ -190,9 +190,10 @@ Run add_check(CLI::App& app) {
   command->add_option("--threads", options->threads, "CPU threads (default: all this process may use)");
   command->add_option("--part", options->part, "Only part i of n of the cases, as i/n, so that n processes share them");
   command->add_flag("--small", options->small, "Only cases of up to 16384 elements, for tools such as compute-sanitizer");
-  command->add_flag("--fresh", options->fresh,
-                    "Workspace as the driver gives it, neither poisoned nor used again, for compute-sanitizer's initcheck; no rejections, whose "
-                    "operands nobody wrote");
+  command->add_flag(
+      "--fresh", options->fresh,
+      "Workspace as the driver gives it, neither poisoned nor used again, for compute-sanitizer's initcheck; no rejections, whose "
+      "operands nobody wrote");
   command->add_flag("--json", options->json, "Print JSON");
   command->add_flag("-v,--verbose", options->verbose, "Print every case");
   return [options] { return run(*options); };

@@ -38,11 +38,15 @@ int run(bool json) {
     const MemoryInfo memory = device->memory();
     const std::string dialect(name(device->dialect()));
     if (json)
-      list.push_back({{"name", device->name()}, {"available", true}, {"description", device->description()}, {"dialect", dialect},
-                      {"memory", {{"total", memory.total}, {"free", memory.free}, {"in_use", memory.in_use}, {"high_water", memory.high_water}}}});
+      list.push_back(
+          {{"name", device->name()},
+           {"available", true},
+           {"description", device->description()},
+           {"dialect", dialect},
+           {"memory", {{"total", memory.total}, {"free", memory.free}, {"in_use", memory.in_use}, {"high_water", memory.high_water}}}});
     else
-      std::printf("%-9s %s, dialect %s, memory %.1f GiB, %.1f GiB free\n", device->name().c_str(), device->description().c_str(), dialect.c_str(),
-                  gib(memory.total), gib(memory.free));
+      std::printf("%-9s %s, dialect %s, memory %.1f GiB, %.1f GiB free\n", device->name().c_str(), device->description().c_str(),
+                  dialect.c_str(), gib(memory.total), gib(memory.free));
   }
   if (json) std::printf("%s\n", list.dump(2).c_str());
   return kOk;

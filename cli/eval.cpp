@@ -41,7 +41,9 @@ void score(const Model& model, const std::vector<int32_t>& ids, int64_t context,
   for (int64_t first = 0; first < targets; first += context) {
     tell(double(first) / double(targets));
     const int64_t T = std::min(context, targets - first);
-    const auto part = [&](int64_t from) { return Tensor::from_host(model.device(), {1, T}, std::span<const int32_t>(ids).subspan(size_t(from), size_t(T))); };
+    const auto part = [&](int64_t from) {
+      return Tensor::from_host(model.device(), {1, T}, std::span<const int32_t>(ids).subspan(size_t(from), size_t(T)));
+    };
     total.loss += double(model.loss(part(first), part(first + 1), {.count = one}).item<float>());
     total.tokens += T;
     ++total.windows;
@@ -52,19 +54,26 @@ void score(const Model& model, const std::vector<int32_t>& ids, int64_t context,
 int score_run(const Options& o) {
   check(o.folder.empty() && o.data.empty() && o.adapter.empty() && o.context == 0 && o.dtype.empty(), "eval",
         "--run takes model, data, context and dtype from the run: give none of them");
-  const RunEvaluation e = evaluate_run(o.run, {.device = o.device, .threads = o.threads}, [](const std::string& text) { std::fprintf(stderr, "%s\n", text.c_str()); });
+  const RunEvaluation e = evaluate_run(o.run, {.device = o.device, .threads = o.threads},
+                                       [](const std::string& text) { std::fprintf(stderr, "%s\n", text.c_str()); });
   const bool same = e.recorded && e.recorded->step == e.step && e.recorded->validation_loss == e.result.validation_loss;
   if (o.json) {
-    nlohmann::ordered_json report = {{"step", e.step}, {"validation_loss", e.result.validation_loss}, {"perplexity", std::exp(e.result.validation_loss)}, {"sequences", e.sequences}};
+    nlohmann::ordered_json report = {{"step", e.step},
+                                     {"validation_loss", e.result.validation_loss},
+                                     {"perplexity", std::exp(e.result.validation_loss)},
+                                     {"sequences", e.sequences}};
     if (e.result.accuracy) report["accuracy"] = *e.result.accuracy;
-    if (e.recorded) report["recorded"] = {{"step", e.recorded->step}, {"validation_loss", e.recorded->validation_loss}, {"same_bits", same}};
+    if (e.recorded)
+      report["recorded"] = {{"step", e.recorded->step}, {"validation_loss", e.recorded->validation_loss}, {"same_bits", same}};
     std::printf("%s\n", report.dump(2).c_str());
     return kOk;
   }
-  std::printf("step %ld: validation loss %.4f, perplexity %.3f, over %ld held-out sequences\n", long(e.step), e.result.validation_loss, std::exp(e.result.validation_loss),
-              long(e.sequences));
+  std::printf("step %ld: validation loss %.4f, perplexity %.3f, over %ld held-out sequences\n", long(e.step), e.result.validation_loss,
+              std::exp(e.result.validation_loss), long(e.sequences));
   if (e.result.accuracy) std::printf("%.2f %% of unseen sums right\n", 100 * *e.result.accuracy);
-  if (e.recorded) std::printf("the run's last evaluation: step %ld, validation loss %.4f%s\n", long(e.recorded->step), e.recorded->validation_loss, same ? ", the same bits" : "");
+  if (e.recorded)
+    std::printf("the run's last evaluation: step %ld, validation loss %.4f%s\n", long(e.recorded->step), e.recorded->validation_loss,
+                same ? ", the same bits" : "");
   return kOk;
 }
 
@@ -96,12 +105,13 @@ int run(const Options& o) {
   progress.hide();
   check(total.tokens > 0, "eval", o.data, " has no document of two tokens or more: there is nothing to foretell");
   if (o.json) {
-    const nlohmann::ordered_json report = {{"loss", total.mean()}, {"perplexity", std::exp(total.mean())}, {"tokens", total.tokens},
-                                           {"documents", total.documents}, {"windows", total.windows}, {"context", context}};
+    const nlohmann::ordered_json report = {{"loss", total.mean()},     {"perplexity", std::exp(total.mean())},
+                                           {"tokens", total.tokens},   {"documents", total.documents},
+                                           {"windows", total.windows}, {"context", context}};
     std::printf("%s\n", report.dump(2).c_str());
   } else {
-    std::printf("loss %.4f nats a token, perplexity %.3f\n%ld tokens of %ld documents in %ld windows of up to %ld\n", total.mean(), std::exp(total.mean()), long(total.tokens),
-                long(total.documents), long(total.windows), long(context));
+    std::printf("loss %.4f nats a token, perplexity %.3f\n%ld tokens of %ld documents in %ld windows of up to %ld\n", total.mean(),
+                std::exp(total.mean()), long(total.tokens), long(total.documents), long(total.windows), long(context));
   }
   return kOk;
 }
@@ -113,8 +123,10 @@ Run add_eval(CLI::App& app) {
   command->footer("Each document is cut into windows of the context length; each of its tokens but the first is scored once.");
   auto o = std::make_shared<Options>();
   command->add_option("model", o->folder, "Folder with config.json, model.safetensors and tokenizer.json");
-  command->add_option("--data", o->data, "UTF-8 text, .jsonl or .json (the \"text\" of each line or element is a document), or a folder of such files");
-  command->add_option("--run", o->run, "A run's folder: scores the sequences it held out as the run did, with the weights of its newest checkpoint");
+  command->add_option("--data", o->data,
+                      "UTF-8 text, .jsonl or .json (the \"text\" of each line or element is a document), or a folder of such files");
+  command->add_option("--run", o->run,
+                      "A run's folder: scores the sequences it held out as the run did, with the weights of its newest checkpoint");
   command->add_option("--context", o->context, "Tokens of a window (default: what the model takes)");
   command->add_option("--adapter", o->adapter, "Folder with a LoRA adapter of the model (adapter_config.json, adapter_model.safetensors)");
   command->add_option("--device", o->device, "Device to run on (default: cpu; for --run the run's own)");

@@ -20,7 +20,8 @@ struct Options {
 Options with_best(Options options) {
   if (!options.best) return options;
   const BestSource best = best_source(options.from);
-  std::fprintf(stderr, "%s: the best model, step %lld, validation loss %.4f\n", options.from.c_str(), (long long)best.record.step, best.record.validation_loss);
+  std::fprintf(stderr, "%s: the best model, step %lld, validation loss %.4f\n", options.from.c_str(), (long long)best.record.step,
+               best.record.validation_loss);
   options.from = best.model;
   options.adapter = best.adapter;
   return options;
@@ -33,7 +34,8 @@ int run(const Options& given) {
   const ModelFolder folder(options.from, options.adapter);
   const auto model = folder.load(*device);
   const DType dtype = options.dtype.empty() ? model->config().dtype : export_dtype(options.dtype);
-  export_model(*model, options.to, {.dtype = dtype, .like = options.from, .tokenizer = folder.has_tokenizer() ? folder.tokenizer_folder().path() : ""});
+  export_model(*model, options.to,
+               {.dtype = dtype, .like = options.from, .tokenizer = folder.has_tokenizer() ? folder.tokenizer_folder().path() : ""});
   progress.hide();
   std::printf("%s: %s, %lld parameters, %s\n", options.to.c_str(), std::string(name(model->config().architecture)).c_str(),
               static_cast<long long>(model->config().parameter_count()), std::string(name(dtype)).c_str());
@@ -48,8 +50,10 @@ Run add_export(CLI::App& app) {
   auto options = std::make_shared<Options>();
   command->add_option("MODEL_DIR", options->from, "A Hugging Face model folder")->required();
   command->add_option("OUT_DIR", options->to, "The folder to write")->required();
-  auto* adapter = command->add_option("--adapter", options->adapter, "Folder with a LoRA adapter of the model, to be merged into its weights");
-  command->add_flag("--best", options->best, "MODEL_DIR is the folder of a training run: write its model of the lowest validation loss")->excludes(adapter);
+  auto* adapter =
+      command->add_option("--adapter", options->adapter, "Folder with a LoRA adapter of the model, to be merged into its weights");
+  command->add_flag("--best", options->best, "MODEL_DIR is the folder of a training run: write its model of the lowest validation loss")
+      ->excludes(adapter);
   command->add_option("--dtype", options->dtype, "Type of the written weights: f32, bf16 or f16");
   command->add_option("--device", options->device, "Where the model is loaded");
   return [options] { return run(*options); };

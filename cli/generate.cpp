@@ -125,8 +125,10 @@ GenerateOptions generate_options(const Options& o, const ModelFolder& folder, co
   const int64_t room = std::max<int64_t>(0, folder.config().max_positions - int64_t(longest));
   const int64_t usual = folder.generation().max_new_tokens.value_or(kDefaultTokens);
   check(!o.max_tokens || *o.max_tokens >= 1, "generate", "--max-tokens is ", o.max_tokens.value_or(0), ", expected 1 or more");
-  GenerateOptions options{.sampling = sampling_options(o, folder), .max_tokens = o.max_tokens.value_or(std::min(std::max<int64_t>(1, usual), room)),
-                          .ignore_eos = o.ignore_eos, .stop = o.stop};
+  GenerateOptions options{.sampling = sampling_options(o, folder),
+                          .max_tokens = o.max_tokens.value_or(std::min(std::max<int64_t>(1, usual), room)),
+                          .ignore_eos = o.ignore_eos,
+                          .stop = o.stop};
   if (o.batch) options.batch = *o.batch;
   return options;
 }
@@ -141,7 +143,8 @@ void print_json(const std::vector<Completion>& completions, bool has_text, doubl
 }
 
 void print_times(const GenerateTimes& t) {
-  std::printf("\n[%ld prompt tokens in %.2f s, %ld new tokens, %.1f tokens/s]\n", long(t.prompt_tokens), t.prompt_seconds, long(t.prompts + t.step_tokens), t.tokens_per_second());
+  std::printf("\n[%ld prompt tokens in %.2f s, %ld new tokens, %.1f tokens/s]\n", long(t.prompt_tokens), t.prompt_seconds,
+              long(t.prompts + t.step_tokens), t.tokens_per_second());
 }
 
 // Progress until the first token.
@@ -161,7 +164,9 @@ void stream(Generator& generator, const std::vector<Ids>& prompts, bool has_text
     std::fwrite(text.data(), 1, text.size(), stdout);
     std::fflush(stdout);
   };
-  const auto title = [&] { if (prompts.size() > 1) show(join(front ? "\n\n" : "", "[", front + 1, "] ")); };
+  const auto title = [&] {
+    if (prompts.size() > 1) show(join(front ? "\n\n" : "", "[", front + 1, "] "));
+  };
   generator.run(prompts, [&](const NewToken& token) {
     if (std::exchange(first, false)) {
       waits.reset();
@@ -203,17 +208,25 @@ int run(const Options& o) {
 
 Run add_generate(CLI::App& app) {
   CLI::App* command = app.add_subcommand("generate", "Continue a text with a model from a Hugging Face folder");
-  command->footer("Sampled as the folder's generation_config.json says where it sets do_sample, else greedily; flags win over it. Chat templates are not "
-                  "interpreted: the prompt is continued as it is.");
+  command->footer(
+      "Sampled as the folder's generation_config.json says where it sets do_sample, else greedily; flags win over it. Chat templates are "
+      "not "
+      "interpreted: the prompt is continued as it is.");
   auto o = std::make_shared<Options>();
   command->add_option("model", o->folder, "Folder with config.json, model.safetensors and tokenizer.json")->required();
   command->add_option("text", o->words, "The prompt, one text however many words; without any prompt the standard input is read");
   command->add_option("--prompt", o->prompts, "Another prompt; may be given again")->take_all()->expected(1);
-  command->add_option("--prompts", o->prompts_file, "A file of prompts: a text file is one, each line of a .jsonl file (its \"text\") and each element of a .json file is one");
-  command->add_option("--prompt-ids", o->prompt_ids, "A prompt as token ids, 1,2,3; may be given again; needs no tokenizer")->take_all()->expected(1);
-  command->add_option("--max-tokens,--max-new-tokens", o->max_tokens,
-                      join("New tokens per prompt (default: generation_config.json's, else ", kDefaultTokens, "; at most what the context has room for)"));
-  command->add_option("--temperature,--temp", o->temperature, "0 is greedy (default: the folder's, else 0, or 1 where --top-k, --top-p or --min-p is given)");
+  command->add_option(
+      "--prompts", o->prompts_file,
+      "A file of prompts: a text file is one, each line of a .jsonl file (its \"text\") and each element of a .json file is one");
+  command->add_option("--prompt-ids", o->prompt_ids, "A prompt as token ids, 1,2,3; may be given again; needs no tokenizer")
+      ->take_all()
+      ->expected(1);
+  command->add_option(
+      "--max-tokens,--max-new-tokens", o->max_tokens,
+      join("New tokens per prompt (default: generation_config.json's, else ", kDefaultTokens, "; at most what the context has room for)"));
+  command->add_option("--temperature,--temp", o->temperature,
+                      "0 is greedy (default: the folder's, else 0, or 1 where --top-k, --top-p or --min-p is given)");
   command->add_option("--top-k", o->top_k, "Only the k most likely tokens");
   command->add_option("--top-p", o->top_p, "Only the fewest most likely tokens whose probability reaches p");
   command->add_option("--min-p", o->min_p, "Only tokens at least p times as likely as the most likely one");
@@ -227,7 +240,9 @@ Run add_generate(CLI::App& app) {
   command->add_option("--device", o->device, "Device to run on")->capture_default_str();
   command->add_option("--dtype", o->dtype, "f32 or bf16 (default: as stored)");
   command->add_option("--threads", o->threads, "CPU threads (default: all this process may use)");
-  command->add_flag("--json", o->json, "Print {\"ids\", \"text\", \"finish_reason\", \"tokens_per_second\"} with the new ids alone; a list of them for several prompts");
+  command->add_flag(
+      "--json", o->json,
+      "Print {\"ids\", \"text\", \"finish_reason\", \"tokens_per_second\"} with the new ids alone; a list of them for several prompts");
   return [o] { return run(*o); };
 }
 

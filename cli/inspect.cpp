@@ -39,7 +39,10 @@ Ordered tensors_of(const WeightFiles& files, int64_t& parameters, int64_t& bytes
     const SafeTensors::Entry& entry = files.at(name);
     parameters += entry.shape.numel();
     bytes += int64_t(entry.bytes.size());
-    Ordered tensor = {{"name", name}, {"dtype", entry.stored}, {"shape", std::vector<int64_t>(entry.shape.begin(), entry.shape.end())}, {"bytes", entry.bytes.size()}};
+    Ordered tensor = {{"name", name},
+                      {"dtype", entry.stored},
+                      {"shape", std::vector<int64_t>(entry.shape.begin(), entry.shape.end())},
+                      {"bytes", entry.bytes.size()}};
     if (files.files().size() > 1) tensor["file"] = fs::path(files.file_of(name).path()).filename().string();
     list.push_back(std::move(tensor));
   }
@@ -75,7 +78,8 @@ Ordered describe(const std::string& path) {
   for (const auto& file : files.files())
     for (const auto& [key, value] : file->metadata()) metadata[key] = value;
   out["metadata"] = std::move(metadata);
-  if (const ModelFolder model(path); folder && model.has_tokenizer()) out["tokenizer"] = unless_unsupported([&] { return tokenizer_of(model); });
+  if (const ModelFolder model(path); folder && model.has_tokenizer())
+    out["tokenizer"] = unless_unsupported([&] { return tokenizer_of(model); });
   if (folder) out["generation"] = Ordered::parse(generation_config_json(read_generation_config(path)));
   if (folder) out["chat_template"] = read_tokenizer_config(path).chat_template;
   out["tensors"] = std::move(tensors);
@@ -91,7 +95,10 @@ std::string shape_text(const Ordered& shape) {
 
 void print_tokenizer(const Ordered& tokenizer) {
   std::printf("\ntokenizer: byte-level BPE, %s tokens\n", tokenizer["vocab_size"].dump().c_str());
-  for (const auto& [key, what] : {std::pair{"before_text", "before a text"}, {"after_text", "after a text"}, {"end_tokens", "ends a text"}, {"between_documents", "between documents"}})
+  for (const auto& [key, what] : {std::pair{"before_text", "before a text"},
+                                  {"after_text", "after a text"},
+                                  {"end_tokens", "ends a text"},
+                                  {"between_documents", "between documents"}})
     std::printf("  %-32s %s\n", what, tokenizer[key].empty() ? "none" : tokenizer[key].dump().c_str());
 }
 
@@ -115,19 +122,22 @@ void print(const Ordered& about) {
   if (about.value("chat_template", false)) std::printf("\nchat template: present, not interpreted; prompts are taken as they are\n");
   if (!about["metadata"].empty()) {
     std::printf("\nmetadata\n");
-    for (const auto& [key, value] : about["metadata"].items()) std::printf("  %-32s %s\n", key.c_str(), value.dump(-1, ' ', false, Ordered::error_handler_t::replace).c_str());
+    for (const auto& [key, value] : about["metadata"].items())
+      std::printf("  %-32s %s\n", key.c_str(), value.dump(-1, ' ', false, Ordered::error_handler_t::replace).c_str());
   }
   std::printf("\ntensors\n");
   for (const auto& tensor : about["tensors"])
-    std::printf("  %-56s %-8s %s\n", tensor["name"].get<std::string>().c_str(), tensor["dtype"].get<std::string>().c_str(), shape_text(tensor["shape"]).c_str());
-  std::printf("\n%zu tensors in %s file(s), %s parameters, %.1f MB\n", about["tensors"].size(), about["files"].dump().c_str(), about["parameters"].dump().c_str(),
-              about["bytes"].get<double>() / 1e6);
+    std::printf("  %-56s %-8s %s\n", tensor["name"].get<std::string>().c_str(), tensor["dtype"].get<std::string>().c_str(),
+                shape_text(tensor["shape"]).c_str());
+  std::printf("\n%zu tensors in %s file(s), %s parameters, %.1f MB\n", about["tensors"].size(), about["files"].dump().c_str(),
+              about["parameters"].dump().c_str(), about["bytes"].get<double>() / 1e6);
 }
 
 }  // namespace
 
 Run add_inspect(CLI::App& app) {
-  CLI::App* command = app.add_subcommand("inspect", "Show the tensors, shapes, dtypes, parameter count and config of a safetensors file or a model folder");
+  CLI::App* command =
+      app.add_subcommand("inspect", "Show the tensors, shapes, dtypes, parameter count and config of a safetensors file or a model folder");
   struct Options {
     std::string path;
     bool json = false;

@@ -15,7 +15,9 @@ bool spells(const std::string& text) {
   return error == std::errc() && end == text.data() + text.size() && std::to_string(value) == text;
 }
 
-std::string wrong_integer(const std::string& text) { return spells<int64_t>(text) ? "" : join("'", text, "' is not an integer (of at most 63 bits)"); }
+std::string wrong_integer(const std::string& text) {
+  return spells<int64_t>(text) ? "" : join("'", text, "' is not an integer (of at most 63 bits)");
+}
 
 std::string wrong_unsigned(const std::string& text) {
   return spells<uint64_t>(text) ? "" : join("'", text, "' is not an integer of 0 or more (of at most 64 bits)");

@@ -9,7 +9,8 @@ Run add_left_out(CLI::App& app, const char* name) {
   CLI::App* command = app.add_subcommand(name, "Not in this build, which leaves out the specs");
   command->allow_extras();
   return [name]() -> int {
-    fail(ErrorCode::unsupported, name, "this build of the tool leaves it out, as scripts/demo does to be quick; configure with -DWEFT_SPECS=ON (preset release)");
+    fail(ErrorCode::unsupported, name,
+         "this build of the tool leaves it out, as scripts/demo does to be quick; configure with -DWEFT_SPECS=ON (preset release)");
   };
 }
 

@@ -44,16 +44,11 @@ int main(int argc, char** argv) {
   app.require_subcommand(1);
   app.failure_message(CLI::FailureMessage::simple);
   const std::pair<const char*, Run> commands[] = {
-      {"devices", add_devices(app)},
-      {"inspect", add_inspect(app)},
-      {"tokenize", add_tokenize(app)},
-      {"generate", add_generate(app)},
-      {"eval", add_eval(app)},
-      {"export", add_export(app)},
-      {"check", add_check(app)},
-      {"bench", add_bench(app)},
-      {"support", add_support(app)},
-      {"train", add_train(app, command_line(argc, argv))},
+      {"devices", add_devices(app)},   {"inspect", add_inspect(app)},
+      {"tokenize", add_tokenize(app)}, {"generate", add_generate(app)},
+      {"eval", add_eval(app)},         {"export", add_export(app)},
+      {"check", add_check(app)},       {"bench", add_bench(app)},
+      {"support", add_support(app)},   {"train", add_train(app, command_line(argc, argv))},
       {"report", add_report(app)},
   };
   check_integers(app);

@@ -23,7 +23,8 @@ void Selection::check_names(const char* command, const spec::Registry& registry)
 }
 
 bool Selection::takes(const std::string& case_op, const std::string& case_dtype, const std::string& full) const {
-  return (op.empty() || op == case_op) && (dtype.empty() || case_dtype.empty() || dtype == case_dtype) && full.find(name) != std::string::npos;
+  return (op.empty() || op == case_op) && (dtype.empty() || case_dtype.empty() || dtype == case_dtype) &&
+         full.find(name) != std::string::npos;
 }
 
 void Selection::fail_empty(const char* command) const {

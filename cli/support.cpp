@@ -39,8 +39,8 @@ int run() {
   std::printf("# Support matrix\n\nWritten by `weft support`; a test compares it with this page.\n\n");
   std::printf("## Kernels\n\nA kernel that a device lacks raises an error that says so; nothing falls back to another device.\n\n");
   std::printf("| kernel | CPU | CUDA | Metal |\n|---|---|---|---|\n");
-#define WEFT_PRINT_SLOT(kernel, Args) \
-  std::printf("| `%s` |", #kernel);    \
+#define WEFT_PRINT_SLOT(kernel, Args)                                                                                                      \
+  std::printf("| `%s` |", #kernel);                                                                                                        \
   for (const Kernels* table : tables) std::printf(" %s |", !table ? kAbsent : table->kernel.supported() ? "yes" : table->kernel.reason()); \
   std::printf("\n");
   WEFT_KERNELS(WEFT_PRINT_SLOT)
@@ -53,8 +53,10 @@ int run() {
     if (std::find(ops.begin(), ops.end(), c.op) == ops.end()) ops.push_back(c.op);
   for (const std::string& op : ops) {
     const auto cases = std::count_if(registry.cases().begin(), registry.cases().end(), [&](const spec::Case& c) { return c.op == op; });
-    const auto rejected = std::count_if(registry.rejections().begin(), registry.rejections().end(), [&](const spec::Rejection& r) { return r.op == op; });
-    std::printf("| `%s` | %s | %s | %ld | %ld |\n", op.c_str(), variants_of(registry.cases(), op).c_str(), dtypes_of(registry.cases(), op).c_str(), long(cases), long(rejected));
+    const auto rejected =
+        std::count_if(registry.rejections().begin(), registry.rejections().end(), [&](const spec::Rejection& r) { return r.op == op; });
+    std::printf("| `%s` | %s | %s | %ld | %ld |\n", op.c_str(), variants_of(registry.cases(), op).c_str(),
+                dtypes_of(registry.cases(), op).c_str(), long(cases), long(rejected));
   }
   return kOk;
 }

@@ -27,7 +27,8 @@ int run(Options options) {
     std::printf("%s\n", out.dump().c_str());
     return kOk;
   }
-  for (size_t i = 0; i < ids.size(); ++i) std::printf("%8d  %s%s\n", ids[i], pieces[i].c_str(), tokenizer.is_special(ids[i]) ? "  (special)" : "");
+  for (size_t i = 0; i < ids.size(); ++i)
+    std::printf("%8d  %s%s\n", ids[i], pieces[i].c_str(), tokenizer.is_special(ids[i]) ? "  (special)" : "");
   std::printf("%zu tokens\n", ids.size());
   return kOk;
 }

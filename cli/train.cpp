@@ -31,7 +31,8 @@ struct Options {
 TrainConfig changed(TrainConfig config, const Options& options) {
   if (!options.config_file.empty()) read_config(options.config_file, config);
   for (const Setting& setting : settings())
-    if (options.command->count(flag_of(setting.key)) > 0) std::visit([&](auto field) { config.*field = options.flags.*field; }, setting.field);
+    if (options.command->count(flag_of(setting.key)) > 0)
+      std::visit([&](auto field) { config.*field = options.flags.*field; }, setting.field);
   return config;
 }
 
@@ -107,16 +108,21 @@ PeakFlops peak_flops(Device& device, int threads, bool bf16) {
 }
 
 int train(const TrainConfig& config, const Options& options) {
-  const auto peak = [&](Device& device) { return peak_flops(device, config.threads > 0 ? int(config.threads) : available_threads(), config.dtype == "bf16"); };
-  Trainer trainer(config, {.resume = options.resume, .out = stderr, .stop = &stop_requested, .peak_flops = peak, .command = options.command_line});
+  const auto peak = [&](Device& device) {
+    return peak_flops(device, config.threads > 0 ? int(config.threads) : available_threads(), config.dtype == "bf16");
+  };
+  Trainer trainer(config,
+                  {.resume = options.resume, .out = stderr, .stop = &stop_requested, .peak_flops = peak, .command = options.command_line});
   const TrainOutcome outcome = trainer.run();
   if (outcome.evaluation) {
     std::printf("validation loss %.4f after step %lld\n", outcome.evaluation->validation_loss, (long long)outcome.evaluation->step);
     if (outcome.evaluation->accuracy) std::printf("%.2f %% of unseen sums right\n", 100 * *outcome.evaluation->accuracy);
   }
   if (outcome.best && outcome.evaluation && outcome.best->step != outcome.evaluation->step)
-    std::printf("best validation loss %.4f after step %lld: %s/best\n", outcome.best->validation_loss, (long long)outcome.best->step, outcome.folder.c_str());
-  if (!outcome.finished) std::printf("stopped after step %lld; weft train --resume --out %s goes on\n", (long long)outcome.step, outcome.folder.c_str());
+    std::printf("best validation loss %.4f after step %lld: %s/best\n", outcome.best->validation_loss, (long long)outcome.best->step,
+                outcome.folder.c_str());
+  if (!outcome.finished)
+    std::printf("stopped after step %lld; weft train --resume --out %s goes on\n", (long long)outcome.step, outcome.folder.c_str());
   std::printf("report: %s\n", outcome.report.c_str());
   return kOk;
 }
@@ -134,7 +140,8 @@ int run(const Options& options) {
   try {
     return train(config, options);
   } catch (const Stopped&) {
-    std::puts(options.resume ? "stopped before training went on; the run is as it was" : "stopped before the first step; the same command begins again");
+    std::puts(options.resume ? "stopped before training went on; the run is as it was"
+                             : "stopped before the first step; the same command begins again");
     return kOk;
   }
 }
@@ -144,11 +151,13 @@ std::string flag_names(std::string_view key, bool on) { return on ? flag_of(key)
 
 void add_setting(CLI::App& command, Options& options, const Setting& setting) {
   std::visit(
-      [&]<class T>(T TrainConfig::*field) {
+      [&]<class T>(T TrainConfig::* field) {
         T& value = options.flags.*field;
         CLI::Option* option = nullptr;
-        if constexpr (std::is_same_v<T, bool>) option = command.add_flag(flag_names(setting.key, value), value, std::string(setting.help));
-        else option = command.add_option(flag_of(setting.key), value, std::string(setting.help))->capture_default_str();
+        if constexpr (std::is_same_v<T, bool>)
+          option = command.add_flag(flag_names(setting.key, value), value, std::string(setting.help));
+        else
+          option = command.add_option(flag_of(setting.key), value, std::string(setting.help))->capture_default_str();
         option->group(std::string(setting.group));
       },
       setting.field);
@@ -161,9 +170,12 @@ Run add_train(CLI::App& app, std::string command_line) {
   auto options = std::make_shared<Options>();
   options->command = command;
   options->command_line = std::move(command_line);
-  command->add_option("--config", options->config_file, "A TOML file with any of the settings below; flags win over it")->check(CLI::ExistingFile);
-  command->add_option("--replay", options->replay, "Compute a captured step again (capture-<step>.safetensors) and say where it went wrong");
-  command->add_flag("--resume", options->resume, "Go on from the newest checkpoint in --out, with the settings it has but for those given anew");
+  command->add_option("--config", options->config_file, "A TOML file with any of the settings below; flags win over it")
+      ->check(CLI::ExistingFile);
+  command->add_option("--replay", options->replay,
+                      "Compute a captured step again (capture-<step>.safetensors) and say where it went wrong");
+  command->add_flag("--resume", options->resume,
+                    "Go on from the newest checkpoint in --out, with the settings it has but for those given anew");
   command->add_flag("--plan", options->plan, "Print memory by use and the work of a step, and train nothing");
   for (const Setting& setting : settings()) add_setting(*command, *options, setting);
   return [options] { return run(*options); };

@@ -12,7 +12,9 @@ int main() {
 
   // y = gated(x A, x B): find A and B so that y is a function that is known.
   constexpr int64_t kRows = 256, kIn = 8, kOut = 4;
-  const auto normal = [&](const Shape& shape, uint64_t seed) { return Tensor::from_host(*device, shape, normal_values(shape.numel(), seed, 0.5)); };
+  const auto normal = [&](const Shape& shape, uint64_t seed) {
+    return Tensor::from_host(*device, shape, normal_values(shape.numel(), seed, 0.5));
+  };
   const Tensor x = normal({kRows, kIn}, 1), target = gated(matmul(x, normal({kIn, kOut}, 2)), matmul(x, normal({kIn, kOut}, 3)));
   Tensor a = normal({kIn, kOut}, 4).set_requires_grad(), b = normal({kIn, kOut}, 5).set_requires_grad();
 

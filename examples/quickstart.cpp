@@ -14,7 +14,12 @@ int main() {
     const Tensor loss = cross_entropy(matmul(x, w), targets);  // a device scalar
     backward(loss);
     adamw(device->stream(), {.tensors = {{w.mut_view(), w.grad().view(), m.mut_view(), v.mut_view(), {}, /*weight_decay=*/0.01f}},
-                             .lr = lr.view(), .step = step.view(), .grad_scale = {}, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8});
+                             .lr = lr.view(),
+                             .step = step.view(),
+                             .grad_scale = {},
+                             .beta1 = 0.9,
+                             .beta2 = 0.999,
+                             .eps = 1e-8});
     w.clear_grad();
     if (t % 10 == 0) std::printf("step %d  loss %.4f\n", t, loss.item<float>());
   }

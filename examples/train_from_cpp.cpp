@@ -25,7 +25,8 @@ int main(int argc, char** argv) {
     for (int i = 0; i < 4; ++i) units.push_back(data.training_unit(position++));
     const StepResult result = training.gradients(units);
     training.apply(learning_rate(schedule, step));
-    if (step % 100 == 0 || step == steps) std::printf("step %lld  loss %.4f  gradient norm %.3f\n", (long long)step, result.loss, result.gradient_norm);
+    if (step % 100 == 0 || step == steps)
+      std::printf("step %lld  loss %.4f  gradient norm %.3f\n", (long long)step, result.loss, result.gradient_norm);
   }
 
   std::printf("%.1f %% of %zu unseen sums right\n", 100 * sums_accuracy(*model, data), data.held_out().size());
@@ -33,6 +34,7 @@ int main(int argc, char** argv) {
     const std::string question = data.question(data.held_out()[i]);
     std::vector<int32_t> prompt;
     data.vocabulary().encode(question, prompt, "question");
-    std::printf("%s%s", question.c_str(), sample_text(*model, data.vocabulary(), prompt, {.tokens = data.answer_length(), .temperature = 0}).c_str());
+    std::printf("%s%s", question.c_str(),
+                sample_text(*model, data.vocabulary(), prompt, {.tokens = data.answer_length(), .temperature = 0}).c_str());
   }
 }

@@ -24,7 +24,9 @@ class OneDnn {
     const dnnl::memory::desc ad({s.m, s.k}, f32, l.transpose_a ? tag::ba : tag::ab), bd({s.k, s.n}, f32, l.transpose_b ? tag::ba : tag::ab),
         cd({s.m, s.n}, f32, tag::ab);
     primitive_ = dnnl::matmul({{ad, bd, cd}, engine_});
-    args_ = {{DNNL_ARG_SRC, {ad, engine_, bench::memory_of(a)}}, {DNNL_ARG_WEIGHTS, {bd, engine_, bench::memory_of(b)}}, {DNNL_ARG_DST, {cd, engine_, bench::memory_of(c)}}};
+    args_ = {{DNNL_ARG_SRC, {ad, engine_, bench::memory_of(a)}},
+             {DNNL_ARG_WEIGHTS, {bd, engine_, bench::memory_of(b)}},
+             {DNNL_ARG_DST, {cd, engine_, bench::memory_of(c)}}};
   }
   void run() {
     primitive_.execute(stream_, args_);

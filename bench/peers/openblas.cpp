@@ -15,7 +15,8 @@ using namespace weft;
 
 // As cblas.h has them.
 constexpr int kRowMajor = 101, kPlain = 111, kTransposed = 112;
-using Sgemm = void (*)(int order, int trans_a, int trans_b, int m, int n, int k, float alpha, const float* a, int lda, const float* b, int ldb, float beta, float* c, int ldc);
+using Sgemm = void (*)(int order, int trans_a, int trans_b, int m, int n, int k, float alpha, const float* a, int lda, const float* b,
+                       int ldb, float beta, float* c, int ldc);
 using SetThreads = void (*)(int);
 using Config = char* (*)();
 
@@ -30,9 +31,9 @@ double openblas(Sgemm sgemm, const bench::Product& p) {
   const auto [m, n, k] = p.size;
   const int lda = int(p.layout.transpose_a ? m : k), ldb = int(p.layout.transpose_b ? k : n);
   return p.size.flops() / bench::median_time([&] {
-    sgemm(kRowMajor, p.layout.transpose_a ? kTransposed : kPlain, p.layout.transpose_b ? kTransposed : kPlain, int(m), int(n), int(k), 1.0f, bench::memory_of(p.a), lda,
-          bench::memory_of(p.b), ldb, 0.0f, bench::memory_of(p.c), int(n));
-  });
+           sgemm(kRowMajor, p.layout.transpose_a ? kTransposed : kPlain, p.layout.transpose_b ? kTransposed : kPlain, int(m), int(n),
+                 int(k), 1.0f, bench::memory_of(p.a), lda, bench::memory_of(p.b), ldb, 0.0f, bench::memory_of(p.c), int(n));
+         });
 }
 
 }  // namespace

@@ -15,7 +15,9 @@ void read_all(const std::string& path) {
   static volatile uint8_t sum = 0;
   const SafeTensors reader(path);
   for (const auto& [name, entry] : reader.entries()) {
-    if (entry.dtype) require(entry.shape.numel() * size_of(*entry.dtype) == int64_t(entry.bytes.size()), "the bytes of '" + name + "' do not fill its shape");
+    if (entry.dtype)
+      require(entry.shape.numel() * size_of(*entry.dtype) == int64_t(entry.bytes.size()),
+              "the bytes of '" + name + "' do not fill its shape");
     for (const std::byte byte : entry.bytes) sum = uint8_t(sum + uint8_t(byte));
     contiguous_strides(entry.shape);
   }

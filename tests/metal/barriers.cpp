@@ -135,7 +135,9 @@ int run(std::vector<std::string> files) {
   int needed = 0, redundant = 0, failed = 0, number = 0;
   for (const Barrier& b : all_barriers()) {
     if (number++ % part.parts != part.number - 1) continue;
-    if (!files.empty() && std::none_of(files.begin(), files.end(), [&](const std::string& part) { return b.file.find(part) != std::string::npos; })) continue;
+    if (!files.empty() &&
+        std::none_of(files.begin(), files.end(), [&](const std::string& part) { return b.file.find(part) != std::string::npos; }))
+      continue;
     const std::string what = noticed(registry, b);
     if (!what.empty() && !b.redundant) {
       ++needed;
@@ -146,7 +148,8 @@ int run(std::vector<std::string> files) {
     } else {
       ++failed;
       std::printf("FAILED     %s:%d: %s\n", b.file.c_str(), b.line,
-                  b.redundant ? ("called redundant, and is not: " + what).c_str() : "nothing noticed that this barrier was gone; where that can be proven, say so: // redundant: ...");
+                  b.redundant ? ("called redundant, and is not: " + what).c_str()
+                              : "nothing noticed that this barrier was gone; where that can be proven, say so: // redundant: ...");
     }
     std::fflush(stdout);
   }

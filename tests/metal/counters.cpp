@@ -18,11 +18,13 @@ namespace weft {
 namespace {
 
 constexpr double kMost = 1.05;
-constexpr int64_t kFewestBytes = 96 << 10, kMostBytes = 10'000'000;  // below, words that all threads share would be a part; above, it takes long
+constexpr int64_t kFewestBytes = 96 << 10,
+                  kMostBytes = 10'000'000;  // below, words that all threads share would be a part; above, it takes long
 constexpr double kMostFlops = 6e7;
 
-const std::set<std::string> kRowOps{"adamw", "copy", "cross_entropy", "dropout", "elementwise", "embedding", "fill", "gradient_norm", "kv_append", "layer_norm",
-                                    "lion", "reduce", "rms_norm", "rope", "sgd", "softmax", "transpose_2d", "uniform"};
+const std::set<std::string> kRowOps{"adamw",    "copy",          "cross_entropy", "dropout",    "elementwise",  "embedding",
+                                    "fill",     "gradient_norm", "kv_append",     "layer_norm", "lion",         "reduce",
+                                    "rms_norm", "rope",          "sgd",           "softmax",    "transpose_2d", "uniform"};
 const std::set<std::string> kNoKernels{"ready", "function", "random", "rule"};  // calls, functions, fuzz, and what autograd composes
 
 int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
@@ -58,7 +60,8 @@ struct Counted {
 // each row. Rows whose gradients a team cannot hold are read twice in the backward.
 double allowed_norm(const Counted& k) {
   const bool backward = k.c.variant.ends_with("backward");
-  const int64_t C = k.operand("w").shape.numel(), rows = k.problem.operands()[0].shape.numel() / std::max<int64_t>(1, C), width = size_of(k.c.dtype);
+  const int64_t C = k.operand("w").shape.numel(), rows = k.problem.operands()[0].shape.numel() / std::max<int64_t>(1, C),
+                width = size_of(k.c.dtype);
   const int64_t weights = k.bytes("w") + k.bytes("b"), sums = k.bytes("dw") + k.bytes("db");
   if (!backward) return double((std::min<int64_t>(rows, 64) - 1) * weights);
   if (C * width > 64 << 10) return double(k.bytes("dy") + k.bytes("h") + rows * weights);
@@ -81,7 +84,8 @@ double exception(const Counted& k) {
   }
   if (k.c.op == "rope" && k.find("start")) {  // a row of the table, and the start for each vector of it, for each token of each sequence
     const Shape& x = k.operand("x").shape;
-    const int64_t T = x[k.c.name.ends_with("by_head") ? 2 : 1], sequences = k.operand("start").shape.numel(), half = k.operand("cos").shape[1], N = 16 / size_of(k.c.dtype);
+    const int64_t T = x[k.c.name.ends_with("by_head") ? 2 : 1], sequences = k.operand("start").shape.numel(),
+                  half = k.operand("cos").shape[1], N = 16 / size_of(k.c.dtype);
     const int64_t vectors = ceil_div(half, N) + ceil_div(x[3] - 2 * half, N);
     return double((sequences - 1) * T * half * 2 * int64_t(sizeof(float)) + sequences * T * vectors * int64_t(sizeof(int32_t)));
   }
@@ -109,11 +113,14 @@ std::string hold_matmul(const Counted& k) {
   const int64_t side = few ? transpose_b ? 16 : 32 : M > 32 && N > 32 && ceil_div(M, 64) * ceil_div(N, 64) >= 64 ? 64 : 32;
   const int64_t down = few ? 1 : ceil_div(M, side), across = ceil_div(N, side);
   const int64_t old_c = k.operand("c").role == spec::Role::in_place ? k.bytes("c") : 0;
-  const int64_t read = across * k.bytes("a") + down * k.bytes("b") + old_c, bias = (few ? M : 2 * down) * k.bytes("bias"), written = k.bytes("c") + k.bytes("pre");
+  const int64_t read = across * k.bytes("a") + down * k.bytes("b") + old_c, bias = (few ? M : 2 * down) * k.bytes("bias"),
+                written = k.bytes("c") + k.bytes("pre");
   const int64_t got = k.counters.device_read;
   if (got < read || got > read + bias || k.counters.device_written != written)
-    return join("reads ", got, " and writes ", k.counters.device_written, " bytes; tiles imply ", read, ", ", bias, " of bias and ", written);
-  if (!few && k.counters.matrix_multiply_adds < M * N * K) return join("has ", k.counters.matrix_multiply_adds, " of ", M * N * K, " multiply-adds on matrices");
+    return join("reads ", got, " and writes ", k.counters.device_written, " bytes; tiles imply ", read, ", ", bias, " of bias and ",
+                written);
+  if (!few && k.counters.matrix_multiply_adds < M * N * K)
+    return join("has ", k.counters.matrix_multiply_adds, " of ", M * N * K, " multiply-adds on matrices");
   return "";
 }
 
@@ -172,9 +179,9 @@ Counted count(const spec::Case& c, const spec::Problem& problem, Device& device)
 }
 
 struct Tally {
-  std::map<std::string, int> held;           // by op
-  std::map<std::string, int64_t> written;    // by attention's case
-  std::map<std::string, double> worst;       // bytes over the least, by op
+  std::map<std::string, int> held;         // by op
+  std::map<std::string, int64_t> written;  // by attention's case
+  std::map<std::string, double> worst;     // bytes over the least, by op
   int failed = 0;
 };
 
@@ -219,7 +226,8 @@ int run(const std::set<std::string>& ops) {
     for (const spec::Case& c : *list)
       if (ops.empty() || ops.contains(c.op)) hold(c, *device, tally);
   if (tally.held.contains("causal_attention")) hold_linear(tally);
-  for (const auto& [op, held] : tally.held) std::printf("%-18s %4d held, at most %.3f of the least\n", op.c_str(), held, tally.worst.at(op));
+  for (const auto& [op, held] : tally.held)
+    std::printf("%-18s %4d held, at most %.3f of the least\n", op.c_str(), held, tally.worst.at(op));
   std::printf("%d failed\n", tally.failed);
   const size_t expected = ops.empty() ? kRowOps.size() + 2 : ops.size();
   if (tally.held.size() != expected) std::printf("only %zu of %zu ops had a case to hold\n", tally.held.size(), expected);

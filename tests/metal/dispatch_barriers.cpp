@@ -16,8 +16,8 @@ namespace {
 
 // What was encoded between two waits: "d" a dispatch, "|" a barrier, "." a commit.
 struct Encoded {
-  int omitted = -1;          // the barrier of this number since the last wait
-  bool same_begin = false;   // it stood before a dispatch that has bytes from the same one on as one before it, and one of them writes
+  int omitted = -1;         // the barrier of this number since the last wait
+  bool same_begin = false;  // it stood before a dispatch that has bytes from the same one on as one before it, and one of them writes
   std::set<std::string> orders;
   std::string order;
   int barriers = 0;

@@ -27,7 +27,8 @@ TEST_P(Amx, takes_the_documented_steps) {
   std::mt19937 random(7);
   std::normal_distribution<float> normal;
   const int64_t K = blocks * kAmxBlock, words = K / 2;
-  const int64_t a_row = tiles ? kAmxBlock : K + padding, a_block = tiles ? rows * kAmxBlock : kAmxBlock, b_row = columns + padding, c_row = columns + padding;
+  const int64_t a_row = tiles ? kAmxBlock : K + padding, a_block = tiles ? rows * kAmxBlock : kAmxBlock, b_row = columns + padding,
+                c_row = columns + padding;
   std::vector<bf16> a(size_t(std::max(rows * a_row, blocks * a_block)), bf16(NAN));
   std::vector<float> b(size_t(words * b_row), NAN), c(size_t(rows * c_row), NAN), from(size_t(rows * c_row));
   for (float& x : from) x = normal(random);
@@ -58,9 +59,12 @@ TEST_P(Amx, takes_the_documented_steps) {
 }
 
 using Start = Layout::Start;
-INSTANTIATE_TEST_SUITE_P(layouts, Amx, testing::Values(Layout{16, 16, 1, false, 0, Start::zero}, Layout{16, 16, 2, true, 0, Start::from}, Layout{16, 32, 3, false, 6, Start::c},
-                                                       Layout{32, 16, 3, true, 2, Start::zero}, Layout{32, 32, 5, true, 0, Start::c}, Layout{48, 80, 4, false, 16, Start::from},
-                                                       Layout{80, 48, 2, true, 4, Start::zero}, Layout{32, 32, 0, false, 0, Start::zero}, Layout{64, 64, 24, false, 1, Start::from}));
+INSTANTIATE_TEST_SUITE_P(layouts, Amx,
+                         testing::Values(Layout{16, 16, 1, false, 0, Start::zero}, Layout{16, 16, 2, true, 0, Start::from},
+                                         Layout{16, 32, 3, false, 6, Start::c}, Layout{32, 16, 3, true, 2, Start::zero},
+                                         Layout{32, 32, 5, true, 0, Start::c}, Layout{48, 80, 4, false, 16, Start::from},
+                                         Layout{80, 48, 2, true, 4, Start::zero}, Layout{32, 32, 0, false, 0, Start::zero},
+                                         Layout{64, 64, 24, false, 1, Start::from}));
 
 }  // namespace
 }  // namespace weft::cpu

@@ -45,7 +45,9 @@ TEST(atomic_file, appears_whole_when_committed) {
 
 TEST(atomic_file, leaves_nothing_when_not_committed) {
   const Folder folder;
-  { AtomicFile(folder.path / "a").write("lost"); }
+  {
+    AtomicFile(folder.path / "a").write("lost");
+  }
   EXPECT_EQ(files_in(folder.path), 0u);
 }
 

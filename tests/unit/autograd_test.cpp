@@ -75,7 +75,8 @@ TEST_F(Autograd, matmul_in_all_layouts) {
                        [=](const auto& t) { return matmul(t[0], t[1], {.transpose_a = ta, .transpose_b = tb}); });
 }
 TEST_F(Autograd, matmul_with_bias_and_activation) {
-  expect_gradients({{6, 5}, {5, 7}, {7}}, [](const auto& t) { return matmul(t[0], t[1], {.bias = t[2], .activation = Activation::gelu_tanh}); });
+  expect_gradients({{6, 5}, {5, 7}, {7}},
+                   [](const auto& t) { return matmul(t[0], t[1], {.bias = t[2], .activation = Activation::gelu_tanh}); });
 }
 TEST_F(Autograd, activation) {
   for (Activation kind : {Activation::silu, Activation::gelu_tanh})
@@ -141,9 +142,8 @@ TEST_F(Autograd, views) {
   // A gradient that arrives permuted at a reshape.
   expect_gradients({{6, 4}}, [](const auto& t) { return softmax(contiguous(t[0].reshape({3, 2, 4}).permute({1, 0, 2}))); });
   // The gradient that flows into a permuted tensor is itself permuted.
-  expect_gradients({{2, 3, 4, 8}, {2, 3, 4, 8}, {2, 3, 4, 8}}, [](const auto& t) {
-    return contiguous(causal_attention(t[0], t[1], t[2]).permute({0, 2, 1, 3}));
-  });
+  expect_gradients({{2, 3, 4, 8}, {2, 3, 4, 8}, {2, 3, 4, 8}},
+                   [](const auto& t) { return contiguous(causal_attention(t[0], t[1], t[2]).permute({0, 2, 1, 3})); });
 }
 TEST_F(Autograd, a_tensor_read_twice_gets_the_sum) {
   expect_gradients({{3, 4}}, [](const auto& t) { return add(softmax(t[0]), scale(t[0], 2.0f)); });
@@ -266,9 +266,14 @@ TEST_F(Autograd, what_was_overwritten_after_it_was_recorded_is_told) {
   const Tensor z = square(x);
   y = matmul(x, w);
   adamw(device->stream(), {.tensors = {{x.mut_view(), g.view(), m.mut_view(), v2.mut_view(), {}, 0.0f}},
-                           .lr = lr.view(), .step = step.view(), .grad_scale = {}, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8});
+                           .lr = lr.view(),
+                           .step = step.view(),
+                           .grad_scale = {},
+                           .beta1 = 0.9,
+                           .beta2 = 0.999,
+                           .eps = 1e-8});
   expect_told(z, "elementwise", "4x6");  // an optimizer's step
-  backward(sum_all(y));                      // needs w alone
+  backward(sum_all(y));                  // needs w alone
 }
 TEST_F(Autograd, what_the_gradient_does_not_need_may_be_overwritten) {
   Tensor x = random({4, 6}, 1).set_requires_grad();

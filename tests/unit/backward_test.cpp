@@ -89,7 +89,7 @@ TEST_F(Backward, what_a_node_kept_is_released_when_it_was_visited) {
   device->pool().reset_high_water();
   backward(loss);
   EXPECT_LE(device->pool().stats().high_water, kept + 2 * kBytes + kBytes / 8);  // a gradient comes, another goes
-  EXPECT_LE(in_use(), 2 * kBytes + kBytes / 8);  // x and its gradient are left, though loss lives on
+  EXPECT_LE(in_use(), 2 * kBytes + kBytes / 8);                                  // x and its gradient are left, though loss lives on
 }
 
 TEST_F(Backward, nothing_is_kept_without_gradients) {
@@ -177,7 +177,8 @@ TEST_P(Recompute, gives_the_same_bits) {
   const std::vector<Tensor> plain = gradients(false), again = gradients(true);
   for (size_t i = 0; i < plain.size(); ++i) EXPECT_EQ(plain[i].to_host<float>(), again[i].to_host<float>()) << i;
 }
-INSTANTIATE_TEST_SUITE_P(dtypes, Recompute, testing::Values(DType::f32, DType::bf16), [](const auto& info) { return std::string(name(info.param)); });
+INSTANTIATE_TEST_SUITE_P(dtypes, Recompute, testing::Values(DType::f32, DType::bf16),
+                         [](const auto& info) { return std::string(name(info.param)); });
 
 TEST_F(Backward, recompute_keeps_only_what_goes_in) {
   constexpr int64_t kBytes = 1 << 20;

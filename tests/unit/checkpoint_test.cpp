@@ -80,8 +80,10 @@ TEST_F(CheckpointTest, what_is_not_finite_is_not_saved) {
         FAIL() << dtype << " " << bad;
       } catch (const Error& error) {
         EXPECT_EQ(error.code(), ErrorCode::device_fault);
-        EXPECT_NE(std::string(error.what()).find(std::isnan(bad) ? "model.w is nan at element 2345 after step 2" : "model.w is -inf at element 2345 after step 2"),
-                  std::string::npos)
+        EXPECT_NE(
+            std::string(error.what())
+                .find(std::isnan(bad) ? "model.w is nan at element 2345 after step 2" : "model.w is -inf at element 2345 after step 2"),
+            std::string::npos)
             << error.what();
       }
     }
@@ -138,7 +140,8 @@ TEST_F(CheckpointTest, a_damaged_one_never_counts_as_kept) {
     fs::remove_all(folder);
     CheckpointFolder before = checkpoints(3);
     for (int64_t step : {100, 200, 300, 400}) before.save(step, {{"step", std::to_string(step)}}, tensors(1));
-    const std::string cut = (folder / "checkpoint-0000000400.safetensors").string(), changed = (folder / "checkpoint-0000000300.safetensors").string();
+    const std::string cut = (folder / "checkpoint-0000000400.safetensors").string(),
+                      changed = (folder / "checkpoint-0000000300.safetensors").string();
     fs::resize_file(cut, fs::file_size(cut) / 2);
     std::fstream(changed, std::ios::in | std::ios::out | std::ios::binary).seekp(-5, std::ios::end).put('x');
     CheckpointFolder after = checkpoints(keep);

@@ -16,23 +16,27 @@ const json kSmolLm2 = json::parse(R"({"architectures":["LlamaForCausalLM"],"atte
   "is_llama_config":true,"max_position_embeddings":8192,"model_type":"llama","num_attention_heads":9,"num_hidden_layers":30,
   "num_key_value_heads":3,"pretraining_tp":1,"rms_norm_eps":1e-05,"rope_interleaved":false,"rope_scaling":null,"rope_theta":100000,
   "tie_word_embeddings":true,"torch_dtype":"bfloat16","transformers_version":"4.40.1","use_cache":true,"vocab_size":49152})");
-const json kLlama32 = json::parse(R"({"architectures":["LlamaForCausalLM"],"attention_bias":false,"attention_dropout":0.0,"bos_token_id":128000,
+const json kLlama32 =
+    json::parse(R"({"architectures":["LlamaForCausalLM"],"attention_bias":false,"attention_dropout":0.0,"bos_token_id":128000,
   "eos_token_id":[128001,128008,128009],"head_dim":64,"hidden_act":"silu","hidden_size":2048,"initializer_range":0.02,"intermediate_size":8192,
   "max_position_embeddings":131072,"mlp_bias":false,"model_type":"llama","num_attention_heads":32,"num_hidden_layers":16,
   "num_key_value_heads":8,"pretraining_tp":1,"rms_norm_eps":1e-05,"rope_scaling":{"factor":32.0,"high_freq_factor":4.0,"low_freq_factor":1.0,
   "original_max_position_embeddings":8192,"rope_type":"llama3"},"rope_theta":500000.0,"tie_word_embeddings":true,"torch_dtype":"bfloat16",
   "transformers_version":"4.45.0.dev0","use_cache":true,"vocab_size":128256})");
-const json kQwen25 = json::parse(R"({"architectures":["Qwen2ForCausalLM"],"attention_dropout":0.0,"bos_token_id":151643,"eos_token_id":151643,
+const json kQwen25 =
+    json::parse(R"({"architectures":["Qwen2ForCausalLM"],"attention_dropout":0.0,"bos_token_id":151643,"eos_token_id":151643,
   "hidden_act":"silu","hidden_size":896,"initializer_range":0.02,"intermediate_size":4864,"max_position_embeddings":32768,"max_window_layers":24,
   "model_type":"qwen2","num_attention_heads":14,"num_hidden_layers":24,"num_key_value_heads":2,"rms_norm_eps":1e-06,"rope_theta":1000000.0,
   "sliding_window":32768,"tie_word_embeddings":true,"torch_dtype":"bfloat16","transformers_version":"4.40.1","use_cache":true,"use_mrope":false,
   "use_sliding_window":false,"vocab_size":151936})");
-const json kQwen3 = json::parse(R"({"architectures":["Qwen3ForCausalLM"],"attention_bias":false,"attention_dropout":0.0,"bos_token_id":151643,
+const json kQwen3 =
+    json::parse(R"({"architectures":["Qwen3ForCausalLM"],"attention_bias":false,"attention_dropout":0.0,"bos_token_id":151643,
   "eos_token_id":151645,"head_dim":128,"hidden_act":"silu","hidden_size":1024,"initializer_range":0.02,"intermediate_size":3072,
   "max_position_embeddings":40960,"max_window_layers":28,"model_type":"qwen3","num_attention_heads":16,"num_hidden_layers":28,
   "num_key_value_heads":8,"rms_norm_eps":1e-06,"rope_scaling":null,"rope_theta":1000000,"sliding_window":null,"tie_word_embeddings":true,
   "torch_dtype":"bfloat16","transformers_version":"4.51.0","use_cache":true,"use_sliding_window":false,"vocab_size":151936})");
-const json kGpt2 = json::parse(R"({"activation_function":"gelu_new","architectures":["GPT2LMHeadModel"],"attn_pdrop":0.1,"bos_token_id":50256,
+const json kGpt2 =
+    json::parse(R"({"activation_function":"gelu_new","architectures":["GPT2LMHeadModel"],"attn_pdrop":0.1,"bos_token_id":50256,
   "embd_pdrop":0.1,"eos_token_id":50256,"initializer_range":0.02,"layer_norm_epsilon":1e-05,"model_type":"gpt2","n_ctx":1024,"n_embd":768,
   "n_head":12,"n_layer":12,"n_positions":1024,"resid_pdrop":0.1,"summary_activation":null,"summary_first_dropout":0.1,
   "summary_proj_to_labels":true,"summary_type":"cls_index","summary_use_proj":true,
@@ -80,7 +84,8 @@ TEST(ConfigJson, golden_configs_and_back) {
     const ModelConfig config = read_model_config(WEFT_GOLDEN_MODELS "/" + model);
     EXPECT_EQ(parse_model_config(model_config_json(config)), config) << model;
   }
-  for (const json& real : {kSmolLm2, kLlama32, kQwen25, kQwen3, kGpt2}) EXPECT_EQ(parse_model_config(model_config_json(parse(real))), parse(real));
+  for (const json& real : {kSmolLm2, kLlama32, kQwen25, kQwen3, kGpt2})
+    EXPECT_EQ(parse_model_config(model_config_json(parse(real))), parse(real));
   const GenerationConfig generation = read_generation_config(WEFT_GOLDEN_MODELS "/llama");
   EXPECT_EQ(generation.bos_id, 1);
   EXPECT_EQ(generation.eos_ids, std::vector<int64_t>{2});
@@ -98,7 +103,8 @@ TEST(ConfigJson, older_and_newer_spellings_mean_the_same) {
   type["rope_scaling"]["type"] = "llama3";
   EXPECT_EQ(parse(type), parse(kLlama32));
   EXPECT_EQ(parse(with(kSmolLm2, {{"rope_scaling", {{"type", "default"}}}})), parse(kSmolLm2));
-  EXPECT_EQ(parse(with(without(kSmolLm2, "rope_theta"), {{"rope_scaling", {{"rope_type", "default"}, {"rope_theta", 100000}}}})), parse(kSmolLm2));
+  EXPECT_EQ(parse(with(without(kSmolLm2, "rope_theta"), {{"rope_scaling", {{"rope_type", "default"}, {"rope_theta", 100000}}}})),
+            parse(kSmolLm2));
   EXPECT_EQ(parse(without(kSmolLm2, "model_type")), parse(kSmolLm2));
   EXPECT_EQ(parse(without(kSmolLm2, "architectures")), parse(kSmolLm2));
   json common = without(without(kGpt2, "n_embd"), "n_head");
@@ -132,7 +138,8 @@ TEST(ConfigJson, minus_one_is_no_token) {
 
 // Names that transformers has for one function, and an option of GPT-2 about how scores are rounded: ours are f32 always.
 TEST(ConfigJson, other_names_of_the_same_maths) {
-  for (const char* name : {"gelu_fast", "gelu_accurate", "gelu_python_tanh"}) EXPECT_EQ(parse(with(kGpt2, {{"activation_function", name}})), parse(kGpt2)) << name;
+  for (const char* name : {"gelu_fast", "gelu_accurate", "gelu_python_tanh"})
+    EXPECT_EQ(parse(with(kGpt2, {{"activation_function", name}})), parse(kGpt2)) << name;
   EXPECT_EQ(parse(with(kGpt2, {{"activation_function", "gelu_python"}})), parse(with(kGpt2, {{"activation_function", "gelu"}})));
   EXPECT_EQ(parse(with(kGpt2, {{"reorder_and_upcast_attn", true}})), parse(kGpt2));
 }
@@ -184,7 +191,8 @@ TEST(ConfigJson, what_is_damaged_is_refused_with_its_place) {
   refuses(with(kSmolLm2, {{"eos_token_id", "</s>"}}), code, "$.eos_token_id");
   refuses(with(kSmolLm2, {{"dtype", "float32"}}), code, "torch_dtype is 'bfloat16'");
   refuses(with(kLlama32, {{"rope_parameters", {{"rope_theta", 500000.0}, {"rope_type", "default"}}}}), code, "do not agree");
-  refuses(with(kLlama32, {{"rope_parameters", {{"rope_theta", 1.0}}}}), code, "$.rope_parameters.rope_theta is 1 and $.rope_theta is 500000");
+  refuses(with(kLlama32, {{"rope_parameters", {{"rope_theta", 1.0}}}}), code,
+          "$.rope_parameters.rope_theta is 1 and $.rope_theta is 500000");
   refuses(with(kSmolLm2, {{"rope_scaling", {{"rope_theta", 1.0}}}}), code, "$.rope_scaling.rope_theta is 1 and $.rope_theta is 100000");
   json scaling = kLlama32;
   scaling["rope_scaling"]["factor"] = "32";

@@ -21,7 +21,8 @@ void step(Device& device) {
     return full(device, shape, 0.01).set_requires_grad();
   };
   static const auto square = fuse([](Expr x) { return x * x; });
-  const Tensor a = weight({kIn, kHidden}), b = weight({kHidden, kOut}), x = full(device, {kRows, kIn}, 1), targets = zeros(device, {kRows}, DType::i32);
+  const Tensor a = weight({kIn, kHidden}), b = weight({kHidden, kOut}), x = full(device, {kRows, kIn}, 1),
+               targets = zeros(device, {kRows}, DType::i32);
   backward(cross_entropy(matmul(square(matmul(x, a)), b), targets));
 }
 

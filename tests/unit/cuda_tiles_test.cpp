@@ -58,7 +58,10 @@ TEST(CudaTiles, what_fits_is_not_made_smaller) {
 }
 
 TEST(CudaTiles, where_none_fits_the_error_says_what_is_missing) {
-  EXPECT_NE(message_of([] { chosen_bytes<BackwardChoice<256>::List>(kLeastShared); }).find("needs 74752 bytes of shared memory for a block, this GPU has 49152"), std::string::npos);
+  EXPECT_NE(message_of([] {
+              chosen_bytes<BackwardChoice<256>::List>(kLeastShared);
+            }).find("needs 74752 bytes of shared memory for a block, this GPU has 49152"),
+            std::string::npos);
 }
 
 TEST(CudaTiles, a_gpu_may_pretend_to_have_less) {

@@ -43,9 +43,9 @@ std::string message_of(F&& f) {
   }
   return "no error";
 }
-#define EXPECT_ERROR(expression, part)                                               \
-  do {                                                                               \
-    const std::string message = message_of([&] { expression; });                     \
+#define EXPECT_ERROR(expression, part)                                                 \
+  do {                                                                                 \
+    const std::string message = message_of([&] { expression; });                       \
     EXPECT_NE(message.find(part), std::string::npos) << message << "\nlacks " << part; \
   } while (false)
 
@@ -116,7 +116,8 @@ TEST(vocabulary, a_tokenizer_json_gives_the_same_ids) {
   const std::string text = "naïve ☃☄ 𝄞\n  é";
   std::vector<char32_t> characters;
   for (size_t at = 0; at < text.size();) characters.push_back(next_character(text, at, "x"));
-  for (const auto& vocabulary : {byte_vocabulary(), character_vocabulary(characters), character_vocabulary(characters, /*end_of_text=*/true)}) {
+  for (const auto& vocabulary :
+       {byte_vocabulary(), character_vocabulary(characters), character_vocabulary(characters, /*end_of_text=*/true)}) {
     std::vector<int32_t> ids;
     vocabulary->encode(text, ids, "x");
     const Tokenizer tokenizer = Tokenizer::parse(vocabulary->tokenizer_json());
@@ -164,11 +165,10 @@ TEST_F(Data, documents_begin_and_end_as_the_files_say) {
 }
 
 TEST(vocabulary, says_where_text_is_not_utf8) {
-  for (const std::string& bad : {"ab\x80", "ab\xc3", "ab\xc0\x80", "ab\xed\xa0\x80", "ab\xf5\x80\x80\x80", "ab\xe2\x28\xa1", "ab\xf4\x90\x80\x80"}) {
-    EXPECT_ERROR(
-        for (size_t at = 0; at < bad.size();) next_character(bad, at, "file"), "file: is not UTF-8");
-    EXPECT_ERROR(
-        for (size_t at = 0; at < bad.size();) next_character(bad, at, "file"), "at byte 2");
+  for (const std::string& bad :
+       {"ab\x80", "ab\xc3", "ab\xc0\x80", "ab\xed\xa0\x80", "ab\xf5\x80\x80\x80", "ab\xe2\x28\xa1", "ab\xf4\x90\x80\x80"}) {
+    EXPECT_ERROR(for (size_t at = 0; at < bad.size();) next_character(bad, at, "file"), "file: is not UTF-8");
+    EXPECT_ERROR(for (size_t at = 0; at < bad.size();) next_character(bad, at, "file"), "at byte 2");
   }
 }
 
@@ -212,7 +212,9 @@ TEST_F(Data, tokens_are_made_once_and_again_when_damaged) {
   const std::string path = write("x.jsonl", "{\"text\": \"hello\"}\n{\"text\": \"you\"}\n");
   const auto vocabulary = byte_vocabulary();
   int made = 0;
-  const auto open = [&] { return std::make_unique<TokenCache>(Documents(path), *vocabulary, cache(), [&](const std::string&) { ++made; }); };
+  const auto open = [&] {
+    return std::make_unique<TokenCache>(Documents(path), *vocabulary, cache(), [&](const std::string&) { ++made; });
+  };
   auto tokens = open();
   EXPECT_EQ(tokens->size(), 9);
   EXPECT_EQ((*tokens)[5], 256);
@@ -233,7 +235,8 @@ TEST_F(Data, text_is_packed_split_and_shuffled) {
   std::string text;
   for (int i = 0; i < 1000; ++i) text += char('a' + i % 26);
   const std::string path = write("t.txt", text);
-  const auto data = text_dataset({.path = path, .cache_folder = cache(), .tokens = 10, .validation_fraction = 0.1, .seed = 1}, byte_vocabulary());
+  const auto data =
+      text_dataset({.path = path, .cache_folder = cache(), .tokens = 10, .validation_fraction = 0.1, .seed = 1}, byte_vocabulary());
   EXPECT_EQ(data->units_per_epoch(), 89);
   EXPECT_EQ(data->validation_units(), 10);
   std::multiset<std::string> first, second;
@@ -245,14 +248,15 @@ TEST_F(Data, text_is_packed_split_and_shuffled) {
     first.insert(data->vocabulary().decode(unit.ids));
     second.insert(data->vocabulary().decode(data->training_unit(89 + i).ids));
   }
-  EXPECT_EQ(first, second);  // every epoch has everything once,
+  EXPECT_EQ(first, second);                                            // every epoch has everything once,
   EXPECT_NE(data->training_unit(0).ids, data->training_unit(89).ids);  // in another order
   EXPECT_EQ(data->vocabulary().decode(data->validation_unit(0).ids), text.substr(890, 10));
 }
 
 TEST_F(Data, a_text_shorter_than_a_sequence_is_an_error) {
   const std::string path = write("short.txt", "0123456789");
-  EXPECT_ERROR(text_dataset({.path = path, .cache_folder = cache(), .tokens = 10}, byte_vocabulary()), "short.txt: has 10 tokens, less than one sequence of 10");
+  EXPECT_ERROR(text_dataset({.path = path, .cache_folder = cache(), .tokens = 10}, byte_vocabulary()),
+               "short.txt: has 10 tokens, less than one sequence of 10");
   EXPECT_EQ(text_dataset({.path = path, .cache_folder = cache(), .tokens = 9}, byte_vocabulary())->units_per_epoch(), 1);
 }
 

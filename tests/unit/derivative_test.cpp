@@ -79,11 +79,11 @@ struct Primitive {
 
 #define UNARY(f, ...)                                       \
   Primitive {                                               \
-#f, trace([](Expr x) { return f(x); }), { __VA_ARGS__ } \
+    #f, trace([](Expr x) { return f(x); }), { __VA_ARGS__ } \
   }
 #define BINARY(f, ...)                                                 \
   Primitive {                                                          \
-#f, trace([](Expr x, Expr y) { return f(x, y); }), { __VA_ARGS__ } \
+    #f, trace([](Expr x, Expr y) { return f(x, y); }), { __VA_ARGS__ } \
   }
 
 TEST(Derivative, every_primitive_against_finite_differences) {

@@ -57,7 +57,8 @@ TEST_F(DocumentsTest, json_is_a_list_or_objects_or_one) {
 
 TEST_F(DocumentsTest, json_that_holds_something_else_is_an_error) {
   EXPECT_HAS(error("a.json", R"({"data": [{"text": "x"}]})"), "a.json:1: has no field \"text\"");
-  EXPECT_HAS(error("b.json", R"(["x", 5])"), "b.json[1]: is not a JSON object but number, expected an object with a field \"text\" or a string");
+  EXPECT_HAS(error("b.json", R"(["x", 5])"),
+             "b.json[1]: is not a JSON object but number, expected an object with a field \"text\" or a string");
   EXPECT_HAS(error("c.json", R"([{"text": ["x"]}])"), "c.json[0]: its field \"text\" is not a string but array");
   EXPECT_HAS(error("d.json", "plain words"), "d.json:1: has 'p', expected a list of texts, or objects");
   EXPECT_HAS(error("e.json", "{\"text\": \"x\"}\n{\"text\": oops}\n"), "e.json:2: is not valid JSON");

@@ -59,7 +59,8 @@ TEST(f16, rounds_to_nearest_even) {
 }
 
 TEST(dtype, names_both_ways) {
-  for (DType dtype : {DType::f32, DType::bf16, DType::f16, DType::i32, DType::u32, DType::u8}) EXPECT_EQ(dtype_from_name(name(dtype)), dtype);
+  for (DType dtype : {DType::f32, DType::bf16, DType::f16, DType::i32, DType::u32, DType::u8})
+    EXPECT_EQ(dtype_from_name(name(dtype)), dtype);
   EXPECT_THROW(dtype_from_name("f64"), Error);
 }
 

@@ -59,7 +59,8 @@ TEST(Emit, vectors_and_layout_words) {
   EXPECT_EQ(vector_width(f32, Dialect::cuda), 4);
   EXPECT_EQ(vector_width(bf16, Dialect::cuda), 8);
   EXPECT_EQ(vector_width(bf16, Dialect::msl), 1);
-  EXPECT_EQ(words({.columns = 11, .aligned = true, .past_caches = false, .extent = {}, .stride = {}}, 4), (std::vector<int64_t>{3, 3, 11, 1}));
+  EXPECT_EQ(words({.columns = 11, .aligned = true, .past_caches = false, .extent = {}, .stride = {}}, 4),
+            (std::vector<int64_t>{3, 3, 11, 1}));
   EXPECT_EQ(words({.columns = 11, .aligned = false, .past_caches = true, .extent = {2, 5}, .stride = {{60, 12}, {0, 11}}}, 8),
             (std::vector<int64_t>{20, 2, 11, 0, 2, 5, 60, 12, 0, 11}));
   EXPECT_THROW(words({.columns = 1, .aligned = false, .past_caches = true, .extent = {int64_t(1) << 32}, .stride = {{1}}}, 1), Error);

@@ -55,7 +55,9 @@ struct Array {
   std::vector<std::byte> bytes = std::vector<std::byte>(size_t(count() * size_of(dtype)));
 
   int64_t count() const { return (kRows - 1) * stride + (along ? kColumns : 1); }
-  float at(int64_t row, int64_t column) const { return as_float(dtype, bytes.data() + (row * stride + (along ? column : 0)) * size_of(dtype)); }
+  float at(int64_t row, int64_t column) const {
+    return as_float(dtype, bytes.data() + (row * stride + (along ? column : 0)) * size_of(dtype));
+  }
   void set(int64_t i, float value) {
     if (dtype == DType::f32) reinterpret_cast<float*>(bytes.data())[i] = value;
     if (dtype == DType::bf16) reinterpret_cast<bf16*>(bytes.data())[i] = bf16(value);
@@ -118,12 +120,14 @@ TEST(Emitted, text_computes_the_graph) {
   });
   run("mixed_dtypes", {{2, 0}}, [](Arrays& a) {
     namespace t = mixed_dtypes_text;
-    t::mixed_dtypes(a.x[0].as<t::bf16>(), a.x[1].as<_Float16>(), a.x[2].as<float>(), a.y[0].as<float>(), a.y[1].as<t::bf16>(),
-                    {kRows * kColumns, kColumns, kColumns, 0, {1, kRows}, {{0, kColumns}, {0, kColumns}, {0, 0}, {0, kColumns}, {0, kColumns}}});
+    t::mixed_dtypes(
+        a.x[0].as<t::bf16>(), a.x[1].as<_Float16>(), a.x[2].as<float>(), a.y[0].as<float>(), a.y[1].as<t::bf16>(),
+        {kRows * kColumns, kColumns, kColumns, 0, {1, kRows}, {{0, kColumns}, {0, kColumns}, {0, 0}, {0, kColumns}, {0, kColumns}}});
   });
   run("adam", {}, [](Arrays& a) {
     adam_text::adam(a.x[0].as<float>(), a.x[1].as<float>(), a.x[2].as<float>(), a.x[3].as<float>(), a.y[0].as<float>(), a.y[1].as<float>(),
-                    a.y[2].as<float>(), {kRows * kColumns, kRows * kColumns, kRows * kColumns, 0}, {kParameters[0], kParameters[1], kParameters[2]});
+                    a.y[2].as<float>(), {kRows * kColumns, kRows * kColumns, kRows * kColumns, 0},
+                    {kParameters[0], kParameters[1], kParameters[2]});
   });
   run("swiglu", {}, [](Arrays& a) {
     namespace t = swiglu_text;
@@ -134,7 +138,8 @@ TEST(Emitted, text_computes_the_graph) {
                                           a.y[1].as<float>(), {kRows * kColumns, kRows * kColumns, kRows * kColumns, 0});
   });
   run("select_and_clamp", {}, [](Arrays& a) {
-    select_and_clamp_text::select_and_clamp(a.x[0].as<float>(), a.x[1].as<float>(), a.y[0].as<float>(), {kRows * kColumns, kRows * kColumns, kRows * kColumns, 0});
+    select_and_clamp_text::select_and_clamp(a.x[0].as<float>(), a.x[1].as<float>(), a.y[0].as<float>(),
+                                            {kRows * kColumns, kRows * kColumns, kRows * kColumns, 0});
   });
 }
 

@@ -46,7 +46,7 @@ TEST_F(Faults, a_download_raises_them) {
   const auto bad = [&] { return embedding(table, ids({0, 99})); };
   EXPECT_NE(message_of([&] { bad().to_host<float>(); }).find(kFound), std::string::npos);
   EXPECT_NE(message_of([&] { bad(), other.to_host<float>(); }).find(kFound), std::string::npos);  // whatever is read
-  EXPECT_EQ(embedding(table, ids({0, 60})).to_host<float>(), std::vector<float>(8, 0));            // and once
+  EXPECT_EQ(embedding(table, ids({0, 60})).to_host<float>(), std::vector<float>(8, 0));           // and once
 }
 
 TEST_F(Faults, an_optimizer_applies_no_gradients_after_them) {

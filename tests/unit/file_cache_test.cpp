@@ -21,7 +21,9 @@ class FileCaches : public testing::Test {
   ~FileCaches() override { fs::remove_all(folder); }
 
   static void write(const fs::path& path, const std::string& bytes) { std::ofstream(path, std::ios::binary) << bytes; }
-  static void age(const fs::path& path, int hours) { fs::last_write_time(path, fs::file_time_type::clock::now() - std::chrono::hours(hours)); }
+  static void age(const fs::path& path, int hours) {
+    fs::last_write_time(path, fs::file_time_type::clock::now() - std::chrono::hours(hours));
+  }
   int64_t bytes() const {
     int64_t sum = 0;
     for (const auto& entry : fs::directory_iterator(folder)) sum += int64_t(entry.file_size());
@@ -114,7 +116,9 @@ TEST_F(FileCaches, the_limit_comes_from_the_environment) {
   EXPECT_EQ(cache_limit("WEFT_TEST_LIMIT", 7), 3 << 20);
   for (const char* text : {"0", "-1", "3 MiB", "much"}) {
     ::setenv("WEFT_TEST_LIMIT", text, 1);
-    EXPECT_NE(message_of([] { cache_limit("WEFT_TEST_LIMIT", 7); }).find(std::string("is '") + text + "', expected a number of MiB"), std::string::npos) << text;
+    EXPECT_NE(message_of([] { cache_limit("WEFT_TEST_LIMIT", 7); }).find(std::string("is '") + text + "', expected a number of MiB"),
+              std::string::npos)
+        << text;
   }
 }
 

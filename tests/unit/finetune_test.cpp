@@ -84,7 +84,9 @@ TEST_F(Finetune, goes_on_where_it_stopped_to_the_bit) {
       for (int part = 0; part < 2; ++part) EXPECT_FALSE(train_steps(c, 1, part > 0).finished);
       EXPECT_TRUE(train(c, true).finished);
       EXPECT_EQ(weights(name + "_whole"), weights(name + "_parts")) << name;
-      if (rank) { EXPECT_EQ(adapter(name + "_whole"), adapter(name + "_parts")) << name; }
+      if (rank) {
+        EXPECT_EQ(adapter(name + "_whole"), adapter(name + "_parts")) << name;
+      }
     }
 }
 
@@ -110,7 +112,9 @@ TEST_F(Finetune, the_plan_counts_adapters) {
       trainer.run();
       const PoolStats stats = trainer.model().device().pool().stats();
       for (MemoryUse use : {MemoryUse::weights, MemoryUse::gradients, MemoryUse::optimizer, MemoryUse::activations, MemoryUse::workspace})
-        EXPECT_NEAR(double(stats.of(use).high_water), double(trainer.plan().memory.of(use).high_water), 0.02 * double(stats.of(use).high_water)) << name(use);
+        EXPECT_NEAR(double(stats.of(use).high_water), double(trainer.plan().memory.of(use).high_water),
+                    0.02 * double(stats.of(use).high_water))
+            << name(use);
       EXPECT_GT(trainer.plan().kept, 10 * trainer.plan().parameters);
       EXPECT_LT(stats.of(MemoryUse::optimizer).high_water, stats.of(MemoryUse::weights).high_water / 4);
     }
@@ -140,7 +144,8 @@ TEST_F(Finetune, adapters_drop_while_they_are_trained) {
       trainer.run();
       Device& device = trainer.model().device();
       const Tensor ids = Tensor::from_host(device, {1, 4}, std::vector<int32_t>{1, 2, 3, 4});
-      EXPECT_EQ(load_model(c.model, device, {}, c.out + "/adapter")->logits(ids).to_host<float>(), trainer.model().logits(ids).to_host<float>());
+      EXPECT_EQ(load_model(c.model, device, {}, c.out + "/adapter")->logits(ids).to_host<float>(),
+                trainer.model().logits(ids).to_host<float>());
       EXPECT_NE(contents(fs::path(c.out) / "adapter/adapter_config.json").find(join("\"lora_dropout\": ", dropout)), std::string::npos);
       return adapter(join(model, dropout, recompute));
     };

@@ -28,13 +28,15 @@ TEST(FuzzCorpus, every_seed_passes_through_its_target) {
 }
 
 TEST(FuzzCorpus, every_corpus_has_a_target) {
-  for (const auto& folder : fs::directory_iterator(WEFT_FUZZ_CORPUS)) EXPECT_TRUE(kTargets.contains(folder.path().filename().string())) << folder.path();
+  for (const auto& folder : fs::directory_iterator(WEFT_FUZZ_CORPUS))
+    EXPECT_TRUE(kTargets.contains(folder.path().filename().string())) << folder.path();
 }
 
 // An empty file and a file of another format are refused, by an error that the targets take.
 TEST(FuzzCorpus, targets_take_a_refusal) {
   for (const auto& [name, target] : kTargets)
-    for (const std::string& bytes : {std::string(), std::string("GGUF\x03"), std::string("{"), std::string(100, '\0')}) EXPECT_NO_THROW(target(bytes)) << name;
+    for (const std::string& bytes : {std::string(), std::string("GGUF\x03"), std::string("{"), std::string(100, '\0')})
+      EXPECT_NO_THROW(target(bytes)) << name;
 }
 
 }  // namespace

@@ -41,7 +41,8 @@ std::vector<Ids> ids_of(const std::vector<Completion>& completions) {
 }
 
 class Families : public testing::TestWithParam<const char*> {};
-INSTANTIATE_TEST_SUITE_P(models, Families, testing::Values("llama", "qwen3", "gpt2"), [](const auto& info) { return std::string(info.param); });
+INSTANTIATE_TEST_SUITE_P(models, Families, testing::Values("llama", "qwen3", "gpt2"),
+                         [](const auto& info) { return std::string(info.param); });
 
 // The logits of a step, one sequence or several at once, to the bit: what the promise of Generator rests on.
 TEST_P(Families, StepsTogetherHaveTheBitsOfStepsAlone) {
@@ -65,7 +66,8 @@ TEST_P(Families, StepsTogetherHaveTheBitsOfStepsAlone) {
       for (size_t b = 0; b < together; ++b) next.push_back(int32_t(b));
       const auto logits = model->last_logits(Tensor::from_host(device, {int64_t(together), 1}, next), cache).to_host<float>();
       for (size_t b = 0; b < together; ++b)
-        EXPECT_EQ(std::vector<float>(logits.begin() + int64_t(b) * 211, logits.begin() + int64_t(b + 1) * 211), alone[b]) << "sequence " << b << " of " << together;
+        EXPECT_EQ(std::vector<float>(logits.begin() + int64_t(b) * 211, logits.begin() + int64_t(b + 1) * 211), alone[b])
+            << "sequence " << b << " of " << together;
     }
   }
 }
@@ -120,14 +122,17 @@ TEST(Generator, PromptsHaveDrawsOfTheirOwn) {
   const GenerateOptions options{.sampling = {.temperature = 1, .seed = 4}, .max_tokens = 12};
   const auto both = ids_of(Generator(*model, options).run({{1, 2, 3}, {3, 2, 1}}));
   EXPECT_NE(both[0], both[1]);
-  EXPECT_EQ(ids_of(Generator(*model, options).run({{3, 2, 1}, {7, 7, 7}, {1, 2, 3}})), (std::vector<Ids>{both[1], ids_of(Generator(*model, options).run({{7, 7, 7}}))[0], both[0]}));
+  EXPECT_EQ(ids_of(Generator(*model, options).run({{3, 2, 1}, {7, 7, 7}, {1, 2, 3}})),
+            (std::vector<Ids>{both[1], ids_of(Generator(*model, options).run({{7, 7, 7}}))[0], both[0]}));
 }
 
 // A special token is no part of the text, but a stop string may be its spelling.
 TEST(Generator, StopsAtASpecialToken) {
   const auto model = small_model("llama");
   const Ids free = Generator(*model, {.max_tokens = 8}).run({kPrompts[3]})[0].ids;
-  const auto texts = [&](int32_t id) { return id == free[3] ? Generator::TokenText{"<|im_end|>", /*hidden=*/true} : Generator::TokenText{join(id, " ")}; };
+  const auto texts = [&](int32_t id) {
+    return id == free[3] ? Generator::TokenText{"<|im_end|>", /*hidden=*/true} : Generator::TokenText{join(id, " ")};
+  };
   const Completion stopped = Generator(*model, {.max_tokens = 8, .stop = {"<|im_end|>"}}, texts).run({kPrompts[3]})[0];
   EXPECT_EQ(stopped.reason, FinishReason::stop);
   EXPECT_EQ(stopped.ids, Ids(free.begin(), std::find(free.begin(), free.end(), free[3]) + 1));
@@ -192,12 +197,16 @@ TEST(Generator, StepsNeedNoMoreMemory) {
 
 TEST(Generator, WhatACallerCanGetWrongIsNamed) {
   const auto model = small_model("llama");
-  const auto says = [&](const GenerateOptions& options, const Ids& prompt) { return message_of([&] { Generator(*model, options).run({{1}, prompt}); }); };
+  const auto says = [&](const GenerateOptions& options, const Ids& prompt) {
+    return message_of([&] { Generator(*model, options).run({{1}, prompt}); });
+  };
   EXPECT_EQ(says({.max_tokens = 1}, {}), "generate: prompt 1 is empty");
   EXPECT_EQ(says({.max_tokens = 1}, {5, 211}), "generate: prompt 1 has token 211, the vocabulary ends at 210");
   EXPECT_EQ(says({.max_tokens = 1}, {-3}), "generate: prompt 1 has token -3, the vocabulary ends at 210");
-  EXPECT_EQ(says({.max_tokens = 1}, Ids(96, 1)), "generate: prompt 1 has 96 tokens and the model's context is 96: there is no room for a new one");
-  EXPECT_EQ(says({.max_tokens = 50}, Ids(60, 1)), "generate: prompt 1 of 60 tokens and 50 new ones do not fit in the model's context of 96");
+  EXPECT_EQ(says({.max_tokens = 1}, Ids(96, 1)),
+            "generate: prompt 1 has 96 tokens and the model's context is 96: there is no room for a new one");
+  EXPECT_EQ(says({.max_tokens = 50}, Ids(60, 1)),
+            "generate: prompt 1 of 60 tokens and 50 new ones do not fit in the model's context of 96");
   EXPECT_EQ(says({.max_tokens = -1}, {1}), "generate: max_tokens is -1, expected 0 (as many as fit) or more");
   EXPECT_EQ(says({.batch = 0}, {1}), "generate: batch is 0, expected 1 or more");
   EXPECT_EQ(says({.stop = {"x"}}, {1}), "generate: stop strings need a tokenizer");

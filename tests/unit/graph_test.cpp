@@ -34,7 +34,9 @@ class Graphs : public testing::Test {
   const NoGrad no_grad;
 
   Tensor floats(const std::vector<float>& values) const { return Tensor::from_host(*device, {int64_t(values.size())}, values); }
-  void write(const Tensor& to, const std::vector<float>& values) const { device->upload(*to.view().buffer, to.view().offset, values.data(), int64_t(values.size() * 4)); }
+  void write(const Tensor& to, const std::vector<float>& values) const {
+    device->upload(*to.view().buffer, to.view().offset, values.data(), int64_t(values.size() * 4));
+  }
 };
 
 TEST_F(Graphs, a_device_without_them_says_so) {
@@ -153,12 +155,14 @@ TEST(Capture, what_does_not_fit_is_an_error_and_nothing_is_lost) {
 TEST_F(Graphs, what_cannot_be_captured_is_named_and_nothing_is_lost) {
   if (!stream.captures()) GTEST_SKIP() << test_device() << " does not capture";
   const Tensor x = floats({1, 2});
-  EXPECT_NE(message_of([&] { stream.capture([&] { floats({3}); }); })
-                .find("upload: a copy between host and device is not possible while a graph is being captured"),
+  EXPECT_NE(message_of([&] {
+              stream.capture([&] { floats({3}); });
+            }).find("upload: a copy between host and device is not possible while a graph is being captured"),
             std::string::npos);
   EXPECT_NE(message_of([&] { stream.capture([&] { x.to_host<float>(); }); }).find("download"), std::string::npos);
   EXPECT_NE(message_of([&] { stream.capture([&] { device->synchronize(); }); }).find("synchronize"), std::string::npos);
-  EXPECT_NE(message_of([&] { stream.capture([&] { matmul(x.reshape({1, 2}), x.reshape({1, 2})); }); }).find("inner extents"), std::string::npos);
+  EXPECT_NE(message_of([&] { stream.capture([&] { matmul(x.reshape({1, 2}), x.reshape({1, 2})); }); }).find("inner extents"),
+            std::string::npos);
   EXPECT_EQ(add(x, x).to_host<float>(), (std::vector<float>{2, 4}));
 }
 

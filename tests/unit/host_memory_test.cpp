@@ -20,7 +20,9 @@ constexpr int64_t kMiB = int64_t(1) << 20;
 
 class HostMemoryTest : public testing::Test {
  protected:
-  HostMemoryTest() { write("/proc/meminfo", "MemTotal:       2048000 kB\nMemFree:          102400 kB\nMemAvailable:   1024000 kB\nBuffers:  5 kB\n"); }
+  HostMemoryTest() {
+    write("/proc/meminfo", "MemTotal:       2048000 kB\nMemFree:          102400 kB\nMemAvailable:   1024000 kB\nBuffers:  5 kB\n");
+  }
   ~HostMemoryTest() override { fs::remove_all(root); }
 
   void write(const std::string& path, const std::string& text) {
@@ -35,8 +37,10 @@ class HostMemoryTest : public testing::Test {
   }
   void mount_v1(const std::string& group, const std::string& mounted = "/") {
     write("/proc/self/cgroup", "7:cpu,cpuacct:/elsewhere\n4:memory:" + group + "\n1:name=systemd:/\n0::/\n");
-    write("/proc/self/mountinfo", "31 23 0:27 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu,cpuacct\n32 23 0:28 " + mounted +
-                                      " /sys/fs/cgroup/memory rw shared:9 - cgroup cgroup rw,memory\n33 23 0:29 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw\n");
+    write(
+        "/proc/self/mountinfo",
+        "31 23 0:27 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu,cpuacct\n32 23 0:28 " + mounted +
+            " /sys/fs/cgroup/memory rw shared:9 - cgroup cgroup rw,memory\n33 23 0:29 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw\n");
   }
   void limit_v2(const std::string& group, const std::string& limit, int64_t current, int64_t inactive = 0) {
     const std::string folder = "/sys/fs/cgroup" + group + "/";
@@ -98,7 +102,8 @@ TEST_F(HostMemoryTest, v2_more_used_than_allowed_leaves_nothing) {
 // A container's /proc/self/cgroup and mount: its own namespace ("/"), or the host's names with the group as the mount's root.
 TEST_F(HostMemoryTest, a_container_finds_its_group_at_the_mount_point) {
   limit_v2("", join(400 * kMiB), 100 * kMiB);
-  for (const auto& [group, mounted] : {std::pair{"/", "/"}, {"/docker/1f", "/docker/1f"}, {"/../other", "/"}, {"/docker/1f", "/elsewhere"}}) {
+  for (const auto& [group, mounted] :
+       {std::pair{"/", "/"}, {"/docker/1f", "/docker/1f"}, {"/../other", "/"}, {"/docker/1f", "/elsewhere"}}) {
     mount_v2(group, mounted);
     expect(400 * kMiB, 300 * kMiB, kContainer);
   }
@@ -155,7 +160,10 @@ TEST_F(HostMemoryTest, a_run_that_does_not_fit_names_the_limit) {
     FAIL() << "nothing was thrown";
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ErrorCode::out_of_memory);
-    EXPECT_NE(std::string(error.what()).find("this run needs 200 MiB at its peak, the device has 100 MiB free within the container's limit"), std::string::npos) << error.what();
+    EXPECT_NE(
+        std::string(error.what()).find("this run needs 200 MiB at its peak, the device has 100 MiB free within the container's limit"),
+        std::string::npos)
+        << error.what();
   }
 }
 

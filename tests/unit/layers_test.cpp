@@ -63,12 +63,15 @@ TEST_F(Layers, several_of_one_input_are_what_each_is) {
   for (DType dtype : {DType::f32, DType::bf16})
     for (int64_t rows : {1, 3, 4, 5, 40}) {
       NewWeights plain(*device, dtype, false, 7);
-      const auto make = [&](const char* name, int64_t out, bool bias) { return Linear(plain, name, 70, out, {.bias = bias, .deviation = 0.4}); };
+      const auto make = [&](const char* name, int64_t out, bool bias) {
+        return Linear(plain, name, 70, out, {.bias = bias, .deviation = 0.4});
+      };
       const Linear a = make("a", 130, true), b = make("b", 1, false), c = make("c", 64, true);
       const Tensor in = cast(input("x", {rows, 70}).detach(), dtype);
       const std::vector<Tensor> all = apply_each(std::array{&a, &b, &c}, in);
       for (auto [layer, got] : {std::pair{&a, all[0]}, {&b, all[1]}, {&c, all[2]}})
-        EXPECT_EQ(cast(got, DType::f32).to_host<float>(), cast((*layer)(in), DType::f32).to_host<float>()) << dtype << " " << rows << " rows";
+        EXPECT_EQ(cast(got, DType::f32).to_host<float>(), cast((*layer)(in), DType::f32).to_host<float>())
+            << dtype << " " << rows << " rows";
     }
 }
 
@@ -100,7 +103,8 @@ TEST_F(Layers, products_in_one_launch_have_one_left_operand) {
 TEST_F(Layers, linear) {
   const Tensor in = x();
   const Linear there = linear("there", kC, 9), back = linear("back", 9, kC, Linear::Layout::in_out);
-  for (Activation activation : {Activation::none, Activation::silu, Activation::gelu_tanh}) expect_gradients([&] { return back(there(in, activation)); });
+  for (Activation activation : {Activation::none, Activation::silu, Activation::gelu_tanh})
+    expect_gradients([&] { return back(there(in, activation)); });
 }
 
 // An adapter beside a weight that stays as it is; with dropout, the same is dropped every time for the same state.
@@ -162,7 +166,8 @@ TEST_F(Layers, attention) {
   Positions positions(*device);
   const Pass pass{.B = kB, .T = kT, .positions = &positions, .cache = nullptr, .dropout = {}};
   expect_gradients([&] {
-    const Tensor queries = rope(q(in).reshape({kB, kT, H, D}), table, Tensor()), keys = rope(k(in).reshape({kB, kT, Hkv, D}), table, Tensor());
+    const Tensor queries = rope(q(in).reshape({kB, kT, H, D}), table, Tensor()),
+                 keys = rope(k(in).reshape({kB, kT, Hkv, D}), table, Tensor());
     return o(attend(queries, keys, v(in).reshape({kB, kT, Hkv, D}), pass).reshape({kB, kT, H * D}));
   });
 }
@@ -178,7 +183,8 @@ TEST_F(Layers, attention_packed) {
 
 TEST_F(Layers, embedding) {
   const Tensor table = weights.take("table", {10, kC}, Init::normal(0.5));
-  const Tensor ids = Tensor::from_host(*device, {kB, kT}, std::vector<int32_t>{0, 9, 3, 3, 3, 1, 9, 2, 0, 4, 5, 5, 8, 7});  // 6 never, 3 three times
+  const Tensor ids =
+      Tensor::from_host(*device, {kB, kT}, std::vector<int32_t>{0, 9, 3, 3, 3, 1, 9, 2, 0, 4, 5, 5, 8, 7});  // 6 never, 3 three times
   const Linear after = linear("after", kC, kC);
   expect_gradients([&] { return after(embedding(table, ids)); });
 }

@@ -18,7 +18,8 @@ constexpr int64_t kRank = 3;
 class Lora : public testing::Test {
  protected:
   std::shared_ptr<Device> device = open_device("cpu", {.checked = true});
-  fs::path root = fs::path(testing::TempDir()) / ("weft_lora_" + std::string(testing::UnitTest::GetInstance()->current_test_info()->name()));
+  fs::path root =
+      fs::path(testing::TempDir()) / ("weft_lora_" + std::string(testing::UnitTest::GetInstance()->current_test_info()->name()));
 
   void SetUp() override { fs::create_directories(root); }
   void TearDown() override { fs::remove_all(root); }
@@ -26,7 +27,9 @@ class Lora : public testing::Test {
   std::string folder(const std::string& name) const { return (root / name).string(); }
   Tensor ids() { return Tensor::from_host(*device, {2, 5}, std::vector<int32_t>{3, 1, 4, 1, 5, 9, 2, 6, 5, 3}); }
   Tensor targets() { return Tensor::from_host(*device, {2, 5}, std::vector<int32_t>{1, 4, 1, 5, 9, 2, 6, 5, 3, 5}); }
-  static LoraOptions lora(std::vector<std::string> targets = {"all-linear"}) { return {.rank = kRank, .scale = 0.7, .targets = std::move(targets), .seed = 5}; }
+  static LoraOptions lora(std::vector<std::string> targets = {"all-linear"}) {
+    return {.rank = kRank, .scale = 0.7, .targets = std::move(targets), .seed = 5};
+  }
 
   // A model whose adapters do something: B drawn as A is.
   std::unique_ptr<Model> adapted(const ModelConfig& config, const LoraOptions& options, bool trainable = false, DType dtype = DType::f32) {
@@ -63,7 +66,8 @@ double bound(const ModelConfig& c) {
 TEST_F(Lora, starts_as_the_model_it_adapts) {
   for (const ModelCase& each : model_cases()) {
     const auto base = make_model(each.config, *device, 3), model = make_model(each.config, *device, 3, {.lora = lora()});
-    EXPECT_LE(golden::distance(model->logits(ids()).to_host<float>(), base->logits(ids()).to_host<float>()), bound(each.config)) << each.name;
+    EXPECT_LE(golden::distance(model->logits(ids()).to_host<float>(), base->logits(ids()).to_host<float>()), bound(each.config))
+        << each.name;
     EXPECT_EQ(model->adapters().size(), size_t(each.config.layers) * (each.config.architecture == Architecture::gpt2 ? 4 : 7)) << each.name;
   }
 }
@@ -79,12 +83,14 @@ TEST_F(Lora, merged_is_unmerged) {
   }
 }
 
-std::vector<double> product(const std::vector<float>& x, const std::vector<float>& y, int64_t M, int64_t K, int64_t N, bool transpose_x, bool transpose_y) {
+std::vector<double> product(const std::vector<float>& x, const std::vector<float>& y, int64_t M, int64_t K, int64_t N, bool transpose_x,
+                            bool transpose_y) {
   std::vector<double> out(size_t(M * N), 0.0);
   for (int64_t m = 0; m < M; ++m)
     for (int64_t n = 0; n < N; ++n)
       for (int64_t k = 0; k < K; ++k)
-        out[size_t(m * N + n)] += double(x[size_t(transpose_x ? k * M + m : m * K + k)]) * double(y[size_t(transpose_y ? n * K + k : k * N + n)]);
+        out[size_t(m * N + n)] +=
+            double(x[size_t(transpose_x ? k * M + m : m * K + k)]) * double(y[size_t(transpose_y ? n * K + k : k * N + n)]);
   return out;
 }
 
@@ -110,13 +116,17 @@ TEST_F(Lora, gradients_are_those_of_the_merged_weights) {
       for (Model* m : {model.get(), whole.get()}) backward(m->loss(ids(), targets(), {.recompute = recomputed}));
       for (const Parameter& p : model->parameters()) EXPECT_FALSE(p.value.requires_grad()) << p.name;
       for (const LoraAdapter& adapter : model->adapters()) {
-        const auto weight = std::ranges::find_if(whole->parameters(), [&](const Parameter& p) { return p.name == adapter.layer + ".weight"; });
+        const auto weight =
+            std::ranges::find_if(whole->parameters(), [&](const Parameter& p) { return p.name == adapter.layer + ".weight"; });
         ASSERT_NE(weight, whole->parameters().end()) << adapter.layer;
-        const std::vector<float> g = weight->value.grad().to_host<float>(), a = adapter.matrices.a.to_host<float>(), b = adapter.matrices.b.to_host<float>();
+        const std::vector<float> g = weight->value.grad().to_host<float>(), a = adapter.matrices.a.to_host<float>(),
+                                 b = adapter.matrices.b.to_host<float>();
         const int64_t in = adapter.matrices.a.shape()[1], out = adapter.matrices.b.shape()[0];
         const bool t = adapter.transposed;  // G is [in, out]
-        expect_near(adapter.matrices.a.grad(), product(b, g, kRank, out, in, true, t), 4 * bound(each.config), 0.7, each.name + " dA " + adapter.layer);
-        expect_near(adapter.matrices.b.grad(), product(g, a, out, in, kRank, t, true), 4 * bound(each.config), 0.7, each.name + " dB " + adapter.layer);
+        expect_near(adapter.matrices.a.grad(), product(b, g, kRank, out, in, true, t), 4 * bound(each.config), 0.7,
+                    each.name + " dA " + adapter.layer);
+        expect_near(adapter.matrices.b.grad(), product(g, a, out, in, kRank, t, true), 4 * bound(each.config), 0.7,
+                    each.name + " dB " + adapter.layer);
       }
     }
 }
@@ -152,7 +162,9 @@ TEST_F(Lora, a_saved_adapter_is_what_peft_reads) {
 }
 
 TEST_F(Lora, names_what_is_wrong) {
-  const auto make = [&](const LoraOptions& options) { return error_of([&] { make_model(config("gpt2"), *device, 3, {.lora = options}); }); };
+  const auto make = [&](const LoraOptions& options) {
+    return error_of([&] { make_model(config("gpt2"), *device, 3, {.lora = options}); });
+  };
   EXPECT_EQ(make(lora({"q_proj"})), "lora: no layer of the model is named 'q_proj'; there are c_attn, c_fc, c_proj");
   EXPECT_NE(make({.rank = 25, .scale = 1, .targets = {"c_attn"}}).find("rank is 25"), std::string::npos);
 
@@ -180,7 +192,8 @@ TEST_F(Lora, names_what_is_wrong) {
   const std::string layer = "base_model.model.model.layers.0.self_attn.q_proj";
   const LowRank& m = model->adapters()[0].matrices;
   EXPECT_NE(with({{layer + ".lora_A.weight", m.a}}).find("lora_B"), std::string::npos);
-  EXPECT_NE(with({{layer + ".lora_A.weight", m.a}, {layer + ".lora_B.weight", m.b}, {"lm_head.weight", m.b}}).find("'lm_head.weight'"), std::string::npos);
+  EXPECT_NE(with({{layer + ".lora_A.weight", m.a}, {layer + ".lora_B.weight", m.b}, {"lm_head.weight", m.b}}).find("'lm_head.weight'"),
+            std::string::npos);
   EXPECT_NE(with({{"base_model.model.model.layers.9.self_attn.q_proj.lora_A.weight", m.a}}).find("layers.9"), std::string::npos);
   fs::remove(folder("adapter") + "/adapter_config.json");
   EXPECT_NE(with({}).find("adapter_config.json"), std::string::npos);
@@ -192,7 +205,8 @@ TEST_F(Lora, settings_that_change_the_result_are_refused_by_name) {
   save_adapter(*adapted(config("qwen2"), lora({"q_proj"})), folder("adapter"), "base");
   const std::string path = folder("adapter") + "/adapter_config.json";
   auto usual = nlohmann::json::parse(std::ifstream(path));
-  usual.update(nlohmann::json::parse(R"({"alora_invocation_tokens": null, "alpha_pattern": {}, "arrow_config": null, "auto_mapping": null, "corda_config": null,
+  usual.update(nlohmann::json::parse(
+      R"({"alora_invocation_tokens": null, "alpha_pattern": {}, "arrow_config": null, "auto_mapping": null, "corda_config": null,
     "ensure_weight_tying": false, "eva_config": null, "exclude_modules": null, "kasa_config": null, "layer_replication": null, "layers_pattern": null,
     "layers_to_transform": [0, 1], "loftq_config": {}, "lora_bias": false, "megatron_config": null, "megatron_core": "megatron.core", "peft_version": "0.21.2",
     "qalora_group_size": 16, "rank_pattern": {}, "revision": "main", "target_parameters": null, "trainable_token_indices": null, "use_qalora": false})"));
@@ -202,7 +216,8 @@ TEST_F(Lora, settings_that_change_the_result_are_refused_by_name) {
     std::ofstream(path) << json;
     return error_of([&] { load_model(folder("base"), *device, {}, folder("adapter")); });
   };
-  for (const nlohmann::json& start : {nlohmann::json(true), nlohmann::json(false), nlohmann::json("gaussian"), nlohmann::json("eva"), nlohmann::json("orthogonal")})
+  for (const nlohmann::json& start :
+       {nlohmann::json(true), nlohmann::json(false), nlohmann::json("gaussian"), nlohmann::json("eva"), nlohmann::json("orthogonal")})
     EXPECT_EQ(load("init_lora_weights", start), "no error") << start;
   for (const char* start : {"pissa", "pissa_niter_16", "olora", "corda", "lora_ga"}) {
     const std::string message = load("init_lora_weights", start);
@@ -212,11 +227,21 @@ TEST_F(Lora, settings_that_change_the_result_are_refused_by_name) {
   EXPECT_NE(load("init_lora_weights", "loftq").find("quantised"), std::string::npos);
   EXPECT_NE(load("init_lora_weights", "newest").find("is 'newest', expected"), std::string::npos);
   EXPECT_NE(load("alora_invocation_tokens", {1, 2}).find("aLoRA"), std::string::npos);
-  const std::pair<const char*, nlohmann::json> used[] = {{"use_dora", true}, {"lora_bias", true}, {"rank_pattern", {{"q_proj", 4}}}, {"alpha_pattern", {{"q_proj", 4}}},
-                                                         {"layer_replication", {{0, 1}, {0, 2}}}, {"target_parameters", {"gate"}}, {"trainable_token_indices", {3}},
-                                                         {"megatron_config", {{"a", 1}}}, {"use_qalora", true}, {"kasa_config", {{"beta", 1}}}, {"of_tomorrow", 0.5}};
-  for (const auto& [key, value] : used) EXPECT_NE(load(key, value).find(join("adapter_config.json: $.", key, " is ")), std::string::npos) << load(key, value);
-  for (const auto& nothing : {nlohmann::json(nullptr), nlohmann::json(false), nlohmann::json::array()}) EXPECT_EQ(load("of_tomorrow", nothing), "no error");
+  const std::pair<const char*, nlohmann::json> used[] = {{"use_dora", true},
+                                                         {"lora_bias", true},
+                                                         {"rank_pattern", {{"q_proj", 4}}},
+                                                         {"alpha_pattern", {{"q_proj", 4}}},
+                                                         {"layer_replication", {{0, 1}, {0, 2}}},
+                                                         {"target_parameters", {"gate"}},
+                                                         {"trainable_token_indices", {3}},
+                                                         {"megatron_config", {{"a", 1}}},
+                                                         {"use_qalora", true},
+                                                         {"kasa_config", {{"beta", 1}}},
+                                                         {"of_tomorrow", 0.5}};
+  for (const auto& [key, value] : used)
+    EXPECT_NE(load(key, value).find(join("adapter_config.json: $.", key, " is ")), std::string::npos) << load(key, value);
+  for (const auto& nothing : {nlohmann::json(nullptr), nlohmann::json(false), nlohmann::json::array()})
+    EXPECT_EQ(load("of_tomorrow", nothing), "no error");
 }
 
 }  // namespace

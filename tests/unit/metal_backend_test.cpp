@@ -29,7 +29,9 @@ class Pipe : public metal::Pipeline {
   int most_threads() const override { return 1024; }
 };
 class Texts : public metal::Library {
-  std::shared_ptr<metal::Pipeline> pipeline(std::string_view, const std::vector<metal::Constant>&) override { return std::make_shared<Pipe>(); }
+  std::shared_ptr<metal::Pipeline> pipeline(std::string_view, const std::vector<metal::Constant>&) override {
+    return std::make_shared<Pipe>();
+  }
 };
 
 class WrittenDown : public metal::Gpu {

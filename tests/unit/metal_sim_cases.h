@@ -28,7 +28,9 @@ class Data {
   size_t bytes() const { return count_ * sizeof(T); }
   Binding at(int index) const { return {index, buffer_, 0, int64_t(bytes()), nullptr}; }
   // Only `count` elements from `first` on may be touched.
-  Binding at(int index, size_t first, size_t count) const { return {index, buffer_, int64_t(first * sizeof(T)), int64_t(count * sizeof(T)), nullptr}; }
+  Binding at(int index, size_t first, size_t count) const {
+    return {index, buffer_, int64_t(first * sizeof(T)), int64_t(count * sizeof(T)), nullptr};
+  }
   std::vector<T> values() const {
     std::vector<T> result(count_);
     std::memcpy(result.data(), gpu_->contents(buffer_), bytes());

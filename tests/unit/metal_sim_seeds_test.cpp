@@ -98,17 +98,20 @@ TEST_P(MetalSeeds, EmbeddingBackward) {
 
 TEST_P(MetalSeeds, RmsNormBackwardRaces) {
   const size_t rows = 3, dim = 100;
-  Data<float> x(*gpu_, noise(rows * dim, 5)), w(*gpu_, noise(dim, 6)), g(*gpu_, noise(rows * dim, 7)), dx(*gpu_, std::vector<float>(rows * dim)),
-      dw(*gpu_, std::vector<float>(dim));
+  Data<float> x(*gpu_, noise(rows * dim, 5)), w(*gpu_, noise(dim, 6)), g(*gpu_, noise(rows * dim, 7)),
+      dx(*gpu_, std::vector<float>(rows * dim)), dw(*gpu_, std::vector<float>(dim));
   Data<uint32_t> params(*gpu_, {uint32_t(rows), uint32_t(dim), bits_of(1e-5f)});
-  launch_racing("rms_norm_backward", {"rms_norm_backward", {x.at(0), w.at(1), g.at(2), dx.at(3), dw.at(4), params.at(5)}, {int64_t(rows), 1, 1}, 64});
+  launch_racing("rms_norm_backward",
+                {"rms_norm_backward", {x.at(0), w.at(1), g.at(2), dx.at(3), dw.at(4), params.at(5)}, {int64_t(rows), 1, 1}, 64});
 }
 
 TEST_P(MetalSeeds, CrossEntropyRaces) {
   const size_t rows = 3, vocabulary = 100;
-  Data<float> logits(*gpu_, noise(rows * vocabulary, 8)), grad(*gpu_, std::vector<float>(rows * vocabulary)), loss(*gpu_, std::vector<float>(1));
+  Data<float> logits(*gpu_, noise(rows * vocabulary, 8)), grad(*gpu_, std::vector<float>(rows * vocabulary)),
+      loss(*gpu_, std::vector<float>(1));
   Data<uint32_t> targets(*gpu_, {5, 99, 0}), params(*gpu_, {uint32_t(rows), uint32_t(vocabulary), 1000, uint32_t(rows)});
-  launch_racing("cross_entropy", {"cross_entropy_fwd_bwd", {logits.at(0), targets.at(1), grad.at(2), loss.at(3), params.at(4)}, {int64_t(rows), 1, 1}, 64});
+  launch_racing("cross_entropy",
+                {"cross_entropy_fwd_bwd", {logits.at(0), targets.at(1), grad.at(2), loss.at(3), params.at(4)}, {int64_t(rows), 1, 1}, 64});
 }
 
 TEST_P(MetalSeeds, CausalAttentionBackward) {
@@ -140,11 +143,13 @@ TEST_P(MetalSeeds, CausalAttentionBackward) {
       }
     }
   }
-  Data<float> a(*gpu_, g), b(*gpu_, q), c(*gpu_, k), d(*gpu_, v), x(*gpu_, std::vector<float>(dq.size())), y(*gpu_, std::vector<float>(dk.size())),
-      z(*gpu_, std::vector<float>(dv.size()));
+  Data<float> a(*gpu_, g), b(*gpu_, q), c(*gpu_, k), d(*gpu_, v), x(*gpu_, std::vector<float>(dq.size())),
+      y(*gpu_, std::vector<float>(dk.size())), z(*gpu_, std::vector<float>(dv.size()));
   Data<uint32_t> params(*gpu_, {uint32_t(T), uint32_t(H), uint32_t(G), uint32_t(D)});
-  launch("causal_attention_backward", {"causal_attention_backward", {a.at(0), b.at(1), c.at(2), d.at(3), x.at(4), y.at(5), z.at(6), params.at(7)},
-                                       {int64_t(T), int64_t(H), 1}, 32});
+  launch("causal_attention_backward", {"causal_attention_backward",
+                                       {a.at(0), b.at(1), c.at(2), d.at(3), x.at(4), y.at(5), z.at(6), params.at(7)},
+                                       {int64_t(T), int64_t(H), 1},
+                                       32});
   expect_near(x.values(), dq, 1e-5);
   expect_near(y.values(), dk, 1e-5);
   expect_near(z.values(), dv, 1e-5);
@@ -196,11 +201,13 @@ TEST_P(MetalSeeds, FlashAttentionComputeD) {
   Data<uint16_t> O(*gpu_, o), G(*gpu_, g);
   Data<float> D(*gpu_, std::vector<float>(want.size()));
   Data<uint32_t> params(*gpu_, {1, uint32_t(heads), uint32_t(length), uint32_t(dim)});
-  launch("flash_attention_compute_d", {"flash_attn_train_bwd_compute_d_bf16", {O.at(0), G.at(1), D.at(2), params.at(3)}, {int64_t(length), 1, int64_t(heads)}, 128});
+  launch("flash_attention_compute_d",
+         {"flash_attn_train_bwd_compute_d_bf16", {O.at(0), G.at(1), D.at(2), params.at(3)}, {int64_t(length), 1, int64_t(heads)}, 128});
   expect_near(D.values(), want, 1e-5);
 }
 
-INSTANTIATE_TEST_SUITE_P(Orders, MetalSeeds, testing::Values(SimMode::forward, SimMode::random, SimMode::flush, SimMode::checked), mode_name);
+INSTANTIATE_TEST_SUITE_P(Orders, MetalSeeds, testing::Values(SimMode::forward, SimMode::random, SimMode::flush, SimMode::checked),
+                         mode_name);
 
 }  // namespace
 }  // namespace weft::metal

@@ -188,7 +188,8 @@ kernel void other(device float* y [[buffer(0)]], uint i [[thread_position_in_gri
   EXPECT_EQ(y.values()[4], 1.0f + 100.0f + 5.0f + 3.0f);
   run(*gpu_, text, {"add", {y.at(0)}, {1, 1, 1}, 32, 0, {no, three}});
   EXPECT_EQ(y.values()[4], 3.0f);
-  EXPECT_NE(error_of([&] { run(*gpu_, text, {"add", {y.at(0)}, {1, 1, 1}, 32, 0, {yes}}); }).find("needs function constant 1 'steps'"), std::string::npos);
+  EXPECT_NE(error_of([&] { run(*gpu_, text, {"add", {y.at(0)}, {1, 1, 1}, 32, 0, {yes}}); }).find("needs function constant 1 'steps'"),
+            std::string::npos);
 }
 
 TEST_P(MetalSim, IntegerAtomics) {
@@ -236,11 +237,16 @@ kernel void vectors(device const float4* x [[buffer(0)]], device float4* y [[buf
   EXPECT_EQ(z.values()[3], 0x4100);
 }
 
-INSTANTIATE_TEST_SUITE_P(Orders, MetalSim, testing::Values(SimMode::forward, SimMode::random, SimMode::flush, SimMode::checked, SimMode::counting), mode_name);
+INSTANTIATE_TEST_SUITE_P(Orders, MetalSim,
+                         testing::Values(SimMode::forward, SimMode::random, SimMode::flush, SimMode::checked, SimMode::counting),
+                         mode_name);
 
 TEST(MetalSimErrors, TheCompilersWords) {
   const auto gpu = open_simulator(SimMode::forward);
-  const std::string error = error_of([&] { gpu->library("#include <metal_stdlib>\nusing namespace metal;\nkernel void f(device float* y [[buffer(0)]]) {\n  y[0] = nothing;\n}\n", "wrong.metal"); });
+  const std::string error = error_of([&] {
+    gpu->library("#include <metal_stdlib>\nusing namespace metal;\nkernel void f(device float* y [[buffer(0)]]) {\n  y[0] = nothing;\n}\n",
+                 "wrong.metal");
+  });
   EXPECT_NE(error.find("wrong.metal:4"), std::string::npos) << error;
   EXPECT_NE(error.find("nothing"), std::string::npos) << error;
 }
@@ -248,7 +254,8 @@ TEST(MetalSimErrors, TheCompilersWords) {
 TEST(MetalSimErrors, MoreThreadsThanAKernelStates) {
   const auto gpu = open_simulator(SimMode::forward);
   const auto library = gpu->library(
-      "#include <metal_stdlib>\ntemplate <class T>\n[[max_total_threads_per_threadgroup(64)]]\nkernel void f(device T* y [[buffer(0)]]) { y[0] = T(1); }\n"
+      "#include <metal_stdlib>\ntemplate <class T>\n[[max_total_threads_per_threadgroup(64)]]\nkernel void f(device T* y [[buffer(0)]]) { "
+      "y[0] = T(1); }\n"
       "template [[host_name(\"f_int\")]] kernel void f<int>(device int*);\n"
       "[[max_total_threads_per_threadgroup(128)]] kernel void g(device int* y [[buffer(0)]]) { y[0] = 2; }\n",
       "stated.metal");
@@ -263,8 +270,12 @@ TEST(MetalSimErrors, MoreThreadsThanAKernelStates) {
     launch(most);
     EXPECT_NE(error_of([&] { launch(2 * most); }).find(std::to_string(most)), std::string::npos) << name;
   }
-  EXPECT_NE(error_of([&] { gpu->library("constant constexpr int n = 4;\n[[max_total_threads_per_threadgroup(n)]] kernel void f(device int* y [[buffer(0)]]) { y[0] = 1; }\n", "n.metal"); })
-                .find("is 'n', expected a number"),
+  EXPECT_NE(error_of([&] {
+              gpu->library(
+                  "constant constexpr int n = 4;\n[[max_total_threads_per_threadgroup(n)]] kernel void f(device int* y [[buffer(0)]]) { "
+                  "y[0] = 1; }\n",
+                  "n.metal");
+            }).find("is 'n', expected a number"),
             std::string::npos);
 }
 

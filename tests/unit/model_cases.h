@@ -39,7 +39,8 @@ inline std::vector<ModelCase> model_cases() {
   };
   add("llama_untied", [](ModelConfig&) {});
   add("llama_tied_one_key_head", [](ModelConfig& c) { c.tie_embeddings = true, c.kv_heads = 1; });
-  add("llama_biases_wide_heads", [](ModelConfig& c) { c.qkv_bias = c.attention_out_bias = c.mlp_bias = true, c.head_dim = 14, c.kv_heads = 4; });
+  add("llama_biases_wide_heads",
+      [](ModelConfig& c) { c.qkv_bias = c.attention_out_bias = c.mlp_bias = true, c.head_dim = 14, c.kv_heads = 4; });
   add("llama3_rope", [](ModelConfig& c) {
     c.rope_scaling = {.kind = RopeScaling::Kind::llama3, .factor = 8, .low_freq_factor = 1, .high_freq_factor = 4, .original_context = 16};
   });
@@ -48,7 +49,8 @@ inline std::vector<ModelCase> model_cases() {
   add("qwen3", [](ModelConfig& c) { c.architecture = Architecture::qwen3, c.qk_norm = true, c.head_dim = 10; });
   add("gpt2", gpt2);
   add("gpt2_untied_narrow", [&](ModelConfig& c) { gpt2(c), c.tie_embeddings = false, c.intermediate_size = 17; });
-  add("gpt2_relu_scaled_by_layer", [&](ModelConfig& c) { gpt2(c), c.activation = HiddenActivation::relu, c.scale_by_inverse_layer = true; });
+  add("gpt2_relu_scaled_by_layer",
+      [&](ModelConfig& c) { gpt2(c), c.activation = HiddenActivation::relu, c.scale_by_inverse_layer = true; });
   add("gpt2_gelu_unscaled", [&](ModelConfig& c) { gpt2(c), c.activation = HiddenActivation::gelu_erf, c.scale_attention = false; });
   return cases;
 }

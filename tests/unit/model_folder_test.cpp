@@ -70,7 +70,8 @@ TEST_F(ModelFolder, an_exported_golden_model_is_the_same_bytes) {
     ASSERT_EQ(before.entries().size(), after.entries().size());
     for (const auto& [tensor, entry] : before.entries()) {
       EXPECT_EQ(entry.shape, after.at(tensor).shape);
-      EXPECT_TRUE(std::equal(entry.bytes.begin(), entry.bytes.end(), after.at(tensor).bytes.begin(), after.at(tensor).bytes.end())) << tensor;
+      EXPECT_TRUE(std::equal(entry.bytes.begin(), entry.bytes.end(), after.at(tensor).bytes.begin(), after.at(tensor).bytes.end()))
+          << tensor;
     }
     EXPECT_EQ(read_model_config(from), read_model_config(to));
     for (const char* file : {"generation_config.json", "tokenizer.json", "tokenizer_config.json"}) {
@@ -102,7 +103,8 @@ TEST_F(ModelFolder, sixteen_bit_weights_are_kept) {
     EXPECT_TRUE(std::equal(a.bytes().begin(), a.bytes().end(), b.bytes().begin(), b.bytes().end()));
     // In f32 it is the model of the rounded weights.
     const auto wide = load_model(folder("small"), *device, {.dtype = DType::f32});
-    EXPECT_LE(golden::distance(wide->logits(ids()).to_host<float>(), model->logits(ids()).to_host<float>()), dtype == DType::f16 ? 0.01 : 0.08);
+    EXPECT_LE(golden::distance(wide->logits(ids()).to_host<float>(), model->logits(ids()).to_host<float>()),
+              dtype == DType::f16 ? 0.01 : 0.08);
     fs::remove_all(folder("small"));
     fs::remove_all(folder("again"));
   }
@@ -118,7 +120,8 @@ TEST_F(ModelFolder, weights_that_would_not_be_finite_are_not_written_over_those_
     export_model(*model, folder("m"), {.dtype = DType::f16});
     FAIL() << "infinite weights were written";
   } catch (const Error& error) {
-    EXPECT_NE(std::string(error.what()).find("model.safetensors: is not written: " + last.name + " is inf at element 0"), std::string::npos) << error.what();
+    EXPECT_NE(std::string(error.what()).find("model.safetensors: is not written: " + last.name + " is inf at element 0"), std::string::npos)
+        << error.what();
   }
   EXPECT_EQ(read_model_config(folder("m")).dtype, DType::f32);
   EXPECT_EQ(load_model(folder("m"), *device)->logits(ids()).to_host<float>(), before);
@@ -193,7 +196,8 @@ TEST_F(ModelFolder, what_is_wrong_is_named) {
   const auto tied = make_model(config("llama_tied_one_key_head"), *device, 3);
   Named other_head = tensors(*tied);
   other_head.emplace_back("lm_head.weight", zeros(*device, {61, 24}));
-  expect_words(error_of(write("other_head", tied->config(), other_head)), {"model.safetensors", "lm_head.weight", "model.embed_tokens.weight", "tie_word_embeddings"});
+  expect_words(error_of(write("other_head", tied->config(), other_head)),
+               {"model.safetensors", "lm_head.weight", "model.embed_tokens.weight", "tie_word_embeddings"});
   EXPECT_THROW(load_model(folder("nowhere"), *device), Error);
   EXPECT_THROW(load_model(write("good", c, good), *device, {.dtype = DType::f16}), Error);
 }

@@ -106,7 +106,8 @@ TEST_P(EveryModel, sequences_of_different_lengths_do_not_meet) {
   EXPECT_EQ(together.lengths(), (std::vector<int64_t>{10, 5, 2}));
   for (int64_t b = 0; b < 3; ++b) {
     KvCache alone = m->make_cache(1, 16);
-    const std::vector<float> x = m->last_logits(contiguous(tokens.part(0, b, b + 1).part(1, 0, lengths[size_t(b)])), alone).to_host<float>();
+    const std::vector<float> x =
+        m->last_logits(contiguous(tokens.part(0, b, b + 1).part(1, 0, lengths[size_t(b)])), alone).to_host<float>();
     const std::vector<float> y = m->last_logits(contiguous(next.part(0, b, b + 1)), alone).to_host<float>();
     for (int64_t v = 0; v < V; ++v) {
       EXPECT_NEAR(first[size_t(b * V + v)], x[size_t(v)], 2e-5 * largest(x));
@@ -171,10 +172,13 @@ TEST(Models, reject_what_they_cannot_take) {
   const NoGrad no_grad;
   EXPECT_THROW(m->logits(ids(257, 0)), Error);
   EXPECT_THROW((m->logits(ids(4, 512)), device->synchronize()), Error);  // a GPU finds it while it computes
-  EXPECT_EQ(message_of([&] { m->logits(zeros(*device, {1, 4})); }), "logits: ids must be [batch, time] of i32 or u32, got f32 of shape 1x4");
-  EXPECT_EQ(message_of([&] { m->loss(ids(4, 0), zeros(*device, {1, 4})); }), "loss: targets must be i32 or u32 of ids' shape 1x4, got f32 of shape 1x4");
+  EXPECT_EQ(message_of([&] { m->logits(zeros(*device, {1, 4})); }),
+            "logits: ids must be [batch, time] of i32 or u32, got f32 of shape 1x4");
+  EXPECT_EQ(message_of([&] { m->loss(ids(4, 0), zeros(*device, {1, 4})); }),
+            "loss: targets must be i32 or u32 of ids' shape 1x4, got f32 of shape 1x4");
   EXPECT_EQ(message_of([&] { embedding(zeros(*device, {5, 2}), zeros(*device, {4})); }), "embedding: ids is f32, expected i32 or u32");
-  EXPECT_EQ(message_of([&] { cross_entropy(zeros(*device, {4, 5}), zeros(*device, {4})); }), "cross_entropy: targets is f32, expected i32 or u32");
+  EXPECT_EQ(message_of([&] { cross_entropy(zeros(*device, {4, 5}), zeros(*device, {4})); }),
+            "cross_entropy: targets is f32, expected i32 or u32");
   EXPECT_THROW(m->make_cache(1, 257), Error);
   KvCache cache = m->make_cache(1, 4);
   EXPECT_THROW(m->last_logits(ids(5, 0), cache), Error);
@@ -205,7 +209,8 @@ TEST(Models, presets_have_the_sizes_they_are_named_for) {
 
 TEST(Models, new_weights_depend_on_the_seed_alone) {
   const auto one = open_device("cpu", {.threads = 1}), two = open_device("cpu", {.threads = 2});
-  const auto a = make_model(preset("llama-tiny"), *one, 1), b = make_model(preset("llama-tiny"), *two, 1), c = make_model(preset("llama-tiny"), *two, 2);
+  const auto a = make_model(preset("llama-tiny"), *one, 1), b = make_model(preset("llama-tiny"), *two, 1),
+             c = make_model(preset("llama-tiny"), *two, 2);
   const std::vector<float> x = a->parameters()[0].value.to_host<float>();
   EXPECT_EQ(x, b->parameters()[0].value.to_host<float>());
   EXPECT_NE(x, c->parameters()[0].value.to_host<float>());

@@ -76,7 +76,8 @@ TEST(parallel_for, callers_on_several_threads_share_one_budget) {
       parallel_for(12, budget, [&](int64_t) {
         const bool helper = std::this_thread::get_id() != caller;
         const int now = helper ? ++helpers : 0;
-        for (int seen = most; seen < now && !most.compare_exchange_weak(seen, now);) {}
+        for (int seen = most; seen < now && !most.compare_exchange_weak(seen, now);) {
+        }
         std::this_thread::sleep_for(milliseconds(1));
         if (helper) --helpers;
         ++runs;

@@ -280,7 +280,8 @@ int64_t resident_bytes_at(const void* from, int64_t bytes) {
   bool inside = false;
   for (std::string line; std::getline(maps, line);) {
     unsigned long first = 0, last = 0;
-    if (std::sscanf(line.c_str(), "%lx-%lx ", &first, &last) == 2) inside = first < uintptr_t(from) + uintptr_t(bytes) && uintptr_t(from) < last;
+    if (std::sscanf(line.c_str(), "%lx-%lx ", &first, &last) == 2)
+      inside = first < uintptr_t(from) + uintptr_t(bytes) && uintptr_t(from) < last;
     long kib = 0;
     if (inside && std::sscanf(line.c_str(), "Rss: %ld kB", &kib) == 1) resident = std::max<int64_t>(0, resident) + (int64_t(kib) << 10);
   }

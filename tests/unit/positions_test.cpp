@@ -63,7 +63,8 @@ TEST_F(PositionsTest, a_captured_graph_finds_them) {
   for (int64_t T = 1; T <= 2000; T += 7) others.push_back(positions.ids(2, T)), others.push_back(full(*device, {T}, -1));
   graph->replay();
   EXPECT_EQ(single.to_host<float>(), (std::vector<float>{0, 1, 2, 3, 4, 5, 6, 7, 8}));
-  EXPECT_EQ(several.to_host<float>(), (std::vector<float>{0, 1, 2, 3, 4, 5, 6, 7, 8, 0, 1, 2, 3, 4, 5, 6, 7, 8, 0, 1, 2, 3, 4, 5, 6, 7, 8}));
+  EXPECT_EQ(several.to_host<float>(),
+            (std::vector<float>{0, 1, 2, 3, 4, 5, 6, 7, 8, 0, 1, 2, 3, 4, 5, 6, 7, 8, 0, 1, 2, 3, 4, 5, 6, 7, 8}));
 }
 
 }  // namespace

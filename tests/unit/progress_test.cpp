@@ -87,7 +87,8 @@ TEST(Progress, work_can_be_stopped_at_every_launch) {
 TEST(WorkText, says_what_how_far_and_how_long) {
   const Work passes{.what = "step 12 of 900: micro-batch", .done = 2, .total = 8};
   EXPECT_EQ(work_text(passes, 0.5, 10, 80), "step 12 of 900: micro-batch 3 of 8 [████████░░░░░░░░░░░░░░░░░]  31 %  0:22 left");
-  EXPECT_EQ(work_text({.what = "tokenising", .done = 25, .total = 100, .bytes = true}, 0, 30, 50), "tokenising [█████░░░░░░░░░░░░░░]  25 %  1:30 left");
+  EXPECT_EQ(work_text({.what = "tokenising", .done = 25, .total = 100, .bytes = true}, 0, 30, 50),
+            "tokenising [█████░░░░░░░░░░░░░░]  25 %  1:30 left");
   EXPECT_EQ(work_text({.what = "micro-batch", .total = 1}, 0, 7, 80), "micro-batch 1 of 1  0:07");  // no launch of it was ever counted
   EXPECT_EQ(work_text({.what = "loading weights"}, 0, 65, 80), "loading weights  1:05");
 }

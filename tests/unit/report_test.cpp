@@ -56,7 +56,8 @@ TEST(chart, an_axis_may_be_logarithmic) {
   EXPECT_EQ(log_ticks(0.9, 21, 6), (std::vector<double>{1, 2, 5, 10, 20}));
   EXPECT_EQ(log_ticks(2, 4, 2), (std::vector<double>{2, 3, 4}));
   EXPECT_LE(log_ticks(1e-300, 1e300, 6).size(), 8u);
-  const std::string drawing = svg({.title = "t", .y_label = "", .series = {{.name = "a", .x = {1, 2, 3, 4}, .y = {100, 0, 10, 1}}}, .logarithmic = true});
+  const std::string drawing =
+      svg({.title = "t", .y_label = "", .series = {{.name = "a", .x = {1, 2, 3, 4}, .y = {100, 0, 10, 1}}}, .logarithmic = true});
   EXPECT_EQ(drawing.find("nan"), std::string::npos);
   EXPECT_EQ(drawing.find("inf"), std::string::npos);
   EXPECT_NE(drawing.find("M66.0 "), std::string::npos);   // the first point
@@ -64,7 +65,8 @@ TEST(chart, an_axis_may_be_logarithmic) {
 }
 
 TEST(chart, a_mark_and_names_are_escaped) {
-  const std::string drawing = svg({.title = "a\"b", .y_label = "<y>", .series = {{.name = "a", .x = {1, 2}, .y = {1, 2}}}, .mark = Mark{2, 2, "best <2>", 1}});
+  const std::string drawing =
+      svg({.title = "a\"b", .y_label = "<y>", .series = {{.name = "a", .x = {1, 2}, .y = {1, 2}}}, .mark = Mark{2, 2, "best <2>", 1}});
   for (const char* part : {"a&quot;b", "&lt;y&gt;", "best &lt;2&gt;", "ring s1"}) EXPECT_NE(drawing.find(part), std::string::npos) << part;
 }
 
@@ -73,10 +75,17 @@ TEST(report, holds_everything_and_needs_nothing) {
   for (int i = 1; i <= 50; ++i) history.add(StepRecord{i, 3.0 / i, 1e-3, 1, 1000, 0, double(i)});
   history.add(EvaluationRecord{50, 0.5, 0.97});
   history.add(SampleRecord{50, "<b>", "1 & 2"});
-  const std::string page = report_page(
-      {.title = "llama-tiny", .subtitle = "sums", .state = "finished", .steps = 50, .facts = {{"device", "cpu"}}, .config = "steps = 50\n", .written = "today"}, history);
-  for (const char* part : {"<strong>Loss</strong>", ">validation</i>", "best 0.5000, step 50", "log scale", "perplexity", "1.649", "nats per token", ">step</text>",
-                           "Exact match", "Learning rate", "Gradient norm", "Tokens a second", "97.0 %", "&lt;b&gt;", "1 &amp; 2", "steps = 50"})
+  const std::string page = report_page({.title = "llama-tiny",
+                                        .subtitle = "sums",
+                                        .state = "finished",
+                                        .steps = 50,
+                                        .facts = {{"device", "cpu"}},
+                                        .config = "steps = 50\n",
+                                        .written = "today"},
+                                       history);
+  for (const char* part : {"<strong>Loss</strong>", ">validation</i>", "best 0.5000, step 50", "log scale", "perplexity", "1.649",
+                           "nats per token", ">step</text>", "Exact match", "Learning rate", "Gradient norm", "Tokens a second", "97.0 %",
+                           "&lt;b&gt;", "1 &amp; 2", "steps = 50"})
     EXPECT_NE(page.find(part), std::string::npos) << part;
   for (const char* part : {"https://", "src=", "@import", "url("}) EXPECT_EQ(page.find(part), std::string::npos) << part;
   // The one address is the name of SVG's namespace.
@@ -84,7 +93,9 @@ TEST(report, holds_everything_and_needs_nothing) {
   EXPECT_EQ(page.find("http://", page.find("http://") + 1), std::string::npos);
 }
 
-ReportFacts facts_of_nothing() { return {.title = "t<i>", .subtitle = "a & b", .state = "running", .steps = 3, .facts = {}, .config = "", .written = "today"}; }
+ReportFacts facts_of_nothing() {
+  return {.title = "t<i>", .subtitle = "a & b", .state = "running", .steps = 3, .facts = {}, .config = "", .written = "today"};
+}
 
 TEST(report, refreshes_while_the_run_goes_on) {
   const auto refreshes = [](const char* state) {
@@ -141,9 +152,11 @@ TEST_F(Runs, runs_are_compared) {
     EXPECT_EQ(contents(run / "metrics.jsonl"), before);
   }
   const std::string page = comparison_page(runs, "today");
-  for (const char* part : {"first &lt;run&gt;", "second: a|b", "10 of 20", "0.5000 at 10", "learning_rate", ">0.25<", "class=\"s1\"", "97.0 %", "log scale"})
+  for (const char* part :
+       {"first &lt;run&gt;", "second: a|b", "10 of 20", "0.5000 at 10", "learning_rate", ">0.25<", "class=\"s1\"", "97.0 %", "log scale"})
     EXPECT_NE(page.find(part), std::string::npos) << part;
-  for (const char* part : {"<run>", "https://", "src=", "http-equiv=refresh", "nan", ">batch<", ">out<"}) EXPECT_EQ(page.find(part), std::string::npos) << part;
+  for (const char* part : {"<run>", "https://", "src=", "http-equiv=refresh", "nan", ">batch<", ">out<"})
+    EXPECT_EQ(page.find(part), std::string::npos) << part;
 }
 
 TEST_F(Runs, a_folder_without_a_run_is_named) {

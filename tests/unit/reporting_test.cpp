@@ -109,7 +109,8 @@ TEST_F(Reporting, an_event_file_follows_those_before_it) {
 
 TEST(progress, a_line_fits_its_columns) {
   const StepRecord record{120, 1.23456, 3e-4, 0.8123, 12345, 0.41, 10};
-  EXPECT_EQ(progress_line(record, 1000, 1.3, 83, 0), " 120/1000 loss 1.2346 (1.3000)  lr 3.00e-04  |g| 0.812  12.3k tok/s  41 % of peak  1:23 left");
+  EXPECT_EQ(progress_line(record, 1000, 1.3, 83, 0),
+            " 120/1000 loss 1.2346 (1.3000)  lr 3.00e-04  |g| 0.812  12.3k tok/s  41 % of peak  1:23 left");
   const std::string wide = progress_line(record, 1000, 1.3, 83, 130);
   EXPECT_NE(wide.find("[████░"), std::string::npos) << wide;
   const std::string head = " 120/1000 loss 1.2346";

@@ -109,15 +109,17 @@ class ResidentMemory : public testing::Test {
     PoolStats pool;
     const int64_t before = on_cpu() ? status("RssAnon") : 0;
     const int64_t taken = taken_by([&] {
-      Trainer trainer(c, {.out = quiet});
-      reset_peak();  // files of weights are no longer mapped
-      trainer.run();
-      plan = trainer.plan();
-      pool = trainer.model().device().pool().stats();
-    }) - before;
-    std::printf("planned %lld MiB, %lld of it in use at once; the pool held %lld, the process %lld\n", (long long)(plan.peak() >> 20), (long long)(plan.memory.high_water >> 20),
-                (long long)(pool.held_high_water >> 20), (long long)(taken >> 20));
-    EXPECT_LE(std::abs(double(taken - plan.peak())), 0.03 * double(std::max(plan.peak(), kGiB))) << "planned " << plan.peak() << ", took " << taken;
+                            Trainer trainer(c, {.out = quiet});
+                            reset_peak();  // files of weights are no longer mapped
+                            trainer.run();
+                            plan = trainer.plan();
+                            pool = trainer.model().device().pool().stats();
+                          }) -
+                          before;
+    std::printf("planned %lld MiB, %lld of it in use at once; the pool held %lld, the process %lld\n", (long long)(plan.peak() >> 20),
+                (long long)(plan.memory.high_water >> 20), (long long)(pool.held_high_water >> 20), (long long)(taken >> 20));
+    EXPECT_LE(std::abs(double(taken - plan.peak())), 0.03 * double(std::max(plan.peak(), kGiB)))
+        << "planned " << plan.peak() << ", took " << taken;
     return plan.peak();
   }
   const fs::path folder = fs::temp_directory_path() / ("weft_resident_" + std::to_string(::getpid()));

@@ -10,7 +10,8 @@
 namespace weft {
 namespace {
 
-constexpr RopeScaling kLlama31{.kind = RopeScaling::Kind::llama3, .factor = 8, .low_freq_factor = 1, .high_freq_factor = 4, .original_context = 8192};
+constexpr RopeScaling kLlama31{
+    .kind = RopeScaling::Kind::llama3, .factor = 8, .low_freq_factor = 1, .high_freq_factor = 4, .original_context = 8192};
 
 TEST(RopeTable, FrequenciesAreAGeometricSeries) {
   const std::vector<double> f = rope_frequencies(8, 10000);

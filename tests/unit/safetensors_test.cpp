@@ -70,7 +70,8 @@ TEST_F(SafeTensorsTest, damaged_files_are_refused_by_name) {
   expect_refused(file(R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,4,8]}})", 8), "3 elements");
   expect_refused(file(R"({"a":{"dtype":"U8","shape":[1,1,1,1,1,1,1],"data_offsets":[0,1]}})", 1), "7 axes");
   expect_refused(file(R"({"__metadata__":{"a":1}})", 0), "$.__metadata__.a is 1, expected a string");
-  expect_refused(file(R"({"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]},"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]}})", 1), "'a' twice");
+  expect_refused(file(R"({"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]},"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]}})", 1),
+                 "'a' twice");
   expect_refused(file("{\"a\":" + std::string(1000, '['), 0), "8 levels");
 }
 
@@ -86,7 +87,8 @@ TEST_F(SafeTensorsTest, every_byte_belongs_to_one_tensor) {
 }
 
 TEST_F(SafeTensorsTest, dtypes_that_cannot_be_loaded_are_listed) {
-  const SafeTensors reader(file(R"({"n":{"dtype":"I64","shape":[1],"data_offsets":[0,8]},"m":{"dtype":"BOOL","shape":[2],"data_offsets":[8,10]}})", 10));
+  const SafeTensors reader(
+      file(R"({"n":{"dtype":"I64","shape":[1],"data_offsets":[0,8]},"m":{"dtype":"BOOL","shape":[2],"data_offsets":[8,10]}})", 10));
   EXPECT_EQ(reader.at("n").stored, "I64");
   EXPECT_FALSE(reader.at("m").dtype);
   EXPECT_THROW(reader.dtype("n"), Error);

@@ -63,7 +63,8 @@ void expect_distribution(const std::vector<float>& logits, const SamplingOptions
   Sampler sampler(options);
   for (int i = 0; i < kDraws; ++i) ++count[size_t(sampler.next(logits, history, {.prompt = 3, .position = uint32_t(i)}))];
   for (size_t t = 0; t < p.size(); ++t)
-    EXPECT_LE(std::abs(count[t] - kDraws * p[t]), 5 * std::sqrt(kDraws * p[t] * (1 - p[t])) + (p[t] > 0 ? 3 : 0)) << "token " << t << " of probability " << p[t];
+    EXPECT_LE(std::abs(count[t] - kDraws * p[t]), 5 * std::sqrt(kDraws * p[t] * (1 - p[t])) + (p[t] > 0 ? 3 : 0))
+        << "token " << t << " of probability " << p[t];
 }
 
 const std::vector<float> kLogits = {1.0f, 2.5f, -0.5f, 2.0f, 0.25f, -3.0f, 2.0f, 1.5f};
@@ -101,7 +102,8 @@ TEST(Sampler, LargeVocabulary) {
   std::vector<float> logits(2000);
   PhiloxStream values(11);
   for (float& l : logits) l = float(6 * values.normal());
-  for (const SamplingOptions& o : {SamplingOptions{.temperature = 1}, {.temperature = 1, .top_k = 40}, {.temperature = 2, .top_p = 0.9}}) expect_distribution(logits, o);
+  for (const SamplingOptions& o : {SamplingOptions{.temperature = 1}, {.temperature = 1, .top_k = 40}, {.temperature = 2, .top_p = 0.9}})
+    expect_distribution(logits, o);
 }
 
 TEST(Sampler, GreedyTakesTheLargestAndTheLowestIdAmongEquals) {
@@ -117,7 +119,8 @@ TEST(Sampler, OneTokenLeftIsTaken) {
   std::vector<float> logits(100, -kInf);
   logits[37] = -50;
   for (double t : {0.0, 1e-300, 1e-30, 1.0, 1e30})
-    for (uint32_t position = 0; position < 20; ++position) EXPECT_EQ(Sampler({.temperature = t, .top_p = 0.9}).next(logits, {}, {.position = position}), 37);
+    for (uint32_t position = 0; position < 20; ++position)
+      EXPECT_EQ(Sampler({.temperature = t, .top_p = 0.9}).next(logits, {}, {.position = position}), 37);
   // Far apart, or a tiny temperature: nothing overflows.
   EXPECT_EQ(Sampler({.temperature = 1e-300}).next(std::vector<float>{-3e38f, 3e38f, 2.9e38f}, {}, {}), 1);
 }
@@ -140,7 +143,9 @@ TEST(Sampler, DrawsDependOnSeedSequenceAndPositionAlone) {
 
 TEST(Sampler, BadLogitsAreNamed) {
   for (const SamplingOptions& o : {SamplingOptions{}, {.temperature = 1}, {.temperature = 1, .top_k = 2, .repetition_penalty = 2}}) {
-    const auto says = [&](std::vector<float> logits) { return message_of([&] { Sampler(o).next(logits, std::vector<int32_t>{0}, {.position = 123}); }); };
+    const auto says = [&](std::vector<float> logits) {
+      return message_of([&] { Sampler(o).next(logits, std::vector<int32_t>{0}, {.position = 123}); });
+    };
     EXPECT_EQ(says({1, 2, NAN, 3}), "sampler: the logit of token 2 at position 123 is nan");
     EXPECT_EQ(says({NAN, 2}), "sampler: the logit of token 0 at position 123 is nan");
     EXPECT_EQ(says({1, kInf}), "sampler: the logit of token 1 at position 123 is inf");

@@ -93,7 +93,8 @@ TEST(huge_offsets, rows_past_two_billion_elements) {
   copy(cast(Tensor::from_host(*plain, {2, 64}, counting(128)), DType::bf16), last);
   const Tensor w = full(*plain, {64}, 1.0, DType::bf16);
   const auto far = cast(rms_norm(last, w, 0.0f), DType::f32).to_host<float>();
-  const auto near = cast(rms_norm(cast(Tensor::from_host(*plain, {2, 64}, counting(128)), DType::bf16), w, 0.0f), DType::f32).to_host<float>();
+  const auto near =
+      cast(rms_norm(cast(Tensor::from_host(*plain, {2, 64}, counting(128)), DType::bf16), w, 0.0f), DType::f32).to_host<float>();
   EXPECT_EQ(far, near);
 }
 

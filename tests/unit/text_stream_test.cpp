@@ -34,7 +34,9 @@ Streamed stream(const Strings& tokens, const Strings& stops = {}) {
   return {parts, text.stopped()};
 }
 
-TEST(TextStream, WholeCharactersGoOutAtOnce) { EXPECT_EQ(stream({"Hel", "lo ", "caf\xc3\xa9"}).parts, (Strings{"Hel", "lo ", "caf\xc3\xa9", ""})); }
+TEST(TextStream, WholeCharactersGoOutAtOnce) {
+  EXPECT_EQ(stream({"Hel", "lo ", "caf\xc3\xa9"}).parts, (Strings{"Hel", "lo ", "caf\xc3\xa9", ""}));
+}
 
 TEST(TextStream, ACharacterIsNeverCut) {
   EXPECT_EQ(stream({"a\xf0", "\x9f", "\x98", "\x80!"}).parts, (Strings{"a", "", "", "\xf0\x9f\x98\x80!", ""}));
@@ -42,9 +44,15 @@ TEST(TextStream, ACharacterIsNeverCut) {
 
 TEST(TextStream, WhatIsNoUtf8IsReplacedAsPythonDoes) {
   const std::string fffd = "\xef\xbf\xbd";
-  EXPECT_EQ(stream({"a\xff" "b"}).text(), "a" + fffd + "b");
-  EXPECT_EQ(stream({"a\xe4\xbd"}).parts, (Strings{"a", fffd}));               // the end of a text cut short: one for the part
-  EXPECT_EQ(stream({"\xe4\xbd" "b"}).text(), fffd + "b");                     // broken off
+  EXPECT_EQ(stream({"a\xff"
+                    "b"})
+                .text(),
+            "a" + fffd + "b");
+  EXPECT_EQ(stream({"a\xe4\xbd"}).parts, (Strings{"a", fffd}));  // the end of a text cut short: one for the part
+  EXPECT_EQ(stream({"\xe4\xbd"
+                    "b"})
+                .text(),
+            fffd + "b");                                                      // broken off
   EXPECT_EQ(stream({"\xc0\xaf"}).text(), fffd + fffd);                        // a long spelling of '/'
   EXPECT_EQ(stream({"\xed\xa0\x80"}).text(), fffd + fffd + fffd);             // a surrogate
   EXPECT_EQ(stream({"\xf4\x90\x80\x80"}).text(), fffd + fffd + fffd + fffd);  // past U+10FFFF

@@ -35,7 +35,8 @@ class TokenCacheTest : public testing::Test {
 // Lines of words in several scripts, with blank lines and numbers between them.
 std::string text_of(size_t bytes, unsigned seed) {
   std::mt19937 random(seed);
-  const char* words[] = {"the", "Morning", "naïve", "слово", "文字", "12345", "isn't", "...", "\t", "e\u0301", "\n\n", "(so)", "\n", "x = 3;"};
+  const char* words[] = {"the", "Morning", "naïve",   "слово", "文字", "12345", "isn't",
+                         "...", "\t",      "e\u0301", "\n\n",  "(so)", "\n",    "x = 3;"};
   std::string text;
   while (text.size() < bytes) text += join(words[random() % std::size(words)], random() % 9 == 0 ? "\n" : " ");
   return text;
@@ -75,7 +76,8 @@ TEST_F(TokenCacheTest, the_file_does_not_depend_on_threads) {
   for (const auto& vocabulary : vocabularies(all)) {
     const std::string one = cache_of((folder / "in").string(), *vocabulary, 1);
     EXPECT_GT(one.size(), 100'000u);
-    for (const int threads : {2, 3, 16}) EXPECT_TRUE(cache_of((folder / "in").string(), *vocabulary, threads) == one) << vocabulary->kind() << " " << threads;
+    for (const int threads : {2, 3, 16})
+      EXPECT_TRUE(cache_of((folder / "in").string(), *vocabulary, threads) == one) << vocabulary->kind() << " " << threads;
   }
 }
 

@@ -17,8 +17,10 @@ namespace {
 using nlohmann::json;
 
 constexpr const char* kContractions = "(?i:'s|'t|'re|'ve|'m|'ll|'d)";
-const std::string kLlama = std::string(kContractions) + R"(|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
-const std::string kQwen = std::string(kContractions) + R"(|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
+const std::string kLlama =
+    std::string(kContractions) + R"(|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
+const std::string kQwen =
+    std::string(kContractions) + R"(|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
 const std::string kGpt4o = R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+)" + std::string(kContractions) +
                            R"(?|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*)" + kContractions +
                            R"(?|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
@@ -32,7 +34,8 @@ json split(const std::string& pattern, const char* behavior = "Isolated", bool i
 json sequence(std::vector<json> steps) { return {{"type", "Sequence"}, {"pretokenizers", std::move(steps)}}; }
 
 json added_token(int id, const std::string& content, bool normalized, const char* strip = nullptr) {
-  json token = {{"id", id}, {"content", content}, {"single_word", false}, {"lstrip", false}, {"rstrip", false}, {"normalized", normalized}, {"special", false}};
+  json token = {{"id", id},        {"content", content},       {"single_word", false}, {"lstrip", false},
+                {"rstrip", false}, {"normalized", normalized}, {"special", false}};
   if (strip) token[strip] = true;
   return token;
 }
@@ -47,15 +50,22 @@ json tokenizer_json(const json& pre_tokenizer, const json& normalizer = nullptr,
       vocab[a + b] = vocab.size();
       merges.push_back({a, b});
     }
-  return {{"version", "1.0"}, {"added_tokens", added}, {"normalizer", normalizer}, {"pre_tokenizer", pre_tokenizer}, {"post_processor", nullptr},
-          {"decoder", byte_level(true)}, {"model", {{"type", "BPE"}, {"vocab", vocab}, {"merges", merges}}}};
+  return {{"version", "1.0"},
+          {"added_tokens", added},
+          {"normalizer", normalizer},
+          {"pre_tokenizer", pre_tokenizer},
+          {"post_processor", nullptr},
+          {"decoder", byte_level(true)},
+          {"model", {{"type", "BPE"}, {"vocab", vocab}, {"merges", merges}}}};
 }
 
 // Letters, digits, marks that compose, contractions, all sorts of white space, tokens.
 std::string random_text(std::mt19937& random) {
-  static const std::string parts[] = {" ", " ", "\n", "\n", "  ", "\n\n", "\r\n", "\t", "a", "B", "abs", "é", "e\u0301", "\u0301", "中", "文", "。", "1", "23", "4567", "½",
-                                      ".", ",", "...", "'", "'s", "'LL", "/", "//", "\u00a0", "\u2028", "\u3000", "\u0085", "ﬁ", "क\u093c", "\u0958", "가", "\u1100\u1161", "😀",
-                                      "<t>", "<", "t>", "<u>", "\U0001e030"};
+  static const std::string parts[] = {
+      " ", " ",       "\n",     "\n", "  ",           "\n\n", "\r\n", "\t",     "a",      "B",      "abs",
+      "é", "e\u0301", "\u0301", "中", "文",           "。",   "1",    "23",     "4567",   "½",      ".",
+      ",", "...",     "'",      "'s", "'LL",          "/",    "//",   "\u00a0", "\u2028", "\u3000", "\u0085",
+      "ﬁ", "क\u093c", "\u0958", "가", "\u1100\u1161", "😀",   "<t>",  "<",      "t>",     "<u>",    "\U0001e030"};
   std::string text;
   for (size_t n = random() % 24; n > 0; --n) text += parts[random() % std::size(parts)];
   return text;
@@ -67,18 +77,20 @@ struct Case {
 };
 
 std::vector<Case> cuttable_cases() {
-  const json tokens = {added_token(900, "<t>", false), added_token(901, "<u>", true), added_token(902, "   ", true), added_token(903, "\n\n\n", false)};
+  const json tokens = {added_token(900, "<t>", false), added_token(901, "<u>", true), added_token(902, "   ", true),
+                       added_token(903, "\n\n\n", false)};
   const json nfc = {{"type", "NFC"}}, nfd = {{"type", "NFD"}};
-  return {{"gpt2", tokenizer_json(byte_level(true))},
-          {"gpt2, tokens", tokenizer_json(byte_level(true), nullptr, tokens)},
-          {"gpt2, digits", tokenizer_json(sequence({{{"type", "Digits"}, {"individual_digits", true}}, byte_level(true)}), nullptr, tokens)},
-          {"gpt2, numbers", tokenizer_json(sequence({{{"type", "Digits"}, {"individual_digits", false}}, byte_level(true)}))},
-          {"llama", tokenizer_json(sequence({split(kLlama), byte_level(false)}))},
-          {"llama, tokens", tokenizer_json(sequence({split(kLlama), byte_level(false)}), nfd, tokens)},
-          {"llama, inverted", tokenizer_json(sequence({split(kLlama, "Removed", true), byte_level(false)}), nullptr, tokens)},
-          {"qwen", tokenizer_json(sequence({split(kQwen), byte_level(false)}), nfc, tokens)},
-          {"gpt4o", tokenizer_json(sequence({split(kGpt4o), byte_level(false)}))},
-          {"gpt4o, tokens", tokenizer_json(sequence({split(kGpt4o), byte_level(false)}), nfc, tokens)}};
+  return {
+      {"gpt2", tokenizer_json(byte_level(true))},
+      {"gpt2, tokens", tokenizer_json(byte_level(true), nullptr, tokens)},
+      {"gpt2, digits", tokenizer_json(sequence({{{"type", "Digits"}, {"individual_digits", true}}, byte_level(true)}), nullptr, tokens)},
+      {"gpt2, numbers", tokenizer_json(sequence({{{"type", "Digits"}, {"individual_digits", false}}, byte_level(true)}))},
+      {"llama", tokenizer_json(sequence({split(kLlama), byte_level(false)}))},
+      {"llama, tokens", tokenizer_json(sequence({split(kLlama), byte_level(false)}), nfd, tokens)},
+      {"llama, inverted", tokenizer_json(sequence({split(kLlama, "Removed", true), byte_level(false)}), nullptr, tokens)},
+      {"qwen", tokenizer_json(sequence({split(kQwen), byte_level(false)}), nfc, tokens)},
+      {"gpt4o", tokenizer_json(sequence({split(kGpt4o), byte_level(false)}))},
+      {"gpt4o, tokens", tokenizer_json(sequence({split(kGpt4o), byte_level(false)}), nfc, tokens)}};
 }
 
 TEST(tokenizer_cuts, do_not_change_the_ids) {
@@ -113,29 +125,31 @@ TEST(tokenizer_cuts, other_places_change_the_ids) {
     EXPECT_FALSE(is_cut(first + second, first.size()));
     return ids != tokenizer.encode(first + second);
   };
-  EXPECT_TRUE(changes(tokenizer_json(byte_level(true)), "a\n\n", "a"));                              // \s+(?!\S)
-  EXPECT_TRUE(changes(tokenizer_json(byte_level(true)), "a ", "a"));                                 // " a" is a word
-  EXPECT_TRUE(changes(tokenizer_json(sequence({split(kLlama), byte_level(false)})), ".", "\n"));     // ".\n" is a word
-  EXPECT_TRUE(changes(tokenizer_json(sequence({split(kGpt4o), byte_level(false)})), ".\n", "/"));    // ".\n/" is a word
+  EXPECT_TRUE(changes(tokenizer_json(byte_level(true)), "a\n\n", "a"));                            // \s+(?!\S)
+  EXPECT_TRUE(changes(tokenizer_json(byte_level(true)), "a ", "a"));                               // " a" is a word
+  EXPECT_TRUE(changes(tokenizer_json(sequence({split(kLlama), byte_level(false)})), ".", "\n"));   // ".\n" is a word
+  EXPECT_TRUE(changes(tokenizer_json(sequence({split(kGpt4o), byte_level(false)})), ".\n", "/"));  // ".\n/" is a word
 }
 
 TEST(tokenizer_cuts, tokenizers_that_look_across_have_none) {
   const json gpt2 = byte_level(true);
   const auto cut = [](const json& definition) { return Tokenizer::parse(definition.dump()).cut("one two", 7); };
   EXPECT_EQ(cut(tokenizer_json(gpt2)), 3u);
-  EXPECT_EQ(cut(tokenizer_json(byte_level(true, true))), 0u);                                                        // a space in front of every part
-  EXPECT_EQ(cut(tokenizer_json(byte_level(false))), 0u);                                                             // the text is one word
+  EXPECT_EQ(cut(tokenizer_json(byte_level(true, true))), 0u);  // a space in front of every part
+  EXPECT_EQ(cut(tokenizer_json(byte_level(false))), 0u);       // the text is one word
   EXPECT_EQ(cut(tokenizer_json(sequence({{{"type", "Digits"}, {"individual_digits", true}}, byte_level(false)}))), 0u);  // likewise
   EXPECT_EQ(cut(tokenizer_json(sequence({split("\\p{L}+ \\p{L}+"), byte_level(false)}))), 0u);
   EXPECT_EQ(cut(tokenizer_json(sequence({split(kLlama, "MergedWithNext"), byte_level(false)}))), 0u);
   EXPECT_EQ(cut(tokenizer_json(gpt2, {{"type", "NFKC"}})), 0u);
   EXPECT_EQ(cut(tokenizer_json(gpt2, nullptr, json::array({added_token(900, "New York", false)}))), 0u);
   EXPECT_EQ(cut(tokenizer_json(gpt2, nullptr, json::array({added_token(900, "\n>", false)}))), 0u);
-  for (const char* strip : {"lstrip", "rstrip", "single_word"}) EXPECT_EQ(cut(tokenizer_json(gpt2, nullptr, json::array({added_token(900, "<t>", false, strip)}))), 0u) << strip;
+  for (const char* strip : {"lstrip", "rstrip", "single_word"})
+    EXPECT_EQ(cut(tokenizer_json(gpt2, nullptr, json::array({added_token(900, "<t>", false, strip)}))), 0u) << strip;
 }
 
 TEST(tokenizer_cuts, of_the_golden_models) {
-  for (const std::string model : {"gpt2", "llama", "qwen3"}) EXPECT_EQ(Tokenizer::load(WEFT_GOLDEN_MODELS "/" + model).cut("one two", 7), 3u) << model;
+  for (const std::string model : {"gpt2", "llama", "qwen3"})
+    EXPECT_EQ(Tokenizer::load(WEFT_GOLDEN_MODELS "/" + model).cut("one two", 7), 3u) << model;
 }
 
 TEST(tokenizer_cuts, the_last_one_that_is_not_too_far) {

@@ -51,7 +51,8 @@ json patched(json tokenizer, const json& patch) {
   for (const auto& [path, value] : patch.items())
     if (path != "remove") tokenizer[json::json_pointer(path)] = value;
   if (patch.contains("remove"))
-    for (const json& path : patch["remove"]) tokenizer["model"]["vocab"].erase(path.get<std::string>().substr(std::string("/model/vocab/").size()));
+    for (const json& path : patch["remove"])
+      tokenizer["model"]["vocab"].erase(path.get<std::string>().substr(std::string("/model/vocab/").size()));
   return tokenizer;
 }
 
@@ -86,7 +87,9 @@ class TokenizerRefuses : public testing::Test {
   }
   static json split(const std::string& pattern) {
     return {{"type", "Sequence"},
-            {"pretokenizers", {{{"type", "Split"}, {"pattern", {{"Regex", pattern}}}, {"behavior", "Isolated"}}, {{"type", "ByteLevel"}, {"use_regex", false}}}}};
+            {"pretokenizers",
+             {{{"type", "Split"}, {"pattern", {{"Regex", pattern}}}, {"behavior", "Isolated"}},
+              {{"type", "ByteLevel"}, {"use_regex", false}}}}};
   }
   json base_ = read(WEFT_GOLDEN_MODELS "/llama/tokenizer.json");
 };
@@ -102,7 +105,8 @@ TEST_F(TokenizerRefuses, what_it_does_not_do_by_name) {
   refuses({{"/pre_tokenizer", {{"type", "Metaspace"}}}}, code, "'Metaspace'");
   refuses({{"/pre_tokenizer", nullptr}}, code, "no pre_tokenizer");
   refuses({{"/pre_tokenizer", {{"type", "Digits"}}}}, code, "no ByteLevel");
-  refuses({{"/pre_tokenizer", {{"type", "Sequence"}, {"pretokenizers", {{{"type", "ByteLevel"}}, {{"type", "Digits"}}}}}}}, code, "after ByteLevel");
+  refuses({{"/pre_tokenizer", {{"type", "Sequence"}, {"pretokenizers", {{{"type", "ByteLevel"}}, {{"type", "Digits"}}}}}}}, code,
+          "after ByteLevel");
   refuses({{"/post_processor", {{"type", "RobertaProcessing"}}}}, code, "'RobertaProcessing'");
   refuses({{"/decoder", {{"type", "WordPiece"}}}}, code, "'WordPiece'");
   refuses({{"/pre_tokenizer", split("\\w+")}}, code, "'\\w'");
@@ -127,24 +131,28 @@ TEST_F(TokenizerRefuses, what_is_damaged_with_its_place) {
   refuses({{"/pre_tokenizer", split("[a")}}, code, "not a pattern");
   refuses({{"/pre_tokenizer", split("(")}}, code, "not a pattern");
   refuses({{"/decoder", nullptr}}, code, "no 'decoder'");
-  refuses({{"/post_processor", {{"type", "TemplateProcessing"}, {"single", json::array()}, {"special_tokens", json::object()}}}}, code, "no place for the text");
+  refuses({{"/post_processor", {{"type", "TemplateProcessing"}, {"single", json::array()}, {"special_tokens", json::object()}}}}, code,
+          "no place for the text");
 }
 
 TEST(Tokenizer, text_that_is_not_utf8_is_refused) {
   const Tokenizer tokenizer = Tokenizer::load(WEFT_GOLDEN_MODELS "/llama");
-  for (const std::string text : {"ab\xff", "\xc0\x80", "\xed\xa0\x80", "\xf4\x90\x80\x80", "a\xe2\x82"}) EXPECT_THROW(tokenizer.encode(text), Error);
+  for (const std::string text : {"ab\xff", "\xc0\x80", "\xed\xa0\x80", "\xf4\x90\x80\x80", "a\xe2\x82"})
+    EXPECT_THROW(tokenizer.encode(text), Error);
 }
 
 TEST(Tokenizer, a_character_that_the_vocabulary_lacks_is_refused_by_name) {
   const json patch = {{"remove", {"/model/vocab/ð", "/model/vocab/`"}}};
-  const Tokenizer tokenizer = Tokenizer::parse(patched(read(WEFT_GOLDEN_MODELS "/llama/tokenizer.json"), patch).dump(), "letters/tokenizer.json");
+  const Tokenizer tokenizer =
+      Tokenizer::parse(patched(read(WEFT_GOLDEN_MODELS "/llama/tokenizer.json"), patch).dump(), "letters/tokenizer.json");
   for (const auto& [text, character] : {std::pair<std::string, std::string>{"a`b", "'`' (byte 96)"}, {"so 😀", "'😀' (byte 240)"}})
     for (int time = 0; time < 2; ++time) {
       try {
         tokenizer.encode(text);
         FAIL() << text;
       } catch (const Error& error) {
-        EXPECT_EQ(std::string(error.what()), "letters/tokenizer.json: has no token for the character " + character + ", nor an unk_token to stand for it");
+        EXPECT_EQ(std::string(error.what()),
+                  "letters/tokenizer.json: has no token for the character " + character + ", nor an unk_token to stand for it");
       }
       EXPECT_NE(tokenizer.decode(tokenizer.encode(text, true, Tokenizer::Unknown::left_out)), text);  // not remembered for the next time
     }
@@ -211,8 +219,10 @@ TEST(Tokenizer, a_delimiter_may_be_far_away) {
 // Llama 3's pattern takes them all, gives each up in turn for want of a line's end, and takes them again.
 TEST(Tokenizer, a_run_of_spaces_may_be_long) {
   const json base = read(WEFT_GOLDEN_MODELS "/llama/tokenizer.json");
-  const json spaces = {{"type", "Sequence"}, {"pretokenizers", {{{"type", "Split"}, {"pattern", {{"Regex", "\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"}}}, {"behavior", "Isolated"}},
-      {{"type", "ByteLevel"}, {"use_regex", false}, {"add_prefix_space", false}}}}};
+  const json spaces = {{"type", "Sequence"},
+                       {"pretokenizers",
+                        {{{"type", "Split"}, {"pattern", {{"Regex", "\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"}}}, {"behavior", "Isolated"}},
+                         {{"type", "ByteLevel"}, {"use_regex", false}, {"add_prefix_space", false}}}}};
   const Tokenizer tokenizer = Tokenizer::parse(patched(base, {{"/pre_tokenizer", spaces}}).dump());
   const std::string text(1500000, ' ');
   EXPECT_EQ(tokenizer.decode(tokenizer.encode(text)), text);
@@ -221,7 +231,8 @@ TEST(Tokenizer, a_run_of_spaces_may_be_long) {
 // What tokenizers 0.23 gives: its tables know U+0898, U+11935, U+11930 and U+32FF as letters of no kind.
 TEST(Tokenizer, characters_younger_than_the_tables_stay_where_they_are) {
   for (const NormalForm form : {NormalForm::nfc, NormalForm::nfd, NormalForm::nfkc, NormalForm::nfkd})
-    for (const std::string text : {"a\u0898\u0327", "\U00011935\U00011930", "\u32ff", "\u0327\u0898"}) EXPECT_EQ(Normalizer({form}).apply(text), text);
+    for (const std::string text : {"a\u0898\u0327", "\U00011935\U00011930", "\u32ff", "\u0327\u0898"})
+      EXPECT_EQ(Normalizer({form}).apply(text), text);
   EXPECT_EQ(Normalizer({NormalForm::nfc}).apply("a\u0301\u0898\u0327\u0301"), "\u00e1\u0898\u0327\u0301");
 }
 

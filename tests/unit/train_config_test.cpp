@@ -53,14 +53,16 @@ TEST(train_config, every_key_is_named_once) {
 }
 
 TEST(train_config, errors_name_the_line_and_the_nearest_key) {
-  EXPECT_EQ(message_of("steps = 7\n\nlearning_rat = 0.1\n"), "run.toml:3: there is no setting 'learning_rat', did you mean 'learning_rate'?");
+  EXPECT_EQ(message_of("steps = 7\n\nlearning_rat = 0.1\n"),
+            "run.toml:3: there is no setting 'learning_rat', did you mean 'learning_rate'?");
   EXPECT_EQ(message_of("colour = 1\n"), "run.toml:1: there is no setting 'colour'; weft train --help lists all");
   EXPECT_EQ(message_of("steps = 7\nbatch = \"many\"\n"), "run.toml:2: batch must be an integer");
   EXPECT_EQ(message_of("clip = \"1\"\n"), "run.toml:1: clip must be a number");
   EXPECT_EQ(message_of("nesterov = 1\n"), "run.toml:1: nesterov must be true or false");
   EXPECT_EQ(message_of("data = 3\n"), "run.toml:1: data must be a string");
   EXPECT_EQ(message_of("steps = 7\nbatch = = 3\n").find("run.toml:2: is not valid TOML"), 0u);
-  EXPECT_EQ(message_of("[optimizer]\nlr = 3\n").find("run.toml:1: there is no setting 'optimizer'"), std::string::npos);  // the table is a key
+  EXPECT_EQ(message_of("[optimizer]\nlr = 3\n").find("run.toml:1: there is no setting 'optimizer'"),
+            std::string::npos);  // the table is a key
   EXPECT_EQ(message_of("[optimizer]\nlr = 3\n"), "run.toml:1: optimizer must be a string");
 }
 
@@ -97,13 +99,15 @@ std::string complaint(void (*spoil)(TrainConfig&)) {
 
 // A setting that somebody counts on and that would change nothing is not taken in silence.
 TEST(train_config, settings_agree) {
-  EXPECT_EQ(complaint([](TrainConfig& c) { c.lora_targets = "q_proj"; }), "train: lora_targets is set, but lora_rank is 0: all weights would be trained");
+  EXPECT_EQ(complaint([](TrainConfig& c) { c.lora_targets = "q_proj"; }),
+            "train: lora_targets is set, but lora_rank is 0: all weights would be trained");
   EXPECT_EQ(complaint([](TrainConfig& c) { c.lora_targets = "q_proj", c.lora_rank = 4; }), "no error");
   EXPECT_EQ(complaint([](TrainConfig& c) { c.decay = 10; }), "train: decay is set, but only the schedule wsd has such a part");
   EXPECT_EQ(complaint([](TrainConfig& c) { c.nesterov = true; }), "train: nesterov is set, but only the optimizer sgd knows it");
   EXPECT_EQ(complaint([](TrainConfig& c) { c.nesterov = true, c.optimizer = "sgd"; }), "no error");
   EXPECT_EQ(complaint([](TrainConfig& c) { c.tokenizer = "folder"; }), "train: tokenizer is set, but sums have a vocabulary of their own");
-  EXPECT_EQ(complaint([](TrainConfig& c) { c.data = "a.txt", c.tokenizer = "folder", c.vocabulary = "bytes"; }), "train: vocabulary is set, but there is a tokenizer");
+  EXPECT_EQ(complaint([](TrainConfig& c) { c.data = "a.txt", c.tokenizer = "folder", c.vocabulary = "bytes"; }),
+            "train: vocabulary is set, but there is a tokenizer");
 }
 
 }  // namespace

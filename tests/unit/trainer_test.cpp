@@ -78,7 +78,8 @@ TEST_F(TrainerTest, learns_and_leaves_everything_in_its_folder) {
   EXPECT_TRUE(outcome.finished);
   EXPECT_LT(outcome.evaluation->validation_loss, 3.3);
   EXPECT_TRUE(Trainer(config("eos"), {.out = quiet}).problem().model.eos_ids.empty());  // a newline ends a line, not the text
-  for (const char* name : {"config.toml", "metrics.jsonl", "report.html", "checkpoints/checkpoint-0000000040.safetensors", "model/config.json", "model/tokenizer.json"})
+  for (const char* name : {"config.toml", "metrics.jsonl", "report.html", "checkpoints/checkpoint-0000000040.safetensors",
+                           "model/config.json", "model/tokenizer.json"})
     EXPECT_TRUE(fs::exists(folder / "a" / name)) << name;
   TrainConfig back;
   read_config((folder / "a/config.toml").string(), back);
@@ -109,7 +110,8 @@ TEST_F(TrainerTest, accumulation_does_not_change_a_bit) {
 TEST(Passes, are_of_as_many_whole_units_as_there_is_room_for) {
   std::vector<Unit> units;
   for (int32_t i = 0; i < 6; ++i) units.push_back({1, 3, {3 * i, 3 * i + 1, 3 * i + 2}, {i, i, kIgnored}});
-  const std::pair<int64_t, int64_t> expected[] = {{1, 1}, {5, 1}, {6, 2}, {9, 3}, {17, 3}, {18, 6}, {1000, 6}};  // 4 or 5 would not come out even
+  const std::pair<int64_t, int64_t> expected[] = {{1, 1},  {5, 1},  {6, 2},   {9, 3},
+                                                  {17, 3}, {18, 6}, {1000, 6}};  // 4 or 5 would not come out even
   for (const auto& [tokens, together] : expected) EXPECT_EQ(units_together(units, tokens), together) << tokens;
   const Unit two = joined(std::span(units).subspan(2, 2));
   EXPECT_EQ(two.rows, 2);
@@ -160,7 +162,8 @@ TEST_F(TrainerTest, a_stop_drops_the_unfinished_step) {
 // Nothing is saved twice, and nothing where no step was finished.
 TEST_F(TrainerTest, a_stop_in_the_first_step_saves_nothing) {
   const TrainConfig c = config("first");
-  StopWhen first_step([&](const Work& work) { return work.what == "micro-batch" && work.done == 1 && fs::exists(c.out); });  // not while it is planned
+  StopWhen first_step(
+      [&](const Work& work) { return work.what == "micro-batch" && work.done == 1 && fs::exists(c.out); });  // not while it is planned
   EXPECT_EQ(train(c, first_step).step, 0);
   EXPECT_TRUE(checkpoints(c.out).empty());
   EXPECT_TRUE(train(c).finished);  // as if it had never been begun
@@ -173,7 +176,8 @@ TEST_F(TrainerTest, an_evaluation_that_was_stopped_is_made_up_for) {
   EXPECT_EQ(train(c, evaluating).step, 4);
   EXPECT_TRUE(records(c.out, "validation_loss").empty());
   train(c, true);
-  for (const char* kind : {"validation_loss", "sample"}) EXPECT_EQ(records(c.out, kind), records((folder / "whole").string(), kind)) << kind;
+  for (const char* kind : {"validation_loss", "sample"})
+    EXPECT_EQ(records(c.out, kind), records((folder / "whole").string(), kind)) << kind;
 }
 
 // A best model that was being written is no best model: the evaluation is made again.
@@ -184,7 +188,8 @@ TEST_F(TrainerTest, a_best_model_that_was_stopped_is_made_up_for) {
   EXPECT_FALSE(train(c, writing).finished);
   EXPECT_FALSE(fs::exists(folder / "best/best/best.json"));
   EXPECT_TRUE(train(c, true).finished);
-  for (const char* file : {"model.safetensors", "best.json"}) EXPECT_EQ(contents(folder / "whole/best" / file), contents(folder / "best/best" / file));
+  for (const char* file : {"model.safetensors", "best.json"})
+    EXPECT_EQ(contents(folder / "whole/best" / file), contents(folder / "best/best" / file));
   EXPECT_EQ(weights("whole"), weights("best"));
 }
 
@@ -223,7 +228,8 @@ TEST_F(TrainerTest, what_it_saves_outlives_a_damaged_checkpoint_of_a_higher_step
   c.keep = 1;
   train(c);
   const fs::path checkpoints = folder / "damaged/checkpoints";
-  std::ofstream(checkpoints / "checkpoint-0000000999.safetensors") << contents(checkpoints / "checkpoint-0000000008.safetensors").substr(0, 1000);
+  std::ofstream(checkpoints / "checkpoint-0000000999.safetensors")
+      << contents(checkpoints / "checkpoint-0000000008.safetensors").substr(0, 1000);
   c.steps = 10;
   EXPECT_EQ(train(c, true).step, 10);
   EXPECT_TRUE(fs::exists(checkpoints / "checkpoint-0000000010.safetensors"));
@@ -416,9 +422,11 @@ TEST_F(TrainerTest, weights_that_are_not_finite_replace_no_checkpoint) {
 TEST_F(TrainerTest, what_a_killed_run_left_half_written_is_removed) {
   const TrainConfig c = config("killed");
   train(c);
-  for (const char* name : {"report.html.123.incomplete", "model/model.safetensors.123.incomplete"}) std::ofstream(folder / "killed" / name) << "half";
+  for (const char* name : {"report.html.123.incomplete", "model/model.safetensors.123.incomplete"})
+    std::ofstream(folder / "killed" / name) << "half";
   train(c, true);
-  for (const auto& entry : fs::recursive_directory_iterator(folder / "killed")) EXPECT_NE(entry.path().extension(), ".incomplete") << entry.path();
+  for (const auto& entry : fs::recursive_directory_iterator(folder / "killed"))
+    EXPECT_NE(entry.path().extension(), ".incomplete") << entry.path();
 }
 
 TEST_F(TrainerTest, the_pool_does_not_grow) {

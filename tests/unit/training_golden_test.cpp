@@ -48,7 +48,8 @@ TEST_P(TrainingGolden, twelve_steps) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(models, TrainingGolden, testing::Values("llama", "qwen3", "gpt2"), [](const auto& info) { return std::string(info.param); });
+INSTANTIATE_TEST_SUITE_P(models, TrainingGolden, testing::Values("llama", "qwen3", "gpt2"),
+                         [](const auto& info) { return std::string(info.param); });
 
 }  // namespace
 }  // namespace weft

@@ -17,7 +17,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr MemoryUse kUses[] = {MemoryUse::weights, MemoryUse::gradients, MemoryUse::optimizer, MemoryUse::activations, MemoryUse::workspace};
+constexpr MemoryUse kUses[] = {MemoryUse::weights, MemoryUse::gradients, MemoryUse::optimizer, MemoryUse::activations,
+                               MemoryUse::workspace};
 
 constexpr int64_t kPage = int64_t(2) << 20;
 
@@ -102,7 +103,9 @@ class Drawn {
  public:
   explicit Drawn(uint32_t seed) : chance_(seed) {}
   template <class T>
-  T one_of(std::initializer_list<T> values) { return values.begin()[chance_() % values.size()]; }
+  T one_of(std::initializer_list<T> values) {
+    return values.begin()[chance_() % values.size()];
+  }
   bool often(uint32_t of_ten) { return chance_() % 10 < of_ten; }
 
  private:
@@ -125,7 +128,8 @@ void draw_training(Drawn& draw, TrainConfig& c) {
 
 void draw_model(Drawn& draw, TrainConfig& c) {
   c.model = draw.one_of<const char*>({"llama-tiny", "gpt2-124m", "shakespeare-char", "smollm2-135m"});
-  c.layers = draw.one_of<int64_t>({1, 2, 5}), c.heads = draw.one_of<int64_t>({1, 2, 4}), c.width = c.heads * draw.one_of<int64_t>({8, 16, 34});
+  c.layers = draw.one_of<int64_t>({1, 2, 5}), c.heads = draw.one_of<int64_t>({1, 2, 4}),
+  c.width = c.heads * draw.one_of<int64_t>({8, 16, 34});
   c.ffn = draw.one_of<int64_t>({16, 40, 150});
   c.kv_heads = c.model != "gpt2-124m" && c.model != "shakespeare-char" && draw.often(5) ? 1 : 0;
 }
@@ -142,13 +146,15 @@ TEST_F(TrainingMemory, the_plan_holds_for_settings_drawn_at_random) {
       c.layers = c.width = c.heads = c.ffn = 0;
       c.model = base.out + "/model";
       c.lora_rank = draw.one_of<int64_t>({0, 1, 4});
-      if (c.lora_rank > 0) c.lora_targets = draw.one_of<const char*>({"", "all-linear", "o_proj,down_proj"}), c.lora_dropout = draw.one_of({0.0, 0.1});
+      if (c.lora_rank > 0)
+        c.lora_targets = draw.one_of<const char*>({"", "all-linear", "o_proj,down_proj"}), c.lora_dropout = draw.one_of({0.0, 0.1});
     } else {
       draw_model(draw, c);
       c.vocabulary = draw.one_of<const char*>({"characters", "bytes"});
     }
     c.sequence = draw.one_of<int64_t>({1, 7, 40, 130});
-    if (c.model[0] != '/' && draw.often(3)) c.data = "sums", c.sequence = 0, c.vocabulary = "characters", c.sums_rows = draw.one_of<int64_t>({1, 20, 300});
+    if (c.model[0] != '/' && draw.often(3))
+      c.data = "sums", c.sequence = 0, c.vocabulary = "characters", c.sums_rows = draw.one_of<int64_t>({1, 20, 300});
     expect_planned(c, join("seed ", seed, ":\n", to_toml(c)));
   }
 }
@@ -168,12 +174,13 @@ TEST_F(TrainingMemory, what_to_shrink_is_what_the_run_can) {
     return std::string("it fits");
   };
   EXPECT_NE(advice(MemoryUse::activations).find("try --recompute, --dtype bf16"), std::string::npos);
-  EXPECT_EQ(advice(MemoryUse::weights).find("bf16"), std::string::npos);  // its master copies are more
+  EXPECT_EQ(advice(MemoryUse::weights).find("bf16"), std::string::npos);         // its master copies are more
   EXPECT_EQ(advice(MemoryUse::weights).find("--lora-rank"), std::string::npos);  // only for a folder
   EXPECT_NE(advice(MemoryUse::optimizer).find("--optimizer lion"), std::string::npos);
   c.recompute = true, c.dtype = "bf16", c.optimizer = "lion", c.model = folder.string();
   EXPECT_EQ(advice(MemoryUse::activations).find("--recompute"), std::string::npos);
-  EXPECT_NE(advice(MemoryUse::weights).find("try --dtype f32, which needs no second copy of them, --lora-rank 8, or a smaller model"), std::string::npos);
+  EXPECT_NE(advice(MemoryUse::weights).find("try --dtype f32, which needs no second copy of them, --lora-rank 8, or a smaller model"),
+            std::string::npos);
   EXPECT_NE(advice(MemoryUse::optimizer).find("--lora-rank 8, or --optimizer sgd"), std::string::npos);
 }
 
@@ -212,7 +219,7 @@ TEST_F(TrainingMemory, ten_thousand_steps_take_no_more_than_twenty) {
   EXPECT_EQ(lasting.reserved, brief.reserved);
   EXPECT_EQ(lasting.in_use, brief.in_use);
   EXPECT_EQ(lasting.live, brief.live);
-#ifndef __SANITIZE_ADDRESS__  // it keeps what was freed
+#ifndef __SANITIZE_ADDRESS__                                // it keeps what was freed
   EXPECT_LT(resident_bytes() - before, int64_t(16) << 20);  // the run's own history is about 2 MiB
 #endif
 }

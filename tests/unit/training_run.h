@@ -62,7 +62,10 @@ class TrainingRun : public testing::Test {
   }
   // A run that is stopped inside the step after as many more.
   TrainOutcome train_steps(const TrainConfig& c, int64_t steps, bool resume = false) {
-    const auto done = [&] { return resume || std::filesystem::exists(c.out + "/metrics.jsonl") ? int64_t(History::read(c.out + "/metrics.jsonl").steps().size()) : 0; };
+    const auto done = [&] {
+      return resume || std::filesystem::exists(c.out + "/metrics.jsonl") ? int64_t(History::read(c.out + "/metrics.jsonl").steps().size())
+                                                                         : 0;
+    };
     const int64_t before = done();
     StopWhen next([&](const Work& work) { return work.what == "micro-batch" && done() == before + steps; });
     const Listening listening(next);

@@ -76,7 +76,10 @@ TEST_F(UploadRings, the_next_one_waits_for_its_own_slot_alone) {
 TEST_F(UploadRings, every_byte_arrives) {
   int64_t at = 0;
   for (int64_t i = 0; at < int64_t(host.size()); ++i) {
-    const int64_t most = i % 7 == 0 ? Ring::kMostUpload : i % 3 == 0 ? Ring::kSlotBytes + 1 : 4 * (i % 50), bytes = std::min(most, int64_t(host.size()) - at);
+    const int64_t most = i % 7 == 0   ? Ring::kMostUpload
+                         : i % 3 == 0 ? Ring::kSlotBytes + 1
+                                      : 4 * (i % 50),
+                  bytes = std::min(most, int64_t(host.size()) - at);
     upload(at, bytes);
     at += bytes;
   }

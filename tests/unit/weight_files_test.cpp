@@ -56,7 +56,8 @@ TEST_F(WeightFilesTest, every_dtype_survives_and_is_aligned) {
   std::vector<std::pair<std::string, Tensor>> tensors;
   for (const DType dtype : {DType::u8, DType::f16, DType::i32, DType::bf16, DType::u32, DType::f32}) {
     const std::vector<std::byte> bytes(size_t(3 * size_of(dtype)), std::byte(7));
-    tensors.emplace_back(std::string("é \"") + std::string(name(dtype)), Tensor::from_bytes(*device_, {3, 1}, dtype, bytes.data(), int64_t(bytes.size())));
+    tensors.emplace_back(std::string("é \"") + std::string(name(dtype)),
+                         Tensor::from_bytes(*device_, {3, 1}, dtype, bytes.data(), int64_t(bytes.size())));
   }
   tensors.emplace_back("empty", Tensor::empty(*device_, {0, 5}, DType::f32));
   write_safetensors(path("all.safetensors"), tensors, {{"format", "pt"}});
@@ -83,8 +84,9 @@ TEST_F(WeightFilesTest, writing_refuses_what_the_format_cannot_hold) {
 TEST_F(WeightFilesTest, shards_are_one_set_of_names) {
   write_safetensors(path("model-00001-of-00002.safetensors"), {{"a", numbers({1, 2})}});
   write_safetensors(path("model-00002-of-00002.safetensors"), {{"b", numbers({3})}, {"c", numbers({4})}});
-  text("model.safetensors.index.json",
-       R"({"metadata":{"total_size":16},"weight_map":{"a":"model-00001-of-00002.safetensors","b":"model-00002-of-00002.safetensors","c":"model-00002-of-00002.safetensors"}})");
+  text(
+      "model.safetensors.index.json",
+      R"({"metadata":{"total_size":16},"weight_map":{"a":"model-00001-of-00002.safetensors","b":"model-00002-of-00002.safetensors","c":"model-00002-of-00002.safetensors"}})");
   const WeightFiles files(folder_.string());
   EXPECT_EQ(files.names(), (std::vector<std::string>{"a", "b", "c"}));
   EXPECT_EQ(files.files().size(), 2u);

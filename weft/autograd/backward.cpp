@@ -90,7 +90,8 @@ void visit(Node& node, std::vector<Tensor> grads, Frontier& frontier) {
       throw Error(error.code(), node.op, error.message);
     }
   }
-  check(results.size() == node.inputs.size(), node.op, "its backward rule gave ", results.size(), " gradients for ", node.inputs.size(), " inputs");
+  check(results.size() == node.inputs.size(), node.op, "its backward rule gave ", results.size(), " gradients for ", node.inputs.size(),
+        " inputs");
   for (size_t i = 0; i < results.size() && watched(); ++i)
     if (node.inputs[i]) show({node.op, true, int(i), results[i]});
   for (size_t i = 0; i < results.size(); ++i) {

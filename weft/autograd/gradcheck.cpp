@@ -33,7 +33,8 @@ double size_of_values(const std::vector<float>& x) {
 // L with the leaf at x + h d. What the step really was, after rounding, is what the difference is divided by.
 class Moved {
  public:
-  Moved(const std::function<Tensor()>& f, const GradcheckLeaf& leaf, const std::vector<float>& x, const std::vector<float>& d, uint64_t seed)
+  Moved(const std::function<Tensor()>& f, const GradcheckLeaf& leaf, const std::vector<float>& x, const std::vector<float>& d,
+        uint64_t seed)
       : f_(f), leaf_(leaf), x_(x), d_(d), seed_(seed) {}
   ~Moved() { put(x_); }
 
@@ -60,7 +61,8 @@ class Moved {
 
 double GradcheckResult::error() const { return std::abs(analytic - numeric) / (scale > 0 ? scale : 1.0); }
 
-std::vector<GradcheckResult> gradcheck(const std::function<Tensor()>& f, const std::vector<GradcheckLeaf>& leaves, const GradcheckOptions& options) {
+std::vector<GradcheckResult> gradcheck(const std::function<Tensor()>& f, const std::vector<GradcheckLeaf>& leaves,
+                                       const GradcheckOptions& options) {
   for (const GradcheckLeaf& leaf : leaves) {
     check(leaf.value.requires_grad() && leaf.value.dtype() == DType::f32, "gradcheck", leaf.name, " must be f32 and require a gradient");
     leaf.value.clear_grad();
@@ -72,7 +74,8 @@ std::vector<GradcheckResult> gradcheck(const std::function<Tensor()>& f, const s
   for (size_t k = 0; k < leaves.size(); ++k) {
     const Tensor& leaf = leaves[k].value;
     check(leaf.grad().defined(), "gradcheck", leaves[k].name, " received no gradient");
-    const std::vector<float> x = leaf.to_host<float>(), d = normals(leaf.numel(), options.seed, uint32_t(k + 1)), grad = leaf.grad().to_host<float>();
+    const std::vector<float> x = leaf.to_host<float>(), d = normals(leaf.numel(), options.seed, uint32_t(k + 1)),
+                             grad = leaf.grad().to_host<float>();
     GradcheckResult result{leaves[k].name, 0, 0, 0};
     for (size_t i = 0; i < d.size(); ++i) {
       result.analytic += double(grad[i]) * d[i];

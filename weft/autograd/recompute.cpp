@@ -27,7 +27,8 @@ std::vector<Tensor> run_again(const RecomputedFunction& f, const std::vector<Kep
     for (size_t i = 0; i < inputs.size(); ++i) gated.push_back(up.wanted[i] ? gate(inputs[i], grads[i]) : inputs[i]);
     outputs = f(gated);
   }
-  check(outputs.size() == up.grads.size(), "recompute", "the function gave ", outputs.size(), " tensors, ", up.grads.size(), " the first time");
+  check(outputs.size() == up.grads.size(), "recompute", "the function gave ", outputs.size(), " tensors, ", up.grads.size(),
+        " the first time");
   gated.clear();
   std::vector<Tensor> arrived = up.grads;
   for (size_t i = 0; i < outputs.size(); ++i)

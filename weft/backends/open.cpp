@@ -83,7 +83,8 @@ std::shared_ptr<Device> open_device(std::string_view name, const DeviceOptions& 
   if (name == "metal") return metal::make_device("metal", metal::open_apple_gpu(), options);
 #endif
 #ifdef WEFT_METAL_SIM
-  if (const std::optional<metal::SimMode> mode = simulator_mode(name)) return metal::make_device(std::string(name), metal::open_simulator(*mode), options);
+  if (const std::optional<metal::SimMode> mode = simulator_mode(name))
+    return metal::make_device(std::string(name), metal::open_simulator(*mode), options);
 #endif
   for (const DeviceEntry& entry : list_devices())
     if (entry.name == name) fail(ErrorCode::unsupported, "open_device", "device '", name, "' is not available: ", entry.reason);
@@ -120,7 +121,8 @@ std::vector<DeviceEntry> list_devices() {
 #else
   devices.push_back({"cuda", false, "this build has no CUDA backend (no CUDA 13 compiler was found, or WEFT_CUDA is OFF)"});
 #endif
-  for (const auto& [name, why] : {std::pair{"metal", why_no_metal()}, {"metal-sim", why_no_simulator()}}) devices.push_back({name, why.empty(), why});
+  for (const auto& [name, why] : {std::pair{"metal", why_no_metal()}, {"metal-sim", why_no_simulator()}})
+    devices.push_back({name, why.empty(), why});
   return devices;
 }
 

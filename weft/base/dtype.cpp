@@ -23,7 +23,7 @@ f16::f16(float value) {
     bits = uint16_t(sign | 0x7e00u | ((magnitude >> 13) & 0x3ffu));
   } else if (magnitude >= 0x47800000u) {  // 65536 and above, infinity
     bits = uint16_t(sign | 0x7c00u);
-  } else if (magnitude < 0x38800000u) {  // below 2^-14: a subnormal half, in units of 2^-24
+  } else if (magnitude < 0x38800000u) {                           // below 2^-14: a subnormal half, in units of 2^-24
     const float scaled = std::bit_cast<float>(magnitude) + 0.5f;  // ulp of [0.5, 1) is 2^-24
     bits = uint16_t(sign | (std::bit_cast<uint32_t>(scaled) - std::bit_cast<uint32_t>(0.5f)));
   } else {

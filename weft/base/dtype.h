@@ -53,13 +53,32 @@ struct f16 {
   explicit operator float() const;
 };
 
-template <class T> struct dtype_of;
-template <> struct dtype_of<float> { static constexpr DType value = DType::f32; };
-template <> struct dtype_of<bf16> { static constexpr DType value = DType::bf16; };
-template <> struct dtype_of<f16> { static constexpr DType value = DType::f16; };
-template <> struct dtype_of<int32_t> { static constexpr DType value = DType::i32; };
-template <> struct dtype_of<uint32_t> { static constexpr DType value = DType::u32; };
-template <> struct dtype_of<uint8_t> { static constexpr DType value = DType::u8; };
+template <class T>
+struct dtype_of;
+template <>
+struct dtype_of<float> {
+  static constexpr DType value = DType::f32;
+};
+template <>
+struct dtype_of<bf16> {
+  static constexpr DType value = DType::bf16;
+};
+template <>
+struct dtype_of<f16> {
+  static constexpr DType value = DType::f16;
+};
+template <>
+struct dtype_of<int32_t> {
+  static constexpr DType value = DType::i32;
+};
+template <>
+struct dtype_of<uint32_t> {
+  static constexpr DType value = DType::u32;
+};
+template <>
+struct dtype_of<uint8_t> {
+  static constexpr DType value = DType::u8;
+};
 
 // Calls f.operator()<T>() with the T among Ts whose DType is `dtype`; any other dtype is an error.
 //   dispatch<float, bf16>(x.dtype, [&]<class T>() { run<T>(args); });

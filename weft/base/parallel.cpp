@@ -79,8 +79,7 @@ void run_serially(int64_t tasks, void (*body)(void*, int64_t), void* context) {
 int available_threads() {
   int threads = std::max(1, affinity_cpus());
   if (const double quota = cgroup_cpus(); quota > 0) threads = std::min(threads, std::max(1, int(std::ceil(quota))));
-  if (const char* wanted = std::getenv("OMP_NUM_THREADS"); wanted && std::atoi(wanted) > 0)
-    threads = std::min(threads, std::atoi(wanted));
+  if (const char* wanted = std::getenv("OMP_NUM_THREADS"); wanted && std::atoi(wanted) > 0) threads = std::min(threads, std::atoi(wanted));
   return threads;
 }
 
@@ -88,7 +87,8 @@ TasksLeftOut::TasksLeftOut() : before_(std::exchange(tasks_left_out, true)) {}
 TasksLeftOut::~TasksLeftOut() { tasks_left_out = before_; }
 
 void detail::run_tasks(int64_t tasks, int threads, void (*body)(void*, int64_t), void* context) {
-  if (tasks_left_out) [[unlikely]] return;
+  if (tasks_left_out) [[unlikely]]
+    return;
   const int wanted = int(std::min<int64_t>(tasks, threads));
   if (wanted <= 1 || tasks > kMostTasks || inside_task() || inside_openmp()) return run_serially(tasks, body, context);
   static const int cores = available_threads();

@@ -24,7 +24,8 @@ size_t distance(std::string_view a, std::string_view b) {
 }  // namespace
 
 std::string nearest_word(std::string_view wrong, const std::vector<std::string>& words) {
-  const auto nearest = std::min_element(words.begin(), words.end(), [&](const std::string& a, const std::string& b) { return distance(wrong, a) < distance(wrong, b); });
+  const auto nearest = std::min_element(
+      words.begin(), words.end(), [&](const std::string& a, const std::string& b) { return distance(wrong, a) < distance(wrong, b); });
   if (nearest == words.end() || distance(wrong, *nearest) > std::max<size_t>(2, wrong.size() / 3)) return "";
   return *nearest;
 }

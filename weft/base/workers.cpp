@@ -166,7 +166,8 @@ void forget_workers() {
 
 // One more worker, unless there are enough or another thread is starting one.
 bool start_worker(Region& region, int seat, int most_workers) {
-  if (started.load(std::memory_order_relaxed) >= std::min(most_workers, kMostWorkers) || starting.exchange(true, std::memory_order_acquire)) return false;
+  if (started.load(std::memory_order_relaxed) >= std::min(most_workers, kMostWorkers) || starting.exchange(true, std::memory_order_acquire))
+    return false;
   [[maybe_unused]] static const int registered = pthread_atfork(nullptr, nullptr, forget_workers);
   const int index = started.load(std::memory_order_relaxed);
   const bool ok = index < std::min(most_workers, kMostWorkers) && workers[index].start(region, seat);

@@ -44,7 +44,9 @@ namespace {
 // The host's clock, once all work before is done.
 class HostMoment : public Moment {
  public:
-  double seconds_since(const Moment& earlier) const override { return std::chrono::duration<double>(now_ - static_cast<const HostMoment&>(earlier).now_).count(); }
+  double seconds_since(const Moment& earlier) const override {
+    return std::chrono::duration<double>(now_ - static_cast<const HostMoment&>(earlier).now_).count();
+  }
 
  private:
   std::chrono::steady_clock::time_point now_ = std::chrono::steady_clock::now();

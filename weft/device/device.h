@@ -25,10 +25,10 @@ struct DeviceOptions {
 };
 
 struct MemoryInfo {
-  int64_t total = 0;       // of the device
-  int64_t free = 0;        // what it could still give
-  int64_t in_use = 0;      // held by live buffers of this process
-  int64_t high_water = 0;  // the most that was ever in use
+  int64_t total = 0;            // of the device
+  int64_t free = 0;             // what it could still give
+  int64_t in_use = 0;           // held by live buffers of this process
+  int64_t high_water = 0;       // the most that was ever in use
   std::string_view limit = {};  // what bounds `free`, in words ("the container's limit"); empty: the device's memory
 };
 

@@ -54,7 +54,9 @@ constexpr bool classes_agree() {
   for (size_t index = 0; index < kClasses; ++index) {
     const int64_t capacity = capacity_of(index);
     if (size_class(capacity).index != index || size_class(capacity).capacity != capacity) return false;
-    if (index + 1 < kClasses && (size_class(capacity + 1).index != index + 1 || capacity_of(index + 1) != size_class(capacity + 1).capacity)) return false;
+    if (index + 1 < kClasses &&
+        (size_class(capacity + 1).index != index + 1 || capacity_of(index + 1) != size_class(capacity + 1).capacity))
+      return false;
   }
   return true;
 }
@@ -100,7 +102,8 @@ Block Pool::allocate(int64_t bytes, MemoryUse use) {
 // Where a block of this size class is to be had without asking the source.
 std::vector<void*>& Pool::cached_locked(size_t size_class) {
   if (reservation_)
-    if (auto found = reserved_free_.find({reservation_, size_class}); found != reserved_free_.end() && !found->second.empty()) return found->second;
+    if (auto found = reserved_free_.find({reservation_, size_class}); found != reserved_free_.end() && !found->second.empty())
+      return found->second;
   return free_[size_class];
 }
 

@@ -30,7 +30,7 @@ class MemorySource {
   };
 
   virtual ~MemorySource() = default;
-  virtual Room room() { return {}; }  // asked when obtain() had none to give
+  virtual Room room() { return {}; }        // asked when obtain() had none to give
   virtual void* obtain(int64_t bytes) = 0;  // nullptr when there is no room
   virtual void give_back(void* handle, int64_t bytes) = 0;
 
@@ -50,12 +50,12 @@ struct UseStats {
 };
 
 struct PoolStats {
-  int64_t in_use = 0;      // bytes of live buffers
-  int64_t high_water = 0;  // the most in_use has been
-  int64_t reserved = 0;    // obtained from the source: in use or cached
-  int64_t held = 0;        // memory behind what was obtained (MemorySource::held)
+  int64_t in_use = 0;           // bytes of live buffers
+  int64_t high_water = 0;       // the most in_use has been
+  int64_t reserved = 0;         // obtained from the source: in use or cached
+  int64_t held = 0;             // memory behind what was obtained (MemorySource::held)
   int64_t held_high_water = 0;  // the most that was: what the process takes, with its cached blocks
-  int64_t live = 0;        // buffers
+  int64_t live = 0;             // buffers
   std::array<UseStats, kMemoryUses> uses{};
 
   const UseStats& of(MemoryUse use) const { return uses[size_t(use)]; }
@@ -76,7 +76,7 @@ class Pool {
   Block allocate(int64_t bytes, MemoryUse use);
   void release(const Block& block) noexcept;
   void recount(Block& block, MemoryUse use);  // what it is for has changed
-  void trim();  // gives every cached block back to the source, but for what is reserved
+  void trim();                                // gives every cached block back to the source, but for what is reserved
 
   // Between begin and end (one at a time) every block that is handed out, or comes back, is the reservation's: after that
   // nobody gets it before unreserve(). For what a captured graph goes on using. Nothing is trimmed meanwhile.
@@ -111,11 +111,11 @@ class Pool {
   const int64_t limit_;
   MemoryUse use_ = MemoryUse::activations;
   mutable std::mutex mutex_;
-  std::vector<std::vector<void*>> free_;  // by size class
-  std::unordered_map<void*, int64_t> reserved_;  // which reservation a block belongs to
+  std::vector<std::vector<void*>> free_;                                    // by size class
+  std::unordered_map<void*, int64_t> reserved_;                             // which reservation a block belongs to
   std::map<std::pair<int64_t, size_t>, std::vector<void*>> reserved_free_;  // by reservation and size class
-  int64_t reservation_ = 0, reservations_ = 0;  // the one that is open (0: none), and how many there were
-  std::map<void*, Block> live_;           // checked pools only
+  int64_t reservation_ = 0, reservations_ = 0;                              // the one that is open (0: none), and how many there were
+  std::map<void*, Block> live_;                                             // checked pools only
   int64_t overruns_ = 0;
   PoolStats stats_;
 };

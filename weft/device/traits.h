@@ -4,9 +4,9 @@
 namespace weft {
 
 struct DeviceTraits {
-  bool simulated = false;       // thread by thread on the processor: for small cases, and its times say nothing
-  bool checks_accesses = false; // every one of them, and so is slower still
-  bool flushes = false;         // numbers below the smallest normal one may be taken as zero
+  bool simulated = false;        // thread by thread on the processor: for small cases, and its times say nothing
+  bool checks_accesses = false;  // every one of them, and so is slower still
+  bool flushes = false;          // numbers below the smallest normal one may be taken as zero
 };
 
 }  // namespace weft

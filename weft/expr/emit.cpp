@@ -77,7 +77,8 @@ class Emitter {
     if (uses(DType::f16)) put(say_.f16_access);
     if (say_.vectors) put(say_.vectors);
     put("struct Layout { ", say_.integer, " chunks, row_chunks, columns, aligned");
-    if (axes() > 0) put(", extent[", std::to_string(axes()), "], stride[", std::to_string(graph_.inputs + outputs()), "][", std::to_string(axes()), "]");
+    if (axes() > 0)
+      put(", extent[", std::to_string(axes()), "], stride[", std::to_string(graph_.inputs + outputs()), "][", std::to_string(axes()), "]");
     put(axes() > 0 && say_.lane ? ", run; };\n" : "; };\n");
     if (graph_.parameters > 0) put("struct Parameters { float p[", std::to_string(graph_.parameters), "]; };\n");
   }
@@ -163,7 +164,8 @@ class Emitter {
     for (int i = 0; i < graph_.size(); ++i) {
       const Node& n = graph_[i];
       if (operands(n.op) == 0) continue;
-      if (const int x = magnitude(n.a); quickly && quick_limit(dialect_, n.op) > 0 && std::find(looked_at.begin(), looked_at.end(), x) == looked_at.end()) {
+      if (const int x = magnitude(n.a);
+          quickly && quick_limit(dialect_, n.op) > 0 && std::find(looked_at.begin(), looked_at.end(), x) == looked_at.end()) {
         looked_at.push_back(x);
         put("  rare |= !(fabsf(", value(x), ") < ", literal(limit(x)), ");\n");
       }
@@ -258,8 +260,10 @@ class Emitter {
       if (!used(i) || !operand(i).along) continue;
       if (vector) put("      float ", numbered("v", i), count, ";\n");
       each_piece([&](const std::string& column, const std::string& place) {
-        if (vector) put("      load<", width, ">(", address(i, column), ", ", numbered("v", i), place, ");\n");
-        else put("      const float ", numbered("v", i), " = load(", address(i, column), ");\n");
+        if (vector)
+          put("      load<", width, ">(", address(i, column), ", ", numbered("v", i), place, ");\n");
+        else
+          put("      const float ", numbered("v", i), " = load(", address(i, column), ");\n");
       });
     }
     put("      float ");
@@ -304,9 +308,12 @@ class Emitter {
       if (used(i)) put(n++ ? ", " : " ", numbered("v", i), " = 0.0f");
     put(";\n    for (long r = 0; r < layout.run; ++r) {\n");
     put("      const bool here = inside && first + r < layout.extent[", last_axis(), "];\n");
-    const auto renewed = [&](int i) { return join("if (r == 0 || layout.stride[", i, "][", last_axis(), "] != 0) ", numbered("v", i), " = "); };
+    const auto renewed = [&](int i) {
+      return join("if (r == 0 || layout.stride[", i, "][", last_axis(), "] != 0) ", numbered("v", i), " = ");
+    };
     for (int i = 0; i < graph_.inputs; ++i)
-      if (used(i) && !operand(i).along) put("      ", renewed(i), "simd_shuffle(here && lane == leader ? load(", address(i, ""), ") : 0.0f, leader);\n");
+      if (used(i) && !operand(i).along)
+        put("      ", renewed(i), "simd_shuffle(here && lane == leader ? load(", address(i, ""), ") : 0.0f, leader);\n");
     put("      if (here) {\n");
     for (int i = 0; i < graph_.inputs; ++i)
       if (used(i) && operand(i).along) put("        ", renewed(i), "load(", address(i, "i"), ");\n");
@@ -317,7 +324,8 @@ class Emitter {
     for (int i = 0; i < outputs(); ++i) put("        store(", numbered("r", i), ", ", address(graph_.inputs + i, "i"), ");\n");
     put("      }\n");
     for (int i = 0; i < graph_.inputs + outputs(); ++i)
-      if (i >= graph_.inputs || used(i)) put("      ", numbered("at", i), " += layout.stride[", std::to_string(i), "][", last_axis(), "];\n");
+      if (i >= graph_.inputs || used(i))
+        put("      ", numbered("at", i), " += layout.stride[", std::to_string(i), "][", last_axis(), "];\n");
     put("    }\n  }\n}\n");
   }
 
@@ -328,7 +336,8 @@ class Emitter {
     if (shares() && axes() > 0) return kernel_in_runs();
     if (shares())
       for (int i = 0; i < graph_.inputs; ++i)
-        if (used(i) && !operand(i).along) put("  const float ", numbered("v", i), " = simd_broadcast(lane == 0 ? load(", address(i, ""), ") : 0.0f, 0);\n");
+        if (used(i) && !operand(i).along)
+          put("  const float ", numbered("v", i), " = simd_broadcast(lane == 0 ? load(", address(i, ""), ") : 0.0f, 0);\n");
     std::string start = pieces_ > 1 ? say_.start_of_several : say_.start;
     if (pieces_ > 1) start.replace(start.find('$'), 1, std::to_string(pieces_));
     put(start);
@@ -385,7 +394,8 @@ std::vector<int64_t> words(const Layout& layout, int vector_width) {
   int64_t chunks = row_chunks;
   for (int64_t extent : layout.extent) chunks *= extent;
   if (layout.run > 0) chunks = chunks / layout.extent.back() * ((layout.extent.back() + layout.run - 1) / layout.run);
-  check(layout.extent.empty() || chunks < (int64_t(1) << 32), "elementwise", "cannot count ", chunks, " chunks over several axes; launch it in parts");
+  check(layout.extent.empty() || chunks < (int64_t(1) << 32), "elementwise", "cannot count ", chunks,
+        " chunks over several axes; launch it in parts");
   std::vector<int64_t> all = {chunks, row_chunks, layout.columns, layout.aligned ? layout.past_caches ? 2 : 1 : 0};
   all.insert(all.end(), layout.extent.begin(), layout.extent.end());
   if (!layout.extent.empty())

@@ -47,9 +47,10 @@ int vector_width(const Signature& signature, Dialect dialect);
 int chunks_per_thread(const Graph& graph, const Signature& signature, Dialect dialect);
 
 // The words that a kernel receives as its Layout, in order: chunks in all, chunks of a row, columns, whether every row of
-// every operand that moves along it starts at 16 bytes (2: and is more than the caches hold); then the extent of each axis, and for each operand (inputs, then
-// outputs) its stride along each axis, in elements. With axes the chunks must be fewer than 2^32. In Metal, with axes, a thread has
-// a run of rows along the last axis, reads once what does not move along it, and the last word is the length of a run; elsewhere run = 0.
+// every operand that moves along it starts at 16 bytes (2: and is more than the caches hold); then the extent of each axis, and for each
+// operand (inputs, then outputs) its stride along each axis, in elements. With axes the chunks must be fewer than 2^32. In Metal, with
+// axes, a thread has a run of rows along the last axis, reads once what does not move along it, and the last word is the length of a run;
+// elsewhere run = 0.
 struct Layout {
   int64_t columns = 0;
   bool aligned = false, past_caches = false;

@@ -16,15 +16,42 @@ enum class Op : uint8_t {
   input,      // index: which tensor
   parameter,  // index: which scalar given with each call
   constant,   // value
-  neg, abs, exp, exp2, log, log2, log1p, sqrt, rsqrt, reciprocal, sin, cos, tan, tanh, sigmoid, erf, floor, round,  // one
-  add, sub, mul, div, min, max, pow, atan2, less, less_equal, equal,                                                // two
+  neg,
+  abs,
+  exp,
+  exp2,
+  log,
+  log2,
+  log1p,
+  sqrt,
+  rsqrt,
+  reciprocal,
+  sin,
+  cos,
+  tan,
+  tanh,
+  sigmoid,
+  erf,
+  floor,
+  round,  // one
+  add,
+  sub,
+  mul,
+  div,
+  min,
+  max,
+  pow,
+  atan2,
+  less,
+  less_equal,
+  equal,   // two
   fma,     // a * b + c, rounded once
   select,  // a != 0 ? b : c
 };
 inline constexpr int kOps = int(Op::select) + 1;
 
-int operands(Op op);          // 0 to 3
-const char* name(Op op);      // "exp"
+int operands(Op op);      // 0 to 3
+const char* name(Op op);  // "exp"
 
 struct Node {
   Op op;
@@ -52,7 +79,7 @@ class Graph {
  private:
   std::vector<Node> nodes_;
   uint64_t nodes_hash_ = 0;  // of all nodes, in order
-  std::vector<int> table_;  // open addressing; node number + 1, 0 when free
+  std::vector<int> table_;   // open addressing; node number + 1, 0 when free
 };
 
 }  // namespace weft::expr

@@ -16,8 +16,10 @@
 namespace weft::expr {
 
 namespace detail {
-template <class T> inline constexpr bool is_input = std::is_same_v<std::remove_cvref_t<T>, Expr>;
-template <class T> inline constexpr bool is_parameter = std::is_same_v<std::remove_cvref_t<T>, Param>;
+template <class T>
+inline constexpr bool is_input = std::is_same_v<std::remove_cvref_t<T>, Expr>;
+template <class T>
+inline constexpr bool is_parameter = std::is_same_v<std::remove_cvref_t<T>, Param>;
 
 template <class... Args>
 constexpr bool inputs_come_first() {
@@ -31,7 +33,8 @@ constexpr bool inputs_come_first() {
 // How many inputs, parameters and outputs a function has.
 template <class Result, class... Args>
 struct Arity {
-  static_assert(((detail::is_input<Args> || detail::is_parameter<Args>) && ...), "a traced function takes Expr (tensors), then Param (scalars)");
+  static_assert(((detail::is_input<Args> || detail::is_parameter<Args>) && ...),
+                "a traced function takes Expr (tensors), then Param (scalars)");
   static_assert(detail::inputs_come_first<Args...>(), "a traced function takes its tensors (Expr) before its scalars (Param)");
 
   static constexpr int inputs = (0 + ... + int(detail::is_input<Args>));
@@ -63,8 +66,7 @@ constexpr auto callee() {
   if constexpr (std::is_pointer_v<F>) {
     return F{};
   } else {
-    static_assert(
-        requires { &F::operator(); }, "a traced lambda must name its argument types: (Expr x), not (auto x)");
+    static_assert(requires { &F::operator(); }, "a traced lambda must name its argument types: (Expr x), not (auto x)");
     return decltype(&F::operator()){};
   }
 }
@@ -77,7 +79,8 @@ using arity_t = decltype(detail::arity_of(detail::callee<std::decay_t<F>>()));
 template <class F>
 Graph trace(F&& function) {
   using A = arity_t<F>;
-  check(A::inputs > 0, "expression", "an expression needs at least one input, got ", A::inputs, " inputs and ", A::parameters, " parameters");
+  check(A::inputs > 0, "expression", "an expression needs at least one input, got ", A::inputs, " inputs and ", A::parameters,
+        " parameters");
   check(A::outputs > 0, "expression", "an expression needs at least one output");
   Graph graph;
   graph.inputs = A::inputs;
@@ -87,8 +90,7 @@ Graph trace(F&& function) {
   for (int i = 0; i < A::parameters; ++i) graph.add({.op = Op::parameter, .index = i});
   auto result = [&]<int... I, int... P>(std::integer_sequence<int, I...>, std::integer_sequence<int, P...>) {
     return function(Expr(graph, I)..., Param(graph, A::inputs + P)...);
-  }
-  (std::make_integer_sequence<int, A::inputs>(), std::make_integer_sequence<int, A::parameters>());
+  }(std::make_integer_sequence<int, A::inputs>(), std::make_integer_sequence<int, A::parameters>());
   if constexpr (std::is_convertible_v<decltype(result), Expr>) {
     graph.outputs = {Expr(result).node_in(graph)};
   } else {

@@ -76,13 +76,15 @@ int64_t Generator::room(size_t prompt, const std::vector<int32_t>& ids) const {
   check(!ids.empty(), kWhere, "prompt ", prompt, " is empty");
   for (int32_t id : ids)
     check(id >= 0 && id < vocabulary, kWhere, "prompt ", prompt, " has token ", id, ", the vocabulary ends at ", vocabulary - 1);
-  check(size < context, kWhere, "prompt ", prompt, " has ", size, " tokens and the model's context is ", context, ": there is no room for a new one");
+  check(size < context, kWhere, "prompt ", prompt, " has ", size, " tokens and the model's context is ", context,
+        ": there is no room for a new one");
   check(options_.max_tokens <= context - size, kWhere, "prompt ", prompt, " of ", size, " tokens and ", options_.max_tokens,
         " new ones do not fit in the model's context of ", context);
   return options_.max_tokens > 0 ? size + options_.max_tokens : context;
 }
 
-std::vector<Completion> Generator::run(const std::vector<std::vector<int32_t>>& prompts, const std::function<void(const NewToken&)>& on_token) {
+std::vector<Completion> Generator::run(const std::vector<std::vector<int32_t>>& prompts,
+                                       const std::function<void(const NewToken&)>& on_token) {
   on_token_ = on_token;
   times_ = {};
   std::vector<Sequence> sequences;
@@ -91,7 +93,14 @@ std::vector<Completion> Generator::run(const std::vector<std::vector<int32_t>>& 
   for (size_t i = 0; i < prompts.size(); ++i) {
     const int64_t tokens = room(i, prompts[i]);
     wanted += tokens - int64_t(prompts[i].size());
-    sequences.push_back({int64_t(i), prompt_key(prompts[i]), seen[prompts[i]]++, prompts[i], prompts[i].size(), size_t(tokens), TextStream(options_.stop), {}});
+    sequences.push_back({int64_t(i),
+                         prompt_key(prompts[i]),
+                         seen[prompts[i]]++,
+                         prompts[i],
+                         prompts[i].size(),
+                         size_t(tokens),
+                         TextStream(options_.stop),
+                         {}});
     sequences.back().tokens.reserve(size_t(tokens));
     most = std::max(most, tokens);
   }

@@ -48,7 +48,7 @@ struct Completion {
 };
 
 struct NewToken {
-  int64_t prompt;         // which
+  int64_t prompt;  // which
   int32_t id;
   std::string_view text;  // what is certain now; with the last token all that was held back
   bool last;

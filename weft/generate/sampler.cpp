@@ -38,7 +38,8 @@ double exp_of_nonpositive(double x) {
 
 // [0, 1) in steps of 2^-53.
 double unit_double(uint64_t seed, DrawPoint point) {
-  const PhiloxBlock bits = philox({point.position, point.occurrence, uint32_t(point.prompt), uint32_t(point.prompt >> 32)}, {uint32_t(seed), uint32_t(seed >> 32)});
+  const PhiloxBlock bits = philox({point.position, point.occurrence, uint32_t(point.prompt), uint32_t(point.prompt >> 32)},
+                                  {uint32_t(seed), uint32_t(seed >> 32)});
   return double((uint64_t(bits[0]) << 32 | bits[1]) >> 11) * 0x1p-53;
 }
 
@@ -98,7 +99,8 @@ std::span<const float> Sampler::penalise(std::span<const float> logits, std::spa
   penalised_.assign(logits.begin(), logits.end());
   const float penalty = float(options_.repetition_penalty);
   for (int32_t id : history)  // from the untouched logit: a token that occurs twice is penalised once
-    if (id >= 0 && size_t(id) < logits.size()) penalised_[size_t(id)] = logits[size_t(id)] < 0 ? logits[size_t(id)] * penalty : logits[size_t(id)] / penalty;
+    if (id >= 0 && size_t(id) < logits.size())
+      penalised_[size_t(id)] = logits[size_t(id)] < 0 ? logits[size_t(id)] * penalty : logits[size_t(id)] / penalty;
   return penalised_;
 }
 
@@ -126,7 +128,8 @@ void Sampler::keep_top_p() {
   ranked_.clear();
   for (size_t i = 0; i < ids_.size(); ++i)
     if (weights_[i] >= hopeless) ranked_.push_back({weights_[i], ids_[i]});
-  std::sort(ranked_.begin(), ranked_.end(), [](const auto& a, const auto& b) { return a.first != b.first ? a.first > b.first : a.second < b.second; });
+  std::sort(ranked_.begin(), ranked_.end(),
+            [](const auto& a, const auto& b) { return a.first != b.first ? a.first > b.first : a.second < b.second; });
   size_t last = 0;
   for (double sum = ranked_[0].first; last + 1 < ranked_.size() && sum < wanted; sum += ranked_[last].first) ++last;
   const auto [least, id] = ranked_[last];

@@ -7,7 +7,8 @@
 //   min-p                  keeps the tokens at least min_p times as likely as the most likely one
 //
 // and then one draw from softmax over what is kept. The draw is a function of the seed, the prompt, how often that prompt
-// came before, and the position alone, and probabilities are float64 sums in order of ids, so a token does not depend on threads or on other sequences.
+// came before, and the position alone, and probabilities are float64 sums in order of ids, so a token does not depend on threads or on
+// other sequences.
 #pragma once
 
 #include <cstdint>

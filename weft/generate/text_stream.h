@@ -32,7 +32,7 @@ class TextStream {
   std::vector<std::string> stops_;
   std::string pending_, hidden_;  // bytes that may yet be part of a stop string, and which of them are hidden (1)
   std::string shown_;             // bytes that go out as soon as they are whole characters
-  size_t searched_ = 0;  // bytes of pending_ that no stop string ends in
+  size_t searched_ = 0;           // bytes of pending_ that no stop string ends in
   bool stopped_ = false;
 };
 

@@ -21,7 +21,7 @@ constexpr int64_t kForgottenAfter = 24 * 60 * 60;  // seconds, where locks canno
 
 // Whether the open file is one that its writer left behind. Holds its lock if it is, where there are locks.
 bool left_behind(int file) {
-  struct stat info {};
+  struct stat info{};
   if (::fstat(file, &info) != 0 || !S_ISREG(info.st_mode)) return false;
   if (::flock(file, LOCK_EX | LOCK_NB) == 0) return true;
   return errno != EWOULDBLOCK && std::time(nullptr) - info.st_mtime > kForgottenAfter;
@@ -48,7 +48,7 @@ void AtomicFile::open_temporary() {
   if (file_ < 0 && errno == EEXIST) return;
   if (file_ < 0) fail(ErrorCode::bad_file, path_, "cannot be created: ", std::strerror(errno));
   ::flock(file_, LOCK_EX);  // where there are no locks, nobody waits for one
-  struct stat info {};
+  struct stat info{};
   if (::fstat(file_, &info) == 0 && info.st_nlink == 0) {
     ::close(file_);
     file_ = -1;
@@ -111,7 +111,8 @@ void sync_folder(const std::string& folder) {
   const int result = ::fsync(file), error = errno;
   ::close(file);
   // Some file systems have no sync for folders, and say so.
-  if (result != 0 && error != EINVAL && error != ENOTSUP) fail(ErrorCode::bad_file, path, "cannot be synced to disk: ", std::strerror(error));
+  if (result != 0 && error != EINVAL && error != ENOTSUP)
+    fail(ErrorCode::bad_file, path, "cannot be synced to disk: ", std::strerror(error));
 }
 
 }  // namespace weft

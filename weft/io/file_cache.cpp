@@ -22,7 +22,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr uint64_t kMagic = 0x3165686361637466;  // "ftcache1": a footer of this layout
+constexpr uint64_t kMagic = 0x3165686361637466;      // "ftcache1": a footer of this layout
 constexpr auto kLeftBehind = std::chrono::hours(1);  // a temporary file this old belongs to a process that was killed
 
 struct Footer {
@@ -65,12 +65,14 @@ bool write_all(int file, std::string_view bytes) {
 
 }  // namespace
 
-FileCache::FileCache(fs::path folder, std::string suffix, int64_t most_bytes) : folder_(std::move(folder)), suffix_(std::move(suffix)), most_bytes_(most_bytes) {}
+FileCache::FileCache(fs::path folder, std::string suffix, int64_t most_bytes)
+    : folder_(std::move(folder)), suffix_(std::move(suffix)), most_bytes_(most_bytes) {}
 
 fs::path FileCache::path_of(std::string_view key) const {
   char name[40];
   const auto bytes = std::as_bytes(std::span(key));
-  std::snprintf(name, sizeof name, "%016llx%016llx", static_cast<unsigned long long>(xxh64(bytes, 0)), static_cast<unsigned long long>(xxh64(bytes, 1)));
+  std::snprintf(name, sizeof name, "%016llx%016llx", static_cast<unsigned long long>(xxh64(bytes, 0)),
+                static_cast<unsigned long long>(xxh64(bytes, 1)));
   return folder_ / (name + suffix_);
 }
 
@@ -158,7 +160,8 @@ int64_t cache_limit(const char* variable, int64_t otherwise) {
   const std::string_view text = set;
   int64_t mebibytes = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), mebibytes);
-  check(error == std::errc() && end == text.data() + text.size() && mebibytes > 0 && mebibytes < (int64_t(1) << 40), variable, "is '", text, "', expected a number of MiB");
+  check(error == std::errc() && end == text.data() + text.size() && mebibytes > 0 && mebibytes < (int64_t(1) << 40), variable, "is '", text,
+        "', expected a number of MiB");
   return mebibytes << 20;
 }
 

@@ -39,7 +39,8 @@ int64_t first_bad(DType dtype, std::span<const std::byte> bytes) {
 
 }  // namespace
 
-void check_finite(std::string_view file, std::string_view tensor, DType dtype, std::span<const std::byte> bytes, int64_t first, std::string_view when) {
+void check_finite(std::string_view file, std::string_view tensor, DType dtype, std::span<const std::byte> bytes, int64_t first,
+                  std::string_view when) {
   const int64_t bad = first_bad(dtype, bytes);
   if (bad < 0) return;
   float value = 0;
@@ -48,7 +49,8 @@ void check_finite(std::string_view file, std::string_view tensor, DType dtype, s
     std::memcpy(&found, bytes.data() + bad * int64_t(sizeof found), sizeof found);
     value = float(found);
   });
-  fail(ErrorCode::device_fault, file, "is not written: ", tensor, " is ", std::isnan(value) ? NAN : value, " at element ", first + bad, when.empty() ? "" : " ", when);
+  fail(ErrorCode::device_fault, file, "is not written: ", tensor, " is ", std::isnan(value) ? NAN : value, " at element ", first + bad,
+       when.empty() ? "" : " ", when);
 }
 
 }  // namespace weft

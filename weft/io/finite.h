@@ -14,6 +14,7 @@ enum class Floats { any, finite };
 
 // Throws device_fault that names the file, the tensor, the value and where it stands: `bytes` begin at element `first`. `when`
 // is put after it ("after step 12").
-void check_finite(std::string_view file, std::string_view tensor, DType dtype, std::span<const std::byte> bytes, int64_t first = 0, std::string_view when = {});
+void check_finite(std::string_view file, std::string_view tensor, DType dtype, std::span<const std::byte> bytes, int64_t first = 0,
+                  std::string_view when = {});
 
 }  // namespace weft

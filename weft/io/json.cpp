@@ -35,7 +35,8 @@ class Builder : public nlohmann::json_sax<Json> {
     // nlohmann: "[json.exception.parse_error.101] parse error at line 1, column 2: what"
     const std::string_view text = error.what();
     const size_t colon = text.find(": ");
-    fail(ErrorCode::bad_file, file_, "is not valid JSON at byte ", position, ": ", shown(colon == text.npos ? text : text.substr(colon + 2)));
+    fail(ErrorCode::bad_file, file_, "is not valid JSON at byte ", position, ": ",
+         shown(colon == text.npos ? text : text.substr(colon + 2)));
   }
 
  private:
@@ -88,7 +89,8 @@ std::string shown_value(const Json& value) {
 
 Json parse_json(const std::string& file, std::string_view text, const JsonLimits& limits) {
   refuse_other_formats(file, text);
-  if (text.size() > limits.bytes) fail(ErrorCode::bad_file, file, "holds ", text.size(), " bytes of JSON, at most ", limits.bytes, " are read");
+  if (text.size() > limits.bytes)
+    fail(ErrorCode::bad_file, file, "holds ", text.size(), " bytes of JSON, at most ", limits.bytes, " are read");
   Builder builder(file, limits.depth);
   Json::sax_parse(text.begin(), text.end(), &builder);
   return builder.take();

@@ -43,8 +43,8 @@ class JsonNode {
   // Members of an object. find() gives nothing for a key that is absent or null; at() throws for both.
   std::optional<JsonNode> find(const std::string& key) const;
   JsonNode at(const std::string& key) const;
-  std::vector<JsonNode> elements() const;                             // of a list
-  std::vector<std::pair<std::string, JsonNode>> members() const;      // of an object
+  std::vector<JsonNode> elements() const;                         // of a list
+  std::vector<std::pair<std::string, JsonNode>> members() const;  // of an object
   const JsonNode& object() const { return expect(value_->is_object(), "an object"); }
   const JsonNode& list() const { return expect(value_->is_array(), "a list"); }
 
@@ -57,7 +57,8 @@ class JsonNode {
   std::string text_or(const std::string& key, const std::string& otherwise) const;
   bool boolean_or(const std::string& key, bool otherwise) const;
   double number_or(const std::string& key, double otherwise) const;
-  int64_t integer_or(const std::string& key, int64_t otherwise, int64_t least = 0, int64_t most = std::numeric_limits<int64_t>::max()) const;
+  int64_t integer_or(const std::string& key, int64_t otherwise, int64_t least = 0,
+                     int64_t most = std::numeric_limits<int64_t>::max()) const;
 
   template <class... Parts>
   [[noreturn]] void refuse(const Parts&... parts) const {

@@ -23,7 +23,7 @@ constexpr int kNoReserve = 0;
 MappedFile::MappedFile(const std::string& path) {
   const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (file < 0) fail(ErrorCode::bad_file, path, "cannot be opened: ", std::strerror(errno));
-  struct stat info {};
+  struct stat info{};
   const bool regular = ::fstat(file, &info) == 0 && S_ISREG(info.st_mode);
   size_ = regular ? size_t(info.st_size) : 0;
   void* memory = size_ ? ::mmap(nullptr, size_, PROT_READ | PROT_WRITE, MAP_PRIVATE | kNoReserve, file, 0) : nullptr;

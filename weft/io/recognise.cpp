@@ -18,20 +18,23 @@ bool is_there(const fs::path& path) {
 // begin a safetensors file, except one whose header has exactly 67324752 bytes.
 bool is_pytorch(std::string_view bytes) { return bytes.starts_with("PK\x03\x04") || bytes.starts_with("\x80\x02\x8a\x0a"); }
 
-constexpr const char* kUseSafetensors = "which is not supported; use the model's Hugging Face folder with config.json and model.safetensors";
+constexpr const char* kUseSafetensors =
+    "which is not supported; use the model's Hugging Face folder with config.json and model.safetensors";
 
 void refuse_run(const std::string& folder) {
   const fs::path run(folder), model = run / "model";
   if (!is_there(run / "config.toml") || !is_there(run / "checkpoints")) return;
   if (is_there(model / "config.json")) fail(ErrorCode::bad_file, folder, "is a run's folder; use ", model.string());
-  fail(ErrorCode::bad_file, folder, "is a run's folder without a model yet: the run has not finished; weft train --resume --out ", folder, " goes on with it");
+  fail(ErrorCode::bad_file, folder, "is a run's folder without a model yet: the run has not finished; weft train --resume --out ", folder,
+       " goes on with it");
 }
 
 void refuse_gguf(const std::string& folder) {
   if (is_there(fs::path(folder) / "model.safetensors") || is_there(fs::path(folder) / "model.safetensors.index.json")) return;
   std::error_code ignored;
   for (const auto& entry : fs::directory_iterator(folder, ignored))
-    if (entry.path().extension() == ".gguf") fail(ErrorCode::unsupported, folder, "holds a GGUF file, ", entry.path().filename().string(), ", ", kUseSafetensors);
+    if (entry.path().extension() == ".gguf")
+      fail(ErrorCode::unsupported, folder, "holds a GGUF file, ", entry.path().filename().string(), ", ", kUseSafetensors);
 }
 
 }  // namespace
@@ -55,8 +58,9 @@ std::string expected_in_folder(const std::string& folder, const std::string& nam
 void refuse_pytorch_weights(const std::string& folder) {
   for (const char* name : {"pytorch_model.bin", "pytorch_model.bin.index.json"})
     if (is_there(fs::path(folder) / name))
-      fail(ErrorCode::unsupported, folder, "has its weights in ", name, ", which is not supported; transformers converts them to safetensors: ",
-           "AutoModelForCausalLM.from_pretrained('", folder, "').save_pretrained('", folder, "', safe_serialization=True)");
+      fail(ErrorCode::unsupported, folder, "has its weights in ", name,
+           ", which is not supported; transformers converts them to safetensors: ", "AutoModelForCausalLM.from_pretrained('", folder,
+           "').save_pretrained('", folder, "', safe_serialization=True)");
 }
 
 }  // namespace weft

@@ -33,7 +33,8 @@ const Stored& stored(const JsonNode& node) {
 int64_t bytes_of(const JsonNode& node, const Shape& shape, int64_t element) {
   int64_t bytes = element;
   for (int64_t extent : shape)
-    if (__builtin_mul_overflow(bytes, std::max<int64_t>(extent, 1), &bytes)) node.refuse("is ", shape, ", whose bytes do not fit in 63 bits");
+    if (__builtin_mul_overflow(bytes, std::max<int64_t>(extent, 1), &bytes))
+      node.refuse("is ", shape, ", whose bytes do not fit in 63 bits");
   return std::count(shape.begin(), shape.end(), 0) ? 0 : bytes;
 }
 
@@ -48,7 +49,8 @@ Described described(const JsonNode& info) {
     if (key != "dtype" && key != "shape" && key != "data_offsets") member.refuse("is not part of the format");
   const Stored& type = stored(info.at("dtype"));
   const JsonNode extents = info.at("shape");
-  if (extents.list().value().size() > size_t(kMaxRank)) extents.refuse("has ", extents.value().size(), " axes, at most ", kMaxRank, " are supported");
+  if (extents.list().value().size() > size_t(kMaxRank))
+    extents.refuse("has ", extents.value().size(), " axes, at most ", kMaxRank, " are supported");
   Shape shape;
   for (const JsonNode& extent : extents.elements()) shape.push_back(extent.integer());
   const JsonNode offsets = info.at("data_offsets");
@@ -57,7 +59,8 @@ Described described(const JsonNode& info) {
   const int64_t begin = ends[0].integer(), end = ends[1].integer();
   if (begin > end) offsets.refuse("is bytes ", begin, " to ", end);
   const int64_t bytes = bytes_of(extents, shape, type.bytes);
-  if (bytes != end - begin) info.refuse("of shape ", shape, " and dtype ", type.name, " needs ", bytes, " bytes, its data_offsets give ", end - begin);
+  if (bytes != end - begin)
+    info.refuse("of shape ", shape, " and dtype ", type.name, " needs ", bytes, " bytes, its data_offsets give ", end - begin);
   return {{type.name, type.dtype, shape, {}}, begin, end};
 }
 
@@ -87,7 +90,8 @@ std::string_view header_text(const std::string& path, std::string_view file) {
   std::memcpy(&length, file.data(), sizeof length);
   const std::string_view rest = file.substr(sizeof length);
   if (length > rest.size() && length <= kMostHeader && rest.starts_with('{'))
-    fail(ErrorCode::bad_file, path, "the file is cut short: ", file.size(), " of at least ", sizeof length + length, " bytes, it ends within its header");
+    fail(ErrorCode::bad_file, path, "the file is cut short: ", file.size(), " of at least ", sizeof length + length,
+         " bytes, it ends within its header");
   if (length > rest.size()) fail(ErrorCode::bad_file, path, "claims a header of ", length, " bytes in a file of ", file.size());
   if (length > kMostHeader) fail(ErrorCode::bad_file, path, "has a header of ", length, " bytes, at most ", kMostHeader, " are read");
   if (length == 0 || !rest.starts_with('{')) fail(ErrorCode::bad_file, path, "has a header that is not a JSON object");
@@ -109,7 +113,8 @@ SafeTensors::SafeTensors(const std::string& path) : path_(path), file_(std::make
   }
   const auto data = bytes.subspan(sizeof(uint64_t) + text.size());
   const auto promised = uint64_t(covered(path, tensors));
-  if (promised > data.size()) fail(ErrorCode::bad_file, path, "the file is cut short: ", bytes.size(), " of ", bytes.size() - data.size() + promised, " bytes");
+  if (promised > data.size())
+    fail(ErrorCode::bad_file, path, "the file is cut short: ", bytes.size(), " of ", bytes.size() - data.size() + promised, " bytes");
   if (promised < data.size()) fail(ErrorCode::bad_file, path, "has ", data.size() - promised, " bytes after its last tensor");
   for (auto& [name, tensor] : tensors) {
     tensor.entry.bytes = data.subspan(size_t(tensor.begin), size_t(tensor.end - tensor.begin));
@@ -125,7 +130,8 @@ const SafeTensors::Entry& SafeTensors::at(const std::string& name) const {
 
 DType SafeTensors::dtype(const std::string& name) const {
   const Entry& entry = at(name);
-  if (!entry.dtype) fail(ErrorCode::unsupported, path_, "tensor '", name, "' has dtype ", entry.stored, ", which can be listed but not loaded");
+  if (!entry.dtype)
+    fail(ErrorCode::unsupported, path_, "tensor '", name, "' has dtype ", entry.stored, ", which can be listed but not loaded");
   return *entry.dtype;
 }
 

@@ -59,7 +59,8 @@ std::string header_of(const std::vector<const DeferredTensor*>& order, const std
 }
 
 // Downloads a tensor piece by piece and hands each to `write`, with the element it begins at.
-void write_pieces(const Tensor& tensor, std::vector<std::byte>& buffer, const std::function<void(std::span<const std::byte>, int64_t)>& write) {
+void write_pieces(const Tensor& tensor, std::vector<std::byte>& buffer,
+                  const std::function<void(std::span<const std::byte>, int64_t)>& write) {
   const int64_t bytes = tensor.numel() * size_of(tensor.dtype());
   buffer.resize(size_t(std::min(bytes, kPiece)));
   for (int64_t at = 0; at < bytes; at += kPiece) {
@@ -83,8 +84,8 @@ const char* stored_name(DType dtype) {
   return "";
 }
 
-void write_safetensors(const std::string& path, const std::vector<std::pair<std::string, Tensor>>& tensors, const std::map<std::string, std::string>& metadata,
-                       Floats floats) {
+void write_safetensors(const std::string& path, const std::vector<std::pair<std::string, Tensor>>& tensors,
+                       const std::map<std::string, std::string>& metadata, Floats floats) {
   std::vector<DeferredTensor> list;
   for (const auto& [name, tensor] : tensors) {
     check(tensor.defined(), kWhere, "tensor '", name, "' is undefined");
@@ -94,7 +95,8 @@ void write_safetensors(const std::string& path, const std::vector<std::pair<std:
   write_safetensors(path, list, metadata, floats);
 }
 
-void write_safetensors(const std::string& path, const std::vector<DeferredTensor>& tensors, const std::map<std::string, std::string>& metadata, Floats floats) {
+void write_safetensors(const std::string& path, const std::vector<DeferredTensor>& tensors,
+                       const std::map<std::string, std::string>& metadata, Floats floats) {
   const auto order = file_order(tensors);
   const std::string header = header_of(order, metadata);
   const uint64_t length = header.size();
@@ -108,8 +110,8 @@ void write_safetensors(const std::string& path, const std::vector<DeferredTensor
   for (const DeferredTensor* each : order) {
     tell(done);
     const Tensor tensor = each->make();
-    check(tensor.dtype() == each->dtype && tensor.shape() == each->shape && tensor.contiguous(), kWhere, "tensor '", each->name, "' was to be contiguous ", each->dtype,
-          " ", each->shape, ", but is ", tensor.dtype(), " ", tensor.shape());
+    check(tensor.dtype() == each->dtype && tensor.shape() == each->shape && tensor.contiguous(), kWhere, "tensor '", each->name,
+          "' was to be contiguous ", each->dtype, " ", each->shape, ", but is ", tensor.dtype(), " ", tensor.shape());
     write_pieces(tensor, buffer, [&](std::span<const std::byte> piece, int64_t first) {
       if (floats == Floats::finite) check_finite(path, each->name, each->dtype, piece, first);
       file.write(piece);

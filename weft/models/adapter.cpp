@@ -25,7 +25,9 @@ std::string weights_path(const std::string& folder) { return (fs::path(folder) /
 
 // The shortest ends of names that mean these layers and no others.
 std::set<std::string> targets_of(const Model& model) {
-  const auto adapted = [&](const std::string& layer) { return std::ranges::any_of(model.adapters(), [&](const LoraAdapter& a) { return a.layer == layer; }); };
+  const auto adapted = [&](const std::string& layer) {
+    return std::ranges::any_of(model.adapters(), [&](const LoraAdapter& a) { return a.layer == layer; });
+  };
   const auto means_adapted_only = [&](const std::string& target) {
     return std::ranges::all_of(model.parameters(), [&](const Parameter& p) {
       const std::string layer = p.name.substr(0, p.name.rfind('.'));
@@ -35,7 +37,8 @@ std::set<std::string> targets_of(const Model& model) {
   std::set<std::string> targets;
   for (const LoraAdapter& adapter : model.adapters()) {
     size_t dot = adapter.layer.rfind('.');
-    while (dot != std::string::npos && dot > 0 && !means_adapted_only(adapter.layer.substr(dot + 1))) dot = adapter.layer.rfind('.', dot - 1);
+    while (dot != std::string::npos && dot > 0 && !means_adapted_only(adapter.layer.substr(dot + 1)))
+      dot = adapter.layer.rfind('.', dot - 1);
     targets.insert(dot == std::string::npos ? adapter.layer : adapter.layer.substr(dot + 1));
   }
   return targets;
@@ -51,8 +54,10 @@ std::string config_json(const Model& model, const std::string& base) {
   json["inference_mode"] = true;
   json["r"] = rank;
   const double alpha = double(first.matrices.scale) * double(rank);
-  if (alpha == std::floor(alpha)) json["lora_alpha"] = int64_t(alpha);
-  else json["lora_alpha"] = alpha;
+  if (alpha == std::floor(alpha))
+    json["lora_alpha"] = int64_t(alpha);
+  else
+    json["lora_alpha"] = alpha;
   json["lora_dropout"] = first.matrices.dropout;
   json["target_modules"] = targets_of(model);
   json["fan_in_fan_out"] = first.transposed;
@@ -65,8 +70,10 @@ std::string config_json(const Model& model, const std::string& base) {
 }
 
 void fill(const Tensor& into, const SafeTensors& file, const std::string& name) {
-  if (!(file.at(name).shape == into.shape())) fail(ErrorCode::bad_file, file.path(), "tensor '", name, "' has shape ", file.at(name).shape, ", expected ", into.shape());
-  if (!is_float(file.dtype(name))) fail(ErrorCode::unsupported, file.path(), "tensor '", name, "' is ", file.at(name).stored, ", expected F32, BF16 or F16");
+  if (!(file.at(name).shape == into.shape()))
+    fail(ErrorCode::bad_file, file.path(), "tensor '", name, "' has shape ", file.at(name).shape, ", expected ", into.shape());
+  if (!is_float(file.dtype(name)))
+    fail(ErrorCode::unsupported, file.path(), "tensor '", name, "' is ", file.at(name).stored, ", expected F32, BF16 or F16");
   const NoGrad no_grad;
   copy(tensor_from(into.device(), file, name), into);
 }
@@ -114,7 +121,8 @@ void load_adapter(const Model& model, const std::string& folder) {
     fill(adapter.matrices.b, file, adapter.b_name());
   }
   if (file.entries().size() != 2 * model.adapters().size())
-    fail(ErrorCode::bad_file, file.path(), "has ", file.entries().size(), " tensors, the model's adapters are ", 2 * model.adapters().size());
+    fail(ErrorCode::bad_file, file.path(), "has ", file.entries().size(), " tensors, the model's adapters are ",
+         2 * model.adapters().size());
 }
 
 }  // namespace weft

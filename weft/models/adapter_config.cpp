@@ -12,13 +12,15 @@ bool among(const std::string& key, std::initializer_list<std::string_view> keys)
 // Settings of which every value gives the same result. Layers, names and shapes come from the weights file; the model
 // knows which of its matrices are stored transposed; some settings matter to training or to the first weights alone.
 bool harmless(const std::string& key) {
-  return among(key, {"auto_mapping", "base_model_name_or_path", "corda_config", "eva_config", "exclude_modules", "fan_in_fan_out", "inference_mode",
-                     "layers_pattern", "layers_to_transform", "lora_dropout", "lora_ga_config", "megatron_core", "peft_version", "qalora_group_size",
-                     "revision", "runtime_config", "target_modules", "task_type", "velora_config"});
+  return among(key, {"auto_mapping", "base_model_name_or_path", "corda_config", "eva_config", "exclude_modules", "fan_in_fan_out",
+                     "inference_mode", "layers_pattern", "layers_to_transform", "lora_dropout", "lora_ga_config", "megatron_core",
+                     "peft_version", "qalora_group_size", "revision", "runtime_config", "target_modules", "task_type", "velora_config"});
 }
 
 // Settings that the reader uses (weft/models/adapter.cpp), or that have a check of their own below.
-bool read_elsewhere(const std::string& key) { return among(key, {"peft_type", "bias", "r", "lora_alpha", "use_rslora", "init_lora_weights"}); }
+bool read_elsewhere(const std::string& key) {
+  return among(key, {"peft_type", "bias", "r", "lora_alpha", "use_rslora", "init_lora_weights"});
+}
 
 // Null, false, zero or empty: the setting is not used.
 bool unused(const Json& value) {
@@ -37,9 +39,11 @@ void check_initialisation(const JsonNode& config) {
   if (!node || node->value().is_boolean()) return;
   const std::string name = node->text(), kind = lower_case(name);
   if (among(kind, {"gaussian", "eva", "orthogonal", "mica"})) return;
-  if (kind == "loftq") node->unsupported("is 'loftq': the adapter belongs to a quantised base model; merge it into that one with PEFT and load the result");
+  if (kind == "loftq")
+    node->unsupported("is 'loftq': the adapter belongs to a quantised base model; merge it into that one with PEFT and load the result");
   if (kind.starts_with("pissa") || kind.starts_with("corda") || among(kind, {"olora", "lora_ga"}))
-    node->unsupported("is '", shown(name), "': the adapter belongs to a base model whose weights were changed; save it with PEFT's save_pretrained(..., "
+    node->unsupported("is '", shown(name),
+                      "': the adapter belongs to a base model whose weights were changed; save it with PEFT's save_pretrained(..., "
                       "path_initial_model_for_weight_conversion=...), which turns it into plain LoRA");
   node->unsupported("is '", shown(name), "', expected true, false, gaussian, eva, orthogonal or mica");
 }
@@ -49,12 +53,15 @@ void check_initialisation(const JsonNode& config) {
 void check_plain_lora(const JsonNode& config) {
   const std::string kind = config.object().at("peft_type").text();
   if (kind != "LORA") config.at("peft_type").unsupported("is '", shown(kind), "', expected LORA");
-  if (const std::string bias = config.text_or("bias", "none"); bias != "none") config.at("bias").unsupported("is '", shown(bias), "', expected none");
+  if (const std::string bias = config.text_or("bias", "none"); bias != "none")
+    config.at("bias").unsupported("is '", shown(bias), "', expected none");
   check_initialisation(config);
   for (const auto& [key, node] : config.members()) {
     if (harmless(key) || read_elsewhere(key) || unused(node.value())) continue;
-    if (key == "alora_invocation_tokens") node.unsupported("is used: an activated LoRA (aLoRA) works only after these tokens, which is not supported");
-    node.unsupported("is ", shown_value(node.value()), "; only plain LoRA is read, two matrices a layer, all of one rank, and this setting changes it or is unknown");
+    if (key == "alora_invocation_tokens")
+      node.unsupported("is used: an activated LoRA (aLoRA) works only after these tokens, which is not supported");
+    node.unsupported("is ", shown_value(node.value()),
+                     "; only plain LoRA is read, two matrices a layer, all of one rank, and this setting changes it or is unknown");
   }
 }
 

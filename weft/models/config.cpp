@@ -67,7 +67,8 @@ const std::map<std::string, ModelConfig, std::less<>>& presets() {
 }
 
 void check_numbers(const ModelConfig& c, std::string_view where) {
-  for (auto [name, p] : {std::pair<const char*, float>{"embedding_dropout", c.embedding_dropout}, {"attention_dropout", c.attention_dropout},
+  for (auto [name, p] : {std::pair<const char*, float>{"embedding_dropout", c.embedding_dropout},
+                         {"attention_dropout", c.attention_dropout},
                          {"residual_dropout", c.residual_dropout}})
     check(p >= 0 && p < 1, where, name, " is ", p, ", expected zero or more and below 1");
   check(std::isfinite(c.norm_eps) && c.norm_eps >= 0, where, "norm_eps is ", c.norm_eps, ", expected zero or more");
@@ -92,7 +93,8 @@ int64_t ModelConfig::parameter_count() const {
   const int64_t head = tie_embeddings ? 0 : vocab_size * C;
   if (architecture == Architecture::gpt2)
     return (vocab_size + max_positions) * C + head + layers * (4 * C * C + 4 * C + 2 * C * F + F + C + 4 * C) + 2 * C;
-  const int64_t attention = 2 * C * q + 2 * C * kv + (qkv_bias ? q + 2 * kv : 0) + (attention_out_bias ? C : 0) + (qk_norm ? 2 * head_dim : 0);
+  const int64_t attention =
+      2 * C * q + 2 * C * kv + (qkv_bias ? q + 2 * kv : 0) + (attention_out_bias ? C : 0) + (qk_norm ? 2 * head_dim : 0);
   const int64_t mlp = 3 * C * F + (mlp_bias ? 2 * F + C : 0);
   return vocab_size * C + head + layers * (attention + mlp + 2 * C) + C;
 }
@@ -100,9 +102,14 @@ int64_t ModelConfig::parameter_count() const {
 void check_config(const ModelConfig& c, std::string_view where) {
   constexpr int64_t kMost = int64_t(1) << 31;  // ids and positions are 32-bit
   constexpr int64_t kMostLayers = 4096;        // each is objects of its own, whatever its size
-  for (auto [name, value] : {std::pair<const char*, int64_t>{"vocab_size", c.vocab_size}, {"hidden_size", c.hidden_size}, {"layers", c.layers},
-                             {"heads", c.heads}, {"kv_heads", c.kv_heads}, {"head_dim", c.head_dim},
-                             {"intermediate_size", c.intermediate_size}, {"max_positions", c.max_positions}})
+  for (auto [name, value] : {std::pair<const char*, int64_t>{"vocab_size", c.vocab_size},
+                             {"hidden_size", c.hidden_size},
+                             {"layers", c.layers},
+                             {"heads", c.heads},
+                             {"kv_heads", c.kv_heads},
+                             {"head_dim", c.head_dim},
+                             {"intermediate_size", c.intermediate_size},
+                             {"max_positions", c.max_positions}})
     check(1 <= value && value < kMost, where, name, " is ", value, ", expected 1 to ", kMost - 1);
   check(c.layers <= kMostLayers, where, "layers is ", c.layers, ", expected 1 to ", kMostLayers);
   check(c.heads % c.kv_heads == 0, where, "there are ", c.heads, " heads, no multiple of the ", c.kv_heads, " heads of keys and values");
@@ -110,8 +117,10 @@ void check_config(const ModelConfig& c, std::string_view where) {
         " are supported");
   check_numbers(c, where);
   if (c.architecture == Architecture::gpt2) {
-    check(c.heads == c.kv_heads && c.heads * c.head_dim == c.hidden_size, where, "GPT-2 has as many heads of keys as of queries, which make up "
-          "hidden_size: ", c.heads, " and ", c.kv_heads, " heads of ", c.head_dim, " are not ", c.hidden_size);
+    check(c.heads == c.kv_heads && c.heads * c.head_dim == c.hidden_size, where,
+          "GPT-2 has as many heads of keys as of queries, which make up "
+          "hidden_size: ",
+          c.heads, " and ", c.kv_heads, " heads of ", c.head_dim, " are not ", c.hidden_size);
   } else {
     check(c.head_dim % 2 == 0, where, "head_dim is ", c.head_dim, ", expected an even number: rotary positions turn pairs");
     rope_frequencies(c.head_dim, c.rope_theta, c.rope_scaling);

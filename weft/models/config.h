@@ -27,19 +27,19 @@ struct ModelConfig {
   int64_t intermediate_size = 0;  // n_inner; 4 hidden_size where GPT-2 gives none
   int64_t max_positions = 0;      // max_position_embeddings, n_positions
 
-  double norm_eps = 1e-5;        // rms_norm_eps, layer_norm_epsilon
-  double rope_theta = 10000;     // Llama and Qwen
+  double norm_eps = 1e-5;         // rms_norm_eps, layer_norm_epsilon
+  double rope_theta = 10000;      // Llama and Qwen
   RopeScaling rope_scaling = {};  // none or llama3
 
-  bool tie_embeddings = false;   // the head is the token embedding
-  bool qkv_bias = false;         // Llama and Qwen3: attention_bias; Qwen2 and GPT-2: always
+  bool tie_embeddings = false;      // the head is the token embedding
+  bool qkv_bias = false;            // Llama and Qwen3: attention_bias; Qwen2 and GPT-2: always
   bool attention_out_bias = false;  // Llama and Qwen3: attention_bias; GPT-2: always
   bool mlp_bias = false;
   bool qk_norm = false;  // Qwen3: each head of q and k through an RMSNorm of head_dim
   HiddenActivation activation = HiddenActivation::silu;
 
-  bool scale_attention = true;           // GPT-2's scale_attn_weights: 1 / sqrt(head_dim)
-  bool scale_by_inverse_layer = false;   // GPT-2's scale_attn_by_inverse_layer_idx: and 1 / (layer + 1)
+  bool scale_attention = true;          // GPT-2's scale_attn_weights: 1 / sqrt(head_dim)
+  bool scale_by_inverse_layer = false;  // GPT-2's scale_attn_by_inverse_layer_idx: and 1 / (layer + 1)
 
   float embedding_dropout = 0;  // embd_pdrop, in training alone
   float attention_dropout = 0;  // attn_pdrop, attention_dropout

@@ -39,7 +39,9 @@ const Family& family_of(const JsonNode& root) {
       classes->unsupported("is '", shown(class_name), "'; of model type ", family.model_type, " only ", family.class_name, " is supported");
     return family;
   }
-  if (type.empty()) classes->unsupported("is '", shown(class_name), "'; supported are LlamaForCausalLM, Qwen2ForCausalLM, Qwen3ForCausalLM and GPT2LMHeadModel");
+  if (type.empty())
+    classes->unsupported("is '", shown(class_name),
+                         "'; supported are LlamaForCausalLM, Qwen2ForCausalLM, Qwen3ForCausalLM and GPT2LMHeadModel");
   root.at("model_type").unsupported("is '", shown(type), "'; supported are llama, qwen2, qwen3 and gpt2");
 }
 
@@ -49,7 +51,8 @@ void refuse_unsupported(const JsonNode& root) {
     if (const auto node = root.find(key); node && !node->value().empty()) node->unsupported("is given; ", key, " is not supported");
   for (const char* key : {"use_sliding_window", "add_cross_attention", "is_encoder_decoder", "rope_interleaved"})
     if (root.boolean_or(key, false)) root.at(key).unsupported("is true; ", key, " is not supported");
-  if (const auto node = root.find("partial_rotary_factor"); node && node->number() != 1) node->unsupported("is ", node->number(), "; only 1 is supported");
+  if (const auto node = root.find("partial_rotary_factor"); node && node->number() != 1)
+    node->unsupported("is ", node->number(), "; only 1 is supported");
   if (const auto layers = root.find("layer_types"))
     for (const JsonNode& layer : layers->elements())
       if (layer.text() != "full_attention") layer.unsupported("is '", shown(layer.text()), "'; only full_attention is supported");
@@ -57,7 +60,8 @@ void refuse_unsupported(const JsonNode& root) {
 
 DType read_dtype(const JsonNode& root) {
   const auto newer = root.find("dtype"), older = root.find("torch_dtype");
-  if (newer && older && newer->text() != older->text()) newer->refuse("is '", shown(newer->text()), "' and torch_dtype is '", shown(older->text()), "'");
+  if (newer && older && newer->text() != older->text())
+    newer->refuse("is '", shown(newer->text()), "' and torch_dtype is '", shown(older->text()), "'");
   if (!newer && !older) return DType::f32;
   const JsonNode& node = newer ? *newer : *older;
   const std::string text = node.text();
@@ -79,9 +83,11 @@ HiddenActivation read_activation(const JsonNode& root, const std::string& key, c
 
 RopeScaling read_scaling(const JsonNode& node) {
   const auto newer = node.find("rope_type"), older = node.find("type");
-  if (newer && older && newer->text() != older->text()) newer->refuse("is '", shown(newer->text()), "' and type is '", shown(older->text()), "'");
+  if (newer && older && newer->text() != older->text())
+    newer->refuse("is '", shown(newer->text()), "' and type is '", shown(older->text()), "'");
   const std::string type = newer ? newer->text() : older ? older->text() : "default";
-  if (const auto part = node.find("partial_rotary_factor"); part && part->number() != 1) part->unsupported("is ", part->number(), "; only 1 is supported");
+  if (const auto part = node.find("partial_rotary_factor"); part && part->number() != 1)
+    part->unsupported("is ", part->number(), "; only 1 is supported");
   for (const auto& [key, member] : node.members())
     if (member.value().is_object()) member.unsupported("is an object; positions that differ by layer are not supported");
   if (type == "default") return {};
@@ -93,7 +99,8 @@ RopeScaling read_scaling(const JsonNode& node) {
                       .original_context = node.at("original_max_position_embeddings").integer(1, kMost)};
   if (!(scaling.factor >= 1)) node.at("factor").refuse("is ", scaling.factor, ", expected 1 or more");
   if (!(scaling.low_freq_factor > 0 && scaling.high_freq_factor > scaling.low_freq_factor))
-    node.refuse("has low_freq_factor ", scaling.low_freq_factor, " and high_freq_factor ", scaling.high_freq_factor, ", expected 0 < low < high");
+    node.refuse("has low_freq_factor ", scaling.low_freq_factor, " and high_freq_factor ", scaling.high_freq_factor,
+                ", expected 0 < low < high");
   return scaling;
 }
 
@@ -104,7 +111,8 @@ void read_rope(const JsonNode& root, ModelConfig& config) {
   std::optional<JsonNode> chosen = root.find("rope_theta");
   for (const auto& object : {parameters, scaling}) {
     const auto inner = object ? object->find("rope_theta") : std::nullopt;
-    if (chosen && inner && chosen->number() != inner->number()) inner->refuse("is ", inner->number(), " and ", chosen->path(), " is ", chosen->number());
+    if (chosen && inner && chosen->number() != inner->number())
+      inner->refuse("is ", inner->number(), " and ", chosen->path(), " is ", chosen->number());
     if (inner) chosen = inner;
   }
   if (chosen) config.rope_theta = chosen->number();
@@ -164,7 +172,9 @@ void read_llama_like(const JsonNode& root, ModelConfig& c) {
 }
 
 void read_gpt2(const JsonNode& root, ModelConfig& c) {
-  const auto size = [&](const char* own, const char* common) { return root.find(own) ? root.at(own).integer(1, kMost) : root.at(common).integer(1, kMost); };
+  const auto size = [&](const char* own, const char* common) {
+    return root.find(own) ? root.at(own).integer(1, kMost) : root.at(common).integer(1, kMost);
+  };
   c.hidden_size = size("n_embd", "hidden_size");
   c.layers = size("n_layer", "num_hidden_layers");
   c.heads = c.kv_heads = size("n_head", "num_attention_heads");

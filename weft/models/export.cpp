@@ -47,7 +47,8 @@ std::vector<DeferredTensor> exported_weights(const Model& model, DType dtype) {
   for (const Parameter& p : model.parameters())
     tensors.push_back({p.name, dtype, p.value.shape(), [&model, dtype, name = p.name, value = p.value] {
                          const NoGrad no_grad;
-                         const auto adapter = std::ranges::find_if(model.adapters(), [&](const LoraAdapter& each) { return each.layer + ".weight" == name; });
+                         const auto adapter = std::ranges::find_if(model.adapters(),
+                                                                   [&](const LoraAdapter& each) { return each.layer + ".weight" == name; });
                          return cast(adapter == model.adapters().end() ? value.detach() : merged(value, *adapter), dtype);
                        }});
   return tensors;
@@ -69,7 +70,8 @@ void export_model(const Model& model, const std::string& folder, const ExportOpt
   config.dtype = dtype;
   write_text(to / "config.json", model_config_json(config));
   write_text(to / kGenerationConfig, generation_config_of(config, options.like));
-  if (const std::string& tokenizer = options.tokenizer.empty() ? options.like : options.tokenizer; !tokenizer.empty()) copy_tokenizer(tokenizer, folder);
+  if (const std::string& tokenizer = options.tokenizer.empty() ? options.like : options.tokenizer; !tokenizer.empty())
+    copy_tokenizer(tokenizer, folder);
 }
 
 }  // namespace weft

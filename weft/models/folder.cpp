@@ -31,6 +31,8 @@ std::vector<int32_t> ModelFolder::end_ids() const {
   return {ids.begin(), ids.end()};
 }
 
-std::unique_ptr<Model> ModelFolder::load(Device& device, const ModelOptions& options) const { return load_model(path_, config(), device, options, adapter_); }
+std::unique_ptr<Model> ModelFolder::load(Device& device, const ModelOptions& options) const {
+  return load_model(path_, config(), device, options, adapter_);
+}
 
 }  // namespace weft

@@ -24,7 +24,8 @@ Gpt2::Gpt2(const ModelConfig& config, Weights& weights) : Model(config, weights)
   const Init normal = Init::normal(config.initializer_range);
   wte_ = weights.take("transformer.wte.weight", {config.vocab_size, C}, normal);
   wpe_ = weights.take("transformer.wpe.weight", {config.max_positions, C}, normal);
-  for (int64_t layer = 0; layer < config.layers; ++layer) blocks_.push_back(make_block(config, weights, join("transformer.h.", layer, ".")));
+  for (int64_t layer = 0; layer < config.layers; ++layer)
+    blocks_.push_back(make_block(config, weights, join("transformer.h.", layer, ".")));
   ln_f_ = LayerNorm(weights, "transformer.ln_f", C, config.norm_eps);
   lm_head_ = config.tie_embeddings ? wte_ : weights.take("lm_head.weight", {config.vocab_size, C}, normal);
   finish(weights);
@@ -62,7 +63,8 @@ Tensor Gpt2::attention(const Block& block, const Tensor& x, int64_t layer, const
   float scale = config().scale_attention ? 1 / std::sqrt(float(D)) : 1.0f;
   if (config().scale_by_inverse_layer) scale /= float(layer + 1);
   const Tensor qkv = block.c_attn(x, pass.dropout).reshape({B, T, 3 * H, D});
-  const Tensor o = attend_packed(qkv, H, pass, {.layer = layer, .scale = scale, .dropout = config().attention_dropout, .site = site(kAttention, layer)});
+  const Tensor o =
+      attend_packed(qkv, H, pass, {.layer = layer, .scale = scale, .dropout = config().attention_dropout, .site = site(kAttention, layer)});
   return block.c_proj(o.reshape({B, T, H * D}), pass.dropout);
 }
 

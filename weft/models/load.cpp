@@ -103,7 +103,8 @@ std::unique_ptr<Model> load_model(const std::string& folder, Device& device, con
   return load_model(folder, read_model_config(folder), device, options, adapter);
 }
 
-std::unique_ptr<Model> load_model(const std::string& folder, ModelConfig config, Device& device, const ModelOptions& options, const std::string& adapter) {
+std::unique_ptr<Model> load_model(const std::string& folder, ModelConfig config, Device& device, const ModelOptions& options,
+                                  const std::string& adapter) {
   if (options.dropout) config.embedding_dropout = config.attention_dropout = config.residual_dropout = *options.dropout;
   const WeightFiles files(folder);
   config.dtype = stored_dtype(config, files);

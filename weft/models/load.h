@@ -17,7 +17,8 @@ namespace weft {
 // wanted dtype are used where the file is mapped; a model to be trained gets its own copies. A tensor that is missing,
 // left over or of another shape is an error naming the file, the tensor and the shape that was expected.
 // `adapter`: a folder that PEFT or save_adapter wrote; its matrices are added to the layers it names, unmerged.
-std::unique_ptr<Model> load_model(const std::string& folder, Device& device, const ModelOptions& options = {}, const std::string& adapter = "");
+std::unique_ptr<Model> load_model(const std::string& folder, Device& device, const ModelOptions& options = {},
+                                  const std::string& adapter = "");
 
 // The same with a config that the folder's weights fit, where its special tokens or its dropout are not the file's.
 std::unique_ptr<Model> load_model(const std::string& folder, ModelConfig config, Device& device, const ModelOptions& options = {},

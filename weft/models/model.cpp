@@ -46,7 +46,8 @@ std::vector<Parameter> Model::all_parameters() const {
 
 Pass Model::pass_of(const Tensor& ids, const char* where) const {
   check(ids.defined(), where, "ids are missing (an undefined tensor)");
-  check(ids.rank() == 2 && is_id(ids.dtype()), where, "ids must be [batch, time] of i32 or u32, got ", ids.dtype(), " of shape ", ids.shape());
+  check(ids.rank() == 2 && is_id(ids.dtype()), where, "ids must be [batch, time] of i32 or u32, got ", ids.dtype(), " of shape ",
+        ids.shape());
   const int64_t B = ids.shape()[0], T = ids.shape()[1];
   check(B >= 1 && T >= 1, where, "ids are empty, shape ", ids.shape());
   check(T <= config_.max_positions, where, "there are ", T, " tokens, the model takes at most ", config_.max_positions);
@@ -81,19 +82,24 @@ Tensor Model::last_logits(const Tensor& ids, KvCache& cache, const std::vector<i
 
 KvCache Model::make_cache(int64_t batch, int64_t capacity) const {
   check(capacity <= config_.max_positions, "make_cache", "the model takes at most ", config_.max_positions, " positions, got ", capacity);
-  return KvCache(device(), {.layers = config_.layers, .batch = batch, .capacity = capacity, .heads = config_.kv_heads,
-                            .head_dim = config_.head_dim, .dtype = dtype_});
+  return KvCache(device(), {.layers = config_.layers,
+                            .batch = batch,
+                            .capacity = capacity,
+                            .heads = config_.kv_heads,
+                            .head_dim = config_.head_dim,
+                            .dtype = dtype_});
 }
 
 Tensor Model::loss(const Tensor& ids, const Tensor& targets, const LossOptions& options) const {
   Pass pass = pass_of(ids, "loss");
   check(targets.defined(), "loss", "targets are missing (an undefined tensor)");
-  check(targets.shape() == ids.shape() && is_id(targets.dtype()), "loss", "targets must be i32 or u32 of ids' shape ", ids.shape(), ", got ", targets.dtype(),
-        " of shape ", targets.shape());
+  check(targets.shape() == ids.shape() && is_id(targets.dtype()), "loss", "targets must be i32 or u32 of ids' shape ", ids.shape(),
+        ", got ", targets.dtype(), " of shape ", targets.shape());
   pass.dropout = options.dropout;
   pass.recompute = options.recompute;
   const Tensor y = final_norm(blocks(ids, pass)).reshape({pass.B * pass.T, config_.hidden_size});
-  return linear_cross_entropy(y, head(), contiguous(targets).reshape({pass.B * pass.T}), {.pad_id = options.pad_id, .count = options.count});
+  return linear_cross_entropy(y, head(), contiguous(targets).reshape({pass.B * pass.T}),
+                              {.pad_id = options.pad_id, .count = options.count});
 }
 
 Residual Model::through(const Pass& pass, const Residual& stream, const std::function<Residual(const Residual&)>& block) {

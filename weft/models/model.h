@@ -18,9 +18,9 @@
 namespace weft {
 
 struct LossOptions {
-  int64_t pad_id = -1;   // targets of this id count nowhere; -1: all count
-  Tensor count = {};     // what to divide the sum by, one f32 on the device; undefined: the targets that count
-  Tensor dropout = {};   // a random state (weft/ops/uniform): drop as the config says; undefined: no dropout
+  int64_t pad_id = -1;     // targets of this id count nowhere; -1: all count
+  Tensor count = {};       // what to divide the sum by, one f32 on the device; undefined: the targets that count
+  Tensor dropout = {};     // a random state (weft/ops/uniform): drop as the config says; undefined: no dropout
   bool recompute = false;  // keep only what goes between blocks and run each block again in the backward
 };
 
@@ -77,9 +77,9 @@ class Model {
 std::unique_ptr<Model> make_model(const ModelConfig& config, Weights& weights);
 
 struct ModelOptions {
-  std::optional<DType> dtype = {};  // f32 or bf16; not given: what the weights are stored in (f16: f32)
-  bool trainable = false;           // parameters require gradients
-  std::optional<float> dropout = {};  // everywhere; not given: what the config says
+  std::optional<DType> dtype = {};       // f32 or bf16; not given: what the weights are stored in (f16: f32)
+  bool trainable = false;                // parameters require gradients
+  std::optional<float> dropout = {};     // everywhere; not given: what the config says
   std::optional<LoraOptions> lora = {};  // new adapters; where the model is trainable they alone are trained
 };
 

@@ -15,8 +15,8 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kTokenizerJson = "tokenizer.json";
-constexpr const char* kFilesBeside[] = {"tokenizer_config.json", "special_tokens_map.json", "added_tokens.json", "vocab.json",
-                                        "merges.txt",            "chat_template.jinja",     "chat_template.json"};
+constexpr const char* kFilesBeside[] = {"tokenizer_config.json", "special_tokens_map.json", "added_tokens.json", "vocab.json", "merges.txt",
+                                        "chat_template.jinja",   "chat_template.json"};
 
 std::string tokenizer_file(const std::string& path) {
   std::error_code ignored;
@@ -66,7 +66,10 @@ SpecialIds find_special_ids(const std::string& folder, const Tokenizer& tokenize
 }  // namespace
 
 TokenizerFolder::TokenizerFolder(const std::string& path)
-    : path_(path), file_(tokenizer_file(path)), tokenizer_(Tokenizer::load(path)), special_(find_special_ids(folder_of(file_).string(), tokenizer_)) {}
+    : path_(path),
+      file_(tokenizer_file(path)),
+      tokenizer_(Tokenizer::load(path)),
+      special_(find_special_ids(folder_of(file_).string(), tokenizer_)) {}
 
 std::optional<int32_t> TokenizerFolder::separator() const {
   if (tokenizer_.eos_id()) return tokenizer_.eos_id();

@@ -57,13 +57,21 @@ Tensor causal_attention_packed(const Tensor& qkv, int64_t Hkv, float scale) {
   if (scale == 0) scale = 1 / std::sqrt(float(s[3]));
   Tensor o = Tensor::empty(device, s, qkv.dtype());
   const Tensor lse = Tensor::empty(device, {s[0], s[2], s[1]});
-  causal_attention(device.stream(), {.q = in.q.view(), .k = in.k.view(), .v = in.v.view(), .o = o.mut_view(), .lse = lse.mut_view(), .scale = scale});
+  causal_attention(device.stream(),
+                   {.q = in.q.view(), .k = in.k.view(), .v = in.v.view(), .o = o.mut_view(), .lse = lse.mut_view(), .scale = scale});
   record("causal_attention_packed", {&qkv}, {&o}, [all = Kept(all), o = Kept(o), lse, Hkv, scale](const Upstream& up) {
     const Tensor dout = contiguous(up.grads[0].detach()), dqkv = Tensor::empty(all.device(), all.shape(), all.dtype());
     const Packed in = parts(all, Hkv), out = parts(dqkv, Hkv);
-    causal_attention_backward(all.device().stream(), {.dout = dout.view(), .q = in.q.view(), .k = in.k.view(), .v = in.v.view(), .o = o.view(),
-                                                      .lse = lse.view(), .dq = out.q.mut_view(), .dk = out.k.mut_view(),
-                                                      .dv = out.v.mut_view(), .scale = scale});
+    causal_attention_backward(all.device().stream(), {.dout = dout.view(),
+                                                      .q = in.q.view(),
+                                                      .k = in.k.view(),
+                                                      .v = in.v.view(),
+                                                      .o = o.view(),
+                                                      .lse = lse.view(),
+                                                      .dq = out.q.mut_view(),
+                                                      .dk = out.k.mut_view(),
+                                                      .dv = out.v.mut_view(),
+                                                      .scale = scale});
     return std::vector<Tensor>{dqkv};
   });
   return o;

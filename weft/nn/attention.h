@@ -11,18 +11,18 @@ namespace weft {
 struct Pass {
   int64_t B = 0, T = 0;
   Positions* positions = nullptr;  // the model's
-  KvCache* cache = nullptr;  // null: every position attends to those before it in the pass
-  Tensor dropout;            // a random state (weft/ops/uniform); undefined: no dropout
-  bool recompute = false;    // run each block again in the backward instead of keeping what it computed
+  KvCache* cache = nullptr;        // null: every position attends to those before it in the pass
+  Tensor dropout;                  // a random state (weft/ops/uniform); undefined: no dropout
+  bool recompute = false;          // run each block again in the backward instead of keeping what it computed
 
   Tensor start() const { return cache ? cache->start() : Tensor(); }
 };
 
 struct AttendOptions {
-  int64_t layer = 0;     // of the cache
-  float scale = 0;       // 0: 1 / sqrt(D)
-  float dropout = 0;     // of the probabilities, where the pass has a random state
-  uint32_t site = 0;     // of the random numbers
+  int64_t layer = 0;  // of the cache
+  float scale = 0;    // 0: 1 / sqrt(D)
+  float dropout = 0;  // of the probabilities, where the pass has a random state
+  uint32_t site = 0;  // of the random numbers
 };
 
 // q [B, T, H, D], k and v [B, T, Hkv, D] of the new tokens: o [B, T, H, D].

@@ -13,8 +13,8 @@ constexpr const char* kWhere = "kv_cache";
 }  // namespace
 
 KvCache::KvCache(Device& device, const KvCacheOptions& o) : options_(o), lengths_(size_t(std::max<int64_t>(0, o.batch)), 0) {
-  check(o.layers >= 0 && o.batch >= 1 && o.capacity >= 1 && o.heads >= 1 && o.head_dim >= 1, kWhere, "cannot hold ", o.layers, " layers of ",
-        o.batch, " sequences of ", o.capacity, " positions of ", o.heads, " heads of ", o.head_dim);
+  check(o.layers >= 0 && o.batch >= 1 && o.capacity >= 1 && o.heads >= 1 && o.head_dim >= 1, kWhere, "cannot hold ", o.layers,
+        " layers of ", o.batch, " sequences of ", o.capacity, " positions of ", o.heads, " heads of ", o.head_dim);
   for (int64_t layer = 0; layer < o.layers; ++layer)
     for (std::vector<Tensor>* list : {&keys_, &values_})
       list->push_back(Tensor::empty(device, {o.batch, o.capacity, o.heads, o.head_dim}, o.dtype));
@@ -29,7 +29,8 @@ void KvCache::begin(int64_t T) {
   if (incoming_ == T && T > 0) return;
   std::vector<int32_t> start;
   for (int64_t length : lengths_) {
-    check(T >= 1 && T <= capacity() - length, kWhere, "has room for ", capacity(), " positions and holds ", length, "; ", T, " more do not fit");
+    check(T >= 1 && T <= capacity() - length, kWhere, "has room for ", capacity(), " positions and holds ", length, "; ", T,
+          " more do not fit");
     start.push_back(int32_t(length));
   }
   start_.device().upload(*start_.view().buffer, start_.view().offset, start.data(), int64_t(start.size() * sizeof(int32_t)));
@@ -39,9 +40,11 @@ void KvCache::begin(int64_t T) {
 void KvCache::append(int64_t layer, const Tensor& k, const Tensor& v) {
   check(0 <= layer && layer < int64_t(keys_.size()), kWhere, "has no layer ", layer);
   const Shape expected{batch(), incoming_, options_.heads, options_.head_dim};
-  for (const Tensor* x : {&k, &v}) check(x->shape() == expected, kWhere, "takes new keys and values of shape ", expected, ", got ", x->shape());
+  for (const Tensor* x : {&k, &v})
+    check(x->shape() == expected, kWhere, "takes new keys and values of shape ", expected, ", got ", x->shape());
   const Tensor all_keys = keys(layer), all_values = values(layer), at = start();
-  kv_append(k.device().stream(), {.k = k.view(), .v = v.view(), .start = at.view(), .k_cache = all_keys.mut_view(), .v_cache = all_values.mut_view()});
+  kv_append(k.device().stream(),
+            {.k = k.view(), .v = v.view(), .start = at.view(), .k_cache = all_keys.mut_view(), .v_cache = all_values.mut_view()});
 }
 
 void KvCache::advance(const std::vector<int64_t>& used) {

@@ -11,7 +11,8 @@
 namespace weft {
 
 Linear::Linear(Weights& weights, const std::string& name, int64_t in, int64_t out, const Options& options)
-    : weight(weights.take(name + ".weight", options.layout == Layout::out_in ? Shape{out, in} : Shape{in, out}, Init::normal(options.deviation))),
+    : weight(weights.take(name + ".weight", options.layout == Layout::out_in ? Shape{out, in} : Shape{in, out},
+                          Init::normal(options.deviation))),
       layout(options.layout) {
   if (options.bias) bias = weights.take(name + ".bias", {out}, Init::zeros());
   adapter = weights.take_adapter(name, in, out, layout == Layout::in_out);
@@ -48,7 +49,9 @@ Normed RmsNorm::operator()(const Residual& stream) const {
 }
 
 LayerNorm::LayerNorm(Weights& weights, const std::string& name, int64_t size, double eps)
-    : weight(weights.take(name + ".weight", {size}, Init::ones())), bias(weights.take(name + ".bias", {size}, Init::zeros())), eps(float(eps)) {}
+    : weight(weights.take(name + ".weight", {size}, Init::ones())),
+      bias(weights.take(name + ".bias", {size}, Init::zeros())),
+      eps(float(eps)) {}
 
 Tensor LayerNorm::operator()(const Tensor& x) const { return layer_norm(x, weight, bias, eps); }
 

@@ -16,11 +16,11 @@ constexpr const char* kOp = "linear_cross_entropy";
 
 void check_operands(const Tensor& x, const Tensor& w, const Tensor& targets) {
   check(x.defined() && w.defined() && targets.defined(), kOp, "x, weight or targets are missing (an undefined tensor)");
-  check(x.rank() == 2 && w.rank() == 2 && x.shape()[1] == w.shape()[1], kOp, "x must be [rows, C] and weight [V, C], got shapes ", x.shape(), " and ",
-        w.shape());
+  check(x.rank() == 2 && w.rank() == 2 && x.shape()[1] == w.shape()[1], kOp, "x must be [rows, C] and weight [V, C], got shapes ",
+        x.shape(), " and ", w.shape());
   check(x.dtype() == w.dtype(), kOp, "x is ", x.dtype(), " but weight is ", w.dtype());
-  check(targets.shape() == Shape{x.shape()[0]} && is_id(targets.dtype()), kOp, "targets must be ", x.shape()[0], " ids, got shape ", targets.shape(),
-        " of ", targets.dtype());
+  check(targets.shape() == Shape{x.shape()[0]} && is_id(targets.dtype()), kOp, "targets must be ", x.shape()[0], " ids, got shape ",
+        targets.shape(), " of ", targets.dtype());
 }
 
 template <class Id>
@@ -76,7 +76,12 @@ void add_chunk(const Tensor& x, const Tensor& w, int64_t words, const CrossEntro
   cross_entropy(stream, args);
   if (grads.dx) matmul(stream, {.a = dlogits.view(), .b = w.view(), .c = grads.dx.mut_view(), .bias = {}, .pre = {}});
   if (grads.dw)
-    matmul(stream, {.a = dlogits.view(), .b = x.view(), .c = grads.dw.mut_view(), .bias = {}, .pre = {}, .transpose_a = true,
+    matmul(stream, {.a = dlogits.view(),
+                    .b = x.view(),
+                    .c = grads.dw.mut_view(),
+                    .bias = {},
+                    .pre = {},
+                    .transpose_a = true,
                     .beta = first ? 0.0f : 1.0f});
 }
 

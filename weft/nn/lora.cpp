@@ -26,8 +26,15 @@ Tensor merged(const Tensor& weight, const LoraAdapter& adapter) {
   copy(weight.detach(), sum);
   const Tensor& left = adapter.transposed ? a : b;
   const Tensor& right = adapter.transposed ? b : a;
-  matmul(weight.device().stream(), {.a = left.view(), .b = right.view(), .c = sum.mut_view(), .bias = {}, .pre = {}, .transpose_a = adapter.transposed,
-                                    .transpose_b = adapter.transposed, .alpha = adapter.matrices.scale, .beta = 1});
+  matmul(weight.device().stream(), {.a = left.view(),
+                                    .b = right.view(),
+                                    .c = sum.mut_view(),
+                                    .bias = {},
+                                    .pre = {},
+                                    .transpose_a = adapter.transposed,
+                                    .transpose_b = adapter.transposed,
+                                    .alpha = adapter.matrices.scale,
+                                    .beta = 1});
   return sum;
 }
 

@@ -17,10 +17,10 @@ namespace weft {
 
 struct LoraOptions {
   int64_t rank = 8;
-  double scale = 2;                   // s
-  std::vector<std::string> targets;   // layers by name: "q_proj", "mlp.c_proj", a whole name; "all-linear": every one
-  uint64_t seed = 0;                  // of A
-  double dropout = 0;                 // of what A reads, where a pass has a random state
+  double scale = 2;                  // s
+  std::vector<std::string> targets;  // layers by name: "q_proj", "mlp.c_proj", a whole name; "all-linear": every one
+  uint64_t seed = 0;                 // of A
+  double dropout = 0;                // of what A reads, where a pass has a random state
 };
 
 // The two matrices of one layer; undefined where it has none.

@@ -64,7 +64,7 @@ class Weights {
   std::vector<Parameter> taken_;
   std::optional<LoraOptions> lora_;
   std::vector<LoraAdapter> adapters_;
-  std::set<std::string> layers_;  // by the last part of their names
+  std::set<std::string> layers_;         // by the last part of their names
   int64_t elements_ = 0, expected_ = 0;  // taken; in all
 };
 

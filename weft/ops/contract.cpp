@@ -36,8 +36,7 @@ const Contract& Contract::shape(const char* name, const View& view, const Shape&
 }
 
 const Contract& Contract::same_dtype(const char* name, const View& view, const char* other_name, const View& other) const {
-  if (view && other)
-    check(view.dtype == other.dtype, op_, name, " is ", view.dtype, " but ", other_name, " is ", other.dtype);
+  if (view && other) check(view.dtype == other.dtype, op_, name, " is ", view.dtype, " but ", other_name, " is ", other.dtype);
   return *this;
 }
 

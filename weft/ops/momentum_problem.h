@@ -97,7 +97,8 @@ inline void add_momentum_cases(Registry& registry, const std::string& op, const 
       for (int64_t n : {1, 15, 16, 17, 65, 1000, 70001, 0}) add(join(n, "/", grad, "_grad"), {{param, grad, n, 0.1f}}, {});
     add("257/clipped", {{param, f32, 257, 0.1f}}, {.grad_scale = 0.37});
     add("257/many_steps", {{param, f32, 257, 0.01f}}, {.steps = 12, .lr = 0.02, .grad_scale = 0.9});
-    add("five", {{param, f32, 33, 0.1f}, {f32, bf16, 40000, 0}, {bf16, bf16, 17, 0.2f}, {param, bf16, 0, 0}, {f32, f32, 1, 0.3f}}, {.steps = 3});
+    add("five", {{param, f32, 33, 0.1f}, {f32, bf16, 40000, 0}, {bf16, bf16, 17, 0.2f}, {param, bf16, 0, 0}, {f32, f32, 1, 0.3f}},
+        {.steps = 3});
     add("zero_gradient", {{param, f32, 33, 0.1f}}, {}, constant(0));
     add("nan", {{param, f32, 33, 0.1f}}, {}, sprinkle(normal(), 9, 1, NAN));
     registry.bench({op, variant, param, "10747392", [=] { return momentum_problem({{param, param, 10747392, 0.1f}}, {}, rule); }});

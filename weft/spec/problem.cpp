@@ -52,13 +52,15 @@ Operand& Problem::find(const std::string& name) {
 }
 Problem& Problem::given(const std::string& name, std::vector<double> values) {
   Operand& operand = find(name);
-  check(int64_t(values.size()) == operand.shape.numel(), "spec", "golden input ", name, " has ", values.size(), " values for shape ", operand.shape);
+  check(int64_t(values.size()) == operand.shape.numel(), "spec", "golden input ", name, " has ", values.size(), " values for shape ",
+        operand.shape);
   operand.given = std::move(values);
   return *this;
 }
 Problem& Problem::golden(const std::string& name, std::vector<double> values) {
   Operand& operand = find(name);
-  check(int64_t(values.size()) == operand.shape.numel(), "spec", "golden output ", name, " has ", values.size(), " values for shape ", operand.shape);
+  check(int64_t(values.size()) == operand.shape.numel(), "spec", "golden output ", name, " has ", values.size(), " values for shape ",
+        operand.shape);
   operand.golden = std::move(values);
   return *this;
 }

@@ -20,7 +20,7 @@ using Fill = std::function<double(PhiloxStream&, int64_t i)>;
 
 Fill normal(double deviation = 1.0);
 Fill uniform(double low, double high);
-Fill ids(int64_t count);                // integers in [0, count)
+Fill ids(int64_t count);  // integers in [0, count)
 Fill constant(double value);
 Fill listed(std::vector<double> values);  // these, in order, repeated
 // `fill`, except that elements i with i % period == at are `value` (an infinity, a NaN, a pad id).

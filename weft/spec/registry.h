@@ -32,7 +32,7 @@ struct Case {
 
 struct Rejection {
   std::string op;
-  std::string name;  // "weight_rank"
+  std::string name;                      // "weight_rank"
   std::function<void(Device&)> attempt;  // must throw weft::Error
 };
 

@@ -145,7 +145,8 @@ Run launch(const Problem& problem, const Truth& truth, Device& device, const Wor
       const auto row = after.begin() + r * storage.stride * item;
       packed.insert(packed.end(), row, row + storage.columns * item);
       const auto gap = row + storage.columns * item, end = row + storage.stride * item;
-      check(std::equal(gap, end, before[operand.name].begin() + (gap - after.begin())), "check", "output ", operand.name, " was written to between its rows, after row ", r);
+      check(std::equal(gap, end, before[operand.name].begin() + (gap - after.begin())), "check", "output ", operand.name,
+            " was written to between its rows, after row ", r);
     }
     run.digest = hash_values(operand.dtype, packed, run.digest);
     run.outputs[operand.name] = std::move(packed);
@@ -235,15 +236,14 @@ void compare_reference_with_golden(const Operand& operand, const Array& expected
   for (int64_t i = 0; i < expected.size(); ++i) {
     const double golden = operand.golden[size_t(i)], reference = expected[i];
     const double bound = 4 * unit_roundoff(DType::f32) * std::abs(golden) + expected.bound[size_t(i)] + 1e-9;
-    check(within(reference, golden, bound), "check", "the float64 reference of ", operand.name, "[", i, "] is ", reference, ", golden data says ", golden);
+    check(within(reference, golden, bound), "check", "the float64 reference of ", operand.name, "[", i, "] is ", reference,
+          ", golden data says ", golden);
   }
 }
 
 }  // namespace
 
-std::string_view name(Status status) {
-  return status == Status::passed ? "passed" : status == Status::failed ? "failed" : "skipped";
-}
+std::string_view name(Status status) { return status == Status::passed ? "passed" : status == Status::failed ? "failed" : "skipped"; }
 
 std::string dims(std::initializer_list<int64_t> extents) { return join(Shape(extents)); }
 
@@ -258,7 +258,15 @@ Bound upload(const Problem& problem, const Truth& truth, Device& device) {
 }
 
 Outcome run_case(const Case& c, const std::shared_ptr<Device>& device, const std::vector<std::shared_ptr<Device>>& others) {
-  Outcome outcome{join(c.op, ".", c.variant, "/", device->name(), "/", c.dtype, "/", c.name), c.op, std::string(name(c.dtype)), Status::passed, 0, 0, "", "", c.ulps};
+  Outcome outcome{join(c.op, ".", c.variant, "/", device->name(), "/", c.dtype, "/", c.name),
+                  c.op,
+                  std::string(name(c.dtype)),
+                  Status::passed,
+                  0,
+                  0,
+                  "",
+                  "",
+                  c.ulps};
   try {
     const Problem problem = c.make();
     if (too_costly(problem, *device)) {
@@ -278,9 +286,11 @@ Outcome run_case(const Case& c, const std::shared_ptr<Device>& device, const std
       if (outcome.status == Status::failed) return outcome;
     }
     check(launch(problem, truth, *device).digest == run.digest, "check", "a second run gave other bits");
-    if (device->stream().captures()) check(launch_replayed(problem, truth, *device).digest == run.digest, "check", "other bits when captured and replayed");
+    if (device->stream().captures())
+      check(launch_replayed(problem, truth, *device).digest == run.digest, "check", "other bits when captured and replayed");
     for (const auto& other : others)
-      check(launch(problem, truth, *other).digest == run.digest, "check", "other bits on ", other->description(), " than on ", device->description());
+      check(launch(problem, truth, *other).digest == run.digest, "check", "other bits on ", other->description(), " than on ",
+            device->description());
   } catch (const Error& error) {
     outcome.status = error.code() == ErrorCode::unsupported ? Status::skipped : Status::failed;
     if (outcome.message.empty()) outcome.message = error.what();
@@ -289,7 +299,8 @@ Outcome run_case(const Case& c, const std::shared_ptr<Device>& device, const std
 }
 
 Outcome run_gradient_check(const Case& c) {
-  Outcome outcome{join(c.op, ".", c.variant, "/reference/", c.dtype, "/", c.name), c.op, std::string(name(c.dtype)), Status::passed, 0, 0, "", "", 0};
+  Outcome outcome{
+      join(c.op, ".", c.variant, "/reference/", c.dtype, "/", c.name), c.op, std::string(name(c.dtype)), Status::passed, 0, 0, "", "", 0};
   const Problem problem = c.make();
   if (!problem.loss) {
     outcome.status = Status::skipped;
@@ -322,7 +333,8 @@ Outcome run_gradient_check(const Case& c) {
       }
       if (!(error <= bound)) {
         outcome.status = Status::failed;
-        outcome.message = join("reference ", derivative, "[", i, "] is ", expected[i], ", finite differences give ", slope, " within ", bound);
+        outcome.message =
+            join("reference ", derivative, "[", i, "] is ", expected[i], ", finite differences give ", slope, " within ", bound);
         return outcome;
       }
     }
@@ -331,7 +343,15 @@ Outcome run_gradient_check(const Case& c) {
 }
 
 Outcome run_rejection(const Rejection& rejection, const std::shared_ptr<Device>& device) {
-  Outcome outcome{join(rejection.op, ".rejects/", device->name(), "/", rejection.name), rejection.op, "", Status::failed, 0, 0, "nothing was thrown", "", 0};
+  Outcome outcome{join(rejection.op, ".rejects/", device->name(), "/", rejection.name),
+                  rejection.op,
+                  "",
+                  Status::failed,
+                  0,
+                  0,
+                  "nothing was thrown",
+                  "",
+                  0};
   try {
     rejection.attempt(*device);
     device->synchronize();

@@ -15,10 +15,10 @@
 
 namespace weft::spec {
 
-double unit_roundoff(DType dtype);     // 2^-24 for f32, 2^-8 for bf16, 2^-11 for f16, 0 for integers
-double smallest_normal(DType dtype);   // results below this may lose all their digits
+double unit_roundoff(DType dtype);    // 2^-24 for f32, 2^-8 for bf16, 2^-11 for f16, 0 for integers
+double smallest_normal(DType dtype);  // results below this may lose all their digits
 double round_to(DType dtype, double value);
-double growth(double roundings);       // min(n, 8 sqrt(n))
+double growth(double roundings);  // min(n, 8 sqrt(n))
 
 // One operand: its values in row-major order and, for an output, what each may be off by.
 struct Array {
@@ -26,8 +26,8 @@ struct Array {
   Shape shape;
   std::vector<double> v;
   std::vector<double> bound;
-  std::vector<double> narrow;  // what CUDA may be off by in addition, whose matrix units take 16-bit operands; often none
-  bool narrow_on_cpu = false;  // the CPU too: it multiplies 16-bit operands there
+  std::vector<double> narrow;   // what CUDA may be off by in addition, whose matrix units take 16-bit operands; often none
+  bool narrow_on_cpu = false;   // the CPU too: it multiplies 16-bit operands there
   std::vector<double> flushed;  // what is missing where numbers below the smallest normal one are zero; often none
 
   double operator[](int64_t i) const { return v[size_t(i)]; }

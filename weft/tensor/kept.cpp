@@ -6,7 +6,8 @@ namespace weft {
 namespace {
 std::string said(const Tensor& tensor) {
   return join("a tensor of shape ", tensor.shape(), " of ", tensor.dtype(),
-              " was overwritten after it was recorded, and the gradient needs what it held; run backward() before writing there, or write to a copy");
+              " was overwritten after it was recorded, and the gradient needs what it held; run backward() before writing there, or write "
+              "to a copy");
 }
 }  // namespace
 

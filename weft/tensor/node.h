@@ -38,13 +38,13 @@ struct NotDifferentiable {
 
 struct Node {
   const char* op;
-  uint64_t order;  // creation order in the process: the walk back visits higher first
+  uint64_t order;                             // creation order in the process: the walk back visits higher first
   std::vector<std::shared_ptr<Node>> inputs;  // null where the input needs no gradient
   std::vector<int> input_outputs;             // which output of that node the input was
   int outputs = 1;
-  BackwardRule backward;  // empty for a leaf, and once walked
-  Tensor grad;            // leaves only: f32, accumulated over backward() calls
-  bool walked = false;    // its rule has run and is gone
+  BackwardRule backward;    // empty for a leaf, and once walked
+  Tensor grad;              // leaves only: f32, accumulated over backward() calls
+  bool walked = false;      // its rule has run and is gone
   bool contiguous = false;  // its rule takes contiguous gradients alone
 
   bool leaf() const { return !backward && !walked; }
@@ -81,7 +81,8 @@ void record(const char* op, std::span<const Tensor* const> inputs, std::span<Ten
 
 template <class Rule>
 void record(const char* op, std::initializer_list<const Tensor*> inputs, std::initializer_list<Tensor*> outputs, Rule&& rule) {
-  if (should_record(inputs)) detail::record(op, std::span(inputs.begin(), inputs.size()), std::span(outputs.begin(), outputs.size()), std::forward<Rule>(rule));
+  if (should_record(inputs))
+    detail::record(op, std::span(inputs.begin(), inputs.size()), std::span(outputs.begin(), outputs.size()), std::forward<Rule>(rule));
 }
 // For an op whose number of operands is known at run time only.
 template <class Rule>

@@ -7,7 +7,8 @@ namespace weft {
 
 Tensor Tensor::empty(Device& device, const Shape& shape, DType dtype) {
   int64_t bytes = 0;
-  check(!__builtin_mul_overflow(shape.numel(), size_of(dtype), &bytes), "tensor", "shape ", shape, " of ", dtype, " does not fit in 63 bits");
+  check(!__builtin_mul_overflow(shape.numel(), size_of(dtype), &bytes), "tensor", "shape ", shape, " of ", dtype,
+        " does not fit in 63 bits");
   Tensor tensor;
   tensor.buffer_ = device.allocate(bytes);
   tensor.view_ = View{tensor.buffer_.get(), 0, dtype, shape, contiguous_strides(shape)};
@@ -25,8 +26,8 @@ Tensor Tensor::from_bytes(Device& device, const Shape& shape, DType dtype, const
 Tensor Tensor::from_buffer(std::shared_ptr<Buffer> buffer, const Shape& shape, DType dtype) {
   check(buffer != nullptr, "from_buffer", "there is no buffer");
   int64_t bytes = 0;
-  check(!__builtin_mul_overflow(shape.numel(), size_of(dtype), &bytes) && bytes == buffer->bytes(), "from_buffer", "shape ", shape, " of ", dtype,
-        " does not fill a buffer of ", buffer->bytes(), " bytes");
+  check(!__builtin_mul_overflow(shape.numel(), size_of(dtype), &bytes) && bytes == buffer->bytes(), "from_buffer", "shape ", shape, " of ",
+        dtype, " does not fill a buffer of ", buffer->bytes(), " bytes");
   Tensor tensor;
   tensor.buffer_ = std::move(buffer);
   tensor.view_ = View{tensor.buffer_.get(), 0, dtype, shape, contiguous_strides(shape)};
@@ -91,7 +92,8 @@ Tensor Tensor::permute(std::initializer_list<int> axes) const {
 Tensor Tensor::part(int axis, int64_t start, int64_t stop) const {
   check(defined(), "part", "the tensor is undefined");
   axis = normalise_axis(axis, rank(), "part");
-  check(0 <= start && start <= stop && stop <= shape()[axis], "part", "[", start, ", ", stop, ") is not within axis ", axis, " of shape ", shape());
+  check(0 <= start && start <= stop && stop <= shape()[axis], "part", "[", start, ", ", stop, ") is not within axis ", axis, " of shape ",
+        shape());
   View view = view_;
   view.shape[axis] = stop - start;
   view.offset += start * strides()[axis] * size_of(dtype());
@@ -102,9 +104,12 @@ Tensor Tensor::part(int axis, int64_t start, int64_t stop) const {
 
 Tensor& Tensor::set_requires_grad(bool wanted) {
   check(defined() && is_float(dtype()), "requires_grad", "only a defined tensor of floats can have a gradient");
-  check(!node_ || node_->leaf(), "requires_grad", "only a leaf can be asked for its gradient, this tensor came from ", node_ ? node_->op : "");
+  check(!node_ || node_->leaf(), "requires_grad", "only a leaf can be asked for its gradient, this tensor came from ",
+        node_ ? node_->op : "");
   if (wanted && node_) return *this;  // what was computed from it already leads here
-  node_ = wanted ? std::make_shared<Node>(Node{.op = "leaf", .order = 0, .inputs = {}, .input_outputs = {}, .outputs = 1, .backward = {}, .grad = {}}) : nullptr;
+  node_ = wanted ? std::make_shared<Node>(
+                       Node{.op = "leaf", .order = 0, .inputs = {}, .input_outputs = {}, .outputs = 1, .backward = {}, .grad = {}})
+                 : nullptr;
   return *this;
 }
 
@@ -115,8 +120,8 @@ void Tensor::clear_grad() const {
 }
 
 bool Tensor::same_memory(const Tensor& other) const {
-  return defined() && buffer_ == other.buffer_ && view_.offset == other.view_.offset && dtype() == other.dtype() && shape() == other.shape() &&
-         strides() == other.strides();
+  return defined() && buffer_ == other.buffer_ && view_.offset == other.view_.offset && dtype() == other.dtype() &&
+         shape() == other.shape() && strides() == other.strides();
 }
 
 Tensor Tensor::detach() const { return with_view(view_); }

@@ -78,7 +78,7 @@ class Tensor {
   bool requires_grad() const { return node_ != nullptr; }
   Tensor grad() const;
   void clear_grad() const;  // before the next step
-  Tensor detach() const;  // the same values with no history
+  Tensor detach() const;    // the same values with no history
   // Whether no other tensor refers to this memory: then nobody would see it change.
   bool sole_owner() const { return buffer_.use_count() == 1; }
   void count_as(MemoryUse use) const { buffer_->count_as(use); }  // in the pool's figures

@@ -29,8 +29,8 @@ Rows as_rows(const View& view, const char* op, const char* operand) {
     if (first)
       rows.stride = view.strides[axis];
     else
-      check(view.strides[axis] == rows.stride * rows.rows, op, operand, " must have equally spaced rows, got strides ",
-            view.strides, " for shape ", view.shape);
+      check(view.strides[axis] == rows.stride * rows.rows, op, operand, " must have equally spaced rows, got strides ", view.strides,
+            " for shape ", view.shape);
     first = false;
     rows.rows *= view.shape[axis];
   }

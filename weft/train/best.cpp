@@ -30,8 +30,10 @@ std::optional<EvaluationRecord> read_note(const std::string& folder) {
 
 BestModel::BestModel(const std::string& run, bool fresh) : folder_(folder_of(run)) {
   std::error_code ignored;
-  if (fresh) fs::remove(note_of(folder_), ignored);
-  else record_ = read_note(folder_);
+  if (fresh)
+    fs::remove(note_of(folder_), ignored);
+  else
+    record_ = read_note(folder_);
 }
 
 bool BestModel::improved_by(const EvaluationRecord& record) const {
@@ -64,7 +66,8 @@ BestSource best_source(const std::string& run) {
   const std::string folder = folder_of(run);
   const auto record = read_note(folder);
   if (!record)
-    fail(ErrorCode::bad_file, run, "has no best model: expected ", note_of(folder), ", which weft train writes at an evaluation unless --no-keep-best is given");
+    fail(ErrorCode::bad_file, run, "has no best model: expected ", note_of(folder),
+         ", which weft train writes at an evaluation unless --no-keep-best is given");
   if (!fs::exists(fs::path(folder) / "adapter_config.json")) return {folder, "", *record};
   TrainConfig config;
   read_config((fs::path(run) / "config.toml").string(), config);

@@ -23,7 +23,13 @@ std::string byte_level_json(const std::vector<std::string>& tokens, const std::s
   if (!special.empty()) {
     const size_t id = vocab.size();
     vocab[special] = id;
-    added.push_back({{"id", id}, {"content", special}, {"single_word", false}, {"lstrip", false}, {"rstrip", false}, {"normalized", false}, {"special", true}});
+    added.push_back({{"id", id},
+                     {"content", special},
+                     {"single_word", false},
+                     {"lstrip", false},
+                     {"rstrip", false},
+                     {"normalized", false},
+                     {"special", true}});
   }
   const auto know = [&](const std::string& part) {
     if (!vocab.contains(part)) vocab[part] = vocab.size();
@@ -38,10 +44,19 @@ std::string byte_level_json(const std::vector<std::string>& tokens, const std::s
       if (merged.insert(left + right).second) merges.push_back({left, right});
     }
   const Json level = {{"type", "ByteLevel"}, {"add_prefix_space", false}, {"trim_offsets", true}, {"use_regex", false}};
-  const Json model = {{"type", "BPE"}, {"dropout", nullptr}, {"unk_token", nullptr}, {"continuing_subword_prefix", nullptr}, {"end_of_word_suffix", nullptr},
-                      {"fuse_unk", false}, {"byte_fallback", false}, {"ignore_merges", false}, {"vocab", vocab}, {"merges", merges}};
-  const Json all = {{"version", "1.0"}, {"truncation", nullptr}, {"padding", nullptr}, {"added_tokens", added}, {"normalizer", nullptr},
-                    {"pre_tokenizer", level}, {"post_processor", nullptr}, {"decoder", level}, {"model", model}};
+  const Json model = {{"type", "BPE"},
+                      {"dropout", nullptr},
+                      {"unk_token", nullptr},
+                      {"continuing_subword_prefix", nullptr},
+                      {"end_of_word_suffix", nullptr},
+                      {"fuse_unk", false},
+                      {"byte_fallback", false},
+                      {"ignore_merges", false},
+                      {"vocab", vocab},
+                      {"merges", merges}};
+  const Json all = {{"version", "1.0"},          {"truncation", nullptr}, {"padding", nullptr},
+                    {"added_tokens", added},     {"normalizer", nullptr}, {"pre_tokenizer", level},
+                    {"post_processor", nullptr}, {"decoder", level},      {"model", model}};
   return all.dump(1) + "\n";
 }
 

@@ -48,8 +48,8 @@ std::optional<BadTensor> find_bad_tensor(TrainingStep& step, const Optimizer& op
   return bad;
 }
 
-void write_capture(const std::string& path, const TrainConfig& config, const Model& model, const Tensor& random_state, std::span<const Unit> units,
-                   const CaptureFacts& facts) {
+void write_capture(const std::string& path, const TrainConfig& config, const Model& model, const Tensor& random_state,
+                   std::span<const Unit> units, const CaptureFacts& facts) {
   std::vector<NamedTensor> tensors;
   for (const Parameter& p : model.all_parameters()) tensors.push_back({"model." + p.name, p.value});
   tensors.push_back({"random_state", random_state});
@@ -58,8 +58,13 @@ void write_capture(const std::string& path, const TrainConfig& config, const Mod
     tensors.push_back({unit_name(i, "targets"), upload_ids(model.device(), units[i], units[i].targets)});
   }
   write_checkpoint(path,
-                   {{"capture", "1"}, {"step", std::to_string(facts.step)}, {"loss", text_of(facts.loss)}, {"gradient_norm", text_of(facts.gradient_norm)},
-                    {"units", std::to_string(units.size())}, {"config", to_toml(config)}, {"model", model_config_json(model.config())}},
+                   {{"capture", "1"},
+                    {"step", std::to_string(facts.step)},
+                    {"loss", text_of(facts.loss)},
+                    {"gradient_norm", text_of(facts.gradient_norm)},
+                    {"units", std::to_string(units.size())},
+                    {"config", to_toml(config)},
+                    {"model", model_config_json(model.config())}},
                    tensors);
 }
 
@@ -71,7 +76,8 @@ Replay replay_capture(const std::string& path, const std::string& device_name, i
   const auto device = open_device(device_name, {.threads = threads});
   const auto model = make_planned_model(config, parse_model_config(file.value("model"), path), *device);
   const auto optimizer = make_optimizer(config, *model);
-  TrainingStep step(*model, *optimizer, {.clip = config.clip, .recompute = config.recompute, .seed = uint64_t(config.seed), .pass_tokens = config.pass_tokens});
+  TrainingStep step(*model, *optimizer,
+                    {.clip = config.clip, .recompute = config.recompute, .seed = uint64_t(config.seed), .pass_tokens = config.pass_tokens});
   for (const Parameter& p : model->all_parameters()) file.restore({"model." + p.name, p.value});
   std::vector<Unit> units;
   for (int64_t i = 0; i < file.integer("units"); ++i) {
@@ -86,7 +92,10 @@ Replay replay_capture(const std::string& path, const std::string& device_name, i
     unit.targets = read("targets");
     units.push_back(std::move(unit));
   }
-  Replay replay{{file.integer("step"), std::strtod(file.value("loss").c_str(), nullptr), std::strtod(file.value("gradient_norm").c_str(), nullptr)}, {}, {}};
+  Replay replay{
+      {file.integer("step"), std::strtod(file.value("loss").c_str(), nullptr), std::strtod(file.value("gradient_norm").c_str(), nullptr)},
+      {},
+      {}};
   const auto rewind = [&] { file.restore({"random_state", step.random_state()}); };
   rewind();
   replay.result = step.gradients(units);
@@ -97,7 +106,8 @@ Replay replay_capture(const std::string& path, const std::string& device_name, i
 
 std::string bad_text(const BadTensor& bad) {
   if (bad.op == "weights") return join("the weight ", bad.tensor, " was not finite before the step");
-  return join(bad.op, ": ", bad.tensor, " is the first that is not finite (in the pass from unit ", bad.unit + 1, " on, tensor ", bad.order, ")");
+  return join(bad.op, ": ", bad.tensor, " is the first that is not finite (in the pass from unit ", bad.unit + 1, " on, tensor ", bad.order,
+              ")");
 }
 
 }  // namespace weft

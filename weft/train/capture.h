@@ -28,8 +28,8 @@ struct CaptureFacts {
   double loss = 0, gradient_norm = 0;
 };
 
-void write_capture(const std::string& path, const TrainConfig& config, const Model& model, const Tensor& random_state, std::span<const Unit> units,
-                   const CaptureFacts& facts);
+void write_capture(const std::string& path, const TrainConfig& config, const Model& model, const Tensor& random_state,
+                   std::span<const Unit> units, const CaptureFacts& facts);
 
 struct Replay {
   CaptureFacts captured;
@@ -38,6 +38,7 @@ struct Replay {
 };
 Replay replay_capture(const std::string& path, const std::string& device, int threads);
 
-std::string bad_text(const BadTensor& bad);  // "matmul: output 0 [8, 64] is the first that is not finite (in the pass from unit 2 on, tensor 17)"
+std::string bad_text(
+    const BadTensor& bad);  // "matmul: output 0 [8, 64] is the first that is not finite (in the pass from unit 2 on, tensor 17)"
 
 }  // namespace weft

@@ -56,9 +56,13 @@ class Frame {
  public:
   Frame(Range x, Range y, bool logarithmic) : x_(x), y_(y), logarithmic_(logarithmic) {}
   double across(double x) const { return kLeft + (x - x_.low) / (x_.high - x_.low) * (kWidth - kLeft - kRight); }
-  double down(double y) const { return kHeight - kBottom - (on_axis(y, logarithmic_) - y_.low) / (y_.high - y_.low) * (kHeight - kTop - kBottom); }
+  double down(double y) const {
+    return kHeight - kBottom - (on_axis(y, logarithmic_) - y_.low) / (y_.high - y_.low) * (kHeight - kTop - kBottom);
+  }
   bool shows(double y) const { return std::isfinite(on_axis(y, logarithmic_)); }
-  std::vector<double> y_ticks() const { return logarithmic_ ? log_ticks(std::pow(10, y_.low), std::pow(10, y_.high), 6) : ticks(y_.low, y_.high, 6); }
+  std::vector<double> y_ticks() const {
+    return logarithmic_ ? log_ticks(std::pow(10, y_.low), std::pow(10, y_.high), 6) : ticks(y_.low, y_.high, 6);
+  }
   std::vector<double> x_ticks() const { return ticks(x_.low, x_.high, 5); }
   std::string x_text() const { return join(number("%.9g", x_.low), " ", number("%.9g", x_.high)); }
 
@@ -96,14 +100,16 @@ std::string grid(const Frame& frame, const Chart& chart) {
   const double y_step = ys.size() > 1 ? ys[1] - ys[0] : 1, x_step = xs.size() > 1 ? xs[1] - xs[0] : 1;
   for (double y : ys) {
     const std::string at = number("%.1f", frame.down(y));
-    out += join("<path class=grid d=\"M", kLeft, " ", at, "H", kWidth - kRight, "\"/><text x=", kLeft - 6, " y=", at, " dy=.34em text-anchor=end>",
-                label(y, chart.logarithmic ? std::min(y, y_step) : y_step, chart.percent), "</text>");
+    out += join("<path class=grid d=\"M", kLeft, " ", at, "H", kWidth - kRight, "\"/><text x=", kLeft - 6, " y=", at,
+                " dy=.34em text-anchor=end>", label(y, chart.logarithmic ? std::min(y, y_step) : y_step, chart.percent), "</text>");
   }
   for (double x : xs)
-    out += join("<text x=", number("%.1f", frame.across(x)), " y=", kHeight - kBottom + 16, " text-anchor=middle>", label(x, x_step, false), "</text>");
+    out += join("<text x=", number("%.1f", frame.across(x)), " y=", kHeight - kBottom + 16, " text-anchor=middle>", label(x, x_step, false),
+                "</text>");
   const double middle = 0.5 * (kTop + kHeight - kBottom);
   out += join("<text class=axis x=", 0.5 * (kLeft + kWidth - kRight), " y=", kHeight - 7, " text-anchor=middle>step</text>");
-  return out + join("<text class=axis transform=\"translate(11 ", middle, ")rotate(-90)\" text-anchor=middle>", escape_html(chart.y_label), "</text>");
+  return out + join("<text class=axis transform=\"translate(11 ", middle, ")rotate(-90)\" text-anchor=middle>", escape_html(chart.y_label),
+                    "</text>");
 }
 
 std::string line(const Frame& frame, const Series& s) {
@@ -131,8 +137,10 @@ std::string marked(const Frame& frame, const Mark& mark) {
   constexpr double kLetter = 7;  // about the width of one in bold
   const double x = frame.across(mark.x), y = frame.down(mark.y);
   const bool ends = x + kLetter * double(mark.text.size()) > kWidth - kRight, below = y < kTop + 24;
-  return join("<circle class=\"ring ", colour_class(mark.colour), "\" cx=", number("%.1f", x), " cy=", number("%.1f", y), " r=5 /><text class=mark x=",
-              number("%.1f", ends ? kWidth - kRight + 6 : x - 5), " y=", number("%.1f", below ? y + 22 : y - 14), " text-anchor=", ends ? "end" : "start", ">", escape_html(mark.text), "</text>");
+  return join("<circle class=\"ring ", colour_class(mark.colour), "\" cx=", number("%.1f", x), " cy=", number("%.1f", y),
+              " r=5 /><text class=mark x=", number("%.1f", ends ? kWidth - kRight + 6 : x - 5),
+              " y=", number("%.1f", below ? y + 22 : y - 14), " text-anchor=", ends ? "end" : "start", ">", escape_html(mark.text),
+              "</text>");
 }
 
 // "x,y x,y|..." for the page's script: the series that are read off, in order.
@@ -228,9 +236,11 @@ std::string svg(const Chart& chart) {
   std::vector<Series> all;
   for (const Series& s : chart.series) all.push_back(thinned(s, kMostPoints));
   const Frame frame = frame_of(chart, all);
-  std::string out = join("<svg viewBox=\"0 0 ", kWidth, " ", kHeight, "\" role=img aria-label=\"", escape_html(chart.title), "\" class=", chart.logarithmic ? "logarithmic" : "linear");
+  std::string out = join("<svg viewBox=\"0 0 ", kWidth, " ", kHeight, "\" role=img aria-label=\"", escape_html(chart.title),
+                         "\" class=", chart.logarithmic ? "logarithmic" : "linear");
   if (chart.percent) out += " data-percent";
-  out += join(" data-range=\"", frame.x_text(), "\" data-frame=\"", kLeft, " ", kRight, " ", kTop, " ", kBottom, "\" data-points=\"", points(all), "\">");
+  out += join(" data-range=\"", frame.x_text(), "\" data-frame=\"", kLeft, " ", kRight, " ", kTop, " ", kBottom, "\" data-points=\"",
+              points(all), "\">");
   out += grid(frame, chart);
   for (const Series& s : all) out += line(frame, s);
   if (chart.mark) out += marked(frame, *chart.mark);

@@ -121,7 +121,8 @@ Checkpoint::Checkpoint(const std::string& path) : file_(path) {
   crc = crc32c(bytes_of_text(kUnknown), crc);
   const auto rest = all.subspan(at + kUnknown.size());
   crc = crc32c(rest, crc, report_bytes("reading the checkpoint", rest.size()));
-  if (hexadecimal(crc) != stored->second) fail(ErrorCode::bad_file, path, "is damaged: its checksum is ", hexadecimal(crc), ", expected ", stored->second);
+  if (hexadecimal(crc) != stored->second)
+    fail(ErrorCode::bad_file, path, "is damaged: its checksum is ", hexadecimal(crc), ", expected ", stored->second);
 }
 
 const std::string& Checkpoint::value(const std::string& name) const {
@@ -134,14 +135,16 @@ int64_t Checkpoint::integer(const std::string& name) const {
   const std::string& text = value(name);
   int64_t number = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc() || end != text.data() + text.size()) fail(ErrorCode::bad_file, path(), "its value '", name, "' is '", text, "', expected an integer");
+  if (error != std::errc() || end != text.data() + text.size())
+    fail(ErrorCode::bad_file, path(), "its value '", name, "' is '", text, "', expected an integer");
   return number;
 }
 
 void Checkpoint::restore(const NamedTensor& into) const {
   const SafeTensors::Entry& entry = file_.at(into.name);
   if (entry.dtype != into.tensor.dtype() || entry.shape != into.tensor.shape())
-    fail(ErrorCode::bad_file, path(), "its tensor ", into.name, " has shape ", entry.shape, ", expected ", into.tensor.dtype(), " ", into.tensor.shape());
+    fail(ErrorCode::bad_file, path(), "its tensor ", into.name, " has shape ", entry.shape, ", expected ", into.tensor.dtype(), " ",
+         into.tensor.shape());
   into.tensor.device().upload(*into.tensor.view().buffer, into.tensor.view().offset, entry.bytes.data(), int64_t(entry.bytes.size()));
 }
 
@@ -204,8 +207,10 @@ void CheckpointFolder::remove_old(const std::string& written) {
   int64_t kept = 1;
   for (const std::string& path : paths()) {
     if (path == written) continue;
-    if (kept < keep_ && whole(path)) ++kept;
-    else fs::remove(path, ignored);
+    if (kept < keep_ && whole(path))
+      ++kept;
+    else
+      fs::remove(path, ignored);
   }
   std::erase_if(whole_, [](const auto& known) { return !fs::exists(known.first); });
   remove_incomplete(folder_);

@@ -25,17 +25,28 @@ std::string loss_text(double loss) { return std::isfinite(loss) ? decimals("%.4f
 
 // What a run has reached, column by column; "" where it has nothing to say.
 std::vector<Column> columns() {
-  const auto of_steps = [](auto text) { return [=](const ComparedRun& run) { return run.history.steps().empty() ? std::string() : text(run.history); }; };
-  const auto of_last = [](auto text) { return [=](const ComparedRun& run) { return run.history.evaluations().empty() ? std::string() : text(run.history.evaluations().back()); }; };
-  const auto of_best = [](auto text) { return [=](const ComparedRun& run) { return run.history.best() ? text(*run.history.best()) : std::string(); }; };
-  return {{"steps", [](const ComparedRun& run) { return join(run.history.steps().empty() ? 0 : run.history.steps().back().step, " of ", run.config.steps); }},
-          {"training loss", of_steps([](const History& h) { return loss_text(smoothed_loss(h)); })},
-          {"validation loss", of_last([](const EvaluationRecord& r) { return loss_text(r.validation_loss); })},
-          {"best validation", of_best([](const EvaluationRecord& r) { return join(loss_text(r.validation_loss), " at ", r.step); })},
-          {"best perplexity", of_best([](const EvaluationRecord& r) { return decimals("%.4g", std::exp(r.validation_loss)); })},
-          {"unseen right", of_last([](const EvaluationRecord& r) { return r.accuracy ? decimals("%.1f %%", 100 * *r.accuracy) : ""; })},
-          {"tokens a second", of_steps([](const History& h) { return count_text(median(step_series(h, &StepRecord::tokens_per_second).y)); })},
-          {"time", of_steps([](const History& h) { return duration_text(h.steps().back().seconds); })}};
+  const auto of_steps = [](auto text) {
+    return [=](const ComparedRun& run) { return run.history.steps().empty() ? std::string() : text(run.history); };
+  };
+  const auto of_last = [](auto text) {
+    return
+        [=](const ComparedRun& run) { return run.history.evaluations().empty() ? std::string() : text(run.history.evaluations().back()); };
+  };
+  const auto of_best = [](auto text) {
+    return [=](const ComparedRun& run) { return run.history.best() ? text(*run.history.best()) : std::string(); };
+  };
+  return {
+      {"steps",
+       [](const ComparedRun& run) {
+         return join(run.history.steps().empty() ? 0 : run.history.steps().back().step, " of ", run.config.steps);
+       }},
+      {"training loss", of_steps([](const History& h) { return loss_text(smoothed_loss(h)); })},
+      {"validation loss", of_last([](const EvaluationRecord& r) { return loss_text(r.validation_loss); })},
+      {"best validation", of_best([](const EvaluationRecord& r) { return join(loss_text(r.validation_loss), " at ", r.step); })},
+      {"best perplexity", of_best([](const EvaluationRecord& r) { return decimals("%.4g", std::exp(r.validation_loss)); })},
+      {"unseen right", of_last([](const EvaluationRecord& r) { return r.accuracy ? decimals("%.1f %%", 100 * *r.accuracy) : ""; })},
+      {"tokens a second", of_steps([](const History& h) { return count_text(median(step_series(h, &StepRecord::tokens_per_second).y)); })},
+      {"time", of_steps([](const History& h) { return duration_text(h.steps().back().seconds); })}};
 }
 
 // Columns that say something of a run at least.
@@ -81,17 +92,27 @@ std::string charts(const std::vector<ComparedRun>& runs) {
     }
     out += figure(chart, log_scale);
   };
-  const auto smoothed_steps = [](double StepRecord::*value) { return [value](const History& h) { return smooth(step_series(h, value)); }; };
+  const auto smoothed_steps = [](double StepRecord::* value) {
+    return [value](const History& h) { return smooth(step_series(h, value)); };
+  };
   add({.title = "Training loss, smoothed", .y_label = "nats per token", .series = {}}, true, smoothed_steps(&StepRecord::loss));
   add({.title = "Validation loss", .y_label = "nats per token", .series = {}}, true, validation_series);
-  add({.title = "Exact match on unseen examples", .y_label = "share right", .series = {}, .from_zero = true, .percent = true, .whole = true}, false, accuracy_series);
+  add({.title = "Exact match on unseen examples",
+       .y_label = "share right",
+       .series = {},
+       .from_zero = true,
+       .percent = true,
+       .whole = true},
+      false, accuracy_series);
   add({.title = "Learning rate", .y_label = "learning rate", .series = {}, .from_zero = true}, false, [](const History& h) {
     Series rate = step_series(h, &StepRecord::learning_rate);
     rate.faint = false;
     return rate;
   });
-  add({.title = "Gradient norm, smoothed", .y_label = "L2 norm, before clipping", .series = {}, .from_zero = true}, true, smoothed_steps(&StepRecord::gradient_norm));
-  add({.title = "Tokens a second, smoothed", .y_label = "tokens a second", .series = {}, .from_zero = true}, false, smoothed_steps(&StepRecord::tokens_per_second));
+  add({.title = "Gradient norm, smoothed", .y_label = "L2 norm, before clipping", .series = {}, .from_zero = true}, true,
+      smoothed_steps(&StepRecord::gradient_norm));
+  add({.title = "Tokens a second, smoothed", .y_label = "tokens a second", .series = {}, .from_zero = true}, false,
+      smoothed_steps(&StepRecord::tokens_per_second));
   return out + "</div>";
 }
 

@@ -17,36 +17,51 @@ namespace {
 using C = TrainConfig;
 
 constexpr Setting kSettings[] = {
-    {"data", "data", &C::data, "A file of text, JSONL or JSON (field \"text\"), a folder of them, or 'sums': built-in arithmetic (default for a new model: sums)", "dataset"},
+    {"data", "data", &C::data,
+     "A file of text, JSONL or JSON (field \"text\"), a folder of them, or 'sums': built-in arithmetic (default for a new model: sums)",
+     "dataset"},
     {"data", "tokenizer", &C::tokenizer, "A folder with tokenizer.json (default: the model folder's, where it has one)"},
-    {"data", "end_token", &C::end_token, "The token between documents (default: what the tokenizer's files name; none: documents run together)", "eos-token"},
+    {"data", "end_token", &C::end_token,
+     "The token between documents (default: what the tokenizer's files name; none: documents run together)", "eos-token"},
     {"data", "vocabulary", &C::vocabulary, "Without a tokenizer: 'characters' of the text, or 'bytes'"},
     {"data", "cache", &C::cache, "Where tokenised data is kept (default: ~/.cache/weft)"},
-    {"data", "sequence", &C::sequence, "Tokens in a sequence (0: what the model takes, at most 256)", "seq-len,seq-length,sequence-length,block-size,max-seq-length"},
+    {"data", "sequence", &C::sequence, "Tokens in a sequence (0: what the model takes, at most 256)",
+     "seq-len,seq-length,sequence-length,block-size,max-seq-length"},
     {"data", "validation", &C::validation, "Fraction of the sequences held out for validation"},
     {"data", "sums_digits", &C::sums_digits, "sums: digits of the operands, 2 or 3"},
     {"data", "sums_reversed", &C::sums_reversed, "sums: write the answer's last digit first"},
     {"data", "sums_rows", &C::sums_rows, "sums: examples in one unit of the batch"},
     {"model", "model", &C::model, "llama-tiny, gpt2-124m, smollm2-135m, shakespeare-char, or a Hugging Face folder to go on from"},
-    {"model", "context", &C::context, "Positions that a new model takes (0: the tokens of a sequence, which is what it is trained on)", "max-positions,context-length"},
-    {"model", "layers", &C::layers, "Blocks (0: the model's own); this and the next four for new models only", "num-layers,n-layer,n-layers"},
+    {"model", "context", &C::context, "Positions that a new model takes (0: the tokens of a sequence, which is what it is trained on)",
+     "max-positions,context-length"},
+    {"model", "layers", &C::layers, "Blocks (0: the model's own); this and the next four for new models only",
+     "num-layers,n-layer,n-layers"},
     {"model", "width", &C::width, "Hidden size (0: the model's own)", "hidden-size,n-embd,d-model"},
     {"model", "heads", &C::heads, "Attention heads (0: the model's own)", "num-heads,n-head,n-heads"},
     {"model", "kv_heads", &C::kv_heads, "Heads of keys and values (0: the model's own, or as many as heads)", "num-kv-heads"},
     {"model", "ffn", &C::ffn, "Width of the feed-forward layer (0: the model's own, or in proportion to width)", "intermediate-size"},
     {"model", "dtype", &C::dtype, "f32, or bf16 with f32 master weights", "precision"},
     {"model", "dropout", &C::dropout, "Probability of dropping (-1: what the model's config says)"},
-    {"model", "recompute", &C::recompute, "Keep only what goes between blocks and run each again in the backward: less memory, a third more work", "gradient-checkpointing"},
-    {"model", "lora_rank", &C::lora_rank, "Rank of LoRA adapters on a model folder, whose weights then stay as they are (0: none, all weights are trained)", "lora-r"},
+    {"model", "recompute", &C::recompute,
+     "Keep only what goes between blocks and run each again in the backward: less memory, a third more work", "gradient-checkpointing"},
+    {"model", "lora_rank", &C::lora_rank,
+     "Rank of LoRA adapters on a model folder, whose weights then stay as they are (0: none, all weights are trained)", "lora-r"},
     {"model", "lora_alpha", &C::lora_alpha, "LoRA's scale is alpha / rank"},
     {"model", "lora_dropout", &C::lora_dropout, "Probability of dropping what an adapter reads, while it is trained"},
-    {"model", "lora_targets", &C::lora_targets, "Layers that get an adapter, by name, separated by commas, or all-linear (default: q_proj,v_proj; c_attn for GPT-2)", "lora-target-modules"},
+    {"model", "lora_targets", &C::lora_targets,
+     "Layers that get an adapter, by name, separated by commas, or all-linear (default: q_proj,v_proj; c_attn for GPT-2)",
+     "lora-target-modules"},
     {"training", "steps", &C::steps, "Optimizer steps", "max-steps,iters,max-iters,num-steps"},
     {"training", "batch", &C::batch, "Units (sequences; blocks of sums) in a batch; a step takes batch x accumulate", "batch-size"},
-    {"training", "accumulate", &C::accumulate, "Batches whose gradients are added up for a step", "gradient-accumulation-steps,grad-accum,accumulation-steps"},
-    {"training", "pass_tokens", &C::pass_tokens, "Tokens that go forward and backward together at most, but for one unit that has more: fewer need less memory (0: 2048 on the CPU, else 16384)", "micro-batch-tokens"},
+    {"training", "accumulate", &C::accumulate, "Batches whose gradients are added up for a step",
+     "gradient-accumulation-steps,grad-accum,accumulation-steps"},
+    {"training", "pass_tokens", &C::pass_tokens,
+     "Tokens that go forward and backward together at most, but for one unit that has more: fewer need less memory (0: 2048 on the CPU, "
+     "else 16384)",
+     "micro-batch-tokens"},
     {"training", "optimizer", &C::optimizer, "adamw, sgd, lion or muon (AdamW for what is no matrix)"},
-    {"training", "learning_rate", &C::learning_rate, "The peak of the schedule (0: 0.004 for sums, 0.0001 for a model folder, else 0.001)", "lr"},
+    {"training", "learning_rate", &C::learning_rate, "The peak of the schedule (0: 0.004 for sums, 0.0001 for a model folder, else 0.001)",
+     "lr"},
     {"training", "schedule", &C::schedule, "constant, linear, cosine or wsd (warm-up, stable, decay)", "lr-schedule,lr-scheduler"},
     {"training", "warmup", &C::warmup, "Steps of linear warm-up", "warmup-steps"},
     {"training", "decay", &C::decay, "wsd: steps of its last part (0: a fifth of all)"},
@@ -66,7 +81,8 @@ constexpr Setting kSettings[] = {
     {"run", "save_every", &C::save_every, "Steps between checkpoints (0: only at the end)", "save-steps"},
     {"run", "keep", &C::keep, "Checkpoints to keep", "save-total-limit"},
     {"run", "keep_best", &C::keep_best, "Keep the model of the lowest validation loss in best/"},
-    {"run", "evaluate_every", &C::evaluate_every, "Steps between evaluations on held-out data (0: only at the end)", "eval-every,eval-steps,eval-interval"},
+    {"run", "evaluate_every", &C::evaluate_every, "Steps between evaluations on held-out data (0: only at the end)",
+     "eval-every,eval-steps,eval-interval"},
     {"run", "evaluate_units", &C::evaluate_units, "Units of held-out data to evaluate on (0: all)", "eval-units"},
     {"run", "sample_every", &C::sample_every, "Steps between samples for the report (0: with every evaluation)"},
     {"run", "sample_tokens", &C::sample_tokens, "Tokens in a sample"},
@@ -90,7 +106,7 @@ const Setting* find(std::string_view key) {
 void assign(TrainConfig& config, const Setting& setting, const toml::node& value, const std::string& where) {
   const auto wrong = [&](const char* expected) { fail(ErrorCode::bad_file, where, setting.key, " must be ", expected); };
   std::visit(
-      [&]<class T>(T TrainConfig::*field) {
+      [&]<class T>(T TrainConfig::* field) {
         if constexpr (std::is_same_v<T, std::string>) {
           if (!value.is_string()) wrong("a string");
         } else if constexpr (std::is_same_v<T, bool>) {
@@ -137,11 +153,15 @@ std::span<const Setting> settings() { return kSettings; }
 
 std::string setting_text(const TrainConfig& config, const Setting& setting) {
   return std::visit(
-      [&]<class T>(T TrainConfig::*field) -> std::string {
-        if constexpr (std::is_same_v<T, std::string>) return quoted(config.*field);
-        else if constexpr (std::is_same_v<T, bool>) return config.*field ? "true" : "false";
-        else if constexpr (std::is_same_v<T, double>) return shortest(config.*field);
-        else return std::to_string(config.*field);
+      [&]<class T>(T TrainConfig::* field) -> std::string {
+        if constexpr (std::is_same_v<T, std::string>)
+          return quoted(config.*field);
+        else if constexpr (std::is_same_v<T, bool>)
+          return config.*field ? "true" : "false";
+        else if constexpr (std::is_same_v<T, double>)
+          return shortest(config.*field);
+        else
+          return std::to_string(config.*field);
       },
       setting.field);
 }
@@ -168,7 +188,8 @@ void parse_config(std::string_view text, const std::string& where, TrainConfig& 
       continue;
     }
     const std::string near = nearest_key(key.str());
-    fail(ErrorCode::bad_file, at, "there is no setting '", key.str(), "'", near.empty() ? "; weft train --help lists all" : join(", did you mean '", near, "'?"));
+    fail(ErrorCode::bad_file, at, "there is no setting '", key.str(), "'",
+         near.empty() ? "; weft train --help lists all" : join(", did you mean '", near, "'?"));
   }
 }
 

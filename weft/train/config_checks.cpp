@@ -13,32 +13,60 @@ namespace {
 constexpr int64_t kMostUnits = int64_t(1) << 20, kMostSteps = INT32_MAX;
 
 void check_sizes(const TrainConfig& c) {
-  const auto at_least = [](const char* key, int64_t value, int64_t least) { check(value >= least, "train", key, " is ", value, ", expected ", least, " or more"); };
+  const auto at_least = [](const char* key, int64_t value, int64_t least) {
+    check(value >= least, "train", key, " is ", value, ", expected ", least, " or more");
+  };
   const auto within = [](const char* key, int64_t value, int64_t least, int64_t most) {
     check(least <= value && value <= most, "train", key, " is ", value, ", expected ", least, " to ", most);
   };
   within("steps", c.steps, 1, kMostSteps);
   within("batch", c.batch, 1, kMostUnits);
   within("accumulate", c.accumulate, 1, kMostUnits);
-  check(c.batch * c.accumulate <= kMostUnits, "train", "batch x accumulate is ", c.batch * c.accumulate, " units in a step, expected at most ", kMostUnits);
+  check(c.batch * c.accumulate <= kMostUnits, "train", "batch x accumulate is ", c.batch * c.accumulate,
+        " units in a step, expected at most ", kMostUnits);
   within("sums_rows", c.sums_rows, 1, kMostUnits);
   within("sums_digits", c.sums_digits, 2, 3);
   within("threads", c.threads, 0, 4096);
   at_least("keep", c.keep, 1);
-  for (const auto& [key, value] : {std::pair{"layers", c.layers}, {"width", c.width}, {"heads", c.heads}, {"kv_heads", c.kv_heads}, {"ffn", c.ffn},
-                                   {"sequence", c.sequence}, {"context", c.context}, {"pass_tokens", c.pass_tokens}, {"warmup", c.warmup}, {"decay", c.decay},
-                                   {"save_every", c.save_every}, {"evaluate_every", c.evaluate_every}, {"evaluate_units", c.evaluate_units},
-                                   {"sample_every", c.sample_every}, {"sample_tokens", c.sample_tokens}, {"log_every", c.log_every}, {"lora_rank", c.lora_rank}, {"seed", c.seed}})
+  for (const auto& [key, value] : {std::pair{"layers", c.layers},
+                                   {"width", c.width},
+                                   {"heads", c.heads},
+                                   {"kv_heads", c.kv_heads},
+                                   {"ffn", c.ffn},
+                                   {"sequence", c.sequence},
+                                   {"context", c.context},
+                                   {"pass_tokens", c.pass_tokens},
+                                   {"warmup", c.warmup},
+                                   {"decay", c.decay},
+                                   {"save_every", c.save_every},
+                                   {"evaluate_every", c.evaluate_every},
+                                   {"evaluate_units", c.evaluate_units},
+                                   {"sample_every", c.sample_every},
+                                   {"sample_tokens", c.sample_tokens},
+                                   {"log_every", c.log_every},
+                                   {"lora_rank", c.lora_rank},
+                                   {"seed", c.seed}})
     at_least(key, value, 0);
 }
 
 void check_numbers(const TrainConfig& c) {
-  const auto not_negative = [](const char* key, double value) { check(std::isfinite(value) && value >= 0, "train", key, " is ", value, ", expected a number of zero or more"); };
-  const auto below_one = [](const char* key, double value) { check(value >= 0 && value < 1, "train", key, " is ", value, ", expected zero or more and below 1"); };
-  for (const auto& [key, value] : {std::pair{"learning_rate", c.learning_rate}, {"eps", c.eps}, {"weight_decay", c.weight_decay}, {"clip", c.clip}}) not_negative(key, value);
-  for (const auto& [key, value] : {std::pair{"validation", c.validation}, {"beta1", c.beta1}, {"beta2", c.beta2}, {"momentum", c.momentum}, {"lora_dropout", c.lora_dropout}})
+  const auto not_negative = [](const char* key, double value) {
+    check(std::isfinite(value) && value >= 0, "train", key, " is ", value, ", expected a number of zero or more");
+  };
+  const auto below_one = [](const char* key, double value) {
+    check(value >= 0 && value < 1, "train", key, " is ", value, ", expected zero or more and below 1");
+  };
+  for (const auto& [key, value] :
+       {std::pair{"learning_rate", c.learning_rate}, {"eps", c.eps}, {"weight_decay", c.weight_decay}, {"clip", c.clip}})
+    not_negative(key, value);
+  for (const auto& [key, value] : {std::pair{"validation", c.validation},
+                                   {"beta1", c.beta1},
+                                   {"beta2", c.beta2},
+                                   {"momentum", c.momentum},
+                                   {"lora_dropout", c.lora_dropout}})
     below_one(key, value);
-  if (c.dropout != -1) check(c.dropout >= 0 && c.dropout < 1, "train", "dropout is ", c.dropout, ", expected zero or more and below 1, or -1");
+  if (c.dropout != -1)
+    check(c.dropout >= 0 && c.dropout < 1, "train", "dropout is ", c.dropout, ", expected zero or more and below 1, or -1");
   check(c.final_fraction >= 0 && c.final_fraction <= 1, "train", "final_fraction is ", c.final_fraction, ", expected 0 to 1");
   check(std::isfinite(c.lora_alpha) && c.lora_alpha > 0, "train", "lora_alpha is ", c.lora_alpha, ", expected a number above 0");
 }
@@ -46,10 +74,12 @@ void check_numbers(const TrainConfig& c) {
 void check_words(const TrainConfig& c) {
   for (const Setting& setting : settings())
     if (const auto field = std::get_if<std::string TrainConfig::*>(&setting.field))
-      check(first_invalid_utf8(c.**field) == (c.**field).size(), "train", setting.key, " is not UTF-8: what the run writes down could not be read back");
+      check(first_invalid_utf8(c.**field) == (c.**field).size(), "train", setting.key,
+            " is not UTF-8: what the run writes down could not be read back");
   check(!c.model.empty(), "train", "model is empty, expected a name or a folder");
   check(c.dtype == "f32" || c.dtype == "bf16", "train", "dtype is '", c.dtype, "', expected f32 or bf16");
-  check(c.vocabulary == "characters" || c.vocabulary == "bytes", "train", "vocabulary is '", c.vocabulary, "', expected characters or bytes");
+  check(c.vocabulary == "characters" || c.vocabulary == "bytes", "train", "vocabulary is '", c.vocabulary,
+        "', expected characters or bytes");
   optimizer_from_name(c.optimizer);
   schedule_from_name(c.schedule);
 }

@@ -42,13 +42,13 @@ class Dataset {
 };
 
 struct TextOptions {
-  std::string path;                    // a file or a folder
-  std::string cache_folder;            // of tokens
-  int64_t tokens = 256;                // per sequence
-  double validation_fraction = 0.05;   // of the sequences, from the end of the text
-  uint64_t seed = 0;                   // of the order
-  int64_t vocabulary_limit = 0;        // ids must be below it; 0: any that the vocabulary has
-  int threads = 0;                     // to tokenise with; 0: all that the process may use
+  std::string path;                   // a file or a folder
+  std::string cache_folder;           // of tokens
+  int64_t tokens = 256;               // per sequence
+  double validation_fraction = 0.05;  // of the sequences, from the end of the text
+  uint64_t seed = 0;                  // of the order
+  int64_t vocabulary_limit = 0;       // ids must be below it; 0: any that the vocabulary has
+  int threads = 0;                    // to tokenise with; 0: all that the process may use
 };
 
 // Packed sequences of `tokens` ids, one per unit: sequence i is ids [i tokens, (i + 1) tokens], the last one shared with

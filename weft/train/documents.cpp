@@ -49,7 +49,8 @@ void add_files(const fs::path& folder, std::vector<fs::path>& above, std::vector
   for (const fs::directory_entry& entry : fs::directory_iterator(folder)) {
     if (entry.path().filename().string().starts_with(".")) continue;
     if (entry.is_regular_file()) files.push_back(entry.path().string());
-    if (entry.is_directory() && std::find(above.begin(), above.end(), fs::canonical(entry.path())) == above.end()) add_files(entry.path(), above, files);
+    if (entry.is_directory() && std::find(above.begin(), above.end(), fs::canonical(entry.path())) == above.end())
+      add_files(entry.path(), above, files);
   }
   above.pop_back();
 }
@@ -74,7 +75,8 @@ std::string listed(const std::string& folder, const std::vector<std::string>& fi
   for (const std::string& extension : extensions) text += join(std::exchange(separator, ", "), extension);
   separator = "): ";
   constexpr size_t kNamed = 5;
-  for (size_t i = 0; i < std::min(files.size(), kNamed); ++i) text += join(std::exchange(separator, ", "), fs::path(files[i]).lexically_relative(folder).string());
+  for (size_t i = 0; i < std::min(files.size(), kNamed); ++i)
+    text += join(std::exchange(separator, ", "), fs::path(files[i]).lexically_relative(folder).string());
   return files.size() > kNamed ? join(text, " and ", files.size() - kNamed, " more") : text;
 }
 
@@ -82,7 +84,8 @@ std::vector<std::string> known_files_in(const std::string& folder, const std::fu
   std::vector<std::string> files = files_below(folder);
   std::sort(files.begin(), files.end());
   if (files.empty()) fail(ErrorCode::bad_file, folder, "the folder has no files in it");
-  const auto others = std::stable_partition(files.begin(), files.end(), [](const std::string& file) { return kind_of(file) != Kind::unknown; });
+  const auto others =
+      std::stable_partition(files.begin(), files.end(), [](const std::string& file) { return kind_of(file) != Kind::unknown; });
   const std::vector<std::string> left_out(others, files.end());
   files.erase(others, files.end());
   if (files.empty()) fail(ErrorCode::bad_file, folder, "the folder has no ", kKnown, " in it: ", listed(folder, left_out));

@@ -50,7 +50,8 @@ double validation_loss(const Model& model, const Dataset& data, int64_t units) {
   for (int64_t i = 0; i < count; ++i) {
     report_progress({.what = "evaluating", .done = i, .total = count});
     const Unit unit = data.validation_unit(i);
-    const Tensor loss = model.loss(upload_ids(model.device(), unit, unit.ids), upload_ids(model.device(), unit, unit.targets), {.pad_id = kIgnored, .count = one});
+    const Tensor loss = model.loss(upload_ids(model.device(), unit, unit.ids), upload_ids(model.device(), unit, unit.targets),
+                                   {.pad_id = kIgnored, .count = one});
     sum += loss.item<float>();
     targets += double(unit.counted());
   }
@@ -74,8 +75,10 @@ double sums_accuracy(const Model& model, const SumsDataset& sums) {
 std::vector<std::vector<int32_t>> sample_prompts(const TrainConfig& config, const TrainingProblem& problem) {
   if (config.sample_tokens == 0) return {};
   std::vector<std::string> prompts;
-  if (!config.prompt.empty()) prompts = {config.prompt};
-  else if (problem.sums) for (size_t i = 0; i < 3; ++i) prompts.push_back(problem.sums->question(problem.sums->held_out()[i * 7]));
+  if (!config.prompt.empty())
+    prompts = {config.prompt};
+  else if (problem.sums)
+    for (size_t i = 0; i < 3; ++i) prompts.push_back(problem.sums->question(problem.sums->held_out()[i * 7]));
   std::vector<std::vector<int32_t>> ids;
   for (const std::string& prompt : prompts) {
     problem.vocabulary->append_beginning(/*first=*/true, ids.emplace_back(), "prompt");
@@ -96,10 +99,12 @@ SampleOptions sample_options(const TrainConfig& config, const TrainingProblem& p
   return {.tokens = config.sample_tokens, .temperature = 0.8, .seed = uint64_t(config.seed)};
 }
 
-std::string sample_text(const Model& model, const Vocabulary& vocabulary, const std::vector<int32_t>& prompt, const SampleOptions& options) {
+std::string sample_text(const Model& model, const Vocabulary& vocabulary, const std::vector<int32_t>& prompt,
+                        const SampleOptions& options) {
   const Phase phase(model.device());
   const int64_t room = model.config().max_positions - int64_t(prompt.size());
-  GenerateOptions generate{.sampling = {.temperature = options.temperature, .seed = options.seed}, .max_tokens = std::min(options.tokens, room)};
+  GenerateOptions generate{.sampling = {.temperature = options.temperature, .seed = options.seed},
+                           .max_tokens = std::min(options.tokens, room)};
   Generator generator(model, generate);
   return vocabulary.decode(generator.run({prompt}).at(0).ids);
 }

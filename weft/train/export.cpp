@@ -13,7 +13,8 @@ void export_trained(const std::string& folder, const Model& model, const Vocabul
   vocabulary.write_files(folder);
 }
 
-void export_adapter(const std::string& folder, const Model& model, const std::string& base, const Vocabulary& vocabulary, bool own_tokenizer) {
+void export_adapter(const std::string& folder, const Model& model, const std::string& base, const Vocabulary& vocabulary,
+                    bool own_tokenizer) {
   save_adapter(model, folder, base);
   if (!own_tokenizer) return;
   vocabulary.write_files(folder);

@@ -14,6 +14,7 @@ void export_trained(const std::string& folder, const Model& model, const Vocabul
 
 // The adapters of a LoRA run, as PEFT reads them. With `own_tokenizer` the ids were not made by the base folder's tokenizer:
 // the adapter's folder then holds the one that made them, and the ids at which a text ends.
-void export_adapter(const std::string& folder, const Model& model, const std::string& base, const Vocabulary& vocabulary, bool own_tokenizer);
+void export_adapter(const std::string& folder, const Model& model, const std::string& base, const Vocabulary& vocabulary,
+                    bool own_tokenizer);
 
 }  // namespace weft

@@ -60,8 +60,8 @@ bool History::take(const std::string& line, int64_t until) {
   const int64_t step = object["step"].get<int64_t>();
   if (step > until) return false;
   if (object.contains("loss")) {
-    steps_.push_back({step, number(object, "loss"), number(object, "learning_rate"), number(object, "gradient_norm"), number(object, "tokens_per_second"),
-                      number(object, "utilisation"), number(object, "seconds")});
+    steps_.push_back({step, number(object, "loss"), number(object, "learning_rate"), number(object, "gradient_norm"),
+                      number(object, "tokens_per_second"), number(object, "utilisation"), number(object, "seconds")});
   } else if (object.contains("validation_loss")) {
     const double accuracy = number(object, "accuracy");
     evaluations_.push_back({step, number(object, "validation_loss"), accuracy == accuracy ? std::optional(accuracy) : std::nullopt});
@@ -79,7 +79,11 @@ void History::write(const std::string& line) {
 
 void History::add(const StepRecord& r) {
   steps_.push_back(r);
-  Json object = {{"step", r.step}, {"loss", r.loss}, {"learning_rate", r.learning_rate}, {"gradient_norm", r.gradient_norm}, {"tokens_per_second", r.tokens_per_second}};
+  Json object = {{"step", r.step},
+                 {"loss", r.loss},
+                 {"learning_rate", r.learning_rate},
+                 {"gradient_norm", r.gradient_norm},
+                 {"tokens_per_second", r.tokens_per_second}};
   if (r.utilisation > 0) object["utilisation"] = r.utilisation;
   object["seconds"] = r.seconds;
   write(line_of(object));

@@ -17,8 +17,10 @@ size_t after_space(std::string_view text, size_t at) { return std::min(text.find
 // Where the string that begins at `at` ends; the text's size where it is not closed.
 size_t string_end(std::string_view text, size_t at) {
   for (++at; at < text.size(); ++at) {
-    if (text[at] == '\\') ++at;
-    else if (text[at] == '"') return at + 1;
+    if (text[at] == '\\')
+      ++at;
+    else if (text[at] == '"')
+      return at + 1;
   }
   return text.size();
 }
@@ -51,7 +53,8 @@ std::string_view text_of(std::string_view value, const std::string& where, const
     nlohmann::json json = nlohmann::json::parse(value);
     if (json.is_string() && string_allowed) return storage = std::move(json.get_ref<std::string&>());
     if (!json.is_object())
-      fail(ErrorCode::bad_file, where, "is not a JSON object but ", json.type_name(), ", expected an object with a field \"text\"", string_allowed ? " or a string" : "");
+      fail(ErrorCode::bad_file, where, "is not a JSON object but ", json.type_name(), ", expected an object with a field \"text\"",
+           string_allowed ? " or a string" : "");
     const auto text = json.find("text");
     if (text == json.end()) fail(ErrorCode::bad_file, where, "has no field \"text\"");
     if (!text->is_string()) fail(ErrorCode::bad_file, where, "its field \"text\" is not a string but ", text->type_name());
@@ -72,11 +75,13 @@ void visit_list(std::string_view text, const std::string& path, const DocumentVi
     visitor(text_of(text.substr(at, end - at), where, "byte", true, storage), where);
     at = after_space(text, end);
     if (at == text.size() || text[at] == ']') break;
-    if (text[at] != ',') fail(ErrorCode::bad_file, path, "is not valid JSON: element ", index, " of its list is followed by ", found(text[at]));
+    if (text[at] != ',')
+      fail(ErrorCode::bad_file, path, "is not valid JSON: element ", index, " of its list is followed by ", found(text[at]));
     at = after_space(text, at + 1);
   }
   if (at == text.size()) fail(ErrorCode::bad_file, path, "is not valid JSON: its list is not closed");
-  if (at = after_space(text, at + 1); at != text.size()) fail(ErrorCode::bad_file, path, "is not valid JSON: its list is followed by ", found(text[at]));
+  if (at = after_space(text, at + 1); at != text.size())
+    fail(ErrorCode::bad_file, path, "is not valid JSON: its list is followed by ", found(text[at]));
 }
 
 // Objects are named by the lines that they begin in.

@@ -47,7 +47,11 @@ Tensor Optimizer::add_state(const std::string& prefix, const NamedTensor& parame
 }
 
 Optimizer::Optimizer(Device& device, std::vector<NamedTensor> parameters, const OptimizerOptions& options)
-    : device_(device), options_(options), parameters_(std::move(parameters)), learning_rate_(zeros(device, {})), step_(zeros(device, {}, DType::i32)) {
+    : device_(device),
+      options_(options),
+      parameters_(std::move(parameters)),
+      learning_rate_(zeros(device, {})),
+      step_(zeros(device, {}, DType::i32)) {
   check_options(options_);
   const OptimizerKind kind = options_.kind;
   for (size_t i = 0; i < parameters_.size(); ++i) {
@@ -72,7 +76,8 @@ void Optimizer::step(double learning_rate, const Tensor& grad_scale) {
 }
 
 void Optimizer::set_rate(double learning_rate) {
-  for (const NamedTensor& p : parameters_) check(p.tensor.grad().defined(), "optimizer", "parameter ", p.name, " has no gradient: nothing in the loss depends on it");
+  for (const NamedTensor& p : parameters_)
+    check(p.tensor.grad().defined(), "optimizer", "parameter ", p.name, " has no gradient: nothing in the loss depends on it");
   check(steps_ < INT32_MAX, "optimizer", "step ", steps_, " is too large");
   device_.synchronize();  // gradients of a pass in which a kernel found bad data are not applied
   const int32_t step = int32_t(++steps_);
@@ -87,31 +92,31 @@ void Optimizer::update(const Tensor& grad_scale) {
     case OptimizerKind::adamw: return update_adamw(elementwise_, grad_scale);
     case OptimizerKind::sgd: return update_sgd(grad_scale);
     case OptimizerKind::lion: return update_lion(grad_scale);
-    case OptimizerKind::muon:
-      update_adamw(elementwise_, grad_scale);
-      return update_muon(matrices_, grad_scale);
+    case OptimizerKind::muon: update_adamw(elementwise_, grad_scale); return update_muon(matrices_, grad_scale);
   }
 }
 
 void Optimizer::update_adamw(const std::vector<size_t>& which, const Tensor& grad_scale) {
   AdamwArgs args{{}, learning_rate_.view(), step_.view(), grad_scale.view(), options_.beta1, options_.beta2, options_.eps};
   for (size_t i : which)
-    args.tensors.push_back({parameters_[i].tensor.mut_view(), parameters_[i].tensor.grad().view(), slots_[i].m.mut_view(), slots_[i].v.mut_view(),
-                            slots_[i].master.mut_view(), decay_of(i)});
+    args.tensors.push_back({parameters_[i].tensor.mut_view(), parameters_[i].tensor.grad().view(), slots_[i].m.mut_view(),
+                            slots_[i].v.mut_view(), slots_[i].master.mut_view(), decay_of(i)});
   adamw(device_.stream(), args);
 }
 
 void Optimizer::update_sgd(const Tensor& grad_scale) {
   SgdArgs args{{}, learning_rate_.view(), grad_scale.view(), float(options_.momentum), options_.nesterov};
   for (size_t i = 0; i < parameters_.size(); ++i)
-    args.tensors.push_back({parameters_[i].tensor.mut_view(), parameters_[i].tensor.grad().view(), slots_[i].m.mut_view(), slots_[i].master.mut_view(), decay_of(i)});
+    args.tensors.push_back({parameters_[i].tensor.mut_view(), parameters_[i].tensor.grad().view(), slots_[i].m.mut_view(),
+                            slots_[i].master.mut_view(), decay_of(i)});
   sgd(device_.stream(), args);
 }
 
 void Optimizer::update_lion(const Tensor& grad_scale) {
   LionArgs args{{}, learning_rate_.view(), grad_scale.view(), options_.beta1, options_.beta2};
   for (size_t i = 0; i < parameters_.size(); ++i)
-    args.tensors.push_back({parameters_[i].tensor.mut_view(), parameters_[i].tensor.grad().view(), slots_[i].m.mut_view(), slots_[i].master.mut_view(), decay_of(i)});
+    args.tensors.push_back({parameters_[i].tensor.mut_view(), parameters_[i].tensor.grad().view(), slots_[i].m.mut_view(),
+                            slots_[i].master.mut_view(), decay_of(i)});
   lion(device_.stream(), args);
 }
 
@@ -120,8 +125,8 @@ void Optimizer::update_muon(const std::vector<size_t>& which, const Tensor& grad
   MuonArgs args{{}, learning_rate_.view(), grad_scale.view(), options_.momentum};
   for (size_t i : which) {
     const Shape& shape = parameters_[i].tensor.shape();
-    args.tensors.push_back({parameters_[i].tensor.mut_view(), parameters_[i].tensor.grad().view(), slots_[i].m.mut_view(), slots_[i].master.mut_view(),
-                            decay_of(i), 0.2f * std::sqrt(float(std::max(shape[0], shape[1])))});
+    args.tensors.push_back({parameters_[i].tensor.mut_view(), parameters_[i].tensor.grad().view(), slots_[i].m.mut_view(),
+                            slots_[i].master.mut_view(), decay_of(i), 0.2f * std::sqrt(float(std::max(shape[0], shape[1])))});
   }
   muon(device_.stream(), args);
 }

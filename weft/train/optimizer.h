@@ -71,9 +71,9 @@ class Optimizer {
   Device& device_;
   OptimizerOptions options_;
   std::vector<NamedTensor> parameters_, state_;
-  std::vector<Slots> slots_;                   // one per parameter
+  std::vector<Slots> slots_;                    // one per parameter
   std::vector<size_t> elementwise_, matrices_;  // what AdamW and Muon update
-  Tensor learning_rate_, step_;                // device scalars
+  Tensor learning_rate_, step_;                 // device scalars
   int64_t steps_ = 0;
 };
 

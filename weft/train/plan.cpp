@@ -16,7 +16,8 @@
 namespace weft {
 namespace {
 
-constexpr MemoryUse kUses[] = {MemoryUse::weights, MemoryUse::gradients, MemoryUse::optimizer, MemoryUse::activations, MemoryUse::workspace};
+constexpr MemoryUse kUses[] = {MemoryUse::weights, MemoryUse::gradients, MemoryUse::optimizer, MemoryUse::activations,
+                               MemoryUse::workspace};
 
 // What would make it less, of what this run can still do.
 std::string advice(MemoryUse most, const TrainConfig& c) {
@@ -25,13 +26,18 @@ std::string advice(MemoryUse most, const TrainConfig& c) {
   const std::string or_adapters = is_folder(c.model) && !adapters ? "--lora-rank 8, or " : "";
   switch (most) {
     case MemoryUse::activations:
-      return join("most of it are activations: try ", c.recompute ? "" : "--recompute, ", bf16 ? "" : "--dtype bf16, ", "a smaller --pass-tokens, ",
-                  c.data == "sums" ? "fewer --sums-rows" : "or a shorter --sequence");
+      return join("most of it are activations: try ", c.recompute ? "" : "--recompute, ", bf16 ? "" : "--dtype bf16, ",
+                  "a smaller --pass-tokens, ", c.data == "sums" ? "fewer --sums-rows" : "or a shorter --sequence");
     case MemoryUse::optimizer:
-      return join("most of it is the optimizer's state: try ", or_adapters, c.optimizer == "adamw" ? "--optimizer lion" : c.optimizer == "sgd" ? model : "--optimizer sgd");
+      return join("most of it is the optimizer's state: try ", or_adapters,
+                  c.optimizer == "adamw" ? "--optimizer lion"
+                  : c.optimizer == "sgd" ? model
+                                         : "--optimizer sgd");
     case MemoryUse::workspace: return "most of it is the kernels' workspace: try fewer --threads or a shorter --sequence";
     case MemoryUse::weights:  // below adapters they have no f32 copy; else that costs more than bf16 saves
-      if (adapters != bf16) return join("most of it are weights: try --dtype ", bf16 ? "f32, which needs no second copy of them, " : "bf16, ", or_adapters.empty() ? std::string("or ") : or_adapters, model);
+      if (adapters != bf16)
+        return join("most of it are weights: try --dtype ", bf16 ? "f32, which needs no second copy of them, " : "bf16, ",
+                    or_adapters.empty() ? std::string("or ") : or_adapters, model);
       [[fallthrough]];
     default: return join("most of it are weights and gradients: try ", or_adapters, model);
   }
@@ -60,8 +66,13 @@ void rehearse(const TrainConfig& config, const TrainingProblem& problem, Device&
   const auto model = make_planned_model(config, problem.model, device);
   const auto optimizer = make_optimizer(config, *model);
   const Unit unit = problem.data->training_unit(0);
-  const int64_t units = config.batch * config.accumulate, together = units_together(units, int64_t(unit.ids.size()), config.pass_tokens), passes = units / together;
-  TrainingStep step(*model, *optimizer, {.clip = config.clip, .recompute = config.recompute, .seed = uint64_t(config.seed), .pass_tokens = together * int64_t(unit.ids.size())});
+  const int64_t units = config.batch * config.accumulate, together = units_together(units, int64_t(unit.ids.size()), config.pass_tokens),
+                passes = units / together;
+  TrainingStep step(*model, *optimizer,
+                    {.clip = config.clip,
+                     .recompute = config.recompute,
+                     .seed = uint64_t(config.seed),
+                     .pass_tokens = together * int64_t(unit.ids.size())});
   const auto count = [&](int64_t passes) {
     const std::vector<Unit> some(size_t(passes * together), unit);
     if (counts) counts->reset();
@@ -75,10 +86,12 @@ void rehearse(const TrainConfig& config, const TrainingProblem& problem, Device&
   count(counted);
   const Cost one = count(1), some = count(counted);
   if (counts) plan.step = one;
-  if (counts && counted > 1) plan.step.flops += double(passes - 1) * (some.flops - one.flops), plan.step.bytes += double(passes - 1) * (some.bytes - one.bytes);
+  if (counts && counted > 1)
+    plan.step.flops += double(passes - 1) * (some.flops - one.flops), plan.step.bytes += double(passes - 1) * (some.bytes - one.bytes);
   validation_loss(*model, *problem.data, 1);
   if (problem.sums) sums_accuracy(*model, *problem.sums);
-  for (const auto& prompt : sample_prompts(config, problem)) sample_text(*model, *problem.vocabulary, prompt, sample_options(config, problem));
+  for (const auto& prompt : sample_prompts(config, problem))
+    sample_text(*model, *problem.vocabulary, prompt, sample_options(config, problem));
   rehearse_export(*model);
   plan.memory = device.pool().stats();
   plan.parameters = plan.kept = 0;
@@ -120,19 +133,19 @@ std::string plan_text(const Plan& plan, const MemoryInfo& device) {
   char line[160];
   for (MemoryUse use : kUses) {
     const UseStats& stats = plan.memory.of(use);
-    std::snprintf(line, sizeof line, "  %-12s %12s   (at most %s)\n", std::string(name(use)).c_str(), bytes_text(double(stats.at_peak)).c_str(),
-                  bytes_text(double(stats.high_water)).c_str());
+    std::snprintf(line, sizeof line, "  %-12s %12s   (at most %s)\n", std::string(name(use)).c_str(),
+                  bytes_text(double(stats.at_peak)).c_str(), bytes_text(double(stats.high_water)).c_str());
     out += line;
   }
-  std::snprintf(line, sizeof line, "  %-12s %12s   (%s in use, the rest cached for reuse)\n", "at the peak", bytes_text(double(plan.peak())).c_str(),
-                bytes_text(double(std::min(plan.peak(), plan.memory.high_water))).c_str());
+  std::snprintf(line, sizeof line, "  %-12s %12s   (%s in use, the rest cached for reuse)\n", "at the peak",
+                bytes_text(double(plan.peak())).c_str(), bytes_text(double(std::min(plan.peak(), plan.memory.high_water))).c_str());
   return out + line + join("  of ", free_text(device), "\n") + join("  one step     ", count_text(plan.step.flops), "FLOP\n");
 }
 
 void check_fits(const Plan& plan, const TrainConfig& config, const MemoryInfo& device) {
   if (plan.peak() <= device.free) return;
-  fail(ErrorCode::out_of_memory, "train", "this run needs ", bytes_text(double(plan.peak())), " at its peak, the device has ", free_text(device), "; ",
-       shrink_advice(plan, config));
+  fail(ErrorCode::out_of_memory, "train", "this run needs ", bytes_text(double(plan.peak())), " at its peak, the device has ",
+       free_text(device), "; ", shrink_advice(plan, config));
 }
 
 }  // namespace weft

@@ -28,6 +28,6 @@ std::string plan_text(const Plan& plan, const MemoryInfo& device);
 void check_fits(const Plan& plan, const TrainConfig& config, const MemoryInfo& device);
 
 std::string parameters_text(const Plan& plan);  // that are trained: "1.2M", "98k of 1.3M"
-std::string bytes_text(double bytes);  // "12.3 MiB"
+std::string bytes_text(double bytes);           // "12.3 MiB"
 
 }  // namespace weft

@@ -57,16 +57,9 @@ std::string progress_line(const StepRecord& r, int64_t steps, double smoothed_lo
   constexpr int kLeastBar = 6, kMostBar = 30, kAroundBar = 3;  // two brackets and a space
   if (const int left_over = room - int(head.size() + all.size()) - kAroundBar; left_over >= kLeastBar)
     return head + bar(double(r.step) / double(std::max<int64_t>(1, steps)), std::min(left_over, kMostBar)) + " " + all;
-  for (const std::string& line : {head + all,
-                                  head + loss + smooth + rate + norm + speed + left,
-                                  head + loss + rate + norm + speed + left,
-                                  head + loss + short_rate + short_norm + speed + left,
-                                  head + loss + short_rate + short_norm + left,
-                                  head + loss + short_rate + short_norm,
-                                  head + loss + short_rate,
-                                  head + loss,
-                                  step + " " + loss,
-                                  loss})
+  for (const std::string& line : {head + all, head + loss + smooth + rate + norm + speed + left, head + loss + rate + norm + speed + left,
+                                  head + loss + short_rate + short_norm + speed + left, head + loss + short_rate + short_norm + left,
+                                  head + loss + short_rate + short_norm, head + loss + short_rate, head + loss, step + " " + loss, loss})
     if (int(line.size()) <= room) return line;
   return loss_text(r.loss).substr(0, size_t(std::max(1, room)));
 }
@@ -77,8 +70,10 @@ void Progress::step(const StepRecord& record, double seconds_left) {
   constexpr double kKeep = 0.98;
   smoothed_ = (smoothed_ * weight_ * kKeep + record.loss) / (weight_ * kKeep + 1);
   weight_ = weight_ * kKeep + 1;
-  if (line_.terminal()) line_.draw(progress_line(record, steps_, smoothed_, seconds_left, line_.columns()));
-  else if (record.step % every_ == 0 || record.step == steps_ || record.step == 1) line_.print(progress_line(record, steps_, smoothed_, seconds_left, 0));
+  if (line_.terminal())
+    line_.draw(progress_line(record, steps_, smoothed_, seconds_left, line_.columns()));
+  else if (record.step % every_ == 0 || record.step == steps_ || record.step == 1)
+    line_.print(progress_line(record, steps_, smoothed_, seconds_left, 0));
 }
 
 void Progress::note(const std::string& text) { line_.print(text); }

@@ -23,14 +23,16 @@ void add_steps(std::vector<Tile>& tiles, const ReportFacts& facts, const History
 void add_evaluations(std::vector<Tile>& tiles, const History& history) {
   const EvaluationRecord& last = history.evaluations().back();
   tiles.push_back({decimals("%.4f", last.validation_loss), "validation loss"});
-  if (const EvaluationRecord* best = history.best()) tiles.push_back({decimals("%.4f", best->validation_loss), join("best, at step ", best->step)});
+  if (const EvaluationRecord* best = history.best())
+    tiles.push_back({decimals("%.4f", best->validation_loss), join("best, at step ", best->step)});
   tiles.push_back({decimals("%.4g", std::exp(last.validation_loss)), "perplexity"});
   if (last.accuracy) tiles.push_back({decimals("%.1f %%", 100 * *last.accuracy), "of unseen right"});
 }
 
 void add_speed(std::vector<Tile>& tiles, const History& history) {
   tiles.push_back({count_text(median(step_series(history, &StepRecord::tokens_per_second).y)), "tokens a second"});
-  if (const double share = median(step_series(history, &StepRecord::utilisation).y); share > 0) tiles.push_back({decimals("%.0f %%", 100 * share), "of the peak"});
+  if (const double share = median(step_series(history, &StepRecord::utilisation).y); share > 0)
+    tiles.push_back({decimals("%.0f %%", 100 * share), "of the peak"});
   tiles.push_back({duration_text(history.steps().back().seconds), "training time"});
 }
 
@@ -41,7 +43,8 @@ std::string tiles(const ReportFacts& facts, const History& history) {
   if (!history.evaluations().empty()) add_evaluations(all, history);
   if (!history.steps().empty()) add_speed(all, history);
   constexpr size_t kRow = 7;
-  std::string out = join("<div class=tiles style=\"--columns:", all.size() <= kRow ? std::max<size_t>(1, all.size()) : (all.size() + 1) / 2, "\">");
+  std::string out =
+      join("<div class=tiles style=\"--columns:", all.size() <= kRow ? std::max<size_t>(1, all.size()) : (all.size() + 1) / 2, "\">");
   for (const Tile& t : all) out += join("<div class=tile><b>", t.value, "</b><span>", escape_html(t.name), "</span></div>");
   return out + "</div>";
 }
@@ -55,7 +58,8 @@ Chart loss_chart(const History& history) {
   Chart chart{.title = "Loss", .y_label = "nats per token", .series = {each, training}};
   if (!validation.x.empty()) chart.series.push_back(validation);
   if (const EvaluationRecord* best = history.best())
-    chart.mark = Mark{double(best->step), best->validation_loss, join("best ", decimals("%.4f", best->validation_loss), ", step ", best->step), kValidation};
+    chart.mark = Mark{double(best->step), best->validation_loss,
+                      join("best ", decimals("%.4f", best->validation_loss), ", step ", best->step), kValidation};
   return chart;
 }
 
@@ -69,7 +73,12 @@ std::string charts(const History& history) {
     out += figure(chart, log_scale);
   };
   add(loss_chart(history), true);
-  add({.title = "Exact match on unseen examples", .y_label = "share right", .series = {accuracy_series(history)}, .from_zero = true, .percent = true, .whole = true});
+  add({.title = "Exact match on unseen examples",
+       .y_label = "share right",
+       .series = {accuracy_series(history)},
+       .from_zero = true,
+       .percent = true,
+       .whole = true});
   add({.title = "Learning rate", .y_label = "learning rate", .series = {rate}, .from_zero = true});
   add({.title = "Gradient norm", .y_label = "L2 norm, before clipping", .series = {norm, smooth(norm)}, .from_zero = true}, true);
   add({.title = "Tokens a second", .y_label = "tokens a second", .series = {speed, smooth(speed)}, .from_zero = true});
@@ -101,17 +110,23 @@ std::string samples(const History& history) {
 std::string facts_list(const ReportFacts& facts) {
   std::string out = "<h2>The run</h2><div class=card><dl>";
   for (const auto& [name, value] : facts.facts) out += join("<dt>", escape_html(name), "</dt><dd>", escape_html(value), "</dd>");
-  return out + "</dl></div><h2>Configuration</h2><div class=card><details id=config><summary>config.toml</summary><pre>" + escape_html(facts.config) + "</pre></details></div>";
+  return out + "</dl></div><h2>Configuration</h2><div class=card><details id=config><summary>config.toml</summary><pre>" +
+         escape_html(facts.config) + "</pre></details></div>";
 }
 
 }  // namespace
 
 std::string report_page(const ReportFacts& facts, const History& history) {
   const bool running = facts.state == "running", finished = facts.state == "finished";
-  std::string body = join("<h1>", escape_html(facts.title), "<span class=\"state", finished ? " done" : running ? " live" : "", "\">", escape_html(facts.state), "</span></h1>");
+  std::string body = join("<h1>", escape_html(facts.title), "<span class=\"state",
+                          finished  ? " done"
+                          : running ? " live"
+                                    : "",
+                          "\">", escape_html(facts.state), "</span></h1>");
   body += join("<p class=sub>", escape_html(facts.subtitle), "</p>");
   body += tiles(facts, history) + charts(history) + samples(history) + facts_list(facts);
-  body += join("<footer>Written by weft train, ", escape_html(facts.written), ".", running ? join(" Loaded again every ", kReportSeconds, " seconds while the run goes on.") : "", "</footer>");
+  body += join("<footer>Written by weft train, ", escape_html(facts.written), ".",
+               running ? join(" Loaded again every ", kReportSeconds, " seconds while the run goes on.") : "", "</footer>");
   return html_page(facts.title + ": training report", body, running ? kReportSeconds : 0);
 }
 

@@ -64,11 +64,11 @@ std::string figure(const Chart& chart, bool log_scale) {
     before = join("<input type=checkbox class=log id=", id_of(chart.title), ">");
     choice = join("<label for=", id_of(chart.title), ">log scale</label>");
   }
-  return join("<figure class=card>", before, "<figcaption><strong>", escape_html(chart.title), "</strong>", legend(chart), choice, "</figcaption>", drawing,
-              "<output></output></figure>");
+  return join("<figure class=card>", before, "<figcaption><strong>", escape_html(chart.title), "</strong>", legend(chart), choice,
+              "</figcaption>", drawing, "<output></output></figure>");
 }
 
-Series step_series(const History& history, double StepRecord::*value) {
+Series step_series(const History& history, double StepRecord::* value) {
   Series series{.name = "each step", .x = {}, .y = {}, .faint = true};
   for (const StepRecord& r : history.steps()) series.x.push_back(double(r.step)), series.y.push_back(r.*value);
   return series;
@@ -87,7 +87,10 @@ Series accuracy_series(const History& history) {
 }
 
 Series smooth(const Series& each) {
-  return {.name = "smoothed", .x = each.x, .y = smoothed_both_ways(each.y, std::clamp(double(each.y.size()) / 50, 2.0, 100.0)), .colour = each.colour};
+  return {.name = "smoothed",
+          .x = each.x,
+          .y = smoothed_both_ways(each.y, std::clamp(double(each.y.size()) / 50, 2.0, 100.0)),
+          .colour = each.colour};
 }
 
 double smoothed_loss(const History& history) { return smoothed(step_series(history, &StepRecord::loss).y, 50).back(); }

@@ -26,8 +26,8 @@ struct Schedule {
   double peak = 1e-3;
   int64_t steps = 1;
   int64_t warmup = 0;
-  int64_t decay = 0;             // wsd: the steps of its last part
-  double final_fraction = 0.1;   // of the peak, at the last step
+  int64_t decay = 0;            // wsd: the steps of its last part
+  double final_fraction = 0.1;  // of the peak, at the last step
 };
 
 // Throws, naming the value, when the parts do not fit into the steps.

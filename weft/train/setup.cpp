@@ -29,7 +29,8 @@ class PlannedWeights : public Weights {
 
 ModelConfig model_config(const TrainConfig& c) {
   if (is_folder(c.model)) {
-    check(!c.layers && !c.width && !c.heads && !c.kv_heads && !c.ffn && !c.context, "train", "model '", c.model, "' is a folder: its sizes cannot be changed");
+    check(!c.layers && !c.width && !c.heads && !c.kv_heads && !c.ffn && !c.context, "train", "model '", c.model,
+          "' is a folder: its sizes cannot be changed");
     ModelConfig m = read_model_config(c.model);
     if (c.dropout >= 0) m.embedding_dropout = m.attention_dropout = m.residual_dropout = float(c.dropout);
     return m;
@@ -39,10 +40,14 @@ ModelConfig model_config(const TrainConfig& c) {
   if (c.layers) m.layers = c.layers;
   if (c.width) m.hidden_size = c.width;
   if (c.heads) m.heads = c.heads;
-  if (c.kv_heads) m.kv_heads = c.kv_heads;
-  else if (c.heads) m.kv_heads = c.heads;
-  if (c.ffn) m.intermediate_size = c.ffn;
-  else if (c.width) m.intermediate_size = std::max<int64_t>(16, m.intermediate_size * c.width / width / 16 * 16);
+  if (c.kv_heads)
+    m.kv_heads = c.kv_heads;
+  else if (c.heads)
+    m.kv_heads = c.heads;
+  if (c.ffn)
+    m.intermediate_size = c.ffn;
+  else if (c.width)
+    m.intermediate_size = std::max<int64_t>(16, m.intermediate_size * c.width / width / 16 * 16);
   check(m.hidden_size % m.heads == 0, "train", "width is ", m.hidden_size, ", no multiple of the ", m.heads, " heads");
   if (c.width || c.heads) m.head_dim = m.hidden_size / m.heads;
   if (c.dropout >= 0) m.embedding_dropout = m.attention_dropout = m.residual_dropout = float(c.dropout);
@@ -64,14 +69,18 @@ const char* usual_targets(const ModelConfig& model) { return model.architecture 
 
 std::optional<LoraOptions> lora_options(const TrainConfig& c, const ModelConfig& model) {
   if (c.lora_rank == 0) return std::nullopt;
-  return LoraOptions{.rank = c.lora_rank, .scale = c.lora_alpha / double(c.lora_rank),
-                     .targets = names_in(c.lora_targets.empty() ? usual_targets(model) : c.lora_targets), .seed = uint64_t(c.seed), .dropout = c.lora_dropout};
+  return LoraOptions{.rank = c.lora_rank,
+                     .scale = c.lora_alpha / double(c.lora_rank),
+                     .targets = names_in(c.lora_targets.empty() ? usual_targets(model) : c.lora_targets),
+                     .seed = uint64_t(c.seed),
+                     .dropout = c.lora_dropout};
 }
 
 std::shared_ptr<const Vocabulary> vocabulary_for(const TrainConfig& c) {
   if (!c.tokenizer.empty()) return tokenizer_vocabulary(c.tokenizer, c.end_token);
   if (is_folder(c.model)) return tokenizer_vocabulary(c.model, c.end_token);
-  check(c.end_token.empty(), "train", "end_token is '", c.end_token, "', but there is no tokenizer: ", c.vocabulary, " have an end of their own");
+  check(c.end_token.empty(), "train", "end_token is '", c.end_token, "', but there is no tokenizer: ", c.vocabulary,
+        " have an end of their own");
   if (c.vocabulary == "bytes") return byte_vocabulary();
   const CharactersFound found = characters_of(Documents(c.data));
   return character_vocabulary(found.characters, /*end_of_text=*/found.documents > 1);
@@ -97,9 +106,13 @@ int64_t set_context(const TrainConfig& c, ModelConfig& model) {
 void read_text(const TrainConfig& c, TrainingProblem& problem, const Notice& notice) {
   const int64_t sequence = set_context(c, problem.model);
   problem.vocabulary = vocabulary_for(c);
-  problem.data = text_dataset({.path = c.data, .cache_folder = c.cache.empty() ? default_cache_folder() : c.cache, .tokens = sequence,
-                               .validation_fraction = c.validation, .seed = uint64_t(c.seed),
-                               .vocabulary_limit = is_folder(c.model) ? problem.model.vocab_size : 0, .threads = int(c.threads)},
+  problem.data = text_dataset({.path = c.data,
+                               .cache_folder = c.cache.empty() ? default_cache_folder() : c.cache,
+                               .tokens = sequence,
+                               .validation_fraction = c.validation,
+                               .seed = uint64_t(c.seed),
+                               .vocabulary_limit = is_folder(c.model) ? problem.model.vocab_size : 0,
+                               .threads = int(c.threads)},
                               problem.vocabulary, notice);
 }
 
@@ -125,11 +138,13 @@ TrainingProblem make_problem(const TrainConfig& config, const Notice& notice) {
   check(config.lora_rank == 0 || is_folder(config.model), "train", "lora_rank is ", config.lora_rank, ", but '", config.model,
         "' is no model folder: new weights must all be trained");
   problem.model = model_config(config);
-  if (config.data == "sums") read_sums(config, problem);
-  else read_text(config, problem, notice);
+  if (config.data == "sums")
+    read_sums(config, problem);
+  else
+    read_text(config, problem, notice);
   if (!is_folder(config.model)) problem.model.vocab_size = problem.vocabulary->size();
-  check(!problem.sums || problem.vocabulary->size() <= problem.model.vocab_size, "train", "sums have ", problem.vocabulary->size(), " ids, the model in ",
-        config.model, " takes ", problem.model.vocab_size);
+  check(!problem.sums || problem.vocabulary->size() <= problem.model.vocab_size, "train", "sums have ", problem.vocabulary->size(),
+        " ids, the model in ", config.model, " takes ", problem.model.vocab_size);
   set_special_ids(config, problem);
   check_config(problem.model, "train");
   return problem;
@@ -156,7 +171,8 @@ TrainConfig resolved(TrainConfig config) {
   }
   if (config.pass_tokens == 0) config.pass_tokens = usual_pass_tokens(config.device);
   if (config.learning_rate == 0) config.learning_rate = config.data == "sums" ? 4e-3 : is_folder(config.model) ? 1e-4 : 1e-3;
-  if (config.lora_rank > 0 && config.lora_targets.empty() && is_folder(config.model)) config.lora_targets = usual_targets(read_model_config(config.model));
+  if (config.lora_rank > 0 && config.lora_targets.empty() && is_folder(config.model))
+    config.lora_targets = usual_targets(read_model_config(config.model));
   if (config.out.empty()) config.out = join("runs/", last_name(config.model), "-", fs::path(last_name(config.data)).stem().string());
   return config;
 }
@@ -164,7 +180,8 @@ TrainConfig resolved(TrainConfig config) {
 TrainConfig with_model_sizes(TrainConfig config) {
   if (is_folder(config.model)) return config;
   const ModelConfig m = model_config(config);
-  config.layers = m.layers, config.width = m.hidden_size, config.heads = m.heads, config.kv_heads = m.kv_heads, config.ffn = m.intermediate_size;
+  config.layers = m.layers, config.width = m.hidden_size, config.heads = m.heads, config.kv_heads = m.kv_heads,
+  config.ffn = m.intermediate_size;
   if (m.embedding_dropout == m.attention_dropout && m.attention_dropout == m.residual_dropout) config.dropout = m.residual_dropout;
   return config;
 }
@@ -173,7 +190,8 @@ std::unique_ptr<Model> make_training_model(const TrainConfig& config, const Mode
   const Phase loading(device);  // weights of another dtype are cast on the device
   const MemoryScope scope(device, MemoryUse::weights);
   if (is_folder(config.model))
-    return load_model(config.model, model, device, {.dtype = compute_dtype(config), .trainable = true, .lora = lora_options(config, model)});
+    return load_model(config.model, model, device,
+                      {.dtype = compute_dtype(config), .trainable = true, .lora = lora_options(config, model)});
   return make_model(model, device, uint64_t(config.seed), {.dtype = compute_dtype(config), .trainable = true});
 }
 
@@ -189,8 +207,14 @@ std::unique_ptr<Optimizer> make_optimizer(const TrainConfig& c, const Model& mod
   for (const Parameter& p : model.all_parameters())
     if (p.value.requires_grad()) parameters.push_back({p.name, p.value});
   return std::make_unique<Optimizer>(model.device(), std::move(parameters),
-                                     OptimizerOptions{.kind = optimizer_from_name(c.optimizer), .beta1 = c.beta1, .beta2 = c.beta2, .eps = c.eps,
-                                                      .momentum = c.momentum, .nesterov = c.nesterov, .weight_decay = c.weight_decay, .decay_all = c.decay_all});
+                                     OptimizerOptions{.kind = optimizer_from_name(c.optimizer),
+                                                      .beta1 = c.beta1,
+                                                      .beta2 = c.beta2,
+                                                      .eps = c.eps,
+                                                      .momentum = c.momentum,
+                                                      .nesterov = c.nesterov,
+                                                      .weight_decay = c.weight_decay,
+                                                      .decay_all = c.decay_all});
 }
 
 Schedule make_schedule(const TrainConfig& c) {
@@ -198,7 +222,12 @@ Schedule make_schedule(const TrainConfig& c) {
   const int64_t decay = kind != ScheduleKind::wsd ? 0 : c.decay ? c.decay : c.steps / 5;
   // A run shorter than its warm-up warms up for as long as there is room; a decay that was asked for has its length.
   const int64_t room = c.decay ? c.steps : c.steps - decay;
-  const Schedule schedule{.kind = kind, .peak = c.learning_rate, .steps = c.steps, .warmup = std::min(c.warmup, room), .decay = decay, .final_fraction = c.final_fraction};
+  const Schedule schedule{.kind = kind,
+                          .peak = c.learning_rate,
+                          .steps = c.steps,
+                          .warmup = std::min(c.warmup, room),
+                          .decay = decay,
+                          .final_fraction = c.final_fraction};
   check_schedule(schedule);
   return schedule;
 }

@@ -17,11 +17,14 @@ namespace weft {
 
 bool StepResult::finite() const { return std::isfinite(loss) && std::isfinite(gradient_norm); }
 
-Tensor upload_ids(Device& device, const Unit& unit, const std::vector<int32_t>& ids) { return Tensor::from_host(device, {unit.rows, unit.tokens}, ids); }
+Tensor upload_ids(Device& device, const Unit& unit, const std::vector<int32_t>& ids) {
+  return Tensor::from_host(device, {unit.rows, unit.tokens}, ids);
+}
 
 int64_t units_together(std::span<const Unit> units, int64_t tokens) {
   const int64_t count = int64_t(units.size()), size = int64_t(units.front().ids.size());
-  const bool alike = std::all_of(units.begin(), units.end(), [&](const Unit& u) { return u.rows == units.front().rows && u.tokens == units.front().tokens; });
+  const bool alike = std::all_of(units.begin(), units.end(),
+                                 [&](const Unit& u) { return u.rows == units.front().rows && u.tokens == units.front().tokens; });
   return alike ? units_together(count, size, tokens) : 1;
 }
 
@@ -72,13 +75,17 @@ void TrainingStep::set_pass(const Unit& unit) {
     targets_ = upload_ids(model_.device(), unit, unit.targets);
     return;
   }
-  const auto write = [](const Tensor& to, const std::vector<int32_t>& from) { to.device().upload(*to.view().buffer, to.view().offset, from.data(), to.numel() * 4); };
+  const auto write = [](const Tensor& to, const std::vector<int32_t>& from) {
+    to.device().upload(*to.view().buffer, to.view().offset, from.data(), to.numel() * 4);
+  };
   write(ids_, unit.ids);
   write(targets_, unit.targets);
 }
 
 void TrainingStep::run_pass() {
-  const Tensor loss = model_.loss(ids_, targets_, {.pad_id = kIgnored, .count = count_, .dropout = drops() ? random_state_ : Tensor(), .recompute = options_.recompute});
+  const Tensor loss =
+      model_.loss(ids_, targets_,
+                  {.pad_id = kIgnored, .count = count_, .dropout = drops() ? random_state_ : Tensor(), .recompute = options_.recompute});
   backward(loss);
   const NoGrad no_grad;
   add_assign(loss_, loss.detach());

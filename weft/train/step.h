@@ -26,14 +26,14 @@ namespace weft {
 struct StepOptions {
   double clip = 1;  // the largest norm of all gradients together; 0: none
   bool recompute = false;
-  uint64_t seed = 0;  // of dropout
+  uint64_t seed = 0;           // of dropout
   int64_t pass_tokens = 2048;  // in one forward and backward pass, at most
 };
 
 struct StepResult {
   double loss = 0, gradient_norm = 0;
-  int64_t tokens = 0;    // read
-  int64_t targets = 0;   // that counted
+  int64_t tokens = 0;   // read
+  int64_t targets = 0;  // that counted
   bool finite() const;
 };
 
@@ -70,7 +70,7 @@ class TrainingStep {
 // How many units make up a pass of at most `tokens`: all passes have as many; one at least.
 int64_t units_together(std::span<const Unit> units, int64_t tokens);
 int64_t units_together(int64_t units, int64_t unit_tokens, int64_t tokens);  // of one shape
-Unit joined(std::span<const Unit> units);  // their rows, one after the other
+Unit joined(std::span<const Unit> units);                                    // their rows, one after the other
 
 // ids or targets of a unit on a device, [rows, tokens].
 Tensor upload_ids(Device& device, const Unit& unit, const std::vector<int32_t>& ids);

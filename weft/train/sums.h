@@ -17,10 +17,10 @@
 namespace weft {
 
 struct SumsOptions {
-  int digits = 2;             // of the operands: 2 or 3
+  int digits = 2;  // of the operands: 2 or 3
   bool reversed = false;
-  int64_t rows = 64;          // examples in a unit
-  uint64_t seed = 0;          // of the order, and of what is held out
+  int64_t rows = 64;  // examples in a unit
+  uint64_t seed = 0;  // of the order, and of what is held out
 };
 
 class SumsDataset : public Dataset {
@@ -48,12 +48,12 @@ class SumsDataset : public Dataset {
   int32_t newline() const;  // the id that ends an answer
 
  private:
-  Pair pair_at(int64_t unordered) const;      // of the pairs a <= b, in the shuffled order
+  Pair pair_at(int64_t unordered) const;  // of the pairs a <= b, in the shuffled order
   Unit unit_of(std::span<const Pair> pairs) const;
 
   SumsOptions options_;
-  int64_t low_, numbers_;                     // operands are low_ .. low_ + numbers_ - 1
-  int64_t pairs_, reserved_;                  // unordered; the first `reserved_` of the shuffled order are held out
+  int64_t low_, numbers_;     // operands are low_ .. low_ + numbers_ - 1
+  int64_t pairs_, reserved_;  // unordered; the first `reserved_` of the shuffled order are held out
   Permutation order_;
   std::unique_ptr<Vocabulary> vocabulary_;
   std::vector<Pair> held_out_;

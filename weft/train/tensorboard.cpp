@@ -101,9 +101,7 @@ void TensorBoard::record(std::string_view message) {
 }
 
 // Event {wall_time 1, step 2, summary 5 {value 1 {...}}}
-void TensorBoard::event(int64_t step, std::string_view value) {
-  record(fixed64(1, now()) + varint(2, step) + bytes(5, bytes(1, value)));
-}
+void TensorBoard::event(int64_t step, std::string_view value) { record(fixed64(1, now()) + varint(2, step) + bytes(5, bytes(1, value))); }
 
 // Value {tag 1, simple_value 2}
 void TensorBoard::scalar(std::string_view tag, int64_t step, double value) { event(step, bytes(1, tag) + fixed32(2, float(value))); }

@@ -15,11 +15,14 @@ class TextDataset : public Dataset {
  public:
   TextDataset(const TextOptions& options, const Documents& documents, std::shared_ptr<const Vocabulary> vocabulary,
               const std::function<void(const std::string&)>& notice)
-      : options_(options), vocabulary_(std::move(vocabulary)), tokens_(documents, *vocabulary_, options.cache_folder, notice, options.threads) {
+      : options_(options),
+        vocabulary_(std::move(vocabulary)),
+        tokens_(documents, *vocabulary_, options.cache_folder, notice, options.threads) {
     if (options.vocabulary_limit > 0 && vocabulary_->size() > options.vocabulary_limit) check_ids();
     const int64_t sequences = (tokens_.size() - 1) / options.tokens;
     if (sequences < 1)
-      fail(ErrorCode::bad_file, options.path, "has ", tokens_.size(), " tokens, less than one sequence of ", options.tokens, " and the token after it");
+      fail(ErrorCode::bad_file, options.path, "has ", tokens_.size(), " tokens, less than one sequence of ", options.tokens,
+           " and the token after it");
     const auto wanted = int64_t(std::ceil(double(sequences) * options.validation_fraction));
     held_out_ = std::min(wanted, sequences - 1);
     training_ = sequences - held_out_;
@@ -43,8 +46,8 @@ class TextDataset : public Dataset {
   void check_ids() const {
     for (int64_t i = 0; i < tokens_.size(); ++i)
       if (const int32_t id = tokens_[i]; id >= options_.vocabulary_limit)
-        fail(ErrorCode::invalid_argument, options_.path, "has the token '", vocabulary_->decode(std::span(&id, 1)), "' of id ", id, ", the model takes ids below ",
-             options_.vocabulary_limit);
+        fail(ErrorCode::invalid_argument, options_.path, "has the token '", vocabulary_->decode(std::span(&id, 1)), "' of id ", id,
+             ", the model takes ids below ", options_.vocabulary_limit);
   }
 
   Unit sequence(int64_t index) const {
@@ -70,8 +73,8 @@ int64_t Unit::counted() const { return int64_t(targets.size()) - std::count(targ
 std::unique_ptr<Dataset> text_dataset(const TextOptions& options, std::shared_ptr<const Vocabulary> vocabulary,
                                       const std::function<void(const std::string&)>& notice) {
   check(options.tokens >= 1, "data", "a sequence of ", options.tokens, " tokens makes no sense");
-  check(options.validation_fraction >= 0 && options.validation_fraction < 1, "data", "the validation fraction is ", options.validation_fraction,
-        ", expected zero or more and below 1");
+  check(options.validation_fraction >= 0 && options.validation_fraction < 1, "data", "the validation fraction is ",
+        options.validation_fraction, ", expected zero or more and below 1");
   return std::make_unique<TextDataset>(options, Documents(options.path, notice), std::move(vocabulary), notice);
 }
 

@@ -74,7 +74,8 @@ TokenCache::TokenCache(const Documents& documents, const Vocabulary& vocabulary,
   if (notice) notice(join("tokenising ", documents.files().size(), documents.files().size() == 1 ? " file" : " files", " into ", path_));
   std::error_code error;
   std::filesystem::create_directories(folder, error);
-  if (error) fail(ErrorCode::bad_file, folder, "the token cache cannot be created: ", error.message(), "; choose another folder with --cache");
+  if (error)
+    fail(ErrorCode::bad_file, folder, "the token cache cannot be created: ", error.message(), "; choose another folder with --cache");
   remove_incomplete(folder);  // what a killed run left
   Writer writer(path_, header);
   tokenise(documents, vocabulary, threads > 0 ? threads : available_threads(), [&](std::span<const int32_t> ids) { writer.add(ids); });
@@ -93,7 +94,9 @@ bool TokenCache::open() {
   std::memcpy(&header, bytes.data(), sizeof header);
   const auto ids = bytes.subspan(sizeof header);
   if (std::memcmp(header.magic, kMagic, sizeof kMagic) != 0 || (header.width != 2 && header.width != 4)) return false;
-  if (ids.size() / header.width != header.count || ids.size() % header.width != 0 || crc32c(ids, 0, report_bytes("reading tokens", ids.size())) != header.crc) return false;
+  if (ids.size() / header.width != header.count || ids.size() % header.width != 0 ||
+      crc32c(ids, 0, report_bytes("reading tokens", ids.size())) != header.crc)
+    return false;
   width_ = int(header.width);
   count_ = int64_t(header.count);
   narrow_ = reinterpret_cast<const uint16_t*>(ids.data());

@@ -119,7 +119,8 @@ class Tokeniser {
 
 }  // namespace
 
-void tokenise(const Documents& documents, const Vocabulary& vocabulary, int threads, const std::function<void(std::span<const int32_t>)>& add) {
+void tokenise(const Documents& documents, const Vocabulary& vocabulary, int threads,
+              const std::function<void(std::span<const int32_t>)>& add) {
   Tokeniser tokeniser(vocabulary, threads, add, documents.bytes());
   documents.visit([&](std::string_view text, const std::string& where) { tokeniser.add_document(text, where); });
   tokeniser.flush();

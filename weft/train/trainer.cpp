@@ -42,7 +42,9 @@ std::string base_checksum(const TrainConfig& config) {
 // What a run cannot change on the way: the rest of its data would be other data, its weights another shape. Where the data is
 // does not matter, its identity does.
 bool stays(const Setting& setting) {
-  const auto is = [&](std::initializer_list<std::string_view> keys) { return std::find(keys.begin(), keys.end(), setting.key) != keys.end(); };
+  const auto is = [&](std::initializer_list<std::string_view> keys) {
+    return std::find(keys.begin(), keys.end(), setting.key) != keys.end();
+  };
   if (setting.group == "data") return !is({"cache", "data", "tokenizer"});
   return setting.group == "model" || is({"batch", "accumulate", "pass_tokens", "optimizer", "seed"});
 }
@@ -54,19 +56,25 @@ void compare_runs(TrainConfig now, TrainConfig before, const std::string& where,
     before = with_model_sizes(std::move(before));
   }
   for (const Setting& setting : settings())
-    std::visit([&](auto field) {
-      const bool same = now.*field == before.*field;
-      check(same || !stays(setting), "train", setting.key, " is ", now.*field, ", but the run in ", where, " was begun with ", before.*field);
-      if (!same && setting.group == "training") notice(join(setting.key, " is now ", now.*field, ", it was ", before.*field));
-    }, setting.field);
-  check(now.optimizer != "sgd" || (now.momentum > 0) == (before.momentum > 0), "train", "momentum is ", now.momentum, ", but the run in ", where, " was begun with ",
-        before.momentum, ": one of them has no momentum to go on with");
+    std::visit(
+        [&](auto field) {
+          const bool same = now.*field == before.*field;
+          check(same || !stays(setting), "train", setting.key, " is ", now.*field, ", but the run in ", where, " was begun with ",
+                before.*field);
+          if (!same && setting.group == "training") notice(join(setting.key, " is now ", now.*field, ", it was ", before.*field));
+        },
+        setting.field);
+  check(now.optimizer != "sgd" || (now.momentum > 0) == (before.momentum > 0), "train", "momentum is ", now.momentum, ", but the run in ",
+        where, " was begun with ", before.momentum, ": one of them has no momentum to go on with");
 }
 
 }  // namespace
 
 Trainer::Trainer(TrainConfig config, TrainerOptions options)
-    : config_(resolved(std::move(config))), options_(std::move(options)), progress_(options_.out, config_.steps, config_.log_every), monitor_(progress_.line(), options_.stop) {
+    : config_(resolved(std::move(config))),
+      options_(std::move(options)),
+      progress_(options_.out, config_.steps, config_.log_every),
+      monitor_(progress_.line(), options_.stop) {
   const Listening listening(monitor_);
   check_config(config_);
   check(!options_.resume || fs::exists(path("config.toml")), config_.out, "holds no run to resume: there is no config.toml in it");
@@ -80,11 +88,15 @@ Trainer::Trainer(TrainConfig config, TrainerOptions options)
   plan_ = make_plan(config_, problem_);
   monitor_.set_title("");
   check_fits(plan_, config_, device_->memory());
-  if (options_.peak_flops) utilisation_ = Utilisation([this] { return options_.peak_flops(*device_); });  // takes memory too: before the model does
+  if (options_.peak_flops)
+    utilisation_ = Utilisation([this] { return options_.peak_flops(*device_); });  // takes memory too: before the model does
   model_ = make_training_model(config_, problem_.model, *device_);
   base_checksum_ = base_checksum(config_);
   optimizer_ = make_optimizer(config_, *model_);
-  training_ = std::make_unique<TrainingStep>(*model_, *optimizer_, StepOptions{.clip = config_.clip, .recompute = config_.recompute, .seed = uint64_t(config_.seed), .pass_tokens = config_.pass_tokens});
+  training_ = std::make_unique<TrainingStep>(
+      *model_, *optimizer_,
+      StepOptions{
+          .clip = config_.clip, .recompute = config_.recompute, .seed = uint64_t(config_.seed), .pass_tokens = config_.pass_tokens});
   open_run();
 }
 
@@ -101,9 +113,12 @@ void Trainer::open_run() {
   const bool begun = !checkpoints_->paths().empty();
   check(options_.resume || !begun, config_.out, "already holds a run; --resume goes on with it, --out chooses another folder");
   if (options_.resume) {
-    if (const auto checkpoint = checkpoints_->newest()) restore(*checkpoint);
-    else if (begun) fail(ErrorCode::bad_file, config_.out, "none of its checkpoints can be read");
-    else notice(join(config_.out, " has no checkpoint yet: training begins at the first step"));
+    if (const auto checkpoint = checkpoints_->newest())
+      restore(*checkpoint);
+    else if (begun)
+      fail(ErrorCode::bad_file, config_.out, "none of its checkpoints can be read");
+    else
+      notice(join(config_.out, " has no checkpoint yet: training begins at the first step"));
   }
   write_text(path("config.toml"), to_toml(config_));
   history_ = std::make_unique<History>(path("metrics.jsonl"), step_);
@@ -123,8 +138,10 @@ std::vector<NamedTensor> Trainer::saved_tensors() const {
 
 void Trainer::save() {
   const RunMonitor::Finishing finishing(monitor_);
-  const Values values = {{"step", std::to_string(step_)},          {"position", std::to_string(position_)},
-                         {"config", to_toml(config_)},             {"data", problem_.data->identity()},
+  const Values values = {{"step", std::to_string(step_)},
+                         {"position", std::to_string(position_)},
+                         {"config", to_toml(config_)},
+                         {"data", problem_.data->identity()},
                          {"base", base_checksum_}};
   check_saved([&] { checkpoints_->save(step_, values, saved_tensors()); });
   saved_ = step_;
@@ -200,7 +217,9 @@ StepRecord Trainer::train_one() {
   position_ += int64_t(units.size());
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   seconds_ += seconds;
-  return {step_, result.loss, rate, result.gradient_norm, double(result.tokens) / seconds, utilisation_.of_step(plan_.step.flops, seconds), seconds_};
+  return {
+      step_,   result.loss, rate, result.gradient_norm, double(result.tokens) / seconds, utilisation_.of_step(plan_.step.flops, seconds),
+      seconds_};
 }
 
 // What went wrong is told even where the disk is too full to keep it.
@@ -220,8 +239,8 @@ void Trainer::stop_at_bad(const StepResult& result, std::span<const Unit> units,
   keep([&] { write_capture(capture, config_, *model_, training_->random_state(), units, {step, result.loss, result.gradient_norm}); });
   const std::optional<BadTensor> bad = find_bad_tensor(*training_, *optimizer_, units);
   keep([&] { report(join("stopped at step ", step)); });
-  fail(ErrorCode::device_fault, "train", "step ", step, " gave a loss of ", result.loss, " and a gradient norm of ", result.gradient_norm, "; ",
-       bad ? bad_text(*bad) : "computed again it is finite", "; ", kept);
+  fail(ErrorCode::device_fault, "train", "step ", step, " gave a loss of ", result.loss, " and a gradient norm of ", result.gradient_norm,
+       "; ", bad ? bad_text(*bad) : "computed again it is finite", "; ", kept);
 }
 
 // Weights that the last update threw out of range are found before they are saved.
@@ -247,7 +266,8 @@ void Trainer::sample() {
   std::vector<SampleRecord> records;  // all of a step, or none
   monitor_.set_title("sample");
   for (const auto& prompt : prompts_)
-    records.push_back({step_, problem_.vocabulary->decode(prompt), sample_text(*model_, *problem_.vocabulary, prompt, sample_options(config_, problem_))});
+    records.push_back({step_, problem_.vocabulary->decode(prompt),
+                       sample_text(*model_, *problem_.vocabulary, prompt, sample_options(config_, problem_))});
   monitor_.set_title("");
   for (const SampleRecord& record : records) {
     board_->text("sample", step_, record.prompt + record.text);
@@ -265,7 +285,10 @@ void Trainer::write_adapter(const std::string& folder) const {
 }
 
 void Trainer::report(const std::string& state) {
-  ReportFacts facts{.title = last_name(config_.model), .subtitle = problem_.data->description(), .state = state, .steps = config_.steps,
+  ReportFacts facts{.title = last_name(config_.model),
+                    .subtitle = problem_.data->description(),
+                    .state = state,
+                    .steps = config_.steps,
                     .facts = {{"parameters", parameters_text(plan_)},
                               {"device", device_->description()},
                               {"precision", config_.dtype == "bf16" ? "bf16, f32 master weights" : "f32"},
@@ -273,9 +296,13 @@ void Trainer::report(const std::string& state) {
                               {"tokens a step", std::to_string(plan_.tokens)},
                               {"work a step", count_text(plan_.step.flops) + "FLOP"},
                               {"memory at the peak", bytes_text(double(plan_.peak()))}},
-                    .config = to_toml(config_), .written = date_text(std::chrono::system_clock::now())};
-  if (const PeakFlops& peak = utilisation_.peak(); peak.rate > 0) facts.facts.push_back({"peak of the device", count_text(peak.rate) + "FLOP/s, " + peak.of});
-  if (best_->record()) facts.facts.push_back({"best model", join(path("best"), ", step ", best_->record()->step, ", validation loss ", best_->record()->validation_loss)});
+                    .config = to_toml(config_),
+                    .written = date_text(std::chrono::system_clock::now())};
+  if (const PeakFlops& peak = utilisation_.peak(); peak.rate > 0)
+    facts.facts.push_back({"peak of the device", count_text(peak.rate) + "FLOP/s, " + peak.of});
+  if (best_->record())
+    facts.facts.push_back(
+        {"best model", join(path("best"), ", step ", best_->record()->step, ", validation loss ", best_->record()->validation_loss)});
   if (!options_.command.empty()) facts.facts.push_back({"command line", options_.command});
   facts.facts.push_back({begun_at_ ? join("resumed after step ", begun_at_) : "started", date_text(started_)});
   facts.facts.push_back({"host", host_name()});
@@ -326,7 +353,8 @@ void Trainer::end_stopped() {
 TrainOutcome Trainer::run() {
   const Listening listening(monitor_);
   const LaunchProgress launches(device_->stream());
-  TrainOutcome outcome{.step = step_, .finished = false, .loss = NAN, .evaluation = {}, .best = {}, .folder = config_.out, .report = path("report.html")};
+  TrainOutcome outcome{
+      .step = step_, .finished = false, .loss = NAN, .evaluation = {}, .best = {}, .folder = config_.out, .report = path("report.html")};
   try {
     train_all(outcome);
     outcome.finished = true;

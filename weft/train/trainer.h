@@ -36,8 +36,8 @@ namespace weft {
 
 struct TrainerOptions {
   bool resume = false;
-  std::FILE* out = stderr;                        // where progress goes
-  const std::atomic<bool>* stop = nullptr;        // set: drop what is not finished, save and end
+  std::FILE* out = stderr;                            // where progress goes
+  const std::atomic<bool>* stop = nullptr;            // set: drop what is not finished, save and end
   std::function<PeakFlops(Device&)> peak_flops = {};  // of the device, for its utilisation; none: not told
   std::string command = {};                           // the command line, for the report
 };

@@ -62,7 +62,8 @@ class Characters : public Vocabulary {
       const size_t start = at;
       const auto found = ids_.find(next_character(text, at, where));
       if (found == ids_.end())
-        fail(ErrorCode::invalid_argument, where, "the character '", text.substr(start, at - start), "' at byte ", start, " is not in the vocabulary");
+        fail(ErrorCode::invalid_argument, where, "the character '", text.substr(start, at - start), "' at byte ", start,
+             " is not in the vocabulary");
       ids.push_back(found->second);
     }
   }
@@ -96,8 +97,10 @@ class Characters : public Vocabulary {
 class Tokens : public Vocabulary {
  public:
   Tokens(const std::string& path, const std::string& end_token) : folder_(path), end_(folder_.separator()), together_(end_token == kNone) {
-    if (together_) end_.reset();
-    else if (!end_token.empty()) end_ = id_of(end_token);
+    if (together_)
+      end_.reset();
+    else if (!end_token.empty())
+      end_ = id_of(end_token);
   }
   int64_t size() const override { return tokenizer().vocab_size(); }
   void encode(std::string_view text, std::vector<int32_t>& ids, std::string_view where) const override {
@@ -155,19 +158,25 @@ std::unique_ptr<Vocabulary> character_vocabulary(std::vector<char32_t> character
   return std::make_unique<Characters>(std::move(characters), end_of_text);
 }
 
-std::unique_ptr<Vocabulary> tokenizer_vocabulary(const std::string& path, const std::string& end_token) { return std::make_unique<Tokens>(path, end_token); }
+std::unique_ptr<Vocabulary> tokenizer_vocabulary(const std::string& path, const std::string& end_token) {
+  return std::make_unique<Tokens>(path, end_token);
+}
 
 void Vocabulary::write_files(const std::string& folder) const {
   const std::string eos = end_of_text() ? join("  \"eos_token\": \"", kEndOfText, "\",\n") : "";
-  write_tokenizer(tokenizer_json(), join("{\n", eos, "  \"tokenizer_class\": \"PreTrainedTokenizerFast\",\n  \"clean_up_tokenization_spaces\": false\n}\n"), folder);
+  write_tokenizer(tokenizer_json(),
+                  join("{\n", eos, "  \"tokenizer_class\": \"PreTrainedTokenizerFast\",\n  \"clean_up_tokenization_spaces\": false\n}\n"),
+                  folder);
 }
 
 void Vocabulary::append_beginning(bool first, std::vector<int32_t>& ids, std::string_view where) const {
   const auto end = end_of_text();
   const bool ended = end && !after().empty() && after().back() == *end;  // by the document before
   if (!first && !end && !runs_together())
-    fail(ErrorCode::invalid_argument, where, "is a second document, and the tokenizer's files name no token to end the first: there is neither eos_token in "
-         "tokenizer_config.json nor eos_token_id in config.json; pass --end-token TOKEN, or --end-token none to let documents run together");
+    fail(
+        ErrorCode::invalid_argument, where,
+        "is a second document, and the tokenizer's files name no token to end the first: there is neither eos_token in "
+        "tokenizer_config.json nor eos_token_id in config.json; pass --end-token TOKEN, or --end-token none to let documents run together");
   if (!first && end && !ended) ids.push_back(*end);
   ids.insert(ids.end(), before().begin(), before().end());
 }
@@ -180,7 +189,9 @@ void Vocabulary::append_document(std::string_view text, bool first, std::vector<
 
 char32_t next_character(std::string_view text, size_t& at, std::string_view where) {
   const Utf8Step step = utf8_step(text.substr(at));
-  if (!step.valid) fail(ErrorCode::bad_file, where, "is not UTF-8: ", step.cut ? "a character that is cut short" : "bytes that are no character", " at byte ", at);
+  if (!step.valid)
+    fail(ErrorCode::bad_file, where, "is not UTF-8: ", step.cut ? "a character that is cut short" : "bytes that are no character",
+         " at byte ", at);
   at += step.length;
   return step.code;
 }

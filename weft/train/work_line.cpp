@@ -12,7 +12,8 @@ std::string work_text(const Work& work, double inside, double seconds, int colum
   const std::string which = work.bytes || work.total == 0 ? "" : join(" ", std::min(work.done + 1, work.total), " of ", work.total);
   const std::string head = join(work.what, which);
   const std::string percent = share > 0 ? join("  ", int(100 * share), " %") : "";
-  const std::string time = share > 0 ? join("  ", duration_text(seconds * (1 - share) / share), " left") : join("  ", duration_text(seconds));
+  const std::string time =
+      share > 0 ? join("  ", duration_text(seconds * (1 - share) / share), " left") : join("  ", duration_text(seconds));
   constexpr int kLeastBar = 6, kMostBar = 30;
   const int room = columns - 1 - int(head.size() + percent.size() + time.size()) - 3;  // a space, two brackets; the last column stays free
   const std::string drawn = share > 0 && room >= kLeastBar ? " " + bar(share, std::min(room, kMostBar)) : "";

@@ -26,7 +26,9 @@ class AddressSpace : public MemorySource {
   }
   int64_t held() const override { return held_; }
   void fill(void*, int64_t, uint8_t, int64_t) override {}
-  void read(void* handle, int64_t offset, void* host, int64_t bytes) override { std::memcpy(host, static_cast<char*>(handle) + offset, size_t(bytes)); }
+  void read(void* handle, int64_t offset, void* host, int64_t bytes) override {
+    std::memcpy(host, static_cast<char*>(handle) + offset, size_t(bytes));
+  }
 
  private:
 #ifdef MAP_NORESERVE

@@ -25,7 +25,9 @@ class CountingDevice : public cpu::HostDevice {
   explicit CountingDevice(int threads) : threads_(threads), memory_(false, true), pool_(memory_, false, 0), stream_(*this) {}
 
   std::string name() const override { return "counting"; }
-  std::string description() const override { return join("counts what the CPU would do with ", threads_, threads_ == 1 ? " thread" : " threads"); }
+  std::string description() const override {
+    return join("counts what the CPU would do with ", threads_, threads_ == 1 ? " thread" : " threads");
+  }
   Dialect dialect() const override { return Dialect::c; }
   const Kernels& kernels() const override { return counting::kernels(); }
   Stream& stream() override { return stream_; }

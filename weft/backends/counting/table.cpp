@@ -42,12 +42,12 @@ bool computed(const Args&) {
 bool computed(const CopyArgs& args) { return is_id(args.from.dtype) && is_id(args.to.dtype); }
 
 // The cost, and what the CPU's kernel does around its tasks.
-#define WEFT_COUNT(kernel, Args)                                    \
-  void kernel(Stream& stream, const Args& args) {                   \
-    counts(stream.device()).add(Args::kOp, cost_of(args));          \
-    std::optional<TasksLeftOut> left_out;                           \
-    if (!computed(args)) left_out.emplace();                        \
-    cpu::kernels().kernel(stream, args);                            \
+#define WEFT_COUNT(kernel, Args)                           \
+  void kernel(Stream& stream, const Args& args) {          \
+    counts(stream.device()).add(Args::kOp, cost_of(args)); \
+    std::optional<TasksLeftOut> left_out;                  \
+    if (!computed(args)) left_out.emplace();               \
+    cpu::kernels().kernel(stream, args);                   \
   }
 WEFT_KERNELS(WEFT_COUNT)
 #undef WEFT_COUNT

@@ -9,8 +9,8 @@
 namespace weft::cpu {
 
 struct HostMemory {
-  int64_t total = 0;      // the machine's, or the lowest limit
-  int64_t available = 0;  // what can be taken without swapping or being killed; page cache that can be dropped counts
+  int64_t total = 0;            // the machine's, or the lowest limit
+  int64_t available = 0;        // what can be taken without swapping or being killed; page cache that can be dropped counts
   std::string_view limit = {};  // "the container's limit" where that leaves less than the machine has; else empty
 };
 

@@ -42,7 +42,7 @@ class SystemMemory : public MemorySource {
   int64_t held_ = 0;
   std::unordered_map<void*, int64_t> touched_;  // bytes of memory behind a block that has a mapping of its own
   std::map<char*, int> users_;                  // blocks in each huge page of the shared mappings
-  std::map<char*, int64_t> free_;  // of the shared mappings, by address: stretches that touch no other
+  std::map<char*, int64_t> free_;               // of the shared mappings, by address: stretches that touch no other
 };
 
 }  // namespace weft::cpu

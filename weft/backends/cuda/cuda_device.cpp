@@ -64,7 +64,8 @@ class DeviceMemory : public MemorySource {
   }
   void read(void* handle, int64_t offset, void* host, int64_t bytes) override {
     use();
-    require(cudaMemcpyAsync(host, static_cast<char*>(handle) + offset, size_t(bytes), cudaMemcpyDeviceToHost, stream_.handle()), "pool", "reading a buffer");
+    require(cudaMemcpyAsync(host, static_cast<char*>(handle) + offset, size_t(bytes), cudaMemcpyDeviceToHost, stream_.handle()), "pool",
+            "reading a buffer");
     require(cudaStreamSynchronize(stream_.handle()), "pool", "reading a buffer");
   }
 
@@ -118,7 +119,8 @@ class Staging {
       const int64_t piece = std::min(kHalf, bytes - done);
       require(cudaEventSynchronize(free_[half]), "upload", "waiting for a piece");
       std::memcpy(memory_ + half * kHalf, from + done, size_t(piece));
-      require(cudaMemcpyAsync(to + done, memory_ + half * kHalf, size_t(piece), cudaMemcpyHostToDevice, stream_.handle()), "upload", "copying");
+      require(cudaMemcpyAsync(to + done, memory_ + half * kHalf, size_t(piece), cudaMemcpyHostToDevice, stream_.handle()), "upload",
+              "copying");
       require(cudaEventRecord(free_[half], stream_.handle()), "upload", "recording an event");
     }
   }
@@ -128,7 +130,8 @@ class Staging {
     const auto piece_at = [&](int64_t done) { return std::min(kHalf, bytes - done); };
     const auto start = [&](int64_t done) {
       const int64_t half = done / kHalf & 1;
-      require(cudaMemcpyAsync(memory_ + half * kHalf, from + done, size_t(piece_at(done)), cudaMemcpyDeviceToHost, stream_.handle()), "download", "copying");
+      require(cudaMemcpyAsync(memory_ + half * kHalf, from + done, size_t(piece_at(done)), cudaMemcpyDeviceToHost, stream_.handle()),
+              "download", "copying");
       require(cudaEventRecord(free_[half], stream_.handle()), "download", "recording an event");
     };
     if (bytes > 0) start(0);
@@ -147,7 +150,8 @@ class Staging {
     stream_.not_while_capturing(where, "a copy between host and device");
     cudaSetDevice(stream_.index());
     if (memory_) return;
-    require(cudaHostAlloc(reinterpret_cast<void**>(&memory_), size_t(2 * kHalf + Ring::kBytes), cudaHostAllocDefault), "cuda", "allocating pinned memory");
+    require(cudaHostAlloc(reinterpret_cast<void**>(&memory_), size_t(2 * kHalf + Ring::kBytes), cudaHostAllocDefault), "cuda",
+            "allocating pinned memory");
     for (cudaEvent_t& event : free_) require(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), "cuda", "creating an event");
     slot_events_.create();
   }
@@ -171,13 +175,18 @@ class CudaDevice : public Device {
   }
   // Planned.
   explicit CudaDevice(int index)
-      : index_(index), stream_(*this, index, true), memory_(std::make_unique<counting::AddressSpace>(memory_behind)), staging_(stream_), pool_(*memory_, false, 0) {
+      : index_(index),
+        stream_(*this, index, true),
+        memory_(std::make_unique<counting::AddressSpace>(memory_behind)),
+        staging_(stream_),
+        pool_(*memory_, false, 0) {
     read_properties();
   }
 
   std::string name() const override { return join("cuda:", index_); }
   std::string description() const override {
-    return join(properties_.name, ", compute ", properties_.major, ".", properties_.minor, ", ", properties_.multiProcessorCount, " multiprocessors");
+    return join(properties_.name, ", compute ", properties_.major, ".", properties_.minor, ", ", properties_.multiProcessorCount,
+                " multiprocessors");
   }
   Dialect dialect() const override { return Dialect::cuda; }
   const Kernels& kernels() const override { return cuda::kernels(); }
@@ -260,7 +269,8 @@ namespace {
 void check_there(int index) {
   const Inventory found = inventory();
   if (found.devices.empty()) fail(ErrorCode::unsupported, "open_device", "no CUDA device: ", found.why);
-  check(index >= 0 && index < int(found.devices.size()), "open_device", "there is no cuda:", index, ", this machine has ", found.devices.size());
+  check(index >= 0 && index < int(found.devices.size()), "open_device", "there is no cuda:", index, ", this machine has ",
+        found.devices.size());
 }
 
 }  // namespace

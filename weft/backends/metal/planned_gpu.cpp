@@ -10,7 +10,9 @@ struct PlannedPipeline : Pipeline {
   int most_threads() const override { return 1024; }
 };
 struct PlannedLibrary : Library {
-  std::shared_ptr<Pipeline> pipeline(std::string_view, const std::vector<Constant>&) override { return std::make_shared<PlannedPipeline>(); }
+  std::shared_ptr<Pipeline> pipeline(std::string_view, const std::vector<Constant>&) override {
+    return std::make_shared<PlannedPipeline>();
+  }
 };
 
 class PlannedGpu : public Gpu {

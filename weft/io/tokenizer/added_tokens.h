@@ -38,7 +38,7 @@ class AddedTokens {
 
  private:
   struct Node {
-    int32_t token = -1;           // index into tokens_
+    int32_t token = -1;                             // index into tokens_
     std::vector<std::pair<uint8_t, int32_t>> next;  // sorted by byte
   };
   // The longest token that begins at `from`; nullptr where none does.
@@ -48,7 +48,7 @@ class AddedTokens {
   std::vector<AddedToken> tokens_;
   std::vector<Node> nodes_{1};
   std::array<int32_t, 256> first_;  // the root's children
-  Regex word_, space_;  // one character of that kind
+  Regex word_, space_;              // one character of that kind
 };
 
 }  // namespace weft

@@ -8,24 +8,28 @@
 namespace weft {
 namespace {
 
-constexpr size_t kLongestCached = 64;      // bytes; longer words hardly come back
+constexpr size_t kLongestCached = 64;     // bytes; longer words hardly come back
 constexpr size_t kMostCached = 1u << 16;  // words; then the cache begins anew
 
 uint64_t key_of(int32_t left, int32_t right) { return uint64_t(uint32_t(left)) << 32 | uint32_t(right); }
 
 // A heap with the lowest rank on top, the leftmost of equals.
-constexpr auto kLater = [](const Bpe::Scratch::Candidate& a, const Bpe::Scratch::Candidate& b) { return std::pair(a.rank, a.at) > std::pair(b.rank, b.at); };
+constexpr auto kLater = [](const Bpe::Scratch::Candidate& a, const Bpe::Scratch::Candidate& b) {
+  return std::pair(a.rank, a.at) > std::pair(b.rank, b.at);
+};
 
 }  // namespace
 
-Bpe::Bpe(StringMap<int32_t> by_bytes, const std::vector<Merge>& merges, const Options& options) : by_bytes_(std::move(by_bytes)), options_(options) {
+Bpe::Bpe(StringMap<int32_t> by_bytes, const std::vector<Merge>& merges, const Options& options)
+    : by_bytes_(std::move(by_bytes)), options_(options) {
   for (int byte = 0; byte < 256; ++byte) {
     const char c = char(byte);
     const auto found = by_bytes_.find(std::string_view(&c, 1));
     by_byte_[byte] = found == by_bytes_.end() ? -1 : found->second;
   }
   merges_.reserve(merges.size());
-  for (size_t rank = 0; rank < merges.size(); ++rank) merges_[key_of(merges[rank].left, merges[rank].right)] = {int32_t(rank), merges[rank].joined};
+  for (size_t rank = 0; rank < merges.size(); ++rank)
+    merges_[key_of(merges[rank].left, merges[rank].right)] = {int32_t(rank), merges[rank].joined};
   if (!options_.ignore_merges) by_bytes_.clear();  // only whole words are looked up in it
 }
 
@@ -58,8 +62,9 @@ void Bpe::refuse(std::string_view word, size_t at) const {
   size_t begin = at;
   while (begin > 0 && (uint8_t(word[begin]) & 0xC0) == 0x80) --begin;  // the character that the byte is part of
   const Utf8Step step = utf8_step(word.substr(begin));
-  fail(ErrorCode::invalid_argument, options_.file, "has no token for the character '", step.valid ? word.substr(begin, step.length) : word.substr(at, 1),
-       "' (byte ", int(uint8_t(word[at])), "), nor an unk_token to stand for it");
+  fail(ErrorCode::invalid_argument, options_.file, "has no token for the character '",
+       step.valid ? word.substr(begin, step.length) : word.substr(at, 1), "' (byte ", int(uint8_t(word[at])),
+       "), nor an unk_token to stand for it");
 }
 
 // A symbol for every byte, linked to its neighbours.
@@ -91,8 +96,10 @@ void Bpe::merge(std::string_view word, std::vector<int32_t>& ids, Scratch& scrat
   auto& heap = scratch.heap;
   heap.clear();
   const auto consider = [&](int32_t left, int32_t right) {
-    if (const Joined* joined = find(symbols[size_t(left)].id, symbols[size_t(right)].id)) heap.push_back({joined->rank, left, joined->id});
-    else return false;
+    if (const Joined* joined = find(symbols[size_t(left)].id, symbols[size_t(right)].id))
+      heap.push_back({joined->rank, left, joined->id});
+    else
+      return false;
     return true;
   };
   for (int32_t i = 0; i + 1 < int32_t(symbols.size()); ++i) consider(i, i + 1);

@@ -21,11 +21,11 @@ using StringMap = std::unordered_map<std::string, Value, StringHash, std::equal_
 class Bpe {
  public:
   struct Options {
-    bool ignore_merges = false;            // a word that is a token is that token
-    bool fuse_unk = false;                 // unknown bytes in a row are one unknown token
-    std::optional<int32_t> unk = {};       // what a byte without a token becomes; none: the text is refused, or it is left out
-    std::string unk_missing = {};          // where an unknown token is named that the vocabulary does not have
-    std::string file = "tokenizer";        // whose vocabulary it is
+    bool ignore_merges = false;       // a word that is a token is that token
+    bool fuse_unk = false;            // unknown bytes in a row are one unknown token
+    std::optional<int32_t> unk = {};  // what a byte without a token becomes; none: the text is refused, or it is left out
+    std::string unk_missing = {};     // where an unknown token is named that the vocabulary does not have
+    std::string file = "tokenizer";   // whose vocabulary it is
   };
   struct Scratch {
     struct Symbol {

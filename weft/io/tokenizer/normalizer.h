@@ -16,7 +16,7 @@ class Normalizer {
 
   // True where apply() would give the same text back without looking further.
   bool keeps(std::string_view text) const;
-  bool allows_cuts() const;  // of the text before it is normalised (weft/io/tokenizer/cuts.h)
+  bool allows_cuts() const;                        // of the text before it is normalised (weft/io/tokenizer/cuts.h)
   std::string apply(std::string_view text) const;  // text must be valid UTF-8
 
  private:

@@ -20,15 +20,15 @@ struct Token {
 };
 
 struct Tokenizer::Parts {
-  std::vector<Token> tokens;  // by id
-  StringMap<int32_t> ids;     // by spelling
+  std::vector<Token> tokens;    // by id
+  StringMap<int32_t> ids;       // by spelling
   AddedTokens raw, normalized;  // looked for before and after normalisation
   Normalizer normalizer;
   PreTokenizer pre_tokenizer;
   Bpe bpe;
   std::vector<int32_t> before, after;  // what is put around one text
   std::optional<int32_t> bos_id, eos_id, pad_id;
-  bool allows_cuts = false;            // at the places that weft/io/tokenizer/cuts.h finds
+  bool allows_cuts = false;  // at the places that weft/io/tokenizer/cuts.h finds
 };
 
 // tokenizer.json as a whole, and each of its members (null counts as absent).

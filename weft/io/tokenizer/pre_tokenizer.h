@@ -39,7 +39,8 @@ class PreTokenizer {
 
   PreTokenizer() = default;
   // `word_prefix_space`: the same as add_prefix_space, for what comes out of the last splitter.
-  PreTokenizer(std::vector<Splitter> splitters, bool word_prefix_space) : splitters_(std::move(splitters)), prefix_space_(word_prefix_space) {}
+  PreTokenizer(std::vector<Splitter> splitters, bool word_prefix_space)
+      : splitters_(std::move(splitters)), prefix_space_(word_prefix_space) {}
 
   bool allows_cuts() const;  // of the text before it is split
 

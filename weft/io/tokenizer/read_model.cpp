@@ -11,9 +11,11 @@ void check_type(const JsonNode& model) {
   const std::string type = model.text_or("type", model.find("merges") ? "BPE" : "absent");
   if (type != "BPE") model.unsupported("has type '", shown(type), "'; only BPE tokenizers are supported");
   if (model.number_or("dropout", 0) != 0) model.at("dropout").unsupported("asks for BPE dropout, which is random");
-  if (model.boolean_or("byte_fallback", false)) model.at("byte_fallback").unsupported("asks for byte_fallback (SentencePiece); only byte-level BPE is supported");
+  if (model.boolean_or("byte_fallback", false))
+    model.at("byte_fallback").unsupported("asks for byte_fallback (SentencePiece); only byte-level BPE is supported");
   for (const char* key : {"continuing_subword_prefix", "end_of_word_suffix"})
-    if (const std::string text = model.text_or(key, ""); !text.empty()) model.at(key).unsupported("is '", shown(text), "'; byte-level BPE has none");
+    if (const std::string text = model.text_or(key, ""); !text.empty())
+      model.at(key).unsupported("is '", shown(text), "'; byte-level BPE has none");
 }
 
 void put_token(const JsonNode& node, Tokenizer::Parts& parts, const std::string& spelling, int64_t id) {
@@ -87,7 +89,8 @@ void read_model(const JsonNode& model, Tokenizer::Parts& parts) {
   check_type(model);
   StringMap<int32_t> by_bytes = read_vocab(model.at("vocab"), parts);
   const auto merges = read_merges(model.at("merges"), parts);
-  Bpe::Options options{.ignore_merges = model.boolean_or("ignore_merges", false), .fuse_unk = model.boolean_or("fuse_unk", false), .file = model.file()};
+  Bpe::Options options{
+      .ignore_merges = model.boolean_or("ignore_merges", false), .fuse_unk = model.boolean_or("fuse_unk", false), .file = model.file()};
   if (const auto unk = model.find("unk_token")) {
     const auto found = parts.ids.find(unk->text());
     if (found != parts.ids.end())

@@ -53,7 +53,8 @@ void read_template(const JsonNode& step, Tokenizer::Parts& parts) {
     const std::string name = piece.at("SpecialToken").at("id").text();
     for (const JsonNode& id : step.at("special_tokens").at(name).at("ids").elements()) {
       const int64_t value = id.integer();
-      if (value >= int64_t(parts.tokens.size()) || parts.tokens[size_t(value)].spelling.empty()) id.refuse("is ", value, ", which no token has");
+      if (value >= int64_t(parts.tokens.size()) || parts.tokens[size_t(value)].spelling.empty())
+        id.refuse("is ", value, ", which no token has");
       (text_seen ? parts.after : parts.before).push_back(int32_t(value));
     }
   }
@@ -101,7 +102,8 @@ PreTokenizer read_pre_tokenizer(const JsonNode& root) {
       byte_level = true;
       prefix_space = step.boolean_or("add_prefix_space", true);
       if (step.boolean_or("use_regex", true)) {
-        splitters.push_back({.delimiter = Regex::from_pattern(where(step), kGpt2Pattern), .add_prefix_space = prefix_space, .at_cuts = AtCuts::splits});
+        splitters.push_back(
+            {.delimiter = Regex::from_pattern(where(step), kGpt2Pattern), .add_prefix_space = prefix_space, .at_cuts = AtCuts::splits});
         prefix_space = false;
       }
     } else {
@@ -119,7 +121,8 @@ void read_post_processor(const JsonNode& root, Tokenizer::Parts& parts) {
   for (const JsonNode& step : steps(*node, "processors")) {
     const std::string type = step.at("type").text();
     if (type == "ByteLevel") continue;  // concerns offsets alone
-    if (type != "TemplateProcessing") step.unsupported("is the post-processor '", shown(type), "'; ByteLevel, TemplateProcessing and Sequence are supported");
+    if (type != "TemplateProcessing")
+      step.unsupported("is the post-processor '", shown(type), "'; ByteLevel, TemplateProcessing and Sequence are supported");
     if (templated) step.unsupported("is a second template");
     templated = true;
     read_template(step, parts);
@@ -158,8 +161,10 @@ std::optional<int32_t> id_of(const std::optional<std::string>& token, const Toke
 }
 
 // With `add` the template has the token exactly once, at its end of `around`; without it, not at all.
-void set_token(std::vector<int32_t>& around, bool add, const std::optional<int32_t>& id, bool at_front, const char* key, const std::string& file) {
-  if (add && !id) fail(ErrorCode::bad_file, file, "tokenizer_config.json beside it sets add_", key, ", but names no ", key, " that this vocabulary has");
+void set_token(std::vector<int32_t>& around, bool add, const std::optional<int32_t>& id, bool at_front, const char* key,
+               const std::string& file) {
+  if (add && !id)
+    fail(ErrorCode::bad_file, file, "tokenizer_config.json beside it sets add_", key, ", but names no ", key, " that this vocabulary has");
   if (!id) return;
   std::erase(around, *id);
   if (add) around.insert(at_front ? around.begin() : around.end(), *id);

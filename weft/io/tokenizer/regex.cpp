@@ -57,7 +57,8 @@ std::string message_of(int error) {
 
 pcre2_code* compile(const std::string& where, std::string_view pattern, uint32_t options) {
   if (pattern.empty()) fail(ErrorCode::bad_file, where, "is an empty pattern");
-  if (pattern.size() > kLongestPattern) fail(ErrorCode::bad_file, where, "is a pattern of ", pattern.size(), " bytes, at most ", kLongestPattern, " are read");
+  if (pattern.size() > kLongestPattern)
+    fail(ErrorCode::bad_file, where, "is a pattern of ", pattern.size(), " bytes, at most ", kLongestPattern, " are read");
   pcre2_compile_context* context = pcre2_compile_context_create(nullptr);
   if (!context) throw std::bad_alloc();
   pcre2_set_newline(context, PCRE2_NEWLINE_LF);
@@ -89,8 +90,8 @@ Regex Regex::from_literal(const std::string& where, std::string_view text) {
 
 std::optional<Match> Regex::find(std::string_view text, size_t from, Scratch& scratch) const {
   pcre2_set_match_limit(scratch.state_->context, match_limit(text.size()));
-  const int found = pcre2_match(code_->code, reinterpret_cast<PCRE2_SPTR>(text.data()), text.size(), from, PCRE2_NO_UTF_CHECK, scratch.state_->match,
-                                scratch.state_->context);
+  const int found = pcre2_match(code_->code, reinterpret_cast<PCRE2_SPTR>(text.data()), text.size(), from, PCRE2_NO_UTF_CHECK,
+                                scratch.state_->match, scratch.state_->context);
   if (found == PCRE2_ERROR_NOMATCH) return std::nullopt;
   if (found < 0) fail(ErrorCode::unsupported, code_->where, "cannot be matched against this text: ", message_of(found));
   const size_t* ends = pcre2_get_ovector_pointer(scratch.state_->match);

@@ -77,7 +77,8 @@ Tokenizer Tokenizer::load(const std::string& path) {
   const std::string file = std::filesystem::is_directory(path, ignored) ? expected_in_folder(path, "tokenizer.json") : path;
   const MappedFile mapped(file);
   const std::string folder = std::filesystem::path(file).parent_path().string();
-  return parse({reinterpret_cast<const char*>(mapped.bytes().data()), mapped.bytes().size()}, file, read_tokenizer_config(folder.empty() ? "." : folder));
+  return parse({reinterpret_cast<const char*>(mapped.bytes().data()), mapped.bytes().size()}, file,
+               read_tokenizer_config(folder.empty() ? "." : folder));
 }
 
 Tokenizer Tokenizer::parse(std::string_view json, const std::string& file, const TokenizerConfig& config) {
@@ -136,8 +137,12 @@ std::optional<int32_t> Tokenizer::id_of(std::string_view token) const {
   return found->second;
 }
 
-std::string_view Tokenizer::token_of(int32_t id) const { return id < 0 || id >= vocab_size() ? std::string_view() : state_->parts.tokens[size_t(id)].spelling; }
-std::string_view Tokenizer::bytes_of(int32_t id) const { return id < 0 || id >= vocab_size() ? std::string_view() : state_->parts.tokens[size_t(id)].bytes; }
+std::string_view Tokenizer::token_of(int32_t id) const {
+  return id < 0 || id >= vocab_size() ? std::string_view() : state_->parts.tokens[size_t(id)].spelling;
+}
+std::string_view Tokenizer::bytes_of(int32_t id) const {
+  return id < 0 || id >= vocab_size() ? std::string_view() : state_->parts.tokens[size_t(id)].bytes;
+}
 bool Tokenizer::is_special(int32_t id) const { return id >= 0 && id < vocab_size() && state_->parts.tokens[size_t(id)].special; }
 
 std::vector<int32_t> encode_text(const Tokenizer& tokenizer, std::string_view text, std::string_view where, bool add_special) {

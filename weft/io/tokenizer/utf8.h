@@ -18,7 +18,7 @@ struct Utf8Step {
 Utf8Step utf8_step(std::string_view text);
 
 void append_utf8(std::string& text, char32_t code);
-size_t first_invalid_utf8(std::string_view text);  // text.size() where all of it is valid
+size_t first_invalid_utf8(std::string_view text);                // text.size() where all of it is valid
 void check_utf8(std::string_view text, std::string_view where);  // throws bad_file that names `where` and the byte
 
 // Moves whole characters from the front of `bytes` to the end of `text`, U+FFFD for each longest part of what is no

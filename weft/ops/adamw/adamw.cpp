@@ -20,8 +20,8 @@ void check_tensor(const Contract& contract, const AdamwTensor& tensor, size_t in
     operand("master", tensor.master, {DType::f32});
   else
     contract.require(!tensor.master, where, "master goes with a bf16 parameter, but param is ", tensor.param.dtype);
-  contract.require(std::isfinite(tensor.weight_decay) && tensor.weight_decay >= 0,
-                   where, "weight_decay is ", tensor.weight_decay, ", expected zero or more");
+  contract.require(std::isfinite(tensor.weight_decay) && tensor.weight_decay >= 0, where, "weight_decay is ", tensor.weight_decay,
+                   ", expected zero or more");
 }
 
 }  // namespace

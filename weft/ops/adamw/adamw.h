@@ -17,9 +17,9 @@ namespace weft {
 
 // Operands of one shape, contiguous.
 struct AdamwTensor {
-  MutView param;  // f32 or bf16
-  View grad;      // f32 or bf16
-  MutView m, v;   // f32
+  MutView param;   // f32 or bf16
+  View grad;       // f32 or bf16
+  MutView m, v;    // f32
   MutView master;  // f32; present exactly when param is bf16
   float weight_decay;
 };

@@ -30,8 +30,15 @@ HWY_INLINE double power(double base, int32_t exponent) {
 
 HWY_INLINE Coefficients coefficients(const AdamwArgs& a, int32_t t) {
   const double lr = *data<float>(a.lr);
-  return {float(a.beta1), float(1 - a.beta1), float(a.beta2), float(1 - a.beta2), float(lr / (1 - power(a.beta1, t))),
-          float(1 / __builtin_sqrt(1 - power(a.beta2, t))), float(a.eps), a.grad_scale ? *data<float>(a.grad_scale) : 1.0f, lr};
+  return {float(a.beta1),
+          float(1 - a.beta1),
+          float(a.beta2),
+          float(1 - a.beta2),
+          float(lr / (1 - power(a.beta1, t))),
+          float(1 / __builtin_sqrt(1 - power(a.beta2, t))),
+          float(a.eps),
+          a.grad_scale ? *data<float>(a.grad_scale) : 1.0f,
+          lr};
 }
 
 // Equation: the four of adamw.h, for elements [first, first + n) of one tensor; lr m^ / (sqrt(v^) + eps) as

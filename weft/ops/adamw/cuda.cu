@@ -53,8 +53,16 @@ __global__ void prepare(const Scalars s, Coefficients* k) {
   const double lr = *s.lr;
   const int step = *s.step;
   if (step < 1) report(s.fault, Fault::bad_step, s.op, step, 0, 0);
-  *k = {float(s.beta1), float(1 - s.beta1), float(s.beta2), float(1 - s.beta2), float(lr / (1 - power(s.beta1, step))),
-        float(1 / sqrt(1 - power(s.beta2, step))), float(s.eps), s.grad_scale ? *s.grad_scale : 1.0f, lr, step < 1};
+  *k = {float(s.beta1),
+        float(1 - s.beta1),
+        float(s.beta2),
+        float(1 - s.beta2),
+        float(lr / (1 - power(s.beta1, step))),
+        float(1 / sqrt(1 - power(s.beta2, step))),
+        float(s.eps),
+        s.grad_scale ? *s.grad_scale : 1.0f,
+        lr,
+        step < 1};
 }
 
 // Four elements of a tensor in registers.
@@ -73,14 +81,18 @@ struct Four {
   }
 };
 
-__device__ __forceinline__ void load_four(float (&x)[kWidth], const float* from) { *reinterpret_cast<float4*>(x) = *reinterpret_cast<const float4*>(from); }
+__device__ __forceinline__ void load_four(float (&x)[kWidth], const float* from) {
+  *reinterpret_cast<float4*>(x) = *reinterpret_cast<const float4*>(from);
+}
 __device__ __forceinline__ void load_four(float (&x)[kWidth], const __nv_bfloat16* from) {
   __nv_bfloat16 narrow[kWidth];
   *reinterpret_cast<uint2*>(narrow) = *reinterpret_cast<const uint2*>(from);
 #pragma unroll
   for (int j = 0; j < kWidth; ++j) x[j] = to_float(narrow[j]);
 }
-__device__ __forceinline__ void store_four(const float (&x)[kWidth], float* to) { *reinterpret_cast<float4*>(to) = *reinterpret_cast<const float4*>(x); }
+__device__ __forceinline__ void store_four(const float (&x)[kWidth], float* to) {
+  *reinterpret_cast<float4*>(to) = *reinterpret_cast<const float4*>(x);
+}
 __device__ __forceinline__ void store_four(const float (&x)[kWidth], __nv_bfloat16* to) {
   __nv_bfloat16 narrow[kWidth];
 #pragma unroll
@@ -150,18 +162,28 @@ __global__ void __launch_bounds__(kThreads) step(const Tensors tensors, const Co
 
 void adamw(Stream& stream, const AdamwArgs& a) {
   const Launch launch(stream, a.kOp, {&a.lr, &a.step});
-  const Scalars scalars{data<float>(a.lr), data<float>(a.grad_scale), data<int32_t>(a.step), a.beta1, a.beta2, a.eps, launch.fault(), launch.op()};
+  const Scalars scalars{data<float>(a.lr), data<float>(a.grad_scale), data<int32_t>(a.step), a.beta1, a.beta2, a.eps, launch.fault(),
+                        launch.op()};
   const Scratch<Coefficients> coefficients(stream, 1);
   launch(1, 1, 0, prepare, scalars, coefficients.data());
   std::vector<Operands> operands;
   for (const AdamwTensor& t : a.tensors) {
-    Operands o{data<char>(t.param), data<char>(t.grad), data<float>(t.m), data<float>(t.v), data<float>(t.master), t.param.numel(), t.weight_decay,
-               t.param.dtype == DType::bf16, t.grad.dtype == DType::bf16, false};
+    Operands o{data<char>(t.param),
+               data<char>(t.grad),
+               data<float>(t.m),
+               data<float>(t.v),
+               data<float>(t.master),
+               t.param.numel(),
+               t.weight_decay,
+               t.param.dtype == DType::bf16,
+               t.grad.dtype == DType::bf16,
+               false};
     o.aligned = aligned16(o.param) && aligned16(o.grad) && aligned16(o.m) && aligned16(o.v) && aligned16(o.master);
     operands.push_back(o);
   }
-  in_batches<Operands, kMost>(operands, kPiece, [](const Operands& o) { return o.count; },
-                              [&](const Tensors& batch, unsigned pieces, unsigned) { launch(pieces, kThreads, 0, step, batch, coefficients.data()); });
+  in_batches<Operands, kMost>(
+      operands, kPiece, [](const Operands& o) { return o.count; },
+      [&](const Tensors& batch, unsigned pieces, unsigned) { launch(pieces, kThreads, 0, step, batch, coefficients.data()); });
 }
 
 }  // namespace weft::cuda

@@ -19,7 +19,8 @@ void adamw(Stream& stream, const AdamwArgs& a) {
     const AdamwTensorParams tensor{t.param.numel(), t.weight_decay, aligned};
     launch(stream, {a.kOp, kFile, join("update", suffix_of(t.param.dtype), suffix_of(t.grad.dtype)), {constant(0, bool(a.grad_scale))}},
            {.groups = {(tensor.count + kPiece - 1) / kPiece, 1, 1}, .threads = 256},
-           {in(t.grad), out(t.m), out(t.v), t.master ? out(t.master) : out(t.param), t.master ? out(t.param) : nothing(), in(*coefficients), params(tensor)});
+           {in(t.grad), out(t.m), out(t.v), t.master ? out(t.master) : out(t.param), t.master ? out(t.param) : nothing(), in(*coefficients),
+            params(tensor)});
   }
 }
 

@@ -17,8 +17,9 @@ constant constexpr int kThreads = 256, kTurns = 4;
 // Requires: step >= 1, else a fault, and bad_step, so that nothing is updated.
 // Traffic:  a few bytes.
 [[max_total_threads_per_threadgroup(32)]]
-kernel void prepare(device const float* lr [[buffer(0)]], device const int* step_in [[buffer(1)]], device const float* grad_scale [[buffer(2)]],
-                    device AdamwCoefficients& k [[buffer(3)]], constant AdamwParams& p [[buffer(4)]], device Fault& fault [[buffer(5)]]) {
+kernel void prepare(device const float* lr [[buffer(0)]], device const int* step_in [[buffer(1)]],
+                    device const float* grad_scale [[buffer(2)]], device AdamwCoefficients& k [[buffer(3)]],
+                    constant AdamwParams& p [[buffer(4)]], device Fault& fault [[buffer(5)]]) {
   const int step = *step_in;
   if (step < 1) report(fault, metal_fault::bad_step, step, 0, 0);
   const TwoFloats beta1 = {p.beta1, p.beta1_low}, beta2 = {p.beta2, p.beta2_low};
@@ -38,8 +39,9 @@ kernel void prepare(device const float* lr [[buffer(0)]], device const int* step
 inline AdamwCoefficients shared_coefficients(device const uint* from, uint thread_index) {
   const uint word = thread_index % 32 < 10 ? from[thread_index % 32] : 0u;
   const float value = as_type<float>(word);
-  return {simd_broadcast(value, 0), simd_broadcast(value, 1), simd_broadcast(value, 2), simd_broadcast(value, 3), simd_broadcast(value, 4),
-          simd_broadcast(value, 5), simd_broadcast(value, 6), simd_broadcast(value, 7), simd_broadcast(value, 8), int(simd_broadcast(word, 9))};
+  return {simd_broadcast(value, 0), simd_broadcast(value, 1),    simd_broadcast(value, 2), simd_broadcast(value, 3),
+          simd_broadcast(value, 4), simd_broadcast(value, 5),    simd_broadcast(value, 6), simd_broadcast(value, 7),
+          simd_broadcast(value, 8), int(simd_broadcast(word, 9))};
 }
 
 // Equation: the four of adamw.h; lr m^ / (sqrt(v^) + eps) as step_size m / (sqrt(v) spread + eps).
@@ -49,9 +51,10 @@ inline AdamwCoefficients shared_coefficients(device const uint* from, uint threa
 // Traffic:  one read of grad, one read and one write of p, m and v; one write of a bf16 param.
 template <class G, bool kNarrow>
 [[max_total_threads_per_threadgroup(256)]]
-kernel void update(device const G* grad [[buffer(0)]], device float* m [[buffer(1)]], device float* v [[buffer(2)]], device float* weight [[buffer(3)]],
-                   device bfloat* narrow [[buffer(4)]], device const uint* coefficients [[buffer(5)]], constant AdamwTensorParams& p [[buffer(6)]],
-                   uint thread_index [[thread_index_in_threadgroup]], uint group [[threadgroup_position_in_grid]]) {
+kernel void update(device const G* grad [[buffer(0)]], device float* m [[buffer(1)]], device float* v [[buffer(2)]],
+                   device float* weight [[buffer(3)]], device bfloat* narrow [[buffer(4)]], device const uint* coefficients [[buffer(5)]],
+                   constant AdamwTensorParams& p [[buffer(6)]], uint thread_index [[thread_index_in_threadgroup]],
+                   uint group [[threadgroup_position_in_grid]]) {
   constexpr int N = 8;  // sixteen bytes of bf16
   const AdamwCoefficients k = shared_coefficients(coefficients, thread_index);
   if (k.bad_step) return;

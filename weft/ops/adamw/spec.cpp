@@ -55,7 +55,8 @@ void expect_item(Truth& t, const Item& item, size_t i, const Setting& s) {
   for (int64_t k = 0; k < item.n; ++k) {
     Element e{t[p][k], t[m][k], t[v][k]};
     for (int64_t step = 0; step < s.steps; ++step)
-      e.step(t[key("grad", i)][step * item.n + k], s.scaled ? t["grad_scale"][0] : 1, t["lr"][0], item.weight_decay, s, double(s.first_step + step));
+      e.step(t[key("grad", i)][step * item.n + k], s.scaled ? t["grad_scale"][0] : 1, t["lr"][0], item.weight_decay, s,
+             double(s.first_step + step));
     t[result(p)].expect_within(k, e.p, kSecondOrder * e.ep);
     t[result(m)].expect_within(k, e.m, kSecondOrder * e.em);
     t[result(v)].expect_within(k, e.v, kSecondOrder * e.ev);
@@ -78,10 +79,12 @@ Problem steps(std::vector<Item> items, Setting s, Fill grads = normal(), bool fr
   p.input("step", DType::i32, {s.steps}, [=](PhiloxStream&, int64_t i) { return double(s.first_step + i); });
   if (s.scaled) p.input("grad_scale", DType::f32, {1}, constant(0.37));
   const auto args = [=](const Bound& b, int64_t step) {
-    AdamwArgs a{{}, b.view("lr"), b.tensor("step").part(0, step, step + 1).view(), s.scaled ? b.view("grad_scale") : View{}, s.beta1, s.beta2, s.eps};
+    AdamwArgs a{{},      b.view("lr"), b.tensor("step").part(0, step, step + 1).view(), s.scaled ? b.view("grad_scale") : View{}, s.beta1,
+                s.beta2, s.eps};
     for (size_t i = 0; i < items.size(); ++i)
-      a.tensors.push_back({b.mut(key("param", i)), b.tensor(key("grad", i)).part(0, step, step + 1).reshape({items[i].n}).view(), b.mut(key("m", i)),
-                           b.mut(key("v", i)), items[i].param == DType::bf16 ? b.mut(key("master", i)) : MutView{}, items[i].weight_decay});
+      a.tensors.push_back({b.mut(key("param", i)), b.tensor(key("grad", i)).part(0, step, step + 1).reshape({items[i].n}).view(),
+                           b.mut(key("m", i)), b.mut(key("v", i)), items[i].param == DType::bf16 ? b.mut(key("master", i)) : MutView{},
+                           items[i].weight_decay});
     return a;
   };
   p.run = [=](Stream& stream, const Bound& b) {
@@ -109,7 +112,12 @@ void rejects(Registry& registry, const char* name, std::function<void(Attempt&)>
     Attempt a{zeros(d, s), zeros(d, s), zeros(d, s), zeros(d, s), Tensor(), full(d, {}, 1e-3), full(d, {}, 1, DType::i32)};
     spoil(a);
     adamw(d.stream(), {{{a.param.mut_view(), a.grad.view(), a.m.mut_view(), a.v.mut_view(), a.master.mut_view(), a.weight_decay}},
-                       a.lr.view(), a.step.view(), {}, a.beta1, a.beta2, a.eps});
+                       a.lr.view(),
+                       a.step.view(),
+                       {},
+                       a.beta1,
+                       a.beta2,
+                       a.eps});
   });
 }
 
@@ -125,11 +133,12 @@ void add_specs_adamw(Registry& registry) {
         registry.add({op, variant, param, dims({n}), [=] { return steps({{param, grad, n, 0.1f}}, {}); }});
       registry.add({op, variant, param, "257/scaled", [=] { return steps({{param, grad, 257, 0.1f}}, {.scaled = true}); }});
       registry.add({op, variant, param, "257/later",
-          [=] { return steps({{param, grad, 257, 0}}, {.scaled = true, .first_step = 1000000}, normal(), false); }});
+                    [=] { return steps({{param, grad, 257, 0}}, {.scaled = true, .first_step = 1000000}, normal(), false); }});
       registry.add({op, variant, param, "257/many_steps",
-          [=] { return steps({{param, grad, 257, 0.01f}}, {.steps = 12, .lr = 0.02, .beta2 = 0.95}); }});
+                    [=] { return steps({{param, grad, 257, 0.01f}}, {.steps = 12, .lr = 0.02, .beta2 = 0.95}); }});
     }
-    const std::vector<Item> several = {{param, f32, 33, 0.1f}, {f32, bf16, 40000, 0}, {bf16, bf16, 17, 0.2f}, {param, bf16, 0, 0}, {f32, f32, 1, 0.3f}};
+    const std::vector<Item> several = {
+        {param, f32, 33, 0.1f}, {f32, bf16, 40000, 0}, {bf16, bf16, 17, 0.2f}, {param, bf16, 0, 0}, {f32, f32, 1, 0.3f}};
     registry.add({op, "several", param, "five", [=] { return steps(several, {.steps = 3, .scaled = true}); }});
     registry.add({op, "step", param, "zero_gradient", [=] { return steps({{param, f32, 33, 0.1f}}, {}, constant(0)); }});
     registry.add({op, "step", param, "nan", [=] { return steps({{param, f32, 33, 0.1f}}, {}, sprinkle(normal(), 9, 1, NAN)); }});
@@ -139,11 +148,15 @@ void add_specs_adamw(Registry& registry) {
   }
   registry.add({op, "step", f32, "no_tensors", [] { return steps({}, {}); }});
   registry.golden({op, "golden", "adamw.safetensors", [=](const GoldenCase& g) {
-    const Setting s{.steps = g.integer("steps"), .lr = g.number("lr"), .beta1 = g.number("beta1"), .beta2 = g.number("beta2"), .eps = g.number("eps")};
-    Problem p = steps({{f32, f32, g.integer("n"), float(g.number("weight_decay"))}}, s);
-    p.given("param0", g.values("p0")).given("grad0", g.values("grads"));
-    return p.golden("param0", g.values("p")).golden("m0", g.values("m")).golden("v0", g.values("v"));
-  }});
+                     const Setting s{.steps = g.integer("steps"),
+                                     .lr = g.number("lr"),
+                                     .beta1 = g.number("beta1"),
+                                     .beta2 = g.number("beta2"),
+                                     .eps = g.number("eps")};
+                     Problem p = steps({{f32, f32, g.integer("n"), float(g.number("weight_decay"))}}, s);
+                     p.given("param0", g.values("p0")).given("grad0", g.values("grads"));
+                     return p.golden("param0", g.values("p")).golden("m0", g.values("m")).golden("v0", g.values("v"));
+                   }});
 
   rejects(registry, "step_zero", [](Attempt& a) { a.step = zeros(a.step.device(), {}, DType::i32); });
   rejects(registry, "step_dtype", [](Attempt& a) { a.step = full(a.lr.device(), {}, 1); });

@@ -41,9 +41,13 @@ struct Workspace {
   static int64_t floats(const Sizes& s) { return (5 * kSpan / kTile + 2) * s.tile() + 5 * kTile * kTile / 2 + 2 * kTile; }
   Workspace(const Sizes& s, ScratchSlots::Lease& lease)
       : queries{{}, {}, lease.take(kTile), lease.take(kTile), nullptr, 0, 0},
-        q(lease.take(s.tile())), dout(lease.take(s.tile())), scores(lease.take(kTile * kTile)), dp(lease.take(kTile * kTile)),
+        q(lease.take(s.tile())),
+        dout(lease.take(s.tile())),
+        scores(lease.take(kTile * kTile)),
+        dp(lease.take(kTile * kTile)),
         ds_rows(lease.take(kTile * kTile / 2)) {
-    for (KeyLanes& k : keys) k = {lease.take(s.tile()), lease.take(s.tile()), lease.take(s.tile()), lease.take(s.tile()), lease.take(s.tile()), {}};
+    for (KeyLanes& k : keys)
+      k = {lease.take(s.tile()), lease.take(s.tile()), lease.take(s.tile()), lease.take(s.tile()), lease.take(s.tile()), {}};
   }
 };
 
@@ -59,8 +63,10 @@ void inner_products(const Sizes& s, const OperandTile<T>& o, const OperandTile<T
   alignas(64) float blocks[kBlock * kBlock] = {};
   for (int64_t first = 0; first < o.count; first += kBlock) {
     for (int64_t r = first; r < std::min(o.count, first + kBlock); ++r) {
-      store(reduce_blocks(s.D, 0.0f, [&](At at) HWY_ATTR { return at.load(o.at + r * o.row) * at.load(dout.at + r * dout.row); },
-                          [](F32x16 x, F32x16 z) HWY_ATTR { return x + z; }), blocks + (r - first) * kBlock);
+      store(reduce_blocks(
+                s.D, 0.0f, [&](At at) HWY_ATTR { return at.load(o.at + r * o.row) * at.load(dout.at + r * dout.row); },
+                [](F32x16 x, F32x16 z) HWY_ATTR { return x + z; }),
+            blocks + (r - first) * kBlock);
     }
     store(sums_of_blocks(blocks), mean + first);
   }
@@ -90,7 +96,8 @@ void scores_to_pairs(const Scores& t, float scale, const float* lse, const float
     F32x16 p, ds;
   };
   const auto block = [&](int64_t r, int64_t lane) HWY_ATTR {
-    const F32x16 centred = load(dp + r * kTile + lane) - splat(delta[r]), p = exp(load(scores + r * kTile + lane) * splat(scale) - splat(lse[r]));
+    const F32x16 centred = load(dp + r * kTile + lane) - splat(delta[r]),
+                 p = exp(load(scores + r * kTile + lane) * splat(scale) - splat(lse[r]));
     return Block{p, p * centred};
   };
   for (int64_t r = 0; r < t.rows; r += 2) {
@@ -125,8 +132,18 @@ void add_gradients(const Sizes& s, float scale, const Workspace& w, const KeyLan
     scores_to_gradients(t, q.base, q.mean, w.scores, w.dp);
   add_weighted_rows<Lanes::keys, Step>(t, s, w.scores, q.dout.right, keys, {.add = !first.of_keys}, k.dv, ahead);
   add_weighted_rows<Lanes::keys, Step>(t, s, w.dp, q.q.right, keys, {.add = !first.of_keys}, k.dk, ahead);
-  const TileProductBy<Step> dq{.m = q.count, .n = s.width(), .k = ceil_div(keys, Step::kElements), .a = kPairs ? w.ds_rows : w.dp, .a_row = kTile / Step::kElements, .a_step = 1,
-                               .b = k.k.at, .b_row = k.k.step, .c = q.dq, .c_row = s.width(), .add = !first.of_queries, .meanwhile = &ahead};
+  const TileProductBy<Step> dq{.m = q.count,
+                               .n = s.width(),
+                               .k = ceil_div(keys, Step::kElements),
+                               .a = kPairs ? w.ds_rows : w.dp,
+                               .a_row = kTile / Step::kElements,
+                               .a_step = 1,
+                               .b = k.k.at,
+                               .b_row = k.k.step,
+                               .c = q.dq,
+                               .c_row = s.width(),
+                               .add = !first.of_queries,
+                               .meanwhile = &ahead};
   t.diagonal ? triangle_product<Steps::through_row>(dq) : product<Step>(dq);
 }
 
@@ -156,7 +173,8 @@ struct Place {
 
 // One span of keys against all queries that see it; `then` is the one that most likely follows.
 template <class In>
-void backward_span(const CausalAttentionBackwardArgs& a, const Sizes& s, const Place& span, const Place& then, const Share& share, Workspace& w) {
+void backward_span(const CausalAttentionBackwardArgs& a, const Sizes& s, const Place& span, const Place& then, const Share& share,
+                   Workspace& w) {
   using T = typename In::T;
   const Heads<const T> q = heads<T>(a.q), k = heads<T>(a.k), v = heads<T>(a.v), o = heads<T>(a.o), dout = heads<T>(a.dout);
   const Heads<T> dq = heads<T>(a.dq), dk = heads<T>(a.dk), dv = heads<T>(a.dv);
@@ -177,7 +195,8 @@ void backward_span(const CausalAttentionBackwardArgs& a, const Sizes& s, const P
     if (h + 1 == h1 && next >= s.T) {
       for (const auto& to : {dk, dv}) ahead.add(to.row(b, first, hk), to.time, last - first, s.D);
       for (const auto& from : {k, v}) ahead.add(from.row(then.b, then.first, then.hk), from.time, s.rows_from(then.first), s.D);
-      for (const auto& from : {q, dout, o}) ahead.add(from.row(then.b, then.first, then.hk * s.group()), from.time, s.rows_from(then.first), s.D);
+      for (const auto& from : {q, dout, o})
+        ahead.add(from.row(then.b, then.first, then.hk * s.group()), from.time, s.rows_from(then.first), s.D);
     }
     ahead.spread(5 * kSteps * tiles);
   };
@@ -185,7 +204,8 @@ void backward_span(const CausalAttentionBackwardArgs& a, const Sizes& s, const P
     for (int64_t i0 = first; i0 < s.T; i0 += kTile) {
       rows.i0 = i0, rows.count = s.rows_from(i0);
       rows.dq = share.dq + ((h - h0) * s.T + i0) * s.width();
-      if (h == h0 && i0 < last) load_keys<In>(s, keys(i0), {k.row(b, i0, hk), k.time, rows.count}, {v.row(b, i0, hk), v.time, rows.count}, a.scale);
+      if (h == h0 && i0 < last)
+        load_keys<In>(s, keys(i0), {k.row(b, i0, hk), k.time, rows.count}, {v.row(b, i0, hk), v.time, rows.count}, a.scale);
       const OperandTile<T> douts{dout.row(b, i0, h), dout.time, rows.count};
       rows.q = In::both(s, {q.row(b, i0, h), q.time, rows.count}, w.q);
       rows.dout = In::both(s, douts, w.dout);
@@ -193,7 +213,8 @@ void backward_span(const CausalAttentionBackwardArgs& a, const Sizes& s, const P
       std::copy_n(data<float>(a.lse) + (b * s.H + h) * s.T + i0, rows.count, rows.base);
       plan(h, i0);
       for (int64_t j0 = first; j0 < std::min(last, i0 + kTile); j0 += kTile)
-        add_gradients<In>(s, a.scale, w, keys(j0), j0, {.of_keys = h == h0 && i0 == j0, .of_queries = share.first_span && j0 == first}, ahead);
+        add_gradients<In>(s, a.scale, w, keys(j0), j0, {.of_keys = h == h0 && i0 == j0, .of_queries = share.first_span && j0 == first},
+                          ahead);
       if (share.whole && i0 < last) store_rows(s, rows.dq, rows.count, a.scale, dq.row(b, i0, h), dq.time);
     }
   for (int64_t j0 = first; j0 < last; j0 += kTile) {

@@ -52,8 +52,9 @@ inline void differentiate(thread Matrix& s, thread Matrix& dp, Matrix lse, Matri
 // Traffic:  q, dout, lse, delta, dq once; k and v once per 64 / kSlices queries. Every multiply-add is in a matrix product.
 template <class T, int kD, int kSlices, int kKeys>
 [[max_total_threads_per_threadgroup(256)]]
-kernel void query_gradient(device const T* q [[buffer(0)]], device const T* k [[buffer(1)]], device const T* v [[buffer(2)]], device const T* dout [[buffer(3)]],
-                           device const float* lse [[buffer(4)]], device const float* delta [[buffer(5)]], device T* dq [[buffer(6)]],
+kernel void query_gradient(device const T* q [[buffer(0)]], device const T* k [[buffer(1)]], device const T* v [[buffer(2)]],
+                           device const T* dout [[buffer(3)]], device const float* lse [[buffer(4)]],
+                           device const float* delta [[buffer(5)]], device T* dq [[buffer(6)]],
                            constant AttentionBackwardParams& p [[buffer(7)]], uint3 group [[threadgroup_position_in_grid]],
                            uint3 groups [[threadgroups_per_grid]], uint thread_index [[thread_index_in_threadgroup]],
                            uint simd [[simdgroup_index_in_threadgroup]], uint lane [[thread_index_in_simdgroup]]) {
@@ -68,16 +69,19 @@ kernel void query_gradient(device const T* q [[buffer(0)]], device const T* k [[
   WEFT_UNROLL
   for (int f = 0; f < kMatrices; ++f) sums[f] = filled(0.0f);
   load_rows(queries, count, Piece<T>{q + row_at(p.q, b, query, h) + column, p.q.time, rows, p.D - column, kAligned}, patch, lane);
-  load_rows(gradients, count, Piece<T>{dout + row_at(p.dout, b, query, h) + column, p.dout.time, rows, p.D - column, kAligned}, patch, lane);
+  load_rows(gradients, count, Piece<T>{dout + row_at(p.dout, b, query, h) + column, p.dout.time, rows, p.D - column, kAligned}, patch,
+            lane);
   const int64_t statistic = (int64_t(b) * p.H + h) * p.T + query + row;
   const bool reads = lane % 4 == 0 && row < rows;  // for the four lanes of its row
   const ushort reader = ushort(4 * row);
-  RowPair known = spread_rows(simd_shuffle(reads ? lse[statistic] : 0.0f, reader), simd_shuffle(reads ? delta[statistic] : 0.0f, reader), table, lane);
+  RowPair known =
+      spread_rows(simd_shuffle(reads ? lse[statistic] : 0.0f, reader), simd_shuffle(reads ? delta[statistic] : 0.0f, reader), table, lane);
 
   for (int n0 = 0; n0 < min(p.T, m0 + kQueries); n0 += kKeys) {
     threadgroup_barrier(mem_flags::mem_threadgroup);
     stage(keys, kRow, kKeys, 8 * kMatricesOfD, Piece<T>{k + row_at(p.k, b, n0, hkv), p.k.time, p.T - n0, p.D, kAligned}, thread_index, 256);
-    stage(values, kRow, kKeys, 8 * kMatricesOfD, Piece<T>{v + row_at(p.v, b, n0, hkv), p.v.time, p.T - n0, p.D, kAligned}, thread_index, 256);
+    stage(values, kRow, kKeys, 8 * kMatricesOfD, Piece<T>{v + row_at(p.v, b, n0, hkv), p.v.time, p.T - n0, p.D, kAligned}, thread_index,
+          256);
     threadgroup_barrier(mem_flags::mem_threadgroup);
     const bool sees_some = rows > 0 && n0 <= query + 7;
     Matrix s[2 * kBlocks];  // scores, then gradients of p
@@ -86,13 +90,12 @@ kernel void query_gradient(device const T* q [[buffer(0)]], device const T* k [[
       for (int j = 0; j < 2 * kBlocks; ++j) s[j] = filled(0.0f);
       WEFT_UNROLL
       for (int f = 0; f < kMatrices; ++f)
-        if (f < count)
-          WEFT_UNROLL
-          for (int j = 0; j < kBlocks; ++j) {
-            if (n0 + 8 * j > query + 7) break;  // past the diagonal
-            multiply_add(s[j], queries[f], transposed_at(keys + 8 * j * kRow + column + 8 * f, kRow));
-            multiply_add(s[kBlocks + j], gradients[f], transposed_at(values + 8 * j * kRow + column + 8 * f, kRow));
-          }
+        if (f < count) WEFT_UNROLL
+      for (int j = 0; j < kBlocks; ++j) {
+        if (n0 + 8 * j > query + 7) break;  // past the diagonal
+        multiply_add(s[j], queries[f], transposed_at(keys + 8 * j * kRow + column + 8 * f, kRow));
+        multiply_add(s[kBlocks + j], gradients[f], transposed_at(values + 8 * j * kRow + column + 8 * f, kRow));
+      }
     }
     if (kSlices > 1) {
       if (sees_some) put_parts(s, parts, simd);
@@ -134,8 +137,9 @@ kernel void query_gradient(device const T* q [[buffer(0)]], device const T* k [[
 // Traffic:  k, v, dk, dv once; q, dout, lse, delta once per 64 / kSlices keys. Every multiply-add is in a matrix product.
 template <class T, int kD, int kSlices, int kQueries>
 [[max_total_threads_per_threadgroup(256)]]
-kernel void key_gradients(device const T* q [[buffer(0)]], device const T* k [[buffer(1)]], device const T* v [[buffer(2)]], device const T* dout [[buffer(3)]],
-                          device const float* lse [[buffer(4)]], device const float* delta [[buffer(5)]], device T* dk [[buffer(6)]], device T* dv [[buffer(7)]],
+kernel void key_gradients(device const T* q [[buffer(0)]], device const T* k [[buffer(1)]], device const T* v [[buffer(2)]],
+                          device const T* dout [[buffer(3)]], device const float* lse [[buffer(4)]],
+                          device const float* delta [[buffer(5)]], device T* dk [[buffer(6)]], device T* dv [[buffer(7)]],
                           constant AttentionBackwardParams& p [[buffer(8)]], uint3 group [[threadgroup_position_in_grid]],
                           uint thread_index [[thread_index_in_threadgroup]], uint simd [[simdgroup_index_in_threadgroup]],
                           uint lane [[thread_index_in_simdgroup]]) {
@@ -156,8 +160,10 @@ kernel void key_gradients(device const T* q [[buffer(0)]], device const T* k [[b
   for (int tile = 0; tile < p.group * tiles_of_head; ++tile) {
     const int h = hkv * p.group + tile / tiles_of_head, m0 = first + tile % tiles_of_head * kQueries;
     threadgroup_barrier(mem_flags::mem_threadgroup);
-    stage(queries, kRow, kQueries, 8 * kMatricesOfD, Piece<T>{q + row_at(p.q, b, m0, h), p.q.time, p.T - m0, p.D, kAligned}, thread_index, 256);
-    stage(gradients, kRow, kQueries, 8 * kMatricesOfD, Piece<T>{dout + row_at(p.dout, b, m0, h), p.dout.time, p.T - m0, p.D, kAligned}, thread_index, 256);
+    stage(queries, kRow, kQueries, 8 * kMatricesOfD, Piece<T>{q + row_at(p.q, b, m0, h), p.q.time, p.T - m0, p.D, kAligned}, thread_index,
+          256);
+    stage(gradients, kRow, kQueries, 8 * kMatricesOfD, Piece<T>{dout + row_at(p.dout, b, m0, h), p.dout.time, p.T - m0, p.D, kAligned},
+          thread_index, 256);
     if (int(thread_index) < 2 * kQueries) {  // those of eight queries, eight times over
       const int i = int(thread_index) % kQueries, query = m0 + i;
       device const float* from = int(thread_index) < kQueries ? lse : delta;
@@ -172,13 +178,12 @@ kernel void key_gradients(device const T* q [[buffer(0)]], device const T* k [[b
       for (int i = 0; i < 2 * kBlocks; ++i) s[i] = filled(0.0f);
       WEFT_UNROLL
       for (int f = 0; f < kMatrices; ++f)
-        if (f < count)
-          WEFT_UNROLL
-          for (int i = 0; i < kBlocks; ++i) {
-            if (m0 + 8 * i + 7 < key || m0 + 8 * i >= p.T) continue;  // past the diagonal, or the last query
-            multiply_add(s[i], keys[f], transposed_at(queries + 8 * i * kRow + column + 8 * f, kRow));
-            multiply_add(s[kBlocks + i], values[f], transposed_at(gradients + 8 * i * kRow + column + 8 * f, kRow));
-          }
+        if (f < count) WEFT_UNROLL
+      for (int i = 0; i < kBlocks; ++i) {
+        if (m0 + 8 * i + 7 < key || m0 + 8 * i >= p.T) continue;  // past the diagonal, or the last query
+        multiply_add(s[i], keys[f], transposed_at(queries + 8 * i * kRow + column + 8 * f, kRow));
+        multiply_add(s[kBlocks + i], values[f], transposed_at(gradients + 8 * i * kRow + column + 8 * f, kRow));
+      }
     }
     if (kSlices > 1) {
       if (seen) put_parts(s, parts, simd);
@@ -195,11 +200,13 @@ kernel void key_gradients(device const T* q [[buffer(0)]], device const T* k [[b
         const float c = at.column.thread_elements()[e];
         outside.thread_elements()[e] = query + int(c) < p.T ? float(least) - c + at.row.thread_elements()[e] : 1.0f;
       }
-      differentiate(s[i], s[kBlocks + i], matrix_at(statistics + 64 * i, 8), matrix_at(statistics + 8 * kQueries + 64 * i, 8), outside, p.scale);
+      differentiate(s[i], s[kBlocks + i], matrix_at(statistics + 64 * i, 8), matrix_at(statistics + 8 * kQueries + 64 * i, 8), outside,
+                    p.scale);
       WEFT_UNROLL
       for (int f = 0; f < kMatrices; ++f) {
         if (f >= count) break;
-        const Matrix gradient = matrix_at(gradients + 8 * i * kRow + column + 8 * f, kRow), value = matrix_at(queries + 8 * i * kRow + column + 8 * f, kRow);
+        const Matrix gradient = matrix_at(gradients + 8 * i * kRow + column + 8 * f, kRow),
+                     value = matrix_at(queries + 8 * i * kRow + column + 8 * f, kRow);
         if (least <= -7) {
           multiply_add(value_sums[f], s[i], gradient);
           multiply_add(key_sums[f], s[kBlocks + i], value);

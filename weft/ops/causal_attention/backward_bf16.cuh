@@ -17,7 +17,7 @@ struct BackwardParams {
   const float *lse, *delta;  // [B, H, T]
   float* sums;               // dq in f32: per tile of queries, as its threads hold it
   unsigned *turns, *ticket;  // [B, H, tiles of queries]; one
-  int* not_finite;           // [1 + B Hkv]: any, then each: set where an operand beside the diagonal is an infinity or NaN (simt.cuh does it again)
+  int* not_finite;  // [1 + B Hkv]: any, then each: set where an operand beside the diagonal is an infinity or NaN (simt.cuh does it again)
   int T, H, Hkv, D, key_tiles, query_tiles;
   float scale;
   bool aligned;
@@ -28,7 +28,9 @@ __device__ __forceinline__ unsigned load_acquire(const unsigned* p) {
   asm volatile("ld.acquire.gpu.global.u32 %0, [%1];\n" : "=r"(x) : "l"(p) : "memory");
   return x;
 }
-__device__ __forceinline__ void store_release(unsigned* p, unsigned x) { asm volatile("st.release.gpu.global.u32 [%0], %1;\n" ::"l"(p), "r"(x) : "memory"); }
+__device__ __forceinline__ void store_release(unsigned* p, unsigned x) {
+  asm volatile("st.release.gpu.global.u32 [%0], %1;\n" ::"l"(p), "r"(x) : "memory");
+}
 
 // Equation: p = exp(scale q k^T - lse), ds = p (do v^T - delta); dv = p^T do, dk = scale ds^T q, dq = scale ds k.
 // Layout:   q, do, dq [B, T, H, D], k, v, dk, dv [B, T, Hkv, D] with any strides over B, T, H; lse, delta [B, H, T].
@@ -91,7 +93,8 @@ __global__ void __launch_bounds__(Tiles::kWarps * 32, 1) causal_backward(const B
     __syncthreads();  // this step's tiles are there; everybody is done with the last step's
     if (passed && threadIdx.x == 0) store_release(passed, load_acquire(passed) + 1);
     if (kStages == 2 && step + 1 < steps) load_queries(step + 1, (step + 1) % kStages);
-    if (n0 + kN - 1 > m0 && (k.template some_not_finite<kThreads>() || q.template some_not_finite<kThreads>() || dout.template some_not_finite<kThreads>()))
+    if (n0 + kN - 1 > m0 &&
+        (k.template some_not_finite<kThreads>() || q.template some_not_finite<kThreads>() || dout.template some_not_finite<kThreads>()))
       p.not_finite[0] = p.not_finite[1 + b * p.Hkv + hkv] = 1;
 
     FragmentC s[kSM][kSN] = {}, dp[kSM][kSN] = {};

@@ -27,7 +27,8 @@ struct HopperBackwardMemory {
   using Queries = SwizzledTile<Tiles::kM, Tiles::kD>;
   using Slopes = SwizzledTile<Tiles::kN, Tiles::kM>;
   static constexpr int kSquares = Tiles::kD / 64, kSquare = 64 * 64 * 4, kSums = kSquares * kSquare, kRows = 2 * Tiles::kM * 4;
-  static constexpr int kBytes = 2 * Keys::kBytes + Tiles::kStages * (2 * Queries::kBytes + kRows) + 2 * (Slopes::kBytes + kSums) + 1024;  // 1024: to align the tiles
+  static constexpr int kBytes =
+      2 * Keys::kBytes + Tiles::kStages * (2 * Queries::kBytes + kRows) + 2 * (Slopes::kBytes + kSums) + 1024;  // 1024: to align the tiles
   uint32_t base;
 
   __device__ __forceinline__ Keys keys() const { return {base}; }
@@ -38,14 +39,18 @@ struct HopperBackwardMemory {
   __device__ __forceinline__ uint32_t sums(int buffer) const { return slopes(2).base + uint32_t(buffer) * kSums; }
   __device__ __forceinline__ uint32_t rows(int stage) const { return sums(2) + uint32_t(stage) * kRows; }  // lse in log2, then delta
   // Where four columns of a row lie in a square: shifted by row, so that four rows are in different banks.
-  __device__ __forceinline__ static uint32_t in_square(int row, int column) { return uint32_t(row * 256 + (column / 4 ^ row % 4 * 2) * 16 + column % 4 * 4); }
+  __device__ __forceinline__ static uint32_t in_square(int row, int column) {
+    return uint32_t(row * 256 + (column / 4 ^ row % 4 * 2) * 16 + column % 4 * 4);
+  }
 };
 
 // Compiled for sm_90a the kernel takes kThreads threads, elsewhere one (see kHopperThreads).
 #if WEFT_HAS_WGMMA || !defined(__CUDA_ARCH__)
-template <class Tiles> inline constexpr int kHopperBackwardThreads = Tiles::kThreads;
+template <class Tiles>
+inline constexpr int kHopperBackwardThreads = Tiles::kThreads;
 #else
-template <class Tiles> inline constexpr int kHopperBackwardThreads = 1;
+template <class Tiles>
+inline constexpr int kHopperBackwardThreads = 1;
 #endif
 
 #if WEFT_HAS_WGMMA
@@ -56,18 +61,25 @@ struct HopperBackwardWork {
   template <class Tiles>
   __device__ __forceinline__ static HopperBackwardWork of(const BackwardParams& p, int work) {
     const int j = p.key_tiles - 1 - work % p.key_tiles, first = j * Tiles::kN / Tiles::kM, heads = p.H / p.Hkv;
-    return {work / p.key_tiles / p.Hkv, work / p.key_tiles % p.Hkv, j, j * Tiles::kN, first, p.query_tiles - first, (p.query_tiles - first) * heads, heads};
+    return {work / p.key_tiles / p.Hkv, work / p.key_tiles % p.Hkv,      j,    j * Tiles::kN, first,
+            p.query_tiles - first,      (p.query_tiles - first) * heads, heads};
   }
   __device__ __forceinline__ int head(int step) const { return hkv * heads + step / per_head; }
   __device__ __forceinline__ int query_tile(int step) const { return first + step % per_head; }
-  __device__ __forceinline__ void found_not_finite(const BackwardParams& p) const { p.not_finite[0] = p.not_finite[1 + b * p.Hkv + hkv] = 1; }
+  __device__ __forceinline__ void found_not_finite(const BackwardParams& p) const {
+    p.not_finite[0] = p.not_finite[1 + b * p.Hkv + hkv] = 1;
+  }
 };
 
 struct HopperBackwardBarriers {
   TileBarriers queries, slopes, sums;
 };
-__device__ __forceinline__ void wait_full(TileBarriers at, int buffers, int use) { barrier_wait(at.full_at(use % buffers), uint32_t(use / buffers) & 1); }
-__device__ __forceinline__ void wait_empty(TileBarriers at, int buffers, int use) { barrier_wait(at.empty_at(use % buffers), uint32_t(use / buffers + 1) & 1); }
+__device__ __forceinline__ void wait_full(TileBarriers at, int buffers, int use) {
+  barrier_wait(at.full_at(use % buffers), uint32_t(use / buffers) & 1);
+}
+__device__ __forceinline__ void wait_empty(TileBarriers at, int buffers, int use) {
+  barrier_wait(at.empty_at(use % buffers), uint32_t(use / buffers + 1) & 1);
+}
 // Once for a warp, when all its lanes have come here: for what only products read. Of other memory every lane says that it is
 // done, which racecheck understands.
 __device__ __forceinline__ void warp_arrive(uint32_t barrier) {
@@ -77,7 +89,8 @@ __device__ __forceinline__ void warp_arrive(uint32_t barrier) {
 
 // A warp brings the queries, do, lse and delta of every second step.
 template <class Tiles>
-__device__ __forceinline__ void fetch_queries(const BackwardParams& p, const HopperBackwardMemory<Tiles>& memory, const HopperBackwardBarriers& barriers, const HopperBackwardWork& work, int warp) {
+__device__ __forceinline__ void fetch_queries(const BackwardParams& p, const HopperBackwardMemory<Tiles>& memory,
+                                              const HopperBackwardBarriers& barriers, const HopperBackwardWork& work, int warp) {
   const int lane = int(threadIdx.x) % 32;
   for (int step = warp; step < work.steps; step += 2) {
     const int stage = step % Tiles::kStages, h = work.head(step), m0 = work.query_tile(step) * Tiles::kM;
@@ -97,11 +110,14 @@ __device__ __forceinline__ void fetch_queries(const BackwardParams& p, const Hop
     copies_end();
 #pragma unroll
     for (int i = 0; i < Tiles::kM / 32; ++i)
-      asm volatile("st.shared.f32 [%0], %1;\nst.shared.f32 [%0 + %3], %2;\n" ::"r"(memory.rows(stage) + uint32_t(i * 32 + lane) * 4), "f"(lse[i]), "f"(delta[i]), "n"(Tiles::kM * 4) : "memory");
+      asm volatile("st.shared.f32 [%0], %1;\nst.shared.f32 [%0 + %3], %2;\n" ::"r"(memory.rows(stage) + uint32_t(i * 32 + lane) * 4),
+                   "f"(lse[i]), "f"(delta[i]), "n"(Tiles::kM * 4)
+                   : "memory");
     copies_wait<0>();
     publish_to_products();
     barrier_arrive(barriers.queries.full_at(stage));
-    if (work.n0 + Tiles::kN - 1 > m0 && (q.template brought_not_finite<32>(lane) || dout.template brought_not_finite<32>(lane))) work.found_not_finite(p);
+    if (work.n0 + Tiles::kN - 1 > m0 && (q.template brought_not_finite<32>(lane) || dout.template brought_not_finite<32>(lane)))
+      work.found_not_finite(p);
   }
 }
 
@@ -115,19 +131,27 @@ __device__ __forceinline__ void write_queries(const BackwardParams& p, uint32_t 
     const int square = i / 16, row = i % 16 * 4 + lane / 8, d = square * 64 + column;
     const uint32_t at = uint32_t(square * Memory::kSquare) + Memory::in_square(row, column);
     float4 x[2], more[2] = {};
-    if (some) more[0] = __ldcg(reinterpret_cast<const float4*>(sums + at / 4)), more[1] = __ldcg(reinterpret_cast<const float4*>(sums + at / 4) + 1);
+    if (some)
+      more[0] = __ldcg(reinterpret_cast<const float4*>(sums + at / 4)),
+      more[1] = __ldcg(reinterpret_cast<const float4*>(sums + at / 4) + 1);
 #pragma unroll
     for (int k = 0; k < 2; ++k)
-      asm volatile("ld.shared.v4.f32 {%0,%1,%2,%3}, [%4];\n" : "=f"(x[k].x), "=f"(x[k].y), "=f"(x[k].z), "=f"(x[k].w) : "r"(part + at + uint32_t(k) * 16));
-    const auto two = [&](float low, float low_more, float high, float high_more) { return pack((low + low_more) * p.scale, (high + high_more) * p.scale); };
-    const uint4 out{two(x[0].x, more[0].x, x[0].y, more[0].y), two(x[0].z, more[0].z, x[0].w, more[0].w), two(x[1].x, more[1].x, x[1].y, more[1].y), two(x[1].z, more[1].z, x[1].w, more[1].w)};
+      asm volatile("ld.shared.v4.f32 {%0,%1,%2,%3}, [%4];\n"
+                   : "=f"(x[k].x), "=f"(x[k].y), "=f"(x[k].z), "=f"(x[k].w)
+                   : "r"(part + at + uint32_t(k) * 16));
+    const auto two = [&](float low, float low_more, float high, float high_more) {
+      return pack((low + low_more) * p.scale, (high + high_more) * p.scale);
+    };
+    const uint4 out{two(x[0].x, more[0].x, x[0].y, more[0].y), two(x[0].z, more[0].z, x[0].w, more[0].w),
+                    two(x[1].x, more[1].x, x[1].y, more[1].y), two(x[1].z, more[1].z, x[1].w, more[1].w)};
     if (m0 + row < p.T && d < p.D) *reinterpret_cast<uint4*>(p.dq.row(b, m0 + row, h) + d) = out;
   }
 }
 
 // A warp takes the dq of every second step to memory when its turn has come: the first part is copied, the others are added.
 template <class Tiles>
-__device__ __forceinline__ void add_queries(const BackwardParams& p, const HopperBackwardMemory<Tiles>& memory, const HopperBackwardBarriers& barriers, const HopperBackwardWork& work, int warp) {
+__device__ __forceinline__ void add_queries(const BackwardParams& p, const HopperBackwardMemory<Tiles>& memory,
+                                            const HopperBackwardBarriers& barriers, const HopperBackwardWork& work, int warp) {
   constexpr int kSums = HopperBackwardMemory<Tiles>::kSums;
   const uint32_t part = memory.sums(warp), empty = barriers.sums.empty_at(warp);
   for (int step = warp; step < work.steps; step += 2) {
@@ -143,8 +167,11 @@ __device__ __forceinline__ void add_queries(const BackwardParams& p, const Hoppe
       write_queries<Tiles>(p, part, sums, last > 0, work.b, m0, h);
     } else if (threadIdx.x % 32 == 0) {
       asm volatile("fence.proxy.async;\n" ::: "memory");
-      if (work.j == last) asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;\n" ::"l"(sums), "r"(part), "r"(kSums) : "memory");
-      else asm volatile("cp.reduce.async.bulk.global.shared::cta.bulk_group.add.f32 [%0], [%1], %2;\n" ::"l"(sums), "r"(part), "r"(kSums) : "memory");
+      if (work.j == last)
+        asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;\n" ::"l"(sums), "r"(part), "r"(kSums) : "memory");
+      else
+        asm volatile("cp.reduce.async.bulk.global.shared::cta.bulk_group.add.f32 [%0], [%1], %2;\n" ::"l"(sums), "r"(part), "r"(kSums)
+                     : "memory");
       asm volatile("cp.async.bulk.commit_group;\ncp.async.bulk.wait_group.read 0;\n" ::: "memory");
     }
     __syncwarp();
@@ -158,14 +185,17 @@ __device__ __forceinline__ void add_queries(const BackwardParams& p, const Hoppe
 
 // A warp's 16 rows of sums to bf16 rows in memory through its own part of `tile`, sixteen bytes at a time.
 template <class Tile, int kSums>
-__device__ __forceinline__ void write_keys(const Tile& tile, const float (&x)[kSums], float scale, const Heads<__nv_bfloat16>& to, const BackwardParams& p, const HopperBackwardWork& work, int row0) {
+__device__ __forceinline__ void write_keys(const Tile& tile, const float (&x)[kSums], float scale, const Heads<__nv_bfloat16>& to,
+                                           const BackwardParams& p, const HopperBackwardWork& work, int row0) {
   const int lane = int(threadIdx.x) % 32;
 #pragma unroll
-  for (int n = 0; n < kSums / 2; ++n) tile.put(row0 + lane / 4 + n % 2 * 8, n / 2 * 8 + lane % 4 * 2, pack(x[n * 2] * scale, x[n * 2 + 1] * scale));
+  for (int n = 0; n < kSums / 2; ++n)
+    tile.put(row0 + lane / 4 + n % 2 * 8, n / 2 * 8 + lane % 4 * 2, pack(x[n * 2] * scale, x[n * 2 + 1] * scale));
   __syncwarp();
   for (int at = lane; at < 16 * Tile::kPieces; at += 32) {
     const int row = row0 + at / Tile::kPieces, column = at % Tile::kPieces * 8;
-    if (work.n0 + row < p.T && column < p.D) *reinterpret_cast<uint4*>(to.row(work.b, work.n0 + row, work.hkv) + column) = tile.piece(row, column);
+    if (work.n0 + row < p.T && column < p.D)
+      *reinterpret_cast<uint4*>(to.row(work.b, work.n0 + row, work.hkv) + column) = tile.piece(row, column);
   }
   __syncwarp();
 }
@@ -204,14 +234,16 @@ __device__ __forceinline__ void take_slopes(float (&dp)[32], const float (&weigh
 }
 __device__ __forceinline__ void as_operands(FragmentA (&to)[4], const float (&x)[32]) {
 #pragma unroll
-  for (int n = 0; n < 4; ++n) to[n] = {{pack(x[n * 8], x[n * 8 + 1]), pack(x[n * 8 + 2], x[n * 8 + 3]), pack(x[n * 8 + 4], x[n * 8 + 5]), pack(x[n * 8 + 6], x[n * 8 + 7])}};
+  for (int n = 0; n < 4; ++n)
+    to[n] = {{pack(x[n * 8], x[n * 8 + 1]), pack(x[n * 8 + 2], x[n * 8 + 3]), pack(x[n * 8 + 4], x[n * 8 + 5]),
+              pack(x[n * 8 + 6], x[n * 8 + 7])}};
 }
 
 // One warpgroup's 64 keys against all their tiles of queries. dq's square of columns is its own where there are two; where
 // there is one, the warpgroups have every second step's.
 template <class Tiles>
-__device__ __forceinline__ void differentiate_keys(const BackwardParams& p, const HopperBackwardMemory<Tiles>& memory, const HopperBackwardBarriers& barriers, const HopperBackwardWork& work,
-                                                   int group) {
+__device__ __forceinline__ void differentiate_keys(const BackwardParams& p, const HopperBackwardMemory<Tiles>& memory,
+                                                   const HopperBackwardBarriers& barriers, const HopperBackwardWork& work, int group) {
   using Memory = HopperBackwardMemory<Tiles>;
   constexpr int kM = Tiles::kM, kD = Tiles::kD, kSquares = Memory::kSquares;
   constexpr bool kKeysInRegisters = kD == 64;
@@ -231,7 +263,8 @@ __device__ __forceinline__ void differentiate_keys(const BackwardParams& p, cons
     wait_full(barriers.slopes, 2, step);
     products_begin();
 #pragma unroll
-    for (int key = 0; key < Tiles::kN; key += 16) multiply_by_columns(dq, memory.slopes(step % 2).by_columns(key), keys.by_columns(key, kSquares == 2 ? group * 64 : 0), key > 0);
+    for (int key = 0; key < Tiles::kN; key += 16)
+      multiply_by_columns(dq, memory.slopes(step % 2).by_columns(key), keys.by_columns(key, kSquares == 2 ? group * 64 : 0), key > 0);
     products_end();
   };
   const auto square_leaves = [&](int step) {
@@ -241,7 +274,10 @@ __device__ __forceinline__ void differentiate_keys(const BackwardParams& p, cons
     const uint32_t to = memory.sums(step % 2) + uint32_t(kSquares == 2 ? group * Memory::kSquare : 0);
 #pragma unroll
     for (int n = 0; n < 16; ++n)
-      asm volatile("st.shared.v2.f32 [%0], {%1,%2};\n" ::"r"(to + Memory::in_square(row0 % 64 + lane / 4 + n % 2 * 8, n / 2 * 8 + lane % 4 * 2)), "f"(dq[n * 2]), "f"(dq[n * 2 + 1]) : "memory");
+      asm volatile(
+          "st.shared.v2.f32 [%0], {%1,%2};\n" ::"r"(to + Memory::in_square(row0 % 64 + lane / 4 + n % 2 * 8, n / 2 * 8 + lane % 4 * 2)),
+          "f"(dq[n * 2]), "f"(dq[n * 2 + 1])
+          : "memory");
     publish_to_products();
     barrier_arrive(barriers.sums.full_at(step % 2));
   };
@@ -256,13 +292,17 @@ __device__ __forceinline__ void differentiate_keys(const BackwardParams& p, cons
     products_begin();
 #pragma unroll
     for (int d = 0; d < kD; d += 16)
-      if constexpr (kKeysInRegisters) multiply(s, k[d / 16], q.by_rows(0, d), d > 0);
-      else multiply(s, keys.by_rows(group * 64, d), q.by_rows(0, d), d > 0);
+      if constexpr (kKeysInRegisters)
+        multiply(s, k[d / 16], q.by_rows(0, d), d > 0);
+      else
+        multiply(s, keys.by_rows(group * 64, d), q.by_rows(0, d), d > 0);
     products_end();
 #pragma unroll
     for (int d = 0; d < kD; d += 16)
-      if constexpr (kKeysInRegisters) multiply(dp, v[d / 16], dout.by_rows(0, d), d > 0);
-      else multiply(dp, values.by_rows(group * 64, d), dout.by_rows(0, d), d > 0);
+      if constexpr (kKeysInRegisters)
+        multiply(dp, v[d / 16], dout.by_rows(0, d), d > 0);
+      else
+        multiply(dp, values.by_rows(group * 64, d), dout.by_rows(0, d), d > 0);
     products_end();
     products_wait<1>();
     pin(s);
@@ -355,8 +395,10 @@ __global__ void __launch_bounds__(kHopperBackwardThreads<Tiles>, 1) causal_backw
   const int warp = int(threadIdx.x) / 32;
   if (warp < 4) {
     asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;\n" ::"n"(Tiles::kFew));
-    if (warp < 2) fetch_queries<Tiles>(p, memory, barriers, work, warp);
-    else add_queries<Tiles>(p, memory, barriers, work, warp - 2);
+    if (warp < 2)
+      fetch_queries<Tiles>(p, memory, barriers, work, warp);
+    else
+      add_queries<Tiles>(p, memory, barriers, work, warp - 2);
   } else {
     asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;\n" ::"n"(Tiles::kMany));
     const int group = warp / 4 - 1, thread = int(threadIdx.x) % 128, row = work.n0 + group * 64;

@@ -24,7 +24,8 @@ void check_inputs(const Contract& contract, const View& q, const View& k, const 
   require_heads(contract, "q", q);
   require_heads(contract, "k", k);
   const int64_t B = q.shape[0], T = q.shape[1], H = q.shape[2], D = q.shape[3], Hkv = k.shape[2];
-  contract.require(1 <= D && D <= CausalAttentionArgs::kMostHeadDim, "head_dim is ", D, ", expected 1 to ", CausalAttentionArgs::kMostHeadDim);
+  contract.require(1 <= D && D <= CausalAttentionArgs::kMostHeadDim, "head_dim is ", D, ", expected 1 to ",
+                   CausalAttentionArgs::kMostHeadDim);
   contract.require(Hkv == 0 ? H == 0 : H > 0 && H % Hkv == 0, "q has ", H, " heads, which is no multiple of the ", Hkv, " heads of k");
   contract.shape("k", k, Shape{B, T, Hkv, D}).same_dtype("k", k, "q", q);
   check_like(contract, "v", v, "k", k);
@@ -64,8 +65,8 @@ Cost cost(const CausalAttentionArgs& a) {
 }
 
 Cost cost(const CausalAttentionBackwardArgs& a) {
-  return {bytes_of(a.dout) + bytes_of(a.q) + bytes_of(a.k) + bytes_of(a.v) + bytes_of(a.o) + bytes_of(a.lse) +
-              bytes_of(a.dq) + bytes_of(a.dk) + bytes_of(a.dv),
+  return {bytes_of(a.dout) + bytes_of(a.q) + bytes_of(a.k) + bytes_of(a.v) + bytes_of(a.o) + bytes_of(a.lse) + bytes_of(a.dq) +
+              bytes_of(a.dk) + bytes_of(a.dv),
           2.5 * forward_flops(a.q)};
 }
 
@@ -75,18 +76,25 @@ Tensor causal_attention(const Tensor& q, const Tensor& k, const Tensor& v, float
   if (scale == 0) scale = 1 / std::sqrt(float(std::max<int64_t>(1, q.shape()[3])));
   Tensor o = Tensor::empty(device, q.shape(), q.dtype());
   Tensor lse = Tensor::empty(device, Shape{q.shape()[0], q.shape()[2], q.shape()[1]});
-  causal_attention(device.stream(), {.q = q.view(), .k = k.view(), .v = v.view(), .o = o.mut_view(), .lse = lse.mut_view(), .scale = scale});
-  record("causal_attention", {&q, &k, &v}, {&o},
-         [q = Kept(q), k = Kept(k), v = Kept(v), o = Kept(o), lse, scale](const Upstream& up) {
-           Device& device = q.device();
-           const Tensor dout = contiguous(up.grads[0]);
-           Tensor dq = Tensor::empty(device, q.shape(), q.dtype());
-           Tensor dk = Tensor::empty(device, k.shape(), k.dtype()), dv = Tensor::empty(device, v.shape(), v.dtype());
-           causal_attention_backward(device.stream(), {.dout = dout.view(), .q = q.view(), .k = k.view(), .v = v.view(), .o = o.view(),
-                                                       .lse = lse.view(), .dq = dq.mut_view(), .dk = dk.mut_view(), .dv = dv.mut_view(),
-                                                       .scale = scale});
-           return std::vector<Tensor>{dq, dk, dv};
-         });
+  causal_attention(device.stream(),
+                   {.q = q.view(), .k = k.view(), .v = v.view(), .o = o.mut_view(), .lse = lse.mut_view(), .scale = scale});
+  record("causal_attention", {&q, &k, &v}, {&o}, [q = Kept(q), k = Kept(k), v = Kept(v), o = Kept(o), lse, scale](const Upstream& up) {
+    Device& device = q.device();
+    const Tensor dout = contiguous(up.grads[0]);
+    Tensor dq = Tensor::empty(device, q.shape(), q.dtype());
+    Tensor dk = Tensor::empty(device, k.shape(), k.dtype()), dv = Tensor::empty(device, v.shape(), v.dtype());
+    causal_attention_backward(device.stream(), {.dout = dout.view(),
+                                                .q = q.view(),
+                                                .k = k.view(),
+                                                .v = v.view(),
+                                                .o = o.view(),
+                                                .lse = lse.view(),
+                                                .dq = dq.mut_view(),
+                                                .dk = dk.mut_view(),
+                                                .dv = dv.mut_view(),
+                                                .scale = scale});
+    return std::vector<Tensor>{dq, dk, dv};
+  });
   return o;
 }
 

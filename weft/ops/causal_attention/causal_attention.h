@@ -29,7 +29,7 @@ struct CausalAttentionArgs {
 
 struct CausalAttentionBackwardArgs {
   static constexpr const char* kOp = "causal_attention_backward";
-  View dout;       // as q
+  View dout;        // as q
   View q, k, v, o;  // of the forward
   View lse;
   MutView dq;      // as q

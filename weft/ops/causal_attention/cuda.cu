@@ -18,7 +18,8 @@ void with_head_dim(int64_t D, F&& f) {
 }
 
 void check_extents(const char* op, const View& q) {
-  check(q.shape[0] <= 65535 && q.shape[2] <= 65535 && q.shape[1] < (int64_t(1) << 30), op, "shape ", q.shape, " is more than this device takes in one launch");
+  check(q.shape[0] <= 65535 && q.shape[2] <= 65535 && q.shape[1] < (int64_t(1) << 30), op, "shape ", q.shape,
+        " is more than this device takes in one launch");
 }
 
 // Equation: delta_i = o_i . do_i.
@@ -27,7 +28,8 @@ void check_extents(const char* op, const View& q) {
 // Requires: nothing more.
 // Traffic:  one read of o and dout, one write of delta.
 template <class T>
-__global__ void __launch_bounds__(128) row_products(Heads<const T> o, Heads<const T> dout, float* delta, int64_t rows, int length, int H, int D) {
+__global__ void __launch_bounds__(128)
+    row_products(Heads<const T> o, Heads<const T> dout, float* delta, int64_t rows, int length, int H, int D) {
   const int64_t row = Group<32>::index();
   if (row >= rows) return;
   const int64_t b = row / (int64_t(H) * length), h = row / length % H, t = row % length;
@@ -43,7 +45,8 @@ __global__ void __launch_bounds__(128) row_products(Heads<const T> o, Heads<cons
 // Requires: aligned rows, D <= 8 kLanes.
 // Traffic:  one read of o and dout, sixteen bytes at a time, one write of delta.
 template <int kLanes>
-__global__ void __launch_bounds__(256) row_products_aligned(Heads<const __nv_bfloat16> o, Heads<const __nv_bfloat16> dout, float* delta, int64_t rows, int length, int H, int D) {
+__global__ void __launch_bounds__(256) row_products_aligned(Heads<const __nv_bfloat16> o, Heads<const __nv_bfloat16> dout, float* delta,
+                                                            int64_t rows, int length, int H, int D) {
   const int64_t row = (int64_t(blockIdx.x) * 256 + threadIdx.x) / kLanes, bt = row / H, b = bt / length;
   const int column = int(threadIdx.x) % kLanes * 8, h = int(row - bt * H), t = int(bt - b * length);
   float sum = 0;
@@ -63,19 +66,24 @@ void products_of_rows(const Launch& launch, const CausalAttentionBackwardArgs& a
   if constexpr (sizeof(T) == 2)
     if (heads_aligned<T>(a.o) && heads_aligned<T>(a.dout)) {
       const auto aligned = [&]<int kLanes>() {
-        launch(unsigned((rows * kLanes + 255) / 256), 256, 0, row_products_aligned<kLanes>, heads<T>(a.o), heads<T>(a.dout), delta, rows, int(a.q.shape[1]), int(a.q.shape[2]),
-               int(a.q.shape[3]));
+        launch(unsigned((rows * kLanes + 255) / 256), 256, 0, row_products_aligned<kLanes>, heads<T>(a.o), heads<T>(a.dout), delta, rows,
+               int(a.q.shape[1]), int(a.q.shape[2]), int(a.q.shape[3]));
       };
-      return a.q.shape[3] <= 64 ? aligned.template operator()<8>() : a.q.shape[3] <= 128 ? aligned.template operator()<16>() : aligned.template operator()<32>();
+      return a.q.shape[3] <= 64    ? aligned.template operator()<8>()
+             : a.q.shape[3] <= 128 ? aligned.template operator()<16>()
+                                   : aligned.template operator()<32>();
     }
-  launch(unsigned((rows + 3) / 4), 128, 0, row_products<T>, heads<T>(a.o), heads<T>(a.dout), delta, rows, int(a.q.shape[1]), int(a.q.shape[2]), int(a.q.shape[3]));
+  launch(unsigned((rows + 3) / 4), 128, 0, row_products<T>, heads<T>(a.o), heads<T>(a.dout), delta, rows, int(a.q.shape[1]),
+         int(a.q.shape[2]), int(a.q.shape[3]));
 }
 
 // Flags on the device, all zero.
 class Flags {
  public:
   Flags(Stream& stream, int64_t count) : memory_(stream, count) {
-    if (count) of(stream).enqueue("causal_attention", "zeroing", [&](cudaStream_t s) { return cudaMemsetAsync(memory_.data(), 0, size_t(count) * sizeof(int), s); });
+    if (count)
+      of(stream).enqueue("causal_attention", "zeroing",
+                         [&](cudaStream_t s) { return cudaMemsetAsync(memory_.data(), 0, size_t(count) * sizeof(int), s); });
   }
   int* data() const { return memory_.data(); }
 
@@ -91,8 +99,20 @@ unsigned simt_blocks(const Stream& stream, const int* only, int64_t length, int 
 template <class T>
 void forward_simt(Stream& stream, const Launch& launch, const AttentionForward& a, const int* only) {
   const int length = int(a.q.shape[1]), H = int(a.q.shape[2]), D = int(a.q.shape[3]);
-  const SimtForward<T> p{heads<T>(a.q), heads<T>(a.k), heads<T>(a.v), heads<T>(a.o), data<float>(a.lse), data<int32_t>(a.start), only, length, int(a.q.shape[0]), H, H / int(a.k.shape[2]), D,
-                         int(a.k.shape[1]), a.scale};
+  const SimtForward<T> p{heads<T>(a.q),
+                         heads<T>(a.k),
+                         heads<T>(a.v),
+                         heads<T>(a.o),
+                         data<float>(a.lse),
+                         data<int32_t>(a.start),
+                         only,
+                         length,
+                         int(a.q.shape[0]),
+                         H,
+                         H / int(a.k.shape[2]),
+                         D,
+                         int(a.k.shape[1]),
+                         a.scale};
   with_head_dim(D, [&]<int kD>() {
     with_tiles(typename SimtChoice<kD>::List(), a.op, shared_memory(stream), [&]<class Tiles>() {
       launch(simt_blocks(stream, only, length, Tiles::kB, H * a.q.shape[0]), 256, Tiles::kForwardBytes, causal_forward_simt<T, Tiles>, p);
@@ -110,8 +130,10 @@ bool compiled_for(void (*kernel)(Params), int threads) {
 template <int kD>
 bool forward_hopper(Stream& stream, const Launch& launch, const AttentionForward& a, const ForwardParams& p) {
   using Tiles = HopperTiles<kD>;
-  if (!p.aligned || Tiles::kBytes + kStaticShared > shared_memory(stream) || !compiled_for(causal_forward_hopper<kD>, Tiles::kThreads)) return false;
-  launch(dim3(unsigned((p.T + Tiles::kM - 1) / Tiles::kM), unsigned(p.H), unsigned(a.q.shape[0])), Tiles::kThreads, Tiles::kBytes, causal_forward_hopper<kD>, p);
+  if (!p.aligned || Tiles::kBytes + kStaticShared > shared_memory(stream) || !compiled_for(causal_forward_hopper<kD>, Tiles::kThreads))
+    return false;
+  launch(dim3(unsigned((p.T + Tiles::kM - 1) / Tiles::kM), unsigned(p.H), unsigned(a.q.shape[0])), Tiles::kThreads, Tiles::kBytes,
+         causal_forward_hopper<kD>, p);
   return true;
 }
 
@@ -121,13 +143,26 @@ void forward_bf16(Stream& stream, const Launch& launch, const AttentionForward& 
   const int length = int(a.q.shape[1]), H = int(a.q.shape[2]), Hkv = int(a.k.shape[2]), D = int(a.q.shape[3]);
   const bool aligned = heads_aligned<T16>(a.q) && heads_aligned<T16>(a.k) && heads_aligned<T16>(a.v) && heads_aligned<T16>(a.o);
   const Flags not_finite(stream, 1 + a.q.shape[0] * Hkv);
-  const ForwardParams p{heads<T16>(a.q), heads<T16>(a.k), heads<T16>(a.v), heads<T16>(a.o), data<float>(a.lse), data<int32_t>(a.start), not_finite.data(), length, H, H / Hkv, D,
-                        int(a.k.shape[1]), a.scale, aligned};
+  const ForwardParams p{heads<T16>(a.q),
+                        heads<T16>(a.k),
+                        heads<T16>(a.v),
+                        heads<T16>(a.o),
+                        data<float>(a.lse),
+                        data<int32_t>(a.start),
+                        not_finite.data(),
+                        length,
+                        H,
+                        H / Hkv,
+                        D,
+                        int(a.k.shape[1]),
+                        a.scale,
+                        aligned};
   with_head_dim(D, [&]<int kD>() {
     if constexpr (kD <= 128)
       if (forward_hopper<kD>(stream, launch, a, p)) return;
     with_tiles(typename ForwardChoice<kD>::List(), a.op, shared_memory(stream), [&]<class Tiles>() {
-      launch(dim3(unsigned((length + Tiles::kM - 1) / Tiles::kM), unsigned(H), unsigned(a.q.shape[0])), Tiles::kWarps * 32, Tiles::kBytes, causal_forward<Tiles>, p);
+      launch(dim3(unsigned((length + Tiles::kM - 1) / Tiles::kM), unsigned(H), unsigned(a.q.shape[0])), Tiles::kWarps * 32, Tiles::kBytes,
+             causal_forward<Tiles>, p);
     });
   });
   forward_simt<T16>(stream, launch, a, not_finite.data());
@@ -136,8 +171,22 @@ void forward_bf16(Stream& stream, const Launch& launch, const AttentionForward& 
 template <class T>
 void backward_simt(Stream& stream, const Launch& launch, const CausalAttentionBackwardArgs& a, const float* delta, const int* only) {
   const int length = int(a.q.shape[1]), H = int(a.q.shape[2]), Hkv = int(a.k.shape[2]), D = int(a.q.shape[3]);
-  const SimtBackward<T> p{heads<T>(a.q), heads<T>(a.k), heads<T>(a.v), heads<T>(a.dout), heads<T>(a.dq), heads<T>(a.dk), heads<T>(a.dv), data<float>(a.lse), delta, only,
-                          length, int(a.q.shape[0]), H, H / Hkv, D, a.scale};
+  const SimtBackward<T> p{heads<T>(a.q),
+                          heads<T>(a.k),
+                          heads<T>(a.v),
+                          heads<T>(a.dout),
+                          heads<T>(a.dq),
+                          heads<T>(a.dk),
+                          heads<T>(a.dv),
+                          data<float>(a.lse),
+                          delta,
+                          only,
+                          length,
+                          int(a.q.shape[0]),
+                          H,
+                          H / Hkv,
+                          D,
+                          a.scale};
   with_head_dim(D, [&]<int kD>() {
     with_tiles(typename SimtChoice<kD>::List(), a.kOp, shared_memory(stream), [&]<class Tiles>() {
       launch(simt_blocks(stream, only, length, Tiles::kB, H * a.q.shape[0]), 256, Tiles::kBytes, causal_dq_simt<T, Tiles>, p);
@@ -148,7 +197,8 @@ void backward_simt(Stream& stream, const Launch& launch, const CausalAttentionBa
 
 // A pass over tiles as `kernel` has them, and another where it met what it may not multiply.
 template <class Tiles>
-void backward_tiles(Stream& stream, const Launch& launch, const CausalAttentionBackwardArgs& a, const float* delta, bool aligned, int threads, int bytes, void (*kernel)(BackwardParams)) {
+void backward_tiles(Stream& stream, const Launch& launch, const CausalAttentionBackwardArgs& a, const float* delta, bool aligned,
+                    int threads, int bytes, void (*kernel)(BackwardParams)) {
   using T16 = __nv_bfloat16;
   const int length = int(a.q.shape[1]), H = int(a.q.shape[2]), Hkv = int(a.k.shape[2]), D = int(a.q.shape[3]);
   const int key_tiles = (length + Tiles::kN - 1) / Tiles::kN, query_tiles = (length + Tiles::kM - 1) / Tiles::kM;
@@ -157,8 +207,27 @@ void backward_tiles(Stream& stream, const Launch& launch, const CausalAttentionB
   const Flags flags(stream, tiles + 2 + B * Hkv);
   unsigned* turns = reinterpret_cast<unsigned*>(flags.data());
   int* not_finite = flags.data() + tiles + 1;
-  const BackwardParams p{heads<T16>(a.q), heads<T16>(a.k), heads<T16>(a.v), heads<T16>(a.dout), heads<T16>(a.dq), heads<T16>(a.dk), heads<T16>(a.dv), data<float>(a.lse), delta,
-                         sums.data(), turns, turns + tiles, not_finite, length, H, Hkv, D, key_tiles, query_tiles, a.scale, aligned};
+  const BackwardParams p{heads<T16>(a.q),
+                         heads<T16>(a.k),
+                         heads<T16>(a.v),
+                         heads<T16>(a.dout),
+                         heads<T16>(a.dq),
+                         heads<T16>(a.dk),
+                         heads<T16>(a.dv),
+                         data<float>(a.lse),
+                         delta,
+                         sums.data(),
+                         turns,
+                         turns + tiles,
+                         not_finite,
+                         length,
+                         H,
+                         Hkv,
+                         D,
+                         key_tiles,
+                         query_tiles,
+                         a.scale,
+                         aligned};
   launch(unsigned(blocks), unsigned(threads), size_t(bytes), kernel, p);
   backward_simt<T16>(stream, launch, a, delta, not_finite);
 }

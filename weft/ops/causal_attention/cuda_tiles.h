@@ -12,10 +12,20 @@ struct ForwardTiles {
   static constexpr int kD = kD_, kM = kM_, kN = 64, kWarps = 4, kBlocks = kBlocks_;
   static constexpr int kBytes = 2 * kD * (kM + 2 * kN);
 };
-template <int kD> struct ForwardChoice;
-template <> struct ForwardChoice<64> { using List = TileList<ForwardTiles<64, 64, 3>>; };
-template <> struct ForwardChoice<128> { using List = TileList<ForwardTiles<128, 128, 2>>; };
-template <> struct ForwardChoice<256> { using List = TileList<ForwardTiles<256, 64, 1>>; };
+template <int kD>
+struct ForwardChoice;
+template <>
+struct ForwardChoice<64> {
+  using List = TileList<ForwardTiles<64, 64, 3>>;
+};
+template <>
+struct ForwardChoice<128> {
+  using List = TileList<ForwardTiles<128, 128, 2>>;
+};
+template <>
+struct ForwardChoice<256> {
+  using List = TileList<ForwardTiles<256, 64, 1>>;
+};
 
 // Backward on tensor cores: kM queries by kN keys; k, v, p and ds once, q and do in kStages stages. Each of the kWarps warps
 // has kScoreRows queries of the scores, 32 keys of dk and dv, 32 queries of dq.
@@ -26,10 +36,20 @@ struct BackwardTiles {
   static constexpr int kBytes = 2 * (2 * kN * kD + 2 * kStages * kM * kD + 2 * kM * kPitch);
   static_assert(kScoreRows % 16 == 0 && kN % 32 == 0 && kN % kM == 0);
 };
-template <int kD> struct BackwardChoice;
-template <> struct BackwardChoice<64> { using List = TileList<BackwardTiles<64, 64, 128, 8, 2>>; };
-template <> struct BackwardChoice<128> { using List = TileList<BackwardTiles<128, 64, 128, 8, 2>, BackwardTiles<128, 64, 64, 8, 1>>; };
-template <> struct BackwardChoice<256> { using List = TileList<BackwardTiles<256, 64, 64, 8, 2>, BackwardTiles<256, 64, 64, 8, 1>, BackwardTiles<256, 32, 32, 4, 1>>; };
+template <int kD>
+struct BackwardChoice;
+template <>
+struct BackwardChoice<64> {
+  using List = TileList<BackwardTiles<64, 64, 128, 8, 2>>;
+};
+template <>
+struct BackwardChoice<128> {
+  using List = TileList<BackwardTiles<128, 64, 128, 8, 2>, BackwardTiles<128, 64, 64, 8, 1>>;
+};
+template <>
+struct BackwardChoice<256> {
+  using List = TileList<BackwardTiles<256, 64, 64, 8, 2>, BackwardTiles<256, 64, 64, 8, 1>, BackwardTiles<256, 32, 32, 4, 1>>;
+};
 
 // Both passes on plain multiply-adds: square tiles of kB rows. Rows are one word longer than kD, so that a column lies in
 // different banks. kBytes is that of the backward, the larger.
@@ -38,9 +58,19 @@ struct SimtTiles {
   static constexpr int kD = kD_, kB = kB_, kSide = kB / 16, kRow = kD + 1;
   static constexpr int kForwardBytes = 4 * (3 * kB * kRow + kB * (kB + 1)), kBytes = 4 * (4 * kB * kRow + 2 * kB * (kB + 1));
 };
-template <int kD> struct SimtChoice;
-template <> struct SimtChoice<64> { using List = TileList<SimtTiles<64, 64>>; };
-template <> struct SimtChoice<128> { using List = TileList<SimtTiles<128, 64>, SimtTiles<128, 32>>; };
-template <> struct SimtChoice<256> { using List = TileList<SimtTiles<256, 32>, SimtTiles<256, 16>>; };
+template <int kD>
+struct SimtChoice;
+template <>
+struct SimtChoice<64> {
+  using List = TileList<SimtTiles<64, 64>>;
+};
+template <>
+struct SimtChoice<128> {
+  using List = TileList<SimtTiles<128, 64>, SimtTiles<128, 32>>;
+};
+template <>
+struct SimtChoice<256> {
+  using List = TileList<SimtTiles<256, 32>, SimtTiles<256, 16>>;
+};
 
 }  // namespace weft::cuda

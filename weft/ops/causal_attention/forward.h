@@ -29,7 +29,8 @@ void online_softmax(int64_t lane, int64_t rows, int64_t full, float scale, float
     const F32x16 s = load(scores + r * kTile + lane + j * kBlock);
     return In::kLanesAreScaled ? s : s * splat(scale);
   };
-  const auto where_seen = [&](int64_t r, F32x16 x, F32x16 otherwise) HWY_ATTR { return r < full ? x : select(number < splat(float(r - full)), otherwise, x); };
+  const auto where_seen = [&](int64_t r, F32x16 x, F32x16 otherwise)
+                              HWY_ATTR { return r < full ? x : select(number < splat(float(r - full)), otherwise, x); };
   F32x16 most[kBlocks], base[kBlocks], sum[kBlocks];
   for (int j = 0; j < kBlocks; ++j) most[j] = load(m + lane + j * kBlock);
   for (int64_t r = 0; r < rows; ++r)
@@ -69,7 +70,8 @@ struct QueryLanes {
 };
 
 template <class In>
-QueryLanes load_queries(const Sizes& s, const OperandTile<typename In::T>& q, float scale, int64_t i0, float* rows, ScratchSlots::Lease& lease) {
+QueryLanes load_queries(const Sizes& s, const OperandTile<typename In::T>& q, float scale, int64_t i0, float* rows,
+                        ScratchSlots::Lease& lease) {
   const QueryLanes t{lease.take(s.tile()), lease.take(s.tile()), lease.take(kTile), lease.take(kTile), lease.take(kTile), i0, q.count};
   In::lanes(s, q, scale, rows, t.qt);
   std::fill_n(t.m, kTile, -HUGE_VALF);
@@ -79,15 +81,18 @@ QueryLanes load_queries(const Sizes& s, const OperandTile<typename In::T>& q, fl
 
 // One tile of keys and values, as rows, for 64 queries.
 template <class In>
-void attend(const Sizes& s, float scale, const QueryLanes& q, int64_t j0, const TileRows& k, const TileRows& v, float* scores, FetchAhead& ahead) {
+void attend(const Sizes& s, float scale, const QueryLanes& q, int64_t j0, const TileRows& k, const TileRows& v, float* scores,
+            FetchAhead& ahead) {
   const Scores t{s.rows_from(j0), padded(q.count), j0 == q.i0};
   product_of_rows<Lanes::queries, typename In::Step>(t, s, k, q.qt, scores, ahead);
   if (!t.diagonal && t.lanes == kTile)
     online_softmax<In, 4>(0, t.rows, t.rows, scale, scores, q.m, q.l, q.rescale);
   else
     for (int64_t lane = 0; lane < t.lanes; lane += kBlock)
-      online_softmax<In, 1>(lane, t.diagonal ? std::min(t.rows, lane + kBlock) : t.rows, t.diagonal ? lane : t.rows, scale, scores, q.m, q.l, q.rescale);
-  add_weighted_rows<Lanes::queries, typename In::Step>(t, s, scores, v, q.count, {.add = j0 > 0, .factor = j0 > 0 ? q.rescale : nullptr}, q.o, ahead);
+      online_softmax<In, 1>(lane, t.diagonal ? std::min(t.rows, lane + kBlock) : t.rows, t.diagonal ? lane : t.rows, scale, scores, q.m,
+                            q.l, q.rescale);
+  add_weighted_rows<Lanes::queries, typename In::Step>(t, s, scores, v, q.count, {.add = j0 > 0, .factor = j0 > 0 ? q.rescale : nullptr},
+                                                       q.o, ahead);
 }
 
 template <class T>

@@ -12,10 +12,10 @@ namespace weft::cuda {
 struct ForwardParams {
   Heads<const __nv_bfloat16> q, k, v;
   Heads<__nv_bfloat16> o;
-  float* lse;                  // [B, H, T]; absent: not wanted
-  const int32_t* start;        // [B]: keys before the first query; absent: none
-  int* not_finite;             // [1 + B Hkv]: any, then each: set where a value beside the diagonal is an infinity or NaN (simt.cuh does it again)
-  int T, H, group, D, most;    // group = H / Hkv; most: keys that k and v can hold
+  float* lse;            // [B, H, T]; absent: not wanted
+  const int32_t* start;  // [B]: keys before the first query; absent: none
+  int* not_finite;  // [1 + B Hkv]: any, then each: set where a value beside the diagonal is an infinity or NaN (simt.cuh does it again)
+  int T, H, group, D, most;  // group = H / Hkv; most: keys that k and v can hold
   float scale;
   bool aligned;
 };
@@ -28,7 +28,8 @@ struct ForwardParams {
 // Traffic:  q once, k and v once per tile of queries (mostly from L2), o and lse once.
 template <class Tiles>
 __global__ void __launch_bounds__(Tiles::kWarps * 32, Tiles::kBlocks) causal_forward(const ForwardParams p) {
-  constexpr int kD = Tiles::kD, kM = Tiles::kM, kN = Tiles::kN, kThreads = Tiles::kWarps * 32, kRows = kM / Tiles::kWarps, kMTiles = kRows / 16;
+  constexpr int kD = Tiles::kD, kM = Tiles::kM, kN = Tiles::kN, kThreads = Tiles::kWarps * 32, kRows = kM / Tiles::kWarps,
+                kMTiles = kRows / 16;
   constexpr int kSTiles = kN / 8, kOTiles = kD / 8;
   extern __shared__ __align__(128) unsigned char memory[];
   const SharedTile<kM, kD> q{shared_address(memory)};
@@ -81,7 +82,8 @@ __global__ void __launch_bounds__(Tiles::kWarps * 32, Tiles::kBlocks) causal_for
       copies_end();
     }
 
-    if (n0 + kN - 1 > before + m0 && v.template some_not_finite<kThreads>()) p.not_finite[0] = p.not_finite[1 + b * (p.H / p.group) + hkv] = 1;
+    if (n0 + kN - 1 > before + m0 && v.template some_not_finite<kThreads>())
+      p.not_finite[0] = p.not_finite[1 + b * (p.H / p.group) + hkv] = 1;
     if (n0 + kN - 1 > before + m0 + warp * kRows) {  // the diagonal, and the end
 #pragma unroll
       for (int m = 0; m < kMTiles; ++m)
@@ -149,7 +151,8 @@ __global__ void __launch_bounds__(Tiles::kWarps * 32, Tiles::kBlocks) causal_for
       const int row = row0 + m * 16 + half * 8;
 #pragma unroll
       for (int n = 0; n < kOTiles; ++n) q.put(row, n * 8 + lane % 4 * 2, pack(o[m][n].x[2 * half] * over, o[m][n].x[2 * half + 1] * over));
-      if (p.lse && lane % 4 == 0 && m0 + row < p.T) p.lse[(int64_t(b) * p.H + h) * p.T + m0 + row] = largest[m][half] * p.scale + logf(total);
+      if (p.lse && lane % 4 == 0 && m0 + row < p.T)
+        p.lse[(int64_t(b) * p.H + h) * p.T + m0 + row] = largest[m][half] * p.scale + logf(total);
     }
   __syncwarp();
   for (int at = lane; at < kRows * q.kPieces; at += 32) {

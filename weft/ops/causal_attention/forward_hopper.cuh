@@ -18,9 +18,11 @@ struct HopperTiles {
 
 // Compiled for sm_90a the kernel takes kThreads threads, elsewhere one, and does nothing: so a launcher can tell.
 #if WEFT_HAS_WGMMA || !defined(__CUDA_ARCH__)
-template <int kD> inline constexpr int kHopperThreads = HopperTiles<kD>::kThreads;
+template <int kD>
+inline constexpr int kHopperThreads = HopperTiles<kD>::kThreads;
 #else
-template <int kD> inline constexpr int kHopperThreads = 1;
+template <int kD>
+inline constexpr int kHopperThreads = 1;
 #endif
 
 #if WEFT_HAS_WGMMA
@@ -34,7 +36,8 @@ struct TileBarriers {  // two to a stage
 // Two warps bring the tiles of keys, or those of values, from the diagonal to the first. look(tile, n0): at what a thread has
 // brought.
 template <int kD, class Look>
-__device__ __forceinline__ void fetch_tiles(uint32_t tiles, TileBarriers barriers, const __nv_bfloat16* rows, int64_t stride, int last, int keys, int D, Look&& look) {
+__device__ __forceinline__ void fetch_tiles(uint32_t tiles, TileBarriers barriers, const __nv_bfloat16* rows, int64_t stride, int last,
+                                            int keys, int D, Look&& look) {
   using Tiles = HopperTiles<kD>;
   const int thread = int(threadIdx.x) % 64;
   for (int step = 0; step <= last; ++step) {
@@ -86,7 +89,9 @@ __device__ __forceinline__ void take_exponentials(float (&s)[64], RunningRow (&r
 
 // One warpgroup's 64 queries against all their tiles of keys.
 template <int kD>
-__device__ __forceinline__ void attend_queries(const ForwardParams& p, const typename HopperTiles<kD>::Q& q, uint32_t keys_at, uint32_t values_at, TileBarriers kb, TileBarriers vb, int group, int m0, int before, int last) {
+__device__ __forceinline__ void attend_queries(const ForwardParams& p, const typename HopperTiles<kD>::Q& q, uint32_t keys_at,
+                                               uint32_t values_at, TileBarriers kb, TileBarriers vb, int group, int m0, int before,
+                                               int last) {
   using Tiles = HopperTiles<kD>;
   constexpr int kN = Tiles::kN;
   const int h = int(blockIdx.y), b = int(blockIdx.z);
@@ -94,7 +99,9 @@ __device__ __forceinline__ void attend_queries(const ForwardParams& p, const typ
   const float to_log2 = p.scale * kLog2e;
   const auto key_tile = [&](int step) { return typename Tiles::K{keys_at + uint32_t(step % Tiles::kStages) * Tiles::K::kBytes}; };
   const auto value_tile = [&](int step) { return typename Tiles::K{values_at + uint32_t(step % Tiles::kStages) * Tiles::K::kBytes}; };
-  const auto ready = [&](TileBarriers at, int step) { barrier_wait(at.full_at(step % Tiles::kStages), uint32_t(step / Tiles::kStages) & 1); };
+  const auto ready = [&](TileBarriers at, int step) {
+    barrier_wait(at.full_at(step % Tiles::kStages), uint32_t(step / Tiles::kStages) & 1);
+  };
   const auto release = [&](TileBarriers at, int step) {
     __syncwarp();
     if (lane == 0) barrier_arrive(at.empty_at(step % Tiles::kStages));
@@ -135,7 +142,8 @@ __device__ __forceinline__ void attend_queries(const ForwardParams& p, const typ
       for (int n = 0; n < kD / 2; ++n) o[n] *= rows[n / 2 % 2].shrink;
 #pragma unroll
     for (int key = 0; key < kN / 16; ++key)
-      weights[key] = {{pack(s[key * 8], s[key * 8 + 1]), pack(s[key * 8 + 2], s[key * 8 + 3]), pack(s[key * 8 + 4], s[key * 8 + 5]), pack(s[key * 8 + 6], s[key * 8 + 7])}};
+      weights[key] = {{pack(s[key * 8], s[key * 8 + 1]), pack(s[key * 8 + 2], s[key * 8 + 3]), pack(s[key * 8 + 4], s[key * 8 + 5]),
+                       pack(s[key * 8 + 6], s[key * 8 + 7])}};
   };
 
   scores(0);
@@ -173,7 +181,8 @@ __device__ __forceinline__ void attend_queries(const ForwardParams& p, const typ
     const int row = row0 + lane / 4 + half * 8;
 #pragma unroll
     for (int n = 0; n < kD / 8; ++n) q.put(row, n * 8 + lane % 4 * 2, pack(o[n * 4 + 2 * half] * over, o[n * 4 + 2 * half + 1] * over));
-    if (p.lse && lane % 4 == 0 && m0 + row < p.T) p.lse[(int64_t(b) * p.H + h) * p.T + m0 + row] = rows[half].largest * p.scale + logf(total);
+    if (p.lse && lane % 4 == 0 && m0 + row < p.T)
+      p.lse[(int64_t(b) * p.H + h) * p.T + m0 + row] = rows[half].largest * p.scale + logf(total);
   }
   __syncwarp();
   for (int at = lane; at < 16 * q.kPieces; at += 32) {
@@ -216,10 +225,13 @@ __global__ void __launch_bounds__(kHopperThreads<kD>, 1) causal_forward_hopper(c
   if (group == 0) {
     asm volatile("setmaxnreg.dec.sync.aligned.u32 40;\n");
     const auto look = [&](const typename Tiles::K& values, int n0) {
-      if (n0 + Tiles::kN - 1 > before + m0 && values.template brought_not_finite<64>(int(threadIdx.x) % 64)) p.not_finite[0] = p.not_finite[1 + b * (p.H / p.group) + hkv] = 1;
+      if (n0 + Tiles::kN - 1 > before + m0 && values.template brought_not_finite<64>(int(threadIdx.x) % 64))
+        p.not_finite[0] = p.not_finite[1 + b * (p.H / p.group) + hkv] = 1;
     };
-    if (threadIdx.x < 64) fetch_tiles<kD>(keys_at, kb, p.k.row(b, 0, hkv), p.k.time, last, keys, p.D, [](const auto&, int) {});
-    else fetch_tiles<kD>(values_at, vb, p.v.row(b, 0, hkv), p.v.time, last, keys, p.D, look);
+    if (threadIdx.x < 64)
+      fetch_tiles<kD>(keys_at, kb, p.k.row(b, 0, hkv), p.k.time, last, keys, p.D, [](const auto&, int) {});
+    else
+      fetch_tiles<kD>(values_at, vb, p.v.row(b, 0, hkv), p.v.time, last, keys, p.D, look);
   } else {
     asm volatile("setmaxnreg.inc.sync.aligned.u32 232;\n");
     const int first = (group - 1) * 64;

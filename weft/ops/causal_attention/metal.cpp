@@ -11,7 +11,8 @@ int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 void check_extents(const char* op, const View& q, const View& k) {
   constexpr int64_t kMost = int64_t(1) << 30;
-  check(q.shape[0] < kMost && k.shape[1] < kMost && q.shape[2] < kMost, op, "shapes ", q.shape, " and ", k.shape, " are more than this device takes in one launch");
+  check(q.shape[0] < kMost && k.shape[1] < kMost && q.shape[2] < kMost, op, "shapes ", q.shape, " and ", k.shape,
+        " are more than this device takes in one launch");
 }
 
 int32_t matrices(int64_t D) { return int32_t(ceil_div(D, 8)); }
@@ -22,10 +23,12 @@ void attention_forward(Stream& stream, const AttentionForward& a) {
   check_extents(a.op, a.q, a.k);
   if (a.q.numel() == 0) return;
   const int64_t B = a.q.shape[0], T = a.q.shape[1], H = a.q.shape[2], D = a.q.shape[3], queries = D <= 128 ? 64 : 32;
-  const AttentionParams p{head_strides(a.q), head_strides(a.k), head_strides(a.v), head_strides(a.o), int32_t(T), int32_t(H), int32_t(H / a.k.shape[2]), int32_t(D),
-                          int32_t(a.k.shape[1]), a.scale};
+  const AttentionParams p{head_strides(a.q), head_strides(a.k),         head_strides(a.v), head_strides(a.o),     int32_t(T),
+                          int32_t(H),        int32_t(H / a.k.shape[2]), int32_t(D),        int32_t(a.k.shape[1]), a.scale};
   const bool aligned = heads_in_fours(a.q) && heads_in_fours(a.k) && heads_in_fours(a.v);
-  const Kernel kernel{a.op, "weft/ops/causal_attention/metal.metal", join("attend", dtype_suffix(a.q.dtype), head_dim_suffix(D)),
+  const Kernel kernel{a.op,
+                      "weft/ops/causal_attention/metal.metal",
+                      join("attend", dtype_suffix(a.q.dtype), head_dim_suffix(D)),
                       {constant(0, matrices(D)), constant(1, aligned), constant(2, bool(a.start)), constant(3, bool(a.lse))}};
   launch(stream, kernel, {.groups = {ceil_div(T, queries), H, B}, .threads = 256},
          {in(a.q), in(a.k), in(a.v), out(a.o), out(a.lse), in(a.start), params(p), fault(stream)});
@@ -39,14 +42,23 @@ void causal_attention_backward(Stream& stream, const CausalAttentionBackwardArgs
   check_extents(a.kOp, a.q, a.k);
   if (a.q.numel() == 0) return;
   const int64_t B = a.q.shape[0], T = a.q.shape[1], H = a.q.shape[2], D = a.q.shape[3], Hkv = a.k.shape[2];
-  const AttentionBackwardParams p{head_strides(a.q), head_strides(a.k), head_strides(a.v), head_strides(a.o), head_strides(a.dout), head_strides(a.dq), head_strides(a.dk),
-                                  head_strides(a.dv), int32_t(T), int32_t(H), int32_t(H / Hkv), int32_t(D), int32_t(B), a.scale};
+  const AttentionBackwardParams p{head_strides(a.q),    head_strides(a.k),
+                                  head_strides(a.v),    head_strides(a.o),
+                                  head_strides(a.dout), head_strides(a.dq),
+                                  head_strides(a.dk),   head_strides(a.dv),
+                                  int32_t(T),           int32_t(H),
+                                  int32_t(H / Hkv),     int32_t(D),
+                                  int32_t(B),           a.scale};
   const bool aligned = heads_in_fours(a.q) && heads_in_fours(a.k) && heads_in_fours(a.v) && heads_in_fours(a.dout);
   const auto kernel = [&](const char* name, const char* head_dim) {
-    return Kernel{a.kOp, "weft/ops/causal_attention/backward.metal", join(name, dtype_suffix(a.q.dtype), head_dim), {constant(0, matrices(D)), constant(1, aligned)}};
+    return Kernel{a.kOp,
+                  "weft/ops/causal_attention/backward.metal",
+                  join(name, dtype_suffix(a.q.dtype), head_dim),
+                  {constant(0, matrices(D)), constant(1, aligned)}};
   };
   const std::shared_ptr<Buffer> delta = scratch(stream, B * H * T * int64_t(sizeof(float)));
-  launch(stream, kernel("row_products", ""), {.groups = {ceil_div(B * H * T, 8), 1, 1}, .threads = 256}, {in(a.o), in(a.dout), out(*delta), params(p)});
+  launch(stream, kernel("row_products", ""), {.groups = {ceil_div(B * H * T, 8), 1, 1}, .threads = 256},
+         {in(a.o), in(a.dout), out(*delta), params(p)});
   const int64_t rows = D <= 64 ? 64 : D <= 128 ? 32 : 16;  // that a threadgroup owns
   launch(stream, kernel("query_gradient", head_dim_suffix(D)), {.groups = {ceil_div(T, rows), H, B}, .threads = 256},
          {in(a.q), in(a.k), in(a.v), in(a.dout), in(a.lse), in(*delta), out(a.dq), params(p)});

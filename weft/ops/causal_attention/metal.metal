@@ -26,12 +26,14 @@ constant bool kKeepsLse [[function_constant(3)]];
 // Traffic:  q, o, lse once; k and v once per 64 / kSlices queries. Every multiply-add is in a matrix product.
 template <class T, int kD, int kSlices, int kKeys>
 [[max_total_threads_per_threadgroup(256)]]
-kernel void attend(device const T* q [[buffer(0)]], device const T* k [[buffer(1)]], device const T* v [[buffer(2)]], device T* o [[buffer(3)]],
-                   device float* lse [[buffer(4), function_constant(kKeepsLse)]],
+kernel void attend(device const T* q [[buffer(0)]], device const T* k [[buffer(1)]], device const T* v [[buffer(2)]],
+                   device T* o [[buffer(3)]], device float* lse [[buffer(4), function_constant(kKeepsLse)]],
                    device const int* start [[buffer(5), function_constant(kHasStart)]], constant AttentionParams& p [[buffer(6)]],
                    device Fault& fault [[buffer(7)]], uint3 group [[threadgroup_position_in_grid]], uint3 groups [[threadgroups_per_grid]],
-                   uint thread_index [[thread_index_in_threadgroup]], uint simd [[simdgroup_index_in_threadgroup]], uint lane [[thread_index_in_simdgroup]]) {
-  constexpr int kRow = kD + 4, kSpan = kD / kSlices, kMatrices = kSpan / 8, kQueries = 64 / kSlices, kKeyBlocks = kKeys / 8, kScore = kKeys + 4;
+                   uint thread_index [[thread_index_in_threadgroup]], uint simd [[simdgroup_index_in_threadgroup]],
+                   uint lane [[thread_index_in_simdgroup]]) {
+  constexpr int kRow = kD + 4, kSpan = kD / kSlices, kMatrices = kSpan / 8, kQueries = 64 / kSlices, kKeyBlocks = kKeys / 8,
+                kScore = kKeys + 4;
   threadgroup float tiles[2 * kKeys * kRow], scores[kSimdgroups * 8 * kScore], tables[kSimdgroups * 128];
   threadgroup float *keys = tiles, *values = tiles + kKeys * kRow, *patch = tiles + simd * kPatch, *table = tables + simd * 128;
   const int b = int(group.z), h = int(group.y), hkv = h / p.group, m0 = int(groups.x - 1 - group.x) * kQueries;  // the longest first
@@ -41,7 +43,8 @@ kernel void attend(device const T* q [[buffer(0)]], device const T* k [[buffer(1
     return;
   }
   const int slice = int(simd) % kSlices, query = m0 + int(simd) / kSlices * 8, rows = p.T - query, row = int(lane) / 4;
-  const int column = slice * kSpan, count = clamp(kMatricesOfD - slice * kMatrices, 0, kMatrices), sees = before + query;  // the first row's last key
+  const int column = slice * kSpan, count = clamp(kMatricesOfD - slice * kMatrices, 0, kMatrices),
+            sees = before + query;  // the first row's last key
   Positions at = positions(patch, lane);
   Matrix ahead = at.column, queries[kMatrices], sums[kMatrices], total = filled(0.0f);
   for (int e = 0; e < 2; ++e) ahead.thread_elements()[e] -= at.row.thread_elements()[e];
@@ -53,7 +56,8 @@ kernel void attend(device const T* q [[buffer(0)]], device const T* k [[buffer(1
   for (int n0 = 0; n0 < min(end, before + m0 + kQueries); n0 += kKeys) {
     threadgroup_barrier(mem_flags::mem_threadgroup);
     stage(keys, kRow, kKeys, 8 * kMatricesOfD, Piece<T>{k + row_at(p.k, b, n0, hkv), p.k.time, end - n0, p.D, kAligned}, thread_index, 256);
-    stage(values, kRow, kKeys, 8 * kMatricesOfD, Piece<T>{v + row_at(p.v, b, n0, hkv), p.v.time, end - n0, p.D, kAligned}, thread_index, 256);
+    stage(values, kRow, kKeys, 8 * kMatricesOfD, Piece<T>{v + row_at(p.v, b, n0, hkv), p.v.time, end - n0, p.D, kAligned}, thread_index,
+          256);
     threadgroup_barrier(mem_flags::mem_threadgroup);
     const bool sees_some = rows > 0 && n0 <= sees + 7;
     Matrix s[kKeyBlocks];
@@ -62,15 +66,15 @@ kernel void attend(device const T* q [[buffer(0)]], device const T* k [[buffer(1
       for (int j = 0; j < kKeyBlocks; ++j) s[j] = filled(0.0f);
       WEFT_UNROLL
       for (int f = 0; f < kMatrices; ++f)
-        if (f < count)
-          WEFT_UNROLL
-          for (int j = 0; j < kKeyBlocks; ++j) {
-            if (n0 + 8 * j > sees + 7) break;  // past the diagonal
-            multiply_add(s[j], queries[f], transposed_at(keys + 8 * j * kRow + column + 8 * f, kRow));
-          }
+        if (f < count) WEFT_UNROLL
+      for (int j = 0; j < kKeyBlocks; ++j) {
+        if (n0 + 8 * j > sees + 7) break;  // past the diagonal
+        multiply_add(s[j], queries[f], transposed_at(keys + 8 * j * kRow + column + 8 * f, kRow));
+      }
       WEFT_UNROLL
       for (int j = 0; j < kKeyBlocks; ++j) {
-        scale_elements(s[j], p.scale);  // here and not in the exponent, where a fused step would round the largest score otherwise than its maximum
+        scale_elements(
+            s[j], p.scale);  // here and not in the exponent, where a fused step would round the largest score otherwise than its maximum
         simdgroup_store(s[j], scores + simd * 8 * kScore + 8 * j, ulong(kScore));
       }
     }
@@ -102,10 +106,12 @@ kernel void attend(device const T* q [[buffer(0)]], device const T* k [[buffer(1
       if (room < -7) break;
       if (kSlices > 1) {
         s[j] = filled(0.0f);
-        for (int part = 0; part < kSlices; ++part) add_elements(s[j], matrix_at(scores + (int(simd) - slice + part) * 8 * kScore + 8 * j, kScore));
+        for (int part = 0; part < kSlices; ++part)
+          add_elements(s[j], matrix_at(scores + (int(simd) - slice + part) * 8 * kScore + 8 * j, kScore));
       }
       for (int e = 0; e < 2; ++e)
-        s[j].thread_elements()[e] = ahead.thread_elements()[e] <= float(room) ? precise::exp(s[j].thread_elements()[e] - moved.first.thread_elements()[e]) : 0.0f;
+        s[j].thread_elements()[e] =
+            ahead.thread_elements()[e] <= float(room) ? precise::exp(s[j].thread_elements()[e] - moved.first.thread_elements()[e]) : 0.0f;
       multiply_add(total, s[j], filled(1.0f));
       WEFT_UNROLL
       for (int f = 0; f < kMatrices; ++f) {

@@ -25,7 +25,8 @@ struct Sizes {
   int64_t B, T, H, Hkv, D, grain;
 
   // `grain`: what D is filled up to a multiple of in a tile.
-  Sizes(const View& q, const View& k, int64_t grain) : B(q.shape[0]), T(q.shape[1]), H(q.shape[2]), Hkv(k.shape[2]), D(q.shape[3]), grain(grain) {}
+  Sizes(const View& q, const View& k, int64_t grain)
+      : B(q.shape[0]), T(q.shape[1]), H(q.shape[2]), Hkv(k.shape[2]), D(q.shape[3]), grain(grain) {}
   int64_t group() const { return H / Hkv; }
   int64_t width() const { return ceil_div(D, grain) * grain; }  // of a row in a tile
   int64_t tile() const { return kTile * width(); }
@@ -83,7 +84,9 @@ struct InFloats {
     transpose(padded(from.count), s.width(), r.at, r.step, scale, to, kTile);
     return r;
   }
-  static void lanes(const Sizes& s, const OperandTile<T>& from, float scale, float* tile, float* to) { lanes_and_right(s, from, scale, tile, to); }
+  static void lanes(const Sizes& s, const OperandTile<T>& from, float scale, float* tile, float* to) {
+    lanes_and_right(s, from, scale, tile, to);
+  }
 };
 
 // As words of two bf16; there is no scaling them, so scores are scaled.
@@ -111,7 +114,9 @@ struct InPairs {
     pair_rows(from.at, from.row, from.count, s.D, tile, s.width());
     return {tile, s.width()};
   }
-  static Factors both(const Sizes& s, const OperandTile<T>& from, float* tile) { return {left(s, from, tile), right(s, from, tile + s.tile() / 2)}; }
+  static Factors both(const Sizes& s, const OperandTile<T>& from, float* tile) {
+    return {left(s, from, tile), right(s, from, tile + s.tile() / 2)};
+  }
   static void lanes(const Sizes& s, const OperandTile<T>& from, float, float*, float* to) {
     if (s.D % Dot::kGrain != 0) std::fill_n(to, s.tile() / 2, 0.0f);
     transpose_pairs(from.at, from.row, from.count, s.D, to);

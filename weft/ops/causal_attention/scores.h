@@ -38,10 +38,21 @@ LaneRange near_side(const Scores& t, int64_t row) {
 template <Lanes kSide, class Step>
 void product_of_rows(const Scores& t, const Sizes& s, const TileRows& rows, const float* lanes, float* c, FetchAhead& ahead) {
   const auto over = [&](int64_t row, int64_t count, LaneRange range) {
-    product<Step>({.m = count, .n = range.count, .k = ceil_div(s.D, Step::kElements), .a = rows.at + row * rows.step, .a_row = rows.step, .a_step = 1, .b = lanes + range.first,
-                   .b_row = kTile, .c = c + row * kTile + range.first, .c_row = kTile, .add = false, .meanwhile = &ahead});
+    product<Step>({.m = count,
+                   .n = range.count,
+                   .k = ceil_div(s.D, Step::kElements),
+                   .a = rows.at + row * rows.step,
+                   .a_row = rows.step,
+                   .a_step = 1,
+                   .b = lanes + range.first,
+                   .b_row = kTile,
+                   .c = c + row * kTile + range.first,
+                   .c_row = kTile,
+                   .add = false,
+                   .meanwhile = &ahead});
   };
-  if (!t.diagonal || std::is_same_v<Step, AmxDot>) return over(0, t.rows, {0, t.lanes});  // the unit is quicker with all of it than with parts
+  if (!t.diagonal || std::is_same_v<Step, AmxDot>)
+    return over(0, t.rows, {0, t.lanes});  // the unit is quicker with all of it than with parts
   for (int64_t row = 0; row < t.rows; row += kBlock) over(row, std::min<int64_t>(kBlock, t.rows - row), near_side<kSide>(t, row));
 }
 
@@ -51,12 +62,24 @@ struct Begin {
   const float* factor = nullptr;
 };
 
-// sums[lanes][D] (+)= weights[rows][64]^T times rows[.][D], in steps of a row or of two: a chain over the rows for each lane, which sees them up to its
-// own (queries) or from its own on (keys).
+// sums[lanes][D] (+)= weights[rows][64]^T times rows[.][D], in steps of a row or of two: a chain over the rows for each lane, which sees
+// them up to its own (queries) or from its own on (keys).
 template <Lanes kSide, class Step>
-void add_weighted_rows(const Scores& t, const Sizes& s, const float* weights, const TileRows& rows, int64_t lanes, Begin begin, float* sums, FetchAhead& ahead) {
-  const TileProductBy<Step> p{.m = lanes, .n = s.width(), .k = ceil_div(t.rows, Step::kElements), .a = weights, .a_row = 1, .a_step = kTile, .b = rows.at, .b_row = rows.step,
-                              .c = sums, .c_row = s.width(), .add = begin.add, .factor = begin.factor, .meanwhile = &ahead};
+void add_weighted_rows(const Scores& t, const Sizes& s, const float* weights, const TileRows& rows, int64_t lanes, Begin begin, float* sums,
+                       FetchAhead& ahead) {
+  const TileProductBy<Step> p{.m = lanes,
+                              .n = s.width(),
+                              .k = ceil_div(t.rows, Step::kElements),
+                              .a = weights,
+                              .a_row = 1,
+                              .a_step = kTile,
+                              .b = rows.at,
+                              .b_row = rows.step,
+                              .c = sums,
+                              .c_row = s.width(),
+                              .add = begin.add,
+                              .factor = begin.factor,
+                              .meanwhile = &ahead};
   t.diagonal ? triangle_product<kSide == Lanes::queries ? Steps::through_row : Steps::from_row>(p) : product<Step>(p);
 }
 

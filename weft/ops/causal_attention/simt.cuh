@@ -152,7 +152,8 @@ __device__ __forceinline__ void forward_tile(const SimtForward<T>& p, SimtWork w
       for (int c = 0; c < kD / 16; ++c) o[a][c] *= shrink;
     }
     __syncthreads();
-    add_rows<Tiles>(o, v, [&](int row, int j) { return probability[row * (kB + 1) + j]; }, [&](int row, int j) { return n0 + j <= before + m0 + row; });
+    add_rows<Tiles>(
+        o, v, [&](int row, int j) { return probability[row * (kB + 1) + j]; }, [&](int row, int j) { return n0 + j <= before + m0 + row; });
   }
 #pragma unroll
   for (int a = 0; a < kSide; ++a) {
@@ -168,13 +169,14 @@ __device__ __forceinline__ void forward_tile(const SimtForward<T>& p, SimtWork w
 // All five as forward_tile, for each piece of work that there is.
 template <class T, class Tiles>
 __global__ void __launch_bounds__(256) causal_forward_simt(const SimtForward<T> p) {
-  for_each_simt_work(p.only, (p.length + Tiles::kB - 1) / Tiles::kB, p.H, p.B, p.group, [&](SimtWork work) { forward_tile<T, Tiles>(p, work); });
+  for_each_simt_work(p.only, (p.length + Tiles::kB - 1) / Tiles::kB, p.H, p.B, p.group,
+                     [&](SimtWork work) { forward_tile<T, Tiles>(p, work); });
 }
 
 // p and ds of a tile of queries against a tile of keys, [query][key], into shared memory.
 template <class T, class Tiles>
-__device__ __forceinline__ void simt_gradients(const SimtBackward<T>& p, const float* q, const float* k, const float* v, const float* dout, int64_t rows, int m0, int n0,
-                                              float* probability, float* dscore) {
+__device__ __forceinline__ void simt_gradients(const SimtBackward<T>& p, const float* q, const float* k, const float* v, const float* dout,
+                                               int64_t rows, int m0, int n0, float* probability, float* dscore) {
   constexpr int kB = Tiles::kB, kSide = Tiles::kSide;
   const int ty = int(threadIdx.x) / 16, tx = int(threadIdx.x) % 16;
   float s[kSide][kSide], dp[kSide][kSide];
@@ -203,7 +205,8 @@ template <class T, class Tiles>
 __device__ __forceinline__ void dq_tile(const SimtBackward<T>& p, SimtWork work) {
   constexpr int kD = Tiles::kD, kB = Tiles::kB, kSide = Tiles::kSide, kRow = Tiles::kRow;
   extern __shared__ float shared[];
-  float *q = shared, *dout = q + kB * kRow, *k = dout + kB * kRow, *v = k + kB * kRow, *probability = v + kB * kRow, *dscore = probability + kB * (kB + 1);
+  float *q = shared, *dout = q + kB * kRow, *k = dout + kB * kRow, *v = k + kB * kRow, *probability = v + kB * kRow,
+        *dscore = probability + kB * (kB + 1);
   const int m0 = work.tile * kB, h = work.h, b = work.b, hkv = h / p.group;
   const int ty = int(threadIdx.x) / 16, tx = int(threadIdx.x) % 16;
   load_rows<Tiles>(q, p.q.row(b, m0, h), p.q.time, p.length - m0, p.D);
@@ -222,7 +225,8 @@ __device__ __forceinline__ void dq_tile(const SimtBackward<T>& p, SimtWork work)
   for (int a = 0; a < kSide; ++a)
 #pragma unroll
     for (int c = 0; c < kD / 16; ++c)
-      if (m0 + ty + 16 * a < p.length && tx + 16 * c < p.D) p.dq.row(b, m0 + ty + 16 * a, h)[tx + 16 * c] = from_float<T>(dq[a][c] * p.scale);
+      if (m0 + ty + 16 * a < p.length && tx + 16 * c < p.D)
+        p.dq.row(b, m0 + ty + 16 * a, h)[tx + 16 * c] = from_float<T>(dq[a][c] * p.scale);
 }
 
 // All five as dq_tile, for each piece of work that there is.
@@ -240,7 +244,8 @@ template <class T, class Tiles>
 __device__ __forceinline__ void dkv_tile(const SimtBackward<T>& p, SimtWork work) {
   constexpr int kD = Tiles::kD, kB = Tiles::kB, kSide = Tiles::kSide, kRow = Tiles::kRow;
   extern __shared__ float shared[];
-  float *q = shared, *dout = q + kB * kRow, *k = dout + kB * kRow, *v = k + kB * kRow, *probability = v + kB * kRow, *dscore = probability + kB * (kB + 1);
+  float *q = shared, *dout = q + kB * kRow, *k = dout + kB * kRow, *v = k + kB * kRow, *probability = v + kB * kRow,
+        *dscore = probability + kB * (kB + 1);
   const int n0 = work.tile * kB, hkv = work.h, b = work.b;
   const int ty = int(threadIdx.x) / 16, tx = int(threadIdx.x) % 16;
   load_rows<Tiles>(k, p.k.row(b, n0, hkv), p.k.time, p.length - n0, p.D);
@@ -271,7 +276,8 @@ __device__ __forceinline__ void dkv_tile(const SimtBackward<T>& p, SimtWork work
 // All five as dkv_tile, for each piece of work that there is.
 template <class T, class Tiles>
 __global__ void __launch_bounds__(256) causal_dkv_simt(const SimtBackward<T> p) {
-  for_each_simt_work(p.only, (p.length + Tiles::kB - 1) / Tiles::kB, p.H / p.group, p.B, 1, [&](SimtWork work) { dkv_tile<T, Tiles>(p, work); });
+  for_each_simt_work(p.only, (p.length + Tiles::kB - 1) / Tiles::kB, p.H / p.group, p.B, 1,
+                     [&](SimtWork work) { dkv_tile<T, Tiles>(p, work); });
 }
 
 }  // namespace weft::cuda

@@ -93,7 +93,9 @@ struct Row {
 
   // A score errs by D + 2 roundings (scaling q, the chain, the scale itself) of the magnitudes it sums; the
   // exponential turns that absolute error, and the rounding of its argument s - base, into a relative error of p.
-  double p_error(size_t j, const Size& n, double base) const { return growth(double(n.D + 2)) * u * size[j] + u * std::abs(s[j] - base) + kExp * u; }
+  double p_error(size_t j, const Size& n, double base) const {
+    return growth(double(n.D + 2)) * u * size[j] + u * std::abs(s[j] - base) + kExp * u;
+  }
 };
 
 Problem forward(DType dtype, Size n, Store store, Layout layout = Layout::contiguous, Fill fill = normal(), float scale = 0) {
@@ -102,10 +104,15 @@ Problem forward(DType dtype, Size n, Store store, Layout layout = Layout::contig
   const Places at = places(n, store, "");
   const Place out{"o", n.T, n.H, n.D, 0, store == Store::by_head};
   declare(p, n, dtype, store, "", false, layout, fill);
-  p.output("o", dtype, store == Store::by_head ? Shape{n.B, n.H, n.T, n.D} : Shape{n.B, n.T, n.H, n.D}, layout).output("lse", DType::f32, {n.B, n.H, n.T});
+  p.output("o", dtype, store == Store::by_head ? Shape{n.B, n.H, n.T, n.D} : Shape{n.B, n.T, n.H, n.D}, layout)
+      .output("lse", DType::f32, {n.B, n.H, n.T});
   const auto args = [=](const Bound& b) {
-    return CausalAttentionArgs{.q = at.q.of(b, n.H).view(), .k = at.k.of(b, n.Hkv).view(), .v = at.v.of(b, n.Hkv).view(), .o = out.of(b, n.H).mut_view(),
-                               .lse = b.mut("lse"), .scale = scale};
+    return CausalAttentionArgs{.q = at.q.of(b, n.H).view(),
+                               .k = at.k.of(b, n.Hkv).view(),
+                               .v = at.v.of(b, n.Hkv).view(),
+                               .o = out.of(b, n.H).mut_view(),
+                               .lse = b.mut("lse"),
+                               .scale = scale};
   };
   p.run = [=](Stream& stream, const Bound& b) { causal_attention(stream, args(b)); };
   p.cost = [=](const Bound& b) { return cost(args(b)); };
@@ -192,7 +199,8 @@ void differentiate(Truth& t, const Places& at, const Places& grad, const Place& 
       for (int64_t i = 0; i < n.T; ++i) {
         const Row row(t, at, n, scale, b, h, i, true);
         const int64_t group = n.H / n.Hkv, oi = out.row(b, i, h), qi = at.q.row(b, i, h);
-        const double lse = t["lse"][(b * n.H + h) * n.T + i], delta = dot(o, oi, dout, oi, n.D), delta_size = magnitude(o, oi, dout, oi, n.D);
+        const double lse = t["lse"][(b * n.H + h) * n.T + i], delta = dot(o, oi, dout, oi, n.D),
+                     delta_size = magnitude(o, oi, dout, oi, n.D);
         for (int64_t j = 0; j <= i; ++j) {
           const int64_t kj = at.k.row(b, j, h / group), vj = at.v.row(b, j, h / group);
           const double e = row.p_error(size_t(j), n, lse), p = std::exp(row.s[size_t(j)] - lse);
@@ -219,13 +227,22 @@ Problem backward(DType dtype, Size n, Store store, Layout layout = Layout::conti
   const Place out{"o", n.T, n.H, n.D, 0, store == Store::by_head}, dout{"dout", n.T, n.H, n.D, 0, store == Store::by_head};
   const Shape shape = store == Store::by_head ? Shape{n.B, n.H, n.T, n.D} : Shape{n.B, n.T, n.H, n.D};
   declare(p, n, dtype, store, "", false, layout, fill);
-  p.input("dout", dtype, shape, normal(), layout).input("o", dtype, shape, constant(0), layout).input("lse", DType::f32, {n.B, n.H, n.T}, constant(0));
+  p.input("dout", dtype, shape, normal(), layout)
+      .input("o", dtype, shape, constant(0), layout)
+      .input("lse", DType::f32, {n.B, n.H, n.T}, constant(0));
   declare(p, n, dtype, store, "d", true, layout, {});
   p.prepare = [=](Truth& t) { attend(t, at, out, n, scale, t["o"], &t["lse"]); };
   const auto args = [=](const Bound& b) {
-    return CausalAttentionBackwardArgs{.dout = dout.of(b, n.H).view(), .q = at.q.of(b, n.H).view(), .k = at.k.of(b, n.Hkv).view(),
-                                       .v = at.v.of(b, n.Hkv).view(), .o = out.of(b, n.H).view(), .lse = b.view("lse"), .dq = grad.q.of(b, n.H).mut_view(),
-                                       .dk = grad.k.of(b, n.Hkv).mut_view(), .dv = grad.v.of(b, n.Hkv).mut_view(), .scale = scale};
+    return CausalAttentionBackwardArgs{.dout = dout.of(b, n.H).view(),
+                                       .q = at.q.of(b, n.H).view(),
+                                       .k = at.k.of(b, n.Hkv).view(),
+                                       .v = at.v.of(b, n.Hkv).view(),
+                                       .o = out.of(b, n.H).view(),
+                                       .lse = b.view("lse"),
+                                       .dq = grad.q.of(b, n.H).mut_view(),
+                                       .dk = grad.k.of(b, n.Hkv).mut_view(),
+                                       .dv = grad.v.of(b, n.Hkv).mut_view(),
+                                       .scale = scale};
   };
   p.run = [=](Stream& stream, const Bound& b) { causal_attention_backward(stream, args(b)); };
   p.cost = [=](const Bound& b) { return cost(args(b)); };
@@ -246,19 +263,23 @@ void add_golden(Registry& registry) {
   const auto size = [](const GoldenCase& g) {
     return Size{g.integer("batch"), g.integer("seq"), g.integer("heads"), g.integer("kv_heads"), g.integer("head_dim")};
   };
-  const auto given = [](const GoldenCase& g, Problem p) { return p.given("q", g.values("q")).given("k", g.values("k")).given("v", g.values("v")); };
-  registry.golden({"causal_attention", "golden_forward", "causal_attention.safetensors",
-                   [=](const GoldenCase& g) { return given(g, forward(DType::f32, size(g), Store::by_token)).golden("o", g.values("o")); }});
+  const auto given = [](const GoldenCase& g, Problem p) {
+    return p.given("q", g.values("q")).given("k", g.values("k")).given("v", g.values("v"));
+  };
+  registry.golden({"causal_attention", "golden_forward", "causal_attention.safetensors", [=](const GoldenCase& g) {
+                     return given(g, forward(DType::f32, size(g), Store::by_token)).golden("o", g.values("o"));
+                   }});
   registry.golden({"causal_attention", "golden_backward", "causal_attention.safetensors", [=](const GoldenCase& g) {
-    Problem p = given(g, backward(DType::f32, size(g), Store::by_token));
-    for (const char* name : {"dq", "dk", "dv"}) p.golden(name, g.values(name));
-    return p.given("dout", g.values("do"));
-  }});
+                     Problem p = given(g, backward(DType::f32, size(g), Store::by_token));
+                     for (const char* name : {"dq", "dk", "dv"}) p.golden(name, g.values(name));
+                     return p.given("dout", g.values("do"));
+                   }});
 }
 
 void add_rejections(Registry& registry) {
   const auto reject = [&](const char* name, Shape q, Shape k, Shape v, DType k_dtype = DType::f32) {
-    registry.rejects("causal_attention", name, [=](Device& d) { causal_attention(Tensor::empty(d, q), Tensor::empty(d, k, k_dtype), Tensor::empty(d, v)); });
+    registry.rejects("causal_attention", name,
+                     [=](Device& d) { causal_attention(Tensor::empty(d, q), Tensor::empty(d, k, k_dtype), Tensor::empty(d, v)); });
   };
   reject("rank", {4, 2, 8}, {4, 2, 8}, {4, 2, 8});
   reject("heads_no_multiple", {1, 4, 3, 8}, {1, 4, 2, 8}, {1, 4, 2, 8});
@@ -269,9 +290,8 @@ void add_rejections(Registry& registry) {
   reject("value_shape", {1, 4, 2, 8}, {1, 4, 2, 8}, {1, 5, 2, 8});
   reject("batch_differs", {2, 4, 2, 8}, {1, 4, 2, 8}, {1, 4, 2, 8});
   reject("dtypes_differ", {1, 4, 2, 8}, {1, 4, 2, 8}, {1, 4, 2, 8}, DType::bf16);
-  registry.rejects("causal_attention", "undefined_values", [](Device& d) {
-    causal_attention(Tensor::empty(d, {1, 4, 2, 8}), Tensor::empty(d, {1, 4, 2, 8}), Tensor());
-  });
+  registry.rejects("causal_attention", "undefined_values",
+                   [](Device& d) { causal_attention(Tensor::empty(d, {1, 4, 2, 8}), Tensor::empty(d, {1, 4, 2, 8}), Tensor()); });
   registry.rejects("causal_attention", "strided_elements", [](Device& d) {
     causal_attention(Tensor::empty(d, {1, 4, 8, 2}).permute({0, 1, 3, 2}), Tensor::empty(d, {1, 4, 2, 8}), Tensor::empty(d, {1, 4, 2, 8}));
   });
@@ -285,17 +305,19 @@ void add_rejections(Registry& registry) {
 void add_specs_causal_attention(Registry& registry) {
   const char* op = "causal_attention";
   for (DType dtype : {DType::f32, DType::bf16}) {
-    const auto both = [&](Size s, const std::string& suffix, Store store, Layout layout, Fill fill = normal(), float scale = 0, bool smooth = true) {
+    const auto both = [&](Size s, const std::string& suffix, Store store, Layout layout, Fill fill = normal(), float scale = 0,
+                          bool smooth = true) {
       const std::string name = dims({s.B, s.T, s.H, s.Hkv, s.D}) + suffix;
       registry.add({op, "forward", dtype, name, [=] { return forward(dtype, s, store, layout, fill, scale); }});
       registry.add({op, "backward", dtype, name, [=] {
-        Problem p = backward(dtype, s, store, layout, fill, scale);
-        if (!smooth) p.loss = {};  // no finite differences of NaN, nor of a loss that cancels to nothing
-        return p;
-      }});
+                      Problem p = backward(dtype, s, store, layout, fill, scale);
+                      if (!smooth) p.loss = {};  // no finite differences of NaN, nor of a loss that cancels to nothing
+                      return p;
+                    }});
     };
-    for (Size s : {Size{1, 1, 1, 1, 4}, Size{1, 17, 4, 2, 8}, Size{2, 65, 6, 2, 64}, Size{1, 130, 4, 4, 32}, Size{1, 33, 8, 1, 128}, Size{1, 63, 2, 1, 80},
-                   Size{1, 64, 2, 2, 16}, Size{2, 31, 3, 3, 5}, Size{1, 19, 2, 1, 256}, Size{1, 200, 1, 1, 40}, Size{1, 300, 4, 2, 8}, Size{4, 260, 4, 4, 4}, Size{1, 530, 2, 1, 8}, Size{0, 4, 2, 1, 8}, Size{2, 0, 2, 1, 8}}) {
+    for (Size s : {Size{1, 1, 1, 1, 4}, Size{1, 17, 4, 2, 8}, Size{2, 65, 6, 2, 64}, Size{1, 130, 4, 4, 32}, Size{1, 33, 8, 1, 128},
+                   Size{1, 63, 2, 1, 80}, Size{1, 64, 2, 2, 16}, Size{2, 31, 3, 3, 5}, Size{1, 19, 2, 1, 256}, Size{1, 200, 1, 1, 40},
+                   Size{1, 300, 4, 2, 8}, Size{4, 260, 4, 4, 4}, Size{1, 530, 2, 1, 8}, Size{0, 4, 2, 1, 8}, Size{2, 0, 2, 1, 8}}) {
       both(s, "", Store::by_token, Layout::contiguous);
       both(s, "/by_head", Store::by_head, Layout::contiguous);
     }
@@ -310,11 +332,15 @@ void add_specs_causal_attention(Registry& registry) {
     both({1, 4101, 1, 1, 2}, "/long", Store::by_token, Layout::contiguous, normal(), 0, false);  // more positions than 12 bits count
     // Scores of 2e11: what is one rounding of them is more than any exponent, and the bound says no more than that outputs
     // are numbers.
-    registry.add({op, "forward", dtype, "1x150x2x1x16/huge_equal_scores", [=] { return forward(dtype, {1, 150, 2, 1, 16}, Store::by_token, Layout::contiguous, constant(199680)); }});
+    registry.add({op, "forward", dtype, "1x150x2x1x16/huge_equal_scores",
+                  [=] { return forward(dtype, {1, 150, 2, 1, 16}, Store::by_token, Layout::contiguous, constant(199680)); }});
     // A NaN at one token is seen by the queries after it (forward) and by the keys before it (backward), and no others.
-    both({1, 90, 2, 1, 16}, "/nan", Store::packed, Layout::contiguous, sprinkle(normal(), 90 * 4 * 16, 71 * 4 * 16 + 3 * 16 + 5, NAN), 0, false);
-    both({1, 90, 2, 1, 16}, "/nan_query", Store::packed, Layout::contiguous, sprinkle(normal(), 90 * 4 * 16, 20 * 4 * 16 + 5, NAN), 0, false);
-    both({1, 90, 2, 1, 16}, "/infinite_value", Store::packed, Layout::contiguous, sprinkle(normal(), 90 * 4 * 16, 71 * 4 * 16 + 3 * 16 + 5, INFINITY), 0, false);
+    both({1, 90, 2, 1, 16}, "/nan", Store::packed, Layout::contiguous, sprinkle(normal(), 90 * 4 * 16, 71 * 4 * 16 + 3 * 16 + 5, NAN), 0,
+         false);
+    both({1, 90, 2, 1, 16}, "/nan_query", Store::packed, Layout::contiguous, sprinkle(normal(), 90 * 4 * 16, 20 * 4 * 16 + 5, NAN), 0,
+         false);
+    both({1, 90, 2, 1, 16}, "/infinite_value", Store::packed, Layout::contiguous,
+         sprinkle(normal(), 90 * 4 * 16, 71 * 4 * 16 + 3 * 16 + 5, INFINITY), 0, false);
     for (Size c : {Size{1, 128, 2, 1, 64}, Size{1, 256, 2, 1, 64}, Size{1, 131, 2, 1, 80}, Size{1, 70, 1, 1, 200}}) {
       const std::string name = dims({c.B, c.T, c.H, c.Hkv, c.D});
       registry.count({op, "forward", dtype, name, [=] { return forward(dtype, c, Store::by_token); }});

@@ -21,7 +21,8 @@ void copy(Stream& stream, const CopyArgs& args) {
 Cost cost(const CopyArgs& a) { return {bytes_of(a.from) + bytes_of(a.to), 0}; }
 
 void copy(const Tensor& from, const Tensor& to) {
-  check(!should_record({&from, &to}), CopyArgs::kOp, "writing into a tensor has no gradient, but an operand requires one; use NoGrad or detach()");
+  check(!should_record({&from, &to}), CopyArgs::kOp,
+        "writing into a tensor has no gradient, but an operand requires one; use NoGrad or detach()");
   copy(to.device().stream(), {.from = from.view(), .to = to.mut_view()});
 }
 

@@ -8,8 +8,10 @@ namespace {
 
 template <class From, class To>
 __device__ __forceinline__ To convert(From x) {
-  if constexpr (std::is_same_v<From, To>) return x;
-  else return from_float<To>(to_float(x));
+  if constexpr (std::is_same_v<From, To>)
+    return x;
+  else
+    return from_float<To>(to_float(x));
 }
 
 // Equation: to = cast(from), to nearest even.
@@ -72,8 +74,8 @@ __global__ void by_rows(const From* from, int64_t from_stride, To* to, int64_t t
 
 template <class From, class To>
 bool aligned_rows(const StridedAxes& axes, const From* from, const To* to) {
-  return axes.rank == 2 && axes.a[1] == 1 && axes.b[1] == 1 && aligned16(from) && aligned16(to) && axes.a[0] * int64_t(sizeof(From)) % 16 == 0 &&
-         axes.b[0] * int64_t(sizeof(To)) % 16 == 0;
+  return axes.rank == 2 && axes.a[1] == 1 && axes.b[1] == 1 && aligned16(from) && aligned16(to) &&
+         axes.a[0] * int64_t(sizeof(From)) % 16 == 0 && axes.b[0] * int64_t(sizeof(To)) % 16 == 0;
 }
 
 template <class From, class To>
@@ -84,7 +86,10 @@ void run(Stream& stream, const CopyArgs& a) {
   const Launch launch(stream, a.kOp, {&a.from, &a.to});
   if (a.from.contiguous() && a.to.contiguous()) {
     if constexpr (std::is_same_v<From, To>) {
-      if (count) of(stream).enqueue(a.kOp, "copying", [&](cudaStream_t s) { return cudaMemcpyAsync(to, from, size_t(count) * sizeof(To), cudaMemcpyDeviceToDevice, s); });
+      if (count)
+        of(stream).enqueue(a.kOp, "copying", [&](cudaStream_t s) {
+          return cudaMemcpyAsync(to, from, size_t(count) * sizeof(To), cudaMemcpyDeviceToDevice, s);
+        });
       return;
     } else if (aligned16(from) && aligned16(to)) {
       return launch(unsigned((count + 2047) / 2048), 256, 0, packed<From, To>, from, to, count);

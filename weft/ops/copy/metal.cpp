@@ -12,7 +12,8 @@ void packed(Stream& stream, const CopyArgs& a) {
   const Argument from = in(a.from), to = out(a.to);
   const int64_t width = (from.offset | to.offset | from.bytes) % 16 == 0 ? 16 : (from.offset | to.offset | from.bytes) % 4 == 0 ? 4 : 1;
   const int64_t count = from.bytes / width;
-  launch(stream, {a.kOp, kFile, join("packed_", width), {}}, {.groups = {striding_groups(count, kThreads), 1, 1}, .threads = kThreads}, {from, to, params(count)});
+  launch(stream, {a.kOp, kFile, join("packed_", width), {}}, {.groups = {striding_groups(count, kThreads), 1, 1}, .threads = kThreads},
+         {from, to, params(count)});
 }
 
 }  // namespace
@@ -22,7 +23,8 @@ void copy(Stream& stream, const CopyArgs& a) {
   if (same && a.from.contiguous() && a.to.contiguous()) return packed(stream, a);
   const std::string kernel = same ? join("bits_", size_of(a.to.dtype)) : join(a.from.dtype, "_", a.to.dtype);
   const StridedAxes axes = strided_axes(a.to.shape, a.from.strides, a.to.strides);
-  launch(stream, {a.kOp, kFile, kernel, {}}, {.groups = {striding_groups(axes.count, kThreads), 1, 1}, .threads = kThreads}, {in(a.from), out(a.to), params(axes)});
+  launch(stream, {a.kOp, kFile, kernel, {}}, {.groups = {striding_groups(axes.count, kThreads), 1, 1}, .threads = kThreads},
+         {in(a.from), out(a.to), params(axes)});
 }
 
 }  // namespace weft::metal

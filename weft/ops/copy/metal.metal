@@ -50,7 +50,7 @@ kernel void copy_packed(device const T* from [[buffer(0)]], device T* to [[buffe
   for (long i = thread_index; i < count; i += threads) to[i] = from[i];
 }
 
-#define WEFT_COPY(name, From, To)                                                                                               \
+#define WEFT_COPY(name, From, To) \
   template [[host_name(name)]] kernel void copy_strided<From, To>(device const From*, device To*, constant StridedAxes&, uint, uint)
 WEFT_COPY("bits_1", uchar, uchar);
 WEFT_COPY("bits_2", ushort, ushort);
@@ -62,7 +62,8 @@ WEFT_COPY("bf16_f16", bfloat, half);
 WEFT_COPY("f16_f32", half, float);
 WEFT_COPY("f16_bf16", half, bfloat);
 
-#define WEFT_COPY_PACKED(name, T) template [[host_name(name)]] kernel void copy_packed<T>(device const T*, device T*, constant long&, uint, uint)
+#define WEFT_COPY_PACKED(name, T) \
+  template [[host_name(name)]] kernel void copy_packed<T>(device const T*, device T*, constant long&, uint, uint)
 WEFT_COPY_PACKED("packed_1", uchar);
 WEFT_COPY_PACKED("packed_4", uint);
 WEFT_COPY_PACKED("packed_16", uint4);

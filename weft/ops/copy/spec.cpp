@@ -41,8 +41,9 @@ void exactly(Array& array, int64_t i, double value) {
 // Ties of bf16 and f16, the ends of their ranges, subnormals, zeros of both signs, infinities and NaN among the rest.
 Fill awkward(DType dtype) {
   if (!is_float(dtype)) return uniform(0, dtype == DType::u8 ? 256 : 2e9);
-  const std::vector<double> special = {1 + 0x1p-9, 1 + 3 * 0x1p-9, 1 + 0x1p-8, 1 + 0x1p-11, 1 + 3 * 0x1p-11, 65504, 65519, 65520, 70000, -1e30,
-                                       3.4e38, 0x1p-24, 0x1p-25, 3 * 0x1p-25, 5e-6, 1e-40, -0.0, 0.0, INFINITY, -INFINITY, NAN};
+  const std::vector<double> special = {1 + 0x1p-9, 1 + 3 * 0x1p-9, 1 + 0x1p-8, 1 + 0x1p-11, 1 + 3 * 0x1p-11, 65504,     65519,
+                                       65520,      70000,          -1e30,      3.4e38,      0x1p-24,         0x1p-25,   3 * 0x1p-25,
+                                       5e-6,       1e-40,          -0.0,       0.0,         INFINITY,        -INFINITY, NAN};
   return [=](PhiloxStream& random, int64_t i) { return i % 3 ? random.normal() : special[size_t(i / 3) % special.size()]; };
 }
 
@@ -55,7 +56,8 @@ Problem permuted_copy(DType from, DType to, Shape shape, std::vector<int> axes, 
   Problem p;
   p.input("x", from, side == Side::from ? shape : moved, awkward(from), layout).output("y", to, side == Side::from ? moved : shape, layout);
   const auto args = [=](const Bound& b) {
-    return side == Side::from ? CopyArgs{permuted(b.view("x"), axes), b.mut("y")} : CopyArgs{b.view("x"), MutView{permuted(b.view("y"), axes)}};
+    return side == Side::from ? CopyArgs{permuted(b.view("x"), axes), b.mut("y")}
+                              : CopyArgs{b.view("x"), MutView{permuted(b.view("y"), axes)}};
   };
   p.run = [=](Stream& stream, const Bound& b) { copy(stream, args(b)); };
   p.cost = [=](const Bound& b) { return cost(args(b)); };
@@ -74,7 +76,9 @@ std::vector<int> straight(int rank) {
   return axes;
 }
 
-Problem plain(DType from, DType to, Shape shape, Layout layout) { return permuted_copy(from, to, shape, straight(shape.rank()), Side::from, layout); }
+Problem plain(DType from, DType to, Shape shape, Layout layout) {
+  return permuted_copy(from, to, shape, straight(shape.rank()), Side::from, layout);
+}
 
 // x [C], repeated over R rows; or x [R], each element repeated along a row.
 Problem broadcast(DType from, DType to, int64_t R, int64_t C, bool along_rows) {
@@ -177,8 +181,8 @@ void add_specs_copy(Registry& registry) {
   add("slice_rule", DType::f32, "5x19", [] { return rule(Rule::slice); });
   for (DType from : kFloats) {
     registry.bench({op, "move", from, "8192x4096", [=] { return plain(from, from, {8192, 4096}, Layout::contiguous); }});
-    registry.bench({op, "heads", from, "8x1024x12x64",
-        [=] { return permuted_copy(from, from, {8, 1024, 12, 64}, {0, 2, 1, 3}, Side::from); }});
+    registry.bench(
+        {op, "heads", from, "8x1024x12x64", [=] { return permuted_copy(from, from, {8, 1024, 12, 64}, {0, 2, 1, 3}, Side::from); }});
   }
   registry.bench({op, "to_bf16", DType::f32, "8192x4096", [] { return plain(DType::f32, DType::bf16, {8192, 4096}, Layout::contiguous); }});
   registry.bench({op, "to_f32", DType::bf16, "8192x4096", [] { return plain(DType::bf16, DType::f32, {8192, 4096}, Layout::contiguous); }});

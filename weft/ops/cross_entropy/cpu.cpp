@@ -114,7 +114,7 @@ void run(Stream& stream, const CrossEntropyArgs& a) {
 void cross_entropy(Stream& stream, const CrossEntropyArgs& args) {
   dispatch<float, bf16>(args.logits.dtype, [&]<class T>() {
     dispatch<int32_t, uint32_t>(args.targets.dtype, [&]<class Id>() {
-      args.dlogits && args.dlogits.dtype == DType::bf16 ? run<T, bf16, Id>(stream, args) : run<T, T, Id>(stream, args);
+      args.dlogits&& args.dlogits.dtype == DType::bf16 ? run<T, bf16, Id>(stream, args) : run<T, T, Id>(stream, args);
     });
   });
 }

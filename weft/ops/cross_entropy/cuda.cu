@@ -19,7 +19,8 @@ struct Shared {
 // Requires: a target is padding or in [0, V), else a fault, and nothing more is done.
 // Traffic:  one read of targets.
 template <class Id>
-__global__ void count_targets(const Id* targets, int64_t rows, int64_t V, int64_t pad_id, const float* count, Shared* shared, Fault* fault, const char* op) {
+__global__ void count_targets(const Id* targets, int64_t rows, int64_t V, int64_t pad_id, const float* count, Shared* shared, Fault* fault,
+                              const char* op) {
   __shared__ int counted, wrong;
   if (threadIdx.x == 0) counted = wrong = 0;
   __syncthreads();
@@ -96,10 +97,11 @@ __global__ void __launch_bounds__(kThreads, 2) rows(const Params<T, G, Id> p) {
     const int64_t target = int64_t(p.targets[r]);
     const auto each = [&](auto&& body) {  // body(first column, elements there)
 #pragma unroll 4
-      for (int first = int(threadIdx.x) * kWidth; first < p.columns; first += kThreads * kWidth) body(first, min(kWidth, p.columns - first));
+      for (int first = int(threadIdx.x) * kWidth; first < p.columns; first += kThreads * kWidth)
+        body(first, min(kWidth, p.columns - first));
     };
     const auto write = [&](const Chunk<G, kWidth>& piece, int first, int count) {
-      p.aligned && count == kWidth ? stream_chunk(piece, out + first) : store_chunk(piece, out + first, count);
+      p.aligned&& count == kWidth ? stream_chunk(piece, out + first) : store_chunk(piece, out + first, count);
     };
     if (p.pad_id != -1 && target == p.pad_id) {
       if (threadIdx.x == 0) p.losses[r] = 0;
@@ -117,8 +119,10 @@ __global__ void __launch_bounds__(kThreads, 2) rows(const Params<T, G, Id> p) {
       copies_wait<0>();
     }
     const auto read = [&](int first, int count) {
-      if constexpr (kHeld) return load_chunk<T, kWidth>(held + first);
-      else return p.aligned && count == kWidth ? load_chunk<T, kWidth>(row + first) : load_chunk<T, kWidth>(row + first, count, 0);
+      if constexpr (kHeld)
+        return load_chunk<T, kWidth>(held + first);
+      else
+        return p.aligned && count == kWidth ? load_chunk<T, kWidth>(row + first) : load_chunk<T, kWidth>(row + first, count, 0);
     };
     ExpSum mine;
     each([&](int first, int count) { add(mine, read(first, count), count); });
@@ -135,7 +139,8 @@ __global__ void __launch_bounds__(kThreads, 2) rows(const Params<T, G, Id> p) {
       write(gradient, first, count);
     });
     // The element of the target, by the thread that wrote its chunk.
-    if (int(target) / kWidth % kThreads == int(threadIdx.x)) out[target] = from_float<G>(exp_of_difference<T>(at_target, m) * factor - over_count);
+    if (int(target) / kWidth % kThreads == int(threadIdx.x))
+      out[target] = from_float<G>(exp_of_difference<T>(at_target, m) * factor - over_count);
   }
 }
 
@@ -161,9 +166,19 @@ void run(Stream& stream, const CrossEntropyArgs& a) {
   const Scratch<Shared> shared(stream, 1);
   const Scratch<float> losses(stream, x.rows);
   const Launch launch(stream, a.kOp, {&a.logits, &a.targets});
-  launch(1, 1024, 0, count_targets<Id>, data<Id>(a.targets), x.rows, x.columns, a.pad_id, data<float>(a.count), shared.data(), launch.fault(), launch.op());
-  const Params<T, G, Id> p{data<T>(a.logits), data<Id>(a.targets), data<G>(a.dlogits), losses.data(), shared.data(), x.rows, x.stride, dx.stride, a.pad_id,
-                        columns_of(a.kOp, x), rows_aligned<T>({{&a.logits, x.stride}}) && rows_aligned<G>({{&a.dlogits, dx.stride}})};
+  launch(1, 1024, 0, count_targets<Id>, data<Id>(a.targets), x.rows, x.columns, a.pad_id, data<float>(a.count), shared.data(),
+         launch.fault(), launch.op());
+  const Params<T, G, Id> p{data<T>(a.logits),
+                           data<Id>(a.targets),
+                           data<G>(a.dlogits),
+                           losses.data(),
+                           shared.data(),
+                           x.rows,
+                           x.stride,
+                           dx.stride,
+                           a.pad_id,
+                           columns_of(a.kOp, x),
+                           rows_aligned<T>({{&a.logits, x.stride}}) && rows_aligned<G>({{&a.dlogits, dx.stride}})};
   const int64_t bytes = (x.columns * int64_t(sizeof(T)) + 15) / 16 * 16;
   const unsigned blocks = blocks_for(stream, x.rows, 1, 2);
   const bool held = p.aligned && bytes <= std::min<int64_t>(kMostHeld, shared_memory(stream) - kStaticShared);
@@ -178,7 +193,7 @@ void run(Stream& stream, const CrossEntropyArgs& a) {
 void cross_entropy(Stream& stream, const CrossEntropyArgs& args) {
   dispatch_device<float, bf16>(args.logits.dtype, [&]<class T>() {
     dispatch<int32_t, uint32_t>(args.targets.dtype, [&]<class Id>() {
-      args.dlogits && args.dlogits.dtype == DType::bf16 ? run<T, __nv_bfloat16, Id>(stream, args) : run<T, T, Id>(stream, args);
+      args.dlogits&& args.dlogits.dtype == DType::bf16 ? run<T, __nv_bfloat16, Id>(stream, args) : run<T, T, Id>(stream, args);
     });
   });
 }

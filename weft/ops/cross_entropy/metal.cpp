@@ -13,7 +13,10 @@ void cross_entropy(Stream& stream, const CrossEntropyArgs& a) {
   const Rows x = as_rows(a.logits, a.kOp, "logits"), dx = a.dlogits ? as_rows(a.dlogits, a.kOp, "dlogits") : Rows{};
   const char* id = a.targets.dtype == DType::u32 ? "_u32" : "_i32";
   const std::vector<Constant> options{constant(2, bool(a.dlogits)), constant(3, bool(a.count)), constant(4, a.accumulate)};
-  const Kernel kernel{a.kOp, kFile, join("each_row", suffix_of(a.logits.dtype), a.dlogits && a.dlogits.dtype != a.logits.dtype ? suffix_of(a.dlogits.dtype) : "", id), options};
+  const Kernel kernel{
+      a.kOp, kFile,
+      join("each_row", suffix_of(a.logits.dtype), a.dlogits && a.dlogits.dtype != a.logits.dtype ? suffix_of(a.dlogits.dtype) : "", id),
+      options};
   const RowPlan plan = plan_rows(stream, kernel, x.columns, size_of(a.logits.dtype), teams_of(x.rows),
                                  aligned16(a.logits, x.stride) && aligned16(a.dlogits, dx.stride), kHeldLogits);
   const CrossEntropyParams p{x.rows, x.stride, dx.stride, a.pad_id, columns_of(a.kOp, x), plan.team};

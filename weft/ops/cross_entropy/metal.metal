@@ -11,7 +11,6 @@ constant bool kGradient [[function_constant(2)]];    // dlogits is there
 constant bool kCount [[function_constant(3)]];       // count is there
 constant bool kAccumulate [[function_constant(4)]];  // loss += instead of loss =
 
-
 inline bool is_padding(long id, long pad_id) { return pad_id != -1 && id == pad_id; }
 
 // Equation: shared = {count, or the targets that are not padding; those; those out of range}.
@@ -21,9 +20,10 @@ inline bool is_padding(long id, long pad_id) { return pad_id != -1 && id == pad_
 // Traffic:  one read of targets.
 template <class Id>
 [[max_total_threads_per_threadgroup(256)]]
-kernel void count_targets(device const Id* targets [[buffer(0)]], device const float* count [[buffer(1)]], device CrossEntropyShared& shared [[buffer(2)]],
-                          constant CrossEntropyParams& p [[buffer(3)]], device Fault& fault [[buffer(4)]],
-                          uint thread_index [[thread_index_in_threadgroup]], uint threads [[threads_per_threadgroup]]) {
+kernel void count_targets(device const Id* targets [[buffer(0)]], device const float* count [[buffer(1)]],
+                          device CrossEntropyShared& shared [[buffer(2)]], constant CrossEntropyParams& p [[buffer(3)]],
+                          device Fault& fault [[buffer(4)]], uint thread_index [[thread_index_in_threadgroup]],
+                          uint threads [[threads_per_threadgroup]]) {
   threadgroup uint slots[kTeamSlots];
   Team team = team_of(int(threads), thread_index, threads, 0, 1, slots);
   int mine = 0, wrong = 0;
@@ -67,9 +67,10 @@ inline void write_gradient(Chunk<T, N> piece, device G* to, Span at, RowGradient
 // Traffic:  one read of logits, one write of dlogits; of a row longer than a team's registers what does not fit is read twice.
 template <class T, class G, class Id>
 kernel void each_row(device const T* logits [[buffer(0)]], device const Id* targets [[buffer(1)]], device G* dlogits [[buffer(2)]],
-                     device float* losses [[buffer(3)]], device const CrossEntropyShared& shared [[buffer(4)]], constant CrossEntropyParams& p [[buffer(5)]],
-                     uint thread_index [[thread_index_in_threadgroup]], uint threads [[threads_per_threadgroup]],
-                     uint group [[threadgroup_position_in_grid]], uint groups [[threadgroups_per_grid]]) {
+                     device float* losses [[buffer(3)]], device const CrossEntropyShared& shared [[buffer(4)]],
+                     constant CrossEntropyParams& p [[buffer(5)]], uint thread_index [[thread_index_in_threadgroup]],
+                     uint threads [[threads_per_threadgroup]], uint group [[threadgroup_position_in_grid]],
+                     uint groups [[threadgroups_per_grid]]) {
   constexpr int N = per_vector<T>();
   threadgroup uint slots[kTeamSlots];
   const bool reads = thread_index % 32 == 0;  // once for each simdgroup
@@ -110,8 +111,9 @@ kernel void each_row(device const T* logits [[buffer(0)]], device const Id* targ
 // Requires: a threadgroup of at least 64 threads.
 // Traffic:  one read of losses.
 [[max_total_threads_per_threadgroup(256)]]
-kernel void total(device const float* losses [[buffer(0)]], device float* loss [[buffer(1)]], constant CrossEntropyShared& shared [[buffer(2)]],
-                  constant CrossEntropyParams& p [[buffer(3)]], uint thread_index [[thread_index_in_threadgroup]], uint threads [[threads_per_threadgroup]]) {
+kernel void total(device const float* losses [[buffer(0)]], device float* loss [[buffer(1)]],
+                  constant CrossEntropyShared& shared [[buffer(2)]], constant CrossEntropyParams& p [[buffer(3)]],
+                  uint thread_index [[thread_index_in_threadgroup]], uint threads [[threads_per_threadgroup]]) {
   threadgroup uint slots[kTeamSlots];
   if (shared.wrong) return;
   Team team = team_of(int(threads), thread_index, threads, 0, 1, slots);
@@ -126,7 +128,8 @@ kernel void total(device const float* losses [[buffer(0)]], device float* loss [
 #define WEFT_CROSS_ENTROPY_IDS(suffix, Id) template [[host_name("count" suffix)]] kernel decltype(count_targets<Id>) count_targets<Id>;
 WEFT_CROSS_ENTROPY_IDS("_i32", int)
 WEFT_CROSS_ENTROPY_IDS("_u32", uint)
-#define WEFT_CROSS_ENTROPY(suffix, T, G, Id) template [[host_name("each_row" suffix)]] kernel decltype(each_row<T, G, Id>) each_row<T, G, Id>;
+#define WEFT_CROSS_ENTROPY(suffix, T, G, Id) \
+  template [[host_name("each_row" suffix)]] kernel decltype(each_row<T, G, Id>) each_row<T, G, Id>;
 WEFT_CROSS_ENTROPY("_f32_i32", float, float, int)
 WEFT_CROSS_ENTROPY("_f32_u32", float, float, uint)
 WEFT_CROSS_ENTROPY("_f32_bf16_i32", float, bfloat, int)

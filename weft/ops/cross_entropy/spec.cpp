@@ -101,17 +101,25 @@ void reference(const Setup& s, Truth& t) {
 Problem problem(const Setup& s) {
   const int64_t N = s.rows, V = s.vocab;
   Problem p;
-  if (s.mode == Mode::in_place) p.in_place("logits", s.dtype, {N, V}, s.fill, s.layout);
-  else p.input("logits", s.dtype, {N, V}, s.fill, s.layout);
+  if (s.mode == Mode::in_place)
+    p.in_place("logits", s.dtype, {N, V}, s.fill, s.layout);
+  else
+    p.input("logits", s.dtype, {N, V}, s.fill, s.layout);
   if (s.mode == Mode::gradient) p.output("dlogits", s.dlogits(), {N, V}, s.layout);
   p.input("targets", s.id, {N}, s.targets ? s.targets : ids(V));
-  if (s.accumulate) p.in_place("loss", DType::f32, {}, constant(2.5));
-  else p.output("loss", DType::f32, {});
+  if (s.accumulate)
+    p.in_place("loss", DType::f32, {}, constant(2.5));
+  else
+    p.output("loss", DType::f32, {});
   if (s.count) p.input("count", DType::f32, {}, constant(s.count));
   const auto args = [=](const Bound& b) {
-    return CrossEntropyArgs{.logits = b.view("logits"), .targets = b.view("targets"),
+    return CrossEntropyArgs{.logits = b.view("logits"),
+                            .targets = b.view("targets"),
                             .dlogits = s.mode == Mode::loss_only ? MutView{} : b.mut(s.mode == Mode::in_place ? "logits" : "dlogits"),
-                            .loss = b.mut("loss"), .count = s.count ? b.view("count") : View{}, .pad_id = s.pad_id, .accumulate = s.accumulate};
+                            .loss = b.mut("loss"),
+                            .count = s.count ? b.view("count") : View{},
+                            .pad_id = s.pad_id,
+                            .accumulate = s.accumulate};
   };
   p.run = [=](Stream& stream, const Bound& b) { cross_entropy(stream, args(b)); };
   p.cost = [=](const Bound& b) { return cost(args(b)); };
@@ -132,10 +140,10 @@ void add_far_targets(Registry& registry, DType dtype) {
   const auto add = [&](const char* variant, Mode mode, DType gradient) {
     const Setup s{.dtype = dtype, .rows = 3, .vocab = 70001, .mode = mode, .targets = listed({70000, 65536, 4096}), .gradient = gradient};
     registry.add({"cross_entropy", variant, dtype, "3x70001/far_targets", [=] {
-      Problem p = problem(s);
-      p.loss = nullptr;
-      return p;
-    }});
+                    Problem p = problem(s);
+                    p.loss = nullptr;
+                    return p;
+                  }});
   };
   add("loss", Mode::loss_only, DType::f32);
   add("gradient", Mode::gradient, DType::f32);
@@ -145,7 +153,7 @@ void add_far_targets(Registry& registry, DType dtype) {
 
 void add_cases(Registry& registry, DType dtype) {
   const std::string op = "cross_entropy";
-  const std::pair<int64_t, int64_t> sizes[] = {{1, 1}, {1, 2}, {4, 7}, {9, 15}, {9, 16}, {9, 17}, {5, 65}, {70, 257},
+  const std::pair<int64_t, int64_t> sizes[] = {{1, 1},    {1, 2},    {4, 7},    {9, 15},    {9, 16},    {9, 17},    {5, 65}, {70, 257},
                                                {3, 1023}, {3, 1025}, {2, 5003}, {1, 20008}, {1, 33008}, {2, 70008}, {0, 8}};
   for (auto [rows, vocab] : sizes)
     for (Layout layout : {Layout::contiguous, Layout::padded_rows}) {
@@ -153,16 +161,19 @@ void add_cases(Registry& registry, DType dtype) {
       registry.add({op, "loss", dtype, name, [=] { return problem({dtype, rows, vocab, -1, Mode::loss_only, layout}); }});
       registry.add({op, "gradient", dtype, name, [=] { return problem({dtype, rows, vocab, -1, Mode::gradient, layout}); }});
       if (dtype == DType::f32)
-        registry.add({op, "bf16_gradient", dtype, name, [=] { return problem({.dtype = dtype, .rows = rows, .vocab = vocab, .pad_id = 0, .layout = layout, .gradient = DType::bf16}); }});
+        registry.add({op, "bf16_gradient", dtype, name, [=] {
+                        return problem(
+                            {.dtype = dtype, .rows = rows, .vocab = vocab, .pad_id = 0, .layout = layout, .gradient = DType::bf16});
+                      }});
       registry.add({op, "in_place", dtype, name, [=] { return problem({dtype, rows, vocab, 0, Mode::in_place, layout}); }});
     }
   // Everything below is one setup with something particular; infinities and NaN have no finite differences.
   const auto add = [&](const char* name, const Setup& s, bool differences = true) {
     registry.add({op, "gradient", dtype, name, [=] {
-      Problem p = problem(s);
-      if (!differences) p.loss = nullptr;
-      return p;
-    }});
+                    Problem p = problem(s);
+                    if (!differences) p.loss = nullptr;
+                    return p;
+                  }});
   };
   const auto grid = Layout::contiguous;
   add("pad_in_range", {dtype, 33, 20, 3});
@@ -206,24 +217,29 @@ void add_specs_cross_entropy(Registry& registry) {
   const std::string op = "cross_entropy";
   for (DType dtype : {DType::f32, DType::bf16}) add_cases(registry, dtype);
   for (Mode mode : {Mode::gradient, Mode::in_place})
-    registry.golden({op, mode == Mode::gradient ? "golden_gradient" : "golden_in_place", "cross_entropy.safetensors", [=](const GoldenCase& g) {
-      Problem p = problem({DType::f32, g.integer("rows"), g.integer("vocab"), g.integer("pad_id"), mode});
-      p.given("logits", g.values("logits")).given("targets", g.values("targets")).golden("loss", g.values("loss"));
-      return p.golden(mode == Mode::gradient ? "dlogits" : "logits", g.values("dlogits"));
-    }});
+    registry.golden(
+        {op, mode == Mode::gradient ? "golden_gradient" : "golden_in_place", "cross_entropy.safetensors", [=](const GoldenCase& g) {
+           Problem p = problem({DType::f32, g.integer("rows"), g.integer("vocab"), g.integer("pad_id"), mode});
+           p.given("logits", g.values("logits")).given("targets", g.values("targets")).golden("loss", g.values("loss"));
+           return p.golden(mode == Mode::gradient ? "dlogits" : "logits", g.values("dlogits"));
+         }});
 
   const auto targets = [](Device& d, std::vector<int32_t> ids) { return Tensor::from_host(d, Shape{int64_t(ids.size())}, ids); };
   registry.rejects(op, "target_too_high", [=](Device& d) { cross_entropy(Tensor::empty(d, {2, 8}), targets(d, {3, 8})); });
   registry.rejects(op, "target_negative", [=](Device& d) { cross_entropy(Tensor::empty(d, {2, 8}), targets(d, {-1, 2})); });
-  registry.rejects(op, "target_is_not_pad", [=](Device& d) { cross_entropy(Tensor::empty(d, {2, 8}), targets(d, {9, 2}), {.pad_id = 10}); });
+  registry.rejects(op, "target_is_not_pad",
+                   [=](Device& d) { cross_entropy(Tensor::empty(d, {2, 8}), targets(d, {9, 2}), {.pad_id = 10}); });
   registry.rejects(op, "empty_vocabulary", [=](Device& d) { cross_entropy(Tensor::empty(d, {2, 0}), targets(d, {0, 0})); });
   registry.rejects(op, "float_targets", [=](Device& d) { cross_entropy(Tensor::empty(d, {2, 8}), Tensor::empty(d, {2})); });
   registry.rejects(op, "target_count", [=](Device& d) { cross_entropy(Tensor::empty(d, {2, 8}), targets(d, {1, 2, 3})); });
   registry.rejects(op, "integer_logits", [=](Device& d) { cross_entropy(Tensor::empty(d, {2, 8}, DType::i32), targets(d, {1, 2})); });
   registry.rejects(op, "undefined_logits", [=](Device& d) { cross_entropy(Tensor(), targets(d, {1, 2})); });
   registry.rejects(op, "undefined_targets", [=](Device& d) { cross_entropy(Tensor::empty(d, {2, 8}), Tensor()); });
-  registry.rejects(op, "transposed_logits", [=](Device& d) { cross_entropy(Tensor::empty(d, {8, 2}).permute({1, 0}), targets(d, {1, 2})); });
-  registry.rejects(op, "count_shape", [=](Device& d) { cross_entropy(Tensor::empty(d, {2, 8}), targets(d, {1, 2}), {.pad_id = -1, .count = Tensor::empty(d, {2})}); });
+  registry.rejects(op, "transposed_logits",
+                   [=](Device& d) { cross_entropy(Tensor::empty(d, {8, 2}).permute({1, 0}), targets(d, {1, 2})); });
+  registry.rejects(op, "count_shape", [=](Device& d) {
+    cross_entropy(Tensor::empty(d, {2, 8}), targets(d, {1, 2}), {.pad_id = -1, .count = Tensor::empty(d, {2})});
+  });
   registry.rejects(op, "in_place_wants_gradient", [=](Device& d) {
     const std::vector<float> values(16, 1.0f);
     cross_entropy_in_place(Tensor::from_host(d, {2, 8}, values).set_requires_grad(), targets(d, {1, 2}));

@@ -12,7 +12,8 @@ namespace {
 // Requires: 0 <= p < 1, at most 2^34 elements (the contract's). A dropped NaN is 0. y may be x.
 // Traffic:  one read of x, one write of y.
 template <class T>
-__global__ void drop(const T* x, const uint32_t* state, uint32_t site, T* y, int64_t count, uint32_t threshold, float inverse, bool aligned) {
+__global__ void drop(const T* x, const uint32_t* state, uint32_t site, T* y, int64_t count, uint32_t threshold, float inverse,
+                     bool aligned) {
   constexpr int kWidth = 8;
   const int64_t first = (int64_t(blockIdx.x) * blockDim.x + threadIdx.x) * kWidth;
   if (first >= count) return;
@@ -36,7 +37,8 @@ void dropout(Stream& stream, const DropoutArgs& a) {
   const float inverse = 1.0f / (1.0f - a.p);
   dispatch_device<float, bf16>(a.x.dtype, [&]<class T>() {
     const bool aligned = aligned16(data<T>(a.x)) && aligned16(data<T>(a.y));
-    Launch(stream, a.kOp, {&a.x})(unsigned((count + 2047) / 2048), 256, 0, drop<T>, data<T>(a.x), data<uint32_t>(a.state), a.site, data<T>(a.y), count, threshold, inverse, aligned);
+    Launch(stream, a.kOp, {&a.x})(unsigned((count + 2047) / 2048), 256, 0, drop<T>, data<T>(a.x), data<uint32_t>(a.state), a.site,
+                                  data<T>(a.y), count, threshold, inverse, aligned);
   });
 }
 

@@ -14,8 +14,9 @@ using namespace weft;
 // Traffic:  one read of x, one write of y.
 template <class T>
 [[max_total_threads_per_threadgroup(256)]]
-kernel void drop(device const T* x [[buffer(0)]], device const uint* state_in [[buffer(1)]], device T* y [[buffer(2)]], constant DropoutParams& p [[buffer(3)]],
-                 uint thread_index [[thread_index_in_threadgroup]], uint threads [[threads_per_threadgroup]], uint group [[threadgroup_position_in_grid]]) {
+kernel void drop(device const T* x [[buffer(0)]], device const uint* state_in [[buffer(1)]], device T* y [[buffer(2)]],
+                 constant DropoutParams& p [[buffer(3)]], uint thread_index [[thread_index_in_threadgroup]],
+                 uint threads [[threads_per_threadgroup]], uint group [[threadgroup_position_in_grid]]) {
   constexpr int N = 8;
   const uint4 state = random_state(state_in, thread_index);
   const long first = (long(group) * threads + thread_index) * N;

@@ -41,7 +41,8 @@ Problem forward(DType dtype, Shape shape, float p_drop, Fill fill = normal()) {
 
 Problem rule(DType dtype, Shape shape, float p_drop) {
   Problem p;
-  p.input("x", dtype, shape, normal()).input("state", DType::u32, {4}, ids(int64_t(1) << 32))
+  p.input("x", dtype, shape, normal())
+      .input("state", DType::u32, {4}, ids(int64_t(1) << 32))
       .input("dy", dtype, shape, normal(), Layout::padded_rows);
   p.output("dx", dtype, shape);
   p.run = [=](Stream&, const Bound& b) {

@@ -9,8 +9,8 @@
 namespace weft::spec {
 
 struct ActivationTruth {
-  double y, slope;              // f(x), f'(x)
-  double y_error, slope_error;  // what a kernel's may be off by for the same x: absolute, before rounding to its dtype
+  double y, slope;                      // f(x), f'(x)
+  double y_error, slope_error;          // what a kernel's may be off by for the same x: absolute, before rounding to its dtype
   double y_flush = 0, slope_flush = 0;  // what is missing of each where s or 1 - s is too small to be more than 0
 };
 
@@ -48,8 +48,10 @@ inline ActivationTruth activation_truth(Activation kind, double x) {
   // slope = s (1 + m), m = x t' (1 - s): the errors of s on all of it, those of m on its part.
   const double m = x * a.slope * rest, scale = 1 + std::abs(m);
   v.slope = s * (1 + m);
-  v.slope_error = s * u * (scale * (kLogistic + a.roundings * std::abs(a.t) * rest + 2) +
-                           std::abs(m) * (kLogistic + a.roundings * std::abs(a.t) * s + a.slope_roundings)) + scale * tiny;
+  v.slope_error = s * u *
+                      (scale * (kLogistic + a.roundings * std::abs(a.t) * rest + 2) +
+                       std::abs(m) * (kLogistic + a.roundings * std::abs(a.t) * s + a.slope_roundings)) +
+                  scale * tiny;
   v.slope_flush = s < smallest ? std::abs(v.slope) : rest < smallest ? std::abs(s * m) : 0;
   return v;
 }

@@ -30,7 +30,7 @@ class Task {
     const size_t code = program_.code.size(), cells = operands_ + size_t(program_.slots), scalars = program_.scalars.size();
     const auto lines = [](size_t bytes) { return (bytes + sizeof(Line) - 1) / sizeof(Line); };
     const size_t needed = lines(cells * kBlockBytes) + lines(code * sizeof(Link)) + lines(cells * sizeof(char*)) +
-                   lines(operands_ * sizeof(char*)) + lines(operands_ * sizeof(int64_t)) + lines(scalars * sizeof(float));
+                          lines(operands_ * sizeof(char*)) + lines(operands_ * sizeof(int64_t)) + lines(scalars * sizeof(float));
     if (needed > kNear) far_.resize(needed);
     Line* at = needed > kNear ? far_.data() : near_;
     const auto carve = [&]<class T>(T*& cells_of, size_t count) {

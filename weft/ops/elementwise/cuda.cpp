@@ -15,7 +15,8 @@ constexpr double kCaches = 64e6;  // bytes: what moves more than this finds noth
 
 expr::Layout layout_of(const ElementwiseArgs& a) {
   const Geometry& g = *a.geometry;
-  expr::Layout layout{.columns = g.columns, .aligned = true, .past_caches = cost(a).bytes > kCaches, .extent = {g.extent, g.extent + g.axes}, .stride = {}};
+  expr::Layout layout{
+      .columns = g.columns, .aligned = true, .past_caches = cost(a).bytes > kCaches, .extent = {g.extent, g.extent + g.axes}, .stride = {}};
   for (size_t i = 0; i < g.operands.size(); ++i) {
     const View& view = i < a.inputs.size() ? a.inputs[i] : a.outputs[i - a.inputs.size()];
     const Geometry::Operand& o = g.operands[i];
@@ -44,11 +45,13 @@ void elementwise(Stream& stream, const ElementwiseArgs& a) {
   std::vector<float> parameters(a.parameters.begin(), a.parameters.end());
   if (!parameters.empty()) arguments.push_back(parameters.data());
 
-  const int chunks = expr::chunks_per_thread(a.function->graph(), a.compiled->key.signature, Dialect::cuda), threads = chunks > 1 ? 128 : 256;
+  const int chunks = expr::chunks_per_thread(a.function->graph(), a.compiled->key.signature, Dialect::cuda),
+            threads = chunks > 1 ? 128 : 256;
   const int64_t a_block = int64_t(threads) * chunks;
   const int64_t blocks = (layout[0] + a_block - 1) / a_block;
   check(blocks < (int64_t(1) << 31), a.kOp, "shape ", a.outputs[0].shape, " is more than this device takes in one launch");
-  const cudaError_t status = cudaLaunchKernel(reinterpret_cast<const void*>(kernel), dim3(unsigned(blocks)), dim3(unsigned(threads)), arguments.data(), 0, of(stream).handle());
+  const cudaError_t status = cudaLaunchKernel(reinterpret_cast<const void*>(kernel), dim3(unsigned(blocks)), dim3(unsigned(threads)),
+                                              arguments.data(), 0, of(stream).handle());
   if (status == cudaSuccess) return;
   cudaGetLastError();
   fail(ErrorCode::device_fault, a.kOp, "a launch over ", a.outputs[0].shape, " failed: ", cudaGetErrorString(status));

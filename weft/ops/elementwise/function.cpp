@@ -50,7 +50,8 @@ class FunctionCache {
     const std::unique_lock lock(mutex_);
     if (auto function = found(hash, traced)) return function;  // another thread was first
     if (by_hash_.size() >= kElementwiseFunctions)
-      by_hash_.erase(std::min_element(by_hash_.begin(), by_hash_.end(), [](const auto& a, const auto& b) { return a.second->used < b.second->used; }));
+      by_hash_.erase(
+          std::min_element(by_hash_.begin(), by_hash_.end(), [](const auto& a, const auto& b) { return a.second->used < b.second->used; }));
     return by_hash_.emplace(hash, std::move(entry))->second->function;
   }
 

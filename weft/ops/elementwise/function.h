@@ -23,11 +23,12 @@ struct ElementwiseKernel {
   Dialect dialect = Dialect::c;
   std::vector<expr::Source> sources = {};  // per input
   std::vector<DType> outputs = {};
-  bool stores_last = false;  // some output lies where an input lies
+  bool stores_last = false;        // some output lies where an input lies
   expr::Signature signature = {};  // of the text; dialects other than c
 
   bool operator==(const ElementwiseKernel& other) const {
-    return dialect == other.dialect && stores_last == other.stores_last && sources == other.sources && outputs == other.outputs && signature == other.signature;
+    return dialect == other.dialect && stores_last == other.stores_last && sources == other.sources && outputs == other.outputs &&
+           signature == other.signature;
   }
 };
 

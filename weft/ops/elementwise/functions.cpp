@@ -8,9 +8,7 @@
 namespace weft {
 namespace {
 
-void check_defined(const char* op, const char* name, const Tensor& x) {
-  check(x.defined(), op, name, " is missing (an undefined tensor)");
-}
+void check_defined(const char* op, const char* name, const Tensor& x) { check(x.defined(), op, name, " is missing (an undefined tensor)"); }
 
 Tensor sum(const Tensor& a, const Tensor& b) {
   static const auto f = fuse([](Expr x, Expr y) { return x + y; });
@@ -113,9 +111,8 @@ Tensor scale(const Tensor& x, float by, const Tensor& factor) {
 Tensor activation(const Tensor& x, Activation kind) {
   check_defined("activation", "x", x);
   Tensor y = activated(x.detach(), kind);
-  record("activation", {&x}, {&y}, [x = Kept(x), kind](const Upstream& up) {
-    return std::vector<Tensor>{activation_backward(x, up.grads[0].detach(), kind)};
-  });
+  record("activation", {&x}, {&y},
+         [x = Kept(x), kind](const Upstream& up) { return std::vector<Tensor>{activation_backward(x, up.grads[0].detach(), kind)}; });
   return y;
 }
 

@@ -61,8 +61,8 @@ void add_bias_add(Registry& registry, const std::string& op) {
   };
   for (Types types : {Types{DType::f32, DType::f32}, {DType::bf16, DType::bf16}, {DType::bf16, DType::f32}, {DType::f32, DType::bf16}}) {
     const auto add = [&](Shape s, const char* suffix, Layout layout) {
-      registry.add({op, "bias_add", types.x, join(s, "/", types.bias, "_bias", suffix),
-                    [=] { return bias_added(types.x, types.bias, s, layout); }});
+      registry.add(
+          {op, "bias_add", types.x, join(s, "/", types.bias, "_bias", suffix), [=] { return bias_added(types.x, types.bias, s, layout); }});
     };
     for (Shape s : {Shape{1}, Shape{3, 17}, Shape{131, 33}, Shape{257, 64}, Shape{2, 3, 65}, Shape{0, 8}, Shape{4, 0}, Shape{2, 33000}})
       add(s, "", Layout::contiguous);
@@ -129,7 +129,8 @@ void add_sums(Registry& registry, const std::string& op) {
       const auto add = [&](Shape s, const char* suffix, Layout layout, Fill fill = normal()) {
         registry.add({op, "add_assign", dst, join(s, "/", src, suffix), [=] { return assigned(dst, src, s, layout, fill); }});
       };
-      for (Shape s : {Shape{}, Shape{1}, Shape{17}, Shape{3, 257}, Shape{4, 0}, Shape{2, 40000}, Shape{2, 3, 64}}) add(s, "", Layout::contiguous);
+      for (Shape s : {Shape{}, Shape{1}, Shape{17}, Shape{3, 257}, Shape{4, 0}, Shape{2, 40000}, Shape{2, 3, 64}})
+        add(s, "", Layout::contiguous);
       for (Shape s : {Shape{7, 65}, Shape{7, 1}}) add(s, "/padded", Layout::padded_rows);
       add({3, 17}, "/nan", Layout::contiguous, sprinkle(normal(), 5, 2, NAN));
       add({3, 17}, "/infinity", Layout::contiguous, sprinkle(normal(), 5, 2, INFINITY));

@@ -97,51 +97,85 @@ struct From<Mode::scalar> {
 
 template <Op kOp>
 HWY_INLINE V apply(V a) {
-  if constexpr (kOp == Op::neg) return hn::Neg(a);
-  else if constexpr (kOp == Op::abs) return hn::Abs(a);
-  else if constexpr (kOp == Op::exp) return exp(a);
-  else if constexpr (kOp == Op::exp2) return exp2(a);
-  else if constexpr (kOp == Op::log) return log(a);
-  else if constexpr (kOp == Op::log2) return log2(a);
-  else if constexpr (kOp == Op::log1p) return log1p(a);
-  else if constexpr (kOp == Op::sqrt) return hn::Sqrt(a);
-  else if constexpr (kOp == Op::rsqrt) return rsqrt(a);
-  else if constexpr (kOp == Op::reciprocal) return hn::Div(constant(1.0f), a);
-  else if constexpr (kOp == Op::sin) return sin(a);
-  else if constexpr (kOp == Op::cos) return cos(a);
-  else if constexpr (kOp == Op::tan) return tan(a);
-  else if constexpr (kOp == Op::tanh) return tanh(a);
-  else if constexpr (kOp == Op::sigmoid) return sigmoid(a);
-  else if constexpr (kOp == Op::erf) return erf(a);
-  else if constexpr (kOp == Op::floor) return hn::Floor(a);
-  else return hn::Round(a);  // to nearest, ties to even
+  if constexpr (kOp == Op::neg)
+    return hn::Neg(a);
+  else if constexpr (kOp == Op::abs)
+    return hn::Abs(a);
+  else if constexpr (kOp == Op::exp)
+    return exp(a);
+  else if constexpr (kOp == Op::exp2)
+    return exp2(a);
+  else if constexpr (kOp == Op::log)
+    return log(a);
+  else if constexpr (kOp == Op::log2)
+    return log2(a);
+  else if constexpr (kOp == Op::log1p)
+    return log1p(a);
+  else if constexpr (kOp == Op::sqrt)
+    return hn::Sqrt(a);
+  else if constexpr (kOp == Op::rsqrt)
+    return rsqrt(a);
+  else if constexpr (kOp == Op::reciprocal)
+    return hn::Div(constant(1.0f), a);
+  else if constexpr (kOp == Op::sin)
+    return sin(a);
+  else if constexpr (kOp == Op::cos)
+    return cos(a);
+  else if constexpr (kOp == Op::tan)
+    return tan(a);
+  else if constexpr (kOp == Op::tanh)
+    return tanh(a);
+  else if constexpr (kOp == Op::sigmoid)
+    return sigmoid(a);
+  else if constexpr (kOp == Op::erf)
+    return erf(a);
+  else if constexpr (kOp == Op::floor)
+    return hn::Floor(a);
+  else
+    return hn::Round(a);  // to nearest, ties to even
 }
 
 // min and max by comparison, so that zeros of either sign and NaN come out alike everywhere; a NaN is never lost.
 template <Op kOp>
 HWY_INLINE V apply(V a, V b) {
   const V one = constant(1.0f);
-  if constexpr (kOp == Op::add) return hn::Add(a, b);
-  else if constexpr (kOp == Op::sub) return hn::Sub(a, b);
-  else if constexpr (kOp == Op::mul) return hn::Mul(a, b);
-  else if constexpr (kOp == Op::div) return hn::Div(a, b);
-  else if constexpr (kOp == Op::min) return hn::IfThenElse(hn::Or(hn::Lt(b, a), hn::IsNaN(b)), b, a);
-  else if constexpr (kOp == Op::max) return hn::IfThenElse(hn::Or(hn::Lt(a, b), hn::IsNaN(b)), b, a);
-  else if constexpr (kOp == Op::pow) return pow(a, b);
-  else if constexpr (kOp == Op::atan2) return atan2(a, b);
-  else if constexpr (kOp == Op::less) return hn::IfThenElseZero(hn::Lt(a, b), one);
-  else if constexpr (kOp == Op::less_equal) return hn::IfThenElseZero(hn::Le(a, b), one);
-  else return hn::IfThenElseZero(hn::Eq(a, b), one);
+  if constexpr (kOp == Op::add)
+    return hn::Add(a, b);
+  else if constexpr (kOp == Op::sub)
+    return hn::Sub(a, b);
+  else if constexpr (kOp == Op::mul)
+    return hn::Mul(a, b);
+  else if constexpr (kOp == Op::div)
+    return hn::Div(a, b);
+  else if constexpr (kOp == Op::min)
+    return hn::IfThenElse(hn::Or(hn::Lt(b, a), hn::IsNaN(b)), b, a);
+  else if constexpr (kOp == Op::max)
+    return hn::IfThenElse(hn::Or(hn::Lt(a, b), hn::IsNaN(b)), b, a);
+  else if constexpr (kOp == Op::pow)
+    return pow(a, b);
+  else if constexpr (kOp == Op::atan2)
+    return atan2(a, b);
+  else if constexpr (kOp == Op::less)
+    return hn::IfThenElseZero(hn::Lt(a, b), one);
+  else if constexpr (kOp == Op::less_equal)
+    return hn::IfThenElseZero(hn::Le(a, b), one);
+  else
+    return hn::IfThenElseZero(hn::Eq(a, b), one);
 }
 
 // kSigns: 1 negates the product, 2 negates c.
 template <Op kOp, int kSigns>
 HWY_INLINE V apply(V a, V b, V c) {
-  if constexpr (kOp == Op::fma && kSigns == 0) return hn::MulAdd(a, b, c);
-  else if constexpr (kOp == Op::fma && kSigns == 1) return hn::NegMulAdd(a, b, c);
-  else if constexpr (kOp == Op::fma && kSigns == 2) return hn::MulSub(a, b, c);
-  else if constexpr (kOp == Op::fma) return hn::NegMulSub(a, b, c);
-  else return hn::IfThenElse(hn::Eq(a, hn::Zero(D())), c, b);  // NaN is not 0
+  if constexpr (kOp == Op::fma && kSigns == 0)
+    return hn::MulAdd(a, b, c);
+  else if constexpr (kOp == Op::fma && kSigns == 1)
+    return hn::NegMulAdd(a, b, c);
+  else if constexpr (kOp == Op::fma && kSigns == 2)
+    return hn::MulSub(a, b, c);
+  else if constexpr (kOp == Op::fma)
+    return hn::NegMulSub(a, b, c);
+  else
+    return hn::IfThenElse(hn::Eq(a, hn::Zero(D())), c, b);  // NaN is not 0
 }
 
 // ---- handlers
@@ -283,11 +317,16 @@ constexpr Handler handler_of() {
   constexpr int row = kIndex / kForms, signs = row < expr::kOps ? 0 : row - expr::kOps + 1;
   constexpr Op op = signs ? Op::fma : Op(row);
   constexpr Mode a = Mode(kIndex % 3), b = Mode(kIndex / 3 % 3), c = Mode(kIndex / 9 % 3);
-  if constexpr (op >= Op::neg && op < Op::add && a != Mode::scalar && b == Mode::memory && c == Mode::accumulator) return unary_times<op, a>;
-  else if constexpr (!expr::has_form(op, a, b, c)) return nullptr;
-  else if constexpr (op < Op::add) return unary<op, a>;
-  else if constexpr (op < Op::fma) return binary<op, a, b>;
-  else return ternary<op, signs, a, b, c>;
+  if constexpr (op >= Op::neg && op < Op::add && a != Mode::scalar && b == Mode::memory && c == Mode::accumulator)
+    return unary_times<op, a>;
+  else if constexpr (!expr::has_form(op, a, b, c))
+    return nullptr;
+  else if constexpr (op < Op::add)
+    return unary<op, a>;
+  else if constexpr (op < Op::fma)
+    return binary<op, a, b>;
+  else
+    return ternary<op, signs, a, b, c>;
 }
 template <int... kIndex>
 constexpr std::array<Handler, sizeof...(kIndex)> handlers_of(std::integer_sequence<int, kIndex...>) {

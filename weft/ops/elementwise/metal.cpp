@@ -28,7 +28,8 @@ Run run_of(const Geometry& g, const expr::Signature& signature) {
     int64_t repeated = 0, moved = 0;  // bytes of a column
     for (size_t i = 0; i < g.operands.size(); ++i) {
       if (g.operands[i].step == 0) continue;
-      const int64_t bytes = size_of(i < signature.inputs.size() ? signature.inputs[i].dtype : signature.outputs[i - signature.inputs.size()]);
+      const int64_t bytes =
+          size_of(i < signature.inputs.size() ? signature.inputs[i].dtype : signature.outputs[i - signature.inputs.size()]);
       (g.operands[i].stride[axis] == 0 ? repeated : moved) += bytes;
     }
     const int64_t length = std::min(g.extent[axis], (48 * repeated + moved - 1) / moved);
@@ -52,7 +53,8 @@ expr::Layout layout_of(const Geometry& g, const expr::Signature& signature) {
 
 template <class T>
 Argument copied(const std::vector<T>& values, const char* what) {
-  if (values.size() * sizeof(T) > kMostCopied) fail(ErrorCode::unsupported, "elementwise", what, " take more than Metal's ", kMostCopied, " bytes of constants");
+  if (values.size() * sizeof(T) > kMostCopied)
+    fail(ErrorCode::unsupported, "elementwise", what, " take more than Metal's ", kMostCopied, " bytes of constants");
   return {nullptr, 0, int64_t(values.size() * sizeof(T)), values.data(), false};
 }
 
@@ -62,7 +64,8 @@ void elementwise(Stream& stream, const ElementwiseArgs& a) {
   if (a.outputs[0].numel() == 0) return;
   const size_t buffers = a.inputs.size() + a.outputs.size() + 1 + !a.parameters.empty();
   if (buffers > kMostBuffers)
-    fail(ErrorCode::unsupported, a.kOp, "a Metal kernel has at most ", kMostBuffers, " buffers, ", a.inputs.size(), " inputs and ", a.outputs.size(), " outputs need ", buffers);
+    fail(ErrorCode::unsupported, a.kOp, "a Metal kernel has at most ", kMostBuffers, " buffers, ", a.inputs.size(), " inputs and ",
+         a.outputs.size(), " outputs need ", buffers);
 
   const expr::Signature& signature = a.compiled->key.signature;
   const std::vector<int64_t> layout = expr::words(layout_of(*a.geometry, signature), expr::vector_width(signature, Dialect::msl));

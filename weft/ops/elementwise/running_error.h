@@ -23,13 +23,25 @@ struct Approximate {
 inline double ulps(expr::Op op) {
   using enum expr::Op;
   switch (op) {
-    case add: case sub: case mul: case div: case sqrt: case reciprocal: case fma: return 0.5;
+    case add:
+    case sub:
+    case mul:
+    case div:
+    case sqrt:
+    case reciprocal:
+    case fma: return 0.5;
     case pow: return 0.51;
-    case exp: case exp2: case log: return 1;
+    case exp:
+    case exp2:
+    case log: return 1;
     case erf: return 1.25;
-    case log2: case rsqrt: return 1.5;
-    case sin: case cos: return 1.75;
-    case log1p: case tanh: case atan2: return 2;
+    case log2:
+    case rsqrt: return 1.5;
+    case sin:
+    case cos: return 1.75;
+    case log1p:
+    case tanh:
+    case atan2: return 2;
     case sigmoid: return 2.5;
     case tan: return 3.5;
     default: return 0;
@@ -57,7 +69,8 @@ inline Approximate apply_with_error(expr::Op op, const Approximate (&in)[3]) {
 }
 
 // The outputs of one element.
-inline std::vector<Approximate> evaluate_with_error(const expr::Graph& graph, std::span<const double> inputs, std::span<const float> parameters) {
+inline std::vector<Approximate> evaluate_with_error(const expr::Graph& graph, std::span<const double> inputs,
+                                                    std::span<const float> parameters) {
   std::vector<Approximate> nodes;
   for (int i = 0; i < graph.size(); ++i) {
     const expr::Node& n = graph[i];

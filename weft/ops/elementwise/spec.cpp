@@ -105,13 +105,11 @@ void add_compositions(Registry& registry, const std::string& op) {
     for (DType dtype : {DType::f32, DType::bf16, DType::f16})
       for (int64_t n : {0, 1, 15, 16, 17, 63, 64, 65, 1000, 4097}) {
         const Shape shape{n};
-        registry.add({op, name, dtype, dims({n}), [=, graph = graph] {
-                        return launch_of(graph, wires(dtype, shape, Layout::contiguous), {dtype, shape});
-                      }});
+        registry.add({op, name, dtype, dims({n}),
+                      [=, graph = graph] { return launch_of(graph, wires(dtype, shape, Layout::contiguous), {dtype, shape}); }});
         if (n == 0 || n == 65 || n == 1000)
-          registry.add({op, name + std::string("_backward"), dtype, dims({n}), [=, graph = graph] {
-                          return derivative_of(graph, wires(dtype, shape, Layout::contiguous), {dtype, shape});
-                        }});
+          registry.add({op, name + std::string("_backward"), dtype, dims({n}),
+                        [=, graph = graph] { return derivative_of(graph, wires(dtype, shape, Layout::contiguous), {dtype, shape}); }});
       }
     for (Shape shape : {Shape{3, 67}, Shape{5, 128}, Shape{2, 3, 5}}) {
       registry.add({op, name, DType::f32, join(shape, "/padded"), [=, graph = graph] {
@@ -123,10 +121,10 @@ void add_compositions(Registry& registry, const std::string& op) {
                     return launch_of(graph, wires(DType::f32, {100003}, Layout::contiguous), {DType::f32, {100003}});
                   }});
     for (double special : {double(NAN), double(INFINITY), -double(INFINITY)})
-      registry.add(
-          {op, name, DType::f32, join("special/", special), [=, graph = graph] {
-             return launch_of(graph, wires(DType::f32, {130}, Layout::contiguous, sprinkle(normal(), 7, 3, special)), {DType::f32, {130}});
-           }});
+      registry.add({op, name, DType::f32, join("special/", special), [=, graph = graph] {
+                      return launch_of(graph, wires(DType::f32, {130}, Layout::contiguous, sprinkle(normal(), 7, 3, special)),
+                                       {DType::f32, {130}});
+                    }});
   }
 }
 
@@ -146,48 +144,45 @@ void add_layouts(Registry& registry, const std::string& op) {
                               {"long_rows", {3, 40000}, {40000}, {3, 1}}};
   for (const Pattern& s : patterns)
     for (DType dtype : {DType::f32, DType::bf16})
-      registry.add(
-          {op, "broadcast", dtype, s.name, [=] {
-             return launch_of(scale_shift, {{dtype, s.full}, {DType::f32, s.second}, {dtype, s.third, uniform(-1, 1)}}, {dtype, s.full});
-           }});
+      registry.add({op, "broadcast", dtype, s.name, [=] {
+                      return launch_of(scale_shift, {{dtype, s.full}, {DType::f32, s.second}, {dtype, s.third, uniform(-1, 1)}},
+                                       {dtype, s.full});
+                    }});
   for (DType dtype : {DType::f32, DType::bf16})
-    for (const Pattern& s : {Pattern{"row_and_column/601x577", {601, 577}, {577}, {601, 1}}, Pattern{"column_and_row/2048x48", {2048, 48}, {2048, 1}, {1, 48}},
-                             Pattern{"middle_axis/13x37x91", {13, 37, 91}, {13, 1, 91}, {37, 1}}, Pattern{"scalars/100003", {100003}, {}, {1}}}) {
+    for (const Pattern& s :
+         {Pattern{"row_and_column/601x577", {601, 577}, {577}, {601, 1}}, Pattern{"column_and_row/2048x48", {2048, 48}, {2048, 1}, {1, 48}},
+          Pattern{"middle_axis/13x37x91", {13, 37, 91}, {13, 1, 91}, {37, 1}}, Pattern{"scalars/100003", {100003}, {}, {1}}}) {
       registry.count({op, "broadcast", dtype, s.name, [=] {
-                        return launch_of(scale_shift, {{dtype, s.full}, {DType::f32, s.second}, {dtype, s.third, uniform(-1, 1)}}, {dtype, s.full});
+                        return launch_of(scale_shift, {{dtype, s.full}, {DType::f32, s.second}, {dtype, s.third, uniform(-1, 1)}},
+                                         {dtype, s.full});
                       }});
       registry.count({op, "broadcast_backward", dtype, s.name, [=] {
-                        return derivative_of(scale_shift, {{dtype, s.full}, {DType::f32, s.second}, {dtype, s.third, uniform(-1, 1)}}, {dtype, s.full});
+                        return derivative_of(scale_shift, {{dtype, s.full}, {DType::f32, s.second}, {dtype, s.third, uniform(-1, 1)}},
+                                             {dtype, s.full});
                       }});
     }
-  registry.add(
-      {op, "broadcast_backward", DType::f32, "row_and_column", [=] {
-         return derivative_of(scale_shift, {{DType::f32, {7, 65}}, {DType::f32, {65}}, {DType::f32, {7, 1}}}, {DType::f32, {7, 65}});
-       }});
+  registry.add({op, "broadcast_backward", DType::f32, "row_and_column", [=] {
+                  return derivative_of(scale_shift, {{DType::f32, {7, 65}}, {DType::f32, {65}}, {DType::f32, {7, 1}}},
+                                       {DType::f32, {7, 65}});
+                }});
   for (DType a : {DType::f32, DType::bf16, DType::f16})
     for (DType b : {DType::f32, DType::bf16, DType::f16})
       for (DType to : {DType::f32, DType::bf16, DType::f16})
-        registry.add({op, "mixed", to, join(a, "_", b), [=] {
-                        return launch_of(thirty_nodes(), {{a, {3, 75}}, {b, {3, 75}}}, {to, {3, 75}});
-                      }});
+        registry.add(
+            {op, "mixed", to, join(a, "_", b), [=] { return launch_of(thirty_nodes(), {{a, {3, 75}}, {b, {3, 75}}}, {to, {3, 75}}); }});
   for (int64_t n : {5, 64, 4097}) {
-    registry.add({op, "two_outputs", DType::f32, dims({n}), [=] {
-                    return launch_of(two_outputs(), {{DType::f32, {n}}, {DType::f32, {n}}}, {DType::f32, {n}}, {0.75f});
-                  }});
-    registry.add({op, "two_outputs_backward", DType::f32, dims({n}), [=] {
-                    return derivative_of(two_outputs(), {{DType::f32, {n}}, {DType::f32, {n}}}, {DType::f32, {n}}, {0.75f});
-                  }});
-    registry.add({op, "in_place", DType::f32, dims({n}), [=] {
-                    return launch_of(thirty_nodes(), {{DType::f32, {n}}, {DType::f32, {n}}}, {DType::f32, {n}}, {}, 1);
-                  }});
+    registry.add({op, "two_outputs", DType::f32, dims({n}),
+                  [=] { return launch_of(two_outputs(), {{DType::f32, {n}}, {DType::f32, {n}}}, {DType::f32, {n}}, {0.75f}); }});
+    registry.add({op, "two_outputs_backward", DType::f32, dims({n}),
+                  [=] { return derivative_of(two_outputs(), {{DType::f32, {n}}, {DType::f32, {n}}}, {DType::f32, {n}}, {0.75f}); }});
+    registry.add({op, "in_place", DType::f32, dims({n}),
+                  [=] { return launch_of(thirty_nodes(), {{DType::f32, {n}}, {DType::f32, {n}}}, {DType::f32, {n}}, {}, 1); }});
     // Each output lies where the other's input lies: nothing may be stored before all is read.
     for (DType dtype : {DType::f32, DType::bf16})
-      registry.add({op, "in_place_both", dtype, dims({n}), [=] {
-                      return launch_of(swap_and_scale(), {{dtype, {n}}, {dtype, {n}}}, {dtype, {n}}, {}, 2);
-                    }});
-    registry.add({op, "in_place_two_outputs", DType::f32, dims({n}), [=] {
-                    return launch_of(two_outputs(), {{DType::f32, {n}}, {DType::f32, {n}}}, {DType::f32, {n}}, {2}, 2);
-                  }});
+      registry.add({op, "in_place_both", dtype, dims({n}),
+                    [=] { return launch_of(swap_and_scale(), {{dtype, {n}}, {dtype, {n}}}, {dtype, {n}}, {}, 2); }});
+    registry.add({op, "in_place_two_outputs", DType::f32, dims({n}),
+                  [=] { return launch_of(two_outputs(), {{DType::f32, {n}}, {DType::f32, {n}}}, {DType::f32, {n}}, {2}, 2); }});
   }
   // More live values than registers or a few slots: a sum of products of all pairs.
   const Graph many = expr::trace([](Expr a, Expr b) {
@@ -197,12 +192,10 @@ void add_layouts(Registry& registry, const std::string& op) {
     for (size_t i = 0; i < powers.size(); ++i) total += sin(powers[i]) * powers[powers.size() - 1 - i];
     return total;
   });
-  registry.add({op, "many_live_values", DType::f32, "200", [=] {
-                  return launch_of(many, {{DType::f32, {200}}, {DType::f32, {200}}}, {DType::f32, {200}});
-                }});
-  registry.add({op, "many_live_values_backward", DType::f32, "200", [=] {
-                  return derivative_of(many, {{DType::f32, {200}}, {DType::f32, {200}}}, {DType::f32, {200}});
-                }});
+  registry.add({op, "many_live_values", DType::f32, "200",
+                [=] { return launch_of(many, {{DType::f32, {200}}, {DType::f32, {200}}}, {DType::f32, {200}}); }});
+  registry.add({op, "many_live_values_backward", DType::f32, "200",
+                [=] { return derivative_of(many, {{DType::f32, {200}}, {DType::f32, {200}}}, {DType::f32, {200}}); }});
 }
 
 // From a lambda to a kernel that is ready to launch, a thousand times: milliseconds are microseconds for one.
@@ -233,10 +226,10 @@ Graph deep() {
 
 void add_benches(Registry& registry, const std::string& op) {
   constexpr int64_t kLarge = int64_t(1) << 28;
-  registry.bench_gpu({op, "swiglu", DType::bf16, dims({kLarge}), [] {
-                        return launch_of(swiglu(), {{DType::bf16, {kLarge}}, {DType::bf16, {kLarge}}}, {DType::bf16, {kLarge}});
-                      }});
-  registry.bench_gpu({op, "deep", DType::f32, dims({kLarge}), [] { return launch_of(deep(), {{DType::f32, {kLarge}}}, {DType::f32, {kLarge}}); }});
+  registry.bench_gpu({op, "swiglu", DType::bf16, dims({kLarge}),
+                      [] { return launch_of(swiglu(), {{DType::bf16, {kLarge}}, {DType::bf16, {kLarge}}}, {DType::bf16, {kLarge}}); }});
+  registry.bench_gpu(
+      {op, "deep", DType::f32, dims({kLarge}), [] { return launch_of(deep(), {{DType::f32, {kLarge}}}, {DType::f32, {kLarge}}); }});
   registry.bench({op, "ready", DType::f32, "1000 times, first", [] { return ready(false); }});
   registry.bench({op, "ready", DType::f32, "1000 times, cached", [] { return ready(true); }});
   const std::pair<const char*, Graph> functions[] = {
@@ -248,9 +241,8 @@ void add_benches(Registry& registry, const std::string& op) {
         registry.bench({op, label, dtype, name, [=, graph = graph] {
                           return launch_of(graph, std::vector<Wire>(size_t(graph.inputs), Wire{dtype, {n}}), {dtype, {n}});
                         }});
-    registry.bench({op, "swiglu_backward", DType::f32, name, [=] {
-                      return derivative_of(swiglu(), {{DType::f32, {n}}, {DType::f32, {n}}}, {DType::f32, {n}});
-                    }});
+    registry.bench({op, "swiglu_backward", DType::f32, name,
+                    [=] { return derivative_of(swiglu(), {{DType::f32, {n}}, {DType::f32, {n}}}, {DType::f32, {n}}); }});
   }
 }
 
@@ -281,21 +273,21 @@ void add_golden(Registry& registry, const std::string& op) {
     };
     const std::string label = std::string(s.file).substr(0, std::string(s.file).find('.'));
     const bool cancels = s.graph == gelu;
-    registry.golden(
-        {op, "golden_" + label, s.file, [=](const GoldenCase& g) {
-           const Shape shape = g.shape("y");
-           Problem p = give(g, launch_of(s.graph(), std::vector<Wire>(s.inputs.size(), Wire{DType::f32, shape}), {DType::f32, shape}));
-           p.golden(y(0), g.values("y"));
-           return cancels ? with_golden_cancellation(p, false) : p;
-         }});
-    registry.golden(
-        {op, "golden_" + label + "_backward", s.file, [=](const GoldenCase& g) {
-           const Shape shape = g.shape("y");
-           Problem p = give(g, derivative_of(s.graph(), std::vector<Wire>(s.inputs.size(), Wire{DType::f32, shape}), {DType::f32, shape}));
-           p.given(x(s.inputs.size()), g.values("dy"));
-           for (size_t i = 0; i < s.gradients.size(); ++i) p.golden(y(i), g.values(s.gradients[i]));
-           return cancels ? with_golden_cancellation(p, true) : p;
-         }});
+    registry.golden({op, "golden_" + label, s.file, [=](const GoldenCase& g) {
+                       const Shape shape = g.shape("y");
+                       Problem p =
+                           give(g, launch_of(s.graph(), std::vector<Wire>(s.inputs.size(), Wire{DType::f32, shape}), {DType::f32, shape}));
+                       p.golden(y(0), g.values("y"));
+                       return cancels ? with_golden_cancellation(p, false) : p;
+                     }});
+    registry.golden({op, "golden_" + label + "_backward", s.file, [=](const GoldenCase& g) {
+                       const Shape shape = g.shape("y");
+                       Problem p = give(
+                           g, derivative_of(s.graph(), std::vector<Wire>(s.inputs.size(), Wire{DType::f32, shape}), {DType::f32, shape}));
+                       p.given(x(s.inputs.size()), g.values("dy"));
+                       for (size_t i = 0; i < s.gradients.size(); ++i) p.golden(y(i), g.values(s.gradients[i]));
+                       return cancels ? with_golden_cancellation(p, true) : p;
+                     }});
   }
 }
 
@@ -309,9 +301,8 @@ void add_rejections(Registry& registry, const std::string& op) {
   rejects("undefined_input", [](Device& d) { f(Tensor::empty(d, {8}), Tensor()); });
   rejects("undefined_output", [](Device& d) { f.into(Tensor(), Tensor::empty(d, {8}), Tensor::empty(d, {8})); });
   rejects("output_shape", [](Device& d) { f.into(Tensor::empty(d, {9}), Tensor::empty(d, {8}), Tensor::empty(d, {8})); });
-  rejects("transposed_output", [](Device& d) {
-    f.into(Tensor::empty(d, {8, 2}).permute({1, 0}), Tensor::empty(d, {2, 8}), Tensor::empty(d, {8}));
-  });
+  rejects("transposed_output",
+          [](Device& d) { f.into(Tensor::empty(d, {8, 2}).permute({1, 0}), Tensor::empty(d, {2, 8}), Tensor::empty(d, {8})); });
   rejects("partial_overlap", [](Device& d) {
     const Tensor t = Tensor::empty(d, {9});
     f.into(t.part(0, 0, 8), t.part(0, 1, 9), Tensor::empty(d, {8}));

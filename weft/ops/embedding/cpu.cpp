@@ -124,15 +124,13 @@ void backward(Stream& stream, const EmbeddingBackwardArgs& a) {
 }  // namespace
 
 void embedding(Stream& stream, const EmbeddingArgs& args) {
-  dispatch<float, bf16>(args.w.dtype, [&]<class T>() {
-    dispatch<int32_t, uint32_t>(args.ids.dtype, [&]<class Id>() { forward<T, Id>(stream, args); });
-  });
+  dispatch<float, bf16>(args.w.dtype,
+                        [&]<class T>() { dispatch<int32_t, uint32_t>(args.ids.dtype, [&]<class Id>() { forward<T, Id>(stream, args); }); });
 }
 
 void embedding_backward(Stream& stream, const EmbeddingBackwardArgs& args) {
-  dispatch<float, bf16>(args.dy.dtype, [&]<class T>() {
-    dispatch<int32_t, uint32_t>(args.ids.dtype, [&]<class Id>() { backward<T, Id>(stream, args); });
-  });
+  dispatch<float, bf16>(
+      args.dy.dtype, [&]<class T>() { dispatch<int32_t, uint32_t>(args.ids.dtype, [&]<class Id>() { backward<T, Id>(stream, args); }); });
 }
 
 }  // namespace weft::cpu::HWY_NAMESPACE

@@ -13,8 +13,8 @@ namespace {
 // Requires: ids in [0, V); others are reported, and their rows not written.
 // Traffic:  one read of ids and of each row asked for, one write of y.
 template <class T, class Id>
-__global__ void __launch_bounds__(128) gather(const T* w, const Id* ids, T* y, int64_t P, int64_t V, int64_t w_stride, int64_t y_stride, int C, bool aligned,
-                                              Fault* fault, const char* op) {
+__global__ void __launch_bounds__(128) gather(const T* w, const Id* ids, T* y, int64_t P, int64_t V, int64_t w_stride, int64_t y_stride,
+                                              int C, bool aligned, Fault* fault, const char* op) {
   using W = Walk<32, 0, kPerVector<T>>;
   using G = Group<32>;
   for (int64_t p = G::index(); p < P; p += G::count()) {
@@ -85,8 +85,8 @@ struct Runs {
 // Requires: dw zeroed or holding what is added to.
 // Traffic:  one read of dy, one write of dw; rows of partial for runs of several pieces.
 template <class T>
-__global__ void __launch_bounds__(128) sum_pieces(const Runs runs, const T* dy, int64_t dy_stride, float* dw, int64_t dw_stride, float* partial,
-                                                  int C, bool accumulate, bool aligned) {
+__global__ void __launch_bounds__(128) sum_pieces(const Runs runs, const T* dy, int64_t dy_stride, float* dw, int64_t dw_stride,
+                                                  float* partial, int C, bool accumulate, bool aligned) {
   constexpr int kWidth = 8, kStrip = 32 * kWidth;
   const int column = int(blockIdx.y) * kStrip + Group<32>::rank() * kWidth, left = C - column;
   const bool whole = aligned && left >= kWidth;
@@ -121,12 +121,15 @@ __global__ void __launch_bounds__(128) sum_pieces(const Runs runs, const T* dy, 
 // Order:    a warp per 64 places and strip of 128 columns (blockIdx.y), four to a lane; pieces in order.
 // Requires: as sum_pieces.
 // Traffic:  one read of partial, one write of the rows of dw that it belongs to.
-__global__ void __launch_bounds__(128) add_partials(const Runs runs, const float* partial, float* dw, int64_t dw_stride, int C, bool accumulate) {
+__global__ void __launch_bounds__(128)
+    add_partials(const Runs runs, const float* partial, float* dw, int64_t dw_stride, int C, bool accumulate) {
   // Of 64 places at most one run begins among them and goes on: that of the last place.
   const int64_t first = Group<32>::index() * kChunk, boundary = first + kChunk;
-  if (boundary >= runs.P || !runs.same(boundary - 1, boundary) || runs.keys[boundary] >= runs.V || runs.same(boundary - 1, first - 1)) return;
+  if (boundary >= runs.P || !runs.same(boundary - 1, boundary) || runs.keys[boundary] >= runs.V || runs.same(boundary - 1, first - 1))
+    return;
   const int lane = Group<32>::rank();
-  const unsigned low = __ballot_sync(0xffffffffu, runs.same(boundary - 1, first + lane)), high = __ballot_sync(0xffffffffu, runs.same(boundary - 1, first + 32 + lane));
+  const unsigned low = __ballot_sync(0xffffffffu, runs.same(boundary - 1, first + lane)),
+                 high = __ballot_sync(0xffffffffu, runs.same(boundary - 1, first + 32 + lane));
   const int64_t k = first + (low ? __ffs(int(low)) - 1 : 32 + __ffs(int(high)) - 1);
   const int64_t last = (runs.run_end(k) - 1) / kChunk;
   const int column = int(blockIdx.y) * 128 + Group<32>::rank();
@@ -150,13 +153,15 @@ template <class T, class Id>
 void run(Stream& stream, const EmbeddingArgs& a) {
   const Rows w = as_rows(a.w, a.kOp, "w"), y = as_rows(a.y, a.kOp, "y");
   const Launch launch(stream, a.kOp, {&a.w, &a.ids});
-  launch(blocks_for(stream, y.rows, 4, 256), 128, 0, gather<T, Id>, data<T>(a.w), data<Id>(a.ids), data<T>(a.y), y.rows, w.rows, w.stride, y.stride, columns_of(a.kOp, y),
-         rows_aligned<T>({{&a.w, w.stride}, {&a.y, y.stride}}), launch.fault(), launch.op());
+  launch(blocks_for(stream, y.rows, 4, 256), 128, 0, gather<T, Id>, data<T>(a.w), data<Id>(a.ids), data<T>(a.y), y.rows, w.rows, w.stride,
+         y.stride, columns_of(a.kOp, y), rows_aligned<T>({{&a.w, w.stride}, {&a.y, y.stride}}), launch.fault(), launch.op());
 }
 
 void zero_rows(Stream& stream, const EmbeddingBackwardArgs& a, const Rows& dw) {
   if (dw.rows && dw.columns)
-    of(stream).enqueue(a.kOp, "zeroing", [&](cudaStream_t s) { return cudaMemset2DAsync(data<float>(a.dw), size_t(dw.stride) * 4, 0, size_t(dw.columns) * 4, size_t(dw.rows), s); });
+    of(stream).enqueue(a.kOp, "zeroing", [&](cudaStream_t s) {
+      return cudaMemset2DAsync(data<float>(a.dw), size_t(dw.stride) * 4, 0, size_t(dw.columns) * 4, size_t(dw.rows), s);
+    });
 }
 
 template <class T, class Id>
@@ -175,7 +180,8 @@ void run(Stream& stream, const EmbeddingBackwardArgs& a) {
   while (bits < 32 && (V >> bits) > 0) ++bits;
   size_t bytes = 0;
   const auto sort = [&](void* space, cudaStream_t s) {  // without space: how much it takes
-    return cub::DeviceRadixSort::SortPairs(space, bytes, keys.data(), keys.data() + P, positions.data(), positions.data() + P, int(P), 0, bits, s);
+    return cub::DeviceRadixSort::SortPairs(space, bytes, keys.data(), keys.data() + P, positions.data(), positions.data() + P, int(P), 0,
+                                           bits, s);
   };
   require(sort(nullptr, of(stream).handle()), a.kOp, "asking for the sort's workspace");
   const Scratch<char> space(stream, int64_t(bytes));
@@ -185,21 +191,21 @@ void run(Stream& stream, const EmbeddingBackwardArgs& a) {
   const Scratch<float> partial(stream, 2 * (P / kChunk + 1) * C);
   const auto blocks = [&](int64_t places) { return unsigned((P + 4 * places - 1) / (4 * places)); };  // four warps of so many places
   const bool aligned = rows_aligned<T>({{&a.dy, dy.stride}});
-  launch(dim3(blocks(kPlaces), unsigned((C + 255) / 256)), 128, 0, sum_pieces<T>, runs, data<T>(a.dy), dy.stride, data<float>(a.dw), dw.stride, partial.data(), C, a.accumulate, aligned);
-  launch(dim3(blocks(kChunk), unsigned((C + 127) / 128)), 128, 0, add_partials, runs, partial.data(), data<float>(a.dw), dw.stride, C, a.accumulate);
+  launch(dim3(blocks(kPlaces), unsigned((C + 255) / 256)), 128, 0, sum_pieces<T>, runs, data<T>(a.dy), dy.stride, data<float>(a.dw),
+         dw.stride, partial.data(), C, a.accumulate, aligned);
+  launch(dim3(blocks(kChunk), unsigned((C + 127) / 128)), 128, 0, add_partials, runs, partial.data(), data<float>(a.dw), dw.stride, C,
+         a.accumulate);
 }
 
 }  // namespace
 
 void embedding(Stream& stream, const EmbeddingArgs& args) {
-  dispatch_device<float, bf16>(args.w.dtype, [&]<class T>() {
-    dispatch<int32_t, uint32_t>(args.ids.dtype, [&]<class Id>() { run<T, Id>(stream, args); });
-  });
+  dispatch_device<float, bf16>(
+      args.w.dtype, [&]<class T>() { dispatch<int32_t, uint32_t>(args.ids.dtype, [&]<class Id>() { run<T, Id>(stream, args); }); });
 }
 void embedding_backward(Stream& stream, const EmbeddingBackwardArgs& args) {
-  dispatch_device<float, bf16>(args.dy.dtype, [&]<class T>() {
-    dispatch<int32_t, uint32_t>(args.ids.dtype, [&]<class Id>() { run<T, Id>(stream, args); });
-  });
+  dispatch_device<float, bf16>(
+      args.dy.dtype, [&]<class T>() { dispatch<int32_t, uint32_t>(args.ids.dtype, [&]<class Id>() { run<T, Id>(stream, args); }); });
 }
 
 }  // namespace weft::cuda

@@ -15,8 +15,9 @@ using namespace weft;
 // Traffic:  one read of ids and of each row asked for, one write of y.
 template <class T, class Id>
 [[max_total_threads_per_threadgroup(128)]]
-kernel void gather(device const T* w [[buffer(0)]], device const Id* ids [[buffer(1)]], device T* y [[buffer(2)]], constant EmbeddingParams& p [[buffer(3)]],
-                   device Fault& fault [[buffer(4)]], uint thread_index [[thread_index_in_threadgroup]], uint threads [[threads_per_threadgroup]],
+kernel void gather(device const T* w [[buffer(0)]], device const Id* ids [[buffer(1)]], device T* y [[buffer(2)]],
+                   constant EmbeddingParams& p [[buffer(3)]], device Fault& fault [[buffer(4)]],
+                   uint thread_index [[thread_index_in_threadgroup]], uint threads [[threads_per_threadgroup]],
                    uint group [[threadgroup_position_in_grid]]) {
   constexpr int N = per_vector<T>();
   const long position = (long(group) * threads + thread_index) / 32;
@@ -41,7 +42,8 @@ struct Eight {
 
 // sum over places [k, end), of one segment, of dy for this lane's columns, in order. A simdgroup reads 32 positions at once.
 template <class T>
-inline Eight sum_places(device const T* dy, device const ushort* order, long k, long end, constant EmbeddingBackwardParams& p, int column, int lane) {
+inline Eight sum_places(device const T* dy, device const ushort* order, long k, long end, constant EmbeddingBackwardParams& p, int column,
+                        int lane) {
   const long segment = k / p.segment * p.segment;
   Eight sum = {};
   for (long start = k; start < end; start += 32) {
@@ -63,8 +65,9 @@ inline Eight sum_places(device const T* dy, device const ushort* order, long k, 
 // Traffic:  one read of the rows of dy it sums, one write of their partial sums.
 template <class T>
 [[max_total_threads_per_threadgroup(128)]]
-kernel void sum_chunks(device const T* dy [[buffer(0)]], device const uint* chunk_ids [[buffer(1)]], device const ushort* order [[buffer(2)]],
-                       device float* partial [[buffer(3)]], constant EmbeddingBackwardParams& p [[buffer(4)]], uint thread_index [[thread_index_in_threadgroup]],
+kernel void sum_chunks(device const T* dy [[buffer(0)]], device const uint* chunk_ids [[buffer(1)]],
+                       device const ushort* order [[buffer(2)]], device float* partial [[buffer(3)]],
+                       constant EmbeddingBackwardParams& p [[buffer(4)]], uint thread_index [[thread_index_in_threadgroup]],
                        uint2 threads [[threads_per_threadgroup]], uint2 group [[threadgroup_position_in_grid]]) {
   const long chunk = (long(group.x) * threads.x + thread_index) / 32;
   const int lane = int(thread_index) % 32, column = int(group.y) * kStrip + lane * kWidth;
@@ -78,8 +81,8 @@ kernel void sum_chunks(device const T* dy [[buffer(0)]], device const uint* chun
 
 // Adds a run of places of one segment and id to `sum` for this lane's columns; whole chunks come from sum_chunks.
 template <class T>
-inline void add_run(thread Eight& sum, thread bool& found, device const T* dy, device const ushort* order, device const float* partial, long begin, long end,
-                    constant EmbeddingBackwardParams& p, int column, int lane) {
+inline void add_run(thread Eight& sum, thread bool& found, device const T* dy, device const ushort* order, device const float* partial,
+                    long begin, long end, constant EmbeddingBackwardParams& p, int column, int lane) {
   const int count = min(kWidth, p.columns - column);
   for (long k = begin; k < end;) {
     const long stop = min(end, (k / kChunk + 1) * kChunk);
@@ -114,8 +117,9 @@ inline uint2 run_bounds(device const ushort* starts, long first, long segments, 
 template <class T>
 [[max_total_threads_per_threadgroup(128)]]
 kernel void sum_rows(device const T* dy [[buffer(0)]], device const ushort* starts [[buffer(1)]], device const ushort* order [[buffer(2)]],
-                     device const float* partial [[buffer(3)]], device float* dw [[buffer(4)]], constant EmbeddingBackwardParams& p [[buffer(5)]],
-                     uint thread_index [[thread_index_in_threadgroup]], uint threads [[threads_per_threadgroup]], uint group [[threadgroup_position_in_grid]]) {
+                     device const float* partial [[buffer(3)]], device float* dw [[buffer(4)]],
+                     constant EmbeddingBackwardParams& p [[buffer(5)]], uint thread_index [[thread_index_in_threadgroup]],
+                     uint threads [[threads_per_threadgroup]], uint group [[threadgroup_position_in_grid]]) {
   const long id = (long(group) * threads + thread_index) / 32, segments = (p.positions + p.segment - 1) / p.segment;
   if (id >= p.table) return;  // whole simdgroups leave
   const int lane = int(thread_index) % 32;
@@ -126,7 +130,8 @@ kernel void sum_rows(device const T* dy [[buffer(0)]], device const ushort* star
     bool found = false;
     for (long s = 0; s < segments; ++s) {
       if (segments > 32 && s % 32 == 0) bounds = run_bounds(starts, s, segments, id, p.table, lane);
-      const long begin = s * p.segment + simd_shuffle(bounds.x, ushort(s % 32)), end = s * p.segment + simd_shuffle(bounds.y, ushort(s % 32));
+      const long begin = s * p.segment + simd_shuffle(bounds.x, ushort(s % 32)),
+                 end = s * p.segment + simd_shuffle(bounds.y, ushort(s % 32));
       add_run<T>(sum, found, dy, order, partial, begin, end, p, column, lane);
     }
     if (kAccumulate && !found) return;
@@ -143,7 +148,8 @@ WEFT_GATHER("_f32_i32", float, int)
 WEFT_GATHER("_f32_u32", float, uint)
 WEFT_GATHER("_bf16_i32", bfloat, int)
 WEFT_GATHER("_bf16_u32", bfloat, uint)
-#define WEFT_SORT(suffix, Id, Word) template [[host_name("sort_segments" suffix)]] kernel decltype(sort_segments<Id, Word>) sort_segments<Id, Word>;
+#define WEFT_SORT(suffix, Id, Word) \
+  template [[host_name("sort_segments" suffix)]] kernel decltype(sort_segments<Id, Word>) sort_segments<Id, Word>;
 WEFT_SORT("_i32_short", int, uint)
 WEFT_SORT("_u32_short", uint, uint)
 WEFT_SORT("_i32_long", int, ulong)

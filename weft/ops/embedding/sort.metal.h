@@ -14,8 +14,10 @@ inline int lower_bound(threadgroup const Word* words, int count, Word id) {
   int low = 0, high = count;
   while (low < high) {
     const int middle = (low + high) / 2;
-    if (words[middle] >> kPositionBits < id) low = middle + 1;
-    else high = middle;
+    if (words[middle] >> kPositionBits < id)
+      low = middle + 1;
+    else
+      high = middle;
   }
   return low;
 }
@@ -32,8 +34,9 @@ inline int lower_bound(threadgroup const Word* words, int count, Word id) {
 template <class Id, class Word>
 [[max_total_threads_per_threadgroup(256)]]
 kernel void sort_segments(device const Id* ids [[buffer(0)]], device ushort* order [[buffer(1)]], device ushort* starts [[buffer(2)]],
-                          device uint* chunk_ids [[buffer(3)]], constant weft::EmbeddingBackwardParams& p [[buffer(4)]], device weft::Fault& fault [[buffer(5)]],
-                          uint thread_index [[thread_index_in_threadgroup]], uint group [[threadgroup_position_in_grid]]) {
+                          device uint* chunk_ids [[buffer(3)]], constant weft::EmbeddingBackwardParams& p [[buffer(4)]],
+                          device weft::Fault& fault [[buffer(5)]], uint thread_index [[thread_index_in_threadgroup]],
+                          uint group [[threadgroup_position_in_grid]]) {
   constexpr int kSegment = 16384 / int(sizeof(Word)), kThreads = weft::kSortThreads, kBits = weft::kPositionBits, kChunk = weft::kChunk;
   threadgroup Word words[kSegment];
   threadgroup ushort before[weft::kDigits * kThreads];
@@ -49,7 +52,8 @@ kernel void sort_segments(device const Id* ids [[buffer(0)]], device ushort* ord
   metal::threadgroup_barrier(metal::mem_flags::mem_threadgroup);
   weft::sort_words<kSegment / kThreads, Word>(words, count, kBits, kBits + p.bits, weft::SortSpace{before, slots}, thread_index);
   for (int i = int(thread_index); i < count; i += kThreads) order[first + i] = ushort(words[i] & Word((1 << kBits) - 1));
-  for (long id = thread_index; id <= p.table; id += kThreads) starts[group * (p.table + 1) + id] = ushort(weft::lower_bound(words, count, Word(id)));
+  for (long id = thread_index; id <= p.table; id += kThreads)
+    starts[group * (p.table + 1) + id] = ushort(weft::lower_bound(words, count, Word(id)));
   for (int chunk = int(thread_index); chunk < count / kChunk; chunk += kThreads) {
     const Word id = words[chunk * kChunk] >> kBits, last = words[chunk * kChunk + kChunk - 1] >> kBits;
     chunk_ids[first / kChunk + chunk] = id == last ? uint(id) : 0xffffffffu;

@@ -21,7 +21,8 @@ Fill zipf(int64_t count) {
 
 Problem forward(DType dtype, DType id, Size s, Fill fill, Layout layout) {
   Problem p;
-  p.input("w", dtype, {s.V, s.C}, sprinkle(normal(), 101, 7, NAN), layout).input("ids", id, {s.P}, fill)
+  p.input("w", dtype, {s.V, s.C}, sprinkle(normal(), 101, 7, NAN), layout)
+      .input("ids", id, {s.P}, fill)
       .output("y", dtype, {s.P, s.C}, layout);
   const auto args = [=](const Bound& b) { return EmbeddingArgs{b.view("w"), b.view("ids"), b.mut("y")}; };
   p.run = [=](Stream& stream, const Bound& b) { embedding(stream, args(b)); };
@@ -135,41 +136,45 @@ void add_specs_embedding(Registry& registry) {
       }
       if (s.C == 0) continue;  // rows of padding alone
       registry.add({op, "forward", dtype, text(s) + "/padded", [=] { return forward(dtype, DType::i32, s, fill, Layout::padded_rows); }});
-      registry.add({op, "backward", dtype, text(s) + "/padded",
-          [=] { return backward(dtype, DType::i32, s, fill, Layout::padded_rows, false); }});
-      registry.add({op, "accumulate", dtype, text(s) + "/padded",
-          [=] { return backward(dtype, DType::i32, s, fill, Layout::padded_rows, true); }});
+      registry.add(
+          {op, "backward", dtype, text(s) + "/padded", [=] { return backward(dtype, DType::i32, s, fill, Layout::padded_rows, false); }});
+      registry.add(
+          {op, "accumulate", dtype, text(s) + "/padded", [=] { return backward(dtype, DType::i32, s, fill, Layout::padded_rows, true); }});
     }
     // All positions one id: four chunks, one of them a single row.
     registry.add({op, "backward", dtype, "one_id",
-        [=] { return backward(dtype, DType::i32, {3, 769, 33}, constant(1), Layout::contiguous, false); }});
+                  [=] { return backward(dtype, DType::i32, {3, 769, 33}, constant(1), Layout::contiguous, false); }});
     // Ids that 12 and 16 bits do not hold, one of them twice.
     const Size far{70001, 8, 3};
     const Fill far_ids = listed({0, 4095, 4096, 65535, 65536, 70000, 4096, 69999});
     registry.add({op, "forward", dtype, text(far) + "/far", [=] { return forward(dtype, DType::i32, far, far_ids, Layout::contiguous); }});
-    registry.add({op, "forward_u32", dtype, text(far) + "/far", [=] { return forward(dtype, DType::u32, far, far_ids, Layout::contiguous); }});
-    registry.add({op, "backward", dtype, text(far) + "/far", [=] { return backward(dtype, DType::i32, far, far_ids, Layout::contiguous, false); }});
+    registry.add(
+        {op, "forward_u32", dtype, text(far) + "/far", [=] { return forward(dtype, DType::u32, far, far_ids, Layout::contiguous); }});
+    registry.add(
+        {op, "backward", dtype, text(far) + "/far", [=] { return backward(dtype, DType::i32, far, far_ids, Layout::contiguous, false); }});
     registry.add({op, "rule", dtype, "11x40x19", [=] { return rule(dtype, {11, 40, 19}); }});
     for (Size c : {Size{1536, 1536, 768}, Size{257, 5001, 387}, Size{8200, 100, 131}})
       for (DType id : {DType::i32, DType::u32}) {
         const std::string suffix = id == DType::u32 ? "_u32" : "";
         registry.count({op, "forward" + suffix, dtype, text(c), [=] { return forward(dtype, id, c, zipf(c.V), Layout::contiguous); }});
-        registry.count({op, "backward" + suffix, dtype, text(c), [=] { return backward(dtype, id, c, zipf(c.V), Layout::contiguous, false); }});
+        registry.count(
+            {op, "backward" + suffix, dtype, text(c), [=] { return backward(dtype, id, c, zipf(c.V), Layout::contiguous, false); }});
       }
     for (Size b : {Size{50304, 65536, 768}, Size{1536, 1536, 768}}) {
       registry.bench({op, "forward", dtype, text(b), [=] { return forward(dtype, DType::i32, b, zipf(b.V), Layout::contiguous); }});
-      registry.bench({op, "backward", dtype, text(b), [=] { return backward(dtype, DType::i32, b, zipf(b.V), Layout::contiguous, false); }});
+      registry.bench(
+          {op, "backward", dtype, text(b), [=] { return backward(dtype, DType::i32, b, zipf(b.V), Layout::contiguous, false); }});
     }
   }
   const auto size_of_case = [](const GoldenCase& g) { return Size{g.integer("vocab"), g.integer("n"), g.integer("dim")}; };
   registry.golden({op, "golden_forward", "embedding.safetensors", [=](const GoldenCase& g) {
-    Problem p = forward(DType::f32, DType::i32, size_of_case(g), constant(0), Layout::contiguous);
-    return p.given("w", g.values("w")).given("ids", g.values("ids")).golden("y", g.values("y"));
-  }});
+                     Problem p = forward(DType::f32, DType::i32, size_of_case(g), constant(0), Layout::contiguous);
+                     return p.given("w", g.values("w")).given("ids", g.values("ids")).golden("y", g.values("y"));
+                   }});
   registry.golden({op, "golden_backward", "embedding.safetensors", [=](const GoldenCase& g) {
-    Problem p = backward(DType::f32, DType::i32, size_of_case(g), constant(0), Layout::contiguous, false);
-    return p.given("dy", g.values("dy")).given("ids", g.values("ids")).golden("dw", g.values("dw"));
-  }});
+                     Problem p = backward(DType::f32, DType::i32, size_of_case(g), constant(0), Layout::contiguous, false);
+                     return p.given("dy", g.values("dy")).given("ids", g.values("ids")).golden("dw", g.values("dw"));
+                   }});
   add_rejections(registry);
 }
 

@@ -24,9 +24,11 @@ void run(Stream& stream, const FillArgs& a, T value) {
   const int64_t count = a.out.numel();
   const Launch launch(stream, a.kOp, {&a.out});
   if (value == T(0) && a.out.contiguous() && count) {  // -0 differs from 0 in bits and compares equal only as a float: T is an integer
-    return of(stream).enqueue(a.kOp, "zeroing", [&](cudaStream_t s) { return cudaMemsetAsync(data<T>(a.out), 0, size_t(count) * sizeof(T), s); });
+    return of(stream).enqueue(a.kOp, "zeroing",
+                              [&](cudaStream_t s) { return cudaMemsetAsync(data<T>(a.out), 0, size_t(count) * sizeof(T), s); });
   }
-  launch(blocks_for(stream, count, 256), 256, 0, strided<T>, data<T>(a.out), strided_axes(a.out.shape, a.out.strides, a.out.strides), count, value);
+  launch(blocks_for(stream, count, 256), 256, 0, strided<T>, data<T>(a.out), strided_axes(a.out.shape, a.out.strides, a.out.strides), count,
+         value);
 }
 
 }  // namespace

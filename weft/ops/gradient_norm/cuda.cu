@@ -70,8 +70,11 @@ void gradient_norm(Stream& stream, const GradientNormArgs& a) {
   }
   const Scratch<float> partial(stream, pieces);
   const Launch launch(stream, a.kOp, {&a.norm});
-  in_batches<Gradient, kMost>(gradients, kPiece, [](const Gradient& g) { return g.count; },
-                              [&](const Gradients& batch, unsigned count, unsigned before) { launch(count, kThreads, 0, sum_pieces, batch, partial.data() + before); });
+  in_batches<Gradient, kMost>(
+      gradients, kPiece, [](const Gradient& g) { return g.count; },
+      [&](const Gradients& batch, unsigned count, unsigned before) {
+        launch(count, kThreads, 0, sum_pieces, batch, partial.data() + before);
+      });
   launch(1, 1024, 0, finish, partial.data(), pieces, a.max_norm, data<float>(a.norm), data<float>(a.clip));
 }
 

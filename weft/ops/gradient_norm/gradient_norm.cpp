@@ -35,7 +35,8 @@ GradientNorm gradient_norm(Device& device, std::span<const Tensor> grads, float 
     record(GradientNormArgs::kOp, {&grad}, {&out.norm, &out.clip}, NotDifferentiable{"it looks at gradients"});
     views.push_back(grad.view());
   }
-  gradient_norm(device.stream(), {.grads = std::move(views), .max_norm = max_norm, .norm = out.norm.mut_view(), .clip = out.clip.mut_view()});
+  gradient_norm(device.stream(),
+                {.grads = std::move(views), .max_norm = max_norm, .norm = out.norm.mut_view(), .clip = out.clip.mut_view()});
   return out;
 }
 

@@ -17,7 +17,8 @@ void gradient_norm(Stream& stream, const GradientNormArgs& a) {
     Argument to = out(*partial);
     to.offset += before * int64_t(sizeof(float));
     to.bytes = pieces_of(g) * int64_t(sizeof(float));
-    launch(stream, {a.kOp, kFile, join("sum_piece", suffix_of(g.dtype)), {}}, {.groups = {pieces_of(g), 1, 1}, .threads = 256}, {in(g), to, params(p)});
+    launch(stream, {a.kOp, kFile, join("sum_piece", suffix_of(g.dtype)), {}}, {.groups = {pieces_of(g), 1, 1}, .threads = 256},
+           {in(g), to, params(p)});
     before += pieces_of(g);
   }
   const GradientNormParams p{pieces, a.max_norm, 0};

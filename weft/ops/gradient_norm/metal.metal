@@ -16,8 +16,9 @@ constant constexpr long kPiece = 32768;
 // Traffic:  one read of the gradient.
 template <class T>
 [[max_total_threads_per_threadgroup(256)]]
-kernel void sum_piece(device const T* g [[buffer(0)]], device float* partial [[buffer(1)]], constant GradientNormPieceParams& p [[buffer(2)]],
-                      uint thread_index [[thread_index_in_threadgroup]], uint threads [[threads_per_threadgroup]], uint group [[threadgroup_position_in_grid]]) {
+kernel void sum_piece(device const T* g [[buffer(0)]], device float* partial [[buffer(1)]],
+                      constant GradientNormPieceParams& p [[buffer(2)]], uint thread_index [[thread_index_in_threadgroup]],
+                      uint threads [[threads_per_threadgroup]], uint group [[threadgroup_position_in_grid]]) {
   constexpr int N = per_vector<T>();
   threadgroup uint slots[kTeamSlots];
   Team team = team_of(int(threads), thread_index, threads, group, 1, slots);
@@ -40,7 +41,8 @@ kernel void sum_piece(device const T* g [[buffer(0)]], device float* partial [[b
 // Traffic:  one read of partial.
 [[max_total_threads_per_threadgroup(256)]]
 kernel void finish(device const float* partial [[buffer(0)]], device float* norm [[buffer(1)]], device float* clip [[buffer(2)]],
-                   constant GradientNormParams& p [[buffer(3)]], uint thread_index [[thread_index_in_threadgroup]], uint threads [[threads_per_threadgroup]]) {
+                   constant GradientNormParams& p [[buffer(3)]], uint thread_index [[thread_index_in_threadgroup]],
+                   uint threads [[threads_per_threadgroup]]) {
   threadgroup uint slots[kTeamSlots];
   Team team = team_of(int(threads), thread_index, threads, 0, 1, slots);
   float sum = 0;

@@ -49,9 +49,8 @@ Problem clipped(std::vector<Grad> grads, float max_norm, Fill fill = normal()) {
 void add_specs_gradient_norm(Registry& registry) {
   const std::string op = "gradient_norm";
   const DType f32 = DType::f32, bf16 = DType::bf16;
-  const auto add = [&](const std::string& variant, DType dtype, const std::string& name, std::vector<Grad> grads, float max_norm, Fill fill = normal()) {
-    registry.add({op, variant, dtype, name, [=] { return clipped(grads, max_norm, fill); }});
-  };
+  const auto add = [&](const std::string& variant, DType dtype, const std::string& name, std::vector<Grad> grads, float max_norm,
+                       Fill fill = normal()) { registry.add({op, variant, dtype, name, [=] { return clipped(grads, max_norm, fill); }}); };
   for (DType dtype : {f32, bf16}) {
     for (Shape s : {Shape{}, Shape{1}, Shape{17}, Shape{3, 257}, Shape{65536}, Shape{65537}, Shape{3, 50000}, Shape{0, 4}}) {
       add("clipped", dtype, join(s), {{dtype, s}}, 1);

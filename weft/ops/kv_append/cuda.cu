@@ -40,8 +40,18 @@ __global__ void append(const Params<T> p) {
 template <class T>
 void run(Stream& stream, const KvAppendArgs& a) {
   const Launch launch(stream, a.kOp, {&a.k, &a.k_cache});
-  const Params<T> p{heads<T>(a.k), heads<T>(a.v), heads<T>(a.k_cache), heads<T>(a.v_cache), data<int32_t>(a.start), a.k.shape[1], a.k_cache.shape[1] - a.k.shape[1],
-                    a.k.numel(), int(a.k.shape[2]), int(a.k.shape[3]), launch.fault(), launch.op()};
+  const Params<T> p{heads<T>(a.k),
+                    heads<T>(a.v),
+                    heads<T>(a.k_cache),
+                    heads<T>(a.v_cache),
+                    data<int32_t>(a.start),
+                    a.k.shape[1],
+                    a.k_cache.shape[1] - a.k.shape[1],
+                    a.k.numel(),
+                    int(a.k.shape[2]),
+                    int(a.k.shape[3]),
+                    launch.fault(),
+                    launch.op()};
   launch(blocks_for(stream, p.count, 256), 256, 0, append<T>, p);
 }
 

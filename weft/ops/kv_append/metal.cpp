@@ -8,10 +8,13 @@ namespace {
 
 // Whether every row of a head is whole pieces of sixteen bytes.
 bool in_pieces(const View& v, int64_t elements) {
-  return (v.buffer->offset() + v.offset) % 16 == 0 && v.strides[0] % elements == 0 && v.strides[1] % elements == 0 && v.strides[2] % elements == 0 && v.shape[3] % elements == 0;
+  return (v.buffer->offset() + v.offset) % 16 == 0 && v.strides[0] % elements == 0 && v.strides[1] % elements == 0 &&
+         v.strides[2] % elements == 0 && v.shape[3] % elements == 0;
 }
 
-HeadStrides counted_in(const View& v, int64_t elements) { return {v.strides[0] / elements, v.strides[1] / elements, v.strides[2] / elements}; }
+HeadStrides counted_in(const View& v, int64_t elements) {
+  return {v.strides[0] / elements, v.strides[1] / elements, v.strides[2] / elements};
+}
 
 }  // namespace
 
@@ -22,8 +25,17 @@ void kv_append(Stream& stream, const KvAppendArgs& a) {
   const int64_t sixteen = 16 / size_of(a.k.dtype);
   const bool whole = in_pieces(a.k, sixteen) && in_pieces(a.v, sixteen) && in_pieces(a.k_cache, sixteen) && in_pieces(a.v_cache, sixteen);
   const int64_t N = whole ? sixteen : 1;
-  const KvAppendParams p{counted_in(a.k, N), counted_in(a.v, N), counted_in(a.k_cache, N), counted_in(a.v_cache, N), T * H * D / N, int32_t(most), int32_t(H), int32_t(D / N), 0};
-  launch(stream, {a.kOp, "weft/ops/kv_append/metal.metal", join("append_", N * size_of(a.k.dtype)), {}}, {.groups = {(p.count + 255) / 256, B, 1}, .threads = 256},
+  const KvAppendParams p{counted_in(a.k, N),
+                         counted_in(a.v, N),
+                         counted_in(a.k_cache, N),
+                         counted_in(a.v_cache, N),
+                         T * H * D / N,
+                         int32_t(most),
+                         int32_t(H),
+                         int32_t(D / N),
+                         0};
+  launch(stream, {a.kOp, "weft/ops/kv_append/metal.metal", join("append_", N * size_of(a.k.dtype)), {}},
+         {.groups = {(p.count + 255) / 256, B, 1}, .threads = 256},
          {in(a.k), in(a.v), in(a.start), out(a.k_cache), out(a.v_cache), params(p), fault(stream)});
 }
 

@@ -16,9 +16,10 @@ namespace weft {
 // Traffic:  one read and one write of each new element; start once for each simdgroup.
 template <class T>
 [[max_total_threads_per_threadgroup(256)]]
-kernel void append(device const T* k [[buffer(0)]], device const T* v [[buffer(1)]], device const int* start [[buffer(2)]], device T* k_cache [[buffer(3)]],
-                   device T* v_cache [[buffer(4)]], constant KvAppendParams& p [[buffer(5)]], device Fault& fault [[buffer(6)]],
-                   uint2 group [[threadgroup_position_in_grid]], uint thread_index [[thread_index_in_threadgroup]]) {
+kernel void append(device const T* k [[buffer(0)]], device const T* v [[buffer(1)]], device const int* start [[buffer(2)]],
+                   device T* k_cache [[buffer(3)]], device T* v_cache [[buffer(4)]], constant KvAppendParams& p [[buffer(5)]],
+                   device Fault& fault [[buffer(6)]], uint2 group [[threadgroup_position_in_grid]],
+                   uint thread_index [[thread_index_in_threadgroup]]) {
   const int64_t i = int64_t(group.x) * 256 + thread_index, b = group.y, at = simd_broadcast(thread_index % 32 == 0 ? start[b] : 0, 0);
   if (i >= p.count) return;
   const int64_t row = i / p.D, d = i % p.D, t = row / p.H, h = row % p.H;

@@ -7,8 +7,8 @@ namespace weft {
 
 struct KvAppendParams {
   HeadStrides k, v, k_cache, v_cache;
-  int64_t count;    // elements of a sequence: T Hkv D
-  int32_t most;     // the last place where a sequence may start
+  int64_t count;  // elements of a sequence: T Hkv D
+  int32_t most;   // the last place where a sequence may start
   int32_t H, D;
   int32_t unused;
 };

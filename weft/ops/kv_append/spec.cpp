@@ -20,7 +20,8 @@ void append(Truth& t, const Size& s, const char* fresh, const char* cache) {
   Array& after = t[result(cache)];
   for (int64_t i = 0; i < before.size(); ++i) after.expect_within(i, before[i], 0);
   for (int64_t b = 0; b < s.B(); ++b)
-    for (int64_t i = 0; i < s.T * row; ++i) after.expect_within((b * s.capacity + s.start[size_t(b)]) * row + i, t[fresh][b * s.T * row + i], 0);
+    for (int64_t i = 0; i < s.T * row; ++i)
+      after.expect_within((b * s.capacity + s.start[size_t(b)]) * row + i, t[fresh][b * s.T * row + i], 0);
   for (double& bound : after.bound) bound = 0;
 }
 
@@ -30,7 +31,8 @@ Problem problem(DType dtype, Size s, Layout layout = Layout::contiguous) {
   for (const char* name : {"k_cache", "v_cache"}) p.in_place(name, dtype, {s.B(), s.capacity, s.H, s.D}, normal(), layout);
   p.input("start", DType::i32, {s.B()}, [=](PhiloxStream&, int64_t b) { return double(s.start[size_t(b)]); });
   const auto args = [](const Bound& b) {
-    return KvAppendArgs{.k = b.view("k"), .v = b.view("v"), .start = b.view("start"), .k_cache = b.mut("k_cache"), .v_cache = b.mut("v_cache")};
+    return KvAppendArgs{
+        .k = b.view("k"), .v = b.view("v"), .start = b.view("start"), .k_cache = b.mut("k_cache"), .v_cache = b.mut("v_cache")};
   };
   p.run = [=](Stream& stream, const Bound& b) { kv_append(stream, args(b)); };
   p.cost = [=](const Bound& b) { return cost(args(b)); };
@@ -44,9 +46,11 @@ Problem problem(DType dtype, Size s, Layout layout = Layout::contiguous) {
 void add_rejections(Registry& registry) {
   const auto reject = [&](const char* name, Shape k, Shape v, Shape cache, std::vector<int32_t> start) {
     registry.rejects("kv_append", name, [=](Device& d) {
-      const Tensor keys = Tensor::empty(d, k), values = Tensor::empty(d, v), k_cache = Tensor::empty(d, cache), v_cache = Tensor::empty(d, cache);
+      const Tensor keys = Tensor::empty(d, k), values = Tensor::empty(d, v), k_cache = Tensor::empty(d, cache),
+                   v_cache = Tensor::empty(d, cache);
       const Tensor at = Tensor::from_host(d, {int64_t(start.size())}, start);
-      kv_append(d.stream(), {.k = keys.view(), .v = values.view(), .start = at.view(), .k_cache = k_cache.mut_view(), .v_cache = v_cache.mut_view()});
+      kv_append(d.stream(),
+                {.k = keys.view(), .v = values.view(), .start = at.view(), .k_cache = k_cache.mut_view(), .v_cache = v_cache.mut_view()});
     });
   };
   reject("past_the_cache", {2, 3, 2, 8}, {2, 3, 2, 8}, {2, 16, 2, 8}, {13, 14});
@@ -63,13 +67,15 @@ void add_rejections(Registry& registry) {
 void add_specs_kv_append(Registry& registry) {
   const char* op = "kv_append";
   for (DType dtype : {DType::f32, DType::bf16}) {
-    for (const Size& s : {Size{{0}, 1, 1, 1, 1}, Size{{5}, 1, 16, 2, 8}, Size{{63, 64, 0}, 1, 70, 2, 64}, Size{{0, 3}, 7, 10, 3, 33}, Size{{11}, 130, 141, 2, 80},
-                          Size{{0, 4095, 65535, 70000}, 2, 70002, 1, 2},  // starts that 12 and 16 bits do not hold
-                          Size{{}, 3, 8, 1, 8}, Size{{4}, 0, 8, 1, 8}})
+    for (const Size& s :
+         {Size{{0}, 1, 1, 1, 1}, Size{{5}, 1, 16, 2, 8}, Size{{63, 64, 0}, 1, 70, 2, 64}, Size{{0, 3}, 7, 10, 3, 33},
+          Size{{11}, 130, 141, 2, 80}, Size{{0, 4095, 65535, 70000}, 2, 70002, 1, 2},  // starts that 12 and 16 bits do not hold
+          Size{{}, 3, 8, 1, 8}, Size{{4}, 0, 8, 1, 8}})
       registry.add({op, "forward", dtype, s.name(), [=] { return problem(dtype, s); }});
     const Size padded{{70, 3}, 11, 90, 2, 20};
     registry.add({op, "forward", dtype, padded.name() + "/padded", [=] { return problem(dtype, padded, Layout::padded_rows); }});
-    for (const Size& c : {Size{{11}, 131, 150, 3, 33}, Size{{3, 5}, 200, 256, 4, 64}}) registry.count({op, "forward", dtype, c.name(), [=] { return problem(dtype, c); }});
+    for (const Size& c : {Size{{11}, 131, 150, 3, 33}, Size{{3, 5}, 200, 256, 4, 64}})
+      registry.count({op, "forward", dtype, c.name(), [=] { return problem(dtype, c); }});
     const Size step{{1023, 500, 7, 64}, 1, 1024, 3, 64};
     registry.bench({op, "forward", dtype, step.name(), [=] { return problem(dtype, step); }});
   }

@@ -28,8 +28,15 @@ struct Work {
   int64_t B, Tq, H, Hkv, D, group, rows, blocks, width, chunk, chunks;
 
   explicit Work(const KvAttentionArgs& a)
-      : B(a.q.shape[0]), Tq(a.q.shape[1]), H(a.q.shape[2]), Hkv(a.k_cache.shape[2]), D(a.q.shape[3]), group(H / Hkv), rows(Tq * group),
-        blocks(ceil_div(rows, kRows)), width(ceil_div(D, kBlock) * kBlock) {
+      : B(a.q.shape[0]),
+        Tq(a.q.shape[1]),
+        H(a.q.shape[2]),
+        Hkv(a.k_cache.shape[2]),
+        D(a.q.shape[3]),
+        group(H / Hkv),
+        rows(Tq * group),
+        blocks(ceil_div(rows, kRows)),
+        width(ceil_div(D, kBlock) * kBlock) {
     int64_t longest = 0;
     for (int64_t b = 0; b < B; ++b) longest = std::max(longest, data<int32_t>(a.start)[b] + Tq);
     chunk = blocks == 1 ? kChunk : longest;
@@ -79,9 +86,11 @@ void online_softmax_row(const Work& w, int64_t keys, float* scores, float* o, fl
 
 // The positions [begin, end) for these queries: every position below end is seen by the last of them at least.
 template <class T>
-void attend(const Work& w, const KvAttentionArgs& a, const Queries& rows, int64_t begin, int64_t end, ScratchSlots::Lease& lease, Partial out) {
+void attend(const Work& w, const KvAttentionArgs& a, const Queries& rows, int64_t begin, int64_t end, ScratchSlots::Lease& lease,
+            Partial out) {
   const Heads<const T> q = heads<T>(a.q), k = heads<T>(a.k_cache), v = heads<T>(a.v_cache);
-  float *qr = lease.take(kRows * w.width), *kr = lease.take(kKeys * w.width), *kt = lease.take(kKeys * w.width), *vr = lease.take(kKeys * w.width);
+  float *qr = lease.take(kRows * w.width), *kr = lease.take(kKeys * w.width), *kt = lease.take(kKeys * w.width),
+        *vr = lease.take(kKeys * w.width);
   float* scores = lease.take(kRows * kKeys);
   for (int64_t r = 0; r < rows.count; ++r) load_tile(q.row(rows.b, rows.token(r), rows.head(r)), 0, 1, w.D, 1, a.scale, qr + r * w.width);
   std::fill_n(out.o, rows.count * w.width, 0.0f);
@@ -94,15 +103,33 @@ void attend(const Work& w, const KvAttentionArgs& a, const Queries& rows, int64_
     transpose(lanes, w.width, kr, w.width, 1, kt, kKeys);
     int64_t first = 0;
     while (rows.visible(first) <= j0) ++first;
-    product({.m = rows.count - first, .n = lanes, .k = w.D, .a = qr + first * w.width, .a_row = w.width, .a_step = 1, .b = kt, .b_row = kKeys,
-             .c = scores + first * kKeys, .c_row = kKeys, .add = false});
+    product({.m = rows.count - first,
+             .n = lanes,
+             .k = w.D,
+             .a = qr + first * w.width,
+             .a_row = w.width,
+             .a_step = 1,
+             .b = kt,
+             .b_row = kKeys,
+             .c = scores + first * kKeys,
+             .c_row = kKeys,
+             .add = false});
     // Rows that see equally many of these keys go together: all of them, but for the last tiles of a prompt.
     for (int64_t next; first < rows.count; first = next) {
       const int64_t seen = std::min(keys, rows.visible(first) - j0);
       for (next = first; next < rows.count && std::min(keys, rows.visible(next) - j0) == seen; ++next)
         online_softmax_row(w, seen, scores + next * kKeys, out.o + next * w.width, out.m + next, out.l + next);
-      product({.m = next - first, .n = w.width, .k = seen, .a = scores + first * kKeys, .a_row = kKeys, .a_step = 1, .b = vr, .b_row = w.width,
-               .c = out.o + first * w.width, .c_row = w.width, .add = true});
+      product({.m = next - first,
+               .n = w.width,
+               .k = seen,
+               .a = scores + first * kKeys,
+               .a_row = kKeys,
+               .a_step = 1,
+               .b = vr,
+               .b_row = w.width,
+               .c = out.o + first * w.width,
+               .c_row = w.width,
+               .add = true});
     }
   }
 }
@@ -121,11 +148,13 @@ HWY_INLINE void multiply_four_keys(const Work& w, const float* q, const T* const
       for (int j = 0; j < 4; ++j) sum[r][j] = fma(key[j], query, sum[r][j]);
     }
   }
-  for (int r = 0; r < kR; ++r) store(fold_to_fours(fold_to_eights(sum[r][0], sum[r][2]), fold_to_eights(sum[r][1], sum[r][3])), folded + r * folded_row);
+  for (int r = 0; r < kR; ++r)
+    store(fold_to_fours(fold_to_eights(sum[r][0], sum[r][2]), fold_to_eights(sum[r][1], sum[r][3])), folded + r * folded_row);
 }
 
 template <int kR, class T>
-HWY_INLINE void multiply_four_keys_of_head(const Work& w, int64_t rows, const float* q, const T* const (&k)[4], float* folded, int64_t folded_row) {
+HWY_INLINE void multiply_four_keys_of_head(const Work& w, int64_t rows, const float* q, const T* const (&k)[4], float* folded,
+                                           int64_t folded_row) {
   for (; rows >= kR; rows -= kR, q += kR * w.width, folded += kR * folded_row) multiply_four_keys<kR>(w, q, k, folded, folded_row);
   if constexpr (kR > 1)
     if (rows > 0) multiply_four_keys_of_head<kR - 1>(w, rows, q, k, folded, folded_row);
@@ -134,7 +163,8 @@ HWY_INLINE void multiply_four_keys_of_head(const Work& w, int64_t rows, const fl
 // scores[h][.] = q_h . k_j for the positions [begin, end) and all heads, sixteen at a time, of which i, i + 4, i + 8 and
 // i + 12 go together: so their lane sums fold into one block. next(position, hk) is what memory is asked for meanwhile.
 template <class T, class F>
-void dot_products(const Work& w, const float* q, const Heads<const T>& k, int64_t b, int64_t begin, int64_t end, float* folded, float* scores, F next) {
+void dot_products(const Work& w, const float* q, const Heads<const T>& k, int64_t b, int64_t begin, int64_t end, float* folded,
+                  float* scores, F next) {
   constexpr int kTogether = kParts == 1 ? 4 : 1;  // queries that four keys in registers meet
   const int64_t folded_row = 4 * kBlock;
   for (int64_t first = begin; first < end; first += kBlock) {
@@ -144,11 +174,13 @@ void dot_products(const Work& w, const float* q, const Heads<const T>& k, int64_
         prefetch_rows(row, stride, 4, w.D);
         const auto key = [&](int64_t j) { return k.row(b, std::min(first + j, end - 1), hk); };  // past the end: any, it is not used
         const T* const keys[4] = {key(i), key(i + 4), key(i + 8), key(i + 12)};
-        multiply_four_keys_of_head<kTogether>(w, w.group, q + hk * w.group * w.width, keys, folded + hk * w.group * folded_row + i * kBlock, folded_row);
+        multiply_four_keys_of_head<kTogether>(w, w.group, q + hk * w.group * w.width, keys, folded + hk * w.group * folded_row + i * kBlock,
+                                              folded_row);
       }
     for (int64_t h = 0; h < w.H; ++h) {
       const float* f = folded + h * folded_row;
-      store(fold_to_ones(fold_to_twos(load(f), load(f + 2 * kBlock)), fold_to_twos(load(f + kBlock), load(f + 3 * kBlock))), scores + h * kChunk + first - begin);
+      store(fold_to_ones(fold_to_twos(load(f), load(f + 2 * kBlock)), fold_to_twos(load(f + kBlock), load(f + 3 * kBlock))),
+            scores + h * kChunk + first - begin);
     }
   }
 }
@@ -210,11 +242,13 @@ void attend_streaming(const Work& w, const KvAttentionArgs& a, int64_t b, int64_
     std::fill_n(sums.o, w.group * w.width, 0.0f);
     std::fill_n(sums.m, w.group, -HUGE_VALF);
     std::fill_n(sums.l, w.group, 0.0f);
-    for (int64_t r = 0; r < w.group; ++r) online_softmax_row(w, end - begin, scores + (hk * w.group + r) * kChunk, sums.o + r * w.width, sums.m + r, sums.l + r);
+    for (int64_t r = 0; r < w.group; ++r)
+      online_softmax_row(w, end - begin, scores + (hk * w.group + r) * kChunk, sums.o + r * w.width, sums.m + r, sums.l + r);
   }
   for (int64_t j = begin; j < end; j += kBlock)
     for (int64_t hk = 0; hk < w.Hkv; ++hk)
-      add_values_of_head<4, true>(w, w.group, scores + hk * w.group * kChunk + j - begin, v.row(b, j, hk), v.time, std::min<int64_t>(kBlock, end - j), out(hk).o);
+      add_values_of_head<4, true>(w, w.group, scores + hk * w.group * kChunk + j - begin, v.row(b, j, hk), v.time,
+                                  std::min<int64_t>(kBlock, end - j), out(hk).o);
 }
 
 // Adds a later chunk to an earlier one, row by row.
@@ -234,7 +268,8 @@ void merge(const Work& w, int64_t count, const Partial& into, const Partial& fro
 template <class T>
 void finish(const Work& w, const KvAttentionArgs& a, const Queries& rows, const Partial& from) {
   const Heads<T> o = heads<T>(a.o);
-  for (int64_t r = 0; r < rows.count; ++r) store_tile(from.o + r * w.width, 1, w.D, 1.0f / from.l[r], o.row(rows.b, rows.token(r), rows.head(r)), 0);
+  for (int64_t r = 0; r < rows.count; ++r)
+    store_tile(from.o + r * w.width, 1, w.D, 1.0f / from.l[r], o.row(rows.b, rows.token(r), rows.head(r)), 0);
 }
 
 // The tasks of a prompt: (b, key head, block of rows, chunk).
@@ -280,7 +315,7 @@ void launch(Stream& stream, const KvAttentionArgs& a) {
   const Scratch<float> partials(stream, merging ? w.B * w.Hkv * w.blocks * w.chunks * w.partial() : 0);
   w.streaming() ? attend_chunks<T>(stream, w, a, partials.data()) : attend_tiles<T>(stream, w, a, partials.data());
   if (!merging) return;
-  const bool alone = w.B * w.H * w.chunks < 256;  // less work than a second set of tasks
+  const bool alone = w.B * w.H * w.chunks < 256;                                       // less work than a second set of tasks
   parallel_for(w.B * w.Hkv, alone ? 1 : threads(stream), [&](int64_t pair) HWY_ATTR {  // chunks are merged only where blocks = 1
     const Queries rows = queries_of(w, a, pair / w.Hkv, pair % w.Hkv, 0);
     const Partial total(partials.data() + pair * w.chunks * w.partial(), w);
@@ -295,7 +330,8 @@ bool starts_in_range(Stream& stream, const KvAttentionArgs& a) {
   for (int64_t b = 0; b < a.q.shape[0]; ++b) {
     const int64_t start = data<int32_t>(a.start)[b];
     if (start >= 0 && start + Tq <= capacity) continue;
-    stream.report(join("start ", start, " of sequence ", b, " with ", Tq, " queries is out of range of a cache of ", capacity, " positions"));
+    stream.report(
+        join("start ", start, " of sequence ", b, " with ", Tq, " queries is out of range of a cache of ", capacity, " positions"));
     return false;
   }
   return true;

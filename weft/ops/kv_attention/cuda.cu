@@ -21,7 +21,9 @@ __global__ void __launch_bounds__(kThreads) attend(const DecodeParams<T> p) {
   if (!block.valid) return;
   const int lane = int(threadIdx.x) % kLanes, member = int(threadIdx.x) / kLanes, column = lane * kWidth, left = p.D - column;
   const bool whole = p.aligned && left >= kWidth;
-  const auto load = [&](const T* row) { return whole ? load_chunk<T, kWidth>(row + column) : load_chunk<T, kWidth>(row + column, left, 0); };
+  const auto load = [&](const T* row) {
+    return whole ? load_chunk<T, kWidth>(row + column) : load_chunk<T, kWidth>(row + column, left, 0);
+  };
 
   float q[kHeads][kWidth], o[kHeads][kWidth] = {}, largest[kHeads], sum[kHeads] = {};
 #pragma unroll
@@ -139,11 +141,14 @@ void attend_splits(const Stream& stream, const Launch& launch, const DecodeParam
   if constexpr (sizeof(T) == 2) {
     const auto on_tensor_cores = [&]<int kD>() {
       with_tiles(typename DecodeChoice<kD>::List(), launch.op(), shared_memory(stream), [&]<class Tiles>() {
-        launch(dim3(unsigned(p.splits), unsigned(p.Hkv * ((p.group + kMostHeads - 1) / kMostHeads)), B), kDecodeWarps * 32, Tiles::kBytes, attend_bf16<Tiles>, p);
+        launch(dim3(unsigned(p.splits), unsigned(p.Hkv * ((p.group + kMostHeads - 1) / kMostHeads)), B), kDecodeWarps * 32, Tiles::kBytes,
+               attend_bf16<Tiles>, p);
       });
     };
     if (p.aligned && p.to_log2 > 0)
-      return p.D <= 64 ? on_tensor_cores.template operator()<64>() : p.D <= 128 ? on_tensor_cores.template operator()<128>() : on_tensor_cores.template operator()<256>();
+      return p.D <= 64    ? on_tensor_cores.template operator()<64>()
+             : p.D <= 128 ? on_tensor_cores.template operator()<128>()
+                          : on_tensor_cores.template operator()<256>();
   }
   p.D <= 64 ? attend_simt<T, 8>(launch, p, B) : p.D <= 128 ? attend_simt<T, 16>(launch, p, B) : attend_simt<T, 32>(launch, p, B);
 }
@@ -157,8 +162,21 @@ void decode(const Launch& launch, Stream& stream, const KvAttentionArgs& a) {
   const Scratch<float> space(stream, B * H * splits * (D + 2));
   const DecodePartial partial{space.data(), space.data() + B * H * splits * D, space.data() + B * H * splits * (D + 1)};
   const bool aligned = heads_aligned<T>(a.q) && heads_aligned<T>(a.k_cache) && heads_aligned<T>(a.v_cache);
-  const DecodeParams<T> p{heads<T>(a.q), heads<T>(a.k_cache), heads<T>(a.v_cache), data<int32_t>(a.start), partial, capacity, H, Hkv, H / Hkv, D, splits, a.scale * kLog2e, aligned,
-                          launch.fault(), launch.op()};
+  const DecodeParams<T> p{heads<T>(a.q),
+                          heads<T>(a.k_cache),
+                          heads<T>(a.v_cache),
+                          data<int32_t>(a.start),
+                          partial,
+                          capacity,
+                          H,
+                          Hkv,
+                          H / Hkv,
+                          D,
+                          splits,
+                          a.scale * kLog2e,
+                          aligned,
+                          launch.fault(),
+                          launch.op()};
   attend_splits<T>(stream, launch, p, unsigned(B));
   launch(dim3(unsigned(H), unsigned(B)), kJoinThreads, 0, join_splits<T>, p, heads<T>(a.o));
 }
@@ -179,10 +197,12 @@ void kv_attention(Stream& stream, const KvAttentionArgs& a) {
   const Launch launch(stream, a.kOp, {&a.q, &a.k_cache});
   const int64_t B = a.q.shape[0], Tq = a.q.shape[1];
   if (a.q.numel() == 0) return;
-  check(B <= 65535 && a.q.shape[2] <= 65535 && a.k_cache.shape[1] < (int64_t(1) << 30), a.kOp, "shape ", a.k_cache.shape, " is more than this device takes in one launch");
+  check(B <= 65535 && a.q.shape[2] <= 65535 && a.k_cache.shape[1] < (int64_t(1) << 30), a.kOp, "shape ", a.k_cache.shape,
+        " is more than this device takes in one launch");
   if (Tq == 1) return dispatch_device<float, bf16>(a.q.dtype, [&]<class T>() { decode<T>(launch, stream, a); });
   launch(1, 256, 0, check_starts, data<int32_t>(a.start), int(B), int(a.k_cache.shape[1] - Tq), launch.fault(), launch.op());
-  const AttentionForward forward{.op = a.kOp, .q = a.q, .k = a.k_cache, .v = a.v_cache, .start = a.start, .o = a.o, .lse = {}, .scale = a.scale};
+  const AttentionForward forward{
+      .op = a.kOp, .q = a.q, .k = a.k_cache, .v = a.v_cache, .start = a.start, .o = a.o, .lse = {}, .scale = a.scale};
   attention_forward(stream, forward);
 }
 

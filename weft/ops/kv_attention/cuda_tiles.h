@@ -14,9 +14,19 @@ struct DecodeTiles {
   static constexpr int kBytes = 2 * kD * (kMostHeads + kDecodeWarps * kStages * 2 * kSlab);
   static_assert(kBytes >= 4 * kD * kDecodeWarps * kMostHeads);
 };
-template <int kD> struct DecodeChoice;
-template <> struct DecodeChoice<64> { using List = TileList<DecodeTiles<64, 3>>; };
-template <> struct DecodeChoice<128> { using List = TileList<DecodeTiles<128, 3>, DecodeTiles<128, 2>>; };
-template <> struct DecodeChoice<256> { using List = TileList<DecodeTiles<256, 2>, DecodeTiles<256, 1>>; };
+template <int kD>
+struct DecodeChoice;
+template <>
+struct DecodeChoice<64> {
+  using List = TileList<DecodeTiles<64, 3>>;
+};
+template <>
+struct DecodeChoice<128> {
+  using List = TileList<DecodeTiles<128, 3>, DecodeTiles<128, 2>>;
+};
+template <>
+struct DecodeChoice<256> {
+  using List = TileList<DecodeTiles<256, 2>, DecodeTiles<256, 1>>;
+};
 
 }  // namespace weft::cuda

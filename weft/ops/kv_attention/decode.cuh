@@ -39,16 +39,21 @@ struct DecodeBlock {
     split = int(blockIdx.x), b = int(blockIdx.z), hkv = int(blockIdx.y) / parts, head0 = hkv * p.group + int(blockIdx.y) % parts * most;
     heads = min(most, (hkv + 1) * p.group - head0);
     const bool inside = before >= 0 && before < p.capacity;
-    if (!inside && threadIdx.x == 0 && blockIdx.x == 0 && blockIdx.y == 0) report(p.fault, Fault::start_out_of_range, p.op, before, b, p.capacity - 1);
+    if (!inside && threadIdx.x == 0 && blockIdx.x == 0 && blockIdx.y == 0)
+      report(p.fault, Fault::start_out_of_range, p.op, before, b, p.capacity - 1);
     const int length = inside ? before + 1 : 0, chunk = split_length(length, p.splits);
     first = min(split * chunk, length), last = min(first + chunk, length);
     valid = inside && first < last;
   }
 
   template <class T>
-  __device__ __forceinline__ int64_t at(const DecodeParams<T>& p, int head) const { return (int64_t(b) * p.H + head0 + head) * p.splits + split; }
+  __device__ __forceinline__ int64_t at(const DecodeParams<T>& p, int head) const {
+    return (int64_t(b) * p.H + head0 + head) * p.splits + split;
+  }
   template <class T>
-  __device__ __forceinline__ void write(const DecodeParams<T>& p, int head, int d, float x) const { p.partial.o[at(p, head) * p.D + d] = x; }
+  __device__ __forceinline__ void write(const DecodeParams<T>& p, int head, int d, float x) const {
+    p.partial.o[at(p, head) * p.D + d] = x;
+  }
   template <class T>
   __device__ __forceinline__ void write(const DecodeParams<T>& p, int head, float top, float total) const {
     p.partial.largest[at(p, head)] = top;

@@ -111,7 +111,9 @@ __global__ void __launch_bounds__(kDecodeWarps * 32) attend_bf16(const DecodePar
     total += __shfl_xor_sync(0xffffffffu, total, 2);
     if (lane % 4 == 0) tops[warp][head] = largest[half] * p.to_log2, sums[warp][head] = total;
 #pragma unroll
-    for (int n = 0; n < kOTiles; ++n) *reinterpret_cast<float2*>(outputs + (warp * kMostHeads + head) * kD + n * 8 + lane % 4 * 2) = {o[n].x[2 * half], o[n].x[2 * half + 1]};
+    for (int n = 0; n < kOTiles; ++n)
+      *reinterpret_cast<float2*>(outputs + (warp * kMostHeads + head) * kD + n * 8 + lane % 4 * 2) = {o[n].x[2 * half],
+                                                                                                      o[n].x[2 * half + 1]};
   }
   __syncthreads();
   for (int head = warp; head < block.heads; head += kDecodeWarps) {

@@ -41,8 +41,9 @@ Tensor kv_attention(const Tensor& q, const Tensor& k_cache, const Tensor& v_cach
   Device& device = q.device();
   if (scale == 0) scale = 1 / std::sqrt(float(q.rank() ? std::max<int64_t>(1, q.shape().back()) : 1));
   Tensor o = Tensor::empty(device, q.shape(), q.dtype());
-  kv_attention(device.stream(), {.q = q.view(), .k_cache = k_cache.view(), .v_cache = v_cache.view(), .start = start.view(),
-                                 .o = o.mut_view(), .scale = scale});
+  kv_attention(
+      device.stream(),
+      {.q = q.view(), .k_cache = k_cache.view(), .v_cache = v_cache.view(), .start = start.view(), .o = o.mut_view(), .scale = scale});
   record("kv_attention", {&q, &k_cache, &v_cache}, {&o}, NotDifferentiable{"the cache is for inference; training uses causal_attention"});
   return o;
 }

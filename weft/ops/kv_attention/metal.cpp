@@ -20,10 +20,15 @@ void decode(Stream& stream, const KvAttentionArgs& a) {
   const int64_t B = a.q.shape[0], H = a.q.shape[2], D = a.q.shape[3], capacity = a.k_cache.shape[1], Hkv = a.k_cache.shape[2];
   const int64_t parts = ceil_div(H / Hkv, 8), most = std::clamp<int64_t>(capacity / 64, 1, kMostSplits);
   const int64_t splits = std::clamp<int64_t>(kWanted / (B * Hkv * parts), 1, most), simdgroups = D <= 128 ? 2 : 1;
-  const DecodeParams p{head_strides(a.q), head_strides(a.k_cache), head_strides(a.v_cache), head_strides(a.o), int32_t(capacity), int32_t(H), int32_t(H / Hkv), int32_t(D),
-                       int32_t(splits), a.scale};
-  const std::vector<Constant> constants = {constant(0, int32_t(ceil_div(D, 8))), constant(1, heads_in_fours(a.q) && heads_in_fours(a.k_cache) && heads_in_fours(a.v_cache))};
-  const std::shared_ptr<Buffer> partial = scratch(stream, B * H * splits * D * int64_t(sizeof(float))), statistics = scratch(stream, B * H * splits * 2 * int64_t(sizeof(float)));
+  const DecodeParams p{head_strides(a.q),       head_strides(a.k_cache),
+                       head_strides(a.v_cache), head_strides(a.o),
+                       int32_t(capacity),       int32_t(H),
+                       int32_t(H / Hkv),        int32_t(D),
+                       int32_t(splits),         a.scale};
+  const std::vector<Constant> constants = {constant(0, int32_t(ceil_div(D, 8))),
+                                           constant(1, heads_in_fours(a.q) && heads_in_fours(a.k_cache) && heads_in_fours(a.v_cache))};
+  const std::shared_ptr<Buffer> partial = scratch(stream, B * H * splits * D * int64_t(sizeof(float))),
+                                statistics = scratch(stream, B * H * splits * 2 * int64_t(sizeof(float)));
   launch(stream, {a.kOp, kFile, join("attend_split", dtype_suffix(a.q.dtype), head_dim_suffix(D)), constants},
          {.groups = {ceil_div(splits, simdgroups), Hkv * parts, B}, .threads = int(32 * simdgroups)},
          {in(a.q), in(a.k_cache), in(a.v_cache), in(a.start), out(*partial), out(*statistics), params(p), fault(stream)});
@@ -36,9 +41,11 @@ void decode(Stream& stream, const KvAttentionArgs& a) {
 void kv_attention(Stream& stream, const KvAttentionArgs& a) {
   if (a.q.numel() == 0) return;
   constexpr int64_t kMost = int64_t(1) << 30;
-  check(a.q.shape[0] < kMost && a.q.shape[2] < kMost && a.k_cache.shape[1] < kMost, a.kOp, "shape ", a.k_cache.shape, " is more than this device takes in one launch");
+  check(a.q.shape[0] < kMost && a.q.shape[2] < kMost && a.k_cache.shape[1] < kMost, a.kOp, "shape ", a.k_cache.shape,
+        " is more than this device takes in one launch");
   if (a.q.shape[1] == 1) return decode(stream, a);
-  attention_forward(stream, {.op = a.kOp, .q = a.q, .k = a.k_cache, .v = a.v_cache, .start = a.start, .o = a.o, .lse = {}, .scale = a.scale});
+  attention_forward(stream,
+                    {.op = a.kOp, .q = a.q, .k = a.k_cache, .v = a.v_cache, .start = a.start, .o = a.o, .lse = {}, .scale = a.scale});
 }
 
 }  // namespace weft::metal

@@ -28,21 +28,26 @@ inline int split_length(int length, int splits) { return ((length + splits - 1) 
 // Traffic:  every cached key and value once per eight heads of its group. Every multiply-add is in a matrix product.
 template <class T, int kD, int kKeys, int kGroups>
 [[max_total_threads_per_threadgroup(64)]]
-kernel void attend_split(device const T* q [[buffer(0)]], device const T* k [[buffer(1)]], device const T* v [[buffer(2)]], device const int* start [[buffer(3)]],
-                         device float* partial [[buffer(4)]], device float* statistics [[buffer(5)]], constant DecodeParams& p [[buffer(6)]],
-                         device Fault& fault [[buffer(7)]], uint3 group [[threadgroup_position_in_grid]], uint simd [[simdgroup_index_in_threadgroup]],
+kernel void attend_split(device const T* q [[buffer(0)]], device const T* k [[buffer(1)]], device const T* v [[buffer(2)]],
+                         device const int* start [[buffer(3)]], device float* partial [[buffer(4)]], device float* statistics [[buffer(5)]],
+                         constant DecodeParams& p [[buffer(6)]], device Fault& fault [[buffer(7)]],
+                         uint3 group [[threadgroup_position_in_grid]], uint simd [[simdgroup_index_in_threadgroup]],
                          uint lane [[thread_index_in_simdgroup]]) {
   constexpr int kRow = kD + 4, kMatrices = kD / 8, kBlocks = kKeys / 8, kScore = kKeys + 4;
-  threadgroup float all_queries[kGroups * 8 * kRow], all_tiles[kGroups * kKeys * kRow], all_scores[kGroups * 8 * kScore], all_tables[kGroups * 128];
-  threadgroup float *queries = all_queries + simd * 8 * kRow, *tile = all_tiles + simd * kKeys * kRow, *scores = all_scores + simd * 8 * kScore, *table = all_tables + simd * 128;
+  threadgroup float all_queries[kGroups * 8 * kRow], all_tiles[kGroups * kKeys * kRow], all_scores[kGroups * 8 * kScore],
+      all_tables[kGroups * 128];
+  threadgroup float *queries = all_queries + simd * 8 * kRow, *tile = all_tiles + simd * kKeys * kRow,
+                    *scores = all_scores + simd * 8 * kScore, *table = all_tables + simd * 128;
   const int b = int(group.z), before = start[b];
   if (before < 0 || before >= p.capacity) {
     if (simd == 0 && lane == 0 && group.x == 0 && group.y == 0) report(fault, metal_fault::start_out_of_range, before, b, p.capacity - 1);
     return;
   }
   const int length = before + 1;
-  const int parts = (p.group + 7) / 8, hkv = int(group.y) / parts, head = hkv * p.group + int(group.y) % parts * 8, heads = min(8, (hkv + 1) * p.group - head);
-  const int split = int(group.x) * kGroups + int(simd), chunk = split_length(length, p.splits), first = split * chunk, last = min(first + chunk, length);
+  const int parts = (p.group + 7) / 8, hkv = int(group.y) / parts, head = hkv * p.group + int(group.y) % parts * 8,
+            heads = min(8, (hkv + 1) * p.group - head);
+  const int split = int(group.x) * kGroups + int(simd), chunk = split_length(length, p.splits), first = split * chunk,
+            last = min(first + chunk, length);
   if (split >= p.splits || first >= last) return;
   const int row = int(lane) / 4;
   stage(queries, kRow, 8, 8 * kMatricesOfD, Piece<T>{q + row_at(p.q, b, 0, head), p.q.head, heads, p.D, kAligned}, lane, 32);
@@ -61,12 +66,13 @@ kernel void attend_split(device const T* q [[buffer(0)]], device const T* k [[bu
     for (int j = 0; j < kBlocks; ++j) s[j] = filled(0.0f);
     WEFT_UNROLL
     for (int f = 0; f < kMatrices; ++f)
-      if (f < kMatricesOfD)
-        WEFT_UNROLL
-        for (int j = 0; j < kBlocks; ++j) multiply_add(s[j], matrix_at(queries + 8 * f, kRow), transposed_at(tile + 8 * j * kRow + 8 * f, kRow));
+      if (f < kMatricesOfD) WEFT_UNROLL
+    for (int j = 0; j < kBlocks; ++j)
+      multiply_add(s[j], matrix_at(queries + 8 * f, kRow), transposed_at(tile + 8 * j * kRow + 8 * f, kRow));
     WEFT_UNROLL
     for (int j = 0; j < kBlocks; ++j) {
-      scale_elements(s[j], p.scale);  // here and not in the exponent, where a fused step would round the largest score otherwise than its maximum
+      scale_elements(s[j],
+                     p.scale);  // here and not in the exponent, where a fused step would round the largest score otherwise than its maximum
       simdgroup_store(s[j], scores + 8 * j, ulong(kScore));
     }
     simdgroup_barrier(mem_flags::mem_threadgroup);
@@ -111,7 +117,8 @@ kernel void attend_split(device const T* q [[buffer(0)]], device const T* k [[bu
     simdgroup_store(sums[f], scores, ulong(kScore));
     simdgroup_barrier(mem_flags::mem_threadgroup);
     for (int i = int(lane); i < 64; i += 32)
-      if (i / 8 < heads && 8 * f + i % 8 < p.D) partial[(result + int64_t(i / 8) * p.splits) * p.D + 8 * f + i % 8] = scores[i / 8 * kScore + i % 8];
+      if (i / 8 < heads && 8 * f + i % 8 < p.D)
+        partial[(result + int64_t(i / 8) * p.splits) * p.D + 8 * f + i % 8] = scores[i / 8 * kScore + i % 8];
     simdgroup_barrier(mem_flags::mem_threadgroup);
   }
 }
@@ -125,9 +132,9 @@ constant constexpr int kMostSplits = 256;
 // Traffic:  one read of the partial results, one write of o.
 template <class T>
 [[max_total_threads_per_threadgroup(256)]]
-kernel void join_splits(device const float* partial [[buffer(0)]], device const float* statistics [[buffer(1)]], device const int* start [[buffer(2)]],
-                        device T* o [[buffer(3)]], constant DecodeParams& p [[buffer(4)]], uint2 group [[threadgroup_position_in_grid]],
-                        uint thread_index [[thread_index_in_threadgroup]]) {
+kernel void join_splits(device const float* partial [[buffer(0)]], device const float* statistics [[buffer(1)]],
+                        device const int* start [[buffer(2)]], device T* o [[buffer(3)]], constant DecodeParams& p [[buffer(4)]],
+                        uint2 group [[threadgroup_position_in_grid]], uint thread_index [[thread_index_in_threadgroup]]) {
   threadgroup float largest[kMostSplits], totals[kMostSplits];
   const int h = int(group.x), b = int(group.y), before = start[b], index = int(thread_index);
   if (before < 0 || before >= p.capacity) return;

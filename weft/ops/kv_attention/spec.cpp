@@ -16,7 +16,9 @@ struct Size {
 };
 
 // By token [B, T, heads, D] or by head [B, heads, T, D].
-int64_t row(bool by_head, int64_t T, int64_t heads, int64_t b, int64_t t, int64_t h) { return by_head ? (b * heads + h) * T + t : (b * T + t) * heads + h; }
+int64_t row(bool by_head, int64_t T, int64_t heads, int64_t b, int64_t t, int64_t h) {
+  return by_head ? (b * heads + h) * T + t : (b * T + t) * heads + h;
+}
 
 // The cache after the last query is not ours to read: it holds NaN.
 Fill cache(const Size& s, bool by_head, Fill fill) {
@@ -81,8 +83,12 @@ Problem problem(DType dtype, Size s, bool by_head = false, Layout layout = Layou
   p.output("o", dtype, shape(s.Tq, s.H), layout);
   const auto args = [=](const Bound& b) {
     const auto seen = [&](const char* name) { return by_head ? b.tensor(name).permute({0, 2, 1, 3}) : b.tensor(name); };
-    return KvAttentionArgs{.q = seen("q").view(), .k_cache = seen("k").view(), .v_cache = seen("v").view(), .start = b.view("start"),
-                           .o = seen("o").mut_view(), .scale = scale};
+    return KvAttentionArgs{.q = seen("q").view(),
+                           .k_cache = seen("k").view(),
+                           .v_cache = seen("v").view(),
+                           .start = b.view("start"),
+                           .o = seen("o").mut_view(),
+                           .scale = scale};
   };
   p.run = [=](Stream& stream, const Bound& b) { kv_attention(stream, args(b)); };
   p.cost = [=](const Bound& b) { return cost(args(b)); };
@@ -122,20 +128,23 @@ void add_specs_kv_attention(Registry& registry) {
   const char* op = "kv_attention";
   for (DType dtype : {DType::f32, DType::bf16}) {
     const auto add = [&](const Size& s, const std::string& suffix, bool by_head, Layout layout, Fill values = normal(), float scale = 0) {
-      registry.add({op, s.Tq == 1 ? "decode" : "prefill", dtype, s.name() + suffix, [=] { return problem(dtype, s, by_head, layout, values, scale); }});
+      registry.add({op, s.Tq == 1 ? "decode" : "prefill", dtype, s.name() + suffix,
+                    [=] { return problem(dtype, s, by_head, layout, values, scale); }});
     };
-    for (const Size& s : {Size{{0}, 1, 1, 1, 1, 4}, Size{{5}, 1, 16, 4, 2, 8}, Size{{63, 64, 0}, 1, 70, 6, 2, 64},
-                          Size{{511}, 1, 512, 2, 1, 16}, Size{{512}, 1, 600, 3, 3, 33},
-                          Size{{1500, 30}, 1, 1600, 9, 3, 64}, Size{{17}, 1, 20, 65, 1, 12}, Size{{530}, 1, 531, 16, 2, 32}, Size{{40}, 1, 41, 5, 1, 48}, Size{{100}, 1, 101, 2, 1, 256},
-                          Size{{0}, 5, 5, 4, 2, 8}, Size{{33, 2}, 7, 40, 4, 4, 32}, Size{{0, 60}, 65, 130, 6, 2, 20}, Size{{3}, 130, 140, 2, 1, 80},
-                          Size{{505}, 9, 520, 4, 2, 16}, Size{{700}, 40, 740, 4, 1, 16}, Size{{}, 3, 8, 2, 1, 8}, Size{{4}, 0, 8, 2, 1, 8}}) {
+    for (const Size& s :
+         {Size{{0}, 1, 1, 1, 1, 4}, Size{{5}, 1, 16, 4, 2, 8}, Size{{63, 64, 0}, 1, 70, 6, 2, 64}, Size{{511}, 1, 512, 2, 1, 16},
+          Size{{512}, 1, 600, 3, 3, 33}, Size{{1500, 30}, 1, 1600, 9, 3, 64}, Size{{17}, 1, 20, 65, 1, 12}, Size{{530}, 1, 531, 16, 2, 32},
+          Size{{40}, 1, 41, 5, 1, 48}, Size{{100}, 1, 101, 2, 1, 256}, Size{{0}, 5, 5, 4, 2, 8}, Size{{33, 2}, 7, 40, 4, 4, 32},
+          Size{{0, 60}, 65, 130, 6, 2, 20}, Size{{3}, 130, 140, 2, 1, 80}, Size{{505}, 9, 520, 4, 2, 16}, Size{{700}, 40, 740, 4, 1, 16},
+          Size{{}, 3, 8, 2, 1, 8}, Size{{4}, 0, 8, 2, 1, 8}}) {
       add(s, "", false, Layout::contiguous);
       add(s, "/by_head", true, Layout::contiguous);
     }
     add({{70, 3}, 1, 90, 4, 2, 20}, "/padded", true, Layout::padded_rows);
     add({{70, 3}, 11, 90, 4, 2, 20}, "/padded", false, Layout::padded_rows);
     add({{70}, 1, 90, 4, 2, 20}, "/scale", false, Layout::contiguous, normal(), 0.7f);
-    for (int64_t Tq : {1, 20}) add({{60}, Tq, 90, 4, 2, 16}, "/huge_scores", false, Layout::contiguous, normal(), 1e11f);  // outputs are numbers
+    for (int64_t Tq : {1, 20})
+      add({{60}, Tq, 90, 4, 2, 16}, "/huge_scores", false, Layout::contiguous, normal(), 1e11f);  // outputs are numbers
     // A NaN at position 66 reaches the queries that see it and no others.
     add({{60}, 20, 90, 4, 2, 16}, "/nan", false, Layout::contiguous, sprinkle(normal(), 90 * 2 * 16, 66 * 2 * 16 + 3, NAN));
     add({{60}, 20, 90, 4, 2, 16}, "/infinity", false, Layout::contiguous, sprinkle(normal(), 90 * 2 * 16, 66 * 2 * 16 + 3, INFINITY));
@@ -158,10 +167,14 @@ void add_specs_kv_attention(Registry& registry) {
     registry.bench({op, "prefill", dtype, prompt.name(), [=] { return problem(dtype, prompt); }});
   }
   registry.golden({op, "golden", "kv_attention.safetensors", [](const GoldenCase& g) {
-    const int64_t start = g.integer("cache_start"), Tq = g.integer("q_len");
-    const Size s{{start}, Tq, start + Tq, g.integer("heads"), g.integer("kv_heads"), g.integer("head_dim")};
-    return problem(DType::f32, s).given("q", g.values("q")).given("k", g.values("k")).given("v", g.values("v")).golden("o", g.values("o"));
-  }});
+                     const int64_t start = g.integer("cache_start"), Tq = g.integer("q_len");
+                     const Size s{{start}, Tq, start + Tq, g.integer("heads"), g.integer("kv_heads"), g.integer("head_dim")};
+                     return problem(DType::f32, s)
+                         .given("q", g.values("q"))
+                         .given("k", g.values("k"))
+                         .given("v", g.values("v"))
+                         .golden("o", g.values("o"));
+                   }});
   add_rejections(registry);
 }
 

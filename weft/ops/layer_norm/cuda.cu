@@ -28,7 +28,8 @@ __global__ void __launch_bounds__(Group<W::kThreads>::kBlock) forward(const Forw
   G group;
   const Row<Weight, W> w(p.w, p.columns, p.aligned), b(p.b ? p.b : p.w, p.columns, p.aligned);
   const float over_columns = p.columns ? 1.0f / float(p.columns) : 0.0f;
-  auto in = stream_rows<T, W, 1>(shared, [&](int, int64_t r) { return p.x + r * p.x_stride; }, G::index(), G::count(), p.rows, p.columns, p.aligned);
+  auto in = stream_rows<T, W, 1>(
+      shared, [&](int, int64_t r) { return p.x + r * p.x_stride; }, G::index(), G::count(), p.rows, p.columns, p.aligned);
   for (; in.has_row(); in.advance()) {
     const int64_t r = in.row();
     in.arrive();
@@ -103,8 +104,9 @@ __global__ void __launch_bounds__(Group<W::kThreads>::kBlock) backward(const Bac
   ColumnSums<W> db((p.db_partial ? p.db_partial : p.dw_partial) + G::index() * p.columns, p.columns);
   const Row<Weight, W> w(p.w, p.columns, p.aligned);
   const float over_columns = p.columns ? 1.0f / float(p.columns) : 0.0f;
-  auto in = stream_rows<T, W, 2>(shared, [&](int operand, int64_t r) { return operand == 0 ? p.dy + r * p.dy_stride : p.h + r * p.h_stride; }, G::index(), p.partials, p.rows,
-                                 p.columns, p.aligned);
+  auto in = stream_rows<T, W, 2>(
+      shared, [&](int operand, int64_t r) { return operand == 0 ? p.dy + r * p.dy_stride : p.h + r * p.h_stride; }, G::index(), p.partials,
+      p.rows, p.columns, p.aligned);
   for (; in.has_row(); in.advance()) {
     const int64_t r = in.row();
     const float mean = p.mean[r], rstd = p.rstd[r];
@@ -146,8 +148,22 @@ void run(Stream& stream, const LayerNormArgs& a) {
   const Rows residual = a.residual ? as_rows(a.residual, a.kOp, "residual") : Rows{}, h = a.h ? as_rows(a.h, a.kOp, "h") : Rows{};
   const bool aligned = rows_aligned<T>({{&a.x, x.stride}, {&a.residual, residual.stride}, {&a.h, h.stride}, {&a.y, y.stride}}) &&
                        aligned16(data<Weight>(a.w)) && aligned16(data<Weight>(a.b));
-  const Forward<T, Weight> p{data<T>(a.x), data<T>(a.residual), data<Weight>(a.w), data<Weight>(a.b), data<T>(a.h), data<T>(a.y), data<float>(a.mean), data<float>(a.rstd),
-                             x.rows, x.stride, residual.stride, h.stride, y.stride, columns_of(a.kOp, x), aligned, a.eps};
+  const Forward<T, Weight> p{data<T>(a.x),
+                             data<T>(a.residual),
+                             data<Weight>(a.w),
+                             data<Weight>(a.b),
+                             data<T>(a.h),
+                             data<T>(a.y),
+                             data<float>(a.mean),
+                             data<float>(a.rstd),
+                             x.rows,
+                             x.stride,
+                             residual.stride,
+                             h.stride,
+                             y.stride,
+                             columns_of(a.kOp, x),
+                             aligned,
+                             a.eps};
   const Launch launch(stream, a.kOp, {&a.x, &a.w, &a.y});
   with_whole_walk<kPerVector<T>>(x.columns, p.aligned, [&]<class W>() {
     launch(row_blocks<W, 1>(stream, x.rows), Group<W::kThreads>::kBlock, stream_bytes<W, 1>(), forward<T, Weight, W>, p);
@@ -158,14 +174,31 @@ template <class T, class Weight>
 void run(Stream& stream, const LayerNormBackwardArgs& a) {
   const Rows dy = as_rows(a.dy, a.kOp, "dy"), h = as_rows(a.h, a.kOp, "h"), dx = as_rows(a.dx, a.kOp, "dx");
   const Rows dh = a.dh ? as_rows(a.dh, a.kOp, "dh") : Rows{};
-  const bool aligned = rows_aligned<T>({{&a.dy, dy.stride}, {&a.dh, dh.stride}, {&a.h, h.stride}, {&a.dx, dx.stride}}) && aligned16(data<Weight>(a.w));
+  const bool aligned =
+      rows_aligned<T>({{&a.dy, dy.stride}, {&a.dh, dh.stride}, {&a.h, h.stride}, {&a.dx, dx.stride}}) && aligned16(data<Weight>(a.w));
   const Launch launch(stream, a.kOp, {&a.dy, &a.w, &a.dx});
   with_walk<kPerVector<T>>(dy.columns, [&]<class W>() {
     const int64_t P = partial_rows(dy.rows, W::kThreads);
     const Scratch<float> dw(stream, P * dy.columns), db(stream, a.db ? P * dy.columns : 0);
-    const Backward<T, Weight> p{data<T>(a.dy), data<T>(a.dh), data<T>(a.h), data<Weight>(a.w), data<float>(a.mean), data<float>(a.rstd), data<T>(a.dx),
-                                dw.data(), a.db ? db.data() : nullptr, dy.rows, P, dy.stride, dh.stride, h.stride, dx.stride, columns_of(a.kOp, dy), aligned};
-    launch(unsigned((P + Group<W::kThreads>::kPerBlock - 1) / Group<W::kThreads>::kPerBlock), Group<W::kThreads>::kBlock, stream_bytes<W, 2>(), backward<T, Weight, W>, p);
+    const Backward<T, Weight> p{data<T>(a.dy),
+                                data<T>(a.dh),
+                                data<T>(a.h),
+                                data<Weight>(a.w),
+                                data<float>(a.mean),
+                                data<float>(a.rstd),
+                                data<T>(a.dx),
+                                dw.data(),
+                                a.db ? db.data() : nullptr,
+                                dy.rows,
+                                P,
+                                dy.stride,
+                                dh.stride,
+                                h.stride,
+                                dx.stride,
+                                columns_of(a.kOp, dy),
+                                aligned};
+    launch(unsigned((P + Group<W::kThreads>::kPerBlock - 1) / Group<W::kThreads>::kPerBlock), Group<W::kThreads>::kBlock,
+           stream_bytes<W, 2>(), backward<T, Weight, W>, p);
     sum_partials(launch, dw.data(), P, dy.columns, data<float>(a.dw));
     if (a.db) sum_partials(launch, db.data(), P, dy.columns, data<float>(a.db));
   });
@@ -173,9 +206,8 @@ void run(Stream& stream, const LayerNormBackwardArgs& a) {
 
 template <class Args>
 void by_dtype(Stream& stream, const Args& args, DType dtype) {
-  dispatch_device<float, bf16>(dtype, [&]<class T>() {
-    args.w.dtype == DType::f32 ? run<T, float>(stream, args) : run<T, T>(stream, args);
-  });
+  dispatch_device<float, bf16>(dtype,
+                               [&]<class T>() { args.w.dtype == DType::f32 ? run<T, float>(stream, args) : run<T, T>(stream, args); });
 }
 
 }  // namespace

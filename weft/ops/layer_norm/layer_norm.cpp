@@ -60,13 +60,14 @@ void layer_norm_backward(Stream& stream, const LayerNormBackwardArgs& args) {
 }
 
 Cost cost(const LayerNormArgs& a) {
-  return {bytes_of(a.x) + bytes_of(a.residual) + bytes_of(a.w) + bytes_of(a.b) + bytes_of(a.h) + bytes_of(a.y) + bytes_of(a.mean) + bytes_of(a.rstd),
+  return {bytes_of(a.x) + bytes_of(a.residual) + bytes_of(a.w) + bytes_of(a.b) + bytes_of(a.h) + bytes_of(a.y) + bytes_of(a.mean) +
+              bytes_of(a.rstd),
           8.0 * double(a.x.numel())};
 }
 
 Cost cost(const LayerNormBackwardArgs& a) {
-  return {bytes_of(a.dy) + bytes_of(a.dh) + bytes_of(a.h) + bytes_of(a.w) + bytes_of(a.mean) + bytes_of(a.rstd) + bytes_of(a.dx) + bytes_of(a.dw) +
-              bytes_of(a.db),
+  return {bytes_of(a.dy) + bytes_of(a.dh) + bytes_of(a.h) + bytes_of(a.w) + bytes_of(a.mean) + bytes_of(a.rstd) + bytes_of(a.dx) +
+              bytes_of(a.dw) + bytes_of(a.db),
           15.0 * double(a.dy.numel())};
 }
 
@@ -85,8 +86,15 @@ std::vector<Tensor> gradients(const Saved& s, const Tensor& upstream_y, const Te
   const Tensor dy = contiguous(upstream_y.detach()), dh = upstream_h ? contiguous(upstream_h.detach()) : Tensor();
   Tensor dx = Tensor::empty(device, s.h.shape(), s.h.dtype());
   Tensor dw = Tensor::empty(device, s.w.shape()), db = s.bias ? Tensor::empty(device, s.w.shape()) : Tensor();
-  layer_norm_backward(device.stream(), {.dy = dy.view(), .dh = dh.view(), .h = s.h.view(), .w = s.w.view(), .mean = s.mean.view(), .rstd = s.rstd.view(),
-                                        .dx = dx.mut_view(), .dw = dw.mut_view(), .db = db.mut_view()});
+  layer_norm_backward(device.stream(), {.dy = dy.view(),
+                                        .dh = dh.view(),
+                                        .h = s.h.view(),
+                                        .w = s.w.view(),
+                                        .mean = s.mean.view(),
+                                        .rstd = s.rstd.view(),
+                                        .dx = dx.mut_view(),
+                                        .dw = dw.mut_view(),
+                                        .db = db.mut_view()});
   return {dx, dw, db};
 }
 
@@ -101,8 +109,15 @@ Launched launched(const Tensor& x, const Tensor& residual, const Tensor& w, cons
   const int64_t rows = x.rank() == 0 ? 0 : as_rows(x.view(), LayerNormArgs::kOp, "x").rows;
   const Tensor h = residual ? Tensor::empty(device, x.shape(), x.dtype()) : Tensor(), y = Tensor::empty(device, x.shape(), x.dtype());
   const Tensor mean = Tensor::empty(device, Shape{rows}), rstd = Tensor::empty(device, Shape{rows});
-  layer_norm(device.stream(), {.x = x.view(), .residual = residual.view(), .w = w.view(), .b = b.view(), .h = h.mut_view(), .y = y.mut_view(),
-                               .mean = mean.mut_view(), .rstd = rstd.mut_view(), .eps = eps});
+  layer_norm(device.stream(), {.x = x.view(),
+                               .residual = residual.view(),
+                               .w = w.view(),
+                               .b = b.view(),
+                               .h = h.mut_view(),
+                               .y = y.mut_view(),
+                               .mean = mean.mut_view(),
+                               .rstd = rstd.mut_view(),
+                               .eps = eps});
   return {h, y, {residual ? h : x, w, mean, rstd, b.defined()}};
 }
 

@@ -17,9 +17,10 @@ constant bool kBias [[function_constant(3)]];      // b, or db, is there
 // Traffic:  one read of each row, one write of each output, w and b once for each team, or for each row where four chunks a thread
 //           do not hold them; rows longer than a team's registers are read three times.
 template <class T, class W>
-kernel void norm_rows(device const T* x [[buffer(0)]], device const T* residual [[buffer(1)]], device const W* w [[buffer(2)]], device const W* b [[buffer(3)]],
-                      device T* h [[buffer(4)]], device T* y [[buffer(5)]], device float* mean_out [[buffer(6)]], device float* rstd_out [[buffer(7)]],
-                      constant LayerNormParams& p [[buffer(8)]], uint thread_index [[thread_index_in_threadgroup]], uint threads [[threads_per_threadgroup]],
+kernel void norm_rows(device const T* x [[buffer(0)]], device const T* residual [[buffer(1)]], device const W* w [[buffer(2)]],
+                      device const W* b [[buffer(3)]], device T* h [[buffer(4)]], device T* y [[buffer(5)]],
+                      device float* mean_out [[buffer(6)]], device float* rstd_out [[buffer(7)]], constant LayerNormParams& p [[buffer(8)]],
+                      uint thread_index [[thread_index_in_threadgroup]], uint threads [[threads_per_threadgroup]],
                       uint group [[threadgroup_position_in_grid]], uint groups [[threadgroups_per_grid]]) {
   constexpr int N = per_vector<T>();
   threadgroup uint slots[kTeamSlots];
@@ -90,11 +91,13 @@ kernel void norm_rows(device const T* x [[buffer(0)]], device const T* residual 
 // Requires: as the forward; at least P teams; rows that a team holds.
 // Traffic:  one read of dy, dh, h, one write of dx; P rows of dw and db written and read.
 template <class T, class W>
-kernel void norm_rows_backward(device const T* dy [[buffer(0)]], device const T* dh [[buffer(1)]], device const T* h [[buffer(2)]], device const W* w [[buffer(3)]],
-                               device const float* mean_in [[buffer(4)]], device const float* rstd_in [[buffer(5)]], device T* dx [[buffer(6)]],
-                               device float* dw_partials [[buffer(7)]], device float* db_partials [[buffer(8)]], constant LayerNormBackwardParams& p [[buffer(9)]],
-                               uint thread_index [[thread_index_in_threadgroup]], uint threads [[threads_per_threadgroup]],
-                               uint group [[threadgroup_position_in_grid]], uint groups [[threadgroups_per_grid]]) {
+kernel void norm_rows_backward(device const T* dy [[buffer(0)]], device const T* dh [[buffer(1)]], device const T* h [[buffer(2)]],
+                               device const W* w [[buffer(3)]], device const float* mean_in [[buffer(4)]],
+                               device const float* rstd_in [[buffer(5)]], device T* dx [[buffer(6)]],
+                               device float* dw_partials [[buffer(7)]], device float* db_partials [[buffer(8)]],
+                               constant LayerNormBackwardParams& p [[buffer(9)]], uint thread_index [[thread_index_in_threadgroup]],
+                               uint threads [[threads_per_threadgroup]], uint group [[threadgroup_position_in_grid]],
+                               uint groups [[threadgroups_per_grid]]) {
   constexpr int N = per_vector<T>();
   threadgroup uint slots[kTeamSlots];
   Team team = team_of(p.team, thread_index, threads, group, groups, slots);
@@ -155,10 +158,12 @@ kernel void norm_rows_backward(device const T* dy [[buffer(0)]], device const T*
 // Requires: as the forward.
 // Traffic:  one read of dy and h, w once for each row.
 template <class T, class W>
-kernel void row_slopes(device const T* dy [[buffer(0)]], device const T* h [[buffer(1)]], device const W* w [[buffer(2)]], device const float* mean_in [[buffer(3)]],
-                       device const float* rstd_in [[buffer(4)]], device float* offsets [[buffer(5)]], device float* slopes [[buffer(6)]],
+kernel void row_slopes(device const T* dy [[buffer(0)]], device const T* h [[buffer(1)]], device const W* w [[buffer(2)]],
+                       device const float* mean_in [[buffer(3)]], device const float* rstd_in [[buffer(4)]],
+                       device float* offsets [[buffer(5)]], device float* slopes [[buffer(6)]],
                        constant LayerNormBackwardParams& p [[buffer(7)]], uint thread_index [[thread_index_in_threadgroup]],
-                       uint threads [[threads_per_threadgroup]], uint group [[threadgroup_position_in_grid]], uint groups [[threadgroups_per_grid]]) {
+                       uint threads [[threads_per_threadgroup]], uint group [[threadgroup_position_in_grid]],
+                       uint groups [[threadgroups_per_grid]]) {
   constexpr int N = per_vector<T>();
   threadgroup uint slots[kTeamSlots];
   Team team = team_of(p.team, thread_index, threads, group, groups, slots);
@@ -192,8 +197,9 @@ kernel void row_slopes(device const T* dy [[buffer(0)]], device const T* h [[buf
 // Traffic:  one read of dy, dh, h, one write of dx; w and a row of each sum for each of the P.
 template <class T, class W>
 [[max_total_threads_per_threadgroup(256)]]
-kernel void column_gradients(device const T* dy [[buffer(0)]], device const T* dh [[buffer(1)]], device const T* h [[buffer(2)]], device const W* w [[buffer(3)]],
-                             device const float* mean_in [[buffer(4)]], device const float* rstd_in [[buffer(5)]], device const float* offsets [[buffer(6)]],
+kernel void column_gradients(device const T* dy [[buffer(0)]], device const T* dh [[buffer(1)]], device const T* h [[buffer(2)]],
+                             device const W* w [[buffer(3)]], device const float* mean_in [[buffer(4)]],
+                             device const float* rstd_in [[buffer(5)]], device const float* offsets [[buffer(6)]],
                              device const float* slopes [[buffer(7)]], device T* dx [[buffer(8)]], device float* dw_sums [[buffer(9)]],
                              device float* db_sums [[buffer(10)]], constant LayerNormBackwardParams& p [[buffer(11)]],
                              uint thread_index [[thread_index_in_threadgroup]], uint2 group [[threadgroup_position_in_grid]]) {

@@ -66,8 +66,15 @@ Problem forward(const Setup& s) {
   if (s.bias) p.input("b", s.weight, {C}, normal());
   p.output("y", s.dtype, {R, C}, s.layout).output("mean", DType::f32, {R}).output("rstd", DType::f32, {R});
   const auto args = [=](const Bound& b) {
-    return LayerNormArgs{.x = b.view("x"), .residual = s.residual ? b.view("residual") : View{}, .w = b.view("w"), .b = s.bias ? b.view("b") : View{},
-                         .h = s.residual ? b.mut("h") : MutView{}, .y = b.mut("y"), .mean = b.mut("mean"), .rstd = b.mut("rstd"), .eps = s.eps};
+    return LayerNormArgs{.x = b.view("x"),
+                         .residual = s.residual ? b.view("residual") : View{},
+                         .w = b.view("w"),
+                         .b = s.bias ? b.view("b") : View{},
+                         .h = s.residual ? b.mut("h") : MutView{},
+                         .y = b.mut("y"),
+                         .mean = b.mut("mean"),
+                         .rstd = b.mut("rstd"),
+                         .eps = s.eps};
   };
   p.run = [=](Stream& stream, const Bound& b) { layer_norm(stream, args(b)); };
   p.cost = [=](const Bound& b) { return cost(args(b)); };
@@ -86,7 +93,8 @@ Problem forward(const Setup& s) {
       for (int64_t c = 0; c < C; ++c) {
         const double w = t["w"][c], zw = (h[r * C + c] - row.mean) * row.rstd * w, y = zw + (s.bias ? t["b"][c] : 0);
         // The mean's error shifts the row; z w has three roundings of its own (difference, two products), y the sum's.
-        t["y"].expect_within(r * C + c, y, std::abs(w) * row.rstd * (1 + e.rstd) * e.mean + std::abs(zw) * (e.rstd + 3 * u) + u * std::abs(y));
+        t["y"].expect_within(r * C + c, y,
+                             std::abs(w) * row.rstd * (1 + e.rstd) * e.mean + std::abs(zw) * (e.rstd + 3 * u) + u * std::abs(y));
       }
     }
   };
@@ -115,8 +123,15 @@ Problem backward(const Setup& s) {
     }
   };
   const auto args = [=](const Bound& b) {
-    return LayerNormBackwardArgs{.dy = b.view("dy"), .dh = s.residual ? b.view("dh") : View{}, .h = b.view("h"), .w = b.view("w"), .mean = b.view("mean"),
-                                 .rstd = b.view("rstd"), .dx = b.mut("dx"), .dw = b.mut("dw"), .db = s.bias ? b.mut("db") : MutView{}};
+    return LayerNormBackwardArgs{.dy = b.view("dy"),
+                                 .dh = s.residual ? b.view("dh") : View{},
+                                 .h = b.view("h"),
+                                 .w = b.view("w"),
+                                 .mean = b.view("mean"),
+                                 .rstd = b.view("rstd"),
+                                 .dx = b.mut("dx"),
+                                 .dw = b.mut("dw"),
+                                 .db = s.bias ? b.mut("db") : MutView{}};
   };
   p.run = [=](Stream& stream, const Bound& b) { layer_norm_backward(stream, args(b)); };
   p.cost = [=](const Bound& b) { return cost(args(b)); };
@@ -173,7 +188,8 @@ Problem backward(const Setup& s) {
 
 void add_cases(Registry& registry, DType dtype) {
   const std::string op = "layer_norm";
-  const std::pair<int64_t, int64_t> sizes[] = {{1, 1}, {4, 7}, {3, 63}, {3, 65}, {3, 257}, {3, 1025}, {257, 64}, {131, 17}, {2, 4099}, {2, 8192}, {2, 33008}, {0, 8}};
+  const std::pair<int64_t, int64_t> sizes[] = {{1, 1},    {4, 7},    {3, 63},   {3, 65},   {3, 257},   {3, 1025},
+                                               {257, 64}, {131, 17}, {2, 4099}, {2, 8192}, {2, 33008}, {0, 8}};
   for (auto [rows, columns] : sizes)
     for (Layout layout : {Layout::contiguous, Layout::padded_rows}) {
       const std::string name = dims({rows, columns}) + (layout == Layout::padded_rows ? "/padded" : "");
@@ -196,10 +212,10 @@ void add_cases(Registry& registry, DType dtype) {
   const Fill far = [](PhiloxStream& random, int64_t) { return 1000 + random.normal(); };
   special("large_mean", 769, 1e-5f, far);
   registry.add({op, "backward", dtype, "large_mean", [=] {
-    Problem p = backward({dtype, dtype, 5, 769, Layout::contiguous, false, true, 1e-5f, far});
-    p.loss = nullptr;  // finite differences step by 1e-5 of the value: too coarse here
-    return p;
-  }});
+                  Problem p = backward({dtype, dtype, 5, 769, Layout::contiguous, false, true, 1e-5f, far});
+                  p.loss = nullptr;  // finite differences step by 1e-5 of the value: too coarse here
+                  return p;
+                }});
   special("tiny_values", 33, 1e-2f, normal(0.05));  // a variance near eps is where a lost eps shows
   special("equal_values", 33, 1e-5f, constant(3));
   special("nan", 33, 1e-5f, sprinkle(normal(), 66, 3, NAN));
@@ -230,27 +246,38 @@ void add_specs_layer_norm(Registry& registry) {
     return Setup{DType::f32, DType::f32, g.integer("rows"), g.integer("dim"), Layout::contiguous, false, true, float(g.number("eps"))};
   };
   registry.golden({op, "golden_forward", "layer_norm.safetensors", [=](const GoldenCase& g) {
-    return forward(of_case(g)).given("x", g.values("x")).given("w", g.values("w")).given("b", g.values("b")).golden("y", g.values("y"));
-  }});
-  registry.golden({op, "golden_backward", "layer_norm.safetensors", [=](const GoldenCase& g) {
-    Problem p = backward(of_case(g)).given("h", g.values("x")).given("w", g.values("w")).given("b", g.values("b")).given("dy", g.values("dy"));
-    for (const char* name : {"dx", "dw", "db"}) p.golden(name, g.values(name));
-    return p;
-  }});
+                     return forward(of_case(g))
+                         .given("x", g.values("x"))
+                         .given("w", g.values("w"))
+                         .given("b", g.values("b"))
+                         .golden("y", g.values("y"));
+                   }});
+  registry.golden(
+      {op, "golden_backward", "layer_norm.safetensors", [=](const GoldenCase& g) {
+         Problem p =
+             backward(of_case(g)).given("h", g.values("x")).given("w", g.values("w")).given("b", g.values("b")).given("dy", g.values("dy"));
+         for (const char* name : {"dx", "dw", "db"}) p.golden(name, g.values(name));
+         return p;
+       }});
 
   const auto norm = [](const Tensor& x, const Tensor& w, const Tensor& b) { layer_norm(x, w, b, 1e-5f); };
   registry.rejects(op, "weight_rank", [=](Device& d) { norm(Tensor::empty(d, {2, 8}), Tensor::empty(d, {1, 8}), Tensor::empty(d, {8})); });
   registry.rejects(op, "weight_length", [=](Device& d) { norm(Tensor::empty(d, {2, 8}), Tensor::empty(d, {7}), Tensor::empty(d, {8})); });
   registry.rejects(op, "bias_length", [=](Device& d) { norm(Tensor::empty(d, {2, 8}), Tensor::empty(d, {8}), Tensor::empty(d, {7})); });
-  registry.rejects(op, "bias_dtype", [=](Device& d) { norm(Tensor::empty(d, {2, 8}), Tensor::empty(d, {8}), Tensor::empty(d, {8}, DType::bf16)); });
+  registry.rejects(op, "bias_dtype",
+                   [=](Device& d) { norm(Tensor::empty(d, {2, 8}), Tensor::empty(d, {8}), Tensor::empty(d, {8}, DType::bf16)); });
   registry.rejects(op, "weight_dtype", [=](Device& d) { norm(Tensor::empty(d, {2, 8}), Tensor::empty(d, {8}, DType::bf16), Tensor()); });
   registry.rejects(op, "integer_input", [=](Device& d) { norm(Tensor::empty(d, {2, 8}, DType::i32), Tensor::empty(d, {8}), Tensor()); });
   registry.rejects(op, "undefined_weight", [=](Device& d) { norm(Tensor::empty(d, {2, 8}), Tensor(), Tensor()); });
   registry.rejects(op, "undefined_input", [=](Device& d) { norm(Tensor(), Tensor::empty(d, {8}), Tensor()); });
-  registry.rejects(op, "strided_weight", [=](Device& d) { norm(Tensor::empty(d, {2, 8}), Tensor::empty(d, {8, 2}).part(1, 0, 1).permute({1, 0}), Tensor()); });
-  registry.rejects(op, "transposed_rows", [=](Device& d) { norm(Tensor::empty(d, {8, 2}).permute({1, 0}), Tensor::empty(d, {8}), Tensor()); });
+  registry.rejects(op, "strided_weight",
+                   [=](Device& d) { norm(Tensor::empty(d, {2, 8}), Tensor::empty(d, {8, 2}).part(1, 0, 1).permute({1, 0}), Tensor()); });
+  registry.rejects(op, "transposed_rows",
+                   [=](Device& d) { norm(Tensor::empty(d, {8, 2}).permute({1, 0}), Tensor::empty(d, {8}), Tensor()); });
   registry.rejects(op, "negative_eps", [](Device& d) { layer_norm(Tensor::empty(d, {2, 8}), Tensor::empty(d, {8}), Tensor(), -1.0f); });
-  registry.rejects(op, "residual_shape", [](Device& d) { layer_norm_residual(Tensor::empty(d, {2, 8}), Tensor::empty(d, {3, 8}), Tensor::empty(d, {8}), Tensor(), 1e-5f); });
+  registry.rejects(op, "residual_shape", [](Device& d) {
+    layer_norm_residual(Tensor::empty(d, {2, 8}), Tensor::empty(d, {3, 8}), Tensor::empty(d, {8}), Tensor(), 1e-5f);
+  });
 }
 
 }  // namespace weft::spec

@@ -11,12 +11,15 @@ Expr sign(Expr c) { return select(0.0f < c, 1.0f, select(c < 0.0f, -1.0f, c)); }
 // Outputs are p, m, and the rounded copy of p where p is a master. rest = 1 - beta, rounded from double.
 template <bool kMaster>
 const ElementwiseFunction& update() {
-  static const auto f = fuse([](Expr p, Expr grad, Expr lr, Expr scale, Expr m, Param wd, Param beta1, Param rest1, Param beta2, Param rest2) {
-    const Expr g = grad * scale, c = fma(rest1, g, beta1 * m);
-    const Expr after = p - lr * fma(wd, p, sign(c)), next = fma(rest2, g, beta2 * m);
-    if constexpr (kMaster) return std::tuple(after, next, after);
-    else return std::tuple(after, next);
-  });
+  static const auto f =
+      fuse([](Expr p, Expr grad, Expr lr, Expr scale, Expr m, Param wd, Param beta1, Param rest1, Param beta2, Param rest2) {
+        const Expr g = grad * scale, c = fma(rest1, g, beta1 * m);
+        const Expr after = p - lr * fma(wd, p, sign(c)), next = fma(rest2, g, beta2 * m);
+        if constexpr (kMaster)
+          return std::tuple(after, next, after);
+        else
+          return std::tuple(after, next);
+      });
   return f.function();
 }
 

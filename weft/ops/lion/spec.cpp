@@ -36,9 +36,11 @@ LionArgs args_of(const std::vector<MomentumRule::Views>& views, const View& lr, 
 
 MomentumRule rule(double beta1, double beta2) {
   return {.has_m = true,
-          .launch = [=](Stream& stream, const auto& views, const View& lr, const View& scale) { lion(stream, args_of(views, lr, scale, beta1, beta2)); },
+          .launch = [=](Stream& stream, const auto& views, const View& lr,
+                        const View& scale) { lion(stream, args_of(views, lr, scale, beta1, beta2)); },
           .cost = [=](const auto& views, const View& lr, const View& scale) { return cost(args_of(views, lr, scale, beta1, beta2)); },
-          .advance = [=](MomentumElement& e, double grad, double scale, double lr, double wd) { advance(e, grad, scale, lr, wd, beta1, beta2); }};
+          .advance = [=](MomentumElement& e, double grad, double scale, double lr,
+                         double wd) { advance(e, grad, scale, lr, wd, beta1, beta2); }};
 }
 
 struct Attempt {
@@ -50,7 +52,11 @@ void rejects(Registry& registry, const char* name, std::function<void(Attempt&, 
   registry.rejects("lion", name, [=](Device& d) {
     Attempt a{zeros(d, {8}), zeros(d, {8}), zeros(d, {8}), Tensor(), full(d, {}, 1e-3), full(d, {}, 1)};
     spoil(a, d);
-    lion(d.stream(), {{{a.param.mut_view(), a.grad.view(), a.m.mut_view(), a.master.mut_view(), a.weight_decay}}, a.lr.view(), a.scale.view(), a.beta1, a.beta2});
+    lion(d.stream(), {{{a.param.mut_view(), a.grad.view(), a.m.mut_view(), a.master.mut_view(), a.weight_decay}},
+                      a.lr.view(),
+                      a.scale.view(),
+                      a.beta1,
+                      a.beta2});
   });
 }
 

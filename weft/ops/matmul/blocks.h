@@ -69,7 +69,8 @@ template <class T>
 class CopyAhead {
  public:
   CopyAhead() = default;
-  CopyAhead(const T* b, int64_t row, int64_t depth, PackedBlock& to, float* packed) : b_(b), row_(row), depth_(depth), to_(&to), packed_(packed) {}
+  CopyAhead(const T* b, int64_t row, int64_t depth, PackedBlock& to, float* packed)
+      : b_(b), row_(row), depth_(depth), to_(&to), packed_(packed) {}
 
   bool any() const { return to_ && to_->panels < to_->block.count / kTileColumns; }
 
@@ -86,7 +87,8 @@ class CopyAhead {
   // The rest of a panel that was begun.
   void finish() {
     if (k_ == 0) return;
-    pack_across_k<Widened<T>, kTileColumns>(source(), row_, kTileColumns, depth_ - k_, packed_ + (to_->panels * depth_ + k_) * kTileColumns);
+    pack_across_k<Widened<T>, kTileColumns>(source(), row_, kTileColumns, depth_ - k_,
+                                            packed_ + (to_->panels * depth_ + k_) * kTileColumns);
     advance(depth_ - k_);
   }
 

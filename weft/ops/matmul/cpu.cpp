@@ -22,9 +22,9 @@ struct Blocking {
   static constexpr int64_t kDepth = 768, kBlock = int64_t(96) << 10, kMostColumns = 256, kNarrow = 64;
   // Packing an element of B costs a fraction of a cycle, and each row takes 1/32 of one for it: 192 rows or more.
   static constexpr int64_t kLeastTasks = 32, kLeastRows = 192;
-  static constexpr int64_t kSmall = int64_t(1) << 18;  // multiplications that are not worth another thread
+  static constexpr int64_t kSmall = int64_t(1) << 18;       // multiplications that are not worth another thread
   static constexpr int64_t kPastCaches = int64_t(4) << 20;  // elements of C that are not in cache when they are next read
-  static constexpr int64_t kMostA = int64_t(16) << 20;  // packed A at a time, in floats
+  static constexpr int64_t kMostA = int64_t(16) << 20;      // packed A at a time, in floats
 
   int64_t depth, depths;    // K in equal steps
   int64_t group;            // matrices of the batch at a time
@@ -64,10 +64,17 @@ class PackedProduct {
 
  public:
   PackedProduct(Stream& stream, const MatmulArgs& args, const MatmulPlan& plan)
-      : stream_(stream), args_(args), p_(plan), block_(plan), finish_(args, p_), as_stored_(std::is_same_v<Words, Widened<float>> && !args.transpose_a && plan.a.row != 0),
-        by_depth_(block_.depths > 1 && finish_.only_sums() && plan.N % kLanes == 0 && (as_stored_ ? packs_b_again() && 2 * plan.N <= plan.K : 4 * plan.N <= 3 * plan.K)),
+      : stream_(stream),
+        args_(args),
+        p_(plan),
+        block_(plan),
+        finish_(args, p_),
+        as_stored_(std::is_same_v<Words, Widened<float>> && !args.transpose_a && plan.a.row != 0),
+        by_depth_(block_.depths > 1 && finish_.only_sums() && plan.N % kLanes == 0 &&
+                  (as_stored_ ? packs_b_again() && 2 * plan.N <= plan.K : 4 * plan.N <= 3 * plan.K)),
         a_(stream, as_stored_ ? 0 : block_.group * block_.slab_rows * words(by_depth_ ? block_.depth : plan.K)),
-        scratch_(stream, sums_size() + buffers_ * packed_size()), held_(scratch_.size()) {}
+        scratch_(stream, sums_size() + buffers_ * packed_size()),
+        held_(scratch_.size()) {}
 
   // Equation: c = f(alpha op(A) op(B) + beta C + bias).
   // Layout:   A, B, C row-major with any row stride; matrices of a batch at any distance. Packed: gemm.h's panels, all
@@ -76,7 +83,8 @@ class PackedProduct {
   //           Tasks are blocks of C, their extents by the shape alone.
   // Requires: unit-stride rows (the contract's). K = 0 gives f(beta C + bias).
   // Traffic:  A is read for each block of columns, as stored where it is f32 and not transposed, else packed once before; B is
-  //           read by the task that uses it, unless its thread has just packed it for the rows above; C is written once (and read where beta is not 0), or once for each step of depth.
+  //           read by the task that uses it, unless its thread has just packed it for the rows above; C is written once (and read where
+  //           beta is not 0), or once for each step of depth.
   void run() {
     for (int64_t batch = 0; batch < p_.batch(); batch += block_.group) {
       matrices_ = std::min(block_.group, p_.batch() - batch);
@@ -132,7 +140,9 @@ class PackedProduct {
       const T* a = data<T>(args_.a) + p_.offset(p_.a, batch + g);
       const int64_t k = d * block_.depth, K = elements(d), strip = args_.transpose_a ? kStripOfA : K;
       for (int64_t s = 0; s < K; s += strip) {
-        if (args_.transpose_a) ask_for_strip(a + (k + s + kStripsAhead * kStripOfA) * p_.a.row + a_rows_.first + first * kTileRows, p_.a.row, at_once * kTileRows, K - s - kStripsAhead * kStripOfA);
+        if (args_.transpose_a)
+          ask_for_strip(a + (k + s + kStripsAhead * kStripOfA) * p_.a.row + a_rows_.first + first * kTileRows, p_.a.row,
+                        at_once * kTileRows, K - s - kStripsAhead * kStripOfA);
         for (int64_t i = first; i < std::min(panels, first + at_once); ++i) {
           const int64_t row = a_rows_.first + i * kTileRows, rows = std::min<int64_t>(kTileRows, a_rows_.first + a_rows_.count - row);
           float* panel = a_panel(g, d, i) + words(s) * kTileRows;
@@ -159,7 +169,8 @@ class PackedProduct {
   void pack_b(const BlockOfB& block, int64_t j, float* panel) const {
     const T* b = b_at(block) + j * (args_.transpose_b ? p_.b.row : 1);
     const int64_t K = elements(block.d), lines = std::min<int64_t>(kTileColumns, block.count - j);
-    args_.transpose_b ? pack_along_k<Words, kTileColumns>(b, p_.b.row, lines, K, panel) : pack_across_k<Words, kTileColumns>(b, p_.b.row, lines, K, panel);
+    args_.transpose_b ? pack_along_k<Words, kTileColumns>(b, p_.b.row, lines, K, panel)
+                      : pack_across_k<Words, kTileColumns>(b, p_.b.row, lines, K, panel);
   }
 
   void compute(int64_t batch) const {
@@ -195,7 +206,7 @@ class PackedProduct {
     for (int64_t j = 0; j < task.columns.count; j += block_.columns)
       for (int64_t d = depths_.first; d < depths_.first + depths_.count; ++d) {
         const BlockOfB here = block(batch, task, j, d);
-        const BlockOfB next = d + 1 < depths_.first + depths_.count      ? block(batch, task, j, d + 1)
+        const BlockOfB next = d + 1 < depths_.first + depths_.count     ? block(batch, task, j, d + 1)
                               : j + block_.columns < task.columns.count ? block(batch, task, j + block_.columns, depths_.first)
                                                                         : behind;
         const int buffer = held.find(here, buffers_);
@@ -212,15 +223,18 @@ class PackedProduct {
     if (past_caches_) hwy::FlushStream();
   }
 
-  // sums (+)= rows of A times a block of B, six rows at a time, the first of which pack what is not packed yet; c where it was the last step of
-  // depth. What needs nothing but the sum goes straight to c, in whole vectors; the rest is finished tile by tile, out of L1.
-  void multiply_block(const Task& task, const BlockOfB& block, PackedBlock& held, float* packed, float* sums, LinesAhead lines, CopyAhead<T> copy) const {
+  // sums (+)= rows of A times a block of B, six rows at a time, the first of which pack what is not packed yet; c where it was the last
+  // step of depth. What needs nothing but the sum goes straight to c, in whole vectors; the rest is finished tile by tile, out of L1.
+  void multiply_block(const Task& task, const BlockOfB& block, PackedBlock& held, float* packed, float* sums, LinesAhead lines,
+                      CopyAhead<T> copy) const {
     const Range rows = task.rows;
     const int64_t columns = block.count, stride = block_.depths > 1 ? sums_stride() : kTileColumns;
     const bool started = finish_.starts_at_c(), first = block.d == 0, last = block.d + 1 == block_.depths;
     const int64_t straight = !finish_.only_sums() ? 0 : columns % kLanes == 0 ? columns : columns / kTileColumns * kTileColumns;
     alignas(64) float tile[kTileRows * kTileColumns];
-    const auto piece = [&](int64_t i, int64_t j) { return Piece{block.batch, a_rows_.first + rows.first + i, block.first + j, std::min<int64_t>(kTileColumns, columns - j)}; };
+    const auto piece = [&](int64_t i, int64_t j) {
+      return Piece{block.batch, a_rows_.first + rows.first + i, block.first + j, std::min<int64_t>(kTileColumns, columns - j)};
+    };
     const float* a = a_tile(block, task.g, rows.first);
     const int64_t steps = this->steps(block.d), a_row = as_stored_ ? p_.a.row : steps;  // of a panel, a sixth
     const bool in_c = (last || by_depth_) && !past_caches_;
@@ -240,7 +254,8 @@ class PackedProduct {
         Ahead soon = lines.next();
         // Rows of A: those below, or, where the next block begins, the first again.
         ask_for_a(a + (i + height < rows.count ? i + height : 0) * a_row, j / kTileColumns, a_row, soon);
-        soon.c = !in_c ? reinterpret_cast<const char*>(tile) : finish_.place(j + kTileColumns < columns ? piece(i, j + kTileColumns) : piece(i + height, 0));
+        soon.c = !in_c ? reinterpret_cast<const char*>(tile)
+                       : finish_.place(j + kTileColumns < columns ? piece(i, j + kTileColumns) : piece(i + height, 0));
         soon.c_row = in_c ? p_.c.row * int64_t(sizeof(C)) : 0;
         float* panel = packed + j * steps;
         const Tile t{height, here.columns, steps, a + i * a_row, panel, as_stored_ ? p_.a.row : 0, to};
@@ -257,12 +272,15 @@ class PackedProduct {
 
   // Rows of a tile where so many are left: the last two tiles share theirs, for two rows alone load as much of B as six. Packed, A
   // lies in sixes.
-  int64_t tile_rows(int64_t left) const { return !as_stored_ || left <= kTileRows || left >= 2 * kTileRows ? std::min<int64_t>(kTileRows, left) : ceil_div(left, 2); }
+  int64_t tile_rows(int64_t left) const {
+    return !as_stored_ || left <= kTileRows || left >= 2 * kTileRows ? std::min<int64_t>(kTileRows, left) : ceil_div(left, 2);
+  }
 
   // The first rows to meet the panel of B from column j on pack it: while they multiply, where B lies as the panel does.
   void multiply_first(const BlockOfB& block, int64_t j, const Tile& t, float* panel, Ahead ahead) const {
     if constexpr (Words::kElements == 1)
-      if (!args_.transpose_b && t.rows == kTileRows && t.columns == kTileColumns) return multiply_and_pack(t, b_at(block) + j, p_.b.row, panel, ahead);
+      if (!args_.transpose_b && t.rows == kTileRows && t.columns == kTileColumns)
+        return multiply_and_pack(t, b_at(block) + j, p_.b.row, panel, ahead);
     pack_b(block, j, panel);
     CopyAhead<T> none;
     multiply(t, ahead, none);
@@ -274,7 +292,9 @@ class PackedProduct {
       return multiply_tile<FmaStep>(t, ahead);
     }
     if constexpr (kTileColumns == kPairColumns)
-      if (bf16_dot() == Bf16Dot::hardware) return multiply_pairs({t.rows, t.columns, t.steps, t.a, t.b, t.sums.from, t.sums.from_row, t.sums.c, t.sums.row, ahead.b, ahead.b_stride});
+      if (bf16_dot() == Bf16Dot::hardware)
+        return multiply_pairs(
+            {t.rows, t.columns, t.steps, t.a, t.b, t.sums.from, t.sums.from_row, t.sums.c, t.sums.row, ahead.b, ahead.b_stride});
     multiply_tile<PairStep>(t, ahead);
   }
 
@@ -302,7 +322,8 @@ class PackedProduct {
   const Blocking block_;
   const Finish<C> finish_;
   const bool as_stored_;  // A is read where it lies
-  const bool by_depth_;   // one step of depth at a time, where c, in which sums wait, is less to move than A, packed, or than B is to pack again
+  const bool
+      by_depth_;  // one step of depth at a time, where c, in which sums wait, is less to move than A, packed, or than B is to pack again
   const bool past_caches_ = finish_.aligned() && p_.batch() * p_.M * p_.N >= Blocking::kPastCaches;
   // Rows of B a multiple of 4 KiB apart have one line in 16 sets of L2 or fewer: asked for, a block of hundreds does not stay in its
   // 20 ways, so it is copied, some lines at a time. Where sets do not collide that costs more than it gains: see docs/performance.md.
@@ -326,7 +347,8 @@ void product(Stream& stream, const MatmulArgs& args) {
     if (TransposedProduct::suits(args, p)) return TransposedProduct(stream, args, p).run();
   if constexpr (std::is_same_v<T, bf16>) {
     if (bf16_dot() == Bf16Dot::amx || bf16_dot() == Bf16Dot::emulated_amx) return TiledProduct<C>(stream, args, p).run();
-    if (bf16_dot() == Bf16Dot::emulated || (bf16_dot() == Bf16Dot::hardware && kTileColumns == kPairColumns)) return PackedProduct<Paired, C>(stream, args, p).run();
+    if (bf16_dot() == Bf16Dot::emulated || (bf16_dot() == Bf16Dot::hardware && kTileColumns == kPairColumns))
+      return PackedProduct<Paired, C>(stream, args, p).run();
   }
   PackedProduct<Widened<T>, C>(stream, args, p).run();
 }

@@ -38,7 +38,9 @@ template <class Out>
 __global__ void finish(const Epilogue<Out> e) {
   for (int64_t i = int64_t(blockIdx.x) * blockDim.x + threadIdx.x; i < e.count; i += int64_t(gridDim.x) * blockDim.x) {
     const int64_t n = i % e.N, m = i / e.N % e.M, matrix = i / e.N / e.M;
-    const auto at = [&](const MatmulPlan::Matrix& where) { return matrix / e.inner * where.outer + matrix % e.inner * where.inner + m * where.row + n; };
+    const auto at = [&](const MatmulPlan::Matrix& where) {
+      return matrix / e.inner * where.outer + matrix % e.inner * where.inner + m * where.row + n;
+    };
     float x = e.product ? e.product[i] : 0.0f;
     if (e.before) x = fmaf(e.beta, to_float(e.before[at(e.c_at)]), x);
     if (e.bias) x += e.wide_bias ? static_cast<const float*>(e.bias)[n] : to_float(static_cast<const Out*>(e.bias)[n]);
@@ -60,7 +62,8 @@ __global__ void __launch_bounds__(128) finish_wide(const Epilogue<Out> e) {
   float bias[kWidth] = {};
   if (e.bias)
 #pragma unroll
-    for (int i = 0; i < kWidth; ++i) bias[i] = e.wide_bias ? static_cast<const float*>(e.bias)[n + i] : to_float(static_cast<const Out*>(e.bias)[n + i]);
+    for (int i = 0; i < kWidth; ++i)
+      bias[i] = e.wide_bias ? static_cast<const float*>(e.bias)[n + i] : to_float(static_cast<const Out*>(e.bias)[n + i]);
   for (int64_t m = blockIdx.y; m < e.M; m += gridDim.y) {
     const auto product = load_chunk<float, kWidth>(e.product + m * e.N + n);
     Chunk<Out, kWidth> before, pre, c;
@@ -80,8 +83,11 @@ __global__ void __launch_bounds__(128) finish_wide(const Epilogue<Out> e) {
 
 template <class Out>
 bool takes_wide(const Epilogue<Out>& e) {
-  const auto rows_aligned = [](const Out* at, const MatmulPlan::Matrix& matrix) { return aligned16(at) && matrix.row % kPerVector<Out> == 0; };
-  return e.product && e.count == e.M * e.N && e.N % 8 == 0 && rows_aligned(e.c, e.c_at) && (!e.pre || rows_aligned(e.pre, e.pre_at)) && aligned16(e.bias);
+  const auto rows_aligned = [](const Out* at, const MatmulPlan::Matrix& matrix) {
+    return aligned16(at) && matrix.row % kPerVector<Out> == 0;
+  };
+  return e.product && e.count == e.M * e.N && e.N % 8 == 0 && rows_aligned(e.c, e.c_at) && (!e.pre || rows_aligned(e.pre, e.pre_at)) &&
+         aligned16(e.bias);
 }
 
 // The largest power of two up to 16 that divides every row's first byte.
@@ -94,15 +100,32 @@ int alignment(const View& view, const MatmulPlan::Matrix& m) {
 }
 
 // d = alpha op(A) op(B) + beta d (+ bias), one strided batch per step along the outer batch axis.
-void multiply(Stream& stream, const MatmulArgs& a, const MatmulPlan& plan, void* d, DType out, const MatmulPlan::Matrix& d_at, int d_alignment, bool with_bias, float beta) {
-  BlasProduct p{.in = a.a.dtype, .out = out, .tf32 = a.precision == Precision::tf32, .transpose_a = a.transpose_a, .transpose_b = a.transpose_b, .M = plan.M, .N = plan.N, .K = plan.K,
-                .lda = plan.a.row, .ldb = plan.b.row, .ldd = d_at.row, .batch = plan.inner, .step_a = plan.a.inner, .step_b = plan.b.inner, .step_d = d_at.inner,
-                .bias = with_bias, .bias_dtype = with_bias ? a.bias.dtype : DType::f32,
-                .align_a = alignment(a.a, plan.a), .align_b = alignment(a.b, plan.b), .align_d = d_alignment};
+void multiply(Stream& stream, const MatmulArgs& a, const MatmulPlan& plan, void* d, DType out, const MatmulPlan::Matrix& d_at,
+              int d_alignment, bool with_bias, float beta) {
+  BlasProduct p{.in = a.a.dtype,
+                .out = out,
+                .tf32 = a.precision == Precision::tf32,
+                .transpose_a = a.transpose_a,
+                .transpose_b = a.transpose_b,
+                .M = plan.M,
+                .N = plan.N,
+                .K = plan.K,
+                .lda = plan.a.row,
+                .ldb = plan.b.row,
+                .ldd = d_at.row,
+                .batch = plan.inner,
+                .step_a = plan.a.inner,
+                .step_b = plan.b.inner,
+                .step_d = d_at.inner,
+                .bias = with_bias,
+                .bias_dtype = with_bias ? a.bias.dtype : DType::f32,
+                .align_a = alignment(a.a, plan.a),
+                .align_b = alignment(a.b, plan.b),
+                .align_d = d_alignment};
   const auto step = [](const View& view, int64_t elements) { return data<char>(view) + elements * size_of(view.dtype); };
   for (int64_t o = 0; o < plan.outer; ++o)
-    blas(stream).multiply(stream, p, step(a.a, o * plan.a.outer), step(a.b, o * plan.b.outer), static_cast<char*>(d) + o * d_at.outer * size_of(out),
-                          with_bias ? data<char>(a.bias) : nullptr, a.alpha, beta);
+    blas(stream).multiply(stream, p, step(a.a, o * plan.a.outer), step(a.b, o * plan.b.outer),
+                          static_cast<char*>(d) + o * d_at.outer * size_of(out), with_bias ? data<char>(a.bias) : nullptr, a.alpha, beta);
 }
 
 // With nothing after the sum but a bias, cuBLASLt writes c itself. Otherwise the sum goes to f32 workspace, so that the
@@ -121,8 +144,20 @@ void run(Stream& stream, const MatmulArgs& a) {
   int packed_alignment = 16;
   while (p.N * 4 % packed_alignment != 0) packed_alignment /= 2;
   if (p.K > 0) multiply(stream, a, p, product.data(), DType::f32, packed, packed_alignment, false, 0);
-  const Epilogue<Out> e{p.K > 0 ? product.data() : nullptr, a.beta != 0 ? data<Out>(a.c) : nullptr, data<char>(a.bias), data<Out>(a.c), data<Out>(a.pre), p.M, p.N, p.inner, count,
-                        p.c, p.pre, a.beta, a.bias && a.bias.dtype == DType::f32, a.activation};
+  const Epilogue<Out> e{p.K > 0 ? product.data() : nullptr,
+                        a.beta != 0 ? data<Out>(a.c) : nullptr,
+                        data<char>(a.bias),
+                        data<Out>(a.c),
+                        data<Out>(a.pre),
+                        p.M,
+                        p.N,
+                        p.inner,
+                        count,
+                        p.c,
+                        p.pre,
+                        a.beta,
+                        a.bias && a.bias.dtype == DType::f32,
+                        a.activation};
   const Launch launch(stream, a.kOp, {&a.a, &a.b, &a.c});
   if (takes_wide(e)) {
     const dim3 grid(unsigned((p.N + 1023) / 1024), unsigned(std::min<int64_t>(p.M, 65535)));

@@ -49,13 +49,15 @@ class Finish {
 
   // True when c is the sum itself, started at C or at 0.
   bool only_sums() const {
-    return std::is_same_v<C, float> && args_.alpha == 1 && (args_.beta == 0 || args_.beta == 1) && !args_.bias && !args_.pre && args_.activation == Activation::none;
+    return std::is_same_v<C, float> && args_.alpha == 1 && (args_.beta == 0 || args_.beta == 1) && !args_.bias && !args_.pre &&
+           args_.activation == Activation::none;
   }
   float* c(Piece p) const { return reinterpret_cast<float*>(data<C>(args_.c) + at(plan_.c, p)); }  // where only_sums()
 
   bool aligned() const {  // every row of c, to vectors
     const MatmulPlan::Matrix& m = plan_.c;
-    return sizeof(C) == 4 && reinterpret_cast<uintptr_t>(data<C>(args_.c)) % 64 == 0 && m.row % 16 == 0 && m.outer % 16 == 0 && m.inner % 16 == 0;
+    return sizeof(C) == 4 && reinterpret_cast<uintptr_t>(data<C>(args_.c)) % 64 == 0 && m.row % 16 == 0 && m.outer % 16 == 0 &&
+           m.inner % 16 == 0;
   }
 
   // sums = beta C.

@@ -26,8 +26,8 @@ Extents extents(const View& a, const View& b, bool transpose_a, bool transpose_b
     check(view.rank() >= 2 && view.rank() <= 4, kOp, name, " must have rank 2 to 4, got shape ", view.shape);
   const int ra = a.rank(), rb = b.rank();
   const int64_t a_inner = a.shape[ra - (transpose_a ? 2 : 1)], b_inner = b.shape[rb - (transpose_b ? 1 : 2)];
-  check(a_inner == b_inner, kOp, "inner extents differ: a has shape ", a.shape, transpose_a ? " (transposed)" : "", ", b has shape ", b.shape,
-        transpose_b ? " (transposed)" : "");
+  check(a_inner == b_inner, kOp, "inner extents differ: a has shape ", a.shape, transpose_a ? " (transposed)" : "", ", b has shape ",
+        b.shape, transpose_b ? " (transposed)" : "");
   Extents e{a.shape[ra - (transpose_a ? 1 : 2)], b.shape[rb - (transpose_b ? 2 : 1)], a_inner, {}};
   for (int axis = 0; axis < ra - 2; ++axis) e.c.push_back(a.shape[axis]);
   check(rb == 2 || std::equal(e.c.begin(), e.c.end(), b.shape.begin(), b.shape.end() - 2), kOp,
@@ -52,7 +52,12 @@ bool stacked(const MatmulPlan& p, const MatmulPlan::Matrix& m) {
 
 MatmulPlan plan(const MatmulArgs& args) {
   const Extents e = extents(args.a, args.b, args.transpose_a, args.transpose_b);
-  MatmulPlan p{.M = e.M, .N = e.N, .K = e.K, .a = matrix(args.a, "a"), .b = matrix(args.b, "b"), .c = matrix(args.c, "c"),
+  MatmulPlan p{.M = e.M,
+               .N = e.N,
+               .K = e.K,
+               .a = matrix(args.a, "a"),
+               .b = matrix(args.b, "b"),
+               .c = matrix(args.c, "c"),
                .pre = args.pre ? matrix(args.pre, "pre") : MatmulPlan::Matrix{}};
   const int rank = args.a.rank();
   if (rank > 3) p.outer = args.a.shape[0];
@@ -74,22 +79,27 @@ void check_one(const Stream& stream, const MatmulArgs& args) {
   contract.optional("bias", args.bias, kFloats).optional("pre", args.pre, kFloats);
   contract.same_dtype("b", args.b, "a", args.a).same_dtype("pre", args.pre, "c", args.c);
   contract.require(args.c.dtype == DType::f32 || args.a.dtype == DType::bf16, "c is ", args.c.dtype, " but a is ", args.a.dtype);
-  contract.require(!args.bias || args.bias.dtype == DType::f32 || args.bias.dtype == args.c.dtype, "bias is ", args.bias.dtype, " but c is ",
-                   args.c.dtype);
+  contract.require(!args.bias || args.bias.dtype == DType::f32 || args.bias.dtype == args.c.dtype, "bias is ", args.bias.dtype,
+                   " but c is ", args.c.dtype);
   const Extents e = extents(args.a, args.b, args.transpose_a, args.transpose_b);
   contract.shape("c", args.c, e.c).shape("pre", args.pre, e.c).shape("bias", args.bias, Shape{e.N});
   contract.distinct("c", args.c).distinct("pre", args.pre);
   contract.require(!args.bias || e.N <= 1 || args.bias.strides[0] == 1, "bias must have unit stride, got strides ", args.bias.strides);
   contract.require(known(args.activation), "activation is ", int(args.activation), ", which is none");
-  contract.require(args.precision == Precision::f32 || args.precision == Precision::tf32, "precision is ", int(args.precision), ", which is none");
-  contract.require(args.precision == Precision::f32 || args.a.dtype == DType::f32, "precision tf32 is for f32 operands, a is ", args.a.dtype);
-  contract.require(!args.pre || args.activation != Activation::none, "pre is for the backward of an activation, but there is no activation");
+  contract.require(args.precision == Precision::f32 || args.precision == Precision::tf32, "precision is ", int(args.precision),
+                   ", which is none");
+  contract.require(args.precision == Precision::f32 || args.a.dtype == DType::f32, "precision tf32 is for f32 operands, a is ",
+                   args.a.dtype);
+  contract.require(!args.pre || args.activation != Activation::none,
+                   "pre is for the backward of an activation, but there is no activation");
   contract.require(std::isfinite(args.alpha) && std::isfinite(args.beta), "alpha is ", args.alpha, " and beta ", args.beta,
                    ", expected finite values");
   plan(args);
 }
 
-bool same(const View& x, const View& y) { return x.buffer == y.buffer && x.offset == y.offset && x.dtype == y.dtype && x.shape == y.shape && x.strides == y.strides; }
+bool same(const View& x, const View& y) {
+  return x.buffer == y.buffer && x.offset == y.offset && x.dtype == y.dtype && x.shape == y.shape && x.strides == y.strides;
+}
 
 }  // namespace
 
@@ -143,14 +153,22 @@ struct Target {
   DType dtype;
   Tensor sum;
 
-  Target(const Shape& shape, DType dtype, const Tensor& sum = {}) : shape(shape), dtype(dtype), sum(sum && sum.dtype() == dtype ? sum : Tensor()) {}
+  Target(const Shape& shape, DType dtype, const Tensor& sum = {})
+      : shape(shape), dtype(dtype), sum(sum && sum.dtype() == dtype ? sum : Tensor()) {}
   Tensor tensor(Device& device) const { return sum ? sum : Tensor::empty(device, shape, dtype); }
 };
 
 Tensor product(const Tensor& a, const Tensor& b, const Target& target, Flags flags) {
   const Tensor c = target.tensor(a.device());
-  matmul(a.device().stream(), {.a = a.view(), .b = b.view(), .c = c.mut_view(), .bias = {}, .pre = {}, .transpose_a = flags.transpose_a,
-                               .transpose_b = flags.transpose_b, .beta = target.sum ? 1.0f : 0.0f, .precision = flags.precision});
+  matmul(a.device().stream(), {.a = a.view(),
+                               .b = b.view(),
+                               .c = c.mut_view(),
+                               .bias = {},
+                               .pre = {},
+                               .transpose_a = flags.transpose_a,
+                               .transpose_b = flags.transpose_b,
+                               .beta = target.sum ? 1.0f : 0.0f,
+                               .precision = flags.precision});
   return c;
 }
 
@@ -158,9 +176,15 @@ Tensor product(const Tensor& a, const Tensor& b, const Target& target, Flags fla
 Tensor product_by_matrix(int64_t batch, const Tensor& a, const Tensor& b, const Target& target, Flags flags) {
   const Tensor c = target.tensor(a.device());
   for (int64_t i = 0; i < batch; ++i)
-    matmul(a.device().stream(), {.a = matrix_at(a.view(), i), .b = matrix_at(b.view(), i), .c = matrix_at(c.mut_view(), i), .bias = {}, .pre = {},
-                                 .transpose_a = flags.transpose_a, .transpose_b = flags.transpose_b,
-                                 .beta = target.sum || (target.shape.rank() == 2 && i > 0) ? 1.0f : 0.0f, .precision = flags.precision});
+    matmul(a.device().stream(), {.a = matrix_at(a.view(), i),
+                                 .b = matrix_at(b.view(), i),
+                                 .c = matrix_at(c.mut_view(), i),
+                                 .bias = {},
+                                 .pre = {},
+                                 .transpose_a = flags.transpose_a,
+                                 .transpose_b = flags.transpose_b,
+                                 .beta = target.sum || (target.shape.rank() == 2 && i > 0) ? 1.0f : 0.0f,
+                                 .precision = flags.precision});
   return c;
 }
 
@@ -227,12 +251,24 @@ Tensor matmul(const Tensor& a, const Tensor& b, const MatmulOptions& options) {
   Tensor c = Tensor::empty(device, e.c, options.out_dtype.value_or(a.dtype()));
   const bool keep = options.activation != Activation::none && should_record({&a, &b, &bias});
   const Tensor pre = keep ? Tensor::empty(device, e.c, c.dtype()) : Tensor();
-  matmul(device.stream(), {.a = a.view(), .b = b.view(), .c = c.mut_view(), .bias = bias.view(), .pre = pre.mut_view(),
-                           .transpose_a = options.transpose_a, .transpose_b = options.transpose_b, .activation = options.activation,
+  matmul(device.stream(), {.a = a.view(),
+                           .b = b.view(),
+                           .c = c.mut_view(),
+                           .bias = bias.view(),
+                           .pre = pre.mut_view(),
+                           .transpose_a = options.transpose_a,
+                           .transpose_b = options.transpose_b,
+                           .activation = options.activation,
                            .precision = options.precision});
-  record(kOp, {&a, &b, &bias}, {&c}, Saved{.a = a, .b = b, .pre = pre, .flags = {options.transpose_a, options.transpose_b, options.precision},
-         .activation = options.activation, .da = leaf(a) ? DType::f32 : a.dtype(), .db = leaf(b) ? DType::f32 : b.dtype(),
-         .dbias = leaf(bias) || !bias ? DType::f32 : bias.dtype()});
+  record(kOp, {&a, &b, &bias}, {&c},
+         Saved{.a = a,
+               .b = b,
+               .pre = pre,
+               .flags = {options.transpose_a, options.transpose_b, options.precision},
+               .activation = options.activation,
+               .da = leaf(a) ? DType::f32 : a.dtype(),
+               .db = leaf(b) ? DType::f32 : b.dtype(),
+               .dbias = leaf(bias) || !bias ? DType::f32 : bias.dtype()});
   return c;
 }
 
@@ -242,9 +278,11 @@ std::vector<Tensor> matmul_each(const Tensor& a, std::span<const RightOperand> r
   args.reserve(right.size());
   for (const RightOperand& r : right) {
     check(r.b.defined(), kOp, "b is missing (an undefined tensor)");
-    check(!should_record({&a, &r.b, &r.bias}), kOp, "products launched together have no gradient, but an operand requires one; use NoGrad or detach()");
+    check(!should_record({&a, &r.b, &r.bias}), kOp,
+          "products launched together have no gradient, but an operand requires one; use NoGrad or detach()");
     results.push_back(Tensor::empty(a.device(), extents(a.view(), r.b.view(), false, r.transpose_b).c, a.dtype()));
-    args.push_back({.a = a.view(), .b = r.b.view(), .c = results.back().mut_view(), .bias = r.bias.view(), .pre = {}, .transpose_b = r.transpose_b});
+    args.push_back(
+        {.a = a.view(), .b = r.b.view(), .c = results.back().mut_view(), .bias = r.bias.view(), .pre = {}, .transpose_b = r.transpose_b});
   }
   for (size_t i = 1; i < args.size(); ++i) args[i - 1].also = &args[i];
   if (!args.empty()) matmul(a.device().stream(), args.front());

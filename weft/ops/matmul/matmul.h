@@ -35,11 +35,11 @@ struct MatmulArgs {
   static constexpr const char* kOp = "matmul";
   static constexpr int64_t kFewRows = 4;  // rows of c in all where b is shared, of one matrix where it is not
 
-  View a;        // [..., M, K], or [..., K, M] when transposed; up to two batch axes
-  View b;        // [..., K, N], or [..., N, K]; the batch axes of a, or none: shared by all
-  MutView c;     // [..., M, N]
-  View bias;     // [N], f32 or c's dtype; absent: none
-  MutView pre;   // as c: the value before the activation, for its backward; absent: not kept
+  View a;       // [..., M, K], or [..., K, M] when transposed; up to two batch axes
+  View b;       // [..., K, N], or [..., N, K]; the batch axes of a, or none: shared by all
+  MutView c;    // [..., M, N]
+  View bias;    // [N], f32 or c's dtype; absent: none
+  MutView pre;  // as c: the value before the activation, for its backward; absent: not kept
   bool transpose_a = false, transpose_b = false;
   float alpha = 1, beta = 0;
   Activation activation = Activation::none;
@@ -77,7 +77,7 @@ struct MatmulOptions {
   bool transpose_a = false, transpose_b = false;
   Tensor bias = {};
   Activation activation = Activation::none;
-  std::optional<DType> out_dtype = {};  // a's when not given
+  std::optional<DType> out_dtype = {};   // a's when not given
   Precision precision = Precision::f32;  // of the product and of those of its gradient
 };
 

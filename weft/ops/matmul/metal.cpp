@@ -34,10 +34,23 @@ void matmul(Stream& stream, const MatmulArgs& a) {
   if (p.batch() * p.M * p.N == 0) return;
   const int64_t rows = p.shared_b ? p.batch() * p.M : p.M, jobs = p.shared_b ? 1 : p.batch();
   const bool wide = a.bias && a.bias.dtype == DType::f32;
-  const MatmulParams params_of{p.M, p.N, p.K, p.inner, place(p.a), place(p.b), place(p.c), place(p.pre), int32_t(std::min<int64_t>(rows, MatmulArgs::kFewRows)),
-                               int32_t(a.activation), a.alpha, a.beta};
-  Kernel kernel{a.kOp, kFile, {}, {constant(0, a.transpose_a), constant(1, a.transpose_b), constant(2, aligned(a.a, p.a)), constant(3, aligned(a.b, p.b)),
-                                   constant(4, bool(a.bias) && !wide), constant(5, wide), constant(6, bool(a.pre)), constant(7, p.shared_b)}};
+  const MatmulParams params_of{p.M,
+                               p.N,
+                               p.K,
+                               p.inner,
+                               place(p.a),
+                               place(p.b),
+                               place(p.c),
+                               place(p.pre),
+                               int32_t(std::min<int64_t>(rows, MatmulArgs::kFewRows)),
+                               int32_t(a.activation),
+                               a.alpha,
+                               a.beta};
+  Kernel kernel{a.kOp,
+                kFile,
+                {},
+                {constant(0, a.transpose_a), constant(1, a.transpose_b), constant(2, aligned(a.a, p.a)), constant(3, aligned(a.b, p.b)),
+                 constant(4, bool(a.bias) && !wide), constant(5, wide), constant(6, bool(a.pre)), constant(7, p.shared_b)}};
   Grid grid;
   if (rows <= MatmulArgs::kFewRows) {
     kernel.name = (a.transpose_b ? "dot_few_rows" : "sum_few_rows") + suffix(a);
@@ -48,7 +61,8 @@ void matmul(Stream& stream, const MatmulArgs& a) {
     grid = {.groups = {ceil_div(p.N, side), ceil_div(p.M, side), p.batch()}, .threads = 128};
   }
   launch(stream, kernel, grid,
-         {in(a.a), in(a.b), out(a.c), a.pre ? out(a.pre) : nothing(), a.bias && !wide ? in(a.bias) : nothing(), wide ? in(a.bias) : nothing(), params(params_of)});
+         {in(a.a), in(a.b), out(a.c), a.pre ? out(a.pre) : nothing(), a.bias && !wide ? in(a.bias) : nothing(),
+          wide ? in(a.bias) : nothing(), params(params_of)});
 }
 
 }  // namespace weft::metal

@@ -19,7 +19,9 @@ constant bool kWideBias [[function_constant(5)]];  // f32
 constant bool kKeepsPre [[function_constant(6)]];
 constant bool kSharedB [[function_constant(7)]];
 
-inline int64_t offset(MatmulPlace place, int64_t inner, int64_t matrix) { return matrix / inner * place.outer + matrix % inner * place.inner; }
+inline int64_t offset(MatmulPlace place, int64_t inner, int64_t matrix) {
+  return matrix / inner * place.outer + matrix % inner * place.inner;
+}
 
 // Where one matrix of results goes. What is bound is touched; the constants say what.
 template <class Out>
@@ -58,16 +60,23 @@ struct Operand {
 
   int stride() const thread { return k_first ? kBlock + 4 : kDepth + 4; }
   template <class T>
-  void stage(device const T* matrix, int64_t row, int64_t across, int64_t k, int64_t across_end, int64_t k_end, bool aligned, uint thread_index) const thread {
+  void stage(device const T* matrix, int64_t row, int64_t across, int64_t k, int64_t across_end, int64_t k_end, bool aligned,
+             uint thread_index) const thread {
     const int left_across = int(min(across_end - across, int64_t(kBlock))), left_k = int(min(k_end - k, int64_t(kDepth)));
     if (k_first)
-      weft::stage(tile, stride(), kDepth, kBlock, Piece<T>{matrix + k * row + across, row, left_k, left_across, aligned}, thread_index, 128);
+      weft::stage(tile, stride(), kDepth, kBlock, Piece<T>{matrix + k * row + across, row, left_k, left_across, aligned}, thread_index,
+                  128);
     else
-      weft::stage(tile, stride(), kBlock, kDepth, Piece<T>{matrix + across * row + k, row, left_across, left_k, aligned}, thread_index, 128);
+      weft::stage(tile, stride(), kBlock, kDepth, Piece<T>{matrix + across * row + k, row, left_across, left_k, aligned}, thread_index,
+                  128);
   }
   // The eight by eight at (across, k), with k along columns (A) or along rows (B).
-  Matrix across_by_k(int across, int k) const thread { return k_first ? transposed_at(tile + k * stride() + across, stride()) : matrix_at(tile + across * stride() + k, stride()); }
-  Matrix k_by_across(int across, int k) const thread { return k_first ? matrix_at(tile + k * stride() + across, stride()) : transposed_at(tile + across * stride() + k, stride()); }
+  Matrix across_by_k(int across, int k) const thread {
+    return k_first ? transposed_at(tile + k * stride() + across, stride()) : matrix_at(tile + across * stride() + k, stride());
+  }
+  Matrix k_by_across(int across, int k) const thread {
+    return k_first ? matrix_at(tile + k * stride() + across, stride()) : transposed_at(tile + across * stride() + k, stride());
+  }
 };
 
 // Equation: pre = alpha op(A) op(B) + beta C + bias, c = f(pre).
@@ -82,7 +91,8 @@ struct Operand {
 template <class T, class Out, int kBlock>
 [[max_total_threads_per_threadgroup(128)]]
 kernel void multiply(device const T* a [[buffer(0)]], device const T* b [[buffer(1)]], device Out* c [[buffer(2)]],
-                     device Out* pre [[buffer(3), function_constant(kKeepsPre)]], device const Out* bias [[buffer(4), function_constant(kBias)]],
+                     device Out* pre [[buffer(3), function_constant(kKeepsPre)]],
+                     device const Out* bias [[buffer(4), function_constant(kBias)]],
                      device const float* wide_bias [[buffer(5), function_constant(kWideBias)]], constant MatmulParams& p [[buffer(6)]],
                      uint3 group [[threadgroup_position_in_grid]], uint thread_index [[thread_index_in_threadgroup]],
                      uint simd [[simdgroup_index_in_threadgroup]], uint lane [[thread_index_in_simdgroup]]) {
@@ -96,9 +106,8 @@ kernel void multiply(device const T* a [[buffer(0)]], device const T* b [[buffer
 
   Matrix sums[kSums][kSums];
   WEFT_UNROLL
-  for (int i = 0; i < kSums; ++i)
-    WEFT_UNROLL
-    for (int j = 0; j < kSums; ++j) sums[i][j] = filled(0.0f);
+  for (int i = 0; i < kSums; ++i) WEFT_UNROLL
+  for (int j = 0; j < kSums; ++j) sums[i][j] = filled(0.0f);
   for (int64_t k0 = 0; k0 < p.K; k0 += kDepth) {
     threadgroup_barrier(mem_flags::mem_threadgroup);
     x.stage(a, p.a.row, m0, k0, p.M, p.K, kAlignedA, thread_index);
@@ -112,9 +121,8 @@ kernel void multiply(device const T* a [[buffer(0)]], device const T* b [[buffer
         columns[i] = y.k_by_across(column + 8 * i, k);
       }
       WEFT_UNROLL
-      for (int i = 0; i < kSums; ++i)
-        WEFT_UNROLL
-        for (int j = 0; j < kSums; ++j) multiply_add(sums[i][j], rows[i], columns[j]);
+      for (int i = 0; i < kSums; ++i) WEFT_UNROLL
+      for (int j = 0; j < kSums; ++j) multiply_add(sums[i][j], rows[i], columns[j]);
     }
   }
 
@@ -150,7 +158,8 @@ inline RowPlace row_place(constant MatmulParams& p, int64_t job, int r) {
 }
 
 template <class T>
-inline void stage_rows(threadgroup float* rows, device const T* a, constant MatmulParams& p, int64_t job, int64_t k0, uint thread_index, uint length) {
+inline void stage_rows(threadgroup float* rows, device const T* a, constant MatmulParams& p, int64_t job, int64_t k0, uint thread_index,
+                       uint length) {
   for (int r = 0; r < p.rows; ++r) {
     const RowPlace place = row_place(p, job, r);
     device const T* row = a + offset(p.a, p.inner, place.matrix) + (kTransposeA ? place.m : place.m * p.a.row);
@@ -181,7 +190,8 @@ inline float4 load_four(device const T* from, int64_t left) {
 template <class T, class Out>
 [[max_total_threads_per_threadgroup(128)]]
 kernel void dot_few_rows(device const T* a [[buffer(0)]], device const T* b [[buffer(1)]], device Out* c [[buffer(2)]],
-                         device Out* pre [[buffer(3), function_constant(kKeepsPre)]], device const Out* bias [[buffer(4), function_constant(kBias)]],
+                         device Out* pre [[buffer(3), function_constant(kKeepsPre)]],
+                         device const Out* bias [[buffer(4), function_constant(kBias)]],
                          device const float* wide_bias [[buffer(5), function_constant(kWideBias)]], constant MatmulParams& p [[buffer(6)]],
                          uint3 group [[threadgroup_position_in_grid]], uint thread_index [[thread_index_in_threadgroup]],
                          uint simd [[simdgroup_index_in_threadgroup]], uint lane [[thread_index_in_simdgroup]]) {
@@ -191,9 +201,8 @@ kernel void dot_few_rows(device const T* a [[buffer(0)]], device const T* b [[bu
   if (!kSharedB) b += offset(p.b, p.inner, job);
   float sums[kFewRows][kColumns];
   WEFT_UNROLL
-  for (int r = 0; r < kFewRows; ++r)
-    WEFT_UNROLL
-    for (int j = 0; j < kColumns; ++j) sums[r][j] = 0.0f;
+  for (int r = 0; r < kFewRows; ++r) WEFT_UNROLL
+  for (int j = 0; j < kColumns; ++j) sums[r][j] = 0.0f;
   for (int64_t k0 = 0; k0 < p.K; k0 += kChunk) {
     threadgroup_barrier(mem_flags::mem_threadgroup);
     stage_rows(rows, a, p, job, k0, thread_index, 128);
@@ -206,9 +215,8 @@ kernel void dot_few_rows(device const T* a [[buffer(0)]], device const T* b [[bu
       for (int r = 0; r < kFewRows; ++r) {
         if (r >= p.rows) break;
         WEFT_UNROLL
-        for (int e = 0; e < 4; ++e)
-          WEFT_UNROLL
-          for (int j = 0; j < kColumns; ++j) sums[r][j] = fma(rows[r * kChunk + k + e], column[j][e], sums[r][j]);
+        for (int e = 0; e < 4; ++e) WEFT_UNROLL
+        for (int j = 0; j < kColumns; ++j) sums[r][j] = fma(rows[r * kChunk + k + e], column[j][e], sums[r][j]);
       }
     }
   }
@@ -235,7 +243,8 @@ kernel void dot_few_rows(device const T* a [[buffer(0)]], device const T* b [[bu
 template <class T, class Out>
 [[max_total_threads_per_threadgroup(256)]]
 kernel void sum_few_rows(device const T* a [[buffer(0)]], device const T* b [[buffer(1)]], device Out* c [[buffer(2)]],
-                         device Out* pre [[buffer(3), function_constant(kKeepsPre)]], device const Out* bias [[buffer(4), function_constant(kBias)]],
+                         device Out* pre [[buffer(3), function_constant(kKeepsPre)]],
+                         device const Out* bias [[buffer(4), function_constant(kBias)]],
                          device const float* wide_bias [[buffer(5), function_constant(kWideBias)]], constant MatmulParams& p [[buffer(6)]],
                          uint3 group [[threadgroup_position_in_grid]], uint thread_index [[thread_index_in_threadgroup]],
                          uint simd [[simdgroup_index_in_threadgroup]], uint lane [[thread_index_in_simdgroup]]) {

@@ -93,8 +93,16 @@ Problem forward(const Setup& s) {
     p.output("c", s.out, s.c_shape(), s.layout);
   if (s.keep_pre) p.output("pre", s.out, s.c_shape(), s.layout);
   const auto args = [=](const Bound& b) {
-    return MatmulArgs{.a = b.view("a"), .b = b.view("b"), .c = b.mut("c"), .bias = s.bias ? b.view("bias") : View{}, .pre = s.keep_pre ? b.mut("pre") : MutView{},
-                      .transpose_a = s.transpose_a, .transpose_b = s.transpose_b, .alpha = s.alpha, .beta = s.beta, .activation = s.activation,
+    return MatmulArgs{.a = b.view("a"),
+                      .b = b.view("b"),
+                      .c = b.mut("c"),
+                      .bias = s.bias ? b.view("bias") : View{},
+                      .pre = s.keep_pre ? b.mut("pre") : MutView{},
+                      .transpose_a = s.transpose_a,
+                      .transpose_b = s.transpose_b,
+                      .alpha = s.alpha,
+                      .beta = s.beta,
+                      .activation = s.activation,
                       .precision = s.precision};
   };
   p.run = [=](Stream& stream, const Bound& b) { matmul(stream, args(b)); };
@@ -132,8 +140,13 @@ Problem gradients(const Setup& s) {
   p.run = [=](Stream&, const Bound& bound) {
     const auto leaf = [&](const char* name) { return bound.tensor(name).detach().set_requires_grad(); };
     const Tensor a = leaf("a"), b = leaf("b"), bias = s.bias ? leaf("bias") : Tensor();
-    const Tensor c = matmul(a, b, {.transpose_a = s.transpose_a, .transpose_b = s.transpose_b, .bias = bias, .activation = s.activation,
-                                   .out_dtype = s.out, .precision = s.precision});
+    const Tensor c = matmul(a, b,
+                            {.transpose_a = s.transpose_a,
+                             .transpose_b = s.transpose_b,
+                             .bias = bias,
+                             .activation = s.activation,
+                             .out_dtype = s.out,
+                             .precision = s.precision});
     const std::vector<Tensor> grads = c.node()->backward({{bound.tensor("dc")}, {true, true, s.bias}});
     copy(grads[0], bound.tensor("da"));
     copy(grads[1], bound.tensor("db"));
@@ -153,7 +166,9 @@ Problem gradients(const Setup& s) {
           // corner it may take the other side. Then a product and, in bf16, a rounding.
           const double dc = t["dc"][s.c_at(g, m, n)], pre = sums.value[size_t(n)];
           const ActivationTruth f = activation_truth(s.activation, pre);
-          const double pre_error = s.activation == Activation::none ? 0 : growth(roundings(s)) * u * sums.scale[size_t(n)] + (s.out == DType::bf16 ? rounded : 0) * std::abs(pre);
+          const double pre_error = s.activation == Activation::none ? 0
+                                                                    : growth(roundings(s)) * u * sums.scale[size_t(n)] +
+                                                                          (s.out == DType::bf16 ? rounded : 0) * std::abs(pre);
           const double step = s.activation == Activation::relu ? double(std::abs(pre) <= pre_error) : kCurvature * pre_error;
           const double d = dc * f.slope, error = std::abs(dc) * (step + f.slope_error) + (rounded + 2 * u) * std::abs(d);
           for (int64_t k = 0; k < K; ++k) {
@@ -206,7 +221,14 @@ Problem two_halves(const Setup& s, int64_t first) {
     whole(stream, b);
     const auto half = [&](int64_t from, int64_t to, float beta) {
       const Tensor a = b.tensor("a").part(s.transpose_a ? -2 : -1, from, to), other = b.tensor("b").part(s.transpose_b ? -1 : -2, from, to);
-      matmul(stream, {.a = a.view(), .b = other.view(), .c = b.mut("c2"), .bias = {}, .pre = {}, .transpose_a = s.transpose_a, .transpose_b = s.transpose_b, .beta = beta});
+      matmul(stream, {.a = a.view(),
+                      .b = other.view(),
+                      .c = b.mut("c2"),
+                      .bias = {},
+                      .pre = {},
+                      .transpose_a = s.transpose_a,
+                      .transpose_b = s.transpose_b,
+                      .beta = beta});
     };
     half(0, first, 0);
     half(first, s.size.K, 1);
@@ -242,7 +264,9 @@ struct Variant {
     change(s);
     return s;
   }
-  Setup plain(Size size) const { return with(size, [](Setup&) {}); }
+  Setup plain(Size size) const {
+    return with(size, [](Setup&) {});
+  }
   std::string name(Size size, const std::string& suffix) const { return dims({size.M, size.N, size.K}) + suffix + types.suffix; }
   std::string layout() const { return layout_name(transpose_a, transpose_b); }
 };
@@ -251,8 +275,19 @@ void add_products(Registry& registry, const Variant& v) {
   const auto add = [&](const std::string& name, const Setup& s) {
     registry.add({kOp, v.layout(), v.types.in, v.name(s.size, name), [=] { return forward(s); }});
   };
-  for (Size size : {Size{1, 1, 1}, {3, 5, 7}, {17, 33, 65}, {64, 64, 64}, {33, 129, 65}, {13, 31, 300}, {1, 576, 192}, {5, 1, 9},
-                    {130, 70, 257}, {250, 520, 40}, {30, 40, 1100}, {3, 40, 1100}, {4, 1500, 77}})
+  for (Size size : {Size{1, 1, 1},
+                    {3, 5, 7},
+                    {17, 33, 65},
+                    {64, 64, 64},
+                    {33, 129, 65},
+                    {13, 31, 300},
+                    {1, 576, 192},
+                    {5, 1, 9},
+                    {130, 70, 257},
+                    {250, 520, 40},
+                    {30, 40, 1100},
+                    {3, 40, 1100},
+                    {4, 1500, 77}})
     add("", v.plain(size));
   for (Size size : {Size{3, 5, 7}, {2, 130, 33}, {37, 65, 41}, {64, 100, 41}, {242, 71, 300}})
     add("/padded", v.with(size, [](Setup& s) { s.layout = Layout::padded_rows; }));
@@ -271,15 +306,15 @@ void add_products(Registry& registry, const Variant& v) {
     for (Activation f : {Activation::none, Activation::relu, Activation::silu, Activation::gelu_tanh})
       for (bool pre : {false, true})
         if (!pre || f != Activation::none)
-          add(join("/bias/", f, pre ? "/pre" : ""), v.with(size, [=](Setup& s) {
-                s.bias = true, s.activation = f, s.keep_pre = pre, s.bias_dtype = pre ? s.out : DType::f32;
-              }));
+          add(join("/bias/", f, pre ? "/pre" : ""),
+              v.with(size, [=](Setup& s) { s.bias = true, s.activation = f, s.keep_pre = pre, s.bias_dtype = pre ? s.out : DType::f32; }));
   for (Size size : {Size{3, 20, 33}, {21, 20, 33}}) {
     add("/nan", v.with(size, [](Setup& s) { s.a = sprinkle(normal(), 101, 40, NAN); }));
     add("/infinity", v.with(size, [](Setup& s) { s.a = sprinkle(normal(), 101, 40, INFINITY); }));
   }
   if (v.types.in != DType::f32) return;
-  for (Size size : {Size{3, 5, 7}, {64, 64, 64}, {130, 70, 257}, {4, 1500, 77}}) add("/tf32", v.with(size, [](Setup& s) { s.precision = Precision::tf32; }));
+  for (Size size : {Size{3, 5, 7}, {64, 64, 64}, {130, 70, 257}, {4, 1500, 77}})
+    add("/tf32", v.with(size, [](Setup& s) { s.precision = Precision::tf32; }));
   add("/tf32/alpha_0.5_beta_2/bias",
       v.with({20, 40, 300}, [](Setup& s) { s.precision = Precision::tf32, s.alpha = 0.5f, s.beta = 2, s.bias = true; }));
 }
@@ -297,7 +332,8 @@ void add_gradients(Registry& registry, const Variant& v) {
   for (Activation f : {Activation::none, Activation::relu, Activation::silu, Activation::gelu_tanh})
     add(join("/bias/", f), v.with({9, 19, 11}, [=](Setup& s) { s.bias = true, s.activation = f, s.batch = {2}, s.shared_b = true; }));
   if (v.types.in != DType::f32) return;
-  for (Size size : {Size{3, 5, 7}, {64, 64, 64}, {130, 70, 257}, {4, 1500, 77}}) add("/tf32", v.with(size, [](Setup& s) { s.precision = Precision::tf32; }));
+  for (Size size : {Size{3, 5, 7}, {64, 64, 64}, {130, 70, 257}, {4, 1500, 77}})
+    add("/tf32", v.with(size, [](Setup& s) { s.precision = Precision::tf32; }));
 }
 
 // Beyond one slab of packed B, one of packed A, one group of a batch; and K cut in two.
@@ -308,7 +344,8 @@ void add_slabs(Registry& registry) {
   big("steps_of_depth_in_c", {.size = {25, 144, 2500}, .transpose_a = true, .batch = {2}});
   big("past_the_caches", {.size = {2050, 2064, 3}});
   big("past_the_caches_transposed", {.size = {128, 32784, 3}, .transpose_b = true});
-  for (bool ta : {false, true}) big(ta ? "rows_of_b_share_sets_tn" : "rows_of_b_share_sets_nn", {.size = {520, 1024, 900}, .transpose_a = ta});
+  for (bool ta : {false, true})
+    big(ta ? "rows_of_b_share_sets_tn" : "rows_of_b_share_sets_nn", {.size = {520, 1024, 900}, .transpose_a = ta});
   big("rows_below_find_b_packed", {.size = {800, 256, 1000}, .transpose_b = true});
   big("batch", {.size = {250, 9, 16000}, .transpose_b = true, .batch = {5}});
   big("rows", {.in = DType::bf16, .size = {1060, 7, 8200}, .transpose_a = true});
@@ -320,40 +357,47 @@ void add_slabs(Registry& registry) {
         if (!tb || size.M > MatmulArgs::kFewRows)
           for (DType dtype : {DType::f32, DType::bf16})
             registry.add({kOp, "two_halves", dtype, join(layout_name(ta, tb), "/", dims({size.M, size.N, size.K})), [=] {
-              return two_halves({.in = dtype, .size = size, .transpose_a = ta, .transpose_b = tb}, dtype == DType::f32 ? size.K / 2 + 3 : (size.K / 2 + 31) / 32 * 32);
-            }});
+                            return two_halves({.in = dtype, .size = size, .transpose_a = ta, .transpose_b = tb},
+                                              dtype == DType::f32 ? size.K / 2 + 3 : (size.K / 2 + 31) / 32 * 32);
+                          }});
 }
 
 void add_benches(Registry& registry) {
   for (const Types& types : {kTypes[0], kTypes[2]}) {
-    const Size sizes[] = {{128, 576, 576}, {128, 1536, 576}, {128, 576, 1536}, {128, 49152, 576}, {1024, 768, 768}, {1024, 3072, 768},
-                          {1024, 768, 3072}, {1024, 50304, 768}, {2048, 2048, 2048}, {1, 49152, 576}};
+    const Size sizes[] = {{128, 576, 576},   {128, 1536, 576},  {128, 576, 1536},   {128, 49152, 576},  {1024, 768, 768},
+                          {1024, 3072, 768}, {1024, 768, 3072}, {1024, 50304, 768}, {2048, 2048, 2048}, {1, 49152, 576}};
     for (Size s : sizes)
       for (auto [ta, tb] : {std::pair{false, false}, {false, true}, {true, false}})
         if (s.M > 1 || !ta)
-          registry.bench({kOp, layout_name(ta, tb), types.in, dims({s.M, s.N, s.K}) + types.suffix, [=] {
-            return forward({.in = types.in, .out = types.out, .size = s, .transpose_a = ta, .transpose_b = tb});
-          }});
+          registry.bench({kOp, layout_name(ta, tb), types.in, dims({s.M, s.N, s.K}) + types.suffix,
+                          [=] { return forward({.in = types.in, .out = types.out, .size = s, .transpose_a = ta, .transpose_b = tb}); }});
   }
 
   // GPT-2 124M over 8192 tokens (attention, MLP up and down, head) and Llama 1B over 4096.
-  for (Size s : {Size{8192, 2304, 768}, {8192, 768, 768}, {8192, 3072, 768}, {8192, 768, 3072}, {8192, 50304, 768}, {4096, 2048, 2048}, {4096, 8192, 2048},
-                 {4096, 2048, 8192}, {4096, 128256, 2048}})
-    registry.bench_gpu({kOp, "NT", DType::bf16, dims({s.M, s.N, s.K}), [=] {
-      return forward({.in = DType::bf16, .out = DType::bf16, .size = s, .transpose_b = true});
-    }});
+  for (Size s : {Size{8192, 2304, 768},
+                 {8192, 768, 768},
+                 {8192, 3072, 768},
+                 {8192, 768, 3072},
+                 {8192, 50304, 768},
+                 {4096, 2048, 2048},
+                 {4096, 8192, 2048},
+                 {4096, 2048, 8192},
+                 {4096, 128256, 2048}})
+    registry.bench_gpu({kOp, "NT", DType::bf16, dims({s.M, s.N, s.K}),
+                        [=] { return forward({.in = DType::bf16, .out = DType::bf16, .size = s, .transpose_b = true}); }});
 }
 
 void add_golden(Registry& registry) {
   const auto size_of_case = [](const GoldenCase& g) { return Size{g.integer("m"), g.integer("n"), g.integer("k")}; };
-  registry.golden({kOp, "golden_forward", "matmul.safetensors", [=](const GoldenCase& g) {
-    return forward({.size = size_of_case(g)}).given("a", g.values("a")).given("b", g.values("b")).golden("c", g.values("y"));
-  }});
+  registry.golden(
+      {kOp, "golden_forward", "matmul.safetensors", [=](const GoldenCase& g) {
+         return forward({.size = size_of_case(g)}).given("a", g.values("a")).given("b", g.values("b")).golden("c", g.values("y"));
+       }});
   registry.golden({kOp, "golden_backward", "matmul.safetensors", [=](const GoldenCase& g) {
-    Problem p = gradients({.size = size_of_case(g)});
-    p.given("a", g.values("a")).given("b", g.values("b")).given("dc", g.values("dy"));
-    return p.golden("da", g.values("da")).golden("db", g.values("db"));
-  }});
+                     Problem p = gradients({.size = size_of_case(g)});
+                     p.given("a", g.values("a")).given("b", g.values("b")).given("dc", g.values("dy"));
+                     return p.golden("da", g.values("da")).golden("db", g.values("db"));
+                   }});
 }
 
 void add_rejections(Registry& registry) {
@@ -366,7 +410,8 @@ void add_rejections(Registry& registry) {
   rejects("integers", [=](Device& d) { matmul(empty(d, {3, 4}, DType::i32), empty(d, {4, 6}, DType::i32)); });
   rejects("bias_length", [=](Device& d) { matmul(empty(d, {3, 4}), empty(d, {4, 6}), {.bias = empty(d, {5})}); });
   rejects("bias_dtype", [=](Device& d) { matmul(empty(d, {3, 4}), empty(d, {4, 6}), {.bias = empty(d, {6}, DType::bf16)}); });
-  rejects("tf32_of_bf16", [=](Device& d) { matmul(empty(d, {3, 4}, DType::bf16), empty(d, {4, 6}, DType::bf16), {.precision = Precision::tf32}); });
+  rejects("tf32_of_bf16",
+          [=](Device& d) { matmul(empty(d, {3, 4}, DType::bf16), empty(d, {4, 6}, DType::bf16), {.precision = Precision::tf32}); });
   rejects("unknown_precision", [=](Device& d) { matmul(empty(d, {3, 4}), empty(d, {4, 6}), {.precision = Precision(7)}); });
   rejects("unknown_activation", [=](Device& d) { matmul(empty(d, {3, 4}), empty(d, {4, 6}), {.activation = Activation(7)}); });
   rejects("transposed_view", [=](Device& d) { matmul(empty(d, {4, 3}).permute({1, 0}), empty(d, {4, 6})); });

@@ -17,7 +17,9 @@ namespace weft::cpu::HWY_NAMESPACE {
 
 constexpr int64_t round_up(int64_t n, int64_t to) { return ceil_div(n, to) * to; }
 // n in equal parts of at most `most`, each a multiple of `unit`.
-constexpr int64_t equal_parts(int64_t n, int64_t most, int64_t unit) { return round_up(ceil_div(n, std::max<int64_t>(1, ceil_div(n, most))), unit); }
+constexpr int64_t equal_parts(int64_t n, int64_t most, int64_t unit) {
+  return round_up(ceil_div(n, std::max<int64_t>(1, ceil_div(n, most))), unit);
+}
 
 inline constexpr int64_t kPanel = 32;  // rows of A, columns of B
 
@@ -66,7 +68,12 @@ template <class C>
 class TiledProduct {
  public:
   TiledProduct(Stream& stream, const MatmulArgs& args, const MatmulPlan& plan)
-      : stream_(stream), args_(args), p_(plan), block_(plan), finish_(args, p_), a_(stream, block_.group * block_.slab_rows * block_.depths * block_.depth / 2),
+      : stream_(stream),
+        args_(args),
+        p_(plan),
+        block_(plan),
+        finish_(args, p_),
+        a_(stream, block_.group * block_.slab_rows * block_.depths * block_.depth / 2),
         scratch_(stream, sums_size() + block_.columns * block_.depth / 2) {}
 
   // Equation: c = f(alpha op(A) op(B) + beta C + bias).
@@ -108,13 +115,16 @@ class TiledProduct {
   }
 
   void pack_a(int64_t batch, int64_t matrices) const {
-    const int64_t at_once = kPanel * (args_.transpose_a ? 8 : std::max<int64_t>(1, 1024 / block_.depth)), groups = ceil_div(slab_.count, at_once);
+    const int64_t at_once = kPanel * (args_.transpose_a ? 8 : std::max<int64_t>(1, 1024 / block_.depth)),
+                  groups = ceil_div(slab_.count, at_once);
     parallel_for(matrices * block_.depths * groups, threads(stream_), [&](int64_t task) HWY_ATTR {
-      const int64_t g = task / groups / block_.depths, d = task / groups % block_.depths, first = task % groups * at_once, last = std::min(slab_.count, first + at_once);
+      const int64_t g = task / groups / block_.depths, d = task / groups % block_.depths, first = task % groups * at_once,
+                    last = std::min(slab_.count, first + at_once);
       const int64_t k = d * block_.depth, row = slab_.first + first, step = p_.a.row;
       const bf16* a = data<bf16>(args_.a) + p_.offset(p_.a, batch + g) + (args_.transpose_a ? k * step + row : row * step + k);
       if (args_.transpose_a) return pack_columns_of_a(a, {first, last - first}, elements(d), a_panel(g, d, first));
-      for (int64_t i = first; i < last; i += kPanel) pack_rows_of_a(a + (i - first) * step, std::min(kPanel, last - i), elements(d), a_panel(g, d, i));
+      for (int64_t i = first; i < last; i += kPanel)
+        pack_rows_of_a(a + (i - first) * step, std::min(kPanel, last - i), elements(d), a_panel(g, d, i));
     });
   }
   void pack_rows_of_a(const bf16* a, int64_t rows, int64_t K, bf16* panel) const {
@@ -136,7 +146,9 @@ class TiledProduct {
       for (int64_t i = 0; i < rows.count; i += kPanel) {
         pack_words(a + k * p_.a.row + i, p_.a.row, std::min(kPanel, rows.count - i), std::min<int64_t>(kAmxBlock, K - k), words);
         float* panel = reinterpret_cast<float*>(panels + i * block_.depth + k * kPanel);
-        for (int64_t half = 0; half < 2; ++half) pack_along_k<Widened<float>, kAmxRows>(words + half * kAmxRows, kPanel, kAmxRows, kAmxBlock / 2, panel + half * kAmxRows * kAmxBlock / 2);
+        for (int64_t half = 0; half < 2; ++half)
+          pack_along_k<Widened<float>, kAmxRows>(words + half * kAmxRows, kPanel, kAmxRows, kAmxBlock / 2,
+                                                 panel + half * kAmxRows * kAmxBlock / 2);
       }
     }
   }
@@ -157,7 +169,8 @@ class TiledProduct {
   // All panels of a block of B at one step of depth.
   void pack_b(const Block& block, int64_t d, float* packed) const {
     const int64_t K = elements(d), k = d * block_.depth, row = p_.b.row, columns = block.columns.count, panel = blocks(d) * kAmxBlock / 2;
-    const bf16* b = data<bf16>(args_.b) + p_.offset(p_.b, block.batch) + (args_.transpose_b ? block.columns.first * row + k : k * row + block.columns.first);
+    const bf16* b = data<bf16>(args_.b) + p_.offset(p_.b, block.batch) +
+                    (args_.transpose_b ? block.columns.first * row + k : k * row + block.columns.first);
     const auto lines = [=](int64_t j) { return std::min(kPanel, columns - j); };
     if (args_.transpose_b) {
       for (int64_t j = 0; j < columns; j += kPanel) {
@@ -168,7 +181,8 @@ class TiledProduct {
     }
     for (int64_t s = 0; s < K; s += kAmxBlock) {
       ask_for(b + (s + kAmxBlock) * row, row, std::min<int64_t>(kAmxBlock, K - s - kAmxBlock), columns);
-      for (int64_t j = 0; j < columns; j += kPanel) pack_words(b + s * row + j, row, lines(j), std::min<int64_t>(kAmxBlock, K - s), packed + j * panel + s / 2 * kPanel);
+      for (int64_t j = 0; j < columns; j += kPanel)
+        pack_words(b + s * row + j, row, lines(j), std::min<int64_t>(kAmxBlock, K - s), packed + j * panel + s / 2 * kPanel);
     }
   }
 
@@ -195,10 +209,24 @@ class TiledProduct {
   void multiply(const Block& block, int64_t d, int64_t i, int64_t j, const float* packed, float* sums) const {
     const int64_t rows = std::min(kPanel, block.rows.count - i), columns = std::min(kPanel, block.columns.count - j);
     const bool started = finish_.starts_at_c(), first = d == 0, last = d + 1 == block_.depths;
-    const auto piece = [&](int64_t r, int64_t c = 0) { return Piece{block.batch, slab_.first + block.rows.first + i + r, block.columns.first + j + c, columns}; };
-    AmxProduct p{round_up(rows, kAmxRows), round_up(columns, kAmxColumns), blocks(d), a_panel(block.g, d, block.rows.first + i), kAmxBlock, kPanel * kAmxBlock,
-                 packed + j * blocks(d) * kAmxBlock / 2, kPanel, nullptr, 0, nullptr, 0};
-    if (last && !past_caches_) p.ahead = finish_.place(j + kPanel < block.columns.count ? piece(0, kPanel) : piece(kPanel, -j)), p.ahead_row = p_.c.row * int64_t(sizeof(C));
+    const auto piece = [&](int64_t r, int64_t c = 0) {
+      return Piece{block.batch, slab_.first + block.rows.first + i + r, block.columns.first + j + c, columns};
+    };
+    AmxProduct p{round_up(rows, kAmxRows),
+                 round_up(columns, kAmxColumns),
+                 blocks(d),
+                 a_panel(block.g, d, block.rows.first + i),
+                 kAmxBlock,
+                 kPanel * kAmxBlock,
+                 packed + j * blocks(d) * kAmxBlock / 2,
+                 kPanel,
+                 nullptr,
+                 0,
+                 nullptr,
+                 0};
+    if (last && !past_caches_)
+      p.ahead = finish_.place(j + kPanel < block.columns.count ? piece(0, kPanel) : piece(kPanel, -j)),
+      p.ahead_row = p_.c.row * int64_t(sizeof(C));
     if (finish_.only_sums() && !past_caches_ && p.rows == rows && p.columns == columns) {
       p.c = finish_.c(piece(0)), p.c_row = p_.c.row;
       if (!first || started) p.from = p.c, p.from_row = p.c_row;

@@ -27,13 +27,18 @@ class TransposedProduct {
     const bool starts_at_c = args.alpha == 1 && args.beta != 0;
     // Whole panels, or one: a second of fewer vectors takes as many loads for fewer multiplications, and loses what packing costs.
     const bool panels_filled = p.M <= kTileColumns || p.M % kTileColumns == 0;
-    return !args.transpose_a && args.transpose_b && p.batch() == 1 && p.M >= kLeastRows && p.M <= kMostRows && panels_filled && p.N >= 2 * kGroup && p.K > 0 &&
-           ceil_div(p.M, kTileColumns) * kTileColumns * p.K <= kMostA && !starts_at_c;
+    return !args.transpose_a && args.transpose_b && p.batch() == 1 && p.M >= kLeastRows && p.M <= kMostRows && panels_filled &&
+           p.N >= 2 * kGroup && p.K > 0 && ceil_div(p.M, kTileColumns) * kTileColumns * p.K <= kMostA && !starts_at_c;
   }
 
   TransposedProduct(Stream& stream, const MatmulArgs& args, const MatmulPlan& plan)
-      : stream_(stream), args_(args), p_(plan), finish_(args, p_), panels_(ceil_div(plan.M, kTileColumns)),
-        width_(ceil_div(ceil_div(plan.M, panels_), kLanes) * kLanes), a_(stream, panels_ * kTileColumns * plan.K),
+      : stream_(stream),
+        args_(args),
+        p_(plan),
+        finish_(args, p_),
+        panels_(ceil_div(plan.M, kTileColumns)),
+        width_(ceil_div(ceil_div(plan.M, panels_), kLanes) * kLanes),
+        a_(stream, panels_ * kTileColumns * plan.K),
         scratch_(stream, (panels_ + 1) * kTileColumns * kGroup, ceil_div(plan.N, kGroup)) {}
 
   // Equation: c = f(alpha A B^T + bias), or with beta C added at the end.
@@ -46,9 +51,11 @@ class TransposedProduct {
     const int64_t pieces = ceil_div(p_.K, kPiece);
     parallel_for(panels_ * pieces, threads(stream_), [&](int64_t task) HWY_ATTR {
       const int64_t j = task / pieces * width_, k = task % pieces * kPiece;
-      pack_along_k<Widened<float>, kTileColumns>(data<float>(args_.a) + j * p_.a.row + k, p_.a.row, columns(j), std::min(kPiece, p_.K - k), panel(j) + k * kTileColumns);
+      pack_along_k<Widened<float>, kTileColumns>(data<float>(args_.a) + j * p_.a.row + k, p_.a.row, columns(j), std::min(kPiece, p_.K - k),
+                                                 panel(j) + k * kTileColumns);
     });
-    parallel_for(ceil_div(p_.N, kGroup), threads(stream_), [&](int64_t task) { compute(task * kGroup, std::min(kGroup, p_.N - task * kGroup)); });
+    parallel_for(ceil_div(p_.N, kGroup), threads(stream_),
+                 [&](int64_t task) { compute(task * kGroup, std::min(kGroup, p_.N - task * kGroup)); });
   }
 
  private:
@@ -63,7 +70,8 @@ class TransposedProduct {
     for (int64_t i = 0; i < count; i += kTileRows)
       for (int64_t j = 0, tile = 0; j < p_.M; j += width_, ++tile) {
         const Sums to{nullptr, 0, tiles + (tile * kGroup + i) * kTileColumns, kTileColumns};
-        multiply_tile<FmaStep>({std::min<int64_t>(kTileRows, count - i), columns(j), p_.K, b_row(n + i), panel(j), p_.b.row, to}, ahead(n, i, j, tile));
+        multiply_tile<FmaStep>({std::min<int64_t>(kTileRows, count - i), columns(j), p_.K, b_row(n + i), panel(j), p_.b.row, to},
+                               ahead(n, i, j, tile));
       }
     for (int64_t j = 0, tile = 0; j < p_.M; j += width_, ++tile) {
       pack_along_k<Widened<float>, kGroup>(tiles + tile * kGroup * kTileColumns, kTileColumns, count, columns(j), turned);

@@ -62,8 +62,10 @@ template <bool kMaster>
 const ElementwiseFunction& update() {
   static const auto f = fuse([](Expr p, Expr x, Expr lr, Param wd, Param scale) {
     const Expr after = p - lr * fma(wd, p, scale * x);
-    if constexpr (kMaster) return std::tuple(after, after);
-    else return std::tuple(after);
+    if constexpr (kMaster)
+      return std::tuple(after, after);
+    else
+      return std::tuple(after);
   });
   return f.function();
 }
@@ -78,7 +80,8 @@ void muon(Stream& stream, const MuonArgs& args) {
   for (size_t i = 0; i < args.tensors.size(); ++i) {
     const MuonTensor& t = args.tensors[i];
     OptimizerOperands(contract, i, t.param).gradient(t.grad).state("m", t.m).master(t.master).weight_decay(t.weight_decay);
-    contract.require(t.param.rank() == 2 && t.param.numel() > 0, "tensors[", i, "].param must be a matrix with elements, got shape ", t.param.shape);
+    contract.require(t.param.rank() == 2 && t.param.numel() > 0, "tensors[", i, "].param must be a matrix with elements, got shape ",
+                     t.param.shape);
     contract.require(std::isfinite(t.scale), "tensors[", i, "].scale is ", t.scale);
   }
   for (const MuonTensor& t : args.tensors) {

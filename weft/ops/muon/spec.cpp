@@ -35,8 +35,9 @@ Matrix product(double alpha, const Matrix& a, const Matrix& b, double beta, cons
       const double start = beta * c.v[o];
       out.v[o] = alpha * sum + start;
       // The chain may start at beta C, so its magnitude counts in every rounding.
-      out.e[o] = std::abs(alpha) * error + std::abs(beta) * c.e[o] + growth(double(a.columns) + 2) * u * (std::abs(alpha) * scale + std::abs(start)) +
-                 2 * u * std::abs(start) + u * std::abs(out.v[o]);
+      out.e[o] = std::abs(alpha) * error + std::abs(beta) * c.e[o] +
+                 growth(double(a.columns) + 2) * u * (std::abs(alpha) * scale + std::abs(start)) + 2 * u * std::abs(start) +
+                 u * std::abs(out.v[o]);
     }
   return out;
 }
@@ -109,8 +110,8 @@ Problem step(std::vector<Item> items, Setting s, Fill grads = normal()) {
     MuonArgs a{{}, b.view("lr"), b.view("grad_scale"), s.momentum, s.iterations};
     for (size_t i = 0; i < items.size(); ++i) {
       const std::string n = std::to_string(i);
-      a.tensors.push_back({b.mut("param" + n), b.view("grad" + n), b.mut("m" + n), items[i].param == DType::bf16 ? b.mut("master" + n) : MutView{},
-                           items[i].weight_decay, items[i].scale});
+      a.tensors.push_back({b.mut("param" + n), b.view("grad" + n), b.mut("m" + n),
+                           items[i].param == DType::bf16 ? b.mut("master" + n) : MutView{}, items[i].weight_decay, items[i].scale});
     }
     return a;
   };
@@ -147,14 +148,20 @@ void add_specs_muon(Registry& registry) {
   for (DType param : {f32, bf16}) {
     for (DType grad : {f32, bf16}) {
       for (Shape s : {Shape{1, 1}, Shape{1, 7}, Shape{7, 1}, Shape{5, 3}, Shape{3, 5}, Shape{6, 6}})
-        registry.add({op, "five_iterations", param, join(s, "/", grad, "_grad"), [=] { return step({{param, grad, s[0], s[1], 0.1f, 1}}, {}); }});
+        registry.add(
+            {op, "five_iterations", param, join(s, "/", grad, "_grad"), [=] { return step({{param, grad, s[0], s[1], 0.1f, 1}}, {}); }});
       for (Shape s : {Shape{17, 65}, Shape{65, 17}, Shape{33, 33}})
-        registry.add({op, "one_iteration", param, join(s, "/", grad, "_grad"), [=] { return step({{param, grad, s[0], s[1], 0.1f, 1.3f}}, {.iterations = 1}); }});
+        registry.add({op, "one_iteration", param, join(s, "/", grad, "_grad"),
+                      [=] { return step({{param, grad, s[0], s[1], 0.1f, 1.3f}}, {.iterations = 1}); }});
     }
-    registry.add({op, "no_iteration", param, "19x67", [=] { return step({{param, f32, 19, 67, 0.1f, 0.5f}}, {.grad_scale = 0.37, .iterations = 0}); }});
-    registry.add({op, "five_iterations", param, "three/clipped",
-                  [=] { return step({{param, f32, 4, 6, 0.1f, 1}, {f32, bf16, 6, 4, 0, 2}, {bf16, f32, 2, 2, 0.3f, 0.5f}}, {.grad_scale = 0.37}); }});
-    registry.add({op, "five_iterations", param, "nan", [=] { return step({{param, f32, 4, 6, 0.1f, 1}}, {}, sprinkle(normal(), 9, 1, NAN)); }});
+    registry.add({op, "no_iteration", param, "19x67",
+                  [=] { return step({{param, f32, 19, 67, 0.1f, 0.5f}}, {.grad_scale = 0.37, .iterations = 0}); }});
+    registry.add({op, "five_iterations", param, "three/clipped", [=] {
+                    return step({{param, f32, 4, 6, 0.1f, 1}, {f32, bf16, 6, 4, 0, 2}, {bf16, f32, 2, 2, 0.3f, 0.5f}},
+                                {.grad_scale = 0.37});
+                  }});
+    registry.add(
+        {op, "five_iterations", param, "nan", [=] { return step({{param, f32, 4, 6, 0.1f, 1}}, {}, sprinkle(normal(), 9, 1, NAN)); }});
     registry.bench({op, "five_iterations", param, "1536x384", [=] { return step({{param, param, 1536, 384, 0.1f, 1}}, {}); }});
   }
   rejects(registry, "vector", [](Attempt& a, Device& d) { a.param = a.grad = a.m = zeros(d, {24}); });

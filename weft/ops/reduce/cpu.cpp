@@ -17,13 +17,17 @@ struct Kind {
   static constexpr float kIdentity = K == Reduction::max ? -HUGE_VALF : 0.0f;
   static HWY_INLINE F32x16 term(F32x16 v) { return K == Reduction::sum_squares ? v * v : v; }
   static HWY_INLINE F32x16 combine(F32x16 a, F32x16 b) {
-    if constexpr (K == Reduction::max) return max(a, b);
-    else return a + b;
+    if constexpr (K == Reduction::max)
+      return max(a, b);
+    else
+      return a + b;
   }
   template <class Term>
   static HWY_INLINE float over_row(int64_t n, Term term) {
-    if constexpr (K == Reduction::max) return row_max(n, term);
-    else return row_sum(n, term);
+    if constexpr (K == Reduction::max)
+      return row_max(n, term);
+    else
+      return row_sum(n, term);
   }
 };
 
@@ -43,7 +47,8 @@ void along_rows(Stream& stream, const ReduceArgs& a, const ReduceSpan& s) {
     for (int64_t task = first; task < last; ++task) {
       const int64_t start = task % segments * kSegment;
       const T* row = x + task / segments * s.outer_stride + start;
-      partial.data()[task] = Kind<K>::over_row(std::min(s.n - start, kSegment), [&](At at) HWY_ATTR { return Kind<K>::term(at.load(row)); });
+      partial.data()[task] =
+          Kind<K>::over_row(std::min(s.n - start, kSegment), [&](At at) HWY_ATTR { return Kind<K>::term(at.load(row)); });
     }
   });
   for_each_row_group(stream, s.outer, segments, [&](int64_t first, int64_t last) HWY_ATTR {
@@ -83,7 +88,8 @@ void across_rows(Stream& stream, const ReduceArgs& a, const ReduceSpan& s) {
   for_each_row_group(stream, s.outer * chunks.count, chunks.size * s.inner, [&](int64_t first, int64_t last) HWY_ATTR {
     for (int64_t task = first; task < last; ++task) {
       const int64_t o = task / chunks.count, chunk = task % chunks.count;
-      rows_into<K>(data<T>(a.x) + o * s.outer_stride, s.stride, chunks.first(chunk), chunks.last(chunk), s.inner, partial.data() + task * s.inner);
+      rows_into<K>(data<T>(a.x) + o * s.outer_stride, s.stride, chunks.first(chunk), chunks.last(chunk), s.inner,
+                   partial.data() + task * s.inner);
     }
   });
   constexpr int64_t kColumns = 1024;
@@ -105,8 +111,7 @@ void across_rows(Stream& stream, const ReduceArgs& a, const ReduceSpan& s) {
 // Lanes where x is the maximum m: equal, or both NaN.
 HWY_INLINE Mask16 is_maximum(F32x16 x, F32x16 m) {
   Mask16 r;
-  for (int i = 0; i < kParts; ++i)
-    r.part[i] = hn::Or(hn::Eq(x.part[i], m.part[i]), hn::And(hn::IsNaN(x.part[i]), hn::IsNaN(m.part[i])));
+  for (int i = 0; i < kParts; ++i) r.part[i] = hn::Or(hn::Eq(x.part[i], m.part[i]), hn::And(hn::IsNaN(x.part[i]), hn::IsNaN(m.part[i])));
   return r;
 }
 
@@ -187,7 +192,9 @@ template <Reduction K>
 void forward(Stream& stream, const ReduceArgs& args) {
   const ReduceSpan span = reduce_span(args.x, args.axis, args.kOp, "x");
   dispatch<float, bf16>(args.x.dtype, [&]<class T>() {
-    const auto run = [&]<class Y>() { span.inner == 1 ? along_rows<K, T, Y>(stream, args, span) : across_rows<K, T, Y>(stream, args, span); };
+    const auto run = [&]<class Y>() {
+      span.inner == 1 ? along_rows<K, T, Y>(stream, args, span) : across_rows<K, T, Y>(stream, args, span);
+    };
     args.y.dtype == DType::f32 ? run.template operator()<float>() : run.template operator()<T>();
   });
 }

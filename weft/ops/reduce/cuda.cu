@@ -23,7 +23,8 @@ constexpr int64_t kSegment = 16384;  // elements of a row to one group
 // Requires: unit stride within a row (the contract's). n = 0 gives the identity.
 // Traffic:  one read of x, one write of y.
 template <Reduction K, bool kTerms, int kThreads, class T, class Y>
-__global__ void __launch_bounds__(Group<kThreads>::kBlock) along_rows(const T* x, int64_t stride, int64_t n, int64_t segments, int64_t tasks, Y* y) {
+__global__ void __launch_bounds__(Group<kThreads>::kBlock)
+    along_rows(const T* x, int64_t stride, int64_t n, int64_t segments, int64_t tasks, Y* y) {
   using G = Group<kThreads>;
   G group;
   for (int64_t task = G::index(); task < tasks; task += G::count()) {
@@ -131,8 +132,10 @@ __global__ void __launch_bounds__(256) fold_chunks(const float* partial, int64_t
 template <Reduction K, class T>
 void reduce_to_chunks(const Launch& launch, const T* x, const ReduceSpan& s, int64_t chunks, float* partial) {
   constexpr int64_t kWidth = kPerVector<T>;
-  if (s.inner % kWidth != 0 || s.stride % kWidth != 0 || s.outer_stride % kWidth != 0 || !aligned16(x)) return reduce_columns<K>(launch, x, s, chunks, partial);
-  const dim3 grid(unsigned((s.inner + 32 * kWidth - 1) / (32 * kWidth)), unsigned((chunks + 3) / 4), unsigned(std::min<int64_t>(s.outer, 65535)));
+  if (s.inner % kWidth != 0 || s.stride % kWidth != 0 || s.outer_stride % kWidth != 0 || !aligned16(x))
+    return reduce_columns<K>(launch, x, s, chunks, partial);
+  const dim3 grid(unsigned((s.inner + 32 * kWidth - 1) / (32 * kWidth)), unsigned((chunks + 3) / 4),
+                  unsigned(std::min<int64_t>(s.outer, 65535)));
   launch(grid, dim3(32, 4), 0, across_wide_rows<K, T>, x, s, chunks, (s.n + chunks - 1) / chunks, partial);
 }
 
@@ -242,7 +245,7 @@ void reduce(Stream& stream, const ReduceArgs& args) {
 void reduce_backward(Stream& stream, const ReduceBackwardArgs& args) {
   dispatch_device<float, bf16>(args.dx.dtype, [&]<class T>() {
     const auto run = [&]<class G>() {
-      args.y && args.y.dtype != DType::f32 ? backward<T, G, T>(stream, args) : backward<T, G, float>(stream, args);
+      args.y&& args.y.dtype != DType::f32 ? backward<T, G, T>(stream, args) : backward<T, G, float>(stream, args);
     };
     args.dy.dtype == DType::f32 ? run.template operator()<float>() : run.template operator()<T>();
   });

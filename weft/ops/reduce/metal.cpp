@@ -20,7 +20,8 @@ struct Stage {
 Stage stage(const View& x, int64_t stride, int64_t other) { return {in(x), x.dtype, aligned16(x, stride) && aligned16(x, other)}; }
 
 // terms: x holds values; else partial results.
-void reduce_rows(Stream& stream, Reduction kind, bool terms, const Stage& x, int64_t stride, int64_t n, int64_t segments, int64_t outer, const Stage& y) {
+void reduce_rows(Stream& stream, Reduction kind, bool terms, const Stage& x, int64_t stride, int64_t n, int64_t segments, int64_t outer,
+                 const Stage& y) {
   const int team = n <= 512 ? 32 : 256, threads = std::max(team, kThreads);
   const int64_t tasks = outer * segments, groups = (std::min<int64_t>(tasks, 1 << 20) * team + threads - 1) / threads;
   const ReduceRowsParams p{stride, n, kSegment, segments, tasks, team, x.aligned};
@@ -30,7 +31,8 @@ void reduce_rows(Stream& stream, Reduction kind, bool terms, const Stage& x, int
 
 void reduce_columns(Stream& stream, Reduction kind, bool terms, const Stage& x, const ReduceSpan& s, int64_t chunks, const Stage& y) {
   const int64_t per = 16 / size_of(x.dtype), vectors = (s.inner + per - 1) / per;
-  const ReduceColumnsParams p{s.outer, s.n, s.inner, s.outer_stride, s.stride, chunks, (s.n + chunks - 1) / chunks, int32_t(vectors), x.aligned};
+  const ReduceColumnsParams p{s.outer,          s.n,      s.inner, s.outer_stride, s.stride, chunks, (s.n + chunks - 1) / chunks,
+                              int32_t(vectors), x.aligned};
   launch(stream, {ReduceArgs::kOp, kFile, join("columns_", name_of(kind), suffix_of(x.dtype), suffix_of(y.dtype)), {constant(0, terms)}},
          {.groups = {(s.outer * chunks * vectors + kThreads - 1) / kThreads, 1, 1}, .threads = kThreads}, {x.memory, y.memory, params(p)});
 }
@@ -57,7 +59,8 @@ void reduce(Stream& stream, const ReduceArgs& a) {
   if (chunks == 1) return reduce_columns(stream, a.kind, true, x, s, 1, y);
   const auto partial = scratch(stream, s.outer * chunks * s.inner * int64_t(sizeof(float)));
   reduce_columns(stream, a.kind, true, x, s, chunks, {out(*partial), DType::f32, false});
-  reduce_columns(stream, a.kind, false, {in(*partial), DType::f32, s.inner % 4 == 0}, ReduceSpan{s.outer, chunks, s.inner, chunks * s.inner, s.inner}, 1, y);
+  reduce_columns(stream, a.kind, false, {in(*partial), DType::f32, s.inner % 4 == 0},
+                 ReduceSpan{s.outer, chunks, s.inner, chunks * s.inner, s.inner}, 1, y);
 }
 
 void reduce_backward(Stream& stream, const ReduceBackwardArgs& a) {
@@ -66,14 +69,28 @@ void reduce_backward(Stream& stream, const ReduceBackwardArgs& a) {
   const bool is_max = a.kind == Reduction::max, rows = to.inner == 1;
   const View x = a.kind == Reduction::sum ? View{} : a.x, y = is_max ? a.y : View{};
   check(to.n <= (1 << 30), a.kOp, "an axis of ", to.n, " elements is longer than this device takes");
-  const bool aligned = stage(a.dx, to.outer_stride, rows ? 0 : to.stride).aligned && (!x || stage(x, from.outer_stride, rows ? 0 : from.stride).aligned);
+  const bool aligned =
+      stage(a.dx, to.outer_stride, rows ? 0 : to.stride).aligned && (!x || stage(x, from.outer_stride, rows ? 0 : from.stride).aligned);
   const int64_t per = 16 / size_of(a.dx.dtype), vectors = (to.inner + per - 1) / per, chunks = is_max ? 1 : chunks_of(to.n, a.dx.dtype);
   const int team = to.n <= 512 ? 32 : 256, threads = rows ? std::max(team, kThreads) : kThreads;
-  const ReduceBackwardParams p{to.outer, to.n, to.inner, from.outer_stride, from.stride, to.outer_stride, to.stride, chunks, (to.n + chunks - 1) / chunks,
-                               team, int32_t(vectors), aligned, 0};
+  const ReduceBackwardParams p{to.outer,
+                               to.n,
+                               to.inner,
+                               from.outer_stride,
+                               from.stride,
+                               to.outer_stride,
+                               to.stride,
+                               chunks,
+                               (to.n + chunks - 1) / chunks,
+                               team,
+                               int32_t(vectors),
+                               aligned,
+                               0};
   const int64_t wanted = rows ? std::min<int64_t>(to.outer, 1 << 20) * team : to.outer * chunks * vectors;
-  const std::string name = join(rows ? "spread_rows_" : "spread_columns_", name_of(a.kind), suffix_of(a.dx.dtype), suffix_of(a.dy.dtype), suffix_of(y ? y.dtype : DType::f32));
-  launch(stream, {a.kOp, kFile, name, {}}, {.groups = {(wanted + threads - 1) / threads, 1, 1}, .threads = threads}, {in(x), in(y), in(a.dy), out(a.dx), params(p)});
+  const std::string name = join(rows ? "spread_rows_" : "spread_columns_", name_of(a.kind), suffix_of(a.dx.dtype), suffix_of(a.dy.dtype),
+                                suffix_of(y ? y.dtype : DType::f32));
+  launch(stream, {a.kOp, kFile, name, {}}, {.groups = {(wanted + threads - 1) / threads, 1, 1}, .threads = threads},
+         {in(x), in(y), in(a.dy), out(a.dx), params(p)});
 }
 
 }  // namespace weft::metal

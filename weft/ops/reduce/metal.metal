@@ -47,7 +47,8 @@ kernel void along_rows(device const T* x [[buffer(0)]], device Y* y [[buffer(1)]
 template <int K, class T, class Y>
 [[max_total_threads_per_threadgroup(128)]]
 kernel void across_rows(device const T* x [[buffer(0)]], device Y* y [[buffer(1)]], constant ReduceColumnsParams& p [[buffer(2)]],
-                        uint thread_index [[thread_index_in_threadgroup]], uint threads [[threads_per_threadgroup]], uint group [[threadgroup_position_in_grid]]) {
+                        uint thread_index [[thread_index_in_threadgroup]], uint threads [[threads_per_threadgroup]],
+                        uint group [[threadgroup_position_in_grid]]) {
   constexpr int N = per_vector<T>();
   const long index = long(group) * threads + thread_index, o = index / (p.chunks * p.vectors);
   if (o >= p.outer) return;
@@ -81,9 +82,10 @@ kernel void across_rows(device const T* x [[buffer(0)]], device Y* y [[buffer(1)
 // Traffic:  one read of x (not for a sum), one write of dx; y and dy by one lane of each simdgroup.
 template <int K, class T, class G, class Y>
 [[max_total_threads_per_threadgroup(256)]]
-kernel void spread_rows(device const T* x [[buffer(0)]], device const Y* y [[buffer(1)]], device const G* dy [[buffer(2)]], device T* dx [[buffer(3)]],
-                        constant ReduceBackwardParams& p [[buffer(4)]], uint thread_index [[thread_index_in_threadgroup]],
-                        uint threads [[threads_per_threadgroup]], uint group [[threadgroup_position_in_grid]], uint groups [[threadgroups_per_grid]]) {
+kernel void spread_rows(device const T* x [[buffer(0)]], device const Y* y [[buffer(1)]], device const G* dy [[buffer(2)]],
+                        device T* dx [[buffer(3)]], constant ReduceBackwardParams& p [[buffer(4)]],
+                        uint thread_index [[thread_index_in_threadgroup]], uint threads [[threads_per_threadgroup]],
+                        uint group [[threadgroup_position_in_grid]], uint groups [[threadgroups_per_grid]]) {
   constexpr int N = per_vector<T>();
   threadgroup uint slots[kTeamSlots];
   Team team = team_of(p.team, thread_index, threads, group, groups, slots);
@@ -123,9 +125,10 @@ kernel void spread_rows(device const T* x [[buffer(0)]], device const Y* y [[buf
 // Traffic:  one read of x (not for a sum), one write of dx; y and dy once for each chunk.
 template <int K, class T, class G, class Y>
 [[max_total_threads_per_threadgroup(128)]]
-kernel void spread_columns(device const T* x [[buffer(0)]], device const Y* y [[buffer(1)]], device const G* dy [[buffer(2)]], device T* dx [[buffer(3)]],
-                           constant ReduceBackwardParams& p [[buffer(4)]], uint thread_index [[thread_index_in_threadgroup]],
-                           uint threads [[threads_per_threadgroup]], uint group [[threadgroup_position_in_grid]]) {
+kernel void spread_columns(device const T* x [[buffer(0)]], device const Y* y [[buffer(1)]], device const G* dy [[buffer(2)]],
+                           device T* dx [[buffer(3)]], constant ReduceBackwardParams& p [[buffer(4)]],
+                           uint thread_index [[thread_index_in_threadgroup]], uint threads [[threads_per_threadgroup]],
+                           uint group [[threadgroup_position_in_grid]]) {
   constexpr int N = per_vector<T>();
   const long index = long(group) * threads + thread_index, o = index / (p.chunks * p.vectors);
   if (o >= p.outer) return;
@@ -156,12 +159,12 @@ kernel void spread_columns(device const T* x [[buffer(0)]], device const Y* y [[
   }
 }
 
-#define WEFT_REDUCE(kind, K, suffix, T, Y)                                                              \
-  template [[host_name("rows_" kind suffix)]] kernel decltype(along_rows<K, T, Y>) along_rows<K, T, Y>; \
-  template [[host_name("columns_" kind suffix)]] kernel decltype(across_rows<K, T, Y>) across_rows<K, T, Y>;
-#define WEFT_SPREAD(kind, K, suffix, T, G, Y)                                                                          \
-  template [[host_name("spread_rows_" kind suffix)]] kernel decltype(spread_rows<K, T, G, Y>) spread_rows<K, T, G, Y>; \
-  template [[host_name("spread_columns_" kind suffix)]] kernel decltype(spread_columns<K, T, G, Y>) spread_columns<K, T, G, Y>;
+#define WEFT_REDUCE(kind, K, suffix, T, Y)                                                             \
+  template[[host_name("rows_" kind suffix)]] kernel decltype(along_rows<K, T, Y>) along_rows<K, T, Y>; \
+  template[[host_name("columns_" kind suffix)]] kernel decltype(across_rows<K, T, Y>) across_rows<K, T, Y>;
+#define WEFT_SPREAD(kind, K, suffix, T, G, Y)                                                                         \
+  template[[host_name("spread_rows_" kind suffix)]] kernel decltype(spread_rows<K, T, G, Y>) spread_rows<K, T, G, Y>; \
+  template[[host_name("spread_columns_" kind suffix)]] kernel decltype(spread_columns<K, T, G, Y>) spread_columns<K, T, G, Y>;
 #define WEFT_REDUCE_KIND(kind, K)                             \
   WEFT_REDUCE(kind, K, "_f32_f32", float, float)              \
   WEFT_REDUCE(kind, K, "_f32_bf16", float, bfloat)            \

@@ -35,8 +35,8 @@ ReduceSpan reduce_span(const View& view, int axis, const char* op, const char* o
 
   int64_t step = 1;
   for (int i = view.rank() - 1; i > axis; --i) {
-    check(view.shape[i] == 1 || view.strides[i] == step, op, operand, " must be contiguous in the axes after axis ", axis,
-          ", got strides ", view.strides, " for shape ", view.shape);
+    check(view.shape[i] == 1 || view.strides[i] == step, op, operand, " must be contiguous in the axes after axis ", axis, ", got strides ",
+          view.strides, " for shape ", view.shape);
     step *= view.shape[i];
   }
   if (span.n > 1) {
@@ -101,7 +101,8 @@ Tensor reduced(const char* op, const Tensor& x, int axis, Reduction kind) {
   record(op, {&x}, {&y}, [=, shape = x.shape(), dtype = x.dtype()](const Upstream& up) {
     const Tensor dy = contiguous(up.grads[0].detach());
     Tensor dx = Tensor::empty(dy.device(), shape, dtype);
-    reduce_backward(dy.device().stream(), {.x = kept_x.view(), .y = kept_y.view(), .dy = dy.view(), .dx = dx.mut_view(), .axis = axis, .kind = kind});
+    reduce_backward(dy.device().stream(),
+                    {.x = kept_x.view(), .y = kept_y.view(), .dy = dy.view(), .dx = dx.mut_view(), .axis = axis, .kind = kind});
     return std::vector<Tensor>{dx};
   });
   return y;

@@ -88,8 +88,12 @@ Problem backward(const Setup& s) {
   if (is_max)
     p.prepare = [=](Truth& t) { every([&](int64_t o, int64_t j, int64_t k) { t["y"].v[size_t(k)] = reduced(t["x"], e, s.kind, o, j); }); };
   const auto args = [=](const Bound& b) {
-    return ReduceBackwardArgs{.x = s.kind == Reduction::sum ? View{} : b.view("x"), .y = is_max ? b.view("y") : View{}, .dy = b.view("dy"),
-                              .dx = b.mut("dx"), .axis = s.axis, .kind = s.kind};
+    return ReduceBackwardArgs{.x = s.kind == Reduction::sum ? View{} : b.view("x"),
+                              .y = is_max ? b.view("y") : View{},
+                              .dy = b.view("dy"),
+                              .dx = b.mut("dx"),
+                              .axis = s.axis,
+                              .kind = s.kind};
   };
   p.run = [=](Stream& stream, const Bound& b) { reduce_backward(stream, args(b)); };
   p.cost = [=](const Bound& b) { return cost(args(b)); };
@@ -116,8 +120,10 @@ Problem backward(const Setup& s) {
     return loss;
   };
   // Values of bf16 tie, and a tie has no derivative: the maximum is checked by finite differences in f32 alone.
-  if (!is_max || s.dtype == DType::f32) p.derivatives = {{"x", "dx"}};
-  else p.loss = nullptr;
+  if (!is_max || s.dtype == DType::f32)
+    p.derivatives = {{"x", "dx"}};
+  else
+    p.loss = nullptr;
   return p;
 }
 
@@ -133,18 +139,39 @@ void add_cases(Registry& registry, DType dtype, Reduction kind) {
   const auto no_gradient = [&](const Setup& s, const std::string& suffix) {  // infinities and ties have no differences
     registry.add({op, forward_name, dtype, join(s.shape, "/axis", s.axis, suffix), [=] { return forward(s); }});
     registry.add({op, backward_name, dtype, join(s.shape, "/axis", s.axis, suffix), [=] {
-      Problem p = backward(s);
-      p.loss = nullptr;
-      return p;
-    }});
+                    Problem p = backward(s);
+                    p.loss = nullptr;
+                    return p;
+                  }});
   };
   struct Form {
     Shape shape;
     int axis;
   };
-  const Form forms[] = {{{1}, 0}, {{65}, 0}, {{1, 1}, 0}, {{4, 7}, 0}, {{4, 7}, 1}, {{3, 257}, 1}, {{257, 3}, 0}, {{2, 1025}, 1},
-                        {{1025, 17}, 0}, {{33, 64}, 0}, {{131, 63}, 1}, {{3, 5, 9}, 0}, {{3, 5, 9}, 1}, {{3, 5, 9}, 2}, {{3, 67, 31}, 1},
-                        {{2, 3, 4, 5}, 2}, {{2, 3, 1, 2, 5, 2}, 3}, {{4, 7, 1}, 1}, {{37, 1100}, 0}, {{0, 5}, 0}, {{0, 5}, 1}, {{5, 0}, 0}, {{5, 0}, 1}, {{3, 0, 4}, 1}};
+  const Form forms[] = {{{1}, 0},
+                        {{65}, 0},
+                        {{1, 1}, 0},
+                        {{4, 7}, 0},
+                        {{4, 7}, 1},
+                        {{3, 257}, 1},
+                        {{257, 3}, 0},
+                        {{2, 1025}, 1},
+                        {{1025, 17}, 0},
+                        {{33, 64}, 0},
+                        {{131, 63}, 1},
+                        {{3, 5, 9}, 0},
+                        {{3, 5, 9}, 1},
+                        {{3, 5, 9}, 2},
+                        {{3, 67, 31}, 1},
+                        {{2, 3, 4, 5}, 2},
+                        {{2, 3, 1, 2, 5, 2}, 3},
+                        {{4, 7, 1}, 1},
+                        {{37, 1100}, 0},
+                        {{0, 5}, 0},
+                        {{0, 5}, 1},
+                        {{5, 0}, 0},
+                        {{5, 0}, 1},
+                        {{3, 0, 4}, 1}};
   for (const Form& f : forms) add({dtype, DType::f32, f.shape, f.axis, kind});
   const Form padded[] = {{{4, 7}, 0}, {{4, 7}, 1}, {{3, 257}, 1}, {{70, 17}, 0}, {{3, 5, 9}, 1}, {{3, 5, 9}, 2}};
   for (const Form& f : padded) add({dtype, DType::f32, f.shape, f.axis, kind, Layout::padded_rows}, "/padded");
@@ -174,9 +201,9 @@ void add_specs_reduce(Registry& registry) {
     registry.bench({op, "sum_backward", DType::f32, join(s.shape, "/axis", axis), [=] { return backward(s); }});
   }
   registry.golden({op, "golden_sum", "reduce_sum.safetensors", [](const GoldenCase& g) {
-    Problem p = forward({DType::f32, DType::f32, g.shape("x"), int(g.integer("axis")), Reduction::sum});
-    return p.given("x", g.values("x")).golden("y", g.values("y"));
-  }});
+                     Problem p = forward({DType::f32, DType::f32, g.shape("x"), int(g.integer("axis")), Reduction::sum});
+                     return p.given("x", g.values("x")).golden("y", g.values("y"));
+                   }});
 
   registry.rejects(op, "undefined", [](Device&) { reduce_sum(Tensor(), 0); });
   registry.rejects(op, "axis_too_high", [](Device& d) { reduce_sum(Tensor::empty(d, {2, 8}), 2); });

@@ -145,7 +145,8 @@ void backward(Stream& stream, const RmsNormBackwardArgs& a) {
 void rms_norm(Stream& stream, const RmsNormArgs& args) {
   dispatch<float, bf16>(args.x.dtype, [&]<class T>() {
     const int64_t bytes = 2 * args.x.numel() * int64_t(sizeof(T));
-    with_constant(writes_past_caches(bytes, args.y, as_rows(args.y, args.kOp, "y").stride), [&](auto past_caches) { forward<T, past_caches.value>(stream, args); });
+    with_constant(writes_past_caches(bytes, args.y, as_rows(args.y, args.kOp, "y").stride),
+                  [&](auto past_caches) { forward<T, past_caches.value>(stream, args); });
   });
 }
 

@@ -27,7 +27,8 @@ __global__ void __launch_bounds__(Group<W::kThreads>::kBlock) forward(const Forw
   extern __shared__ __align__(16) unsigned char shared[];
   G group;
   const Row<Weight, W> w(p.w, p.columns, p.aligned);
-  auto in = stream_rows<T, W, 1>(shared, [&](int, int64_t r) { return p.x + r * p.x_stride; }, G::index(), G::count(), p.rows, p.columns, p.aligned);
+  auto in = stream_rows<T, W, 1>(
+      shared, [&](int, int64_t r) { return p.x + r * p.x_stride; }, G::index(), G::count(), p.rows, p.columns, p.aligned);
   for (; in.has_row(); in.advance()) {
     const int64_t r = in.row();
     in.arrive();
@@ -83,8 +84,9 @@ __global__ void __launch_bounds__(Group<W::kThreads>::kBlock) backward(const Bac
   G group;
   ColumnSums<W> dw(p.partial + G::index() * p.columns, p.columns);
   const Row<Weight, W> w(p.w, p.columns, p.aligned);
-  auto in = stream_rows<T, W, 2>(shared, [&](int operand, int64_t r) { return operand == 0 ? p.dy + r * p.dy_stride : p.h + r * p.h_stride; }, G::index(), p.partials, p.rows,
-                                 p.columns, p.aligned);
+  auto in = stream_rows<T, W, 2>(
+      shared, [&](int operand, int64_t r) { return operand == 0 ? p.dy + r * p.dy_stride : p.h + r * p.h_stride; }, G::index(), p.partials,
+      p.rows, p.columns, p.aligned);
   for (; in.has_row(); in.advance()) {
     const int64_t r = in.row();
     const float rstd = p.rstd[r];
@@ -118,9 +120,22 @@ template <class T, class Weight>
 void run(Stream& stream, const RmsNormArgs& a) {
   const Rows x = as_rows(a.x, a.kOp, "x"), y = as_rows(a.y, a.kOp, "y");
   const Rows residual = a.residual ? as_rows(a.residual, a.kOp, "residual") : Rows{}, h = a.h ? as_rows(a.h, a.kOp, "h") : Rows{};
-  const bool aligned = rows_aligned<T>({{&a.x, x.stride}, {&a.residual, residual.stride}, {&a.h, h.stride}, {&a.y, y.stride}}) && aligned16(data<Weight>(a.w));
-  const Forward<T, Weight> p{data<T>(a.x), data<T>(a.residual), data<Weight>(a.w), data<T>(a.h), data<T>(a.y), data<float>(a.rstd),
-                             x.rows, x.stride, residual.stride, h.stride, y.stride, columns_of(a.kOp, x), aligned, a.eps};
+  const bool aligned = rows_aligned<T>({{&a.x, x.stride}, {&a.residual, residual.stride}, {&a.h, h.stride}, {&a.y, y.stride}}) &&
+                       aligned16(data<Weight>(a.w));
+  const Forward<T, Weight> p{data<T>(a.x),
+                             data<T>(a.residual),
+                             data<Weight>(a.w),
+                             data<T>(a.h),
+                             data<T>(a.y),
+                             data<float>(a.rstd),
+                             x.rows,
+                             x.stride,
+                             residual.stride,
+                             h.stride,
+                             y.stride,
+                             columns_of(a.kOp, x),
+                             aligned,
+                             a.eps};
   const Launch launch(stream, a.kOp, {&a.x, &a.w, &a.y});
   with_whole_walk<kPerVector<T>>(x.columns, p.aligned, [&]<class W>() {
     launch(row_blocks<W, 1>(stream, x.rows), Group<W::kThreads>::kBlock, stream_bytes<W, 1>(), forward<T, Weight, W>, p);
@@ -131,23 +146,25 @@ template <class T, class Weight>
 void run(Stream& stream, const RmsNormBackwardArgs& a) {
   const Rows dy = as_rows(a.dy, a.kOp, "dy"), h = as_rows(a.h, a.kOp, "h"), dx = as_rows(a.dx, a.kOp, "dx");
   const Rows dh = a.dh ? as_rows(a.dh, a.kOp, "dh") : Rows{};
-  const bool aligned = rows_aligned<T>({{&a.dy, dy.stride}, {&a.dh, dh.stride}, {&a.h, h.stride}, {&a.dx, dx.stride}}) && aligned16(data<Weight>(a.w));
+  const bool aligned =
+      rows_aligned<T>({{&a.dy, dy.stride}, {&a.dh, dh.stride}, {&a.h, h.stride}, {&a.dx, dx.stride}}) && aligned16(data<Weight>(a.w));
   const Launch launch(stream, a.kOp, {&a.dy, &a.w, &a.dx});
   with_walk<kPerVector<T>>(dy.columns, [&]<class W>() {
     const int64_t P = partial_rows(dy.rows, W::kThreads);
     const Scratch<float> partial(stream, P * dy.columns);
-    const Backward<T, Weight> p{data<T>(a.dy), data<T>(a.dh), data<T>(a.h), data<Weight>(a.w), data<float>(a.rstd), data<T>(a.dx), partial.data(),
-                                dy.rows, P, dy.stride, dh.stride, h.stride, dx.stride, columns_of(a.kOp, dy), aligned};
-    launch(unsigned((P + Group<W::kThreads>::kPerBlock - 1) / Group<W::kThreads>::kPerBlock), Group<W::kThreads>::kBlock, stream_bytes<W, 2>(), backward<T, Weight, W>, p);
+    const Backward<T, Weight> p{
+        data<T>(a.dy), data<T>(a.dh), data<T>(a.h), data<Weight>(a.w), data<float>(a.rstd),   data<T>(a.dx), partial.data(), dy.rows, P,
+        dy.stride,     dh.stride,     h.stride,     dx.stride,         columns_of(a.kOp, dy), aligned};
+    launch(unsigned((P + Group<W::kThreads>::kPerBlock - 1) / Group<W::kThreads>::kPerBlock), Group<W::kThreads>::kBlock,
+           stream_bytes<W, 2>(), backward<T, Weight, W>, p);
     sum_partials(launch, partial.data(), P, dy.columns, data<float>(a.dw));
   });
 }
 
 template <class Args>
 void by_dtype(Stream& stream, const Args& args, DType dtype) {
-  dispatch_device<float, bf16>(dtype, [&]<class T>() {
-    args.w.dtype == DType::f32 ? run<T, float>(stream, args) : run<T, T>(stream, args);
-  });
+  dispatch_device<float, bf16>(dtype,
+                               [&]<class T>() { args.w.dtype == DType::f32 ? run<T, float>(stream, args) : run<T, T>(stream, args); });
 }
 
 }  // namespace

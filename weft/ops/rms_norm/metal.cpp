@@ -14,10 +14,12 @@ std::string kernel_name(const char* pass, DType x, DType w) { return join(pass, 
 void rms_norm(Stream& stream, const RmsNormArgs& a) {
   const Rows x = as_rows(a.x, a.kOp, "x"), y = as_rows(a.y, a.kOp, "y");
   const Rows residual = a.residual ? as_rows(a.residual, a.kOp, "residual") : Rows{}, h = a.h ? as_rows(a.h, a.kOp, "h") : Rows{};
-  const bool aligned = aligned16(a.x, x.stride) && aligned16(a.residual, residual.stride) && aligned16(a.h, h.stride) && aligned16(a.y, y.stride) && aligned16(a.w);
+  const bool aligned = aligned16(a.x, x.stride) && aligned16(a.residual, residual.stride) && aligned16(a.h, h.stride) &&
+                       aligned16(a.y, y.stride) && aligned16(a.w);
   const Kernel kernel{a.kOp, kFile, kernel_name("norm_rows", a.x.dtype, a.w.dtype), {constant(2, bool(a.residual))}};
   const int64_t width = size_of(a.x.dtype), moved = (a.residual ? 4 : 2) * width;
-  const RowPlan plan = plan_rows(stream, kernel, x.columns, width, sharing_teams(x.rows, moved, size_of(a.w.dtype), 64, 4096), aligned, kLongRow);
+  const RowPlan plan =
+      plan_rows(stream, kernel, x.columns, width, sharing_teams(x.rows, moved, size_of(a.w.dtype), 64, 4096), aligned, kLongRow);
   const RmsNormParams p{x.rows, x.stride, residual.stride, h.stride, y.stride, columns_of(a.kOp, x), plan.team, a.eps, 0};
   launch(stream, plan.kernel, plan.grid(), {in(a.x), in(a.residual), in(a.w), out(a.h), out(a.y), out(a.rstd), params(p)});
 }
@@ -25,9 +27,13 @@ void rms_norm(Stream& stream, const RmsNormArgs& a) {
 void rms_norm_backward(Stream& stream, const RmsNormBackwardArgs& a) {
   const Rows dy = as_rows(a.dy, a.kOp, "dy"), h = as_rows(a.h, a.kOp, "h"), dx = as_rows(a.dx, a.kOp, "dx");
   const Rows dh = a.dh ? as_rows(a.dh, a.kOp, "dh") : Rows{};
-  const bool aligned = aligned16(a.dy, dy.stride) && aligned16(a.dh, dh.stride) && aligned16(a.h, h.stride) && aligned16(a.dx, dx.stride) && aligned16(a.w);
-  const int64_t width = size_of(a.dy.dtype), moved = (a.dh ? 4 : 3) * width, shared = 2 * int64_t(sizeof(float)) + size_of(a.w.dtype);  // partial sums: written and read
-  const auto named = [&](const char* pass) { return Kernel{a.kOp, kFile, kernel_name(pass, a.dy.dtype, a.w.dtype), {constant(2, bool(a.dh))}}; };
+  const bool aligned =
+      aligned16(a.dy, dy.stride) && aligned16(a.dh, dh.stride) && aligned16(a.h, h.stride) && aligned16(a.dx, dx.stride) && aligned16(a.w);
+  const int64_t width = size_of(a.dy.dtype), moved = (a.dh ? 4 : 3) * width,
+                shared = 2 * int64_t(sizeof(float)) + size_of(a.w.dtype);  // partial sums: written and read
+  const auto named = [&](const char* pass) {
+    return Kernel{a.kOp, kFile, kernel_name(pass, a.dy.dtype, a.w.dtype), {constant(2, bool(a.dh))}};
+  };
   const int64_t teams = sharing_teams(dy.rows, moved, shared, 16, 1024);
   const RowPlan plan = plan_rows(stream, named("norm_rows_backward"), dy.columns, width, teams, aligned);
   const int64_t P = plan.held ? teams : sharing_teams(dy.rows, moved, shared, 1, 1024);

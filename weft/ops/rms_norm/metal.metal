@@ -16,10 +16,11 @@ constant bool kResidual [[function_constant(2)]];  // residual and h, or dh, are
 // Traffic:  one read of each row, one write of each output, w once for each team, or for each row where four chunks a thread do
 //           not hold it; rows longer than a team's registers are read twice.
 template <class T, class W>
-kernel void norm_rows(device const T* x [[buffer(0)]], device const T* residual [[buffer(1)]], device const W* w [[buffer(2)]], device T* h [[buffer(3)]],
-                      device T* y [[buffer(4)]], device float* rstd_out [[buffer(5)]], constant RmsNormParams& p [[buffer(6)]],
-                      uint thread_index [[thread_index_in_threadgroup]], uint threads [[threads_per_threadgroup]],
-                      uint group [[threadgroup_position_in_grid]], uint groups [[threadgroups_per_grid]]) {
+kernel void norm_rows(device const T* x [[buffer(0)]], device const T* residual [[buffer(1)]], device const W* w [[buffer(2)]],
+                      device T* h [[buffer(3)]], device T* y [[buffer(4)]], device float* rstd_out [[buffer(5)]],
+                      constant RmsNormParams& p [[buffer(6)]], uint thread_index [[thread_index_in_threadgroup]],
+                      uint threads [[threads_per_threadgroup]], uint group [[threadgroup_position_in_grid]],
+                      uint groups [[threadgroups_per_grid]]) {
   constexpr int N = per_vector<T>();
   threadgroup uint slots[kTeamSlots];
   Team team = team_of(p.team, thread_index, threads, group, groups, slots);
@@ -66,10 +67,11 @@ kernel void norm_rows(device const T* x [[buffer(0)]], device const T* residual 
 // Requires: as the forward; at least P teams; rows that a team holds.
 // Traffic:  one read of dy, dh, h, one write of dx; P rows of dw written and read.
 template <class T, class W>
-kernel void norm_rows_backward(device const T* dy [[buffer(0)]], device const T* dh [[buffer(1)]], device const T* h [[buffer(2)]], device const W* w [[buffer(3)]],
-                               device const float* rstd_in [[buffer(4)]], device T* dx [[buffer(5)]], device float* partials [[buffer(6)]],
-                               constant RmsNormBackwardParams& p [[buffer(7)]], uint thread_index [[thread_index_in_threadgroup]],
-                               uint threads [[threads_per_threadgroup]], uint group [[threadgroup_position_in_grid]], uint groups [[threadgroups_per_grid]]) {
+kernel void norm_rows_backward(device const T* dy [[buffer(0)]], device const T* dh [[buffer(1)]], device const T* h [[buffer(2)]],
+                               device const W* w [[buffer(3)]], device const float* rstd_in [[buffer(4)]], device T* dx [[buffer(5)]],
+                               device float* partials [[buffer(6)]], constant RmsNormBackwardParams& p [[buffer(7)]],
+                               uint thread_index [[thread_index_in_threadgroup]], uint threads [[threads_per_threadgroup]],
+                               uint group [[threadgroup_position_in_grid]], uint groups [[threadgroups_per_grid]]) {
   constexpr int N = per_vector<T>();
   threadgroup uint slots[kTeamSlots];
   Team team = team_of(p.team, thread_index, threads, group, groups, slots);
@@ -121,9 +123,11 @@ kernel void norm_rows_backward(device const T* dy [[buffer(0)]], device const T*
 // Requires: as the forward.
 // Traffic:  one read of dy and h, w once for each row.
 template <class T, class W>
-kernel void row_slopes(device const T* dy [[buffer(0)]], device const T* h [[buffer(1)]], device const W* w [[buffer(2)]], device const float* rstd_in [[buffer(3)]],
-                       device float* slopes [[buffer(4)]], constant RmsNormBackwardParams& p [[buffer(5)]], uint thread_index [[thread_index_in_threadgroup]],
-                       uint threads [[threads_per_threadgroup]], uint group [[threadgroup_position_in_grid]], uint groups [[threadgroups_per_grid]]) {
+kernel void row_slopes(device const T* dy [[buffer(0)]], device const T* h [[buffer(1)]], device const W* w [[buffer(2)]],
+                       device const float* rstd_in [[buffer(3)]], device float* slopes [[buffer(4)]],
+                       constant RmsNormBackwardParams& p [[buffer(5)]], uint thread_index [[thread_index_in_threadgroup]],
+                       uint threads [[threads_per_threadgroup]], uint group [[threadgroup_position_in_grid]],
+                       uint groups [[threadgroups_per_grid]]) {
   constexpr int N = per_vector<T>();
   threadgroup uint slots[kTeamSlots];
   Team team = team_of(p.team, thread_index, threads, group, groups, slots);
@@ -151,9 +155,10 @@ kernel void row_slopes(device const T* dy [[buffer(0)]], device const T* h [[buf
 // Traffic:  one read of dy, dh, h, one write of dx; w and a row of sums for each of the P.
 template <class T, class W>
 [[max_total_threads_per_threadgroup(256)]]
-kernel void column_gradients(device const T* dy [[buffer(0)]], device const T* dh [[buffer(1)]], device const T* h [[buffer(2)]], device const W* w [[buffer(3)]],
-                             device const float* rstd_in [[buffer(4)]], device const float* slopes [[buffer(5)]], device T* dx [[buffer(6)]],
-                             device float* sums [[buffer(7)]], constant RmsNormBackwardParams& p [[buffer(8)]], uint thread_index [[thread_index_in_threadgroup]],
+kernel void column_gradients(device const T* dy [[buffer(0)]], device const T* dh [[buffer(1)]], device const T* h [[buffer(2)]],
+                             device const W* w [[buffer(3)]], device const float* rstd_in [[buffer(4)]],
+                             device const float* slopes [[buffer(5)]], device T* dx [[buffer(6)]], device float* sums [[buffer(7)]],
+                             constant RmsNormBackwardParams& p [[buffer(8)]], uint thread_index [[thread_index_in_threadgroup]],
                              uint2 group [[threadgroup_position_in_grid]]) {
   constexpr int N = per_vector<T>();
   const Span at = own_columns<N>(group.x, thread_index, p.columns);

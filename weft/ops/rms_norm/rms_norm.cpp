@@ -52,7 +52,8 @@ void rms_norm_backward(Stream& stream, const RmsNormBackwardArgs& args) {
 }
 
 Cost cost(const RmsNormArgs& a) {
-  return {bytes_of(a.x) + bytes_of(a.residual) + bytes_of(a.w) + bytes_of(a.h) + bytes_of(a.y) + bytes_of(a.rstd), 4.0 * double(a.x.numel())};
+  return {bytes_of(a.x) + bytes_of(a.residual) + bytes_of(a.w) + bytes_of(a.h) + bytes_of(a.y) + bytes_of(a.rstd),
+          4.0 * double(a.x.numel())};
 }
 
 Cost cost(const RmsNormBackwardArgs& a) {
@@ -70,8 +71,9 @@ std::vector<Tensor> gradients(const Tensor& upstream, const Tensor& other, const
   Device& device = dy.device();
   Tensor dx = Tensor::empty(device, h.shape(), h.dtype());
   Tensor dw = Tensor::empty(device, w.shape());
-  rms_norm_backward(device.stream(), {.dy = dy.view(), .dh = dh.view(), .h = h.view(), .w = w.view(), .rstd = rstd.view(),
-                                      .dx = dx.mut_view(), .dw = dw.mut_view()});
+  rms_norm_backward(
+      device.stream(),
+      {.dy = dy.view(), .dh = dh.view(), .h = h.view(), .w = w.view(), .rstd = rstd.view(), .dx = dx.mut_view(), .dw = dw.mut_view()});
   return {dx, dw};
 }
 
@@ -81,10 +83,10 @@ Tensor rms_norm(const Tensor& x, const Tensor& w, float eps) {
   Device& device = x.device();
   Tensor y = Tensor::empty(device, x.shape(), x.dtype());
   Tensor rstd = Tensor::empty(device, Shape{row_count(x)});
-  rms_norm(device.stream(), {.x = x.view(), .residual = {}, .w = w.view(), .h = {}, .y = y.mut_view(), .rstd = rstd.mut_view(), .eps = eps});
-  record("rms_norm", {&x, &w}, {&y}, [x = Kept(x), w = Kept(w), rstd](const Upstream& up) {
-    return gradients(up.grads[0], Tensor(), x, w, rstd);
-  });
+  rms_norm(device.stream(),
+           {.x = x.view(), .residual = {}, .w = w.view(), .h = {}, .y = y.mut_view(), .rstd = rstd.mut_view(), .eps = eps});
+  record("rms_norm", {&x, &w}, {&y},
+         [x = Kept(x), w = Kept(w), rstd](const Upstream& up) { return gradients(up.grads[0], Tensor(), x, w, rstd); });
   return y;
 }
 
@@ -92,8 +94,13 @@ RmsNormResidual rms_norm_residual(const Tensor& x, const Tensor& residual, const
   Device& device = x.device();
   Tensor h = Tensor::empty(device, x.shape(), x.dtype()), y = Tensor::empty(device, x.shape(), x.dtype());
   Tensor rstd = Tensor::empty(device, Shape{row_count(x)});
-  rms_norm(device.stream(), {.x = x.view(), .residual = residual.view(), .w = w.view(), .h = h.mut_view(), .y = y.mut_view(),
-                             .rstd = rstd.mut_view(), .eps = eps});
+  rms_norm(device.stream(), {.x = x.view(),
+                             .residual = residual.view(),
+                             .w = w.view(),
+                             .h = h.mut_view(),
+                             .y = y.mut_view(),
+                             .rstd = rstd.mut_view(),
+                             .eps = eps});
   record("rms_norm_residual", {&x, &residual, &w}, {&h, &y}, [h = Kept(h), w = Kept(w), rstd](const Upstream& up) {
     const Tensor &dh = up.grads[0], &dy = up.grads[1];
     if (!dy) return std::vector<Tensor>{dh, dh, Tensor()};

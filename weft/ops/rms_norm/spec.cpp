@@ -35,8 +35,13 @@ Problem forward(DType dtype, DType weight, Size size, double eps, Layout layout,
   if (residual) p.input("residual", dtype, {R, C}, normal(), layout).output("h", dtype, {R, C}, layout);
   p.input("w", weight, {C}, uniform(0.5, 1.5)).output("y", dtype, {R, C}, layout).output("rstd", DType::f32, {R});
   const auto args = [=](const Bound& b) {
-    return RmsNormArgs{.x = b.view("x"), .residual = residual ? b.view("residual") : View{}, .w = b.view("w"),
-                       .h = residual ? b.mut("h") : MutView{}, .y = b.mut("y"), .rstd = b.mut("rstd"), .eps = float(eps)};
+    return RmsNormArgs{.x = b.view("x"),
+                       .residual = residual ? b.view("residual") : View{},
+                       .w = b.view("w"),
+                       .h = residual ? b.mut("h") : MutView{},
+                       .y = b.mut("y"),
+                       .rstd = b.mut("rstd"),
+                       .eps = float(eps)};
   };
   p.run = [=](Stream& stream, const Bound& b) { rms_norm(stream, args(b)); };
   p.cost = [=](const Bound& b) { return cost(args(b)); };
@@ -70,8 +75,13 @@ Problem backward(DType dtype, DType weight, Size size, double eps, Layout layout
     for (int64_t r = 0; r < R; ++r) t["rstd"].v[size_t(r)] = row_truth(t["h"], r, C, eps).rstd;
   };
   const auto args = [=](const Bound& b) {
-    return RmsNormBackwardArgs{.dy = b.view("dy"), .dh = residual ? b.view("dh") : View{}, .h = b.view("h"), .w = b.view("w"),
-                               .rstd = b.view("rstd"), .dx = b.mut("dx"), .dw = b.mut("dw")};
+    return RmsNormBackwardArgs{.dy = b.view("dy"),
+                               .dh = residual ? b.view("dh") : View{},
+                               .h = b.view("h"),
+                               .w = b.view("w"),
+                               .rstd = b.view("rstd"),
+                               .dx = b.mut("dx"),
+                               .dw = b.mut("dw")};
   };
   p.run = [=](Stream& stream, const Bound& b) { rms_norm_backward(stream, args(b)); };
   p.cost = [=](const Bound& b) { return cost(args(b)); };
@@ -131,15 +141,20 @@ void add_specs_rms_norm(Registry& registry) {
     }
     const Size s{5, 33};
     // A mean square near eps is where a lost eps shows.
-    registry.add({op, "forward", dtype, "tiny_values", [=] { return forward(dtype, dtype, s, 1e-2, Layout::contiguous, false, normal(0.05)); }});
+    registry.add(
+        {op, "forward", dtype, "tiny_values", [=] { return forward(dtype, dtype, s, 1e-2, Layout::contiguous, false, normal(0.05)); }});
     registry.add({op, "forward", dtype, "zeros", [=] { return forward(dtype, dtype, s, 1e-5, Layout::contiguous, false, constant(0)); }});
-    registry.add({op, "forward", dtype, "nan", [=] { return forward(dtype, dtype, s, 1e-5, Layout::contiguous, false, sprinkle(normal(), 66, 3, NAN)); }});
-    registry.add({op, "forward", dtype, "infinity", [=] { return forward(dtype, dtype, s, 1e-5, Layout::contiguous, false, sprinkle(normal(), 66, 3, INFINITY)); }});
+    registry.add({op, "forward", dtype, "nan",
+                  [=] { return forward(dtype, dtype, s, 1e-5, Layout::contiguous, false, sprinkle(normal(), 66, 3, NAN)); }});
+    registry.add({op, "forward", dtype, "infinity",
+                  [=] { return forward(dtype, dtype, s, 1e-5, Layout::contiguous, false, sprinkle(normal(), 66, 3, INFINITY)); }});
     for (Size c : {Size{2048, 384}, Size{1201, 387}})
       for (bool residual : {false, true}) {
         const std::string name = dims({c.rows, c.columns});
-        registry.count({op, residual ? "residual" : "forward", dtype, name, [=] { return forward(dtype, dtype, c, 1e-5, Layout::contiguous, residual); }});
-        registry.count({op, residual ? "residual_backward" : "backward", dtype, name, [=] { return backward(dtype, dtype, c, 1e-5, Layout::contiguous, residual); }});
+        registry.count({op, residual ? "residual" : "forward", dtype, name,
+                        [=] { return forward(dtype, dtype, c, 1e-5, Layout::contiguous, residual); }});
+        registry.count({op, residual ? "residual_backward" : "backward", dtype, name,
+                        [=] { return backward(dtype, dtype, c, 1e-5, Layout::contiguous, residual); }});
       }
     for (Size b : {Size{2048, 384}, Size{32768, 4096}}) {
       const std::string name = dims({b.rows, b.columns});
@@ -147,8 +162,10 @@ void add_specs_rms_norm(Registry& registry) {
       registry.bench({op, "backward", dtype, name, [=] { return backward(dtype, dtype, b, 1e-5, Layout::contiguous, false); }});
     }
   }
-  registry.add({op, "forward", DType::bf16, "f32_weight", [] { return forward(DType::bf16, DType::f32, {9, 65}, 1e-5, Layout::contiguous, false); }});
-  registry.add({op, "backward", DType::bf16, "f32_weight", [] { return backward(DType::bf16, DType::f32, {9, 65}, 1e-5, Layout::contiguous, false); }});
+  registry.add({op, "forward", DType::bf16, "f32_weight",
+                [] { return forward(DType::bf16, DType::f32, {9, 65}, 1e-5, Layout::contiguous, false); }});
+  registry.add({op, "backward", DType::bf16, "f32_weight",
+                [] { return backward(DType::bf16, DType::f32, {9, 65}, 1e-5, Layout::contiguous, false); }});
 
   const auto from_golden = [](const GoldenCase& g, Problem p, const char* x, std::initializer_list<const char*> outputs) {
     p.given(x, g.values("x")).given("w", g.values("w"));
@@ -157,12 +174,15 @@ void add_specs_rms_norm(Registry& registry) {
   };
   const auto size_of_case = [](const GoldenCase& g) { return Size{g.integer("rows"), g.integer("dim")}; };
   registry.golden({op, "golden_forward", "rms_norm.safetensors", [=](const GoldenCase& g) {
-    return from_golden(g, forward(DType::f32, DType::f32, size_of_case(g), g.number("eps"), Layout::contiguous, false), "x", {"y"});
-  }});
+                     return from_golden(g, forward(DType::f32, DType::f32, size_of_case(g), g.number("eps"), Layout::contiguous, false),
+                                        "x", {"y"});
+                   }});
   registry.golden({op, "golden_backward", "rms_norm.safetensors", [=](const GoldenCase& g) {
-    Problem p = from_golden(g, backward(DType::f32, DType::f32, size_of_case(g), g.number("eps"), Layout::contiguous, false), "h", {"dx", "dw"});
-    return p.given("dy", g.values("dy"));
-  }});
+                     Problem p =
+                         from_golden(g, backward(DType::f32, DType::f32, size_of_case(g), g.number("eps"), Layout::contiguous, false), "h",
+                                     {"dx", "dw"});
+                     return p.given("dy", g.values("dy"));
+                   }});
 
   registry.rejects(op, "weight_rank", [](Device& d) { rms_norm(Tensor::empty(d, {2, 8}), Tensor::empty(d, {1, 8}), 1e-5f); });
   registry.rejects(op, "weight_length", [](Device& d) { rms_norm(Tensor::empty(d, {2, 8}), Tensor::empty(d, {7}), 1e-5f); });
@@ -171,8 +191,10 @@ void add_specs_rms_norm(Registry& registry) {
   registry.rejects(op, "undefined_weight", [](Device& d) { rms_norm(Tensor::empty(d, {2, 8}), Tensor(), 1e-5f); });
   registry.rejects(op, "undefined_input", [](Device& d) { rms_norm(Tensor(), Tensor::empty(d, {8}), 1e-5f); });
   registry.rejects(op, "negative_eps", [](Device& d) { rms_norm(Tensor::empty(d, {2, 8}), Tensor::empty(d, {8}), -1.0f); });
-  registry.rejects(op, "transposed_rows", [](Device& d) { rms_norm(Tensor::empty(d, {8, 2}).permute({1, 0}), Tensor::empty(d, {8}), 1e-5f); });
-  registry.rejects(op, "residual_shape", [](Device& d) { rms_norm_residual(Tensor::empty(d, {2, 8}), Tensor::empty(d, {3, 8}), Tensor::empty(d, {8}), 1e-5f); });
+  registry.rejects(op, "transposed_rows",
+                   [](Device& d) { rms_norm(Tensor::empty(d, {8, 2}).permute({1, 0}), Tensor::empty(d, {8}), 1e-5f); });
+  registry.rejects(op, "residual_shape",
+                   [](Device& d) { rms_norm_residual(Tensor::empty(d, {2, 8}), Tensor::empty(d, {3, 8}), Tensor::empty(d, {8}), 1e-5f); });
 }
 
 }  // namespace weft::spec

@@ -32,7 +32,8 @@ __global__ void turn(const Params<T> p) {
     const int in_token = int(i - token * p.H * p.per), h = in_token / p.per, k = in_token - h * p.per;
     const int64_t start = p.start ? p.start[p.one_start ? 0 : b] : 0, position = start + t;
     if (start < 0 || start + p.tokens > p.positions) {
-      if (in_token == 0 && t == 0) report(p.fault, Fault::position_out_of_range, p.op, start < 0 ? start : start + p.tokens - 1, b, p.positions);
+      if (in_token == 0 && t == 0)
+        report(p.fault, Fault::position_out_of_range, p.op, start < 0 ? start : start + p.tokens - 1, b, p.positions);
       continue;
     }
     const T* x = p.x.row(b, t, h);
@@ -56,8 +57,23 @@ void rope(Stream& stream, const RopeArgs& a) {
     const int H = int(a.x.shape[2]), D = int(a.x.shape[3]), half = int(a.cos.shape[1]), per = D - half;
     const int64_t count = a.x.shape[0] * a.x.shape[1] * H * per;
     const Launch launch(stream, a.kOp, {&a.x, &a.cos});
-    const Params<T> p{heads<T>(a.x), heads<T>(a.y), data<float>(a.cos), data<float>(a.sin), data<int32_t>(a.start), a.start && a.start.shape[0] == 1,
-                      a.pairs == RopePairs::interleaved, a.x.shape[1], a.cos.shape[0], count, H, D, half, per, a.inverse ? -1.0f : 1.0f, launch.fault(), launch.op()};
+    const Params<T> p{heads<T>(a.x),
+                      heads<T>(a.y),
+                      data<float>(a.cos),
+                      data<float>(a.sin),
+                      data<int32_t>(a.start),
+                      a.start && a.start.shape[0] == 1,
+                      a.pairs == RopePairs::interleaved,
+                      a.x.shape[1],
+                      a.cos.shape[0],
+                      count,
+                      H,
+                      D,
+                      half,
+                      per,
+                      a.inverse ? -1.0f : 1.0f,
+                      launch.fault(),
+                      launch.op()};
     launch(blocks_for(stream, count, 256), 256, 0, turn<T>, p);
   });
 }

@@ -47,9 +47,10 @@ constant constexpr int kThreads = 128;
 // Traffic:  one read of x and one write of y; the table once for each slice of 64 rows.
 template <class T>
 [[max_total_threads_per_threadgroup(128)]]
-kernel void turn(device const T* x [[buffer(0)]], device T* y [[buffer(1)]], device const float* cos_in [[buffer(2)]], device const float* sin_in [[buffer(3)]],
-                 device const int* start_in [[buffer(4)]], constant RopeParams& p [[buffer(5)]], device Fault& fault [[buffer(6)]],
-                 uint thread_index [[thread_index_in_threadgroup]], uint2 group [[threadgroup_position_in_grid]]) {
+kernel void turn(device const T* x [[buffer(0)]], device T* y [[buffer(1)]], device const float* cos_in [[buffer(2)]],
+                 device const float* sin_in [[buffer(3)]], device const int* start_in [[buffer(4)]], constant RopeParams& p [[buffer(5)]],
+                 device Fault& fault [[buffer(6)]], uint thread_index [[thread_index_in_threadgroup]],
+                 uint2 group [[threadgroup_position_in_grid]]) {
   constexpr int N = per_vector<T>();
   threadgroup float table[kThreads][2 * N];
   threadgroup bool inside[kThreads];
@@ -62,7 +63,8 @@ kernel void turn(device const T* x [[buffer(0)]], device T* y [[buffer(1)]], dev
     const long start = kStart ? long(start_in[b0]) : 0, position = start + t;
     inside[own] = start >= 0 && start + p.tokens <= p.positions;
     if (!inside[own]) {
-      if (piece == 0 && t == 0 && group.y == 0) report(fault, metal_fault::position_out_of_range, start < 0 ? start : start + p.tokens - 1, b0, p.positions);
+      if (piece == 0 && t == 0 && group.y == 0)
+        report(fault, metal_fault::position_out_of_range, start < 0 ? start : start + p.tokens - 1, b0, p.positions);
     } else if (piece < turned) {
       const Chunk<float, N> c = load_chunk<float, N>(cos_in + position * p.pairs + k, count, kAligned);
       const Chunk<float, N> s = load_chunk<float, N>(sin_in + position * p.pairs + k, count, kAligned);
@@ -87,7 +89,8 @@ kernel void turn(device const T* x [[buffer(0)]], device T* y [[buffer(1)]], dev
     const long b = b0 + row / p.heads, h = row % p.heads;
     device const T* from = x + b * p.x_batch + t * p.x_time + h * p.x_head;
     device T* to = y + b * p.y_batch + t * p.y_time + h * p.y_head;
-    if (piece < turned) turn_pairs<T, N>(from, to, k, p.pairs, count, c, s);
+    if (piece < turned)
+      turn_pairs<T, N>(from, to, k, p.pairs, count, c, s);
     else
       for (int i = 0; i < count; ++i) to[2 * p.pairs + k + i] = from[2 * p.pairs + k + i];
   }

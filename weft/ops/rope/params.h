@@ -10,8 +10,8 @@ namespace weft {
 // A sharer is what has one position: token t of all sequences and heads where all sequences start at one place, else token t of
 // sequence b with its heads. It has rows, [B, H] or [H], each of them cut into pieces; a column is one piece of all its rows.
 struct RopeParams {
-  int64_t columns, rows, slice;  // of all sharers; of a sharer; rows of a slice
-  int64_t tokens, positions;     // T; rows of the table
+  int64_t columns, rows, slice;                              // of all sharers; of a sharer; rows of a slice
+  int64_t tokens, positions;                                 // T; rows of the table
   int64_t x_batch, x_time, x_head, y_batch, y_time, y_head;  // strides in elements
   int32_t heads, head_dim, pairs;                            // H, D, pairs to turn
   int32_t pieces;                                            // of a row: vectors of pairs, then of elements to copy

@@ -16,13 +16,13 @@ void rope(Stream& stream, const RopeArgs& args) {
   contract.require(args.cos.rank() == 2, "cos must be [positions, rotary_dims / 2], got shape ", args.cos.shape);
   contract.shape("sin", args.sin, args.cos.shape);
   contract.require(args.cos.contiguous() && args.sin.contiguous(), "cos and sin must be contiguous");
-  contract.require(args.cos.shape[1] <= args.x.shape[3] / 2, "the table turns ", args.cos.shape[1], " pairs, more than there are in x of shape ",
-                   args.x.shape);
+  contract.require(args.cos.shape[1] <= args.x.shape[3] / 2, "the table turns ", args.cos.shape[1],
+                   " pairs, more than there are in x of shape ", args.x.shape);
   contract.optional("start", args.start, {DType::i32});
   if (args.start)
-    contract.require(args.start.rank() == 1 && (args.start.shape[0] == 1 || args.start.shape[0] == args.x.shape[0]) && args.start.contiguous(),
-                     "start must be contiguous and hold one position, or one for each of ", args.x.shape[0], " sequences, got shape ",
-                     args.start.shape);
+    contract.require(
+        args.start.rank() == 1 && (args.start.shape[0] == 1 || args.start.shape[0] == args.x.shape[0]) && args.start.contiguous(),
+        "start must be contiguous and hold one position, or one for each of ", args.x.shape[0], " sequences, got shape ", args.start.shape);
   stream.device().kernels().rope(stream, args);
 }
 
@@ -36,8 +36,13 @@ Tensor rope(const Tensor& x, const RopeTable& table, const Tensor& start, RopePa
   const auto turned = [cos = Kept(table.cos), sin = Kept(table.sin), start = Kept(start), pairs](const Tensor& from, bool inverse) {
     Device& device = from.device();
     Tensor to = Tensor::empty(device, from.shape(), from.dtype());
-    rope(device.stream(), {.x = from.view(), .cos = cos.view(), .sin = sin.view(), .start = start.view(), .y = to.mut_view(),
-                           .pairs = pairs, .inverse = inverse});
+    rope(device.stream(), {.x = from.view(),
+                           .cos = cos.view(),
+                           .sin = sin.view(),
+                           .start = start.view(),
+                           .y = to.mut_view(),
+                           .pairs = pairs,
+                           .inverse = inverse});
     return to;
   };
   Tensor y = turned(x, false);

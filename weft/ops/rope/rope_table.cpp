@@ -25,9 +25,10 @@ std::vector<double> rope_frequencies(int64_t rotary_dims, double theta, const Ro
   check(theta > 0 && std::isfinite(theta), kWhere, "theta is ", theta, ", expected a finite number above zero");
   const bool scaled = scaling.kind == RopeScaling::Kind::llama3;
   if (scaled) {
-    check(scaling.factor > 0 && std::isfinite(scaling.factor), kWhere, "factor is ", scaling.factor, ", expected a finite number above zero");
-    check(scaling.low_freq_factor > 0 && scaling.high_freq_factor > scaling.low_freq_factor, kWhere, "low_freq_factor ", scaling.low_freq_factor,
-          " and high_freq_factor ", scaling.high_freq_factor, " must be above zero and in this order");
+    check(scaling.factor > 0 && std::isfinite(scaling.factor), kWhere, "factor is ", scaling.factor,
+          ", expected a finite number above zero");
+    check(scaling.low_freq_factor > 0 && scaling.high_freq_factor > scaling.low_freq_factor, kWhere, "low_freq_factor ",
+          scaling.low_freq_factor, " and high_freq_factor ", scaling.high_freq_factor, " must be above zero and in this order");
     check(scaling.original_context > 0, kWhere, "original_context is ", scaling.original_context, ", expected a number above zero");
   }
   std::vector<double> frequencies(size_t(rotary_dims / 2));

@@ -39,15 +39,21 @@ Problem problem(DType dtype, Size s, Variant v, Fill fill = normal()) {
   const auto angle = [=](int64_t i) { return double(i / half) * std::pow(v.theta, -2.0 * double(i % half) / double(s.R)); };
   const Shape shape = v.by_head ? Shape{s.B, s.H, s.T, s.D} : Shape{s.B, s.T, s.H, s.D};
   Problem p;
-  v.in_place ? p.in_place("x", dtype, shape, fill, v.layout) : p.input("x", dtype, shape, fill, v.layout).output("y", dtype, shape, v.layout);
+  v.in_place ? p.in_place("x", dtype, shape, fill, v.layout)
+             : p.input("x", dtype, shape, fill, v.layout).output("y", dtype, shape, v.layout);
   p.input("cos", DType::f32, {positions, half}, [=](PhiloxStream&, int64_t i) { return std::cos(angle(i)); });
   p.input("sin", DType::f32, {positions, half}, [=](PhiloxStream&, int64_t i) { return std::sin(angle(i)); });
   if (!v.start.empty()) p.input("start", DType::i32, {int64_t(v.start.size())}, listed(v.start));
   const std::string out = v.in_place ? "x" : "y";
   const auto args = [=](const Bound& b) {
     const auto seen = [&](const Tensor& t) { return v.by_head ? t.permute({0, 2, 1, 3}) : t; };
-    return RopeArgs{.x = seen(b.tensor("x")).view(), .cos = b.view("cos"), .sin = b.view("sin"), .start = v.start.empty() ? View{} : b.view("start"),
-                    .y = seen(b.tensor(out)).mut_view(), .pairs = v.pairs, .inverse = v.inverse};
+    return RopeArgs{.x = seen(b.tensor("x")).view(),
+                    .cos = b.view("cos"),
+                    .sin = b.view("sin"),
+                    .start = v.start.empty() ? View{} : b.view("start"),
+                    .y = seen(b.tensor(out)).mut_view(),
+                    .pairs = v.pairs,
+                    .inverse = v.inverse};
   };
   p.run = [=](Stream& stream, const Bound& b) { rope(stream, args(b)); };
   p.cost = [=](const Bound& b) { return cost(args(b)); };
@@ -125,14 +131,15 @@ void add_rejections(Registry& registry) {
 void add_specs_rope(Registry& registry) {
   const char* op = "rope";
   for (DType dtype : {DType::f32, DType::bf16}) {
-    for (Size s : {Size{1, 1, 1, 2, 2}, Size{2, 7, 3, 64, 64}, Size{1, 5, 2, 30, 30}, Size{3, 4, 2, 33, 32}, Size{2, 67, 5, 128, 128}, Size{1, 3, 2, 80, 34},
-                   Size{0, 3, 2, 8, 8}, Size{2, 0, 2, 8, 8}, Size{1, 2, 2, 6, 0}}) {
+    for (Size s : {Size{1, 1, 1, 2, 2}, Size{2, 7, 3, 64, 64}, Size{1, 5, 2, 30, 30}, Size{3, 4, 2, 33, 32}, Size{2, 67, 5, 128, 128},
+                   Size{1, 3, 2, 80, 34}, Size{0, 3, 2, 8, 8}, Size{2, 0, 2, 8, 8}, Size{1, 2, 2, 6, 0}}) {
       std::vector<double> starts(size_t(s.B), 0);
       for (size_t b = 0; b < starts.size(); ++b) starts[b] = double(5 * b + 2);
       for (RopePairs pairs : {RopePairs::half_split, RopePairs::interleaved})
         for (bool inverse : {false, true}) {
           const std::string name = dims({s.B, s.T, s.H, s.D, s.R});
-          const std::string variant = std::string(inverse ? "inverse" : "forward") + (pairs == RopePairs::interleaved ? "_interleaved" : "");
+          const std::string variant =
+              std::string(inverse ? "inverse" : "forward") + (pairs == RopePairs::interleaved ? "_interleaved" : "");
           const Variant v{.pairs = pairs, .inverse = inverse, .start = {}};
           const auto with = [&](const char* suffix, auto change) {
             Variant changed = v;
@@ -145,12 +152,14 @@ void add_specs_rope(Registry& registry) {
           with("/in_place", [&](Variant& c) { c.in_place = true, c.start = starts; });
         }
     }
-    registry.add({op, "forward", dtype, "nan", [=] { return problem(dtype, {1, 5, 2, 34, 32}, {.start = {}}, sprinkle(normal(), 40, 3, NAN)); }});
+    registry.add(
+        {op, "forward", dtype, "nan", [=] { return problem(dtype, {1, 5, 2, 34, 32}, {.start = {}}, sprinkle(normal(), 40, 3, NAN)); }});
     // Positions that 12 and 16 bits do not hold: by their starts, and in one long sequence.
     const std::vector<double> far{4095, 5000, 65535, 70000};
     for (bool inverse : {false, true}) {
       const char* variant = inverse ? "inverse" : "forward";
-      registry.add({op, variant, dtype, "4x3x2x6x4/far", [=] { return problem(dtype, {4, 3, 2, 6, 4}, {.inverse = inverse, .start = far}); }});
+      registry.add(
+          {op, variant, dtype, "4x3x2x6x4/far", [=] { return problem(dtype, {4, 3, 2, 6, 4}, {.inverse = inverse, .start = far}); }});
     }
     registry.add({op, "forward", dtype, "1x70001x1x2x2", [=] { return problem(dtype, {1, 70001, 1, 2, 2}, {.start = {}}); }});
     for (Size c : {Size{1, 128, 8, 128, 128}, Size{3, 131, 5, 80, 34}, Size{8, 1, 32, 128, 128}})
@@ -158,12 +167,12 @@ void add_specs_rope(Registry& registry) {
         const std::string name = dims({c.B, c.T, c.H, c.D, c.R}) + (own_starts ? "/starts" : "");
         const std::vector<double> starts(own_starts ? size_t(c.B) : 0, 3);
         for (RopePairs pairs : {RopePairs::half_split, RopePairs::interleaved})
-          registry.count({op, pairs == RopePairs::interleaved ? "forward_interleaved" : "forward", dtype, name, [=] { return problem(dtype, c, {.pairs = pairs, .start = starts}); }});
+          registry.count({op, pairs == RopePairs::interleaved ? "forward_interleaved" : "forward", dtype, name,
+                          [=] { return problem(dtype, c, {.pairs = pairs, .start = starts}); }});
       }
     registry.bench({op, "forward", dtype, "8x1024x9x64", [=] { return problem(dtype, {8, 1024, 9, 64, 64}, {.start = {}}); }});
-    registry.bench({op, "forward_interleaved", dtype, "8x1024x9x64", [=] {
-      return problem(dtype, {8, 1024, 9, 64, 64}, {.pairs = RopePairs::interleaved, .start = {}});
-    }});
+    registry.bench({op, "forward_interleaved", dtype, "8x1024x9x64",
+                    [=] { return problem(dtype, {8, 1024, 9, 64, 64}, {.pairs = RopePairs::interleaved, .start = {}}); }});
   }
   add_golden(registry);
   add_rejections(registry);

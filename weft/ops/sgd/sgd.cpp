@@ -13,15 +13,19 @@ const ElementwiseFunction& update() {
     static const auto f = fuse([](Expr p, Expr g, Expr lr, Expr scale, Expr m, Param wd, Param mu) {
       const Expr d = fma(wd, p, g * scale), next = fma(mu, m, d);
       const Expr after = p - lr * (kNesterov ? fma(mu, next, d) : next);
-      if constexpr (kMaster) return std::tuple(after, next, after);
-      else return std::tuple(after, next);
+      if constexpr (kMaster)
+        return std::tuple(after, next, after);
+      else
+        return std::tuple(after, next);
     });
     return f.function();
   } else {
     static const auto f = fuse([](Expr p, Expr g, Expr lr, Expr scale, Param wd) {
       const Expr after = p - lr * fma(wd, p, g * scale);
-      if constexpr (kMaster) return std::tuple(after, after);
-      else return std::tuple(after);
+      if constexpr (kMaster)
+        return std::tuple(after, after);
+      else
+        return std::tuple(after);
     });
     return f.function();
   }

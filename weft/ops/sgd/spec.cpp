@@ -29,11 +29,11 @@ SgdArgs args_of(const std::vector<MomentumRule::Views>& views, const View& lr, c
 
 MomentumRule rule(float mu, bool nesterov) {
   return {.has_m = mu > 0,
-          .launch = [=](Stream& stream, const auto& views, const View& lr, const View& scale) { sgd(stream, args_of(views, lr, scale, mu, nesterov)); },
+          .launch = [=](Stream& stream, const auto& views, const View& lr,
+                        const View& scale) { sgd(stream, args_of(views, lr, scale, mu, nesterov)); },
           .cost = [=](const auto& views, const View& lr, const View& scale) { return cost(args_of(views, lr, scale, mu, nesterov)); },
-          .advance = [=](MomentumElement& e, double grad, double scale, double lr, double wd) {
-            advance(e, grad, scale, lr, wd, double(mu), nesterov);
-          }};
+          .advance = [=](MomentumElement& e, double grad, double scale, double lr,
+                         double wd) { advance(e, grad, scale, lr, wd, double(mu), nesterov); }};
 }
 
 // A launch on fresh zeros of length 8, except for what `spoil` does to it.
@@ -46,7 +46,11 @@ void rejects(Registry& registry, const char* name, std::function<void(Attempt&, 
   registry.rejects("sgd", name, [=](Device& d) {
     Attempt a{zeros(d, {8}), zeros(d, {8}), zeros(d, {8}), Tensor(), full(d, {}, 1e-3), full(d, {}, 1)};
     spoil(a, d);
-    sgd(d.stream(), {{{a.param.mut_view(), a.grad.view(), a.m.mut_view(), a.master.mut_view(), a.weight_decay}}, a.lr.view(), a.scale.view(), a.momentum, a.nesterov});
+    sgd(d.stream(), {{{a.param.mut_view(), a.grad.view(), a.m.mut_view(), a.master.mut_view(), a.weight_decay}},
+                     a.lr.view(),
+                     a.scale.view(),
+                     a.momentum,
+                     a.nesterov});
   });
 }
 

@@ -46,7 +46,8 @@ void forward(Stream& stream, const SoftmaxArgs& a) {
         s[k] = row_sum(C, [=](At at) HWY_ATTR {
           at.prefetch(xr, ahead);  // memory has nothing else to do here
           if (!kPastCaches) at.prefetch(yr);
-          const F32x16 v = exp_of_negative(scaled(at.load(xr)) - largest);  // rounded as m was, not fused: never above 0, however large m is
+          const F32x16 v =
+              exp_of_negative(scaled(at.load(xr)) - largest);  // rounded as m was, not fused: never above 0, however large m is
           at.store(v, er);
           return v;
         });
@@ -113,7 +114,8 @@ void softmax(Stream& stream, const SoftmaxArgs& args) {
 void softmax_backward(Stream& stream, const SoftmaxBackwardArgs& args) {
   dispatch<float, bf16>(args.y.dtype, [&]<class T>() {
     const int64_t bytes = 3 * args.y.numel() * int64_t(sizeof(T));
-    with_constant(writes_past_caches(bytes, args.dx, as_rows(args.dx, args.kOp, "dx").stride), [&](auto past_caches) { backward<T, past_caches.value>(stream, args); });
+    with_constant(writes_past_caches(bytes, args.dx, as_rows(args.dx, args.kOp, "dx").stride),
+                  [&](auto past_caches) { backward<T, past_caches.value>(stream, args); });
   });
 }
 

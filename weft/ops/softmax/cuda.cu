@@ -25,7 +25,8 @@ __global__ void __launch_bounds__(Group<W::kThreads>::kBlock) forward(const Forw
   using G = Group<W::kThreads>;
   extern __shared__ __align__(16) unsigned char shared[];
   G group;
-  auto in = stream_rows<T, W, 1>(shared, [&](int, int64_t r) { return p.x + r * p.x_stride; }, G::index(), G::count(), p.rows, p.columns, p.aligned);
+  auto in = stream_rows<T, W, 1>(
+      shared, [&](int, int64_t r) { return p.x + r * p.x_stride; }, G::index(), G::count(), p.rows, p.columns, p.aligned);
   for (; in.has_row(); in.advance()) {
     const int64_t r = in.row();
     in.arrive();
@@ -53,8 +54,10 @@ __global__ void __launch_bounds__(Group<W::kThreads>::kBlock) forward(const Forw
 #pragma unroll
       for (int i = 0; i < W::kWidth; ++i) {
         float e;
-        if constexpr (W::kHeld) e = kept[at.slot * W::kWidth + i];
-        else e = exp_of_difference<T>(piece[i] * p.scale, m);
+        if constexpr (W::kHeld)
+          e = kept[at.slot * W::kWidth + i];
+        else
+          e = exp_of_difference<T>(piece[i] * p.scale, m);
         piece.set(i, e * over_sum);
       }
       put<W>(piece, p.y + r * p.y_stride, at, p.aligned);
@@ -82,8 +85,9 @@ __global__ void __launch_bounds__(Group<W::kThreads>::kBlock) backward(const Bac
   using G = Group<W::kThreads>;
   extern __shared__ __align__(16) unsigned char shared[];
   G group;
-  auto in = stream_rows<T, W, 2>(shared, [&](int operand, int64_t r) { return operand == 0 ? p.y + r * p.y_stride : p.dy + r * p.dy_stride; }, G::index(), G::count(), p.rows,
-                                 p.columns, p.aligned);
+  auto in = stream_rows<T, W, 2>(
+      shared, [&](int operand, int64_t r) { return operand == 0 ? p.y + r * p.y_stride : p.dy + r * p.dy_stride; }, G::index(), G::count(),
+      p.rows, p.columns, p.aligned);
   for (; in.has_row(); in.advance()) {
     const int64_t r = in.row();
     in.arrive();
@@ -107,7 +111,9 @@ __global__ void __launch_bounds__(Group<W::kThreads>::kBlock) backward(const Bac
 template <class T>
 void run(Stream& stream, const SoftmaxArgs& a) {
   const Rows x = as_rows(a.x, a.kOp, "x"), y = as_rows(a.y, a.kOp, "y");
-  const Forward<T> p{data<T>(a.x), data<T>(a.y), x.rows, x.stride, y.stride, columns_of(a.kOp, x), rows_aligned<T>({{&a.x, x.stride}, {&a.y, y.stride}}), a.scale};
+  const Forward<T> p{
+      data<T>(a.x), data<T>(a.y), x.rows, x.stride, y.stride, columns_of(a.kOp, x), rows_aligned<T>({{&a.x, x.stride}, {&a.y, y.stride}}),
+      a.scale};
   const Launch launch(stream, a.kOp, {&a.x});
   with_whole_walk<kPerVector<T>>(x.columns, p.aligned, [&]<class W>() {
     launch(row_blocks<W, 1>(stream, x.columns ? x.rows : 0), Group<W::kThreads>::kBlock, stream_bytes<W, 1>(), forward<T, W>, p);
@@ -117,8 +123,16 @@ void run(Stream& stream, const SoftmaxArgs& a) {
 template <class T>
 void run(Stream& stream, const SoftmaxBackwardArgs& a) {
   const Rows y = as_rows(a.y, a.kOp, "y"), dy = as_rows(a.dy, a.kOp, "dy"), dx = as_rows(a.dx, a.kOp, "dx");
-  const Backward<T> p{data<T>(a.y), data<T>(a.dy), data<T>(a.dx), y.rows, y.stride, dy.stride, dx.stride, columns_of(a.kOp, y),
-                      rows_aligned<T>({{&a.y, y.stride}, {&a.dy, dy.stride}, {&a.dx, dx.stride}}), a.scale};
+  const Backward<T> p{data<T>(a.y),
+                      data<T>(a.dy),
+                      data<T>(a.dx),
+                      y.rows,
+                      y.stride,
+                      dy.stride,
+                      dx.stride,
+                      columns_of(a.kOp, y),
+                      rows_aligned<T>({{&a.y, y.stride}, {&a.dy, dy.stride}, {&a.dx, dx.stride}}),
+                      a.scale};
   const Launch launch(stream, a.kOp, {&a.y});
   with_whole_walk<kPerVector<T>>(y.columns, p.aligned, [&]<class W>() {
     launch(row_blocks<W, 2>(stream, y.columns ? y.rows : 0), Group<W::kThreads>::kBlock, stream_bytes<W, 2>(), backward<T, W>, p);

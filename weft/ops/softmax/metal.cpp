@@ -13,7 +13,8 @@ void softmax(Stream& stream, const SoftmaxArgs& a) {
   const Rows x = as_rows(a.x, a.kOp, "x"), y = as_rows(a.y, a.kOp, "y");
   if (x.columns == 0) return;
   const Kernel kernel{a.kOp, kFile, join("softmax_rows", suffix_of(a.x.dtype)), {}};
-  const RowPlan plan = plan_rows(stream, kernel, x.columns, size_of(a.x.dtype), teams_of(x.rows), aligned16(a.x, x.stride) && aligned16(a.y, y.stride), kLongRow);
+  const RowPlan plan = plan_rows(stream, kernel, x.columns, size_of(a.x.dtype), teams_of(x.rows),
+                                 aligned16(a.x, x.stride) && aligned16(a.y, y.stride), kLongRow);
   const SoftmaxParams p{x.rows, x.stride, y.stride, columns_of(a.kOp, x), plan.team, a.scale, 0};
   launch(stream, plan.kernel, plan.grid(), {in(a.x), out(a.y), params(p)});
 }

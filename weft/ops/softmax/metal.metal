@@ -45,7 +45,8 @@ constant constexpr int kTwoRows = 5;  // chunks to a thread while y and dy are b
 template <class T>
 kernel void softmax_rows_backward(device const T* y [[buffer(0)]], device const T* dy [[buffer(1)]], device T* dx [[buffer(2)]],
                                   constant SoftmaxBackwardParams& p [[buffer(3)]], uint thread_index [[thread_index_in_threadgroup]],
-                                  uint threads [[threads_per_threadgroup]], uint group [[threadgroup_position_in_grid]], uint groups [[threadgroups_per_grid]]) {
+                                  uint threads [[threads_per_threadgroup]], uint group [[threadgroup_position_in_grid]],
+                                  uint groups [[threadgroups_per_grid]]) {
   constexpr int N = per_vector<T>();
   threadgroup uint slots[kTeamSlots];
   Team team = team_of(p.team, thread_index, threads, group, groups, slots);

@@ -15,8 +15,8 @@ void check_like(const Contract& contract, const char* name, const View& view, co
   contract.operand(name, view, kFloats).shape(name, view, other.shape).same_dtype(name, view, other_name, other);
   const Rows rows = as_rows(view, contract.op(), name), others = as_rows(other, contract.op(), other_name);
   const bool shared = view.buffer == other.buffer && view.offset == other.offset;
-  contract.require(!shared || rows.rows <= 1 || rows.stride == others.stride, name, " starts where ", other_name, " does but has row stride ",
-                   rows.stride, ", not ", others.stride);
+  contract.require(!shared || rows.rows <= 1 || rows.stride == others.stride, name, " starts where ", other_name,
+                   " does but has row stride ", rows.stride, ", not ", others.stride);
 }
 
 }  // namespace

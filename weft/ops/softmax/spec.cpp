@@ -58,8 +58,10 @@ constexpr double kSubnormal = 3 * 0x1p-150;
 Problem forward(const Setup& s, bool in_place = false) {
   const int64_t R = s.rows, C = s.columns;
   Problem p;
-  if (in_place) p.in_place("x", s.dtype, {R, C}, s.fill, s.layout);
-  else p.input("x", s.dtype, {R, C}, s.fill, s.layout).output("y", s.dtype, {R, C}, s.layout);
+  if (in_place)
+    p.in_place("x", s.dtype, {R, C}, s.fill, s.layout);
+  else
+    p.input("x", s.dtype, {R, C}, s.fill, s.layout).output("y", s.dtype, {R, C}, s.layout);
   const auto args = [=](const Bound& b) { return SoftmaxArgs{.x = b.view("x"), .y = b.mut(in_place ? "x" : "y"), .scale = s.scale}; };
   p.run = [=](Stream& stream, const Bound& b) { softmax(stream, args(b)); };
   p.cost = [=](const Bound& b) { return cost(args(b)); };
@@ -80,8 +82,10 @@ Problem backward(const Setup& s, bool in_place = false) {
   const int64_t R = s.rows, C = s.columns;
   Problem p;
   p.input("x", s.dtype, {R, C}, s.fill).input("y", s.dtype, {R, C}, constant(0), s.layout);
-  if (in_place) p.in_place("dy", s.dtype, {R, C}, normal(), s.layout);
-  else p.input("dy", s.dtype, {R, C}, normal(), s.layout).output("dx", s.dtype, {R, C}, s.layout);
+  if (in_place)
+    p.in_place("dy", s.dtype, {R, C}, normal(), s.layout);
+  else
+    p.input("dy", s.dtype, {R, C}, normal(), s.layout).output("dx", s.dtype, {R, C}, s.layout);
   p.prepare = [=](Truth& t) {
     for (int64_t r = 0; r < R; ++r) std::ranges::copy(row_truth(t["x"], s, r).y, t["y"].v.begin() + r * C);
   };
@@ -117,8 +121,10 @@ Problem backward(const Setup& s, bool in_place = false) {
     }
     return loss;
   };
-  if (in_place) p.loss = nullptr;
-  else p.derivatives = {{"x", "dx"}};
+  if (in_place)
+    p.loss = nullptr;
+  else
+    p.derivatives = {{"x", "dx"}};
   return p;
 }
 
@@ -127,7 +133,8 @@ Problem backward(const Setup& s, bool in_place = false) {
 void add_specs_softmax(Registry& registry) {
   const std::string op = "softmax";
   for (DType dtype : {DType::f32, DType::bf16}) {
-    const std::pair<int64_t, int64_t> sizes[] = {{1, 1}, {4, 7}, {3, 15}, {3, 16}, {3, 17}, {5, 63}, {5, 64}, {5, 65}, {3, 257}, {3, 1025}, {257, 384}, {2, 4099}, {2, 8192}, {2, 33008}, {0, 8}, {8, 0}};
+    const std::pair<int64_t, int64_t> sizes[] = {{1, 1},   {4, 7},    {3, 15},    {3, 16},   {3, 17},   {5, 63},    {5, 64}, {5, 65},
+                                                 {3, 257}, {3, 1025}, {257, 384}, {2, 4099}, {2, 8192}, {2, 33008}, {0, 8},  {8, 0}};
     for (auto [rows, columns] : sizes)
       for (Layout layout : {Layout::contiguous, Layout::padded_rows}) {
         if (columns == 0 && layout == Layout::padded_rows) continue;  // no elements to lay out
@@ -162,15 +169,14 @@ void add_specs_softmax(Registry& registry) {
     }
   }
   const auto of_case = [](const GoldenCase& g) { return Setup{DType::f32, g.integer("rows"), g.integer("cols")}; };
-  registry.golden({op, "golden_forward", "softmax.safetensors", [=](const GoldenCase& g) {
-    return forward(of_case(g)).given("x", g.values("x")).golden("y", g.values("y"));
-  }});
+  registry.golden({op, "golden_forward", "softmax.safetensors",
+                   [=](const GoldenCase& g) { return forward(of_case(g)).given("x", g.values("x")).golden("y", g.values("y")); }});
   registry.golden({op, "golden_backward", "softmax.safetensors", [=](const GoldenCase& g) {
-    Problem p = backward(of_case(g)).given("x", g.values("x")).given("dy", g.values("dy")).golden("dx", g.values("dx"));
-    // At |x| = 10000 the step of finite differences (1e-5 |x|) is too coarse for an exponential; the golden dx remains.
-    if (std::ranges::any_of(g.values("x"), [](double x) { return std::abs(x) > 100; })) p.loss = nullptr;
-    return p;
-  }});
+                     Problem p = backward(of_case(g)).given("x", g.values("x")).given("dy", g.values("dy")).golden("dx", g.values("dx"));
+                     // At |x| = 10000 the step of finite differences (1e-5 |x|) is too coarse for an exponential; the golden dx remains.
+                     if (std::ranges::any_of(g.values("x"), [](double x) { return std::abs(x) > 100; })) p.loss = nullptr;
+                     return p;
+                   }});
 
   registry.rejects(op, "undefined", [](Device&) { softmax(Tensor()); });
   registry.rejects(op, "scalar", [](Device& d) { softmax(Tensor::empty(d, {})); });

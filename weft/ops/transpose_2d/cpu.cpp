@@ -31,8 +31,10 @@ HWY_INLINE void transpose_tile(const uint32_t* in, int64_t stride, uint32_t* out
   constexpr int64_t T = kTile<uint32_t>;
   const hn::FixedTag<uint32_t, 4> d;
   const hn::FixedTag<uint64_t, 2> wide;
-  const auto low = [&](auto a, auto b) HWY_ATTR { return hn::BitCast(d, hn::InterleaveLower(wide, hn::BitCast(wide, a), hn::BitCast(wide, b))); };
-  const auto high = [&](auto a, auto b) HWY_ATTR { return hn::BitCast(d, hn::InterleaveUpper(wide, hn::BitCast(wide, a), hn::BitCast(wide, b))); };
+  const auto low = [&](auto a, auto b)
+                       HWY_ATTR { return hn::BitCast(d, hn::InterleaveLower(wide, hn::BitCast(wide, a), hn::BitCast(wide, b))); };
+  const auto high = [&](auto a, auto b)
+                        HWY_ATTR { return hn::BitCast(d, hn::InterleaveUpper(wide, hn::BitCast(wide, a), hn::BitCast(wide, b))); };
   for (int64_t m = 0; m < T; m += 4)
     for (int64_t n = 0; n < T; n += 4) {
       const uint32_t* from = in + m * stride + n;
@@ -63,7 +65,7 @@ HWY_INLINE void transpose_tile(const uint16_t* in, int64_t stride, uint16_t* out
         s[i] = hn::InterleaveLower(d, r[2 * i], r[2 * i + 1]);
         s[i + 4] = hn::InterleaveUpper(d, r[2 * i], r[2 * i + 1]);
       }
-      for (int h = 0; h < 2; ++h)  // halves of the columns
+      for (int h = 0; h < 2; ++h)      // halves of the columns
         for (int i = 0; i < 2; ++i) {  // rows 4 i to 4 i + 3: r[4 h + 2 i], r[4 h + 2 i + 1] hold two columns each
           const auto a = hn::BitCast(d32, s[4 * h + 2 * i]), b = hn::BitCast(d32, s[4 * h + 2 * i + 1]);
           r[4 * h + 2 * i] = hn::BitCast(d, hn::InterleaveLower(d32, a, b));

@@ -62,7 +62,15 @@ template <class T>
 void run(Stream& stream, const Transpose2dArgs& a) {
   const int rank = a.x.rank();
   const int64_t B = rank == 3 ? a.x.shape[0] : 1, M = a.x.shape[rank - 2], N = a.x.shape[rank - 1];
-  Params<T> p{data<T>(a.x), data<T>(a.y), M, N, a.x.strides[rank - 2], a.y.strides[rank - 2], rank == 3 ? a.x.strides[0] : 0, rank == 3 ? a.y.strides[0] : 0, false};
+  Params<T> p{data<T>(a.x),
+              data<T>(a.y),
+              M,
+              N,
+              a.x.strides[rank - 2],
+              a.y.strides[rank - 2],
+              rank == 3 ? a.x.strides[0] : 0,
+              rank == 3 ? a.y.strides[0] : 0,
+              false};
   const auto whole = [](int64_t stride) { return stride * int64_t(sizeof(T)) % 16 == 0; };
   p.aligned = aligned16(p.x) && aligned16(p.y) && whole(p.x_stride) && whole(p.y_stride) && whole(p.x_batch) && whole(p.y_batch);
   const Launch launch(stream, a.kOp, {&a.x});

@@ -40,7 +40,9 @@ Problem forward(DType dtype, Size s, Layout layout) {
 
 Problem rule(DType dtype, Size s) {
   Problem p;
-  p.input("x", dtype, shape(s), normal()).input("dy", dtype, shape(swapped(s)), normal(), Layout::padded_rows).output("dx", dtype, shape(s));
+  p.input("x", dtype, shape(s), normal())
+      .input("dy", dtype, shape(swapped(s)), normal(), Layout::padded_rows)
+      .output("dx", dtype, shape(s));
   p.run = [=](Stream&, const Bound& b) {
     Tensor x = b.tensor("x");
     const Tensor y = transpose_2d(x.set_requires_grad());
@@ -61,7 +63,8 @@ Problem rule(DType dtype, Size s) {
 void add_specs_transpose_2d(Registry& registry) {
   const std::string op = "transpose_2d";
   for (DType dtype : {DType::f32, DType::bf16, DType::f16, DType::i32, DType::u32, DType::u8}) {
-    const Size sizes[] = {{0, 1, 1}, {0, 1, 37}, {0, 37, 1}, {0, 16, 16}, {0, 15, 17}, {0, 33, 64}, {0, 129, 65}, {0, 257, 300}, {3, 17, 31}, {2, 64, 16}, {0, 0, 5}, {0, 5, 0}};
+    const Size sizes[] = {{0, 1, 1},    {0, 1, 37},    {0, 37, 1},  {0, 16, 16}, {0, 15, 17}, {0, 33, 64},
+                          {0, 129, 65}, {0, 257, 300}, {3, 17, 31}, {2, 64, 16}, {0, 0, 5},   {0, 5, 0}};
     for (Size s : sizes) registry.add({op, "forward", dtype, text(s), [=] { return forward(dtype, s, Layout::contiguous); }});
     for (Size s : {Size{0, 35, 66}, Size{2, 70, 33}})
       registry.add({op, "forward", dtype, text(s) + "/padded", [=] { return forward(dtype, s, Layout::padded_rows); }});

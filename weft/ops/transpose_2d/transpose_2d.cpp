@@ -35,7 +35,8 @@ Tensor transpose_2d(const Tensor& x) {
   Device& device = x.device();
   Tensor y = Tensor::empty(device, swapped(x.shape()), x.dtype());
   transpose_2d(device.stream(), {.x = x.view(), .y = y.mut_view()});
-  record("transpose_2d", {&x}, {&y}, [](const Upstream& up) { return std::vector<Tensor>{transpose_2d(contiguous(up.grads[0].detach()))}; });
+  record("transpose_2d", {&x}, {&y},
+         [](const Upstream& up) { return std::vector<Tensor>{transpose_2d(contiguous(up.grads[0].detach()))}; });
   return y;
 }
 

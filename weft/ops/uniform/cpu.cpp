@@ -24,9 +24,8 @@ void uniform(Stream& stream, const UniformArgs& a) {
     for (int64_t i = 0; i < n; i += kRandomWords) {
       alignas(64) uint32_t words[kRandomWords];
       random_words(state, a.site, first + i, words);
-      for_each_block(std::min(kRandomWords, n - i), [&](At at) HWY_ATTR {
-        at.store(unit_floats(words + at.i) * splat(range) + splat(low), out + i);
-      });
+      for_each_block(std::min(kRandomWords, n - i),
+                     [&](At at) HWY_ATTR { at.store(unit_floats(words + at.i) * splat(range) + splat(low), out + i); });
     }
   });
 }

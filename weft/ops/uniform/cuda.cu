@@ -32,9 +32,12 @@ __global__ void advance(uint32_t* state) {
 
 void uniform(Stream& stream, const UniformArgs& a) {
   const int64_t count = a.out.numel();
-  Launch(stream, a.kOp, {&a.out})(unsigned((count + 1023) / 1024), 256, 0, draw, data<uint32_t>(a.state), a.site, data<float>(a.out), count, a.low, a.high - a.low);
+  Launch(stream, a.kOp, {&a.out})(unsigned((count + 1023) / 1024), 256, 0, draw, data<uint32_t>(a.state), a.site, data<float>(a.out), count,
+                                  a.low, a.high - a.low);
 }
 
-void advance_state(Stream& stream, const AdvanceStateArgs& a) { Launch(stream, a.kOp, {&a.state})(1, 1, 0, advance, data<uint32_t>(a.state)); }
+void advance_state(Stream& stream, const AdvanceStateArgs& a) {
+  Launch(stream, a.kOp, {&a.state})(1, 1, 0, advance, data<uint32_t>(a.state));
+}
 
 }  // namespace weft::cuda

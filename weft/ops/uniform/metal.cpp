@@ -12,7 +12,8 @@ constexpr const char* kFile = "weft/ops/uniform/metal.metal";
 void uniform(Stream& stream, const UniformArgs& a) {
   const int64_t count = a.out.numel();
   const UniformParams p{count, a.site, aligned16(a.out), a.low, a.high - a.low};
-  launch(stream, {a.kOp, kFile, "draw", {}}, {.groups = {(count + 1023) / 1024, 1, 1}, .threads = 256}, {in(a.state), out(a.out), params(p)});
+  launch(stream, {a.kOp, kFile, "draw", {}}, {.groups = {(count + 1023) / 1024, 1, 1}, .threads = 256},
+         {in(a.state), out(a.out), params(p)});
 }
 
 void advance_state(Stream& stream, const AdvanceStateArgs& a) {

@@ -15,7 +15,8 @@ using namespace weft;
 // Traffic:  one write of out.
 [[max_total_threads_per_threadgroup(256)]]
 kernel void draw(device const uint* state_in [[buffer(0)]], device float* out [[buffer(1)]], constant UniformParams& p [[buffer(2)]],
-                 uint thread_index [[thread_index_in_threadgroup]], uint threads [[threads_per_threadgroup]], uint group [[threadgroup_position_in_grid]]) {
+                 uint thread_index [[thread_index_in_threadgroup]], uint threads [[threads_per_threadgroup]],
+                 uint group [[threadgroup_position_in_grid]]) {
   const uint4 state = random_state(state_in, thread_index);
   const long block = long(group) * threads + thread_index;
   if (block * 4 >= p.count) return;

@@ -78,8 +78,8 @@ constexpr Shapes kShapes;
 WEFT_WITH_AMX void configure() { _tile_loadconfig(&kShapes); }
 WEFT_WITH_AMX void release() { _tile_release(); }
 
-// kDown x kAcross tiles of c, at row i and column j: tiles 0 to 3; of a 4 and 5, of b 6 and 7. A product begins every 16 cycles and takes 52,
-// so 2 x 2 keep the unit busy, for four loads of 8 cycles (out of L1) in 64. Where the next words of b follow in memory, as in a panel
+// kDown x kAcross tiles of c, at row i and column j: tiles 0 to 3; of a 4 and 5, of b 6 and 7. A product begins every 16 cycles and takes
+// 52, so 2 x 2 keep the unit busy, for four loads of 8 cycles (out of L1) in 64. Where the next words of b follow in memory, as in a panel
 // that waits in L2, they are asked for meanwhile.
 template <int kDown, int kAcross>
 WEFT_WITH_AMX void multiply(const AmxProduct& p, int64_t i, int64_t j) {

@@ -17,15 +17,15 @@ inline constexpr int kAmxBlock = 32;                   // k of a step, two to a 
 
 // c[i][j] = start + sum over k of a[i][k] b[k][j], where start is from[i][j] or, without `from`, 0.
 struct AmxProduct {
-  int64_t rows, columns;   // whole tiles
-  int64_t blocks;          // of 32 k
-  const bf16* a;           // 32 of row i: a[i * a_row + block * a_block]
+  int64_t rows, columns;  // whole tiles
+  int64_t blocks;         // of 32 k
+  const bf16* a;          // 32 of row i: a[i * a_row + block * a_block]
   int64_t a_row, a_block;
-  const float* b;          // words, as their bits: sixteen rows of columns to a block, b[(16 * block + word) * b_row + j]
+  const float* b;  // words, as their bits: sixteen rows of columns to a block, b[(16 * block + word) * b_row + j]
   int64_t b_row;
   const float* from;
   int64_t from_row;
-  float* c;                // may be `from`
+  float* c;  // may be `from`
   int64_t c_row;
   const char* ahead = nullptr;  // lines to ask for meanwhile, two at each of 32 places, these bytes apart: where the next sums will go
   int64_t ahead_row = 0;

@@ -99,8 +99,18 @@ class AmxTileProduct {
     for (int64_t r = 0; r < left; ++r) std::memcpy(c(m + whole + r), sums + r * t_.n, bytes);
   }
   void multiply_to(const float* a, int64_t a_row, int64_t rows, float* to, int64_t to_row) const {
-    multiply_amx({.rows = rows, .columns = t_.n, .blocks = blocks_, .a = reinterpret_cast<const bf16*>(a), .a_row = 2 * a_row, .a_block = kAmxBlock,
-                  .b = t_.b, .b_row = t_.b_row, .from = t_.add ? to : nullptr, .from_row = to_row, .c = to, .c_row = to_row});
+    multiply_amx({.rows = rows,
+                  .columns = t_.n,
+                  .blocks = blocks_,
+                  .a = reinterpret_cast<const bf16*>(a),
+                  .a_row = 2 * a_row,
+                  .a_block = kAmxBlock,
+                  .b = t_.b,
+                  .b_row = t_.b_row,
+                  .from = t_.add ? to : nullptr,
+                  .from_row = to_row,
+                  .c = to,
+                  .c_row = to_row});
   }
 
   const TileProductBy<AmxDot>& t_;

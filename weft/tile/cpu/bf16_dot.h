@@ -16,9 +16,9 @@ struct PairTile {
   const float* b;                // words b[step * kPairColumns + column]
   const float* from;             // where the sums start, rows from_row apart; null: at zero
   int64_t from_row;
-  float* c;                      // whole vectors of sixteen are written
-  int64_t row;                   // from one row of c to the next
-  const char* ahead;             // a line of memory to ask for every fourth step, and the distance to the next
+  float* c;           // whole vectors of sixteen are written
+  int64_t row;        // from one row of c to the next
+  const char* ahead;  // a line of memory to ask for every fourth step, and the distance to the next
   int64_t ahead_stride;
 };
 inline constexpr int kPairRows = 6, kPairColumns = 64;

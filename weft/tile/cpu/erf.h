@@ -18,7 +18,7 @@ HWY_INLINE V erf(V x) {
   constexpr float kP[] = {0.128379166f, -0.37612626f, 0.112835787f, -0.0268533472f, 0.0051871622f, -0.00079978531f, 7.80690389e-05f};
   const V small = hn::MulAdd(x, polynomial(hn::Mul(x, x), kP), x);
 
-  constexpr float kMinusG[] = {-0.000341520383f, -1.12708914f,    -0.63814503f,  -0.103106461f,
+  constexpr float kMinusG[] = {-0.000341520383f, -1.12708914f,    -0.63814503f,   -0.103106461f,
                                0.0218378566f,    -0.00294758822f, 0.000186370162f};
   const V a = hn::Abs(x);
   const V minus_g = polynomial(at_most(a, 4.0f), kMinusG);  // erf 4 rounds to 1

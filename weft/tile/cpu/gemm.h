@@ -56,7 +56,7 @@ struct PairStep {
 struct Sums {
   const float* from;  // null: 0
   int64_t from_row;
-  float* c;           // whole vectors of it are written; may be `from`
+  float* c;  // whole vectors of it are written; may be `from`
   int64_t row;
   bool past_caches = false;  // c, aligned to vectors, is more than the caches hold
 };
@@ -187,7 +187,9 @@ void multiply_tile(const Tile& t, Ahead ahead) {
     if (vectors == 2) return multiply_panels<Step, kRows, 2>(t.steps, a, b, t.sums, ahead, next);
     multiply_panels<Step, kRows, 1>(t.steps, a, b, t.sums, ahead, next);
   };
-  const auto with_rows = [&]<int kRows>() HWY_ATTR { t.a_row ? multiply.template operator()<kRows>(StoredA<kRows>(t.a, t.a_row)) : multiply.template operator()<kRows>(PackedA{t.a}); };
+  const auto with_rows = [&]<int kRows>() HWY_ATTR {
+    t.a_row ? multiply.template operator()<kRows>(StoredA<kRows>(t.a, t.a_row)) : multiply.template operator()<kRows>(PackedA{t.a});
+  };
   switch (t.rows) {
     case 1: return with_rows.template operator()<1>();
     case 2: return with_rows.template operator()<2>();
@@ -248,7 +250,9 @@ struct Paired {
     return bits;
   }
   static HWY_INLINE V across(const bf16* p, int64_t step, int64_t left) {
-    const auto half = [](const bf16* q) HWY_ATTR { return hn::PromoteTo(DU(), hn::LoadU(hn::Rebind<uint16_t, D>(), reinterpret_cast<const uint16_t*>(q))); };
+    const auto half = [](const bf16* q) HWY_ATTR {
+      return hn::PromoteTo(DU(), hn::LoadU(hn::Rebind<uint16_t, D>(), reinterpret_cast<const uint16_t*>(q)));
+    };
     auto words = half(p);
     if (left > 1) words = hn::Or(words, hn::ShiftLeft<16>(half(p + step)));
     return hn::BitCast(D(), words);
@@ -262,7 +266,8 @@ HWY_INLINE hn::Vec<Dn> load_lines(Dn d, const T* from, [[maybe_unused]] int64_t 
     const hn::Half<Dn> half;
     const hn::Vec<Dn> v = hn::ZeroExtendVector(d, load_lines<Words>(half, from, line));
 #if HWY_TARGET <= HWY_AVX3 && HWY_ARCH_X86  // inserted from memory, they need no shuffle
-    return hn::Vec<Dn>{_mm512_insertf32x4(_mm512_insertf32x4(v.raw, Words::load_4(from + 8 * line).raw, 2), Words::load_4(from + 12 * line).raw, 3)};
+    return hn::Vec<Dn>{
+        _mm512_insertf32x4(_mm512_insertf32x4(v.raw, Words::load_4(from + 8 * line).raw, 2), Words::load_4(from + 12 * line).raw, 3)};
 #else
     return hn::Combine(d, load_lines<Words>(half, from + 8 * line, line), hn::LowerHalf(half, v));
 #endif
@@ -310,11 +315,13 @@ void pack_along_k(const T* from, int64_t line, int64_t lines, int64_t K, float* 
   const int64_t whole = lines == W ? W : W % kMost == 0 ? lines / kMost * kMost : 0;
   const int64_t steps = ceil_div(K, kElements), fours = K / kElements / 4 * 4;
   if (kMost == 16 && line * int64_t(sizeof(T)) % 4096 == 0)
-    pack_fours<Words, W, std::min(kMost, 8)>(from, line, whole, fours, panel);  // sixteen lines a page apart are more than a set of L1 holds
+    pack_fours<Words, W, std::min(kMost, 8)>(from, line, whole, fours,
+                                             panel);  // sixteen lines a page apart are more than a set of L1 holds
   else
     pack_fours<Words, W, kMost>(from, line, whole, fours, panel);
   for (int64_t k = whole == W ? fours : 0; k < steps; ++k)
-    for (int64_t w = k < fours ? whole : 0; w < W; ++w) panel[k * W + w] = w < lines ? Words::word(from + w * line + k * kElements, 1, K - k * kElements) : 0.0f;
+    for (int64_t w = k < fours ? whole : 0; w < W; ++w)
+      panel[k * W + w] = w < lines ? Words::word(from + w * line + k * kElements, 1, K - k * kElements) : 0.0f;
 }
 
 // panel[k][w] = words of from[k * step + w]: a step of k holds its lines side by side (B as stored, A transposed).

@@ -42,9 +42,7 @@ template <class F>
 void for_each_row_group(const Stream& stream, int64_t rows, int64_t columns, F&& body) {
   constexpr int64_t kElements = 32768;
   const int64_t group = std::max<int64_t>(1, kElements / std::max<int64_t>(1, columns));
-  parallel_for(ceil_div(rows, group), threads(stream), [&](int64_t task) {
-    body(task * group, std::min(rows, (task + 1) * group));
-  });
+  parallel_for(ceil_div(rows, group), threads(stream), [&](int64_t task) { body(task * group, std::min(rows, (task + 1) * group)); });
 }
 
 // body(row, first, count) over pieces of rows, in parallel: what an elementwise kernel does, so that one long row is
@@ -71,10 +69,8 @@ inline bool writes_past_caches(int64_t bytes, const MutView& out, int64_t row_st
 }  // namespace weft::cpu
 
 // Declares and defines weft::cpu::kernel as the best compiled target that this machine runs.
-#define WEFT_CPU_KERNEL(kernel, Args)                              \
-  namespace weft::cpu {                                            \
-  HWY_EXPORT(kernel);                                              \
-  void kernel(Stream& stream, const Args& args) {                  \
-    HWY_DYNAMIC_DISPATCH(kernel)(stream, args);                    \
-  }                                                                \
+#define WEFT_CPU_KERNEL(kernel, Args)                                                           \
+  namespace weft::cpu {                                                                         \
+  HWY_EXPORT(kernel);                                                                           \
+  void kernel(Stream& stream, const Args& args) { HWY_DYNAMIC_DISPATCH(kernel)(stream, args); } \
   }

@@ -15,11 +15,11 @@
 #include "weft/tile/cpu/simd.h"
 
 // A block is its registers; one value gets the bits that a lane gets.
-#define WEFT_LIFT(function)                                                        \
-  HWY_INLINE F32x16 function(F32x16 x) {                                           \
-    for (int i = 0; i < kParts; ++i) x.part[i] = function(x.part[i]);              \
-    return x;                                                                      \
-  }                                                                                \
+#define WEFT_LIFT(function)                                           \
+  HWY_INLINE F32x16 function(F32x16 x) {                              \
+    for (int i = 0; i < kParts; ++i) x.part[i] = function(x.part[i]); \
+    return x;                                                         \
+  }                                                                   \
   HWY_INLINE float function(float x) { return hn::GetLane(function(constant(x))); }
 
 HWY_BEFORE_NAMESPACE();
@@ -134,7 +134,7 @@ HWY_INLINE V log_or_limit(V r, V x) {
 // ln x = e ln 2 + ln(1 + f), ln(1 + f) = f + f^2 (-1/2 + f P(f)), error of the fit 2^-30. The large terms come last.
 HWY_INLINE V log(V x) {
   const auto [e, f] = split_binary(x);
-  constexpr float kP[] = {-0.5f,         0.333333343f,  -0.249998271f, 0.199996814f,  -0.166792959f,
+  constexpr float kP[] = {-0.5f,        0.333333343f,  -0.249998271f, 0.199996814f,  -0.166792959f,
                           0.143027171f, -0.121994182f, 0.107695557f,  -0.128301099f, 0.119584598f};
   const V rest = hn::MulAdd(hn::Mul(f, f), polynomial(f, kP), hn::Mul(e, constant(kLn2Low)));
   return log_or_limit(hn::MulAdd(e, constant(kLn2), hn::Add(f, rest)), x);

@@ -59,7 +59,8 @@ inline void pair_rows(const bf16* from, int64_t from_row, int64_t rows, int64_t 
     for_each_block(columns, [=](At at) HWY_ATTR {
       const F32x16 even = at.load(from), odd = r + 1 < rows ? at.load(from + from_row) : zero();
       F32x16 words;
-      for (int i = 0; i < kParts; ++i) words.part[i] = hn::BitCast(D(), hn::Or(hn::ShiftRight<16>(hn::BitCast(DU(), even.part[i])), hn::BitCast(DU(), odd.part[i])));
+      for (int i = 0; i < kParts; ++i)
+        words.part[i] = hn::BitCast(D(), hn::Or(hn::ShiftRight<16>(hn::BitCast(DU(), even.part[i])), hn::BitCast(DU(), odd.part[i])));
       store(words, to + at.i);
     });
 }

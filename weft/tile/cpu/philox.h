@@ -33,7 +33,8 @@ HWY_INLINE void random_words(const uint32_t* state, uint32_t site, int64_t first
   const DU d;
   const U m0 = hn::Set(d, 0xD2511F53u), m1 = hn::Set(d, 0xCD9E8D57u);
   for (int part = 0; part < kParts; ++part) {
-    U c0 = hn::Iota(d, uint32_t(first / 4) + uint32_t(part * kLanes)), c1 = hn::Set(d, site), c2 = hn::Set(d, state[2]), c3 = hn::Set(d, state[3]);
+    U c0 = hn::Iota(d, uint32_t(first / 4) + uint32_t(part * kLanes)), c1 = hn::Set(d, site), c2 = hn::Set(d, state[2]),
+      c3 = hn::Set(d, state[3]);
     uint32_t k0 = state[0], k1 = state[1];
     for (int round = 0; round < 10; ++round) {
       U low0, high0, low1, high1;

@@ -58,8 +58,10 @@ HWY_INLINE V pow(V x, V y) {
   const hn::Half<D> half;
   const hn::RepartitionToWide<D> wide;
   const V a = hn::Abs(x), zero = hn::Zero(d), one = constant(1.0f), infinity = constant(kInfinity);
-  const auto low = hn::DemoteTo(half, pow_positive(wide, hn::PromoteTo(wide, hn::LowerHalf(half, a)), hn::PromoteTo(wide, hn::LowerHalf(half, y))));
-  const auto high = hn::DemoteTo(half, pow_positive(wide, hn::PromoteTo(wide, hn::UpperHalf(half, a)), hn::PromoteTo(wide, hn::UpperHalf(half, y))));
+  const auto low =
+      hn::DemoteTo(half, pow_positive(wide, hn::PromoteTo(wide, hn::LowerHalf(half, a)), hn::PromoteTo(wide, hn::LowerHalf(half, y))));
+  const auto high =
+      hn::DemoteTo(half, pow_positive(wide, hn::PromoteTo(wide, hn::UpperHalf(half, a)), hn::PromoteTo(wide, hn::UpperHalf(half, y))));
   V r = hn::Combine(d, high, low);
   // |x| of 0 or infinity: 0 or infinity by the sign of y. |y| of infinity: by whether |x| is above 1.
   const auto y_negative = hn::Lt(y, zero);

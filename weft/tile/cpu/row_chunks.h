@@ -19,8 +19,7 @@ struct RowChunks {
 
   int64_t rows, size, count;
 
-  explicit RowChunks(int64_t rows_)
-      : rows(rows_), size(std::max(kLeastRows, ceil_div(rows_, kMost))), count(ceil_div(rows_, size)) {}
+  explicit RowChunks(int64_t rows_) : rows(rows_), size(std::max(kLeastRows, ceil_div(rows_, kMost))), count(ceil_div(rows_, size)) {}
   int64_t first(int64_t chunk) const { return chunk * size; }
   int64_t last(int64_t chunk) const { return std::min(rows, (chunk + 1) * size); }
 };

@@ -32,7 +32,7 @@ struct At {
   // Past the caches, where that was found to pay (writes_past_caches of kernel.h).
   template <class T>
   HWY_INLINE void put(F32x16 v, T* row, bool past_caches) const {
-    past_caches && n == kBlock ? HWY_NAMESPACE::stream(v, row + i) : store(v, row);
+    past_caches&& n == kBlock ? HWY_NAMESPACE::stream(v, row + i) : store(v, row);
   }
   // Asks for what lies `ahead` elements from here: once for the blocks that share a cache line.
   template <class T>

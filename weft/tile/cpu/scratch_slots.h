@@ -14,7 +14,8 @@ namespace weft::cpu {
 class ScratchSlots {
  public:
   ScratchSlots(const Stream& stream, int64_t floats, int64_t tasks = INT64_MAX)
-      : floats_(ceil_div(floats, 16) * 16), taken_(size_t(std::max<int64_t>(1, std::min<int64_t>(threads(stream), tasks)))),
+      : floats_(ceil_div(floats, 16) * 16),
+        taken_(size_t(std::max<int64_t>(1, std::min<int64_t>(threads(stream), tasks)))),
         memory_(stream, floats_ * int64_t(taken_.size())) {}
 
   size_t size() const { return taken_.size(); }

@@ -168,9 +168,7 @@ HWY_INLINE auto to_bf16(V v) {
   return hn::DemoteTo(halves, hn::BitCast(DI(), hn::ShiftRight<16>(kept)));
 #endif
 }
-HWY_INLINE auto to_f16(V v) {
-  return hn::BitCast(hn::Rebind<uint16_t, DI>(), hn::DemoteTo(hn::Rebind<hwy::float16_t, D>(), v));
-}
+HWY_INLINE auto to_f16(V v) { return hn::BitCast(hn::Rebind<uint16_t, DI>(), hn::DemoteTo(hn::Rebind<hwy::float16_t, D>(), v)); }
 HWY_INLINE void store_part(V v, float* p) { hn::StoreU(v, D(), p); }
 HWY_INLINE void store_part(V v, bf16* p) { hn::StoreU(to_bf16(v), hn::Rebind<uint16_t, DI>(), reinterpret_cast<uint16_t*>(p)); }
 HWY_INLINE void store_part(V v, f16* p) { hn::StoreU(to_f16(v), hn::Rebind<uint16_t, DI>(), reinterpret_cast<uint16_t*>(p)); }

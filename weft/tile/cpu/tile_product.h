@@ -30,8 +30,8 @@ struct FusedStep {
 
 template <class Step>
 struct TileProductBy {
-  int64_t m, n, k;  // n is a multiple of 16; k counts steps
-  const float* a;   // f32, or words as their bits, and those wherever bf16 lie
+  int64_t m, n, k;        // n is a multiple of 16; k counts steps
+  const float* a;         // f32, or words as their bits, and those wherever bf16 lie
   int64_t a_row, a_step;  // A(m, k) = a[m a_row + k a_step]
   const float* b;
   int64_t b_row;
@@ -60,12 +60,11 @@ struct SumsInRegisters {
 
   HWY_INLINE SumsInRegisters(const TileProductBy<Step>& product, int64_t row, int64_t column) : t(product), m(row), n(column) {
     HWY_UNROLL(16)
-    for (int r = 0; r < kRows; ++r)
-      HWY_UNROLL(4)
-      for (int j = 0; j < kBlocks; ++j) {
-        sum[r][j] = t.add ? load(c(r, j)) : zero();
-        if (t.factor) sum[r][j] = sum[r][j] * splat(t.factor[m + r]);
-      }
+    for (int r = 0; r < kRows; ++r) HWY_UNROLL(4)
+    for (int j = 0; j < kBlocks; ++j) {
+      sum[r][j] = t.add ? load(c(r, j)) : zero();
+      if (t.factor) sum[r][j] = sum[r][j] * splat(t.factor[m + r]);
+    }
   }
   HWY_INLINE float* c(int r, int j) const { return t.c + (m + r) * t.c_row + n + j * kBlock; }
 
@@ -118,9 +117,8 @@ struct SumsInRegisters {
     float* to = c(0, 0);
     const int64_t row = t.c_row;  // not looked up again after each store
     HWY_UNROLL(16)
-    for (int r = 0; r < kRows; ++r)
-      HWY_UNROLL(4)
-      for (int j = 0; j < kBlocks; ++j) store(sum[r][j], to + r * row + j * kBlock);
+    for (int r = 0; r < kRows; ++r) HWY_UNROLL(4)
+    for (int j = 0; j < kBlocks; ++j) store(sum[r][j], to + r * row + j * kBlock);
   }
 };
 

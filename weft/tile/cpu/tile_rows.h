@@ -43,8 +43,10 @@ HWY_INLINE hn::Vec<DPair> load_pair(const T* low, const T* high) {
 HWY_INLINE void transpose_square(const float* from, int64_t from_row, hn::Vec<DPair> scale, float* to, int64_t to_row) {
   const DPair d;
   const hn::RepartitionToWide<hn::RebindToUnsigned<DPair>> wide;
-  const auto lower = [&](auto a, auto b) HWY_ATTR { return hn::BitCast(d, hn::InterleaveLower(wide, hn::BitCast(wide, a), hn::BitCast(wide, b))); };
-  const auto upper = [&](auto a, auto b) HWY_ATTR { return hn::BitCast(d, hn::InterleaveUpper(wide, hn::BitCast(wide, a), hn::BitCast(wide, b))); };
+  const auto lower = [&](auto a, auto b)
+                         HWY_ATTR { return hn::BitCast(d, hn::InterleaveLower(wide, hn::BitCast(wide, a), hn::BitCast(wide, b))); };
+  const auto upper = [&](auto a, auto b)
+                         HWY_ATTR { return hn::BitCast(d, hn::InterleaveUpper(wide, hn::BitCast(wide, a), hn::BitCast(wide, b))); };
   const auto row = [&](int r) HWY_ATTR { return hn::Mul(load_pair(from + r * from_row, from + (r + 4) * from_row), scale); };
   const auto r0 = row(0), r1 = row(1), r2 = row(2), r3 = row(3);
   const auto low01 = hn::InterleaveLower(d, r0, r1), low23 = hn::InterleaveLower(d, r2, r3);
@@ -90,7 +92,8 @@ HWY_INLINE F32x16 fold_to_fours(F32x16 a, F32x16 b) {
     }
   } else {
     for (int i = 0; i < kParts; ++i)
-      r.part[i] = hn::Add(hn::OddEvenBlocks(hn::SwapAdjacentBlocks(b.part[i]), a.part[i]), hn::OddEvenBlocks(b.part[i], hn::SwapAdjacentBlocks(a.part[i])));
+      r.part[i] = hn::Add(hn::OddEvenBlocks(hn::SwapAdjacentBlocks(b.part[i]), a.part[i]),
+                          hn::OddEvenBlocks(b.part[i], hn::SwapAdjacentBlocks(a.part[i])));
   }
   return r;
 }
@@ -111,7 +114,9 @@ HWY_INLINE F32x16 fold_to_ones(F32x16 a, F32x16 b) {
 // Sixteen blocks [16][16] to their sixteen sums, each by the tree of sum(): lane r is the sum of block r.
 HWY_INLINE F32x16 sums_of_blocks(const float* blocks) {
   const auto block = [&](int i) HWY_ATTR { return load(blocks + i * kBlock); };
-  const auto four = [&](int i) HWY_ATTR { return fold_to_fours(fold_to_eights(block(i), block(i + 8)), fold_to_eights(block(i + 4), block(i + 12))); };
+  const auto four = [&](int i) HWY_ATTR {
+    return fold_to_fours(fold_to_eights(block(i), block(i + 8)), fold_to_eights(block(i + 4), block(i + 12)));
+  };
   return fold_to_ones(fold_to_twos(four(0), four(2)), fold_to_twos(four(1), four(3)));
 }
 

@@ -31,7 +31,7 @@ inline float reduce_large_angle(float a, uint32_t& quadrant) {
                                      0xf534ddc0, 0xdb629599, 0x3c439041, 0xfe5163ab};  // first word
   uint32_t bits;
   std::memcpy(&bits, &a, sizeof(bits));
-  if (bits >= 0x7f800000) return __builtin_nanf("");  // infinity or NaN
+  if (bits >= 0x7f800000) return __builtin_nanf("");    // infinity or NaN
   const int s = int(bits >> 23) - 150, first = s + 30;  // s is in [-6, 104]; bit `first` times 2^s weighs 2
   const uint64_t m = (bits & 0x7fffff) | 0x800000;
   uint64_t window[3];
@@ -101,7 +101,7 @@ HWY_INLINE V atan2(V y, V x) {
   const V low = hn::IfThenElse(steep, ax, ay), high = hn::IfThenElse(steep, ay, ax);
   V t = hn::IfThenElse(hn::Eq(low, high), one, hn::Div(low, high));  // also both infinite
   t = hn::IfThenElse(hn::Eq(high, zero), zero, t);                   // both zero
-  constexpr float kP[] = {-0.333333284f, 0.199997157f,   -0.142803431f, 0.110612333f,   -0.0882146209f,
+  constexpr float kP[] = {-0.333333284f, 0.199997157f,   -0.142803431f, 0.110612333f,    -0.0882146209f,
                           0.0676364899f, -0.0449832566f, 0.022777617f,  -0.00742536318f, 0.0011345282f};
   const V z = hn::Mul(t, t);
   V angle = hn::MulAdd(hn::Mul(t, z), polynomial(z, kP), t);

@@ -54,7 +54,8 @@ Blas::~Blas() {
 Blas::Plan& Blas::plan(const BlasProduct& p) {
   if (const std::unique_ptr<Plan>* kept = plans_.find(p.key())) return **kept;
   auto made = std::make_unique<Plan>();
-  require(cublasLtMatmulDescCreate(&made->work, p.tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F, CUDA_R_32F), "describing a product");
+  require(cublasLtMatmulDescCreate(&made->work, p.tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F, CUDA_R_32F),
+          "describing a product");
   made->set(CUBLASLT_MATMUL_DESC_TRANSA, p.transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N);
   made->set(CUBLASLT_MATMUL_DESC_TRANSB, p.transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N);
   if (p.bias) {
@@ -78,24 +79,29 @@ Blas::Plan& Blas::plan(const BlasProduct& p) {
   prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, uint32_t(p.align_d));
   prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, uint32_t(p.align_d));
   int found = 0;
-  const cublasStatus_t status = cublasLtMatmulAlgoGetHeuristic(handle_, made->work, made->a, made->b, made->d, made->d, preference, 1, &made->choice, &found);
+  const cublasStatus_t status =
+      cublasLtMatmulAlgoGetHeuristic(handle_, made->work, made->a, made->b, made->d, made->d, preference, 1, &made->choice, &found);
   cublasLtMatmulPreferenceDestroy(preference);
   if (status != CUBLAS_STATUS_SUCCESS || found == 0)
-    fail(ErrorCode::unsupported, "matmul", "cuBLASLt has no algorithm for ", p.M, "x", p.N, "x", p.K, " in ", p.in, " to ", p.out, ": ", cublasLtGetStatusString(status));
+    fail(ErrorCode::unsupported, "matmul", "cuBLASLt has no algorithm for ", p.M, "x", p.N, "x", p.K, " in ", p.in, " to ", p.out, ": ",
+         cublasLtGetStatusString(status));
   if (plans_.size() >= kMost) plans_.keep(kMost * 3 / 4);
   return *plans_.add(p.key(), std::move(made));
 }
 
-void Blas::multiply(Stream& stream, const BlasProduct& product, const void* a, const void* b, void* d, const void* bias, float alpha, float beta) {
+void Blas::multiply(Stream& stream, const BlasProduct& product, const void* a, const void* b, void* d, const void* bias, float alpha,
+                    float beta) {
   const CudaStream& s = of(stream);
   cudaSetDevice(s.index());
   Plan& p = plan(product);
   if (product.bias) p.set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, bias);
   // Back in the pool at once: whoever gets it next runs after this product, on the same stream.
-  const std::shared_ptr<Buffer> workspace = p.choice.workspaceSize ? stream.device().allocate(int64_t(p.choice.workspaceSize), MemoryUse::workspace) : nullptr;
+  const std::shared_ptr<Buffer> workspace =
+      p.choice.workspaceSize ? stream.device().allocate(int64_t(p.choice.workspaceSize), MemoryUse::workspace) : nullptr;
   void* space = workspace ? static_cast<char*>(workspace->handle()) + workspace->offset() : nullptr;
   if (s.planned()) return;
-  require(cublasLtMatmul(handle_, p.work, &alpha, b, p.a, a, p.b, &beta, d, p.d, d, p.d, &p.choice.algo, space, p.choice.workspaceSize, s.handle()),
+  require(cublasLtMatmul(handle_, p.work, &alpha, b, p.a, a, p.b, &beta, d, p.d, d, p.d, &p.choice.algo, space, p.choice.workspaceSize,
+                         s.handle()),
           "a product");
 }
 

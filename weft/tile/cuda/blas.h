@@ -1,5 +1,5 @@
-// Matrix products through cuBLASLt, in f32 accumulation and nothing less precise (TF32 where asked for), deterministic: the algorithm is what
-// cuBLASLt's heuristic says for the shape, layout and alignment, asked once and kept; no reduction in place (atomics). The kMost
+// Matrix products through cuBLASLt, in f32 accumulation and nothing less precise (TF32 where asked for), deterministic: the algorithm is
+// what cuBLASLt's heuristic says for the shape, layout and alignment, asked once and kept; no reduction in place (atomics). The kMost
 // answers used last are kept, or somewhat fewer: a graph does not need them (a plan lies in host memory and is read while a
 // product is queued or captured), and asked again the heuristic says the same.
 #pragma once
@@ -21,14 +21,15 @@ struct BlasProduct {
   bool tf32 = false;  // f32 operands may be rounded to TF32
   bool transpose_a = false, transpose_b = false;
   int64_t M, N, K;
-  int64_t lda, ldb, ldd;                             // elements from row to row as stored
+  int64_t lda, ldb, ldd;                                  // elements from row to row as stored
   int64_t batch = 1, step_a = 0, step_b = 0, step_d = 0;  // elements from matrix to matrix
   bool bias = false;
   DType bias_dtype = DType::f32;
-  int align_a = 16, align_b = 16, align_d = 16;      // bytes, of every row of every matrix
+  int align_a = 16, align_b = 16, align_d = 16;  // bytes, of every row of every matrix
 
   auto key() const {
-    return std::tuple(in, out, tf32, transpose_a, transpose_b, M, N, K, lda, ldb, ldd, batch, step_a, step_b, step_d, bias, bias_dtype, align_a, align_b, align_d);
+    return std::tuple(in, out, tf32, transpose_a, transpose_b, M, N, K, lda, ldb, ldd, batch, step_a, step_b, step_d, bias, bias_dtype,
+                      align_a, align_b, align_d);
   }
 };
 
@@ -41,7 +42,8 @@ class Blas {
   Blas(const Blas&) = delete;
   Blas& operator=(const Blas&) = delete;
 
-  void multiply(Stream& stream, const BlasProduct& product, const void* a, const void* b, void* d, const void* bias, float alpha, float beta);
+  void multiply(Stream& stream, const BlasProduct& product, const void* a, const void* b, void* d, const void* bias, float alpha,
+                float beta);
 
  private:
   struct Plan;

@@ -62,7 +62,8 @@ static __global__ void sum_partials(const float* partial, int64_t P, int64_t C, 
   float sum = 0;
   if (column < C)
 #pragma unroll 16
-    for (int64_t p = run * threadIdx.y; p < (P < run * (threadIdx.y + 1) ? P : run * (threadIdx.y + 1)); ++p) sum += partial[p * C + column];
+    for (int64_t p = run * threadIdx.y; p < (P < run * (threadIdx.y + 1) ? P : run * (threadIdx.y + 1)); ++p)
+      sum += partial[p * C + column];
   runs[threadIdx.y][threadIdx.x] = sum;
   __syncthreads();
   if (threadIdx.y > 0 || column >= C) return;
@@ -70,7 +71,8 @@ static __global__ void sum_partials(const float* partial, int64_t P, int64_t C, 
   out[column] = sum;
 }
 inline void sum_partials(const Launch& launch, const float* partial, int64_t P, int64_t C, float* out) {
-  launch(unsigned((C + 31) / 32), dim3(32, 32), 0, static_cast<void (*)(const float*, int64_t, int64_t, float*)>(sum_partials), partial, P, C, out);
+  launch(unsigned((C + 31) / 32), dim3(32, 32), 0, static_cast<void (*)(const float*, int64_t, int64_t, float*)>(sum_partials), partial, P,
+         C, out);
 }
 
 }  // namespace weft::cuda

@@ -36,7 +36,7 @@ class CudaGraph : public Graph {
   CudaStream& stream_;
   cudaGraphExec_t graph_;
   std::unique_ptr<Reservation> memory_;  // keeps the device too
-  Modules::Held kernels_;  // compiled ones that it launches
+  Modules::Held kernels_;                // compiled ones that it launches
 };
 
 }  // namespace

@@ -26,7 +26,8 @@ Heads<T> heads(const MutView& v) {
 template <class T>
 bool heads_aligned(const View& v) {
   constexpr int64_t kPer = 16 / int64_t(sizeof(T));
-  return aligned16(data<T>(v)) && v.strides[0] % kPer == 0 && v.strides[1] % kPer == 0 && v.strides[2] % kPer == 0 && v.shape[3] % kPer == 0;
+  return aligned16(data<T>(v)) && v.strides[0] % kPer == 0 && v.strides[1] % kPer == 0 && v.strides[2] % kPer == 0 &&
+         v.shape[3] % kPer == 0;
 }
 
 }  // namespace weft::cuda

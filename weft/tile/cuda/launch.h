@@ -19,10 +19,20 @@
 namespace weft::cuda {
 
 // The device's name for an element type.
-template <class T> struct device_type { using type = T; };
-template <> struct device_type<bf16> { using type = __nv_bfloat16; };
-template <> struct device_type<f16> { using type = __half; };
-template <class T> using device_t = typename device_type<T>::type;
+template <class T>
+struct device_type {
+  using type = T;
+};
+template <>
+struct device_type<bf16> {
+  using type = __nv_bfloat16;
+};
+template <>
+struct device_type<f16> {
+  using type = __half;
+};
+template <class T>
+using device_t = typename device_type<T>::type;
 
 inline bool aligned16(const void* p) { return reinterpret_cast<uintptr_t>(p) % 16 == 0; }
 
@@ -59,14 +69,20 @@ class Launch {
   void operator()(dim3 grid, dim3 block, size_t shared, void (*kernel)(Parameters...), Arguments&&... arguments) const {
     if (grid.x == 0 || grid.y == 0 || grid.z == 0 || stream_.planned()) return;
     if (int64_t(shared) > kLeastShared) {
-      if (int64_t(shared) > shared_memory(stream_)) fail(ErrorCode::unsupported, op_, "a launch needs ", shared, " bytes of shared memory for a block, this GPU has ", shared_memory(stream_));
-      check(cudaFuncSetAttribute(reinterpret_cast<const void*>(kernel), cudaFuncAttributeMaxDynamicSharedMemorySize, int(shared)), grid, block, shared);
+      if (int64_t(shared) > shared_memory(stream_))
+        fail(ErrorCode::unsupported, op_, "a launch needs ", shared, " bytes of shared memory for a block, this GPU has ",
+             shared_memory(stream_));
+      check(cudaFuncSetAttribute(reinterpret_cast<const void*>(kernel), cudaFuncAttributeMaxDynamicSharedMemorySize, int(shared)), grid,
+            block, shared);
     }
     std::tuple<Parameters...> values(static_cast<Parameters>(arguments)...);
-    std::apply([&](Parameters&... value) {
-      void* pointers[] = {static_cast<void*>(&value)...};
-      check(cudaLaunchKernel(reinterpret_cast<const void*>(kernel), grid, block, pointers, shared, stream_.handle()), grid, block, shared);
-    }, values);
+    std::apply(
+        [&](Parameters&... value) {
+          void* pointers[] = {static_cast<void*>(&value)...};
+          check(cudaLaunchKernel(reinterpret_cast<const void*>(kernel), grid, block, pointers, shared, stream_.handle()), grid, block,
+                shared);
+        },
+        values);
   }
 
   Fault* fault() const { return stream_.fault(); }
@@ -79,8 +95,9 @@ class Launch {
     std::string shapes;
     for (const View* view : operands_)
       if (view && *view) shapes += join(shapes.empty() ? "" : ", ", view->dtype, " ", view->shape);
-    fail(ErrorCode::device_fault, op_, "a launch on the stream of cuda:", stream_.index(), " failed: ", cudaGetErrorString(status), " (grid ", grid.x, "x", grid.y, "x",
-         grid.z, ", block ", block.x, "x", block.y, ", ", shared, " bytes of shared memory; operands ", shapes, ")");
+    fail(ErrorCode::device_fault, op_, "a launch on the stream of cuda:", stream_.index(), " failed: ", cudaGetErrorString(status),
+         " (grid ", grid.x, "x", grid.y, "x", grid.z, ", block ", block.x, "x", block.y, ", ", shared, " bytes of shared memory; operands ",
+         shapes, ")");
   }
 
   const CudaStream& stream_;

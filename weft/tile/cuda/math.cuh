@@ -28,8 +28,10 @@ struct ScoreBase {
 // e^(x - m) for values that were bf16: the rounding of (x - m) log2(e) is far below theirs. Values that were f32 get expf.
 template <class T>
 __device__ __forceinline__ float exp_of_difference(float x, float m) {
-  if constexpr (sizeof(T) == 2) return exp2_approx((x - m) * kLog2e);
-  else return expf(x - m);
+  if constexpr (sizeof(T) == 2)
+    return exp2_approx((x - m) * kLog2e);
+  else
+    return expf(x - m);
 }
 
 }  // namespace weft::cuda

@@ -64,7 +64,8 @@ class Modules::Module {
  public:
   Module(int device, const std::string& code, const char* name) : device_(device) {
     cudaSetDevice(device_);
-    require(cudaLibraryLoadData(&library_, code.data(), nullptr, nullptr, 0, nullptr, nullptr, 0), "elementwise", "loading a compiled kernel");
+    require(cudaLibraryLoadData(&library_, code.data(), nullptr, nullptr, 0, nullptr, nullptr, 0), "elementwise",
+            "loading a compiled kernel");
     const cudaError_t found = cudaLibraryGetKernel(&kernel_, library_, name);
     if (found != cudaSuccess) cudaLibraryUnload(library_);
     require(found, "elementwise", "finding a compiled kernel");

@@ -46,8 +46,8 @@ class Modules {
   const int device_, capability_;
   std::optional<FileCache> cache_;  // on disk; absent: there is no place for it
   std::mutex mutex_;
-  Recent<uint64_t, std::shared_ptr<const Module>> known_;                 // by serial
-  std::unordered_map<std::string, std::weak_ptr<const Module>> loaded_;   // by text
+  Recent<uint64_t, std::shared_ptr<const Module>> known_;                // by serial
+  std::unordered_map<std::string, std::weak_ptr<const Module>> loaded_;  // by text
   Held* held_ = nullptr;
 };
 

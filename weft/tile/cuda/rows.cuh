@@ -36,8 +36,10 @@ struct Walk {
   template <class F>
   __device__ __forceinline__ static void each(int columns, F&& body) {
     const auto visit = [&](int slot, int first) {
-      if (first + kWidth <= columns) body(ChunkAt<true>{slot, first, kWidth});
-      else if (!kWhole && first < columns) body(ChunkAt<false>{slot, first, columns - first});
+      if (first + kWidth <= columns)
+        body(ChunkAt<true>{slot, first, kWidth});
+      else if (!kWhole && first < columns)
+        body(ChunkAt<false>{slot, first, columns - first});
     };
     if constexpr (kHeld) {
 #pragma unroll
@@ -56,8 +58,10 @@ __device__ __forceinline__ Chunk<T, W::kWidth> get(const T* row, At at, bool ali
 }
 template <class W, class T, class At>
 __device__ __forceinline__ void put(const Chunk<T, W::kWidth>& piece, T* row, At at, bool aligned) {
-  if (W::kWhole || (At::kWhole && aligned)) stream_chunk(piece, row + at.first);
-  else store_chunk(piece, row + at.first, at.left);
+  if (W::kWhole || (At::kWhole && aligned))
+    stream_chunk(piece, row + at.first);
+  else
+    store_chunk(piece, row + at.first, at.left);
 }
 
 // What this thread has of an aligned row of whole chunks; zeros past its end. Chosen, not branched over: all loads are on
@@ -81,13 +85,17 @@ template <class T, class W>
 class Row {
  public:
   __device__ __forceinline__ Row(const T* row, int columns, bool aligned) : row_(row), aligned_(aligned) {
-    if constexpr (W::kWhole) hold_row<W>(held_, row_, columns);
-    else if constexpr (W::kHeld) W::each(columns, [&](auto at) { held_[at.slot] = get<W>(row_, at, aligned_); });
+    if constexpr (W::kWhole)
+      hold_row<W>(held_, row_, columns);
+    else if constexpr (W::kHeld)
+      W::each(columns, [&](auto at) { held_[at.slot] = get<W>(row_, at, aligned_); });
   }
   template <class At>
   __device__ __forceinline__ Chunk<T, W::kWidth> piece(At at) const {
-    if constexpr (W::kHeld) return held_[at.slot];
-    else return get<W>(row_, at, aligned_);
+    if constexpr (W::kHeld)
+      return held_[at.slot];
+    else
+      return get<W>(row_, at, aligned_);
   }
 
  private:
@@ -105,7 +113,13 @@ class RowStream {
   static constexpr int kStageChunks = kOperands * (W::kHeld ? W::kChunks : 0);
 
   __device__ __forceinline__ RowStream(void* shared, Pointer pointer, int64_t first, int64_t step, int64_t rows, int columns, bool aligned)
-      : shared_(static_cast<uint4*>(shared) + threadIdx.x), pointer_(pointer), row_(first), step_(step), rows_(rows), columns_(columns), aligned_(aligned) {
+      : shared_(static_cast<uint4*>(shared) + threadIdx.x),
+        pointer_(pointer),
+        row_(first),
+        step_(step),
+        rows_(rows),
+        columns_(columns),
+        aligned_(aligned) {
     if constexpr (W::kHeld)
 #pragma unroll
       for (int ahead = 0; ahead < kRowStages - 1; ++ahead) fetch(ahead);
@@ -127,8 +141,10 @@ class RowStream {
 
   template <class At>
   __device__ __forceinline__ Chunk<T, W::kWidth> piece(int operand, At at) const {
-    if constexpr (W::kHeld) return *reinterpret_cast<const Chunk<T, W::kWidth>*>(slot(stage_, operand, at.slot));
-    else return get<W>(replaced_ && operand == 0 ? replaced_ : pointer_(operand, row_), at, aligned_);
+    if constexpr (W::kHeld)
+      return *reinterpret_cast<const Chunk<T, W::kWidth>*>(slot(stage_, operand, at.slot));
+    else
+      return get<W>(replaced_ && operand == 0 ? replaced_ : pointer_(operand, row_), at, aligned_);
   }
   // What is worked on becomes another row: held pieces are replaced one by one; a row that is not held has just been
   // written to memory by the threads that read it again, and is read from there.
@@ -152,8 +168,10 @@ class RowStream {
       for (int operand = 0; operand < kOperands; ++operand) {
         const T* from = pointer_(operand, row);
         W::each(columns_, [&](auto at) {
-          if (aligned_) copy_async(shared_address(slot(stage, operand, at.slot)), from + at.first, at.left * int(sizeof(T)));
-          else *reinterpret_cast<Chunk<T, W::kWidth>*>(slot(stage, operand, at.slot)) = load_chunk<T, W::kWidth>(from + at.first, at.left, 0);
+          if (aligned_)
+            copy_async(shared_address(slot(stage, operand, at.slot)), from + at.first, at.left * int(sizeof(T)));
+          else
+            *reinterpret_cast<Chunk<T, W::kWidth>*>(slot(stage, operand, at.slot)) = load_chunk<T, W::kWidth>(from + at.first, at.left, 0);
         });
       }
     copies_end();  // empty groups keep the count
@@ -171,7 +189,8 @@ class RowStream {
 template <class T, class W, int kOperands, class Pointer>
 class RowInRegisters {
  public:
-  __device__ __forceinline__ RowInRegisters(Pointer pointer, int64_t row, int64_t rows, int columns) : pointer_(pointer), row_(row), columns_(columns), left_(row < rows) {}
+  __device__ __forceinline__ RowInRegisters(Pointer pointer, int64_t row, int64_t rows, int columns)
+      : pointer_(pointer), row_(row), columns_(columns), left_(row < rows) {}
 
   __device__ __forceinline__ bool has_row() const { return left_; }
   __device__ __forceinline__ int64_t row() const { return row_; }
@@ -181,9 +200,13 @@ class RowInRegisters {
   }
   __device__ __forceinline__ void advance() { left_ = false; }
   template <class At>
-  __device__ __forceinline__ Chunk<T, W::kWidth> piece(int operand, At at) const { return held_[operand][at.slot]; }
+  __device__ __forceinline__ Chunk<T, W::kWidth> piece(int operand, At at) const {
+    return held_[operand][at.slot];
+  }
   template <class At>
-  __device__ __forceinline__ void replace(int operand, At at, const Chunk<T, W::kWidth>& piece) { held_[operand][at.slot] = piece; }
+  __device__ __forceinline__ void replace(int operand, At at, const Chunk<T, W::kWidth>& piece) {
+    held_[operand][at.slot] = piece;
+  }
 
  private:
   Pointer pointer_;
@@ -194,9 +217,12 @@ class RowInRegisters {
 };
 
 template <class T, class W, int kOperands, class Pointer>
-__device__ __forceinline__ auto stream_rows(void* shared, Pointer pointer, int64_t first, int64_t step, int64_t rows, int columns, bool aligned) {
-  if constexpr (W::kWhole) return RowInRegisters<T, W, kOperands, Pointer>(pointer, first, rows, columns);
-  else return RowStream<T, W, kOperands, Pointer>(shared, pointer, first, step, rows, columns, aligned);
+__device__ __forceinline__ auto stream_rows(void* shared, Pointer pointer, int64_t first, int64_t step, int64_t rows, int columns,
+                                            bool aligned) {
+  if constexpr (W::kWhole)
+    return RowInRegisters<T, W, kOperands, Pointer>(pointer, first, rows, columns);
+  else
+    return RowStream<T, W, kOperands, Pointer>(shared, pointer, first, step, rows, columns, aligned);
 }
 template <class W, int kOperands>
 constexpr int stream_bytes() {
@@ -252,7 +278,8 @@ unsigned row_blocks(const Stream& stream, int64_t rows) {
     check(blocks < (int64_t(1) << 31), "launch", rows, " rows are more than this device takes in one launch");
     return unsigned(blocks);
   }
-  constexpr int kByThreads = 2048 / Group<W::kThreads>::kBlock, kByMemory = W::kHeld ? 220 * 1024 / (stream_bytes<W, kOperands>() + 1024) : kByThreads;
+  constexpr int kByThreads = 2048 / Group<W::kThreads>::kBlock,
+                kByMemory = W::kHeld ? 220 * 1024 / (stream_bytes<W, kOperands>() + 1024) : kByThreads;
   return blocks_for(stream, rows, Group<W::kThreads>::kPerBlock, kByThreads < kByMemory ? kByThreads : kByMemory);
 }
 

@@ -9,7 +9,8 @@ std::string describe(const Fault& f) {
   switch (f.kind) {
     case Fault::id_out_of_range: return join("id ", f.value, " at position ", f.at, " is out of range [0, ", f.limit, ")");
     case Fault::target_out_of_range: return join("target ", f.value, " at position ", f.at, " is out of range [0, ", f.limit, ")");
-    case Fault::position_out_of_range: return join("position ", f.value, " of sequence ", f.at, " is outside the table of ", f.limit, " positions");
+    case Fault::position_out_of_range:
+      return join("position ", f.value, " of sequence ", f.at, " is outside the table of ", f.limit, " positions");
     case Fault::start_out_of_range: return join("start ", f.value, " of sequence ", f.at, " is outside [0, ", f.limit, "]");
     case Fault::bad_step: return join("the step is ", f.value, ", expected 1 or more");
     case Fault::none: break;
@@ -67,8 +68,8 @@ void CudaStream::wait() {
   const cudaError_t status = cudaStreamSynchronize(stream_);
   if (status != cudaSuccess) {
     cudaGetLastError();
-    fail(ErrorCode::device_fault, "cuda", "work on the stream of cuda:", index_, " failed: ", cudaGetErrorString(status), " (", cudaGetErrorName(status),
-         "); the last op launched was ", last_op());
+    fail(ErrorCode::device_fault, "cuda", "work on the stream of cuda:", index_, " failed: ", cudaGetErrorString(status), " (",
+         cudaGetErrorName(status), "); the last op launched was ", last_op());
   }
   if (fault_->kind == Fault::none) return;
   const Fault found = *fault_;

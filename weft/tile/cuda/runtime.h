@@ -23,7 +23,7 @@ struct Fault {
   enum Kind : int { none = 0, id_out_of_range, target_out_of_range, position_out_of_range, start_out_of_range, bad_step };
   int kind = none;
   int* claimed = nullptr;
-  const char* op = "";   // a string constant of the host, carried along
+  const char* op = "";  // a string constant of the host, carried along
   long long value = 0, at = 0, limit = 0;
 };
 
@@ -33,7 +33,7 @@ class CudaStream : public Stream {
   CudaStream(Device& device, int index, bool planned = false);
   ~CudaStream() override;
   bool synchronous() const override { return false; }
-  std::unique_ptr<Moment> moment() override;  // an event of the device
+  std::unique_ptr<Moment> moment() override;             // an event of the device
   bool captures() const override { return !watched(); }  // planned: the graph is its memory alone
 
   cudaStream_t handle() const { return stream_; }

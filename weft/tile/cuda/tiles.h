@@ -13,8 +13,8 @@
 
 namespace weft::cuda {
 
-inline constexpr int64_t kStaticShared = 1024;        // kept for what a kernel declares beside its tiles: barriers, a ticket
-inline constexpr int64_t kLeastShared = 48 * 1024;    // of every GPU
+inline constexpr int64_t kStaticShared = 1024;      // kept for what a kernel declares beside its tiles: barriers, a ticket
+inline constexpr int64_t kLeastShared = 48 * 1024;  // of every GPU
 
 // Shared memory of a block on a GPU that has `has` bytes; `asked` (WEFT_CUDA_SHARED_MEMORY) pretends that it has less.
 inline int64_t shared_memory_limit(int64_t has, const char* asked) {
@@ -23,7 +23,8 @@ inline int64_t shared_memory_limit(int64_t has, const char* asked) {
   int64_t bytes = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), bytes);
   const bool number = error == std::errc() && end == text.data() + text.size();
-  check(number && bytes >= kLeastShared && bytes <= has, "WEFT_CUDA_SHARED_MEMORY", "is '", text, "', expected ", kLeastShared, " to ", has, " bytes");
+  check(number && bytes >= kLeastShared && bytes <= has, "WEFT_CUDA_SHARED_MEMORY", "is '", text, "', expected ", kLeastShared, " to ", has,
+        " bytes");
   return bytes;
 }
 
@@ -35,8 +36,10 @@ struct TileList {};
 template <class First, class... Rest, class F>
 void with_tiles(TileList<First, Rest...>, const char* op, int64_t limit, F&& f) {
   if (First::kBytes + kStaticShared <= limit) return f.template operator()<First>();
-  if constexpr (sizeof...(Rest) > 0) return with_tiles(TileList<Rest...>(), op, limit, f);
-  else fail(ErrorCode::unsupported, op, "needs ", First::kBytes + kStaticShared, " bytes of shared memory for a block, this GPU has ", limit);
+  if constexpr (sizeof...(Rest) > 0)
+    return with_tiles(TileList<Rest...>(), op, limit, f);
+  else
+    fail(ErrorCode::unsupported, op, "needs ", First::kBytes + kStaticShared, " bytes of shared memory for a block, this GPU has ", limit);
 }
 
 }  // namespace weft::cuda

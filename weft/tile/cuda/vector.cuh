@@ -13,13 +13,24 @@ __device__ __forceinline__ float to_float(float x) { return x; }
 __device__ __forceinline__ float to_float(__nv_bfloat16 x) { return __uint_as_float(uint32_t(__bfloat16_as_ushort(x)) << 16); }
 __device__ __forceinline__ float to_float(__half x) { return __half2float(x); }
 
-template <class T> __device__ __forceinline__ T from_float(float x);
-template <> __device__ __forceinline__ float from_float<float>(float x) { return x; }
-template <> __device__ __forceinline__ __nv_bfloat16 from_float<__nv_bfloat16>(float x) { return __float2bfloat16_rn(x); }
-template <> __device__ __forceinline__ __half from_float<__half>(float x) { return __float2half_rn(x); }
+template <class T>
+__device__ __forceinline__ T from_float(float x);
+template <>
+__device__ __forceinline__ float from_float<float>(float x) {
+  return x;
+}
+template <>
+__device__ __forceinline__ __nv_bfloat16 from_float<__nv_bfloat16>(float x) {
+  return __float2bfloat16_rn(x);
+}
+template <>
+__device__ __forceinline__ __half from_float<__half>(float x) {
+  return __float2half_rn(x);
+}
 
 // Elements of T in a 16-byte access.
-template <class T> inline constexpr int kPerVector = 16 / int(sizeof(T));
+template <class T>
+inline constexpr int kPerVector = 16 / int(sizeof(T));
 
 // kCount consecutive elements in registers, as they are in memory.
 template <class T, int kCount>
@@ -50,7 +61,8 @@ __device__ __forceinline__ void store_chunk(const Chunk<T, kCount>& chunk, T* to
 template <class T, int kCount>
 __device__ __forceinline__ void stream_chunk(const Chunk<T, kCount>& chunk, T* to) {
 #pragma unroll
-  for (int v = 0; v < Chunk<T, kCount>::kVectors; ++v) __stcs(reinterpret_cast<uint4*>(to) + v, reinterpret_cast<const uint4*>(chunk.at)[v]);
+  for (int v = 0; v < Chunk<T, kCount>::kVectors; ++v)
+    __stcs(reinterpret_cast<uint4*>(to) + v, reinterpret_cast<const uint4*>(chunk.at)[v]);
 }
 
 // The first `count` elements one by one; the others of a loaded chunk are `missing`.

@@ -50,7 +50,8 @@ struct SwizzledTile {
 #pragma unroll 4
       for (int i = 0; i < kRows / 4; ++i, source += 4 * stride)
 #pragma unroll
-        for (int panel = 0; panel < kColumns / 64; ++panel) copy_async((i % 2 ? odd : even) + uint32_t(panel * kPanel + i / 2 * 1024), source + panel * 64);
+        for (int panel = 0; panel < kColumns / 64; ++panel)
+          copy_async((i % 2 ? odd : even) + uint32_t(panel * kPanel + i / 2 * 1024), source + panel * 64);
     } else {
 #pragma unroll 1
       for (int i = 0; i < kRows / 4; ++i, source += 4 * stride)
@@ -93,7 +94,9 @@ struct SwizzledTile {
   __device__ __forceinline__ uint64_t by_rows(int row, int column) const {
     return descriptor(base + uint32_t(column / 64 * kPanel + row * 128 + column % 64 * 2), 1);
   }
-  __device__ __forceinline__ uint64_t by_columns(int row, int column = 0) const { return descriptor(base + uint32_t(column / 64 * kPanel + row * 128), kPanel / 16); }
+  __device__ __forceinline__ uint64_t by_columns(int row, int column = 0) const {
+    return descriptor(base + uint32_t(column / 64 * kPanel + row * 128), kPanel / 16);
+  }
 
  private:
   __device__ __forceinline__ static uint64_t descriptor(uint32_t at, uint32_t panels) {
@@ -107,7 +110,9 @@ struct SwizzledTile {
 __device__ __forceinline__ void products_begin() { asm volatile("wgmma.fence.sync.aligned;\n" ::: "memory"); }
 __device__ __forceinline__ void products_end() { asm volatile("wgmma.commit_group.sync.aligned;\n" ::: "memory"); }
 template <int kPending>
-__device__ __forceinline__ void products_wait() { asm volatile("wgmma.wait_group.sync.aligned %0;\n" ::"n"(kPending) : "memory"); }
+__device__ __forceinline__ void products_wait() {
+  asm volatile("wgmma.wait_group.sync.aligned %0;\n" ::"n"(kPending) : "memory");
+}
 // The compiler may not move uses of these registers over this point: products write them behind its back.
 template <int N>
 __device__ __forceinline__ void pin(float (&x)[N]) {
@@ -125,41 +130,57 @@ __device__ __forceinline__ void publish_to_products() { asm volatile("fence.prox
 
 // The inverse of load_matrices.
 __device__ __forceinline__ void store_matrices(uint32_t address, const uint32_t (&r)[4]) {
-  asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1,%2,%3,%4};\n" ::"r"(address), "r"(r[0]), "r"(r[1]), "r"(r[2]), "r"(r[3]) : "memory");
+  asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1,%2,%3,%4};\n" ::"r"(address), "r"(r[0]), "r"(r[1]), "r"(r[2]), "r"(r[3])
+               : "memory");
 }
 
-#define WEFT_F8(d, i) "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3]), "+f"(d[i + 4]), "+f"(d[i + 5]), "+f"(d[i + 6]), "+f"(d[i + 7])
+#define WEFT_F8(d, i) \
+  "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3]), "+f"(d[i + 4]), "+f"(d[i + 5]), "+f"(d[i + 6]), "+f"(d[i + 7])
 #define WEFT_F32(d, i) WEFT_F8(d, i), WEFT_F8(d, i + 8), WEFT_F8(d, i + 16), WEFT_F8(d, i + 24)
 #define WEFT_LIST32 "%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31"
-#define WEFT_LIST64 WEFT_LIST32 ",%32,%33,%34,%35,%36,%37,%38,%39,%40,%41,%42,%43,%44,%45,%46,%47,%48,%49,%50,%51,%52,%53,%54,%55,%56,%57,%58,%59,%60,%61,%62,%63"
+#define WEFT_LIST64 \
+  WEFT_LIST32       \
+  ",%32,%33,%34,%35,%36,%37,%38,%39,%40,%41,%42,%43,%44,%45,%46,%47,%48,%49,%50,%51,%52,%53,%54,%55,%56,%57,%58,%59,%60,%61,%62,%63"
 
 // d (64 x 2N rows by columns, as 16x8 squares one after the other) = a b (+ d): a 64x16 and b 16x(2N), both by rows.
 __device__ __forceinline__ void multiply(float (&d)[64], uint64_t a, uint64_t b, int add) {
-  asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %66, 0;\nwgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 {" WEFT_LIST64 "}, %64, %65, p, 1, 1, 0, 0;\n}\n"
-               : WEFT_F32(d, 0), WEFT_F32(d, 32) : "l"(a), "l"(b), "r"(add));
+  asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %66, 0;\nwgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 {" WEFT_LIST64
+               "}, %64, %65, p, 1, 1, 0, 0;\n}\n"
+               : WEFT_F32(d, 0), WEFT_F32(d, 32)
+               : "l"(a), "l"(b), "r"(add));
 }
 __device__ __forceinline__ void multiply(float (&d)[32], uint64_t a, uint64_t b, int add) {
-  asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %34, 0;\nwgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 {" WEFT_LIST32 "}, %32, %33, p, 1, 1, 0, 0;\n}\n"
-               : WEFT_F32(d, 0) : "l"(a), "l"(b), "r"(add));
+  asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %34, 0;\nwgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 {" WEFT_LIST32
+               "}, %32, %33, p, 1, 1, 0, 0;\n}\n"
+               : WEFT_F32(d, 0)
+               : "l"(a), "l"(b), "r"(add));
 }
 // The same with both by columns.
 __device__ __forceinline__ void multiply_by_columns(float (&d)[32], uint64_t a, uint64_t b, int add) {
-  asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %34, 0;\nwgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 {" WEFT_LIST32 "}, %32, %33, p, 1, 1, 1, 1;\n}\n"
-               : WEFT_F32(d, 0) : "l"(a), "l"(b), "r"(add));
+  asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %34, 0;\nwgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 {" WEFT_LIST32
+               "}, %32, %33, p, 1, 1, 1, 1;\n}\n"
+               : WEFT_F32(d, 0)
+               : "l"(a), "l"(b), "r"(add));
 }
 // The same with a in registers and b by rows.
 __device__ __forceinline__ void multiply(float (&d)[32], const FragmentA& a, uint64_t b, int add) {
-  asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %37, 0;\nwgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 {" WEFT_LIST32 "}, {%32,%33,%34,%35}, %36, p, 1, 1, 0;\n}\n"
-               : WEFT_F32(d, 0) : "r"(a.r[0]), "r"(a.r[1]), "r"(a.r[2]), "r"(a.r[3]), "l"(b), "r"(add));
+  asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %37, 0;\nwgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 {" WEFT_LIST32
+               "}, {%32,%33,%34,%35}, %36, p, 1, 1, 0;\n}\n"
+               : WEFT_F32(d, 0)
+               : "r"(a.r[0]), "r"(a.r[1]), "r"(a.r[2]), "r"(a.r[3]), "l"(b), "r"(add));
 }
 // d += a b: a 64x16 in registers, b 16x(2N) by columns.
 __device__ __forceinline__ void multiply_add(float (&d)[64], const FragmentA& a, uint64_t b) {
-  asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, 1, 0;\nwgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 {" WEFT_LIST64 "}, {%64,%65,%66,%67}, %68, p, 1, 1, 1;\n}\n"
-               : WEFT_F32(d, 0), WEFT_F32(d, 32) : "r"(a.r[0]), "r"(a.r[1]), "r"(a.r[2]), "r"(a.r[3]), "l"(b));
+  asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, 1, 0;\nwgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 {" WEFT_LIST64
+               "}, {%64,%65,%66,%67}, %68, p, 1, 1, 1;\n}\n"
+               : WEFT_F32(d, 0), WEFT_F32(d, 32)
+               : "r"(a.r[0]), "r"(a.r[1]), "r"(a.r[2]), "r"(a.r[3]), "l"(b));
 }
 __device__ __forceinline__ void multiply_add(float (&d)[32], const FragmentA& a, uint64_t b) {
-  asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, 1, 0;\nwgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 {" WEFT_LIST32 "}, {%32,%33,%34,%35}, %36, p, 1, 1, 1;\n}\n"
-               : WEFT_F32(d, 0) : "r"(a.r[0]), "r"(a.r[1]), "r"(a.r[2]), "r"(a.r[3]), "l"(b));
+  asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, 1, 0;\nwgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 {" WEFT_LIST32
+               "}, {%32,%33,%34,%35}, %36, p, 1, 1, 1;\n}\n"
+               : WEFT_F32(d, 0)
+               : "r"(a.r[0]), "r"(a.r[1]), "r"(a.r[2]), "r"(a.r[3]), "l"(b));
 }
 
 #undef WEFT_F8
@@ -168,12 +189,19 @@ __device__ __forceinline__ void multiply_add(float (&d)[32], const FragmentA& a,
 #undef WEFT_LIST64
 
 // Barriers that count arrivals, in shared memory: a phase ends when all have arrived.
-__device__ __forceinline__ void barrier_init(uint32_t barrier, int arrivals) { asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;\n" ::"r"(barrier), "r"(arrivals) : "memory"); }
-__device__ __forceinline__ void barrier_arrive(uint32_t barrier) { asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];\n" ::"r"(barrier) : "memory"); }
+__device__ __forceinline__ void barrier_init(uint32_t barrier, int arrivals) {
+  asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;\n" ::"r"(barrier), "r"(arrivals) : "memory");
+}
+__device__ __forceinline__ void barrier_arrive(uint32_t barrier) {
+  asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];\n" ::"r"(barrier) : "memory");
+}
 // Until the phase of this parity has ended.
 __device__ __forceinline__ void barrier_wait(uint32_t barrier, uint32_t parity) {
   asm volatile(
-      "{\n.reg .pred done;\nagain:\nmbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1;\n@done bra finished;\nbra again;\nfinished:\n}\n" ::"r"(barrier), "r"(parity) : "memory");
+      "{\n.reg .pred done;\nagain:\nmbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1;\n@done bra finished;\nbra "
+      "again;\nfinished:\n}\n" ::"r"(barrier),
+      "r"(parity)
+      : "memory");
 }
 
 #endif  // WEFT_HAS_WGMMA

@@ -12,7 +12,7 @@
 namespace weft {
 
 constant constexpr int kSimdgroups = 8;
-constant constexpr int kPatchRow = 36;                // four matrices side by side; 36 floats apart, so that columns spread over banks
+constant constexpr int kPatchRow = 36;          // four matrices side by side; 36 floats apart, so that columns spread over banks
 constant constexpr int kPatch = 8 * kPatchRow;  // floats of a simdgroup's patch
 
 // Eight rows of columns [0, 8 count) to matrices, through this simdgroup's patch of threadgroup memory.
@@ -31,7 +31,8 @@ inline void load_rows(thread Matrix (&to)[kCount], int count, Piece<T> from, thr
 
 // Matrices side by side to eight rows, of which `rows` by `columns` are there.
 template <class T, int kCount>
-inline void store_rows(thread Matrix (&from)[kCount], device T* to, int64_t stride, int rows, int columns, threadgroup float* patch, uint lane) {
+inline void store_rows(thread Matrix (&from)[kCount], device T* to, int64_t stride, int rows, int columns, threadgroup float* patch,
+                       uint lane) {
   WEFT_UNROLL
   for (int first = 0; first < kCount; first += 4) {
     if (8 * first >= columns) break;
@@ -40,7 +41,8 @@ inline void store_rows(thread Matrix (&from)[kCount], device T* to, int64_t stri
     metal::simdgroup_barrier(metal::mem_flags::mem_threadgroup);
     for (int row = 0; row < 8; ++row) {
       const int column = 8 * first + int(lane);
-      if (row < rows && column < columns && column < 8 * kCount) to[row * stride + column] = from_float<T>(patch[row * kPatchRow + int(lane)]);
+      if (row < rows && column < columns && column < 8 * kCount)
+        to[row * stride + column] = from_float<T>(patch[row * kPatchRow + int(lane)]);
     }
     metal::simdgroup_barrier(metal::mem_flags::mem_threadgroup);
   }

@@ -10,7 +10,8 @@ inline HeadStrides head_strides(const View& v) { return {v.strides[0], v.strides
 
 // Whether every head's row starts at a multiple of four elements.
 inline bool heads_in_fours(const View& v) {
-  return (v.buffer->offset() + v.offset) % (4 * size_of(v.dtype)) == 0 && v.strides[0] % 4 == 0 && v.strides[1] % 4 == 0 && v.strides[2] % 4 == 0;
+  return (v.buffer->offset() + v.offset) % (4 * size_of(v.dtype)) == 0 && v.strides[0] % 4 == 0 && v.strides[1] % 4 == 0 &&
+         v.strides[2] % 4 == 0;
 }
 
 // The padded head dim that a kernel was instantiated for, as it ends the kernel's name.

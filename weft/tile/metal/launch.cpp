@@ -25,9 +25,11 @@ template <class Arguments>
 void encode(Stream& stream, const char* op, const std::string& name, Pipeline& pipeline, const Grid& grid, const Arguments& arguments) {
   if (grid.groups[0] == 0 || grid.groups[1] == 0 || grid.groups[2] == 0) return;
   if (grid.threads > pipeline.most_threads())
-    fail(ErrorCode::unsupported, op, "kernel ", name, " can have ", pipeline.most_threads(), " threads in a threadgroup here, it needs ", grid.threads);
+    fail(ErrorCode::unsupported, op, "kernel ", name, " can have ", pipeline.most_threads(), " threads in a threadgroup here, it needs ",
+         grid.threads);
   for (const int64_t groups : grid.groups)
-    check(groups >= 0 && groups <= int64_t(UINT32_MAX), op, "kernel ", name, " cannot be launched over ", groups, " threadgroups along one axis");
+    check(groups >= 0 && groups <= int64_t(UINT32_MAX), op, "kernel ", name, " cannot be launched over ", groups,
+          " threadgroups along one axis");
   Dispatch dispatch{op, &pipeline, {}, grid.groups, grid.threads, grid.threadgroup_bytes};
   int index = 0;
   for (const Argument& a : arguments) {
@@ -58,7 +60,8 @@ int threads_of(Stream& stream, const Kernel& kernel, int wanted) {
   return int(std::bit_floor(unsigned(wanted < most ? wanted : most)));
 }
 
-void launch_text(Stream& stream, const char* op, uint64_t serial, const std::string& text, const char* kernel, const Grid& grid, const std::vector<Argument>& arguments) {
+void launch_text(Stream& stream, const char* op, uint64_t serial, const std::string& text, const char* kernel, const Grid& grid,
+                 const std::vector<Argument>& arguments) {
   encode(stream, op, kernel, of(stream).pipelines().of_text(serial, text, kernel), grid, arguments);
 }
 

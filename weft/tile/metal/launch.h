@@ -67,7 +67,8 @@ void launch(Stream& stream, const Kernel& kernel, const Grid& grid, std::initial
 int threads_of(Stream& stream, const Kernel& kernel, int wanted);
 
 // As launch(), for a text made at run time; `serial` stands for the text the next time.
-void launch_text(Stream& stream, const char* op, uint64_t serial, const std::string& text, const char* kernel, const Grid& grid, const std::vector<Argument>& arguments);
+void launch_text(Stream& stream, const char* op, uint64_t serial, const std::string& text, const char* kernel, const Grid& grid,
+                 const std::vector<Argument>& arguments);
 
 // Workspace from the pool; whoever gets the memory next runs after the kernels of this launch.
 std::shared_ptr<Buffer> scratch(Stream& stream, int64_t bytes);

@@ -8,7 +8,8 @@ namespace weft {
 // {key_lo, key_hi, step_lo, step_hi}, read once by each simdgroup; every thread of it calls this.
 inline uint4 random_state(device const uint* state, uint thread_index) {
   const uint mine = thread_index % 32 < 4 ? state[thread_index % 32] : 0u;
-  return uint4(metal::simd_broadcast(mine, 0), metal::simd_broadcast(mine, 1), metal::simd_broadcast(mine, 2), metal::simd_broadcast(mine, 3));
+  return uint4(metal::simd_broadcast(mine, 0), metal::simd_broadcast(mine, 1), metal::simd_broadcast(mine, 2),
+               metal::simd_broadcast(mine, 3));
 }
 
 inline uint4 random_block(uint4 state, uint site, long block) {

@@ -41,7 +41,8 @@ inline Kernel holding(Kernel kernel, int chunks, bool aligned) {
 
 // `teams` teams for rows of `columns` elements of `width` bytes. A thread holds at most `most` chunks of sixteen bytes;
 // rows that are longer, or need more threads than the pipeline can have, are not held.
-inline RowPlan plan_rows(Stream& stream, const Kernel& kernel, int64_t columns, int64_t width, int64_t teams, bool aligned, int most = kMostChunks) {
+inline RowPlan plan_rows(Stream& stream, const Kernel& kernel, int64_t columns, int64_t width, int64_t teams, bool aligned,
+                         int most = kMostChunks) {
   const int64_t chunks = (columns * width + 15) / 16;
   if (chunks <= 32) return {holding(kernel, 1, aligned), 32, 128, (teams + 3) / 4, true};
   const int held = chunks <= 128 ? 1 : chunks <= 512 ? 2 : chunks <= 4096 ? 4 : int(std::min<int64_t>((chunks + 1023) / 1024, most));
@@ -65,12 +66,15 @@ inline int64_t sharing_teams(int64_t rows, int64_t moved, int64_t shared, int64_
 inline int64_t teams_of(int64_t rows) { return std::min<int64_t>(rows, int64_t(1) << 20); }
 
 // A thread for sixteen bytes of columns, of each of P slices of the rows.
-inline Grid columns_grid(int64_t columns, int64_t width, int64_t P) { return {{(columns * width + 16 * 256 - 1) / (16 * 256), P, 1}, 256, 0}; }
+inline Grid columns_grid(int64_t columns, int64_t width, int64_t P) {
+  return {{(columns * width + 16 * 256 - 1) / (16 * 256), P, 1}, 256, 0};
+}
 
 // out = the sum of the P rows of partial, by the kernel of column_sums.metal.h that `file` includes.
 inline void sum_partials(Stream& stream, const char* op, const char* file, const Buffer& partial, int64_t P, const MutView& sums) {
   const int64_t shape[2] = {P, sums.numel()};
-  launch(stream, {op, file, "sum_partials", {}}, {.groups = {(shape[1] + 31) / 32, 1, 1}, .threads = 256}, {in(partial), out(sums), params(shape)});
+  launch(stream, {op, file, "sum_partials", {}}, {.groups = {(shape[1] + 31) / 32, 1, 1}, .threads = 256},
+         {in(partial), out(sums), params(shape)});
 }
 
 }  // namespace weft::metal

@@ -16,7 +16,8 @@ std::string describe(const metal_fault::Record& f) {
   switch (f.kind) {
     case metal_fault::id_out_of_range: return join("id ", f.value, " at position ", f.at, " is out of range [0, ", f.limit, ")");
     case metal_fault::target_out_of_range: return join("target ", f.value, " at position ", f.at, " is out of range [0, ", f.limit, ")");
-    case metal_fault::position_out_of_range: return join("position ", f.value, " of sequence ", f.at, " is outside the table of ", f.limit, " positions");
+    case metal_fault::position_out_of_range:
+      return join("position ", f.value, " of sequence ", f.at, " is outside the table of ", f.limit, " positions");
     case metal_fault::start_out_of_range: return join("start ", f.value, " of sequence ", f.at, " is outside [0, ", f.limit, "]");
     case metal_fault::bad_step: return join("the step is ", f.value, ", expected 1 or more");
     default: return join("a kernel reported a fault of unknown kind ", f.kind);
@@ -33,9 +34,7 @@ bool Hazards::conflicts(void* buffer, int64_t offset, int64_t bytes, bool writte
   return false;
 }
 
-void Hazards::add(void* buffer, int64_t offset, int64_t bytes, bool written) {
-  uses_[buffer].push_back({offset, offset + bytes, written});
-}
+void Hazards::add(void* buffer, int64_t offset, int64_t bytes, bool written) { uses_[buffer].push_back({offset, offset + bytes, written}); }
 
 MetalStream::MetalStream(Device& device, Gpu& gpu) : Stream(device), gpu_(gpu), pipelines_(gpu) {
   faults_ = gpu_.new_buffer(kRecords * int64_t(sizeof(metal_fault::Record)));

@@ -64,7 +64,7 @@ class MetalStream : public Stream {
   std::unordered_map<void*, bool> busy_;  // buffers used since the last wait
   int uncommitted_ = 0;                   // dispatches
   void* faults_ = nullptr;
-  std::vector<const char*> fault_ops_;    // of the records given out since the last wait
+  std::vector<const char*> fault_ops_;  // of the records given out since the last wait
 };
 
 inline MetalStream& of(Stream& stream) { return static_cast<MetalStream&>(stream); }

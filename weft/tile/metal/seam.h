@@ -2,7 +2,8 @@
 // runs the same kernel sources on Linux (weft/backends/metal/sim). Everything above this file is one code for both.
 //
 // Order: dispatches run in the order they were encoded only where a barrier() or a commit() stands between them; whoever encodes
-// (launch.h) puts one wherever a dispatch touches what an earlier one writes, or writes what one reads. wait() makes everything visible to the host.
+// (launch.h) puts one wherever a dispatch touches what an earlier one writes, or writes what one reads. wait() makes everything visible to
+// the host.
 #pragma once
 
 #include <array>
@@ -46,7 +47,7 @@ struct Binding {
   int index = 0;
   void* buffer = nullptr;  // from new_buffer; null: `bytes` are copied from `copied`
   int64_t offset = 0;
-  int64_t bytes = 0;       // from the offset on, that the kernel may touch
+  int64_t bytes = 0;  // from the offset on, that the kernel may touch
   const void* copied = nullptr;
   bool read_only = false;  // the kernel writes nothing there: what a checking device holds it to
 };
@@ -56,8 +57,8 @@ struct Dispatch {
   Pipeline* pipeline = nullptr;
   std::vector<Binding> bindings;
   std::array<int64_t, 3> groups{1, 1, 1};
-  int threads = 1;                 // of a group, along x
-  int64_t threadgroup_bytes = 0;   // of [[threadgroup(0)]]; 0: none
+  int threads = 1;                // of a group, along x
+  int64_t threadgroup_bytes = 0;  // of [[threadgroup(0)]]; 0: none
 };
 
 // What has run since the last reset. Only the simulator can count; the other says so by `counted`.

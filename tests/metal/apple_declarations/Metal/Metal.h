@@ -17,8 +17,17 @@ static inline MTLSize MTLSizeMake(NSUInteger width, NSUInteger height, NSUIntege
 typedef enum MTLResourceOptions : NSUInteger { MTLResourceStorageModeShared = 0 } MTLResourceOptions;
 typedef enum MTLDispatchType : NSUInteger { MTLDispatchTypeSerial = 0, MTLDispatchTypeConcurrent = 1 } MTLDispatchType;
 typedef enum MTLBarrierScope : NSUInteger { MTLBarrierScopeBuffers = 1 } MTLBarrierScope;
-typedef enum MTLCommandBufferStatus : NSUInteger { MTLCommandBufferStatusCompleted = 4, MTLCommandBufferStatusError = 5 } MTLCommandBufferStatus;
-typedef enum MTLDataType : NSUInteger { MTLDataTypeNone = 0, MTLDataTypeFloat = 3, MTLDataTypeInt = 29, MTLDataTypeUInt = 33, MTLDataTypeBool = 53 } MTLDataType;
+typedef enum MTLCommandBufferStatus : NSUInteger {
+  MTLCommandBufferStatusCompleted = 4,
+  MTLCommandBufferStatusError = 5
+} MTLCommandBufferStatus;
+typedef enum MTLDataType : NSUInteger {
+  MTLDataTypeNone = 0,
+  MTLDataTypeFloat = 3,
+  MTLDataTypeInt = 29,
+  MTLDataTypeUInt = 33,
+  MTLDataTypeBool = 53
+} MTLDataType;
 typedef enum MTLGPUFamily : NSInteger { MTLGPUFamilyApple7 = 1007 } MTLGPUFamily;
 typedef enum MTLLanguageVersion : NSUInteger { MTLLanguageVersion3_1 = (3 << 16) + 1 } MTLLanguageVersion;
 typedef enum MTLMathMode : NSInteger { MTLMathModeSafe = 0, MTLMathModeRelaxed = 1, MTLMathModeFast = 2 } MTLMathMode;
@@ -47,7 +56,9 @@ typedef enum MTLMathMode : NSInteger { MTLMathModeSafe = 0, MTLMathModeRelaxed =
 @end
 
 @protocol MTLLibrary
-- (id<MTLFunction>)newFunctionWithName:(NSString*)name constantValues:(MTLFunctionConstantValues*)constantValues error:(NSError* __autoreleasing*)error;
+- (id<MTLFunction>)newFunctionWithName:(NSString*)name
+                        constantValues:(MTLFunctionConstantValues*)constantValues
+                                 error:(NSError* __autoreleasing*)error;
 @end
 
 @protocol MTLComputeCommandEncoder
@@ -87,4 +98,5 @@ typedef enum MTLMathMode : NSInteger { MTLMathModeSafe = 0, MTLMathModeRelaxed =
 #ifdef __cplusplus
 extern "C"
 #endif
-id<MTLDevice> MTLCreateSystemDefaultDevice(void) __attribute__((ns_returns_retained));
+    id<MTLDevice>
+    MTLCreateSystemDefaultDevice(void) __attribute__((ns_returns_retained));

@@ -12,7 +12,9 @@ namespace {
 
 constexpr int kSimdgroup = 32;  // what kernels are written for
 
-NSString* string_of(std::string_view text) { return [[NSString alloc] initWithBytes:text.data() length:text.size() encoding:NSUTF8StringEncoding]; }
+NSString* string_of(std::string_view text) {
+  return [[NSString alloc] initWithBytes:text.data() length:text.size() encoding:NSUTF8StringEncoding];
+}
 
 std::string words_of(NSError* error) { return error ? error.localizedDescription.UTF8String : "no reason was given"; }
 
@@ -45,7 +47,9 @@ class AppleLibrary : public Library {
       MTLFunctionConstantValues* values = [[MTLFunctionConstantValues alloc] init];
       for (const Constant& c : constants) {
         const bool flag = c.bits != 0;
-        [values setConstantValue:c.type == Constant::Type::boolean ? static_cast<const void*>(&flag) : &c.bits type:type_of(c.type) atIndex:NSUInteger(c.index)];
+        [values setConstantValue:c.type == Constant::Type::boolean ? static_cast<const void*>(&flag) : &c.bits
+                            type:type_of(c.type)
+                         atIndex:NSUInteger(c.index)];
       }
       NSError* error = nil;
       id<MTLFunction> function = [library_ newFunctionWithName:string_of(kernel) constantValues:values error:&error];
@@ -53,7 +57,8 @@ class AppleLibrary : public Library {
       id<MTLComputePipelineState> state = [device_ newComputePipelineStateWithFunction:function error:&error];
       if (!state) fail(ErrorCode::unsupported, "metal", "kernel ", kernel, " cannot be made ready: ", words_of(error));
       if (state.threadExecutionWidth != NSUInteger(kSimdgroup))
-        fail(ErrorCode::unsupported, "metal", "this GPU has simdgroups of ", state.threadExecutionWidth, " threads, kernels need ", kSimdgroup);
+        fail(ErrorCode::unsupported, "metal", "this GPU has simdgroups of ", state.threadExecutionWidth, " threads, kernels need ",
+             kSimdgroup);
       return std::make_shared<ApplePipeline>(state);
     }
   }
@@ -67,7 +72,8 @@ class AppleLibrary : public Library {
 // command buffers the framework orders what touches the same buffer.
 class AppleGpu : public Gpu {
  public:
-  explicit AppleGpu(id<MTLDevice> device) : device_(device), queue_([device newCommandQueue]), unbound_([device newBufferWithLength:256 options:MTLResourceStorageModeShared]) {
+  explicit AppleGpu(id<MTLDevice> device)
+      : device_(device), queue_([device newCommandQueue]), unbound_([device newBufferWithLength:256 options:MTLResourceStorageModeShared]) {
     if (!queue_ || !unbound_) fail(ErrorCode::device_fault, "metal", "no command queue on ", description());
   }
 
@@ -81,7 +87,10 @@ class AppleGpu : public Gpu {
     id<MTLBuffer> buffer = [device_ newBufferWithLength:NSUInteger(std::max<int64_t>(bytes, 1)) options:MTLResourceStorageModeShared];
     return buffer ? const_cast<void*>((__bridge_retained const void*)buffer) : nullptr;
   }
-  void delete_buffer(void* buffer) override { id<MTLBuffer> released = (__bridge_transfer id<MTLBuffer>)buffer; (void)released; }
+  void delete_buffer(void* buffer) override {
+    id<MTLBuffer> released = (__bridge_transfer id<MTLBuffer>)buffer;
+    (void)released;
+  }
   char* contents(void* buffer) override { return static_cast<char*>(((__bridge id<MTLBuffer>)buffer).contents); }
 
   std::shared_ptr<Library> library(const std::string& text, const std::string& name) override {
@@ -105,7 +114,8 @@ class AppleGpu : public Gpu {
       [encoder setComputePipelineState:static_cast<ApplePipeline*>(d.pipeline)->state()];
       int next = 0;
       for (const Binding& b : d.bindings) {
-        for (; next < b.index; ++next) [encoder setBuffer:unbound_ offset:0 atIndex:NSUInteger(next)];  // validation wants something at every index
+        for (; next < b.index; ++next)
+          [encoder setBuffer:unbound_ offset:0 atIndex:NSUInteger(next)];  // validation wants something at every index
         if (b.buffer)
           [encoder setBuffer:(__bridge id<MTLBuffer>)b.buffer offset:NSUInteger(b.offset) atIndex:NSUInteger(b.index)];
         else
@@ -139,7 +149,8 @@ class AppleGpu : public Gpu {
     for (const Running& r : running) [r.buffer waitUntilCompleted];
     for (const Running& r : running)
       if (r.buffer.status == MTLCommandBufferStatusError)
-        fail(ErrorCode::device_fault, "metal", "work on ", description(), " failed: ", words_of(r.buffer.error), "; the last op of its batch was ", r.last_op);
+        fail(ErrorCode::device_fault, "metal", "work on ", description(), " failed: ", words_of(r.buffer.error),
+             "; the last op of its batch was ", r.last_op);
   }
 
   Counters counters() override { return {}; }

@@ -34,25 +34,55 @@ std::string compiler() {
 
 // Tells one installed compiler from another without starting it.
 std::string compiler_identity() {
-  struct stat info {};
+  struct stat info{};
   const std::string path = compiler();
   stat(path.c_str(), &info);
   return join(path, " ", info.st_size, " ", info.st_mtime);
 }
 
 const std::vector<std::string>& flags(Build build) {
-  static const std::vector<std::string> common{
-      "-x", "c++", "-std=c++17", "-fPIC", "-fno-exceptions", "-fno-rtti", "-fvisibility=hidden", "-fsigned-char", "-fno-math-errno", "-fno-omit-frame-pointer", "-w",
+  static const std::vector<std::string> common{"-x",
+                                               "c++",
+                                               "-std=c++17",
+                                               "-fPIC",
+                                               "-fno-exceptions",
+                                               "-fno-rtti",
+                                               "-fvisibility=hidden",
+                                               "-fsigned-char",
+                                               "-fno-math-errno",
+                                               "-fno-omit-frame-pointer",
+                                               "-w",
 #ifdef __x86_64__
-      "-march=x86-64-v3",
+                                               "-march=x86-64-v3",
 #endif
-      "-Xclang", "-fconvergent-functions", "-Xclang", "-cl-single-precision-constant", "-Xclang", "-ffloat16-excess-precision=none", "-Xclang", "-fbfloat16-excess-precision=none"};
+                                               "-Xclang",
+                                               "-fconvergent-functions",
+                                               "-Xclang",
+                                               "-cl-single-precision-constant",
+                                               "-Xclang",
+                                               "-ffloat16-excess-precision=none",
+                                               "-Xclang",
+                                               "-fbfloat16-excess-precision=none"};
   // The hooks that ThreadSanitizer's pass calls are ours (shim/checks.h). It leaves out vectors, so there must be none. An access
   // made of those of two branches would have no line of its own.
-  static const std::vector<std::string> instrumented{
-      "-g1", "-gdwarf-4", "-ffile-compilation-dir=.", "-ffp-contract=off", "-fsanitize=thread", "-fno-vectorize", "-fno-slp-vectorize", "-mllvm", "-tsan-instrument-func-entry-exit=0",
-      "-mllvm", "-tsan-instrument-read-before-write=1", "-mllvm", "-tsan-handle-cxx-exceptions=0", "-mllvm", "-sink-common-insts=false", "-mllvm", "-hoist-common-insts=false",
-      "-DWEFT_SIM_INSTRUMENTED"};
+  static const std::vector<std::string> instrumented{"-g1",
+                                                     "-gdwarf-4",
+                                                     "-ffile-compilation-dir=.",
+                                                     "-ffp-contract=off",
+                                                     "-fsanitize=thread",
+                                                     "-fno-vectorize",
+                                                     "-fno-slp-vectorize",
+                                                     "-mllvm",
+                                                     "-tsan-instrument-func-entry-exit=0",
+                                                     "-mllvm",
+                                                     "-tsan-instrument-read-before-write=1",
+                                                     "-mllvm",
+                                                     "-tsan-handle-cxx-exceptions=0",
+                                                     "-mllvm",
+                                                     "-sink-common-insts=false",
+                                                     "-mllvm",
+                                                     "-hoist-common-insts=false",
+                                                     "-DWEFT_SIM_INSTRUMENTED"};
   static const auto with = [](std::vector<std::string> more, const std::vector<std::string>& extra = {}) {
     more.insert(more.begin(), common.begin(), common.end());
     more.insert(more.end(), extra.begin(), extra.end());
@@ -61,8 +91,9 @@ const std::vector<std::string>& flags(Build build) {
   static const std::map<Build, std::vector<std::string>> all{
       {Build::plain, with({"-O2", "-ffp-contract=off"})},
       {Build::contracted, with({"-O2", "-ffp-contract=fast"})},
-      {Build::checked, with(instrumented, {"-O1", "-ftrivial-auto-var-init=pattern",
-                               "-fsanitize=alignment,array-bounds,float-cast-overflow,integer-divide-by-zero,return,shift-exponent"})},
+      {Build::checked,
+       with(instrumented, {"-O1", "-ftrivial-auto-var-init=pattern",
+                           "-fsanitize=alignment,array-bounds,float-cast-overflow,integer-divide-by-zero,return,shift-exponent"})},
       {Build::counted, with(instrumented, {"-O2"})}};
   return all.at(build);
 }
@@ -72,7 +103,7 @@ fs::path kernels_folder() {
   const fs::path own = fs::temp_directory_path() / join("weft-metal-sim-", getuid());
   std::error_code error;
   fs::create_directories(own, error);
-  struct stat info {};
+  struct stat info{};
   if (error || lstat(own.c_str(), &info) != 0 || !S_ISDIR(info.st_mode) || info.st_uid != getuid()) {
     fail(ErrorCode::unsupported, kWhere, "no folder for compiled kernels: set XDG_CACHE_HOME");
   }
@@ -83,7 +114,8 @@ fs::path kernels_folder() {
 std::string hash(const std::string& text) {
   char name[40];
   const auto bytes = std::as_bytes(std::span(text));
-  std::snprintf(name, sizeof name, "%016llx%016llx", static_cast<unsigned long long>(xxh64(bytes, 0)), static_cast<unsigned long long>(xxh64(bytes, 1)));
+  std::snprintf(name, sizeof name, "%016llx%016llx", static_cast<unsigned long long>(xxh64(bytes, 0)),
+                static_cast<unsigned long long>(xxh64(bytes, 1)));
   return name;
 }
 
@@ -122,7 +154,8 @@ class Unfinished {
     std::error_code ignored;
     for (const fs::directory_entry& entry : fs::directory_iterator(folder, ignored)) {
       const bool unfinished = entry.path().filename().string().starts_with(kPrefix);
-      if (unfinished && entry.last_write_time(ignored) + std::chrono::hours(1) < fs::file_time_type::clock::now()) fs::remove_all(entry.path(), ignored);
+      if (unfinished && entry.last_write_time(ignored) + std::chrono::hours(1) < fs::file_time_type::clock::now())
+        fs::remove_all(entry.path(), ignored);
     }
   }
 
@@ -133,9 +166,9 @@ class Unfinished {
 std::map<std::string, std::string> header_files() {
   std::map<std::string, std::string> files;
   for (const EmbeddedFile& file : kShim) files[join("weft_sim/", file.name)] = file.text;
-  for (const char* name : {"metal_stdlib", "metal_atomic", "metal_common", "metal_compute", "metal_geometric", "metal_integer", "metal_limits", "metal_math",
-                           "metal_matrix", "metal_numeric", "metal_pack", "metal_relational", "metal_simdgroup", "metal_simdgroup_matrix",
-                           "metal_type_traits", "metal_types"}) {
+  for (const char* name : {"metal_stdlib", "metal_atomic", "metal_common", "metal_compute", "metal_geometric", "metal_integer",
+                           "metal_limits", "metal_math", "metal_matrix", "metal_numeric", "metal_pack", "metal_relational",
+                           "metal_simdgroup", "metal_simdgroup_matrix", "metal_type_traits", "metal_types"}) {
     files[join("metal/", name)] = "#include <weft_sim/macros.h>\n";
   }
   return files;
@@ -169,8 +202,8 @@ std::string run_compiler(std::vector<std::string> command, const std::string& pa
 }
 
 std::string preprocess(const std::string& source, const std::string& name, const fs::path& include) {
-  return run_compiler({compiler(), "-x", "c++", "-std=c++17", "-E", "-undef", "-D__METAL__=1", "-D__METAL_VERSION__=310", "-D__METAL_MACOS__=1",
-                       "-D__HAVE_BFLOAT__=1", "-isystem", include / "metal", "-isystem", include, source},
+  return run_compiler({compiler(), "-x", "c++", "-std=c++17", "-E", "-undef", "-D__METAL__=1", "-D__METAL_VERSION__=310",
+                       "-D__METAL_MACOS__=1", "-D__HAVE_BFLOAT__=1", "-isystem", include / "metal", "-isystem", include, source},
                       source, name);
 }
 
@@ -189,8 +222,8 @@ std::string compile(const std::string& text, const std::string& name, Build buil
   write(unfinished("kernel.cpp"), rewrite(preprocess(unfinished("kernel.metal"), name, include)));
   std::vector<std::string> command{compiler()};
   command.insert(command.end(), flags(build).begin(), flags(build).end());
-  for (const std::string& more : {std::string("-isystem"), include.string(), std::string("-shared"), std::string("-nostartfiles"), unfinished("kernel.cpp"),
-                                  std::string("-o"), unfinished("kernel.so")}) {
+  for (const std::string& more : {std::string("-isystem"), include.string(), std::string("-shared"), std::string("-nostartfiles"),
+                                  unfinished("kernel.cpp"), std::string("-o"), unfinished("kernel.so")}) {
     command.push_back(more);
   }
   run_compiler(command, unfinished("kernel.cpp"), name);

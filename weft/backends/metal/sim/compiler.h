@@ -10,10 +10,10 @@
 namespace weft::metal::sim {
 
 enum class Build {
-  plain,      // contraction as written
-  contracted, // a * b + c may become one operation, as Apple's compiler may make it
-  checked,    // every access of memory goes through the simulator
-  counted,    // so too, but optimized as far as a plain build
+  plain,       // contraction as written
+  contracted,  // a * b + c may become one operation, as Apple's compiler may make it
+  checked,     // every access of memory goes through the simulator
+  counted,     // so too, but optimized as far as a plain build
 };
 
 // The shared object's path. Throws `unsupported` with the compiler's own words.

@@ -38,7 +38,7 @@ weft_sim_switch_stack:
 .size weft_sim_switch_stack, . - weft_sim_switch_stack
 )");
 namespace {
-constexpr size_t kSaved = 8;        // six registers, the return address, and one word that aligns the stack
+constexpr size_t kSaved = 8;  // six registers, the return address, and one word that aligns the stack
 constexpr size_t kReturnAddress = 6;
 }  // namespace
 #elif defined(__aarch64__)

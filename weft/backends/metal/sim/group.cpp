@@ -80,7 +80,8 @@ void Group::begin(Launch& launch, uint64_t index) {
 void Group::begin_threads(uint64_t index) {
   const weft_sim::Thread first = threads_[0].info;
   simdgroups_.resize(first.simdgroups);
-  for (int s = 0; s < int(first.simdgroups); ++s) simdgroups_[size_t(s)] = {s * weft_sim::kLanes, std::min(weft_sim::kLanes, count_ - s * weft_sim::kLanes), 0, 0};
+  for (int s = 0; s < int(first.simdgroups); ++s)
+    simdgroups_[size_t(s)] = {s * weft_sim::kLanes, std::min(weft_sim::kLanes, count_ - s * weft_sim::kLanes), 0, 0};
   order_.resize(size_t(count_));
   for (int i = 0; i < count_; ++i) {
     SimThread& t = threads_[size_t(i)];
@@ -255,13 +256,14 @@ bool Group::open_barrier() {
     if (!first) first = &t;
     if (!same(t.site, first->site)) {
       const bool one_line = first->site.line == t.site.line && first->site.column == t.site.column;
-      report(t, join("divergent threadgroup_barrier: thread ", first->info.index, " waits at ", place(first->site), ", thread ", t.info.index, " at ", place(t.site),
-                     one_line ? ", where it came by another call" : ""));
+      report(t, join("divergent threadgroup_barrier: thread ", first->info.index, " waits at ", place(first->site), ", thread ",
+                     t.info.index, " at ", place(t.site), one_line ? ", where it came by another call" : ""));
       return false;
     }
   }
   if (done_ > 0) {
-    report(*first, join("divergent threadgroup_barrier at ", place(first->site), ": ", at_barrier_, " of ", count_, " threads reach it, ", done_, " have returned"));
+    report(*first, join("divergent threadgroup_barrier at ", place(first->site), ": ", at_barrier_, " of ", count_, " threads reach it, ",
+                        done_, " have returned"));
     return false;
   }
   ++counters_.barriers;
@@ -299,7 +301,9 @@ void Group::part_lanes() {
 
 void Group::inactive(unsigned lane, unsigned from) {
   if (!launch_->shadow) return;
-  fail_at(join(current_->function, ": lane ", lane, " reads lane ", from, from < unsigned(weft_sim::kLanes) ? ", which is not active" : ", and there are 32"), current_->site);
+  fail_at(join(current_->function, ": lane ", lane, " reads lane ", from,
+               from < unsigned(weft_sim::kLanes) ? ", which is not active" : ", and there are 32"),
+          current_->site);
 }
 
 void Group::spin() {

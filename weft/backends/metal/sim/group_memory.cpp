@@ -30,7 +30,10 @@ void* Group::threadgroup_variable(int index, const char* name, uint64_t bytes, u
   Variable& variable = variables_[size_t(index)];
   if (variable.pointer) return variable.pointer;
   char* pointer = allocate(bytes, alignment, name);
-  if (!pointer) fail_at(join("threadgroup variable '", name, "' of ", bytes, " bytes makes ", threadgroup_used_, ", over the ", kMostThreadgroupBytes, " there are"), site);
+  if (!pointer)
+    fail_at(join("threadgroup variable '", name, "' of ", bytes, " bytes makes ", threadgroup_used_, ", over the ", kMostThreadgroupBytes,
+                 " there are"),
+            site);
   variable = {pointer, bytes, name};
   return pointer;
 }
@@ -49,7 +52,8 @@ void Group::access(const void* address, uint64_t bytes, int access, const void* 
 // and the constants of the text.
 bool Group::is_private(const char* p) const {
   const auto within = [p](const void* begin, uint64_t bytes) { return p >= begin && p < static_cast<const char*>(begin) + bytes; };
-  return within(stacks_.low(current_->stack), Stacks::kBytes) || (combining_ && within(stacks_.low(0), Stacks::kBytes * uint64_t(stacks_.count()))) ||
+  return within(stacks_.low(current_->stack), Stacks::kBytes) ||
+         (combining_ && within(stacks_.low(0), Stacks::kBytes * uint64_t(stacks_.count()))) ||
          within(threads_.data(), threads_.size() * sizeof(SimThread)) || within(this, sizeof *this) || within(launch_, sizeof *launch_) ||
          within(&runtime(), sizeof runtime()) || launch_->module->contains(p);
 }

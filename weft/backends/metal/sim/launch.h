@@ -32,7 +32,7 @@ struct Launch {
   uint32_t read_only_bindings = 0;        // as the host has promised
   bool counting = false;                  // every access of memory
   Shadow* shadow = nullptr;               // checks every access, where there is one
-  bool random = false;  // order of groups and threads
+  bool random = false;                    // order of groups and threads
   uint64_t seed = 0;
 
   uint64_t group_count() const { return uint64_t(groups[0]) * groups[1] * groups[2]; }

@@ -85,7 +85,7 @@ const weft_sim::Kernel* Module::find(std::string_view kernel) const {
 
 // What the compiler has put together from two branches has no line; then that of the code before it is named.
 std::string Module::place_of(const void* code) const {
-  constexpr int kFar = 48;  // bytes
+  constexpr int kFar = 48;                                        // bytes
   const auto offset = static_cast<const char*>(code) - low_ - 1;  // the call, not the instruction after it
   std::string place;
   for (int before = 0; before < kFar; before += 4) {

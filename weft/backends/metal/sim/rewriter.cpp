@@ -63,7 +63,9 @@ class Rewriter {
       const std::string word = tokens_[name].text;
       const std::string declared = join("static ", type_of(begin, name), word, "; static bool ", word, "_is_defined;");
       for (const Constant& other : constants_)
-        if (other.index == index) fail(ErrorCode::unsupported, tokens_.place(name), "function constants '", other.name, "' and '", word, "' both have index ", index);
+        if (other.index == index)
+          fail(ErrorCode::unsupported, tokens_.place(name), "function constants '", other.name, "' and '", word, "' both have index ",
+               index);
       constants_.push_back({word, tokens_.qualifier(begin) + word, index});
       depends_on_constants_[word] = {word};
       tokens_.remove(begin, end + 1);
@@ -110,9 +112,12 @@ class Rewriter {
       size_t after = tokens_.next(i);  // what follows the first name
       for (; after < tokens_.size(); after = tokens_.next(after)) {
         depth += tokens_.is(after, "<") - tokens_.is(after, ">");
-        if (depth == 0 && tokens_[after].kind == Token::Kind::sign && std::string_view(";=[,*&()").find(tokens_[after].text) != std::string_view::npos) break;
+        if (depth == 0 && tokens_[after].kind == Token::Kind::sign &&
+            std::string_view(";=[,*&()").find(tokens_[after].text) != std::string_view::npos)
+          break;
       }
-      if (after >= tokens_.size() || tokens_.is(after, "*") || tokens_.is(after, "&") || tokens_.is(after, "(") || tokens_.is(after, ")")) continue;
+      if (after >= tokens_.size() || tokens_.is(after, "*") || tokens_.is(after, "&") || tokens_.is(after, "(") || tokens_.is(after, ")"))
+        continue;
       declare(i, begin, tokens_.previous(after));
     }
   }
@@ -124,10 +129,12 @@ class Rewriter {
     for (;;) {
       const std::string word = tokens_[name].text;
       std::string extents;
-      for (end = tokens_.next(name); tokens_.is(end, "["); end = tokens_.next(tokens_.closing(end))) extents += tokens_.text(end, tokens_.closing(end) + 1);
-      if (tokens_.is(end, "=")) fail(ErrorCode::unsupported, tokens_.place(name), "threadgroup variable '", word, "' cannot have a value at its declaration");
-      declared += join(" auto& ", word, " = ::weft_sim::threadgroup_variable<", type, extents, ">(", variables_++, ", ", quoted(word), ", {",
-                       quoted(tokens_.file(name)), ", ", tokens_[name].line, ", 0});");
+      for (end = tokens_.next(name); tokens_.is(end, "["); end = tokens_.next(tokens_.closing(end)))
+        extents += tokens_.text(end, tokens_.closing(end) + 1);
+      if (tokens_.is(end, "="))
+        fail(ErrorCode::unsupported, tokens_.place(name), "threadgroup variable '", word, "' cannot have a value at its declaration");
+      declared += join(" auto& ", word, " = ::weft_sim::threadgroup_variable<", type, extents, ">(", variables_++, ", ", quoted(word),
+                       ", {", quoted(tokens_.file(name)), ", ", tokens_[name].line, ", 0});");
       if (!tokens_.is(end, ",")) break;
       name = tokens_.next(end);
     }
@@ -148,7 +155,8 @@ class Rewriter {
       for (size_t k = header; k < i; ++k) {
         if (!tokens_.counts(k)) continue;
         is_namespace |= tokens_.is(k, "namespace");
-        is_type |= (tokens_.is(k, "struct") || tokens_.is(k, "class")) && !has_parameters && !tokens_.is(tokens_.previous(k), "<") && !tokens_.is(tokens_.previous(k), ",");
+        is_type |= (tokens_.is(k, "struct") || tokens_.is(k, "class")) && !has_parameters && !tokens_.is(tokens_.previous(k), "<") &&
+                   !tokens_.is(tokens_.previous(k), ",");
         has_parameters |= tokens_.is(k, "(");
       }
       if (is_namespace || (is_type && !has_parameters)) {
@@ -166,7 +174,8 @@ class Rewriter {
     const auto [first, is_new] = seen.emplace(scope + "|" + plain(header, open), here);
     if (is_new || first->second.header == here.header) return;
     if (first->second.body != here.body) {
-      fail(ErrorCode::unsupported, tokens_.place(tokens_.next(header)), "overloads that differ in address spaces alone must have the same body");
+      fail(ErrorCode::unsupported, tokens_.place(tokens_.next(header)),
+           "overloads that differ in address spaces alone must have the same body");
     }
     tokens_.remove(header, close + 1);
   }
@@ -207,7 +216,8 @@ class Rewriter {
       todo.pop_back();
       if (body == bodies_.end()) continue;
       for (const std::string& word : body->second) {
-        if (auto found = depends_on_constants_.find(word); found != depends_on_constants_.end()) needed.insert(found->second.begin(), found->second.end());
+        if (auto found = depends_on_constants_.find(word); found != depends_on_constants_.end())
+          needed.insert(found->second.begin(), found->second.end());
         if (visited.insert(word).second) todo.push_back(word);
       }
     }
@@ -231,13 +241,16 @@ class Rewriter {
         {"threads_per_simdgroup", "32u"},
         {"thread_execution_width", "32u"}};
     if (p.kind == KernelParameter::Kind::threadgroup) return join("::weft_sim::BufferPointer{t->threadgroup[", p.index, "]}");
-    if (p.kind == KernelParameter::Kind::buffer && !p.reference) return join("::weft_sim::BufferPointer{t->bindings->pointer[", p.index, "]}");
+    if (p.kind == KernelParameter::Kind::buffer && !p.reference)
+      return join("::weft_sim::BufferPointer{t->bindings->pointer[", p.index, "]}");
     if (p.kind == KernelParameter::Kind::buffer) {
-      return join("::weft_sim::BufferReference{t->bindings->pointer[", p.index, "], t->bindings->bytes[", p.index, "], ", quoted(join("parameter '", p.name, "' has no buffer bound, or one smaller than its type")), ", ",
+      return join("::weft_sim::BufferReference{t->bindings->pointer[", p.index, "], t->bindings->bytes[", p.index, "], ",
+                  quoted(join("parameter '", p.name, "' has no buffer bound, or one smaller than its type")), ", ",
                   p.optional ? "true" : "false", ", {", quoted(p.file), ", ", p.line, ", 0}}");
     }
     const auto found = kBuiltins.find(p.builtin);
-    if (found == kBuiltins.end()) fail(ErrorCode::unsupported, kernel.name, "the simulator has no [[", p.builtin, "]] (parameter '", p.name, "')");
+    if (found == kBuiltins.end())
+      fail(ErrorCode::unsupported, kernel.name, "the simulator has no [[", p.builtin, "]] (parameter '", p.name, "')");
     return found->second;
   }
 
@@ -247,18 +260,22 @@ class Rewriter {
     int count = 0;
     for (const KernelInstance& instance : kernels_.instances) code += entry(instance, count++, kernels);
     for (const Constant& c : constants_) {
-      constants += join("    {", quoted(c.name), ", ", c.index, ", &", c.qualified, ", weft_sim::constant_type<decltype(", c.qualified, ")>(), &", c.qualified, "_is_defined},\n");
+      constants += join("    {", quoted(c.name), ", ", c.index, ", &", c.qualified, ", weft_sim::constant_type<decltype(", c.qualified,
+                        ")>(), &", c.qualified, "_is_defined},\n");
     }
     return join(code, "static const weft_sim::Kernel weft_sim_kernels[] = {\n", kernels, "    {}};\n",  //
                 "static const weft_sim::FunctionConstant weft_sim_function_constants[] = {\n", constants, "    {}};\n",
                 "static void weft_sim_initialize() { ", setters_, "}\n",
-                "extern \"C\" __attribute__((visibility(\"default\"))) const weft_sim::Module weft_sim_module = {weft_sim::kVersion, weft_sim_kernels, ", count,
-                ", weft_sim_function_constants, ", constants_.size(), ", ", variables_, ", &weft_sim::runtime, weft_sim_initialize};\n");
+                "extern \"C\" __attribute__((visibility(\"default\"))) const weft_sim::Module weft_sim_module = {weft_sim::kVersion, "
+                "weft_sim_kernels, ",
+                count, ", weft_sim_function_constants, ", constants_.size(), ", ", variables_,
+                ", &weft_sim::runtime, weft_sim_initialize};\n");
   }
 
   std::string entry(const KernelInstance& instance, int id, std::string& table) const {
     const auto found = kernels_.definitions.find(instance.definition);
-    if (found == kernels_.definitions.end()) fail(ErrorCode::unsupported, instance.host_name, "instantiates '", instance.definition, "', which is no kernel here");
+    if (found == kernels_.definitions.end())
+      fail(ErrorCode::unsupported, instance.host_name, "instantiates '", instance.definition, "', which is no kernel here");
     const KernelDefinition& kernel = found->second;
     std::string arguments, parameters, needed;
     for (const KernelParameter& p : kernel.parameters) {
@@ -266,9 +283,10 @@ class Rewriter {
       parameters += join("{", int(p.kind), ", ", p.index.empty() ? "0" : p.index, ", ", quoted(p.name), "}, ");
     }
     for (const std::string& name : constants_of(kernel.name)) needed += join(quoted(name), ", ");
-    table += join("    {", quoted(instance.host_name), ", weft_sim_entry_", id, ", weft_sim_parameters_", id, ", ", kernel.parameters.size(), ", ",
-                  kernel.most_threads, ", weft_sim_constants_", id, "},\n");
-    return join("static void weft_sim_entry_", id, "(const weft_sim::Thread* t) { t->frame = __builtin_frame_address(0); ::", instance.callee, "(", arguments, "); }\n",
+    table += join("    {", quoted(instance.host_name), ", weft_sim_entry_", id, ", weft_sim_parameters_", id, ", ",
+                  kernel.parameters.size(), ", ", kernel.most_threads, ", weft_sim_constants_", id, "},\n");
+    return join("static void weft_sim_entry_", id,
+                "(const weft_sim::Thread* t) { t->frame = __builtin_frame_address(0); ::", instance.callee, "(", arguments, "); }\n",
                 "static const weft_sim::Parameter weft_sim_parameters_", id, "[] = {", parameters, "{2, 0, \"\"}};\n",
                 "static const char* const weft_sim_constants_", id, "[] = {", needed, "nullptr};\n");
   }

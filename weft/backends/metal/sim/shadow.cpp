@@ -56,8 +56,10 @@ void Shadow::Block::add_touched(std::vector<Touched>& all) const {
     if (!written && !cell.read[0].thread) continue;
     const char* begin = host_ + i * unit_;
     const Touched now{begin, begin + unit_, written, written ? cell.write.code : cell.read[0].code};
-    if (!all.empty() && all.back().end == begin && all.back().written == written && all.back().code == now.code) all.back().end = now.end;
-    else all.push_back(now);
+    if (!all.empty() && all.back().end == begin && all.back().written == written && all.back().code == now.code)
+      all.back().end = now.end;
+    else
+      all.push_back(now);
   }
 }
 
@@ -83,7 +85,9 @@ void Shadow::add_variable(const char* begin, uint64_t bytes, const std::string& 
   threadgroup_.push_back({{begin, bytes, name, add_block(nullptr, bytes), 0, false}, Memory::threadgroup});
 }
 
-void Shadow::add_unbound(const char* begin, const std::string& name) { device_.push_back({{begin, 0, name, nullptr, 0, false}, Memory::device, false}); }
+void Shadow::add_unbound(const char* begin, const std::string& name) {
+  device_.push_back({{begin, 0, name, nullptr, 0, false}, Memory::device, false});
+}
 
 std::vector<Touched> Shadow::touched() const {
   std::vector<std::shared_ptr<Block>> blocks = shared_;
@@ -111,8 +115,10 @@ bool Shadow::access(const Toucher& who, const void* address, uint64_t bytes, int
   }
   if (writes && region->read_only) found(4, join("write at %1 to '", region->name, "', which is bound to be read alone"), code);
   const auto memory = size_t(region->memory);
-  const Record now{who.group * kThreads + who.index + 1, who.epoch[memory], who.simd_epoch[memory], (access & weft_sim::kAtomic) != 0, code};
-  region->block->each(region->offset + uint64_t(p - region->begin), bytes, [&](Cell& cell, uint64_t at) { touch(*region, cell, now, writes, at - region->offset); });
+  const Record now{who.group * kThreads + who.index + 1, who.epoch[memory], who.simd_epoch[memory], (access & weft_sim::kAtomic) != 0,
+                   code};
+  region->block->each(region->offset + uint64_t(p - region->begin), bytes,
+                      [&](Cell& cell, uint64_t at) { touch(*region, cell, now, writes, at - region->offset); });
   return true;
 }
 
@@ -166,18 +172,21 @@ void Shadow::keep(Cell& cell, const Record& now) {
     // Keep the pair that is furthest apart; among equals the later one.
     const Record old = second;
     const int before = group_of(first.thread) != group_of(old.thread) ? 3 : simdgroup_of(first.thread) != simdgroup_of(old.thread) ? 2 : 1;
-    if (apart(first) >= before) second = now;
-    else if (apart(old) >= before) first = now;
+    if (apart(first) >= before)
+      second = now;
+    else if (apart(old) >= before)
+      first = now;
   }
 }
 
 void Shadow::race(const Region& region, const Record& before, const char* did, const Record& now, const char* does, uint64_t offset) {
   const bool one_group = group_of(before.thread) == group_of(now.thread);
-  const char* why = !one_group                            ? "nothing orders two groups"
-                    : region.memory == Memory::device     ? "no barrier for device memory stands between them"
-                                                          : "no barrier for threadgroup memory stands between them";
+  const char* why = !one_group                        ? "nothing orders two groups"
+                    : region.memory == Memory::device ? "no barrier for device memory stands between them"
+                                                      : "no barrier for threadgroup memory stands between them";
   found(2,
-        join("race on '", region.name, "', byte ", offset, ": ", did, " at %1 by ", name_of(before.thread), ", ", does, " at %2 by ", name_of(now.thread), "; ", why),
+        join("race on '", region.name, "', byte ", offset, ": ", did, " at %1 by ", name_of(before.thread), ", ", does, " at %2 by ",
+             name_of(now.thread), "; ", why),
         before.code, now.code);
 }
 
@@ -192,9 +201,10 @@ void Shadow::outside(const Toucher& who, const char* address, uint64_t bytes, bo
   std::string where = "outside of everything bound";
   if (nearest && distance(*nearest) < (128 << 20)) {
     where = !nearest->bound ? join("of '", nearest->name, "', which is not bound")
-            : join("at byte ", address - nearest->begin, " of '", nearest->name, "', which has ", nearest->bytes, " bytes");
+                            : join("at byte ", address - nearest->begin, " of '", nearest->name, "', which has ", nearest->bytes, " bytes");
   }
-  found(3, join(writes ? "write" : "read", " of ", bytes, " bytes at %1 ", where, ", by thread ", who.index, " of group ", who.group), code);
+  found(3, join(writes ? "write" : "read", " of ", bytes, " bytes at %1 ", where, ", by thread ", who.index, " of group ", who.group),
+        code);
 }
 
 void Shadow::found(int kind, const std::string& what, const void* first, const void* second) {

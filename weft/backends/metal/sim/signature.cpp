@@ -19,8 +19,10 @@ std::vector<std::string> split_items(const std::string& text) {
   int depth = 0;
   for (char c : text) {
     depth += (c == '(') - (c == ')');
-    if (c == ',' && depth == 0) items.emplace_back();
-    else items.back() += c;
+    if (c == ',' && depth == 0)
+      items.emplace_back();
+    else
+      items.back() += c;
   }
   for (std::string& item : items) item = trimmed(item);
   return items;
@@ -101,15 +103,18 @@ class KernelFinder {
         ++after;
       }
     }
-    if (instantiated) read_instance(statement, after, host_name);
-    else read_definition(begin, after, most_threads, is_template);
+    if (instantiated)
+      read_instance(statement, after, host_name);
+    else
+      read_definition(begin, after, most_threads, is_template);
     if (!attribute_at(begin)) tokens_.remove(begin, end);
   }
 
   // template [[host_name("a")]] kernel void f<float>(...);   or   ... kernel decltype(f<float>) f<float>;
   void read_instance(size_t statement, size_t after, const std::string& host_name) {
     size_t end = after;
-    while (end < tokens_.size() && !tokens_.is(end, ";")) end = tokens_.is(end, "(") ? tokens_.next(tokens_.closing(end)) : tokens_.next(end);
+    while (end < tokens_.size() && !tokens_.is(end, ";"))
+      end = tokens_.is(end, "(") ? tokens_.next(tokens_.closing(end)) : tokens_.next(end);
     size_t last = tokens_.previous(end);
     if (tokens_.is(last, ")")) last = tokens_.previous(tokens_.opening(last));
     check_text(tokens_.is(last, ">"), statement, "an instantiation of a kernel needs its template arguments");
@@ -138,7 +143,8 @@ class KernelFinder {
       const std::string callee = definition.qualifier + definition.name;
       kernels_.instances.push_back({definition.name, callee, definition.name});
     }
-    check_text(kernels_.definitions.emplace(definition.name, definition).second, begin, join("two kernels are named '", definition.name, "'"));
+    check_text(kernels_.definitions.emplace(definition.name, definition).second, begin,
+               join("two kernels are named '", definition.name, "'"));
   }
 
   std::vector<KernelParameter> read_parameters(const std::string& kernel, size_t open, size_t close) const {
@@ -173,9 +179,12 @@ class KernelFinder {
         continue;
       }
       if (find_item(*a, "function_constant", argument)) p.optional = true;
-      if (find_item(*a, "buffer", argument)) p.kind = KernelParameter::Kind::buffer, p.index = argument, bound = true;
-      else if (find_item(*a, "threadgroup", argument)) p.kind = KernelParameter::Kind::threadgroup, p.index = argument, bound = true;
-      else if (builtin.empty() && !a->items.front().starts_with("function_constant")) p.builtin = builtin = a->items.front();
+      if (find_item(*a, "buffer", argument))
+        p.kind = KernelParameter::Kind::buffer, p.index = argument, bound = true;
+      else if (find_item(*a, "threadgroup", argument))
+        p.kind = KernelParameter::Kind::threadgroup, p.index = argument, bound = true;
+      else if (builtin.empty() && !a->items.front().starts_with("function_constant"))
+        p.builtin = builtin = a->items.front();
       i = a->end - 1;
     }
     check_text(bound || !builtin.empty(), begin, join("parameter '", p.name, "' of kernel '", kernel, "' has no attribute"));

@@ -36,7 +36,9 @@ struct SimBuffer {
 class SimPipeline : public Pipeline {
  public:
   SimPipeline(std::shared_ptr<Module> module, const weft_sim::Kernel* kernel) : module_(std::move(module)), kernel_(kernel) {}
-  int most_threads() const override { return kernel_->most_threads ? std::min(kernel_->most_threads, sim::kMostThreads) : sim::kMostThreads; }
+  int most_threads() const override {
+    return kernel_->most_threads ? std::min(kernel_->most_threads, sim::kMostThreads) : sim::kMostThreads;
+  }
   const std::shared_ptr<Module>& module() const { return module_; }
   const weft_sim::Kernel& kernel() const { return *kernel_; }
 
@@ -56,7 +58,8 @@ class SimLibrary : public Library {
     for (const char* const* needed = kernel->constants; *needed; ++needed) {
       for (int i = 0; i < module->table().constant_count; ++i) {
         const weft_sim::FunctionConstant& c = module->table().constants[i];
-        if (std::strcmp(c.name, *needed) == 0 && !*c.defined) fail(ErrorCode::unsupported, name_, "kernel '", name, "' needs function constant ", c.index, " '", c.name, "'");
+        if (std::strcmp(c.name, *needed) == 0 && !*c.defined)
+          fail(ErrorCode::unsupported, name_, "kernel '", name, "' needs function constant ", c.index, " '", c.name, "'");
       }
     }
     return std::make_shared<SimPipeline>(module, kernel);
@@ -77,7 +80,8 @@ class SimLibrary : public Library {
 class Simulator : public Gpu {
  public:
   explicit Simulator(SimMode mode)
-      : mode_(mode), workers_(mode == SimMode::checked ? 1 : std::max(1, int(std::thread::hardware_concurrency())), mode == SimMode::flush) {}
+      : mode_(mode),
+        workers_(mode == SimMode::checked ? 1 : std::max(1, int(std::thread::hardware_concurrency())), mode == SimMode::flush) {}
 
   ~Simulator() override {
     if (lost_) return;  // a thread may still be writing to them
@@ -85,11 +89,16 @@ class Simulator : public Gpu {
   }
 
   std::string description() const override {
-    static const std::map<SimMode, const char*> names{{SimMode::forward, "forward"}, {SimMode::random, "random order"}, {SimMode::flush, "flush to zero"},
-                                                      {SimMode::checked, "checked"}, {SimMode::counting, "counting"}};
+    static const std::map<SimMode, const char*> names{{SimMode::forward, "forward"},
+                                                      {SimMode::random, "random order"},
+                                                      {SimMode::flush, "flush to zero"},
+                                                      {SimMode::checked, "checked"},
+                                                      {SimMode::counting, "counting"}};
     return join("Metal simulated on the CPU (", names.at(mode_), ")");
   }
-  DeviceTraits traits() const override { return {.simulated = true, .checks_accesses = mode_ == SimMode::checked, .flushes = mode_ == SimMode::flush}; }
+  DeviceTraits traits() const override {
+    return {.simulated = true, .checks_accesses = mode_ == SimMode::checked, .flushes = mode_ == SimMode::flush};
+  }
   int64_t total_memory() const override { return int64_t(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGESIZE); }
   int64_t free_memory() const override { return cpu::host_memory().available; }
 
@@ -113,7 +122,10 @@ class Simulator : public Gpu {
 
   std::shared_ptr<Library> library(const std::string& text, const std::string& name) override {
     using sim::Build;
-    const Build build = mode_ == SimMode::flush ? Build::contracted : mode_ == SimMode::checked ? Build::checked : mode_ == SimMode::counting ? Build::counted : Build::plain;
+    const Build build = mode_ == SimMode::flush      ? Build::contracted
+                        : mode_ == SimMode::checked  ? Build::checked
+                        : mode_ == SimMode::counting ? Build::counted
+                                                     : Build::plain;
     return std::make_shared<SimLibrary>(sim::compile(text, name, build), name);
   }
 
@@ -157,12 +169,13 @@ class Simulator : public Gpu {
 
 void Simulator::bind(Launch& launch, const Binding& binding) const {
   const char* op = launch.op;
-  check(binding.index >= 0 && binding.index < weft_sim::kMostBuffers, op, "buffer index must be from 0 to ", weft_sim::kMostBuffers - 1, ", got ", binding.index);
+  check(binding.index >= 0 && binding.index < weft_sim::kMostBuffers, op, "buffer index must be from 0 to ", weft_sim::kMostBuffers - 1,
+        ", got ", binding.index);
   char* pointer = nullptr;
   if (binding.buffer) {
     const auto& buffer = *static_cast<SimBuffer*>(binding.buffer);
-    check(binding.offset >= 0 && binding.bytes >= 0 && binding.offset + binding.bytes <= buffer.bytes, op, "binding of ", binding.bytes, " bytes at offset ",
-          binding.offset, " leaves its buffer of ", buffer.bytes, " bytes");
+    check(binding.offset >= 0 && binding.bytes >= 0 && binding.offset + binding.bytes <= buffer.bytes, op, "binding of ", binding.bytes,
+          " bytes at offset ", binding.offset, " leaves its buffer of ", buffer.bytes, " bytes");
     pointer = buffer.contents + binding.offset;
     if (binding.read_only) launch.read_only_bindings |= 1u << binding.index;
   } else if (binding.copied) {
@@ -178,17 +191,19 @@ void Simulator::bind(Launch& launch, const Binding& binding) const {
 void Simulator::encode(const Dispatch& dispatch) {
   const auto& pipeline = dynamic_cast<const SimPipeline&>(*dispatch.pipeline);
   const char* op = dispatch.op;
-  check(dispatch.threads >= 1 && dispatch.threads <= pipeline.most_threads(), op, "kernel '", pipeline.kernel().name, "' takes 1 to ", pipeline.most_threads(),
-        " threads in a group, got ", dispatch.threads);
-  check(dispatch.threadgroup_bytes >= 0 && dispatch.threadgroup_bytes % 16 == 0 && dispatch.threadgroup_bytes <= sim::kMostThreadgroupBytes, op,
-        "threadgroup memory must be a multiple of 16 bytes, at most ", sim::kMostThreadgroupBytes, ", got ", dispatch.threadgroup_bytes);
+  check(dispatch.threads >= 1 && dispatch.threads <= pipeline.most_threads(), op, "kernel '", pipeline.kernel().name, "' takes 1 to ",
+        pipeline.most_threads(), " threads in a group, got ", dispatch.threads);
+  check(dispatch.threadgroup_bytes >= 0 && dispatch.threadgroup_bytes % 16 == 0 && dispatch.threadgroup_bytes <= sim::kMostThreadgroupBytes,
+        op, "threadgroup memory must be a multiple of 16 bytes, at most ", sim::kMostThreadgroupBytes, ", got ",
+        dispatch.threadgroup_bytes);
   const auto shared = std::make_shared<Launch>();
   Launch& launch = *shared;
   launch.op = op;
   launch.module = pipeline.module();
   launch.kernel = &pipeline.kernel();
   for (size_t d = 0; d < 3; ++d) {
-    check(dispatch.groups[d] >= 1 && dispatch.groups[d] <= 0xffffffff / dispatch.threads, op, "cannot have ", dispatch.groups[d], " groups along one dimension");
+    check(dispatch.groups[d] >= 1 && dispatch.groups[d] <= 0xffffffff / dispatch.threads, op, "cannot have ", dispatch.groups[d],
+          " groups along one dimension");
     launch.groups[d] = uint32_t(dispatch.groups[d]);
   }
   launch.threads = dispatch.threads;

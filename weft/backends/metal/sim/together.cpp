@@ -13,8 +13,10 @@ namespace {
 std::pair<const Touched*, const Touched*> conflict(const std::vector<Touched>& before, const std::vector<Touched>& now) {
   for (auto a = before.begin(), b = now.begin(); a != before.end() && b != now.end();) {
     if ((a->written || b->written) && a->begin < b->end && b->begin < a->end) return {&*a, &*b};
-    if (a->end <= b->end) ++a;
-    else ++b;
+    if (a->end <= b->end)
+      ++a;
+    else
+      ++b;
   }
   return {};
 }
@@ -23,7 +25,8 @@ std::pair<const Touched*, const Touched*> conflict(const std::vector<Touched>& b
 std::string binding_of(const Launch& launch, const char* address) {
   for (int i = 0; i < weft_sim::kMostBuffers; ++i) {
     const auto* begin = static_cast<const char*>(launch.bindings.pointer[i]);
-    if (begin && address >= begin && address < begin + launch.bindings.bytes[i]) return join("'", name_of(*launch.kernel, i), "', byte ", address - begin);
+    if (begin && address >= begin && address < begin + launch.bindings.bytes[i])
+      return join("'", name_of(*launch.kernel, i), "', byte ", address - begin);
   }
   return "an unknown binding";
 }
@@ -43,8 +46,8 @@ std::string Together::add(const std::shared_ptr<const Launch>& launch, std::vect
 std::string Together::describe(const Done& before, const Touched& did, const Done& now, const Touched& does) {
   const char* address = std::max(did.begin, does.begin);
   const auto part = [address](const Done& done, const Touched& touched) {
-    return join("kernel '", done.launch->kernel->name, "' of ", done.launch->op, touched.written ? " writes " : " reads ", binding_of(*done.launch, address), ", at ",
-                done.launch->module->place_of(touched.code));
+    return join("kernel '", done.launch->kernel->name, "' of ", done.launch->op, touched.written ? " writes " : " reads ",
+                binding_of(*done.launch, address), ", at ", done.launch->module->place_of(touched.code));
   };
   return join("no barrier stands between two dispatches: ", part(before, did), "; ", part(now, does), ", the same memory");
 }

@@ -27,13 +27,13 @@ class Tokens {
   const Token& operator[](size_t i) const { return tokens_[i]; }
 
   static constexpr size_t kNone = size_t(-1);
-  bool counts(size_t i) const;               // neither space, directive nor removed
-  size_t next(size_t i) const;               // the next that counts; size() at the end
-  size_t previous(size_t i) const;           // the last before i that counts, or kNone
+  bool counts(size_t i) const;      // neither space, directive nor removed
+  size_t next(size_t i) const;      // the next that counts; size() at the end
+  size_t previous(size_t i) const;  // the last before i that counts, or kNone
   bool is(size_t i, std::string_view text) const { return i < size() && tokens_[i].text == text; }
   bool is_word(size_t i) const { return i < size() && tokens_[i].kind == Token::Kind::word; }
-  size_t closing(size_t open) const;         // of ( [ {
-  size_t opening(size_t close) const;        // of ) ] } and of > in a list of template arguments
+  size_t closing(size_t open) const;   // of ( [ {
+  size_t opening(size_t close) const;  // of ) ] } and of > in a list of template arguments
 
   // Removes [begin, end); line breaks and directives stay.
   void remove(size_t begin, size_t end);

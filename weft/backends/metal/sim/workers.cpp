@@ -35,10 +35,10 @@ struct Workers::Shared {
   std::mutex mutex;
   std::condition_variable work, idle;
   std::shared_ptr<Launch> launch;
-  std::vector<uint32_t> order;       // of the groups; empty: as they are
-  std::atomic<uint64_t> next{0};     // group
-  std::atomic<uint64_t> finished{0}; // groups
-  uint64_t generation = 0;           // of launches
+  std::vector<uint32_t> order;        // of the groups; empty: as they are
+  std::atomic<uint64_t> next{0};      // group
+  std::atomic<uint64_t> finished{0};  // groups
+  uint64_t generation = 0;            // of launches
   int wanted = 0, busy = 0;
   bool closing = false, lost = false;
   bool flush_to_zero = false;
@@ -96,8 +96,10 @@ Workers::~Workers() {
   }
   shared_->work.notify_all();
   for (std::thread& thread : shared_->threads) {
-    if (shared_->lost) thread.detach();
-    else thread.join();
+    if (shared_->lost)
+      thread.detach();
+    else
+      thread.join();
   }
   shared_->threads.clear();  // a thread that was left holds `shared`, not itself
 }

@@ -49,9 +49,9 @@ struct Runtime {
   void* (*threadgroup_variable)(int index, const char* name, unsigned long bytes, unsigned long alignment, Site site);
   const Thread* (*self)();
   void (*multiply_adds)(unsigned count);
-  void (*inactive)(unsigned lane, unsigned from);                                     // a lane reads one that is not active
-  void (*spin)();                                                                     // before every atomic operation
-  void (*fail)(const char* what, Site site);                                          // does not return
+  void (*inactive)(unsigned lane, unsigned from);                                          // a lane reads one that is not active
+  void (*spin)();                                                                          // before every atomic operation
+  void (*fail)(const char* what, Site site);                                               // does not return
   void (*access)(const void* address, unsigned long bytes, int access, const void* code);  // instrumented builds only
 };
 
@@ -67,8 +67,8 @@ struct Kernel {
   void (*entry)(const Thread*);
   const Parameter* parameters;
   int parameter_count;
-  int most_threads;               // [[max_total_threads_per_threadgroup(n)]]; 0: not said
-  const char* const* constants;   // names of the function constants it may need, ended by null
+  int most_threads;              // [[max_total_threads_per_threadgroup(n)]]; 0: not said
+  const char* const* constants;  // names of the function constants it may need, ended by null
 };
 
 struct FunctionConstant {
@@ -85,9 +85,9 @@ struct Module {
   int kernel_count;
   const FunctionConstant* constants;
   int constant_count;
-  int variable_count;        // threadgroup variables in the whole text
-  const Runtime** runtime;   // to be set before anything runs
-  void (*initialize)();      // of constants that depend on function constants; after those are set
+  int variable_count;       // threadgroup variables in the whole text
+  const Runtime** runtime;  // to be set before anything runs
+  void (*initialize)();     // of constants that depend on function constants; after those are set
 };
 
 }  // namespace weft_sim

@@ -8,7 +8,9 @@ namespace metal {
 enum memory_order { memory_order_relaxed = 0, memory_order_seq_cst = 5 };
 enum thread_scope { thread_scope_thread, thread_scope_simdgroup, thread_scope_threadgroup, thread_scope_device };
 
-WEFT_SIM_INLINE void atomic_thread_fence(mem_flags, memory_order, thread_scope = thread_scope_device) { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
+WEFT_SIM_INLINE void atomic_thread_fence(mem_flags, memory_order, thread_scope = thread_scope_device) {
+  __atomic_thread_fence(__ATOMIC_SEQ_CST);
+}
 
 template <class T>
 struct atomic {
@@ -48,28 +50,29 @@ WEFT_SIM_INLINE T atomic_exchange_explicit(volatile atomic<T>* object, SameType<
   return old;
 }
 template <class T>
-WEFT_SIM_INLINE bool atomic_compare_exchange_weak_explicit(volatile atomic<T>* object, T* expected, SameType<T> desired, memory_order, memory_order) {
+WEFT_SIM_INLINE bool atomic_compare_exchange_weak_explicit(volatile atomic<T>* object, T* expected, SameType<T> desired, memory_order,
+                                                           memory_order) {
   weft_sim::runtime->spin();
   return __atomic_compare_exchange(const_cast<T*>(&object->value), expected, &desired, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
 }
 
-#define WEFT_SIM_ATOMIC_UPDATE(name, update)                                                                         \
-  template <class T>                                                                                                 \
-  WEFT_SIM_INLINE T atomic_fetch_##name##_explicit(volatile atomic<T>* object, SameType<T> value, memory_order) {     \
-    weft_sim::runtime->spin();                                                                                       \
-    T* at = const_cast<T*>(&object->value);                                                                          \
-    T old, changed;                                                                                                  \
-    __atomic_load(at, &old, __ATOMIC_RELAXED);                                                                       \
-    do {                                                                                                             \
-      changed = T(update);                                                                                           \
-    } while (!__atomic_compare_exchange(at, &old, &changed, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED));              \
-    return old;                                                                                                      \
+#define WEFT_SIM_ATOMIC_UPDATE(name, update)                                                                      \
+  template <class T>                                                                                              \
+  WEFT_SIM_INLINE T atomic_fetch_##name##_explicit(volatile atomic<T>* object, SameType<T> value, memory_order) { \
+    weft_sim::runtime->spin();                                                                                    \
+    T* at = const_cast<T*>(&object->value);                                                                       \
+    T old, changed;                                                                                               \
+    __atomic_load(at, &old, __ATOMIC_RELAXED);                                                                    \
+    do {                                                                                                          \
+      changed = T(update);                                                                                        \
+    } while (!__atomic_compare_exchange(at, &old, &changed, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED));           \
+    return old;                                                                                                   \
   }
 WEFT_SIM_ATOMIC_UPDATE(add, old + value)
 WEFT_SIM_ATOMIC_UPDATE(sub, old - value)
 WEFT_SIM_ATOMIC_UPDATE(max, old < value ? value : old)
 WEFT_SIM_ATOMIC_UPDATE(min, value < old ? value : old)
-WEFT_SIM_ATOMIC_UPDATE(and, old & value)
+WEFT_SIM_ATOMIC_UPDATE(and, old& value)
 WEFT_SIM_ATOMIC_UPDATE(or, old | value)
 WEFT_SIM_ATOMIC_UPDATE(xor, old ^ value)
 

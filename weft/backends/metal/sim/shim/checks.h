@@ -10,20 +10,20 @@
 
 WEFT_SIM_HOOK void __tsan_init() {}
 
-#define WEFT_SIM_ACCESSES(bytes)                                                                                      \
-  WEFT_SIM_HOOK void __tsan_read##bytes(void* p) { WEFT_SIM_TOUCH(p, bytes, weft_sim::kRead); }                       \
-  WEFT_SIM_HOOK void __tsan_write##bytes(void* p) { WEFT_SIM_TOUCH(p, bytes, weft_sim::kWrite); }                     \
-  WEFT_SIM_HOOK void __tsan_unaligned_read##bytes(void* p) { WEFT_SIM_TOUCH(p, bytes, weft_sim::kRead); }             \
-  WEFT_SIM_HOOK void __tsan_unaligned_write##bytes(void* p) { WEFT_SIM_TOUCH(p, bytes, weft_sim::kWrite); }           \
-  WEFT_SIM_HOOK void __tsan_volatile_read##bytes(void* p) { WEFT_SIM_TOUCH(p, bytes, weft_sim::kRead); }              \
-  WEFT_SIM_HOOK void __tsan_volatile_write##bytes(void* p) { WEFT_SIM_TOUCH(p, bytes, weft_sim::kWrite); }            \
-  WEFT_SIM_HOOK void __tsan_read_write##bytes(void* p) {                                                              \
-    WEFT_SIM_TOUCH(p, bytes, weft_sim::kRead);                                                                        \
-    WEFT_SIM_TOUCH(p, bytes, weft_sim::kWrite);                                                                       \
-  }                                                                                                                   \
-  WEFT_SIM_HOOK void __tsan_unaligned_read_write##bytes(void* p) {                                                    \
-    WEFT_SIM_TOUCH(p, bytes, weft_sim::kRead);                                                                        \
-    WEFT_SIM_TOUCH(p, bytes, weft_sim::kWrite);                                                                       \
+#define WEFT_SIM_ACCESSES(bytes)                                                                            \
+  WEFT_SIM_HOOK void __tsan_read##bytes(void* p) { WEFT_SIM_TOUCH(p, bytes, weft_sim::kRead); }             \
+  WEFT_SIM_HOOK void __tsan_write##bytes(void* p) { WEFT_SIM_TOUCH(p, bytes, weft_sim::kWrite); }           \
+  WEFT_SIM_HOOK void __tsan_unaligned_read##bytes(void* p) { WEFT_SIM_TOUCH(p, bytes, weft_sim::kRead); }   \
+  WEFT_SIM_HOOK void __tsan_unaligned_write##bytes(void* p) { WEFT_SIM_TOUCH(p, bytes, weft_sim::kWrite); } \
+  WEFT_SIM_HOOK void __tsan_volatile_read##bytes(void* p) { WEFT_SIM_TOUCH(p, bytes, weft_sim::kRead); }    \
+  WEFT_SIM_HOOK void __tsan_volatile_write##bytes(void* p) { WEFT_SIM_TOUCH(p, bytes, weft_sim::kWrite); }  \
+  WEFT_SIM_HOOK void __tsan_read_write##bytes(void* p) {                                                    \
+    WEFT_SIM_TOUCH(p, bytes, weft_sim::kRead);                                                              \
+    WEFT_SIM_TOUCH(p, bytes, weft_sim::kWrite);                                                             \
+  }                                                                                                         \
+  WEFT_SIM_HOOK void __tsan_unaligned_read_write##bytes(void* p) {                                          \
+    WEFT_SIM_TOUCH(p, bytes, weft_sim::kRead);                                                              \
+    WEFT_SIM_TOUCH(p, bytes, weft_sim::kWrite);                                                             \
   }
 WEFT_SIM_ACCESSES(1)
 WEFT_SIM_ACCESSES(2)
@@ -49,24 +49,24 @@ WEFT_SIM_HOOK void* __tsan_memset(void* to, int value, unsigned long bytes) {
 }
 
 // What atomic.h makes of <metal_atomic>: loads, stores, exchanges and compare-and-exchanges.
-#define WEFT_SIM_ATOMICS(bits, T)                                                                             \
-  WEFT_SIM_HOOK T __tsan_atomic##bits##_load(const volatile T* p, int) {                                      \
-    WEFT_SIM_TOUCH(const_cast<const T*>(p), bits / 8, weft_sim::kAtomic | weft_sim::kRead);                   \
-    return __atomic_load_n(p, __ATOMIC_RELAXED);                                                              \
-  }                                                                                                           \
-  WEFT_SIM_HOOK void __tsan_atomic##bits##_store(volatile T* p, T value, int) {                               \
-    WEFT_SIM_TOUCH(const_cast<const T*>(p), bits / 8, weft_sim::kAtomic | weft_sim::kWrite);                  \
-    __atomic_store_n(p, value, __ATOMIC_RELAXED);                                                             \
-  }                                                                                                           \
-  WEFT_SIM_HOOK T __tsan_atomic##bits##_exchange(volatile T* p, T value, int) {                               \
-    WEFT_SIM_TOUCH(const_cast<const T*>(p), bits / 8, weft_sim::kAtomic | weft_sim::kRead);                   \
-    WEFT_SIM_TOUCH(const_cast<const T*>(p), bits / 8, weft_sim::kAtomic | weft_sim::kWrite);                  \
-    return __atomic_exchange_n(p, value, __ATOMIC_RELAXED);                                                   \
-  }                                                                                                           \
-  WEFT_SIM_HOOK T __tsan_atomic##bits##_compare_exchange_val(volatile T* p, T expected, T value, int, int) {  \
-    WEFT_SIM_TOUCH(const_cast<const T*>(p), bits / 8, weft_sim::kAtomic | weft_sim::kWrite);                  \
-    __atomic_compare_exchange_n(p, &expected, value, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);              \
-    return expected;                                                                                          \
+#define WEFT_SIM_ATOMICS(bits, T)                                                                            \
+  WEFT_SIM_HOOK T __tsan_atomic##bits##_load(const volatile T* p, int) {                                     \
+    WEFT_SIM_TOUCH(const_cast<const T*>(p), bits / 8, weft_sim::kAtomic | weft_sim::kRead);                  \
+    return __atomic_load_n(p, __ATOMIC_RELAXED);                                                             \
+  }                                                                                                          \
+  WEFT_SIM_HOOK void __tsan_atomic##bits##_store(volatile T* p, T value, int) {                              \
+    WEFT_SIM_TOUCH(const_cast<const T*>(p), bits / 8, weft_sim::kAtomic | weft_sim::kWrite);                 \
+    __atomic_store_n(p, value, __ATOMIC_RELAXED);                                                            \
+  }                                                                                                          \
+  WEFT_SIM_HOOK T __tsan_atomic##bits##_exchange(volatile T* p, T value, int) {                              \
+    WEFT_SIM_TOUCH(const_cast<const T*>(p), bits / 8, weft_sim::kAtomic | weft_sim::kRead);                  \
+    WEFT_SIM_TOUCH(const_cast<const T*>(p), bits / 8, weft_sim::kAtomic | weft_sim::kWrite);                 \
+    return __atomic_exchange_n(p, value, __ATOMIC_RELAXED);                                                  \
+  }                                                                                                          \
+  WEFT_SIM_HOOK T __tsan_atomic##bits##_compare_exchange_val(volatile T* p, T expected, T value, int, int) { \
+    WEFT_SIM_TOUCH(const_cast<const T*>(p), bits / 8, weft_sim::kAtomic | weft_sim::kWrite);                 \
+    __atomic_compare_exchange_n(p, &expected, value, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);             \
+    return expected;                                                                                         \
   }
 WEFT_SIM_ATOMICS(8, unsigned char)
 WEFT_SIM_ATOMICS(16, unsigned short)
@@ -83,7 +83,13 @@ struct weft_sim_place {
 #define WEFT_SIM_MISUSE(what) weft_sim::runtime->fail(what, {place->file, int(place->line), int(place->column)})
 WEFT_SIM_HOOK void __ubsan_handle_type_mismatch_v1(weft_sim_place* place, void*) { WEFT_SIM_MISUSE("misaligned address"); }
 WEFT_SIM_HOOK void __ubsan_handle_out_of_bounds(weft_sim_place* place, void*) { WEFT_SIM_MISUSE("index outside the array"); }
-WEFT_SIM_HOOK void __ubsan_handle_shift_out_of_bounds(weft_sim_place* place, void*, void*) { WEFT_SIM_MISUSE("shift by no fewer bits than there are"); }
-WEFT_SIM_HOOK void __ubsan_handle_float_cast_overflow(weft_sim_place* place, void*) { WEFT_SIM_MISUSE("conversion to an integer type that cannot hold the value"); }
-WEFT_SIM_HOOK void __ubsan_handle_missing_return(weft_sim_place* place) { WEFT_SIM_MISUSE("a function ends without the value that it returns"); }
+WEFT_SIM_HOOK void __ubsan_handle_shift_out_of_bounds(weft_sim_place* place, void*, void*) {
+  WEFT_SIM_MISUSE("shift by no fewer bits than there are");
+}
+WEFT_SIM_HOOK void __ubsan_handle_float_cast_overflow(weft_sim_place* place, void*) {
+  WEFT_SIM_MISUSE("conversion to an integer type that cannot hold the value");
+}
+WEFT_SIM_HOOK void __ubsan_handle_missing_return(weft_sim_place* place) {
+  WEFT_SIM_MISUSE("a function ends without the value that it returns");
+}
 WEFT_SIM_HOOK void __ubsan_handle_divrem_overflow(weft_sim_place* place, void*, void*) { WEFT_SIM_MISUSE("integer division by zero"); }

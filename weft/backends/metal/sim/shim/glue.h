@@ -21,13 +21,15 @@ constexpr int constant_type() {
 struct BufferPointer {
   void* pointer;
   template <class T>
-  operator T*() const { return static_cast<T*>(pointer); }
+  operator T*() const {
+    return static_cast<T*>(pointer);
+  }
 };
 struct BufferReference {
   void* pointer;
   unsigned long bytes;
   const char* too_small;  // what to say then
-  bool optional;  // may be unbound: then the kernel does not touch it
+  bool optional;          // may be unbound: then the kernel does not touch it
   Site site;
   template <class T>
   operator T&() const {
@@ -38,7 +40,9 @@ struct BufferReference {
 struct Position {
   const unsigned* xyz;
   template <class T, class = std::enable_if_t<std::is_integral<T>::value>>
-  operator T() const { return T(xyz[0]); }
+  operator T() const {
+    return T(xyz[0]);
+  }
   template <class T, int N>
   operator metal::vec<T, N>() const {
     metal::vec<T, N> result{};

@@ -16,56 +16,56 @@ WEFT_SIM_INLINE float step(float edge, float x) { return x < edge ? 0.0f : 1.0f;
 
 }  // namespace weft_sim
 
-#define WEFT_SIM_UNARY(name, function)                                 \
-  WEFT_SIM_INLINE float name(float x) { return function(x); }          \
-  WEFT_SIM_INLINE half name(half x) { return half(function(float(x))); } \
-  template <class A, class = enable_if_t<is_vector<A>>>                \
-  WEFT_SIM_INLINE VectorType<A> name(const A& a) {                     \
+#define WEFT_SIM_UNARY(name, function)                                      \
+  WEFT_SIM_INLINE float name(float x) { return function(x); }               \
+  WEFT_SIM_INLINE half name(half x) { return half(function(float(x))); }    \
+  template <class A, class = enable_if_t<is_vector<A>>>                     \
+  WEFT_SIM_INLINE VectorType<A> name(const A& a) {                          \
     return map(VectorType<A>(a), [](ElementType<A> x) { return name(x); }); \
   }
-#define WEFT_SIM_BINARY_FUNCTION(name, function)                                                        \
-  WEFT_SIM_INLINE float name(float x, float y) { return function(x, y); }                               \
-  WEFT_SIM_INLINE half name(half x, half y) { return half(function(float(x), float(y))); }              \
-  template <class A, class B, class V = CommonType<A, B>>                                               \
-  WEFT_SIM_INLINE V name(const A& a, const B& b) {                                                      \
+#define WEFT_SIM_BINARY_FUNCTION(name, function)                                                           \
+  WEFT_SIM_INLINE float name(float x, float y) { return function(x, y); }                                  \
+  WEFT_SIM_INLINE half name(half x, half y) { return half(function(float(x), float(y))); }                 \
+  template <class A, class B, class V = CommonType<A, B>>                                                  \
+  WEFT_SIM_INLINE V name(const A& a, const B& b) {                                                         \
     return map(spread<V>(a), spread<V>(b), [](ElementType<V> x, ElementType<V> y) { return name(x, y); }); \
   }
-#define WEFT_SIM_FUNCTIONS                                                                              \
-  WEFT_SIM_UNARY(exp, __builtin_expf)                                                                   \
-  WEFT_SIM_UNARY(exp2, __builtin_exp2f)                                                                 \
-  WEFT_SIM_UNARY(exp10, ::weft_sim::exp10)                                                              \
-  WEFT_SIM_UNARY(log, __builtin_logf)                                                                   \
-  WEFT_SIM_UNARY(log2, __builtin_log2f)                                                                 \
-  WEFT_SIM_UNARY(log10, __builtin_log10f)                                                               \
-  WEFT_SIM_UNARY(sin, __builtin_sinf)                                                                   \
-  WEFT_SIM_UNARY(cos, __builtin_cosf)                                                                   \
-  WEFT_SIM_UNARY(tan, __builtin_tanf)                                                                   \
-  WEFT_SIM_UNARY(asin, __builtin_asinf)                                                                 \
-  WEFT_SIM_UNARY(acos, __builtin_acosf)                                                                 \
-  WEFT_SIM_UNARY(atan, __builtin_atanf)                                                                 \
-  WEFT_SIM_UNARY(sinh, __builtin_sinhf)                                                                 \
-  WEFT_SIM_UNARY(cosh, __builtin_coshf)                                                                 \
-  WEFT_SIM_UNARY(tanh, __builtin_tanhf)                                                                 \
-  WEFT_SIM_UNARY(asinh, __builtin_asinhf)                                                               \
-  WEFT_SIM_UNARY(acosh, __builtin_acoshf)                                                               \
-  WEFT_SIM_UNARY(atanh, __builtin_atanhf)                                                               \
-  WEFT_SIM_UNARY(sqrt, __builtin_sqrtf)                                                                 \
-  WEFT_SIM_UNARY(rsqrt, ::weft_sim::rsqrt)                                                              \
-  WEFT_SIM_UNARY(fabs, __builtin_fabsf)                                                                 \
-  WEFT_SIM_UNARY(floor, __builtin_floorf)                                                               \
-  WEFT_SIM_UNARY(ceil, __builtin_ceilf)                                                                 \
-  WEFT_SIM_UNARY(round, __builtin_roundf)                                                               \
-  WEFT_SIM_UNARY(rint, __builtin_rintf)                                                                 \
-  WEFT_SIM_UNARY(trunc, __builtin_truncf)                                                               \
-  WEFT_SIM_UNARY(fract, ::weft_sim::fract)                                                              \
-  WEFT_SIM_UNARY(saturate, ::weft_sim::saturate)                                                        \
-  WEFT_SIM_BINARY_FUNCTION(pow, __builtin_powf)                                                         \
-  WEFT_SIM_BINARY_FUNCTION(powr, __builtin_powf)                                                        \
-  WEFT_SIM_BINARY_FUNCTION(atan2, __builtin_atan2f)                                                     \
-  WEFT_SIM_BINARY_FUNCTION(fmin, __builtin_fminf)                                                       \
-  WEFT_SIM_BINARY_FUNCTION(fmax, __builtin_fmaxf)                                                       \
-  WEFT_SIM_BINARY_FUNCTION(fmod, __builtin_fmodf)                                                       \
-  WEFT_SIM_BINARY_FUNCTION(fdim, __builtin_fdimf)                                                       \
+#define WEFT_SIM_FUNCTIONS                          \
+  WEFT_SIM_UNARY(exp, __builtin_expf)               \
+  WEFT_SIM_UNARY(exp2, __builtin_exp2f)             \
+  WEFT_SIM_UNARY(exp10, ::weft_sim::exp10)          \
+  WEFT_SIM_UNARY(log, __builtin_logf)               \
+  WEFT_SIM_UNARY(log2, __builtin_log2f)             \
+  WEFT_SIM_UNARY(log10, __builtin_log10f)           \
+  WEFT_SIM_UNARY(sin, __builtin_sinf)               \
+  WEFT_SIM_UNARY(cos, __builtin_cosf)               \
+  WEFT_SIM_UNARY(tan, __builtin_tanf)               \
+  WEFT_SIM_UNARY(asin, __builtin_asinf)             \
+  WEFT_SIM_UNARY(acos, __builtin_acosf)             \
+  WEFT_SIM_UNARY(atan, __builtin_atanf)             \
+  WEFT_SIM_UNARY(sinh, __builtin_sinhf)             \
+  WEFT_SIM_UNARY(cosh, __builtin_coshf)             \
+  WEFT_SIM_UNARY(tanh, __builtin_tanhf)             \
+  WEFT_SIM_UNARY(asinh, __builtin_asinhf)           \
+  WEFT_SIM_UNARY(acosh, __builtin_acoshf)           \
+  WEFT_SIM_UNARY(atanh, __builtin_atanhf)           \
+  WEFT_SIM_UNARY(sqrt, __builtin_sqrtf)             \
+  WEFT_SIM_UNARY(rsqrt, ::weft_sim::rsqrt)          \
+  WEFT_SIM_UNARY(fabs, __builtin_fabsf)             \
+  WEFT_SIM_UNARY(floor, __builtin_floorf)           \
+  WEFT_SIM_UNARY(ceil, __builtin_ceilf)             \
+  WEFT_SIM_UNARY(round, __builtin_roundf)           \
+  WEFT_SIM_UNARY(rint, __builtin_rintf)             \
+  WEFT_SIM_UNARY(trunc, __builtin_truncf)           \
+  WEFT_SIM_UNARY(fract, ::weft_sim::fract)          \
+  WEFT_SIM_UNARY(saturate, ::weft_sim::saturate)    \
+  WEFT_SIM_BINARY_FUNCTION(pow, __builtin_powf)     \
+  WEFT_SIM_BINARY_FUNCTION(powr, __builtin_powf)    \
+  WEFT_SIM_BINARY_FUNCTION(atan2, __builtin_atan2f) \
+  WEFT_SIM_BINARY_FUNCTION(fmin, __builtin_fminf)   \
+  WEFT_SIM_BINARY_FUNCTION(fmax, __builtin_fmaxf)   \
+  WEFT_SIM_BINARY_FUNCTION(fmod, __builtin_fmodf)   \
+  WEFT_SIM_BINARY_FUNCTION(fdim, __builtin_fdimf)   \
   WEFT_SIM_BINARY_FUNCTION(divide, ::weft_sim::divide)
 
 namespace metal {
@@ -76,11 +76,11 @@ WEFT_SIM_BINARY_FUNCTION(copysign, __builtin_copysignf)
 WEFT_SIM_BINARY_FUNCTION(step, ::weft_sim::step)
 
 // Of floats, a NaN loses against a number.
-#define WEFT_SIM_ORDER(T, greater, less)                                           \
-  WEFT_SIM_INLINE constexpr T max(T a, T b) { return greater; }                    \
-  WEFT_SIM_INLINE constexpr T min(T a, T b) { return less; }                       \
+#define WEFT_SIM_ORDER(T, greater, less)                                                   \
+  WEFT_SIM_INLINE constexpr T max(T a, T b) { return greater; }                            \
+  WEFT_SIM_INLINE constexpr T min(T a, T b) { return less; }                               \
   WEFT_SIM_INLINE constexpr T clamp(T x, T low, T high) { return min(max(x, low), high); } \
-  WEFT_SIM_INLINE constexpr T max3(T a, T b, T c) { return max(a, max(b, c)); }    \
+  WEFT_SIM_INLINE constexpr T max3(T a, T b, T c) { return max(a, max(b, c)); }            \
   WEFT_SIM_INLINE constexpr T min3(T a, T b, T c) { return min(a, min(b, c)); }
 #define WEFT_SIM_INTEGER_ORDER(T) WEFT_SIM_ORDER(T, a < b ? b : a, b < a ? b : a)
 WEFT_SIM_INTEGER_ORDER(char)
@@ -104,7 +104,9 @@ WEFT_SIM_INLINE V min(const A& a, const B& b) {
   return map(spread<V>(a), spread<V>(b), [](ElementType<V> x, ElementType<V> y) { return min(x, y); });
 }
 template <class A, class B, class C, class = enable_if_t<is_vector<A>>>
-WEFT_SIM_INLINE VectorType<A> clamp(const A& x, const B& low, const C& high) { return min(max(x, low), high); }
+WEFT_SIM_INLINE VectorType<A> clamp(const A& x, const B& low, const C& high) {
+  return min(max(x, low), high);
+}
 
 #define WEFT_SIM_ABS(T) \
   WEFT_SIM_INLINE constexpr T abs(T x) { return x < 0 ? T(-x) : x; }
@@ -143,14 +145,14 @@ WEFT_SIM_INLINE float sincos(float x, float& cosine) {
   return __builtin_sinf(x);
 }
 
-#define WEFT_SIM_PREDICATE(name, builtin)                                       \
-  WEFT_SIM_INLINE bool name(float x) { return builtin(x); }                     \
-  WEFT_SIM_INLINE bool name(half x) { return builtin(float(x)); }               \
-  template <class T, int N>                                                     \
-  WEFT_SIM_INLINE vec<bool, N> name(const vec<T, N>& a) {                       \
-    vec<bool, N> result{};                                                      \
-    for (int i = 0; i < N; ++i) result.all[i] = name(a.all[i]);                 \
-    return result;                                                              \
+#define WEFT_SIM_PREDICATE(name, builtin)                         \
+  WEFT_SIM_INLINE bool name(float x) { return builtin(x); }       \
+  WEFT_SIM_INLINE bool name(half x) { return builtin(float(x)); } \
+  template <class T, int N>                                       \
+  WEFT_SIM_INLINE vec<bool, N> name(const vec<T, N>& a) {         \
+    vec<bool, N> result{};                                        \
+    for (int i = 0; i < N; ++i) result.all[i] = name(a.all[i]);   \
+    return result;                                                \
   }
 WEFT_SIM_PREDICATE(isnan, __builtin_isnan)
 WEFT_SIM_PREDICATE(isinf, __builtin_isinf)
@@ -159,7 +161,9 @@ WEFT_SIM_PREDICATE(isnormal, __builtin_isnormal)
 WEFT_SIM_PREDICATE(signbit, __builtin_signbit)
 
 template <class T, class = enable_if_t<is_arithmetic_v<T>>>
-WEFT_SIM_INLINE T select(T a, T b, bool second) { return second ? b : a; }
+WEFT_SIM_INLINE T select(T a, T b, bool second) {
+  return second ? b : a;
+}
 template <class T, int N>
 WEFT_SIM_INLINE vec<T, N> select(vec<T, N> a, vec<T, N> b, vec<bool, N> second) {
   vec<T, N> result{};
@@ -174,7 +178,9 @@ WEFT_SIM_INLINE bool all(vec<bool, N> v) {
   return true;
 }
 template <int N>
-WEFT_SIM_INLINE bool any(vec<bool, N> v) { return !all(!v); }
+WEFT_SIM_INLINE bool any(vec<bool, N> v) {
+  return !all(!v);
+}
 
 template <class T, int N>
 WEFT_SIM_INLINE T dot(const vec<T, N>& a, const vec<T, N>& b) {
@@ -183,11 +189,17 @@ WEFT_SIM_INLINE T dot(const vec<T, N>& a, const vec<T, N>& b) {
   return sum;
 }
 template <class T, int N>
-WEFT_SIM_INLINE T length_squared(const vec<T, N>& a) { return dot(a, a); }
+WEFT_SIM_INLINE T length_squared(const vec<T, N>& a) {
+  return dot(a, a);
+}
 template <class T, int N>
-WEFT_SIM_INLINE T length(const vec<T, N>& a) { return sqrt(dot(a, a)); }
+WEFT_SIM_INLINE T length(const vec<T, N>& a) {
+  return sqrt(dot(a, a));
+}
 template <class T, int N>
-WEFT_SIM_INLINE vec<T, N> normalize(const vec<T, N>& a) { return a * rsqrt(dot(a, a)); }
+WEFT_SIM_INLINE vec<T, N> normalize(const vec<T, N>& a) {
+  return a * rsqrt(dot(a, a));
+}
 
 namespace precise {
 WEFT_SIM_FUNCTIONS

@@ -11,9 +11,7 @@ namespace weft_sim {
 struct Place {
   uint row, column;  // of the first of a lane's two elements; the second is one column on
 };
-WEFT_SIM_INLINE constexpr Place place_of(uint lane) {
-  return {(lane >> 2 & 4) | (lane >> 1 & 3), (lane >> 1 & 4) | (lane << 1 & 2)};
-}
+WEFT_SIM_INLINE constexpr Place place_of(uint lane) { return {(lane >> 2 & 4) | (lane >> 1 & 3), (lane >> 1 & 4) | (lane << 1 & 2)}; }
 
 template <class T>
 struct Fragment {
@@ -62,7 +60,9 @@ void multiply(void* const* slots, unsigned active) {
 
 // Loads and stores are the whole simdgroup's too.
 inline void need_all_lanes(void* const* slots, unsigned active) {
-  if (active != 0xffffffffu) runtime->fail("a simdgroup_matrix is loaded and stored by all 32 lanes; some are not active", *static_cast<const Site*>(slots[__builtin_ctz(active)]));
+  if (active != 0xffffffffu)
+    runtime->fail("a simdgroup_matrix is loaded and stored by all 32 lanes; some are not active",
+                  *static_cast<const Site*>(slots[__builtin_ctz(active)]));
 }
 WEFT_SIM_INLINE void come_together(const char* function, Site site) {
 #ifdef WEFT_SIM_INSTRUMENTED
@@ -128,8 +128,8 @@ WEFT_SIM_INLINE void simdgroup_multiply_accumulate(simdgroup_matrix<D, 8, 8>& d,
   d.thread_elements().all[1] = product.d.e[1];
 }
 template <class D, class A, class B>
-WEFT_SIM_INLINE void simdgroup_multiply(simdgroup_matrix<D, 8, 8>& d, const simdgroup_matrix<A, 8, 8>& a, const simdgroup_matrix<B, 8, 8>& b,
-                                        Site site = Site::here()) {
+WEFT_SIM_INLINE void simdgroup_multiply(simdgroup_matrix<D, 8, 8>& d, const simdgroup_matrix<A, 8, 8>& a,
+                                        const simdgroup_matrix<B, 8, 8>& b, Site site = Site::here()) {
   simdgroup_multiply_accumulate(d, a, b, make_filled_simdgroup_matrix<D>(D(0)), site);
 }
 

@@ -20,14 +20,17 @@ __attribute__((noinline, disable_sanitizer_instrumentation)) inline unsigned lon
   const void* entry = runtime->self()->frame;
   unsigned long way = 0;
   void** frame = static_cast<void**>(__builtin_frame_address(0));
-  for (int depth = 0; frame != entry && depth < 64; ++depth, frame = static_cast<void**>(*frame)) way = way * 0x9e3779b97f4a7c15u + reinterpret_cast<unsigned long>(frame[1]);
+  for (int depth = 0; frame != entry && depth < 64; ++depth, frame = static_cast<void**>(*frame))
+    way = way * 0x9e3779b97f4a7c15u + reinterpret_cast<unsigned long>(frame[1]);
   return way;
 }
 WEFT_SIM_INLINE Site come_to(Site site) {
   site.way = way_here();
   return site;
 }
-WEFT_SIM_INLINE void simd(Combine combine, void* slot, const char* function, Site site) { runtime->simd(combine, slot, function, come_to(site)); }
+WEFT_SIM_INLINE void simd(Combine combine, void* slot, const char* function, Site site) {
+  runtime->simd(combine, slot, function, come_to(site));
+}
 
 template <class T>
 struct Slot {
@@ -102,35 +105,53 @@ WEFT_SIM_INLINE T scan(T value, const char* function, Site site) {
 
 struct Add {
   template <class T>
-  static T identity() { return T(0); }
+  static T identity() {
+    return T(0);
+  }
   template <class T>
-  T operator()(T a, T b) const { return T(a + b); }
+  T operator()(T a, T b) const {
+    return T(a + b);
+  }
 };
 struct Multiply {
   template <class T>
-  static T identity() { return T(1); }
+  static T identity() {
+    return T(1);
+  }
   template <class T>
-  T operator()(T a, T b) const { return T(a * b); }
+  T operator()(T a, T b) const {
+    return T(a * b);
+  }
 };
 struct Greater {
   template <class T>
-  T operator()(T a, T b) const { return metal::max(a, b); }
+  T operator()(T a, T b) const {
+    return metal::max(a, b);
+  }
 };
 struct Less {
   template <class T>
-  T operator()(T a, T b) const { return metal::min(a, b); }
+  T operator()(T a, T b) const {
+    return metal::min(a, b);
+  }
 };
 struct And {
   template <class T>
-  T operator()(T a, T b) const { return T(a & b); }
+  T operator()(T a, T b) const {
+    return T(a & b);
+  }
 };
 struct Or {
   template <class T>
-  T operator()(T a, T b) const { return T(a | b); }
+  T operator()(T a, T b) const {
+    return T(a | b);
+  }
 };
 struct Xor {
   template <class T>
-  T operator()(T a, T b) const { return T(a ^ b); }
+  T operator()(T a, T b) const {
+    return T(a ^ b);
+  }
 };
 
 inline void gather_votes(void* const* slots, unsigned active) {
@@ -164,10 +185,10 @@ WEFT_SIM_INLINE void simdgroup_barrier(mem_flags flags, Site site = Site::here()
   weft_sim::runtime->simdgroup_barrier(unsigned(flags), weft_sim::come_to(site));
 }
 
-#define WEFT_SIM_REDUCE(name, F)                                                         \
-  template <class T>                                                                     \
-  WEFT_SIM_INLINE T name(T value, Site site = Site::here()) {                            \
-    return weft_sim::reduce<weft_sim::F>(value, #name, site);                            \
+#define WEFT_SIM_REDUCE(name, F)                              \
+  template <class T>                                          \
+  WEFT_SIM_INLINE T name(T value, Site site = Site::here()) { \
+    return weft_sim::reduce<weft_sim::F>(value, #name, site); \
   }
 WEFT_SIM_REDUCE(simd_sum, Add)
 WEFT_SIM_REDUCE(simd_product, Multiply)
@@ -177,10 +198,10 @@ WEFT_SIM_REDUCE(simd_and, And)
 WEFT_SIM_REDUCE(simd_or, Or)
 WEFT_SIM_REDUCE(simd_xor, Xor)
 
-#define WEFT_SIM_SCAN(name, F, inclusive)                                                \
-  template <class T>                                                                     \
-  WEFT_SIM_INLINE T name(T value, Site site = Site::here()) {                            \
-    return weft_sim::scan<weft_sim::F, inclusive>(value, #name, site);                   \
+#define WEFT_SIM_SCAN(name, F, inclusive)                              \
+  template <class T>                                                   \
+  WEFT_SIM_INLINE T name(T value, Site site = Site::here()) {          \
+    return weft_sim::scan<weft_sim::F, inclusive>(value, #name, site); \
   }
 WEFT_SIM_SCAN(simd_prefix_inclusive_sum, Add, true)
 WEFT_SIM_SCAN(simd_prefix_exclusive_sum, Add, false)
@@ -188,11 +209,11 @@ WEFT_SIM_SCAN(simd_prefix_inclusive_product, Multiply, true)
 WEFT_SIM_SCAN(simd_prefix_exclusive_product, Multiply, false)
 
 // `from`: which lane to read, given this one (me) and the argument (by).
-#define WEFT_SIM_SHUFFLE(name, from)                                                     \
-  template <class T>                                                                     \
-  WEFT_SIM_INLINE T name(T value, ushort by, Site site = Site::here()) {                 \
-    const uint me = weft_sim::lane();                                                    \
-    return weft_sim::read_lane(value, from, #name, site);                                \
+#define WEFT_SIM_SHUFFLE(name, from)                                     \
+  template <class T>                                                     \
+  WEFT_SIM_INLINE T name(T value, ushort by, Site site = Site::here()) { \
+    const uint me = weft_sim::lane();                                    \
+    return weft_sim::read_lane(value, from, #name, site);                \
   }
 WEFT_SIM_SHUFFLE(simd_shuffle, (void(me), by))
 WEFT_SIM_SHUFFLE(simd_broadcast, (void(me), by))
@@ -221,7 +242,9 @@ struct simd_vote {
  private:
   vote_t votes_;
 };
-WEFT_SIM_INLINE simd_vote simd_ballot(bool value, Site site = Site::here()) { return simd_vote(weft_sim::vote(value, "simd_ballot", site).result); }
+WEFT_SIM_INLINE simd_vote simd_ballot(bool value, Site site = Site::here()) {
+  return simd_vote(weft_sim::vote(value, "simd_ballot", site).result);
+}
 WEFT_SIM_INLINE simd_vote simd_active_threads_mask(Site site = Site::here()) {
   return simd_vote(weft_sim::vote(true, "simd_active_threads_mask", site).result);
 }

@@ -32,7 +32,7 @@ typedef __bf16 bfloat;
 
 constexpr half operator""h(long double x) { return half(float(x)); }
 constexpr half operator""h(unsigned long long x) { return half(float(x)); }
-constexpr bfloat operator""bf(long double x) { return bfloat(float(x)); }
+constexpr bfloat operator"" bf(long double x) { return bfloat(float(x)); }
 
 namespace metal {
 
@@ -82,7 +82,8 @@ using std::remove_reference_t;
 using std::true_type;
 
 template <class T>
-struct is_floating_point : bool_constant<std::is_floating_point_v<T> || is_same_v<remove_cv_t<T>, half> || is_same_v<remove_cv_t<T>, bfloat>> {};
+struct is_floating_point
+    : bool_constant<std::is_floating_point_v<T> || is_same_v<remove_cv_t<T>, half> || is_same_v<remove_cv_t<T>, bfloat>> {};
 template <class T>
 constexpr bool is_floating_point_v = is_floating_point<T>::value;
 template <class T>
