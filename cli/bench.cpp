@@ -1,4 +1,4 @@
-// weft bench: every op at sizes that matter, against what the machine can do at most, measured in the same run.
+// weft bench: times every op at sizes that matter against ceilings of the machine measured in the same run.
 #include <cstdio>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -32,11 +32,11 @@ struct Options {
   bool json = false, quick = false, table = false, overhead = false;
 };
 
-// What --quick leaves out: cases that move or compute more than this.
+// --quick skips cases that move or compute more than this.
 constexpr double kQuickBytes = 64e6, kQuickFlops = 4e9;
 
-// The loop that one would write by hand for an expression, on operands of its case, in tasks of the same size. Both in
-// turns; the ratio is the loop's time over the op's: how much of the loop's speed the op reaches.
+// Times a hand-written loop for an expression on the operands of its case, in tasks of the same size. Loop and op run in turns; the
+// ratio is the loop's time over the op's: the share of the loop's speed that the op reaches.
 Result measure_hand_loop(const spec::Case& c, bench::ElementwiseLoop loop, const spec::Problem& problem, const spec::Bound& bound,
                          Device& device, int threads) {
   constexpr int64_t kTask = 32768;
@@ -101,14 +101,14 @@ void print_json(const Options& options, int threads, bench::Ceilings& ceilings, 
 
 std::string verdict(double achieved, double wanted) {
   char text[64] = "";
-  if (wanted > 0) std::snprintf(text, sizeof text, "  wanted %.2f %s", wanted, achieved >= wanted ? "met" : "MISSED");
+  if (wanted > 0) std::snprintf(text, sizeof text, "  target %.2f %s", wanted, achieved >= wanted ? "met" : "MISSED");
   return text;
 }
 
 void print_head(Device& device, bench::Ceilings& ceilings) {
   const auto giga = [&](Ceiling kind, double bytes = 0) { return ceilings.measure(kind, bytes) * 1e-9; };
   if (device.dialect() != Dialect::c) {
-    std::printf("%s\nceilings: %.0f TFLOP/s bf16 product, copy %.0f GB/s\n", device.description().c_str(), giga(Ceiling::bf16_dot) * 1e-3,
+    std::printf("%s\nceilings: %.0f TFLOP/s bf16 GEMM, copy %.0f GB/s\n", device.description().c_str(), giga(Ceiling::bf16_dot) * 1e-3,
                 giga(Ceiling::copy));
     std::printf("\n%-30s %-5s %-30s %9s %8s %8s   %s\n", "op", "dtype", "case", "ms", "GB/s", "GFLOP/s", "of ceiling");
     return;
@@ -122,13 +122,13 @@ void print_head(Device& device, bench::Ceilings& ceilings) {
   std::printf("\n%-30s %-5s %-30s %9s %8s %8s   %s\n", "op", "dtype", "case", "ms", "GB/s", "GFLOP/s", "of ceiling");
 }
 
-// GPUs: GB/s, or TFLOP/s where arithmetic bounds.
+// Rate of a result on a GPU: TFLOP/s if it is bound by arithmetic, else GB/s.
 double rate_of(const Result& r) { return r.ceiling == name(Ceiling::bf16_dot) ? r.gflops() * 1e-3 : r.gbps(); }
 
 std::string rate_verdict(const Result& r) {
   char text[64] = "";
   if (r.wanted_rate > 0)
-    std::snprintf(text, sizeof text, "  wanted %.0f %s %s", r.wanted_rate, r.ceiling == name(Ceiling::bf16_dot) ? "TFLOP/s" : "GB/s",
+    std::snprintf(text, sizeof text, "  target %.0f %s %s", r.wanted_rate, r.ceiling == name(Ceiling::bf16_dot) ? "TFLOP/s" : "GB/s",
                   rate_of(r) >= r.wanted_rate ? "met" : "MISSED");
   return text;
 }
@@ -137,7 +137,7 @@ void print(const Result& r) {
   std::printf("%-30s %-5s %-30s %9.3f %8.1f %8.1f   %.2f of %s%s", r.full_name().c_str(), r.dtype.c_str(), r.name.c_str(), r.seconds * 1e3,
               r.gbps(), r.gflops(), r.ratio, r.ceiling.c_str(), (verdict(r.ratio, r.wanted) + rate_verdict(r)).c_str());
   if (r.disturbed)
-    std::printf("  (disturbed: the ceiling moved in each of %d attempts)", r.attempts);
+    std::printf("  (disturbed: the ceiling changed in each of %d attempts)", r.attempts);
   else if (r.attempts > 1)
     std::printf("  (attempt %d)", r.attempts);
   std::printf("\n");
@@ -167,7 +167,7 @@ int run_overhead(const Options& options, Device& device) {
   for (const bench::CallCost& cost : bench::call_costs(device)) {
     list.push_back({{"call", cost.what}, {"us", cost.seconds * 1e6}, {"wanted", cost.wanted * 1e6}});
     if (options.json) continue;
-    std::printf("%-34s %7.3f us  wanted %.0f %s\n", cost.what.c_str(), cost.seconds * 1e6, cost.wanted * 1e6,
+    std::printf("%-34s %7.3f us  target %.0f %s\n", cost.what.c_str(), cost.seconds * 1e6, cost.wanted * 1e6,
                 cost.seconds < cost.wanted ? "met" : "MISSED");
   }
   if (options.json) std::printf("%s\n", nlohmann::ordered_json{{"device", options.device}, {"calls", list}}.dump(2).c_str());
@@ -193,7 +193,7 @@ int run_ops(const Options& options, int threads, Device& device, const spec::Reg
             c.op == "elementwise" && c.dtype == DType::f32 && options.device == "cpu" ? bench::elementwise_loop(c.variant) : nullptr)
       add(measure_hand_loop(c, loop, problem, bound, device, threads));
   }
-  check(!results.empty(), "bench", "each of the ", cases.size(), " cases that match is larger than --quick allows");
+  check(!results.empty(), "bench", "each of the ", cases.size(), " matching cases exceeds the limits of --quick");
   if (options.json) {
     print_json(options, threads, *ceilings, results);
   } else if (!gpu) {
@@ -236,19 +236,19 @@ Run add_bench(CLI::App& app) {
   CLI::App* command = app.add_subcommand("bench", "Time every op against ceilings measured in the same run");
   auto options = std::make_shared<Options>();
   command->add_option("--device", options->device, "Device to measure")->capture_default_str();
-  command->add_option("--model", options->model, "A whole model of this shape instead, with random weights: smollm2-135m, gpt2-124m, ...");
-  command->add_option("--train", options->train, "A training step of a model of this shape instead, and where its time goes")
+  command->add_option("--model", options->model,
+                      "Time a whole model of this shape with random weights instead of ops: smollm2-135m, gpt2-124m, ...");
+  command->add_option("--train", options->train, "Time a training step of a model of this shape instead of ops, with a breakdown by op")
       ->expected(0, 1)
       ->default_str("shakespeare-char")
       ->excludes("--model");
-  command->add_option("--pass-tokens", options->pass_tokens, "Tokens that go forward and backward together at most (default: weft train's)")
-      ->needs("--train");
-  command->add_option("--batch", options->batch, "Sequences in a step (default: 8)")->needs("--train");
-  command->add_option("--sequence", options->sequence, "Tokens in a sequence (default: 256)")->needs("--train");
+  command->add_option("--pass-tokens", options->pass_tokens, "Tokens per micro-batch at most (default: as weft train)")->needs("--train");
+  command->add_option("--batch", options->batch, "Sequences per step (default: 8)")->needs("--train");
+  command->add_option("--sequence", options->sequence, "Tokens per sequence (default: 256)")->needs("--train");
   options->selection.add_to(*command);
   command->add_option("--threads", options->threads, "CPU threads (default: all this process may use)");
-  command->add_flag("--table", options->table, "Only the cases of docs/performance.md that have a wanted figure");
-  command->add_flag("--overhead", options->overhead, "What a call on 64 floats costs, instead");
+  command->add_flag("--table", options->table, "Only the cases of docs/performance.md that have a target");
+  command->add_flag("--overhead", options->overhead, "Time the call overhead of ops on 64 floats instead");
   command->add_flag("--quick", options->quick, "Only cases of up to 64 MB and 4 GFLOP");
   command->add_flag("--json", options->json, "Print JSON");
   return [options] { return run(*options); };

@@ -13,7 +13,8 @@
 namespace weft::cli {
 namespace {
 
-// The largest case of a kernel within these is counted: small ones say little about bytes, large ones take long.
+// Limits of a counted case; the largest case of each kernel within them is taken. Small cases tell little about bytes, large ones take
+// long.
 constexpr double kMostBytes = 1e7, kMostFlops = 6e7;
 
 struct Chosen {
@@ -21,7 +22,7 @@ struct Chosen {
   Cost cost;
 };
 
-// Per op, variant and dtype; elementwise functions each by name, too.
+// Chooses one case per op, variant and dtype, and one per elementwise function.
 std::map<std::string, Chosen> choose(const spec::Registry& registry, const CountedOptions& options, Device& device) {
   std::map<std::string, Chosen> chosen;
   for (const auto* list : {&registry.cases(), &registry.benches(), &registry.gpu_benches(), &registry.counted()})
@@ -29,7 +30,7 @@ std::map<std::string, Chosen> choose(const spec::Registry& registry, const Count
       const std::string dtype(name(c.dtype)), key = join(c.op, ".", c.variant, "/", dtype);
       if (!options.selection.takes(c.op, dtype, join(key, "/", c.name))) continue;
       if (c.variant == "ready" || c.variant == "function" || c.variant == "random")
-        continue;  // calls, functions and fuzz: not kernels of a model
+        continue;  // overhead, accuracy and fuzz cases: not kernels of a model
       const spec::Problem problem = c.make();
       int64_t bytes = 0;
       for (const spec::Operand& o : problem.operands()) bytes += o.shape.numel() * size_of(o.dtype);
@@ -63,13 +64,13 @@ int bench_counted(const CountedOptions& options, const spec::Registry& registry)
   if (kernels.empty()) options.selection.fail_empty("bench");
   nlohmann::ordered_json list = nlohmann::ordered_json::array();
   if (!options.json) {
-    std::printf("Counted on a simulated GPU, against the least that the op must move and compute (nothing here is a time)\n\n");
-    std::printf("%-36s %-34s %11s %8s %11s %9s %9s %8s\n", "kernel", "case", "bytes", "of least", "threadgroup", "barriers", "matrix",
+    std::printf("Counted on a simulated GPU, relative to the minimum that the op must move and compute (no figure is a time)\n\n");
+    std::printf("%-36s %-34s %11s %8s %11s %9s %9s %8s\n", "kernel", "case", "bytes", "of min", "threadgroup", "barriers", "matrix",
                 "launches");
   }
   for (const auto& [key, chosen] : kernels) {
     const metal::Counters c = count(chosen.spec_case, *device);
-    check(c.counted, "bench", "device ", device->name(), " does not count");
+    check(c.counted, "bench", "device ", device->name(), " has no counters");
     const double bytes = double(c.device_read + c.device_written), ratio = bytes / std::max(1.0, chosen.cost.bytes);
     const double share = chosen.cost.flops > 0 ? 2.0 * double(c.matrix_multiply_adds) / chosen.cost.flops : 0;
     list.push_back({{"kernel", key},

@@ -1,4 +1,4 @@
-// weft bench on a simulated device: nothing is timed; what each kernel moves and computes is counted.
+// weft bench on a simulated device: counts what each kernel moves and computes; nothing is timed.
 #pragma once
 
 #include "cli/selection.h"

@@ -39,8 +39,8 @@ void print(const ModelResult& r) {
   std::printf("%-8s %-5s %9.2f ms %9.1f tokens/s %9.1f %-8s %.2f of %s", r.what.c_str(), r.dtype.c_str(), r.seconds * 1e3,
               r.tokens / r.seconds, (compute ? r.cost.flops : r.cost.bytes) / r.seconds * 1e-9, compute ? "GFLOP/s" : "GB/s", r.ratio,
               r.ceiling.c_str());
-  if (r.wanted > 0) std::printf("  wanted %.2f %s", r.wanted, r.ratio >= r.wanted ? "met" : "MISSED");
-  std::printf("%s\n", r.disturbed ? "  (disturbed: the ceiling moved in every attempt)" : "");
+  if (r.wanted > 0) std::printf("  target %.2f %s", r.wanted, r.ratio >= r.wanted ? "met" : "MISSED");
+  std::printf("%s\n", r.disturbed ? "  (disturbed: the ceiling changed in every attempt)" : "");
   std::fflush(stdout);
 }
 
@@ -48,7 +48,7 @@ void print(const ModelResult& r) {
 
 int bench_model(const BenchModelOptions& options, Device& device) {
   const ModelConfig config = preset(options.model);
-  check(options.dtype.empty() || options.dtype == "f32" || options.dtype == "bf16", "bench", "a model is measured in f32 or bf16, not in ",
+  check(options.dtype.empty() || options.dtype == "f32" || options.dtype == "bf16", "bench", "a model is timed in f32 or bf16, got ",
         options.dtype);
   const auto ceilings = bench::ceilings_of(device, options.threads);
   nlohmann::ordered_json report = {{"device", device.name()},        {"threads", options.threads},
@@ -57,7 +57,7 @@ int bench_model(const BenchModelOptions& options, Device& device) {
   for (Ceiling kind : {Ceiling::fma, Ceiling::bf16_dot}) report["ceilings"][name(kind)] = ceilings->measure(kind, 0) * 1e-9;
   for (Ceiling kind : {Ceiling::read, Ceiling::read_small}) report["ceilings"][name(kind)] = ceilings->measure(kind, kOutOfCache) * 1e-9;
   if (!options.json) {
-    std::printf("%s\n%s: %.1f million parameters, random weights; a prompt of %ld tokens, %ld new ones\n", device.description().c_str(),
+    std::printf("%s\n%s: %.1f million parameters, random weights; %ld prompt tokens, %ld new tokens\n", device.description().c_str(),
                 options.model.c_str(), double(config.parameter_count()) * 1e-6, long(kPromptTokens), long(kNewTokens));
     for (const auto& [ceiling, value] : report["ceilings"].items()) std::printf("%s %.1f  ", ceiling.c_str(), value.get<double>());
     std::printf("\n\n");
@@ -67,7 +67,7 @@ int bench_model(const BenchModelOptions& options, Device& device) {
     if (!options.dtype.empty() && dtype_from_name(options.dtype) != dtype) continue;
     const auto model = make_model(config, device, /*seed=*/1, {.dtype = dtype});
     for (ModelResult& result : bench::measure_model(*model, *ceilings, options.threads, kPromptTokens, kNewTokens)) {
-      if (device.dialect() != Dialect::c) result.wanted = 0;  // a CPU's figures
+      if (device.dialect() != Dialect::c) result.wanted = 0;  // the targets are for a CPU
       report["results"].push_back(as_json(result));
       if (options.json) continue;
       print(result);

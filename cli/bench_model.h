@@ -12,7 +12,7 @@ struct BenchModelOptions {
   bool json = false;
 };
 
-// weft bench --model NAME: a model of this shape with random weights, in f32 and bf16 (or the dtype asked for).
+// weft bench --model NAME: times a model of this shape with random weights, in f32 and bf16 (or the given dtype).
 int bench_model(const BenchModelOptions& options, Device& device);
 
 }  // namespace weft::cli

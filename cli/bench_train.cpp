@@ -15,7 +15,7 @@ namespace {
 
 using bench::TrainResult;
 
-// Of nanoGPT's Shakespeare-character size on a CPU; 0: no figure.
+// Targets for nanoGPT's Shakespeare-character size on a CPU; 0: no target.
 double wanted(const Device& device, const std::string& model, DType dtype) {
   return model != "shakespeare-char" || device.dialect() != Dialect::c ? 0 : dtype == DType::f32 ? 0.78 : 0.65;
 }
@@ -32,10 +32,10 @@ nlohmann::ordered_json as_json(const TrainResult& r, double wanted) {
 }
 
 void print(const TrainResult& r, double wanted) {
-  std::printf("%-5s %9.2f ms a step %9.1f tokens/s %9.1f GFLOP/s %.3f of %s", r.dtype.c_str(), r.seconds * 1e3,
-              double(r.tokens) / r.seconds, r.flops / r.seconds * 1e-9, r.ratio, r.ceiling.c_str());
-  if (wanted > 0) std::printf("  wanted %.2f %s", wanted, r.disturbed ? "not measured" : r.ratio >= wanted ? "met" : "MISSED");
-  std::printf("%s\n", r.disturbed ? "  (disturbed: the ceiling moved in every attempt, or was passed)" : "");
+  std::printf("%-5s %9.2f ms/step %9.1f tokens/s %9.1f GFLOP/s %.3f of %s", r.dtype.c_str(), r.seconds * 1e3, double(r.tokens) / r.seconds,
+              r.flops / r.seconds * 1e-9, r.ratio, r.ceiling.c_str());
+  if (wanted > 0) std::printf("  target %.2f %s", wanted, r.disturbed ? "not measured" : r.ratio >= wanted ? "met" : "MISSED");
+  std::printf("%s\n", r.disturbed ? "  (disturbed: the ceiling changed in every attempt, or was exceeded)" : "");
   print_breakdown(r.breakdown);
 }
 
@@ -44,12 +44,12 @@ void print(const TrainResult& r, double wanted) {
 int bench_train(const BenchTrainOptions& options, Device& device) {
   bench::TrainShape shape{.model = preset(options.model)};
   check(options.dtype.empty() || options.dtype == "f32" || options.dtype == "bf16", "bench",
-        "a training step is measured in f32 or bf16, not in ", options.dtype);
+        "a training step is timed in f32 or bf16, got ", options.dtype);
   shape.pass_tokens = options.pass_tokens > 0 ? options.pass_tokens : usual_pass_tokens(device.name());
   if (options.batch > 0) shape.sequences = options.batch;
   if (options.sequence > 0) shape.tokens = options.sequence;
   check(shape.tokens <= shape.model.max_positions || options.sequence == 0, "bench", "--sequence is ", options.sequence,
-        ", the model takes at most ", shape.model.max_positions);
+        ", the model's context length is ", shape.model.max_positions);
   shape.tokens = std::min(shape.tokens, shape.model.max_positions);
   shape.model.embedding_dropout = shape.model.attention_dropout = shape.model.residual_dropout = 0;
   const auto ceilings = bench::ceilings_of(device, options.threads);
@@ -58,7 +58,7 @@ int bench_train(const BenchTrainOptions& options, Device& device) {
                                    {"sequences", shape.sequences},     {"sequence", shape.tokens},
                                    {"pass_tokens", shape.pass_tokens}, {"results", nlohmann::ordered_json::array()}};
   if (!options.json)
-    std::printf("%s\n%s: %.1f million parameters; a step of %ld sequences of %ld tokens in passes of up to %ld, AdamW\n\n",
+    std::printf("%s\n%s: %.1f million parameters; AdamW steps of %ld sequences of %ld tokens in micro-batches of up to %ld tokens\n\n",
                 device.description().c_str(), options.model.c_str(), double(shape.model.parameter_count()) * 1e-6, long(shape.sequences),
                 long(shape.tokens), long(shape.pass_tokens));
   for (DType dtype : {DType::f32, DType::bf16}) {

@@ -10,12 +10,12 @@ namespace weft::cli {
 struct BenchTrainOptions {
   std::string model, dtype;
   int threads = 1;
-  int64_t pass_tokens = 0;          // 0: as `weft train` does
-  int64_t batch = 0, sequence = 0;  // 0: bench::TrainShape's
+  int64_t pass_tokens = 0;          // 0: as `weft train`
+  int64_t batch = 0, sequence = 0;  // 0: as in bench::TrainShape
   bool json = false;
 };
 
-// weft bench --train NAME: a training step of a model of this shape, in f32 and bf16 (or the dtype asked for).
+// weft bench --train NAME: times a training step of a model of this shape, in f32 and bf16 (or the given dtype).
 int bench_train(const BenchTrainOptions& options, Device& device);
 
 }  // namespace weft::cli

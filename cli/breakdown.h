@@ -6,7 +6,7 @@
 
 namespace weft::cli {
 
-// Where the time went, op by op.
+// Time of a step by op.
 void print_breakdown(const bench::Breakdown& breakdown);
 nlohmann::ordered_json breakdown_json(const bench::Breakdown& breakdown);
 

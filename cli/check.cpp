@@ -1,4 +1,4 @@
-// weft check: every op against its float64 reference.
+// weft check: checks every op against its float64 reference.
 #include <algorithm>
 #include <cstdio>
 #include <map>
@@ -26,7 +26,7 @@ struct Options {
   bool json = false, verbose = false, small = false, fresh = false;
 };
 
-// Collects outcomes, prints failures as they come, and sums up by op.
+// Collects outcomes, prints failures as they occur, and summarises by op.
 class Report {
  public:
   Report(const Options& options, ShownProgress& progress) : options_(options), progress_(progress) {}
@@ -58,9 +58,9 @@ class Report {
   }
 
  private:
-  // The functions with a promise in ulp, by name: the largest error over their cases.
+  // Prints the largest error over all cases of each function that guarantees an error in ulp.
   void print_ulps() const {
-    std::map<std::string, std::pair<double, double>> functions;  // measured, promised
+    std::map<std::string, std::pair<double, double>> functions;  // measured, guaranteed
     for (const Outcome& o : outcomes_) {
       if (o.ulps == 0 || o.bound == 0) continue;
       const size_t end = o.name.rfind('/'), begin = o.name.rfind('/', end - 1) + 1;  // "<op>.function/cpu/f32/exp/any"
@@ -69,7 +69,7 @@ class Report {
       promised = o.ulps;
     }
     if (functions.empty()) return;
-    std::printf("\n%-12s %10s %10s   in ulp of the result\n", "function", "measured", "promised");
+    std::printf("\n%-12s %10s %10s   ulp of the result\n", "function", "measured", "guarantee");
     for (const auto& [function, ulps] : functions) std::printf("%-12s %10.3f %10.2f\n", function.c_str(), ulps.first, ulps.second);
   }
 
@@ -110,7 +110,7 @@ class Report {
   std::vector<Outcome> outcomes_;
 };
 
-// A case that a checker of memory or races, which takes a hundred times as long, gets through in no time.
+// Limit of --small: memory and race checkers, which run a hundred times slower, finish such a case at once.
 bool small(const spec::Case& c) {
   constexpr int64_t kMost = 16384;
   int64_t elements = 0;
@@ -118,7 +118,7 @@ bool small(const spec::Case& c) {
   return elements <= kMost;
 }
 
-// `--part i/n`: of every n cases in a row the i-th, counted from 1, so that n processes do what one would.
+// `--part i/n`: selects every n-th case starting at the i-th (from 1), so that n processes cover all cases.
 class Part {
  public:
   explicit Part(const std::string& text) {
@@ -134,7 +134,7 @@ class Part {
   long long which_ = 1, parts_ = 1, count_ = 0;
 };
 
-// The same hardware with other thread counts: results must keep their bits.
+// Devices of the same hardware with other thread counts: results must be bitwise equal.
 std::vector<std::shared_ptr<Device>> siblings(const Options& options) {
   std::vector<std::shared_ptr<Device>> devices;
   if (options.device == "cpu")
@@ -164,7 +164,7 @@ int run(const Options& options) {
     report_progress({.what = "case", .done = done++, .total = int64_t(chosen.size())});
     report.add(spec::run_case(c, device, others));
     if (options.fresh) device->pool().trim();
-    if (c.dtype != DType::f32 || device->traits().simulated) continue;  // the reference is the same everywhere
+    if (c.dtype != DType::f32 || device->traits().simulated) continue;  // the reference does not depend on dtype or device
     if (Outcome gradient = spec::run_gradient_check(c); gradient.status != Status::skipped) report.add(gradient);
   }
   for (const spec::Rejection& r : registry.rejections()) {
@@ -175,7 +175,7 @@ int run(const Options& options) {
   if (report.empty()) options.selection.fail_empty("check");
   report.print(device->name());
   const int64_t ran = report.count(Status::passed) + report.count(Status::failed);
-  check(ran > 0, "check", "every case that matches was skipped");
+  check(ran > 0, "check", "every matching case was skipped");
   return report.count(Status::failed) ? kFailed : kOk;
 }
 
@@ -186,14 +186,14 @@ Run add_check(CLI::App& app) {
   auto options = std::make_shared<Options>();
   command->add_option("--device", options->device, "Device to check")->capture_default_str();
   options->selection.add_to(*command);
-  command->add_option("--golden", options->golden, "Also the golden data in this folder");
+  command->add_option("--golden", options->golden, "Also check against the golden data in this folder");
   command->add_option("--threads", options->threads, "CPU threads (default: all this process may use)");
-  command->add_option("--part", options->part, "Only part i of n of the cases, as i/n, so that n processes share them");
-  command->add_flag("--small", options->small, "Only cases of up to 16384 elements, for tools such as compute-sanitizer");
+  command->add_option("--part", options->part, "Only shard i of n of the cases, as i/n, to split a check over n processes");
+  command->add_flag("--small", options->small, "Only cases of up to 16384 elements, for slow tools such as compute-sanitizer");
   command->add_flag(
       "--fresh", options->fresh,
-      "Workspace as the driver gives it, neither poisoned nor used again, for compute-sanitizer's initcheck; no rejections, whose "
-      "operands nobody wrote");
+      "Do not poison or reuse workspaces, for compute-sanitizer's initcheck; skips the cases with rejected arguments, whose operands "
+      "are uninitialised");
   command->add_flag("--json", options->json, "Print JSON");
   command->add_flag("-v,--verbose", options->verbose, "Print every case");
   return [options] { return run(*options); };

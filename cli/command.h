@@ -1,5 +1,5 @@
-// The tool's subcommands. Each adds itself to the parser and returns what to run if it was the one asked for; the
-// number it gives is the exit code.
+// The tool's subcommands. Each add_<command> registers its command with the parser and returns the function that runs it, whose
+// result is the exit code.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -8,10 +8,10 @@
 
 namespace weft::cli {
 
-inline constexpr int kOk = 0;       // all is well
-inline constexpr int kFailed = 1;   // it ran, and something did not pass
-inline constexpr int kUsage = 2;    // the command line or a file makes no sense
-inline constexpr int kMissing = 3;  // the device, kernel or option of a model asked for is not there
+inline constexpr int kOk = 0;       // success
+inline constexpr int kFailed = 1;   // the command ran and something did not pass
+inline constexpr int kUsage = 2;    // the command line or an input file is invalid
+inline constexpr int kMissing = 3;  // the requested device, kernel or model option is not available
 
 using Run = std::function<int()>;
 
@@ -24,7 +24,7 @@ Run add_export(CLI::App& app);
 Run add_check(CLI::App& app);
 Run add_bench(CLI::App& app);
 Run add_support(CLI::App& app);
-Run add_train(CLI::App& app, std::string command_line);  // for the report
+Run add_train(CLI::App& app, std::string command_line);  // command_line: shown in the report
 Run add_report(CLI::App& app);
 
 }  // namespace weft::cli

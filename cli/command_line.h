@@ -1,10 +1,10 @@
-// The command line as a person would type it again.
+// The command line as it can be typed again in a shell.
 #pragma once
 
 #include <string>
 
 namespace weft::cli {
 
-std::string command_line(int argc, const char* const* argv);  // quoted for a shell where it has to be
+std::string command_line(int argc, const char* const* argv);  // quoted where necessary
 
 }  // namespace weft::cli

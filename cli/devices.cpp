@@ -1,4 +1,4 @@
-// weft devices: what this build and this machine have.
+// weft devices: lists the devices of this build and this machine.
 #include <cstdio>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -12,7 +12,7 @@ namespace {
 
 double gib(int64_t bytes) { return double(bytes) / double(int64_t(1) << 30); }
 
-// Nothing where it is not there, or cannot be opened (another process has it): then the entry says why.
+// Opens a device. Empty if there is none or it cannot be opened (another process holds it); entry.reason then says why.
 std::shared_ptr<Device> opened(DeviceEntry& entry) {
   if (!entry.available) return nullptr;
   try {

@@ -1,4 +1,4 @@
-// weft eval: how well a model foretells a text.
+// weft eval: computes the loss and perplexity of a model on a text.
 #include <cmath>
 #include <cstdio>
 #include <memory>
@@ -27,16 +27,15 @@ struct Options {
 };
 
 struct Score {
-  double loss = 0;  // summed over tokens, in nats
+  double loss = 0;  // sum over tokens, in nats
   int64_t tokens = 0, documents = 0, windows = 0;
   double mean() const { return loss / double(tokens); }
 };
 
-// Every token of a document but its first is foretold once, from those before it in its window. Windows hold `context`
-// tokens and share one with the next: the last target of one is the first input of the other. `tell` hears what share of
-// the document is done.
+// Scores every token of a document but the first once, given the tokens before it in its window. Windows hold `context` tokens and
+// overlap by one: the last target of a window is the first input of the next. `tell` is called with the fraction of the document done.
 void score(const Model& model, const std::vector<int32_t>& ids, int64_t context, Score& total, const std::function<void(double)>& tell) {
-  const Tensor one = full(model.device(), {1}, 1);  // so that losses are summed, not averaged
+  const Tensor one = full(model.device(), {1}, 1);  // a divisor of 1: losses are summed, not averaged
   const int64_t targets = int64_t(ids.size()) - 1;
   for (int64_t first = 0; first < targets; first += context) {
     tell(double(first) / double(targets));
@@ -50,10 +49,10 @@ void score(const Model& model, const std::vector<int32_t>& ids, int64_t context,
   }
 }
 
-// As a run did it, on what it held out.
+// Repeats the validation of a training run on its held-out sequences.
 int score_run(const Options& o) {
   check(o.folder.empty() && o.data.empty() && o.adapter.empty() && o.context == 0 && o.dtype.empty(), "eval",
-        "--run takes model, data, context and dtype from the run: give none of them");
+        "--run takes model, data, context and dtype from the run; do not pass them");
   const RunEvaluation e = evaluate_run(o.run, {.device = o.device, .threads = o.threads},
                                        [](const std::string& text) { std::fprintf(stderr, "%s\n", text.c_str()); });
   const bool same = e.recorded && e.recorded->step == e.step && e.recorded->validation_loss == e.result.validation_loss;
@@ -68,18 +67,18 @@ int score_run(const Options& o) {
     std::printf("%s\n", report.dump(2).c_str());
     return kOk;
   }
-  std::printf("step %ld: validation loss %.4f, perplexity %.3f, over %ld held-out sequences\n", long(e.step), e.result.validation_loss,
+  std::printf("step %ld: validation loss %.4f, perplexity %.3f, %ld held-out sequences\n", long(e.step), e.result.validation_loss,
               std::exp(e.result.validation_loss), long(e.sequences));
   if (e.result.accuracy) std::printf("%.2f %% of unseen sums right\n", 100 * *e.result.accuracy);
   if (e.recorded)
     std::printf("the run's last evaluation: step %ld, validation loss %.4f%s\n", long(e.recorded->step), e.recorded->validation_loss,
-                same ? ", the same bits" : "");
+                same ? ", bitwise equal" : "");
   return kOk;
 }
 
 int run(const Options& o) {
   if (!o.run.empty()) return score_run(o);
-  check(!o.folder.empty() && !o.data.empty(), "eval", "expected a model folder and --data, or --run with a run's folder");
+  check(!o.folder.empty() && !o.data.empty(), "eval", "expected a model folder and --data, or --run with the folder of a run");
   const auto device = open_device(o.device.empty() ? "cpu" : o.device, {.threads = o.threads});
   ShownProgress progress;
   const LaunchProgress launches(device->stream());
@@ -92,25 +91,25 @@ int run(const Options& o) {
   Score total;
   const Documents documents(o.data, notice);
   const auto tell = report_bytes("scoring", size_t(documents.bytes()));
-  int64_t before = 0;  // bytes of the documents that are done
+  int64_t before = 0;  // bytes of the documents scored so far
   documents.visit([&](std::string_view text, const std::string& where) {
     check_utf8(text, where);
     const std::vector<int32_t> ids = encode_text(tokenizer, text, where);
     for (int32_t id : ids)
-      check(id < model->config().vocab_size, where, "has token ", id, ", the model's vocabulary ends at ", model->config().vocab_size - 1);
+      check(id < model->config().vocab_size, where, "has token id ", id, ", the model's largest id is ", model->config().vocab_size - 1);
     score(*model, ids, context, total, [&](double share) { tell(before + int64_t(share * double(text.size()))); });
     before += int64_t(text.size());
     ++total.documents;
   });
   progress.hide();
-  check(total.tokens > 0, "eval", o.data, " has no document of two tokens or more: there is nothing to foretell");
+  check(total.tokens > 0, "eval", o.data, " has no document of at least two tokens: there is nothing to score");
   if (o.json) {
     const nlohmann::ordered_json report = {{"loss", total.mean()},     {"perplexity", std::exp(total.mean())},
                                            {"tokens", total.tokens},   {"documents", total.documents},
                                            {"windows", total.windows}, {"context", context}};
     std::printf("%s\n", report.dump(2).c_str());
   } else {
-    std::printf("loss %.4f nats a token, perplexity %.3f\n%ld tokens of %ld documents in %ld windows of up to %ld\n", total.mean(),
+    std::printf("loss %.4f nats/token, perplexity %.3f\n%ld tokens of %ld documents in %ld windows of up to %ld tokens\n", total.mean(),
                 std::exp(total.mean()), long(total.tokens), long(total.documents), long(total.windows), long(context));
   }
   return kOk;
@@ -119,17 +118,18 @@ int run(const Options& o) {
 }  // namespace
 
 Run add_eval(CLI::App& app) {
-  CLI::App* command = app.add_subcommand("eval", "Loss and perplexity of a model on a text");
-  command->footer("Each document is cut into windows of the context length; each of its tokens but the first is scored once.");
+  CLI::App* command = app.add_subcommand("eval", "Compute the loss and perplexity of a model on a text");
+  command->footer("Each document is split into windows of --context tokens; every token but a document's first is scored once.");
   auto o = std::make_shared<Options>();
   command->add_option("model", o->folder, "Folder with config.json, model.safetensors and tokenizer.json");
   command->add_option("--data", o->data,
                       "UTF-8 text, .jsonl or .json (the \"text\" of each line or element is a document), or a folder of such files");
-  command->add_option("--run", o->run,
-                      "A run's folder: scores the sequences it held out as the run did, with the weights of its newest checkpoint");
-  command->add_option("--context", o->context, "Tokens of a window (default: what the model takes)");
+  command->add_option(
+      "--run", o->run,
+      "Folder of a training run: repeat its validation on the held-out sequences with the weights of the newest checkpoint");
+  command->add_option("--context", o->context, "Tokens per window (default: the model's context length)");
   command->add_option("--adapter", o->adapter, "Folder with a LoRA adapter of the model (adapter_config.json, adapter_model.safetensors)");
-  command->add_option("--device", o->device, "Device to run on (default: cpu; for --run the run's own)");
+  command->add_option("--device", o->device, "Device to run on (default: cpu; with --run: the device of the run)");
   command->add_option("--dtype", o->dtype, "f32 or bf16 (default: as stored)");
   command->add_option("--threads", o->threads, "CPU threads (default: all this process may use)");
   command->add_flag("--json", o->json, "Print JSON");

@@ -1,4 +1,4 @@
-// weft export: a model as a folder that transformers loads.
+// weft export: writes a model as a folder that transformers loads.
 #include <cstdio>
 #include <memory>
 
@@ -16,11 +16,11 @@ struct Options {
   bool best = false;
 };
 
-// The best model of the run that was given in place of a model.
+// The best model of the run folder given as MODEL_DIR.
 Options with_best(Options options) {
   if (!options.best) return options;
   const BestSource best = best_source(options.from);
-  std::fprintf(stderr, "%s: the best model, step %lld, validation loss %.4f\n", options.from.c_str(), (long long)best.record.step,
+  std::fprintf(stderr, "%s: best model, step %lld, validation loss %.4f\n", options.from.c_str(), (long long)best.record.step,
                best.record.validation_loss);
   options.from = best.model;
   options.adapter = best.adapter;
@@ -46,16 +46,15 @@ int run(const Options& given) {
 
 Run add_export(CLI::App& app) {
   CLI::App* command = app.add_subcommand("export", "Write a model as a Hugging Face folder");
-  command->footer("Weights keep their stored type unless --dtype says otherwise; tokenizer files are copied.");
+  command->footer("Weights keep their stored dtype unless --dtype is given; tokenizer files are copied.");
   auto options = std::make_shared<Options>();
   command->add_option("MODEL_DIR", options->from, "A Hugging Face model folder")->required();
-  command->add_option("OUT_DIR", options->to, "The folder to write")->required();
-  auto* adapter =
-      command->add_option("--adapter", options->adapter, "Folder with a LoRA adapter of the model, to be merged into its weights");
-  command->add_flag("--best", options->best, "MODEL_DIR is the folder of a training run: write its model of the lowest validation loss")
+  command->add_option("OUT_DIR", options->to, "Folder to write")->required();
+  auto* adapter = command->add_option("--adapter", options->adapter, "Folder with a LoRA adapter to merge into the weights");
+  command->add_flag("--best", options->best, "MODEL_DIR is the folder of a training run: export its model with the lowest validation loss")
       ->excludes(adapter);
-  command->add_option("--dtype", options->dtype, "Type of the written weights: f32, bf16 or f16");
-  command->add_option("--device", options->device, "Where the model is loaded");
+  command->add_option("--dtype", options->dtype, "dtype of the written weights: f32, bf16 or f16");
+  command->add_option("--device", options->device, "Device to load the model on");
   return [options] { return run(*options); };
 }
 

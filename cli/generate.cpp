@@ -1,4 +1,4 @@
-// weft generate: text from a model folder, streamed.
+// weft generate: continues prompts with a model, and streams the text.
 #include <unistd.h>
 
 #include <cstdio>
@@ -36,7 +36,8 @@ struct Options {
 
 constexpr int64_t kDefaultTokens = 128;
 
-// Flags win over the folder's generation_config.json. A filter asks for a choice, so there must be chance.
+// Sampler settings: flags override the folder's generation_config.json. Top-k, top-p and min-p only matter when tokens are sampled, so
+// they turn sampling on.
 SamplingOptions sampling_options(const Options& o, const ModelFolder& folder) {
   SamplingOptions sampling = sampling_of(folder.generation());
   const bool filtered = o.top_k || o.top_p || o.min_p;
@@ -50,7 +51,7 @@ SamplingOptions sampling_options(const Options& o, const ModelFolder& folder) {
   return sampling;
 }
 
-// Says once which of the folder's settings are in use; those that a flag sets are not.
+// Prints once which of the folder's settings are in use, except those that a flag overrides.
 void tell_sampling(const Options& o, const ModelFolder& folder) {
   const SamplingOptions file = sampling_of(folder.generation()), none;
   std::string text;
@@ -64,7 +65,8 @@ void tell_sampling(const Options& o, const ModelFolder& folder) {
     add("min-p", o.min_p.has_value(), file.min_p, none.min_p);
   }
   add("repetition penalty", o.repetition_penalty.has_value(), file.repetition_penalty, none.repetition_penalty);
-  if (!text.empty()) std::fprintf(stderr, "generation_config.json sets %s; flags win over it, --temperature 0 is greedy\n", text.c_str());
+  if (!text.empty())
+    std::fprintf(stderr, "using %s from generation_config.json; flags override it, --temperature 0 is greedy\n", text.c_str());
 }
 
 Ids parse_ids(const std::string& list) {
@@ -86,7 +88,7 @@ Ids parse_ids(const std::string& list) {
 
 bool input_is_piped() { return ::isatty(STDIN_FILENO) == 0; }
 
-// Words that stand alone are one prompt, as a shell's echo has it. Without any prompt, the standard input is one.
+// Positional words form one prompt, as with echo. Without any prompt, standard input is the prompt.
 std::vector<std::string> texts_of(const Options& o) {
   std::vector<std::string> texts;
   if (!o.words.empty()) {
@@ -101,21 +103,21 @@ std::vector<std::string> texts_of(const Options& o) {
     });
   if (texts.empty() && o.prompt_ids.empty() && input_is_piped()) {
     texts.emplace_back(std::istreambuf_iterator<char>(std::cin), std::istreambuf_iterator<char>());
-    check(!texts.back().empty(), "generate", "there is no prompt: the standard input is empty; give a text, or --prompt-ids 1,2,3");
+    check(!texts.back().empty(), "generate", "no prompt: standard input is empty; pass a text or --prompt-ids 1,2,3");
   }
   return texts;
 }
 
-// The prompts. Where only ids are given, none needs a tokenizer.
+// Encodes the prompts. Token ids alone need no tokenizer.
 std::vector<Ids> prompts_of(const Options& o, const ModelFolder& folder) {
   std::vector<Ids> prompts;
   for (const std::string& list : o.prompt_ids) prompts.push_back(parse_ids(list));
   for (const std::string& text : texts_of(o)) {
-    check(folder.has_tokenizer(), "generate", o.folder, " has no tokenizer.json, so a prompt must be given as --prompt-ids");
+    check(folder.has_tokenizer(), "generate", o.folder, " has no tokenizer.json; pass prompts as --prompt-ids");
     prompts.push_back(folder.tokenizer().encode_prompt(text));
     check(!prompts.back().empty(), "generate", "the prompt '", text, "' encodes to zero tokens");
   }
-  check(!prompts.empty(), "generate", "there is no prompt; give one, or --prompt-ids 1,2,3");
+  check(!prompts.empty(), "generate", "no prompt; pass a text or --prompt-ids 1,2,3");
   return prompts;
 }
 
@@ -147,14 +149,14 @@ void print_times(const GenerateTimes& t) {
               long(t.prompts + t.step_tokens), t.tokens_per_second());
 }
 
-// Progress until the first token.
+// Shows progress until the first token.
 struct Waiting {
   explicit Waiting(Device& device) : launches(device.stream()) {}
   ShownProgress progress;
   LaunchProgress launches;
 };
 
-// One text streams as it comes; several come out one after the other, each when it and those before it are done.
+// A single text streams token by token; several are printed in order, each when it and all before it are finished.
 void stream(Generator& generator, const std::vector<Ids>& prompts, bool has_text, std::optional<Waiting>& waits) {
   std::vector<std::string> waiting(prompts.size());
   std::vector<bool> done(prompts.size());
@@ -187,7 +189,7 @@ void stream(Generator& generator, const std::vector<Ids>& prompts, bool has_text
 int run(const Options& o) {
   const auto device = open_device(o.device, {.threads = o.threads});
   const ModelFolder folder(o.folder, o.adapter);
-  folder.config();  // first: it says what a folder is that holds no model
+  folder.config();  // first: its error says what a folder without a model is
   tell_sampling(o, folder);
   std::optional<Waiting> waits(std::in_place, *device);
   const auto model = folder.load(*device, {.dtype = o.dtype.empty() ? std::optional<DType>() : dtype_from_name(o.dtype)});
@@ -209,40 +211,39 @@ int run(const Options& o) {
 Run add_generate(CLI::App& app) {
   CLI::App* command = app.add_subcommand("generate", "Continue a text with a model from a Hugging Face folder");
   command->footer(
-      "Sampled as the folder's generation_config.json says where it sets do_sample, else greedily; flags win over it. Chat templates are "
-      "not "
-      "interpreted: the prompt is continued as it is.");
+      "Samples as the folder's generation_config.json says if it sets do_sample, else decodes greedily; flags override it. Chat templates "
+      "are not applied: the prompt is continued as it is.");
   auto o = std::make_shared<Options>();
   command->add_option("model", o->folder, "Folder with config.json, model.safetensors and tokenizer.json")->required();
-  command->add_option("text", o->words, "The prompt, one text however many words; without any prompt the standard input is read");
-  command->add_option("--prompt", o->prompts, "Another prompt; may be given again")->take_all()->expected(1);
+  command->add_option("text", o->words, "The prompt; several words form one prompt; without any prompt, standard input is read");
+  command->add_option("--prompt", o->prompts, "A prompt; repeatable")->take_all()->expected(1);
   command->add_option(
       "--prompts", o->prompts_file,
-      "A file of prompts: a text file is one, each line of a .jsonl file (its \"text\") and each element of a .json file is one");
-  command->add_option("--prompt-ids", o->prompt_ids, "A prompt as token ids, 1,2,3; may be given again; needs no tokenizer")
+      "File with prompts: a text file is one prompt; each line of a .jsonl file or element of a .json file (its \"text\") is one");
+  command->add_option("--prompt-ids", o->prompt_ids, "A prompt as token ids, such as 1,2,3; repeatable; needs no tokenizer")
       ->take_all()
       ->expected(1);
-  command->add_option(
-      "--max-tokens,--max-new-tokens", o->max_tokens,
-      join("New tokens per prompt (default: generation_config.json's, else ", kDefaultTokens, "; at most what the context has room for)"));
+  command->add_option("--max-tokens,--max-new-tokens", o->max_tokens,
+                      join("New tokens per prompt at most (default: as in generation_config.json, else ", kDefaultTokens,
+                           "; limited by the context length)"));
   command->add_option("--temperature,--temp", o->temperature,
-                      "0 is greedy (default: the folder's, else 0, or 1 where --top-k, --top-p or --min-p is given)");
-  command->add_option("--top-k", o->top_k, "Only the k most likely tokens");
-  command->add_option("--top-p", o->top_p, "Only the fewest most likely tokens whose probability reaches p");
-  command->add_option("--min-p", o->min_p, "Only tokens at least p times as likely as the most likely one");
-  command->add_option("--repetition-penalty", o->repetition_penalty, "Tokens seen before are this much less likely");
-  command->add_option("--seed", o->seed, "Of the draws")->capture_default_str();
-  command->add_option("--stop", o->stop, "Text that ends the continuation; may be given again")->take_all()->expected(1);
-  command->add_flag("--ignore-eos", o->ignore_eos, "Go on after an end-of-text token");
+                      "Sampling temperature, 0 is greedy (default: the folder's, else 0; 1 if --top-k, --top-p or --min-p is given)");
+  command->add_option("--top-k", o->top_k, "Sample from the k most likely tokens only");
+  command->add_option("--top-p", o->top_p, "Sample from the smallest set of most likely tokens whose probability reaches p");
+  command->add_option("--min-p", o->min_p, "Sample from tokens at least p times as likely as the most likely one");
+  command->add_option("--repetition-penalty", o->repetition_penalty, "Factor by which tokens seen before become less likely");
+  command->add_option("--seed", o->seed, "Seed of the sampler")->capture_default_str();
+  command->add_option("--stop", o->stop, "Text that ends the continuation; repeatable")->take_all()->expected(1);
+  command->add_flag("--ignore-eos", o->ignore_eos, "Continue after an end-of-text token");
   command->add_flag("--special", o->special, "Show special tokens in the text");
-  command->add_option("--batch", o->batch, "Prompts that are continued at once (default 4; more may change the last bits)");
+  command->add_option("--batch", o->batch, "Prompts decoded in one batch (default 4; more may change the last bits)");
   command->add_option("--adapter", o->adapter, "Folder with a LoRA adapter of the model (adapter_config.json, adapter_model.safetensors)");
   command->add_option("--device", o->device, "Device to run on")->capture_default_str();
   command->add_option("--dtype", o->dtype, "f32 or bf16 (default: as stored)");
   command->add_option("--threads", o->threads, "CPU threads (default: all this process may use)");
   command->add_flag(
       "--json", o->json,
-      "Print {\"ids\", \"text\", \"finish_reason\", \"tokens_per_second\"} with the new ids alone; a list of them for several prompts");
+      "Print {\"ids\", \"text\", \"finish_reason\", \"tokens_per_second\"} , ids of new tokens only; a list for several prompts");
   return [o] { return run(*o); };
 }
 

@@ -1,4 +1,4 @@
-// weft inspect: what a safetensors file or a model folder holds.
+// weft inspect: prints the contents of a safetensors file or a model folder.
 #include <cstdio>
 #include <filesystem>
 #include <memory>
@@ -21,7 +21,7 @@ bool there(const fs::path& path) {
   return fs::exists(path, ignored);
 }
 
-// The tokenizer and the tokens that begin and end a text, as the spellings of the vocabulary.
+// The tokenizer and the spelling of the tokens that begin and end a text.
 Ordered tokenizer_of(const ModelFolder& folder) {
   const Tokenizer& tokenizer = folder.tokenizer();
   const auto spelled = [&](std::span<const int32_t> ids) { return tokenizer.pieces(ids); };
@@ -49,7 +49,7 @@ Ordered tensors_of(const WeightFiles& files, int64_t& parameters, int64_t& bytes
   return list;
 }
 
-// A folder that this library cannot run can still be looked at.
+// A folder with an unsupported model can still be inspected.
 template <class Read>
 Ordered unless_unsupported(Read read) {
   try {
@@ -119,7 +119,7 @@ void print(const Ordered& about) {
     std::printf("\ngeneration settings\n");
     for (const auto& [key, value] : about["generation"].items()) std::printf("  %-32s %s\n", key.c_str(), value.dump().c_str());
   }
-  if (about.value("chat_template", false)) std::printf("\nchat template: present, not interpreted; prompts are taken as they are\n");
+  if (about.value("chat_template", false)) std::printf("\nchat template: present, not applied to prompts\n");
   if (!about["metadata"].empty()) {
     std::printf("\nmetadata\n");
     for (const auto& [key, value] : about["metadata"].items())

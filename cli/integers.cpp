@@ -16,11 +16,11 @@ bool spells(const std::string& text) {
 }
 
 std::string wrong_integer(const std::string& text) {
-  return spells<int64_t>(text) ? "" : join("'", text, "' is not an integer (of at most 63 bits)");
+  return spells<int64_t>(text) ? "" : join("'", text, "' is not an integer from -2^63 to 2^63 - 1");
 }
 
 std::string wrong_unsigned(const std::string& text) {
-  return spells<uint64_t>(text) ? "" : join("'", text, "' is not an integer of 0 or more (of at most 64 bits)");
+  return spells<uint64_t>(text) ? "" : join("'", text, "' is not an integer from 0 to 2^64 - 1");
 }
 
 }  // namespace

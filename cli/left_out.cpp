@@ -1,4 +1,4 @@
-// The commands that need the ops' specs, in a build without them (WEFT_SPECS=OFF): each says so.
+// Commands that need the ops' specs, in a build without them (WEFT_SPECS=OFF): each reports that it is missing.
 #include "cli/command.h"
 #include "weft/base/check.h"
 
@@ -6,11 +6,11 @@ namespace weft::cli {
 namespace {
 
 Run add_left_out(CLI::App& app, const char* name) {
-  CLI::App* command = app.add_subcommand(name, "Not in this build, which leaves out the specs");
+  CLI::App* command = app.add_subcommand(name, "Not in this build (WEFT_SPECS=OFF)");
   command->allow_extras();
   return [name]() -> int {
     fail(ErrorCode::unsupported, name,
-         "this build of the tool leaves it out, as scripts/demo does to be quick; configure with -DWEFT_SPECS=ON (preset release)");
+         "not in this build (WEFT_SPECS=OFF, as scripts/demo builds to save time); configure with -DWEFT_SPECS=ON (preset release)");
   };
 }
 

@@ -16,19 +16,19 @@ namespace {
 int exit_code(weft::ErrorCode code) {
   switch (code) {
     case weft::ErrorCode::unsupported: return weft::cli::kMissing;
-    case weft::ErrorCode::device_fault: return weft::cli::kFailed;  // asked in a way that makes sense; what came out does not
+    case weft::ErrorCode::device_fault: return weft::cli::kFailed;  // the request is valid, its result is not
     default: return weft::cli::kUsage;
   }
 }
 
-// A full disk is no success: what a command printed must have gone out.
+// Flushes stdout: a command whose output does not fit on a full disk fails.
 int written(int code) {
   if (std::fflush(stdout) == 0 && !std::ferror(stdout)) return code;
-  std::perror("weft: the output cannot be written");
+  std::perror("weft: cannot write the output");
   return code == weft::cli::kOk ? weft::cli::kUsage : code;
 }
 
-// The number of a standard stream that is closed would go to the next file opened, and messages into that file.
+// If stdin, stdout or stderr is closed, the next open() reuses its number and our messages would land in that file.
 void open_standard_streams() {
   for (int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
     if (::fcntl(stream, F_GETFD) < 0 && ::open("/dev/null", stream == STDIN_FILENO ? O_RDONLY : O_WRONLY) < 0) return;
@@ -39,7 +39,7 @@ void open_standard_streams() {
 int main(int argc, char** argv) {
   using namespace weft::cli;
   open_standard_streams();
-  CLI::App app{"Weft: training and running transformers on CPU, CUDA and Metal behind one device contract.", "weft"};
+  CLI::App app{"Weft: train and run transformers on CPU, CUDA and Metal.", "weft"};
   app.set_version_flag("--version", "weft " WEFT_VERSION);
   app.require_subcommand(1);
   app.failure_message(CLI::FailureMessage::simple);
@@ -52,7 +52,7 @@ int main(int argc, char** argv) {
       {"report", add_report(app)},
   };
   check_integers(app);
-  // CLI11 would only say that a subcommand is required.
+  // CLI11 alone would only report that a subcommand is required.
   if (argc < 2) {
     std::fputs(app.help().c_str(), stderr);
     return kUsage;
@@ -63,7 +63,7 @@ int main(int argc, char** argv) {
     return kUsage;
   }
   std::vector<std::string> arguments = with_known_names(argc, argv);
-  std::reverse(arguments.begin(), arguments.end());  // CLI11 takes the last first
+  std::reverse(arguments.begin(), arguments.end());  // CLI11 expects the arguments in reverse
   try {
     app.parse(std::move(arguments));
   } catch (const CLI::ParseError& error) {

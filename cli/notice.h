@@ -1,4 +1,4 @@
-// A line to the user beside a command's output.
+// Prints a message to the user on stderr, beside a command's output.
 #pragma once
 
 #include <cstdio>

@@ -1,4 +1,4 @@
-// weft report: runs compared on one page.
+// weft report: compares runs on one page.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -20,7 +20,7 @@ struct Options {
 int run(const Options& options) {
   std::vector<ComparedRun> runs;
   for (const std::string& folder : options.runs) runs.push_back(read_run(folder));
-  // Runs whose folders have the same name are told apart by their paths.
+  // Runs in folders of the same name are distinguished by their paths.
   std::vector<std::string> names;
   for (const ComparedRun& r : runs) names.push_back(r.name);
   for (size_t i = 0; i < runs.size(); ++i)
@@ -36,10 +36,10 @@ int run(const Options& options) {
 
 Run add_report(CLI::App& app) {
   CLI::App* command = app.add_subcommand("report", "Compare training runs on one page");
-  command->footer("Reads config.toml and metrics.jsonl of each run, which may still be going on.");
+  command->footer("Reads config.toml and metrics.jsonl of each run; a run may still be in progress.");
   auto options = std::make_shared<Options>();
-  command->add_option("RUN", options->runs, "Folders that weft train wrote")->required();
-  command->add_option("--out", options->out, "The page to write")->capture_default_str();
+  command->add_option("RUN", options->runs, "Folders written by weft train")->required();
+  command->add_option("--out", options->out, "HTML page to write")->capture_default_str();
   return [options] { return run(*options); };
 }
 

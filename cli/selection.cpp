@@ -19,7 +19,7 @@ void Selection::check_names(const char* command, const spec::Registry& registry)
   if (op.empty() || ops.contains(op)) return;
   std::string list;
   for (const std::string& known : ops) list += (list.empty() ? "" : ", ") + known;
-  fail(ErrorCode::invalid_argument, command, "there is no op '", op, "'; there are ", list);
+  fail(ErrorCode::invalid_argument, command, "unknown op '", op, "'; expected one of ", list);
 }
 
 bool Selection::takes(const std::string& case_op, const std::string& case_dtype, const std::string& full) const {
@@ -31,7 +31,7 @@ void Selection::fail_empty(const char* command) const {
   std::string asked;
   for (const auto& [flag, value] : {std::pair{" --op ", &op}, {" --dtype ", &dtype}, {" --case ", &name}})
     if (!value->empty()) asked += flag + *value;
-  fail(ErrorCode::invalid_argument, command, "no case matches", asked.empty() ? " what was asked for" : asked);
+  fail(ErrorCode::invalid_argument, command, "no case matches", asked.empty() ? " the selection" : asked);
 }
 
 }  // namespace weft::cli

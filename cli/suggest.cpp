@@ -10,13 +10,14 @@
 namespace weft::cli {
 namespace {
 
-// Flags of other tools that are a setting of another kind here.
+// Flags of other tools that correspond to a different setting here.
 constexpr std::pair<const char*, const char*> kElsewhere[] = {
-    {"--epochs", "use --steps: a step takes batch x accumulate sequences, and a run begins by saying how many there are"},
-    {"--num-train-epochs", "use --steps: a step takes batch x accumulate sequences, and a run begins by saying how many there are"},
+    {"--epochs", "use --steps: a step takes batch x accumulate sequences, and a run prints the number of sequences when it starts"},
+    {"--num-train-epochs",
+     "use --steps: a step takes batch x accumulate sequences, and a run prints the number of sequences when it starts"},
     {"--gpu", "use --device cuda"},
     {"--bf16", "use --dtype bf16"},
-    {"--fp16", "use --dtype bf16; f16 is not trained in"},
+    {"--fp16", "use --dtype bf16; training in f16 is not supported"},
 };
 
 std::string name_of(const std::string& given) { return given.substr(0, given.find('=')); }
@@ -28,7 +29,7 @@ std::vector<std::string> options_of(const CLI::App& command) {
   return names;
 }
 
-// The flag of the setting that has this one as an alias; else the flag itself.
+// Maps an alias to the flag of its setting; returns other flags unchanged.
 std::string documented(const std::string& flag) {
   for (const Setting& setting : settings())
     for (const std::string& alias : words_in(setting.aliases))
@@ -60,9 +61,10 @@ std::vector<std::string> with_known_names(int argc, char** argv) {
 std::string unknown_option(const CLI::App& command, const std::string& given) {
   const std::string name = name_of(given);
   for (const auto& [elsewhere, advice] : kElsewhere)
-    if (name == elsewhere) return join("no option ", name, "; ", advice);
+    if (name == elsewhere) return join("unknown option ", name, "; ", advice);
   const std::string near = nearest_word(name, options_of(command));
-  return join("no option ", name, near.empty() ? join("; see weft ", command.get_name(), " --help") : join("; did you mean ", near, "?"));
+  return join("unknown option ", name,
+              near.empty() ? join("; see weft ", command.get_name(), " --help") : join("; did you mean ", near, "?"));
 }
 
 std::string unknown_option(const CLI::App& app, const CLI::ParseError& error) {
@@ -77,7 +79,7 @@ std::string unknown_command(const CLI::App& app, const std::string& given) {
   std::vector<std::string> words;
   for (const CLI::App* command : app.get_subcommands({})) words.push_back(command->get_name());
   const std::string near = nearest_word(given, words);
-  return join("there is no command or option '", given, "'; ", near.empty() ? "see weft --help" : join("did you mean ", near, "?"));
+  return join("unknown command or option '", given, "'; ", near.empty() ? "see weft --help" : join("did you mean ", near, "?"));
 }
 
 }  // namespace weft::cli

@@ -1,4 +1,4 @@
-// weft support: the support matrix, from the op tables and the specs. docs/support.md is its output.
+// weft support: prints the support matrix from the op tables and the specs. docs/support.md is its output.
 #include <algorithm>
 #include <cstdio>
 #include <map>
@@ -13,7 +13,7 @@ namespace {
 
 constexpr const char* kAbsent = "not in this build";
 
-// "f32, bf16": the dtypes in which an op's specs run.
+// Lists the dtypes in which an op's specs run: "f32, bf16".
 std::string dtypes_of(const std::vector<spec::Case>& cases, const std::string& op) {
   std::string text;
   for (DType dtype : {DType::f32, DType::bf16, DType::f16, DType::i32, DType::u32, DType::u8}) {

@@ -1,4 +1,4 @@
-// weft tokenize: the tokens of a text.
+// weft tokenize: prints the tokens of a text.
 #include <cstdio>
 #include <iostream>
 #include <iterator>
@@ -36,12 +36,12 @@ int run(Options options) {
 }  // namespace
 
 Run add_tokenize(CLI::App& app) {
-  CLI::App* command = app.add_subcommand("tokenize", "Show the tokens of a text, as the model's tokenizer.json has them");
-  command->footer("The text is taken as it is: chat templates are not interpreted.");
+  CLI::App* command = app.add_subcommand("tokenize", "Show the tokens of a text, as the model's tokenizer encodes it");
+  command->footer("Chat templates are not applied: the text is encoded as it is.");
   auto options = std::make_shared<Options>();
   command->add_option("MODEL_DIR", options->model, "A Hugging Face model folder, or a tokenizer.json")->required();
-  CLI::Option* text = command->add_option("TEXT", options->text, "The text; without it, the standard input is read");
-  command->add_flag("--no-special", options->no_special, "Leave out what the template puts around a text (BOS, EOS)");
+  CLI::Option* text = command->add_option("TEXT", options->text, "The text (default: read from standard input)");
+  command->add_flag("--no-special", options->no_special, "Leave out the special tokens that the tokenizer adds around a text (BOS, EOS)");
   command->add_flag("--json", options->json, "Print {\"ids\", \"pieces\", \"decoded\"}");
   return [options, text] {
     options->from_input = text->count() == 0;

@@ -1,4 +1,4 @@
-// weft train: from data to a trained model in a folder.
+// weft train: trains a model on data and writes it to a folder.
 #include <algorithm>
 #include <cmath>
 #include <csignal>
@@ -27,7 +27,7 @@ struct Options {
   CLI::App* command = nullptr;
 };
 
-// The file's settings first, then the flags that were given.
+// Applies the settings of the config file, then the flags.
 TrainConfig changed(TrainConfig config, const Options& options) {
   if (!options.config_file.empty()) read_config(options.config_file, config);
   for (const Setting& setting : settings())
@@ -36,7 +36,7 @@ TrainConfig changed(TrainConfig config, const Options& options) {
   return config;
 }
 
-// A run that goes on is what it was, but for what is said anew.
+// A resumed run keeps its settings, except those given again.
 TrainConfig resolve(const Options& options) {
   const TrainConfig config = changed({}, options);
   if (!options.resume) return config;
@@ -50,17 +50,17 @@ TrainConfig resolve(const Options& options) {
 
 std::atomic<bool> stop_requested = false;
 
-// The first Ctrl-C (or SIGTERM) asks the trainer to save and end; the second ends at once.
+// The first Ctrl-C (or SIGTERM) makes the trainer save and stop; the second one exits at once.
 extern "C" void on_interrupt(int) {
   if (stop_requested.exchange(true)) ::_exit(130);
   constexpr char kText[] = "\nstopping and saving the last finished step; press Ctrl-C again to stop at once\n";
   [[maybe_unused]] const auto written = ::write(STDERR_FILENO, kText, sizeof kText - 1);
 }
 
-// Nobody is watching any more: the terminal was closed, or what the output was piped into has ended.
+// The terminal was closed, or the reader of the output pipe exited: stop without a message.
 extern "C" void on_nobody_watching(int) { stop_requested = true; }
 
-// What the caller ignores (nohup) stays ignored.
+// Installs a handler. Signals that the caller ignores (nohup) stay ignored.
 void on_signal(int signal, void (*handler)(int)) {
   if (std::signal(signal, handler) == SIG_IGN) std::signal(signal, SIG_IGN);
 }
@@ -79,7 +79,7 @@ int print_plan(const TrainConfig& config) {
   return kOk;
 }
 
-// Computes a captured step again; it is reproduced when loss and norm are what they were.
+// Recomputes a captured step; it is reproduced when loss and gradient norm are equal.
 int replay(const std::string& path, const TrainConfig& config) {
   ShownProgress progress;
   const Replay replay = replay_capture(path, config.device, int(config.threads));
@@ -92,13 +92,13 @@ int replay(const std::string& path, const TrainConfig& config) {
   return kFailed;
 }
 
-// What the device can do at most in the run's dtype: bf16 against its dot products, where it has them. Nothing, and no
-// utilisation is told, on a device whose ceilings nobody has written.
+// Peak rate of the device in the run's dtype: bf16 dot products if it has them, else f32 multiply-adds. Empty, and no utilisation is
+// shown, on a device without measured ceilings.
 PeakFlops peak_flops(Device& device, int threads, bool bf16) {
-  if (device.traits().simulated) return {};  // a simulator's rate says nothing
+  if (device.traits().simulated) return {};  // the rate of a simulator is meaningless
   try {
     const auto ceilings = bench::ceilings_of(device, threads);
-    if (device.name() != "cpu") return {ceilings->undisturbed(bench::Ceiling::fma), "bf16 matrix products"};
+    if (device.name() != "cpu") return {ceilings->undisturbed(bench::Ceiling::fma), "bf16 GEMM"};
     const double dot = bf16 ? ceilings->undisturbed(bench::Ceiling::bf16_dot) : 0;
     return dot > 0 ? PeakFlops{dot, "bf16 dot products"} : PeakFlops{ceilings->undisturbed(bench::Ceiling::fma), "f32 multiply-adds"};
   } catch (const Error& error) {
@@ -122,7 +122,7 @@ int train(const TrainConfig& config, const Options& options) {
     std::printf("best validation loss %.4f after step %lld: %s/best\n", outcome.best->validation_loss, (long long)outcome.best->step,
                 outcome.folder.c_str());
   if (!outcome.finished)
-    std::printf("stopped after step %lld; weft train --resume --out %s goes on\n", (long long)outcome.step, outcome.folder.c_str());
+    std::printf("stopped after step %lld; weft train --resume --out %s continues\n", (long long)outcome.step, outcome.folder.c_str());
   std::printf("report: %s\n", outcome.report.c_str());
   return kOk;
 }
@@ -136,12 +136,12 @@ int run(const Options& options) {
   on_signal(SIGTERM, on_interrupt);
   on_signal(SIGHUP, on_nobody_watching);
   on_signal(SIGPIPE, on_nobody_watching);
-  std::signal(SIGXFSZ, SIG_IGN);  // a file that may not grow is an error of its write, not the end of the process
+  std::signal(SIGXFSZ, SIG_IGN);  // at the file size limit write() fails; the process is not killed
   try {
     return train(config, options);
   } catch (const Stopped&) {
-    std::puts(options.resume ? "stopped before training went on; the run is as it was"
-                             : "stopped before the first step; the same command begins again");
+    std::puts(options.resume ? "stopped before training continued; the run is unchanged"
+                             : "stopped before the first step; run the same command to start again");
     return kOk;
   }
 }
@@ -170,13 +170,13 @@ Run add_train(CLI::App& app, std::string command_line) {
   auto options = std::make_shared<Options>();
   options->command = command;
   options->command_line = std::move(command_line);
-  command->add_option("--config", options->config_file, "A TOML file with any of the settings below; flags win over it")
+  command->add_option("--config", options->config_file, "TOML file with any of the settings below; flags override it")
       ->check(CLI::ExistingFile);
   command->add_option("--replay", options->replay,
-                      "Compute a captured step again (capture-<step>.safetensors) and say where it went wrong");
+                      "Recompute a captured step (capture-<step>.safetensors) and report the first tensor that is not finite");
   command->add_flag("--resume", options->resume,
-                    "Go on from the newest checkpoint in --out, with the settings it has but for those given anew");
-  command->add_flag("--plan", options->plan, "Print memory by use and the work of a step, and train nothing");
+                    "Continue from the newest checkpoint in --out with its settings, except those given again");
+  command->add_flag("--plan", options->plan, "Print the memory plan and FLOPs of a step without training");
   for (const Setting& setting : settings()) add_setting(*command, *options, setting);
   return [options] { return run(*options); };
 }

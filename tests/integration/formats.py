@@ -36,7 +36,7 @@ for model in ("gpt2", "llama", "qwen3"):
         assert got["ids"] == line["ids"] and got["decoded"] == line["decoded"], line["text"]
         assert len(got["pieces"]) == len(got["ids"])
 assert "(special)" in run("tokenize", models / "llama", "<s> x").stdout
-assert "chat templates are not interpreted" in run("tokenize", "--help").stdout
+assert "Chat templates are not applied" in run("tokenize", "--help").stdout
 
 with tempfile.TemporaryDirectory() as temporary:
     folder = pathlib.Path(temporary) / "model"

@@ -91,7 +91,7 @@ with tempfile.TemporaryDirectory() as folder:
     expect("Ctrl-C ends cleanly", process.returncode == 0 and "stopped after step" in out, out + err)
     expect("Ctrl-C saves", len(checkpoints(folder / "stopped")) == 1, checkpoints(folder / "stopped"))
     step = int(checkpoints(folder / "stopped")[0].split("-")[1].split(".")[0])
-    expect("and says how to go on", f"weft train --resume --out {folder / 'stopped'} goes on" in out, out)
+    expect("and says how to go on", f"weft train --resume --out {folder / 'stopped'} continues" in out, out)
     more = train("--out", folder / "stopped", "--resume", "--steps", step + 2)
     expect("and goes on as it was", more.returncode == 0 and f"going on after step {step}" in more.stderr and f"steps is now {step + 2}, it was 100000" in more.stderr, more.stderr)
 

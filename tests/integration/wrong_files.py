@@ -81,9 +81,9 @@ def cut_short(temporary):
     for size in (len(whole) - 1, len(whole) // 2, header):
         (folder / "model.safetensors").write_bytes(whole[:size])
         for args in commands(folder):
-            fails(f"cut to {size} bytes, {args[0]}", args, f"model.safetensors: the file is cut short: {size} of {len(whole)} bytes")
+            fails(f"cut to {size} bytes, {args[0]}", args, f"model.safetensors: the file is truncated: {size} of {len(whole)} bytes")
     (folder / "model.safetensors").write_bytes(whole[:header - 1])
-    fails("cut within its header", ["inspect", folder], f"the file is cut short: {header - 1} of at least {header} bytes")
+    fails("cut within its header", ["inspect", folder], f"the file is truncated: {header - 1} of at least {header} bytes")
 
 
 def runs(temporary):
@@ -92,9 +92,9 @@ def runs(temporary):
     done = subprocess.run([tool, "train", "--data", "sums", "--out", run, *map(str, small)], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     for args in (*commands(run), ["tokenize", run, "1"]):
-        fails(f"a run's folder, {args[0]}", args, f"{run}: is a run's folder; use {run / 'model'}")
+        fails(f"a run's folder, {args[0]}", args, f"{run}: is the folder of a training run; use {run / 'model'}")
     shutil.rmtree(run / "model")
-    fails("a run without a model", ["generate", run, "1"], f"{run}: is a run's folder without a model yet", "--resume")
+    fails("a run without a model", ["generate", run, "1"], f"{run}: is the folder of an unfinished training run without a model", "--resume")
 
 
 def dtypes(temporary):

@@ -180,12 +180,12 @@ TEST(ConfigJson, what_is_damaged_is_refused_with_its_place) {
   refuses(json::object(), code, "neither 'model_type' nor 'architectures'");
   refuses(without(kSmolLm2, "hidden_size"), code, "no 'hidden_size'");
   refuses(without(kQwen25, "num_key_value_heads"), code, "num_key_value_heads");
-  refuses(with(kSmolLm2, {{"hidden_size", "576"}}), code, "$.hidden_size is \"576\", expected a whole number");
+  refuses(with(kSmolLm2, {{"hidden_size", "576"}}), code, "$.hidden_size is \"576\", expected an integer");
   refuses(with(kSmolLm2, {{"hidden_size", 576.5}}), code, "$.hidden_size is 576.5");
   refuses(with(kSmolLm2, {{"hidden_size", -1}}), code, "$.hidden_size is -1");
   refuses(with(kSmolLm2, {{"hidden_size", 1e30}}), code, "$.hidden_size");
   refuses(with(kSmolLm2, {{"num_attention_heads", 7}}), code, "does not divide");
-  refuses(with(kSmolLm2, {{"num_key_value_heads", 2}}), code, "no multiple of the 2 heads");
+  refuses(with(kSmolLm2, {{"num_key_value_heads", 2}}), code, "expected a multiple of kv_heads 2");
   refuses(with(kSmolLm2, {{"rope_theta", 0}}), code, "$.rope_theta is 0");
   refuses(with(kSmolLm2, {{"attention_dropout", 1.5}}), code, "attention_dropout is 1.5");
   refuses(with(kSmolLm2, {{"eos_token_id", "</s>"}}), code, "$.eos_token_id");

@@ -403,7 +403,7 @@ const WrongText kWrongTexts[] = {
      "[[buffer(0)]]) { y[0] = a + b; }\n",
      "wrong.metal:3: function constants 'a' and 'b' both have index 0"},
     {"ConstantOfAnotherType", "constant int a [[function_constant(0)]];\nkernel void wrong(device float* y [[buffer(0)]]) { y[0] = a; }\n",
-     "function constant 0 'a' has another type than its value"},
+     "function constant 0 'a' and its value have different types"},
     {"ConstantWithoutAValue", "constant bool a [[function_constant(1)]];\nkernel void wrong(device float* y [[buffer(0)]]) { y[0] = a; }\n",
      "needs function constant 1 'a'"},
     {"TwoBuffersOfOneIndex",

@@ -51,17 +51,17 @@ TEST_F(SafeTensorsTest, reads_entries_and_metadata) {
 TEST_F(SafeTensorsTest, damaged_files_are_refused_by_name) {
   expect_refused("/nowhere/model.safetensors", "cannot be opened");
   expect_refused("/tmp", "not a regular file");
-  expect_refused(file("{}", 0, 1000), "the file is cut short: 10 of at least 1008 bytes");
+  expect_refused(file("{}", 0, 1000), "the file is truncated: 10 of at least 1008 bytes");
   expect_refused(file("[]", 0, 1000), "claims a header");
   expect_refused(file("{}", 0, UINT64_MAX - 1), "claims a header");
   expect_refused(file("{", 4), "not valid JSON");
   expect_refused(file("[]", 4), "not a JSON object");
   expect_refused(file(R"({"a":{"dtype":"F99","shape":[1],"data_offsets":[0,8]}})", 8), "F99");
   expect_refused(file(R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[0,8]}})", 8), "needs 4 bytes");
-  expect_refused(file(R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}})", 4), "the file is cut short: 66 of 70 bytes");
-  expect_refused(file(R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[8,0]}})", 8), "$.a.data_offsets is bytes 8 to 0");
+  expect_refused(file(R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}})", 4), "the file is truncated: 66 of 70 bytes");
+  expect_refused(file(R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[8,0]}})", 8), "$.a.data_offsets has begin 8 after end 0");
   expect_refused(file(R"({"a":{"dtype":"F32","shape":[-2],"data_offsets":[0,8]}})", 8), "$.a.shape[0] is -2");
-  expect_refused(file(R"({"a":{"dtype":"F32","shape":[2.0],"data_offsets":[0,8]}})", 8), "$.a.shape[0] is 2.0, expected a whole number");
+  expect_refused(file(R"({"a":{"dtype":"F32","shape":[2.0],"data_offsets":[0,8]}})", 8), "$.a.shape[0] is 2.0, expected an integer");
   expect_refused(file(R"({"a":{"dtype":"F32","shape":[18446744073709551615],"data_offsets":[0,8]}})", 8), "18446744073709551615");
   expect_refused(file(R"({"a":{"dtype":"F32","shape":[4611686018427387904,2],"data_offsets":[0,8]}})", 8), "do not fit");
   expect_refused(file(R"({"a":{"dtype":"F32","shape":[0,4611686018427387904,4],"data_offsets":[0,0]}})", 0), "do not fit");
@@ -82,7 +82,7 @@ TEST_F(SafeTensorsTest, every_byte_belongs_to_one_tensor) {
   EXPECT_EQ(SafeTensors(file(two("[4,8]", "[0,4]"), 8)).entries().size(), 2u);
   expect_refused(file(two("[0,4]", "[2,6]"), 8), "overlaps");
   expect_refused(file(two("[0,4]", "[0,4]"), 4), "overlaps");
-  expect_refused(file(two("[0,4]", "[5,9]"), 9), "no tensor holds");
+  expect_refused(file(two("[0,4]", "[5,9]"), 9), "there is a gap before it");
   expect_refused(file(two("[0,4]", "[4,8]"), 9), "1 bytes after its last tensor");
 }
 

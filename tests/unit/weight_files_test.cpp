@@ -103,7 +103,7 @@ TEST_F(WeightFilesTest, an_index_that_promises_what_is_not_there_is_refused) {
     text("model.safetensors.index.json", json);
     return folder_.string();
   };
-  expect_refused(index(R"({"weight_map":{"b":"one.safetensors"}})"), "$.weight_map.b promises a tensor");
+  expect_refused(index(R"({"weight_map":{"b":"one.safetensors"}})"), "$.weight_map.b lists a tensor");
   expect_refused(index(R"({"weight_map":{"a":"two.safetensors"}})"), "two.safetensors: cannot be opened");
   expect_refused(index(R"({"weight_map":{"a":"../one.safetensors"}})"), "file in the same folder");
   expect_refused(index(R"({"weight_map":{"a":"/etc/passwd"}})"), "file in the same folder");

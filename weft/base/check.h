@@ -1,8 +1,8 @@
-// check(): what a caller or a file can get wrong. (assert() is for our own bugs.)
+// check() reports mistakes of a caller or a file. (assert() is for our own bugs.)
 //
 //   check(w.rank() == 1, "rms_norm", "weight must have rank 1, got shape ", w.shape());
 //
-// The parts are joined only when the check fails, so a passing check costs one branch.
+// The message is built only when the check fails, so a passing check costs one branch.
 #pragma once
 
 #include <sstream>

@@ -2,8 +2,7 @@
 
 namespace weft {
 
-// What an op must do at least: bytes to move (each input read once, each output written once) and floating-point
-// operations.
+// The minimum an op must do: bytes to move (each input read once, each output written once) and floating-point operations.
 struct Cost {
   double bytes = 0;
   double flops = 0;

@@ -13,8 +13,8 @@ DType dtype_from_name(std::string_view text) {
   fail(ErrorCode::invalid_argument, "dtype", "unknown dtype '", text, "', expected f32, bf16, f16, i32, u32 or u8");
 }
 
-// Round to nearest even by letting the float adder do it: scaling by 2^-112 and back puts the half's
-// exponent range (subnormals included) where the float's own rounding happens.
+// Rounds to nearest even with the float adder: scaling by 2^-112 and back moves the half's exponent range (subnormals included) to where
+// the float's own rounding happens.
 f16::f16(float value) {
   const auto u = std::bit_cast<uint32_t>(value);
   const auto sign = uint16_t((u >> 16) & 0x8000u);

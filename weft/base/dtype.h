@@ -28,7 +28,7 @@ constexpr bool is_float(DType dtype) { return dtype == DType::f32 || dtype == DT
 constexpr bool is_id(DType dtype) { return dtype == DType::i32 || dtype == DType::u32; }
 
 std::string_view name(DType dtype);
-DType dtype_from_name(std::string_view name);  // throws on a name that is none of ours
+DType dtype_from_name(std::string_view name);  // throws on an unknown name
 inline std::ostream& operator<<(std::ostream& out, DType dtype) { return out << name(dtype); }
 
 // bfloat16: the upper half of a float. Conversion rounds to nearest even; NaN stays a quiet NaN.
@@ -44,7 +44,7 @@ struct bf16 {
   explicit operator float() const { return std::bit_cast<float>(uint32_t(bits) << 16); }
 };
 
-// IEEE half. Storage only on the host: arithmetic happens in f32.
+// IEEE half. Storage only on the host: arithmetic is done in f32.
 struct f16 {
   uint16_t bits;
 

@@ -8,18 +8,18 @@
 namespace weft {
 
 enum class ErrorCode {
-  invalid_argument,  // a shape, dtype, device or value that a caller got wrong
-  out_of_memory,     // the device has no room for what was asked
-  unsupported,       // a meaningful request that this device or build cannot serve
-  device_fault,      // a kernel found something wrong in its data (an id out of range)
-  bad_file,          // bytes on disk that are not what they claim to be
+  invalid_argument,  // wrong shape, dtype, device or value from a caller
+  out_of_memory,     // the device has too little memory for the request
+  unsupported,       // a valid request that this device or build does not support
+  device_fault,      // a kernel found invalid data (an id out of range)
+  bad_file,          // a file or folder is missing, damaged or of another format
 };
 
 std::string_view name(ErrorCode code);
 
 class Error : public std::runtime_error {
  public:
-  // `where` is the op, file or function that complains; it is the first word of what().
+  // `where` is the op, file or function that reports the error; what() starts with it.
   Error(ErrorCode code, std::string_view where, const std::string& message)
       : std::runtime_error(std::string(where) + ": " + message), code_(code), where_(where) {}
 

@@ -29,7 +29,7 @@ bool inside_openmp() {
 #endif
 }
 
-// cgroup v2: "max 100000" or "150000 100000"; v1: two files. No file, no limit.
+// Parses the CPU quota. cgroup v2: "max 100000" or "150000 100000"; v1: two files. No file: no limit.
 double cgroup_cpus() {
   std::string quota;
   double period = 0;
@@ -49,8 +49,8 @@ int affinity_cpus() {
   return int(std::thread::hardware_concurrency());
 }
 
-// The threads that parallel regions of this process run on, callers included. A region takes what is left of its budget
-// and the caller's own thread in any case.
+// Threads in use by parallel regions of this process, callers included. A region takes what is left of its budget, and always the
+// caller's own thread.
 class Share {
  public:
   Share(int wanted, int budget) {

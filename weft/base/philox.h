@@ -1,6 +1,6 @@
 // Philox4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC 2011): a keyed bijection of a
-// 128-bit counter. Any number of the stream is computed on its own, from integers alone, so the same counter gives
-// the same bits on every device, thread and vector width.
+// 128-bit counter. Each number of the stream is computed independently, from integers alone, so the same counter gives the same bits on
+// every device, thread and vector width.
 #pragma once
 
 #include <array>

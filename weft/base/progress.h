@@ -1,11 +1,11 @@
-// How far long work has come, for whoever listens on this thread, and how a listener ends that work.
+// Progress of long work, reported to the listeners of this thread, and the way a listener cancels that work.
 //
 //   struct Shown : ProgressListener { void progress(const Work& work) override { ... } };
 //   const Listening listening(shown);  // until the end of the scope
-//   load_model(...);                   // reports as it goes
+//   load_model(...);                   // reports its progress
 //
-// Work is reported by the thread that asked for it, never from inside a parallel region. A listener may throw Stopped: the
-// work is unwound as if it had failed, and leaves no half-written file behind. Nobody listens: a report costs one branch.
+// Progress is reported on the thread that requested the work, never from inside a parallel region. A listener may throw Stopped: the work
+// is unwound as if it had failed, and leaves no half-written file behind. Without a listener a report costs one branch.
 #pragma once
 
 #include <cstddef>
@@ -17,19 +17,19 @@ namespace weft {
 
 struct Work {
   std::string_view what;        // "tokenising"
-  int64_t done = 0, total = 0;  // total 0: not known
-  bool bytes = false;           // what is counted: bytes, or else things to name one by one ("micro-batch 3 of 8")
+  int64_t done = 0, total = 0;  // total 0: unknown
+  bool bytes = false;           // the unit: bytes, or else items ("micro-batch 3 of 8")
 };
 
 class ProgressListener {
  public:
   virtual ~ProgressListener() = default;
   virtual void progress(const Work& work) = 0;
-  // A small part of the work reported last was done, such as the launch of an op.
+  // A small part of the work reported last is done, such as the launch of an op.
   virtual void part() {}
 };
 
-// While it lives, `listener` is told what this thread reports. Listeners nest: the inner one is told first, then the outer.
+// While it lives, `listener` receives this thread's reports. Listeners nest: the inner one is called first, then the outer.
 class Listening {
  public:
   explicit Listening(ProgressListener& listener);
@@ -47,12 +47,12 @@ class Listening {
 void report_progress(const Work& work);
 void report_part();
 
-// For what tells how many of `total` bytes are done.
+// A callback that reports how many of `total` bytes are done.
 inline auto report_bytes(std::string_view what, size_t total) {
   return [=](int64_t done) { report_progress({.what = what, .done = done, .total = int64_t(total), .bytes = true}); };
 }
 
-// Thrown by a listener to end work that somebody asked to stop. No error: nothing went wrong.
+// Thrown by a listener to stop work on request. It is not an error.
 class Stopped : public std::exception {
  public:
   const char* what() const noexcept override { return "stopped on request"; }

@@ -1,4 +1,4 @@
-// A map that remembers which of its values were used last, and forgets the others when it is told to.
+// A map that tracks when its values were used, and evicts the least recently used on request.
 #pragma once
 
 #include <algorithm>
@@ -14,7 +14,7 @@ namespace weft {
 template <class Key, class Value, class Hash = std::hash<Key>>
 class Recent {
  public:
-  // Null where there is none.
+  // Null if there is none.
   Value* find(const Key& key) {
     const auto found = entries_.find(key);
     if (found == entries_.end()) return nullptr;
@@ -23,7 +23,7 @@ class Recent {
   }
   Value& add(const Key& key, Value value) { return entries_.insert_or_assign(key, Entry{std::move(value), ++clock_}).first->second.value; }
 
-  // Keeps the `most` used last.
+  // Keeps the `most` recently used values.
   void keep(size_t most) {
     if (entries_.size() <= most) return;
     std::vector<uint64_t> times;

@@ -11,7 +11,7 @@ Shape::Shape(std::span<const int64_t> extents) {
 }
 
 void Shape::push_back(int64_t extent) {
-  check(rank_ < kMaxRank, "shape", "at most ", kMaxRank, " axes are supported");
+  check(rank_ < kMaxRank, "shape", "more than ", kMaxRank, " axes are not supported");
   check(extent >= 0, "shape", "extent ", extent, " of axis ", rank_, " is negative");
   extents_[rank_++] = extent;
 }
@@ -20,9 +20,9 @@ int64_t Shape::numel() const {
   int64_t count = 1;
   bool overflow = false;
   for (int64_t extent : *this) overflow |= __builtin_mul_overflow(count, extent, &count);
-  // An extent of zero makes the tensor empty whatever the others multiply to.
+  // An extent of zero makes the tensor empty whatever the product of the others is.
   if (std::find(begin(), end(), 0) != end()) return 0;
-  check(!overflow, "shape", "the number of elements of ", *this, " does not fit in 63 bits");
+  check(!overflow, "shape", "the number of elements of ", *this, " exceeds 63 bits");
   return count;
 }
 
@@ -30,7 +30,7 @@ bool Shape::operator==(const Shape& other) const { return std::equal(begin(), en
 
 Strides contiguous_strides(const Shape& shape) {
   Strides strides = shape;
-  uint64_t step = 1;  // of an empty shape it may pass 63 bits: nobody takes that step
+  uint64_t step = 1;  // may overflow for an empty shape, whose strides are never used
   for (int axis = shape.rank() - 1; axis >= 0; --axis) {
     strides[axis] = int64_t(step);
     step *= uint64_t(std::max<int64_t>(shape[axis], 1));

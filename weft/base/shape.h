@@ -14,7 +14,7 @@ class Shape {
  public:
   Shape() = default;
   Shape(std::initializer_list<int64_t> extents) : Shape(std::span(extents.begin(), extents.size())) {}
-  explicit Shape(std::span<const int64_t> extents);  // throws on rank above kMaxRank or a negative extent
+  explicit Shape(std::span<const int64_t> extents);  // throws if the rank exceeds kMaxRank or an extent is negative
 
   int rank() const { return rank_; }
   int64_t operator[](int axis) const { return extents_[axis]; }
@@ -24,7 +24,7 @@ class Shape {
   const int64_t* end() const { return extents_ + rank_; }
   void push_back(int64_t extent);
 
-  // The product of the extents; throws when it does not fit (a size that overflows is a caller's mistake).
+  // The product of the extents; throws if it overflows 63 bits.
   int64_t numel() const;
 
   bool operator==(const Shape& other) const;
@@ -41,7 +41,7 @@ Strides contiguous_strides(const Shape& shape);
 // "3x257", "scalar" for rank 0.
 std::ostream& operator<<(std::ostream& out, const Shape& shape);
 
-// Maps axis -1 to the last, -2 to the one before; throws, naming `where`, when there is no such axis.
+// Maps axis -1 to the last, -2 to the one before; throws, naming `where`, if there is no such axis.
 int normalise_axis(int axis, int rank, const char* where);
 
 }  // namespace weft

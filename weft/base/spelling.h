@@ -1,4 +1,4 @@
-// "Did you mean": the known word nearest to one that is not known.
+// "Did you mean": the known word nearest to an unknown one.
 #pragma once
 
 #include <string>
@@ -7,10 +7,10 @@
 
 namespace weft {
 
-// The word with the fewest edits of one letter (Levenshtein) to `wrong`, at most a third of its letters or two; else "".
+// The word with the smallest Levenshtein distance to `wrong`, at most a third of its letters or two; else "".
 std::string nearest_word(std::string_view wrong, const std::vector<std::string>& words);
 
-// The words of a list with commas between them.
+// Joins the words of a list with commas.
 std::vector<std::string> words_in(std::string_view list);
 
 }  // namespace weft

@@ -16,11 +16,11 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr int kMostThreads = 256;  // of one region
+constexpr int kMostThreads = 256;  // per region
 constexpr int kMostWorkers = 1024;
-constexpr int kRegions = 32;  // in progress at once; a caller that finds none free works alone
+constexpr int kRegions = 32;  // in progress at once; without a free one a caller runs its tasks alone
 
-// How long a thread spins for the next event before it sleeps. docs/lab/threads.md has the measurements.
+// Time a thread spins for the next event before it sleeps (measurements: docs/lab/threads.md).
 constexpr auto kWorkerSpin = 50us;  // longer than the time between two ops of one step
 constexpr auto kCallerSpin = 50us;
 
@@ -34,10 +34,10 @@ void relax() {
 #endif
 }
 
-// Whether done() came true within `limit`.
+// Spins until done() is true or `limit` has passed; returns done().
 template <class Done>
 bool spin_until(std::chrono::nanoseconds limit, Done done) {
-  constexpr int kPolls = 16;  // between two looks at the clock
+  constexpr int kPolls = 16;  // polls per reading of the clock
   const auto start = std::chrono::steady_clock::now();
   do {
     for (int i = 0; i < kPolls; ++i) {
@@ -48,7 +48,7 @@ bool spin_until(std::chrono::nanoseconds limit, Done done) {
   return done();
 }
 
-// The exception of the lowest task that threw: the same one on any number of threads.
+// Keeps the exception of the lowest task that threw: the same one on any number of threads.
 class Failure {
  public:
   void add(int64_t task, std::exception_ptr exception) {
@@ -67,52 +67,51 @@ class Failure {
   std::exception_ptr exception_;
 };
 
-// One job in progress. Tasks lie in as many stretches as there are threads, in order; a thread begins with the stretch of
-// its seat and then takes what others have left, so that kernels that follow each other find rows in the caches of the core
-// that wrote them.
+// One job in progress. Its tasks are split into one contiguous range per thread; a thread starts with the range of its seat and then
+// steals from others, so that successive kernels find rows in the caches of the core that wrote them.
 //
-// Regions are never destroyed. A worker that was preempted between two jobs may look at the stretches of a later one: what
-// it claims there is a task of that later job, and the job's fields are read only after a claim, when its caller waits.
+// Regions are never destroyed. A worker that was preempted between two jobs may see the ranges of a later job: whatever it claims there
+// is a task of that later job, and the job's fields are read only after a claim, while its caller waits.
 class Region {
  public:
   bool acquire() { return !busy_.load(std::memory_order_relaxed) && !busy_.exchange(true, std::memory_order_acquire); }
   void release() { busy_.store(false, std::memory_order_release); }
 
-  // The caller's part: seat 0.
+  // Runs the caller's share: seat 0.
   void run(const Job& job, int threads, int most_workers);
 
-  // A worker's part, from when it is called to a seat until it has found nothing to do for a while.
+  // Runs a worker's share, from the call to a seat until it has found no task for a while.
   void attend(int seat);
 
-  // In a forked child: its workers are gone.
+  // Resets the region in a forked child, which has no workers.
   void reset();
 
  private:
-  struct alignas(64) Stretch {
+  struct alignas(64) TaskRange {
     std::atomic<uint64_t> range = 0;  // end << 32 | next
-    std::atomic<bool> taken = false;  // a worker sits here, or is on its way
+    std::atomic<bool> taken = false;  // a worker has this seat, or is waking up for it
   };
 
   void publish(int threads);
   void call_workers(int threads, int most_workers);
   void work(int seat);
-  void run_stretch(Stretch& stretch);
+  void run_range(TaskRange& tasks);
   void run_task(int64_t task);
   void wait();
 
   alignas(64) std::atomic<bool> busy_ = false;
   const Job* job_ = nullptr;
   Failure* failure_ = nullptr;
-  alignas(64) std::atomic<uint32_t> published_ = 0;  // jobs so far; workers spin on it
+  alignas(64) std::atomic<uint32_t> published_ = 0;  // number of jobs so far; workers spin on it
   std::atomic<int> threads_ = 0;
   alignas(64) std::atomic<uint32_t> unfinished_ = 0;  // tasks
-  Stretch stretches_[kMostThreads];
+  TaskRange ranges_[kMostThreads];
 };
 
-// One thread. Its state is a word to sleep on.
+// One worker thread. It sleeps on the word that holds its state.
 class alignas(64) Worker {
  public:
-  // Calls the worker to a region, if it sleeps.
+  // Assigns the worker to a region if it sleeps.
   bool call(Region& region, int seat) {
     uint32_t expected = kAsleep;
     if (state_.load(std::memory_order_relaxed) != kAsleep || !state_.compare_exchange_strong(expected, kChosen)) return false;
@@ -122,7 +121,7 @@ class alignas(64) Worker {
     state_.notify_one();
     return true;
   }
-  // Starts its thread, called to a region. False where the system gives no more threads.
+  // Starts the thread and assigns it to a region. False if the system cannot start another thread.
   bool start(Region& region, int seat) {
     region_ = &region;
     seat_ = seat;
@@ -152,7 +151,7 @@ class alignas(64) Worker {
   int seat_ = 0;
 };
 
-// All of it is in static memory without destructors: threads that sleep while the process ends find it in place.
+// All of it is in static memory without destructors: threads that sleep at process exit still find it.
 constinit Region regions[kRegions];
 constinit Worker workers[kMostWorkers];
 constinit std::atomic<int> started = 0;
@@ -164,7 +163,7 @@ void forget_workers() {
   starting = false;
 }
 
-// One more worker, unless there are enough or another thread is starting one.
+// Starts one more worker, unless there are enough or another thread is starting one.
 bool start_worker(Region& region, int seat, int most_workers) {
   if (started.load(std::memory_order_relaxed) >= std::min(most_workers, kMostWorkers) || starting.exchange(true, std::memory_order_acquire))
     return false;
@@ -189,24 +188,24 @@ void Region::run(const Job& job, int threads, int most_workers) {
   failure.rethrow();
 }
 
-// After the first stretch is written tasks may be claimed: everything else stands before.
+// Publishes a job. Tasks may be claimed as soon as the first range is written, so everything else is written before it.
 void Region::publish(int threads) {
   const int64_t tasks = job_->count;
   unfinished_.store(uint32_t(tasks), std::memory_order_relaxed);
   threads_.store(threads, std::memory_order_relaxed);
   for (int i = 0; i < threads; ++i) {
     const auto first = uint64_t(tasks * i / threads), end = uint64_t(tasks * (i + 1) / threads);
-    stretches_[i].range.store(end << 32 | first, std::memory_order_release);
+    ranges_[i].range.store(end << 32 | first, std::memory_order_release);
   }
   published_.fetch_add(1);
 }
 
-// A worker that leaves its seat looks at published_ after it, and this at the seats after published_: one of the two
-// notices the other.
+// Wakes workers. A worker that leaves its seat reads published_ afterwards, and this reads the seats after writing published_: at least
+// one of the two sees the other.
 void Region::call_workers(int threads, int most_workers) {
   int next = 0;
   for (int seat = 1; seat < threads; ++seat) {
-    std::atomic<bool>& taken = stretches_[seat].taken;
+    std::atomic<bool>& taken = ranges_[seat].taken;
     if (taken.load() || taken.exchange(true)) continue;
     const int count = started.load(std::memory_order_acquire);
     while (next < count && !workers[next].call(*this, seat)) ++next;
@@ -217,7 +216,7 @@ void Region::call_workers(int threads, int most_workers) {
 }
 
 void Region::attend(int seat) {
-  std::atomic<bool>& taken = stretches_[seat].taken;
+  std::atomic<bool>& taken = ranges_[seat].taken;
   uint32_t seen;
   do {
     do {
@@ -231,16 +230,16 @@ void Region::attend(int seat) {
 void Region::work(int seat) {
   const int count = threads_.load(std::memory_order_relaxed);
   if (seat >= count) return;
-  for (int i = 0; i < count; ++i) run_stretch(stretches_[(seat + i) % count]);
+  for (int i = 0; i < count; ++i) run_range(ranges_[(seat + i) % count]);
 }
 
-void Region::run_stretch(Stretch& stretch) {
+void Region::run_range(TaskRange& tasks) {
   uint32_t finished = 0;
-  for (uint64_t range = stretch.range.load(std::memory_order_relaxed); uint32_t(range) < range >> 32;) {
-    if (!stretch.range.compare_exchange_weak(range, range + 1, std::memory_order_acquire, std::memory_order_relaxed)) continue;
+  for (uint64_t range = tasks.range.load(std::memory_order_relaxed); uint32_t(range) < range >> 32;) {
+    if (!tasks.range.compare_exchange_weak(range, range + 1, std::memory_order_acquire, std::memory_order_relaxed)) continue;
     run_task(int64_t(uint32_t(range)));
     ++finished;
-    range = stretch.range.load(std::memory_order_relaxed);
+    range = tasks.range.load(std::memory_order_relaxed);
   }
   if (finished > 0 && unfinished_.fetch_sub(finished, std::memory_order_acq_rel) == finished) unfinished_.notify_one();
 }
@@ -253,7 +252,7 @@ void Region::run_task(int64_t task) {
   }
 }
 
-// For the tasks that workers have claimed: none other is left.
+// Waits for the tasks that workers have claimed: no other task is left.
 void Region::wait() {
   if (spin_until(kCallerSpin, [&] { return unfinished_.load(std::memory_order_acquire) == 0; })) return;
   for (uint32_t left; (left = unfinished_.load(std::memory_order_acquire)) != 0;) unfinished_.wait(left);
@@ -261,9 +260,9 @@ void Region::wait() {
 
 void Region::reset() {
   if (published_.load(std::memory_order_relaxed) == 0) return;
-  for (Stretch& stretch : stretches_) {
-    stretch.range = 0;
-    stretch.taken = false;
+  for (TaskRange& tasks : ranges_) {
+    tasks.range = 0;
+    tasks.taken = false;
   }
   busy_ = false;
 }

@@ -394,8 +394,8 @@ std::vector<int64_t> words(const Layout& layout, int vector_width) {
   int64_t chunks = row_chunks;
   for (int64_t extent : layout.extent) chunks *= extent;
   if (layout.run > 0) chunks = chunks / layout.extent.back() * ((layout.extent.back() + layout.run - 1) / layout.run);
-  check(layout.extent.empty() || chunks < (int64_t(1) << 32), "elementwise", "cannot count ", chunks,
-        " chunks over several axes; launch it in parts");
+  check(layout.extent.empty() || chunks < (int64_t(1) << 32), "elementwise", "cannot index ", chunks,
+        " chunks over several axes; split the launch");
   std::vector<int64_t> all = {chunks, row_chunks, layout.columns, layout.aligned ? layout.past_caches ? 2 : 1 : 0};
   all.insert(all.end(), layout.extent.begin(), layout.extent.end());
   if (!layout.extent.empty())

@@ -266,7 +266,7 @@ Program compile(const Graph& graph, std::span<const Source> sources, bool stores
   check(!graph.outputs.empty(), "elementwise", "the expression has no outputs");
   check(int(sources.size()) == graph.inputs, "elementwise", "the expression has ", graph.inputs, " inputs, got ", sources.size());
   check(graph.size() <= kMostNodes, "elementwise", "the expression has ", graph.size(), " nodes, at most ", kMostNodes,
-        " can be run as one");
+        " fit in one kernel");
   return Compiler(graph, sources, stores_last).run();
 }
 

@@ -17,9 +17,9 @@
 namespace weft {
 namespace {
 
-constexpr int64_t kForgottenAfter = 24 * 60 * 60;  // seconds, where locks cannot tell
+constexpr int64_t kForgottenAfter = 24 * 60 * 60;  // seconds; used on file systems without locks
 
-// Whether the open file is one that its writer left behind. Holds its lock if it is, where there are locks.
+// Whether the open file was abandoned by its writer. Holds its lock if so, where the file system has locks.
 bool left_behind(int file) {
   struct stat info{};
   if (::fstat(file, &info) != 0 || !S_ISREG(info.st_mode)) return false;
@@ -41,13 +41,13 @@ AtomicFile::AtomicFile(std::string path) : path_(std::move(path)) {
   while (file_ < 0);
 }
 
-// Leaves file_ negative where another attempt is due: the name exists, or remove_incomplete was faster than the lock.
+// Leaves file_ negative if the caller must try again: the name exists, or remove_incomplete took the lock first.
 void AtomicFile::open_temporary() {
   temporary_ = join(path_, ".", random_digits(), kTemporarySuffix);
   file_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
   if (file_ < 0 && errno == EEXIST) return;
   if (file_ < 0) fail(ErrorCode::bad_file, path_, "cannot be created: ", std::strerror(errno));
-  ::flock(file_, LOCK_EX);  // where there are no locks, nobody waits for one
+  ::flock(file_, LOCK_EX);  // fails without effect on file systems without locks
   struct stat info{};
   if (::fstat(file_, &info) == 0 && info.st_nlink == 0) {
     ::close(file_);
@@ -82,10 +82,10 @@ void AtomicFile::write_at(int64_t offset, std::span<const std::byte> bytes) {
   }
 }
 
-// The file is renamed before it is closed: closing gives up the lock.
+// Renames the file before closing it: closing releases the lock.
 void AtomicFile::commit() {
   if (::fsync(file_) != 0) give_up("cannot be synced to disk");
-  if (::rename(temporary_.c_str(), path_.c_str()) != 0) give_up("cannot be given its name");
+  if (::rename(temporary_.c_str(), path_.c_str()) != 0) give_up("cannot be renamed from its temporary name");
   ::close(file_);
   file_ = -1;
   sync_folder(std::filesystem::path(path_).parent_path().string());
@@ -96,7 +96,7 @@ void remove_incomplete(const std::string& folder) {
   std::error_code ignored;
   for (const fs::directory_entry& entry : fs::directory_iterator(folder, ignored)) {
     if (!entry.path().filename().string().ends_with(kTemporarySuffix)) continue;
-    // For writing: NFS locks nothing else exclusively. No link is followed, and a pipe is not waited for.
+    // Opened for writing: NFS grants exclusive locks on nothing else. O_NOFOLLOW: no link; O_NONBLOCK: does not block on a pipe.
     const int file = ::open(entry.path().c_str(), O_WRONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
     if (file < 0) continue;
     if (left_behind(file)) fs::remove(entry.path(), ignored);
@@ -110,7 +110,7 @@ void sync_folder(const std::string& folder) {
   if (file < 0) fail(ErrorCode::bad_file, path, "cannot be opened: ", std::strerror(errno));
   const int result = ::fsync(file), error = errno;
   ::close(file);
-  // Some file systems have no sync for folders, and say so.
+  // Some file systems report that they cannot sync a folder.
   if (result != 0 && error != EINVAL && error != ENOTSUP)
     fail(ErrorCode::bad_file, path, "cannot be synced to disk: ", std::strerror(error));
 }

@@ -1,8 +1,8 @@
-// A file that appears whole or not at all: written under a temporary name in the same folder, synced, renamed to its
-// name, and the folder synced. Killed at any moment, the old file or the new one is there, never a part of one.
+// A file that appears whole or not at all: written under a temporary name in the same folder, synced, renamed, and the folder
+// synced. A process killed at any moment leaves the old file or the new one, never a partial file.
 //
-// A temporary name is random, so that writers on any host or in any container never share one. Its writer holds a lock
-// (flock) on it until it is renamed: a temporary file that can be locked was left by a process that died.
+// Temporary names are random, so that writers on any host or in any container never share one. The writer holds a lock (flock) on
+// its file until the rename: a temporary file that can be locked was left by a process that died.
 #pragma once
 
 #include <cstddef>
@@ -15,15 +15,15 @@ namespace weft {
 
 class AtomicFile {
  public:
-  // Throws bad_file naming the path and what the system said; so do write and commit.
+  // Throws bad_file with the path and the system's message; write and commit do too.
   explicit AtomicFile(std::string path);
-  ~AtomicFile();  // not committed: the temporary file is removed
+  ~AtomicFile();  // removes the temporary file if not committed
   AtomicFile(const AtomicFile&) = delete;
   AtomicFile& operator=(const AtomicFile&) = delete;
 
   void write(std::span<const std::byte> bytes);
   void write(std::string_view text) { write(std::as_bytes(std::span(text))); }
-  // Overwrites bytes already written (a header that is known last).
+  // Overwrites bytes already written (a header whose content is known last).
   void write_at(int64_t offset, std::span<const std::byte> bytes);
   void commit();
 
@@ -37,19 +37,19 @@ class AtomicFile {
   int file_ = -1;
 };
 
-// Sixteen random hexadecimal digits, for names that no other process uses, on this host or another.
+// Sixteen random hexadecimal digits, for names unique among processes on any host.
 std::string random_digits();
 
-// Temporary names end in this.
+// Suffix of temporary names.
 inline constexpr std::string_view kTemporarySuffix = ".incomplete";
 
-// Removes the temporary files of dead writers from a folder; those of living ones stay, in this process or another. Where
-// the file system has no locks, a file counts as left behind a day after it was last written. (On NFS the server keeps the
-// locks for all its clients; with the mount option local_lock a writer on another host is taken for dead, and its commit
-// then fails with an error.) A folder that is not there has none.
+// Removes the temporary files of dead writers from a folder; files of live writers stay, in this process or another. Without file
+// locks, a file counts as abandoned a day after its last write. (On NFS the server keeps the locks for all its clients; with the mount
+// option local_lock a writer on another host is taken for dead, and its commit then fails with an error.) A missing folder is
+// treated as empty.
 void remove_incomplete(const std::string& folder);
 
-// Makes what was renamed or created in `folder` survive a power cut.
+// Syncs a folder, so that files renamed or created in it survive a power cut.
 void sync_folder(const std::string& folder);
 
 }  // namespace weft

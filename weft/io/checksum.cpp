@@ -32,7 +32,7 @@ constexpr Tables make_tables() {
 }
 constexpr Tables kTables = make_tables();
 
-constexpr size_t kPiece = size_t(64) << 20;  // bytes between two reports: a tenth of a second at most
+constexpr size_t kPiece = size_t(64) << 20;  // bytes between two progress reports: at most a tenth of a second
 
 constexpr uint64_t kP1 = 0x9E3779B185EBCA87u, kP2 = 0xC2B2AE3D27D4EB4Fu, kP3 = 0x165667B19E3779F9u, kP4 = 0x85EBCA77C2B2AE63u,
                    kP5 = 0x27D4EB2F165667C5u;

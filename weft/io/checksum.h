@@ -1,8 +1,8 @@
 // Checksums of bytes on disk.
 //
-//   crc32c    Castagnoli's polynomial, reflected (0x82F63B78): what TensorBoard's record files ask for, and what says that
-//             a checkpoint is whole
-//   xxh64     a fast 64-bit hash (Collet, xxHash specification 0.1.1): tells contents apart
+//   crc32c    Castagnoli's polynomial, reflected (0x82F63B78): required by TensorBoard's record files, and used to verify
+//             checkpoints
+//   xxh64     a fast 64-bit hash (Collet, xxHash specification 0.1.1): distinguishes contents
 #pragma once
 
 #include <cstddef>
@@ -12,10 +12,10 @@
 
 namespace weft {
 
-// Told on the way through a large file how many bytes are done, and at the end.
+// Called during a large file, and at its end, with the number of bytes done.
 using BytesDone = std::function<void(int64_t)>;
 
-// Of the bytes after those that gave `before`.
+// Checksum of `bytes` appended to bytes whose checksum is `before`.
 uint32_t crc32c(std::span<const std::byte> bytes, uint32_t before = 0);
 uint32_t crc32c(std::span<const std::byte> bytes, uint32_t before, const BytesDone& tell);
 

@@ -23,7 +23,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr uint64_t kMagic = 0x3165686361637466;      // "ftcache1": a footer of this layout
-constexpr auto kLeftBehind = std::chrono::hours(1);  // a temporary file this old belongs to a process that was killed
+constexpr auto kLeftBehind = std::chrono::hours(1);  // a temporary file this old was left by a killed process
 
 struct Footer {
   uint64_t magic = kMagic, value_bytes = 0, key_bytes = 0, checksum = 0;  // of value and key
@@ -31,7 +31,7 @@ struct Footer {
 
 uint64_t checksum(std::string_view bytes) { return xxh64(std::as_bytes(std::span(bytes))); }
 
-// Value, key and footer as one.
+// Serialises value, key and footer.
 std::string packed(std::string_view key, std::string_view value) {
   std::string all;
   all.reserve(value.size() + key.size() + sizeof(Footer));
@@ -41,7 +41,7 @@ std::string packed(std::string_view key, std::string_view value) {
   return all;
 }
 
-// The value of a file, if it is whole and of this key.
+// Returns the value of a file if the file is intact and has this key.
 std::optional<std::string> unpacked(std::string all, std::string_view key) {
   Footer footer;
   if (all.size() < sizeof footer) return {};
@@ -92,7 +92,7 @@ std::optional<FileCache::Found> FileCache::find(std::string_view key) {
 
 std::optional<fs::path> FileCache::keep(std::string_view key, std::string_view value) {
   const fs::path path = path_of(key);
-  std::string temporary = path.string() + ".XXXXXX";  // a name that no other process has, in whatever container it runs
+  std::string temporary = path.string() + ".XXXXXX";  // unique among processes, also across containers
   const int file = ::mkstemp(temporary.data());
   if (file < 0) return {};
   const std::string all = packed(key, value);
@@ -108,7 +108,7 @@ std::optional<fs::path> FileCache::keep(std::string_view key, std::string_view v
   return path;
 }
 
-// Down to three quarters of the limit, so that it is not done for every file.
+// Evicts down to three quarters of the limit, so that not every new file triggers an eviction.
 void FileCache::make_room(const fs::path& but) {
   struct File {
     fs::path path;

@@ -8,7 +8,7 @@
 namespace weft {
 namespace {
 
-// The bits of an exponent that only NaN and infinity have.
+// The exponent bits that are all set in NaN and infinity only.
 template <class Word, Word kExponent>
 int64_t first_bad(std::span<const std::byte> bytes) {
   const int64_t n = int64_t(bytes.size() / sizeof(Word));
@@ -17,7 +17,7 @@ int64_t first_bad(std::span<const std::byte> bytes) {
     std::memcpy(&word, bytes.data() + i * int64_t(sizeof word), sizeof word);
     return (word & kExponent) == kExponent;
   };
-  constexpr int64_t kBlock = 1024;  // looked at as a whole: the loop has no branch
+  constexpr int64_t kBlock = 1024;  // elements tested per branch: the inner loop is branch-free and vectorises
   for (int64_t i = 0; i < n; i += kBlock) {
     const int64_t end = std::min(n, i + kBlock);
     bool any = false;

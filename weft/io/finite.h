@@ -1,4 +1,4 @@
-// Whether what is about to be written can be used: weights that are NaN or infinite never replace those on disk.
+// Checks values before they are written: weights that are NaN or infinite never replace those on disk.
 #pragma once
 
 #include <cstddef>
@@ -12,8 +12,8 @@ namespace weft {
 
 enum class Floats { any, finite };
 
-// Throws device_fault that names the file, the tensor, the value and where it stands: `bytes` begin at element `first`. `when`
-// is put after it ("after step 12").
+// Throws device_fault with the file, the tensor, the value and its index; `bytes` begin at element `first`. `when` is appended
+// ("after step 12").
 void check_finite(std::string_view file, std::string_view tensor, DType dtype, std::span<const std::byte> bytes, int64_t first = 0,
                   std::string_view when = {});
 

@@ -1,4 +1,4 @@
-// A folder that one process at a time may write to. The lock is the process's: it goes when the process does, however it ends.
+// Locks a folder so that only one process writes to it. The lock ends with the process, however that ends.
 #pragma once
 
 #include <string>
@@ -7,7 +7,7 @@ namespace weft {
 
 class FolderLock {
  public:
-  // Throws bad_file naming the folder where another process holds it. A file system without locks is taken as it is.
+  // Throws bad_file naming the folder if another process holds the lock. On a file system without locks it does nothing.
   explicit FolderLock(const std::string& folder);
   ~FolderLock();
   FolderLock(const FolderLock&) = delete;

@@ -6,7 +6,7 @@
 namespace weft {
 namespace {
 
-// Builds the document as nlohmann's own parser would, but stops at a depth and at a key named twice.
+// Builds the document as nlohmann's own parser does, but rejects excessive depth and duplicate keys.
 class Builder : public nlohmann::json_sax<Json> {
  public:
   Builder(const std::string& file, int depth) : file_(file), most_depth_(depth) {}
@@ -64,7 +64,7 @@ class Builder : public nlohmann::json_sax<Json> {
   const std::string& file_;
   const int most_depth_;
   Json root_;
-  std::vector<Json*> open_;  // from the root to the innermost; a list's elements move only when no element is open
+  std::vector<Json*> open_;  // from the root to the innermost; a list reallocates its elements only when none is open
   Json* member_ = nullptr;
 };
 
@@ -89,8 +89,7 @@ std::string shown_value(const Json& value) {
 
 Json parse_json(const std::string& file, std::string_view text, const JsonLimits& limits) {
   refuse_other_formats(file, text);
-  if (text.size() > limits.bytes)
-    fail(ErrorCode::bad_file, file, "holds ", text.size(), " bytes of JSON, at most ", limits.bytes, " are read");
+  if (text.size() > limits.bytes) fail(ErrorCode::bad_file, file, "has ", text.size(), " bytes of JSON, the limit is ", limits.bytes);
   Builder builder(file, limits.depth);
   Json::sax_parse(text.begin(), text.end(), &builder);
   return builder.take();
@@ -136,7 +135,7 @@ std::vector<std::pair<std::string, JsonNode>> JsonNode::members() const {
 
 int64_t JsonNode::integer(int64_t least, int64_t most) const {
   const bool whole = value_->is_number_integer() && !(value_->is_number_unsigned() && value_->get<uint64_t>() > uint64_t(INT64_MAX));
-  expect(whole, "a whole number");
+  expect(whole, "an integer");
   const int64_t number = value_->get<int64_t>();
   if (number < least || number > most) refuse("is ", number, ", expected ", least, " to ", most);
   return number;

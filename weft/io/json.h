@@ -1,4 +1,4 @@
-// Reading JSON that others wrote: limits on size and depth, no duplicate keys, and errors that name the file, the place
+// Reads JSON from untrusted files: limits on size and depth, no duplicate keys, and errors with the file, the path
 // ($.rope_scaling.factor), the value found and what was expected. Not installed: nlohmann stays out of public headers.
 #pragma once
 
@@ -21,16 +21,16 @@ struct JsonLimits {
   int depth = 64;
 };
 
-// Throws bad_file saying where the text stops being JSON, goes too deep, or names a key twice; what is recognised as another
-// format (weft/io/recognise.h) is named.
+// Throws bad_file with the position where the text is not JSON, too deep, or has a duplicate key; recognised other formats
+// (weft/io/recognise.h) are named.
 Json parse_json(const std::string& file, std::string_view text, const JsonLimits& limits = {});
 Json read_json(const std::string& path, const JsonLimits& limits = {});
 
-// The value as text for a message: short, on one line.
+// The value as short text on one line, for a message.
 std::string shown_value(const Json& value);
 std::string shown(std::string_view text);
 
-// One value of a document and its place in it. The document must outlive it.
+// A value of a document and its path in it. The document must outlive it.
 class JsonNode {
  public:
   JsonNode(std::string file, const Json& root) : file_(std::move(file)), path_("$"), value_(&root) {}
@@ -40,7 +40,7 @@ class JsonNode {
   const Json& value() const { return *value_; }
   bool is_null() const { return value_->is_null(); }
 
-  // Members of an object. find() gives nothing for a key that is absent or null; at() throws for both.
+  // Members of an object. find() returns nothing for a key that is absent or null; at() throws for both.
   std::optional<JsonNode> find(const std::string& key) const;
   JsonNode at(const std::string& key) const;
   std::vector<JsonNode> elements() const;                         // of a list
@@ -53,7 +53,7 @@ class JsonNode {
   double number() const { return expect(value_->is_number(), "a number").value_->get<double>(); }
   int64_t integer(int64_t least = 0, int64_t most = std::numeric_limits<int64_t>::max()) const;
 
-  // The member's value, or `otherwise` where it is absent or null.
+  // The member's value, or `otherwise` if it is absent or null.
   std::string text_or(const std::string& key, const std::string& otherwise) const;
   bool boolean_or(const std::string& key, bool otherwise) const;
   double number_or(const std::string& key, double otherwise) const;
@@ -64,7 +64,7 @@ class JsonNode {
   [[noreturn]] void refuse(const Parts&... parts) const {
     fail(ErrorCode::bad_file, file_, path_, " ", parts...);
   }
-  // A meaningful option that this library does not have.
+  // Fails for a valid option that this library does not support.
   template <class... Parts>
   [[noreturn]] void unsupported(const Parts&... parts) const {
     fail(ErrorCode::unsupported, file_, path_, " ", parts...);

@@ -12,7 +12,7 @@
 
 namespace weft {
 namespace {
-// A writable mapping larger than memory is fine: few of its pages are ever written.
+// Maps without reserving swap: a writable mapping may exceed memory, since few of its pages are ever written.
 #ifdef MAP_NORESERVE
 constexpr int kNoReserve = MAP_NORESERVE;
 #else

@@ -1,6 +1,6 @@
-// A file mapped into memory. The mapping is private: what is written into it stays in this process, page by page, and
-// never reaches the file. (A file that another process cuts short while it is mapped cannot be read any more: the
-// system ends the process that touches the lost pages. Replace files by renaming, as weft/io/atomic_file does.)
+// A file mapped into memory. The mapping is private: writes stay in this process, page by page, and never reach the file. (If another
+// process truncates the file while it is mapped, touching the lost pages kills this process with SIGBUS. Replace files by renaming,
+// as weft/io/atomic_file does.)
 #pragma once
 
 #include <cstddef>
@@ -11,7 +11,7 @@ namespace weft {
 
 class MappedFile {
  public:
-  explicit MappedFile(const std::string& path);  // throws bad_file naming the path and what the system said
+  explicit MappedFile(const std::string& path);  // throws bad_file with the path and the system's message
   ~MappedFile();
   MappedFile(const MappedFile&) = delete;
   MappedFile& operator=(const MappedFile&) = delete;

@@ -14,8 +14,8 @@ bool is_there(const fs::path& path) {
   return fs::exists(path, ignored);
 }
 
-// PyTorch writes a zip archive; before version 1.6 it wrote a pickle that begins with a ten-byte magic number. Neither can
-// begin a safetensors file, except one whose header has exactly 67324752 bytes.
+// PyTorch writes a zip archive; before version 1.6 it wrote a pickle that starts with a ten-byte magic number. Neither can
+// start a safetensors file, except one whose header has exactly 67324752 bytes.
 bool is_pytorch(std::string_view bytes) { return bytes.starts_with("PK\x03\x04") || bytes.starts_with("\x80\x02\x8a\x0a"); }
 
 constexpr const char* kUseSafetensors =
@@ -24,9 +24,9 @@ constexpr const char* kUseSafetensors =
 void refuse_run(const std::string& folder) {
   const fs::path run(folder), model = run / "model";
   if (!is_there(run / "config.toml") || !is_there(run / "checkpoints")) return;
-  if (is_there(model / "config.json")) fail(ErrorCode::bad_file, folder, "is a run's folder; use ", model.string());
-  fail(ErrorCode::bad_file, folder, "is a run's folder without a model yet: the run has not finished; weft train --resume --out ", folder,
-       " goes on with it");
+  if (is_there(model / "config.json")) fail(ErrorCode::bad_file, folder, "is the folder of a training run; use ", model.string());
+  fail(ErrorCode::bad_file, folder, "is the folder of an unfinished training run without a model; weft train --resume --out ", folder,
+       " continues it");
 }
 
 void refuse_gguf(const std::string& folder) {

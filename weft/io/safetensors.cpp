@@ -26,19 +26,19 @@ const Stored& stored(const JsonNode& node) {
   const std::string name = node.text();
   for (const Stored& known : kStored)
     if (name == known.name) return known;
-  node.refuse("is '", shown(name), "', which is no dtype of the format");
+  node.refuse("is '", shown(name), "', which is not a safetensors dtype");
 }
 
-// The bytes of a tensor, all extents counted as at least one so that nothing overflows later either.
+// The size of a tensor in bytes. Extents of 0 count as 1 here, so that no later product overflows.
 int64_t bytes_of(const JsonNode& node, const Shape& shape, int64_t element) {
   int64_t bytes = element;
   for (int64_t extent : shape)
     if (__builtin_mul_overflow(bytes, std::max<int64_t>(extent, 1), &bytes))
-      node.refuse("is ", shape, ", whose bytes do not fit in 63 bits");
+      node.refuse("is ", shape, ", whose size in bytes exceeds 63 bits");
   return std::count(shape.begin(), shape.end(), 0) ? 0 : bytes;
 }
 
-// A tensor as the header describes it: its bytes are begin to end of the data.
+// Reads a tensor's header entry: its bytes are [begin, end) of the data.
 struct Described {
   SafeTensors::Entry entry;
   int64_t begin, end;
@@ -46,25 +46,24 @@ struct Described {
 
 Described described(const JsonNode& info) {
   for (const auto& [key, member] : info.members())
-    if (key != "dtype" && key != "shape" && key != "data_offsets") member.refuse("is not part of the format");
+    if (key != "dtype" && key != "shape" && key != "data_offsets") member.refuse("is not a key of the format");
   const Stored& type = stored(info.at("dtype"));
   const JsonNode extents = info.at("shape");
-  if (extents.list().value().size() > size_t(kMaxRank))
-    extents.refuse("has ", extents.value().size(), " axes, at most ", kMaxRank, " are supported");
+  if (extents.list().value().size() > size_t(kMaxRank)) extents.refuse("has ", extents.value().size(), " axes, the limit is ", kMaxRank);
   Shape shape;
   for (const JsonNode& extent : extents.elements()) shape.push_back(extent.integer());
   const JsonNode offsets = info.at("data_offsets");
   const auto ends = offsets.elements();
   if (ends.size() != 2) offsets.refuse("has ", ends.size(), " elements, expected a begin and an end");
   const int64_t begin = ends[0].integer(), end = ends[1].integer();
-  if (begin > end) offsets.refuse("is bytes ", begin, " to ", end);
+  if (begin > end) offsets.refuse("has begin ", begin, " after end ", end);
   const int64_t bytes = bytes_of(extents, shape, type.bytes);
   if (bytes != end - begin)
     info.refuse("of shape ", shape, " and dtype ", type.name, " needs ", bytes, " bytes, its data_offsets give ", end - begin);
   return {{type.name, type.dtype, shape, {}}, begin, end};
 }
 
-// The bytes of data that the tensors fill: the format leaves no byte out and uses none twice.
+// The size of the data in bytes. The tensors must cover it without gaps or overlaps.
 int64_t covered(const std::string& path, const std::map<std::string, Described>& tensors) {
   std::vector<std::pair<const std::string*, const Described*>> order;
   for (const auto& [name, tensor] : tensors) order.emplace_back(&name, &tensor);
@@ -75,25 +74,25 @@ int64_t covered(const std::string& path, const std::map<std::string, Described>&
   for (const auto& [name, tensor] : order) {
     if (tensor->begin != reached)
       fail(ErrorCode::bad_file, path, "tensor '", shown(*name), "' begins at byte ", tensor->begin, " of the data, expected ", reached,
-           tensor->begin < reached ? ": it overlaps the one before" : ": no tensor holds the bytes between");
+           tensor->begin < reached ? ": it overlaps the tensor before" : ": there is a gap before it");
     reached = tensor->end;
   }
   return reached;
 }
 
-// The header's text. What follows it in the file is the data.
+// The text of the header. The data follows it in the file.
 std::string_view header_text(const std::string& path, std::string_view file) {
-  constexpr uint64_t kMostHeader = 100'000'000;  // as the format's own reader
+  constexpr uint64_t kMostHeader = 100'000'000;  // the limit of the format's own reader
   uint64_t length = 0;
   refuse_other_formats(path, file);
   if (file.size() < sizeof length) fail(ErrorCode::bad_file, path, "is ", file.size(), " bytes long, too short for a safetensors header");
   std::memcpy(&length, file.data(), sizeof length);
   const std::string_view rest = file.substr(sizeof length);
   if (length > rest.size() && length <= kMostHeader && rest.starts_with('{'))
-    fail(ErrorCode::bad_file, path, "the file is cut short: ", file.size(), " of at least ", sizeof length + length,
-         " bytes, it ends within its header");
+    fail(ErrorCode::bad_file, path, "the file is truncated: ", file.size(), " of at least ", sizeof length + length,
+         " bytes, it ends inside its header");
   if (length > rest.size()) fail(ErrorCode::bad_file, path, "claims a header of ", length, " bytes in a file of ", file.size());
-  if (length > kMostHeader) fail(ErrorCode::bad_file, path, "has a header of ", length, " bytes, at most ", kMostHeader, " are read");
+  if (length > kMostHeader) fail(ErrorCode::bad_file, path, "has a header of ", length, " bytes, the limit is ", kMostHeader);
   if (length == 0 || !rest.starts_with('{')) fail(ErrorCode::bad_file, path, "has a header that is not a JSON object");
   return rest.substr(0, length);
 }
@@ -114,7 +113,7 @@ SafeTensors::SafeTensors(const std::string& path) : path_(path), file_(std::make
   const auto data = bytes.subspan(sizeof(uint64_t) + text.size());
   const auto promised = uint64_t(covered(path, tensors));
   if (promised > data.size())
-    fail(ErrorCode::bad_file, path, "the file is cut short: ", bytes.size(), " of ", bytes.size() - data.size() + promised, " bytes");
+    fail(ErrorCode::bad_file, path, "the file is truncated: ", bytes.size(), " of ", bytes.size() - data.size() + promised, " bytes");
   if (promised < data.size()) fail(ErrorCode::bad_file, path, "has ", data.size() - promised, " bytes after its last tensor");
   for (auto& [name, tensor] : tensors) {
     tensor.entry.bytes = data.subspan(size_t(tensor.begin), size_t(tensor.end - tensor.begin));
@@ -130,8 +129,7 @@ const SafeTensors::Entry& SafeTensors::at(const std::string& name) const {
 
 DType SafeTensors::dtype(const std::string& name) const {
   const Entry& entry = at(name);
-  if (!entry.dtype)
-    fail(ErrorCode::unsupported, path_, "tensor '", name, "' has dtype ", entry.stored, ", which can be listed but not loaded");
+  if (!entry.dtype) fail(ErrorCode::unsupported, path_, "tensor '", name, "' has dtype ", entry.stored, ", which cannot be loaded");
   return *entry.dtype;
 }
 

@@ -1,5 +1,5 @@
-// Reading safetensors: eight bytes of header length, a JSON header, then the tensors' bytes, one after another with no
-// gap. The file stays mapped as long as the reader or a tensor borrowed from it lives; entries point into it.
+// Reads safetensors: eight bytes of header length, a JSON header, then the tensors' bytes without gaps. The file stays mapped while the
+// reader or a tensor borrowed from it lives; entries point into it.
 #pragma once
 
 #include <map>
@@ -17,14 +17,14 @@ namespace weft {
 class SafeTensors {
  public:
   struct Entry {
-    std::string stored;          // the dtype as the file spells it: "BF16"
+    std::string stored;          // dtype as spelled in the file: "BF16"
     std::optional<DType> dtype;  // none: listed, not loadable (I64, BOOL, F64 ...)
     Shape shape;
     std::span<const std::byte> bytes;
   };
 
-  // Everything is checked: the header's size and depth, names given twice, known dtypes, shapes that fill their byte
-  // ranges, ranges that cover the data exactly once. Throws bad_file naming the file and the tensor.
+  // Validates everything: the header's size and depth, duplicate names, known dtypes, shapes that match their byte ranges, ranges that
+  // cover the data exactly once. Throws bad_file naming the file and the tensor.
   explicit SafeTensors(const std::string& path);
 
   const std::string& path() const { return path_; }
@@ -32,7 +32,7 @@ class SafeTensors {
   const std::map<std::string, std::string>& metadata() const { return metadata_; }
   bool contains(const std::string& name) const { return entries_.contains(name); }
   const Entry& at(const std::string& name) const;  // throws naming file and tensor
-  DType dtype(const std::string& name) const;      // throws unsupported for a dtype that is only listed
+  DType dtype(const std::string& name) const;      // throws unsupported for a dtype that cannot be loaded
   const std::shared_ptr<MappedFile>& mapping() const { return file_; }
 
  private:
@@ -42,9 +42,9 @@ class SafeTensors {
   std::map<std::string, std::string> metadata_;
 };
 
-// The tensor on a device. On the CPU it borrows the mapped bytes where they are aligned for their dtype, and keeps the
-// mapping alive; writing to it changes this process's pages, seen by every tensor borrowed from the same reader, never
-// the file. Elsewhere, and where alignment does not allow it, the bytes are copied.
+// Loads the tensor onto a device. On the CPU it borrows the mapped bytes if they are aligned for their dtype, and keeps the mapping
+// alive; writing to it changes this process's pages, seen by every tensor borrowed from the same reader, never the file. Otherwise the
+// bytes are copied.
 Tensor tensor_from(Device& device, const SafeTensors& file, const std::string& name);
 
 }  // namespace weft

@@ -11,17 +11,16 @@ namespace {
 
 constexpr const char* kWhere = "write_safetensors";
 
-constexpr int64_t kPiece = int64_t(8) << 20;  // downloaded and written at once
+constexpr int64_t kPiece = int64_t(8) << 20;  // bytes downloaded and written at a time
 
-// Large elements first: every tensor then begins at a multiple of its element's size.
+// Orders tensors by element size, largest first: every tensor then starts at a multiple of its element size.
 std::vector<const DeferredTensor*> file_order(const std::vector<DeferredTensor>& tensors) {
   std::vector<const DeferredTensor*> order;
   for (const DeferredTensor& tensor : tensors) {
     check(tensor.name != "__metadata__", kWhere, "a tensor cannot be named __metadata__");
     order.push_back(&tensor);
   }
-  // Among elements of one size, the format's own writer puts the dtype named later in its list first: F32, U32, I32 and
-  // BF16, F16.
+  // Among dtypes of one size, the format's own writer puts the one later in its enum first: F32, U32, I32 and BF16, F16.
   const auto rank = [](DType dtype) {
     constexpr DType kOrder[] = {DType::f32, DType::u32, DType::i32, DType::bf16, DType::f16, DType::u8};
     return std::find(std::begin(kOrder), std::end(kOrder), dtype) - std::begin(kOrder);
@@ -58,7 +57,7 @@ std::string header_of(const std::vector<const DeferredTensor*>& order, const std
   return text;
 }
 
-// Downloads a tensor piece by piece and hands each to `write`, with the element it begins at.
+// Downloads a tensor in pieces and passes each to `write` with the index of its first element.
 void write_pieces(const Tensor& tensor, std::vector<std::byte>& buffer,
                   const std::function<void(std::span<const std::byte>, int64_t)>& write) {
   const int64_t bytes = tensor.numel() * size_of(tensor.dtype());
@@ -111,7 +110,7 @@ void write_safetensors(const std::string& path, const std::vector<DeferredTensor
     tell(done);
     const Tensor tensor = each->make();
     check(tensor.dtype() == each->dtype && tensor.shape() == each->shape && tensor.contiguous(), kWhere, "tensor '", each->name,
-          "' was to be contiguous ", each->dtype, " ", each->shape, ", but is ", tensor.dtype(), " ", tensor.shape());
+          "' was declared as contiguous ", each->dtype, " ", each->shape, ", but is ", tensor.dtype(), " ", tensor.shape());
     write_pieces(tensor, buffer, [&](std::span<const std::byte> piece, int64_t first) {
       if (floats == Floats::finite) check_finite(path, each->name, each->dtype, piece, first);
       file.write(piece);

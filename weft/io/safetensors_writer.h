@@ -1,5 +1,5 @@
-// Writing safetensors: tensors ordered by dtype size and name, the header padded to eight bytes, so that every tensor
-// is aligned for its dtype; the same bytes as the format's own writer gives. The file appears whole or not at all.
+// Writes safetensors: tensors ordered by dtype size and name, the header padded to eight bytes, so that every tensor is aligned for its
+// dtype; bytewise equal to the format's own writer. The file appears whole or not at all.
 #pragma once
 
 #include <functional>
@@ -13,19 +13,19 @@
 
 namespace weft {
 
-const char* stored_name(DType dtype);  // as the format has it: "F32"
+const char* stored_name(DType dtype);  // in the format's spelling: "F32"
 
-// A tensor that is computed when it is written and gone after: many of them need the memory of one.
+// A tensor that is computed when it is written and freed afterwards: many of them need the memory of one.
 struct DeferredTensor {
   std::string name;
   DType dtype;
   Shape shape;
-  std::function<Tensor()> make;  // of that dtype and shape
+  std::function<Tensor()> make;  // returns a tensor of that dtype and shape
 };
 
-// Tensors must be contiguous; they are downloaded in pieces, and none has a second copy on the host. Throws invalid_argument for a name
-// given twice or taken by the format, bad_file when the system cannot write, device_fault for a value that is not finite
-// where all must be.
+// Tensors must be contiguous; they are downloaded in pieces, so that none has a second copy on the host. Throws invalid_argument for a
+// duplicate or reserved name, bad_file if the file cannot be written, device_fault for a value that is not finite where all
+// must be.
 void write_safetensors(const std::string& path, const std::vector<std::pair<std::string, Tensor>>& tensors,
                        const std::map<std::string, std::string>& metadata = {}, Floats floats = Floats::any);
 void write_safetensors(const std::string& path, const std::vector<DeferredTensor>& tensors,

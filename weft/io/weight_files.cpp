@@ -11,7 +11,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-// The index of a folder's shards; the folder has no model.safetensors.
+// The shard index of a folder that has no model.safetensors.
 std::string index_of(const std::string& folder) {
   const std::string index = expected_in_folder(folder, "model.safetensors.index.json");
   std::error_code ignored;
@@ -46,7 +46,7 @@ void WeightFiles::open_shards(const std::string& index) {
       files_.push_back(std::make_unique<SafeTensors>((fs::path(path_) / shard).string()));
       place->second = files_.back().get();
     }
-    if (!place->second->contains(name)) node.refuse("promises a tensor that ", place->second->path(), " does not have");
+    if (!place->second->contains(name)) node.refuse("lists a tensor that ", place->second->path(), " does not have");
     holder_[name] = place->second;
   }
 }

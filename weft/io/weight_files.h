@@ -12,8 +12,8 @@ namespace weft {
 
 class WeightFiles {
  public:
-  // A folder, or one safetensors file. Every shard is opened and checked; a tensor that the index promises and its
-  // shard does not have, or a shard that is not there, is an error naming both.
+  // Opens a folder or one safetensors file. Every shard is opened and validated; a missing shard, or a tensor in the index that its
+  // shard lacks, is an error naming both.
   explicit WeightFiles(const std::string& path);
 
   const std::string& path() const { return path_; }

@@ -84,7 +84,7 @@ void save_adapter(const Model& model, const std::string& folder, const std::stri
   check(!model.adapters().empty(), "save_adapter", "the model has no adapters");
   std::error_code error;
   fs::create_directories(folder, error);
-  if (error) fail(ErrorCode::bad_file, folder, "cannot be made: ", error.message());
+  if (error) fail(ErrorCode::bad_file, folder, "cannot be created: ", error.message());
   AtomicFile config(config_path(folder));
   config.write(config_json(model, base));
   config.commit();

@@ -40,11 +40,12 @@ void check_initialisation(const JsonNode& config) {
   const std::string name = node->text(), kind = lower_case(name);
   if (among(kind, {"gaussian", "eva", "orthogonal", "mica"})) return;
   if (kind == "loftq")
-    node->unsupported("is 'loftq': the adapter belongs to a quantised base model; merge it into that one with PEFT and load the result");
+    node->unsupported(
+        "is 'loftq': the adapter was trained on a quantised base model; merge it into that model with PEFT and load the result");
   if (kind.starts_with("pissa") || kind.starts_with("corda") || among(kind, {"olora", "lora_ga"}))
     node->unsupported("is '", shown(name),
-                      "': the adapter belongs to a base model whose weights were changed; save it with PEFT's save_pretrained(..., "
-                      "path_initial_model_for_weight_conversion=...), which turns it into plain LoRA");
+                      "': the adapter was trained on a base model with modified weights; save it with PEFT's save_pretrained(..., "
+                      "path_initial_model_for_weight_conversion=...), which converts it to plain LoRA");
   node->unsupported("is '", shown(name), "', expected true, false, gaussian, eva, orthogonal or mica");
 }
 
@@ -59,9 +60,10 @@ void check_plain_lora(const JsonNode& config) {
   for (const auto& [key, node] : config.members()) {
     if (harmless(key) || read_elsewhere(key) || unused(node.value())) continue;
     if (key == "alora_invocation_tokens")
-      node.unsupported("is used: an activated LoRA (aLoRA) works only after these tokens, which is not supported");
-    node.unsupported("is ", shown_value(node.value()),
-                     "; only plain LoRA is read, two matrices a layer, all of one rank, and this setting changes it or is unknown");
+      node.unsupported("is set: activated LoRA (aLoRA), which applies only after these tokens, is not supported");
+    node.unsupported(
+        "is ", shown_value(node.value()),
+        "; this setting is unknown or changes plain LoRA (two matrices per layer, one rank for all), which alone is supported");
   }
 }
 

@@ -85,7 +85,7 @@ std::string_view name(Architecture architecture) {
     case Architecture::qwen3: return "qwen3";
     case Architecture::gpt2: return "gpt2";
   }
-  return "no such architecture";
+  return "unknown architecture";
 }
 
 int64_t ModelConfig::parameter_count() const {
@@ -112,17 +112,16 @@ void check_config(const ModelConfig& c, std::string_view where) {
                              {"max_positions", c.max_positions}})
     check(1 <= value && value < kMost, where, name, " is ", value, ", expected 1 to ", kMost - 1);
   check(c.layers <= kMostLayers, where, "layers is ", c.layers, ", expected 1 to ", kMostLayers);
-  check(c.heads % c.kv_heads == 0, where, "there are ", c.heads, " heads, no multiple of the ", c.kv_heads, " heads of keys and values");
+  check(c.heads % c.kv_heads == 0, where, "heads is ", c.heads, ", expected a multiple of kv_heads ", c.kv_heads);
   check(c.head_dim <= CausalAttentionArgs::kMostHeadDim, where, "head_dim is ", c.head_dim, ", at most ", CausalAttentionArgs::kMostHeadDim,
         " are supported");
   check_numbers(c, where);
   if (c.architecture == Architecture::gpt2) {
     check(c.heads == c.kv_heads && c.heads * c.head_dim == c.hidden_size, where,
-          "GPT-2 has as many heads of keys as of queries, which make up "
-          "hidden_size: ",
-          c.heads, " and ", c.kv_heads, " heads of ", c.head_dim, " are not ", c.hidden_size);
+          "GPT-2 needs as many key/value heads as query heads, and heads x head_dim = hidden_size; got ", c.heads, " and ", c.kv_heads,
+          " heads of ", c.head_dim, ", hidden_size ", c.hidden_size);
   } else {
-    check(c.head_dim % 2 == 0, where, "head_dim is ", c.head_dim, ", expected an even number: rotary positions turn pairs");
+    check(c.head_dim % 2 == 0, where, "head_dim is ", c.head_dim, ", expected an even number: RoPE rotates pairs");
     rope_frequencies(c.head_dim, c.rope_theta, c.rope_scaling);
   }
 }
@@ -132,7 +131,7 @@ ModelConfig preset(std::string_view name) {
   if (found != presets().end()) return found->second;
   std::string known;
   for (const std::string& each : preset_names()) known += (known.empty() ? "" : ", ") + each;
-  fail(ErrorCode::invalid_argument, "preset", "there is no model named '", name, "'; there are ", known);
+  fail(ErrorCode::invalid_argument, "preset", "unknown model '", name, "'; expected one of ", known);
 }
 
 std::vector<std::string> preset_names() {

@@ -39,7 +39,7 @@ std::string generation_config_of(const ModelConfig& config, const std::string& l
 DType export_dtype(std::string_view text) {
   for (const DType dtype : {DType::f32, DType::bf16, DType::f16})
     if (text == name(dtype)) return dtype;
-  fail(ErrorCode::invalid_argument, "export", "weights are written as f32, bf16 or f16, not as '", text, "'");
+  fail(ErrorCode::invalid_argument, "export", "weights are written as f32, bf16 or f16, got '", text, "'");
 }
 
 std::vector<DeferredTensor> exported_weights(const Model& model, DType dtype) {
@@ -56,13 +56,13 @@ std::vector<DeferredTensor> exported_weights(const Model& model, DType dtype) {
 
 void export_model(const Model& model, const std::string& folder, const ExportOptions& options) {
   const DType dtype = options.dtype.value_or(model.dtype());
-  check(is_float(dtype), "export", "weights are written as f32, bf16 or f16, not as ", dtype);
-  check(!folder.empty(), "export", "there is no name for the folder to write to");
+  check(is_float(dtype), "export", "weights are written as f32, bf16 or f16, got ", dtype);
+  check(!folder.empty(), "export", "expected a folder to write to, got an empty path");
   const fs::path to(folder), like(options.like);
   std::error_code error;
   fs::create_directories(to, error);
-  if (error) fail(ErrorCode::bad_file, folder, "cannot be made: ", error.message());
-  check(options.like.empty() || !fs::equivalent(to, like, error), "export", "'", folder, "' is the folder that the model came from");
+  if (error) fail(ErrorCode::bad_file, folder, "cannot be created: ", error.message());
+  check(options.like.empty() || !fs::equivalent(to, like, error), "export", "'", folder, "' is the folder the model was loaded from");
 
   // First what can still be refused: the rest of a model that is there already then stays too.
   write_safetensors((to / "model.safetensors").string(), exported_weights(model, dtype), {{"format", "pt"}}, Floats::finite);

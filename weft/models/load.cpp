@@ -74,7 +74,8 @@ class FolderWeights : public Weights {
     if (!config_.tie_embeddings || table == head || !files_.contains(head)) return;
     const SafeTensors::Entry &a = files_.at(table), &b = files_.at(head);
     if (a.stored == b.stored && !std::ranges::equal(a.bytes, b.bytes))
-      fail(ErrorCode::bad_file, files_.file_of(head).path(), "tensor '", head, "' is not '", table, "', and tie_word_embeddings is true");
+      fail(ErrorCode::bad_file, files_.file_of(head).path(), "tensor '", head, "' differs from '", table,
+           "', but tie_word_embeddings is true");
   }
 
   // Causal masks and rotary frequencies that older versions saved; a head that is tied to the embedding anyway.
@@ -109,9 +110,10 @@ std::unique_ptr<Model> load_model(const std::string& folder, ModelConfig config,
   const WeightFiles files(folder);
   config.dtype = stored_dtype(config, files);
   const DType dtype = options.dtype.value_or(config.dtype == DType::bf16 ? DType::bf16 : DType::f32);
-  check(dtype == DType::f32 || dtype == DType::bf16, "load_model", "a model runs in f32 or bf16, not in ", dtype);
+  check(dtype == DType::f32 || dtype == DType::bf16, "load_model", "a model runs in f32 or bf16, got ", dtype);
   FolderWeights weights(device, dtype, options.trainable, config, files);
-  check(adapter.empty() || !options.lora, "load_model", "adapters are either new or those in ", adapter);
+  check(adapter.empty() || !options.lora, "load_model", "options.lora makes new adapters and cannot be combined with the adapter in ",
+        adapter);
   if (options.lora) weights.adapt(*options.lora);
   if (!adapter.empty()) weights.adapt(read_adapter_options(adapter));
   std::unique_ptr<Model> model = make_model(config, weights);

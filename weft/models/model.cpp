@@ -50,7 +50,7 @@ Pass Model::pass_of(const Tensor& ids, const char* where) const {
         ids.shape());
   const int64_t B = ids.shape()[0], T = ids.shape()[1];
   check(B >= 1 && T >= 1, where, "ids are empty, shape ", ids.shape());
-  check(T <= config_.max_positions, where, "there are ", T, " tokens, the model takes at most ", config_.max_positions);
+  check(T <= config_.max_positions, where, "got ", T, " tokens, the model's context length is ", config_.max_positions);
   Pass pass;
   pass.B = B;
   pass.T = T;
@@ -67,10 +67,10 @@ Tensor Model::last_logits(const Tensor& ids, KvCache& cache, const std::vector<i
   const NoGrad no_grad;
   Pass pass = pass_of(ids, kWhere);
   check(pass.B == cache.batch(), kWhere, "ids hold ", pass.B, " sequences, the cache ", cache.batch());
-  check(cache.capacity() <= config_.max_positions, kWhere, "the cache holds ", cache.capacity(), " positions, the model takes at most ",
-        config_.max_positions);
+  check(cache.capacity() <= config_.max_positions, kWhere, "the cache holds ", cache.capacity(),
+        " positions, the model's context length is ", config_.max_positions);
   const std::vector<int64_t> used = lengths.empty() ? std::vector<int64_t>(size_t(pass.B), pass.T) : lengths;
-  check(int64_t(used.size()) == pass.B, kWhere, "there are ", used.size(), " lengths for ", pass.B, " sequences");
+  check(int64_t(used.size()) == pass.B, kWhere, "got ", used.size(), " lengths for ", pass.B, " sequences");
   for (int64_t length : used) check(1 <= length && length <= pass.T, kWhere, "a length is ", length, ", expected 1 to ", pass.T);
   pass.cache = &cache;
   cache.begin(pass.T);
@@ -81,7 +81,8 @@ Tensor Model::last_logits(const Tensor& ids, KvCache& cache, const std::vector<i
 }
 
 KvCache Model::make_cache(int64_t batch, int64_t capacity) const {
-  check(capacity <= config_.max_positions, "make_cache", "the model takes at most ", config_.max_positions, " positions, got ", capacity);
+  check(capacity <= config_.max_positions, "make_cache", "a cache of ", capacity, " positions exceeds the model's context length of ",
+        config_.max_positions);
   return KvCache(device(), {.layers = config_.layers,
                             .batch = batch,
                             .capacity = capacity,

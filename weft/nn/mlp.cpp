@@ -25,7 +25,7 @@ Tensor gated(HiddenActivation kind, const Tensor& gate, const Tensor& up) {
     case HiddenActivation::gelu_tanh: return gated(by_gelu_tanh, gate, up);
     case HiddenActivation::gelu_erf: return gated(by_gelu_erf, gate, up);
   }
-  fail(ErrorCode::invalid_argument, "mlp", "activation is ", int(kind), ", which is none");
+  fail(ErrorCode::invalid_argument, "mlp", "unknown activation ", int(kind));
 }
 
 }  // namespace
@@ -54,7 +54,7 @@ Tensor Mlp::operator()(const Tensor& x, const Tensor& random) const {
     case HiddenActivation::gelu_tanh: return proj(fc(x, Activation::gelu_tanh, random), random);
     case HiddenActivation::gelu_erf: return proj(gelu(fc(x, random)), random);
   }
-  fail(ErrorCode::invalid_argument, "mlp", "activation is ", int(activation), ", which is none");
+  fail(ErrorCode::invalid_argument, "mlp", "unknown activation ", int(activation));
 }
 
 }  // namespace weft

@@ -26,20 +26,20 @@ std::string advice(MemoryUse most, const TrainConfig& c) {
   const std::string or_adapters = is_folder(c.model) && !adapters ? "--lora-rank 8, or " : "";
   switch (most) {
     case MemoryUse::activations:
-      return join("most of it are activations: try ", c.recompute ? "" : "--recompute, ", bf16 ? "" : "--dtype bf16, ",
-                  "a smaller --pass-tokens, ", c.data == "sums" ? "fewer --sums-rows" : "or a shorter --sequence");
+      return join("mostly activations: try ", c.recompute ? "" : "--recompute, ", bf16 ? "" : "--dtype bf16, ", "a smaller --pass-tokens, ",
+                  c.data == "sums" ? "fewer --sums-rows" : "or a shorter --sequence");
     case MemoryUse::optimizer:
-      return join("most of it is the optimizer's state: try ", or_adapters,
+      return join("mostly the optimizer's state: try ", or_adapters,
                   c.optimizer == "adamw" ? "--optimizer lion"
                   : c.optimizer == "sgd" ? model
                                          : "--optimizer sgd");
-    case MemoryUse::workspace: return "most of it is the kernels' workspace: try fewer --threads or a shorter --sequence";
+    case MemoryUse::workspace: return "mostly the kernels' workspace: try fewer --threads or a shorter --sequence";
     case MemoryUse::weights:  // below adapters they have no f32 copy; else that costs more than bf16 saves
       if (adapters != bf16)
-        return join("most of it are weights: try --dtype ", bf16 ? "f32, which needs no second copy of them, " : "bf16, ",
+        return join("mostly weights: try --dtype ", bf16 ? "f32, which needs no second copy of them, " : "bf16, ",
                     or_adapters.empty() ? std::string("or ") : or_adapters, model);
       [[fallthrough]];
-    default: return join("most of it are weights and gradients: try ", or_adapters, model);
+    default: return join("mostly weights and gradients: try ", or_adapters, model);
   }
 }
 

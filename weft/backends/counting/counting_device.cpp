@@ -72,7 +72,7 @@ void Counts::add(const char* kernel, Cost cost) {
 std::shared_ptr<Device> open_device(int threads) { return std::make_shared<CountingDevice>(threads > 0 ? threads : available_threads()); }
 
 Counts& counts(Device& device) {
-  check(device.name() == "counting", "counts", "device ", device.name(), " does not count");
+  check(device.name() == "counting", "counts", "device ", device.name(), " is not the counting device");
   return static_cast<CountingDevice&>(device).counts;
 }
 

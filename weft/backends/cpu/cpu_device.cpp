@@ -81,7 +81,7 @@ void choose_target() {
     const std::string_view isa = wanted;
     const int64_t mask = isa == "avx512" ? HWY_AVX3 : isa == "avx2" ? HWY_AVX2 : isa == "neon" ? HWY_NEON : 0;
     check(mask != 0, "cpu", "WEFT_ISA is '", isa, "', expected avx512, avx2 or neon");
-    check((usable_targets() & mask) != 0, "cpu", "WEFT_ISA asks for ", isa, ", which this machine or build does not have");
+    check((usable_targets() & mask) != 0, "cpu", "WEFT_ISA is ", isa, ", which this machine or build does not support");
     hwy::SetSupportedTargetsForTest(mask);
   }
   if (usable_targets() == 0)
@@ -103,7 +103,7 @@ std::string isa() {
 std::shared_ptr<Device> open_device(const DeviceOptions& options) {
   check(options.threads >= 0 && options.threads <= 4096, "cpu", "cannot use ", options.threads,
         " threads, expected 1 to 4096, or 0 for all this process may use");
-  check(options.memory_limit >= 0, "cpu", "a memory limit of ", options.memory_limit, " bytes makes no sense");
+  check(options.memory_limit >= 0, "cpu", "a memory limit of ", options.memory_limit, " bytes is negative");
   static const bool chosen = (choose_target(), true);
   (void)chosen;
   return std::make_shared<CpuDevice>(options);

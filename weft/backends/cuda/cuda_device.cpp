@@ -276,7 +276,7 @@ void check_there(int index) {
 }  // namespace
 
 std::shared_ptr<Device> open_device(int index, const DeviceOptions& options) {
-  check(options.memory_limit >= 0, "cuda", "a memory limit of ", options.memory_limit, " bytes makes no sense");
+  check(options.memory_limit >= 0, "cuda", "a memory limit of ", options.memory_limit, " bytes is negative");
   check_there(index);
   return std::make_shared<CudaDevice>(index, options);
 }

@@ -97,14 +97,14 @@ class MetalDevice : public Device {
 }  // namespace
 
 std::shared_ptr<Device> make_device(std::string name, std::unique_ptr<Gpu> gpu, const DeviceOptions& options) {
-  check(options.memory_limit >= 0, "metal", "a memory limit of ", options.memory_limit, " bytes makes no sense");
+  check(options.memory_limit >= 0, "metal", "a memory limit of ", options.memory_limit, " bytes is negative");
   return std::make_shared<MetalDevice>(std::move(name), std::move(gpu), options);
 }
 
 std::shared_ptr<Device> open_planned() { return std::make_shared<MetalDevice>("metal-planned", planned_gpu(), DeviceOptions{}, true); }
 
 Gpu& gpu_of(Device& device) {
-  check(device.dialect() == Dialect::msl, "metal", "device ", device.name(), " is no Metal device");
+  check(device.dialect() == Dialect::msl, "metal", "device ", device.name(), " is not a Metal device");
   return static_cast<MetalDevice&>(device).gpu();
 }
 

@@ -7,7 +7,7 @@
 namespace weft {
 namespace {
 
-// A word character as Unicode's annex on regular expressions has it.
+// Unicode's word character (UTS #18).
 constexpr const char* kWordClass = "[\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}\\p{Join_Control}]";
 
 }  // namespace
@@ -57,7 +57,7 @@ const AddedToken* AddedTokens::longest_at(std::string_view text, size_t from, si
 
 namespace {
 
-// The character that ends at `end`, the one that begins at `begin`; of no bytes at either end of the text.
+// The character that ends at `end`, and the one that starts at `begin`; empty at either end of the text.
 std::string_view before(std::string_view text, size_t end) {
   size_t begin = end;
   while (begin > 0 && (begin == end || (text[begin] & 0xc0) == 0x80)) --begin;

@@ -8,12 +8,12 @@
 namespace weft {
 namespace {
 
-constexpr size_t kLongestCached = 64;     // bytes; longer words hardly come back
-constexpr size_t kMostCached = 1u << 16;  // words; then the cache begins anew
+constexpr size_t kLongestCached = 64;     // bytes; longer words rarely repeat
+constexpr size_t kMostCached = 1u << 16;  // words; then the cache is cleared
 
 uint64_t key_of(int32_t left, int32_t right) { return uint64_t(uint32_t(left)) << 32 | uint32_t(right); }
 
-// A heap with the lowest rank on top, the leftmost of equals.
+// Heap order: the lowest rank on top, the leftmost of equal ranks first.
 constexpr auto kLater = [](const Bpe::Scratch::Candidate& a, const Bpe::Scratch::Candidate& b) {
   return std::pair(a.rank, a.at) > std::pair(b.rank, b.at);
 };
@@ -30,7 +30,7 @@ Bpe::Bpe(StringMap<int32_t> by_bytes, const std::vector<Merge>& merges, const Op
   merges_.reserve(merges.size());
   for (size_t rank = 0; rank < merges.size(); ++rank)
     merges_[key_of(merges[rank].left, merges[rank].right)] = {int32_t(rank), merges[rank].joined};
-  if (!options_.ignore_merges) by_bytes_.clear();  // only whole words are looked up in it
+  if (!options_.ignore_merges) by_bytes_.clear();  // only used to look up whole words
 }
 
 const Bpe::Joined* Bpe::find(int32_t left, int32_t right) const {
@@ -57,17 +57,16 @@ void Bpe::encode(std::string_view word, std::vector<int32_t>& ids, Scratch& scra
   scratch.cached.insert(scratch.cached.end(), ids.begin() + ptrdiff_t(before), ids.end());
 }
 
-// Without it, it would be another text.
+// Fails: dropping the byte would silently encode another text.
 void Bpe::refuse(std::string_view word, size_t at) const {
   size_t begin = at;
-  while (begin > 0 && (uint8_t(word[begin]) & 0xC0) == 0x80) --begin;  // the character that the byte is part of
+  while (begin > 0 && (uint8_t(word[begin]) & 0xC0) == 0x80) --begin;  // back to the start of the byte's character
   const Utf8Step step = utf8_step(word.substr(begin));
   fail(ErrorCode::invalid_argument, options_.file, "has no token for the character '",
-       step.valid ? word.substr(begin, step.length) : word.substr(at, 1), "' (byte ", int(uint8_t(word[at])),
-       "), nor an unk_token to stand for it");
+       step.valid ? word.substr(begin, step.length) : word.substr(at, 1), "' (byte ", int(uint8_t(word[at])), ") and no unk_token");
 }
 
-// A symbol for every byte, linked to its neighbours.
+// Makes one symbol per byte, linked to its neighbours.
 void Bpe::start(std::string_view word, Scratch& scratch) const {
   auto& symbols = scratch.symbols;
   symbols.clear();
@@ -77,7 +76,7 @@ void Bpe::start(std::string_view word, Scratch& scratch) const {
     const bool unknown = id < 0;
     if (unknown) {
       if (!options_.unk_missing.empty())
-        fail(ErrorCode::bad_file, options_.unk_missing, "is needed for byte ", int(uint8_t(word[i])), " and is not in the vocabulary");
+        fail(ErrorCode::bad_file, options_.unk_missing, "is needed for byte ", int(uint8_t(word[i])), " but is not in the vocabulary");
       if (!options_.unk && !scratch.leave_out) refuse(word, i);
       if (!options_.unk || (options_.fuse_unk && unknown_before)) continue;
       id = *options_.unk;
@@ -115,7 +114,7 @@ void Bpe::merge(std::string_view word, std::vector<int32_t>& ids, Scratch& scrat
     if (!left.alive || left.next < 0) continue;
     auto& right = symbols[size_t(left.next)];
     const Joined* joined = find(left.id, right.id);
-    if (!joined || joined->id != top.id) continue;  // one of the two has become something else
+    if (!joined || joined->id != top.id) continue;  // stale: one of the two symbols was merged meanwhile
     left.id = top.id;
     left.next = right.next;
     right.alive = false;

@@ -1,5 +1,5 @@
-// Byte-level BPE: a word's bytes are tokens, and the pair whose merge was learned first is joined, the leftmost of
-// equals, until none can be.
+// Byte-level BPE: a word starts as its bytes, and the pair with the lowest merge rank, the leftmost of equals, is merged until no pair can
+// be.
 #pragma once
 
 #include <cstdint>
@@ -21,11 +21,11 @@ using StringMap = std::unordered_map<std::string, Value, StringHash, std::equal_
 class Bpe {
  public:
   struct Options {
-    bool ignore_merges = false;       // a word that is a token is that token
-    bool fuse_unk = false;            // unknown bytes in a row are one unknown token
-    std::optional<int32_t> unk = {};  // what a byte without a token becomes; none: the text is refused, or it is left out
-    std::string unk_missing = {};     // where an unknown token is named that the vocabulary does not have
-    std::string file = "tokenizer";   // whose vocabulary it is
+    bool ignore_merges = false;       // a word in the vocabulary is one token, without merging
+    bool fuse_unk = false;            // consecutive unknown bytes become one unknown token
+    std::optional<int32_t> unk = {};  // replaces a byte without a token; none: an error, or the byte is left out
+    std::string unk_missing = {};     // place in the file of an unk_token that the vocabulary lacks
+    std::string file = "tokenizer";   // file of the vocabulary, for messages
   };
   struct Scratch {
     struct Symbol {
@@ -35,14 +35,14 @@ class Bpe {
     struct Candidate {
       int32_t rank, at, id;
     };
-    bool leave_out = false;  // bytes without a token
+    bool leave_out = false;  // leave out bytes without a token
     std::vector<Symbol> symbols;
     std::vector<Candidate> heap;
-    StringMap<std::pair<uint32_t, uint32_t>> cache;  // a word's place and length in `cached`
+    StringMap<std::pair<uint32_t, uint32_t>> cache;  // offset and length of a word's ids in `cached`
     std::vector<int32_t> cached;
   };
 
-  // `by_bytes`: tokens by the bytes they spell. `merges`: in the order they were learned; the last of equals counts.
+  // `by_bytes`: tokens by the bytes they spell. `merges`: in the order they were learned; the last of duplicates counts.
   struct Merge {
     int32_t left, right, joined;
   };

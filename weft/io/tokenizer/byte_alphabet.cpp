@@ -9,7 +9,7 @@ namespace {
 
 struct Alphabet {
   std::array<std::string, 256> letters;
-  std::array<int16_t, 0x144> bytes;  // by code point; -1 where it is no letter
+  std::array<int16_t, 0x144> bytes;  // by code point; -1: not in the alphabet
 
   Alphabet() {
     bytes.fill(-1);

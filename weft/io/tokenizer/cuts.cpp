@@ -28,7 +28,7 @@ bool is_white_space(char32_t c) {
 
 bool is_letter_or_digit(char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
 
-// Whether a character that is not white space ends before `end`.
+// Whether the character that ends before `end` is not white space.
 bool ends_in_other(std::string_view text, size_t end) {
   if (end == 0) return false;
   size_t begin = end - 1;
@@ -47,7 +47,7 @@ bool begins_a_line(std::string_view text, size_t at) {
 
 bool splits_at_cuts(std::string_view pattern) { return std::ranges::find(kPatterns, pattern) != std::end(kPatterns); }
 
-// One that takes white space beside it, or looks at its neighbours, depends on the text beyond the cut.
+// A token that consumes white space beside it, or depends on its neighbours, depends on the text beyond the cut.
 bool allows_cuts(const AddedToken& token, std::string_view spelling) {
   if (token.lstrip || token.rstrip || token.single_word) return false;
   const auto space = [](char c) { return c == ' ' || (c >= '\t' && c <= '\r'); };

@@ -24,8 +24,8 @@ int options_of(NormalForm form) {
   return 0;
 }
 
-// The tables of the `tokenizers` library are those of Unicode 9. These characters are younger; to it none of them
-// decomposes, composes or changes places, so each stays and the text on either side of it is normalised alone.
+// The `tokenizers` library has the tables of Unicode 9. These characters are newer: there none of them decomposes, composes or is
+// reordered, so each is kept and the text on either side of it is normalised separately.
 constexpr std::pair<char32_t, char32_t> kYounger[] = {
     {0x7fd, 0x7fd},     {0x898, 0x89f},     {0x8ca, 0x8d3},     {0x9fe, 0x9fe},     {0xc3c, 0xc3c},     {0xd3b, 0xd3c},
     {0xeba, 0xeba},     {0x1715, 0x1715},   {0x1abf, 0x1ace},   {0x1df6, 0x1dfa},   {0x32ff, 0x32ff},   {0xa7f2, 0xa7f4},

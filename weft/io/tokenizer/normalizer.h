@@ -1,4 +1,4 @@
-// What is done to text before it is split: Unicode normalisation forms, in sequence.
+// Normalises text before it is split: Unicode normalisation forms, in sequence.
 #pragma once
 
 #include <string>
@@ -14,7 +14,7 @@ class Normalizer {
   Normalizer() = default;
   explicit Normalizer(std::vector<NormalForm> forms) : forms_(std::move(forms)) {}
 
-  // True where apply() would give the same text back without looking further.
+  // True if apply() is known to return the same text, without a full test.
   bool keeps(std::string_view text) const;
   bool allows_cuts() const;                        // of the text before it is normalised (weft/io/tokenizer/cuts.h)
   std::string apply(std::string_view text) const;  // text must be valid UTF-8

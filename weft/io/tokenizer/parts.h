@@ -1,4 +1,4 @@
-// What a tokenizer.json says, ready to use.
+// The contents of a tokenizer.json, ready to use.
 #pragma once
 
 #include <string>
@@ -14,27 +14,27 @@
 namespace weft {
 
 struct Token {
-  std::string spelling;  // as the vocabulary has it; empty: no token has this id
-  std::string bytes;     // what it adds to the text
+  std::string spelling;  // in the vocabulary; empty: no token has this id
+  std::string bytes;     // bytes it decodes to
   bool special = false;
 };
 
 struct Tokenizer::Parts {
   std::vector<Token> tokens;    // by id
   StringMap<int32_t> ids;       // by spelling
-  AddedTokens raw, normalized;  // looked for before and after normalisation
+  AddedTokens raw, normalized;  // matched before and after normalisation
   Normalizer normalizer;
   PreTokenizer pre_tokenizer;
   Bpe bpe;
-  std::vector<int32_t> before, after;  // what is put around one text
+  std::vector<int32_t> before, after;  // ids the template adds around one text
   std::optional<int32_t> bos_id, eos_id, pad_id;
   bool allows_cuts = false;  // at the places that weft/io/tokenizer/cuts.h finds
 };
 
-// tokenizer.json as a whole, and each of its members (null counts as absent).
+// Reads tokenizer.json as a whole, and each of its members (null counts as absent).
 Tokenizer::Parts read_tokenizer(const JsonNode& root);
 
-// The special tokens by id, and the template as add_bos_token and add_eos_token change it.
+// Resolves the special tokens by id, and applies add_bos_token and add_eos_token to the template.
 void apply_config(const TokenizerConfig& config, const std::string& file, Tokenizer::Parts& parts);
 
 void read_model(const JsonNode& model, Tokenizer::Parts& parts);

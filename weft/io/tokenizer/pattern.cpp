@@ -1,4 +1,4 @@
-// Oniguruma's patterns as PCRE2 reads them.
+// Translates Oniguruma patterns to PCRE2.
 #include <algorithm>
 #include <cctype>
 
@@ -8,12 +8,12 @@
 namespace weft {
 namespace {
 
-// Reads a pattern from left to right, copying it, except:
+// Reads a pattern from left to right and copies it, except:
 //   \s \S       Unicode's White_Space (PCRE2's own adds U+180E)
-//   \d \D \p{..} \P{..} \r \n \t \f \e \x.. and escaped punctuation mean the same in both and stay
+//   \d \D \p{..} \P{..} \r \n \t \f \e \x.. and escaped punctuation mean the same in both and are kept
 //   \uHHHH      \x{HHHH}
-// Refused: other letters after a backslash (\w \b \h ...), sets within sets and their intersection, {m,n}+ (possessive
-// in PCRE2, a repeat of a repeat in Oniguruma), (?i) except as (?i:...) or at the very beginning.
+// Rejected: other letters after a backslash (\w \b \h ...), nested sets and set intersections, {m,n}+ (possessive in PCRE2, a repeated
+// repeat in Oniguruma), (?i) except as (?i:...) or at the very beginning.
 class Translator {
  public:
   Translator(const std::string& where, std::string_view pattern) : where_(where), pattern_(pattern) {}
@@ -50,14 +50,14 @@ class Translator {
       out_ += c == 's' ? "\\p{White_Space}" : "\\P{White_Space}";
       at_ += 2;
     } else if (c == 'u') {
-      if (at_ + 6 > pattern_.size()) refuse("a short \\u");
+      if (at_ + 6 > pattern_.size()) refuse("a truncated \\u");
       for (size_t i = at_ + 2; i < at_ + 6; ++i)
         if (!std::isxdigit((unsigned char)pattern_[i])) refuse("a \\u without four digits");
       out_ += "\\x{" + std::string(pattern_.substr(at_ + 2, 4)) + "}";
       at_ += 6;
     } else if (std::string_view("dDpPrntfex").find(c) != std::string_view::npos || std::ispunct((unsigned char)c)) {
       copy(2);
-      if ((c == 'p' || c == 'P' || c == 'x') && ahead("{"))  // its braces are not a repeat's
+      if ((c == 'p' || c == 'P' || c == 'x') && ahead("{"))  // its braces are not a quantifier
         copy(std::min(pattern_.find('}', at_), pattern_.size() - 1) - at_ + 1);
     } else {
       refuse(std::string("'\\") + (std::isprint((unsigned char)c) ? c : '?') + "'");

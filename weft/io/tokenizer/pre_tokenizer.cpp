@@ -7,7 +7,7 @@
 namespace weft {
 namespace {
 
-// The whole text as spans, each with whether it delimits.
+// Splits the whole text into spans, each marked as delimiter or not.
 void find_spans(std::string_view text, const Splitter& splitter, Regex::Scratch& scratch, std::vector<std::pair<Match, bool>>& spans) {
   spans.clear();
   size_t done = 0, from = 0;
@@ -15,7 +15,7 @@ void find_spans(std::string_view text, const Splitter& splitter, Regex::Scratch&
   while (from <= text.size()) {
     const auto found = splitter.delimiter.find(text, from, scratch);
     if (!found) break;
-    if (found->begin == found->end && after_match && found->end == done) {  // nothing, right after a match: look further
+    if (found->begin == found->end && after_match && found->end == done) {  // an empty match right after a match: search further
       if (from >= text.size()) break;
       from += utf8_step(text.substr(from)).length;
       continue;
@@ -28,7 +28,7 @@ void find_spans(std::string_view text, const Splitter& splitter, Regex::Scratch&
   if (done != text.size()) spans.push_back({{done, text.size()}, splitter.invert});
 }
 
-// A delimiter joins the piece before it, unless that one delimits too.
+// Merges a delimiter with the piece before it, unless that is a delimiter too.
 void merge_with_previous(const std::vector<std::pair<Match, bool>>& spans, std::vector<Match>& pieces) {
   bool previous = false;
   for (const auto& [span, delimits] : spans) {

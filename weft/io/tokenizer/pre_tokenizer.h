@@ -1,5 +1,4 @@
-// Cutting text into the words that merges stay within: a chain of splitters, each cutting every piece of the one
-// before.
+// Splits text into the words that merges stay within: a chain of splitters, each splitting every piece of the previous one.
 #pragma once
 
 #include <functional>
@@ -13,15 +12,15 @@ namespace weft {
 
 enum class SplitBehavior { isolated, removed, merged_with_previous, merged_with_next, contiguous };
 
-// What a splitter does at the places where a text may be cut (weft/io/tokenizer/cuts.h): it always splits there, it never
-// looks across them, or nothing is known.
+// Behaviour of a splitter at the places where a text may be cut (weft/io/tokenizer/cuts.h): it always splits there, it never looks across
+// them, or it is unknown.
 enum class AtCuts { unknown, neutral, splits };
 
 struct Splitter {
   Regex delimiter;
   SplitBehavior behavior = SplitBehavior::isolated;
-  bool invert = false;            // what does not match delimits
-  bool add_prefix_space = false;  // a piece that begins with no space is given one first
+  bool invert = false;            // the text between matches delimits
+  bool add_prefix_space = false;  // prepend a space to a piece that does not start with one
   AtCuts at_cuts = AtCuts::unknown;
 };
 
@@ -38,13 +37,13 @@ class PreTokenizer {
   };
 
   PreTokenizer() = default;
-  // `word_prefix_space`: the same as add_prefix_space, for what comes out of the last splitter.
+  // `word_prefix_space`: as add_prefix_space, for the output of the last splitter.
   PreTokenizer(std::vector<Splitter> splitters, bool word_prefix_space)
       : splitters_(std::move(splitters)), prefix_space_(word_prefix_space) {}
 
   bool allows_cuts() const;  // of the text before it is split
 
-  // Calls `word` with every piece of `text`, in order; none is empty.
+  // Calls `word` with every piece of `text` in order; none is empty.
   using Word = std::function<void(std::string_view)>;
   void split(std::string_view text, Scratch& scratch, const Word& word) const;
 

@@ -10,9 +10,9 @@ constexpr int64_t kMostTokens = 10'000'000;
 void check_type(const JsonNode& model) {
   const std::string type = model.text_or("type", model.find("merges") ? "BPE" : "absent");
   if (type != "BPE") model.unsupported("has type '", shown(type), "'; only BPE tokenizers are supported");
-  if (model.number_or("dropout", 0) != 0) model.at("dropout").unsupported("asks for BPE dropout, which is random");
+  if (model.number_or("dropout", 0) != 0) model.at("dropout").unsupported("sets BPE dropout, which is random and not supported");
   if (model.boolean_or("byte_fallback", false))
-    model.at("byte_fallback").unsupported("asks for byte_fallback (SentencePiece); only byte-level BPE is supported");
+    model.at("byte_fallback").unsupported("sets byte_fallback (SentencePiece); only byte-level BPE is supported");
   for (const char* key : {"continuing_subword_prefix", "end_of_word_suffix"})
     if (const std::string text = model.text_or(key, ""); !text.empty())
       model.at(key).unsupported("is '", shown(text), "'; byte-level BPE has none");
@@ -24,7 +24,7 @@ void put_token(const JsonNode& node, Tokenizer::Parts& parts, const std::string&
   if (!token.spelling.empty() && token.spelling != spelling)
     node.refuse("gives id ", id, " to both '", shown(token.spelling), "' and '", shown(spelling), "'");
   token.spelling = spelling;
-  // A token with a character outside the alphabet stands for itself.
+  // A token with a character outside the alphabet is taken literally.
   const auto bytes = bytes_spelled(spelling);
   token.bytes = bytes ? *bytes : spelling;
   parts.ids[spelling] = int32_t(id);
@@ -33,7 +33,7 @@ void put_token(const JsonNode& node, Tokenizer::Parts& parts, const std::string&
 StringMap<int32_t> read_vocab(const JsonNode& vocab, Tokenizer::Parts& parts) {
   const Json& members = vocab.object().value();
   if (members.empty()) vocab.refuse("is empty");
-  // Ids need not be dense, but a file of a few bytes must not ask for gigabytes.
+  // Ids need not be dense, but a file of a few bytes must not make us allocate gigabytes.
   const int64_t most = std::min(kMostTokens, int64_t(members.size()) * 16 + 4096);
   StringMap<int32_t> by_bytes;
   by_bytes.reserve(members.size());
@@ -41,14 +41,14 @@ StringMap<int32_t> read_vocab(const JsonNode& vocab, Tokenizer::Parts& parts) {
   parts.tokens.reserve(members.size());
   for (const auto& [spelling, id] : members.items()) {
     if (!id.is_number_unsigned() || id.get<uint64_t>() >= uint64_t(most))
-      vocab.refuse("gives '", shown(spelling), "' the id ", shown_value(id), ", expected a whole number below ", most);
+      vocab.refuse("gives '", shown(spelling), "' the id ", shown_value(id), ", expected an integer below ", most);
     put_token(vocab, parts, spelling, id.get<int64_t>());
     if (auto bytes = bytes_spelled(spelling); bytes && !bytes->empty()) by_bytes[*bytes] = id.get<int32_t>();
   }
   return by_bytes;
 }
 
-// ["a", "b"], or "a b" as older files have it.
+// A merge is ["a", "b"], or "a b" in older files.
 std::pair<std::string_view, std::string_view> halves(const JsonNode& merges, size_t index) {
   const Json& merge = merges.value()[index];
   const auto refuse = [&] { merges.refuse("[", index, "] is ", shown_value(merge), ", expected two tokens"); };
@@ -116,7 +116,7 @@ std::vector<AddedToken> read_added_tokens(const JsonNode& root, Tokenizer::Parts
                      .special = node.boolean_or("special", false)};
     if (token.content.empty()) node.at("content").refuse("is empty");
     if (const auto known = parts.ids.find(token.content); known != parts.ids.end() && known->second != token.id)
-      node.refuse("gives '", shown(token.content), "' the id ", token.id, ", which is ", known->second, " elsewhere");
+      node.refuse("gives '", shown(token.content), "' the id ", token.id, ", but it has id ", known->second, " elsewhere");
     put_token(node, parts, token.content, token.id);
     parts.tokens[size_t(token.id)].special |= token.special;
     added.push_back(std::move(token));

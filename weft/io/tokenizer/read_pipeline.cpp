@@ -1,4 +1,4 @@
-// tokenizer.json: what happens to text before the model and to tokens after it.
+// tokenizer.json: the steps applied to text before the model and to tokens after it.
 #include "weft/io/tokenizer/cuts.h"
 #include "weft/io/tokenizer/parts.h"
 
@@ -7,7 +7,7 @@ namespace {
 
 constexpr const char* kGpt2Pattern = R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)";
 
-// The steps of a member that is one step or a Sequence of them.
+// The steps of a member: one step, or a Sequence of them.
 std::vector<JsonNode> steps(const JsonNode& node, const std::string& list) {
   if (node.at("type").text() != "Sequence") return {node};
   std::vector<JsonNode> out;
@@ -41,7 +41,7 @@ Splitter read_split(const JsonNode& step) {
           .at_cuts = keeps_matches && regex && splits_at_cuts(regex->text()) ? AtCuts::splits : AtCuts::unknown};
 }
 
-// Where the one text stands in the template, and the tokens around it.
+// The position of the one text in the template, and the tokens around it.
 void read_template(const JsonNode& step, Tokenizer::Parts& parts) {
   bool text_seen = false;
   for (const JsonNode& piece : step.at("single").elements()) {
@@ -54,7 +54,7 @@ void read_template(const JsonNode& step, Tokenizer::Parts& parts) {
     for (const JsonNode& id : step.at("special_tokens").at(name).at("ids").elements()) {
       const int64_t value = id.integer();
       if (value >= int64_t(parts.tokens.size()) || parts.tokens[size_t(value)].spelling.empty())
-        id.refuse("is ", value, ", which no token has");
+        id.refuse("is ", value, ", which is not the id of a token");
       (text_seen ? parts.after : parts.before).push_back(int32_t(value));
     }
   }
@@ -120,7 +120,7 @@ void read_post_processor(const JsonNode& root, Tokenizer::Parts& parts) {
   bool templated = false;
   for (const JsonNode& step : steps(*node, "processors")) {
     const std::string type = step.at("type").text();
-    if (type == "ByteLevel") continue;  // concerns offsets alone
+    if (type == "ByteLevel") continue;  // affects offsets only
     if (type != "TemplateProcessing")
       step.unsupported("is the post-processor '", shown(type), "'; ByteLevel, TemplateProcessing and Sequence are supported");
     if (templated) step.unsupported("is a second template");
@@ -154,13 +154,13 @@ Tokenizer::Parts read_tokenizer(const JsonNode& root) {
 
 namespace {
 
-// A name that no token has (older files spell an absent token as "") names none.
+// The id of a token by name. An unknown name (older files spell an absent token as "") counts as absent.
 std::optional<int32_t> id_of(const std::optional<std::string>& token, const Tokenizer::Parts& parts) {
   const auto found = token ? parts.ids.find(*token) : parts.ids.end();
   return found == parts.ids.end() ? std::nullopt : std::optional(found->second);
 }
 
-// With `add` the template has the token exactly once, at its end of `around`; without it, not at all.
+// With `add` the template has the token exactly once, at its end of `around`; without it, never.
 void set_token(std::vector<int32_t>& around, bool add, const std::optional<int32_t>& id, bool at_front, const char* key,
                const std::string& file) {
   if (add && !id)

@@ -46,8 +46,8 @@ namespace {
 
 constexpr size_t kLongestPattern = 10'000;
 
-// Steps back that one match may take: enough to give up a run as long as the text (\s*[\r\n]+ before spaces alone), too few
-// for a pattern whose steps grow faster than that.
+// Backtracking limit per match: enough to give back a run as long as the text (\s*[\r\n]+ before spaces alone), too little for a
+// pattern whose backtracking grows faster than that.
 uint32_t match_limit(size_t bytes) { return uint32_t(std::min<size_t>(1'000'000 + 8 * bytes, UINT32_MAX)); }
 
 std::string message_of(int error) {
@@ -58,7 +58,7 @@ std::string message_of(int error) {
 pcre2_code* compile(const std::string& where, std::string_view pattern, uint32_t options) {
   if (pattern.empty()) fail(ErrorCode::bad_file, where, "is an empty pattern");
   if (pattern.size() > kLongestPattern)
-    fail(ErrorCode::bad_file, where, "is a pattern of ", pattern.size(), " bytes, at most ", kLongestPattern, " are read");
+    fail(ErrorCode::bad_file, where, "is a pattern of ", pattern.size(), " bytes, the limit is ", kLongestPattern);
   pcre2_compile_context* context = pcre2_compile_context_create(nullptr);
   if (!context) throw std::bad_alloc();
   pcre2_set_newline(context, PCRE2_NEWLINE_LF);
@@ -67,8 +67,8 @@ pcre2_code* compile(const std::string& where, std::string_view pattern, uint32_t
   size_t offset = 0;
   pcre2_code* code = pcre2_compile(reinterpret_cast<PCRE2_SPTR>(pattern.data()), pattern.size(), options, &error, &offset, context);
   pcre2_compile_context_free(context);
-  if (!code) fail(ErrorCode::bad_file, where, "is not a pattern: ", message_of(error), " at byte ", offset);
-  pcre2_jit_compile(code, PCRE2_JIT_COMPLETE);  // where there is no compiler for this machine, it is interpreted
+  if (!code) fail(ErrorCode::bad_file, where, "is not a valid pattern: ", message_of(error), " at byte ", offset);
+  pcre2_jit_compile(code, PCRE2_JIT_COMPLETE);  // interpreted on machines without a JIT
   return code;
 }
 
@@ -95,8 +95,8 @@ std::optional<Match> Regex::find(std::string_view text, size_t from, Scratch& sc
   if (found == PCRE2_ERROR_NOMATCH) return std::nullopt;
   if (found < 0) fail(ErrorCode::unsupported, code_->where, "cannot be matched against this text: ", message_of(found));
   const size_t* ends = pcre2_get_ovector_pointer(scratch.state_->match);
-  // \K in a lookahead can put the begin past the end, or before `from`.
-  if (ends[0] > ends[1] || ends[0] < from) fail(ErrorCode::unsupported, code_->where, "is a pattern whose matches go backwards");
+  // \K in a lookahead can put the start of a match past its end, or before `from`.
+  if (ends[0] > ends[1] || ends[0] < from) fail(ErrorCode::unsupported, code_->where, "is a pattern whose matches end before they start");
   return Match{ends[0], ends[1]};
 }
 

@@ -1,5 +1,5 @@
-// Unicode regular expressions (PCRE2, compiled to machine code), for patterns written for Oniguruma as tokenizer.json
-// has them. Where the two languages read one spelling differently the pattern is translated or refused, never guessed.
+// Unicode regular expressions (PCRE2 with JIT) for the Oniguruma patterns of tokenizer.json. Where the two languages read one spelling
+// differently, the pattern is translated or rejected, never guessed.
 #pragma once
 
 #include <memory>
@@ -15,7 +15,7 @@ struct Match {
 
 class Regex {
  public:
-  // Throws unsupported, naming `where`, for what cannot be translated; bad_file for what is no pattern.
+  // Throws unsupported, naming `where`, if the pattern cannot be translated; bad_file if it is invalid.
   static Regex from_pattern(const std::string& where, std::string_view pattern);
   static Regex from_literal(const std::string& where, std::string_view text);
 
@@ -23,7 +23,7 @@ class Regex {
   Regex& operator=(Regex&&) noexcept;
   ~Regex();
 
-  // What one thread needs to match; it may serve any regex, one at a time.
+  // Per-thread matching state; usable with any regex, one at a time.
   class Scratch {
    public:
     Scratch();
@@ -46,7 +46,7 @@ class Regex {
   std::unique_ptr<Code> code_;
 };
 
-// The pattern as PCRE2 reads it. Exposed for its test.
+// The pattern in PCRE2's syntax. Public for its test.
 std::string translated_pattern(const std::string& where, std::string_view pattern);
 
 }  // namespace weft

@@ -12,7 +12,7 @@
 namespace weft {
 namespace {
 
-// What one call of encode() works in. Kept between calls: the cache of words is worth having.
+// Working memory of encode(). Kept between calls for its cache of words.
 struct Scratch {
   PreTokenizer::Scratch pre_tokenizer;
   Bpe::Scratch bpe;

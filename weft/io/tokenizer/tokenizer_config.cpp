@@ -14,7 +14,7 @@ bool there(const fs::path& path) {
   return fs::exists(path, ignored);
 }
 
-// A token is its spelling, or an object that has it as `content`.
+// A token is given by its spelling, or as an object with the spelling as `content`.
 std::optional<std::string> token(const JsonNode& root, const char* key) {
   const auto node = root.find(key);
   if (!node) return std::nullopt;

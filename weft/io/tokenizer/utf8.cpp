@@ -20,7 +20,7 @@ Utf8Step utf8_step(std::string_view text) {
       step.cut = true;
       return step;
     }
-    // No overlong forms, no surrogates, nothing past U+10FFFF: all decided by the second byte.
+    // Overlong forms, surrogates and code points past U+10FFFF are all excluded by the second byte.
     const uint8_t least = i == 1 && first == 0xe0 ? 0xa0 : i == 1 && first == 0xf0 ? 0x90 : 0x80;
     const uint8_t most = i == 1 && first == 0xed ? 0x9f : i == 1 && first == 0xf4 ? 0x8f : 0xbf;
     if (byte(size_t(i)) < least || byte(size_t(i)) > most) return step;
@@ -44,7 +44,7 @@ void append_utf8(std::string& text, char32_t code) {
 size_t first_invalid_utf8(std::string_view text) {
   size_t at = 0;
   while (at < text.size()) {
-    uint64_t eight;  // most text is ASCII
+    uint64_t eight;  // fast path: most text is ASCII
     if (text.size() - at >= 8 && (std::memcpy(&eight, text.data() + at, 8), (eight & 0x8080808080808080u) == 0)) {
       at += 8;
       continue;

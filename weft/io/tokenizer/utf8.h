@@ -1,4 +1,4 @@
-// UTF-8, byte by byte.
+// UTF-8 decoding, byte by byte.
 #pragma once
 
 #include <cstdint>
@@ -7,22 +7,22 @@
 
 namespace weft {
 
-// What begins `text` (not empty): a character of 1 to 4 bytes, or, where it is none, the longest part (at least one
-// byte) that could have begun one.
+// The first character of `text` (not empty): 1 to 4 bytes, or, if it is invalid, the longest prefix (at least one byte) that could start a
+// character.
 struct Utf8Step {
   char32_t code = 0xfffd;
   uint8_t length = 1;
   bool valid = false;
-  bool cut = false;  // the text ended where a continuation byte was due
+  bool cut = false;  // the text ends inside a character
 };
 Utf8Step utf8_step(std::string_view text);
 
 void append_utf8(std::string& text, char32_t code);
-size_t first_invalid_utf8(std::string_view text);                // text.size() where all of it is valid
-void check_utf8(std::string_view text, std::string_view where);  // throws bad_file that names `where` and the byte
+size_t first_invalid_utf8(std::string_view text);                // text.size() if all of it is valid
+void check_utf8(std::string_view text, std::string_view where);  // throws bad_file naming `where` and the byte
 
-// Moves whole characters from the front of `bytes` to the end of `text`, U+FFFD for each longest part of what is no
-// character. Where more may follow, an unfinished character stays in `bytes`; else nothing does.
+// Moves whole characters from the front of `bytes` to the end of `text`, with U+FFFD for each maximal invalid sequence. If more may follow,
+// an incomplete character stays in `bytes`; else nothing does.
 void drain_utf8(std::string& bytes, std::string& text, bool more_follows);
 
 }  // namespace weft

@@ -85,9 +85,8 @@ void check_one(const Stream& stream, const MatmulArgs& args) {
   contract.shape("c", args.c, e.c).shape("pre", args.pre, e.c).shape("bias", args.bias, Shape{e.N});
   contract.distinct("c", args.c).distinct("pre", args.pre);
   contract.require(!args.bias || e.N <= 1 || args.bias.strides[0] == 1, "bias must have unit stride, got strides ", args.bias.strides);
-  contract.require(known(args.activation), "activation is ", int(args.activation), ", which is none");
-  contract.require(args.precision == Precision::f32 || args.precision == Precision::tf32, "precision is ", int(args.precision),
-                   ", which is none");
+  contract.require(known(args.activation), "unknown activation ", int(args.activation));
+  contract.require(args.precision == Precision::f32 || args.precision == Precision::tf32, "unknown precision ", int(args.precision));
   contract.require(args.precision == Precision::f32 || args.a.dtype == DType::f32, "precision tf32 is for f32 operands, a is ",
                    args.a.dtype);
   contract.require(!args.pre || args.activation != Activation::none,

@@ -55,7 +55,7 @@ class AppleLibrary : public Library {
       id<MTLFunction> function = [library_ newFunctionWithName:string_of(kernel) constantValues:values error:&error];
       if (!function) fail(ErrorCode::unsupported, "metal", "no kernel ", kernel, ": ", words_of(error));
       id<MTLComputePipelineState> state = [device_ newComputePipelineStateWithFunction:function error:&error];
-      if (!state) fail(ErrorCode::unsupported, "metal", "kernel ", kernel, " cannot be made ready: ", words_of(error));
+      if (!state) fail(ErrorCode::unsupported, "metal", "kernel ", kernel, " has no pipeline state: ", words_of(error));
       if (state.threadExecutionWidth != NSUInteger(kSimdgroup))
         fail(ErrorCode::unsupported, "metal", "this GPU has simdgroups of ", state.threadExecutionWidth, " threads, kernels need ",
              kSimdgroup);
@@ -149,8 +149,8 @@ class AppleGpu : public Gpu {
     for (const Running& r : running) [r.buffer waitUntilCompleted];
     for (const Running& r : running)
       if (r.buffer.status == MTLCommandBufferStatusError)
-        fail(ErrorCode::device_fault, "metal", "work on ", description(), " failed: ", words_of(r.buffer.error),
-             "; the last op of its batch was ", r.last_op);
+        fail(ErrorCode::device_fault, "metal", "a command buffer on ", description(), " failed: ", words_of(r.buffer.error),
+             "; its last op was ", r.last_op);
   }
 
   Counters counters() override { return {}; }

@@ -135,7 +135,7 @@ class Unfinished {
  public:
   explicit Unfinished(const fs::path& folder) : path_((folder / join(kPrefix, "XXXXXX")).string()) {
     remove_old(folder);
-    if (!::mkdtemp(path_.data())) fail(ErrorCode::unsupported, kWhere, "cannot make a folder in ", folder.string());
+    if (!::mkdtemp(path_.data())) fail(ErrorCode::unsupported, kWhere, "cannot create a folder in ", folder.string());
   }
   ~Unfinished() {
     std::error_code ignored;

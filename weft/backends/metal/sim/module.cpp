@@ -48,7 +48,8 @@ Module::Module(std::string path, const std::vector<Constant>& constants) : path_
   unlink(copy.c_str());
   if (!handle_) fail(ErrorCode::unsupported, "metal-sim", "a compiled kernel cannot be loaded: ", error);
   table_ = static_cast<const weft_sim::Module*>(dlsym(handle_, "weft_sim_module"));
-  if (!table_ || table_->version != weft_sim::kVersion) fail(ErrorCode::unsupported, "metal-sim", path_, " is no kernel of this version");
+  if (!table_ || table_->version != weft_sim::kVersion)
+    fail(ErrorCode::unsupported, "metal-sim", path_, " is not a kernel of this version");
   link_map* map = nullptr;
   dlinfo(handle_, RTLD_DI_LINKMAP, &map);
   const Range range = mapped(map->l_addr);
@@ -67,7 +68,8 @@ void Module::set(const std::vector<Constant>& constants) {
     const weft_sim::FunctionConstant& known = table_->constants[i];
     for (const Constant& c : constants) {
       if (c.index != known.index) continue;
-      check(known.type == int(c.type), "metal-sim", "function constant ", c.index, " '", known.name, "' has another type than its value");
+      check(known.type == int(c.type), "metal-sim", "function constant ", c.index, " '", known.name,
+            "' and its value have different types");
       const int bytes = c.type == Constant::Type::boolean ? 1 : 4;
       std::memcpy(known.value, &c.bits, size_t(bytes));  // little endian: the first byte of a boolean
       *known.defined = true;

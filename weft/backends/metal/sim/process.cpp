@@ -19,7 +19,7 @@ ProcessResult run_process(const std::vector<std::string>& program_and_arguments)
   for (const std::string& a : program_and_arguments) arguments.push_back(const_cast<char*>(a.c_str()));
   arguments.push_back(nullptr);
   int ends[2];
-  if (pipe2(ends, O_CLOEXEC) != 0) fail(ErrorCode::unsupported, program_and_arguments[0], "no pipe: ", std::strerror(errno));
+  if (pipe2(ends, O_CLOEXEC) != 0) fail(ErrorCode::unsupported, program_and_arguments[0], "cannot create a pipe: ", std::strerror(errno));
   posix_spawn_file_actions_t actions;
   posix_spawn_file_actions_init(&actions);
   posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);

@@ -132,7 +132,7 @@ class Rewriter {
       for (end = tokens_.next(name); tokens_.is(end, "["); end = tokens_.next(tokens_.closing(end)))
         extents += tokens_.text(end, tokens_.closing(end) + 1);
       if (tokens_.is(end, "="))
-        fail(ErrorCode::unsupported, tokens_.place(name), "threadgroup variable '", word, "' cannot have a value at its declaration");
+        fail(ErrorCode::unsupported, tokens_.place(name), "threadgroup variable '", word, "' cannot have an initialiser");
       declared += join(" auto& ", word, " = ::weft_sim::threadgroup_variable<", type, extents, ">(", variables_++, ", ", quoted(word),
                        ", {", quoted(tokens_.file(name)), ", ", tokens_[name].line, ", 0});");
       if (!tokens_.is(end, ",")) break;
@@ -275,7 +275,7 @@ class Rewriter {
   std::string entry(const KernelInstance& instance, int id, std::string& table) const {
     const auto found = kernels_.definitions.find(instance.definition);
     if (found == kernels_.definitions.end())
-      fail(ErrorCode::unsupported, instance.host_name, "instantiates '", instance.definition, "', which is no kernel here");
+      fail(ErrorCode::unsupported, instance.host_name, "instantiates '", instance.definition, "', which is not a kernel of this source");
     const KernelDefinition& kernel = found->second;
     std::string arguments, parameters, needed;
     for (const KernelParameter& p : kernel.parameters) {

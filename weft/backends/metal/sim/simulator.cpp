@@ -175,7 +175,7 @@ void Simulator::bind(Launch& launch, const Binding& binding) const {
   if (binding.buffer) {
     const auto& buffer = *static_cast<SimBuffer*>(binding.buffer);
     check(binding.offset >= 0 && binding.bytes >= 0 && binding.offset + binding.bytes <= buffer.bytes, op, "binding of ", binding.bytes,
-          " bytes at offset ", binding.offset, " leaves its buffer of ", buffer.bytes, " bytes");
+          " bytes at offset ", binding.offset, " exceeds its buffer of ", buffer.bytes, " bytes");
     pointer = buffer.contents + binding.offset;
     if (binding.read_only) launch.read_only_bindings |= 1u << binding.index;
   } else if (binding.copied) {
