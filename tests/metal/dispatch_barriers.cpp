@@ -116,7 +116,7 @@ class Report {
       std::printf("between %s, barrier %d\n", outcome.name.c_str(), barrier);
       return;
     }
-    if (outcome.status != spec::Status::failed || outcome.message.find("no barrier stands between two dispatches") == std::string::npos) {
+    if (outcome.status != spec::Status::failed || outcome.message.find("no barrier between two dispatches") == std::string::npos) {
       return failed(c, barrier, outcome.status == spec::Status::failed ? outcome.message : "nothing noticed that it was gone");
     }
     ++needed_;

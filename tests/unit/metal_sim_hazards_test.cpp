@@ -1,4 +1,4 @@
-// Dispatches of one command buffer: where one touches what another writes and no barrier stands between them, the checked
+// Dispatches of one command buffer: where one touches what another writes and no barrier between them, the checked
 // simulator names both kernels with file and line.
 #include "tests/unit/metal_sim_cases.h"
 
@@ -33,7 +33,7 @@ class MetalSimDispatches : public testing::Test {
   void expect_conflict(std::initializer_list<const char*> words) {
     const std::string said = error();
     for (const char* word : words) EXPECT_NE(said.find(word), std::string::npos) << word << " in: " << said;
-    EXPECT_NE(said.find("no barrier stands between"), std::string::npos) << said;
+    EXPECT_NE(said.find("no barrier between"), std::string::npos) << said;
   }
 
   std::unique_ptr<Gpu> gpu_ = open_simulator(SimMode::checked);
@@ -91,7 +91,7 @@ TEST_F(MetalSimDispatches, AWriteThroughWhatIsBoundToBeRead) {
   binding.read_only = true;
   encode("produce", {binding});
   const std::string said = error();
-  EXPECT_NE(said.find("write at two.metal:4 to 'y', which is bound to be read alone"), std::string::npos) << said;
+  EXPECT_NE(said.find("write at two.metal:4 to 'y', which is bound as read-only"), std::string::npos) << said;
 }
 
 // Two bindings of the same bytes see one memory, and each has bounds of its own.

@@ -151,8 +151,7 @@ TEST(Tokenizer, a_character_that_the_vocabulary_lacks_is_refused_by_name) {
         tokenizer.encode(text);
         FAIL() << text;
       } catch (const Error& error) {
-        EXPECT_EQ(std::string(error.what()),
-                  "letters/tokenizer.json: has no token for the character " + character + " and no unk_token");
+        EXPECT_EQ(std::string(error.what()), "letters/tokenizer.json: has no token for the character " + character + " and no unk_token");
       }
       EXPECT_NE(tokenizer.decode(tokenizer.encode(text, true, Tokenizer::Unknown::left_out)), text);  // not remembered for the next time
     }

@@ -23,7 +23,7 @@ namespace weft {
 namespace {
 
 #ifdef WEFT_HAS_CUDA
-// "cuda" is the first GPU, "cuda:N" the one of that number.
+// "cuda" is the first GPU, "cuda:N" the GPU of that index.
 std::optional<int> cuda_index(std::string_view name) {
   if (name == "cuda") return 0;
   int index = 0;
@@ -34,7 +34,7 @@ std::optional<int> cuda_index(std::string_view name) {
 #endif
 
 #ifdef WEFT_METAL_SIM
-// "metal-sim" runs threads in order, "metal-sim:MODE" as that mode says.
+// "metal-sim" runs threads in order; "metal-sim:MODE" selects another mode.
 std::optional<metal::SimMode> simulator_mode(std::string_view name) {
   using metal::SimMode;
   constexpr std::pair<std::string_view, SimMode> kModes[] = {{"metal-sim", SimMode::forward},
@@ -48,12 +48,12 @@ std::optional<metal::SimMode> simulator_mode(std::string_view name) {
 }
 #endif
 
-// Why there is no GPU of Apple's; empty where there may be.
+// Reason why there is no Apple GPU; empty if there may be one.
 std::string why_no_metal() {
 #if defined(WEFT_METAL_APPLE)
   return metal::why_no_apple_gpu();
 #else
-  return "Apple's GPUs are reached from macOS only";
+  return "Apple GPUs are available on macOS only";
 #endif
 }
 
@@ -68,7 +68,7 @@ std::string why_no_simulator() {
 #elif defined(WEFT_METAL_APPLE)
   return "this build runs Metal kernels on the GPU";
 #else
-  return "this build has no simulator of Metal (no clang++-19 was found, or WEFT_METAL_SIM is OFF)";
+  return "this build has no Metal simulator (no clang++-19 was found, or WEFT_METAL_SIM is OFF)";
 #endif
 }
 

@@ -1,4 +1,4 @@
-// Address space, not memory: a page appears when it is first written. For devices that plan instead of computing.
+// Reserves address space without memory: a page is allocated when it is first written. For devices that plan instead of computing.
 #pragma once
 
 #include <sys/mman.h>
@@ -11,7 +11,7 @@ namespace weft::counting {
 
 class AddressSpace : public MemorySource {
  public:
-  // `behind`: the memory that the real source takes for a block of so many bytes.
+  // `behind`: the memory that the real source uses for a block of so many bytes.
   explicit AddressSpace(int64_t (*behind)(int64_t bytes) = [](int64_t bytes) { return bytes; }) : behind_(behind) {}
 
   void* obtain(int64_t bytes) override {

@@ -26,7 +26,7 @@ class CountingDevice : public cpu::HostDevice {
 
   std::string name() const override { return "counting"; }
   std::string description() const override {
-    return join("counts what the CPU would do with ", threads_, threads_ == 1 ? " thread" : " threads");
+    return join("counts the work of a CPU with ", threads_, threads_ == 1 ? " thread" : " threads");
   }
   Dialect dialect() const override { return Dialect::c; }
   const Kernels& kernels() const override { return counting::kernels(); }
@@ -40,7 +40,7 @@ class CountingDevice : public cpu::HostDevice {
   void write(const Buffer& to, int64_t offset, const void* from, int64_t bytes) override {
     if (bytes) std::memcpy(static_cast<char*>(to.handle()) + to.offset() + offset, from, size_t(bytes));
   }
-  // Nothing was computed: zeros, and not what an upload left where a result would stand.
+  // Nothing is computed: downloads return zeros, not what an upload left at the place of a result.
   void download(void* to, const Buffer&, int64_t, int64_t bytes) override {
     if (bytes) std::memset(to, 0, size_t(bytes));
   }

@@ -1,10 +1,10 @@
-// A device that counts instead of computing. A real training step that runs on it tells exactly what it would allocate,
-// by use, and how many operations it would do, before anything is allocated.
+// A device that counts instead of computing. A real training step run on it reports exactly what it would allocate, by use, and its FLOPs,
+// before anything is allocated.
 //
-// It is the CPU backend with the work left out: each kernel adds its cost to the figures and then does what it does around
-// its tasks, which is to check its data and to take its workspace. Buffers are addresses with no memory behind them until
-// something is written there, so ids and scalars that are uploaded are really there and everything else reads as zeros. The
-// pool and its source are the CPU's own: what they cache, share and round is what the real ones do, and what they would hold.
+// It is the CPU backend without the arithmetic: each kernel adds its cost to the counts and runs only what it does around its tasks,
+// checking its data and allocating its workspace. Buffers are addresses without memory until they are written, so uploaded ids and scalars
+// exist and everything else reads as zeros. The pool and its source are the CPU's own: they cache, share and round as the real ones do, and
+// report what those would hold.
 #pragma once
 
 #include <map>
@@ -32,10 +32,10 @@ class Counts {
   std::map<std::string, KernelCount> kernels_;
 };
 
-// With this many threads (0: all that the process may use), on which workspace depends.
+// Uses this many threads (0: all that the process may use), on which workspace depends.
 std::shared_ptr<Device> open_device(int threads);
 
-// The figures of such a device.
+// The counts of such a device.
 Counts& counts(Device& device);
 
 }  // namespace weft::counting

@@ -34,14 +34,14 @@ Cost cost_of(const Args& args) {
   return cost(args);
 }
 
-// Ids are really copied: kernels look at them before their tasks.
+// Ids are really copied: kernels read them before their tasks.
 template <class Args>
 bool computed(const Args&) {
   return false;
 }
 bool computed(const CopyArgs& args) { return is_id(args.from.dtype) && is_id(args.to.dtype); }
 
-// The cost, and what the CPU's kernel does around its tasks.
+// Adds the cost, and runs what the CPU kernel does around its tasks.
 #define WEFT_COUNT(kernel, Args)                           \
   void kernel(Stream& stream, const Args& args) {          \
     counts(stream.device()).add(Args::kOp, cost_of(args)); \

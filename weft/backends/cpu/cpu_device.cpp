@@ -73,7 +73,7 @@ class CpuDevice : public HostDevice {
   CpuStream stream_;
 };
 
-// The targets our kernels are compiled for that this machine can run.
+// The Highway targets that our kernels are compiled for and this machine can run.
 int64_t usable_targets() { return hwy::SupportedTargets() & HWY_TARGETS; }
 
 void choose_target() {

@@ -1,4 +1,4 @@
-// The CPU as a device: memory from the system in huge pages, kernels in weft::cpu, one synchronous stream.
+// The CPU as a device: system memory in huge pages, kernels in weft::cpu, one synchronous stream.
 #pragma once
 
 #include <memory>
@@ -7,7 +7,7 @@
 
 namespace weft::cpu {
 
-// What this backend's kernels run on: the device itself, and the one that only counts (weft/backends/counting).
+// Base of the devices that run this backend's kernels: the CPU, and the counting device (weft/backends/counting).
 class HostDevice : public Device {
  public:
   virtual int threads() const = 0;
@@ -18,8 +18,8 @@ std::shared_ptr<Device> open_device(const DeviceOptions& options);
 // The op table (table.cpp).
 const Kernels& kernels();
 
-// "avx512", "avx2" or "neon": the instruction set that kernels run with. WEFT_ISA=avx2 asks for less than the machine
-// has; results keep their bits.
+// "avx512", "avx2" or "neon": the instruction set of the kernels. WEFT_ISA=avx2 selects a smaller one than the machine has; results are
+// bitwise the same.
 std::string isa();
 
 }  // namespace weft::cpu

@@ -12,18 +12,18 @@
 namespace weft::cpu {
 namespace {
 
-// One hierarchy of control groups: where it is mounted, and the files that have its figures.
+// One hierarchy of control groups: its mount point, and the files with its figures.
 struct Hierarchy {
   std::vector<const char*> limits;
-  const char *usage, *cache;  // cache: the line of memory.stat with the page cache that is dropped first
+  const char *usage, *cache;  // cache: line of memory.stat with reclaimable page cache
   std::string folder;         // mount point; empty: not mounted
-  std::string group;          // of this process, below the mount point: "" or "/a/b"
+  std::string group;          // group of this process, below the mount point: "" or "/a/b"
 };
 
 std::optional<int64_t> number(std::string_view text) {
   int64_t value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  return error == std::errc() && end != text.data() ? std::optional(value) : std::nullopt;  // "max" is no number
+  return error == std::errc() && end != text.data() ? std::optional(value) : std::nullopt;  // "max" is not a number
 }
 
 std::optional<int64_t> number_in(const std::string& path) {
@@ -32,7 +32,7 @@ std::optional<int64_t> number_in(const std::string& path) {
   return file >> word ? number(word) : std::nullopt;
 }
 
-// The number after `name` at the beginning of a line: "inactive_file 4096", "MemTotal:  24 kB".
+// Reads the number after `name` at the beginning of a line: "inactive_file 4096", "MemTotal:  24 kB".
 std::optional<int64_t> entry_in(const std::string& path, std::string_view name) {
   std::ifstream file(path);
   for (std::string line; std::getline(file, line);) {
@@ -52,7 +52,7 @@ bool lists(std::string_view list, std::string_view wanted) {  // "rw,cpu,memory"
   return false;
 }
 
-// mountinfo writes a space as \040.
+// Unescapes a path of mountinfo, which writes a space as \040.
 std::string unescaped(const std::string& text) {
   const auto octal = [](char c) { return c >= '0' && c <= '7'; };
   std::string out;
@@ -67,7 +67,7 @@ std::string unescaped(const std::string& text) {
   return out;
 }
 
-// Lines of /proc/self/cgroup: "4:memory,cpu:/group" of v1, "0::/group" of v2.
+// Parses lines of /proc/self/cgroup: "4:memory,cpu:/group" of v1, "0::/group" of v2.
 std::optional<std::string> group_of(const std::string& root, bool unified) {
   std::ifstream file(root + "/proc/self/cgroup");
   for (std::string line; std::getline(file, line);) {
@@ -79,13 +79,13 @@ std::optional<std::string> group_of(const std::string& root, bool unified) {
   return {};
 }
 
-// A container sees its own group as the mount's root ("/docker/1f"): what lies above it is out of sight.
+// A container sees its own group as the mount's root ("/docker/1f"); the groups above it are not visible.
 std::string below(const std::string& group, const std::string& mounted) {
   if (mounted == "/") return group == "/" || group.starts_with("/..") ? "" : group;
   return group.starts_with(mounted + "/") ? group.substr(mounted.size()) : "";
 }
 
-// Lines of /proc/self/mountinfo: "36 35 0:33 MOUNTED POINT options ... - cgroup source rw,memory".
+// Parses lines of /proc/self/mountinfo: "36 35 0:33 MOUNTED POINT options ... - cgroup source rw,memory".
 void find_mount(const std::string& root, bool unified, Hierarchy& found) {
   const std::optional<std::string> group = group_of(root, unified);
   if (!group) return;
@@ -104,7 +104,7 @@ void find_mount(const std::string& root, bool unified, Hierarchy& found) {
   }
 }
 
-// The limits of the process's group and of every group around it.
+// Applies the limits of the process's group and of every group above it.
 void apply_limits(const Hierarchy& hierarchy, HostMemory& memory) {
   if (hierarchy.folder.empty()) return;
   for (std::string group = hierarchy.group;; group.resize(group.rfind('/'))) {

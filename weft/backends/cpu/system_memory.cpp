@@ -13,7 +13,7 @@
 namespace weft::cpu {
 namespace {
 
-constexpr int64_t kShared = int64_t(32) << 20;  // a mapping that blocks share, and its alignment
+constexpr int64_t kShared = int64_t(32) << 20;  // size and alignment of a mapping shared by blocks
 
 bool in_one_mapping(const char* a, const char* b) { return uintptr_t(a) / uintptr_t(kShared) == uintptr_t(b) / uintptr_t(kShared); }
 
@@ -23,7 +23,7 @@ int64_t small_page() {
   return page;
 }
 
-// Whether memory that is advised as huge pages may get them.
+// Whether memory advised as huge pages may get them.
 bool huge_pages_offered() {
 #ifdef MADV_HUGEPAGE
   std::string setting;
@@ -34,7 +34,7 @@ bool huge_pages_offered() {
 #endif
 }
 
-// Memory behind a mapping of `length` bytes whose first `used` were written to: huge pages, small ones after the last whole one.
+// Memory behind a mapping of `length` bytes whose first `used` were written: whole huge pages, small pages after the last whole one.
 int64_t pages_behind(int64_t length, int64_t used) {
   static const bool huge = huge_pages_offered();
   const int64_t page = huge && used <= length / SystemMemory::kHugePage * SystemMemory::kHugePage ? SystemMemory::kHugePage : small_page();
@@ -43,8 +43,8 @@ int64_t pages_behind(int64_t length, int64_t used) {
 
 }  // namespace
 
-// Maps `alignment` bytes more than asked for and gives back what lies before the first multiple of it and after the end. The
-// pool's sizes from 2 MiB on are multiples of any page, but for the guards of a checked pool.
+// Maps `alignment` bytes more than requested and unmaps what lies before the first multiple of it and after the end. The pool's sizes from
+// 2 MiB on are multiples of any page, except for the guards of a checked pool.
 char* SystemMemory::map(int64_t bytes, int64_t alignment) const {
   const size_t length = size_t(round_up(bytes, small_page())), slack = size_t(alignment);
   int flags = MAP_PRIVATE | MAP_ANONYMOUS;
@@ -67,7 +67,7 @@ void* SystemMemory::obtain(int64_t bytes) {
   if (bytes >= kHugePage) return map(bytes, kHugePage);
   if (shared(bytes)) return take_part(bytes);
   void* const small = std::aligned_alloc(Pool::kGuardBytes, size_t(bytes));
-  if (small && planned_) std::memset(small, 0, size_t(bytes));  // as mappings are: what was never computed reads as zeros
+  if (small && planned_) std::memset(small, 0, size_t(bytes));  // like a fresh mapping: memory that was never computed reads as zeros
   if (small) held_ += bytes;
   return small;
 }
@@ -89,14 +89,14 @@ void SystemMemory::give_back(void* handle, int64_t bytes) {
 }
 
 void SystemMemory::touch(void* handle, int64_t bytes, int64_t used) {
-  if (bytes < kHugePage) return;  // counted when it was obtained
+  if (bytes < kHugePage) return;  // counted at allocation
   int64_t& touched = touched_[handle];
   const int64_t now = std::max(touched, pages_behind(bytes, used));
   held_ += now - touched;
   touched = now;
 }
 
-// The huge pages that a part of a shared mapping lies in.
+// The huge pages that overlap a part of a shared mapping.
 void SystemMemory::add_user(char* at, int64_t bytes) {
   for (char* page = at - uintptr_t(at) % uintptr_t(kHugePage); page < at + bytes; page += kHugePage)
     if (users_[page]++ == 0) held_ += kHugePage;
@@ -112,7 +112,7 @@ void SystemMemory::remove_user(char* at, int64_t bytes) {
   }
 }
 
-// The first stretch that is long enough.
+// First fit.
 void* SystemMemory::take_part(int64_t bytes) {
   auto found = std::find_if(free_.begin(), free_.end(), [&](const auto& stretch) { return stretch.second >= bytes; });
   if (found == free_.end()) {
@@ -127,7 +127,7 @@ void* SystemMemory::take_part(int64_t bytes) {
   return at;
 }
 
-// Joined with its free neighbours; a mapping that is free as a whole goes back to the system.
+// Merges a block with its free neighbours; a mapping that is entirely free is unmapped.
 void SystemMemory::return_part(char* at, int64_t bytes) {
   auto next = free_.upper_bound(at);
   if (next != free_.end() && next->first == at + bytes && in_one_mapping(at, next->first)) {
@@ -150,7 +150,7 @@ void SystemMemory::return_part(char* at, int64_t bytes) {
 
 MemorySource::Room SystemMemory::room() {
   const HostMemory host = host_memory();
-  return {host.available, host.available, host.limit};  // addresses are one range, whatever pages lie behind them
+  return {host.available, host.available, host.limit};  // virtual addresses do not fragment
 }
 
 void SystemMemory::fill(void* handle, int64_t offset, uint8_t value, int64_t bytes) {

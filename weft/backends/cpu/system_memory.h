@@ -1,12 +1,12 @@
-// What the CPU's pool takes from the system, and how many bytes of memory are behind it.
+// System memory for the CPU's pool, and its resident size.
 //
-// Page faults on large temporaries cost several times the work done in them, and reading weights from 4 KiB pages a fifth of
-// its rate, so blocks lie in memory that is aligned to 2 MiB and advised as huge pages: from 2 MiB on each in a mapping of
-// its own (what is left past its last 2 MiB has small pages), from kHugeFrom on several in one. Smaller ones, and all below
-// 2 MiB of a checked pool, come from malloc, where sanitizers watch their ends.
+// Page faults on large temporaries cost several times the work done in them, and reading weights from 4 KiB pages costs a fifth of the
+// rate, so blocks lie in memory that is aligned to 2 MiB and advised as huge pages: blocks from 2 MiB on each in a mapping of their own
+// (the rest past the last 2 MiB has small pages), from kHugeFrom on several in one. Smaller blocks, and all below 2 MiB of a checked pool,
+// come from malloc, where sanitizers watch their ends.
 //
-// A page is there once it was written to. Whole huge pages of a shared mapping that nobody has a block in go back to the system.
-// A planned run obtains the same addresses with no memory behind them, and held() is what the real one would hold.
+// A page is resident once it was written. Whole huge pages of a shared mapping without a block are returned to the system. A planned run
+// obtains the same addresses without memory behind them, and held() is what the real run would hold.
 #pragma once
 
 #include <map>
@@ -40,9 +40,9 @@ class SystemMemory : public MemorySource {
 
   const bool shares_, planned_;
   int64_t held_ = 0;
-  std::unordered_map<void*, int64_t> touched_;  // bytes of memory behind a block that has a mapping of its own
+  std::unordered_map<void*, int64_t> touched_;  // resident bytes of a block with its own mapping
   std::map<char*, int> users_;                  // blocks in each huge page of the shared mappings
-  std::map<char*, int64_t> free_;               // of the shared mappings, by address: stretches that touch no other
+  std::map<char*, int64_t> free_;               // free ranges of the shared mappings, by address; no two are adjacent
 };
 
 }  // namespace weft::cpu

@@ -16,12 +16,12 @@
 namespace weft::cuda {
 namespace {
 
-// cudaMalloc maps 2 MiB at once; smaller blocks share a mapping.
+// cudaMalloc maps 2 MiB at a time; smaller blocks share a mapping.
 constexpr int64_t kMapped = int64_t(2) << 20;
 int64_t memory_behind(int64_t bytes) { return bytes < kMapped ? bytes : (bytes + kMapped - 1) / kMapped * kMapped; }
 
-// Blocks go back to the pool in stream order, and every kernel and copy runs on that one stream: a block may be handed
-// out again while its last reader is still queued. Only giving memory back to the driver waits (cudaFree does).
+// Blocks return to the pool in stream order, and every kernel and copy runs on that one stream: a block may be reused while its last reader
+// is still queued. Only returning memory to the driver waits (cudaFree does).
 class DeviceMemory : public MemorySource {
  public:
   explicit DeviceMemory(const CudaStream& stream) : stream_(stream) {}
@@ -33,11 +33,11 @@ class DeviceMemory : public MemorySource {
       held_ += memory_behind(bytes);
       return memory;
     }
-    cudaGetLastError();  // out of memory is no lasting error
+    cudaGetLastError();  // clears the out-of-memory error, which is not sticky
     return nullptr;
   }
   int64_t held() const override { return held_; }
-  // The driver says what is free; the largest block is found by asking for it.
+  // The driver reports what is free; the largest block is found by trial allocation.
   Room room() override {
     use();
     size_t free = 0, total = 0;
@@ -75,7 +75,7 @@ class DeviceMemory : public MemorySource {
   int64_t held_ = 0;
 };
 
-// Events of the slots of an UploadRing.
+// Events for the slots of an UploadRing.
 class SlotEvents {
  public:
   explicit SlotEvents(const CudaStream& stream) : stream_(stream) {}
@@ -97,8 +97,8 @@ class SlotEvents {
   cudaEvent_t events_[UploadRing<SlotEvents>::kSlots] = {};
 };
 
-// Pinned memory through which host data goes: small uploads in the slots of a ring, all else in pieces, one half being filled
-// or emptied while the other is on its way.
+// Pinned staging memory for copies between host and device: small uploads use the slots of a ring, larger ones two halves in turns: one is
+// filled or emptied while the other is being copied.
 class Staging {
  public:
   static constexpr int64_t kHalf = int64_t(4) << 20;
@@ -107,7 +107,7 @@ class Staging {
   ~Staging() {
     if (!memory_) return;
     cudaSetDevice(stream_.index());
-    cudaStreamSynchronize(stream_.handle());  // copies may be on their way
+    cudaStreamSynchronize(stream_.handle());  // copies may be in flight
     for (cudaEvent_t event : free_) cudaEventDestroy(event);
     cudaFreeHost(memory_);
   }
@@ -157,7 +157,7 @@ class Staging {
   }
 
   const CudaStream& stream_;
-  char* memory_ = nullptr;  // two halves, then the ring's slots
+  char* memory_ = nullptr;  // two halves, then the slots of the ring
   cudaEvent_t free_[2] = {};
   SlotEvents slot_events_;
   Ring ring_;
@@ -173,7 +173,7 @@ class CudaDevice : public Device {
         pool_(*memory_, options.checked || kAlwaysChecked, options.memory_limit) {
     read_properties();
   }
-  // Planned.
+  // A planned device.
   explicit CudaDevice(int index)
       : index_(index),
         stream_(*this, index, true),
@@ -210,7 +210,7 @@ class CudaDevice : public Device {
       return;
     }
     staging_.download(static_cast<char*>(to), static_cast<const char*>(from.handle()) + from.offset() + offset, bytes);
-    stream_.synchronize();  // all is done: this raises what kernels found
+    stream_.synchronize();  // raises faults that kernels reported
   }
 
   int multiprocessors() const { return properties_.multiProcessorCount; }

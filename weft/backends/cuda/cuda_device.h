@@ -9,7 +9,7 @@
 
 namespace weft::cuda {
 
-// Names of the GPUs that can be opened; when there are none, `why` says what is missing.
+// Names of the GPUs that can be opened; if there are none, `why` says what is missing.
 struct Inventory {
   std::vector<std::string> devices;  // "cuda:0", ...
   std::string why;
@@ -18,8 +18,8 @@ Inventory inventory();
 
 std::shared_ptr<Device> open_device(int index, const DeviceOptions& options);
 
-// The same GPU with addresses instead of memory and its work left out: what runs on it takes from the pool, workspace
-// too, what it would take there, and whatever it reads back is zeros.
+// The same GPU with addresses instead of memory and without work: launches allocate from the pool, workspace included, what they would on
+// the GPU, and everything downloaded is zeros.
 std::shared_ptr<Device> open_planned(int index);
 
 // The op table (table.cpp).

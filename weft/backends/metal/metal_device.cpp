@@ -10,8 +10,8 @@
 namespace weft::metal {
 namespace {
 
-// A block is a buffer object. It goes back to the pool in stream order; hazards between its old user and its new one are the
-// stream's to find. The host waits before it touches what kernels under way use.
+// A block is a buffer object. It returns to the pool in stream order; the stream tracks hazards between its old user and its new one. The
+// host waits before it accesses memory that running kernels use.
 class SharedMemory : public MemorySource {
  public:
   SharedMemory(Gpu& gpu, MetalStream& stream) : gpu_(gpu), stream_(stream) {}
@@ -19,7 +19,7 @@ class SharedMemory : public MemorySource {
   void* obtain(int64_t bytes) override { return gpu_.new_buffer(bytes); }
   Room room() override {
     const int64_t free = gpu_.free_memory();
-    return {free, free};  // as on the CPU: addresses are one range, whatever pages lie behind them
+    return {free, free};  // as on the CPU: virtual addresses do not fragment
   }
   void give_back(void* handle, int64_t) override {
     finish(handle);
@@ -35,7 +35,7 @@ class SharedMemory : public MemorySource {
   }
 
  private:
-  // The pool works in destructors too, where nothing may be thrown: what went wrong on the device is raised at the next synchronize.
+  // The pool also works in destructors, where nothing may be thrown: a device fault is raised at the next synchronize.
   void finish(void* handle) {
     try {
       stream_.finish(handle);
@@ -77,7 +77,7 @@ class MetalDevice : public Device {
     std::memcpy(gpu_->contents(to.handle()) + to.offset() + offset, from, size_t(bytes));
   }
   void download(void* to, const Buffer& from, int64_t offset, int64_t bytes) override {
-    if (!planned_) stream_.synchronize();  // raises what kernels found
+    if (!planned_) stream_.synchronize();  // raises faults that kernels reported
     if (bytes == 0) return;
     if (planned_) return void(std::memset(to, 0, size_t(bytes)));
     std::memcpy(to, gpu_->contents(from.handle()) + from.offset() + offset, size_t(bytes));

@@ -1,5 +1,5 @@
-// An Apple GPU as a device, or the simulator that stands for one: memory that both host and GPU see, one stream, kernels in
-// weft::metal. Everything here is above the seam and so the same code for both.
+// An Apple GPU as a device, or the simulator in its place: memory shared by host and GPU, one stream, kernels in weft::metal. Everything
+// here is above the seam, so the same code serves both.
 #pragma once
 
 #include <memory>
@@ -13,10 +13,10 @@ namespace weft::metal {
 
 std::shared_ptr<Device> make_device(std::string name, std::unique_ptr<Gpu> gpu, const DeviceOptions& options);
 
-// One with no memory and no work behind it (planned_gpu.h): launchers do what they do, and the pool tells what they took.
+// A device without memory or work behind it (planned_gpu.h): launchers run as usual, and the pool reports what they allocated.
 std::shared_ptr<Device> open_planned();
 
-// The GPU behind a device made here: its counters.
+// The GPU behind such a device, for its counters.
 Gpu& gpu_of(Device& device);
 
 // The op table (table.cpp).

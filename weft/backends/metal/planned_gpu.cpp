@@ -5,7 +5,7 @@
 namespace weft::metal {
 namespace {
 
-// As many threads as any pipeline can have.
+// A pipeline that allows the maximum number of threads.
 struct PlannedPipeline : Pipeline {
   int most_threads() const override { return 1024; }
 };
@@ -17,7 +17,7 @@ struct PlannedLibrary : Library {
 
 class PlannedGpu : public Gpu {
  public:
-  std::string description() const override { return "plans what a Metal device would do"; }
+  std::string description() const override { return "plans the allocations of a Metal device"; }
   DeviceTraits traits() const override { return {}; }
   int64_t total_memory() const override { return INT64_MAX; }
   int64_t free_memory() const override { return INT64_MAX; }

@@ -1,4 +1,4 @@
-// A Gpu that does nothing, with buffers of address space alone: what a run takes from the pool is known without its work.
+// A Gpu that computes nothing, with buffers of address space only: reports what a run would allocate without doing its work.
 #pragma once
 
 #include <memory>

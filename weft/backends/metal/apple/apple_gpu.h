@@ -1,4 +1,4 @@
-// Apple's GPU through Apple's framework: one of the two implementations of the seam (weft/tile/metal/seam.h). The other is the
+// An Apple GPU through the Metal framework: one of the two implementations of the seam (weft/tile/metal/seam.h). The other one is the
 // simulator (weft/backends/metal/sim/simulator.h).
 #pragma once
 
@@ -9,8 +9,8 @@
 
 namespace weft::metal {
 
-// The system's default GPU. Throws `unsupported` when there is none, or it is not one that the kernels can run on.
+// The system's default GPU. Throws `unsupported` if there is none, or if it cannot run the kernels.
 std::unique_ptr<Gpu> open_apple_gpu();
-std::string why_no_apple_gpu();  // empty when there is one
+std::string why_no_apple_gpu();  // empty if there is one
 
 }  // namespace weft::metal

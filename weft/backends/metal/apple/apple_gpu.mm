@@ -10,7 +10,7 @@
 namespace weft::metal {
 namespace {
 
-constexpr int kSimdgroup = 32;  // what kernels are written for
+constexpr int kSimdgroup = 32;  // the width that the kernels require
 
 NSString* string_of(std::string_view text) {
   return [[NSString alloc] initWithBytes:text.data() length:text.size() encoding:NSUTF8StringEncoding];
@@ -68,8 +68,8 @@ class AppleLibrary : public Library {
   id<MTLLibrary> library_;
 };
 
-// One command buffer is filled at a time, through one encoder whose dispatches may run at once but for our barriers. Across
-// command buffers the framework orders what touches the same buffer.
+// Fills one command buffer at a time through one concurrent encoder: dispatches may overlap except across our barriers. Between command
+// buffers the framework orders accesses to the same buffer.
 class AppleGpu : public Gpu {
  public:
   explicit AppleGpu(id<MTLDevice> device)
@@ -115,7 +115,7 @@ class AppleGpu : public Gpu {
       int next = 0;
       for (const Binding& b : d.bindings) {
         for (; next < b.index; ++next)
-          [encoder setBuffer:unbound_ offset:0 atIndex:NSUInteger(next)];  // validation wants something at every index
+          [encoder setBuffer:unbound_ offset:0 atIndex:NSUInteger(next)];  // Metal's validation requires a buffer at every index
         if (b.buffer)
           [encoder setBuffer:(__bridge id<MTLBuffer>)b.buffer offset:NSUInteger(b.offset) atIndex:NSUInteger(b.index)];
         else
@@ -184,9 +184,9 @@ class AppleGpu : public Gpu {
 std::string why_no_apple_gpu() {
   @autoreleasepool {
     id<MTLDevice> device = MTLCreateSystemDefaultDevice();
-    if (!device) return "the system has no Metal device";
-    // simdgroup_matrix; every Mac with Apple silicon has it.
-    return [device supportsFamily:MTLGPUFamilyApple7] ? "" : join(device.name.UTF8String, " is no GPU of the family Apple7 or later");
+    if (!device) return "this Mac has no Metal device";
+    // The kernels need simdgroup_matrix; every Mac with Apple silicon has it.
+    return [device supportsFamily:MTLGPUFamilyApple7] ? "" : join(device.name.UTF8String, " is not a GPU of family Apple7 or later");
   }
 }
 

@@ -1,4 +1,4 @@
-// Addresses for the threadgroup memory of one worker: many more than there is memory behind them, which comes when it is touched.
+// Address space for the threadgroup memory of one worker: far more addresses than memory, which is allocated on first touch.
 #pragma once
 
 #include <sys/mman.h>

@@ -25,14 +25,14 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kWhere = "metal-sim";
-constexpr int64_t kMostBytes = int64_t(1) << 30;  // of compiled kernels on disk
+constexpr int64_t kMostBytes = int64_t(1) << 30;  // limit of compiled kernels on disk
 
 std::string compiler() {
   const char* named = std::getenv("WEFT_METAL_SIM_CLANG");
   return named && *named ? named : WEFT_METAL_SIM_CLANG;
 }
 
-// Tells one installed compiler from another without starting it.
+// Identifies an installed compiler without starting it.
 std::string compiler_identity() {
   struct stat info{};
   const std::string path = compiler();
@@ -63,8 +63,8 @@ const std::vector<std::string>& flags(Build build) {
                                                "-ffloat16-excess-precision=none",
                                                "-Xclang",
                                                "-fbfloat16-excess-precision=none"};
-  // The hooks that ThreadSanitizer's pass calls are ours (shim/checks.h). It leaves out vectors, so there must be none. An access
-  // made of those of two branches would have no line of its own.
+  // ThreadSanitizer's pass calls hooks that we define (shim/checks.h). It ignores vector accesses, so vectorisation is off. Merging the
+  // accesses of two branches is off too: the merged access would have no line of its own.
   static const std::vector<std::string> instrumented{"-g1",
                                                      "-gdwarf-4",
                                                      "-ffile-compilation-dir=.",
@@ -130,7 +130,7 @@ bool holds(const fs::path& path, const std::string& text) {
   return in && std::string(std::istreambuf_iterator<char>(in), {}) == text;
 }
 
-// A folder that no other process has, in whatever container it runs; removed at the end with what is in it.
+// A temporary folder, unique among processes also across containers; removed at the end with its contents.
 class Unfinished {
  public:
   explicit Unfinished(const fs::path& folder) : path_((folder / join(kPrefix, "XXXXXX")).string()) {
@@ -149,7 +149,7 @@ class Unfinished {
  private:
   static constexpr const char* kPrefix = "unfinished-";
 
-  // What processes that were killed have left.
+  // Remove folders left by killed processes.
   static void remove_old(const fs::path& folder) {
     std::error_code ignored;
     for (const fs::directory_entry& entry : fs::directory_iterator(folder, ignored)) {
@@ -162,7 +162,7 @@ class Unfinished {
   std::string path_;
 };
 
-// The headers by their names under the folder that the compiler searches.
+// The headers by their names below the include folder.
 std::map<std::string, std::string> header_files() {
   std::map<std::string, std::string> files;
   for (const EmbeddedFile& file : kShim) files[join("weft_sim/", file.name)] = file.text;
@@ -174,7 +174,7 @@ std::map<std::string, std::string> header_files() {
   return files;
 }
 
-// The headers, written out once for each set of them, and again where one of them is damaged.
+// Writes the headers once per version of them, and again if one of them is damaged.
 fs::path headers(const fs::path& folder) {
   const std::map<std::string, std::string> files = header_files();
   std::string all;
@@ -189,11 +189,11 @@ fs::path headers(const fs::path& folder) {
   }
   std::error_code ignored;
   fs::remove_all(done, ignored);
-  fs::rename(made, done, ignored);  // another process may have been first
+  fs::rename(made, done, ignored);  // fails harmlessly if another process was first
   return done;
 }
 
-// The compiler calls our file by its path in the cache; its reader knows the text by another name.
+// Replaces the path in the cache by the source's own name in the compiler's messages.
 std::string run_compiler(std::vector<std::string> command, const std::string& path, const std::string& name) {
   ProcessResult result = run_process(command);
   if (result.status == 0) return result.output;

@@ -1,5 +1,5 @@
-# cmake -DOUTPUT=... -DSHIM=a.h;b.h -DREWRITER=... -P embed.cmake: the shim's headers as string literals, and a number that changes
-# with the code that rewrites kernels.
+# cmake -DOUTPUT=... -DSHIM=a.h;b.h -DREWRITER=... -P embed.cmake: writes the shim's headers as string literals, and a hash of the code that
+# rewrites kernels.
 set(text "#include \"weft/backends/metal/sim/embedded.h\"\n\nnamespace weft::metal::sim {\n\nconst std::vector<EmbeddedFile> kShim{\n")
 foreach(path IN LISTS SHIM)
   file(READ ${path} content)

@@ -1,4 +1,4 @@
-// The headers under shim/, inside of the library.
+// The headers of shim/, embedded in the library.
 #pragma once
 
 #include <vector>
@@ -10,8 +10,8 @@ struct EmbeddedFile {
   const char* text;
 };
 
-// Generated when Weft is built (embed.cmake).
+// Generated at build time (embed.cmake).
 extern const std::vector<EmbeddedFile> kShim;
-extern const char* const kRewriter;  // changes with the code of the rewriter
+extern const char* const kRewriter;  // hash of the rewriter's code
 
 }  // namespace weft::metal::sim

@@ -13,7 +13,7 @@
 
 namespace weft::metal::sim {
 
-// An entry is reached by a return, with the stack as it is after a call.
+// A new stack is entered by a return, with the stack pointer as it is after a call.
 #if defined(__x86_64__)
 asm(R"(
 .text
@@ -76,11 +76,11 @@ weft_sim_switch_stack:
 .size weft_sim_switch_stack, . - weft_sim_switch_stack
 )");
 namespace {
-constexpr size_t kSaved = 20;          // words that the switch takes off the stack
+constexpr size_t kSaved = 20;          // words that the switch pops
 constexpr size_t kReturnAddress = 11;  // x30
 }  // namespace
 #else
-#error "The Metal simulator has a stack switch for x86-64 and for aarch64 alone; build with -DWEFT_METAL_SIM=OFF"
+#error "The Metal simulator has a stack switch for x86-64 and aarch64 only; build with -DWEFT_METAL_SIM=OFF"
 #endif
 
 Stacks::~Stacks() {
@@ -97,7 +97,7 @@ void Stacks::reserve(int count) {
 }
 
 void* Stacks::prepare(int i, void (*entry)()) const {
-  // Stacks lie a power of two apart: without a shift of its own each, their tops would share a few lines of every cache.
+  // Stacks are a power of two apart: without an individual offset, their tops would map to the same few cache sets.
   const size_t shift = size_t(i) % 64 * 1088;
   void** top = reinterpret_cast<void**>(low(i) + kBytes - shift) - kSaved;
   std::memset(top, 0, kSaved * sizeof(void*));

@@ -1,17 +1,16 @@
-// Stacks and the switch between them: simulated threads take turns on one thread of the system.
+// Stacks and the switch between them: simulated threads take turns on one OS thread.
 //
-// A switch saves the registers that a function must preserve and changes the stack pointer: about ten instructions. Nothing
-// may be thrown from one stack to another.
+// A switch saves the callee-saved registers and changes the stack pointer: about ten instructions. Exceptions must not cross stacks.
 #pragma once
 
 #include <cstddef>
 
 namespace weft::metal::sim {
 
-// Leaves the stack we run on, saving where it stands in *from, and goes on where `to` stood.
+// Saves the current stack pointer in *from and continues on the stack `to`.
 extern "C" void weft_sim_switch_stack(void** from, void* to);
 
-// The stacks of one worker, each with an inaccessible page below it.
+// The stacks of one worker, each with a guard page below it.
 class Stacks {
  public:
   Stacks() = default;
@@ -19,12 +18,12 @@ class Stacks {
   Stacks(const Stacks&) = delete;
   Stacks& operator=(const Stacks&) = delete;
 
-  static constexpr size_t kBytes = 256 << 10;  // of one; only what is touched takes memory
+  static constexpr size_t kBytes = 256 << 10;  // per stack; only touched pages use memory
 
-  void reserve(int count);  // keeps none of those it had
+  void reserve(int count);  // discards existing stacks
   int count() const { return count_; }
   char* low(int i) const { return memory_ + size_t(i) * kBytes; }
-  // A stack that calls `entry` the first time it is switched to; entry must not return.
+  // Prepares a stack that calls `entry` at the first switch to it; entry must not return.
   void* prepare(int i, void (*entry)()) const;
 
  private:
@@ -32,7 +31,7 @@ class Stacks {
   int count_ = 0;
 };
 
-// The processor's mode in which results and operands too small for a normal number are zero.
+// Sets the processor's flush-to-zero mode: subnormal results and operands are zero.
 class FlushToZero {
  public:
   explicit FlushToZero(bool on);

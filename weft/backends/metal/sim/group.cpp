@@ -37,7 +37,7 @@ void Group::run(Launch& launch, uint64_t index) {
     while (anyone_ready() && !aborted_) resume(threads_[size_t(pop())], &scheduler_);
     current_ = nullptr;
   } while (!aborted_ && !launch.stopped && unblock());
-  // Threads that will never end leave their stacks in the middle of something.
+  // Threads that never finished leave their stacks in mid-execution.
   if (aborted_ || done_ != count_) reset_stacks(stacks_.count());
   counters_.threads += count_;
 }
@@ -110,7 +110,7 @@ void Group::reset_stacks(int count) {
   }
 }
 
-// Each turn of the loop is one simulated thread from its beginning to its end.
+// Entry of a stack: each iteration runs one simulated thread from start to end.
 void Group::stack_main() {
   for (;;) {
     Group& group = *stack_owner;
@@ -119,7 +119,7 @@ void Group::stack_main() {
   }
 }
 
-// Goes on with that thread; *from is where we stand now.
+// Switches to that thread; *from receives the current stack pointer.
 void Group::resume(SimThread& thread, void** from) {
   current_ = &thread;
   void* to = thread.stack_pointer;
@@ -194,7 +194,7 @@ void Group::simd(weft_sim::Combine combine, void* slot, const char* function, we
   if (me->leads) release(simdgroup, std::exchange(me->leads, 0u));
 }
 
-// All lanes that still run have come to one place.
+// All lanes that still run have arrived at one place.
 bool Group::try_release(Simdgroup& simdgroup) {
   if (simdgroup.waiting == 0 || simdgroup.waiting + simdgroup.done != simdgroup.count) return false;
   unsigned lanes = 0;
@@ -206,7 +206,7 @@ bool Group::try_release(Simdgroup& simdgroup) {
     if (t.combine != first->combine || !same(t.site, first->site)) return false;
     lanes |= 1u << i;
   }
-  // The one that came last is running, unless it has ended: then the first of those that wait does the work.
+  // The lane that arrived last is running, unless it has ended: then the first waiting lane does the work.
   if (current_->state == State::in_simdgroup) {
     release(simdgroup, lanes);
   } else {
@@ -218,14 +218,14 @@ bool Group::try_release(Simdgroup& simdgroup) {
   return true;
 }
 
-// On the stack of one of the lanes: it goes on, the others are ready.
+// Runs on the stack of one of the lanes: that lane continues, the others become ready.
 void Group::release(Simdgroup& simdgroup, unsigned lanes) {
   void* slots[weft_sim::kLanes] = {};
   for (int i = 0; i < simdgroup.count; ++i) {
     if (lanes >> i & 1) slots[i] = threads_[size_t(simdgroup.first + i)].slot;
   }
   if (current_->combine) {
-    combining_ = true;  // it reads what lies on the stacks of others
+    combining_ = true;  // it reads from the stacks of other lanes
     current_->combine(slots, lanes);
     combining_ = false;
   }
@@ -257,12 +257,12 @@ bool Group::open_barrier() {
     if (!same(t.site, first->site)) {
       const bool one_line = first->site.line == t.site.line && first->site.column == t.site.column;
       report(t, join("divergent threadgroup_barrier: thread ", first->info.index, " waits at ", place(first->site), ", thread ",
-                     t.info.index, " at ", place(t.site), one_line ? ", where it came by another call" : ""));
+                     t.info.index, " at ", place(t.site), one_line ? ", reached by another call" : ""));
       return false;
     }
   }
   if (done_ > 0) {
-    report(*first, join("divergent threadgroup_barrier at ", place(first->site), ": ", at_barrier_, " of ", count_, " threads reach it, ",
+    report(*first, join("divergent threadgroup_barrier at ", place(first->site), ": ", at_barrier_, " of ", count_, " threads reached it, ",
                         done_, " have returned"));
     return false;
   }
@@ -279,7 +279,7 @@ bool Group::open_barrier() {
   return true;
 }
 
-// Lanes of a simdgroup wait at different places, or some at a barrier.
+// Lanes of a simdgroup wait at different places, or some of them at a barrier.
 void Group::part_lanes() {
   for (Simdgroup& simdgroup : simdgroups_) {
     SimThread* first = nullptr;
@@ -302,12 +302,12 @@ void Group::part_lanes() {
 void Group::inactive(unsigned lane, unsigned from) {
   if (!launch_->shadow) return;
   fail_at(join(current_->function, ": lane ", lane, " reads lane ", from,
-               from < unsigned(weft_sim::kLanes) ? ", which is not active" : ", and there are 32"),
+               from < unsigned(weft_sim::kLanes) ? ", which is not active" : ", expected 0 to 31"),
           current_->site);
 }
 
 void Group::spin() {
-  if (++spins_ > kMostSpins) fail_at("a thread spins on atomics; threads of a group are not guaranteed to run at once", {"", 0, 0});
+  if (++spins_ > kMostSpins) fail_at("a thread spins on atomics; threads of a group are not guaranteed to run concurrently", {"", 0, 0});
 }
 
 void Group::fail_at(const std::string& what, weft_sim::Site site) {

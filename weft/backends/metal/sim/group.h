@@ -1,10 +1,10 @@
 // Runs threadgroups, one after another, on the calling thread.
 //
-// Every simulated thread has a stack; they take turns. A thread runs until it has to wait at a barrier or in a simdgroup
-// function, then the next ready one goes on. When none is ready, either all wait at one barrier, which opens it, or lanes
-// of a simdgroup have parted: then those at the earliest place in the source go on, without the others.
+// Every simulated thread has a stack; they take turns. A thread runs until it waits at a barrier or in a simdgroup function, then the next
+// ready one continues. When none is ready, either all wait at one barrier, which then opens, or lanes of a simdgroup have diverged: then
+// those at the earliest place in the source continue without the others.
 //
-// A stack whose thread has ended runs the next thread that has not begun, so a kernel without barriers needs one stack.
+// A stack whose thread has ended runs the next thread that has not started, so a kernel without barriers needs one stack.
 #pragma once
 
 #include <cstdint>
@@ -26,10 +26,10 @@ class Group {
   Group(const Group&) = delete;
   Group& operator=(const Group&) = delete;
 
-  // The group of that index in the launch's grid. What goes wrong is told to the launch.
+  // Runs the group of that index in the launch's grid. Faults are reported to the launch.
   void run(Launch& launch, uint64_t index);
 
-  // What has run since the last call: threads, barriers and what memory traffic was counted.
+  // Counts since the last call: threads, barriers and memory traffic.
   Counters take_counters();
 
   // Called by the running kernel (runtime.cpp).
@@ -56,7 +56,7 @@ class Group {
     weft_sim::Combine combine;
     const char* function;
     void* slot;
-    unsigned leads;  // lanes that this one must release when it goes on
+    unsigned leads;  // lanes that this one must release when it continues
     Toucher toucher;
   };
   struct Simdgroup {
@@ -79,13 +79,13 @@ class Group {
 
   static void stack_main();
   void resume(SimThread& thread, void** from);
-  void wait();    // the current thread cannot go on
-  void finish();  // the current thread has ended
+  void wait();    // suspends the current thread
+  void finish();  // ends the current thread
   void push(int thread) { queue_[queue_end_++ % queue_.size()] = uint16_t(thread); }
   int pop() { return queue_[queue_begin_++ % queue_.size()]; }
   bool anyone_ready() const { return queue_begin_ != queue_end_; }
 
-  bool unblock();  // nobody is ready: false when there is nothing left to do
+  bool unblock();  // called when no thread is ready; false if all have ended
   bool open_barrier();
   void part_lanes();
   bool try_release(Simdgroup& simdgroup);

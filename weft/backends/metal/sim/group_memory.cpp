@@ -1,4 +1,4 @@
-// The memory of a group: its threadgroup variables, and every access of an instrumented kernel.
+// Memory of a group: its threadgroup variables, and the checks of every access of an instrumented kernel.
 #include <algorithm>
 #include <cstring>
 
@@ -8,7 +8,7 @@
 
 namespace weft::metal::sim {
 
-// Far apart where accesses are checked, so that one outside of a variable does not fall into another.
+// Variables are spaced far apart in checked mode, so that an access outside of one does not hit another.
 uint64_t Group::gap() const {
   if (!launch_->shadow) return kRedZone;
   const uint64_t variables = variables_.size() + 2;
@@ -31,8 +31,8 @@ void* Group::threadgroup_variable(int index, const char* name, uint64_t bytes, u
   if (variable.pointer) return variable.pointer;
   char* pointer = allocate(bytes, alignment, name);
   if (!pointer)
-    fail_at(join("threadgroup variable '", name, "' of ", bytes, " bytes makes ", threadgroup_used_, ", over the ", kMostThreadgroupBytes,
-                 " there are"),
+    fail_at(join("threadgroup variable '", name, "' of ", bytes, " bytes makes ", threadgroup_used_, " bytes in all, the limit is ",
+                 kMostThreadgroupBytes),
             site);
   variable = {pointer, bytes, name};
   return pointer;
@@ -48,8 +48,8 @@ void Group::access(const void* address, uint64_t bytes, int access, const void* 
   abandon();
 }
 
-// The thread's own stack; all stacks while a simdgroup function combines its lanes; what the simulator itself hands to kernels;
-// and the constants of the text.
+// Memory that is not checked: the thread's own stack; all stacks while a simdgroup function combines its lanes; what the simulator passes
+// to kernels; and the constants of the text.
 bool Group::is_private(const char* p) const {
   const auto within = [p](const void* begin, uint64_t bytes) { return p >= begin && p < static_cast<const char*>(begin) + bytes; };
   return within(stacks_.low(current_->stack), Stacks::kBytes) ||

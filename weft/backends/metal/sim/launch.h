@@ -1,4 +1,4 @@
-// One dispatch, ready to run: shared by all workers that take groups of it.
+// One dispatch, ready to run: shared by all workers that run groups of it.
 #pragma once
 
 #include <array>
@@ -29,10 +29,10 @@ struct Launch {
   int64_t threadgroup_bytes = 0;
   std::vector<std::vector<char>> copied;  // small arguments
   uint32_t copied_bindings = 0;           // a bit for each index
-  uint32_t read_only_bindings = 0;        // as the host has promised
-  bool counting = false;                  // every access of memory
-  Shadow* shadow = nullptr;               // checks every access, where there is one
-  bool random = false;                    // order of groups and threads
+  uint32_t read_only_bindings = 0;        // as declared by the host
+  bool counting = false;                  // count every memory access
+  Shadow* shadow = nullptr;               // checks every access if set
+  bool random = false;                    // random order of groups and threads
   uint64_t seed = 0;
 
   uint64_t group_count() const { return uint64_t(groups[0]) * groups[1] * groups[2]; }

@@ -85,10 +85,10 @@ const weft_sim::Kernel* Module::find(std::string_view kernel) const {
   return nullptr;
 }
 
-// What the compiler has put together from two branches has no line; then that of the code before it is named.
+// An access merged from two branches has no line; the line of the code before it is reported instead.
 std::string Module::place_of(const void* code) const {
   constexpr int kFar = 48;                                        // bytes
-  const auto offset = static_cast<const char*>(code) - low_ - 1;  // the call, not the instruction after it
+  const auto offset = static_cast<const char*>(code) - low_ - 1;  // the call, not its return address
   std::string place;
   for (int before = 0; before < kFar; before += 4) {
     place = place_at(offset - before);
@@ -97,7 +97,7 @@ std::string Module::place_of(const void* code) const {
   return place;
 }
 
-// addr2line names the innermost function first; those of the shim were inlined into the kernel's line.
+// addr2line prints the innermost function first; functions of the shim were inlined into the kernel's line.
 std::string Module::place_at(std::ptrdiff_t offset) const {
   std::ostringstream address;
   address << std::hex << "0x" << offset;

@@ -1,4 +1,4 @@
-// A compiled text in memory, with its function constants set.
+// A compiled source loaded into memory, with its function constants set.
 #pragma once
 
 #include <cstddef>
@@ -14,16 +14,16 @@ namespace weft::metal::sim {
 
 class Module {
  public:
-  // The constants are set once, so each set of them has a copy of its own. Throws `unsupported` when it cannot be loaded.
+  // The constants are set once, so each set of them has its own copy. Throws `unsupported` if it cannot be loaded.
   Module(std::string path, const std::vector<Constant>& constants);
   ~Module();
   Module(const Module&) = delete;
   Module& operator=(const Module&) = delete;
 
   const weft_sim::Module& table() const { return *table_; }
-  const weft_sim::Kernel* find(std::string_view kernel) const;  // null when there is none of that name
+  const weft_sim::Kernel* find(std::string_view kernel) const;  // null if there is none
 
-  // Is this address part of the code or of its constants?
+  // Whether this address is part of the code or of its constants.
   bool contains(const void* address) const { return address >= low_ && address < high_; }
   // "file:line" of an instruction, from the debug information.
   std::string place_of(const void* code) const;

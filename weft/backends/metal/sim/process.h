@@ -7,11 +7,11 @@
 namespace weft::metal::sim {
 
 struct ProcessResult {
-  int status = 0;      // 0: it said that all went well
-  std::string output;  // what it wrote to its standard output and standard error
+  int status = 0;      // exit status; 0: success
+  std::string output;  // stdout and stderr
 };
 
-// program is looked up in PATH. Throws `unsupported` when it cannot be started.
+// The program is looked up in PATH. Throws `unsupported` if it cannot be started.
 ProcessResult run_process(const std::vector<std::string>& program_and_arguments);
 
 }  // namespace weft::metal::sim

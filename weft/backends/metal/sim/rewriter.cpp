@@ -35,7 +35,7 @@ class Rewriter {
     std::string header, body;
   };
 
-  // Where the statement that holds i begins.
+  // The start of the statement that contains i.
   size_t statement_begin(size_t i) const {
     for (size_t p; (p = tokens_.previous(i)) != Tokens::kNone; i = p) {
       if (tokens_.is(p, ";") || tokens_.is(p, "{") || tokens_.is(p, "}")) break;
@@ -43,7 +43,7 @@ class Rewriter {
     return i;
   }
 
-  // The type between begin and the name, without storage and address space.
+  // The type between begin and the name, without storage class and address space.
   std::string type_of(size_t begin, size_t name) const {
     std::string type;
     for (size_t i = begin; i < name; ++i) {
@@ -73,7 +73,7 @@ class Rewriter {
     }
   }
 
-  // constant bool both = has_bias && has_residual; at namespace scope: set after the function constants are.
+  // constant bool both = has_bias && has_residual; at namespace scope: initialised after the function constants.
   void dependent_constants() {
     for (size_t i = 0; i < tokens_.size(); ++i) {
       if (!tokens_.counts(i) || !tokens_.is(i, "constant")) continue;
@@ -101,7 +101,7 @@ class Rewriter {
     }
   }
 
-  // threadgroup float tile[8][32], sums[4]; but neither a pointer nor a parameter.
+  // threadgroup float tile[8][32], sums[4]; but no pointers or parameters.
   void threadgroup_variables() {
     for (size_t i = 0; i < tokens_.size(); ++i) {
       if (!tokens_.counts(i) || !tokens_.is(i, "threadgroup")) continue;
@@ -109,7 +109,7 @@ class Rewriter {
       const bool only_qualifiers = begin == i || (tokens_.next(begin) == i && (tokens_.is(begin, "static") || tokens_.is(begin, "const")));
       if (!only_qualifiers) continue;
       int depth = 0;
-      size_t after = tokens_.next(i);  // what follows the first name
+      size_t after = tokens_.next(i);  // token after the first name
       for (; after < tokens_.size(); after = tokens_.next(after)) {
         depth += tokens_.is(after, "<") - tokens_.is(after, ">");
         if (depth == 0 && tokens_[after].kind == Token::Kind::sign &&
@@ -142,7 +142,7 @@ class Rewriter {
     tokens_[begin].before += declared;
   }
 
-  // [begin, end) holds definitions. What differs in address spaces alone would be defined twice.
+  // Removes duplicate definitions in [begin, end): overloads that differ only in address spaces would be defined twice.
   void merge_overloads(size_t begin, size_t end, const std::string& scope, std::map<std::string, Overload>& seen) {
     size_t header = begin;
     for (size_t i = begin; i < end; ++i) {
@@ -175,12 +175,12 @@ class Rewriter {
     if (is_new || first->second.header == here.header) return;
     if (first->second.body != here.body) {
       fail(ErrorCode::unsupported, tokens_.place(tokens_.next(header)),
-           "overloads that differ in address spaces alone must have the same body");
+           "overloads that differ only in address spaces must have the same body");
     }
     tokens_.remove(header, close + 1);
   }
 
-  // The tokens without address spaces; `constant` and `const` are one.
+  // The tokens without address spaces; `constant` and `const` count as one.
   std::string plain(size_t begin, size_t end) const {
     std::string result, last;
     for (size_t i = begin; i < end; ++i) {
@@ -192,7 +192,7 @@ class Rewriter {
     return result;
   }
 
-  // The words inside of every function, by the function's name: to know which constants a kernel may need.
+  // Collects the words inside of every function, by the function's name: they tell which constants a kernel may need.
   void collect_bodies() {
     for (size_t i = 0; i < tokens_.size(); ++i) {
       if (!tokens_.counts(i) || !tokens_.is(i, "(") || !tokens_.is_word(tokens_.previous(i))) continue;
@@ -254,7 +254,7 @@ class Rewriter {
     return found->second;
   }
 
-  // What follows the text: an entry for every kernel, and the tables of shim/abi.h.
+  // Text appended to the source: an entry for every kernel, and the tables of shim/abi.h.
   std::string entries() const {
     std::string code, kernels, constants;
     int count = 0;
@@ -295,7 +295,7 @@ class Rewriter {
   Attributes attributes_;
   Kernels kernels_;
   std::vector<Constant> constants_;
-  std::map<std::string, std::set<std::string>> depends_on_constants_;  // by name: the function constants behind it
+  std::map<std::string, std::set<std::string>> depends_on_constants_;  // by name: the function constants it depends on
   std::map<std::string, std::set<std::string>> bodies_;
   std::string setters_;
   int variables_ = 0;

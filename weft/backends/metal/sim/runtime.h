@@ -1,4 +1,4 @@
-// What running kernels call (shim/abi.h), and what they run in.
+// The functions that running kernels call (shim/abi.h), and the group they act on.
 #pragma once
 
 #include "weft/backends/metal/sim/shim/abi.h"
@@ -7,10 +7,10 @@ namespace weft::metal::sim {
 
 class Group;
 
-// One for the whole process: each function acts on the group that runs on the calling thread.
+// One table for the whole process: each function acts on the group that runs on the calling thread.
 const weft_sim::Runtime& runtime();
 
-// Says which group that is, while in scope.
+// Sets that group while in scope.
 class RunningGroup {
  public:
   explicit RunningGroup(Group* group);

@@ -9,7 +9,7 @@ namespace weft::metal::sim {
 namespace {
 
 constexpr size_t kMostFindings = 8;
-constexpr uint32_t kThreads = 1024;  // of a group, at most
+constexpr uint32_t kThreads = 1024;  // per group, at most
 
 uint32_t group_of(uint32_t thread) { return (thread - 1) / kThreads; }
 uint32_t simdgroup_of(uint32_t thread) { return (thread - 1) / weft_sim::kLanes; }
@@ -21,7 +21,7 @@ class Shadow::Block {
  public:
   Block(const char* host, uint64_t bytes) : host_(host), bytes_(bytes) {}
 
-  // The cells of these bytes, which end at a cell's end or in the middle of nothing.
+  // The cells of these bytes; the range ends at the end of a cell or of the memory.
   template <class F>
   void each(uint64_t offset, uint64_t bytes, F f) {
     const uint64_t unit = offset % 4 == 0 && bytes % 4 == 0 ? 4 : offset % 2 == 0 && bytes % 2 == 0 ? 2 : 1;
@@ -44,11 +44,11 @@ class Shadow::Block {
 
   const char* host_;
   uint64_t bytes_;
-  uint64_t unit_ = 4;        // bytes for a cell: as small as the smallest access so far
-  std::vector<Cell> cells_;  // made at the first access
+  uint64_t unit_ = 4;        // bytes per cell: the smallest access so far
+  std::vector<Cell> cells_;  // allocated at the first access
 };
 
-// A cell that was written says nothing of reads before, and need not: whatever conflicts with them conflicts with the write.
+// A written cell omits its earlier reads: whatever conflicts with them also conflicts with the write.
 void Shadow::Block::add_touched(std::vector<Touched>& all) const {
   for (uint64_t i = 0; i < cells_.size(); ++i) {
     const Cell& cell = cells_[i];
@@ -113,7 +113,7 @@ bool Shadow::access(const Toucher& who, const void* address, uint64_t bytes, int
     outside(who, p, bytes, writes, code);
     return false;
   }
-  if (writes && region->read_only) found(4, join("write at %1 to '", region->name, "', which is bound to be read alone"), code);
+  if (writes && region->read_only) found(4, join("write at %1 to '", region->name, "', which is bound as read-only"), code);
   const auto memory = size_t(region->memory);
   const Record now{who.group * kThreads + who.index + 1, who.epoch[memory], who.simd_epoch[memory], (access & weft_sim::kAtomic) != 0,
                    code};
@@ -124,7 +124,7 @@ bool Shadow::access(const Toucher& who, const void* address, uint64_t bytes, int
 
 void Shadow::touch(const Region& region, Cell& cell, const Record& now, bool writes, uint64_t offset) {
   if (!writes && region.memory == Memory::threadgroup && cell.write.thread == 0) {
-    found(1, join("read of '", region.name, "' at %1, byte ", offset, ", by ", name_of(now.thread), ": nobody has written it"), now.code);
+    found(1, join("read of '", region.name, "' at %1, byte ", offset, ", by ", name_of(now.thread), ": it was never written"), now.code);
   }
   if (cell.write.thread && !ordered(cell.write, now)) race(region, cell.write, "write", now, writes ? "write" : "read", offset);
   if (!writes) {
@@ -137,7 +137,7 @@ void Shadow::touch(const Region& region, Cell& cell, const Record& now, bool wri
   const Cell before = cell;
   cell = {now, {}};
   if (!now.atomic) return;
-  // What is not atomic still races with the atomics of others: a write of this thread that no barrier has ended, and reads.
+  // Non-atomic accesses still race with atomics of others: a write of this thread not yet ordered by a barrier, and reads.
   if (before.write.thread == now.thread && before.write.epoch == now.epoch && !before.write.atomic) cell.write = before.write;
   for (const Record& read : before.read) {
     if (read.thread && !read.atomic) keep(cell, read);
@@ -153,12 +153,12 @@ bool Shadow::ordered(const Record& before, const Record& now) {
 
 void Shadow::keep(Cell& cell, const Record& now) {
   Record &first = cell.read[0], &second = cell.read[1];
-  const auto apart = [&](const Record& other) {  // how far: 0 the same thread, then simdgroup, then group
+  const auto apart = [&](const Record& other) {  // distance: 0 the same thread, then simdgroup, then group
     if (other.thread == now.thread) return 0;
     if (group_of(other.thread) != group_of(now.thread)) return 3;
     return simdgroup_of(other.thread) != simdgroup_of(now.thread) ? 2 : 1;
   };
-  // One that no later write can race with has nothing more to say. A plain read races with more than an atomic one does.
+  // Drops a read that no later write can race with. A plain read races with more than an atomic one does.
   const auto replaceable = [&](const Record& other) {
     if (!other.thread || (apart(other) < 3 && other.epoch < now.epoch)) return true;
     if (other.atomic != now.atomic) return other.atomic;
@@ -169,7 +169,7 @@ void Shadow::keep(Cell& cell, const Record& now) {
   } else if (replaceable(second)) {
     second = now;
   } else if (first.atomic == now.atomic && second.atomic == now.atomic) {
-    // Keep the pair that is furthest apart; among equals the later one.
+    // Keeps the pair that is furthest apart; among equals the later one.
     const Record old = second;
     const int before = group_of(first.thread) != group_of(old.thread) ? 3 : simdgroup_of(first.thread) != simdgroup_of(old.thread) ? 2 : 1;
     if (apart(first) >= before)

@@ -1,11 +1,11 @@
-// Who touched which memory: finds races, reads of threadgroup memory that nobody wrote, and accesses outside of what is bound.
+// Shadow memory of all accesses: finds races, reads of unwritten threadgroup memory, and accesses out of bounds.
 //
-// Two accesses of which one writes are in order when one thread made both, or when a barrier for that memory stands between
-// them: threadgroup_barrier for the whole group, simdgroup_barrier for its simdgroup. Nothing but the end of the dispatch orders
-// two groups. Atomic accesses do not race with each other.
+// Two accesses of which one writes are ordered if one thread made both, or if a barrier for that memory is between them:
+// threadgroup_barrier for the whole group, simdgroup_barrier for its simdgroup. Only the end of the dispatch orders two groups. Atomic
+// accesses do not race with each other.
 //
-// Of each unit of memory the last write and two reads since are kept, which is enough: if any read races with a later write,
-// one of the two does. The reads are of different groups, else of different simdgroups, else the latest of different threads.
+// For each cell of memory the last write and two reads since are kept. That is enough: if any read races with a later write, one of the two
+// does. The reads are of different groups, else of different simdgroups, else the latest of different threads.
 #pragma once
 
 #include <array>
@@ -20,19 +20,19 @@ namespace weft::metal::sim {
 
 enum class Memory : int { device = 0, threadgroup = 1 };
 
-// A thread at one moment. An epoch counts the barriers that it has passed.
+// A thread at one moment. An epoch counts the barriers it has passed.
 struct Toucher {
   uint32_t group, index;
   std::array<uint32_t, 2> epoch, simd_epoch;  // by Memory
 };
 
-// Something found wrong; `code` are instructions to be named by file and line, or null.
+// An error found; `code` are the instructions to report by file and line, or null.
 struct Finding {
-  std::string what;  // with %1 and %2 where the places go
+  std::string what;  // %1 and %2 are replaced by the places
   std::array<const void*, 2> code{};
 };
 
-// Bytes of the host's memory that a launch wrote, or read and did not write, by one instruction of it.
+// Bytes of the host's memory that one instruction of a launch wrote, or read and did not write.
 struct Touched {
   const char *begin, *end;
   bool written;
@@ -44,10 +44,10 @@ class Shadow {
   class Block;  // memory that several bindings may share
 
   void begin_launch();
-  void begin_group();  // threadgroup memory is gone
-  // `host`: where the host has these bytes of device memory; null: they are of this launch alone.
+  void begin_group();  // discards threadgroup memory
+  // `host`: the host's address of these bytes of device memory; null: they belong to this launch alone.
   std::shared_ptr<Block> add_block(const char* host, uint64_t bytes);
-  // A binding: `bytes` of the block from `offset` on, that kernels see at `begin`.
+  // Adds a binding: `bytes` of the block from `offset` on, which kernels see at `begin`.
   struct Binding {
     const char* begin;
     uint64_t bytes;
@@ -60,11 +60,11 @@ class Shadow {
   void add_variable(const char* begin, uint64_t bytes, const std::string& name);
   void add_unbound(const char* begin, const std::string& name);
 
-  // False: outside of everything, and must not happen; a finding says where.
+  // False: the access is out of bounds and must not happen; a finding says where.
   bool access(const Toucher& who, const void* address, uint64_t bytes, int access, const void* code);
 
   const std::vector<Finding>& findings() const { return findings_; }
-  // What the launch has done to the host's memory, in order of address.
+  // The launch's accesses to the host's memory, in order of address.
   std::vector<Touched> touched() const;
 
  private:
@@ -91,7 +91,7 @@ class Shadow {
   void found(int kind, const std::string& what, const void* first, const void* second = nullptr);
 
   std::vector<Region> device_, threadgroup_;
-  std::vector<std::shared_ptr<Block>> shared_;  // with the host
+  std::vector<std::shared_ptr<Block>> shared_;  // shared with the host
   std::vector<Finding> findings_;
   std::set<std::tuple<int, const void*, const void*>> known_;
 };

@@ -75,7 +75,7 @@ class KernelFinder {
 
   void read(size_t begin, size_t end) {
     std::string host_name, most_threads = "0";
-    // Back over attributes to `template` (an instantiation) or to the > that closes a list of template parameters.
+    // Walks back over attributes to `template` (an instantiation) or to the > that closes a template parameter list.
     size_t statement = begin;
     bool instantiated = false, is_template = false;
     for (size_t i = tokens_.previous(begin); i != Tokens::kNone; i = tokens_.previous(i)) {

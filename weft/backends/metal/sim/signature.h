@@ -1,4 +1,4 @@
-// What the rewriter learns about the kernels of a text.
+// The kernels of a text and their parameters, as the rewriter collects them.
 #pragma once
 
 #include <map>
@@ -16,11 +16,11 @@ struct Attribute {
   std::vector<std::string> items;
 };
 
-using Attributes = std::vector<Attribute>;  // in the order of the text
+using Attributes = std::vector<Attribute>;  // in source order
 
 Attributes find_attributes(const Tokens& tokens);
 
-// The argument of `name(argument)` among the items; null when there is none.
+// The argument of `name(argument)` among the items; null if there is none.
 const std::string* find_item(const Attribute& attribute, std::string_view name, std::string& argument);
 
 struct KernelParameter {
@@ -32,7 +32,7 @@ struct KernelParameter {
   std::string file;
   int line = 0;
   bool reference = false;
-  bool optional = false;  // [[function_constant(...)]] decides whether it is there
+  bool optional = false;  // present depending on [[function_constant(...)]]
 };
 
 struct KernelDefinition {
@@ -54,7 +54,7 @@ struct Kernels {
   std::vector<KernelInstance> instances;
 };
 
-// Finds them and removes explicit instantiations and the word `kernel` from the tokens; attributes stay.
+// Collects kernels and removes explicit instantiations and the word `kernel` from the tokens; attributes stay.
 Kernels find_kernels(Tokens& tokens, const Attributes& attributes);
 
 }  // namespace weft::metal::sim

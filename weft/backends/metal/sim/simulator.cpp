@@ -16,7 +16,7 @@
 #include "weft/backends/metal/sim/module.h"
 #include "weft/backends/metal/sim/shadow.h"
 #include "weft/backends/metal/sim/staging.h"
-#include "weft/backends/metal/sim/together.h"
+#include "weft/backends/metal/sim/unordered_dispatches.h"
 #include "weft/backends/metal/sim/workers.h"
 #include "weft/base/check.h"
 
@@ -84,7 +84,7 @@ class Simulator : public Gpu {
         workers_(mode == SimMode::checked ? 1 : std::max(1, int(std::thread::hardware_concurrency())), mode == SimMode::flush) {}
 
   ~Simulator() override {
-    if (lost_) return;  // a thread may still be writing to them
+    if (lost_) return;  // a lost thread may still be writing to them
     for (const auto& [buffer, owned] : buffers_) std::free(owned->contents);
   }
 
@@ -158,9 +158,9 @@ class Simulator : public Gpu {
   const SimMode mode_;
   sim::Workers workers_;
   sim::Shadow shadow_;
-  sim::Together together_;  // since the last barrier; checked mode alone
+  sim::UnorderedDispatches unordered_;  // since the last barrier; checked mode only
   std::map<void*, std::unique_ptr<SimBuffer>> buffers_;
-  std::vector<std::vector<std::shared_ptr<Launch>>> waiting_;  // between two barriers each
+  std::vector<std::vector<std::shared_ptr<Launch>>> waiting_;  // one list per interval between two barriers
   uint64_t serial_ = 0;
   bool lost_ = false;
   std::string fault_, fault_op_;
@@ -228,12 +228,12 @@ void Simulator::commit() {
       for (size_t i = together.size(); i > 1; --i) std::swap(together[i - 1], together[(serial_ * 0x9e3779b97f4a7c15u >> 33) % i]);
     }
     for (const std::shared_ptr<Launch>& launch : together) run(launch);
-    together_.clear();
+    unordered_.clear();
   }
 }
 
 void Simulator::run(const std::shared_ptr<Launch>& shared) {
-  if (!fault_.empty() || lost_) return;  // a device that has faulted runs nothing until that was told
+  if (!fault_.empty() || lost_) return;  // a faulted device runs nothing until the fault is reported
   Launch& launch = *shared;
   std::optional<sim::Staging> staging;
   if (mode_ == SimMode::checked) {
@@ -257,15 +257,15 @@ void Simulator::run(const std::shared_ptr<Launch>& shared) {
   counters_.matrix_multiply_adds += more.matrix_multiply_adds;
 }
 
-// What was found inside of the launch; then, where its memory is the host's again, between it and others.
+// Findings inside the launch; then, once its memory is the host's again, conflicts with other launches.
 void Simulator::check_accesses(const std::shared_ptr<Launch>& launch, std::optional<sim::Staging>& staging) {
   if (!shadow_.findings().empty()) launch->fault(describe(*launch));
   staging.reset();
-  const std::string conflict = together_.add(launch, shadow_.touched());
+  const std::string conflict = unordered_.add(launch, shadow_.touched());
   if (!conflict.empty()) launch->fault(conflict);
 }
 
-// What the shadow found, with file and line.
+// Findings of the shadow memory, with file and line.
 std::string Simulator::describe(const Launch& launch) const {
   std::string all = join("kernel '", launch.kernel->name, "'");
   for (const sim::Finding& finding : shadow_.findings()) {

@@ -13,11 +13,11 @@ namespace {
 
 constexpr uint64_t kMargin = 256 << 20, kPage = 4096;
 
-constexpr uintptr_t kNowhere = uintptr_t(0x6000) << 48;  // no address that a program can have
+constexpr uintptr_t kNowhere = uintptr_t(0x6000) << 48;  // not a canonical address
 
 uint64_t open_bytes(uint64_t bytes) { return (bytes + 2 * kPage) / kPage * kPage; }
 
-// Pages that can be mapped more than once.
+// Pages that can be mapped several times.
 class Pages {
  public:
   explicit Pages(uint64_t bytes) : bytes_(bytes), file_(memfd_create("weft-metal-sim", MFD_CLOEXEC)) {
@@ -29,7 +29,7 @@ class Pages {
   Pages(const Pages&) = delete;
   Pages& operator=(const Pages&) = delete;
 
-  // With margins on both sides that nobody may touch.
+  // Maps them with an inaccessible margin on both sides.
   char* map() const {
     void* all = mmap(nullptr, 2 * kMargin + bytes_, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (all == MAP_FAILED) no_memory();
@@ -55,7 +55,7 @@ std::string name_of(const weft_sim::Kernel& kernel, int index) {
   return join("buffer(", index, ")");
 }
 
-// Where a view sees the first byte of the block; alignment stays what it was.
+// The address at which a view sees the first byte of the block; keeps its alignment.
 char* Staging::begin_of(const Block& block, const View& view) { return view.mapped + kMargin + uintptr_t(block.from) % kPage; }
 
 std::vector<Staging::Block> Staging::overlapping() const {

@@ -1,6 +1,6 @@
-// The memory bound to a launch, moved for as long as it runs: every binding gets addresses far away from all others, so that an
-// access outside of it cannot fall into another one. Bindings that share bytes still do: their addresses stand for the same
-// pages. What is not bound gets an address that means nothing.
+// Moves the memory bound to a launch while it runs: every binding gets addresses far from all others, so that an out-of-bounds access
+// cannot hit another one. Bindings that share bytes still do: their addresses map the same pages. Unbound parameters get an invalid
+// address.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@ namespace weft::metal::sim {
 
 class Staging {
  public:
-  // Moves what the launch has bound, and says it to the shadow.
+  // Moves the launch's bindings, and registers them with the shadow.
   Staging(Launch& launch, Shadow& shadow);
   ~Staging();  // moves everything back
   Staging(const Staging&) = delete;
@@ -23,7 +23,7 @@ class Staging {
  private:
   struct View {
     int index;
-    char* bound;             // what the host bound
+    char* bound;             // address bound by the host
     char* mapped = nullptr;  // with margins on both sides
   };
   struct Block {
@@ -41,7 +41,7 @@ class Staging {
   std::vector<int> unbound_;
 };
 
-// What a launch calls the binding at this index.
+// The launch's name for the binding at this index.
 std::string name_of(const weft_sim::Kernel& kernel, int index);
 
 }  // namespace weft::metal::sim

@@ -34,7 +34,7 @@ size_t end_of_quoted(std::string_view s, size_t i) {
 
 bool is_address_space(std::string_view word) { return word == "device" || word == "constant" || word == "threadgroup" || word == "thread"; }
 
-// A line marker of the preprocessor, `# 12 "file" flags`, becomes a #line; anything else (#pragma) stays as it is.
+// Turns a line marker of the preprocessor, `# 12 "file" flags`, into a #line; keeps anything else (#pragma).
 void Tokens::directive(std::string_view line) {
   Token token{Token::Kind::directive, std::string(line), line_, int(files_.size()) - 1, false, ""};
   if (line.size() > 2 && line[1] == ' ' && digit(line[2])) {
@@ -43,7 +43,7 @@ void Tokens::directive(std::string_view line) {
     if (open != std::string_view::npos && close > open) {
       files_.emplace_back(line.substr(open + 1, close - open - 1));
       token.text = "#line " + std::to_string(number) + " \"" + files_.back() + "\"";
-      line_ = number - 1;  // the line break that follows counts one
+      line_ = number - 1;  // the following line break adds one
     }
   }
   tokens_.push_back(std::move(token));

@@ -1,4 +1,4 @@
-// Preprocessed source as a list of tokens that can be looked at, removed and put together again with every line in place.
+// Preprocessed source as a list of tokens that can be inspected, removed and reassembled with every line in place.
 #pragma once
 
 #include <cstddef>
@@ -28,16 +28,16 @@ class Tokens {
 
   static constexpr size_t kNone = size_t(-1);
   bool counts(size_t i) const;      // neither space, directive nor removed
-  size_t next(size_t i) const;      // the next that counts; size() at the end
-  size_t previous(size_t i) const;  // the last before i that counts, or kNone
+  size_t next(size_t i) const;      // next token that counts; size() at the end
+  size_t previous(size_t i) const;  // last token before i that counts, or kNone
   bool is(size_t i, std::string_view text) const { return i < size() && tokens_[i].text == text; }
   bool is_word(size_t i) const { return i < size() && tokens_[i].kind == Token::Kind::word; }
-  size_t closing(size_t open) const;   // of ( [ {
-  size_t opening(size_t close) const;  // of ) ] } and of > in a list of template arguments
+  size_t closing(size_t open) const;   // matching token of ( [ {
+  size_t opening(size_t close) const;  // matching token of ) ] } and of > in a template argument list
 
-  // Removes [begin, end); line breaks and directives stay.
+  // Removes [begin, end), except line breaks and directives.
   void remove(size_t begin, size_t end);
-  // [begin, end) on one line.
+  // The text of [begin, end) on one line.
   std::string text(size_t begin, size_t end) const;
   // The namespaces around i: "a::b::" or "".
   std::string qualifier(size_t i) const;
@@ -45,7 +45,7 @@ class Tokens {
   std::string place(size_t i) const;  // file:line
   const std::string& file(size_t i) const { return files_[size_t(tokens_[i].file)]; }
 
-  // Everything that was not removed, as text again.
+  // The text of all tokens that were not removed.
   std::string str() const;
 
  private:

@@ -13,7 +13,7 @@
 namespace weft::metal::sim {
 namespace {
 
-// Seconds that no group of a launch ends before it is given up.
+// A launch is abandoned after this many seconds in which none of its groups has finished.
 int patience() {
   const char* asked = std::getenv("WEFT_METAL_SIM_WATCHDOG");
   const int seconds = asked ? std::atoi(asked) : 0;
@@ -35,10 +35,10 @@ struct Workers::Shared {
   std::mutex mutex;
   std::condition_variable work, idle;
   std::shared_ptr<Launch> launch;
-  std::vector<uint32_t> order;        // of the groups; empty: as they are
-  std::atomic<uint64_t> next{0};      // group
-  std::atomic<uint64_t> finished{0};  // groups
-  uint64_t generation = 0;            // of launches
+  std::vector<uint32_t> order;        // order of the groups; empty: ascending
+  std::atomic<uint64_t> next{0};      // next group
+  std::atomic<uint64_t> finished{0};  // finished groups
+  uint64_t generation = 0;            // number of launches
   int wanted = 0, busy = 0;
   bool closing = false, lost = false;
   bool flush_to_zero = false;
@@ -101,7 +101,7 @@ Workers::~Workers() {
     else
       thread.join();
   }
-  shared_->threads.clear();  // a thread that was left holds `shared`, not itself
+  shared_->threads.clear();  // an abandoned thread keeps `shared` alive, not itself
 }
 
 bool Workers::run(const std::shared_ptr<Launch>& launch) {
@@ -114,7 +114,7 @@ bool Workers::run(const std::shared_ptr<Launch>& launch) {
   s.wanted = s.busy = int(std::min<uint64_t>(s.threads.size(), launch->group_count()));
   ++s.generation;
   s.work.notify_all();
-  // Counted in seconds that we saw pass: a program that was stopped for a while is not at fault.
+  // Counts seconds that this thread saw pass: a program that was suspended for a while is not at fault.
   int idle_seconds = 0;
   for (uint64_t before = 0; !s.idle.wait_for(lock, std::chrono::seconds(1), [&] { return s.busy == 0; });) {
     idle_seconds = s.finished == before ? idle_seconds + 1 : 0;

@@ -1,7 +1,7 @@
-// Threads of the system that run the groups of a launch, each with a Group of its own.
+// OS threads that run the groups of a launch, each with its own Group.
 //
-// A group that neither ends nor waits cannot be stopped from outside. When none of a launch's groups has ended for a
-// while, run() gives up: its threads are left to themselves and nothing more can run.
+// A group that neither ends nor waits cannot be stopped from outside. If none of a launch's groups ends for a while, run() gives up: its
+// threads are abandoned and nothing more can run.
 #pragma once
 
 #include <memory>
@@ -18,14 +18,14 @@ class Workers {
   Workers(const Workers&) = delete;
   Workers& operator=(const Workers&) = delete;
 
-  // Runs every group; what went wrong is in the launch. False: given up.
+  // Runs every group; faults are recorded in the launch. False: given up.
   bool run(const std::shared_ptr<Launch>& launch);
 
   Counters take_counters();
 
  private:
   struct Shared;
-  std::shared_ptr<Shared> shared_;  // also of the threads, which may outlive us
+  std::shared_ptr<Shared> shared_;  // shared with the threads, which may outlive this object
 };
 
 }  // namespace weft::metal::sim

@@ -1,4 +1,4 @@
-// What a compiled kernel text and the simulator know of each other. Both include it, so it needs no other header.
+// The interface between a compiled kernel text and the simulator. Both include it, so it includes no other header.
 #pragma once
 
 namespace weft_sim {
@@ -7,8 +7,8 @@ inline constexpr int kVersion = 2;  // of this file: part of the cache's key
 inline constexpr int kMostBuffers = 31;
 inline constexpr int kLanes = 32;  // of a simdgroup
 
-// A place in a kernel's source. As a default argument, Site::here() is the place of the call. Threads that came there
-// through other calls have another `way`.
+// A place in a kernel's source. As a default argument, Site::here() is the place of the call. Threads that arrived through different calls
+// have a different `way`.
 struct Site {
   const char* file;
   int line, column;
@@ -20,13 +20,13 @@ struct Site {
 #endif
 };
 
-// What is bound for one dispatch; the same for all its threads.
+// The bindings of one dispatch; the same for all its threads.
 struct Bindings {
   void* pointer[kMostBuffers];
   unsigned long bytes[kMostBuffers];
 };
 
-// One simulated thread: what the built-in parameters of a kernel are read from.
+// One simulated thread: the source of a kernel's built-in parameters.
 struct Thread {
   unsigned position_in_grid[3], position_in_group[3], group[3];
   unsigned group_size[3], groups[3], grid[3];
@@ -36,12 +36,12 @@ struct Thread {
   mutable void* frame;       // of the kernel's entry
 };
 
-// A simdgroup function: once all its active lanes have come, one call sees the slots of all of them (null: not active).
+// A simdgroup function: once all active lanes have arrived, one call gets the slots of all of them (null: not active).
 using Combine = void (*)(void* const* slots, unsigned active);
 
 enum Access : int { kRead = 0, kWrite = 1, kAtomic = 2 };  // kAtomic | kRead, kAtomic | kWrite
 
-// What the simulator does for a running kernel.
+// Services of the simulator for a running kernel.
 struct Runtime {
   void (*threadgroup_barrier)(unsigned memory_flags, Site site);
   void (*simdgroup_barrier)(unsigned memory_flags, Site site);
@@ -55,7 +55,7 @@ struct Runtime {
   void (*access)(const void* address, unsigned long bytes, int access, const void* code);  // instrumented builds only
 };
 
-// What the rewriter knows of a kernel's parameters.
+// A kernel's parameter, as found by the rewriter.
 struct Parameter {
   enum Kind : int { buffer, threadgroup, builtin };
   int kind, index;
@@ -67,7 +67,7 @@ struct Kernel {
   void (*entry)(const Thread*);
   const Parameter* parameters;
   int parameter_count;
-  int most_threads;              // [[max_total_threads_per_threadgroup(n)]]; 0: not said
+  int most_threads;              // [[max_total_threads_per_threadgroup(n)]]; 0: not given
   const char* const* constants;  // names of the function constants it may need, ended by null
 };
 

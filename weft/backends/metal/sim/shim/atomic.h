@@ -1,4 +1,4 @@
-// <metal_atomic>: relaxed only. Every operation first tells the simulator, which ends a kernel that spins.
+// <metal_atomic>: relaxed only. Every operation first calls the simulator, which ends a kernel that spins.
 #pragma once
 
 #include <weft_sim/simd.h>
@@ -22,7 +22,7 @@ typedef atomic<bool> atomic_bool;
 typedef atomic<ulong> atomic_ulong;
 typedef atomic<float> atomic_float;
 
-// The type of the second argument comes from the first alone: atomic_store_explicit(p, 0, ...) stores a uint 0.
+// The type of the second argument comes from the first one only: atomic_store_explicit(p, 0, ...) stores a uint 0.
 template <class T>
 struct Same {
   typedef T Type;

@@ -1,6 +1,6 @@
-// In an instrumented build, clang's ThreadSanitizer pass calls a function before every access of memory, and
-// UndefinedBehaviorSanitizer one for every misuse. These are those functions: they hand over to the simulator. They are hidden,
-// so a program that itself runs under a sanitizer keeps its own.
+// In an instrumented build, clang's ThreadSanitizer pass calls a function before every memory access, and UndefinedBehaviorSanitizer one
+// for every misuse. These functions are defined here and call the simulator. They are hidden, so a program that runs under a sanitizer
+// keeps its own.
 #pragma once
 
 #include <weft_sim/simd.h>
@@ -48,7 +48,7 @@ WEFT_SIM_HOOK void* __tsan_memset(void* to, int value, unsigned long bytes) {
   return __builtin_memset(to, value, bytes);
 }
 
-// What atomic.h makes of <metal_atomic>: loads, stores, exchanges and compare-and-exchanges.
+// The operations that atomic.h uses: loads, stores, exchanges and compare-and-exchanges.
 #define WEFT_SIM_ATOMICS(bits, T)                                                                            \
   WEFT_SIM_HOOK T __tsan_atomic##bits##_load(const volatile T* p, int) {                                     \
     WEFT_SIM_TOUCH(const_cast<const T*>(p), bits / 8, weft_sim::kAtomic | weft_sim::kRead);                  \
@@ -75,7 +75,7 @@ WEFT_SIM_ATOMICS(64, unsigned long)
 WEFT_SIM_HOOK void __tsan_atomic_thread_fence(int) {}
 WEFT_SIM_HOOK void __tsan_atomic_signal_fence(int) {}
 
-// What every report of UndefinedBehaviorSanitizer begins with.
+// The common prefix of every UndefinedBehaviorSanitizer report.
 struct weft_sim_place {
   const char* file;
   unsigned line, column;

@@ -1,5 +1,5 @@
-// What the rewriter's own code is made of: arguments that become whatever type a kernel's parameter has, and the storage
-// of threadgroup variables.
+// Building blocks of the rewriter's output: arguments that convert to the type of a kernel's parameter, and the storage of threadgroup
+// variables.
 #pragma once
 
 #include <weft_sim/simd.h>
@@ -28,8 +28,8 @@ struct BufferPointer {
 struct BufferReference {
   void* pointer;
   unsigned long bytes;
-  const char* too_small;  // what to say then
-  bool optional;          // may be unbound: then the kernel does not touch it
+  const char* too_small;  // message in that case
+  bool optional;          // may be unbound if the kernel does not access it
   Site site;
   template <class T>
   operator T&() const {

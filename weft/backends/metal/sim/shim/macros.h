@@ -1,5 +1,5 @@
-// What <metal_stdlib> and its parts are to the preprocessor: macros alone. Everything else of them is in stdlib.h, which
-// is put in front of the text after it was preprocessed and rewritten.
+// The preprocessor part of <metal_stdlib> and its headers: macros only. Everything else is in stdlib.h, which is prepended after the text
+// was preprocessed and rewritten.
 #pragma once
 
 #define METAL_FUNC inline __attribute__((always_inline))

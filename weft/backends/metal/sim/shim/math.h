@@ -1,5 +1,5 @@
-// <metal_math>, <metal_common>, <metal_relational>, <metal_geometric>: for float and half, as Metal has them; for vectors
-// component by component. precise:: and fast:: are one thing here.
+// <metal_math>, <metal_common>, <metal_relational>, <metal_geometric>: for float and half, as in Metal; for vectors component by component.
+// precise:: and fast:: are the same here.
 #pragma once
 
 #include <weft_sim/vector.h>
@@ -75,7 +75,7 @@ WEFT_SIM_UNARY(sign, ::weft_sim::sign)
 WEFT_SIM_BINARY_FUNCTION(copysign, __builtin_copysignf)
 WEFT_SIM_BINARY_FUNCTION(step, ::weft_sim::step)
 
-// Of floats, a NaN loses against a number.
+// min and max of floats: a number wins over a NaN.
 #define WEFT_SIM_ORDER(T, greater, less)                                                   \
   WEFT_SIM_INLINE constexpr T max(T a, T b) { return greater; }                            \
   WEFT_SIM_INLINE constexpr T min(T a, T b) { return less; }                               \

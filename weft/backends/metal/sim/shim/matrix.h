@@ -1,7 +1,7 @@
-// simdgroup_matrix<T, 8, 8>: 64 elements over 32 lanes, two neighbours of a row each.
+// simdgroup_matrix<T, 8, 8>: 64 elements over 32 lanes, each with two neighbours of a row.
 //
-// Which lane holds which element is the layout seen on Apple's GPUs (and relied on by published kernels): lane bits
-// abcde, high to low, hold row a.cd and columns b.e.0 and b.e.1 (read as three-bit numbers).
+// The mapping of lanes to elements is the one observed on Apple GPUs (and relied on by published kernels): lane bits abcde, high to low,
+// hold row a.cd and columns b.e.0 and b.e.1 (read as three-bit numbers).
 #pragma once
 
 #include <weft_sim/simd.h>
@@ -27,7 +27,7 @@ struct Product {
   Site site;
 };
 
-// d = a * b + c in f32, over ascending k, for the whole simdgroup at once.
+// d = a * b + c in f32, over ascending k, for the whole simdgroup.
 template <class D, class A, class B, class C>
 void multiply(void* const* slots, unsigned active) {
   using P = Product<D, A, B, C>;
@@ -58,7 +58,7 @@ void multiply(void* const* slots, unsigned active) {
   runtime->multiply_adds(512);
 }
 
-// Loads and stores are the whole simdgroup's too.
+// Loads and stores also act for the whole simdgroup.
 inline void need_all_lanes(void* const* slots, unsigned active) {
   if (active != 0xffffffffu)
     runtime->fail("a simdgroup_matrix is loaded and stored by all 32 lanes; some are not active",
@@ -99,7 +99,7 @@ WEFT_SIM_INLINE simdgroup_matrix<T, Rows, Columns> make_filled_simdgroup_matrix(
   return matrix;
 }
 
-// Where this lane's element i lies; `origin` is (column, row).
+// The address of this lane's element i; `origin` is (column, row).
 WEFT_SIM_INLINE ulong simdgroup_offset(uint i, ulong elements_per_row, ulong2 origin, bool transpose) {
   const weft_sim::Place at = weft_sim::place_of(weft_sim::lane());
   const ulong row = transpose ? at.column + i : at.row, column = transpose ? at.row : at.column + i;

@@ -1,8 +1,8 @@
-// Barriers, and the functions of a simdgroup.
+// Barriers and simdgroup functions.
 //
-// Each lane of a simdgroup function leaves a slot on its own stack: what it brings and where its result goes. When the
-// last lane has come, one function sees the slots of all and fills in the results. A lane that is not active brings
-// nothing; reading from it gives all bits set, which is NaN, and is an error in checked builds.
+// Each lane of a simdgroup function leaves a slot on its own stack: its operand and the place of its result. When the last lane has
+// arrived, one function reads the slots of all and fills in the results. A lane that is not active has no slot; reading from it gives all
+// bits set, which is NaN, and is an error in checked builds.
 #pragma once
 
 #include <weft_sim/abi.h>
@@ -14,8 +14,8 @@ static const Runtime* runtime;  // set when the text is loaded
 
 WEFT_SIM_INLINE unsigned lane() { return runtime->self()->lane; }
 
-// Which calls have led from the kernel's entry to this place. (Kernels are compiled with -fconvergent-functions: no copy of a
-// call is made for some of the threads.)
+// Identifies the chain of calls from the kernel's entry to this place. (Kernels are compiled with -fconvergent-functions: no copy of a call
+// is made for a subset of the threads.)
 __attribute__((noinline, disable_sanitizer_instrumentation)) inline unsigned long way_here() {
   const void* entry = runtime->self()->frame;
   unsigned long way = 0;
@@ -63,7 +63,7 @@ WEFT_SIM_INLINE T read_lane(T value, unsigned from, const char* function, Site s
   return slot.result;
 }
 
-// Combines in the order of the lanes; every lane gets the same.
+// Combines in the order of the lanes; every lane gets the same result.
 template <class T, class F>
 void reduce_lanes(void* const* slots, unsigned active) {
   const int first = __builtin_ctz(active);
@@ -83,7 +83,7 @@ WEFT_SIM_INLINE T reduce(T value, const char* function, Site site) {
   return slot.result;
 }
 
-// Every lane gets the combination of the lanes before it, and with itself if `inclusive`.
+// Prefix combination: every lane gets the combination of the lanes before it, and of itself if `inclusive`.
 template <class T, class F, bool inclusive>
 void scan_lanes(void* const* slots, unsigned active) {
   T sum = F::template identity<T>();

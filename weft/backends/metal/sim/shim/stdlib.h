@@ -1,4 +1,4 @@
-// <metal_stdlib> for the simulator: put in front of every rewritten kernel text.
+// <metal_stdlib> for the simulator: prepended to every rewritten kernel text.
 #pragma once
 #pragma clang system_header
 

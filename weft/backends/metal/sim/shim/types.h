@@ -1,6 +1,6 @@
 // Scalars, address spaces and traits of the Metal shading language.
 //
-// Address spaces are plain memory here. No libc header is included: ::exp and the like would make MSL's calls ambiguous.
+// Address spaces are plain memory here. No libc header is included: ::exp and others would make MSL's calls ambiguous.
 #pragma once
 
 #include <type_traits>

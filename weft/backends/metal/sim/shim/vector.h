@@ -1,6 +1,6 @@
 // vec<T, N> with its swizzles, packed_T3 and the like, and T4x4 matrices without arithmetic of their own.
 //
-// An operator takes two vectors of one type, or a vector and a scalar; nothing is converted silently between element types.
+// An operator takes two vectors of one type, or a vector and a scalar; element types are never converted implicitly.
 #pragma once
 // clang-format off: macro calls without semicolons are indented further by every run.
 
@@ -11,7 +11,7 @@ namespace metal {
 template <class T, int N>
 struct vec;
 
-// The components I... of a vector of N, in its place.
+// The components I... of a vector of N, as an lvalue.
 template <class T, int N, int... I>
 struct Swizzle {
   T all[N];
@@ -31,7 +31,7 @@ struct Swizzle {
   constexpr Swizzle& operator*=(const U& u) { return *this = Vector(*this) * u; }
 };
 
-// What X is as a vector: its element, its length (1 for a scalar), the vec type itself.
+// X as a vector: its element type, its length (1 for a scalar), the vec type itself.
 template <class X>
 struct VectorOf {
   static constexpr int length = 0;
@@ -100,7 +100,7 @@ struct vec : Components<T, N> {
   using Components<T, N>::all;
 
   vec() = default;
-  // Written out because a swizzle inside the union has an assignment of its own.
+  // Written out because a swizzle inside the union has its own assignment.
   constexpr vec(const vec& from) : Components<T, N>{} { assign(from); }
   constexpr vec& operator=(const vec& from) { return assign(from); }
   constexpr vec(T value) : Components<T, N>{} {
@@ -145,7 +145,7 @@ struct vec : Components<T, N> {
   }
 };
 
-// The vector type of an operator on A and B: no such type, no such operator.
+// The result type of an operator on A and B; no type, no operator.
 template <class A, class B, class = void>
 struct Common {};
 template <class A, class B>
@@ -169,7 +169,7 @@ constexpr V spread(const X& x) {
   else return V(ElementType<V>(x));
 }
 
-// f of every component.
+// Applies f to every component.
 template <class V, class F>
 WEFT_SIM_INLINE V map(const V& a, F f) {
   V result{};

@@ -1,4 +1,4 @@
-#include "weft/backends/metal/sim/together.h"
+#include "weft/backends/metal/sim/unordered_dispatches.h"
 
 #include <algorithm>
 #include <utility>
@@ -9,7 +9,7 @@
 namespace weft::metal::sim {
 namespace {
 
-// The first two, in order of address, of which one writes what the other touches.
+// The first pair, in order of address, in which one side writes what the other accesses.
 std::pair<const Touched*, const Touched*> conflict(const std::vector<Touched>& before, const std::vector<Touched>& now) {
   for (auto a = before.begin(), b = now.begin(); a != before.end() && b != now.end();) {
     if ((a->written || b->written) && a->begin < b->end && b->begin < a->end) return {&*a, &*b};
@@ -21,7 +21,7 @@ std::pair<const Touched*, const Touched*> conflict(const std::vector<Touched>& b
   return {};
 }
 
-// The binding through which a launch saw this byte.
+// The binding through which a launch accessed this byte.
 std::string binding_of(const Launch& launch, const char* address) {
   for (int i = 0; i < weft_sim::kMostBuffers; ++i) {
     const auto* begin = static_cast<const char*>(launch.bindings.pointer[i]);
@@ -33,7 +33,7 @@ std::string binding_of(const Launch& launch, const char* address) {
 
 }  // namespace
 
-std::string Together::add(const std::shared_ptr<const Launch>& launch, std::vector<Touched> touched) {
+std::string UnorderedDispatches::add(const std::shared_ptr<const Launch>& launch, std::vector<Touched> touched) {
   earlier_.push_back({launch, std::move(touched)});
   const Done& now = earlier_.back();
   for (const Done& before : earlier_) {
@@ -43,13 +43,13 @@ std::string Together::add(const std::shared_ptr<const Launch>& launch, std::vect
   return "";
 }
 
-std::string Together::describe(const Done& before, const Touched& did, const Done& now, const Touched& does) {
+std::string UnorderedDispatches::describe(const Done& before, const Touched& did, const Done& now, const Touched& does) {
   const char* address = std::max(did.begin, does.begin);
   const auto part = [address](const Done& done, const Touched& touched) {
     return join("kernel '", done.launch->kernel->name, "' of ", done.launch->op, touched.written ? " writes " : " reads ",
                 binding_of(*done.launch, address), ", at ", done.launch->module->place_of(touched.code));
   };
-  return join("no barrier stands between two dispatches: ", part(before, did), "; ", part(now, does), ", the same memory");
+  return join("no barrier between two dispatches that access the same memory: ", part(before, did), "; ", part(now, does));
 }
 
 }  // namespace weft::metal::sim

@@ -1,4 +1,4 @@
-// Dispatches that no barrier orders: finds two of which one writes what the other reads or writes.
+// Dispatches without a barrier between them: finds two of which one writes what the other reads or writes.
 #pragma once
 
 #include <memory>
@@ -10,12 +10,12 @@
 
 namespace weft::metal::sim {
 
-class Together {
+class UnorderedDispatches {
  public:
-  void clear() { earlier_.clear(); }  // a barrier, or the end of a command buffer
+  void clear() { earlier_.clear(); }  // at a barrier or the end of a command buffer
 
-  // A dispatch that has run, and what it has touched, in order of address. Says how it conflicts with an earlier one, with the
-  // names, files and lines of both; or nothing.
+  // Adds a dispatch that has run, with its accesses in order of address. Returns a description of its conflict with an earlier one, with
+  // the names, files and lines of both; or "".
   std::string add(const std::shared_ptr<const Launch>& launch, std::vector<Touched> touched);
 
  private:
