@@ -5,7 +5,7 @@
 
 namespace weft::bench {
 
-// Times `body` between two measurements of the least time that the machine allows, again where those disagree.
+// Times `body` between two measurements of the least time that the machine allows; repeats if those disagree.
 template <class Result, class Least, class Body>
 void measure_between(Result& result, Least least, Body body) {
   constexpr int kMostAttempts = 3;

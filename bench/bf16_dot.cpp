@@ -1,4 +1,4 @@
-// What multiplies bf16, AVX512_BF16 or AMX, which are in none of the instruction sets that the other loops are compiled for.
+// Chains of bf16 dot-product instructions, AVX512_BF16 or AMX, which no target of the other loops includes.
 #include "bench/ceilings_cpu.h"
 #include "weft/tile/cpu/amx.h"
 #include "weft/tile/cpu/bf16_dot.h"
@@ -34,7 +34,7 @@ __attribute__((target("avx512f,avx512bw,avx512bf16"))) float dots(int64_t steps)
   return _mm512_cvtss_f32(total);
 }
 
-// 16 rows of 32 bf16 in (-2, 2), no two neighbours alike.
+// 16 rows of 32 bf16 values in (-2, 2), no two neighbours equal.
 struct Numbers {
   alignas(64) uint16_t bits[cpu::kAmxRows * cpu::kAmxBlock];
   Numbers() {

@@ -1,4 +1,4 @@
-// Where the time of some work goes, op by op.
+// Time of some work by op.
 #pragma once
 
 #include <functional>
@@ -27,11 +27,11 @@ struct Breakdown {
   double seconds() const;
 };
 
-// What one op costs, by its name.
+// Costs by op name.
 using OpCosts = std::map<std::string, counting::KernelCount>;
 
-// The mean over `times` runs of `body`, launch by launch and without replayed graphs; after one more that is not counted.
-// `costs` is what one run would do, as the counting device has it.
+// The mean over `times` runs of `body`, timed launch by launch and without replayed graphs, after one warm-up run. `costs` is the cost of
+// one run, from the counting device.
 Breakdown break_down(Device& device, int times, const OpCosts& costs, const std::function<void()>& body);
 
 }  // namespace weft::bench

@@ -19,7 +19,7 @@ namespace {
 constexpr double kSeconds = 0.1;
 constexpr int64_t kLine = 16;  // floats
 
-// Floats that stay on 4 KiB pages, as those of a mapped file.
+// Floats on 4 KiB pages, like those of a mapped file.
 class SmallPages {
  public:
   explicit SmallPages(int64_t n) : bytes_(size_t(n) * sizeof(float)) {
@@ -43,7 +43,7 @@ class SmallPages {
 class CpuCeilings : public Ceilings {
  public:
   CpuCeilings(Device& device, int threads) : device_(device), threads_(threads) {
-    rate(kFlopsPerStep, fma_chain, 0.5);  // clocks settle, threads start
+    rate(kFlopsPerStep, fma_chain, 0.5);  // warm-up: clocks settle, threads start
   }
 
   double measure(Ceiling ceiling, double bytes) override {
@@ -71,8 +71,8 @@ class CpuCeilings : public Ceilings {
   }
 
  private:
-  // Bursts of every thread, each timed by itself: far shorter than a time slice, so that most have the core for themselves even
-  // where other processes want it too.
+  // Bursts on every thread, each timed separately: far shorter than a time slice, so that most run undisturbed even if other processes use
+  // the core.
   double burst_rate(double per_step, float (*chain)(int64_t)) {
     constexpr int64_t kSteps = 2'000;  // 15 us at 50 GFLOP/s
     constexpr int kBursts = 50;
@@ -97,12 +97,12 @@ class CpuCeilings : public Ceilings {
     return double(threads_) * per_step * kSteps / time;
   }
 
-  // `arrays` equal arrays, `bytes` in all, each thread with its own stretch of each, in whole cache lines.
+  // `arrays` equal arrays, `bytes` in all; each thread has its own range of each, in whole cache lines.
   template <class F>
   double bandwidth(double bytes, int arrays, bool small_pages, F chunk) {
     const int64_t n = int64_t(std::clamp(bytes, 4096.0, 2e9)) / 4 / arrays / kLine * kLine;
     prepare(n, arrays, small_pages);
-    // Small sets are repeated inside one parallel region.
+    // Small working sets are repeated inside one parallel region.
     const int64_t share = ceil_div(ceil_div(n, threads_), kLine) * kLine, repeats = std::max<int64_t>(1, 500'000 / n);
     const double time = median_time(
         [&] {
@@ -117,7 +117,7 @@ class CpuCeilings : public Ceilings {
     return double(arrays) * 4 * double(n) * double(repeats) / time;
   }
 
-  // The arrays of the last measurement are kept: most often the next one wants the same.
+  // Keeps the arrays of the last measurement: the next one usually needs the same.
   void prepare(int64_t n, int arrays, bool small_pages) {
     if (n == n_ && arrays == int(arrays_.size()) && small_pages == (mapped_ != nullptr)) return;
     arrays_.clear();
@@ -143,8 +143,8 @@ class CpuCeilings : public Ceilings {
   std::vector<float*> arrays_;
 };
 
-// A GPU's: a large copy between two places of its memory, and a large bf16 product through its library. Arithmetic of other
-// kinds is held to that product as well; nothing else is measured there.
+// Ceilings of a GPU: a large copy within its memory, and a large bf16 GEMM of its library. Other arithmetic is compared with that GEMM as
+// well; nothing else is measured there.
 class GpuCeilings : public Ceilings {
  public:
   explicit GpuCeilings(Device& device) : device_(device) {}
@@ -168,7 +168,7 @@ class GpuCeilings : public Ceilings {
     const Tensor from = full(device_, {kBytes / 4}, 1.0), to = Tensor::empty(device_, {kBytes / 4});
     return 2.0 * double(kBytes) / median_of([&] { return device_.stream().seconds_of([&] { weft::copy(from, to); }); });
   }
-  // On random values: zeros run faster.
+  // Uses random values: zeros run faster.
   double products() {
     constexpr int64_t kSide = 8192;
     const Tensor state = random_state(device_, 1), a = cast(uniform(device_, {kSide, kSide}, state, 0, -1, 1), DType::bf16),
@@ -198,7 +198,7 @@ std::string_view name(Ceiling ceiling) {
 }
 
 std::unique_ptr<Ceilings> ceilings_of(Device& device, int threads) {
-  if (device.traits().simulated) fail(ErrorCode::unsupported, "bench", device.name(), " is simulated: its times say nothing");
+  if (device.traits().simulated) fail(ErrorCode::unsupported, "bench", device.name(), " is simulated: its times are meaningless");
   if (device.dialect() != Dialect::c) return std::make_unique<GpuCeilings>(device);
   return std::make_unique<CpuCeilings>(device, threads);
 }

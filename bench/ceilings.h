@@ -1,4 +1,4 @@
-// What the machine can do at most, measured in the same run as the ops that are compared with it.
+// Ceilings of the machine, measured in the same run as the ops that are compared with them.
 #pragma once
 
 #include <memory>
@@ -13,7 +13,7 @@ enum class Ceiling {
   fma,         // f32 FLOP/s, multiply-adds in registers on all threads
   bf16_dot,    // FLOP/s of bf16 dot products into f32, in registers
   exp,         // our own vector exponential, in registers, elements/s
-  copy,        // bytes/s read + written, plain stores, over a working set of so many bytes
+  copy,        // bytes/s read + written, with plain stores, over a working set of so many bytes
   triad,       // bytes/s of a = b + s c, the same way
   read,        // bytes/s read, from huge pages
   read_small,  // bytes/s read, from 4 KiB pages
@@ -24,11 +24,11 @@ class Ceilings {
  public:
   virtual ~Ceilings() = default;
 
-  // Measures now, for about a tenth of a second: units of work per second, 0 where the machine has no such thing.
-  // `bytes` is the working set, for those that have one.
+  // Measures now, for about a tenth of a second: units of work per second, 0 if the machine lacks the feature. `bytes` is the size of the
+  // working set, for ceilings that have one.
   virtual double measure(Ceiling ceiling, double bytes) = 0;
 
-  // The same for arithmetic, in bursts too short to be preempted: right even while other processes share the cores.
+  // The same for arithmetic, in bursts too short to be preempted: accurate even while other processes share the cores.
   virtual double undisturbed(Ceiling ceiling) { return measure(ceiling, 0); }
 
   double fma() { return measure(Ceiling::fma, 0); }

@@ -11,8 +11,8 @@ HWY_BEFORE_NAMESPACE();
 namespace weft::bench::HWY_NAMESPACE {
 using namespace weft::cpu::HWY_NAMESPACE;
 
-// Twelve blocks in flight: enough to hide a latency of four to five cycles on two units, at any register width (on
-// narrower registers a block is more instructions, so fewer blocks are kept and more steps taken).
+// Twelve blocks in flight hide a latency of four to five cycles on two units, at any register width (with narrower registers a block is
+// more instructions, so fewer blocks are kept and more steps taken).
 float fma_chain(int64_t steps) {
   constexpr int kChains = 12 / kParts > 0 ? 12 / kParts : 1;
   F32x16 acc[kChains];
@@ -25,7 +25,7 @@ float fma_chain(int64_t steps) {
   return sum(total);
 }
 
-// x = e^-x settles at 0.567: neither large nor subnormal. Eight blocks in flight hide the latency of one.
+// x = e^-x converges to 0.567: neither large nor subnormal. Eight blocks in flight hide the latency of one.
 float exp_chain(int64_t steps) {
   constexpr int kChains = 8 / kParts > 0 ? 8 / kParts : 1;
   F32x16 x[kChains];

@@ -1,5 +1,4 @@
-// Loops that do nothing but one thing: multiply-add, dot product, exponential, copy, triad, read. Compiled per
-// instruction set.
+// Loops that do one thing: multiply-add, dot product, exponential, copy, triad, read. Compiled per instruction set.
 #pragma once
 
 #include <cstdint>
@@ -10,9 +9,9 @@ namespace weft::bench {
 inline constexpr double kFlopsPerStep = 12 * 16 * 2;
 float fma_chain(int64_t steps);
 
-// Chains of the instruction that products of bf16 are made of, on numbers of both signs (on zeros some units run faster): twelve that
-// each add 32 products to sixteen f32 sums (AVX512_BF16), or four that each add 32 to every sum of a tile of 16 x 16 (AMX).
-bool has_bf16_dot();  // and products of bf16 are made of it; only there:
+// Chains of the instruction that bf16 GEMMs use, on numbers of both signs (some units run faster on zeros): twelve that each add 32
+// products to sixteen f32 sums (AVX512_BF16), or four that each add 32 to every sum of a 16 x 16 tile (AMX).
+bool has_bf16_dot();  // and bf16 GEMMs use it; required by:
 double dot_flops_per_step();
 float bf16_dot_chain(int64_t steps);
 

@@ -10,15 +10,15 @@
 namespace weft::bench {
 namespace {
 
-// Problems up to this many elements are drawn as in a check; larger ones repeat a block of random values.
+// Problems up to this many elements are generated as in a check; larger ones repeat a block of random values.
 constexpr int64_t kDrawnWhole = int64_t(4) << 20;
-// Operands that rotate through this much memory are in no cache when their turn comes.
+// Operands that rotate through this much memory are never in a cache.
 constexpr double kOutOfCache = 256e6;
 constexpr int64_t kMostCopies = 512;
 constexpr double kSteady = 0.10;
 constexpr int kMostAttempts = 3;
 
-// Outputs are left as they come; inputs repeat a block of values.
+// Outputs stay uninitialised; inputs repeat a block of values.
 spec::Bound allocate_large(const spec::Problem& problem, Device& device) {
   constexpr int64_t kBlock = 65536;
   spec::Bound bound;
@@ -51,7 +51,7 @@ spec::Bound duplicate(const spec::Problem& problem, const spec::Bound& bound, De
   return other;
 }
 
-// What a case needs of one ceiling.
+// The work of a case relative to one ceiling.
 struct Need {
   Ceiling ceiling;
   double amount, working_set;
@@ -74,27 +74,27 @@ std::vector<Need> needs(const Target& target, const spec::Problem& problem, cons
       case Ceiling::copy:
       case Ceiling::triad: list.push_back({ceiling, cost.bytes, cost.bytes}); break;
       case Ceiling::read:
-      case Ceiling::read_small:  // memory of the kind that the operands lie in
+      case Ceiling::read_small:  // memory like that of the operands
         list.push_back({largest_operand(problem) < double(cpu::SystemMemory::kHugeFrom) ? Ceiling::read_small : Ceiling::read, cost.bytes,
                         std::max(cost.bytes, kOutOfCache)});
     }
   return list;
 }
 
-// The least time that each ceiling allows.
+// The smallest time that each ceiling allows.
 std::vector<double> least_times(const std::vector<Need>& list, Ceilings& ceilings) {
   std::vector<double> times;
   for (const Need& need : list) times.push_back(need.amount > 0 ? need.amount / ceilings.measure(need.ceiling, need.working_set) : 0);
   return times;
 }
 
-// How long one launch takes the device. Replayed: the launches on all sets of operands are one graph.
+// The device time of one launch. Replayed: the launches on all sets of operands are one graph.
 double seconds_of(const spec::Problem& problem, const std::vector<spec::Bound>& turns, Device& device, bool replayed) {
   Stream& stream = device.stream();
   if (!replayed || !stream.captures()) {
     size_t turn = 0;
     return median_of([&] {
-      // A GPU works on the turn before while the host launches the one that is timed: events see the device's time alone.
+      // A GPU still runs the previous turn while the host launches the timed one: events measure device time only.
       if (device.dialect() != Dialect::c) problem.run(stream, turns[turn++ % turns.size()]);
       const spec::Bound& operands = turns[turn++ % turns.size()];
       return stream.seconds_of([&] { problem.run(stream, operands); });

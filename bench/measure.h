@@ -1,4 +1,4 @@
-// One case of an op's spec, timed and set against its ceiling.
+// Times one case of an op's spec and compares it with its ceiling.
 #pragma once
 
 #include <string>
@@ -15,10 +15,10 @@ struct Result {
   double seconds = 0;
   Cost cost;
   double ratio = 0;        // achieved over ceiling
-  double wanted = 0;       // 0: no figure of its own
-  double wanted_rate = 0;  // GPUs: GB/s, or TFLOP/s where the ceiling is one of arithmetic; 0: none
-  int attempts = 1;        // measured this often because the ceiling moved meanwhile
-  bool disturbed = false;  // and it still did at the last attempt
+  double wanted = 0;       // target; 0: none
+  double wanted_rate = 0;  // target on GPUs: GB/s, or TFLOP/s if the ceiling is arithmetic; 0: none
+  int attempts = 1;        // number of measurements; repeated when the ceiling changed meanwhile
+  bool disturbed = false;  // the ceiling changed in the last attempt too
   bool in_table = false;
 
   std::string full_name() const { return op + "." + variant; }
@@ -26,11 +26,11 @@ struct Result {
   double gflops() const { return cost.flops / seconds * 1e-9; }
 };
 
-// The operands of a problem on a device: values as in a check, or for a large problem a repeated block of them.
+// The operands of a problem on a device: values as in a check; a large problem repeats a block of them.
 spec::Bound materialise(const spec::Problem& problem, Device& device);
 
-// The median time of a launch between two measurements of the ceiling. When those differ by more than a tenth the
-// machine was disturbed, and all of it is done again, three times at most.
+// The median time of a launch, measured between two measurements of the ceiling. If those differ by more than a tenth, the machine was
+// disturbed and everything is repeated, at most three times.
 Result measure(const spec::Case& c, const spec::Problem& problem, const spec::Bound& bound, Device& device, Ceilings& ceilings);
 
 }  // namespace weft::bench

@@ -28,8 +28,8 @@ std::vector<int32_t> some_prompt(const Model& model, int64_t tokens) {
   return ids;
 }
 
-// Bytes of the weights that a step reads, those in blocks of huge pages and the others. An embedding that is not the
-// head is read one row at a time.
+// Bytes of weights that a step reads, those on huge pages and the others. An embedding that is not the head is read one row at a
+// time.
 struct WeightBytes {
   double huge = 0, small = 0;
 };
@@ -45,7 +45,7 @@ WeightBytes weight_bytes(const Model& model) {
   return sum;
 }
 
-// Some tokens after others that are in the cache, read again and again.
+// Tokens after a filled cache, decoded repeatedly.
 class Reading {
  public:
   Reading(const Model& model, int64_t before, int64_t tokens)
@@ -136,7 +136,7 @@ double prefill_flops(const ModelConfig& c, int64_t T) {
 std::vector<ModelResult> measure_model(const Model& model, Ceilings& ceilings, int threads, int64_t prompt_tokens, int64_t new_tokens) {
   const int64_t context = model.config().max_positions;
   check(prompt_tokens >= 1 && new_tokens >= 8 && prompt_tokens + new_tokens <= context, "bench", "a prompt of ", prompt_tokens,
-        " tokens and ", new_tokens, " new ones (8 at least) do not fit in the model's context of ", context);
+        " tokens and ", new_tokens, " new tokens (at least 8) do not fit in the model's context length of ", context);
   const NoGrad no_grad;
   std::vector<ModelResult> results = {measure_prefill(model, ceilings, prompt_tokens),
                                       measure_decode(model, ceilings, prompt_tokens, new_tokens)};

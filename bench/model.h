@@ -1,5 +1,5 @@
-// A whole model, random weights, against what the machine allows: the reading of a prompt against the multiply-add (or
-// bf16 dot) peak, and one new token at a time against reading every weight once.
+// Times a whole model with random weights against ceilings: prefill against the multiply-add (or bf16 dot) peak, and decoding against
+// reading every weight once per token.
 #pragma once
 
 #include <string>
@@ -19,14 +19,14 @@ struct ModelResult {
   Cost cost;
   double ratio = 0, wanted = 0;
   int attempts = 1;
-  bool disturbed = false;  // the ceiling moved by more than a tenth meanwhile, in every attempt
-  Breakdown breakdown;     // of a few more, timed launch by launch
+  bool disturbed = false;  // the ceiling changed by more than a tenth meanwhile, in every attempt
+  Breakdown breakdown;     // of a few more runs, timed launch by launch
 };
 
 inline constexpr double kPrefillWanted = 0.75, kDecodeWanted = 0.85;
 
-// What a prompt of T tokens must compute at least: every product once for each token, the head for the last alone, and
-// attention over the positions before.
+// The FLOPs that a prompt of T tokens needs at least: every matmul once per token, the head for the last token only, and attention over the
+// positions before.
 double prefill_flops(const ModelConfig& config, int64_t T);
 
 // Prefill of `prompt_tokens`, then `new_tokens` greedy tokens.

@@ -1,4 +1,4 @@
-// What a call costs before any work is done: ops on tensors of 64 floats.
+// Call overhead: ops on tensors of 64 floats.
 #pragma once
 
 #include <string>
@@ -11,7 +11,7 @@ namespace weft::bench {
 struct CallCost {
   std::string what;
   double seconds = 0;  // per call, the median of batches
-  double wanted = 0;   // at most
+  double wanted = 0;   // target, at most
 };
 
 std::vector<CallCost> call_costs(Device& device);

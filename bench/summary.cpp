@@ -14,7 +14,7 @@ void add_matmul(const std::vector<Result>& results, std::vector<Figure>& figures
     double log_sum = 0, least = INFINITY;
     int count = 0;
     for (const Result& r : results) {
-      if (r.op != "matmul" || r.dtype != dtype || r.wanted > 0) continue;  // M = 1 has a figure of its own
+      if (r.op != "matmul" || r.dtype != dtype || r.wanted > 0) continue;  // M = 1 has its own target
       log_sum += std::log(r.ratio);
       least = std::min(least, r.ratio);
       ++count;

@@ -1,4 +1,4 @@
-// Figures over several results: the geometric mean of the products, attention forward and backward together.
+// Figures over several results: the geometric mean of the matmuls, attention forward plus backward.
 #pragma once
 
 #include <string>
@@ -14,7 +14,7 @@ struct Figure {
   double wanted = 0;  // 0: none on this machine
 };
 
-// Those that the results are enough for.
+// The figures that can be computed from the results.
 std::vector<Figure> summarise(const std::vector<Result>& results);
 
 }  // namespace weft::bench

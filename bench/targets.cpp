@@ -6,11 +6,11 @@ namespace weft::bench {
 namespace {
 
 struct Row {
-  std::string_view op, variant, name;  // variant and name by how they begin; "" is any
+  std::string_view op, variant, name;  // variant and name are prefixes; "" matches any
   Target target;
 };
 
-// The first row that fits counts.
+// The first matching row counts.
 const std::vector<Row>& rows() {
   using enum Ceiling;
   static const std::vector<Row> kRows = {

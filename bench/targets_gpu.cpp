@@ -4,12 +4,12 @@ namespace weft::bench {
 namespace {
 
 struct Row {
-  std::string_view op, variant, name;  // variant and name by how they begin; "" is any
+  std::string_view op, variant, name;  // variant and name are prefixes; "" matches any
   DType dtype;
-  double rate;  // GB/s, or TFLOP/s for attention and products
+  double rate;  // GB/s, or TFLOP/s for attention and GEMMs
 };
 
-// What one H200 must reach: ahead of PyTorch 2.11 on the same GPU (docs/performance.md).
+// Targets for one H200: faster than PyTorch 2.11 on the same GPU (docs/performance.md).
 constexpr Row kRows[] = {
     {"rms_norm", "forward", "32768x4096", DType::bf16, 3800},
     {"rms_norm", "backward", "32768x4096", DType::bf16, 3300},
@@ -37,7 +37,7 @@ constexpr Row kRows[] = {
 Target gpu_target_of(const spec::Case& c) {
   const bool arithmetic = c.op == "matmul" || c.op == "causal_attention";
   Target target{.ceilings = {arithmetic ? Ceiling::bf16_dot : Ceiling::copy}};
-  if (c.op == "kv_attention") target.cold = target.replayed = true;  // a token of a model: one graph, and a cache that is in none
+  if (c.op == "kv_attention") target.cold = target.replayed = true;  // as for a model's token: one graph, and KV caches that are not in L2
   for (const Row& row : kRows) {
     if (row.op != c.op || row.dtype != c.dtype || !c.variant.starts_with(row.variant) || !c.name.starts_with(row.name)) continue;
     target.in_table = true;

@@ -22,13 +22,13 @@ double median(std::vector<double>& values) {
 }
 
 double median_of(const std::function<double()>& timed, double seconds, int least) {
-  // The first parallel regions of a process can run at half speed: two runs at least, and a fifth of the time.
+  // The first parallel regions of a process can run at half speed: warm up with at least two runs and a fifth of the time.
   for (double total = timed() + timed(); total < seconds / 5;) total += timed();
   std::vector<double> times;
   for (double total = 0; total < seconds || int(times.size()) < least;) {
     times.push_back(timed());
     total += times.back();
-    if (times.size() >= 3 && total > 8 * seconds) break;  // a slow case: three runs say enough
+    if (times.size() >= 3 && total > 8 * seconds) break;  // a slow case: three runs are enough
   }
   return median(times);
 }

@@ -13,10 +13,10 @@ double median(std::vector<double>& values);         // reorders them
 // The median of the times of `body`, in seconds, after warm-up: at least `least` runs and `seconds` in all.
 double median_time(const std::function<void()>& body, double seconds = 0.25, int least = 5);
 
-// The same of what `timed` says each run took.
+// The same for the times that `timed` returns.
 double median_of(const std::function<double()>& timed, double seconds = 0.25, int least = 5);
 
-// The same of two bodies taken in turns, so that what disturbs one disturbs the other.
+// The same for two bodies run in turns, so that a disturbance affects both.
 std::pair<double, double> median_times(const std::function<void()>& first, const std::function<void()>& second, double seconds = 0.5,
                                        int least = 5);
 

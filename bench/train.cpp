@@ -23,7 +23,7 @@ std::vector<Unit> some_units(const TrainShape& shape) {
   return units;
 }
 
-// What `weft train` makes of its config, for the model alone.
+// The model that `weft train` makes of its config.
 class Training {
  public:
   Training(const TrainShape& shape, Device& device, bool planned)
@@ -53,7 +53,7 @@ class Training {
   std::vector<Unit> units_;
 };
 
-// What a step does, op by op.
+// The costs of a step by op.
 OpCosts count_step(const TrainShape& shape, int threads) {
   const auto device = counting::open_device(threads);
   Training training(shape, *device, true);
@@ -83,7 +83,7 @@ TrainResult measure_training(const TrainShape& shape, Device& device, Ceilings& 
   Training training(shape, device, false);
   measure_between(
       result, [&] { return result.flops / ceilings.measure(ceiling, 0); }, [&] { return median_time([&] { training.step(); }, 1.0); });
-  result.disturbed |= result.ratio > 1;  // no step passes the peak: other processes took the cores from both
+  result.disturbed |= result.ratio > 1;  // no step exceeds the peak: other processes disturbed the measurements
   result.peak = result.flops / result.seconds / result.ratio;
   result.breakdown = break_down(device, kProfiled, costs, [&] { training.step(); });
   return result;

@@ -1,5 +1,4 @@
-// A training step of a whole model (random weights and data) against the multiply-add (or bf16 dot) peak, and where its
-// time goes.
+// Times a training step of a whole model (random weights and data) against the multiply-add (or bf16 dot) peak, with a breakdown by op.
 #pragma once
 
 #include <string>
@@ -14,15 +13,15 @@ struct TrainResult {
   std::string dtype, ceiling;
   int64_t tokens = 0;
   double seconds = 0;  // median of whole steps
-  double flops = 0;    // of the matrix products and attention alone, as the counting device has them
+  double flops = 0;    // of matmuls and attention only, from the counting device
   double peak = 0;     // FLOP/s
   double ratio = 0;    // achieved over ceiling
   int attempts = 1;
-  bool disturbed = false;  // the ceiling moved by more than a tenth meanwhile, in every attempt, or was passed
+  bool disturbed = false;  // the ceiling changed by more than a tenth meanwhile, in every attempt, or was exceeded
   Breakdown breakdown;     // of a few more steps, timed launch by launch
 };
 
-// `sequences` of `tokens` each in a step, in passes of up to `pass_tokens`.
+// A step of `sequences` of `tokens` each, in micro-batches of up to `pass_tokens`.
 struct TrainShape {
   ModelConfig model;
   int64_t sequences = 8, tokens = 256, pass_tokens = 2048;

@@ -1,4 +1,4 @@
-// Our matmul beside oneDNN's on the same shapes, in one run, and whether oneDNN keeps its bits across thread counts.
+// Compares our matmul with oneDNN's on the same shapes, in one run, and tests whether oneDNN's bits depend on the thread count.
 //   build/release/bench/peers/bench_onednn [--quick]
 #include <omp.h>
 
@@ -14,7 +14,7 @@ namespace {
 
 using namespace weft;
 
-// c = op(a) op(b) through oneDNN; the primitive is made once, as a caller with fixed shapes would.
+// c = op(a) op(b) through oneDNN; the primitive is created once, as a caller with fixed shapes would.
 class OneDnn {
  public:
   explicit OneDnn(const bench::Product& p) : engine_(dnnl::engine::kind::cpu, 0), stream_(engine_) {
@@ -61,7 +61,8 @@ int main(int argc, char** argv) {
       const bool same = std::memcmp(one.data(), many.data(), one.size() * sizeof(float)) == 0;
       OneDnn peer(product);
       const auto [ours, theirs] = product.beside([&] { peer.run(); });
-      comparison.add(product, ours, theirs, same ? "oneDNN: same bits on 1 and many threads" : "oneDNN: other bits on 1 and many threads");
+      comparison.add(product, ours, theirs,
+                     same ? "oneDNN: same bits on 1 and many threads" : "oneDNN: different bits on 1 and many threads");
     }
   comparison.finish();
 }

@@ -1,7 +1,7 @@
-// Our matmul beside OpenBLAS's on the same shapes, in one run. OpenBLAS is loaded at run time (libopenblas.so.0).
+// Compares our matmul with OpenBLAS's on the same shapes, in one run. OpenBLAS is loaded at run time (libopenblas.so.0).
 //   build/release/bench/peers/bench_openblas [--quick]
 //
-// Its threads and ours spin for a while when their work is done; the warm-up before each timing outlasts that.
+// Its threads and ours spin for a while after their work; the warm-up before each timing lasts longer than that.
 #include <dlfcn.h>
 
 #include <string_view>
@@ -13,7 +13,7 @@ namespace {
 
 using namespace weft;
 
-// As cblas.h has them.
+// Declarations as in cblas.h.
 constexpr int kRowMajor = 101, kPlain = 111, kTransposed = 112;
 using Sgemm = void (*)(int order, int trans_a, int trans_b, int m, int n, int k, float alpha, const float* a, int lda, const float* b,
                        int ldb, float beta, float* c, int ldc);

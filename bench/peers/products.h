@@ -1,4 +1,4 @@
-// The products that peers are compared on, and the matrices for them.
+// The GEMMs that peers are compared on, and their matrices.
 #pragma once
 
 #include <cmath>
@@ -63,14 +63,14 @@ struct Product {
   double ours() const {
     return size.flops() / median_time([&] { run(); });
   }
-  // FLOP/s of ours and of a peer's, taken in turns: what disturbs one disturbs the other.
+  // FLOP/s of ours and of a peer's, run in turns: a disturbance affects both.
   std::pair<double, double> beside(const std::function<void()>& peer) const {
     const auto [ours, theirs] = median_times([&] { run(); }, peer);
     return {size.flops() / ours, size.flops() / theirs};
   }
 };
 
-// One line per product, and the geometric means at the end.
+// Prints one line per GEMM, and the geometric means at the end.
 class Comparison {
  public:
   Comparison(const Device& device, const char* peer, double peak) : peak_(peak) {

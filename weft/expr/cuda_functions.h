@@ -1,7 +1,7 @@
-// Functions in CUDA text. Most come in two: f_quick(x) is right for |x| below a limit (quick_limit in dialects.h), which the
-// kernel looks at once for all functions of one value, or f_quick(x, rare) wherever it leaves `rare` alone; without a branch,
-// so that a vector of elements is computed straight through. f_of(x) is right everywhere and gives the same bits. Errors over
-// all floats, on an H200: docs/numerics.md. NaN is always rare, or passes.
+// Functions in CUDA source. Most have two forms: f_quick(x) is accurate for |x| below a limit (quick_limit in dialects.h), which the kernel
+// tests once for all functions of one value, or f_quick(x, rare) wherever it does not set `rare`; it has no branch, so that a vector of
+// elements is computed straight through. f_of(x) is accurate everywhere and gives the same bits. Errors over all floats, on an H200:
+// docs/numerics.md. NaN is always rare, or propagates.
 #pragma once
 
 namespace weft::expr::cuda_text {
@@ -12,7 +12,7 @@ inline constexpr const char* kExpReduced = R"(__device__ __forceinline__ float e
   return fmaf(fmaf(p, r, 1.0f), r, 1.0f);
 }
 )";
-// p 2^n, n in the low bits of `shifted`: in the exponent where the result is a normal number; else by two powers of two, of
+// p 2^n, n in the low bits of `shifted`: added to the exponent if the result is a normal number; else multiplied by two powers of two, of
 // which the first product is exact.
 inline constexpr const char* kScale = R"(__device__ __forceinline__ float scale_quick(float p, float shifted) {
   return __int_as_float(__float_as_int(p) + (__float_as_int(shifted) << 23));
@@ -60,7 +60,7 @@ __device__ __forceinline__ float exp2_of(float x) {
   return scale_of(p, shifted);
 }
 )";
-// 1 / d is the hardware's guess and a step of Newton's. Where e^-x leaves the normal numbers: 1, or e^x to its last bit.
+// 1 / d is the hardware's approximation plus one Newton step. Where e^-x is not a normal number: 1, or e^x to its last bit.
 inline constexpr const char* kSigmoid = R"(__device__ __forceinline__ float sigmoid_quick(float x) {
   const float d = 1.0f + exp_quick(-x);
   float r;
@@ -71,8 +71,8 @@ __device__ __forceinline__ float sigmoid_of(float x) {
   return fabsf(x) < 87.0f ? sigmoid_quick(x) : x > 0.0f ? 1.0f : exp_of(x);
 }
 )";
-// From the hardware's guess r of 1 / sqrt(x): g = x r, then g + (x - g^2) r / 2, which rounds correctly. g is NaN for 0,
-// subnormals, infinity and below zero.
+// From the hardware's approximation r of 1 / sqrt(x): g = x r, then g + (x - g^2) r / 2, which rounds correctly. g is NaN for 0,
+// subnormals, infinity and negative numbers.
 inline constexpr const char* kSqrt = R"(__device__ __forceinline__ float sqrt_quick(float x, bool& rare) {
   float r, g;
   asm("rsqrt.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(x));
@@ -81,7 +81,7 @@ inline constexpr const char* kSqrt = R"(__device__ __forceinline__ float sqrt_qu
   return fmaf(fmaf(-g, g, x), 0.5f * r, g);
 }
 )";
-// 1 - 2 / (e^2|x| + 1) by the hardware's exponential and reciprocal; below 0.57 |x| + |x|^3 P(x^2).
+// 1 - 2 / (e^2|x| + 1) with the hardware's exponential and reciprocal; below 0.57 |x| + |x|^3 P(x^2).
 inline constexpr const char* kTanh = R"(__device__ __forceinline__ float tanh_of(float x) {
   const float a = fabsf(x), z = x * x;
   float e, r;
@@ -91,9 +91,8 @@ inline constexpr const char* kTanh = R"(__device__ __forceinline__ float tanh_of
   return copysignf(a < 0.57f ? fmaf(p * z, a, a) : fmaf(-2.0f, r, 1.0f), x);
 }
 )";
-// x = n pi + r, |r| <= pi / 2, pi in three parts, each rounded towards 0 so that -0 stays one: (-1)^n (r + r^3 P(r^2)). r P
-// comes first: its rounding costs least. Beyond 2^17 r comes from 2 / pi in integers (Payne and Hanek), as
-// weft/tile/cpu/trig.h has it.
+// x = n pi + r, |r| <= pi / 2, pi in three parts, each rounded towards 0 so that -0 stays -0: (-1)^n (r + r^3 P(r^2)). r P is computed
+// first: its rounding costs least. Beyond 2^17 r comes from 2 / pi in integers (Payne and Hanek), as in weft/tile/cpu/trig.h.
 inline constexpr const char* kSin = R"(__device__ __forceinline__ float sin_reduced(float r, int turns) {
   const float z = r * r;
   float p = fmaf(2.59423791e-06f, z, -0.000198033813f);
@@ -125,9 +124,8 @@ __device__ __noinline__ float sin_far(float x) {
 }
 __device__ __forceinline__ float sin_of(float x) { return fabsf(x) < 0x1p17f ? sin_quick(x) : sin_far(x); }
 )";
-// 1 + x = 2^e (1 + m), 1 + m in [2/3, 4/3): 2^-e has the complement of the exponent of 3 (1 + x), and
-// m = x 2^-e - (1 - 2^-e) keeps what 1 + x would round away. Then m + m^2 P(m) - (-e) ln 2. Signs are such that those of a
-// zero survive.
+// 1 + x = 2^e (1 + m), 1 + m in [2/3, 4/3): 2^-e has the complement of the exponent of 3 (1 + x), and m = x 2^-e - (1 - 2^-e) keeps what 1
+// + x would round away. Then m + m^2 P(m) - (-e) ln 2. The signs are chosen so that the sign of a zero survives.
 inline constexpr const char* kLog1p = R"(__device__ __forceinline__ float log1p_quick(float x, bool& rare) {
   const float v = fmaf(x, 3.0f, 3.0f);
   rare |= !(v > 0.0f);

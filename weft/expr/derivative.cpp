@@ -9,8 +9,8 @@
 namespace weft::expr {
 namespace {
 
-// A node of the graph under construction that can be calculated with: the rules below read as on paper. (Expr would
-// build nodes without simplifying them.)
+// A node of the graph under construction with arithmetic operators, so that the rules below read as on paper. (Expr would build nodes
+// without simplifying them.)
 struct Term {
   Rewriter* out = nullptr;
   int node = -1;
@@ -33,7 +33,7 @@ Term select(Term a, Term b, Term c) { return {a.out, a.out->make(Op::select, a.n
 Term where(Term a, Term b) { return select(a, b, number(0, b)); }   // b where a, else 0
 Term unless(Term a, Term b) { return select(a, number(0, b), b); }  // 0 where a, else b
 
-// g where a < b, half of it where they are equal: both operands of min and max share a tie.
+// g if a < b, half of it if they are equal: both operands of min and max share a tie.
 Term if_less(Term a, Term b, Term g) { return select(less(a, b), g, where(make(Op::equal, a, b), 0.5f * g)); }
 
 constexpr float kLn2 = 0.693147180559945309f, kLog2e = 1.44269504088896341f, kTwoOverSqrtPi = 1.12837916709551257f;
@@ -92,7 +92,7 @@ constexpr bool in_order() {
 }
 static_assert(in_order(), "one line per Op, in the order of the enum");
 
-// A rule is linear in g, so where g is masked the mask can be applied to the result instead: 0 * infinity never occurs.
+// A rule is linear in g, so a mask of g can be applied to the result instead: 0 * infinity never occurs.
 Term apply_rule(Rule rule, Site site) {
   Rewriter& out = *site.g.out;
   const Node g = out.graph[site.g.node];
@@ -163,9 +163,9 @@ class Walk {
 
   const Graph& f_;
   Rewriter out_;
-  std::vector<int> here_;       // the node in out_ of each node of f
-  std::vector<Term> gradient_;  // so far; none yet: out is null
-  std::vector<bool> depends_;   // on a wanted input
+  std::vector<int> here_;       // node in out_ of each node of f
+  std::vector<Term> gradient_;  // accumulated so far; none yet: out is null
+  std::vector<bool> depends_;   // whether a node depends on a wanted input
 };
 
 }  // namespace

@@ -5,7 +5,7 @@
 namespace weft::expr {
 namespace {
 
-// Rounding to bf16 is to nearest even and NaN stays a quiet NaN: bit arithmetic, or (CUDA) an instruction of sm_80.
+// Rounds to bf16 to nearest even; NaN stays a quiet NaN: bit arithmetic, or (CUDA) an instruction of sm_80.
 constexpr Spelling kCpp = {
     .name = "C++",
     .prologue = "#include <math.h>\n#include <stdint.h>\n#include <string.h>\n",
@@ -225,7 +225,7 @@ constexpr OpSpelling kOpSpellings[] = {
     {Op::sub, "$a - $b"},
     {Op::mul, "$a * $b"},
     {Op::div, "$a / $b"},
-    // NaN when either is, which fminf and fmaxf are not.
+    // NaN if either operand is NaN, unlike fminf and fmaxf.
     {Op::min, "$b < $a || $b != $b ? $b : $a"},
     {Op::max, "$a < $b || $b != $b ? $b : $a"},
     {Op::pow, "powf($a, $b)", "(float)pow((double)$a, (double)$b)", "precise::pow($a, $b)"},
@@ -245,14 +245,14 @@ constexpr bool in_order() {
 }
 static_assert(in_order(), "one line per Op, in the order of the enum");
 
-// Metal has neither. log1p: with u = fl(1 + x), the rounding of u is taken back: (x - (u - 1)) / u. erf: x + x P(x^2) below 1,
-// 1 - 2^Q(|x|) up to 4, where it rounds to 1; minimax fits of our own, within 2 ulp.
+// Metal has neither. log1p: with u = fl(1 + x), corrects the rounding of u by (x - (u - 1)) / u. erf: x + x P(x^2) below 1, 1 - 2^Q(|x|) up
+// to 4, from where it rounds to 1; our own minimax fits, within 2 ulp.
 constexpr const char* kMetalLog1p = R"(static inline float log1p_of(float x) {
   const float u = 1.0f + x, d = u - 1.0f;
   return d == 0.0f ? x : d == x ? precise::log(u) : precise::log(u) + (x - d) / u;
 }
 )";
-// Small results too: 1 / (1 + e^-x) has none below e^-88.
+// Accurate for small results too: 1 / (1 + e^-x) has none below e^-88.
 constexpr const char* kMetalSigmoid = R"(static inline float sigmoid_of(float x) {
   const float e = precise::exp(-fabs(x));
   return (x < 0.0f ? e : 1.0f) / (1.0f + e);

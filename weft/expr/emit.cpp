@@ -50,7 +50,7 @@ class Emitter {
   const Operand& operand(int i) const { return signature_.inputs[size_t(i)]; }
   bool used(int i) const { return used_[size_t(i)]; }
   int axes() const { return signature_.axes; }
-  // Whether threads share what they read.
+  // Whether the lanes of a simdgroup share loads.
   bool shares() const {
     bool some = axes() > 0;
     for (int i = 0; i < graph_.inputs; ++i) some |= used(i) && !operand(i).along;
@@ -65,7 +65,7 @@ class Emitter {
     put("; ", std::to_string(graph_.parameters), " parameters; rows over ", std::to_string(axes()), " axes.\n");
   }
 
-  // The types in use and how to load and store them, and the structs behind the pointers.
+  // The element types in use with their load and store functions, and the structs behind the pointers.
   void access() {
     const auto uses = [&](DType dtype) {
       return std::any_of(signature_.inputs.begin(), signature_.inputs.end(), [&](const Operand& o) { return o.dtype == dtype; }) ||
@@ -83,7 +83,7 @@ class Emitter {
     if (graph_.parameters > 0) put("struct Parameters { float p[", std::to_string(graph_.parameters), "]; };\n");
   }
 
-  // ---- the expression, as one function of one element
+  // ---- the expression, as a function of one element
 
   std::string literal(float value) const {
     if (!std::isfinite(value)) {
@@ -92,7 +92,7 @@ class Emitter {
       std::string text = say_.bits;
       return text.replace(text.find('$'), 1, bits);
     }
-    char digits[32];  // the shortest that reads back as the same float, in any locale
+    char digits[32];  // shortest text that reads back as the same float, in any locale
     std::string text(digits, std::to_chars(digits, digits + sizeof digits, value).ptr);
     if (text.find_first_of(".e") == std::string::npos) text += ".0";
     text += "f";
@@ -110,12 +110,12 @@ class Emitter {
   }
 
   const char* quick(const Node& n) const { return quick_spelling(dialect_, n.op); }
-  // What a value is but for its sign.
+  // The value without its sign.
   int magnitude(int node) const {
     while (graph_[node].op == Op::neg || graph_[node].op == Op::abs) node = graph_[node].a;
     return node;
   }
-  // The narrowest limit of the quick functions of +-this value; 0: there is none.
+  // The smallest limit of the quick functions of +-this value; 0: there is none.
   float limit(int magnitude_of) const {
     float least = 0;
     for (int i = 0; i < graph_.size(); ++i) {
@@ -124,7 +124,7 @@ class Emitter {
     }
     return least;
   }
-  // Whether vectors have a way of their own, straight through.
+  // Whether vectors have a branch-free version.
   bool quick() const {
     bool any = false;
     for (int i = 0; i < graph_.size(); ++i) any |= quick(graph_[i]) != nullptr;
@@ -198,14 +198,14 @@ class Emitter {
     put(") {\n");
   }
 
-  // The pointer to element `column` of this row in operand i, counted over inputs, then outputs.
+  // The pointer to element `column` of this row in operand i (inputs first, then outputs).
   std::string address(int i, const std::string& column) const {
     std::string text = i < graph_.inputs ? numbered("x", i) : numbered("y", i - graph_.inputs);
     if (axes() > 0) text += numbered(" + at", i);
     return i >= graph_.inputs || operand(i).along ? text + " + " + column : text;
   }
 
-  // Where this chunk lies: row and first column i, and for each operand the start of its row. Of a run of rows: its first.
+  // Position of this chunk: row and first column i, and for each operand the start of its row. For a run of rows: of its first row.
   void place() {
     const std::string width = std::to_string(width_);
     if (axes() == 0) return put("    const ", say_.integer, " i = chunk * ", width, ";\n");
@@ -233,10 +233,10 @@ class Emitter {
     }
   }
 
-  // Where a piece's columns begin.
+  // The first column of a piece.
   static std::string column(int piece) { return piece == 0 ? "i" : piece == 1 ? "i + apart" : join("i + ", piece, " * apart"); }
 
-  // compute() from v0, v1, ... to r0, r1, ...; the suffix picks an element of those that are vectors.
+  // Calls compute() from v0, v1, ... to r0, r1, ...; the suffix selects an element of those that are vectors.
   void call(const char* suffix, bool quickly) {
     put(quickly ? "compute_quick(" : "compute(");
     for (int i = 0; i < graph_.inputs; ++i)
@@ -246,12 +246,12 @@ class Emitter {
     put(quickly ? ", rare);\n" : ");\n");
   }
 
-  // A vector or one element: load everything, compute, store. Everything is read before anything is written, so that an
-  // output may lie where an input lies. A vector computed quickly is stored, and done, unless something was rare.
+  // Processes a vector or one element: loads everything, computes, stores. All reads come before any write, so that an output may alias an
+  // input. A vector computed by the quick functions is stored, and done, unless one of them set `rare`.
   void body(bool vector) {
     const int elements = width_ * pieces_;
     const std::string count = vector ? join("[", elements, "]") : std::string(), width = std::to_string(width_);
-    // One statement of each chunk; the column of its first element, and the place in the arrays.
+    // Emits one statement per chunk, with the column of its first element and the offset in the arrays.
     const auto each_piece = [&](auto&& statement) {
       if (!vector) return statement("j", std::string());
       for (int piece = 0; piece < pieces_; ++piece) statement(column(piece), piece ? join(" + ", piece * width_) : std::string());
@@ -284,7 +284,7 @@ class Emitter {
           put(quickly ? "        " : "      ", name, numbered("r", i), place, ", ", address(graph_.inputs + i, column), how, ");\n");
         });
     };
-    if (vector && pieces_ > 1) {  // decided once, not at every store
+    if (vector && pieces_ > 1) {  // tested once, not at every store
       put("      if (past_caches) {\n");
       stores(", true");
       put("      } else {\n");
@@ -298,8 +298,8 @@ class Emitter {
 
   std::string last_axis() const { return std::to_string(axes() - 1); }
 
-  // Where threads share: a run of rows along the last axis to a thread, which keeps what does not move along it, and one value
-  // per row is read by the first lane that has the row. All lanes of a simdgroup go round together.
+  // If lanes share loads: each thread gets a run of rows along the last axis and keeps the values that do not change along it, and a value
+  // per row is read by the first lane that has the row. All lanes of a simdgroup iterate together.
   void kernel_in_runs() {
     put(say_.start_together);
     place();

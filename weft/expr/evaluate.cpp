@@ -75,7 +75,7 @@ double apply(Op op, double a, double b, double c) {
 }
 
 float fold(Op op, float a, float b, float c) {
-  // For + - * / and sqrt the rounding to float64 first is innocent: 53 bits are more than 2 * 24 + 1. Not so for fma.
+  // Rounding + - * / and sqrt to float64 first does no harm: 53 bits are more than 2 * 24 + 1. That does not hold for fma.
   if (op == Op::fma) return std::fma(a, b, c);
   return float(apply(op, a, b, c));
 }

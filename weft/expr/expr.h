@@ -1,9 +1,9 @@
-// The value a traced lambda computes with. Every operation adds a node to the graph that is being traced:
+// The value type of traced lambdas. Every operation adds a node to the graph that is being traced:
 //
 //   [](Expr gate, Expr up) { return silu(gate) * up; }
 //
-// An Expr made of numbers alone belongs to no graph; operations on such are done at once, in f32 (fold() of evaluate.h).
-// Comparisons give 1 or 0. An Expr is valid as long as its trace (trace.h) runs.
+// An Expr made of numbers only belongs to no graph; operations on such are computed immediately, in f32 (fold() of evaluate.h). Comparisons
+// give 1 or 0. An Expr is valid while its trace (trace.h) runs.
 #pragma once
 
 #include "weft/expr/graph.h"
@@ -17,10 +17,10 @@ class Expr {
 
   bool is_constant() const { return graph_ == nullptr; }
   float value() const { return value_; }  // of a constant
-  // The node in `graph`, where a constant is added first. An Expr of another graph is an error.
+  // The node in `graph`; a constant is added to it first. An Expr of another graph is an error.
   int node_in(Graph& graph) const;
 
-  // The op on these operands, as a node of their graph or, of constants alone, a constant.
+  // The op on these operands, as a node of their graph or, if all are constants, a constant.
   static Expr make(Op op, Expr a);
   static Expr make(Op op, Expr a, Expr b);
   static Expr make(Op op, Expr a, Expr b, Expr c);
@@ -31,7 +31,7 @@ class Expr {
   float value_ = 0;
 };
 
-// A scalar given with each call (a learning rate, a step): it may change without a new kernel.
+// A scalar passed with each call (a learning rate, a step): it may change without a new kernel.
 class Param : public Expr {
  public:
   using Expr::Expr;
@@ -56,7 +56,7 @@ inline Expr operator==(Expr a, Expr b) { return Expr::make(Op::equal, a, b); }
 inline Expr operator!(Expr a) { return Expr::make(Op::equal, a, 0.0f); }
 inline Expr operator!=(Expr a, Expr b) { return !(a == b); }
 
-// b where a is not 0, c elsewhere. The one not taken has no effect, not even as NaN.
+// b if a is not 0, else c. The operand not selected has no effect, not even as NaN.
 inline Expr select(Expr a, Expr b, Expr c) { return Expr::make(Op::select, a, b, c); }
 inline Expr operator&&(Expr a, Expr b) { return select(a, b != 0.0f, 0.0f); }
 inline Expr operator||(Expr a, Expr b) { return select(a, 1.0f, b != 0.0f); }
@@ -95,8 +95,8 @@ inline Expr silu(Expr x) { return x * sigmoid(x); }
 inline Expr softplus(Expr x) { return max(x, 0.0f) + log1p(exp(-abs(x))); }
 // x Phi(x), with Phi(x) = (1 + erf(x / sqrt 2)) / 2.
 inline Expr gelu_erf(Expr x) { return 0.5f * x * (1.0f + erf(x * 0.707106781186547524f)); }
-// x (1 + tanh u) / 2 with u = sqrt(2 / pi) (x + 0.044715 x^3), written as x sigmoid(2 u): the same function, but 1 + tanh
-// cancels for negative x where sigmoid does not.
+// x (1 + tanh u) / 2 with u = sqrt(2 / pi) (x + 0.044715 x^3), written as x sigmoid(2 u): the same function, but 1 + tanh cancels for
+// negative x and sigmoid does not.
 inline Expr gelu_tanh(Expr x) { return x * sigmoid(x * (1.59576912160573f + 0.0713548162726009f * (x * x))); }
 
 }  // namespace weft::expr

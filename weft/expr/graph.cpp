@@ -23,7 +23,7 @@ constexpr OpInfo kInfo[] = {
 };
 static_assert(sizeof(kInfo) / sizeof(kInfo[0]) == size_t(kOps), "one line per Op");
 
-// The finaliser of splitmix64: every input bit reaches every output bit.
+// Finaliser of splitmix64: every input bit affects every output bit.
 uint64_t mix(uint64_t x) {
   x += 0x9e3779b97f4a7c15u;
   x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
@@ -49,7 +49,7 @@ bool Node::operator==(const Node& other) const {
 
 int Graph::add(const Node& node) {
   assert(node.a < size() && node.b < size() && node.c < size());
-  // At most half full, so that a probe is short; a power of two, so that it wraps by a mask.
+  // At most half full, so that probes are short; a power of two, so that they wrap by a mask.
   if (nodes_.size() * 2 >= table_.size()) {
     table_.assign(table_.empty() ? 128 : table_.size() * 2, 0);
     nodes_.reserve(table_.size() / 2);

@@ -1,6 +1,6 @@
-// An elementwise function as a graph of nodes: what tracing a lambda gives, what is simplified, differentiated, emitted
-// as source and run. Equal subexpressions are one node: add() finds the node that is already there (hash-consing), so
-// node numbers are in topological order and two equal traces are equal graphs.
+// An elementwise function as a graph of nodes: the result of tracing a lambda, which is simplified, differentiated, emitted as source and
+// run. Equal subexpressions are one node: add() finds an existing equal node (hash-consing), so node numbers are in topological order and
+// two equal traces are equal graphs.
 #pragma once
 
 #include <cstddef>
@@ -9,9 +9,9 @@
 
 namespace weft::expr {
 
-// Operands: none; one (a); two (a, b); three (a, b, c). Comparisons give 1 or 0; select takes b where a is not 0 (NaN
-// is not 0). min and max are NaN when either is; of equals they give a. round goes to the even one of two neighbours.
-// reciprocal is 1 / a and sqrt is sqrt(a), both correctly rounded.
+// Operands: none; one (a); two (a, b); three (a, b, c). Comparisons give 1 or 0; select takes b if a is not 0 (NaN is not 0). min and max
+// are NaN if either operand is; of equals they return a. round goes to the even one of two neighbours. reciprocal is 1 / a and sqrt is
+// sqrt(a), both correctly rounded.
 enum class Op : uint8_t {
   input,      // index: which tensor
   parameter,  // index: which scalar given with each call
@@ -64,7 +64,7 @@ struct Node {
 
 class Graph {
  public:
-  // The number of this node, which may have been there already. No rewriting here: simplify.h does that.
+  // The number of this node, which may exist already. Does no rewriting: simplify.h does.
   int add(const Node& node);
 
   const Node& operator[](int node) const { return nodes_[size_t(node)]; }

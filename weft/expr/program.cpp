@@ -8,7 +8,7 @@
 namespace weft::expr {
 namespace {
 
-constexpr int kMostNodes = 16384;  // the walk below recurses once per node of a chain
+constexpr int kMostNodes = 16384;  // limits the recursion below, one level per node of a chain
 
 class Compiler {
  public:
@@ -33,16 +33,16 @@ class Compiler {
 
  private:
   struct State {
-    int readers = 0;  // operands and outputs of the graph that it is
-    int uses = 0;     // those still to come in the program
-    int need = 0;     // slots that computing it takes (Sethi and Ullman), as if the graph were a tree
-    int slot = -1;    // where it was saved
+    int readers = 0;  // uses of the node as operand or output in the graph
+    int uses = 0;     // uses that remain in the program
+    int need = 0;     // slots needed to compute it (Sethi-Ullman number, as if the graph were a tree)
+    int slot = -1;    // slot with its saved value
     int scalar = -1;
     bool output = false, stored = false;
   };
   State& state(int node) { return nodes_[size_t(node)]; }
 
-  // What a node computes from which nodes: its own op, but that a negation used by one fma alone becomes part of it.
+  // A node's op and operands; a negation used by one fma only becomes part of that fma.
   struct Operands {
     int count = 0;
     int node[3];
@@ -94,7 +94,7 @@ class Compiler {
     for (int node = 0; node < graph_.size(); ++node) state(node).need = need_of(node);
   }
 
-  // The operand that needs most goes first and waits in one slot while the others are computed.
+  // The operand that needs the most slots is computed first and waits in one slot while the others are computed.
   int need_of(int node) {
     if (is_scalar(node) || is_memory_input(node)) return 0;
     const Operands in = operands_of(node);
@@ -127,7 +127,7 @@ class Compiler {
     return uint16_t(index);
   }
 
-  // One of the uses of a node is over; with the last, its slot is free again.
+  // Ends one use of a node; after the last use its slot is free again.
   void used(int node) {
     State& s = state(node);
     if (--s.uses == 0 && s.slot >= 0) {
@@ -144,7 +144,7 @@ class Compiler {
     emit({.action = Action::save, .operand = {memory_of(node)}});
   }
 
-  // A function and then a product with what is in memory are one instruction: x sigmoid(x), sigmoid(x) y.
+  // A function followed by a product with a memory operand is one instruction: x sigmoid(x), sigmoid(x) y.
   bool join_product(const Instruction& product) {
     if (program_.code.empty() || product.action != Action::compute || product.op != Op::mul) return false;
     Instruction& last = program_.code.back();
@@ -162,7 +162,7 @@ class Compiler {
 
   // ---- the walk
 
-  // The node's value into the accumulator, for `uses` uses right now; saved too when there will be more.
+  // Computes the node's value into the accumulator, for `uses` uses right now; also saves it if there will be more.
   void to_accumulator(int node, int uses) {
     if (accumulator_ == node) return;
     const Node& n = graph_[node];
@@ -176,12 +176,12 @@ class Compiler {
       compute(node);
     }
     accumulator_ = node;
-    // Stored while it is here, unless a store has to wait.
+    // Store it now, unless the store has to wait.
     if (state(node).output && !state(node).stored && !stores_last_) store(node);
     if (state(node).uses > uses && !at_hand(node)) save(node);
   }
 
-  // The same, kept in a slot.
+  // The same, into a slot.
   void to_slot(int node) {
     if (state(node).slot >= 0 || is_scalar(node)) return;
     to_accumulator(node, state(node).uses);
@@ -195,7 +195,7 @@ class Compiler {
   }
 
   bool waits(const Operands& in, int i) { return !at_hand(in.node[i]) && in.node[i] != accumulator_; }
-  // Whether an operand other than `computed` is still to be computed.
+  // Whether an operand other than `computed` remains to be computed.
   bool waiting(const Operands& in, int computed) {
     for (int i = 0; i < in.count; ++i)
       if (in.node[i] != computed && waits(in, i)) return true;
@@ -214,9 +214,9 @@ class Compiler {
 
   void compute(int node) {
     const Operands in = operands_of(node);
-    // Operands that are not at hand are computed one after the other, the last into the accumulator; those before it are
-    // saved, unless computing the first gave the others too. Values that others read as well are saved in any case, so
-    // they go first; then those that need most slots.
+    // Operands that are not available are computed one after the other, the last into the accumulator; those before it are saved, unless
+    // computing the first one produced the others too. Values with other readers are saved in any case, so they go first; then those that
+    // need the most slots.
     for (int next; (next = next_operand(in)) >= 0;) {
       to_accumulator(next, count(in, next));
       if (waiting(in, next))

@@ -1,10 +1,9 @@
-// A graph as a straight line of instructions for an accumulator machine: what the CPU runs.
+// Compiles a graph to straight-line instructions of an accumulator machine, which the CPU runs.
 //
-// The accumulator holds the value of the node computed last, one block of elements wide. An instruction takes its
-// operands from the accumulator, from memory (a block of an f32 input, or of a slot where a value needed again was
-// saved) or from a scalar that is the same for the whole block (a constant, a parameter, the row's value of a column
-// vector). A chain of nodes therefore never leaves the accumulator; a value goes to a slot only when it is needed
-// again later, and slots are reused as soon as their value is dead.
+// The accumulator holds the value of the node computed last, one block of elements wide. An instruction takes its operands from the
+// accumulator, from memory (a block of an f32 input, or of a slot with a saved value) or from a scalar that is the same for the whole block
+// (a constant, a parameter, the row's value of a column vector). A chain of nodes therefore never leaves the accumulator; a value goes to a
+// slot only if it is needed again later, and slots are reused as soon as their value is dead.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +14,7 @@
 
 namespace weft::expr {
 
-// How an input reaches the block: as memory of this type, or as one value for the whole row.
+// Source of an input block: memory of this dtype, or one value for the whole row.
 enum class Source : uint8_t { f32, bf16, f16, scalar };
 
 enum class Mode : uint8_t { accumulator, memory, scalar };
@@ -35,7 +34,7 @@ struct Instruction {
   Action action;
   Op op = Op::input;                            // of compute
   bool minus_product = false, minus_c = false;  // of fma: -(a * b) + c, a * b - c, -(a * b) - c; negation is free there
-  bool times = false;                           // of an op of one operand: the result times memory operand 1, as in x sigmoid(x)
+  bool times = false;                           // of a unary op: multiply the result by memory operand 1, as in x sigmoid(x)
   Mode mode[3] = {};
   // Memory: inputs first, then outputs, then slots. Scalars: an index into Program::scalars.
   uint16_t operand[3] = {};
@@ -54,8 +53,8 @@ struct Program {
   int inputs = 0, outputs = 0, slots = 0;
 };
 
-// Which forms of an op the machine has; compile() makes only these. Unary: accumulator or memory. pow and atan2, whose
-// code is long: at least one operand in the accumulator. Others: any but all scalars.
+// The forms of an op that the machine has; compile() emits only these. Unary: accumulator or memory. pow and atan2, whose code is long: at
+// least one operand in the accumulator. Others: any except all scalars.
 constexpr bool has_form(Op op, Mode a, Mode b, Mode c) {
   if (op < Op::neg) return false;
   if (op < Op::add) return a != Mode::scalar && b == Mode::accumulator && c == Mode::accumulator;
@@ -65,9 +64,8 @@ constexpr bool has_form(Op op, Mode a, Mode b, Mode c) {
   return a != Mode::scalar || b != Mode::scalar;
 }
 
-// `sources` has one entry per input of the graph. With `stores_last` every output is stored after every input was read
-// for the last time, as outputs that lie where inputs lie need when there are several. Throws on a graph without
-// outputs or inputs, or too large for 16-bit operands.
+// `sources` has one entry per input of the graph. With `stores_last` every output is stored after the last read of every input, as needed
+// if several outputs alias inputs. Throws on a graph without outputs or inputs, or too large for 16-bit operands.
 Program compile(const Graph& graph, std::span<const Source> sources, bool stores_last = false);
 
 }  // namespace weft::expr

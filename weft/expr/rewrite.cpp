@@ -11,7 +11,7 @@ namespace {
 
 bool same_bits(float a, float b) { return std::bit_cast<uint32_t>(a) == std::bit_cast<uint32_t>(b); }
 
-// +-2^k with both it and its reciprocal normal: dividing by it is multiplying by the reciprocal, exactly.
+// Whether x is +-2^k and both it and its reciprocal are normal: dividing by it equals multiplying by the reciprocal, exactly.
 bool is_power_of_two(float value) {
   int exponent;
   return std::isfinite(value) && std::fabs(std::frexp(value, &exponent)) == 0.5f && exponent > -125 && exponent < 127;
@@ -23,7 +23,7 @@ bool Rewriter::is_constant(int node, float value) const { return is_constant(nod
 
 bool Rewriter::is_comparison(int node) const { return is(node, Op::less) || is(node, Op::less_equal) || is(node, Op::equal); }
 
-// The order of the operands of a commutative op: constants last, the higher subexpression first, leaves by index.
+// Order of the operands of a commutative op: constants last, the higher subexpression first, leaves by index.
 bool Rewriter::before(int a, int b) const {
   if (is_constant(a) != is_constant(b)) return is_constant(b);
   const Key &ka = keys_[size_t(a)], &kb = keys_[size_t(b)];
@@ -39,7 +39,7 @@ int Rewriter::insert(const Node& node) {
   Key key{0, (uint64_t(node.op) << 48) ^ (uint64_t(uint32_t(node.index)) << 32) ^ std::bit_cast<uint32_t>(node.value)};
   for (int operand : {node.a, node.b, node.c}) {
     if (operand >= 0) key.height = std::max(key.height, keys_[size_t(operand)].height + 1);
-    // Position matters, hence the rotation; the multiplier is odd and has no structure.
+    // The rotation makes the position count; the multiplier is odd and arbitrary.
     key.hash = (std::rotl(key.hash, 23) ^ (operand >= 0 ? keys_[size_t(operand)].hash : 1)) * 0x9e3779b97f4a7c15u;
   }
   keys_.push_back(key);
@@ -83,13 +83,13 @@ int Rewriter::rewrite(const Node& node) {
     case Op::select: return rewrite_select(node.a, node.b, node.c);
     case Op::min: return node.a == node.b || is_constant(node.b, HUGE_VALF) ? node.a : -1;   // NaN stays NaN
     case Op::max: return node.a == node.b || is_constant(node.b, -HUGE_VALF) ? node.a : -1;  //
-    case Op::less: return node.a == node.b ? constant(0) : -1;                               // of NaN too
+    case Op::less: return node.a == node.b ? constant(0) : -1;                               // for NaN too
     default: return -1;
   }
 }
 
 int Rewriter::rewrite_unary(const Node& node) {
-  const Node x = graph[node.a];  // a copy: adding nodes moves them
+  const Node x = graph[node.a];  // a copy: adding nodes reallocates them
   switch (node.op) {
     case Op::neg:
       if (x.op == Op::neg) return x.a;
@@ -102,10 +102,10 @@ int Rewriter::rewrite_unary(const Node& node) {
       return x.op == Op::abs || x.op == Op::exp || x.op == Op::exp2 || x.op == Op::sigmoid || is_comparison(node.a) ? node.a : -1;
     case Op::reciprocal:
       if (x.op == Op::neg) return make(Op::neg, make(Op::reciprocal, x.a));
-      // 1 / sqrt(x) -> rsqrt(x), which has the same special values: two roundings become rsqrt's own error, which is
-      // those two roundings on the CPU and at most 2 ulp on the GPUs.
+      // 1 / sqrt(x) -> rsqrt(x), which has the same special values: two roundings become the error of rsqrt, which is those two roundings
+      // on the CPU and at most 2 ulp on the GPUs.
       if (x.op == Op::sqrt) return make(Op::rsqrt, x.a);
-      // 1 / rsqrt(x) -> sqrt(x), the correctly rounded one: up to 3 ulp nearer to the truth.
+      // 1 / rsqrt(x) -> sqrt(x), which is correctly rounded: up to 3 ulp more accurate.
       if (x.op == Op::rsqrt) return make(Op::sqrt, x.a);
       return -1;
     case Op::floor:
@@ -115,7 +115,7 @@ int Rewriter::rewrite_unary(const Node& node) {
 }
 
 int Rewriter::rewrite_add(int a, int b) {
-  if (is_constant(b, -0.0f)) return a;  // and only -0: -0 + 0 is 0
+  if (is_constant(b, -0.0f)) return a;  // only -0: -0 + 0 is 0
   if (is(b, Op::neg)) return make(Op::sub, a, graph[b].a);
   if (is(a, Op::neg)) return make(Op::sub, b, graph[a].a);
   // (m ? x : 0) + (m ? y : 0) -> m ? x + y : 0, and likewise for the other branch: sums of gradients under one mask.
@@ -128,7 +128,7 @@ int Rewriter::rewrite_add(int a, int b) {
 }
 
 int Rewriter::rewrite_sub(int a, int b) {
-  if (is_constant(a, -0.0f)) return make(Op::neg, b);                      // and only -0: 0 - 0 is 0, not -0
+  if (is_constant(a, -0.0f)) return make(Op::neg, b);                      // only -0: 0 - 0 is 0, not -0
   if (is_constant(b)) return make(Op::add, a, constant(-graph[b].value));  // one form for x - 1 and x + -1
   if (is(b, Op::neg)) return make(Op::add, a, graph[b].a);
   return -1;
@@ -137,7 +137,7 @@ int Rewriter::rewrite_sub(int a, int b) {
 int Rewriter::rewrite_mul(int a, int b) {
   if (is_constant(b, 1)) return a;
   if (is_constant(b, -1)) return make(Op::neg, a);
-  // Signs move out, where they meet an addition or each other.
+  // Signs move outwards, where they meet an addition or cancel.
   if (is(a, Op::neg) && is_constant(b)) return make(Op::mul, graph[a].a, constant(-graph[b].value));
   if (is(a, Op::neg) && is(b, Op::neg)) return make(Op::mul, graph[a].a, graph[b].a);
   if (is(a, Op::neg)) return make(Op::neg, make(Op::mul, graph[a].a, b));
@@ -155,7 +155,7 @@ int Rewriter::rewrite_div(int a, int b) {
   return -1;
 }
 
-// Small powers as products, with the special values of pow: x^2 and 1/x are correctly rounded, x^3 is within 1 ulp.
+// Small powers become products, with the special values of pow: x^2 and 1/x are correctly rounded, x^3 is within 1 ulp.
 // (Not sqrt for x^0.5: they differ at -0 and -infinity.)
 int Rewriter::rewrite_pow(int a, int b) {
   if (is_constant(a, 1) || (is_constant(b) && graph[b].value == 0)) return constant(1);  // pow(NaN, 0) is 1

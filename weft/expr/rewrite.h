@@ -1,4 +1,4 @@
-// Local simplification: a graph that rewrites each node as it is added, given operands that are simplified already.
+// Local simplification: a graph that rewrites each node as it is added, given operands that are already simplified.
 #pragma once
 
 #include <vector>
@@ -7,9 +7,9 @@
 
 namespace weft::expr {
 
-// The rules, in rewrite.cpp, hold for every f32 value: NaN stays NaN (its sign and payload are no part of its meaning),
-// infinities and the sign of zero are kept. The few that change a rounding are named there with their error.
-// Hence no x * 0 -> 0 (NaN, infinity, -0), no x + 0 -> x (-0 + 0 = 0), no x - x -> 0, no x / x -> 1.
+// The rules, in rewrite.cpp, hold for every f32 value: NaN stays NaN (with any sign and payload), infinities and the sign of zero are kept.
+// The few that change a rounding are listed there with their error. Hence no x * 0 -> 0 (NaN, infinity, -0), no x + 0 -> x (-0 + 0 = 0), no
+// x - x -> 0, no x / x -> 1.
 class Rewriter {
  public:
   Graph graph;
@@ -19,7 +19,7 @@ class Rewriter {
   int constant(float value) { return add({.op = Op::constant, .value = value}); }
   int make(Op op, int a, int b = -1, int c = -1) { return add({.op = op, .a = a, .b = b, .c = c}); }
 
-  // Adds every node of `source`, operands before users; gives the numbers they have here. Inputs keep their indices.
+  // Adds every node of `source`, operands before users; returns their numbers here. Inputs keep their indices.
   std::vector<int> import(const Graph& source);
 
  private:
@@ -30,7 +30,7 @@ class Rewriter {
   bool before(int a, int b) const;
   int insert(const Node& node);
 
-  // Each gives the number of an equivalent node, or -1 when there is nothing to rewrite.
+  // Each returns the number of an equivalent node, or -1 if there is nothing to rewrite.
   int rewrite(const Node& node);
   int rewrite_unary(const Node& node);
   int rewrite_add(int a, int b);
@@ -41,7 +41,7 @@ class Rewriter {
   int rewrite_fma(int a, int b, int c);
   int rewrite_select(int a, int b, int c);
 
-  // Per node, of its structure alone, so that operands are ordered alike however the graph was built.
+  // Hash per node, of its structure only, so that operands are ordered the same however the graph was built.
   struct Key {
     int height;
     uint64_t hash;

@@ -16,7 +16,7 @@ std::vector<bool> reached_from_outputs(const Graph& graph) {
   return reached;
 }
 
-// How many operands of live nodes, and outputs, each node is.
+// Counts the uses of each node, as operand of a live node or as output.
 std::vector<int> count_uses(const Graph& graph) {
   const std::vector<bool> reached = reached_from_outputs(graph);
   std::vector<int> uses(size_t(graph.size()), 0);
@@ -67,7 +67,7 @@ class Contraction {
 
   int fma(int product, int c) { return out_.make(Op::fma, here(source_[product].a), here(source_[product].b), c); }
 
-  // The sign goes to a constant where there is one, else to a value that is an operand per element anyway.
+  // The sign goes to a constant if there is one, else to a value that is a per-element operand anyway.
   bool negatable(int product) const {
     return source_[source_[product].a].op != Op::parameter || source_[source_[product].b].op != Op::parameter;
   }
@@ -107,7 +107,7 @@ Graph compact(const Graph& graph) {
     for (int i : by_index)
       if (i >= 0) add(i);
   }
-  // Depth first from each output; an explicit stack, so that a long chain does not end ours.
+  // Depth first from each output with an explicit stack: recursion over a long chain would overflow the call stack.
   std::vector<int> stack;
   for (int output : graph.outputs) {
     stack.push_back(output);

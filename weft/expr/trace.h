@@ -1,9 +1,9 @@
-// From a lambda to its graph. The lambda takes one Expr per tensor, then one Param per scalar given with each call, and
-// returns one Expr or a std::tuple, std::pair or std::array of them:
+// Traces a lambda to its graph. The lambda takes one Expr per tensor, then one Param per scalar passed with each call, and returns one Expr
+// or a std::tuple, std::pair or std::array of them:
 //
 //   Graph step = trace([](Expr w, Expr g, Param lr) { return w - lr * g; });   // 2 inputs, 1 parameter, 1 output
 //
-// The lambda runs once, now. Ordinary C++ (loops, ifs over numbers, functions taking Expr) unrolls into the graph.
+// The lambda runs once, during the call. Ordinary C++ (loops, ifs over numbers, functions taking Expr) unrolls into the graph.
 #pragma once
 
 #include <tuple>
@@ -30,7 +30,7 @@ constexpr bool inputs_come_first() {
 }
 }  // namespace detail
 
-// How many inputs, parameters and outputs a function has.
+// Numbers of inputs, parameters and outputs of a function.
 template <class Result, class... Args>
 struct Arity {
   static_assert(((detail::is_input<Args> || detail::is_parameter<Args>) && ...),
