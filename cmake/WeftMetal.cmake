@@ -1,6 +1,6 @@
-# The Metal backend: on macOS over the system's framework; elsewhere over the simulator, which compiles the same kernel texts
-# with clang-19 while the program runs.
-set(WEFT_METAL_SIM AUTO CACHE STRING "The Metal backend on a simulator: AUTO (where clang++-19 is found), ON or OFF")
+# The Metal backend: on macOS over the system's framework; elsewhere over the simulator, which compiles the same kernel sources with clang-19
+# at run time.
+set(WEFT_METAL_SIM AUTO CACHE STRING "The Metal backend on a simulator: AUTO (if clang++-19 is found), ON or OFF")
 set_property(CACHE WEFT_METAL_SIM PROPERTY STRINGS AUTO ON OFF)
 
 set(WEFT_HAS_METAL OFF)
@@ -22,7 +22,7 @@ elseif(WEFT_METAL_SIM)
   endif()
 endif()
 
-# Kernel texts become string constants of the library, with the headers that they include; embed.cmake follows those.
+# Kernel sources become string constants of the library, with the headers they include; embed.cmake follows those.
 function(weft_embed_kernels target)
   get_property(files GLOBAL PROPERTY WEFT_METAL_FILES)
   set(output ${CMAKE_CURRENT_BINARY_DIR}/metal_kernel_files.cpp)
@@ -34,7 +34,7 @@ function(weft_embed_kernels target)
   target_sources(${target} PRIVATE ${output})
 endfunction()
 
-# Everything of the backend but the ops' kernels (weft_add_op adds those).
+# The whole backend except the ops' kernels (weft_add_op adds those).
 function(weft_add_metal_backend target)
   target_sources(${target} PRIVATE
     tile/metal/launch.cpp
@@ -44,12 +44,12 @@ function(weft_add_metal_backend target)
     backends/metal/metal_device.cpp
     backends/metal/planned_gpu.cpp
     backends/metal/table.cpp)
-  set_property(SOURCE backends/open.cpp APPEND PROPERTY COMPILE_DEFINITIONS WEFT_HAS_METAL)  # the one file that lists backends
+  set_property(SOURCE backends/open.cpp APPEND PROPERTY COMPILE_DEFINITIONS WEFT_HAS_METAL)  # the only file that lists backends
   if(APPLE)
     set_property(SOURCE backends/open.cpp APPEND PROPERTY COMPILE_DEFINITIONS WEFT_METAL_APPLE)
     target_sources(${target} PRIVATE backends/metal/apple/apple_gpu.mm)
     set_source_files_properties(backends/metal/apple/apple_gpu.mm PROPERTIES COMPILE_OPTIONS -fobjc-arc)
-    # CoreGraphics: without it a command-line program is given no default device.
+    # CoreGraphics: without it a command-line program gets no default device.
     target_link_libraries(${target} PRIVATE "-framework Metal" "-framework Foundation" "-framework CoreGraphics")
   elseif(EXISTS ${CMAKE_CURRENT_SOURCE_DIR}/backends/metal/sim/sources.cmake)
     set_property(SOURCE backends/open.cpp APPEND PROPERTY COMPILE_DEFINITIONS WEFT_METAL_SIM)

@@ -5,7 +5,7 @@
 function(weft_add_op op)
   cmake_parse_arguments(OP "COMPOSED" "" "METAL" ${ARGN})
   set(folder ${CMAKE_CURRENT_SOURCE_DIR}/ops/${op})
-  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${folder})  # a kernel that was not there yesterday
+  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${folder})  # reconfigure when a file is added
   target_sources(weft PRIVATE ${folder}/${op}.cpp)
   target_sources(weft PUBLIC FILE_SET HEADERS FILES ${folder}/${op}.h)
   if(NOT OP_COMPOSED)

@@ -1,8 +1,8 @@
-# What every target of this project is compiled with. No global flags: a consumer's own settings stay their own.
+# Compile options of every target of this project. There are no global flags: a consumer keeps its own settings.
 function(weft_target_defaults target)
   target_compile_features(${target} PUBLIC cxx_std_20)
   set_target_properties(${target} PROPERTIES CXX_EXTENSIONS OFF)
-  # Contraction is written out (fma) or absent: it must not depend on the compiler or the vector width.
+  # FMAs are explicit (fma): contraction must not depend on the compiler or the vector width.
   target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-Wall -Wextra -ffp-contract=off -fno-math-errno>)
   if(WEFT_CHECKED)
     target_compile_definitions(${target} PRIVATE WEFT_CHECKED)
@@ -13,23 +13,23 @@ function(weft_target_defaults target)
   endif()
 endfunction()
 
-# Headers that most sources of a target include. Kernels are left out: they have flags of their own.
+# Headers that most sources of a target include. Kernels are excluded: they have their own flags.
 function(weft_precompile target)
   if(WEFT_PRECOMPILE)
     target_precompile_headers(${target} PRIVATE ${ARGN})
   endif()
 endfunction()
 
-# Sources that Highway compiles once per instruction set. On x86-64 the least is AVX2 with FMA (x86-64-v3): below it
-# there is no fused multiply-add and results would differ. AVX-512 is added by Highway and chosen at run time. The
-# mask leaves out targets that would double the build for no gain here (AVX3_DL, ZEN4, SPR, SVE). WEFT_NATIVE: one target
-# alone, the best of the machine that compiles, with the bits of the others; optimised whatever the flags of the rest.
+# Sources that Highway compiles once per instruction set. On x86-64 the minimum is AVX2 with FMA (x86-64-v3): below it there is no fused
+# multiply-add and results would differ. AVX-512 is added by Highway and chosen at run time. The mask excludes targets that would double the
+# build for no gain here (AVX3_DL, ZEN4, SPR, SVE). WEFT_NATIVE: only one target, the best of the build machine, with the same bits as the
+# others; optimised whatever the flags of the rest.
 function(weft_simd_sources)
   set(flags -Wno-psabi)
   set(definitions HWY_DISABLED_TARGETS=0x0F0000D0)
   if(WEFT_NATIVE AND NOT APPLE)
     list(APPEND flags -march=native -O3)
-    set(definitions HWY_DISABLED_TARGETS=0x0F0058D0 HWY_COMPILE_ONLY_STATIC)  # nor SSE: less than AVX2 does not compile
+    set(definitions HWY_DISABLED_TARGETS=0x0F0058D0 HWY_COMPILE_ONLY_STATIC)  # no SSE either: less than AVX2 does not compile
   elseif(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64|amd64")
     list(APPEND flags -march=x86-64-v3 -maes -mpclmul)
   elseif(CMAKE_SYSTEM_PROCESSOR MATCHES "aarch64|arm64" AND NOT APPLE)

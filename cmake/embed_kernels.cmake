@@ -1,4 +1,4 @@
-# Writes kernel_files() (weft/tile/metal/source.h): FILES, and what they include of the tree, as string constants.
+# Writes kernel_files() (weft/tile/metal/source.h): FILES and their includes from the tree, as string constants.
 cmake_minimum_required(VERSION 3.25)
 set(todo ${FILES})
 set(done "")

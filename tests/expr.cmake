@@ -5,7 +5,7 @@ weft_unit_test(emitted_test)
 weft_unit_test(emit_test)
 target_compile_definitions(emit_test PRIVATE WEFT_GOLDEN_EXPR="${CMAKE_CURRENT_SOURCE_DIR}/golden/expr")
 
-# NVRTC compiles without a GPU; where it is not installed there is no such test.
+# NVRTC compiles without a GPU; the test exists only if NVRTC is installed.
 find_package(CUDAToolkit QUIET)
 if(TARGET CUDA::nvrtc)
   weft_unit_test(nvrtc_test)

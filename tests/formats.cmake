@@ -1,11 +1,11 @@
-# What model folders hold: weights, configurations, tokenizers.
+# The contents of model folders: weights, configurations, tokenizers.
 foreach(name IN ITEMS tokenizer_test tokenizer_cuts_test config_json_test damaged_files_test weight_files_test)
   weft_unit_test(${name})
   target_compile_definitions(${name} PRIVATE WEFT_GOLDEN_MODELS="${CMAKE_CURRENT_SOURCE_DIR}/golden/models")
   target_link_libraries(${name} PRIVATE nlohmann_json::nlohmann_json)
 endforeach()
 
-# The fuzz targets on their own corpora.
+# The fuzz targets, run on their own corpora.
 weft_unit_test(fuzz_corpus_test)
 target_sources(fuzz_corpus_test PRIVATE fuzz/config.cpp fuzz/safetensors.cpp fuzz/tokenizer.cpp)
 target_compile_definitions(fuzz_corpus_test PRIVATE WEFT_FUZZ_CORPUS="${CMAKE_CURRENT_SOURCE_DIR}/fuzz/corpus")

@@ -1,4 +1,4 @@
-# Whole models: golden data, gradients, caches.
+# Whole models: golden data, gradients, KV caches.
 weft_unit_test(backward_test)
 weft_unit_test(graph_test)
 weft_unit_test(layers_test)

@@ -1,4 +1,4 @@
-# Training: its parts, whole runs, and what the command line does.
+# Training: its parts, whole runs, and the command line.
 weft_unit_test(checkpoint_test)
 weft_unit_test(counting_test)
 weft_unit_test(data_test)

@@ -1,4 +1,4 @@
-# A mutant must fail by being wrong (exit code 1 and a failed case), not by crashing or by refusing to run.
+# A mutant must fail by a wrong result (exit code 1 and a failed case), not by crashing or refusing to run.
 execute_process(COMMAND ${COMMAND} RESULT_VARIABLE code OUTPUT_VARIABLE output ERROR_VARIABLE output)
 if(NOT code EQUAL 1 OR NOT output MATCHES "FAILED")
   message(FATAL_ERROR "the mutant was not caught (exit ${code}):\n${output}")

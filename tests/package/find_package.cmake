@@ -1,4 +1,4 @@
-# Finds the package with CMake after it was moved to another place. It has its documents, and their links lead somewhere.
+# Finds the package with CMake after it was moved. Checks that its documents are there and their links resolve.
 include(${CMAKE_CURRENT_LIST_DIR}/moved.cmake)
 
 install_and_move(${BUILD} ${WORK} prefix)

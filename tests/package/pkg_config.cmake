@@ -1,4 +1,4 @@
-# Finds the package with pkg-config after it was moved to another place.
+# Finds the package with pkg-config after it was moved.
 include(${CMAKE_CURRENT_LIST_DIR}/moved.cmake)
 
 install_and_move(${BUILD} ${WORK} prefix)
