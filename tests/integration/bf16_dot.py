@@ -1,5 +1,5 @@
-"""Products of bf16 pairs (weft/tile/cpu/bf16_dot.h) and in tiles (amx.h): emulated, they meet every bound of the spec; where the
-CPU has the instruction, that gives the bits of the emulation; and a WEFT_BF16_DOT that is no choice is an error."""
+"""bf16 dot products of pairs (weft/tile/cpu/bf16_dot.h) and in tiles (amx.h): the emulation meets every bound of the spec; the
+CPU's instruction, if it has one, gives the same bits; an unknown WEFT_BF16_DOT is an error."""
 import json
 import os
 import subprocess

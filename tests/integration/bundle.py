@@ -1,4 +1,4 @@
-"""scripts/bundle: the folder holds all it needs, runs from another place with no environment, and stays small."""
+"""scripts/bundle: the folder is self-contained, runs from another path with an empty environment, and stays small."""
 import os
 import pathlib
 import subprocess
@@ -23,7 +23,7 @@ with tempfile.TemporaryDirectory() as temporary:
     made.rename(bundle)
     assert sum(f.stat().st_size for f in bundle.rglob("*") if f.is_file()) < 55 << 20
 
-    # Libraries come from the folder, but for the C library's and CUDA's.
+    # All libraries come from the folder, except the C library's and CUDA's.
     for line in run(bundle / "bin/weft", LD_TRACE_LOADED_OBJECTS="1", LD_LIBRARY_PATH=str(bundle / "lib")).splitlines():
         name = line.split()[0].rsplit("/", 1)[-1]
         assert name.startswith(OF_THE_MACHINE) or str(bundle / "lib") in line, line

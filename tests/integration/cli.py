@@ -1,4 +1,4 @@
-"""The tool as a person and as a script would call it: help, exit codes, JSON fields."""
+"""The tool's command line: help, exit codes, JSON fields."""
 import json
 import subprocess
 import sys
@@ -28,7 +28,7 @@ assert all({"name", "op", "dtype", "status", "error", "bound"} <= set(c) for c i
 assert any(c["name"] == "rms_norm.backward/cpu/bf16/3x257" for c in report["cases"])
 assert all("3x257" in c["name"] and c["dtype"] == "bf16" for c in report["cases"])
 
-# Parts are the whole, each case once.
+# The shards of --part cover all cases, each once.
 names = lambda *part: [c["name"] for c in json.loads(run("check", "--op", "fill", "--json", *part).stdout)["cases"]]
 parts = [names("--part", f"{i}/3") for i in (1, 2, 3)]
 assert all(parts) and sorted(sum(parts, [])) == sorted(names())
@@ -51,7 +51,7 @@ assert {"device", "threads", "model", "parameters", "sequences", "sequence", "pa
 (step,) = train["results"]
 assert {"ms", "tokens_per_second", "gflop", "gflops", "ceiling", "peak_gflops", "ratio", "attempts", "disturbed"} <= set(step)
 assert step["tokens"] == train["sequences"] * train["sequence"] and step["ratio"] > 0
-# Each token meets every weight of a product six times at least, in multiplications and additions.
+# Each token needs at least six FLOPs per weight of a matmul.
 assert step["gflop"] * 1e9 >= 6 * step["tokens"] * (train["parameters"] - 512 * 64)
 assert {"matmul", "adamw", "causal_attention_backward"} <= {op["op"] for op in step["breakdown"]["ops"]}
 assert all(op["launches"] > 0 and op["ms"] > 0 for op in step["breakdown"]["ops"])
@@ -59,7 +59,7 @@ assert all(op["launches"] > 0 and op["ms"] > 0 for op in step["breakdown"]["ops"
 calls = json.loads(run("bench", "--overhead", "--json").stdout)["calls"]
 assert calls and all(c["us"] > 0 and c["wanted"] > 0 for c in calls)
 
-# What a caller can get wrong: one line that names the value, and an exit code that says so.
+# Errors of a caller: one line that names the value, and the documented exit code.
 for args, code, word in [
     ([], 2, "--help"),
     (["--frobnicate"], 2, "--frobnicate"),
@@ -97,8 +97,10 @@ for args, code, word in [
     text = done.stdout + done.stderr
     assert word in text, f"weft {' '.join(args)} says: {text}"
 
-# A full disk: what was printed did not go out, and the exit code says so.
+# A full disk: the output could not be written, and the exit code says so.
 with open("/dev/full", "w") as full:
     done = subprocess.run([tool, "devices"], stdout=full, stderr=subprocess.PIPE, text=True)
 assert done.returncode == 2 and "No space left" in done.stderr, f"weft devices > /dev/full: exit {done.returncode}, {done.stderr}"
+# Progress is shown on a terminal only.
+assert run("check", "--op", "rms_norm").stderr == ""
 print("1 passed, 0 failed")

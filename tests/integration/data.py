@@ -1,5 +1,4 @@
-"""What --data reads, through the tool: JSON in all its forms, folders with other things in them, a token cache that several
-runs share and that a killed one leaves."""
+"""--data of the tool: all forms of JSON, folders with other files, a token cache shared by runs and left by a killed one."""
 import json
 import pathlib
 import signal
@@ -8,16 +7,10 @@ import sys
 import tempfile
 import time
 
+from checks import expect, finish
+
 tool, source = sys.argv[1], pathlib.Path(sys.argv[2])
 LLAMA = source / "tests/golden/models/llama"
-passed = 0
-
-
-def expect(what, ok, shown=""):
-    global passed
-    if not ok:
-        sys.exit(f"FAILED {what}: {shown}")
-    passed += 1
 
 
 def weft(*args):
@@ -29,7 +22,7 @@ def tokens(cache):
 
 
 def planning(data, cache, *more):
-    """Tokenises and trains nothing."""
+    """A command that tokenises and trains nothing."""
     return [tool, "train", "--plan", "--model", "llama-tiny", "--tokenizer", str(LLAMA), "--data", str(data), "--sequence", "8", "--cache", str(cache), *more]
 
 
@@ -63,7 +56,7 @@ def forms_of_json(folder):
         expect("JSON without texts is an error", done.returncode == 2 and 'other.json:1: has no field "text"' in done.stderr, done.stderr)
 
 
-def a_folder_with_pictures(folder):
+def folder_with_pictures(folder):
     data = folder / "corpus"
     data.mkdir()
     (data / "a.txt").write_text("Some words to read. " * 20)
@@ -73,15 +66,15 @@ def a_folder_with_pictures(folder):
     (data / "d.bin").write_bytes(b"\xff\x00")
     with_pictures, shown = ids_of(data, folder)
     expect("pictures are left out", with_pictures == plain)
-    expect("and listed once", shown.count("left out 2 files (.bin, .png): c.png, d.bin") == 1, shown)
+    expect("pictures are listed once", shown.count("left out 2 files (.bin, .png): c.png, d.bin") == 1, shown)
     for args in (["eval", LLAMA, "--data", data], ["generate", LLAMA, "--prompts", data, "--max-tokens", 1]):
         done = weft(*args)
-        expect(f"{args[0]} lists them as well", done.returncode == 0 and done.stderr.count("left out 2 files") == 1, done.stderr)
+        expect(f"{args[0]} lists pictures as well", done.returncode == 0 and done.stderr.count("left out 2 files") == 1, done.stderr)
     done = weft("eval", LLAMA, "--data", data / "c.png")
     expect("a picture by name is an error", done.returncode == 2 and "c.png: is not UTF-8 at byte 0; expected text" in done.stderr, done.stderr)
 
 
-def a_killed_run(folder, text):
+def killed_run(folder, text):
     cache = folder / "killed"
     incomplete = lambda: list(cache.glob("*.incomplete"))
     run = subprocess.Popen(planning(text, cache), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
@@ -93,24 +86,24 @@ def a_killed_run(folder, text):
     small = folder / "small.txt"
     small.write_text("Other data, the same cache. " * 10)
     done = subprocess.run(planning(small, cache), capture_output=True, text=True)
-    expect("the next run removes what was left", done.returncode == 0 and not incomplete(), done.stderr)
+    expect("the next run removes the partial file", done.returncode == 0 and not incomplete(), done.stderr)
 
 
-def two_at_once(folder, text):
+def two_concurrent_runs(folder, text):
     cache = folder / "shared"
     runs = [subprocess.Popen(planning(text, cache, "--threads", str(threads)), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) for threads in (1, 2)]
     errors = [run.communicate()[1] for run in runs]
-    expect("two runs tokenise the same text at once", all(run.returncode == 0 for run in runs), errors)
-    expect("and leave one file", len(list(cache.iterdir())) == 1 and len(tokens(cache)) == 1, list(cache.iterdir()))
-    expect("which is the one of a run alone", list(tokens(cache).values())[0][64:] == ids_of(text, folder)[0])
+    expect("two runs tokenise the same text concurrently", all(run.returncode == 0 for run in runs), errors)
+    expect("concurrent runs leave one file", len(list(cache.iterdir())) == 1 and len(tokens(cache)) == 1, list(cache.iterdir()))
+    expect("concurrent runs give the ids of a single run", list(tokens(cache).values())[0][64:] == ids_of(text, folder)[0])
 
 
 with tempfile.TemporaryDirectory() as temporary:
     folder = pathlib.Path(temporary)
     forms_of_json(folder)
-    a_folder_with_pictures(folder)
+    folder_with_pictures(folder)
     text = folder / "text.txt"
     text.write_text("".join(f"Line {i} of a long text, with {i * i % 977} words; it goes on.\n" for i in range(80000)))
-    a_killed_run(folder, text)
-    two_at_once(folder, text)
-print(f"{passed} passed")
+    killed_run(folder, text)
+    two_concurrent_runs(folder, text)
+finish()

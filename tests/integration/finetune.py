@@ -13,7 +13,7 @@ tool, source = pathlib.Path(sys.argv[1]).resolve(), pathlib.Path(sys.argv[2])
 page = (source / "examples/finetune.md").read_text()
 BASE = "SmolLM2-135M"
 
-# What the page's models compute in transformers, against `weft generate` (greedy ids).
+# Runs the page's models in transformers, to compare with `weft generate` (greedy ids).
 CHECK = """
 import json, sys, torch
 from peft import LoraConfig, get_peft_model
@@ -27,7 +27,7 @@ def greedy(model):
     out = model.generate(ids, max_new_tokens=12, do_sample=False, eos_token_id=None, pad_token_id=0)
     return out[0, 4:].tolist()
 print(json.dumps({"merged": greedy(merged), "whole": greedy(whole), "adapted": greedy(adapted)}))
-# And the other way: an adapter that PEFT wrote.
+# The other direction: an adapter written by PEFT.
 fresh = AutoModelForCausalLM.from_pretrained("SmolLM2-135M")
 torch.manual_seed(1)
 peft = get_peft_model(fresh, LoraConfig(r=4, lora_alpha=8, target_modules=["q_proj", "down_proj"], task_type="CAUSAL_LM", init_lora_weights=False))
@@ -80,7 +80,7 @@ with tempfile.TemporaryDirectory() as folder:
     failed = subprocess.run([tool, "export", BASE, "out", "--adapter", "runs/none"], capture_output=True, text=True)
     assert failed.returncode not in (0, -6, -11) and "adapter_config.json" in failed.stderr, failed.stderr
 
-    shutil.copytree("runs/letters/adapter", "pissa")  # on the plain base its matrices would give a wrong text
+    shutil.copytree("runs/letters/adapter", "pissa")  # on the unmodified base its matrices would give wrong text
     pathlib.Path("pissa/adapter_config.json").write_text(json.dumps(config | {"init_lora_weights": "pissa_niter_16"}))
     for command in (["generate", BASE, "Dear", "--adapter", "pissa"], ["eval", BASE, "--data", "letters.txt", "--adapter", "pissa"], ["export", BASE, "out", "--adapter", "pissa"]):
         failed = subprocess.run([tool, *command], capture_output=True, text=True)

@@ -1,4 +1,4 @@
-"""weft inspect and weft tokenize on golden folders, on real spellings of them and on damaged ones."""
+"""weft inspect and weft tokenize on golden folders, on variants found in real folders, and on damaged ones."""
 import json
 import math
 import pathlib
@@ -45,7 +45,7 @@ with tempfile.TemporaryDirectory() as temporary:
     assert json.loads(run("inspect", folder, "--json").stdout)["chat_template"] is True
     assert "not interpreted" in run("inspect", folder).stdout
 
-    # What is not supported is named, and the rest is shown; what is damaged is one line.
+    # Unsupported parts are named and the rest is shown; a damaged file gives a one-line error.
     config = json.loads((folder / "config.json").read_text())
     (folder / "config.json").write_text(json.dumps(config | {"model_type": "mixtral"}))
     assert "mixtral" in json.loads(run("inspect", folder, "--json").stdout)["config"]["unsupported"]

@@ -15,7 +15,7 @@ golden = source / "tests/golden/models"
 
 def run(*args, code=0):
     done = subprocess.run([tool, *map(str, args)], capture_output=True, stdin=subprocess.DEVNULL)
-    out, err = done.stdout.decode(), done.stderr.decode()  # raises where a character is cut
+    out, err = done.stdout.decode(), done.stderr.decode()  # raises on a truncated character
     assert done.returncode == code, f"weft {' '.join(map(str, args))}: exit {done.returncode}, expected {code}\n{out}{err}"
     return out, err
 
@@ -42,7 +42,7 @@ def ids_text(ids):
     return ",".join(map(str, ids))
 
 
-# Greedy continuations are those of transformers; the answer has the new ids alone, and their text.
+# Greedy continuations equal those of transformers; the answer has only the new ids and their text.
 for model in ("llama", "qwen3", "gpt2"):
     expected = int_tensor(golden / model / "expected.safetensors", "greedy")
     for threads in (1, 2):
@@ -51,14 +51,14 @@ for model in ("llama", "qwen3", "gpt2"):
         assert answer["ids"] == expected[8:], (model, answer["ids"], expected[8:])
         assert answer["tokens_per_second"] > 0
 
-# A text prompt is its ids; what streams is what --json says; the rate follows.
+# A text prompt equals its ids; the streamed text equals that of --json and is followed by the rate.
 hello = json.loads(run("tokenize", golden / "llama", "Hello world", "--json")[0])["ids"]
 by_text = generate("llama", "Hello world", "--max-tokens", 30)
 assert by_text["ids"] == generate("llama", "--prompt-ids", ids_text(hello), "--max-tokens", 30)["ids"]
 streamed = run("generate", golden / "llama", "Hello world", "--max-tokens", 30)[0]
 assert streamed.startswith(by_text["text"]) and "tokens/s" in streamed[len(by_text["text"]) :]
 
-# Several prompts at once continue as each does alone, sampled too, in any batch; a seed is another text.
+# Prompts give the same ids in a batch of any size as alone, when sampled too; another seed gives another text.
 prompts = ["Hello world", "The", "def f(x):", "1234567890 and more of it"]
 sampled = ["--max-tokens", 20, "--temperature", 0.9, "--top-k", 50, "--top-p", 0.95, "--min-p", 0.01, "--repetition-penalty", 1.1, "--seed", 5]
 alone = [generate("qwen3", prompt, *sampled)["ids"] for prompt in prompts]
@@ -68,7 +68,7 @@ for batch in (1, 2, 4):
 assert generate("qwen3", prompts[0], *sampled[:-1], 6)["ids"] != alone[0]
 assert len(run("generate", golden / "qwen3", "--prompt", "a", "--prompt", "b", "--max-tokens", 3)[0].split("[2] ")) == 2
 
-# A stop string ends the text before it, wherever its tokens begin and end.
+# A stop string ends the text before it, wherever its tokens start and end.
 text = by_text["text"]
 stop = text[len(text) // 2 :][:3]
 stopped = generate("llama", "Hello world", "--max-tokens", 30, "--stop", stop)
@@ -86,7 +86,7 @@ with tempfile.TemporaryDirectory() as temporary:
                 (made / file.name).chmod(0o644)
         return made
 
-    # Ids need no tokenizer: then there is no text.
+    # Token ids need no tokenizer; the answer then has no text.
     bare = copy("bare", without=("tokenizer.json",))
     answer = json.loads(run("generate", bare, "--prompt-ids", "1,2,3", "--max-tokens", 4, "--json")[0])
     assert answer["text"] is None and len(answer["ids"]) == 4
@@ -99,7 +99,7 @@ with tempfile.TemporaryDirectory() as temporary:
     ended = json.loads(run("generate", ending, "Hello world", "--max-tokens", 30, "--json")[0])
     assert ended["ids"] == by_text["ids"][: by_text["ids"].index(third) + 1]
 
-    # Prompts from a file; eval on text and on JSONL agree with each other and with the definition.
+    # Prompts from a file; eval on text and on JSONL agree with each other and with the definition of perplexity.
     lines = folder / "prompts.jsonl"
     lines.write_text("".join(json.dumps({"text": prompt}) + "\n" for prompt in prompts) + "\n")
     assert [one["ids"] for one in json.loads(run("generate", golden / "qwen3", "--prompts", lines, *sampled, "--json")[0])] == alone
@@ -118,7 +118,7 @@ with tempfile.TemporaryDirectory() as temporary:
     assert double["tokens"] == 2 * report["tokens"] and math.isclose(double["loss"], report["loss"], rel_tol=1e-12)
     assert "perplexity" in run("eval", golden / "llama", "--data", plain)[0]
 
-    # What a caller can get wrong: one line that names the value, and an exit code that says so.
+    # Errors of a caller: one line that names the value, and the documented exit code.
     wrong = folder / "wrong.jsonl"
     wrong.write_text('{"text": "a b c"}\n{"txt": 1}\n')
     llama = golden / "llama"
@@ -152,7 +152,7 @@ with tempfile.TemporaryDirectory() as temporary:
         out, err = run(*args, code=code)
         assert word in out + err and (len(err.splitlines()) == 1 or "help" in err), f"weft {' '.join(map(str, args))} says: {out}{err}"
 
-    # Folders that do not fit together, or are damaged: refused by name, never a crash.
+    # Inconsistent or damaged folders: an error that names the file, never a crash.
     def edit(made, **changes):
         config = json.loads((made / "config.json").read_text())
         config.update(changes)

@@ -1,4 +1,4 @@
-"""Whole runs through the Metal backend, on its simulator: training as the CPU trains, generation as transformers generates."""
+"""Whole runs on the Metal simulator: training equals the CPU's up to rounding, generation equals that of transformers."""
 import json
 import pathlib
 import struct
@@ -34,8 +34,8 @@ def greedy(model):
     return list(struct.unpack(f"<{(end - begin) // 4}i", data[8 + size + begin : 8 + size + end]))
 
 
-# The first loss differs by rounding alone; the updates that follow carry such differences on, far below a step's effect. In bf16
-# activations and gradients are rounded to 2^-8 of each; a loss is a mean over many of them.
+# The first loss differs by rounding only; later updates propagate such differences, far below the effect of a step. In bf16
+# activations and gradients are rounded to a relative 2^-8; a loss is a mean over many of them.
 LLAMA = ("--layers", 2, "--width", 48, "--heads", 4, "--kv-heads", 2)
 GPT2 = ("--model", "gpt2-124m", "--layers", 1, "--width", 32, "--heads", 2, "--dropout", 0.1)
 LORA = ("--model", golden / "llama", "--lora-rank", 2)

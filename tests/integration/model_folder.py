@@ -1,4 +1,4 @@
-"""What a model folder says holds everywhere: train, export, eval, generate and tokenize agree on its tokens, from end to end."""
+"""Special tokens and settings of a model folder: train, export, eval, generate and tokenize agree on them end to end."""
 import json
 import math
 import os
@@ -9,18 +9,11 @@ import subprocess
 import sys
 import tempfile
 
+from checks import expect, finish
+
 tool, source = pathlib.Path(sys.argv[1]).resolve(), pathlib.Path(sys.argv[2])
 golden = source / "tests/golden/models"
 QUICK = ["--steps", 2, "--batch", 1, "--sequence", 32, "--warmup", 1, "--evaluate-every", 0, "--sample-tokens", 4]
-passed = failed = 0
-
-
-def expect(what, ok, shown=""):
-    global passed, failed
-    passed += bool(ok)
-    failed += not ok
-    if not ok:
-        print(f"FAILED {what}: {shown}")
 
 
 def run(*args, text=None):
@@ -72,7 +65,7 @@ class Folder:
         for file in path.iterdir():
             file.chmod(0o644)
         tokenizer = read(path / "tokenizer.json")
-        # Two of the last ordinary tokens become special ones, so that the model's size stays.
+        # Two of the last ordinary tokens become special ones, so that the model keeps its size.
         vocab = tokenizer["model"]["vocab"]
         names = {id: name for name, id in vocab.items()}
         self.id = {}
@@ -123,28 +116,28 @@ def tokenizer_that_made_the_ids(folder):
         expect(f"the exported {name} is the other's", (made / name).read_bytes() == (other.path / name).read_bytes())
     expect("nothing of the base's tokenizer is left", not (made / "special_tokens_map.json").exists() and not (made / "chat_template.jinja").exists())
     config, generation = read(made / "config.json"), read(made / "generation_config.json")
-    expect("its end token", config["eos_token_id"] == generation["eos_token_id"] == other.id["<|im_end|>"], (config, generation))
-    expect("its other special tokens", config["bos_token_id"] is None and config["pad_token_id"] == other.id["<|endoftext|>"] and "bos_token_id" not in generation, config)
-    expect("the base's way of sampling", generation["do_sample"] is True and generation["temperature"] == 0.5, generation)
+    expect("the exported end token is the other's", config["eos_token_id"] == generation["eos_token_id"] == other.id["<|im_end|>"], (config, generation))
+    expect("the exported special tokens are the other's", config["bos_token_id"] is None and config["pad_token_id"] == other.id["<|endoftext|>"] and "bos_token_id" not in generation, config)
+    expect("the base's sampling settings are kept", generation["do_sample"] is True and generation["temperature"] == 0.5, generation)
     first = json.loads(data.read_text().splitlines()[0])["text"]
     ids = answer("tokenize", made, first)["ids"]
     expect("the ids of the exported folder are those it was trained on", cached_ids(folder / "other-cache")[: len(ids)] == ids)
-    # An adapter on top of another tokenizer brings it along.
+    # The folder of an adapter trained with another tokenizer holds that tokenizer.
     lora = folder / "other-lora"
     ok("train", "--model", base.path, "--tokenizer", other.path, "--data", data, "--out", lora, "--lora-rank", 2, "--cache", folder / "other-cache", *QUICK)
     expect("the adapter's folder holds the tokenizer", (lora / "adapter/tokenizer.json").read_bytes() == (other.path / "tokenizer.json").read_bytes())
     through_adapter = answer("generate", base.path, "Dear", "--adapter", lora / "adapter", "--max-tokens", 6, "--temperature", 0)
-    expect("generate --adapter reads prompts with it", through_adapter["ids"] == answer("generate", lora / "model", "Dear", "--max-tokens", 6, "--temperature", 0)["ids"])
+    expect("generate --adapter encodes prompts with the adapter's tokenizer", through_adapter["ids"] == answer("generate", lora / "model", "Dear", "--max-tokens", 6, "--temperature", 0)["ids"])
     ok("export", base.path, folder / "merged", "--adapter", lora / "adapter")
-    expect("so does export", (folder / "merged/tokenizer.json").read_bytes() == (other.path / "tokenizer.json").read_bytes())
-    # A folder that is exported to again keeps nothing of the tokenizer before.
+    expect("export --adapter writes the adapter's tokenizer", (folder / "merged/tokenizer.json").read_bytes() == (other.path / "tokenizer.json").read_bytes())
+    # A second export into a folder removes the first tokenizer.
     ok("export", base.path, folder / "again")
     ok("export", made, folder / "again")
-    expect("one tokenizer a folder", not (folder / "again/chat_template.jinja").exists() and not (folder / "again/special_tokens_map.json").exists())
+    expect("one tokenizer per folder", not (folder / "again/chat_template.jinja").exists() and not (folder / "again/special_tokens_map.json").exists())
 
 
-def end_of_a_document(folder):
-    """What stands between documents is the end token that the files define."""
+def token_between_documents(folder):
+    """Documents are separated by the end token that the files define."""
     data = documents(folder / "ends.jsonl")
     for name, config, ids, expected in [
         ("by-id", {}, ("<|im_end|>",), "<|im_end|>"),
@@ -156,12 +149,12 @@ def end_of_a_document(folder):
         ids_used = cached_ids(folder / f"{name}-cache")
         others = {base.id[token] for token in ("<|im_end|>", "<|endoftext|>", "</s>")} - {base.id[expected]}
         expect(f"{name}: 59 times {expected} between 60 documents", ids_used.count(base.id[expected]) == 59 and not others & set(ids_used), ids_used[:40])
-        expect(f"{name}: the folder's files are as they were", read(folder / f"{name}-run/model/generation_config.json")["eos_token_id"] == read(base.path / "generation_config.json")["eos_token_id"])
-    # An end token that the model did not have: it has it afterwards.
+        expect(f"{name}: the folder's files are unchanged", read(folder / f"{name}-run/model/generation_config.json")["eos_token_id"] == read(base.path / "generation_config.json")["eos_token_id"])
+    # A new end token becomes one of the model's end tokens.
     base = Folder(folder / "new-end", eos_token="<|im_end|>").ends_with("</s>")
     ok("train", "--model", base.path, "--data", data, "--out", folder / "new-end-run", "--cache", folder / "new-end-cache", *QUICK)
-    expect("the exported model ends there too", read(folder / "new-end-run/model/generation_config.json")["eos_token_id"] == [base.id["</s>"], base.id["<|im_end|>"]])
-    # None is defined.
+    expect("the exported model has the new end token", read(folder / "new-end-run/model/generation_config.json")["eos_token_id"] == [base.id["</s>"], base.id["<|im_end|>"]])
+    # No end token is defined.
     bare = Folder(folder / "bare")
     for name in ("config.json", "generation_config.json"):
         changed(bare.path / name, eos_token_id=None)
@@ -169,13 +162,13 @@ def end_of_a_document(folder):
     refused("no end token is named", *arguments, "--out", folder / "bare-run", words=["ends.jsonl:2", "--end-token", "eos_token_id"])
     ok(*arguments, "--out", folder / "bare-run", "--end-token", "<|endoftext|>")
     expect("--end-token", cached_ids(folder / "bare-cache").count(bare.id["<|endoftext|>"]) == 59)
-    expect("and the model ends there", read(folder / "bare-run/model/config.json")["eos_token_id"] == bare.id["<|endoftext|>"])
-    refused("an end token of several", *arguments, "--out", folder / "c", "--end-token", "Dear Ada and", words=["end_token", "tokens"])
+    expect("--end-token becomes the model's end token", read(folder / "bare-run/model/config.json")["eos_token_id"] == bare.id["<|endoftext|>"])
+    refused("an end token of several tokens", *arguments, "--out", folder / "c", "--end-token", "Dear Ada and", words=["end_token", "tokens"])
     ok(*arguments, "--out", folder / "together", "--end-token", "none")
 
 
-def one_rule_for_bos(folder):
-    """A BOS is where template and add_bos_token put it: in training, evaluation and generation alike."""
+def bos_token(folder):
+    """Template and add_bos_token decide about BOS in training, evaluation and generation alike."""
     data = documents(folder / "bos.jsonl")
     for name, template, config, bos in [
         ("template", "<s>", {"eos_token": "</s>", "bos_token": "<s>"}, True),
@@ -188,19 +181,19 @@ def one_rule_for_bos(folder):
         expect(f"{name}: tokenize", (ids[0] == base.id["<s>"]) == bos, ids)
         ok("train", "--model", base.path, "--data", data, "--out", folder / f"bos-{name}-run", "--cache", folder / f"bos-{name}-cache", *QUICK)
         expect(f"{name}: a BOS before every document", cached_ids(folder / f"bos-{name}-cache").count(base.id["<s>"]) == (60 if bos else 0))
-    refused("a BOS that has no name", "tokenize", Folder(folder / "nameless", add_bos_token=True).path, "x", words=["tokenizer.json", "bos_token"])
+    refused("add_bos_token without a bos_token", "tokenize", Folder(folder / "nameless", add_bos_token=True).path, "x", words=["tokenizer.json", "bos_token"])
 
-    # Trained until it knows the text: eval on the same documents finds what the run found.
+    # Trained until it knows the text: eval on the same documents gives the loss of the run.
     base = folder / "bos-template"
     out = folder / "knows"
     ok("train", "--model", base, "--data", data, "--out", out, "--cache", folder / "bos-template-cache", "--steps", 60, "--batch", 8, "--sequence", 32, "--learning-rate", 0.01,
        "--evaluate-every", 20, "--validation", 0.2)
     score = answer("eval", "--run", out)
-    expect("eval --run has the bits of the run's last evaluation", score["recorded"]["same_bits"] and score["step"] == 60, score)
+    expect("eval --run is bitwise equal to the run's last evaluation", score["recorded"]["same_bits"] and score["step"] == 60, score)
     recorded = [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines() if "validation_loss" in line][-1]
-    expect("which is in its metrics", score["validation_loss"] == recorded["validation_loss"], (score, recorded))
+    expect("eval --run equals the loss in metrics.jsonl", score["validation_loss"] == recorded["validation_loss"], (score, recorded))
     plain = answer("eval", out / "model", "--data", data)
-    expect("eval on all the documents is near it", plain["loss"] < 2 * recorded["validation_loss"] + 0.2, (plain, recorded))
+    expect("eval on all documents gives a similar loss", plain["loss"] < 2 * recorded["validation_loss"] + 0.2, (plain, recorded))
     lora = folder / "knows-lora"
     ok("train", "--model", base, "--data", data, "--out", lora, "--cache", folder / "bos-template-cache", "--lora-rank", 2, "--dtype", "bf16", *QUICK)
     expect("eval --run of adapters in bf16", answer("eval", "--run", lora)["recorded"]["same_bits"])
@@ -209,75 +202,75 @@ def one_rule_for_bos(folder):
 
 
 def context_of_a_new_model(folder):
-    """What a new model is trained on is what it takes."""
+    """The context length of a new model is the sequence length it is trained on, or --context."""
     book = folder / "book.txt"
     book.write_text("".join(f"The {i}th line of a book.\n" for i in range(400)))
     common = ["train", "--data", book, "--cache", folder / "book-cache", "--width", 32, *QUICK]
     for name, arguments, context in [("sequence", [], 32), ("asked", ["--context", 128], 128)]:
         ok(*common, *arguments, "--out", folder / f"context-{name}")
         model = folder / f"context-{name}/model"
-        expect(f"{name}: positions", read(model / "config.json")["max_position_embeddings"] == context)
+        expect(f"{name}: max_position_embeddings", read(model / "config.json")["max_position_embeddings"] == context)
         expect(f"{name}: eval's windows", answer("eval", model, "--data", book)["context"] == context)
-        refused(f"{name}: no text past it", "generate", model, "The ", "--max-tokens", context, words=[str(context)])
+        refused(f"{name}: no text past the context length", "generate", model, "The ", "--max-tokens", context, words=[str(context)])
     refused("a context below the sequence", *common, "--context", 16, "--out", folder / "c", words=["sequence is 32", "16"])
     refused("a folder's context", "train", "--model", folder / "context-sequence/model", "--data", book, "--context", 16, "--out", folder / "c", words=["sizes"])
     sums = folder / "context-sums"
     ok("train", "--out", sums, "--steps", 2, "--width", 32, "--batch", 1, "--sums-rows", 8, "--warmup", 1)
-    expect("sums", read(sums / "model/config.json")["max_position_embeddings"] == 10)
-    expect("and eval --run of sums", answer("eval", "--run", sums)["recorded"]["same_bits"])
+    expect("sums: max_position_embeddings", read(sums / "model/config.json")["max_position_embeddings"] == 10)
+    expect("eval --run of sums", answer("eval", "--run", sums)["recorded"]["same_bits"])
 
 
 def nothing_to_train_on(folder):
     refused("a model folder without data", "train", "--model", golden / "llama", "--out", folder / "nodata", words=["--data"])
-    refused("a run that was never begun", "train", "--resume", "--out", folder / "typo", words=["typo", "no run"])
-    expect("and nothing was begun", not (folder / "typo").exists() and not (folder / "nodata").exists())
+    refused("--resume without a run", "train", "--resume", "--out", folder / "typo", words=["typo", "no run"])
+    expect("failed commands create no folder", not (folder / "typo").exists() and not (folder / "nodata").exists())
 
 
-def characters_go_on(folder):
-    """A character model of any letters is trained on from its own folder."""
+def character_model_resumed(folder):
+    """A character model is fine-tuned from its exported folder."""
     text = folder / "letters.txt"
     text.write_text("Übermäßig schöne Straßen, naïve façades — «ça va?» 你好\n" * 30, encoding="utf-8")
     first = folder / "characters"
     ok("train", "--data", text, "--out", first, "--cache", folder / "letters-cache", "--width", 32, *QUICK)
     ok("train", "--model", first / "model", "--data", text, "--out", folder / "characters-on", "--cache", folder / "letters-on-cache", *QUICK)
-    expect("the same ids", cached_ids(folder / "letters-cache") == cached_ids(folder / "letters-on-cache"))
+    expect("fine-tuning uses the same ids", cached_ids(folder / "letters-cache") == cached_ids(folder / "letters-on-cache"))
     unseen = folder / "unseen.txt"
     unseen.write_text("Á" * 500, encoding="utf-8")
-    refused("a letter that it has not seen", "train", "--model", first / "model", "--data", unseen, "--out", folder / "c", *QUICK, words=["unseen.txt"])
-    # Several documents have an end of their own, and the model stops there.
+    refused("a letter outside the vocabulary", "train", "--model", first / "model", "--data", unseen, "--out", folder / "c", *QUICK, words=["unseen.txt"])
+    # Several documents get an end token, and the model stops there.
     lines = folder / "lines.jsonl"
     lines.write_text("".join(json.dumps({"text": f"Größe {i}"}) + "\n" for i in range(100)))
     many = folder / "many"
     ok("train", "--data", lines, "--out", many, "--cache", folder / "many-cache", "--width", 32, *QUICK)
     about = answer("inspect", many / "model")
-    expect("an end token", about["tokenizer"]["between_documents"] == "<|endoftext|>" and about["tokenizer"]["end_tokens"] == ["<|endoftext|>"], about["tokenizer"])
+    expect("characters have an end token", about["tokenizer"]["between_documents"] == "<|endoftext|>" and about["tokenizer"]["end_tokens"] == ["<|endoftext|>"], about["tokenizer"])
     ok("train", "--model", many / "model", "--data", lines, "--out", folder / "many-on", "--cache", folder / "many-on-cache", *QUICK)
-    expect("the same ids again", cached_ids(folder / "many-cache") == cached_ids(folder / "many-on-cache"))
+    expect("fine-tuning on documents uses the same ids", cached_ids(folder / "many-cache") == cached_ids(folder / "many-on-cache"))
 
 
 def generation_settings(folder):
-    """How to sample is the folder's to say, and the flags' to change."""
+    """generation_config.json sets the sampler; flags override it."""
     base = Folder(folder / "samples", eos_token="</s>")
     greedy = answer("generate", base.path, "Hello", "--max-tokens", 12)
-    expect("greedy where nothing is said", greedy["ids"] == answer("generate", base.path, "Hello", "--max-tokens", 12, "--temperature", 0)["ids"])
+    expect("greedy without settings", greedy["ids"] == answer("generate", base.path, "Hello", "--max-tokens", 12, "--temperature", 0)["ids"])
     changed(base.path / "generation_config.json", do_sample=True, temperature=1.5, top_k=40, top_p=0.9, repetition_penalty=1.2)
     done = run("generate", base.path, "Hello", "--max-tokens", 12, "--seed", 3, "--json")
     sampled = json.loads(done.stdout)
-    expect("and says so", all(word in done.stderr for word in ("generation_config.json", "temperature 1.5", "top-k 40", "top-p 0.9", "repetition penalty 1.2")), done.stderr)
+    expect("the settings in use are printed", all(word in done.stderr for word in ("generation_config.json", "temperature 1.5", "top-k 40", "top-p 0.9", "repetition penalty 1.2")), done.stderr)
     spelled = answer("generate", base.path, "Hello", "--max-tokens", 12, "--seed", 3, "--temperature", 1.5, "--top-k", 40, "--top-p", 0.9, "--repetition-penalty", 1.2)
-    expect("the file is the flags", sampled["ids"] == spelled["ids"] and sampled["ids"] != greedy["ids"], (sampled, spelled))
-    expect("flags win", answer("generate", base.path, "Hello", "--max-tokens", 12, "--temperature", 0, "--repetition-penalty", 1)["ids"] == greedy["ids"])
+    expect("the file has the same effect as flags", sampled["ids"] == spelled["ids"] and sampled["ids"] != greedy["ids"], (sampled, spelled))
+    expect("flags override the file", answer("generate", base.path, "Hello", "--max-tokens", 12, "--temperature", 0, "--repetition-penalty", 1)["ids"] == greedy["ids"])
     changed(base.path / "generation_config.json", do_sample=False)
     expect("greedy without do_sample", answer("generate", base.path, "Hello", "--max-tokens", 12, "--repetition-penalty", 1)["ids"] == greedy["ids"])
-    # Prompts: words are one, the standard input is one; a reason for the end.
+    # Words form one prompt, standard input is one prompt; the answer has a finish_reason.
     words = answer("generate", base.path, "Hello", "world", "--max-tokens", 5)
     expect("words are one prompt", words["ids"] == answer("generate", base.path, "Hello world", "--max-tokens", 5)["ids"])
-    expect("so is the standard input", words["ids"] == answer("generate", base.path, "--max-tokens", 5, text="Hello world")["ids"])
-    expect("the reason of the end", words["finish_reason"] == "length")
+    expect("standard input is one prompt", words["ids"] == answer("generate", base.path, "--max-tokens", 5, text="Hello world")["ids"])
+    expect("finish_reason length", words["finish_reason"] == "length")
     changed(base.path / "generation_config.json", do_sample=False, repetition_penalty=1.0, eos_token_id=greedy["ids"][3])
     ended = answer("generate", base.path, "Hello", "--max-tokens", 12)
-    expect("an end token", ended["finish_reason"] == "eos" and ended["ids"] == greedy["ids"][: greedy["ids"].index(greedy["ids"][3]) + 1], ended)
-    # A stop that is a special token fires although the token is not shown.
+    expect("finish_reason eos", ended["finish_reason"] == "eos" and ended["ids"] == greedy["ids"][: greedy["ids"].index(greedy["ids"][3]) + 1], ended)
+    # A special token as a stop string works although it is not shown.
     special = Folder(folder / "special", eos_token="</s>")
     tokenizer = read(special.path / "tokenizer.json")
     third = greedy["ids"][2]
@@ -311,7 +304,6 @@ def spelling_of_options(folder):
 with tempfile.TemporaryDirectory() as temporary:
     temporary = pathlib.Path(temporary)
     os.environ["WEFT_CACHE"] = str(temporary / "cache")
-    for part in (tokenizer_that_made_the_ids, end_of_a_document, one_rule_for_bos, context_of_a_new_model, nothing_to_train_on, characters_go_on, generation_settings, spelling_of_options):
+    for part in (tokenizer_that_made_the_ids, token_between_documents, bos_token, context_of_a_new_model, nothing_to_train_on, character_model_resumed, generation_settings, spelling_of_options):
         part(temporary)
-print(f"{passed} passed, {failed} failed")
-sys.exit(failed > 0)
+finish()

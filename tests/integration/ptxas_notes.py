@@ -1,4 +1,4 @@
-"""A CUDA compile fails where ptxas gives up on wgmma or setmaxnreg, and passes otherwise. ptxas_notes.py TOOL SOURCE_DIR"""
+"""A CUDA compile fails if ptxas does not compile wgmma or setmaxnreg as written, and passes otherwise. ptxas_notes.py TOOL SOURCE_DIR"""
 import os
 import shutil
 import subprocess
@@ -11,7 +11,7 @@ if not nvcc:
     print("no nvcc: nothing to compile")
     sys.exit(77)
 
-# A product whose sum is used while it is in flight: ptxas waits for it on its own (C7517).
+# A wgmma whose accumulator is used while it is in flight: ptxas inserts a wait (C7517).
 PRODUCT = """
 #include "weft/tile/cuda/wgmma.cuh"
 namespace weft::cuda {
@@ -32,7 +32,7 @@ __global__ void __launch_bounds__(128, 1) multiply_in_flight(float* out, uint64_
 }
 }
 """
-# Without __launch_bounds__ the registers at entry are unknown (C7508).
+# Without __launch_bounds__ the register count at entry is unknown (C7508).
 REGISTERS = """
 __global__ void BOUNDS share_registers(float* out) {
   if (threadIdx.x < 128) {
@@ -66,9 +66,9 @@ def expect(folder, name, text, note):
 
 
 with tempfile.TemporaryDirectory() as folder:
-    expect(folder, "a product that is waited for", PRODUCT.replace("USED", ""), None)
-    expect(folder, "a product used in flight", PRODUCT.replace("USED", "sum[0] += 1;"), "(C7517)")
+    expect(folder, "a wgmma with its wait", PRODUCT.replace("USED", ""), None)
+    expect(folder, "an accumulator used in flight", PRODUCT.replace("USED", "sum[0] += 1;"), "(C7517)")
     expect(folder, "registers known at entry", REGISTERS.replace("BOUNDS", "__launch_bounds__(384, 1)"), None)
     expect(folder, "registers unknown at entry", REGISTERS.replace("BOUNDS", ""), "(C7508)")
-    expect(folder, "a text that does not compile", "nonsense", "error")
+    expect(folder, "a source that does not compile", "nonsense", "error")
 print("ptxas notes fail the build")

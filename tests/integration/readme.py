@@ -1,4 +1,4 @@
-"""README's example is examples/quickstart.cpp, its links lead somewhere, and its commands of training and generation run."""
+"""README's example equals examples/quickstart.cpp, its links resolve, and its training and generation commands run."""
 import os
 import pathlib
 import re

@@ -1,4 +1,4 @@
-"""docs/support.md is what `weft support` prints. A backend that this build lacks is left out of the comparison."""
+"""docs/support.md equals the output of `weft support`. A backend that this build lacks is not compared."""
 import pathlib
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""What weft train says when something is wrong: one clear line, the documented exit code, and the last good checkpoint stays."""
+"""Errors of weft train: one clear line, the documented exit code, and the last good checkpoint stays."""
 import os
 import pathlib
 import resource
@@ -6,18 +6,11 @@ import subprocess
 import sys
 import tempfile
 
+from checks import expect, finish
+
 tool = sys.argv[1]
-passed = failed = 0
 SMALL = ["--width", "32", "--batch", "1", "--sums-rows", "16", "--warmup", "2", "--evaluate-every", "0"]
 WRONG, BAD_INPUT = 1, 2  # exit codes
-
-
-def expect(what, ok, shown=""):
-    global passed, failed
-    passed += bool(ok)
-    failed += not ok
-    if not ok:
-        print(f"FAILED {what}: {shown}")
 
 
 def train(*args, **more):
@@ -53,7 +46,7 @@ def wrong_settings(folder):
     fails("no steps", train("--steps", -1, *out), "steps", "-1")
     fails("unknown optimizer", train("--optimizer", "adam", *out), "adam", "adamw")
     fails("heads that do not divide", train("--width", 33, *out), "33")
-    fails("a step of 2^64 units", train("--plan", "--batch", 2**32, "--accumulate", 2**32, *out), "batch")
+    fails("a step of 2^64 sequences", train("--plan", "--batch", 2**32, "--accumulate", 2**32, *out), "batch")
     fails("a setting without effect", train("--lora-targets", "q_proj", *out), "lora_targets", "lora_rank")
     fails("a prompt that cannot be read", train("--prompt", "two", *out), "prompt", "'t'")
     for number in ("99999999999999999999", "010", "1e3"):
@@ -61,7 +54,7 @@ def wrong_settings(folder):
         expect(f"--steps {number}", result.returncode == BAD_INPUT and number in result.stderr and "--steps" in result.stderr, result.stderr)
     typo = train("--learning-rat", 3)
     expect("unknown flag", typo.returncode == BAD_INPUT and "--learning-rat" in typo.stderr, typo.stderr)
-    fails("nothing of a run was begun", train("--resume", "--out", folder / "c"), "holds no run")
+    fails("failed commands leave no run behind", train("--resume", "--out", folder / "c"), "holds no run")
 
 
 def wrong_data(folder):
@@ -86,14 +79,14 @@ def damaged_checkpoints(folder):
     whole = (out / "model/model.safetensors").read_bytes()
     fails("a folder with a run in it", train(*args), "already holds a run", "--resume")
     fails("another model", train("--resume", *args[:-len(SMALL)], "--width", 64, *SMALL[2:]), "width is 64", "begun with 32")
-    fails("other heads than the model's own", train("--resume", *args, "--heads", 2), "heads is 2", "begun with 4")
+    fails("another number of heads", train("--resume", *args, "--heads", 2), "heads is 2", "begun with 4")
     newest = out / "checkpoints" / checkpoints(out)[-1]
     good = newest.read_bytes()
     for how, bytes in {"cut": good[:-10], "one bit": good[:5000] + bytes_flipped(good[5000]) + good[5001:], "empty": b"", "garbage": b"\xff" * 4000}.items():
         newest.write_bytes(bytes)
         more = train("--resume", *args)
         expect(f"damaged checkpoint, {how}", more.returncode == 0 and newest.name in more.stderr and "going on after step 3" in more.stderr, more.stderr)
-        expect(f"the same weights after all, {how}", (out / "model/model.safetensors").read_bytes() == whole)
+        expect(f"the weights are the same, {how}", (out / "model/model.safetensors").read_bytes() == whole)
     for name in checkpoints(out):
         (out / "checkpoints" / name).write_bytes(good[:100])
     fails("no good checkpoint", train("--resume", *args), "none of its checkpoints can be read")
@@ -103,14 +96,14 @@ def bytes_flipped(value):
     return bytes([value ^ 4])
 
 
-def unwritable(folder):
+def unwritable_folders(folder):
     in_the_way = file(folder / "a_file", "not a folder")
     fails("a file in place of the run's folder", train("--out", in_the_way, *SMALL), "a_file")
     fails("a file above the run's folder", train("--out", in_the_way / "run", *SMALL), "a_file")
-    fails("a folder that takes no files", train("--out", "/proc/run", *SMALL), "/proc/run")
+    fails("a folder that cannot hold files", train("--out", "/proc/run", *SMALL), "/proc/run")
 
 
-# A file may not grow past a limit: what a full disk is to a writer, and needs no rights.
+# A limit on the file size acts like a full disk and needs no privileges.
 def limited_file(folder):
     out = folder / "limited"
     args = ["--out", out, "--steps", 4, "--save-every", 1, *SMALL]
@@ -121,7 +114,7 @@ def limited_file(folder):
           "checkpoint-0000000002", "File too large")
     expect("the last good checkpoint stays, alone", checkpoints(out) == ["checkpoint-0000000001.safetensors"], checkpoints(out))
     more = train("--resume", *args)
-    expect("and the run goes on from it", more.returncode == 0 and "going on after step 1" in more.stderr, more.stderr)
+    expect("the run resumes from it", more.returncode == 0 and "going on after step 1" in more.stderr, more.stderr)
 
 
 def full_disk(folder):
@@ -133,20 +126,20 @@ def full_disk(folder):
     try:
         fails("a full disk", train("--out", small / "run", "--steps", 200, "--save-every", 1, "--keep", 5, *SMALL), "No space left on device")
         kept = checkpoints(small / "run")
-        expect("keeps the last good checkpoint", kept and all(n.endswith(".safetensors") for n in kept), kept)
+        expect("a full disk keeps the last good checkpoint", kept and all(n.endswith(".safetensors") for n in kept), kept)
         subprocess.run(["mount", "-o", "remount,size=64m", small], check=True)
         last = step_of(kept[-1])
         more = train("--out", small / "run", "--resume", "--steps", last + 1, *SMALL)
-        expect("and goes on from it", more.returncode == 0 and f"going on after step {last}" in more.stderr, more.stderr)
+        expect("the run resumes from it", more.returncode == 0 and f"going on after step {last}" in more.stderr, more.stderr)
         subprocess.run(["mount", "-o", "remount,ro", small], check=True)
         fails("a read-only folder", train("--out", small / "other", *SMALL), "Read-only file system")
         fails("resumed on a read-only disk", train("--out", small / "run", "--resume", "--steps", last + 2, *SMALL), "Read-only file system")
-        expect("its checkpoints stay", step_of(checkpoints(small / "run")[-1]) == last + 1)
+        expect("a read-only disk keeps its checkpoints", step_of(checkpoints(small / "run")[-1]) == last + 1)
     finally:
         subprocess.run(["umount", small], check=True)
 
 
-# Weights thrown out of range: the step is named and captured, and the capture gives the same again, on any number of threads.
+# Weights that overflow: the step is named and captured, and a replay gives the same result on any number of threads.
 def not_finite(folder):
     out = folder / "bad"
     result = train("--out", out, "--optimizer", "sgd", "--learning-rate", 1e30, "--clip", 0, "--steps", 20, "--save-every", 1, *SMALL[:6], "--warmup", 0, *SMALL[8:])
@@ -159,7 +152,7 @@ def not_finite(folder):
     for threads in (1, 2):
         again = train("--replay", captures[0], "--threads", threads)
         expect(f"replay, {threads} threads", again.returncode == 0 and f"step {step}: loss" in again.stdout and where in again.stdout, f"{where} | {again.stdout}{again.stderr}")
-    fails("a checkpoint is no capture", train("--replay", out / "checkpoints" / checkpoints(out)[0]), "not the capture of a step")
+    fails("a checkpoint is not a capture", train("--replay", out / "checkpoints" / checkpoints(out)[0]), "not the capture of a step")
     captures[0].write_bytes(captures[0].read_bytes()[:-7])
     fails("a damaged capture", train("--replay", captures[0]), captures[0].name)
     out = folder / "out_of_range"
@@ -171,7 +164,6 @@ def not_finite(folder):
 with tempfile.TemporaryDirectory() as folder:
     folder = pathlib.Path(folder)
     os.environ["XDG_CACHE_HOME"] = str(folder / "cache")
-    for part in (wrong_settings, wrong_data, damaged_checkpoints, unwritable, limited_file, full_disk, not_finite):
+    for part in (wrong_settings, wrong_data, damaged_checkpoints, unwritable_folders, limited_file, full_disk, not_finite):
         part(folder)
-print(f"{passed} passed, {failed} failed")
-sys.exit(failed > 0)
+finish()

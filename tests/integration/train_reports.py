@@ -1,4 +1,4 @@
-"""What a run tells of itself: TensorBoard's events after SIGKILL, the best model, the report, and runs compared."""
+"""Records of a run: TensorBoard events after SIGKILL, the best model, the report, and the comparison of runs."""
 import json
 import os
 import pathlib
@@ -9,18 +9,11 @@ import sys
 import tempfile
 import time
 
+from checks import expect, finish
+
 tool = str(pathlib.Path(sys.argv[1]).resolve())
-passed = failed = 0
 TEXT = ["--data", "book.txt", "--sequence", "16", "--sample-tokens", "1", "--evaluate-units", "4", "--batch", "1", "--warmup", "2"]
 SMALL = [*TEXT, "--layers", "1", "--width", "32", "--heads", "2"]
-
-
-def expect(what, ok, shown=""):
-    global passed, failed
-    passed += bool(ok)
-    failed += not ok
-    if not ok:
-        print(f"FAILED {what}: {shown}")
 
 
 def weft(*args):
@@ -28,7 +21,7 @@ def weft(*args):
 
 
 def records(path):
-    """The messages of a TFRecord file; one that is cut short ends it."""
+    """The messages of a TFRecord file, up to a truncated one."""
     data, at = path.read_bytes(), 0
     while at + 12 <= len(data):
         length = struct.unpack_from("<Q", data, at)[0]
@@ -64,7 +57,7 @@ def fields(message):
 
 
 def tensorboard(run, tag):
-    """[(step, value)] of a scalar as TensorBoard shows it: a start of the run takes back the steps from its own on."""
+    """[(step, value)] of a scalar as TensorBoard shows it: a (re)start of the run discards later steps of earlier starts."""
     shown = []
     for path in sorted(run.glob("events.out.tfevents.*")):
         for event in map(dict, map(fields, records(path))):
@@ -83,7 +76,7 @@ def metrics(run):
     for line in (run / "metrics.jsonl").read_text().splitlines():
         try:
             lines.append(json.loads(line))
-        except ValueError:  # the line a killed run was writing
+        except ValueError:  # a line cut off by the kill
             pass
     return lines
 
@@ -101,52 +94,52 @@ def killed_and_resumed(run):
         process.send_signal(signal.SIGKILL)
         process.wait()
         missing = set(losses(run)) - set(tensorboard(run, b"loss"))
-        expect(f"killed after step {step}: TensorBoard has what metrics.jsonl has", len(losses(run)) > step and not missing, sorted(missing)[:5])
+        expect(f"killed after step {step}: TensorBoard has every loss of metrics.jsonl", len(losses(run)) > step and not missing, sorted(missing)[:5])
         command = [*command, "--resume"]
     last = losses(run)[-1][0] + 20
     done = weft("train", "--resume", "--out", run, "--steps", last)
-    expect("the killed run goes on", done.returncode == 0, done.stderr[-300:])
-    expect("every step once", [s for s, _ in tensorboard(run, b"loss")] == list(range(1, last + 1)), tensorboard(run, b"loss")[-3:])
-    expect("with the losses of metrics.jsonl", tensorboard(run, b"loss") == losses(run))
+    expect("the killed run resumes", done.returncode == 0, done.stderr[-300:])
+    expect("TensorBoard shows every step once", [s for s, _ in tensorboard(run, b"loss")] == list(range(1, last + 1)), tensorboard(run, b"loss")[-3:])
+    expect("TensorBoard shows the losses of metrics.jsonl", tensorboard(run, b"loss") == losses(run))
 
 
-def the_best_model(folder, run):
+def best_model(folder, run):
     done = weft("train", "--out", run, "--steps", 12, "--evaluate-every", 4, "--save-every", 4, *SMALL)
     expect("a run", done.returncode == 0, done.stderr)
     best = json.loads((run / "best/best.json").read_text())
     evaluations = {m["step"]: m["validation_loss"] for m in metrics(run) if "validation_loss" in m}
-    expect("the best of its evaluations", best == {"step": 12, "validation_loss": min(evaluations.values())}, (best, evaluations))
+    expect("best.json has the lowest evaluation", best == {"step": 12, "validation_loss": min(evaluations.values())}, (best, evaluations))
     weights = (run / "model/model.safetensors").read_bytes()
     worse = weft("train", "--resume", "--out", run, "--steps", 20, "--learning-rate", 1)
-    expect("a run that gets worse says where the best is", f"after step 12: {run}/best" in worse.stdout, worse.stdout + worse.stderr)
+    expect("a run that gets worse prints the folder of the best model", f"after step 12: {run}/best" in worse.stdout, worse.stdout + worse.stderr)
     exported = weft("export", run, folder / "exported", "--best")
     expect("export --best", exported.returncode == 0 and "step 12" in exported.stderr, exported.stderr)
-    expect("writes the best weights", (folder / "exported/model.safetensors").read_bytes() == weights)
-    expect("and the tokenizer", (folder / "exported/tokenizer.json").read_bytes() == (run / "model/tokenizer.json").read_bytes())
+    expect("export --best writes the best weights", (folder / "exported/model.safetensors").read_bytes() == weights)
+    expect("export --best writes the tokenizer", (folder / "exported/tokenizer.json").read_bytes() == (run / "model/tokenizer.json").read_bytes())
     text = weft("generate", folder / "exported", "The ", "--max-tokens", 4)
-    expect("which runs", text.returncode == 0, text.stderr)
+    expect("the exported model generates", text.returncode == 0, text.stderr)
     none = weft("train", "--out", folder / "none", "--steps", 2, "--no-keep-best", *SMALL)
     expect("--no-keep-best", none.returncode == 0 and not (folder / "none/best").exists(), none.stderr)
     missing = weft("export", folder / "none", folder / "nothing", "--best")
-    expect("a run without one", missing.returncode == 2 and "has no best model" in missing.stderr and missing.stderr.count("\n") == 1, missing.stderr)
+    expect("a run without a best model", missing.returncode == 2 and "has no best model" in missing.stderr and missing.stderr.count("\n") == 1, missing.stderr)
 
 
-def an_adapter(folder):
-    """Of a LoRA run the adapter is kept; the export is merged."""
+def best_adapter(folder):
+    """A LoRA run keeps its best adapter; export merges it."""
     base = folder / "exported"
     done = weft("train", "--model", base, "--lora-rank", 2, "--out", folder / "lora", "--steps", 4, *TEXT)
     expect("a LoRA run keeps its best adapter", done.returncode == 0 and (folder / "lora/best/adapter_model.safetensors").exists(), done.stderr)
     exported = weft("export", folder / "lora", folder / "merged", "--best")
-    expect("and export merges it", exported.returncode == 0, exported.stderr)
+    expect("export --best merges the adapter", exported.returncode == 0, exported.stderr)
     same = (folder / "merged/model.safetensors").read_bytes() == (folder / "lora/model/model.safetensors").read_bytes()
-    expect("as the run merges its last", same)
+    expect("export merges like the run itself", same)
 
 
-def pages(folder, first, second):
+def report_and_comparison(folder, first, second):
     page = (first / "report.html").read_text()
     for part in (f"{tool} train --resume --out {first}", "resumed after step 12", "host", "version", "perplexity", "best model", " UTC", "log scale"):
         expect(f"the report has {part}", part in page)
-    expect("a finished run's page is not loaded again", "http-equiv=refresh" not in page)
+    expect("the report of a finished run does not reload", "http-equiv=refresh" not in page)
     done = weft("report", first, second, "--out", folder / "both.html")
     page = (folder / "both.html").read_text() if done.returncode == 0 else ""
     expect("weft report", done.returncode == 0 and done.stdout == f"report: {folder}/both.html\n", done.stderr)
@@ -159,18 +152,18 @@ def pages(folder, first, second):
         expect(what, ok, f"{result.returncode}: {result.stderr}")
 
 
-def a_page_of_a_run_that_goes_on(run):
+def report_of_a_running_run(run):
     process = subprocess.Popen([tool, "train", "--out", str(run), "--steps", "100000", "--evaluate-every", "0", *SMALL], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     while process.poll() is None and not (run / "report.html").exists():
         time.sleep(0.01)
     page = (run / "report.html").read_text()
-    expect("a running page loads itself again", "http-equiv=refresh" in page and ">running<" in page)
+    expect("the report of a running run reloads", "http-equiv=refresh" in page and ">running<" in page)
     compared = weft("report", run, "--out", run / "compared.html")
-    expect("a run that goes on is compared", compared.returncode == 0 and " of 100000" in (run / "compared.html").read_text(), compared.stderr)
+    expect("a running run can be compared", compared.returncode == 0 and " of 100000" in (run / "compared.html").read_text(), compared.stderr)
     process.send_signal(signal.SIGTERM)
     process.wait(timeout=60)
     page = (run / "report.html").read_text()
-    expect("a stopped one does not", "http-equiv=refresh" not in page and "stopped at step" in page)
+    expect("the report of a stopped run does not reload", "http-equiv=refresh" not in page and "stopped at step" in page)
 
 
 with tempfile.TemporaryDirectory() as folder:
@@ -179,9 +172,8 @@ with tempfile.TemporaryDirectory() as folder:
     os.chdir(folder)
     pathlib.Path("book.txt").write_text("".join(f"The {i}th line of a book.\n" for i in range(200)))
     killed_and_resumed(folder / "killed")
-    the_best_model(folder, folder / "first")
-    an_adapter(folder)
-    pages(folder, folder / "first", folder / "killed")
-    a_page_of_a_run_that_goes_on(folder / "going")
-print(f"{passed} passed, {failed} failed")
-sys.exit(failed > 0)
+    best_model(folder, folder / "first")
+    best_adapter(folder)
+    report_and_comparison(folder, folder / "first", folder / "killed")
+    report_of_a_running_run(folder / "going")
+finish()

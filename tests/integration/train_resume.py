@@ -1,5 +1,5 @@
-"""The same weights to the byte: killed with SIGKILL at twenty seeded moments and resumed, stopped with SIGTERM inside steps
-and resumed, for any number of threads, and however a step's units are cut into passes."""
+"""Bytewise equal weights: killed with SIGKILL at twenty seeded moments and resumed, stopped with SIGTERM inside steps and
+resumed, for any number of threads, and for any micro-batch size."""
 import json
 import pathlib
 import random
@@ -43,7 +43,7 @@ def half_written(out):
 
 
 class Run:
-    """A run in the background that can be watched."""
+    """A run in the background with its log."""
 
     def __init__(self, out, *more, **sizes):
         self.out, self.log = out, out.with_suffix(".log")
@@ -59,8 +59,8 @@ class Run:
         return " loss " in self.log.read_text()
 
     def reach(self, chance, duration):
-        """Waits for a seeded moment: one in five as it starts, then among the steps, half of them on to the next checkpoint
-        write. False: the run ended before."""
+        """Waits for a seeded moment: one in five during the start, the others among the steps, half of those until the next
+        checkpoint is written. False: the run ended before."""
         starting, writing = chance.random() < 0.2, chance.random() < 0.5
         if not starting and not self.wait_for(self.steps_began):
             return False
@@ -77,7 +77,7 @@ def duration_of_steps(out):
 
 
 def resumed(out):
-    """A run that was killed before it had written its settings has not begun."""
+    """--resume, unless the run was killed before it wrote its settings."""
     return ["--resume"] if (out / "config.toml").exists() else []
 
 
@@ -98,13 +98,13 @@ def killed_and_resumed(folder, reference, duration):
             more = resumed(out)
         same(f"killed run {runs}", train(out, *resumed(out)), reference)
         if half_written(out):
-            sys.exit(f"half-written checkpoints were left behind: {half_written(out)}")
+            sys.exit(f"partial checkpoints were left behind: {half_written(out)}")
     print(f"{kills} kills in {runs} runs, {writes} of them while a checkpoint was being written")
 
 
 def stopped_inside_steps(folder):
-    """Steps of hundreds of micro-batches: a signal comes inside of one. The step is dropped, the one before it saved."""
-    long = ["--pass-tokens", "1"]  # a unit each
+    """Steps of a hundred micro-batches: a signal arrives inside one. That step is dropped, the one before it saved."""
+    long = ["--pass-tokens", "1"]  # one sequence per micro-batch
     reference = train(folder / "long", *long, steps=8, batch=120)
     out, more, last = folder / "stopped", [], 0
     for _ in range(3):

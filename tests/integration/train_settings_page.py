@@ -1,4 +1,4 @@
-"""The table of settings in docs/training.md is what `weft train --help` says. With --write: makes it so."""
+"""The table of settings in docs/training.md equals `weft train --help`. --write updates the table."""
 import pathlib
 import re
 import subprocess

@@ -1,4 +1,4 @@
-"""Files and folders that are not what a command expects: each error is one line that says what they are and what to do."""
+"""Files and folders of other formats, or damaged: each error is one line that says what they are and what to do."""
 import pathlib
 import shutil
 import struct
@@ -6,22 +6,19 @@ import subprocess
 import sys
 import tempfile
 
+from checks import expect, finish
+
 tool = sys.argv[1]
 models = pathlib.Path(sys.argv[2]) / "tests" / "golden" / "models"
 BAD_FILE, NOT_SUPPORTED = 2, 3  # exit codes
 POINTER = "version https://git-lfs.github.com/spec/v1\noid sha256:" + "0" * 64 + "\nsize 576000\n"
-passed = failed = 0
 
 
 def fails(what, args, *parts, code=BAD_FILE):
-    global passed, failed
     done = subprocess.run([tool, *map(str, args)], capture_output=True, text=True, timeout=120)
     lines = [line for line in done.stderr.strip().splitlines() if line.startswith("weft")]
     ok = done.returncode == code and len(lines) == 1 and all(part in lines[0] for part in parts)
-    passed += ok
-    failed += not ok
-    if not ok:
-        print(f"FAILED {what}: exit {done.returncode}, {done.stderr.strip()[-400:]}")
+    expect(what, ok, f"exit {done.returncode}, {done.stderr.strip()[-400:]}")
 
 
 def copy_of(name, temporary):
@@ -69,21 +66,21 @@ def other_formats(temporary):
     for args in commands(folder):
         fails(f"PyTorch weights, {args[0]}", args, f"{folder}: has its weights in pytorch_model.bin", "save_pretrained", "safe_serialization=True", code=NOT_SUPPORTED)
     fails("a PyTorch file", ["inspect", folder / "pytorch_model.bin"], "is a PyTorch file", code=NOT_SUPPORTED)
-    # What is read in spite of its neighbours.
+    # The tokenizer can be read although the weights cannot.
     done = subprocess.run([tool, "tokenize", folder, "x"], capture_output=True)
     assert done.returncode == 0, done.stderr
 
 
-def cut_short(temporary):
+def truncated(temporary):
     folder = copy_of("cut", temporary)
     whole = (models / "gpt2" / "model.safetensors").read_bytes()
     header = 8 + struct.unpack("<Q", whole[:8])[0]
     for size in (len(whole) - 1, len(whole) // 2, header):
         (folder / "model.safetensors").write_bytes(whole[:size])
         for args in commands(folder):
-            fails(f"cut to {size} bytes, {args[0]}", args, f"model.safetensors: the file is truncated: {size} of {len(whole)} bytes")
+            fails(f"truncated to {size} bytes, {args[0]}", args, f"model.safetensors: the file is truncated: {size} of {len(whole)} bytes")
     (folder / "model.safetensors").write_bytes(whole[:header - 1])
-    fails("cut within its header", ["inspect", folder], f"the file is truncated: {header - 1} of at least {header} bytes")
+    fails("truncated within its header", ["inspect", folder], f"the file is truncated: {header - 1} of at least {header} bytes")
 
 
 def runs(temporary):
@@ -104,7 +101,6 @@ def dtypes(temporary):
 
 
 with tempfile.TemporaryDirectory() as folder:
-    for part in (lfs_pointers, other_formats, cut_short, runs, dtypes):
+    for part in (lfs_pointers, other_formats, truncated, runs, dtypes):
         part(pathlib.Path(folder))
-print(f"{passed} passed, {failed} failed")
-sys.exit(1 if failed else 0)
+finish()
