@@ -1,6 +1,8 @@
 """Every case of every op gives the same bits on every instruction set that this machine has (WEFT_ISA).
 
 Thread counts are compared within each run of `weft check`.
+
+    same_bits.py TOOL SOURCE_DIR [i/n]    part i of n of the cases; without it all of them
 """
 import json
 import os
@@ -8,10 +10,11 @@ import subprocess
 import sys
 
 tool = sys.argv[1]
+part = ["--part", sys.argv[3]] if len(sys.argv) > 3 else []
 
 
 def digests(isa):
-    done = subprocess.run([tool, "check", "--json"], capture_output=True, text=True, env={**os.environ, "WEFT_ISA": isa})
+    done = subprocess.run([tool, "check", "--json", *part], capture_output=True, text=True, env={**os.environ, "WEFT_ISA": isa})
     if done.returncode == 2 and "does not have" in done.stderr:
         return None
     assert done.returncode == 0, done.stdout + done.stderr
