@@ -102,7 +102,7 @@ std::string hold_row_op(const Counted& k) {
   return join("moves ", k.moved(), " bytes, the least is ", int64_t(k.least.bytes), ", allowed ", int64_t(allowed));
 }
 
-// ---- matmul: weft/ops/matmul/metal.cpp and metal.metal say how blocks are chosen
+// ---- matmul: weft/ops/matmul/metal/matmul.cpp and matmul.metal say how blocks are chosen
 
 std::string hold_matmul(const Counted& k) {
   const Shape &c = k.operand("c").shape, &b = k.operand("b").shape;
@@ -124,7 +124,7 @@ std::string hold_matmul(const Counted& k) {
   return "";
 }
 
-// ---- causal attention: weft/ops/causal_attention/metal.metal and backward.metal
+// ---- causal attention: weft/ops/causal_attention/metal/forward.metal and backward.metal
 
 // The sum over blocks of queries of the keys that are staged for them, in whole tiles.
 int64_t keys_staged(int64_t T, int64_t queries, int64_t tile) {

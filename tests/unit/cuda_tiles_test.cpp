@@ -4,8 +4,8 @@
 #include <type_traits>
 
 #include "tests/unit/observed.h"
-#include "weft/ops/causal_attention/cuda_tiles.h"
-#include "weft/ops/kv_attention/cuda_tiles.h"
+#include "weft/ops/causal_attention/cuda/tiles.h"
+#include "weft/ops/kv_attention/cuda/tiles.h"
 
 namespace weft::cuda {
 namespace {

@@ -3,7 +3,7 @@
 // tensor cores would multiply it by the zero of a masked score. Masked terms are left out here, not multiplied by zero.
 #pragma once
 
-#include "weft/ops/causal_attention/cuda_tiles.h"
+#include "weft/ops/causal_attention/cuda/tiles.h"
 #include "weft/tile/cuda/group.cuh"
 #include "weft/tile/cuda/heads.cuh"
 #include "weft/tile/cuda/vector.cuh"

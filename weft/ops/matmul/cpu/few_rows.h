@@ -10,7 +10,7 @@
 
 #include <optional>
 
-#include "weft/ops/matmul/finish.h"
+#include "weft/ops/matmul/cpu/finish.h"
 #include "weft/tile/cpu/gemm.h"
 
 HWY_BEFORE_NAMESPACE();

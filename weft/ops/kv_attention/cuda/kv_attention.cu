@@ -1,5 +1,5 @@
-#include "weft/ops/causal_attention/cuda_forward.h"
-#include "weft/ops/kv_attention/decode_bf16.cuh"
+#include "weft/ops/causal_attention/cuda/forward.h"
+#include "weft/ops/kv_attention/cuda/decode_bf16.cuh"
 #include "weft/ops/kv_attention/kv_attention.h"
 #include "weft/tile/cuda/vector.cuh"
 

@@ -7,8 +7,8 @@
 
 #include <type_traits>
 
-#include "weft/ops/causal_attention/backward_bf16.cuh"
-#include "weft/ops/causal_attention/forward_hopper.cuh"
+#include "weft/ops/causal_attention/cuda/backward_bf16.cuh"
+#include "weft/ops/causal_attention/cuda/forward_hopper.cuh"
 
 namespace weft::cuda {
 

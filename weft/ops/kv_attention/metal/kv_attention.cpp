@@ -1,6 +1,6 @@
 #include <algorithm>
 
-#include "weft/ops/causal_attention/metal_forward.h"
+#include "weft/ops/causal_attention/metal/forward.h"
 #include "weft/ops/kv_attention/kv_attention.h"
 #include "weft/ops/kv_attention/params.h"
 #include "weft/tile/metal/head_views.h"
@@ -9,7 +9,7 @@
 namespace weft::metal {
 namespace {
 
-constexpr const char* kFile = "weft/ops/kv_attention/metal.metal";
+constexpr const char* kFile = "weft/ops/kv_attention/metal/kv_attention.metal";
 
 int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 

@@ -3,12 +3,12 @@
 #include "weft/tile/cpu/kernel.h"
 
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "weft/ops/elementwise/cpu.cpp"
+#define HWY_TARGET_INCLUDE "weft/ops/elementwise/cpu/elementwise.cpp"
 #include <hwy/foreach_target.h>
 
 #include <hwy/cache_control.h>
 
-#include "weft/ops/elementwise/machine.h"
+#include "weft/ops/elementwise/cpu/machine.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace weft::cpu::HWY_NAMESPACE {

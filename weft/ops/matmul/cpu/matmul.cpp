@@ -2,13 +2,13 @@
 #include "weft/tile/cpu/scratch_slots.h"
 
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "weft/ops/matmul/cpu.cpp"
+#define HWY_TARGET_INCLUDE "weft/ops/matmul/cpu/matmul.cpp"
 #include <hwy/foreach_target.h>
 
-#include "weft/ops/matmul/blocks.h"
-#include "weft/ops/matmul/few_rows.h"
-#include "weft/ops/matmul/tiled.h"
-#include "weft/ops/matmul/transposed_product.h"
+#include "weft/ops/matmul/cpu/blocks.h"
+#include "weft/ops/matmul/cpu/few_rows.h"
+#include "weft/ops/matmul/cpu/tiled.h"
+#include "weft/ops/matmul/cpu/transposed_product.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace weft::cpu::HWY_NAMESPACE {

@@ -1,5 +1,5 @@
 #include "weft/ops/causal_attention/causal_attention.h"
-#include "weft/ops/causal_attention/metal_forward.h"
+#include "weft/ops/causal_attention/metal/forward.h"
 #include "weft/ops/causal_attention/params.h"
 #include "weft/tile/metal/head_views.h"
 #include "weft/tile/metal/launch.h"
@@ -27,7 +27,7 @@ void attention_forward(Stream& stream, const AttentionForward& a) {
                           int32_t(H),        int32_t(H / a.k.shape[2]), int32_t(D),        int32_t(a.k.shape[1]), a.scale};
   const bool aligned = heads_in_fours(a.q) && heads_in_fours(a.k) && heads_in_fours(a.v);
   const Kernel kernel{a.op,
-                      "weft/ops/causal_attention/metal.metal",
+                      "weft/ops/causal_attention/metal/forward.metal",
                       join("attend", dtype_suffix(a.q.dtype), head_dim_suffix(D)),
                       {constant(0, matrices(D)), constant(1, aligned), constant(2, bool(a.start)), constant(3, bool(a.lse))}};
   launch(stream, kernel, {.groups = {ceil_div(T, queries), H, B}, .threads = 256},
@@ -52,7 +52,7 @@ void causal_attention_backward(Stream& stream, const CausalAttentionBackwardArgs
   const bool aligned = heads_in_fours(a.q) && heads_in_fours(a.k) && heads_in_fours(a.v) && heads_in_fours(a.dout);
   const auto kernel = [&](const char* name, const char* head_dim) {
     return Kernel{a.kOp,
-                  "weft/ops/causal_attention/backward.metal",
+                  "weft/ops/causal_attention/metal/backward.metal",
                   join(name, dtype_suffix(a.q.dtype), head_dim),
                   {constant(0, matrices(D)), constant(1, aligned)}};
   };

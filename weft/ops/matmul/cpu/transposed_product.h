@@ -8,7 +8,7 @@
 #define WEFT_OPS_MATMUL_TRANSPOSED_PRODUCT_H_
 #endif
 
-#include "weft/ops/matmul/finish.h"
+#include "weft/ops/matmul/cpu/finish.h"
 #include "weft/tile/cpu/gemm.h"
 #include "weft/tile/cpu/scratch_slots.h"
 

@@ -5,11 +5,11 @@
 #include "weft/ops/causal_attention/causal_attention.h"
 
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "weft/ops/causal_attention/cpu.cpp"
+#define HWY_TARGET_INCLUDE "weft/ops/causal_attention/cpu/causal_attention.cpp"
 #include <hwy/foreach_target.h>
 
-#include "weft/ops/causal_attention/backward.h"
-#include "weft/ops/causal_attention/forward.h"
+#include "weft/ops/causal_attention/cpu/backward.h"
+#include "weft/ops/causal_attention/cpu/forward.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace weft::cpu::HWY_NAMESPACE {

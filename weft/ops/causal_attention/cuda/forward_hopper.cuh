@@ -3,7 +3,7 @@
 // warpgroup takes exponentials.
 #pragma once
 
-#include "weft/ops/causal_attention/forward_bf16.cuh"
+#include "weft/ops/causal_attention/cuda/forward_bf16.cuh"
 #include "weft/tile/cuda/wgmma.cuh"
 
 namespace weft::cuda {

@@ -5,7 +5,7 @@
 namespace weft::metal {
 namespace {
 
-constexpr const char* kFile = "weft/ops/matmul/metal.metal";
+constexpr const char* kFile = "weft/ops/matmul/metal/matmul.metal";
 
 int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 

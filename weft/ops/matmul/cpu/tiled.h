@@ -7,7 +7,7 @@
 #define WEFT_OPS_MATMUL_TILED_H_
 #endif
 
-#include "weft/ops/matmul/finish.h"
+#include "weft/ops/matmul/cpu/finish.h"
 #include "weft/tile/cpu/amx.h"
 #include "weft/tile/cpu/gemm.h"
 #include "weft/tile/cpu/scratch_slots.h"

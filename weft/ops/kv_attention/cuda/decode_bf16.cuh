@@ -3,8 +3,8 @@
 // filled behind its back, and its own running maximum and sums; the warps are joined in order at the end.
 #pragma once
 
-#include "weft/ops/kv_attention/cuda_tiles.h"
-#include "weft/ops/kv_attention/decode.cuh"
+#include "weft/ops/kv_attention/cuda/tiles.h"
+#include "weft/ops/kv_attention/cuda/decode.cuh"
 #include "weft/tile/cuda/math.cuh"
 #include "weft/tile/cuda/mma.cuh"
 

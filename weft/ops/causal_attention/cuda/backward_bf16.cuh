@@ -4,7 +4,7 @@
 // begins at its diagonal, so the blocks before it in that order are always further on, and nobody waits for long.
 #pragma once
 
-#include "weft/ops/causal_attention/cuda_tiles.h"
+#include "weft/ops/causal_attention/cuda/tiles.h"
 #include "weft/tile/cuda/heads.cuh"
 #include "weft/tile/cuda/math.cuh"
 #include "weft/tile/cuda/mma.cuh"

@@ -1,9 +1,9 @@
-#include "weft/ops/causal_attention/backward_bf16.cuh"
-#include "weft/ops/causal_attention/backward_hopper.cuh"
+#include "weft/ops/causal_attention/cuda/backward_bf16.cuh"
+#include "weft/ops/causal_attention/cuda/backward_hopper.cuh"
 #include "weft/ops/causal_attention/causal_attention.h"
-#include "weft/ops/causal_attention/cuda_forward.h"
-#include "weft/ops/causal_attention/forward_hopper.cuh"
-#include "weft/ops/causal_attention/simt.cuh"
+#include "weft/ops/causal_attention/cuda/forward.h"
+#include "weft/ops/causal_attention/cuda/forward_hopper.cuh"
+#include "weft/ops/causal_attention/cuda/simt.cuh"
 #include "weft/tile/cuda/vector.cuh"
 
 namespace weft::cuda {

@@ -9,7 +9,7 @@
 #endif
 
 #include "weft/ops/causal_attention/causal_attention.h"
-#include "weft/ops/causal_attention/scores.h"
+#include "weft/ops/causal_attention/cpu/scores.h"
 #include "weft/tile/cpu/heads.h"
 #include "weft/tile/cpu/math.h"
 #include "weft/tile/cpu/scratch_slots.h"

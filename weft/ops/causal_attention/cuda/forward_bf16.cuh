@@ -1,7 +1,7 @@
 // The forward pass in bf16 on tensor cores (Dao, 2023): a block keeps a tile of queries and walks over the tiles of keys.
 #pragma once
 
-#include "weft/ops/causal_attention/cuda_tiles.h"
+#include "weft/ops/causal_attention/cuda/tiles.h"
 #include "weft/tile/cuda/group.cuh"
 #include "weft/tile/cuda/heads.cuh"
 #include "weft/tile/cuda/math.cuh"

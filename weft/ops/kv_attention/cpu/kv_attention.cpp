@@ -6,7 +6,7 @@
 #include "weft/tile/cpu/scratch_slots.h"
 
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "weft/ops/kv_attention/cpu.cpp"
+#define HWY_TARGET_INCLUDE "weft/ops/kv_attention/cpu/kv_attention.cpp"
 #include <hwy/foreach_target.h>
 
 #include "weft/tile/cpu/math.h"

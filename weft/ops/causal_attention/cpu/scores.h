@@ -7,7 +7,7 @@
 #define WEFT_OPS_CAUSAL_ATTENTION_SCORES_H_
 #endif
 
-#include "weft/ops/causal_attention/operands.h"
+#include "weft/ops/causal_attention/cpu/operands.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace weft::cpu::HWY_NAMESPACE {
