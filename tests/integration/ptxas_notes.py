@@ -20,11 +20,11 @@ __global__ void __launch_bounds__(128, 1) multiply_in_flight(float* out, uint64_
   float sum[32] = {};
   for (int i = 0; i < n; ++i) {
     pin(sum);
-    products_begin();
+    wgmma_begin();
     multiply(sum, a, b, 1);
-    products_end();
+    wgmma_commit();
     USED
-    products_wait<0>();
+    wgmma_wait<0>();
     pin(sum);
   }
   for (int i = 0; i < 32; ++i) out[threadIdx.x * 32 + i] = sum[i];

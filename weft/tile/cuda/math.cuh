@@ -12,10 +12,10 @@ __device__ __forceinline__ float exp2_approx(float x) {
 
 inline constexpr float kLog2e = 1.4426950408889634f;
 
-// Weights 2^(by x - shift) of a row of scores whose largest is `most`; by = to_log2, the scale times log2(e), above 0. The
-// product of the largest is rounded into `shift` and not in the fused step, which leaves 2^(that rounding) in numerator and
-// denominator, where it cancels; but beyond 2^30 it could reach past all exponents. There `by` is a power of two: products
-// are exact, and any other score is so far away that its weight is 0 with either.
+// Weights 2^(by x - shift) of a row of scores whose largest is `most`; by = to_log2, the scale times log2(e), above 0. most * by is
+// rounded in `shift` but not in the fused step, which leaves a factor 2^(that rounding) in numerator and denominator, where it cancels;
+// beyond 2^30 it could exceed the range of exponents. There `by` is a power of two: the multiplication is exact, and any other score is
+// so far away that its weight is 0 with either.
 struct ScoreBase {
   float by, shift;
   __device__ __forceinline__ ScoreBase(float most, float to_log2) {

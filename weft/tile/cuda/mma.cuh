@@ -1,5 +1,5 @@
-// Tensor cores on bf16 with f32 sums, one warp at a time: the 16x8x16 product of PTX, and how its operands come out of
-// shared memory. Fragments as PTX lays them out (mma.sync.aligned.m16n8k16): lane l has, of a 16x8 sum, the elements
+// Tensor cores on bf16 with f32 sums, one warp at a time: the 16x8x16 multiply-add of PTX, and how its operands are loaded from shared
+// memory. Fragments are laid out as PTX defines (mma.sync.aligned.m16n8k16): of a 16x8 sum, lane l has the elements
 // (l / 4, 2 (l % 4)) and its right neighbour, and the same eight rows below.
 #pragma once
 
@@ -15,8 +15,16 @@ struct FragmentA {  // 16 x 16
 struct FragmentB {  // 16 x 8
   uint32_t r[2];
 };
+// Where the first of a lane's elements lies in a fragment of sums.
+__device__ __forceinline__ int lane_row(int lane) { return lane / 4; }
+__device__ __forceinline__ int lane_column(int lane) { return lane % 4 * 2; }
+
 struct FragmentC {  // 16 x 8, f32
   float x[4];
+
+  // Where element i of a lane's four lies.
+  __device__ __forceinline__ static int row(int i, int lane) { return lane_row(lane) + i / 2 * 8; }
+  __device__ __forceinline__ static int column(int i, int lane) { return lane_column(lane) + i % 2; }
 };
 
 __device__ __forceinline__ void multiply_add(FragmentC& c, const FragmentA& a, const FragmentB& b) {
@@ -27,7 +35,7 @@ __device__ __forceinline__ void multiply_add(FragmentC& c, const FragmentA& a, c
 
 __device__ __forceinline__ uint32_t shared_address(const void* p) { return uint32_t(__cvta_generic_to_shared(p)); }
 
-// Four 8x8 matrices; lane l gives the address of row l % 8 of matrix l / 8.
+// Four 8x8 matrices; lane l passes the address of row l % 8 of matrix l / 8.
 __device__ __forceinline__ void load_matrices(uint32_t (&r)[4], uint32_t address) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];\n"
                : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
@@ -44,12 +52,12 @@ __device__ __forceinline__ uint32_t pack(float low, float high) {
   return *reinterpret_cast<const uint32_t*>(&both);
 }
 
-// Two neighbouring sums of 16x8, rounded to bf16, as the 16x16 operand of the next product.
+// Two neighbouring sums of 16x8, rounded to bf16, as the 16x16 operand of the next matmul.
 __device__ __forceinline__ FragmentA as_operand(const FragmentC& left, const FragmentC& right) {
   return {{pack(left.x[0], left.x[1]), pack(left.x[2], left.x[3]), pack(right.x[0], right.x[1]), pack(right.x[2], right.x[3])}};
 }
 
-// Sixteen bytes from global to shared memory behind the threads' backs; `bytes` of them are read, the rest are zeros.
+// Copies sixteen bytes from global to shared memory asynchronously; `bytes` of them are read, the rest are zeros.
 __device__ __forceinline__ void copy_async(uint32_t to, const void* from, int bytes) {
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;\n" ::"r"(to), "l"(from), "r"(bytes));
 }
@@ -74,8 +82,8 @@ struct SharedTile {
     return base + uint32_t(row * kColumns * 2 + ((column / 8) ^ (row & 7)) * 16 + (column & 7) * 2);
   }
 
-  // The tile's rows [0, rows) from memory, `stride` elements apart, of which `columns` are there; the rest are zeros.
-  // Aligned rows arrive when copies_wait() says so; the others at once.
+  // Loads the tile's rows [0, rows) from memory, `stride` elements apart, of which `columns` exist; the rest are zeros. Aligned rows are
+  // copied asynchronously and have arrived after copies_wait(); the others at once.
   // `thread`: which of the kThreads that share the work.
   template <int kThreads>
   __device__ __forceinline__ void load(const __nv_bfloat16* from, int64_t stride, int rows, int columns, bool aligned, int thread) const {
@@ -131,7 +139,7 @@ struct SharedTile {
     f[1] = {{r[2], r[3]}};
   }
 
-  // Whether the part of the tile that this thread looks at holds an infinity or a NaN.
+  // Whether this thread's share of the tile holds an infinity or a NaN.
   template <int kThreads>
   __device__ __forceinline__ bool some_not_finite() const {
     bool found = false;

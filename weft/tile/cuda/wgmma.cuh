@@ -1,9 +1,9 @@
 // Tensor cores of Hopper on bf16 with f32 sums, a warpgroup (four warps) at a time: wgmma of PTX, for sm_90a alone. Operands
 // lie in shared memory as SwizzledTile has them, or A in registers. Sums are laid out as in mma.cuh: warp w of the group has
-// rows [16 w, 16 w + 16), and of each 16x8 square of them what mma.sync gives a lane.
+// rows [16 w, 16 w + 16), and element n of a lane's array is element n % 4 of the warp's 16x8 fragment n / 4.
 #pragma once
 
-#include "weft/tile/cuda/mma.cuh"
+#include "weft/tile/cuda/register_tile.cuh"
 
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
 #define WEFT_HAS_WGMMA 1
@@ -23,9 +23,9 @@ struct SwizzledTile {
     return base + uint32_t(column / 64 * kPanel + row * 128 + ((column / 8 % 8) ^ (row & 7)) * 16 + (column & 7) * 2);
   }
 
-  // The tile's rows [first, first + kCount) from memory, `stride` elements apart: `rows` of them and `columns` of each are
-  // there, the rest are zeros. Rows are 16-byte aligned and arrive when copies_wait() says so. `thread`: which of the
-  // kThreads that share the work.
+  // Loads the tile's rows [first, first + kCount) asynchronously from memory, `stride` elements apart: `rows` of them and `columns` of
+  // each exist, the rest are zeros. Rows are 16-byte aligned and have arrived after copies_wait(). `thread`: which of the kThreads
+  // that share the work.
   template <int kThreads, int kCount = kRows>
   __device__ __forceinline__ void load(const __nv_bfloat16* from, int64_t stride, int rows, int columns, int thread, int first = 0) const {
     constexpr int kRowsAtOnce = kThreads / 8;
@@ -37,11 +37,11 @@ struct SwizzledTile {
     for (int i = 0; i < kCount / kRowsAtOnce; ++i, source += kRowsAtOnce * stride)
 #pragma unroll
       for (int panel = 0; panel < kColumns / 64; ++panel) {
-        const bool there = column0 + panel * 64 < columns && row0 + i * kRowsAtOnce < rows;
-        copy_async(to + uint32_t(panel * kPanel + i * kRowsAtOnce * 128), there ? source + panel * 64 : from, there ? 16 : 0);
+        const bool inside = column0 + panel * 64 < columns && row0 + i * kRowsAtOnce < rows;
+        copy_async(to + uint32_t(panel * kPanel + i * kRowsAtOnce * 128), inside ? source + panel * 64 : from, inside ? 16 : 0);
       }
   }
-  // The same by one warp, in few registers: where all is there, one add for a row.
+  // The same by one warp, in few registers: for a whole tile one addition a row.
   __device__ __forceinline__ void load_by_warp(const __nv_bfloat16* from, int64_t stride, int rows, int columns, int lane) const {
     const int row0 = lane / 8, column0 = lane % 8 * 8;
     const __nv_bfloat16* source = from + row0 * stride + column0;
@@ -57,8 +57,8 @@ struct SwizzledTile {
       for (int i = 0; i < kRows / 4; ++i, source += 4 * stride)
 #pragma unroll
         for (int panel = 0; panel < kColumns / 64; ++panel) {
-          const bool there = column0 + panel * 64 < columns && row0 + i * 4 < rows;
-          copy_async((i % 2 ? odd : even) + uint32_t(panel * kPanel + i / 2 * 1024), there ? source + panel * 64 : from, there ? 16 : 0);
+          const bool inside = column0 + panel * 64 < columns && row0 + i * 4 < rows;
+          copy_async((i % 2 ? odd : even) + uint32_t(panel * kPanel + i / 2 * 1024), inside ? source + panel * 64 : from, inside ? 16 : 0);
         }
     }
   }
@@ -72,10 +72,10 @@ struct SwizzledTile {
     return v;
   }
 
-  // Whether what this thread brought of kCount rows, kThreads / 8 of them at once, holds an infinity or a NaN; its copies must
-  // have arrived.
+  // Whether the elements that this thread loaded of kCount rows, kThreads / 8 of them at once, include an infinity or a NaN; its
+  // copies must have arrived.
   template <int kThreads, int kCount = kRows>
-  __device__ __forceinline__ bool brought_not_finite(int thread, int first = 0) const {
+  __device__ __forceinline__ bool loaded_not_finite(int thread, int first = 0) const {
     constexpr int kRowsAtOnce = kThreads / 8;
     bool found = false;
 #pragma unroll 1
@@ -88,9 +88,9 @@ struct SwizzledTile {
     return found;
   }
 
-  // What wgmma is told of an operand: address, byte offsets between panels and between blocks of eight rows (both in
-  // sixteens), the 128-byte swizzle. By rows: 16 columns from `column` of every row from `row`. By columns (transposed): 16
-  // rows from `row` of every column from `column` (a panel's first).
+  // The descriptor of an operand for wgmma: address, byte offsets between panels and between blocks of eight rows (both in units of
+  // 16), the 128-byte swizzle. By rows: 16 columns from `column` of every row from `row`. By columns (transposed): 16 rows from
+  // `row` of every column from `column` (a panel's first).
   __device__ __forceinline__ uint64_t by_rows(int row, int column) const {
     return descriptor(base + uint32_t(column / 64 * kPanel + row * 128 + column % 64 * 2), 1);
   }
@@ -104,16 +104,71 @@ struct SwizzledTile {
   }
 };
 
+// A lane's first element lies at (lane_row, lane_column) of its warp's 16 rows; element n lies sum_row(n) below and sum_column(n) to the
+// right of it. Its half: 0 for the lane's upper row, 1 for the one eight below.
+__device__ __forceinline__ int sum_half(int n) { return n / 2 % 2; }
+__device__ __forceinline__ int sum_row(int n) { return n / 2 % 2 * 8; }
+__device__ __forceinline__ int sum_column(int n) { return n / 4 * 8 + n % 2; }
+
+// Scores [queries, keys] of keys that come after their query become -inf. query, key: those of this lane's first element.
+template <int N>
+__device__ __forceinline__ void mask_above_diagonal(float (&s)[N], int query, int key) {
+#pragma unroll
+  for (int n = 0; n < N; ++n)
+    if (key + sum_column(n) > query + sum_row(n)) s[n] = Max::kNone;
+}
+// The same for [keys, queries], with zeros: for weights and their gradients.
+template <int N>
+__device__ __forceinline__ void zero_below_diagonal(float (&s)[N], int key, int query) {
+#pragma unroll
+  for (int n = 0; n < N; ++n)
+    if (key + sum_row(n) > query + sum_column(n)) s[n] = 0;
+}
+
+// The warp's 16 rows, rounded to bf16, as left operands of 16x16 of the next wgmmas.
+template <int kOperands, int N>
+__device__ __forceinline__ void round_to_operands(FragmentA (&to)[kOperands], const float (&x)[N]) {
+  static_assert(8 * kOperands == N);
+#pragma unroll
+  for (int n = 0; n < kOperands; ++n)
+    to[n] = {{pack(x[n * 8], x[n * 8 + 1]), pack(x[n * 8 + 2], x[n * 8 + 3]), pack(x[n * 8 + 4], x[n * 8 + 5]),
+              pack(x[n * 8 + 6], x[n * 8 + 7])}};
+}
+
+// One of a lane's two rows, times `scale` and rounded to bf16, to row `row` of a tile in shared memory; or both of a warp's from row0 on.
+template <class Tile, int N>
+__device__ __forceinline__ void put_row(const Tile& tile, int row, const float (&x)[N], int half, float scale, int lane) {
+#pragma unroll
+  for (int n = 2 * half; n < N; n += 4) tile.put(row, sum_column(n) + lane_column(lane), pack(x[n] * scale, x[n + 1] * scale));
+}
+template <class Tile, int N>
+__device__ __forceinline__ void put_rows(const Tile& tile, int row0, const float (&x)[N], float scale, int lane) {
+#pragma unroll
+  for (int n = 0; n < N; n += 2)
+    tile.put(row0 + lane_row(lane) + sum_row(n), sum_column(n) + lane_column(lane), pack(x[n] * scale, x[n + 1] * scale));
+}
+
+// A warp writes rows [row0, row0 + kRows) of a tile in shared memory to rows t0 + row0, ... of [B, T, H, D] at (b, h), sixteen bytes
+// at a time; `rows` of T and `columns` of D exist.
+template <int kRows, class Tile>
+__device__ __forceinline__ void store_rows(const Heads<__nv_bfloat16>& to, const Tile& tile, int row0, int b, int h, int t0, int rows,
+                                           int columns, int lane) {
+  for (int at = lane; at < kRows * Tile::kPieces; at += 32) {
+    const int row = row0 + at / Tile::kPieces, column = at % Tile::kPieces * 8;
+    if (t0 + row < rows && column < columns) *reinterpret_cast<uint4*>(to.row(b, t0 + row, h) + column) = tile.piece(row, column);
+  }
+}
+
 #if WEFT_HAS_WGMMA
 
-// Writes to registers and shared memory before are seen by the products after.
-__device__ __forceinline__ void products_begin() { asm volatile("wgmma.fence.sync.aligned;\n" ::: "memory"); }
-__device__ __forceinline__ void products_end() { asm volatile("wgmma.commit_group.sync.aligned;\n" ::: "memory"); }
+// Makes writes to registers before visible to the wgmmas after.
+__device__ __forceinline__ void wgmma_begin() { asm volatile("wgmma.fence.sync.aligned;\n" ::: "memory"); }
+__device__ __forceinline__ void wgmma_commit() { asm volatile("wgmma.commit_group.sync.aligned;\n" ::: "memory"); }
 template <int kPending>
-__device__ __forceinline__ void products_wait() {
+__device__ __forceinline__ void wgmma_wait() {
   asm volatile("wgmma.wait_group.sync.aligned %0;\n" ::"n"(kPending) : "memory");
 }
-// The compiler may not move uses of these registers over this point: products write them behind its back.
+// Keeps the compiler from moving uses of these registers over this point: wgmma writes them asynchronously.
 template <int N>
 __device__ __forceinline__ void pin(float (&x)[N]) {
 #pragma unroll
@@ -125,8 +180,8 @@ __device__ __forceinline__ void pin(FragmentA (&x)[N]) {
   for (int i = 0; i < N; ++i) asm volatile("" : "+r"(x[i].r[0]), "+r"(x[i].r[1]), "+r"(x[i].r[2]), "+r"(x[i].r[3])::"memory");
 }
 
-// What threads wrote to shared memory (copies too) is seen by wgmma after a barrier.
-__device__ __forceinline__ void publish_to_products() { asm volatile("fence.proxy.async.shared::cta;\n" ::: "memory"); }
+// Makes what this thread wrote to shared memory (copies too) visible to wgmma after a barrier.
+__device__ __forceinline__ void fence_for_wgmma() { asm volatile("fence.proxy.async.shared::cta;\n" ::: "memory"); }
 
 // The inverse of load_matrices.
 __device__ __forceinline__ void store_matrices(uint32_t address, const uint32_t (&r)[4]) {

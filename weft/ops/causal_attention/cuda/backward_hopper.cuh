@@ -1,8 +1,8 @@
-// The backward pass in bf16 on Hopper's tensor cores: a block keeps a tile of 128 keys and walks over the tiles of queries as
-// causal_backward does, its work dealt out to warps. Two fetch queries, two add to dq by turns, and two warpgroups have 64
-// keys each. Scores are computed transposed, [keys, queries], so that p and ds lie in registers as the products for dv and
-// dk take them; ds alone goes through shared memory, for dq. dq's product of one step runs in the next, when the other
-// warpgroup's ds has long been there, and its sum leaves for memory behind everybody's back.
+// The backward pass in bf16 on Hopper's tensor cores: a block keeps a tile of 128 keys and iterates over the tiles of queries as
+// causal_backward does, with specialized warps. Two load queries, two add to dq by turns, and two warpgroups have 64 keys each.
+// Scores are computed transposed, [keys, queries], so that P and dS lie in registers as the matmuls for dV and dK take them; dS alone
+// goes through shared memory, for dQ. The matmul for dQ of step i runs in step i + 1, when the other warpgroup has written its half
+// of dS, and a dedicated warp writes the sum to memory asynchronously.
 #pragma once
 
 #include <type_traits>
@@ -12,33 +12,40 @@
 
 namespace weft::cuda {
 
-// Registers: of a thread that computes, of one that fetches or adds; 2 x kMany + kFew is what three warpgroups are launched with.
+// kStages: stages of queries and do. For D = 128 (32 KiB each beside 128 KiB of keys, values, dS and sums of dQ) two fill the 227 KiB
+// of a block; for D = 64 four stages are as much memory as two are there.
 template <int kD_>
 struct HopperBackwardTiles {
-  static constexpr int kD = kD_, kM = 64, kN = 128, kThreads = 384, kStages = kD == 64 ? 4 : 2;
-  static constexpr int kMany = kD == 64 ? 216 : 232, kFew = kD == 64 ? 72 : 40;
-  static_assert(2 * kMany + kFew == 504 && kStages % 2 == 0);  // a stage has the same fetching warp always
+  static constexpr int kComputeGroups = 2;  // warpgroups that compute, 64 rows of keys each: one wgmma is 64 rows high
+  static constexpr int kD = kD_, kM = 64, kN = 64 * kComputeGroups, kThreads = 128 * (1 + kComputeGroups), kStages = kD == 64 ? 4 : 2;
+  // As HopperTiles: three warpgroups share 3 x 168 registers. D = 64 leaves more to the warps that load and add, since its computing
+  // warps need fewer for dK and dV. Measured on an H200: 24 for those warps at D = 128 gave 222 TFLOP/s instead of 361 (docs/lab/cuda.md).
+  static constexpr int kComputeRegisters = kD == 64 ? 216 : 232, kLoadRegisters = kD == 64 ? 72 : 40;
+  static_assert(kLoadRegisters + kComputeGroups * kComputeRegisters == 3 * 168);
+  static_assert(kStages % 2 == 0);  // two warps load in turns: a stage always belongs to the same one
 };
 
-// What lies in shared memory. A tile of dq is one or two squares of 64x64 sums.
+// The layout of shared memory. A tile of dQ is one or two squares of 64x64 sums.
 template <class Tiles>
 struct HopperBackwardMemory {
   using Keys = SwizzledTile<Tiles::kN, Tiles::kD>;
   using Queries = SwizzledTile<Tiles::kM, Tiles::kD>;
-  using Slopes = SwizzledTile<Tiles::kN, Tiles::kM>;
+  using DScores = SwizzledTile<Tiles::kN, Tiles::kM>;
   static constexpr int kSquares = Tiles::kD / 64, kSquare = 64 * 64 * 4, kSums = kSquares * kSquare, kRows = 2 * Tiles::kM * 4;
   static constexpr int kBytes =
-      2 * Keys::kBytes + Tiles::kStages * (2 * Queries::kBytes + kRows) + 2 * (Slopes::kBytes + kSums) + 1024;  // 1024: to align the tiles
+      2 * Keys::kBytes + Tiles::kStages * (2 * Queries::kBytes + kRows) + 2 * (DScores::kBytes + kSums) + 1024;  // 1024: to align the tiles
   uint32_t base;
 
   __device__ __forceinline__ Keys keys() const { return {base}; }
   __device__ __forceinline__ Keys values() const { return {base + Keys::kBytes}; }
   __device__ __forceinline__ Queries queries(int stage) const { return {base + 2 * Keys::kBytes + uint32_t(stage) * 2 * Queries::kBytes}; }
   __device__ __forceinline__ Queries douts(int stage) const { return {queries(stage).base + Queries::kBytes}; }
-  __device__ __forceinline__ Slopes slopes(int buffer) const { return {queries(Tiles::kStages).base + uint32_t(buffer) * Slopes::kBytes}; }
-  __device__ __forceinline__ uint32_t sums(int buffer) const { return slopes(2).base + uint32_t(buffer) * kSums; }
+  __device__ __forceinline__ DScores dscores(int buffer) const {
+    return {queries(Tiles::kStages).base + uint32_t(buffer) * DScores::kBytes};
+  }
+  __device__ __forceinline__ uint32_t sums(int buffer) const { return dscores(2).base + uint32_t(buffer) * kSums; }
   __device__ __forceinline__ uint32_t rows(int stage) const { return sums(2) + uint32_t(stage) * kRows; }  // lse in log2, then delta
-  // Where four columns of a row lie in a square: shifted by row, so that four rows are in different banks.
+  // Offset of four columns of a row in a square: swizzled by row, so that four rows are in different banks.
   __device__ __forceinline__ static uint32_t in_square(int row, int column) {
     return uint32_t(row * 256 + (column / 4 ^ row % 4 * 2) * 16 + column % 4 * 4);
   }
@@ -55,7 +62,7 @@ inline constexpr int kHopperBackwardThreads = 1;
 
 #if WEFT_HAS_WGMMA
 
-// What a block does: a tile of keys, and steps over the tiles of queries of each head in its group.
+// The work of a block: a tile of keys, and steps over the tiles of queries of each head in its group.
 struct HopperBackwardWork {
   int b, hkv, j, n0, first, per_head, steps, heads;
   template <class Tiles>
@@ -66,13 +73,13 @@ struct HopperBackwardWork {
   }
   __device__ __forceinline__ int head(int step) const { return hkv * heads + step / per_head; }
   __device__ __forceinline__ int query_tile(int step) const { return first + step % per_head; }
-  __device__ __forceinline__ void found_not_finite(const BackwardParams& p) const {
+  __device__ __forceinline__ void report_not_finite(const BackwardParams& p) const {
     p.not_finite[0] = p.not_finite[1 + b * p.Hkv + hkv] = 1;
   }
 };
 
 struct HopperBackwardBarriers {
-  TileBarriers queries, slopes, sums;
+  TileBarriers queries, dscores, sums;
 };
 __device__ __forceinline__ void wait_full(TileBarriers at, int buffers, int use) {
   barrier_wait(at.full_at(use % buffers), uint32_t(use / buffers) & 1);
@@ -80,17 +87,17 @@ __device__ __forceinline__ void wait_full(TileBarriers at, int buffers, int use)
 __device__ __forceinline__ void wait_empty(TileBarriers at, int buffers, int use) {
   barrier_wait(at.empty_at(use % buffers), uint32_t(use / buffers + 1) & 1);
 }
-// Once for a warp, when all its lanes have come here: for what only products read. Of other memory every lane says that it is
-// done, which racecheck understands.
+// Arrives once for a warp, after all its lanes: for memory that only wgmma reads. For other memory every lane arrives, which
+// compute-sanitizer's racecheck understands.
 __device__ __forceinline__ void warp_arrive(uint32_t barrier) {
   __syncwarp();
   if (threadIdx.x % 32 == 0) barrier_arrive(barrier);
 }
 
-// A warp brings the queries, do, lse and delta of every second step.
+// A warp loads the queries, do, lse and delta of every second step.
 template <class Tiles>
-__device__ __forceinline__ void fetch_queries(const BackwardParams& p, const HopperBackwardMemory<Tiles>& memory,
-                                              const HopperBackwardBarriers& barriers, const HopperBackwardWork& work, int warp) {
+__device__ __forceinline__ void load_queries(const BackwardParams& p, const HopperBackwardMemory<Tiles>& memory,
+                                             const HopperBackwardBarriers& barriers, const HopperBackwardWork& work, int warp) {
   const int lane = int(threadIdx.x) % 32;
   for (int step = warp; step < work.steps; step += 2) {
     const int stage = step % Tiles::kStages, h = work.head(step), m0 = work.query_tile(step) * Tiles::kM;
@@ -100,9 +107,9 @@ __device__ __forceinline__ void fetch_queries(const BackwardParams& p, const Hop
 #pragma unroll
     for (int i = 0; i < Tiles::kM / 32; ++i) {
       const int row = i * 32 + lane;
-      const bool there = m0 + row < p.T;
-      lse[i] = there ? p.lse[row0 + row] * kLog2e : __builtin_huge_valf();
-      delta[i] = there ? p.delta[row0 + row] : 0.0f;
+      const bool inside = m0 + row < p.T;
+      lse[i] = inside ? p.lse[row0 + row] * kLog2e : __builtin_huge_valf();
+      delta[i] = inside ? p.delta[row0 + row] : 0.0f;
     }
     wait_empty(barriers.queries, Tiles::kStages, step);
     q.load_by_warp(p.q.row(work.b, m0, h), p.q.time, p.T - m0, p.D, lane);
@@ -114,16 +121,16 @@ __device__ __forceinline__ void fetch_queries(const BackwardParams& p, const Hop
                    "f"(lse[i]), "f"(delta[i]), "n"(Tiles::kM * 4)
                    : "memory");
     copies_wait<0>();
-    publish_to_products();
+    fence_for_wgmma();
     barrier_arrive(barriers.queries.full_at(stage));
-    if (work.n0 + Tiles::kN - 1 > m0 && (q.template brought_not_finite<32>(lane) || dout.template brought_not_finite<32>(lane)))
-      work.found_not_finite(p);
+    if (work.n0 + Tiles::kN - 1 > m0 && (q.template loaded_not_finite<32>(lane) || dout.template loaded_not_finite<32>(lane)))
+      work.report_not_finite(p);
   }
 }
 
-// The last part of a tile of dq, with the sums so far where there are `some`: in bf16 to where it belongs.
+// Writes a tile of dQ in bf16: the last addend, from shared memory, plus the sums so far if there are `some`.
 template <class Tiles>
-__device__ __forceinline__ void write_queries(const BackwardParams& p, uint32_t part, const float* sums, bool some, int b, int m0, int h) {
+__device__ __forceinline__ void store_dq(const BackwardParams& p, uint32_t part, const float* sums, bool some, int b, int m0, int h) {
   using Memory = HopperBackwardMemory<Tiles>;
   const int lane = int(threadIdx.x) % 32, column = lane % 8 * 8;
 #pragma unroll 4
@@ -148,23 +155,24 @@ __device__ __forceinline__ void write_queries(const BackwardParams& p, uint32_t 
   }
 }
 
-// A warp takes the dq of every second step to memory when its turn has come: the first part is copied, the others are added.
+// A warp adds the dQ of every second step to memory in this block's turn: the first addend is copied, the others are added in L2, the
+// last is written in bf16.
 template <class Tiles>
-__device__ __forceinline__ void add_queries(const BackwardParams& p, const HopperBackwardMemory<Tiles>& memory,
-                                            const HopperBackwardBarriers& barriers, const HopperBackwardWork& work, int warp) {
+__device__ __forceinline__ void add_dq(const BackwardParams& p, const HopperBackwardMemory<Tiles>& memory,
+                                       const HopperBackwardBarriers& barriers, const HopperBackwardWork& work, int warp) {
   constexpr int kSums = HopperBackwardMemory<Tiles>::kSums;
   const uint32_t part = memory.sums(warp), empty = barriers.sums.empty_at(warp);
   for (int step = warp; step < work.steps; step += 2) {
     const int i = work.query_tile(step), h = work.head(step), m0 = i * Tiles::kM;
     const int64_t tile = (int64_t(work.b) * p.H + h) * p.query_tiles + i;
-    const int last = min((m0 + Tiles::kM - 1) / Tiles::kN, p.key_tiles - 1);  // the first in order to add to this tile of dq
+    const int last = min((m0 + Tiles::kM - 1) / Tiles::kN, p.key_tiles - 1);  // the tile of keys that adds to this tile of dQ first
     float* sums = p.sums + tile * (kSums / 4);
     if (threadIdx.x % 32 == 0)
       while (load_acquire(p.turns + tile) != unsigned(last - work.j)) __nanosleep(20);
     __syncwarp();
     wait_full(barriers.sums, 2, step);
     if (work.j == 0) {
-      write_queries<Tiles>(p, part, sums, last > 0, work.b, m0, h);
+      store_dq<Tiles>(p, part, sums, last > 0, work.b, m0, h);
     } else if (threadIdx.x % 32 == 0) {
       asm volatile("fence.proxy.async;\n" ::: "memory");
       if (work.j == last)
@@ -183,64 +191,47 @@ __device__ __forceinline__ void add_queries(const BackwardParams& p, const Hoppe
   }
 }
 
-// A warp's 16 rows of sums to bf16 rows in memory through its own part of `tile`, sixteen bytes at a time.
+// Writes a warp's 16 rows of dK or dV in bf16 through its own rows of `tile`, sixteen bytes at a time.
 template <class Tile, int kSums>
-__device__ __forceinline__ void write_keys(const Tile& tile, const float (&x)[kSums], float scale, const Heads<__nv_bfloat16>& to,
+__device__ __forceinline__ void store_keys(const Tile& tile, const float (&x)[kSums], float scale, const Heads<__nv_bfloat16>& to,
                                            const BackwardParams& p, const HopperBackwardWork& work, int row0) {
   const int lane = int(threadIdx.x) % 32;
-#pragma unroll
-  for (int n = 0; n < kSums / 2; ++n)
-    tile.put(row0 + lane / 4 + n % 2 * 8, n / 2 * 8 + lane % 4 * 2, pack(x[n * 2] * scale, x[n * 2 + 1] * scale));
+  put_rows(tile, row0, x, scale, lane);
   __syncwarp();
-  for (int at = lane; at < 16 * Tile::kPieces; at += 32) {
-    const int row = row0 + at / Tile::kPieces, column = at % Tile::kPieces * 8;
-    if (work.n0 + row < p.T && column < p.D)
-      *reinterpret_cast<uint4*>(to.row(work.b, work.n0 + row, work.hkv) + column) = tile.piece(row, column);
-  }
+  store_rows<16>(to, tile, row0, work.b, work.hkv, work.n0, p.T, p.D, lane);
   __syncwarp();
 }
 
-// Two neighbouring queries of `rows` (lse, or delta) that this lane has of eight.
+// lse (or delta) of the two queries in a lane's columns of fragment n.
 __device__ __forceinline__ float2 row_pair(uint32_t rows, int n) {
   float2 x;
   asm volatile("ld.shared.v2.f32 {%0,%1}, [%2];\n" : "=f"(x.x), "=f"(x.y) : "r"(rows + uint32_t(n * 8 + int(threadIdx.x) % 4 * 2) * 4));
   return x;
 }
-// Scores to p, transposed; key0, m0: the key and the query of this lane's first element.
-__device__ __forceinline__ void take_weights(float (&s)[32], uint32_t lse, float to_log2, bool diagonal, int key0, int m0) {
+// Scores become P^T = exp(scale s - lse). key, query: those of this lane's first element.
+__device__ __forceinline__ void scores_to_weights(float (&s)[32], uint32_t lse, float to_log2, bool diagonal, int key, int query) {
 #pragma unroll
   for (int n = 0; n < 8; ++n) {
     const float2 row = row_pair(lse, n);
 #pragma unroll
     for (int x = 0; x < 4; ++x) s[n * 4 + x] = exp2_approx(fmaf(s[n * 4 + x], to_log2, x % 2 ? -row.y : -row.x));
   }
-  if (!diagonal) return;
-#pragma unroll
-  for (int n = 0; n < 32; ++n)
-    if (key0 + n / 2 % 2 * 8 > m0 + n / 4 * 8 + n % 2) s[n] = 0;
+  if (diagonal) zero_below_diagonal(s, key, query);
 }
-// dp to ds = p (dp - delta).
-__device__ __forceinline__ void take_slopes(float (&dp)[32], const float (&weights)[32], uint32_t delta, bool diagonal, int key0, int m0) {
+// dP^T becomes dS^T = P^T (dP^T - delta).
+__device__ __forceinline__ void dp_to_dscores(float (&dp)[32], const float (&weights)[32], uint32_t delta, bool diagonal, int key,
+                                              int query) {
 #pragma unroll
   for (int n = 0; n < 8; ++n) {
     const float2 row = row_pair(delta, n);
 #pragma unroll
     for (int x = 0; x < 4; ++x) dp[n * 4 + x] = weights[n * 4 + x] * (dp[n * 4 + x] - (x % 2 ? row.y : row.x));
   }
-  if (!diagonal) return;
-#pragma unroll
-  for (int n = 0; n < 32; ++n)
-    if (key0 + n / 2 % 2 * 8 > m0 + n / 4 * 8 + n % 2) dp[n] = 0;
-}
-__device__ __forceinline__ void as_operands(FragmentA (&to)[4], const float (&x)[32]) {
-#pragma unroll
-  for (int n = 0; n < 4; ++n)
-    to[n] = {{pack(x[n * 8], x[n * 8 + 1]), pack(x[n * 8 + 2], x[n * 8 + 3]), pack(x[n * 8 + 4], x[n * 8 + 5]),
-              pack(x[n * 8 + 6], x[n * 8 + 7])}};
+  if (diagonal) zero_below_diagonal(dp, key, query);
 }
 
-// One warpgroup's 64 keys against all their tiles of queries. dq's square of columns is its own where there are two; where
-// there is one, the warpgroups have every second step's.
+// One warpgroup's 64 keys against all their tiles of queries. With two squares of dQ each warpgroup computes its own; with one, they
+// take every second step's.
 template <class Tiles>
 __device__ __forceinline__ void differentiate_keys(const BackwardParams& p, const HopperBackwardMemory<Tiles>& memory,
                                                    const HopperBackwardBarriers& barriers, const HopperBackwardWork& work, int group) {
@@ -259,105 +250,106 @@ __device__ __forceinline__ void differentiate_keys(const BackwardParams& p, cons
       load_matrices(k[d / 16].r, keys.address(row0 + lane % 16, d + lane / 16 * 8));
       load_matrices(v[d / 16].r, values.address(row0 + lane % 16, d + lane / 16 * 8));
     }
-  const auto square_begins = [&](int step) {
-    wait_full(barriers.slopes, 2, step);
-    products_begin();
+  const auto begin_dq = [&](int step) {
+    wait_full(barriers.dscores, 2, step);
+    wgmma_begin();
 #pragma unroll
     for (int key = 0; key < Tiles::kN; key += 16)
-      multiply_by_columns(dq, memory.slopes(step % 2).by_columns(key), keys.by_columns(key, kSquares == 2 ? group * 64 : 0), key > 0);
-    products_end();
+      multiply_by_columns(dq, memory.dscores(step % 2).by_columns(key), keys.by_columns(key, kSquares == 2 ? group * 64 : 0), key > 0);
+    wgmma_commit();
   };
-  const auto square_leaves = [&](int step) {
+  const auto put_dq = [&](int step) {
     pin(dq);
-    warp_arrive(barriers.slopes.empty_at(step % 2));
+    warp_arrive(barriers.dscores.empty_at(step % 2));
     wait_empty(barriers.sums, 2, step);
     const uint32_t to = memory.sums(step % 2) + uint32_t(kSquares == 2 ? group * Memory::kSquare : 0);
 #pragma unroll
     for (int n = 0; n < 16; ++n)
-      asm volatile(
-          "st.shared.v2.f32 [%0], {%1,%2};\n" ::"r"(to + Memory::in_square(row0 % 64 + lane / 4 + n % 2 * 8, n / 2 * 8 + lane % 4 * 2)),
-          "f"(dq[n * 2]), "f"(dq[n * 2 + 1])
-          : "memory");
-    publish_to_products();
+      asm volatile("st.shared.v2.f32 [%0], {%1,%2};\n" ::"r"(
+                       to + Memory::in_square(row0 % 64 + lane_row(lane) + sum_row(2 * n), sum_column(2 * n) + lane_column(lane))),
+                   "f"(dq[n * 2]), "f"(dq[n * 2 + 1])
+                   : "memory");
+    fence_for_wgmma();
     barrier_arrive(barriers.sums.full_at(step % 2));
   };
 
-  const auto go = [&](int step, auto with_square) {
-    const int stage = step % Tiles::kStages, m0 = work.query_tile(step) * kM, key0 = work.n0 + row0 + lane / 4;
+  const auto run_step = [&](int step, auto with_dq) {
+    const int stage = step % Tiles::kStages, m0 = work.query_tile(step) * kM, key = work.n0 + row0 + lane_row(lane);
     const bool diagonal = work.n0 + group * 64 + 63 > m0;
     const auto q = memory.queries(stage), dout = memory.douts(stage);
     float s[32], dp[32];
-    FragmentA weights[4], slopes[4];  // p and ds, transposed
+    FragmentA weights[4], dscores[4];  // p and ds, transposed
     wait_full(barriers.queries, Tiles::kStages, step);
-    products_begin();
+    wgmma_begin();
 #pragma unroll
     for (int d = 0; d < kD; d += 16)
       if constexpr (kKeysInRegisters)
         multiply(s, k[d / 16], q.by_rows(0, d), d > 0);
       else
         multiply(s, keys.by_rows(group * 64, d), q.by_rows(0, d), d > 0);
-    products_end();
+    wgmma_commit();
 #pragma unroll
     for (int d = 0; d < kD; d += 16)
       if constexpr (kKeysInRegisters)
         multiply(dp, v[d / 16], dout.by_rows(0, d), d > 0);
       else
         multiply(dp, values.by_rows(group * 64, d), dout.by_rows(0, d), d > 0);
-    products_end();
-    products_wait<1>();
+    wgmma_commit();
+    wgmma_wait<1>();
     pin(s);
-    take_weights(s, memory.rows(stage), p.scale * kLog2e, diagonal, key0, m0 + lane % 4 * 2);
-    products_wait<0>();
+    scores_to_weights(s, memory.rows(stage), p.scale * kLog2e, diagonal, key, m0 + lane_column(lane));
+    wgmma_wait<0>();
     pin(dp);
-    take_slopes(dp, s, memory.rows(stage) + kM * 4, diagonal, key0, m0 + lane % 4 * 2);
-    as_operands(weights, s);
-    as_operands(slopes, dp);
+    dp_to_dscores(dp, s, memory.rows(stage) + kM * 4, diagonal, key, m0 + lane_column(lane));
+    round_to_operands(weights, s);
+    round_to_operands(dscores, dp);
     pin(weights);
-    pin(slopes);
-    if constexpr (with_square.value) square_begins(step - 1);
-    products_begin();
+    pin(dscores);
+    if constexpr (with_dq.value) begin_dq(step - 1);
+    wgmma_begin();
 #pragma unroll
     for (int n = 0; n < kM; n += 16) multiply_add(dv, weights[n / 16], dout.by_columns(n));
 #pragma unroll
-    for (int n = 0; n < kM; n += 16) multiply_add(dk, slopes[n / 16], q.by_columns(n));
-    products_end();
-    wait_empty(barriers.slopes, 2, step);
+    for (int n = 0; n < kM; n += 16) multiply_add(dk, dscores[n / 16], q.by_columns(n));
+    wgmma_commit();
+    wait_empty(barriers.dscores, 2, step);
 #pragma unroll
-    for (int n = 0; n < kM; n += 16) store_matrices(memory.slopes(step % 2).address(row0 + lane % 16, n + lane / 16 * 8), slopes[n / 16].r);
-    publish_to_products();
-    warp_arrive(barriers.slopes.full_at(step % 2));
-    if constexpr (with_square.value) {
-      products_wait<1>();
-      square_leaves(step - 1);
+    for (int n = 0; n < kM; n += 16)
+      store_matrices(memory.dscores(step % 2).address(row0 + lane % 16, n + lane / 16 * 8), dscores[n / 16].r);
+    fence_for_wgmma();
+    warp_arrive(barriers.dscores.full_at(step % 2));
+    if constexpr (with_dq.value) {
+      wgmma_wait<1>();
+      put_dq(step - 1);
     }
-    products_wait<0>();
+    wgmma_wait<0>();
     pin(dk);
     pin(dv);
     barrier_arrive(barriers.queries.empty_at(stage));
   };
-  // The compiler keeps products in flight only where it sees which there are: no step asks whether it has a square.
+  // ptxas serializes wgmmas unless it knows statically which are in flight: whether a step has a matmul for dQ is a template argument.
   constexpr std::true_type kWith{};
   constexpr std::false_type kWithout{};
-  go(0, kWithout);
+  run_step(0, kWithout);
   if constexpr (kSquares == 2) {
-    for (int step = 1; step < work.steps; ++step) go(step, kWith);
+    for (int step = 1; step < work.steps; ++step) run_step(step, kWith);
   } else {
-    if (group == 1 && work.steps > 1) go(1, kWithout);
+    if (group == 1 && work.steps > 1) run_step(1, kWithout);
     int step = 1 + group;
     for (; step + 1 < work.steps; step += 2) {
-      go(step, kWith);
-      go(step + 1, kWithout);
+      run_step(step, kWith);
+      run_step(step + 1, kWithout);
     }
-    if (step < work.steps) go(step, kWith);
+    if (step < work.steps) run_step(step, kWith);
   }
   if (kSquares == 2 || (work.steps - 1) % 2 == group) {
-    square_begins(work.steps - 1);
-    products_wait<0>();
-    square_leaves(work.steps - 1);
+    begin_dq(work.steps - 1);
+    wgmma_wait<0>();
+    put_dq(work.steps - 1);
   }
-  warpgroup_barrier(group);  // nobody reads these values any more
-  write_keys(values, dv, 1.0f, p.dv, p, work, row0);
-  write_keys(values, dk, p.scale, p.dk, p, work, row0);
+  warpgroup_barrier(group);  // all warps have read these values
+  store_keys(values, dv, 1.0f, p.dv, p, work, row0);
+  store_keys(values, dk, p.scale, p.dk, p, work, row0);
 }
 
 #endif  // WEFT_HAS_WGMMA
@@ -371,43 +363,43 @@ __global__ void __launch_bounds__(kHopperBackwardThreads<Tiles>, 1) causal_backw
 #if WEFT_HAS_WGMMA
   using Memory = HopperBackwardMemory<Tiles>;
   extern __shared__ unsigned char bytes[];
-  __shared__ __align__(16) uint64_t words[2 * Tiles::kStages + 8];
+  __shared__ __align__(16) uint64_t words[2 * (Tiles::kStages + 2 + 2)];  // full and empty of each stage; two buffers of dS, two of sums
   __shared__ unsigned ticket;
   const Memory memory{(shared_address(bytes) + 1023) & ~1023u};
-  const TileBarriers queries{shared_address(words)}, slopes{queries.at + 16 * Tiles::kStages}, sums{slopes.at + 32};
-  const HopperBackwardBarriers barriers{queries, slopes, sums};
+  const TileBarriers queries{shared_address(words)}, dscores{queries.at + 16 * Tiles::kStages}, sums{dscores.at + 32};
+  const HopperBackwardBarriers barriers{queries, dscores, sums};
   if (threadIdx.x == 0) {
     ticket = atomicAdd(p.ticket, 1);
     for (int stage = 0; stage < Tiles::kStages; ++stage) {
-      barrier_init(queries.full_at(stage), 32);
-      barrier_init(queries.empty_at(stage), 256);
+      barrier_init(queries.full_at(stage), 32);                            // every lane of the warp that loads
+      barrier_init(queries.empty_at(stage), 128 * Tiles::kComputeGroups);  // every thread that computes
     }
     for (int buffer = 0; buffer < 2; ++buffer) {
-      barrier_init(slopes.full_at(buffer), 8);
-      barrier_init(slopes.empty_at(buffer), 4 * Memory::kSquares);
-      barrier_init(sums.full_at(buffer), 128 * Memory::kSquares);
-      barrier_init(sums.empty_at(buffer), 32);
+      barrier_init(dscores.full_at(buffer), 4 * Tiles::kComputeGroups);  // every warp that computes
+      barrier_init(dscores.empty_at(buffer), 4 * Memory::kSquares);      // every warp whose matmul for dQ reads it
+      barrier_init(sums.full_at(buffer), 128 * Memory::kSquares);        // every thread that writes dQ
+      barrier_init(sums.empty_at(buffer), 32);                           // every lane of the warp that adds
     }
     asm volatile("fence.mbarrier_init.release.cluster;\n" ::: "memory");
   }
-  __syncthreads();  // the barriers are there
+  __syncthreads();  // the barriers are initialized
   const HopperBackwardWork work = HopperBackwardWork::of<Tiles>(p, int(ticket));
   const int warp = int(threadIdx.x) / 32;
   if (warp < 4) {
-    asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;\n" ::"n"(Tiles::kFew));
+    asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;\n" ::"n"(Tiles::kLoadRegisters));
     if (warp < 2)
-      fetch_queries<Tiles>(p, memory, barriers, work, warp);
+      load_queries<Tiles>(p, memory, barriers, work, warp);
     else
-      add_queries<Tiles>(p, memory, barriers, work, warp - 2);
+      add_dq<Tiles>(p, memory, barriers, work, warp - 2);
   } else {
-    asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;\n" ::"n"(Tiles::kMany));
+    asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;\n" ::"n"(Tiles::kComputeRegisters));
     const int group = warp / 4 - 1, thread = int(threadIdx.x) % 128, row = work.n0 + group * 64;
     memory.keys().template load<128, 64>(p.k.row(work.b, row, work.hkv), p.k.time, p.T - row, p.D, thread, group * 64);
     memory.values().template load<128, 64>(p.v.row(work.b, row, work.hkv), p.v.time, p.T - row, p.D, thread, group * 64);
     copies_end();
     copies_wait<0>();
-    if (memory.keys().template brought_not_finite<128, 64>(thread, group * 64)) work.found_not_finite(p);
-    publish_to_products();
+    if (memory.keys().template loaded_not_finite<128, 64>(thread, group * 64)) work.report_not_finite(p);
+    fence_for_wgmma();
     warpgroup_barrier(group);
     differentiate_keys<Tiles>(p, memory, barriers, work, group);
   }

@@ -1,6 +1,6 @@
 // Both passes on plain f32 multiply-adds: sixteen by sixteen threads share tiles in shared memory, each computing a small
-// square of every product. For f32 operands; and for bf16 ones where an infinity or NaN lies beside the diagonal, since
-// tensor cores would multiply it by the zero of a masked score. Masked terms are left out here, not multiplied by zero.
+// square of every matmul. For f32 operands; and for bf16 ones if a tile on the diagonal holds an infinity or NaN, since tensor cores
+// would multiply it by the zero of a masked score. Masked terms are left out here, not multiplied by zero.
 #pragma once
 
 #include "weft/ops/causal_attention/cuda/tiles.h"
@@ -10,8 +10,8 @@
 
 namespace weft::cuda {
 
-// Blocks take pieces of work one after the other. `only` says where there is something to do: in its first element
-// whether anywhere, then by [B, Hkv]; absent: everywhere. A launch with nothing to do is then a few blocks that leave.
+// Blocks take pieces of work one after the other. `only` flags the work: its first element whether there is any, then one for each
+// [B, Hkv]; absent: all. A launch without work is a few blocks that return at once.
 struct SimtWork {
   int tile, h, b;
 };
@@ -166,14 +166,14 @@ __device__ __forceinline__ void forward_tile(const SimtForward<T>& p, SimtWork w
   }
 }
 
-// All five as forward_tile, for each piece of work that there is.
+// All five as forward_tile, for each piece of work.
 template <class T, class Tiles>
 __global__ void __launch_bounds__(256) causal_forward_simt(const SimtForward<T> p) {
   for_each_simt_work(p.only, (p.length + Tiles::kB - 1) / Tiles::kB, p.H, p.B, p.group,
                      [&](SimtWork work) { forward_tile<T, Tiles>(p, work); });
 }
 
-// p and ds of a tile of queries against a tile of keys, [query][key], into shared memory.
+// P and dS of a tile of queries and a tile of keys, [query][key], to shared memory.
 template <class T, class Tiles>
 __device__ __forceinline__ void simt_gradients(const SimtBackward<T>& p, const float* q, const float* k, const float* v, const float* dout,
                                                int64_t rows, int m0, int n0, float* probability, float* dscore) {
@@ -229,7 +229,7 @@ __device__ __forceinline__ void dq_tile(const SimtBackward<T>& p, SimtWork work)
         p.dq.row(b, m0 + ty + 16 * a, h)[tx + 16 * c] = from_float<T>(dq[a][c] * p.scale);
 }
 
-// All five as dq_tile, for each piece of work that there is.
+// All five as dq_tile, for each piece of work.
 template <class T, class Tiles>
 __global__ void __launch_bounds__(256) causal_dq_simt(const SimtBackward<T> p) {
   for_each_simt_work(p.only, (p.length + Tiles::kB - 1) / Tiles::kB, p.H, p.B, p.group, [&](SimtWork work) { dq_tile<T, Tiles>(p, work); });
@@ -273,7 +273,7 @@ __device__ __forceinline__ void dkv_tile(const SimtBackward<T>& p, SimtWork work
     }
 }
 
-// All five as dkv_tile, for each piece of work that there is.
+// All five as dkv_tile, for each piece of work.
 template <class T, class Tiles>
 __global__ void __launch_bounds__(256) causal_dkv_simt(const SimtBackward<T> p) {
   for_each_simt_work(p.only, (p.length + Tiles::kB - 1) / Tiles::kB, p.H / p.group, p.B, 1,

@@ -32,7 +32,7 @@ struct ForwardChoice<256> {
 template <int kD_, int kM_, int kN_, int kWarps_, int kStages_>
 struct BackwardTiles {
   static constexpr int kD = kD_, kM = kM_, kN = kN_, kWarps = kWarps_, kStages = kStages_, kScoreRows = kM / 2;
-  static constexpr int kPitch = kN < 64 ? 64 : kN;  // of p and ds: SharedTile has rows of 64 columns at least
+  static constexpr int kPitch = kN < 64 ? 64 : kN;  // of P and dS: a SharedTile has at least 64 columns
   static constexpr int kBytes = 2 * (2 * kN * kD + 2 * kStages * kM * kD + 2 * kM * kPitch);
   static_assert(kScoreRows % 16 == 0 && kN % 32 == 0 && kN % kM == 0);
 };
@@ -51,7 +51,7 @@ struct BackwardChoice<256> {
   using List = TileList<BackwardTiles<256, 64, 64, 8, 2>, BackwardTiles<256, 64, 64, 8, 1>, BackwardTiles<256, 32, 32, 4, 1>>;
 };
 
-// Both passes on plain multiply-adds: square tiles of kB rows. Rows are one word longer than kD, so that a column lies in
+// Both passes on plain multiply-adds: square tiles of kB rows. Rows are one word longer than kD, so that a column is in
 // different banks. kBytes is that of the backward, the larger.
 template <int kD_, int kB_>
 struct SimtTiles {

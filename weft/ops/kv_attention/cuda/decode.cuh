@@ -1,5 +1,5 @@
-// One query per sequence: the keys are split, so that batch 1 fills the GPU; each split leaves a partial result, and
-// join_splits puts them together.
+// One query per sequence: the keys are split, so that batch 1 fills the GPU; each split writes a partial result, and
+// join_splits merges them.
 #pragma once
 
 #include "weft/tile/cuda/fault.cuh"
@@ -8,7 +8,7 @@
 
 namespace weft::cuda {
 
-// What a split gives one query head: the unnormalised output, its maximum (as a power of two) and its sum.
+// The partial result of a split for one query head: the unnormalised output, its maximum (as a power of two) and its sum.
 struct DecodePartial {
   float *o, *largest, *sum;  // [B, H, splits, D], [B, H, splits] twice
 };

@@ -1,19 +1,18 @@
 // One query per sequence against a cache in bf16, on tensor cores: the heads that share a key head are the rows of one
-// 16-row operand, so that a key is read once for all of them. Each warp has a ring of slabs of 16 keys in shared memory,
-// filled behind its back, and its own running maximum and sums; the warps are joined in order at the end.
+// 16-row operand, so that a key is read once for all of them. Each warp has a ring of slabs of 16 keys in shared memory, loaded
+// asynchronously, and its own running maximum and sums; the warps are merged in order at the end.
 #pragma once
 
 #include "weft/ops/kv_attention/cuda/tiles.h"
 #include "weft/ops/kv_attention/cuda/decode.cuh"
-#include "weft/tile/cuda/math.cuh"
-#include "weft/tile/cuda/mma.cuh"
+#include "weft/tile/cuda/register_tile.cuh"
 
 namespace weft::cuda {
 
 // Equation: s_j = scale q . k_j; o = sum of 2^(s_j - m) v_j, with m and the sum of 2^(s_j - m), over the split's keys.
 // Layout:   q [B, 1, H, D]; caches [B, capacity, Hkv, D] with any strides over B, time and heads; partial results.
 // Order:    a block per (split of the keys, up to 16 heads of one key head, sequence); warp w takes slabs w, w + 4, ... of
-//           the split in order, online; then the warps in order. p is rounded to bf16 for its product with v.
+//           the split in order, online; then the warps in order. p is rounded to bf16 for its matmul with v.
 // Requires: D <= kD, aligned rows, 128 threads.
 // Traffic:  every cached key and value once per 16 heads of its group.
 template <class Tiles>
@@ -29,18 +28,18 @@ __global__ void __launch_bounds__(kDecodeWarps * 32) attend_bf16(const DecodePar
   const auto keys_at = [&](int stage) { return Slab{ring + uint32_t(stage) * 2 * Slab::kBytes}; };
   const auto values_at = [&](int stage) { return Slab{ring + uint32_t(stage) * 2 * Slab::kBytes + Slab::kBytes}; };
   const int slabs = (block.last - block.first + kSlab - 1) / kSlab, mine = (slabs - warp + kDecodeWarps - 1) / kDecodeWarps;
-  const auto fetch = [&](int i) {  // this warp's slab i
+  const auto load_slab = [&](int i) {  // number i of this warp's
     const int key = block.first + (warp + i * kDecodeWarps) * kSlab;
     if (i < mine) {
       keys_at(i % kStages).template load<32>(p.k.row(block.b, key, block.hkv), p.k.time, block.last - key, p.D, true, lane);
       values_at(i % kStages).template load<32>(p.v.row(block.b, key, block.hkv), p.v.time, block.last - key, p.D, true, lane);
     }
-    copies_end();  // empty groups keep the count
+    copies_end();  // past the last slab too: copies_wait counts groups
   };
   queries.template load<kDecodeWarps * 32>(p.q.row(block.b, 0, block.head0), p.q.head, block.heads, p.D, true, int(threadIdx.x));
   copies_end();
 #pragma unroll
-  for (int i = 0; i < kStages - 1; ++i) fetch(i);
+  for (int i = 0; i < kStages - 1; ++i) load_slab(i);
   copies_wait<kStages - 1>();
   __syncthreads();
   FragmentA q[kD / 16];
@@ -50,8 +49,8 @@ __global__ void __launch_bounds__(kDecodeWarps * 32) attend_bf16(const DecodePar
   FragmentC o[kOTiles] = {};
   float largest[2] = {Max::kNone, Max::kNone}, sum[2] = {};
   for (int i = 0; i < mine; ++i) {
-    __syncwarp();  // everybody is done with the slab that is overwritten next
-    fetch(i + kStages - 1);
+    __syncwarp();  // all lanes are done with the slab that is overwritten next
+    load_slab(i + kStages - 1);
     copies_wait<kStages - 1>();
     __syncwarp();
     const Slab k = keys_at(i % kStages), v = values_at(i % kStages);
@@ -63,18 +62,17 @@ __global__ void __launch_bounds__(kDecodeWarps * 32) attend_bf16(const DecodePar
       multiply_add(s[0], q[d], keys[0]);
       multiply_add(s[1], q[d], keys[1]);
     }
-    const int key0 = block.first + (warp + i * kDecodeWarps) * kSlab + lane % 4 * 2;
+    const int key0 = block.first + (warp + i * kDecodeWarps) * kSlab;
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
       float most = largest[half];
 #pragma unroll
       for (int e = 0; e < 4; ++e) {
         float& x = s[e / 2].x[2 * half + e % 2];
-        if (key0 + e / 2 * 8 + e % 2 >= block.last) x = Max::kNone;
+        if (key0 + e / 2 * 8 + FragmentC::column(e % 2, lane) >= block.last) x = Max::kNone;
         most = fmaxf(most, x);
       }
-      most = fmaxf(most, __shfl_xor_sync(0xffffffffu, most, 1));
-      most = fmaxf(most, __shfl_xor_sync(0xffffffffu, most, 2));
+      most = quad_max(most);
       const ScoreBase base(most, p.to_log2);
       const float shrink = base.weight(largest[half]);
       largest[half] = most;
@@ -100,20 +98,18 @@ __global__ void __launch_bounds__(kDecodeWarps * 32) attend_bf16(const DecodePar
   copies_wait<0>();
   __syncthreads();
 
-  // Into the rings' memory, [warp][head][D], then the warps in order.
+  // The warps' outputs go to the rings' memory, [warp][head][D], and are merged in order.
   float* outputs = reinterpret_cast<float*>(memory);
   __shared__ float tops[kDecodeWarps][kMostHeads], sums[kDecodeWarps][kMostHeads];
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
-    const int head = lane / 4 + half * 8;
-    float total = sum[half];
-    total += __shfl_xor_sync(0xffffffffu, total, 1);
-    total += __shfl_xor_sync(0xffffffffu, total, 2);
+    const int head = FragmentC::row(2 * half, lane);
+    const float total = quad_sum(sum[half]);
     if (lane % 4 == 0) tops[warp][head] = largest[half] * p.to_log2, sums[warp][head] = total;
 #pragma unroll
     for (int n = 0; n < kOTiles; ++n)
-      *reinterpret_cast<float2*>(outputs + (warp * kMostHeads + head) * kD + n * 8 + lane % 4 * 2) = {o[n].x[2 * half],
-                                                                                                      o[n].x[2 * half + 1]};
+      *reinterpret_cast<float2*>(outputs + (warp * kMostHeads + head) * kD + n * 8 + FragmentC::column(0, lane)) = {o[n].x[2 * half],
+                                                                                                                    o[n].x[2 * half + 1]};
   }
   __syncthreads();
   for (int head = warp; head < block.heads; head += kDecodeWarps) {

@@ -1,4 +1,4 @@
-#include "weft/ops/causal_attention/cuda/forward.h"
+#include "weft/ops/causal_attention/forward_pass.h"
 #include "weft/ops/kv_attention/cuda/decode_bf16.cuh"
 #include "weft/ops/kv_attention/kv_attention.h"
 #include "weft/tile/cuda/vector.cuh"
@@ -6,12 +6,15 @@
 namespace weft::cuda {
 namespace {
 
-constexpr int kThreads = 128, kWidth = 8, kAtOnce = 2, kMostSplits = 264;
+constexpr int kThreads = 128;
+constexpr int kWidth = 8;         // elements of a lane: sixteen bytes of bf16
+constexpr int kAtOnce = 2;        // keys of a lane in flight
+constexpr int kMostSplits = 264;  // two blocks for each of the 132 multiprocessors of an H200
 
 // Equation: as attend_bf16, on plain multiply-adds: for f32, and for rows that are not aligned.
 // Layout:   as attend_bf16.
 // Order:    kLanes lanes share a key, eight elements each; a lane group takes keys r, r + groups, ... in pairs, online; the
-//           groups are then joined in order.
+//           groups are then merged in order.
 // Requires: D <= 8 kLanes, 128 threads. Unaligned rows are loaded element by element.
 // Traffic:  every cached key and value once per kHeads heads of its group.
 template <class T, int kLanes, int kHeads>
@@ -33,7 +36,7 @@ __global__ void __launch_bounds__(kThreads) attend(const DecodeParams<T> p) {
 #pragma unroll
     for (int i = 0; i < kWidth; ++i) q[h][i] = row[i] * p.to_log2;
   }
-  for (int round = block.first; round < block.last; round += kGroups * kAtOnce) {  // whole warps turn: shuffles need all lanes
+  for (int round = block.first; round < block.last; round += kGroups * kAtOnce) {  // all lanes of a warp iterate: shuffles need them
     const int j0 = round + member;
     Chunk<T, kWidth> k[kAtOnce], v[kAtOnce];
 #pragma unroll
@@ -70,7 +73,7 @@ __global__ void __launch_bounds__(kThreads) attend(const DecodeParams<T> p) {
     }
   }
 
-  // The lane groups joined, one head at a time, in order of the groups.
+  // The lane groups are merged one head at a time, in order.
   __shared__ float outputs[kGroups][kLanes * kWidth], tops[kGroups], sums[kGroups];
 #pragma unroll
   for (int h = 0; h < kHeads; ++h) {
@@ -111,7 +114,7 @@ __global__ void __launch_bounds__(kJoinThreads) join_splits(const DecodeParams<T
   const float top = group.reduce(mine, [](float x, float y) { return fmaxf(x, y); });
   const float shrunk = thread < used ? exp2f(mine - top) : 0.0f;
   if (thread < used) weight[thread] = shrunk;
-  const float total = group.sum(thread < used ? shrunk * p.partial.sum[at + thread] : 0.0f);  // also: everybody's weights are there
+  const float total = group.sum(thread < used ? shrunk * p.partial.sum[at + thread] : 0.0f);  // its barrier also makes all weights visible
   const int run = thread / (kJoinThreads / kRuns), lane = thread % (kJoinThreads / kRuns);
   for (int d = lane; d < p.D; d += kJoinThreads / kRuns) {
     float x = 0;
@@ -184,7 +187,7 @@ void decode(const Launch& launch, Stream& stream, const KvAttentionArgs& a) {
 // Equation: a fault where start[b] is not in [0, most].
 // Layout:   start [B].
 // Order:    one block; no sums.
-// Requires: nothing more; the kernels that follow leave such a sequence alone.
+// Requires: nothing more; the kernels that follow skip such a sequence.
 // Traffic:  one read of start.
 __global__ void check_starts(const int32_t* start, int B, int most, Fault* fault, const char* op) {
   for (int b = int(threadIdx.x); b < B; b += int(blockDim.x))

@@ -1,13 +1,15 @@
-// The ring of slabs in shared memory of the decoding kernel in bf16. Head dims are padded to kD: 64, 128 or 256.
+// The ring of slabs in shared memory of the decode kernel in bf16. Head dims are padded to kD: 64, 128 or 256.
 #pragma once
 
 #include "weft/tile/cuda/tiles.h"
 
 namespace weft::cuda {
 
-inline constexpr int kSlab = 16, kMostHeads = 16, kDecodeWarps = 4;
+inline constexpr int kSlab = 16;       // keys: the depth of one mma
+inline constexpr int kMostHeads = 16;  // the rows of one mma
+inline constexpr int kDecodeWarps = 4;
 
-// Queries once; kStages slabs of keys and of values for each warp. The warps' outputs, in f32, lie in the same memory afterwards.
+// Queries once; kStages slabs of keys and of values for each warp. The warps' outputs, in f32, are in the same memory afterwards.
 template <int kD_, int kStages_>
 struct DecodeTiles {
   static constexpr int kD = kD_, kStages = kStages_;
