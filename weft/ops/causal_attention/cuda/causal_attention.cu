@@ -1,7 +1,7 @@
 #include "weft/ops/causal_attention/cuda/backward_bf16.cuh"
 #include "weft/ops/causal_attention/cuda/backward_hopper.cuh"
 #include "weft/ops/causal_attention/causal_attention.h"
-#include "weft/ops/causal_attention/cuda/forward.h"
+#include "weft/ops/causal_attention/forward_pass.h"
 #include "weft/ops/causal_attention/cuda/forward_hopper.cuh"
 #include "weft/ops/causal_attention/cuda/simt.cuh"
 #include "weft/tile/cuda/vector.cuh"
@@ -41,7 +41,7 @@ __global__ void __launch_bounds__(128)
 }
 
 // Equation, layout: as row_products.
-// Order:    kLanes lanes a row, eight elements each in order, then a butterfly; rows in the order they lie in.
+// Order:    kLanes lanes a row, eight elements each in order, then a butterfly; rows in memory order.
 // Requires: aligned rows, D <= 8 kLanes.
 // Traffic:  one read of o and dout, sixteen bytes at a time, one write of delta.
 template <int kLanes>
@@ -61,7 +61,7 @@ __global__ void __launch_bounds__(256) row_products_aligned(Heads<const __nv_bfl
 }
 
 template <class T>
-void products_of_rows(const Launch& launch, const CausalAttentionBackwardArgs& a, float* delta) {
+void launch_row_products(const Launch& launch, const CausalAttentionBackwardArgs& a, float* delta) {
   const int64_t rows = a.q.shape[0] * a.q.shape[1] * a.q.shape[2];
   if constexpr (sizeof(T) == 2)
     if (heads_aligned<T>(a.o) && heads_aligned<T>(a.dout)) {
@@ -91,7 +91,7 @@ class Flags {
   Scratch<int> memory_;
 };
 
-// One block for each piece of work; a few where there is most likely nothing to do.
+// One block for each piece of work; one for each multiprocessor if there is most likely none.
 unsigned simt_blocks(const Stream& stream, const int* only, int64_t length, int tile, int64_t heads) {
   return only ? unsigned(multiprocessors(stream)) : unsigned(std::min<int64_t>((length + tile - 1) / tile * heads, int64_t(1) << 30));
 }
@@ -120,7 +120,7 @@ void forward_simt(Stream& stream, const Launch& launch, const AttentionForward& 
   });
 }
 
-// Whether a kernel of Hopper's own instructions was compiled for them, and this GPU has them.
+// Whether a Hopper kernel was compiled for sm_90a and this GPU runs it.
 template <class Params>
 bool compiled_for(void (*kernel)(Params), int threads) {
   cudaFuncAttributes compiled{};
@@ -195,7 +195,7 @@ void backward_simt(Stream& stream, const Launch& launch, const CausalAttentionBa
   });
 }
 
-// A pass over tiles as `kernel` has them, and another where it met what it may not multiply.
+// Runs `kernel` over all tiles, then simt.cuh where it found values that are not finite.
 template <class Tiles>
 void backward_tiles(Stream& stream, const Launch& launch, const CausalAttentionBackwardArgs& a, const float* delta, bool aligned,
                     int threads, int bytes, void (*kernel)(BackwardParams)) {
@@ -268,10 +268,10 @@ void causal_attention_backward(Stream& stream, const CausalAttentionBackwardArgs
   if (a.q.numel() == 0) return;
   const Scratch<float> delta(stream, a.q.shape[0] * a.q.shape[1] * a.q.shape[2]);
   if (a.q.dtype == DType::f32) {
-    products_of_rows<float>(launch, a, delta.data());
+    launch_row_products<float>(launch, a, delta.data());
     return backward_simt<float>(stream, launch, a, delta.data(), nullptr);
   }
-  products_of_rows<__nv_bfloat16>(launch, a, delta.data());
+  launch_row_products<__nv_bfloat16>(launch, a, delta.data());
   backward_bf16(stream, launch, a, delta.data());
 }
 

@@ -1,5 +1,5 @@
 #include "weft/ops/causal_attention/causal_attention.h"
-#include "weft/ops/causal_attention/metal/forward.h"
+#include "weft/ops/causal_attention/forward_pass.h"
 #include "weft/ops/causal_attention/params.h"
 #include "weft/tile/metal/head_views.h"
 #include "weft/tile/metal/launch.h"

@@ -1,6 +1,6 @@
 #include <algorithm>
 
-#include "weft/ops/causal_attention/metal/forward.h"
+#include "weft/ops/causal_attention/forward_pass.h"
 #include "weft/ops/kv_attention/kv_attention.h"
 #include "weft/ops/kv_attention/params.h"
 #include "weft/tile/metal/head_views.h"

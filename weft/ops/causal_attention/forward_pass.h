@@ -1,19 +1,25 @@
-// The forward pass over keys that may begin before the queries, as attention to a cache needs it for a whole prompt.
+// The forward pass over keys that may begin before the queries, as kv_attention needs it for a whole prompt; each GPU backend has one.
 #pragma once
 
 #include "weft/device/stream.h"
 #include "weft/tensor/view.h"
 
-namespace weft::metal {
+namespace weft {
 
 struct AttentionForward {
   const char* op;
   View q, k, v;  // as CausalAttentionArgs; k and v may hold more keys
   View start;    // [B], i32: keys before the first query; absent: none
   MutView o;
-  MutView lse;  // absent: not wanted
+  MutView lse;  // absent: not computed
   float scale;
 };
-void attention_forward(Stream& stream, const AttentionForward& args);
 
-}  // namespace weft::metal
+namespace cuda {
+void attention_forward(Stream& stream, const AttentionForward& args);
+}
+namespace metal {
+void attention_forward(Stream& stream, const AttentionForward& args);
+}
+
+}  // namespace weft
