@@ -1,4 +1,4 @@
-// What the attention kernels in Metal are told. The same structs on the host and in MSL.
+// Parameters of the attention kernels in Metal: the same structs on the host and in MSL.
 #pragma once
 
 #include "weft/tile/metal/heads.h"
@@ -8,7 +8,7 @@ namespace weft {
 struct AttentionParams {
   HeadStrides q, k, v, o;
   int32_t T, H, group, D;  // queries, heads, heads to a key head, head dim
-  int32_t most;            // keys that k and v have room for
+  int32_t most;            // capacity of k and v, in keys
   float scale;
 };
 static_assert(sizeof(AttentionParams) == 120, "the host and MSL must agree");

@@ -1,4 +1,4 @@
-// What the decoding kernels in Metal are told. The same struct on the host and in MSL.
+// Parameters of the decode kernels in Metal: the same struct on the host and in MSL.
 #pragma once
 
 #include "weft/tile/metal/heads.h"

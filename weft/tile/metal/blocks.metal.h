@@ -1,19 +1,37 @@
-// What the attention kernels are made of: blocks of eight rows whose columns may be split among simdgroups.
+// The parts of the attention kernels: blocks of eight rows whose columns may be split among simdgroups.
 //
-// A threadgroup has eight simdgroups. Each owns eight rows (queries or keys) and a slice of the head's dimensions, in
-// registers: a slice of 64 is eight matrices, sixteen registers a lane. Wider heads take several slices, so registers stay
-// what they are; products over the dimensions are then parts that the slices of a block add up, in order, through
-// threadgroup memory. What the rows meet (a tile of keys and values, or of queries and gradients) is staged once for all.
+// A threadgroup has eight simdgroups. Each owns eight rows (queries or keys) and a slice of the head's dimensions, in registers: a slice
+// of 64 is eight matrices, sixteen registers a lane. Wider heads take several slices, so the registers of a lane do not grow; scores are
+// then partial sums that the slices of a block add up, in order, through threadgroup memory. The other side (a tile of keys and values,
+// or of queries and gradients) is staged once for all simdgroups.
 #pragma once
 
+#include "weft/tile/metal/heads.h"
 #include "weft/tile/metal/mma.metal.h"
 #include "weft/tile/metal/tile.metal.h"
 
 namespace weft {
 
 constant constexpr int kSimdgroups = 8;
-constant constexpr int kPatchRow = 36;          // four matrices side by side; 36 floats apart, so that columns spread over banks
+constant constexpr int kPatchRow = 36;          // four matrices side by side, and four floats so that columns spread over banks
 constant constexpr int kPatch = 8 * kPatchRow;  // floats of a simdgroup's patch
+
+// Rows of [B, T, H, D] at (b, t, h), from column `column` on: `rows` of them exist.
+template <class T>
+inline Piece<T> head_rows(device const T* at, HeadStrides strides, int b, int t, int h, int column, int rows, int D, bool aligned) {
+  return Piece<T>{at + row_at(strides, b, t, h) + column, strides.time, rows, D - column, aligned};
+}
+
+template <int kCount>
+inline void clear(thread Matrix (&m)[kCount]) {
+  WEFT_UNROLL
+  for (int i = 0; i < kCount; ++i) m[i] = filled(0.0f);
+}
+template <int kCount>
+inline void multiply_elements(thread Matrix (&m)[kCount], Matrix by) {
+  WEFT_UNROLL
+  for (int i = 0; i < kCount; ++i) multiply_elements(m[i], by);
+}
 
 // Eight rows of columns [0, 8 count) to matrices, through this simdgroup's patch of threadgroup memory.
 template <class T, int kCount>
@@ -29,7 +47,7 @@ inline void load_rows(thread Matrix (&to)[kCount], int count, Piece<T> from, thr
   }
 }
 
-// Matrices side by side to eight rows, of which `rows` by `columns` are there.
+// Stores matrices side by side to eight rows; `rows` by `columns` exist.
 template <class T, int kCount>
 inline void store_rows(thread Matrix (&from)[kCount], device T* to, int64_t stride, int rows, int columns, threadgroup float* patch,
                        uint lane) {
@@ -48,7 +66,7 @@ inline void store_rows(thread Matrix (&from)[kCount], device T* to, int64_t stri
   }
 }
 
-// Two statistics of each of eight rows, as matrices whose columns are all alike. Every lane has those of row lane / 4.
+// Two statistics of each of eight rows, as matrices whose columns are all the same. Every lane has those of row lane / 4.
 struct RowPair {
   Matrix first, second;
 };
@@ -61,7 +79,71 @@ inline RowPair spread_rows(float first, float second, threadgroup float* table, 
   return {matrix_at(table, 8), matrix_at(table + 64, 8)};
 }
 
-// Parts of products over the dimensions, to be added up over slices. Between put_parts and add_parts: a barrier of the group.
+// scores[j] += rows tile_j^T for blocks j in [first, last) of eight rows of a tile in threadgroup memory, over `count` matrices of columns.
+template <int kMatrices, int kBlocks>
+inline void add_scores(thread Matrix (&scores)[kBlocks], thread Matrix (&rows)[kMatrices], int count, threadgroup const float* tile,
+                       int stride, int first, int last) {
+  WEFT_UNROLL
+  for (int f = 0; f < kMatrices; ++f) {
+    if (f >= count) break;
+    WEFT_UNROLL
+    for (int j = 0; j < kBlocks; ++j)
+      if (j >= first && j < last) multiply_add(scores[j], rows[f], transposed_at(tile + 8 * j * stride + 8 * f, stride));
+  }
+}
+
+// sums += weights rows, eight rows in threadgroup memory, over `count` matrices of columns.
+template <int kMatrices>
+inline void add_weighted(thread Matrix (&sums)[kMatrices], int count, Matrix weights, threadgroup const float* rows, int stride) {
+  WEFT_UNROLL
+  for (int f = 0; f < kMatrices; ++f) {
+    if (f >= count) break;
+    multiply_add(sums[f], weights, matrix_at(rows + 8 * f, stride));
+  }
+}
+// The same on the diagonal: weights count only where least <= column - row <= most (multiply_add_inside).
+template <int kMatrices>
+inline void add_weighted_inside(thread Matrix (&sums)[kMatrices], int count, Matrix weights, threadgroup const float* rows, int stride,
+                                Positions at, int least, int most) {
+  WEFT_UNROLL
+  for (int f = 0; f < kMatrices; ++f) {
+    if (f >= count) break;
+    multiply_add_inside(sums[f], weights, matrix_at(rows + 8 * f, stride), at, float(least), float(most));
+  }
+}
+
+// column - row - room: above 0 where a causal mask leaves an element out. room: keys ahead of its own number that row 0 attends to.
+inline Matrix outside_causal(Positions at, int room) {
+  Matrix outside = at.column;
+  for (int e = 0; e < 2; ++e) outside.thread_elements()[e] -= at.row.thread_elements()[e] + float(room);
+  return outside;
+}
+// Above 0 in columns that are not among the first `columns`.
+inline Matrix outside_columns(Positions at, int columns) {
+  Matrix outside = at.column;
+  for (int e = 0; e < 2; ++e) outside.thread_elements()[e] -= float(columns - 1);
+  return outside;
+}
+
+// Scores become weights exp(score - shift), zero where outside.
+inline void scores_to_weights(thread Matrix& s, Matrix shift, Matrix outside) {
+  for (int e = 0; e < 2; ++e)
+    s.thread_elements()[e] =
+        outside.thread_elements()[e] <= 0.0f ? metal::precise::exp(s.thread_elements()[e] - shift.thread_elements()[e]) : 0.0f;
+}
+
+// The running maximum of the row lane / 4 moves to the largest `most` of its four lanes. Returns, for eight rows, what is subtracted from
+// scores and the factor by which earlier sums shrink.
+inline RowPair move_maximum(thread float& largest, float most, threadgroup float* table, uint lane) {
+  most = metal::fmax(most, metal::simd_shuffle_xor(most, ushort(1)));
+  most = metal::fmax(most, metal::simd_shuffle_xor(most, ushort(2)));
+  const float shift = most == -INFINITY ? 0.0f : most;
+  const RowPair moved = spread_rows(shift, metal::precise::exp(largest - shift), table, lane);
+  largest = most;
+  return moved;
+}
+
+// Partial sums over the dimensions, to be added up over slices. Between put_parts and add_parts: a barrier of the group.
 template <int kCount>
 inline void put_parts(thread Matrix (&part)[kCount], threadgroup float* parts, uint simd) {
   WEFT_UNROLL

@@ -1,9 +1,8 @@
-// Eight by eight matrices that the lanes of a simdgroup hold together (simdgroup_matrix), in f32.
+// 8x8 matrices distributed over the lanes of a simdgroup (simdgroup_matrix), in f32.
 //
 // Which lane holds which element is not documented, and nothing here depends on it. What is used: every lane holds two
 // elements (thread_elements), and matrices of one type hold the same positions in the same places. So one matrix can be
-// worked on element by element together with another that was loaded from a table: a row's statistic written eight times
-// over, or the position itself.
+// combined element by element with another that was loaded from a table: a row's statistic written eight times, or the position itself.
 #pragma once
 
 #include <metal_stdlib>
@@ -57,8 +56,8 @@ inline Positions positions(threadgroup float* table, uint lane) {
 }
 
 // sum += left right, where an element of `left` counts only if ahead = column - row is at least `least` and at most `most`;
-// the others are zero, and what they would multiply is left out even when it is infinite or NaN, which times zero is NaN.
-// That is rare, so whole products are taken while `right` is finite; else one column of left and row of right at a time.
+// the others are zero, and what they would multiply is left out even if it is infinite or NaN, which times zero is NaN.
+// That is rare, so matrices are multiplied whole while `right` is finite; else one column of left and row of right at a time.
 inline void multiply_add_inside(thread Matrix& sum, Matrix left, Matrix right, Positions at, float least, float most) {
   const bool odd = !metal::isfinite(right.thread_elements()[0]) || !metal::isfinite(right.thread_elements()[1]);
   if (!metal::simd_any(odd)) return multiply_add(sum, left, right);

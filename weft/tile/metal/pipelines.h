@@ -1,4 +1,4 @@
-// Kernels made ready, found by what was asked for the next time: compiling takes a fraction of a second, a lookup half a
+// Compiled kernels, cached by name and constants: compiling takes a fraction of a second, a lookup half a
 // microsecond.
 #pragma once
 

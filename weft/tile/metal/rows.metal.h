@@ -1,5 +1,5 @@
-// Rows of a row op. A team of threads walks over a row as often as the kernel likes while it is read from memory once: each
-// thread holds its part in registers. A row too long for that (kChunks = 0) is read again on every walk.
+// Rows of a row op. A team of threads iterates over a row as often as the kernel needs while it is read from memory once: each thread
+// holds its part in registers. A row too long for that (kChunks = 0) is read again in every iteration.
 //
 // Thread t of a team has the chunks t, t + size, ... of N elements. Where rows do not start at 16 bytes, and at a row's end,
 // elements are moved one by one.

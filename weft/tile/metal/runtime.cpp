@@ -45,7 +45,7 @@ MetalStream::MetalStream(Device& device, Gpu& gpu) : Stream(device), gpu_(gpu), 
 MetalStream::~MetalStream() {
   try {
     gpu_.wait();
-  } catch (const Error&) {  // nobody is left to tell
+  } catch (const Error&) {  // in a destructor: the error cannot be reported
   }
   gpu_.delete_buffer(faults_);
 }

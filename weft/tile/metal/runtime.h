@@ -1,5 +1,5 @@
-// The stream of a Metal device: dispatches are gathered and handed over together; a barrier goes between two of them only where
-// one touches what the other writes.
+// The stream of a Metal device: dispatches are submitted in batches; a barrier is put between two of them only if one accesses what the
+// other writes.
 #pragma once
 
 #include <memory>
@@ -38,7 +38,7 @@ class MetalStream : public Stream {
   Gpu& gpu() const { return gpu_; }
   Pipelines& pipelines() { return pipelines_; }
 
-  // Hands over a dispatch, behind a barrier where it needs one.
+  // Encodes a dispatch, after a barrier if it needs one.
   void encode(const Dispatch& dispatch);
 
   // A record for one launch of the op now launching, by its place in the fault buffer.

@@ -1,7 +1,7 @@
 // Elements of tensors in Metal: f32, bf16 and f16, and the conversions between them: exact to f32, to nearest even from it.
 //
 // A bfloat is only ever loaded, stored and converted here; arithmetic is f32. Rounding to nearest even is written out in
-// integers, since some chips were reported to cut instead; NaN stays a quiet NaN of its sign.
+// integers, since some chips were reported to truncate instead; NaN stays a quiet NaN of its sign.
 #pragma once
 
 #include <metal_stdlib>

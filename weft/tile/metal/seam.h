@@ -1,5 +1,5 @@
-// All that Weft asks of Metal. Two implementations: Apple's framework (weft/backends/metal/apple), and the simulator that
-// runs the same kernel sources on Linux (weft/backends/metal/sim). Everything above this file is one code for both.
+// Weft's interface to Metal. Two implementations: Apple's framework (weft/backends/metal/apple), and the simulator that
+// runs the same kernel sources on Linux (weft/backends/metal/sim). Everything above this file is the same code for both.
 //
 // Order: dispatches run in the order they were encoded only where a barrier() or a commit() stands between them; whoever encodes
 // (launch.h) puts one wherever a dispatch touches what an earlier one writes, or writes what one reads. wait() makes everything visible to
@@ -27,7 +27,7 @@ struct Constant {
   bool operator==(const Constant&) const = default;
 };
 
-// A kernel made ready with its constants.
+// A compiled kernel with its constants.
 class Pipeline {
  public:
   virtual ~Pipeline() = default;
@@ -42,14 +42,14 @@ class Library {
   virtual std::shared_ptr<Pipeline> pipeline(std::string_view kernel, const std::vector<Constant>& constants) = 0;
 };
 
-// What stands at [[buffer(index)]]: part of a device buffer, or up to 4 KiB copied at encoding.
+// The argument at [[buffer(index)]]: part of a device buffer, or up to 4 KiB copied at encoding.
 struct Binding {
   int index = 0;
   void* buffer = nullptr;  // from new_buffer; null: `bytes` are copied from `copied`
   int64_t offset = 0;
   int64_t bytes = 0;  // from the offset on, that the kernel may touch
   const void* copied = nullptr;
-  bool read_only = false;  // the kernel writes nothing there: what a checking device holds it to
+  bool read_only = false;  // the kernel writes nothing there; a checking device verifies that
 };
 
 struct Dispatch {
@@ -61,13 +61,13 @@ struct Dispatch {
   int64_t threadgroup_bytes = 0;  // of [[threadgroup(0)]]; 0: none
 };
 
-// What has run since the last reset. Only the simulator can count; the other says so by `counted`.
+// Counts since the last reset. Only the simulator counts; `counted` is false otherwise.
 struct Counters {
   bool counted = false;
   int64_t dispatches = 0, threads = 0, barriers = 0;  // barriers: of threadgroups, once for each group
-  int64_t device_read = 0, device_written = 0;        // bytes asked for by threads
+  int64_t device_read = 0, device_written = 0;        // bytes that threads access
   int64_t threadgroup_bytes = 0;                      // read and written
-  int64_t matrix_multiply_adds = 0;                   // scalar multiply-adds inside simdgroup_matrix products
+  int64_t matrix_multiply_adds = 0;                   // scalar multiply-adds inside simdgroup_matrix multiplications
 };
 
 class Gpu {
@@ -78,7 +78,7 @@ class Gpu {
   virtual int64_t total_memory() const = 0;
   virtual int64_t free_memory() const = 0;
 
-  // Memory that the host sees at contents(); null when there is no room. A buffer is deleted only after wait().
+  // Memory that the host sees at contents(); null if there is none left. A buffer is deleted only after wait().
   virtual void* new_buffer(int64_t bytes) = 0;
   virtual void delete_buffer(void* buffer) = 0;
   virtual char* contents(void* buffer) = 0;
@@ -88,7 +88,7 @@ class Gpu {
 
   virtual void encode(const Dispatch& dispatch) = 0;
   virtual void barrier() = 0;
-  virtual void commit() = 0;  // hands over what was encoded
+  virtual void commit() = 0;  // submits what was encoded
   virtual void wait() = 0;    // commits, then waits; throws `device_fault` naming the op and what the device said
 
   virtual Counters counters() = 0;

@@ -42,7 +42,7 @@ void append(const KernelFile& file, std::set<std::string_view>& seen, std::strin
 }  // namespace
 
 std::string source(std::string_view path) {
-  std::string text = "#pragma METAL fp contract(off)\n";  // fma only where a kernel says so; safe maths alone does not see to that
+  std::string text = "#pragma METAL fp contract(off)\n";  // fma only where a kernel says so; safe maths alone does not ensure that
   std::set<std::string_view> seen;
   append(find(path), seen, text);
   return text;

@@ -10,7 +10,7 @@ namespace weft::metal {
 
 static_assert(kMaxRank <= 6);
 
-// Axes of 1 left out, axes that lie behind each other in both operands joined.
+// Axes of 1 are left out, axes that are contiguous in both operands merged.
 inline StridedAxes strided_axes(const Shape& shape, const Strides& a, const Strides& b) {
   StridedAxes s{};
   s.count = shape.numel();

@@ -12,10 +12,10 @@ struct Sum {
     return a + b;
   }
 };
-struct Max {  // a NaN is passed over; whoever needs it meets it again in a sum
+struct Max {  // ignores NaN; a later sum includes it
   static float combine(float a, float b) { return metal::fmax(a, b); }
 };
-struct MaxOrNan {  // a NaN is never lost
+struct MaxOrNan {  // a NaN wins
   static float combine(float a, float b) { return a < b || b != b ? b : a; }
 };
 struct Min {
@@ -47,7 +47,7 @@ struct Team {
   V reduce(V x) {
     x = simd_reduce<Op>(x, uint(rank) & 31u);
     if (size == 32) return x;
-    turn ^= 32;  // the other half: nobody still reads it, all have passed a barrier since
+    turn ^= 32;  // the other half: all threads have passed a barrier since they read it
     if ((rank & 31) == 0) slots[turn + rank / 32] = as_type<uint>(x);
     metal::threadgroup_barrier(metal::mem_flags::mem_threadgroup);
     x = as_type<V>(slots[turn]);

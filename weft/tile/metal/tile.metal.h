@@ -1,6 +1,6 @@
-// Pieces of row-major operands staged in threadgroup memory as f32, whatever lies past their edges as zero.
+// Pieces of row-major operands staged in threadgroup memory as f32, zeros past their edges.
 //
-// bf16 is widened on the way in: exact, the same code for both dtypes, and products then are f32 on every chip (bfloat
+// bf16 is widened on the way in: exact, the same code for both dtypes, and multiplications are f32 on every chip (bfloat
 // matrices need Metal 3.1 and are emulated before the M3). It costs threadgroup bytes, not device bytes.
 #pragma once
 
@@ -8,7 +8,7 @@
 
 namespace weft {
 
-// Where the first element of a piece lies, how far it is from row to row, and how much of the piece is there.
+// The first element of a piece, the distance from row to row, and how much of the piece exists.
 template <class T>
 struct Piece {
   device const T* at;

@@ -33,7 +33,33 @@ kernel void row_products(device const T* o [[buffer(0)]], device const T* dout [
   if (lane == 0) delta[row] = sum;
 }
 
-// s becomes p = exp(scale s - lse) and dp becomes ds = p (dp - delta), both zero at elements that are outside.
+// Scores and dP of eight rows (queries or keys) with blocks [first, last) of a tile of the other side, in one array.
+template <int kMatrices, int kBlocks>
+inline void add_scores_and_dp(thread Matrix (&s)[kBlocks], thread Matrix (&rows)[kMatrices], thread Matrix (&others)[kMatrices], int count,
+                              threadgroup const float* row_tile, threadgroup const float* other_tile, int stride, int first, int last) {
+  WEFT_UNROLL
+  for (int f = 0; f < kMatrices; ++f) {
+    if (f >= count) break;
+    WEFT_UNROLL
+    for (int j = 0; j < kBlocks / 2; ++j) {
+      if (j < first || j >= last) continue;
+      multiply_add(s[j], rows[f], transposed_at(row_tile + 8 * j * stride + 8 * f, stride));
+      multiply_add(s[kBlocks / 2 + j], others[f], transposed_at(other_tile + 8 * j * stride + 8 * f, stride));
+    }
+  }
+}
+
+// Above 0 where a causal mask leaves an element of keys by queries out: a query before its key, by `least` at row 0, or past the `queries`.
+inline Matrix outside_transposed(Positions at, int least, int queries) {
+  Matrix outside;
+  for (int e = 0; e < 2; ++e) {
+    const float c = at.column.thread_elements()[e];
+    outside.thread_elements()[e] = int(c) < queries ? float(least) - c + at.row.thread_elements()[e] : 1.0f;
+  }
+  return outside;
+}
+
+// s becomes P = exp(scale s - lse) and dp becomes dS = P (dp - delta), both zero at elements that are outside.
 inline void differentiate(thread Matrix& s, thread Matrix& dp, Matrix lse, Matrix delta, Matrix outside, float scale) {
   for (int e = 0; e < 2; ++e) {
     const bool in = outside.thread_elements()[e] <= 0.0f;
@@ -46,10 +72,10 @@ inline void differentiate(thread Matrix& s, thread Matrix& dp, Matrix lse, Matri
 // Equation: dq_i = scale sum over j <= i of ds_ij k_j.
 // Layout:   q, dout, dq [B, T, H, D], k, v [B, T, Hkv, D] with any strides over B, T, H; lse, delta [B, H, T].
 // Grid:     (ceil(T / queries), H, B) groups of eight simdgroups: 64 / kSlices queries. Keys ascend in tiles of kKeys; within
-//           a tile every product takes eight keys at a time, in order.
+//           a tile every sum takes eight keys at a time, in order.
 // Requires: 256 threads; D <= kD = 64 kSlices. Threadgroup memory, floats: 2 kKeys (kD + 4) for keys and values, 1024 of
 //           tables and, where there are slices, 128 kKeys of parts: 21, 29 and 25 KiB for kD = 64, 128, 256.
-// Traffic:  q, dout, lse, delta, dq once; k and v once per 64 / kSlices queries. Every multiply-add is in a matrix product.
+// Traffic:  q, dout, lse, delta, dq once; k and v once per 64 / kSlices queries. Every multiply-add is in a matrix multiplication.
 template <class T, int kD, int kSlices, int kKeys>
 [[max_total_threads_per_threadgroup(256)]]
 kernel void query_gradient(device const T* q [[buffer(0)]], device const T* k [[buffer(1)]], device const T* v [[buffer(2)]],
@@ -66,11 +92,9 @@ kernel void query_gradient(device const T* q [[buffer(0)]], device const T* k [[
   const int column = slice * kSpan, count = clamp(kMatricesOfD - slice * kMatrices, 0, kMatrices);
   Positions at = positions(patch, lane);
   Matrix queries[kMatrices], gradients[kMatrices], sums[kMatrices];
-  WEFT_UNROLL
-  for (int f = 0; f < kMatrices; ++f) sums[f] = filled(0.0f);
-  load_rows(queries, count, Piece<T>{q + row_at(p.q, b, query, h) + column, p.q.time, rows, p.D - column, kAligned}, patch, lane);
-  load_rows(gradients, count, Piece<T>{dout + row_at(p.dout, b, query, h) + column, p.dout.time, rows, p.D - column, kAligned}, patch,
-            lane);
+  clear(sums);
+  load_rows(queries, count, head_rows(q, p.q, b, query, h, column, rows, p.D, kAligned), patch, lane);
+  load_rows(gradients, count, head_rows(dout, p.dout, b, query, h, column, rows, p.D, kAligned), patch, lane);
   const int64_t statistic = (int64_t(b) * p.H + h) * p.T + query + row;
   const bool reads = lane % 4 == 0 && row < rows;  // for the four lanes of its row
   const ushort reader = ushort(4 * row);
@@ -79,23 +103,15 @@ kernel void query_gradient(device const T* q [[buffer(0)]], device const T* k [[
 
   for (int n0 = 0; n0 < min(p.T, m0 + kQueries); n0 += kKeys) {
     threadgroup_barrier(mem_flags::mem_threadgroup);
-    stage(keys, kRow, kKeys, 8 * kMatricesOfD, Piece<T>{k + row_at(p.k, b, n0, hkv), p.k.time, p.T - n0, p.D, kAligned}, thread_index, 256);
-    stage(values, kRow, kKeys, 8 * kMatricesOfD, Piece<T>{v + row_at(p.v, b, n0, hkv), p.v.time, p.T - n0, p.D, kAligned}, thread_index,
-          256);
+    stage(keys, kRow, kKeys, 8 * kMatricesOfD, head_rows(k, p.k, b, n0, hkv, 0, p.T - n0, p.D, kAligned), thread_index, 256);
+    stage(values, kRow, kKeys, 8 * kMatricesOfD, head_rows(v, p.v, b, n0, hkv, 0, p.T - n0, p.D, kAligned), thread_index, 256);
     threadgroup_barrier(mem_flags::mem_threadgroup);
     const bool sees_some = rows > 0 && n0 <= query + 7;
-    Matrix s[2 * kBlocks];  // scores, then gradients of p
+    Matrix s[2 * kBlocks];  // scores, then dP
     if (sees_some) {
-      WEFT_UNROLL
-      for (int j = 0; j < 2 * kBlocks; ++j) s[j] = filled(0.0f);
-      WEFT_UNROLL
-      for (int f = 0; f < kMatrices; ++f)
-        if (f < count) WEFT_UNROLL
-      for (int j = 0; j < kBlocks; ++j) {
-        if (n0 + 8 * j > query + 7) break;  // past the diagonal
-        multiply_add(s[j], queries[f], transposed_at(keys + 8 * j * kRow + column + 8 * f, kRow));
-        multiply_add(s[kBlocks + j], gradients[f], transposed_at(values + 8 * j * kRow + column + 8 * f, kRow));
-      }
+      clear(s);
+      const int last = (query + 7 - n0) / 8 + 1;  // block of keys on the diagonal
+      add_scores_and_dp(s, queries, gradients, count, keys + column, values + column, kRow, 0, last);
     }
     if (kSlices > 1) {
       if (sees_some) put_parts(s, parts, simd);
@@ -105,36 +121,28 @@ kernel void query_gradient(device const T* q [[buffer(0)]], device const T* k [[
     if (!sees_some) continue;
     WEFT_UNROLL
     for (int j = 0; j < kBlocks; ++j) {
-      const int room = query - n0 - 8 * j;  // keys ahead of the row's own number that it sees
+      const int room = query - n0 - 8 * j;  // keys ahead of its own number that the first row attends to
       if (room < -7) break;
-      Matrix outside = at.column;
-      for (int e = 0; e < 2; ++e) outside.thread_elements()[e] -= at.row.thread_elements()[e] + float(room);
-      differentiate(s[j], s[kBlocks + j], known.first, known.second, outside, p.scale);
-      WEFT_UNROLL
-      for (int f = 0; f < kMatrices; ++f) {
-        if (f >= count) break;
-        const Matrix key = matrix_at(keys + 8 * j * kRow + column + 8 * f, kRow);
-        if (room >= 7)
-          multiply_add(sums[f], s[kBlocks + j], key);
-        else
-          multiply_add_inside(sums[f], s[kBlocks + j], key, at, -8.0f, float(room));
-      }
+      differentiate(s[j], s[kBlocks + j], known.first, known.second, outside_causal(at, room), p.scale);
+      if (room >= 7)
+        add_weighted(sums, count, s[kBlocks + j], keys + 8 * j * kRow + column, kRow);
+      else
+        add_weighted_inside(sums, count, s[kBlocks + j], keys + 8 * j * kRow + column, kRow, at, -8, room);
     }
   }
   threadgroup_barrier(mem_flags::mem_threadgroup);
   if (rows <= 0) return;
-  WEFT_UNROLL
-  for (int f = 0; f < kMatrices; ++f) multiply_elements(sums[f], filled(p.scale));
+  multiply_elements(sums, filled(p.scale));
   store_rows(sums, dq + row_at(p.dq, b, query, h) + column, p.dq.time, rows, p.D - column, patch, lane);
 }
 
 // Equation: dv_j = sum over heads of the group, i >= j of p_ij do_i, dk_j = scale sum of ds_ij q_i.
 // Layout:   as query_gradient; dk, dv [B, T, Hkv, D].
 // Grid:     (ceil(T / keys), Hkv, B) groups of eight simdgroups: 64 / kSlices keys. The heads of the group in order, their queries
-//           ascending in tiles of kQueries; within a tile every product takes eight queries at a time, in order.
+//           ascending in tiles of kQueries; within a tile every sum takes eight queries at a time, in order.
 // Requires: 256 threads; D <= kD = 64 kSlices. Threadgroup memory, floats: 2 kQueries (kD + 4) for queries and gradients,
 //           16 kQueries of statistics and, where there are slices, 128 kQueries of parts: 19, 26 and 21 KiB.
-// Traffic:  k, v, dk, dv once; q, dout, lse, delta once per 64 / kSlices keys. Every multiply-add is in a matrix product.
+// Traffic:  k, v, dk, dv once; q, dout, lse, delta once per 64 / kSlices keys. Every multiply-add is in a matrix multiplication.
 template <class T, int kD, int kSlices, int kQueries>
 [[max_total_threads_per_threadgroup(256)]]
 kernel void key_gradients(device const T* q [[buffer(0)]], device const T* k [[buffer(1)]], device const T* v [[buffer(2)]],
@@ -151,20 +159,18 @@ kernel void key_gradients(device const T* q [[buffer(0)]], device const T* k [[b
   const int column = slice * kSpan, count = clamp(kMatricesOfD - slice * kMatrices, 0, kMatrices);
   Positions at = positions(patch, lane);
   Matrix keys[kMatrices], values[kMatrices], key_sums[kMatrices], value_sums[kMatrices];
-  WEFT_UNROLL
-  for (int f = 0; f < kMatrices; ++f) key_sums[f] = value_sums[f] = filled(0.0f);
-  load_rows(keys, count, Piece<T>{k + row_at(p.k, b, key, hkv) + column, p.k.time, rows, p.D - column, kAligned}, patch, lane);
-  load_rows(values, count, Piece<T>{v + row_at(p.v, b, key, hkv) + column, p.v.time, rows, p.D - column, kAligned}, patch, lane);
+  clear(key_sums);
+  clear(value_sums);
+  load_rows(keys, count, head_rows(k, p.k, b, key, hkv, column, rows, p.D, kAligned), patch, lane);
+  load_rows(values, count, head_rows(v, p.v, b, key, hkv, column, rows, p.D, kAligned), patch, lane);
 
   const int first = n0 / kQueries * kQueries, tiles_of_head = (p.T - first + kQueries - 1) / kQueries;
   for (int tile = 0; tile < p.group * tiles_of_head; ++tile) {
     const int h = hkv * p.group + tile / tiles_of_head, m0 = first + tile % tiles_of_head * kQueries;
     threadgroup_barrier(mem_flags::mem_threadgroup);
-    stage(queries, kRow, kQueries, 8 * kMatricesOfD, Piece<T>{q + row_at(p.q, b, m0, h), p.q.time, p.T - m0, p.D, kAligned}, thread_index,
-          256);
-    stage(gradients, kRow, kQueries, 8 * kMatricesOfD, Piece<T>{dout + row_at(p.dout, b, m0, h), p.dout.time, p.T - m0, p.D, kAligned},
-          thread_index, 256);
-    if (int(thread_index) < 2 * kQueries) {  // those of eight queries, eight times over
+    stage(queries, kRow, kQueries, 8 * kMatricesOfD, head_rows(q, p.q, b, m0, h, 0, p.T - m0, p.D, kAligned), thread_index, 256);
+    stage(gradients, kRow, kQueries, 8 * kMatricesOfD, head_rows(dout, p.dout, b, m0, h, 0, p.T - m0, p.D, kAligned), thread_index, 256);
+    if (int(thread_index) < 2 * kQueries) {  // lse and delta of eight queries, as eight equal rows
       const int i = int(thread_index) % kQueries, query = m0 + i;
       device const float* from = int(thread_index) < kQueries ? lse : delta;
       const float x = query < p.T ? from[(int64_t(b) * p.H + h) * p.T + query] : 0.0f;
@@ -172,18 +178,11 @@ kernel void key_gradients(device const T* q [[buffer(0)]], device const T* k [[b
     }
     threadgroup_barrier(mem_flags::mem_threadgroup);
     const bool seen = rows > 0 && m0 + kQueries > key;
-    Matrix s[2 * kBlocks];  // scores, then gradients of p: keys by queries
+    Matrix s[2 * kBlocks];  // scores, then dP: keys by queries
     if (seen) {
-      WEFT_UNROLL
-      for (int i = 0; i < 2 * kBlocks; ++i) s[i] = filled(0.0f);
-      WEFT_UNROLL
-      for (int f = 0; f < kMatrices; ++f)
-        if (f < count) WEFT_UNROLL
-      for (int i = 0; i < kBlocks; ++i) {
-        if (m0 + 8 * i + 7 < key || m0 + 8 * i >= p.T) continue;  // past the diagonal, or the last query
-        multiply_add(s[i], keys[f], transposed_at(queries + 8 * i * kRow + column + 8 * f, kRow));
-        multiply_add(s[kBlocks + i], values[f], transposed_at(gradients + 8 * i * kRow + column + 8 * f, kRow));
-      }
+      clear(s);
+      const int on_diagonal = (key - m0) / 8, last = (p.T - m0 + 7) / 8;  // blocks of queries; key and m0 are multiples of eight
+      add_scores_and_dp(s, keys, values, count, queries + column, gradients + column, kRow, on_diagonal, last);
     }
     if (kSlices > 1) {
       if (seen) put_parts(s, parts, simd);
@@ -193,34 +192,23 @@ kernel void key_gradients(device const T* q [[buffer(0)]], device const T* k [[b
     if (!seen) continue;
     WEFT_UNROLL
     for (int i = 0; i < kBlocks; ++i) {
-      const int query = m0 + 8 * i, least = key - query;  // by how much a query's number must be ahead of the row's
+      const int query = m0 + 8 * i, least = key - query;  // by how much a query's number must be ahead of its key's
       if (least > 7 || query >= p.T) continue;
-      Matrix outside;
-      for (int e = 0; e < 2; ++e) {
-        const float c = at.column.thread_elements()[e];
-        outside.thread_elements()[e] = query + int(c) < p.T ? float(least) - c + at.row.thread_elements()[e] : 1.0f;
-      }
-      differentiate(s[i], s[kBlocks + i], matrix_at(statistics + 64 * i, 8), matrix_at(statistics + 8 * kQueries + 64 * i, 8), outside,
-                    p.scale);
-      WEFT_UNROLL
-      for (int f = 0; f < kMatrices; ++f) {
-        if (f >= count) break;
-        const Matrix gradient = matrix_at(gradients + 8 * i * kRow + column + 8 * f, kRow),
-                     value = matrix_at(queries + 8 * i * kRow + column + 8 * f, kRow);
-        if (least <= -7) {
-          multiply_add(value_sums[f], s[i], gradient);
-          multiply_add(key_sums[f], s[kBlocks + i], value);
-        } else {
-          multiply_add_inside(value_sums[f], s[i], gradient, at, float(least), 8.0f);
-          multiply_add_inside(key_sums[f], s[kBlocks + i], value, at, float(least), 8.0f);
-        }
+      differentiate(s[i], s[kBlocks + i], matrix_at(statistics + 64 * i, 8), matrix_at(statistics + 8 * kQueries + 64 * i, 8),
+                    outside_transposed(at, least, p.T - query), p.scale);
+      threadgroup const float *gradient = gradients + 8 * i * kRow + column, *value = queries + 8 * i * kRow + column;
+      if (least <= -7) {
+        add_weighted(value_sums, count, s[i], gradient, kRow);
+        add_weighted(key_sums, count, s[kBlocks + i], value, kRow);
+      } else {
+        add_weighted_inside(value_sums, count, s[i], gradient, kRow, at, least, 8);
+        add_weighted_inside(key_sums, count, s[kBlocks + i], value, kRow, at, least, 8);
       }
     }
   }
   threadgroup_barrier(mem_flags::mem_threadgroup);
   if (rows <= 0) return;
-  WEFT_UNROLL
-  for (int f = 0; f < kMatrices; ++f) multiply_elements(key_sums[f], filled(p.scale));
+  multiply_elements(key_sums, filled(p.scale));
   store_rows(key_sums, dk + row_at(p.dk, b, key, hkv) + column, p.dk.time, rows, p.D - column, patch, lane);
   store_rows(value_sums, dv + row_at(p.dv, b, key, hkv) + column, p.dv.time, rows, p.D - column, patch, lane);
 }

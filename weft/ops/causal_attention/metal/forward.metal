@@ -20,10 +20,10 @@ constant bool kKeepsLse [[function_constant(3)]];
 //           exponentials; lse = m + log l. `before` keys come before the first query: start[b], or none.
 // Layout:   q, o [B, T, H, D], k, v [B, most, Hkv, D] with any strides over B, T, H; lse [B, H, T]; start [B].
 // Grid:     (ceil(T / queries), H, B) groups of eight simdgroups: 64 / kSlices queries. Keys ascend in tiles of kKeys with a
-//           running maximum; within a tile the products and the sum are matrix products over eight keys each.
+//           running maximum; within a tile scores and sums are matrix multiplications over eight keys each.
 // Requires: 256 threads; D <= kD. Threadgroup memory, floats: 2 kKeys (kD + 4) for keys and values, 64 (kKeys + 4) scores, 1024
 //           of tables: 30, 26 and 23 KiB for kD = 64, 128, 256. A start out of range is reported, and o left alone.
-// Traffic:  q, o, lse once; k and v once per 64 / kSlices queries. Every multiply-add is in a matrix product.
+// Traffic:  q, o, lse once; k and v once per 64 / kSlices queries. Every multiply-add is in a matrix multiplication.
 template <class T, int kD, int kSlices, int kKeys>
 [[max_total_threads_per_threadgroup(256)]]
 kernel void attend(device const T* q [[buffer(0)]], device const T* k [[buffer(1)]], device const T* v [[buffer(2)]],
@@ -46,35 +46,25 @@ kernel void attend(device const T* q [[buffer(0)]], device const T* k [[buffer(1
   const int column = slice * kSpan, count = clamp(kMatricesOfD - slice * kMatrices, 0, kMatrices),
             sees = before + query;  // the first row's last key
   Positions at = positions(patch, lane);
-  Matrix ahead = at.column, queries[kMatrices], sums[kMatrices], total = filled(0.0f);
-  for (int e = 0; e < 2; ++e) ahead.thread_elements()[e] -= at.row.thread_elements()[e];
-  WEFT_UNROLL
-  for (int f = 0; f < kMatrices; ++f) sums[f] = filled(0.0f);
-  load_rows(queries, count, Piece<T>{q + row_at(p.q, b, query, h) + column, p.q.time, rows, p.D - column, kAligned}, patch, lane);
+  Matrix queries[kMatrices], sums[kMatrices], total = filled(0.0f);
+  clear(sums);
+  load_rows(queries, count, head_rows(q, p.q, b, query, h, column, rows, p.D, kAligned), patch, lane);
   float largest = -INFINITY;
 
   for (int n0 = 0; n0 < min(end, before + m0 + kQueries); n0 += kKeys) {
     threadgroup_barrier(mem_flags::mem_threadgroup);
-    stage(keys, kRow, kKeys, 8 * kMatricesOfD, Piece<T>{k + row_at(p.k, b, n0, hkv), p.k.time, end - n0, p.D, kAligned}, thread_index, 256);
-    stage(values, kRow, kKeys, 8 * kMatricesOfD, Piece<T>{v + row_at(p.v, b, n0, hkv), p.v.time, end - n0, p.D, kAligned}, thread_index,
-          256);
+    stage(keys, kRow, kKeys, 8 * kMatricesOfD, head_rows(k, p.k, b, n0, hkv, 0, end - n0, p.D, kAligned), thread_index, 256);
+    stage(values, kRow, kKeys, 8 * kMatricesOfD, head_rows(v, p.v, b, n0, hkv, 0, end - n0, p.D, kAligned), thread_index, 256);
     threadgroup_barrier(mem_flags::mem_threadgroup);
     const bool sees_some = rows > 0 && n0 <= sees + 7;
     Matrix s[kKeyBlocks];
     if (sees_some) {
-      WEFT_UNROLL
-      for (int j = 0; j < kKeyBlocks; ++j) s[j] = filled(0.0f);
-      WEFT_UNROLL
-      for (int f = 0; f < kMatrices; ++f)
-        if (f < count) WEFT_UNROLL
-      for (int j = 0; j < kKeyBlocks; ++j) {
-        if (n0 + 8 * j > sees + 7) break;  // past the diagonal
-        multiply_add(s[j], queries[f], transposed_at(keys + 8 * j * kRow + column + 8 * f, kRow));
-      }
+      clear(s);
+      add_scores(s, queries, count, keys + column, kRow, 0, (sees + 7 - n0) / 8 + 1);
       WEFT_UNROLL
       for (int j = 0; j < kKeyBlocks; ++j) {
-        scale_elements(
-            s[j], p.scale);  // here and not in the exponent, where a fused step would round the largest score otherwise than its maximum
+        // Scaled here: in the exponent a fused step would round the largest score and its maximum differently.
+        scale_elements(s[j], p.scale);
         simdgroup_store(s[j], scores + simd * 8 * kScore + 8 * j, ulong(kScore));
       }
     }
@@ -84,44 +74,31 @@ kernel void attend(device const T* q [[buffer(0)]], device const T* k [[buffer(1
       simdgroup_barrier(mem_flags::mem_threadgroup);
     if (!sees_some) continue;
 
-    // Four lanes to a row: the maximum so far, and by how much it moved.
-    float most = largest;
+    float most = largest;  // of this lane's quarter of its row
     for (int c = int(lane) % 4; c < kKeys; c += 4) {
       float score = 0.0f;
       for (int part = 0; part < kSlices; ++part) score += scores[((int(simd) - slice + part) * 8 + row) * kScore + c];
       if (n0 + c <= sees + row) most = fmax(most, score);
     }
-    most = fmax(most, simd_shuffle_xor(most, ushort(1)));
-    most = fmax(most, simd_shuffle_xor(most, ushort(2)));
-    const float shift = most == -INFINITY ? 0.0f : most;
-    RowPair moved = spread_rows(shift, precise::exp(largest - shift), table, lane);
-    largest = most;
+    const RowPair moved = move_maximum(largest, most, table, lane);
     multiply_elements(total, moved.second);
-    WEFT_UNROLL
-    for (int f = 0; f < kMatrices; ++f) multiply_elements(sums[f], moved.second);
+    multiply_elements(sums, moved.second);
 
     WEFT_UNROLL
     for (int j = 0; j < kKeyBlocks; ++j) {
-      const int room = sees - n0 - 8 * j;  // keys ahead of the row's own number that it sees
+      const int room = sees - n0 - 8 * j;  // keys ahead of its own number that the first row attends to
       if (room < -7) break;
       if (kSlices > 1) {
         s[j] = filled(0.0f);
         for (int part = 0; part < kSlices; ++part)
           add_elements(s[j], matrix_at(scores + (int(simd) - slice + part) * 8 * kScore + 8 * j, kScore));
       }
-      for (int e = 0; e < 2; ++e)
-        s[j].thread_elements()[e] =
-            ahead.thread_elements()[e] <= float(room) ? precise::exp(s[j].thread_elements()[e] - moved.first.thread_elements()[e]) : 0.0f;
+      scores_to_weights(s[j], moved.first, outside_causal(at, room));
       multiply_add(total, s[j], filled(1.0f));
-      WEFT_UNROLL
-      for (int f = 0; f < kMatrices; ++f) {
-        if (f >= count) break;
-        const Matrix value = matrix_at(values + 8 * j * kRow + column + 8 * f, kRow);
-        if (room >= 7)
-          multiply_add(sums[f], s[j], value);
-        else
-          multiply_add_inside(sums[f], s[j], value, at, -8.0f, float(room));
-      }
+      if (room >= 7)
+        add_weighted(sums, count, s[j], values + 8 * j * kRow + column, kRow);
+      else
+        add_weighted_inside(sums, count, s[j], values + 8 * j * kRow + column, kRow, at, -8, room);
     }
   }
 

@@ -25,7 +25,7 @@ inline int split_length(int length, int splits) { return ((length + splits - 1) 
 // Requires: 32 kGroups threads; D <= kD. Threadgroup memory, floats a simdgroup: (8 + kKeys) (kD + 4) for queries and keys or
 //           values, 8 (kKeys + 4) scores, 128 of tables: 16, 18 and 17 KiB for kD = 64, 128, 256. A start out of range is
 //           reported, and nothing written.
-// Traffic:  every cached key and value once per eight heads of its group. Every multiply-add is in a matrix product.
+// Traffic:  every cached key and value once per eight heads of its group. Every multiply-add is in a matrix multiplication.
 template <class T, int kD, int kKeys, int kGroups>
 [[max_total_threads_per_threadgroup(64)]]
 kernel void attend_split(device const T* q [[buffer(0)]], device const T* k [[buffer(1)]], device const T* v [[buffer(2)]],
@@ -53,56 +53,46 @@ kernel void attend_split(device const T* q [[buffer(0)]], device const T* k [[bu
   stage(queries, kRow, 8, 8 * kMatricesOfD, Piece<T>{q + row_at(p.q, b, 0, head), p.q.head, heads, p.D, kAligned}, lane, 32);
   Positions at = positions(tile, lane);
   Matrix sums[kMatrices], total = filled(0.0f);
-  WEFT_UNROLL
-  for (int f = 0; f < kMatrices; ++f) sums[f] = filled(0.0f);
+  clear(sums);
   float largest = -INFINITY;
 
   for (int n0 = first; n0 < last; n0 += kKeys) {
     simdgroup_barrier(mem_flags::mem_threadgroup);
-    stage(tile, kRow, kKeys, 8 * kMatricesOfD, Piece<T>{k + row_at(p.k, b, n0, hkv), p.k.time, last - n0, p.D, kAligned}, lane, 32);
+    stage(tile, kRow, kKeys, 8 * kMatricesOfD, head_rows(k, p.k, b, n0, hkv, 0, last - n0, p.D, kAligned), lane, 32);
     simdgroup_barrier(mem_flags::mem_threadgroup);
     Matrix s[kBlocks];
+    clear(s);
     WEFT_UNROLL
-    for (int j = 0; j < kBlocks; ++j) s[j] = filled(0.0f);
-    WEFT_UNROLL
-    for (int f = 0; f < kMatrices; ++f)
-      if (f < kMatricesOfD) WEFT_UNROLL
-    for (int j = 0; j < kBlocks; ++j)
-      multiply_add(s[j], matrix_at(queries + 8 * f, kRow), transposed_at(tile + 8 * j * kRow + 8 * f, kRow));
+    for (int f = 0; f < kMatrices; ++f) {
+      if (f >= kMatricesOfD) break;
+      WEFT_UNROLL
+      for (int j = 0; j < kBlocks; ++j)
+        multiply_add(s[j], matrix_at(queries + 8 * f, kRow), transposed_at(tile + 8 * j * kRow + 8 * f, kRow));
+    }
     WEFT_UNROLL
     for (int j = 0; j < kBlocks; ++j) {
-      scale_elements(s[j],
-                     p.scale);  // here and not in the exponent, where a fused step would round the largest score otherwise than its maximum
+      // Scaled here: in the exponent a fused step would round the largest score and its maximum differently.
+      scale_elements(s[j], p.scale);
       simdgroup_store(s[j], scores + 8 * j, ulong(kScore));
     }
     simdgroup_barrier(mem_flags::mem_threadgroup);
-    stage(tile, kRow, kKeys, 8 * kMatricesOfD, Piece<T>{v + row_at(p.v, b, n0, hkv), p.v.time, last - n0, p.D, kAligned}, lane, 32);
+    stage(tile, kRow, kKeys, 8 * kMatricesOfD, head_rows(v, p.v, b, n0, hkv, 0, last - n0, p.D, kAligned), lane, 32);
 
-    float most = largest;
+    float most = largest;  // of this lane's quarter of its row
     for (int c = int(lane) % 4; c < kKeys; c += 4)
       if (n0 + c < last) most = fmax(most, scores[row * kScore + c]);
-    most = fmax(most, simd_shuffle_xor(most, ushort(1)));
-    most = fmax(most, simd_shuffle_xor(most, ushort(2)));
-    const float shift = most == -INFINITY ? 0.0f : most;
-    RowPair moved = spread_rows(shift, precise::exp(largest - shift), table, lane);
-    largest = most;
+    const RowPair moved = move_maximum(largest, most, table, lane);
     multiply_elements(total, moved.second);
-    WEFT_UNROLL
-    for (int f = 0; f < kMatrices; ++f) multiply_elements(sums[f], moved.second);
+    multiply_elements(sums, moved.second);
     WEFT_UNROLL
     for (int j = 0; j < kBlocks; ++j) {
-      for (int e = 0; e < 2; ++e) {
-        const bool inside = n0 + 8 * j + int(at.column.thread_elements()[e]) < last;
-        s[j].thread_elements()[e] = inside ? precise::exp(s[j].thread_elements()[e] - moved.first.thread_elements()[e]) : 0.0f;
-      }
+      scores_to_weights(s[j], moved.first, outside_columns(at, last - n0 - 8 * j));
       multiply_add(total, s[j], filled(1.0f));
-      WEFT_UNROLL
-      for (int f = 0; f < kMatrices; ++f)
-        if (f < kMatricesOfD) multiply_add(sums[f], s[j], matrix_at(tile + 8 * j * kRow + 8 * f, kRow));
+      add_weighted(sums, kMatricesOfD, s[j], tile + 8 * j * kRow, kRow);
     }
   }
 
-  // Through the room of the scores, eight columns at a time.
+  // Results go through the memory of the scores, eight columns at a time.
   const int64_t result = (int64_t(b) * p.H + head) * p.splits + split;
   simdgroup_store(total, scores, ulong(kScore));
   simdgroup_barrier(mem_flags::mem_threadgroup);

@@ -21,7 +21,7 @@ std::string suffix(const MatmulArgs& a) {
   return (a.a.dtype == DType::f32 ? "_f32_" : "_bf16_") + out;
 }
 
-// Large blocks read less, small ones leave fewer cores idle: large ones where there are enough of them, by shape alone.
+// Large blocks read less, small ones leave fewer cores idle: large ones if there are enough of them, by shape alone.
 int block(const MatmulPlan& p) {
   constexpr int64_t kEnough = 64;
   return p.M > 32 && p.N > 32 && p.batch() * ceil_div(p.M, 64) * ceil_div(p.N, 64) >= kEnough ? 64 : 32;
@@ -42,7 +42,7 @@ void matmul(Stream& stream, const MatmulArgs& a) {
                                place(p.b),
                                place(p.c),
                                place(p.pre),
-                               int32_t(std::min<int64_t>(rows, MatmulArgs::kFewRows)),
+                               int32_t(std::min<int64_t>(rows, MatmulArgs::kSkinnyRows)),
                                int32_t(a.activation),
                                a.alpha,
                                a.beta};
@@ -52,8 +52,8 @@ void matmul(Stream& stream, const MatmulArgs& a) {
                 {constant(0, a.transpose_a), constant(1, a.transpose_b), constant(2, aligned(a.a, p.a)), constant(3, aligned(a.b, p.b)),
                  constant(4, bool(a.bias) && !wide), constant(5, wide), constant(6, bool(a.pre)), constant(7, p.shared_b)}};
   Grid grid;
-  if (rows <= MatmulArgs::kFewRows) {
-    kernel.name = (a.transpose_b ? "dot_few_rows" : "sum_few_rows") + suffix(a);
+  if (rows <= MatmulArgs::kSkinnyRows) {
+    kernel.name = (a.transpose_b ? "dot_skinny" : "sum_skinny") + suffix(a);
     grid = {.groups = {ceil_div(p.N, a.transpose_b ? 16 : 32), 1, jobs}, .threads = a.transpose_b ? 128 : 256};
   } else {
     const int side = block(p);

@@ -23,7 +23,7 @@ inline int64_t offset(MatmulPlace place, int64_t inner, int64_t matrix) {
   return matrix / inner * place.outer + matrix % inner * place.inner;
 }
 
-// Where one matrix of results goes. What is bound is touched; the constants say what.
+// The outputs of one matrix; the function constants define which are bound.
 template <class Out>
 struct Results {
   device Out* c;
@@ -51,23 +51,23 @@ inline void finish(Results<Out> to, constant MatmulParams& p, int64_t m, int64_t
   to.c[m * p.c.row + n] = from_float<Out>(activate(x, p.activation));
 }
 
-// kBlock by kDepth of op(A), or kDepth by kBlock of op(B), in the orientation it is stored in: `across` counts the rows and
-// columns of c, k the terms of its sums. One line longer than needed by four, so that columns fall into different banks.
-template <int kBlock, int kDepth>
+// kSide by kKBlock of op(A), or kKBlock by kSide of op(B), in the orientation it is stored in: `across` counts the rows and
+// columns of c, k the terms of its sums. Lines are four longer than needed, so that columns are in different banks.
+template <int kSide, int kKBlock>
 struct Operand {
   bool k_first;  // stored [k][across]
   threadgroup float* tile;
 
-  int stride() const thread { return k_first ? kBlock + 4 : kDepth + 4; }
+  int stride() const thread { return k_first ? kSide + 4 : kKBlock + 4; }
   template <class T>
   void stage(device const T* matrix, int64_t row, int64_t across, int64_t k, int64_t across_end, int64_t k_end, bool aligned,
              uint thread_index) const thread {
-    const int left_across = int(min(across_end - across, int64_t(kBlock))), left_k = int(min(k_end - k, int64_t(kDepth)));
+    const int left_across = int(min(across_end - across, int64_t(kSide))), left_k = int(min(k_end - k, int64_t(kKBlock)));
     if (k_first)
-      weft::stage(tile, stride(), kDepth, kBlock, Piece<T>{matrix + k * row + across, row, left_k, left_across, aligned}, thread_index,
+      weft::stage(tile, stride(), kKBlock, kSide, Piece<T>{matrix + k * row + across, row, left_k, left_across, aligned}, thread_index,
                   128);
     else
-      weft::stage(tile, stride(), kBlock, kDepth, Piece<T>{matrix + across * row + k, row, left_across, left_k, aligned}, thread_index,
+      weft::stage(tile, stride(), kSide, kKBlock, Piece<T>{matrix + across * row + k, row, left_across, left_k, aligned}, thread_index,
                   128);
   }
   // The eight by eight at (across, k), with k along columns (A) or along rows (B).
@@ -81,14 +81,14 @@ struct Operand {
 
 // Equation: pre = alpha op(A) op(B) + beta C + bias, c = f(pre).
 // Layout:   A, B, C, pre row-major with any row stride, matrices of a batch at any distance; bias [N].
-// Grid:     (ceil(N / kBlock), ceil(M / kBlock), batch) groups of four simdgroups, each with a quarter of the block in
-//           (kBlock / 16)^2 matrices of sums. k ascends in eights, one matrix product each, so an element's sum does not
-//           depend on kBlock; beta C comes at the end.
+// Grid:     (ceil(N / kSide), ceil(M / kSide), batch) groups of four simdgroups, each with a quarter of the block in
+//           (kSide / 16)^2 matrices of sums. k ascends in eights, one matrix multiplication each, so an element's sum does not
+//           depend on kSide; beta C comes at the end.
 // Requires: 128 threads, 10 KiB of threadgroup memory. Any extents: past the edges there are zeros. K = 0 gives f(beta C + bias).
-// Traffic:  A once per kBlock columns of c, B once per kBlock rows; C once, or twice where beta is not 0; bias twice per kBlock
+// Traffic:  A once per kSide columns of c, B once per kSide rows; C once, or twice where beta is not 0; bias twice per kSide
 //           rows (each half of a block). A staged element
-//           goes from threadgroup memory to two simdgroups; two loads of 256 bytes feed kBlock / 16 products.
-template <class T, class Out, int kBlock>
+//           goes from threadgroup memory to two simdgroups; two loads of 256 bytes feed kSide / 16 multiplications.
+template <class T, class Out, int kSide>
 [[max_total_threads_per_threadgroup(128)]]
 kernel void multiply(device const T* a [[buffer(0)]], device const T* b [[buffer(1)]], device Out* c [[buffer(2)]],
                      device Out* pre [[buffer(3), function_constant(kKeepsPre)]],
@@ -96,10 +96,10 @@ kernel void multiply(device const T* a [[buffer(0)]], device const T* b [[buffer
                      device const float* wide_bias [[buffer(5), function_constant(kWideBias)]], constant MatmulParams& p [[buffer(6)]],
                      uint3 group [[threadgroup_position_in_grid]], uint thread_index [[thread_index_in_threadgroup]],
                      uint simd [[simdgroup_index_in_threadgroup]], uint lane [[thread_index_in_simdgroup]]) {
-  constexpr int kDepth = 16, kHalf = kBlock / 2, kSums = kHalf / 8;
-  threadgroup float left[kBlock * (kDepth + 4)], right[kBlock * (kDepth + 4)];
-  const Operand<kBlock, kDepth> x = {kTransposeA, left}, y = {!kTransposeB, right};
-  const int64_t matrix = group.z, m0 = int64_t(group.y) * kBlock, n0 = int64_t(group.x) * kBlock;
+  constexpr int kKBlock = 16, kHalf = kSide / 2, kSums = kHalf / 8;
+  threadgroup float left[kSide * (kKBlock + 4)], right[kSide * (kKBlock + 4)];
+  const Operand<kSide, kKBlock> x = {kTransposeA, left}, y = {!kTransposeB, right};
+  const int64_t matrix = group.z, m0 = int64_t(group.y) * kSide, n0 = int64_t(group.x) * kSide;
   a += offset(p.a, p.inner, matrix);
   if (!kSharedB) b += offset(p.b, p.inner, matrix);
   const int row = int(simd / 2) * kHalf, column = int(simd % 2) * kHalf;  // of this simdgroup's quarter
@@ -108,12 +108,12 @@ kernel void multiply(device const T* a [[buffer(0)]], device const T* b [[buffer
   WEFT_UNROLL
   for (int i = 0; i < kSums; ++i) WEFT_UNROLL
   for (int j = 0; j < kSums; ++j) sums[i][j] = filled(0.0f);
-  for (int64_t k0 = 0; k0 < p.K; k0 += kDepth) {
+  for (int64_t k0 = 0; k0 < p.K; k0 += kKBlock) {
     threadgroup_barrier(mem_flags::mem_threadgroup);
     x.stage(a, p.a.row, m0, k0, p.M, p.K, kAlignedA, thread_index);
     y.stage(b, p.b.row, n0, k0, p.N, p.K, kAlignedB, thread_index);
     threadgroup_barrier(mem_flags::mem_threadgroup);
-    for (int k = 0; k < kDepth && k0 + k < p.K; k += 8) {
+    for (int k = 0; k < kKBlock && k0 + k < p.K; k += 8) {
       Matrix rows[kSums], columns[kSums];
       WEFT_UNROLL
       for (int i = 0; i < kSums; ++i) {
@@ -145,11 +145,11 @@ kernel void multiply(device const T* a [[buffer(0)]], device const T* b [[buffer
   }
 }
 
-// Products with at most four rows are bound by the reading of B. The rows are staged, kChunk elements of each at a time.
-constant constexpr int kFewRows = 4;
+// Skinny matmul: at most four rows, bound by reading B. The rows are staged, kChunk elements of each at a time.
+constant constexpr int kSkinnyRows = 4;
 constant constexpr int kChunk = 512;
 
-// Row r of those that meet one B: of matrix r / M where B is shared, else of matrix `job`.
+// Row r of those that share one B: of matrix r / M if B is shared, else of matrix `job`.
 struct RowPlace {
   int64_t matrix, m;
 };
@@ -184,24 +184,24 @@ inline float4 load_four(device const T* from, int64_t left) {
 // Equation: as multiply, for at most four rows and B transposed: dot products of rows.
 // Layout:   as multiply.
 // Grid:     (ceil(N / 16), 1, batch; 1 where B is shared) groups of four simdgroups, each with four columns of c. A lane takes
-//           four terms of every 128, in order; the lanes are joined by a butterfly.
+//           four terms of every 128, in order; the lanes are added by a butterfly.
 // Requires: 128 threads, 8 KiB of threadgroup memory; rows <= 4.
 // Traffic:  B once; A once per sixteen columns of c.
 template <class T, class Out>
 [[max_total_threads_per_threadgroup(128)]]
-kernel void dot_few_rows(device const T* a [[buffer(0)]], device const T* b [[buffer(1)]], device Out* c [[buffer(2)]],
-                         device Out* pre [[buffer(3), function_constant(kKeepsPre)]],
-                         device const Out* bias [[buffer(4), function_constant(kBias)]],
-                         device const float* wide_bias [[buffer(5), function_constant(kWideBias)]], constant MatmulParams& p [[buffer(6)]],
-                         uint3 group [[threadgroup_position_in_grid]], uint thread_index [[thread_index_in_threadgroup]],
-                         uint simd [[simdgroup_index_in_threadgroup]], uint lane [[thread_index_in_simdgroup]]) {
+kernel void dot_skinny(device const T* a [[buffer(0)]], device const T* b [[buffer(1)]], device Out* c [[buffer(2)]],
+                       device Out* pre [[buffer(3), function_constant(kKeepsPre)]],
+                       device const Out* bias [[buffer(4), function_constant(kBias)]],
+                       device const float* wide_bias [[buffer(5), function_constant(kWideBias)]], constant MatmulParams& p [[buffer(6)]],
+                       uint3 group [[threadgroup_position_in_grid]], uint thread_index [[thread_index_in_threadgroup]],
+                       uint simd [[simdgroup_index_in_threadgroup]], uint lane [[thread_index_in_simdgroup]]) {
   constexpr int kColumns = 4;
-  threadgroup float rows[kFewRows * kChunk];
+  threadgroup float rows[kSkinnyRows * kChunk];
   const int64_t job = group.z, n0 = int64_t(group.x) * 16 + simd * kColumns;
   if (!kSharedB) b += offset(p.b, p.inner, job);
-  float sums[kFewRows][kColumns];
+  float sums[kSkinnyRows][kColumns];
   WEFT_UNROLL
-  for (int r = 0; r < kFewRows; ++r) WEFT_UNROLL
+  for (int r = 0; r < kSkinnyRows; ++r) WEFT_UNROLL
   for (int j = 0; j < kColumns; ++j) sums[r][j] = 0.0f;
   for (int64_t k0 = 0; k0 < p.K; k0 += kChunk) {
     threadgroup_barrier(mem_flags::mem_threadgroup);
@@ -212,7 +212,7 @@ kernel void dot_few_rows(device const T* a [[buffer(0)]], device const T* b [[bu
       WEFT_UNROLL
       for (int j = 0; j < kColumns; ++j) column[j] = n0 + j < p.N ? load_four(b + (n0 + j) * p.b.row + k0 + k, p.K - k0 - k) : float4(0.0f);
       WEFT_UNROLL
-      for (int r = 0; r < kFewRows; ++r) {
+      for (int r = 0; r < kSkinnyRows; ++r) {
         if (r >= p.rows) break;
         WEFT_UNROLL
         for (int e = 0; e < 4; ++e) WEFT_UNROLL
@@ -222,7 +222,7 @@ kernel void dot_few_rows(device const T* a [[buffer(0)]], device const T* b [[bu
   }
   const Results<Out> to = {c, pre, bias, wide_bias};
   WEFT_UNROLL
-  for (int r = 0; r < kFewRows; ++r) {
+  for (int r = 0; r < kSkinnyRows; ++r) {
     if (r >= p.rows) break;
     const RowPlace place = row_place(p, job, r);
     WEFT_UNROLL
@@ -234,7 +234,7 @@ kernel void dot_few_rows(device const T* a [[buffer(0)]], device const T* b [[bu
   }
 }
 
-// Equation: as multiply, for at most four rows and B as it is: a sum of rows of B.
+// Equation: as multiply, for at most four rows and B as stored: a sum of rows of B.
 // Layout:   as multiply.
 // Grid:     (ceil(N / 32), 1, batch; 1 where B is shared) groups of eight simdgroups, a lane to a column of c. Simdgroup s takes
 //           k = s, s + 8, ... in order; the eight are added in order.
@@ -242,17 +242,17 @@ kernel void dot_few_rows(device const T* a [[buffer(0)]], device const T* b [[bu
 // Traffic:  B once; A once per 32 columns of c.
 template <class T, class Out>
 [[max_total_threads_per_threadgroup(256)]]
-kernel void sum_few_rows(device const T* a [[buffer(0)]], device const T* b [[buffer(1)]], device Out* c [[buffer(2)]],
-                         device Out* pre [[buffer(3), function_constant(kKeepsPre)]],
-                         device const Out* bias [[buffer(4), function_constant(kBias)]],
-                         device const float* wide_bias [[buffer(5), function_constant(kWideBias)]], constant MatmulParams& p [[buffer(6)]],
-                         uint3 group [[threadgroup_position_in_grid]], uint thread_index [[thread_index_in_threadgroup]],
-                         uint simd [[simdgroup_index_in_threadgroup]], uint lane [[thread_index_in_simdgroup]]) {
+kernel void sum_skinny(device const T* a [[buffer(0)]], device const T* b [[buffer(1)]], device Out* c [[buffer(2)]],
+                       device Out* pre [[buffer(3), function_constant(kKeepsPre)]],
+                       device const Out* bias [[buffer(4), function_constant(kBias)]],
+                       device const float* wide_bias [[buffer(5), function_constant(kWideBias)]], constant MatmulParams& p [[buffer(6)]],
+                       uint3 group [[threadgroup_position_in_grid]], uint thread_index [[thread_index_in_threadgroup]],
+                       uint simd [[simdgroup_index_in_threadgroup]], uint lane [[thread_index_in_simdgroup]]) {
   constexpr int kParts = 8;
-  threadgroup float rows[kFewRows * kChunk], parts[kParts * kFewRows * 32];
+  threadgroup float rows[kSkinnyRows * kChunk], parts[kParts * kSkinnyRows * 32];
   const int64_t job = group.z, n = int64_t(group.x) * 32 + lane;
   if (!kSharedB) b += offset(p.b, p.inner, job);
-  float sums[kFewRows] = {0.0f, 0.0f, 0.0f, 0.0f};
+  float sums[kSkinnyRows] = {0.0f, 0.0f, 0.0f, 0.0f};
   for (int64_t k0 = 0; k0 < p.K; k0 += kChunk) {
     threadgroup_barrier(mem_flags::mem_threadgroup);
     stage_rows(rows, a, p, job, k0, thread_index, 256);
@@ -261,17 +261,17 @@ kernel void sum_few_rows(device const T* a [[buffer(0)]], device const T* b [[bu
     for (int k = int(simd); k < kChunk && k0 + k < p.K; k += kParts) {
       const float x = to_float(b[(k0 + k) * p.b.row + n]);
       WEFT_UNROLL
-      for (int r = 0; r < kFewRows; ++r)
+      for (int r = 0; r < kSkinnyRows; ++r)
         if (r < p.rows) sums[r] = fma(rows[r * kChunk + k], x, sums[r]);
     }
   }
   WEFT_UNROLL
-  for (int r = 0; r < kFewRows; ++r) parts[(simd * kFewRows + r) * 32 + lane] = sums[r];
+  for (int r = 0; r < kSkinnyRows; ++r) parts[(simd * kSkinnyRows + r) * 32 + lane] = sums[r];
   threadgroup_barrier(mem_flags::mem_threadgroup);
   const int r = int(simd);
   if (r >= p.rows || n >= p.N) return;
   float sum = 0.0f;
-  for (int part = 0; part < kParts; ++part) sum += parts[(part * kFewRows + r) * 32 + lane];
+  for (int part = 0; part < kParts; ++part) sum += parts[(part * kSkinnyRows + r) * 32 + lane];
   const Results<Out> to = {c, pre, bias, wide_bias};
   const RowPlace place = row_place(p, job, r);
   finish(to.of_matrix(p, place.matrix), p, place.m, n, sum, bias_at(to, n));
@@ -283,11 +283,11 @@ template [[host_name("multiply_bf16_bf16_64")]] kernel decltype(multiply<bfloat,
 template [[host_name("multiply_bf16_bf16_32")]] kernel decltype(multiply<bfloat, bfloat, 32>) multiply<bfloat, bfloat, 32>;
 template [[host_name("multiply_bf16_f32_64")]] kernel decltype(multiply<bfloat, float, 64>) multiply<bfloat, float, 64>;
 template [[host_name("multiply_bf16_f32_32")]] kernel decltype(multiply<bfloat, float, 32>) multiply<bfloat, float, 32>;
-template [[host_name("dot_few_rows_f32_f32")]] kernel decltype(dot_few_rows<float, float>) dot_few_rows<float, float>;
-template [[host_name("dot_few_rows_bf16_bf16")]] kernel decltype(dot_few_rows<bfloat, bfloat>) dot_few_rows<bfloat, bfloat>;
-template [[host_name("dot_few_rows_bf16_f32")]] kernel decltype(dot_few_rows<bfloat, float>) dot_few_rows<bfloat, float>;
-template [[host_name("sum_few_rows_f32_f32")]] kernel decltype(sum_few_rows<float, float>) sum_few_rows<float, float>;
-template [[host_name("sum_few_rows_bf16_bf16")]] kernel decltype(sum_few_rows<bfloat, bfloat>) sum_few_rows<bfloat, bfloat>;
-template [[host_name("sum_few_rows_bf16_f32")]] kernel decltype(sum_few_rows<bfloat, float>) sum_few_rows<bfloat, float>;
+template [[host_name("dot_skinny_f32_f32")]] kernel decltype(dot_skinny<float, float>) dot_skinny<float, float>;
+template [[host_name("dot_skinny_bf16_bf16")]] kernel decltype(dot_skinny<bfloat, bfloat>) dot_skinny<bfloat, bfloat>;
+template [[host_name("dot_skinny_bf16_f32")]] kernel decltype(dot_skinny<bfloat, float>) dot_skinny<bfloat, float>;
+template [[host_name("sum_skinny_f32_f32")]] kernel decltype(sum_skinny<float, float>) sum_skinny<float, float>;
+template [[host_name("sum_skinny_bf16_bf16")]] kernel decltype(sum_skinny<bfloat, bfloat>) sum_skinny<bfloat, bfloat>;
+template [[host_name("sum_skinny_bf16_f32")]] kernel decltype(sum_skinny<bfloat, float>) sum_skinny<bfloat, float>;
 
 }  // namespace weft
