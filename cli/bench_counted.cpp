@@ -4,56 +4,32 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "bench/counted.h"
 #include "cli/command.h"
-#include "weft/backends/metal/metal_device.h"
 #include "weft/backends/open.h"
 #include "weft/base/check.h"
-#include "weft/spec/runner.h"
 
 namespace weft::cli {
 namespace {
-
-// Limits of a counted case; the largest case of each kernel within them is taken. Small cases tell little about bytes, large ones take
-// long.
-constexpr double kMostBytes = 1e7, kMostFlops = 6e7;
 
 struct Chosen {
   spec::Case spec_case;
   Cost cost;
 };
 
-// Chooses one case per op, variant and dtype, and one per elementwise function.
+// The largest countable case of each kernel, since small ones say little about bytes. Kernels are keyed by op, variant and dtype.
 std::map<std::string, Chosen> choose(const spec::Registry& registry, const CountedOptions& options, Device& device) {
   std::map<std::string, Chosen> chosen;
   for (const auto* list : {&registry.cases(), &registry.benches(), &registry.gpu_benches(), &registry.counted()})
     for (const spec::Case& c : *list) {
       const std::string dtype(name(c.dtype)), key = join(c.op, ".", c.variant, "/", dtype);
-      if (!options.selection.takes(c.op, dtype, join(key, "/", c.name))) continue;
-      if (c.variant == "ready" || c.variant == "function" || c.variant == "random")
-        continue;  // overhead, accuracy and fuzz cases: not kernels of a model
-      const spec::Problem problem = c.make();
-      int64_t bytes = 0;
-      for (const spec::Operand& o : problem.operands()) bytes += o.shape.numel() * size_of(o.dtype);
-      if (!problem.cost || double(bytes) > kMostBytes) continue;
-      spec::Bound bound;
-      for (const spec::Operand& o : problem.operands()) bound.add(o.name, Tensor::empty(device, o.shape, o.dtype));
-      const Cost cost = problem.cost(bound);
+      if (!options.selection.takes(c.op, dtype, join(key, "/", c.name)) || !bench::has_kernel(c)) continue;
+      const std::optional<Cost> cost = bench::countable_cost(c.make(), device);
+      if (!cost) continue;
       const auto found = chosen.find(key);
-      if (cost.bytes <= kMostBytes && cost.flops <= kMostFlops && (found == chosen.end() || cost.bytes > found->second.cost.bytes))
-        chosen[key] = {c, cost};
+      if (found == chosen.end() || cost->bytes > found->second.cost.bytes) chosen[key] = {c, *cost};
     }
   return chosen;
-}
-
-metal::Counters count(const spec::Case& c, Device& device) {
-  const spec::Problem problem = c.make();
-  const spec::Bound bound = spec::upload(problem, problem.generate(1), device);
-  metal::Gpu& gpu = metal::gpu_of(device);
-  device.synchronize();
-  gpu.reset_counters();
-  problem.run(device.stream(), bound);
-  device.synchronize();
-  return gpu.counters();
 }
 
 }  // namespace
@@ -69,7 +45,7 @@ int bench_counted(const CountedOptions& options, const spec::Registry& registry)
                 "launches");
   }
   for (const auto& [key, chosen] : kernels) {
-    const metal::Counters c = count(chosen.spec_case, *device);
+    const metal::Counters c = bench::count(chosen.spec_case.make(), *device);
     check(c.counted, "bench", "device ", device->name(), " has no counters");
     const double bytes = double(c.device_read + c.device_written), ratio = bytes / std::max(1.0, chosen.cost.bytes);
     const double share = chosen.cost.flops > 0 ? 2.0 * double(c.matrix_multiply_adds) / chosen.cost.flops : 0;

@@ -57,7 +57,7 @@ endforeach()
 foreach(name IN ITEMS barriers counters dispatch_barriers few_threads)
   add_executable(metal_${name} metal/${name}.cpp)
   weft_target_defaults(metal_${name})
-  target_link_libraries(metal_${name} PRIVATE weft weft_specs)
+  target_link_libraries(metal_${name} PRIVATE weft weft_specs weft_bench)
   target_include_directories(metal_${name} PRIVATE ${PROJECT_SOURCE_DIR})
 endforeach()
 # Removes each barrier of every kernel in turn, those in headers in the ops that use them; an eighth of them per test.

@@ -1,4 +1,4 @@
-// Counts what kernels move on a simulated GPU, case by case, and holds it:
+// Counts the bytes that kernels move on a simulated GPU, case by case, and checks them:
 //   row ops and elementwise   at most 1.05 times the least, or what the exceptions below derive
 //   matmul                    each operand as often as the tiles imply, to the byte
 //   causal attention          the same; and nothing but O(N) is written
@@ -9,27 +9,23 @@
 #include <map>
 #include <set>
 
-#include "weft/backends/metal/metal_device.h"
+#include "bench/counted.h"
 #include "weft/backends/open.h"
 #include "weft/base/check.h"
-#include "weft/spec/runner.h"
 
 namespace weft {
 namespace {
 
 constexpr double kMost = 1.05;
-constexpr int64_t kFewestBytes = 96 << 10,
-                  kMostBytes = 10'000'000;  // below, words that all threads share would be a part; above, it takes long
-constexpr double kMostFlops = 6e7;
+constexpr double kFewestBytes = 96 << 10;  // below, words that all threads share would be a part
 
 const std::set<std::string> kRowOps{"adamw",    "copy",          "cross_entropy", "dropout",    "elementwise",  "embedding",
                                     "fill",     "gradient_norm", "kv_append",     "layer_norm", "lion",         "reduce",
                                     "rms_norm", "rope",          "sgd",           "softmax",    "transpose_2d", "uniform"};
-const std::set<std::string> kNoKernels{"ready", "function", "random", "rule"};  // calls, functions, fuzz, and what autograd composes
 
 int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
-// A case with what it asks for and what was counted.
+// A case, its least cost and what was counted.
 struct Counted {
   const spec::Case& c;
   const spec::Problem& problem;
@@ -109,17 +105,17 @@ std::string hold_matmul(const Counted& k) {
   if (c.rank() != 2 || c.numel() == 0) return "";
   const bool transpose_b = k.c.variant[1] == 'T';
   const int64_t M = c[0], N = c[1], K = transpose_b ? b[1] : b[0];
-  const bool few = M <= 4;
-  const int64_t side = few ? transpose_b ? 16 : 32 : M > 32 && N > 32 && ceil_div(M, 64) * ceil_div(N, 64) >= 64 ? 64 : 32;
-  const int64_t down = few ? 1 : ceil_div(M, side), across = ceil_div(N, side);
+  const bool skinny = M <= 4;
+  const int64_t side = skinny ? transpose_b ? 16 : 32 : M > 32 && N > 32 && ceil_div(M, 64) * ceil_div(N, 64) >= 64 ? 64 : 32;
+  const int64_t down = skinny ? 1 : ceil_div(M, side), across = ceil_div(N, side);
   const int64_t old_c = k.operand("c").role == spec::Role::in_place ? k.bytes("c") : 0;
-  const int64_t read = across * k.bytes("a") + down * k.bytes("b") + old_c, bias = (few ? M : 2 * down) * k.bytes("bias"),
+  const int64_t read = across * k.bytes("a") + down * k.bytes("b") + old_c, bias = (skinny ? M : 2 * down) * k.bytes("bias"),
                 written = k.bytes("c") + k.bytes("pre");
   const int64_t got = k.counters.device_read;
   if (got < read || got > read + bias || k.counters.device_written != written)
     return join("reads ", got, " and writes ", k.counters.device_written, " bytes; tiles imply ", read, ", ", bias, " of bias and ",
                 written);
-  if (!few && k.counters.matrix_multiply_adds < M * N * K)
+  if (!skinny && k.counters.matrix_multiply_adds < M * N * K)
     return join("has ", k.counters.matrix_multiply_adds, " of ", M * N * K, " multiply-adds on matrices");
   return "";
 }
@@ -162,22 +158,6 @@ std::string hold_attention(const Counted& k) {
 
 // ---- the run
 
-bool countable(const spec::Case& c, const spec::Problem& problem) {
-  int64_t bytes = 0;
-  for (const spec::Operand& o : problem.operands()) bytes += o.shape.numel() * size_of(o.dtype);
-  return problem.cost && bytes <= kMostBytes && !kNoKernels.contains(c.variant);
-}
-
-Counted count(const spec::Case& c, const spec::Problem& problem, Device& device) {
-  const spec::Bound bound = spec::upload(problem, problem.generate(1), device);
-  metal::Gpu& gpu = metal::gpu_of(device);
-  device.synchronize();
-  gpu.reset_counters();
-  problem.run(device.stream(), bound);
-  device.synchronize();
-  return {c, problem, problem.cost(bound), gpu.counters()};
-}
-
 struct Tally {
   std::map<std::string, int> held;         // by op
   std::map<std::string, int64_t> written;  // by attention's case
@@ -186,16 +166,14 @@ struct Tally {
 };
 
 void hold(const spec::Case& c, Device& device, Tally& tally) {
-  const bool rows = kRowOps.contains(c.op), products = c.op == "matmul" && c.variant.size() == 2;
-  if (!rows && !products && c.op != "causal_attention") return;
+  const bool rows = kRowOps.contains(c.op), matmuls = c.op == "matmul" && c.variant.size() == 2;
+  if (!rows && !matmuls && c.op != "causal_attention") return;
+  if (!bench::has_kernel(c) || c.variant == "rule") return;  // a rule of autograd is composed of several kernels
   const spec::Problem problem = c.make();
-  if (!countable(c, problem)) return;
-  spec::Bound shapes;
-  for (const spec::Operand& o : problem.operands()) shapes.add(o.name, Tensor::empty(device, o.shape, o.dtype));
-  const Cost least = problem.cost(shapes);
-  if (least.bytes > double(kMostBytes) || least.flops > kMostFlops || (rows && least.bytes < double(kFewestBytes))) return;
-  const Counted counted = count(c, problem, device);
-  const std::string wrong = rows ? hold_row_op(counted) : products ? hold_matmul(counted) : hold_attention(counted);
+  const std::optional<Cost> least = bench::countable_cost(problem, device);
+  if (!least || (rows && least->bytes < kFewestBytes)) return;
+  const Counted counted{c, problem, *least, bench::count(problem, device)};
+  const std::string wrong = rows ? hold_row_op(counted) : matmuls ? hold_matmul(counted) : hold_attention(counted);
   const std::string name = join(c.op, ".", c.variant, "/", c.dtype, "/", c.name);
   if (!wrong.empty()) std::printf("%s: %s\n", name.c_str(), wrong.c_str());
   tally.failed += !wrong.empty();
