@@ -19,7 +19,7 @@ class Times : public LaunchWatch {
 
   std::map<std::string, OpShare> by_op() const {
     std::map<std::string, OpShare> shares;
-    for (const Launch& launch : launches_) {
+    for (const TimedLaunch& launch : launches_) {
       OpShare& share = shares[launch.op];
       share.op = launch.op;
       ++share.launches;
@@ -29,12 +29,12 @@ class Times : public LaunchWatch {
   }
 
  private:
-  struct Launch {
+  struct TimedLaunch {
     const char* op;
     std::unique_ptr<Moment> start, end;
   };
   Stream& stream_;
-  std::vector<Launch> launches_;
+  std::vector<TimedLaunch> launches_;
 };
 
 }  // namespace

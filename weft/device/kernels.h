@@ -49,8 +49,8 @@ constexpr Unsupported unsupported(const char* reason) { return {reason}; }
 template <class Args>
 class Slot {
  public:
-  using Launch = void (*)(Stream&, const Args&);
-  constexpr Slot(Launch launch) : launch_(launch) {}
+  using Launcher = void (*)(Stream&, const Args&);
+  constexpr Slot(Launcher launch) : launch_(launch) {}
   constexpr Slot(Unsupported missing) : reason_(missing.reason) {}
 
   bool supported() const { return launch_ != nullptr; }
@@ -66,7 +66,7 @@ class Slot {
   }
 
  private:
-  Launch launch_ = nullptr;
+  Launcher launch_ = nullptr;
   const char* reason_ = "";
 };
 

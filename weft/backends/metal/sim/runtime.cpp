@@ -1,11 +1,11 @@
 #include "weft/backends/metal/sim/runtime.h"
 
-#include "weft/backends/metal/sim/group.h"
+#include "weft/backends/metal/sim/threadgroup.h"
 
 namespace weft::metal::sim {
 namespace {
 
-thread_local Group* running = nullptr;
+thread_local Threadgroup* running = nullptr;
 
 constexpr weft_sim::Runtime kRuntime{
     .threadgroup_barrier = [](unsigned flags, weft_sim::Site site) { running->threadgroup_barrier(flags, site); },
@@ -29,7 +29,7 @@ constexpr weft_sim::Runtime kRuntime{
 
 const weft_sim::Runtime& runtime() { return kRuntime; }
 
-RunningGroup::RunningGroup(Group* group) { running = group; }
-RunningGroup::~RunningGroup() { running = nullptr; }
+RunningThreadgroup::RunningThreadgroup(Threadgroup* group) { running = group; }
+RunningThreadgroup::~RunningThreadgroup() { running = nullptr; }
 
 }  // namespace weft::metal::sim

@@ -5,18 +5,18 @@
 
 namespace weft::metal::sim {
 
-class Group;
+class Threadgroup;
 
 // One table for the whole process: each function acts on the group that runs on the calling thread.
 const weft_sim::Runtime& runtime();
 
 // Sets that group while in scope.
-class RunningGroup {
+class RunningThreadgroup {
  public:
-  explicit RunningGroup(Group* group);
-  ~RunningGroup();
-  RunningGroup(const RunningGroup&) = delete;
-  RunningGroup& operator=(const RunningGroup&) = delete;
+  explicit RunningThreadgroup(Threadgroup* group);
+  ~RunningThreadgroup();
+  RunningThreadgroup(const RunningThreadgroup&) = delete;
+  RunningThreadgroup& operator=(const RunningThreadgroup&) = delete;
 };
 
 }  // namespace weft::metal::sim

@@ -12,7 +12,7 @@
 
 #include "weft/backends/cpu/host_memory.h"
 #include "weft/backends/metal/sim/compiler.h"
-#include "weft/backends/metal/sim/launch.h"
+#include "weft/backends/metal/sim/dispatch_run.h"
 #include "weft/backends/metal/sim/module.h"
 #include "weft/backends/metal/sim/shadow.h"
 #include "weft/backends/metal/sim/staging.h"
@@ -23,7 +23,7 @@
 namespace weft::metal {
 namespace {
 
-using sim::Launch;
+using sim::DispatchRun;
 using sim::Module;
 
 constexpr const char* kWhere = "metal-sim";
@@ -150,24 +150,24 @@ class Simulator : public Gpu {
   }
 
  private:
-  void bind(Launch& launch, const Binding& binding) const;
-  void run(const std::shared_ptr<Launch>& launch);
-  void check_accesses(const std::shared_ptr<Launch>& launch, std::optional<sim::Staging>& staging);
-  std::string describe(const Launch& launch) const;
+  void bind(DispatchRun& launch, const Binding& binding) const;
+  void run(const std::shared_ptr<DispatchRun>& launch);
+  void check_accesses(const std::shared_ptr<DispatchRun>& launch, std::optional<sim::Staging>& staging);
+  std::string describe(const DispatchRun& launch) const;
 
   const SimMode mode_;
   sim::Workers workers_;
   sim::Shadow shadow_;
   sim::UnorderedDispatches unordered_;  // since the last barrier; checked mode only
   std::map<void*, std::unique_ptr<SimBuffer>> buffers_;
-  std::vector<std::vector<std::shared_ptr<Launch>>> waiting_;  // one list per interval between two barriers
+  std::vector<std::vector<std::shared_ptr<DispatchRun>>> waiting_;  // one list per interval between two barriers
   uint64_t serial_ = 0;
   bool lost_ = false;
   std::string fault_, fault_op_;
   Counters counters_{.counted = mode_ == SimMode::counting};
 };
 
-void Simulator::bind(Launch& launch, const Binding& binding) const {
+void Simulator::bind(DispatchRun& launch, const Binding& binding) const {
   const char* op = launch.op;
   check(binding.index >= 0 && binding.index < weft_sim::kMostBuffers, op, "buffer index must be from 0 to ", weft_sim::kMostBuffers - 1,
         ", got ", binding.index);
@@ -196,8 +196,8 @@ void Simulator::encode(const Dispatch& dispatch) {
   check(dispatch.threadgroup_bytes >= 0 && dispatch.threadgroup_bytes % 16 == 0 && dispatch.threadgroup_bytes <= sim::kMostThreadgroupBytes,
         op, "threadgroup memory must be a multiple of 16 bytes, at most ", sim::kMostThreadgroupBytes, ", got ",
         dispatch.threadgroup_bytes);
-  const auto shared = std::make_shared<Launch>();
-  Launch& launch = *shared;
+  const auto shared = std::make_shared<DispatchRun>();
+  DispatchRun& launch = *shared;
   launch.op = op;
   launch.module = pipeline.module();
   launch.kernel = &pipeline.kernel();
@@ -227,14 +227,14 @@ void Simulator::commit() {
     if (mode_ == SimMode::random) {
       for (size_t i = together.size(); i > 1; --i) std::swap(together[i - 1], together[(serial_ * 0x9e3779b97f4a7c15u >> 33) % i]);
     }
-    for (const std::shared_ptr<Launch>& launch : together) run(launch);
+    for (const std::shared_ptr<DispatchRun>& launch : together) run(launch);
     unordered_.clear();
   }
 }
 
-void Simulator::run(const std::shared_ptr<Launch>& shared) {
+void Simulator::run(const std::shared_ptr<DispatchRun>& shared) {
   if (!fault_.empty() || lost_) return;  // a faulted device runs nothing until the fault is reported
-  Launch& launch = *shared;
+  DispatchRun& launch = *shared;
   std::optional<sim::Staging> staging;
   if (mode_ == SimMode::checked) {
     launch.shadow = &shadow_;
@@ -258,7 +258,7 @@ void Simulator::run(const std::shared_ptr<Launch>& shared) {
 }
 
 // Findings inside the launch; then, once its memory is the host's again, conflicts with other launches.
-void Simulator::check_accesses(const std::shared_ptr<Launch>& launch, std::optional<sim::Staging>& staging) {
+void Simulator::check_accesses(const std::shared_ptr<DispatchRun>& launch, std::optional<sim::Staging>& staging) {
   if (!shadow_.findings().empty()) launch->fault(describe(*launch));
   staging.reset();
   const std::string conflict = unordered_.add(launch, shadow_.touched());
@@ -266,7 +266,7 @@ void Simulator::check_accesses(const std::shared_ptr<Launch>& launch, std::optio
 }
 
 // Findings of the shadow memory, with file and line.
-std::string Simulator::describe(const Launch& launch) const {
+std::string Simulator::describe(const DispatchRun& launch) const {
   std::string all = join("kernel '", launch.kernel->name, "'");
   for (const sim::Finding& finding : shadow_.findings()) {
     std::string what = finding.what;

@@ -1,7 +1,7 @@
 // Metal on Linux: the Gpu of weft/tile/metal/seam.h, run by the CPU.
 //
 // Kernel sources are those that Apple's compiler gets. They are rewritten to C++ (rewriter.h), compiled by clang 19 and cached on disk
-// (compiler.h), loaded (module.h) and run with every thread on its own stack (group.h).
+// (compiler.h), loaded (module.h) and run with every thread on its own stack (threadgroup.h).
 //
 // A passing test does not prove that Apple's compiler accepts the source, nor anything about the precision of Apple's functions, weak
 // memory order, or speed.

@@ -79,7 +79,7 @@ std::vector<Staging::Block> Staging::overlapping() const {
   return blocks;
 }
 
-Staging::Staging(Launch& launch, Shadow& shadow) : launch_(launch), blocks_(overlapping()) {
+Staging::Staging(DispatchRun& launch, Shadow& shadow) : launch_(launch), blocks_(overlapping()) {
   shadow.begin_launch();
   for (Block& block : blocks_) move(block, shadow);
   weft_sim::Bindings& bound = launch.bindings;

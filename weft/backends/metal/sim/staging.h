@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "weft/backends/metal/sim/launch.h"
+#include "weft/backends/metal/sim/dispatch_run.h"
 #include "weft/backends/metal/sim/shadow.h"
 
 namespace weft::metal::sim {
@@ -15,7 +15,7 @@ namespace weft::metal::sim {
 class Staging {
  public:
   // Moves the launch's bindings, and registers them with the shadow.
-  Staging(Launch& launch, Shadow& shadow);
+  Staging(DispatchRun& launch, Shadow& shadow);
   ~Staging();  // moves everything back
   Staging(const Staging&) = delete;
   Staging& operator=(const Staging&) = delete;
@@ -36,7 +36,7 @@ class Staging {
   void move(Block& block, Shadow& shadow);
   static char* begin_of(const Block& block, const View& view);
 
-  Launch& launch_;
+  DispatchRun& launch_;
   std::vector<Block> blocks_;
   std::vector<int> unbound_;
 };

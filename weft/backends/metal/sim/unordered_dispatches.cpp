@@ -22,7 +22,7 @@ std::pair<const Touched*, const Touched*> conflict(const std::vector<Touched>& b
 }
 
 // The binding through which a launch accessed this byte.
-std::string binding_of(const Launch& launch, const char* address) {
+std::string binding_of(const DispatchRun& launch, const char* address) {
   for (int i = 0; i < weft_sim::kMostBuffers; ++i) {
     const auto* begin = static_cast<const char*>(launch.bindings.pointer[i]);
     if (begin && address >= begin && address < begin + launch.bindings.bytes[i])
@@ -33,7 +33,7 @@ std::string binding_of(const Launch& launch, const char* address) {
 
 }  // namespace
 
-std::string UnorderedDispatches::add(const std::shared_ptr<const Launch>& launch, std::vector<Touched> touched) {
+std::string UnorderedDispatches::add(const std::shared_ptr<const DispatchRun>& launch, std::vector<Touched> touched) {
   earlier_.push_back({launch, std::move(touched)});
   const Done& now = earlier_.back();
   for (const Done& before : earlier_) {

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "weft/backends/metal/sim/launch.h"
+#include "weft/backends/metal/sim/dispatch_run.h"
 #include "weft/backends/metal/sim/shadow.h"
 
 namespace weft::metal::sim {
@@ -16,11 +16,11 @@ class UnorderedDispatches {
 
   // Adds a dispatch that has run, with its accesses in order of address. Returns a description of its conflict with an earlier one, with
   // the names, files and lines of both; or "".
-  std::string add(const std::shared_ptr<const Launch>& launch, std::vector<Touched> touched);
+  std::string add(const std::shared_ptr<const DispatchRun>& launch, std::vector<Touched> touched);
 
  private:
   struct Done {
-    std::shared_ptr<const Launch> launch;
+    std::shared_ptr<const DispatchRun> launch;
     std::vector<Touched> touched;
   };
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "weft/backends/metal/sim/fiber.h"
-#include "weft/backends/metal/sim/group.h"
+#include "weft/backends/metal/sim/threadgroup.h"
 
 namespace weft::metal::sim {
 namespace {
@@ -34,7 +34,7 @@ void add(Counters& sum, const Counters& more) {
 struct Workers::Shared {
   std::mutex mutex;
   std::condition_variable work, idle;
-  std::shared_ptr<Launch> launch;
+  std::shared_ptr<DispatchRun> launch;
   std::vector<uint32_t> order;        // order of the groups; empty: ascending
   std::atomic<uint64_t> next{0};      // next group
   std::atomic<uint64_t> finished{0};  // finished groups
@@ -51,7 +51,7 @@ struct Workers::Shared {
 
 void Workers::Shared::main() {
   const FlushToZero mode(flush_to_zero);
-  Group group;
+  Threadgroup group;
   uint64_t seen = 0;
   std::unique_lock lock(mutex);
   for (;;) {
@@ -59,7 +59,7 @@ void Workers::Shared::main() {
     if (closing) return;
     seen = generation;
     --wanted;
-    const std::shared_ptr<Launch> mine = launch;
+    const std::shared_ptr<DispatchRun> mine = launch;
     lock.unlock();
     for (uint64_t i; !mine->stopped && (i = next++) < mine->group_count();) {
       group.run(*mine, order.empty() ? i : order[i]);
@@ -104,7 +104,7 @@ Workers::~Workers() {
   shared_->threads.clear();  // an abandoned thread keeps `shared` alive, not itself
 }
 
-bool Workers::run(const std::shared_ptr<Launch>& launch) {
+bool Workers::run(const std::shared_ptr<DispatchRun>& launch) {
   Shared& s = *shared_;
   std::unique_lock lock(s.mutex);
   if (s.lost) return false;

@@ -1,4 +1,4 @@
-// OS threads that run the groups of a launch, each with its own Group.
+// OS threads that run the groups of a launch, each with its own Threadgroup.
 //
 // A group that neither ends nor waits cannot be stopped from outside. If none of a launch's groups ends for a while, run() gives up: its
 // threads are abandoned and nothing more can run.
@@ -6,7 +6,7 @@
 
 #include <memory>
 
-#include "weft/backends/metal/sim/launch.h"
+#include "weft/backends/metal/sim/dispatch_run.h"
 #include "weft/tile/metal/seam.h"
 
 namespace weft::metal::sim {
@@ -19,7 +19,7 @@ class Workers {
   Workers& operator=(const Workers&) = delete;
 
   // Runs every group; faults are recorded in the launch. False: given up.
-  bool run(const std::shared_ptr<Launch>& launch);
+  bool run(const std::shared_ptr<DispatchRun>& launch);
 
   Counters take_counters();
 

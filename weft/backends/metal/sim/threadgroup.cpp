@@ -1,4 +1,4 @@
-#include "weft/backends/metal/sim/group.h"
+#include "weft/backends/metal/sim/threadgroup.h"
 
 #include <algorithm>
 #include <cstring>
@@ -12,7 +12,7 @@ namespace {
 
 constexpr uint64_t kMostSpins = 50'000'000;  // atomic operations of one thread between two waits
 
-thread_local Group* stack_owner = nullptr;
+thread_local Threadgroup* stack_owner = nullptr;
 
 bool same(const weft_sim::Site& a, const weft_sim::Site& b) {
   return a.line == b.line && a.column == b.column && a.way == b.way && (a.file == b.file || std::strcmp(a.file, b.file) == 0);
@@ -27,11 +27,11 @@ std::string place(const weft_sim::Site& site) { return site.line ? join(site.fil
 
 }  // namespace
 
-Group::Group() : queue_(2048) {}
+Threadgroup::Threadgroup() : queue_(2048) {}
 
-void Group::run(Launch& launch, uint64_t index) {
+void Threadgroup::run(DispatchRun& launch, uint64_t index) {
   begin(launch, index);
-  const RunningGroup running(this);
+  const RunningThreadgroup running(this);
   stack_owner = this;
   do {
     while (anyone_ready() && !aborted_) resume(threads_[size_t(pop())], &scheduler_);
@@ -42,7 +42,7 @@ void Group::run(Launch& launch, uint64_t index) {
   counters_.threads += count_;
 }
 
-void Group::begin(Launch& launch, uint64_t index) {
+void Threadgroup::begin(DispatchRun& launch, uint64_t index) {
   launch_ = &launch;
   count_ = launch.threads;
   at_barrier_ = done_ = 0;
@@ -77,7 +77,7 @@ void Group::begin(Launch& launch, uint64_t index) {
   begin_threads(index);
 }
 
-void Group::begin_threads(uint64_t index) {
+void Threadgroup::begin_threads(uint64_t index) {
   const weft_sim::Thread first = threads_[0].info;
   simdgroups_.resize(first.simdgroups);
   for (int s = 0; s < int(first.simdgroups); ++s)
@@ -100,7 +100,7 @@ void Group::begin_threads(uint64_t index) {
   for (uint16_t i : order_) push(i);
 }
 
-void Group::reset_stacks(int count) {
+void Threadgroup::reset_stacks(int count) {
   if (stacks_.count() < count) stacks_.reserve(count);
   stack_pointers_.resize(size_t(stacks_.count()));
   idle_stacks_.clear();
@@ -111,16 +111,16 @@ void Group::reset_stacks(int count) {
 }
 
 // Entry of a stack: each iteration runs one simulated thread from start to end.
-void Group::stack_main() {
+void Threadgroup::stack_main() {
   for (;;) {
-    Group& group = *stack_owner;
+    Threadgroup& group = *stack_owner;
     group.launch_->kernel->entry(&group.current_->info);
     stack_owner->finish();
   }
 }
 
 // Switches to that thread; *from receives the current stack pointer.
-void Group::resume(SimThread& thread, void** from) {
+void Threadgroup::resume(SimThread& thread, void** from) {
   current_ = &thread;
   void* to = thread.stack_pointer;
   if (thread.state == State::fresh) {
@@ -132,7 +132,7 @@ void Group::resume(SimThread& thread, void** from) {
   weft_sim_switch_stack(from, to);
 }
 
-void Group::wait() {
+void Threadgroup::wait() {
   SimThread* me = current_;
   spins_ = 0;
   if (!anyone_ready()) {
@@ -142,7 +142,7 @@ void Group::wait() {
   }
 }
 
-void Group::finish() {
+void Threadgroup::finish() {
   SimThread* me = current_;
   const int stack = me->stack;
   me->state = State::done;
@@ -167,7 +167,7 @@ void Group::finish() {
   }
 }
 
-void Group::threadgroup_barrier(unsigned memory_flags, weft_sim::Site site) {
+void Threadgroup::threadgroup_barrier(unsigned memory_flags, weft_sim::Site site) {
   current_->state = State::at_barrier;
   current_->site = site;
   current_->memory_flags = memory_flags;
@@ -175,12 +175,12 @@ void Group::threadgroup_barrier(unsigned memory_flags, weft_sim::Site site) {
   wait();
 }
 
-void Group::simdgroup_barrier(unsigned memory_flags, weft_sim::Site site) {
+void Threadgroup::simdgroup_barrier(unsigned memory_flags, weft_sim::Site site) {
   current_->memory_flags = memory_flags;
   simd(nullptr, nullptr, "simdgroup_barrier", site);
 }
 
-void Group::simd(weft_sim::Combine combine, void* slot, const char* function, weft_sim::Site site) {
+void Threadgroup::simd(weft_sim::Combine combine, void* slot, const char* function, weft_sim::Site site) {
   SimThread* me = current_;
   me->state = State::in_simdgroup;
   me->site = site;
@@ -195,7 +195,7 @@ void Group::simd(weft_sim::Combine combine, void* slot, const char* function, we
 }
 
 // All lanes that still run have arrived at one place.
-bool Group::try_release(Simdgroup& simdgroup) {
+bool Threadgroup::try_release(Simdgroup& simdgroup) {
   if (simdgroup.waiting == 0 || simdgroup.waiting + simdgroup.done != simdgroup.count) return false;
   unsigned lanes = 0;
   const SimThread* first = nullptr;
@@ -219,7 +219,7 @@ bool Group::try_release(Simdgroup& simdgroup) {
 }
 
 // Runs on the stack of one of the lanes: that lane continues, the others become ready.
-void Group::release(Simdgroup& simdgroup, unsigned lanes) {
+void Threadgroup::release(Simdgroup& simdgroup, unsigned lanes) {
   void* slots[weft_sim::kLanes] = {};
   for (int i = 0; i < simdgroup.count; ++i) {
     if (lanes >> i & 1) slots[i] = threads_[size_t(simdgroup.first + i)].slot;
@@ -241,14 +241,14 @@ void Group::release(Simdgroup& simdgroup, unsigned lanes) {
   }
 }
 
-bool Group::unblock() {
+bool Threadgroup::unblock() {
   if (done_ == count_) return false;
   if (at_barrier_ + done_ == count_) return open_barrier();
   part_lanes();
   return true;
 }
 
-bool Group::open_barrier() {
+bool Threadgroup::open_barrier() {
   const SimThread* first = nullptr;
   for (int i = 0; i < count_; ++i) {
     const SimThread& t = threads_[size_t(i)];
@@ -280,7 +280,7 @@ bool Group::open_barrier() {
 }
 
 // Lanes of a simdgroup wait at different places, or some of them at a barrier.
-void Group::part_lanes() {
+void Threadgroup::part_lanes() {
   for (Simdgroup& simdgroup : simdgroups_) {
     SimThread* first = nullptr;
     unsigned lanes = 0;
@@ -299,46 +299,46 @@ void Group::part_lanes() {
   }
 }
 
-void Group::inactive(unsigned lane, unsigned from) {
+void Threadgroup::inactive(unsigned lane, unsigned from) {
   if (!launch_->shadow) return;
   fail_at(join(current_->function, ": lane ", lane, " reads lane ", from,
                from < unsigned(weft_sim::kLanes) ? ", which is not active" : ", expected 0 to 31"),
           current_->site);
 }
 
-void Group::spin() {
+void Threadgroup::spin() {
   if (++spins_ > kMostSpins) fail_at("a thread spins on atomics; threads of a group are not guaranteed to run concurrently", {"", 0, 0});
 }
 
-void Group::fail_at(const std::string& what, weft_sim::Site site) {
+void Threadgroup::fail_at(const std::string& what, weft_sim::Site site) {
   report(*current_, *site.file ? join(place(site), ": ", what) : what);
   abandon();
 }
 
-void Group::abandon() {
+void Threadgroup::abandon() {
   aborted_ = true;
   void* abandoned = nullptr;
   weft_sim_switch_stack(&abandoned, scheduler_);
   __builtin_unreachable();
 }
 
-void Group::report(const SimThread& thread, const std::string& what) {
+void Threadgroup::report(const SimThread& thread, const std::string& what) {
   aborted_ = true;
   launch_->fault(join(what, " (", who(thread), ")"));
 }
 
-std::string Group::who(const SimThread& thread) const {
+std::string Threadgroup::who(const SimThread& thread) const {
   const auto& g = thread.info.group;
   return join("kernel ", launch_->kernel->name, ", group ", g[0], " ", g[1], " ", g[2], ", thread ", thread.info.index);
 }
 
-uint64_t Group::random() {
+uint64_t Threadgroup::random() {
   random_ ^= random_ << 13;
   random_ ^= random_ >> 7;
   random_ ^= random_ << 17;
   return random_;
 }
 
-Counters Group::take_counters() { return std::exchange(counters_, {}); }
+Counters Threadgroup::take_counters() { return std::exchange(counters_, {}); }
 
 }  // namespace weft::metal::sim

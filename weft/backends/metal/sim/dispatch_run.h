@@ -19,7 +19,7 @@ class Shadow;
 inline constexpr int64_t kMostThreadgroupBytes = 32768;
 inline constexpr int kMostThreads = 1024;
 
-struct Launch {
+struct DispatchRun {
   const char* op = "";
   std::shared_ptr<const Module> module;
   const weft_sim::Kernel* kernel = nullptr;

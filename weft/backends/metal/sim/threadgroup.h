@@ -13,21 +13,21 @@
 
 #include "weft/backends/metal/sim/arena.h"
 #include "weft/backends/metal/sim/fiber.h"
-#include "weft/backends/metal/sim/launch.h"
+#include "weft/backends/metal/sim/dispatch_run.h"
 #include "weft/backends/metal/sim/shadow.h"
 #include "weft/backends/metal/sim/shim/abi.h"
 #include "weft/tile/metal/seam.h"
 
 namespace weft::metal::sim {
 
-class Group {
+class Threadgroup {
  public:
-  Group();
-  Group(const Group&) = delete;
-  Group& operator=(const Group&) = delete;
+  Threadgroup();
+  Threadgroup(const Threadgroup&) = delete;
+  Threadgroup& operator=(const Threadgroup&) = delete;
 
   // Runs the group of that index in the launch's grid. Faults are reported to the launch.
-  void run(Launch& launch, uint64_t index);
+  void run(DispatchRun& launch, uint64_t index);
 
   // Counts since the last call: threads, barriers and memory traffic.
   Counters take_counters();
@@ -68,7 +68,7 @@ class Group {
     const char* name = "";
   };
 
-  void begin(Launch& launch, uint64_t index);
+  void begin(DispatchRun& launch, uint64_t index);
   void begin_threads(uint64_t index);
   uint64_t gap() const;
   char* allocate(uint64_t bytes, uint64_t alignment, const char* name);
@@ -97,7 +97,7 @@ class Group {
 
   static constexpr uint64_t kRedZone = 64;  // around every threadgroup variable
 
-  Launch* launch_ = nullptr;
+  DispatchRun* launch_ = nullptr;
   std::vector<SimThread> threads_;
   std::vector<Simdgroup> simdgroups_;
   std::vector<uint16_t> queue_, order_;

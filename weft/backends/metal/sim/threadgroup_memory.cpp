@@ -2,20 +2,20 @@
 #include <algorithm>
 #include <cstring>
 
-#include "weft/backends/metal/sim/group.h"
+#include "weft/backends/metal/sim/threadgroup.h"
 #include "weft/backends/metal/sim/runtime.h"
 #include "weft/base/check.h"
 
 namespace weft::metal::sim {
 
 // Variables are spaced far apart in checked mode, so that an access outside of one does not hit another.
-uint64_t Group::gap() const {
+uint64_t Threadgroup::gap() const {
   if (!launch_->shadow) return kRedZone;
   const uint64_t variables = variables_.size() + 2;
   return std::min<uint64_t>(1 << 20, (arena_.bytes() - 4 * uint64_t(kMostThreadgroupBytes)) / variables) / 64 * 64;
 }
 
-char* Group::allocate(uint64_t bytes, uint64_t alignment, const char* name) {
+char* Threadgroup::allocate(uint64_t bytes, uint64_t alignment, const char* name) {
   threadgroup_used_ += (bytes + 15) / 16 * 16;
   const uint64_t at = (arena_used_ + alignment - 1) / alignment * alignment;
   if (threadgroup_used_ > uint64_t(kMostThreadgroupBytes) || at + bytes + gap() > arena_.bytes()) return nullptr;
@@ -26,7 +26,7 @@ char* Group::allocate(uint64_t bytes, uint64_t alignment, const char* name) {
   return pointer;
 }
 
-void* Group::threadgroup_variable(int index, const char* name, uint64_t bytes, uint64_t alignment, weft_sim::Site site) {
+void* Threadgroup::threadgroup_variable(int index, const char* name, uint64_t bytes, uint64_t alignment, weft_sim::Site site) {
   Variable& variable = variables_[size_t(index)];
   if (variable.pointer) return variable.pointer;
   char* pointer = allocate(bytes, alignment, name);
@@ -38,7 +38,7 @@ void* Group::threadgroup_variable(int index, const char* name, uint64_t bytes, u
   return pointer;
 }
 
-void Group::access(const void* address, uint64_t bytes, int access, const void* code) {
+void Threadgroup::access(const void* address, uint64_t bytes, int access, const void* code) {
   const auto* p = static_cast<const char*>(address);
   if (is_private(p)) return;
   const bool writes = access & weft_sim::kWrite;
@@ -50,7 +50,7 @@ void Group::access(const void* address, uint64_t bytes, int access, const void* 
 
 // Memory that is not checked: the thread's own stack; all stacks while a simdgroup function combines its lanes; what the simulator passes
 // to kernels; and the constants of the text.
-bool Group::is_private(const char* p) const {
+bool Threadgroup::is_private(const char* p) const {
   const auto within = [p](const void* begin, uint64_t bytes) { return p >= begin && p < static_cast<const char*>(begin) + bytes; };
   return within(stacks_.low(current_->stack), Stacks::kBytes) ||
          (combining_ && within(stacks_.low(0), Stacks::kBytes * uint64_t(stacks_.count()))) ||
@@ -58,7 +58,7 @@ bool Group::is_private(const char* p) const {
          within(&runtime(), sizeof runtime()) || launch_->module->contains(p);
 }
 
-void Group::count(const char* p, uint64_t bytes, bool writes) {
+void Threadgroup::count(const char* p, uint64_t bytes, bool writes) {
   if (p >= arena_.begin() && p < arena_.begin() + arena_.bytes()) {
     counters_.threadgroup_bytes += int64_t(bytes);
     return;
