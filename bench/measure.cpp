@@ -6,32 +6,32 @@
 #include "weft/backends/cpu/system_memory.h"
 #include "weft/base/check.h"
 #include "weft/spec/runner.h"
+#include "weft/tile/cpu/caches.h"
 
 namespace weft::bench {
 namespace {
 
 // Problems up to this many elements are generated as in a check; larger ones repeat a block of random values.
 constexpr int64_t kDrawnWhole = int64_t(4) << 20;
-// Operands that rotate through this much memory are never in a cache.
-constexpr double kOutOfCache = 256e6;
 constexpr int64_t kMostCopies = 512;
 constexpr double kSteady = 0.10;
 constexpr int kMostAttempts = 3;
 
 // Outputs stay uninitialised; inputs repeat a block of values.
 spec::Bound allocate_large(const spec::Problem& problem, Device& device) {
-  constexpr int64_t kBlock = 65536;
+  constexpr int64_t kDrawnAtOnce = 65536;
   spec::Bound bound;
   for (const spec::Operand& operand : problem.operands()) {
     Tensor tensor = Tensor::empty(device, operand.shape, operand.dtype);
     if (operand.role != spec::Role::output) {
       const int64_t n = operand.shape.numel(), item = size_of(operand.dtype);
       spec::Problem block;
-      block.input("block", operand.dtype, {std::min(n, kBlock)}, operand.fill);
+      block.input("block", operand.dtype, {std::min(n, kDrawnAtOnce)}, operand.fill);
       const spec::Bound sample = spec::upload(block, block.generate(1), device);
       std::vector<char> bytes(size_t(sample.tensor("block").numel() * item));
       device.download(bytes.data(), *sample.view("block").buffer, 0, int64_t(bytes.size()));
-      for (int64_t i = 0; i < n; i += kBlock) device.upload(*tensor.view().buffer, i * item, bytes.data(), std::min(kBlock, n - i) * item);
+      for (int64_t i = 0; i < n; i += kDrawnAtOnce)
+        device.upload(*tensor.view().buffer, i * item, bytes.data(), std::min(kDrawnAtOnce, n - i) * item);
     }
     bound.add(operand.name, tensor);
   }
@@ -76,7 +76,7 @@ std::vector<Need> needs(const Target& target, const spec::Problem& problem, cons
       case Ceiling::read:
       case Ceiling::read_small:  // memory like that of the operands
         list.push_back({largest_operand(problem) < double(cpu::SystemMemory::kHugeFrom) ? Ceiling::read_small : Ceiling::read, cost.bytes,
-                        std::max(cost.bytes, kOutOfCache)});
+                        std::max(cost.bytes, cpu::kBenchOutOfCache)});
     }
   return list;
 }
@@ -128,7 +128,8 @@ Result measure(const spec::Case& c, const spec::Problem& problem, const spec::Bo
                 .wanted_rate = target.wanted_rate,
                 .in_table = target.in_table};
   std::vector<spec::Bound> turns = {bound};
-  const int64_t copies = target.cold ? std::clamp(int64_t(std::ceil(kOutOfCache / result.cost.bytes)), int64_t(2), kMostCopies) : 1;
+  const int64_t copies =
+      target.cold ? std::clamp(int64_t(std::ceil(cpu::kBenchOutOfCache / result.cost.bytes)), int64_t(2), kMostCopies) : 1;
   while (int64_t(turns.size()) < copies) turns.push_back(duplicate(problem, bound, device));
 
   const std::vector<Need> list = needs(target, problem, bound, result.cost);

@@ -8,12 +8,11 @@
 #include "weft/backends/cpu/system_memory.h"
 #include "weft/generate/generator.h"
 #include "weft/tensor/node.h"
+#include "weft/tile/cpu/caches.h"
 #include "weft/train/setup.h"
 
 namespace weft::bench {
 namespace {
-
-constexpr double kOutOfCache = 256e6;
 
 double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
@@ -108,7 +107,8 @@ ModelResult measure_decode(const Model& model, Ceilings& ceilings, int64_t promp
   measure_between(
       result,
       [&] {
-        return bytes.huge / ceilings.measure(Ceiling::read, kOutOfCache) + bytes.small / ceilings.measure(Ceiling::read_small, kOutOfCache);
+        return bytes.huge / ceilings.measure(Ceiling::read, cpu::kBenchOutOfCache) +
+               bytes.small / ceilings.measure(Ceiling::read_small, cpu::kBenchOutOfCache);
       },
       [&] {
         std::vector<double> times;

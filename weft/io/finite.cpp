@@ -17,9 +17,9 @@ int64_t first_bad(std::span<const std::byte> bytes) {
     std::memcpy(&word, bytes.data() + i * int64_t(sizeof word), sizeof word);
     return (word & kExponent) == kExponent;
   };
-  constexpr int64_t kBlock = 1024;  // elements tested per branch: the inner loop is branch-free and vectorises
-  for (int64_t i = 0; i < n; i += kBlock) {
-    const int64_t end = std::min(n, i + kBlock);
+  constexpr int64_t kChunk = 1024;  // elements tested per branch: the inner loop is branch-free and vectorises
+  for (int64_t i = 0; i < n; i += kChunk) {
+    const int64_t end = std::min(n, i + kChunk);
     bool any = false;
     for (int64_t j = i; j < end; ++j) any |= bad(j);
     for (int64_t j = i; any; ++j)

@@ -22,7 +22,7 @@ struct Forward {
 // Requires: unit stride within a row (the contract's); unaligned rows go element by element.
 // Traffic:  one read of each input, one write of each output; rows longer than a block holds are read again.
 template <class T, class Weight, class W>
-__global__ void __launch_bounds__(Group<W::kThreads>::kBlock) forward(const Forward<T, Weight> p) {
+__global__ void __launch_bounds__(Group<W::kThreads>::kBlockThreads) forward(const Forward<T, Weight> p) {
   using G = Group<W::kThreads>;
   extern __shared__ __align__(16) unsigned char shared[];
   G group;
@@ -95,7 +95,7 @@ struct Backward {
 // Requires: as the forward; P groups.
 // Traffic:  one read of dy, dh, h, one write of dx; P rows of dw and db written and read.
 template <class T, class Weight, class W>
-__global__ void __launch_bounds__(Group<W::kThreads>::kBlock) backward(const Backward<T, Weight> p) {
+__global__ void __launch_bounds__(Group<W::kThreads>::kBlockThreads) backward(const Backward<T, Weight> p) {
   using G = Group<W::kThreads>;
   extern __shared__ __align__(16) unsigned char shared[];
   if (G::index() >= p.partials) return;  // only whole warps leave: groups of a block that has several are warps
@@ -166,7 +166,7 @@ void run(Stream& stream, const LayerNormArgs& a) {
                              a.eps};
   const Launch launch(stream, a.kOp, {&a.x, &a.w, &a.y});
   with_whole_walk<kPerVector<T>>(x.columns, p.aligned, [&]<class W>() {
-    launch(row_blocks<W, 1>(stream, x.rows), Group<W::kThreads>::kBlock, stream_bytes<W, 1>(), forward<T, Weight, W>, p);
+    launch(row_blocks<W, 1>(stream, x.rows), Group<W::kThreads>::kBlockThreads, stream_bytes<W, 1>(), forward<T, Weight, W>, p);
   });
 }
 
@@ -197,7 +197,7 @@ void run(Stream& stream, const LayerNormBackwardArgs& a) {
                                 dx.stride,
                                 columns_of(a.kOp, dy),
                                 aligned};
-    launch(unsigned((P + Group<W::kThreads>::kPerBlock - 1) / Group<W::kThreads>::kPerBlock), Group<W::kThreads>::kBlock,
+    launch(unsigned((P + Group<W::kThreads>::kPerBlock - 1) / Group<W::kThreads>::kPerBlock), Group<W::kThreads>::kBlockThreads,
            stream_bytes<W, 2>(), backward<T, Weight, W>, p);
     sum_partials(launch, dw.data(), P, dy.columns, data<float>(a.dw));
     if (a.db) sum_partials(launch, db.data(), P, dy.columns, data<float>(a.db));

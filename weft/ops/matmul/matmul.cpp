@@ -15,7 +15,7 @@ namespace {
 constexpr std::initializer_list<DType> kFloats = {DType::f32, DType::bf16};
 constexpr const char* kOp = MatmulArgs::kOp;
 
-// The extents of the product, and c's shape; throws when a and b do not fit.
+// The extents of the matmul, and c's shape; throws if a and b do not fit.
 struct Extents {
   int64_t M, N, K;
   Shape c;
@@ -63,7 +63,7 @@ MatmulPlan plan(const MatmulArgs& args) {
   if (rank > 3) p.outer = args.a.shape[0];
   if (rank > 2) p.inner = args.a.shape[rank - 3];
   p.shared_b = args.b.rank() == 2;
-  // A batch that shares B is one product of more rows where the rows of all matrices are equally spaced.
+  // A batch that shares B is one matmul of more rows if the rows of all matrices are equally spaced.
   if (p.shared_b && !args.transpose_a && stacked(p, p.a) && stacked(p, p.c) && (!args.pre || stacked(p, p.pre))) {
     p.M *= p.batch();
     p.outer = p.inner = 1;

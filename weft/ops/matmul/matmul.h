@@ -1,4 +1,4 @@
-// Matrix product, batched, with what follows it:
+// Matmul, batched, with an epilogue:
 //
 //   pre = alpha op(A) op(B) + beta C + bias          C = f(pre)
 //
@@ -8,11 +8,11 @@
 // Sums are f32 and are rounded to c's dtype once, at the end; f sees the unrounded value.
 //
 // Order of accumulation, the same for every blocking, thread count and instruction set: with alpha = 1 an element starts
-// at beta C and takes one fma for each k = 0 .. K-1 in turn, so a product over K may be cut into calls with beta = 1
+// at beta C and takes one fma for each k = 0 .. K-1 in turn, so a matmul over K may be cut into calls with beta = 1
 // and keep its bits (f32 c). With alpha != 1 the chain starts at 0, and fma(alpha, sum, beta C) ends it.
-// One exception, which depends on the shape alone: at most four rows (kFewRows) with b transposed are dot products of
-// rows, each with row_sum's sixteen-lane tree, to which beta C is added. They are bound by the reading of b, once.
-// Another, for bf16 where the CPU multiplies pairs of them: k in pairs, the odd one first (weft/tile/cpu/bf16_dot.h), or in
+// One exception, which depends on the shape alone: at most four rows (kSkinnyRows) with b transposed are dot products of
+// rows, each with row_sum's sixteen-lane tree, to which beta C is added. They are bound by reading b, once.
+// Another, for bf16 if the CPU multiplies pairs of them: k in pairs, the odd one first (weft/tile/cpu/bf16_dot.h), or in
 // blocks of 32, even and odd k apart (weft/tile/cpu/amx.h). Then a cut keeps the bits where it is at a multiple of 32.
 // beta = 0 does not read C. K = 0 gives f(beta C + bias).
 #pragma once
@@ -27,13 +27,13 @@
 
 namespace weft {
 
-// What may become of f32 operands on their way into a product. f32: nothing. tf32, only where it is asked for: a device whose
-// matrix units take TF32 keeps 10 of their 23 bits of fraction; any other computes in f32, which is within what was asked.
+// The precision of f32 operands. f32: all bits. tf32 allows a device with TF32 matrix units to keep 10 of the 23 bits of fraction; other
+// devices compute in f32, which is within the same bound.
 enum class Precision : uint8_t { f32, tf32 };
 
 struct MatmulArgs {
   static constexpr const char* kOp = "matmul";
-  static constexpr int64_t kFewRows = 4;  // rows of c in all where b is shared, of one matrix where it is not
+  static constexpr int64_t kSkinnyRows = 4;  // rows of c: of all matrices if b is shared, else of one
 
   View a;       // [..., M, K], or [..., K, M] when transposed; up to two batch axes
   View b;       // [..., K, N], or [..., N, K]; the batch axes of a, or none: shared by all

@@ -23,7 +23,7 @@ constexpr int64_t kSegment = 16384;  // elements of a row to one group
 // Requires: unit stride within a row (the contract's). n = 0 gives the identity.
 // Traffic:  one read of x, one write of y.
 template <Reduction K, bool kTerms, int kThreads, class T, class Y>
-__global__ void __launch_bounds__(Group<kThreads>::kBlock)
+__global__ void __launch_bounds__(Group<kThreads>::kBlockThreads)
     along_rows(const T* x, int64_t stride, int64_t n, int64_t segments, int64_t tasks, Y* y) {
   using G = Group<kThreads>;
   G group;

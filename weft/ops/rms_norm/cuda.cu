@@ -22,7 +22,7 @@ struct Forward {
 // Requires: unit stride within a row (the contract's); unaligned rows go element by element.
 // Traffic:  one read of each input, one write of each output; rows longer than a block holds are read again.
 template <class T, class Weight, class W>
-__global__ void __launch_bounds__(Group<W::kThreads>::kBlock) forward(const Forward<T, Weight> p) {
+__global__ void __launch_bounds__(Group<W::kThreads>::kBlockThreads) forward(const Forward<T, Weight> p) {
   using G = Group<W::kThreads>;
   extern __shared__ __align__(16) unsigned char shared[];
   G group;
@@ -77,7 +77,7 @@ struct Backward {
 // Requires: as the forward; P groups.
 // Traffic:  one read of dy, dh, h, one write of dx; P rows of dw written and read.
 template <class T, class Weight, class W>
-__global__ void __launch_bounds__(Group<W::kThreads>::kBlock) backward(const Backward<T, Weight> p) {
+__global__ void __launch_bounds__(Group<W::kThreads>::kBlockThreads) backward(const Backward<T, Weight> p) {
   using G = Group<W::kThreads>;
   extern __shared__ __align__(16) unsigned char shared[];
   if (G::index() >= p.partials) return;  // only whole warps leave: groups of a block that has several are warps
@@ -138,7 +138,7 @@ void run(Stream& stream, const RmsNormArgs& a) {
                              a.eps};
   const Launch launch(stream, a.kOp, {&a.x, &a.w, &a.y});
   with_whole_walk<kPerVector<T>>(x.columns, p.aligned, [&]<class W>() {
-    launch(row_blocks<W, 1>(stream, x.rows), Group<W::kThreads>::kBlock, stream_bytes<W, 1>(), forward<T, Weight, W>, p);
+    launch(row_blocks<W, 1>(stream, x.rows), Group<W::kThreads>::kBlockThreads, stream_bytes<W, 1>(), forward<T, Weight, W>, p);
   });
 }
 
@@ -155,7 +155,7 @@ void run(Stream& stream, const RmsNormBackwardArgs& a) {
     const Backward<T, Weight> p{
         data<T>(a.dy), data<T>(a.dh), data<T>(a.h), data<Weight>(a.w), data<float>(a.rstd),   data<T>(a.dx), partial.data(), dy.rows, P,
         dy.stride,     dh.stride,     h.stride,     dx.stride,         columns_of(a.kOp, dy), aligned};
-    launch(unsigned((P + Group<W::kThreads>::kPerBlock - 1) / Group<W::kThreads>::kPerBlock), Group<W::kThreads>::kBlock,
+    launch(unsigned((P + Group<W::kThreads>::kPerBlock - 1) / Group<W::kThreads>::kPerBlock), Group<W::kThreads>::kBlockThreads,
            stream_bytes<W, 2>(), backward<T, Weight, W>, p);
     sum_partials(launch, partial.data(), P, dy.columns, data<float>(a.dw));
   });

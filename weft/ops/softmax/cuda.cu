@@ -21,7 +21,7 @@ struct Forward {
 // Requires: unit stride within a row (the contract's); y may be x. Unaligned rows go element by element.
 // Traffic:  one read of x, one write of y; rows longer than a block holds are read again.
 template <class T, class W>
-__global__ void __launch_bounds__(Group<W::kThreads>::kBlock) forward(const Forward<T> p) {
+__global__ void __launch_bounds__(Group<W::kThreads>::kBlockThreads) forward(const Forward<T> p) {
   using G = Group<W::kThreads>;
   extern __shared__ __align__(16) unsigned char shared[];
   G group;
@@ -81,7 +81,7 @@ struct Backward {
 // Requires: as the forward; dx may be dy or y.
 // Traffic:  one read of y and dy, one write of dx.
 template <class T, class W>
-__global__ void __launch_bounds__(Group<W::kThreads>::kBlock) backward(const Backward<T> p) {
+__global__ void __launch_bounds__(Group<W::kThreads>::kBlockThreads) backward(const Backward<T> p) {
   using G = Group<W::kThreads>;
   extern __shared__ __align__(16) unsigned char shared[];
   G group;
@@ -116,7 +116,7 @@ void run(Stream& stream, const SoftmaxArgs& a) {
       a.scale};
   const Launch launch(stream, a.kOp, {&a.x});
   with_whole_walk<kPerVector<T>>(x.columns, p.aligned, [&]<class W>() {
-    launch(row_blocks<W, 1>(stream, x.columns ? x.rows : 0), Group<W::kThreads>::kBlock, stream_bytes<W, 1>(), forward<T, W>, p);
+    launch(row_blocks<W, 1>(stream, x.columns ? x.rows : 0), Group<W::kThreads>::kBlockThreads, stream_bytes<W, 1>(), forward<T, W>, p);
   });
 }
 
@@ -135,7 +135,7 @@ void run(Stream& stream, const SoftmaxBackwardArgs& a) {
                       a.scale};
   const Launch launch(stream, a.kOp, {&a.y});
   with_whole_walk<kPerVector<T>>(y.columns, p.aligned, [&]<class W>() {
-    launch(row_blocks<W, 2>(stream, y.columns ? y.rows : 0), Group<W::kThreads>::kBlock, stream_bytes<W, 2>(), backward<T, W>, p);
+    launch(row_blocks<W, 2>(stream, y.columns ? y.rows : 0), Group<W::kThreads>::kBlockThreads, stream_bytes<W, 2>(), backward<T, W>, p);
   });
 }
 

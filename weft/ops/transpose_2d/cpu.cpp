@@ -129,8 +129,7 @@ void run(Stream& stream, const Transpose2dArgs& a) {
   const int64_t B = rank == 3 ? a.x.shape[0] : 1, M = a.x.shape[rank - 2], N = a.x.shape[rank - 1];
   const int64_t x_batch = rank == 3 ? a.x.strides[0] : 0, y_batch = rank == 3 ? a.y.strides[0] : 0;
   const int64_t x_stride = a.x.strides[rank - 2], y_stride = a.y.strides[rank - 2];
-  constexpr int64_t kLarge = int64_t(16) << 20;  // bytes: more than a core's share of the caches
-  const bool past_cache = a.y.numel() * int64_t(sizeof(T)) >= kLarge && reinterpret_cast<uintptr_t>(data<T>(a.y)) % 64 == 0 &&
+  const bool past_cache = a.y.numel() * int64_t(sizeof(T)) >= kOutOfCache && reinterpret_cast<uintptr_t>(data<T>(a.y)) % 64 == 0 &&
                           y_stride * int64_t(sizeof(T)) % 64 == 0 && y_batch * int64_t(sizeof(T)) % 64 == 0;
   const int64_t down = ceil_div(M, kSide), across = ceil_div(N, kSide);
   parallel_for(B * down * across, threads(stream), [&](int64_t task) HWY_ATTR {

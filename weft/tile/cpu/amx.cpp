@@ -27,7 +27,7 @@ float even(uint32_t word) { return std::bit_cast<float>(word << 16); }
 float odd(uint32_t word) { return std::bit_cast<float>(word & 0xffff0000u); }
 
 // Sixteen sums of row i, from column j on.
-WEFT_WITH_FMA void emulate(const AmxProduct& p, int64_t i, int64_t j) {
+WEFT_WITH_FMA void emulate(const AmxMatmulArgs& p, int64_t i, int64_t j) {
   float sum[kAmxColumns];
   for (int n = 0; n < kAmxColumns; ++n) sum[n] = p.from ? p.from[i * p.from_row + j + n] : 0.0f;
   for (int64_t block = 0; block < p.blocks; ++block) {
@@ -47,7 +47,7 @@ WEFT_WITH_FMA void emulate(const AmxProduct& p, int64_t i, int64_t j) {
   for (int n = 0; n < kAmxColumns; ++n) p.c[i * p.c_row + j + n] = sum[n];
 }
 
-void emulate(const AmxProduct& p) {
+void emulate(const AmxMatmulArgs& p) {
   for (int64_t i = 0; i < p.rows; ++i)
     for (int64_t j = 0; j < p.columns; j += kAmxColumns) emulate(p, i, j);
 }
@@ -59,12 +59,12 @@ namespace {
 
 #define WEFT_WITH_AMX __attribute__((target("amx-tile,amx-bf16")))
 
-bool machine_has_it() {
+bool machine_has_amx() {
   unsigned a, b, c, d;
   constexpr unsigned kBf16 = 1u << 22, kTiles = 1u << 24;
   if (!__get_cpuid_count(7, 0, &a, &b, &c, &d) || (d & kBf16) == 0 || (d & kTiles) == 0) return false;
-  constexpr long kAskForState = 0x1023, kTileData = 18;  // ARCH_REQ_XCOMP_PERM; a system that does not know it says no
-  return syscall(SYS_arch_prctl, kAskForState, kTileData) == 0;
+  constexpr long kRequestPermission = 0x1023, kTileData = 18;  // ARCH_REQ_XCOMP_PERM; a kernel that does not know it returns an error
+  return syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
 }
 
 // Eight tiles of sixteen rows of 64 bytes.
@@ -78,11 +78,11 @@ constexpr Shapes kShapes;
 WEFT_WITH_AMX void configure() { _tile_loadconfig(&kShapes); }
 WEFT_WITH_AMX void release() { _tile_release(); }
 
-// kDown x kAcross tiles of c, at row i and column j: tiles 0 to 3; of a 4 and 5, of b 6 and 7. A product begins every 16 cycles and takes
-// 52, so 2 x 2 keep the unit busy, for four loads of 8 cycles (out of L1) in 64. Where the next words of b follow in memory, as in a panel
-// that waits in L2, they are asked for meanwhile.
+// kDown x kAcross tiles of c, at row i and column j: tiles 0 to 3; of a 4 and 5, of b 6 and 7. A tile multiplication begins every 16
+// cycles and takes 52, so 2 x 2 keep the unit busy, with four loads of 8 cycles (out of L1) in 64. If the next words of b follow in
+// memory, as in a panel in L2, they are prefetched.
 template <int kDown, int kAcross>
-WEFT_WITH_AMX void multiply(const AmxProduct& p, int64_t i, int64_t j) {
+WEFT_WITH_AMX void multiply(const AmxMatmulArgs& p, int64_t i, int64_t j) {
   constexpr int64_t kFloat = sizeof(float), kHalf = sizeof(bf16), kPlaces = 32;
   _tile_zero(0);
   _tile_zero(1);
@@ -131,13 +131,13 @@ WEFT_WITH_AMX void multiply(const AmxProduct& p, int64_t i, int64_t j) {
 }
 
 template <int kDown>
-void multiply_rows(const AmxProduct& p, int64_t i) {
+void multiply_rows(const AmxMatmulArgs& p, int64_t i) {
   int64_t j = 0;
   for (; j + 2 * kAmxColumns <= p.columns; j += 2 * kAmxColumns) multiply<kDown, 2>(p, i, j);
   if (j < p.columns) multiply<kDown, 1>(p, i, j);
 }
 
-void multiply(const AmxProduct& p) {
+void multiply(const AmxMatmulArgs& p) {
   int64_t i = 0;
   for (; i + 2 * kAmxRows <= p.rows; i += 2 * kAmxRows) multiply_rows<2>(p, i);
   if (i < p.rows) multiply_rows<1>(p, i);
@@ -146,7 +146,7 @@ void multiply(const AmxProduct& p) {
 }  // namespace
 
 bool has_amx() {
-  static const bool has = machine_has_it();
+  static const bool has = machine_has_amx();
   return has;
 }
 
@@ -157,12 +157,12 @@ AmxTiles::~AmxTiles() {
   if (bf16_dot() == Bf16Dot::amx) release();
 }
 
-void multiply_amx(const AmxProduct& p) { bf16_dot() == Bf16Dot::amx ? multiply(p) : emulate(p); }
+void multiply_amx(const AmxMatmulArgs& p) { bf16_dot() == Bf16Dot::amx ? multiply(p) : emulate(p); }
 #else
 bool has_amx() { return false; }
 AmxTiles::AmxTiles() = default;
 AmxTiles::~AmxTiles() = default;
-void multiply_amx(const AmxProduct& p) { emulate(p); }
+void multiply_amx(const AmxMatmulArgs& p) { emulate(p); }
 #endif
 
 }  // namespace weft::cpu

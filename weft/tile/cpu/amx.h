@@ -1,9 +1,9 @@
-// Products of bf16 in tiles of sixteen rows, where the CPU has a unit for them (Intel's AMX: tdpbf16ps).
+// Matmul of bf16 in tiles of sixteen rows, on CPUs with Intel's AMX (tdpbf16ps).
 //
 // A word holds two bf16, the even k in its lower half, as in bf16_dot.h. For every 32 k, a block, a sum c takes
 //   even = fma(a[k], b[k], even) from 0 over the even k, odd = the same over the odd k, then c = c + (even + odd),
 // each step rounded once, to nearest even (the product of two bf16 is exact in f32). Subnormal inputs count as zero and subnormal
-// results become zero. So a sum may be cut between blocks only; k that are not there are zeros.
+// results become zero. So a sum may be cut between blocks only; k is padded with zeros.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@ inline constexpr int kAmxRows = 16, kAmxColumns = 16;  // of a tile of c
 inline constexpr int kAmxBlock = 32;                   // k of a step, two to a word
 
 // c[i][j] = start + sum over k of a[i][k] b[k][j], where start is from[i][j] or, without `from`, 0.
-struct AmxProduct {
+struct AmxMatmulArgs {
   int64_t rows, columns;  // whole tiles
   int64_t blocks;         // of 32 k
   const bf16* a;          // 32 of row i: a[i * a_row + block * a_block]
@@ -27,14 +27,14 @@ struct AmxProduct {
   int64_t from_row;
   float* c;  // may be `from`
   int64_t c_row;
-  const char* ahead = nullptr;  // lines to ask for meanwhile, two at each of 32 places, these bytes apart: where the next sums will go
+  const char* ahead = nullptr;  // the next tile of C, to be prefetched: two lines of each of 32 rows, ahead_row bytes apart
   int64_t ahead_row = 0;
 };
 
-// Whether this process may use the unit: the CPU and the system have it. Asked for once, from the system too.
+// Whether this process may use AMX: the CPU has it and the system grants it. The system is asked once.
 bool has_amx();
 
-// While one lives, this thread may multiply. One for each task: tiles in use are more for the system to save when it changes threads.
+// While one lives, this thread may multiply. One for each task: the system saves tiles in use at each context switch.
 class AmxTiles {
  public:
   AmxTiles();
@@ -43,7 +43,7 @@ class AmxTiles {
   AmxTiles& operator=(const AmxTiles&) = delete;
 };
 
-// By the unit where bf16_dot() is amx, which requires AmxTiles; else by the same steps in f32, but for subnormals.
-void multiply_amx(const AmxProduct& product);
+// On AMX if bf16_dot() is amx, which requires AmxTiles; else by the same steps in f32, except for subnormals.
+void multiply_amx(const AmxMatmulArgs& args);
 
 }  // namespace weft::cpu

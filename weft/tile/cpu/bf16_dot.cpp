@@ -21,7 +21,7 @@ bool machine_has_it() {
 #endif
 }
 
-// Where it beats f32 multiply-adds on widened values. Intel's cores begin one in the time of four of those, half their rate.
+// Whether it beats f32 multiply-adds on widened values. Intel's cores issue one in the time of four fmas: half the rate.
 bool it_pays() {
 #if defined(__x86_64__)
   return !__builtin_cpu_is("intel");

@@ -1,4 +1,4 @@
-// Products of pairs of bf16 where the CPU has an instruction for them (AVX512_BF16: vdpbf16ps).
+// Dot products of pairs of bf16, on CPUs with an instruction for them (AVX512_BF16: vdpbf16ps).
 //
 // A word holds two bf16, the even k in its lower half. One step of a sum c with words a and b is
 //   c = fma(a[odd], b[odd], c), then c = fma(a[even], b[even], c),
@@ -18,17 +18,16 @@ struct PairTile {
   int64_t from_row;
   float* c;           // whole vectors of sixteen are written
   int64_t row;        // from one row of c to the next
-  const char* ahead;  // a line of memory to ask for every fourth step, and the distance to the next
+  const char* ahead;  // a cache line to prefetch every fourth step, and the distance to the next
   int64_t ahead_stride;
 };
 inline constexpr int kPairRows = 6, kPairColumns = 64;
 
 enum class Bf16Dot { none, hardware, emulated, amx, emulated_amx };
 
-// What products of bf16 are made of here, unless WEFT_ISA asks for a given instruction set: `amx` where this machine has such
-// tiles (amx.h), `hardware` where it has the instruction and that is faster than f32 (AMD's, not Intel's), else `none`, f32 on
-// widened values. WEFT_BF16_DOT=none, hardware, emulated, amx or emulated-amx says otherwise; what is emulated is for tests, the
-// same steps by f32.
+// How bf16 is multiplied on this machine, unless WEFT_ISA names an instruction set: `amx` if it has AMX (amx.h), `hardware` if it has the
+// instruction and that is faster than f32 (AMD's, not Intel's), else `none`: f32 on widened values. WEFT_BF16_DOT=none, hardware,
+// emulated, amx or emulated-amx overrides it; the emulated ones, the same steps in f32, are for tests.
 Bf16Dot bf16_dot();
 
 // Requires bf16_dot() == hardware.

@@ -1,8 +1,8 @@
-// What a matrix product is made of: panels packed for the vector unit, and the micro-kernel that multiplies two of them.
+// The parts of a matmul: panels packed for the vector unit, and the micro-kernel that multiplies two of them.
 //
 // A panel of A holds kTileRows rows, k by k: a[k * kTileRows + i]. A panel of B holds kTileColumns columns, k by k:
-// b[k * kTileColumns + j]. Both are words of 32 bits, filled up with zeros where the matrix ends: f32, whatever the
-// operands were, or pairs of bf16 for bf16_dot.h; then a step is two k.
+// b[k * kTileColumns + j]. Both are words of 32 bits, padded with zeros at the end of the matrix: f32, whatever the
+// dtype of the operands, or pairs of bf16 for bf16_dot.h; then a step is two k.
 
 #if defined(WEFT_TILE_CPU_GEMM_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef WEFT_TILE_CPU_GEMM_H_
@@ -21,16 +21,15 @@ namespace weft::cpu::HWY_NAMESPACE {
 
 // The sums of a tile stay in registers: rows x vectors of them, beside the row of B and one element of A. With 32
 // registers (AVX-512, NEON) that is 6 x 4 + 5 = 29, with 16 (AVX2) 6 x 2 + 3 = 15. Two fused units with a latency of 4
-// need 8 independent sums, and there are 24 or 12. Loads are what runs out first: some machines load one 512-bit register
+// need 8 independent sums, and there are 24 or 12. Loads are the bottleneck: some machines load one 512-bit register
 // a cycle, not two, and 6 x 4 takes 10 loads in the 12 cycles of its 24 multiplications where 12 x 2 takes 14.
 inline constexpr int kTileRows = 6;
 inline constexpr int kTileVectors = HWY_TARGET == HWY_AVX2 ? 2 : 4;
 inline constexpr int kTileColumns = kTileVectors * kLanes;
 
-// What tiles to come will use and is far away: asked for between the steps of this one, into L2, for L1 is full of panels. Sixteen
-// steps ask for four lines along `b`, one of a row of A, of which a tile walks four, and for some of the lines where the next
-// tile starts or ends.
-struct Ahead {
+// Cache lines that later tiles will use, prefetched between the steps of this one, into L2, since L1 is full of panels. Sixteen steps
+// prefetch four lines along `b`, one of a row of A (a tile prefetches four rows), and some of the lines of C of the next tile.
+struct Prefetch {
   const char* b;
   int64_t b_stride;
   const char* a = nullptr;
@@ -38,13 +37,13 @@ struct Ahead {
   const char* c = nullptr;
   int64_t c_row = 0;
 };
-inline constexpr int kStepsOfLine = 16;  // a line of memory holds that many of a row of A
+inline constexpr int kStepsOfLine = 16;  // floats of a row of A in a cache line
 
 // One step of a sum.
 struct FmaStep {
   static HWY_INLINE V add(V a, V b, V sum) { return hn::MulAdd(a, b, sum); }
 };
-// What the instruction for pairs of bf16 does, but for subnormals.
+// The instruction for pairs of bf16, except for subnormals.
 struct PairStep {
   static HWY_INLINE V odd(V word) { return hn::BitCast(D(), hn::And(hn::BitCast(DU(), word), hn::Set(DU(), 0xffff0000u))); }
   static HWY_INLINE V even(V word) { return hn::BitCast(D(), hn::ShiftLeft<16>(hn::BitCast(DU(), word))); }
@@ -58,10 +57,10 @@ struct Sums {
   int64_t from_row;
   float* c;  // whole vectors of it are written; may be `from`
   int64_t row;
-  bool past_caches = false;  // c, aligned to vectors, is more than the caches hold
+  bool non_temporal = false;  // c is aligned to vectors and larger than the caches
 };
 
-// Where a step finds its elements of A: packed, or as stored, a pointer for each row.
+// A step reads its elements of A packed, or as stored with a pointer for each row.
 struct PackedA {
   const float* panel;
   HWY_INLINE V operator()(int64_t k, int i) const { return hn::Set(D(), panel[k * kTileRows + i]); }
@@ -80,7 +79,7 @@ struct StoredA {
   }
 };
 
-// Where it finds its row of B: in the packed panel; or in B as stored, which it then packs for the tiles to come.
+// A step reads its row of B from the packed panel; or from B as stored, and packs it for later tiles.
 struct ReadB {
   const float* panel;
   HWY_INLINE V operator()(int64_t k, int j) const { return hn::LoadU(D(), panel + k * kTileColumns + j * kLanes); }
@@ -99,10 +98,10 @@ struct PackB {
   HWY_INLINE void advance(int64_t steps) { b += steps * row, panel += steps * kTileColumns; }
 };
 
-// What happens to the B of tiles to come every four steps: a line is asked for, or a vector copied into its panel. A row that is
-// copied was asked for kRowsAhead rows before: with four vectors a row and 48 cycles each, memory has 1500 cycles for it, and of rows a
-// multiple of 64 KiB apart, which share a set of L2, fewer are on their way than its 20 ways.
-struct AskForB {
+// Every four steps a line of a later tile's B is prefetched, or a vector of it copied into its panel. A row that is copied was
+// prefetched kRowsAhead rows before: with four vectors a row and 48 cycles each that is 1500 cycles, longer than memory takes, and of
+// rows a multiple of 64 KiB apart, which share a set of L2, fewer are in flight than the 20 ways of the set.
+struct PrefetchB {
   const char* b;
   int64_t stride;
   HWY_INLINE void operator()() { __builtin_prefetch(b, 0, 2), b += stride; }
@@ -125,7 +124,7 @@ struct CopyB {
 };
 
 template <class Step, int kRows, int kVectors, class A, class B, class NextB>
-void multiply_panels(int64_t steps, A a, B b, Sums sums, Ahead ahead, NextB next_b) {
+void multiply_panels(int64_t steps, A a, B b, Sums sums, Prefetch ahead, NextB next_b) {
   const D d;
   V sum[kRows][kVectors];
   HWY_UNROLL(6)
@@ -162,7 +161,7 @@ void multiply_panels(int64_t steps, A a, B b, Sums sums, Ahead ahead, NextB next
       for (int j = 0; j < kVectors; ++j) put(sum[i][j], sums.c + i * sums.row + j * kLanes);
     }
   };
-  if (sums.past_caches)
+  if (sums.non_temporal)
     store([](V x, float* to) HWY_ATTR { hn::Stream(x, D(), to); });
   else
     store([](V x, float* to) HWY_ATTR { hn::StoreU(x, D(), to); });
@@ -177,10 +176,10 @@ struct Tile {
 
 // multiply_panels for as many rows and vectors as the tile has.
 template <class Step>
-void multiply_tile(const Tile& t, Ahead ahead) {
+void multiply_tile(const Tile& t, Prefetch ahead) {
   const auto multiply = [&]<int kRows>(auto a) HWY_ATTR {
     const ReadB b{t.b};
-    const AskForB next{ahead.b, ahead.b_stride};
+    const PrefetchB next{ahead.b, ahead.b_stride};
     const int64_t vectors = ceil_div(t.columns, kLanes);
     if (kTileVectors > 2 && vectors == 4) return multiply_panels<Step, kRows, kTileVectors>(t.steps, a, b, t.sums, ahead, next);
     if (kTileVectors > 2 && vectors == 3) return multiply_panels<Step, kRows, 3>(t.steps, a, b, t.sums, ahead, next);
@@ -202,17 +201,17 @@ void multiply_tile(const Tile& t, Ahead ahead) {
 
 // A whole tile, kTileRows x kTileColumns.
 template <class B, class NextB>
-void multiply_whole(const Tile& t, B b, Ahead ahead, NextB next) {
+void multiply_whole(const Tile& t, B b, Prefetch ahead, NextB next) {
   t.a_row ? multiply_panels<FmaStep, kTileRows, kTileVectors>(t.steps, StoredA<kTileRows>(t.a, t.a_row), b, t.sums, ahead, next)
           : multiply_panels<FmaStep, kTileRows, kTileVectors>(t.steps, PackedA{t.a}, b, t.sums, ahead, next);
 }
-// One that packs its panel of B on its way, from `b`, rows b_row apart, and one that copies what is needed next.
+// Multiplies and packs the panel of B from `b`, rows b_row apart; or copies part of the next block.
 template <class T>
-void multiply_and_pack(const Tile& t, const T* b, int64_t b_row, float* panel, Ahead ahead) {
-  multiply_whole(t, PackB<T>{b, b_row, panel}, ahead, AskForB{ahead.b, ahead.b_stride});
+void multiply_and_pack(const Tile& t, const T* b, int64_t b_row, float* panel, Prefetch ahead) {
+  multiply_whole(t, PackB<T>{b, b_row, panel}, ahead, PrefetchB{ahead.b, ahead.b_stride});
 }
 template <class T>
-void multiply_and_copy(const Tile& t, CopyB<T> next, Ahead ahead) {
+void multiply_and_copy(const Tile& t, CopyB<T> next, Prefetch ahead) {
   multiply_whole(t, ReadB{t.b}, ahead, next);
 }
 
@@ -221,9 +220,9 @@ void multiply_and_copy(const Tile& t, CopyB<T> next, Ahead ahead) {
 using D4 = hn::CappedTag<float, 4>;
 using V4 = hn::Vec<D4>;
 
-// Words of f32 from elements of T.
+// Packs words of f32, each an element of T, widened.
 template <class T>
-struct Widened {
+struct WidenedWords {
   using Element = T;
   static constexpr int kElements = 1;  // a word
   static HWY_INLINE V4 load_4(const float* p) { return hn::LoadU(D4(), p); }
@@ -235,8 +234,8 @@ struct Widened {
   static HWY_INLINE V across(const T* p, int64_t, int64_t) { return load_part(p); }
 };
 
-// Words of two bf16, consecutive in k; a last odd one goes with a zero.
-struct Paired {
+// Packs words of two bf16, consecutive in k; a last odd one is paired with zero.
+struct PairedWords {
   using Element = bf16;
   static constexpr int kElements = 2;
   static HWY_INLINE V4 load_4(const bf16* p) {
@@ -290,14 +289,14 @@ HWY_INLINE void transpose_lines(Dn d, const T* from, int64_t line, float* panel)
   hn::StoreU(hn::InterleaveUpper(d, even_high, odd_high), d, panel + 3 * W);
 }
 
-// Where the fours begin that cover W lines; the last overlaps the one before when W is no multiple of 4.
+// First line of group i of four that cover W lines; the last overlaps the one before if W is not a multiple of 4.
 template <int W>
 constexpr int four(int i) {
   return 4 * i + 4 <= W ? 4 * i : W - 4;
 }
 
-// The whole fours of words of `lines` of W lines, kAtOnce lines at a time and sixteen steps of each, so that a line of memory is done with
-// before others that share its set of the cache are read.
+// Packs whole fours of words of `lines` of W lines, kAtOnce lines at a time and sixteen steps of each, so that a cache line has been
+// used up before others that map to its set are read.
 template <class Words, int W, int kAtOnce, class T>
 void pack_fours(const T* from, int64_t line, int64_t lines, int64_t fours, float* panel) {
   for (int64_t k = 0; k < fours; k += kBlock)
@@ -308,7 +307,7 @@ void pack_fours(const T* from, int64_t line, int64_t lines, int64_t fours, float
     }
 }
 
-// panel[k][w] = words of from[w * line + k]: lines lie in memory along k (A as stored, B transposed).
+// panel[k][w] = words of from[w * line + k]: lines are stored along k (A as stored, B transposed).
 template <class Words, int W, class T>
 void pack_along_k(const T* from, int64_t line, int64_t lines, int64_t K, float* panel) {
   constexpr int kElements = Words::kElements, kMost = std::min(kLanes, W % 16 == 0 ? 16 : W % 8 == 0 ? 8 : 4);
@@ -342,8 +341,7 @@ void pack_across_k(const T* from, int64_t step, int64_t lines, int64_t K, float*
   }
 }
 
-// A dot product in row_sum's order, each term entering by an fma. y is read from far away: what lies `ahead` elements
-// behind it is asked for meanwhile.
+// A dot product in row_sum's order, each term added by an fma. y comes from memory: it is prefetched `ahead` elements before its use.
 template <class T, class U>
 HWY_INLINE float row_dot(int64_t n, const T* x, const U* y, int64_t ahead) {
   constexpr int kLine = 64 / sizeof(U);

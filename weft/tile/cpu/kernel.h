@@ -1,5 +1,5 @@
-// What every cpu.cpp starts from, outside the per-target code: pointers out of views, the threads of the device, and
-// the export of a kernel compiled for several instruction sets as one function.
+// Included by every cpu.cpp, outside the per-target code: pointers out of views, the threads of the device, and the export of a kernel
+// compiled for several instruction sets as one function.
 //
 // A cpu.cpp reads:
 //   #undef HWY_TARGET_INCLUDE
@@ -20,6 +20,7 @@
 #include "weft/base/parallel.h"
 #include "weft/device/device.h"
 #include "weft/tensor/data.h"
+#include "weft/tile/cpu/caches.h"
 
 namespace weft::cpu {
 
@@ -45,8 +46,8 @@ void for_each_row_group(const Stream& stream, int64_t rows, int64_t columns, F&&
   parallel_for(ceil_div(rows, group), threads(stream), [&](int64_t task) { body(task * group, std::min(rows, (task + 1) * group)); });
 }
 
-// body(row, first, count) over pieces of rows, in parallel: what an elementwise kernel does, so that one long row is
-// work for several threads. A piece holds at most 32 Ki elements.
+// body(row, first, count) over pieces of rows, in parallel, for elementwise kernels: several threads share one long row. A piece holds
+// at most 32 Ki elements.
 template <class F>
 void for_each_row_piece(const Stream& stream, int64_t rows, int64_t columns, F&& body) {
   constexpr int64_t kLongest = 32768;
@@ -59,11 +60,10 @@ void for_each_row_piece(const Stream& stream, int64_t rows, int64_t columns, F&&
   });
 }
 
-// Whether a launch that moves `bytes` writes `out` past the caches: it moves more than any core's share of the last level,
-// so that what it writes would not stay there anyway, and every row starts on a cache line.
-inline constexpr int64_t kPastCaches = int64_t(48) << 20;
+// Whether a launch that moves `bytes` stores `out` non-temporally: it moves more than the caches hold, so `out` would not stay there,
+// and every row starts on a cache line.
 inline bool writes_past_caches(int64_t bytes, const MutView& out, int64_t row_stride) {
-  return bytes >= kPastCaches && reinterpret_cast<uintptr_t>(data<char>(out)) % 64 == 0 && row_stride * size_of(out.dtype) % 64 == 0;
+  return bytes >= kLaunchOutOfCache && reinterpret_cast<uintptr_t>(data<char>(out)) % 64 == 0 && row_stride * size_of(out.dtype) % 64 == 0;
 }
 
 }  // namespace weft::cpu

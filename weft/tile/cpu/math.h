@@ -37,8 +37,8 @@ HWY_INLINE V polynomial(V x, const float (&c)[N]) {
   return r;
 }
 
-// Bounds that keep a NaN of x. x86 answers with the second operand when either is NaN; Highway on Arm answers with the
-// number (minnm), so there it is a comparison, which NaN fails.
+// Bounds that keep a NaN of x. x86 returns the second operand if either is NaN; Highway on Arm returns the number (minnm), so there it
+// is a comparison, which NaN fails.
 HWY_INLINE V at_most(V x, float high) {
   const V bound = constant(high);
 #if HWY_ARCH_X86

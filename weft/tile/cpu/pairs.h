@@ -1,7 +1,7 @@
-// Words of two bf16 for products of tiles (tile_product.h): the steps that multiply them, and how they are made.
+// Words of two bf16 for tile matmuls (tile_matmul.h): the steps that multiply them, and how they are packed.
 //
-// A word holds the even k in its lower half. Where k runs along a row of bf16, its words are the row as it lies; where k runs
-// over rows, a word takes an element of two rows. bf16_dot.h says what a step computes.
+// A word holds the even k in its lower half. If k runs along a row of bf16, its words are the row as stored; if k runs over rows, a word
+// takes an element of two rows. bf16_dot.h defines what a step computes.
 
 #if defined(WEFT_TILE_CPU_PAIRS_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef WEFT_TILE_CPU_PAIRS_H_
@@ -10,7 +10,7 @@
 #define WEFT_TILE_CPU_PAIRS_H_
 #endif
 
-#include "weft/tile/cpu/tile_product.h"
+#include "weft/tile/cpu/tile_matmul.h"
 #include "weft/tile/cpu/gemm.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -32,8 +32,7 @@ struct EmulatedDot {
   }
 };
 
-// The step as one instruction, for bf16_dot() == hardware and registers of sixteen. Named, for no target that this is compiled
-// for has it.
+// The step as one instruction, for bf16_dot() == hardware and registers of 16 floats. Inline assembly: no compiled target has it.
 #define WEFT_HAS_DOT (HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX3)
 #if WEFT_HAS_DOT
 struct HardwareDot : EmulatedDot {
@@ -67,7 +66,7 @@ inline void pair_rows(const bf16* from, int64_t from_row, int64_t rows, int64_t 
 
 // to[k][r] = word k of row r, for 64 rows, zeros past the last one.
 inline void transpose_pairs(const bf16* from, int64_t from_row, int64_t rows, int64_t columns, float* to) {
-  pack_along_k<Paired, kPairColumns>(from, from_row, rows, columns, to);
+  pack_along_k<PairedWords, kPairColumns>(from, from_row, rows, columns, to);
 }
 
 // Whether no element of rows of words is an infinity or NaN.

@@ -17,7 +17,7 @@ inline constexpr int64_t kRandomWords = 64;
 
 using U = hn::Vec<DU>;
 
-// The low and the high halves of the products by `factor`: even lanes, then odd lanes, put together again.
+// The low and the high halves of the products by `factor`: even lanes, then odd lanes, interleaved again.
 HWY_INLINE void multiply_wide(U a, U factor, U& low, U& high) {
   const DU d;
   const hn::RepartitionToWide<DU> wide;

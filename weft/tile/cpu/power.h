@@ -52,7 +52,7 @@ HWY_INLINE hn::Vec<D64> pow_positive(D64 d, hn::Vec<D64> x, hn::Vec<D64> y) {
   return hn::Mul(q, hn::BitCast(d, exponent));
 }
 
-// x^y with C's answers at the edges: 1 where y is 0 or x is 1, even where the other is NaN; NaN for x < 0 and y not whole.
+// x^y with C's results at the edges: 1 where y is 0 or x is 1, even where the other is NaN; NaN for x < 0 and y not whole.
 HWY_INLINE V pow(V x, V y) {
   const D d;
   const hn::Half<D> half;

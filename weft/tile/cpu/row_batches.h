@@ -1,6 +1,6 @@
-// A few rows at a time. A kernel that needs a number of each row before it can write the row takes that number of all rows
-// of a batch first, so that what happens between rows (folding lanes, roots, quotients: a chain of some hundred cycles) runs
-// beside the sums of the next row. A batch stays in the first cache; what a row gives does not depend on its batch.
+// Batches of a few rows. A kernel that needs a statistic of a row before it can write the row computes it for all rows of a batch first,
+// so that the serial part (folding lanes, roots, quotients: a chain of some hundred cycles) overlaps with the sums of the next row. A
+// batch stays in L1; the result of a row does not depend on its batch.
 #pragma once
 
 #include <algorithm>
@@ -20,8 +20,8 @@ void for_each_batch(int64_t first, int64_t last, int64_t columns, F body) {
   for (int64_t r = first; r < last; r += rows) body(r, std::min(rows, last - r));
 }
 
-// body(N, row) for rows [first, first + rows) in pairs, the last alone where it has no other: two rows share the loads of a
-// weight and of a gradient that both add to. N is a constant of the type.
+// body(N, row) for rows [first, first + rows) in pairs, and a last odd one alone: two rows share the loads of a weight and of a gradient
+// that both add to. N is an integral_constant.
 template <class F>
 void for_each_pair(int64_t first, int64_t rows, F body) {
   int64_t k = 0;
@@ -29,7 +29,7 @@ void for_each_pair(int64_t first, int64_t rows, F body) {
   if (k < rows) body(std::integral_constant<int, 1>(), first + k);
 }
 
-// body(flag) with the flag as a constant of its type: loops have no branch on it.
+// body(flag) with the flag as a compile-time constant: loops have no branch on it.
 template <class F>
 void with_constant(bool flag, F body) {
   flag ? body(std::true_type()) : body(std::false_type());

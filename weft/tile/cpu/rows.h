@@ -1,4 +1,4 @@
-// Walking a row sixteen elements at a time, and reducing it in an order that depends on its length alone.
+// Iterates over a row sixteen elements at a time, and reduces it in an order that depends on its length alone.
 
 #if defined(WEFT_TILE_CPU_ROWS_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef WEFT_TILE_CPU_ROWS_H_
@@ -14,8 +14,8 @@
 HWY_BEFORE_NAMESPACE();
 namespace weft::cpu::HWY_NAMESPACE {
 
-// A block of a row: `n` is 16 except in the last one. Loads give zeros past the end, stores write n elements. `place` is its
-// number modulo 4 in loops that take four to a turn, 0 elsewhere: known to the compiler.
+// A block of a row: `n` is 16 except in the last one. Loads return zeros past the end, stores write n elements. `place` is its
+// number modulo 4 in loops unrolled by four, 0 elsewhere: a compile-time constant.
 struct At {
   int64_t i;
   int64_t n;
@@ -29,12 +29,12 @@ struct At {
   HWY_INLINE void store(F32x16 v, T* row) const {
     n == kBlock ? HWY_NAMESPACE::store(v, row + i) : store_n(v, row + i, n);
   }
-  // Past the caches, where that was found to pay (writes_past_caches of kernel.h).
+  // Non-temporal if the launch is larger than the caches (writes_past_caches of kernel.h).
   template <class T>
-  HWY_INLINE void put(F32x16 v, T* row, bool past_caches) const {
-    past_caches&& n == kBlock ? HWY_NAMESPACE::stream(v, row + i) : store(v, row);
+  HWY_INLINE void put(F32x16 v, T* row, bool non_temporal) const {
+    non_temporal&& n == kBlock ? HWY_NAMESPACE::stream(v, row + i) : store(v, row);
   }
-  // Asks for what lies `ahead` elements from here: once for the blocks that share a cache line.
+  // Prefetches the elements `ahead` from here: once for the blocks that share a cache line.
   template <class T>
   HWY_INLINE void prefetch(const T* row, int64_t ahead = 0) const {
     constexpr int kBlocksOfLine = int(64 / (kBlock * sizeof(T)));
@@ -42,8 +42,8 @@ struct At {
   }
 };
 
-// body(At) for each block of n elements, four to a turn. Mark the lambda HWY_ATTR. One that stores captures by value: what
-// it refers to might be what it stores to, and would be loaded again for each block.
+// body(At) for each block of n elements, unrolled by four. Mark the lambda HWY_ATTR. A lambda that stores captures by value: a
+// reference might alias what it stores to, and would be loaded again for each block.
 template <class F>
 HWY_INLINE void for_each_block(int64_t n, F body) {
   int64_t i = 0;
@@ -84,7 +84,7 @@ HWY_INLINE F32x16 reduce_blocks(int64_t n, float identity, Term term, Combine co
   return accumulate_blocks(n, splat(identity), [&](F32x16 acc, At at) HWY_ATTR { return combine(acc, term(at)); }, combine);
 }
 
-// acc = step(acc, At), starting at 0, then the sum of all accumulators: what adds a product can be an fma.
+// acc = step(acc, At), starting at 0, then the sum of all accumulators. The step may be an fma.
 template <class Step>
 HWY_INLINE float row_accumulate(int64_t n, Step step) {
   return sum(accumulate_blocks(n, zero(), step, [](F32x16 a, F32x16 b) HWY_ATTR { return a + b; }));
@@ -103,7 +103,7 @@ HWY_INLINE RowSums<N> first_n(int64_t n, RowSums<N> a, RowSums<N> b) {
   for (int k = 0; k < N; ++k) a.of[k] = first_n(n, a.of[k], b.of[k]);
   return a;
 }
-// acc = step(acc, At) as in row_accumulate; what is left is to fold each with sum().
+// acc = step(acc, At) as in row_accumulate; the caller folds each with sum().
 template <int N, class Step>
 HWY_INLINE RowSums<N> row_accumulate_several(int64_t n, Step step) {
   RowSums<N> start;
@@ -117,8 +117,8 @@ template <class Term>
 HWY_INLINE float row_max(int64_t n, Term term) {
   return max_lane(reduce_blocks(n, -HUGE_VALF, term, [](F32x16 a, F32x16 b) HWY_ATTR { return max(a, b); }));
 }
-// The same of a row without NaN, in a quarter of the operations. A row with NaN gives NaN or some element above -infinity,
-// which is enough where the NaN comes back by way of a sum.
+// The same for a row without NaN, in a quarter of the operations. A row with NaN returns NaN or some element above -infinity, which is
+// enough where a later sum includes the NaN.
 template <class Term>
 HWY_INLINE float row_max_number(int64_t n, Term term) {
   const float m = max_lane(reduce_blocks(n, -HUGE_VALF, term, [](F32x16 a, F32x16 b) HWY_ATTR { return max_number(a, b); }));

@@ -1,5 +1,5 @@
-// Workspace for tasks: as many equal slots as there are threads, taken by a task for its length. What a task computes
-// must not depend on which slot it got, nor on what is in it.
+// Workspace for tasks: as many equal slots as there are threads; a task holds one while it runs. Results must not depend on which slot a
+// task got, nor on its contents.
 #pragma once
 
 #include <atomic>

@@ -101,7 +101,7 @@ HWY_INLINE F32x16 select(Mask16 m, F32x16 yes, F32x16 no) {
   for (int i = 0; i < kParts; ++i) yes.part[i] = hn::IfThenElse(m.part[i], yes.part[i], no.part[i]);
   return yes;
 }
-// The larger of the two; NaN when either is NaN, so that a NaN is never lost.
+// The larger of the two; NaN if either is NaN.
 HWY_INLINE F32x16 max(F32x16 a, F32x16 b) {
   for (int i = 0; i < kParts; ++i) {
     const V larger = hn::IfThenElse(hn::Lt(a.part[i], b.part[i]), b.part[i], a.part[i]);  // keeps a NaN of a
@@ -172,7 +172,7 @@ HWY_INLINE auto to_f16(V v) { return hn::BitCast(hn::Rebind<uint16_t, DI>(), hn:
 HWY_INLINE void store_part(V v, float* p) { hn::StoreU(v, D(), p); }
 HWY_INLINE void store_part(V v, bf16* p) { hn::StoreU(to_bf16(v), hn::Rebind<uint16_t, DI>(), reinterpret_cast<uint16_t*>(p)); }
 HWY_INLINE void store_part(V v, f16* p) { hn::StoreU(to_f16(v), hn::Rebind<uint16_t, DI>(), reinterpret_cast<uint16_t*>(p)); }
-// Past the caches; p aligned to the bytes written. hwy::FlushStream() before others may read.
+// Non-temporal stores; p is aligned to the bytes written. hwy::FlushStream() before other threads read.
 HWY_INLINE void stream_part(V v, float* p) { hn::Stream(v, D(), p); }
 HWY_INLINE void stream_part(V v, bf16* p) { hn::Stream(to_bf16(v), hn::Rebind<uint16_t, DI>(), reinterpret_cast<uint16_t*>(p)); }
 HWY_INLINE void stream_part(V v, f16* p) { hn::Stream(to_f16(v), hn::Rebind<uint16_t, DI>(), reinterpret_cast<uint16_t*>(p)); }
@@ -191,7 +191,7 @@ template <class T>
 HWY_INLINE void store(F32x16 v, T* p) {
   for (int i = 0; i < kParts; ++i) store_part(v.part[i], p + i * kLanes);
 }
-// The first n < 16 elements, zeros after them; nothing past p + n is touched.
+// The first n < 16 elements, zeros after them; nothing past p + n is read or written.
 template <class T>
 HWY_INLINE F32x16 load_n(const T* p, int64_t n) {
   alignas(64) T block[kBlock] = {};
@@ -205,14 +205,14 @@ HWY_INLINE void store_n(F32x16 v, T* p, int64_t n) {
   std::memcpy(p, block, size_t(n) * sizeof(T));
 }
 
-// ---- folding sixteen lanes into one, in one fixed tree: lane i meets i + 8, then + 4, + 2, + 1
+// ---- folding sixteen lanes into one, in one fixed tree: lane i with i + 8, then + 4, + 2, + 1
 
 template <class F>
 HWY_INLINE float fold_four(hn::Vec<hn::CappedTag<float, 4>> v, F combine) {
   v = combine(v, hn::Shuffle1032(v));
   return hn::GetLane(combine(v, hn::Shuffle2301(v)));
 }
-// (The types are parameters so that what a register of four cannot do is not looked at there.)
+// (The types are template parameters: operations that a register of four lacks are not instantiated there.)
 template <class F, class Half>
 HWY_INLINE float fold_eight(Half v, F combine) {
   const hn::CappedTag<float, 4> four;

@@ -1,5 +1,5 @@
-// Operands of any strides as runs along one axis: axes that both operands step through alike are merged, and the
-// run goes along the axis on which the written operand steps least, so that stores are as close together as can be.
+// Operands of any strides as runs along one axis: axes that are contiguous in both operands are merged, and the
+// run goes along the axis on which the written operand steps least, so that stores are close together.
 #pragma once
 
 #include <algorithm>

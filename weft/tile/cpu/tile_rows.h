@@ -1,4 +1,4 @@
-// Tiles and what they are made from: rows of f32 or bf16 in and out, transposed, folded.
+// Tiles in scratch memory: loading and storing rows of f32 or bf16, transposing, folding.
 
 #if defined(WEFT_TILE_CPU_TILE_ROWS_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef WEFT_TILE_CPU_TILE_ROWS_H_
@@ -15,7 +15,7 @@
 HWY_BEFORE_NAMESPACE();
 namespace weft::cpu::HWY_NAMESPACE {
 
-// a < b ? b : a. On x86 that is what the instruction does, NaN and zeros included.
+// a < b ? b : a. On x86 the max instruction does that, NaN and zeros included.
 HWY_INLINE F32x16 larger(F32x16 a, F32x16 b) {
 #if HWY_ARCH_X86
   for (int i = 0; i < kParts; ++i) a.part[i] = hn::Max(b.part[i], a.part[i]);
@@ -30,7 +30,7 @@ HWY_INLINE F32x16 larger(F32x16 a, F32x16 b) {
 using DPair = hn::CappedTag<float, 8>;
 inline constexpr int kSquare = int(HWY_LANES(float) < 8 ? 4 : 8);
 
-template <class T>  // so that registers of four never look at the first branch
+template <class T>  // registers of four do not instantiate the first branch
 HWY_INLINE hn::Vec<DPair> load_pair(const T* low, const T* high) {
   const hn::FixedTag<float, 4> four;
   if constexpr (kSquare == 8)
@@ -64,8 +64,8 @@ inline void transpose(int64_t rows, int64_t columns, const float* from, int64_t 
     for (int64_t c = 0; c < columns; c += 4) transpose_square(from + r * from_row + c, from_row, factor, to + c * to_row + r, to_row);
 }
 
-// The tree of sum() for several blocks at once: each step adds the halves of what two vectors hold, so that four steps turn
-// sixteen blocks into one of their sums. In groups of lanes, a step makes
+// The tree of sum() for several blocks at once: each step adds the halves of two vectors, so that four steps reduce sixteen blocks to
+// one of their sums. In groups of lanes, a step makes
 //   [a a' ], [b b' ] of 16    -> [a + a', b + b'] of 8
 //   [a a' b b'], [c c' d d']  -> [a + a', c + c', b + b', d + d'] of 4
 //   pairs of each four        -> [a + a', b + b'] of 2, in each group of four
@@ -120,7 +120,7 @@ HWY_INLINE F32x16 sums_of_blocks(const float* blocks) {
   return fold_to_ones(fold_to_twos(four(0), four(2)), fold_to_twos(four(1), four(3)));
 }
 
-// Asks for rows that are needed soon: short rows far apart are nothing that the hardware would foresee.
+// Prefetches rows: the hardware prefetcher does not recognize short rows far apart.
 template <class T>
 HWY_INLINE void prefetch_rows(const T* from, int64_t from_row, int64_t rows, int64_t columns) {
   for (int64_t r = 0; r < rows; ++r, from += from_row)
@@ -137,7 +137,7 @@ void load_tile(const T* from, int64_t from_row, int64_t rows, int64_t columns, i
   std::fill(tile + rows * width, tile + padded * width, 0.0f);
 }
 
-// The way back, rounding to T.
+// Stores a tile, rounded to T.
 template <class T>
 void store_tile(const float* tile, int64_t rows, int64_t columns, float scale, T* to, int64_t to_row) {
   const int64_t width = ceil_div(columns, kBlock) * kBlock;

@@ -10,7 +10,7 @@ struct Sum {
   static constexpr float kNone = 0;
   __device__ __forceinline__ float operator()(float a, float b) const { return a + b; }
 };
-// A NaN is never lost.
+// A NaN wins.
 struct Max {
   static constexpr float kNone = -__builtin_huge_valf();
   __device__ __forceinline__ float operator()(float a, float b) const { return a < b || b != b ? b : a; }
@@ -21,7 +21,7 @@ __device__ __forceinline__ float warp_reduce(float x, Op op) {
 #pragma unroll
   for (int distance = 16; distance > 0; distance /= 2) {
     const float other = __shfl_xor_sync(0xffffffffu, x, distance);
-    // The lower lane's value first, so that both lanes compute the same even where the operation is not symmetric.
+    // The lower lane's value first: both lanes compute the same even if the operation is not symmetric.
     x = (threadIdx.x & unsigned(distance)) ? op(other, x) : op(x, other);
   }
   return x;
@@ -33,7 +33,7 @@ class Group {
  public:
   static constexpr int kWarps = kThreads / 32;
   static constexpr int kPerBlock = kThreads == 32 ? 4 : 1;  // groups, and so rows, in a block
-  static constexpr int kBlock = kThreads * kPerBlock;
+  static constexpr int kBlockThreads = kThreads * kPerBlock;
 
   __device__ __forceinline__ static int rank() { return int(threadIdx.x % unsigned(kThreads)); }
   __device__ __forceinline__ static int64_t index() { return int64_t(blockIdx.x) * kPerBlock + int(threadIdx.x / unsigned(kThreads)); }
@@ -44,7 +44,7 @@ class Group {
     x = warp_reduce(x, op);
     if constexpr (kWarps > 1) {
       __shared__ float slots[2][kWarps];
-      turn_ ^= 1;  // the other half: nobody still reads it, all have passed a barrier since
+      turn_ ^= 1;  // the other half: all threads have passed a barrier since they read it
       if ((threadIdx.x & 31) == 0) slots[turn_][threadIdx.x / 32] = x;
       __syncthreads();
       x = slots[turn_][0];

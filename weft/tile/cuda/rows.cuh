@@ -1,8 +1,7 @@
-// Rows of a row op. A group of threads walks over a row as often as the kernel likes while it is read from memory once.
-// Aligned rows of whole chunks (kWhole) come into registers, one row to a group, and many groups hide the wait. Others come
-// into shared memory behind the threads' backs, some rows ahead of the one worked on, each thread fetching what it will
-// itself read, so that no barrier is needed. A row too long for either (kChunks = 0) is read again on every walk, mostly
-// from L2.
+// Rows of a row op. A group of threads iterates over a row as often as the kernel needs while it is read from memory once. Aligned rows
+// of whole chunks (kWhole) are loaded into registers, one row to a group, and many groups hide the latency. Others are copied
+// asynchronously into shared memory, some rows ahead, each thread loading what it will itself read, so that no barrier is needed. A row
+// too long for either (kChunks = 0) is read again in every iteration, mostly from L2.
 //
 // Thread t of a group has the chunks t, t + kThreads, ... of kWidth elements. Where a row is not aligned to 16 bytes, or
 // at its end, elements are moved one by one.
@@ -18,7 +17,7 @@
 
 namespace weft::cuda {
 
-// Where a chunk lies. kWhole: all its elements are there.
+// The position of a chunk. kWhole: all its elements exist.
 template <bool kWhole_>
 struct ChunkAt {
   static constexpr bool kWhole = kWhole_;
@@ -64,8 +63,8 @@ __device__ __forceinline__ void put(const Chunk<T, W::kWidth>& piece, T* row, At
     store_chunk(piece, row + at.first, at.left);
 }
 
-// What this thread has of an aligned row of whole chunks; zeros past its end. Chosen, not branched over: all loads are on
-// their way before the first is used.
+// This thread's chunks of an aligned row of whole chunks; zeros past its end. Selected, not branched over: all loads are in flight
+// before the first is used.
 template <class W, class T>
 __device__ __forceinline__ void hold_row(Chunk<T, W::kWidth> (&held)[W::kChunks], const T* row, int columns) {
 #pragma unroll
@@ -80,7 +79,7 @@ __device__ __forceinline__ void hold_row(Chunk<T, W::kWidth> (&held)[W::kChunks]
   }
 }
 
-// A row that stays: the weights of a norm, in registers.
+// A row used for all rows: the weights of a norm, in registers.
 template <class T, class W>
 class Row {
  public:
@@ -104,9 +103,9 @@ class Row {
   Chunk<T, W::kWidth> held_[W::kHeld ? W::kChunks : 1];
 };
 
-inline constexpr int kRowStages = 4;  // rows on their way or being worked on
+inline constexpr int kRowStages = 4;  // rows in flight or in use
 
-// The rows of kOperands inputs that pass by. `pointer(operand, row)` says where one begins.
+// The rows of kOperands inputs, one after the other. `pointer(operand, row)` returns where one begins.
 template <class T, class W, int kOperands, class Pointer>
 class RowStream {
  public:
@@ -174,7 +173,7 @@ class RowStream {
             *reinterpret_cast<Chunk<T, W::kWidth>*>(slot(stage, operand, at.slot)) = load_chunk<T, W::kWidth>(from + at.first, at.left, 0);
         });
       }
-    copies_end();  // empty groups keep the count
+    copies_end();  // past the last row too: copies_wait counts groups
   }
 
   uint4* shared_;
@@ -185,7 +184,7 @@ class RowStream {
   const T* replaced_ = nullptr;
 };
 
-// One row of each input in registers, with the same face.
+// One row of each input in registers, with the same interface.
 template <class T, class W, int kOperands, class Pointer>
 class RowInRegisters {
  public:
@@ -226,7 +225,7 @@ __device__ __forceinline__ auto stream_rows(void* shared, Pointer pointer, int64
 }
 template <class W, int kOperands>
 constexpr int stream_bytes() {
-  return W::kHeld && !W::kWhole ? kRowStages * kOperands * W::kChunks * Group<W::kThreads>::kBlock * 16 : 0;
+  return W::kHeld && !W::kWhole ? kRowStages * kOperands * W::kChunks * Group<W::kThreads>::kBlockThreads * 16 : 0;
 }
 
 // f.operator()<Walk>() with a walk that holds rows of `columns` elements, kWidth to a chunk.
@@ -278,7 +277,7 @@ unsigned row_blocks(const Stream& stream, int64_t rows) {
     check(blocks < (int64_t(1) << 31), "launch", rows, " rows are more than this device takes in one launch");
     return unsigned(blocks);
   }
-  constexpr int kByThreads = 2048 / Group<W::kThreads>::kBlock,
+  constexpr int kByThreads = 2048 / Group<W::kThreads>::kBlockThreads,
                 kByMemory = W::kHeld ? 220 * 1024 / (stream_bytes<W, kOperands>() + 1024) : kByThreads;
   return blocks_for(stream, rows, Group<W::kThreads>::kPerBlock, kByThreads < kByMemory ? kByThreads : kByMemory);
 }

@@ -1,5 +1,5 @@
-// The backward pass: keys stay, in the lanes, and their two gradients as rows, which are accumulated in place while the queries
-// pass by once as rows.
+// The backward pass: the keys are the lanes, their two gradients are rows accumulated in place, and the queries are streamed once as
+// rows.
 
 #if defined(WEFT_OPS_CAUSAL_ATTENTION_BACKWARD_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef WEFT_OPS_CAUSAL_ATTENTION_BACKWARD_H_
@@ -32,11 +32,11 @@ struct QueryRows {
   int64_t i0, count;
 };
 
-// What a task works in: a span of keys, a tile of queries and their scores.
+// The workspace of a task: a span of keys, a tile of queries and their scores.
 struct Workspace {
   KeyLanes keys[kSpan / kTile];
   QueryRows queries;
-  float *q, *dout, *scores, *dp, *ds_rows;  // the last in pairs alone
+  float *q, *dout, *scores, *dp, *ds_rows;  // the last for pairs only
 
   static int64_t floats(const Sizes& s) { return (5 * kSpan / kTile + 2) * s.tile() + 5 * kTile * kTile / 2 + 2 * kTile; }
   Workspace(const Sizes& s, ScratchSlots::Lease& lease)
@@ -72,11 +72,11 @@ void inner_products(const Sizes& s, const OperandTile<T>& o, const OperandTile<T
   }
 }
 
-// The lanes of row r of a tile of scores that are wanted.
+// The lanes of row r of a tile of scores that are not masked, in whole blocks.
 int64_t wanted_lanes(const Scores& t, int64_t r) { return t.diagonal ? near_side<Lanes::keys>(t, r / kBlock * kBlock).count : t.lanes; }
 
-// scores -> p = exp(s - lse), dp -> ds = p (dp - delta). Both tiles lie a multiple of 4 KiB apart, so that a load of dp after
-// the store of p at the same place would be taken for a load of p, and wait.
+// scores -> p = exp(s - lse), dp -> ds = p (dp - delta). The tiles are a multiple of 4 KiB apart (4K aliasing): a load of dp
+// after the store of p at the same offset would stall as if it depended on it.
 void scores_to_gradients(const Scores& t, const float* lse, const float* delta, float* scores, float* dp) {
   for (int64_t r = 0; r < t.rows; ++r) {
     const F32x16 base = splat(lse[r]), mean = splat(delta[r]);
@@ -113,43 +113,43 @@ void scores_to_pairs(const Scores& t, float scale, const float* lse, const float
   }
 }
 
-// The five products of a tile; the first of a chain begins it. Each gradient is a chain over its queries (or keys) in order.
+// The five matmuls of a tile; the first of a chain starts its sums. Each gradient is a chain over its queries (or keys) in order.
 struct First {
   bool of_keys, of_queries;
 };
 template <class In>
-void add_gradients(const Sizes& s, float scale, const Workspace& w, const KeyLanes& k, int64_t j0, First first, FetchAhead& ahead) {
+void add_gradients(const Sizes& s, float scale, const Workspace& w, const KeyLanes& k, int64_t j0, First first, PrefetchQueue& prefetch) {
   using Step = typename In::Step;
   constexpr bool kPairs = Step::kElements == 2;
   const QueryRows& q = w.queries;
   const int64_t keys = s.rows_from(j0);
   const Scores t{q.count, padded(keys), j0 == q.i0};
-  product_of_rows<Lanes::keys, Step>(t, s, q.q.left, k.kt, w.scores, ahead);
-  product_of_rows<Lanes::keys, Step>(t, s, q.dout.left, k.vt, w.dp, ahead);
+  matmul_of_rows<Lanes::keys, Step>(t, s, q.q.left, k.kt, w.scores, prefetch);
+  matmul_of_rows<Lanes::keys, Step>(t, s, q.dout.left, k.vt, w.dp, prefetch);
   if constexpr (kPairs)
     scores_to_pairs(t, scale, q.base, q.mean, w.scores, w.dp, reinterpret_cast<bf16*>(w.ds_rows));
   else
     scores_to_gradients(t, q.base, q.mean, w.scores, w.dp);
-  add_weighted_rows<Lanes::keys, Step>(t, s, w.scores, q.dout.right, keys, {.add = !first.of_keys}, k.dv, ahead);
-  add_weighted_rows<Lanes::keys, Step>(t, s, w.dp, q.q.right, keys, {.add = !first.of_keys}, k.dk, ahead);
-  const TileProductBy<Step> dq{.m = q.count,
-                               .n = s.width(),
-                               .k = ceil_div(keys, Step::kElements),
-                               .a = kPairs ? w.ds_rows : w.dp,
-                               .a_row = kTile / Step::kElements,
-                               .a_step = 1,
-                               .b = k.k.at,
-                               .b_row = k.k.step,
-                               .c = q.dq,
-                               .c_row = s.width(),
-                               .add = !first.of_queries,
-                               .meanwhile = &ahead};
-  t.diagonal ? triangle_product<Steps::through_row>(dq) : product<Step>(dq);
+  add_weighted_rows<Lanes::keys, Step>(t, s, w.scores, q.dout.right, keys, {.add = !first.of_keys}, k.dv, prefetch);
+  add_weighted_rows<Lanes::keys, Step>(t, s, w.dp, q.q.right, keys, {.add = !first.of_keys}, k.dk, prefetch);
+  const TileMatmulBy<Step> dq{.m = q.count,
+                              .n = s.width(),
+                              .k = ceil_div(keys, Step::kElements),
+                              .a = kPairs ? w.ds_rows : w.dp,
+                              .a_row = kTile / Step::kElements,
+                              .a_step = 1,
+                              .b = k.k.at,
+                              .b_row = k.k.step,
+                              .c = q.dq,
+                              .c_row = s.width(),
+                              .add = !first.of_queries,
+                              .prefetch = &prefetch};
+  t.diagonal ? triangle_matmul<Steps::through_row>(dq) : tile_matmul<Step>(dq);
 }
 
 // How the backward is cut, by shape alone: a task owns a range of the keys of one key head, so that dk and dv are its own.
-// Its share of dq is complete when the range is all keys; else the ranges are added up in order. Four at most, for they
-// cost a copy of dq each.
+// Its share of dq is complete if the range is all keys; else the ranges are added up in order. Four at most, since each costs a copy of
+// dq.
 struct Ranges {
   int64_t count, keys;
 
@@ -160,7 +160,7 @@ struct Ranges {
   }
 };
 
-// What a task has of dq: [group][T][D], begun in its first span, and complete at the diagonal if its range is all keys.
+// A task's share of dq: [group][T][D], started in its first span, and complete at the diagonal if its range is all keys.
 struct Share {
   float* dq;
   bool first_span, whole;
@@ -171,7 +171,7 @@ struct Place {
   int64_t b, hk, first;
 };
 
-// One span of keys against all queries that see it; `then` is the one that most likely follows.
+// One span of keys against all queries that attend to it; `then` is most likely this thread's next span.
 template <class In>
 void backward_span(const CausalAttentionBackwardArgs& a, const Sizes& s, const Place& span, const Place& then, const Share& share,
                    Workspace& w) {
@@ -183,22 +183,22 @@ void backward_span(const CausalAttentionBackwardArgs& a, const Sizes& s, const P
   QueryRows& rows = w.queries;
   const auto keys = [&](int64_t j0) -> KeyLanes& { return w.keys[(j0 - first) / kTile]; };
   const int64_t h0 = hk * s.group(), h1 = h0 + s.group();
-  FetchAhead ahead;
-  // Meanwhile: the queries after these, the keys that they are the first to meet, and where results will go.
+  PrefetchQueue prefetch;
+  // Prefetches the next queries, the keys that they are the first to use, and the memory of results.
   const auto plan = [&](int64_t h, int64_t i0) {
     const int64_t next = i0 + kTile, count = std::min(kTile, s.T - next), tiles = ceil_div(std::min(last, next) - first, kTile);
-    ahead.clear();
-    for (const auto& from : {q, dout, o}) ahead.add(from.row(b, next, h), from.time, count, s.D);
+    prefetch.clear();
+    for (const auto& from : {q, dout, o}) prefetch.add(from.row(b, next, h), from.time, count, s.D);
     if (h == h0 && next < last)
-      for (const auto& from : {k, v}) ahead.add(from.row(b, next, hk), from.time, count, s.D);
-    if (share.whole && i0 < last) ahead.add(dq.row(b, i0, h), dq.time, s.rows_from(i0), s.D);
+      for (const auto& from : {k, v}) prefetch.add(from.row(b, next, hk), from.time, count, s.D);
+    if (share.whole && i0 < last) prefetch.add(dq.row(b, i0, h), dq.time, s.rows_from(i0), s.D);
     if (h + 1 == h1 && next >= s.T) {
-      for (const auto& to : {dk, dv}) ahead.add(to.row(b, first, hk), to.time, last - first, s.D);
-      for (const auto& from : {k, v}) ahead.add(from.row(then.b, then.first, then.hk), from.time, s.rows_from(then.first), s.D);
+      for (const auto& to : {dk, dv}) prefetch.add(to.row(b, first, hk), to.time, last - first, s.D);
+      for (const auto& from : {k, v}) prefetch.add(from.row(then.b, then.first, then.hk), from.time, s.rows_from(then.first), s.D);
       for (const auto& from : {q, dout, o})
-        ahead.add(from.row(then.b, then.first, then.hk * s.group()), from.time, s.rows_from(then.first), s.D);
+        prefetch.add(from.row(then.b, then.first, then.hk * s.group()), from.time, s.rows_from(then.first), s.D);
     }
-    ahead.spread(5 * kSteps * tiles);
+    prefetch.spread(5 * kSteps * tiles);
   };
   for (int64_t h = h0; h < h1; ++h)
     for (int64_t i0 = first; i0 < s.T; i0 += kTile) {
@@ -214,7 +214,7 @@ void backward_span(const CausalAttentionBackwardArgs& a, const Sizes& s, const P
       plan(h, i0);
       for (int64_t j0 = first; j0 < std::min(last, i0 + kTile); j0 += kTile)
         add_gradients<In>(s, a.scale, w, keys(j0), j0, {.of_keys = h == h0 && i0 == j0, .of_queries = share.first_span && j0 == first},
-                          ahead);
+                          prefetch);
       if (share.whole && i0 < last) store_rows(s, rows.dq, rows.count, a.scale, dq.row(b, i0, h), dq.time);
     }
   for (int64_t j0 = first; j0 < last; j0 += kTile) {
@@ -244,8 +244,8 @@ void add_ranges(Stream& stream, const CausalAttentionBackwardArgs& a, const Size
 //           p_ij do_i; ds_ij = p_ij (do_i . v_j - delta_i), delta_i = o_i . do_i.
 // Layout:   as the forward.
 // Order:    one task per (range of keys, b, key head), the longest first; spans of keys in order, the heads of the group in
-//           order, queries in order, keys of the span in order. In pairs, p and ds are rounded to bf16 before they are multiplied.
-// Requires: what the forward does.
+//           order, queries in order, keys of the span in order. With pairs, p and ds are rounded to bf16 before they are multiplied.
+// Requires: as the forward.
 // Traffic:  k, v, dk and dv once; q, do and o once per span of 256 keys, dq once or, in ranges, once more per range.
 template <class In>
 void backward(Stream& stream, const CausalAttentionBackwardArgs& a) {

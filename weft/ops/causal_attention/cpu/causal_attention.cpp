@@ -1,7 +1,7 @@
-// Two sides of one idea: the scores of a tile of 64 by 64 lie in vectors along one side, and the other side passes by in
-// rows that are only ever broadcast, so nothing is transposed but the side that stays. In the forward pass the queries
-// stay (forward.h), in the backward pass the keys (backward.h). On the diagonal half of the tile is left out. bf16 is
-// multiplied in words of two where the CPU has an instruction or a unit for them, else widened (operands.h).
+// Attention in tiles of 64 by 64 scores: vectors run along one side ("lanes"), which stays and is transposed once; the other side is
+// streamed as rows that are broadcast, never transposed. The lanes are the queries in the forward pass (forward.h), the keys in the
+// backward pass (backward.h). Half of a tile on the diagonal is left out. bf16 is multiplied in words of two if the CPU has
+// AVX512_BF16 or AMX, else widened (operands.h).
 #include "weft/ops/causal_attention/causal_attention.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -15,7 +15,7 @@ HWY_BEFORE_NAMESPACE();
 namespace weft::cpu::HWY_NAMESPACE {
 namespace {
 
-// f.operator()<In>() for the way in which operands of `dtype` are multiplied here.
+// f.operator()<In>() with the policy that multiplies operands of `dtype` on this machine.
 template <class F>
 void with_operands(DType dtype, F f) {
   if (dtype == DType::f32) return f.template operator()<InFloats<float>>();

@@ -1,5 +1,5 @@
-// The forward pass: queries stay, in the lanes, so that softmax runs down the lanes with no folding of vectors; keys and
-// values pass by as rows.
+// The forward pass: the queries are the lanes, so that softmax runs down the lanes without folding vectors; keys and values are streamed
+// as rows.
 
 #if defined(WEFT_OPS_CAUSAL_ATTENTION_FORWARD_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef WEFT_OPS_CAUSAL_ATTENTION_FORWARD_H_
@@ -19,9 +19,9 @@ HWY_BEFORE_NAMESPACE();
 namespace weft::cpu::HWY_NAMESPACE {
 namespace {
 
-// kBlocks blocks of queries from `lane` on: the scores of their rows become p relative to the new running maximum m, in pairs
-// words of two rows; l is the running sum, of p before it is rounded, for lse is not a sum of weights but the scores'.
-// rescale is what earlier sums are worth now. Row r >= full is seen by the lanes from r - full on.
+// Online softmax of kBlocks blocks of queries from `lane` on: scores become p relative to the new running maximum m (with pairs, words of
+// two rows); l is the running sum of p before it is rounded, since lse belongs to the scores and not to the rounded weights. rescale is
+// the factor for earlier sums. Row r >= full is attended to by the lanes from r - full on.
 template <class In, int kBlocks>
 void online_softmax(int64_t lane, int64_t rows, int64_t full, float scale, float* scores, float* m, float* l, float* rescale) {
   const F32x16 none = splat(-HUGE_VALF), number = lane_numbers();
@@ -34,7 +34,7 @@ void online_softmax(int64_t lane, int64_t rows, int64_t full, float scale, float
   F32x16 most[kBlocks], base[kBlocks], sum[kBlocks];
   for (int j = 0; j < kBlocks; ++j) most[j] = load(m + lane + j * kBlock);
   for (int64_t r = 0; r < rows; ++r)
-    for (int j = 0; j < kBlocks; ++j) most[j] = larger(most[j], where_seen(r, score(r, j), none));  // a NaN is not kept here, but in its p
+    for (int j = 0; j < kBlocks; ++j) most[j] = larger(most[j], where_seen(r, score(r, j), none));  // a NaN is lost here, but not in its p
   for (int j = 0; j < kBlocks; ++j) {
     const int64_t at = lane + j * kBlock;
     base[j] = select(none < most[j], most[j], zero());  // all scores -inf so far: p = 0, not NaN
@@ -43,7 +43,7 @@ void online_softmax(int64_t lane, int64_t rows, int64_t full, float scale, float
     store(most[j], m + at);
     store(factor, rescale + at);
   }
-  const auto weight = [&](int64_t r, int j) HWY_ATTR {  // not exp(-inf): an underflow takes the CPU 100 cycles
+  const auto weight = [&](int64_t r, int j) HWY_ATTR {  // not exp(-inf): an underflow costs 100 cycles
     return where_seen(r, exp_of_negative(score(r, j) - base[j]), zero());
   };
   constexpr int kRows = In::Step::kElements;
@@ -82,9 +82,9 @@ QueryLanes load_queries(const Sizes& s, const OperandTile<typename In::T>& q, fl
 // One tile of keys and values, as rows, for 64 queries.
 template <class In>
 void attend(const Sizes& s, float scale, const QueryLanes& q, int64_t j0, const TileRows& k, const TileRows& v, float* scores,
-            FetchAhead& ahead) {
+            PrefetchQueue& prefetch) {
   const Scores t{s.rows_from(j0), padded(q.count), j0 == q.i0};
-  product_of_rows<Lanes::queries, typename In::Step>(t, s, k, q.qt, scores, ahead);
+  matmul_of_rows<Lanes::queries, typename In::Step>(t, s, k, q.qt, scores, prefetch);
   if (!t.diagonal && t.lanes == kTile)
     online_softmax<In, 4>(0, t.rows, t.rows, scale, scores, q.m, q.l, q.rescale);
   else
@@ -92,7 +92,7 @@ void attend(const Sizes& s, float scale, const QueryLanes& q, int64_t j0, const 
       online_softmax<In, 1>(lane, t.diagonal ? std::min(t.rows, lane + kBlock) : t.rows, t.diagonal ? lane : t.rows, scale, scores, q.m,
                             q.l, q.rescale);
   add_weighted_rows<Lanes::queries, typename In::Step>(t, s, scores, v, q.count, {.add = j0 > 0, .factor = j0 > 0 ? q.rescale : nullptr},
-                                                       q.o, ahead);
+                                                       q.o, prefetch);
 }
 
 template <class T>
@@ -104,8 +104,8 @@ void store_queries(const Sizes& s, const QueryLanes& q, T* o, int64_t o_row, flo
 // Equation: o_i = sum over j <= i of p_ij v_j, p_ij = exp(s_ij - lse_i), s_ij = scale q_i . k_j, lse_i = log sum exp s_ij.
 // Layout:   q, o [B, T, H, D] and k, v [B, T, Hkv, D] with any strides over B, T, H; lse [B, H, T].
 // Order:    one task per (b, h, span of queries), the longest first; keys in order, in blocks of 64 with a running maximum.
-//           In pairs, p is rounded to bf16 before it meets v.
-// Requires: unit stride over D, D <= 256 (the contract's). A NaN reaches only the queries that see it.
+//           With pairs, p is rounded to bf16 before it multiplies v.
+// Requires: unit stride over D, D <= 256 (the contract's). A NaN reaches only the queries that attend to it.
 // Traffic:  q once, o once; k and v once per span of queries, mostly from cache.
 template <class In>
 void forward(Stream& stream, const CausalAttentionArgs& a) {
@@ -129,7 +129,7 @@ void forward(Stream& stream, const CausalAttentionArgs& a) {
     const typename In::Unit unit;
     float *kr = lease.take(s.tile()), *vr = lease.take(s.tile()), *rows = lease.take(s.tile()), *scores = lease.take(kTile * kTile);
     QueryLanes tiles[kSpan / kTile];
-    FetchAhead ahead;
+    PrefetchQueue prefetch;
     for (int64_t j0 = 0; j0 < last; j0 += kTile) {
       const TileRows keys = In::left(s, {k.row(b, j0, hk), k.time, s.rows_from(j0)}, kr);
       const TileRows values = In::right(s, {v.row(b, j0, hk), v.time, s.rows_from(j0)}, vr);
@@ -138,18 +138,18 @@ void forward(Stream& stream, const CausalAttentionArgs& a) {
         QueryLanes& tile = tiles[(i0 - first) / kTile];
         if (j0 == 0) tile = load_queries<In>(s, {q.row(b, i0, h), q.time, s.rows_from(i0)}, a.scale, i0, rows, lease);
         const int64_t next = j0 + kTile + (i0 - begin) / kTile * share, count = std::min(share, last - next);
-        ahead.clear();
-        if (j0 == 0) ahead.add(q.row(b, i0 + kTile, h), q.time, std::min(kTile, last - i0 - kTile), s.D);
-        ahead.add(k.row(b, next, hk), k.time, count, s.D);
-        ahead.add(v.row(b, next, hk), v.time, count, s.D);
-        if (i0 == j0) ahead.add(o.row(b, i0, h), o.time, tile.count, s.D);
+        prefetch.clear();
+        if (j0 == 0) prefetch.add(q.row(b, i0 + kTile, h), q.time, std::min(kTile, last - i0 - kTile), s.D);
+        prefetch.add(k.row(b, next, hk), k.time, count, s.D);
+        prefetch.add(v.row(b, next, hk), v.time, count, s.D);
+        if (i0 == j0) prefetch.add(o.row(b, i0, h), o.time, tile.count, s.D);
         if (j0 + kTile >= last && task + 1 < tasks) {  // most likely this thread's next
           const auto then = place(task + 1);
-          ahead.add(q.row(then.b, then.first, then.h), q.time, s.rows_from(then.first), s.D);
-          for (const auto& from : {k, v}) ahead.add(from.row(then.b, 0, then.hk), from.time, s.rows_from(0), s.D);
+          prefetch.add(q.row(then.b, then.first, then.h), q.time, s.rows_from(then.first), s.D);
+          for (const auto& from : {k, v}) prefetch.add(from.row(then.b, 0, then.hk), from.time, s.rows_from(0), s.D);
         }
-        ahead.spread(2 * kSteps);
-        attend<In>(s, a.scale, tile, j0, keys, values, scores, ahead);
+        prefetch.spread(2 * kSteps);
+        attend<In>(s, a.scale, tile, j0, keys, values, scores, prefetch);
         if (i0 == j0) store_queries(s, tile, o.row(b, i0, h), o.time, data<float>(a.lse) + (b * s.H + h) * s.T + i0);
       }
     }

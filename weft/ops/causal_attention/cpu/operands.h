@@ -1,4 +1,4 @@
-// How the operands of attention enter its products: as f32, or as bf16 in words of two where the CPU multiplies those
+// The operands of attention's matmuls: as f32, or as bf16 in words of two if the CPU multiplies those
 // (weft/tile/cpu/bf16_dot.h, amx.h). A left factor is rows along D, read word by word; a right factor either rows side by side, for
 // sums over rows, or the transposed tile, "lanes", for sums over D.
 
@@ -9,22 +9,22 @@
 #define WEFT_OPS_CAUSAL_ATTENTION_OPERANDS_H_
 #endif
 
-#include "weft/tile/cpu/amx_product.h"
+#include "weft/tile/cpu/amx_tile_matmul.h"
 #include "weft/tile/cpu/pairs.h"
-#include "weft/tile/cpu/tile_product.h"
+#include "weft/tile/cpu/tile_matmul.h"
 #include "weft/tile/cpu/tile_rows.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace weft::cpu::HWY_NAMESPACE {
 namespace {
 
-constexpr int64_t kTile = 64;         // lanes of a tile, and rows that pass by at a time
-constexpr int64_t kSpan = 4 * kTile;  // of one side: what is loaded of the other serves four tiles, and all of it fits L2
+constexpr int64_t kTile = 64;         // lanes of a tile, and rows streamed at a time
+constexpr int64_t kSpan = 4 * kTile;  // of one side: four tiles share what is loaded of the other, and all of it fits L2
 
 struct Sizes {
   int64_t B, T, H, Hkv, D, grain;
 
-  // `grain`: what D is filled up to a multiple of in a tile.
+  // `grain`: D is padded to a multiple of it in a tile.
   Sizes(const View& q, const View& k, int64_t grain)
       : B(q.shape[0]), T(q.shape[1]), H(q.shape[2]), Hkv(k.shape[2]), D(q.shape[3]), grain(grain) {}
   int64_t group() const { return H / Hkv; }
@@ -35,7 +35,7 @@ struct Sizes {
 
 int64_t padded(int64_t n) { return ceil_div(n, kBlock) * kBlock; }
 
-// Rows where they lie in memory, or in a tile: a row's words are zero from D up to s.width().
+// Rows as stored, or in a tile: a row's words are zero from D up to s.width().
 struct TileRows {
   const float* at;
   int64_t step;
@@ -44,7 +44,7 @@ struct Factors {
   TileRows left, right;
 };
 
-// What a task has while it multiplies.
+// The workspace of a task.
 struct NoUnit {
   NoUnit() {}
 };
@@ -56,7 +56,7 @@ struct OperandTile {
   int64_t row, count;
 };
 
-// As f32, whatever the operands are; lanes are scaled on their way.
+// As f32, whatever the dtype of the operands; lanes are scaled when they are transposed.
 template <class T_>
 struct InFloats {
   using T = T_;
@@ -65,7 +65,7 @@ struct InFloats {
   static constexpr int64_t kGrain = kBlock;
   static constexpr bool kLanesAreScaled = true;
 
-  // f32 in whole blocks is read where it lies; else it is copied to `tile`, with zero rows up to `padded`.
+  // f32 in whole blocks is read as stored; else it is copied to `tile`, with zero rows up to `padded`.
   static TileRows rows(const Sizes& s, const OperandTile<T>& from, int64_t padded, float* tile) {
     if constexpr (std::is_same_v<T, float>)
       if (s.D % kBlock == 0 && from.count == padded) return {from.at, from.row};
@@ -78,7 +78,7 @@ struct InFloats {
     const TileRows r = rows(s, from, from.count, tile);
     return {r, r};
   }
-  // to[D][64], by way of `tile`.
+  // to[D][64], through `tile`.
   static TileRows lanes_and_right(const Sizes& s, const OperandTile<T>& from, float scale, float* tile, float* to) {
     const TileRows r = rows(s, from, padded(from.count), tile);
     transpose(padded(from.count), s.width(), r.at, r.step, scale, to, kTile);
@@ -89,7 +89,7 @@ struct InFloats {
   }
 };
 
-// As words of two bf16; there is no scaling them, so scores are scaled.
+// As words of two bf16, which cannot be scaled exactly; the scores are scaled instead.
 template <class Dot>
 struct InPairs {
   using T = bf16;
@@ -98,7 +98,7 @@ struct InPairs {
   static constexpr int64_t kGrain = std::max(kBlock, Dot::kGrain);
   static constexpr bool kLanesAreScaled = false;
 
-  // Read where they lie if words, or blocks of them, do not reach beyond a row.
+  // Read as stored if words, or blocks of them, do not reach beyond a row.
   static TileRows left(const Sizes& s, const OperandTile<T>& from, float* tile) {
     if (s.D % Dot::kGrain == 0 && from.row % 2 == 0 && reinterpret_cast<uintptr_t>(from.at) % sizeof(float) == 0)
       return {reinterpret_cast<const float*>(from.at), from.row / 2};

@@ -21,8 +21,8 @@ struct alignas(64) Line {
   char bytes[64];
 };
 
-// The memory of one task, in one piece: the program linked to cells of its own, slots, and blocks that stand in for the
-// last columns of a row. Most programs fit on the stack; a call on a small tensor should not wait for the allocator.
+// The memory of one task, in one allocation: the program linked to its own cells, slots, and blocks that replace the last columns of a
+// row. Most programs fit on the stack; a call on a small tensor should not wait for the allocator.
 class Task {
  public:
   Task(const ElementwiseArgs& args, bool streaming)
@@ -129,8 +129,8 @@ class Task {
   Machine machine_{};
 };
 
-// Outputs go past the caches when the launch moves more than they hold and every row starts on a cache line. The bits
-// are the same either way.
+// Whether outputs are stored non-temporally: the launch moves more than the caches hold and every row starts on a cache line. The
+// bits are the same either way.
 bool streams(const ElementwiseArgs& args) {
   int64_t bytes = 0;
   for (const View& in : args.inputs) bytes += in.numel() * size_of(in.dtype);
@@ -142,7 +142,7 @@ bool streams(const ElementwiseArgs& args) {
     for (int axis = 0; axis < args.geometry->axes; ++axis)
       aligned &= args.geometry->operands[args.inputs.size() + i].stride[axis] * size_of(out.dtype) % 64 == 0;
   }
-  return aligned && bytes >= kPastCaches;
+  return aligned && bytes >= kLaunchOutOfCache;
 }
 
 }  // namespace
@@ -150,7 +150,7 @@ bool streams(const ElementwiseArgs& args) {
 // Equation: outputs = f(inputs, parameters), element by element, f an expression as a program.
 // Layout:   every operand [R, C] with strides between rows; an input may repeat its row, or have one value per row.
 // Order:    tasks of 32 Ki elements by shape alone; elements are independent.
-// Requires: unit stride within a row, an output that overlaps an input lies exactly on it (the contract's).
+// Requires: unit stride within a row, an output that overlaps an input is exactly that input (the contract's).
 // Traffic:  one read of each input, one write of each output; intermediate values stay in registers or in slots in L1.
 void elementwise(Stream& stream, const ElementwiseArgs& args) {
   const Geometry& g = *args.geometry;

@@ -22,7 +22,7 @@
 #include "weft/tile/cpu/power.h"
 #include "weft/tile/cpu/trig.h"
 
-// GCC makes sibling calls of plain returns from -O2; clang is told to. Under a sanitizer, or with no optimisation, calls
+// GCC makes sibling calls of plain returns from -O2; clang needs an attribute. Under a sanitizer, or with no optimisation, calls
 // stay calls, and a program returns after every step so that the stack stays short.
 #ifndef WEFT_TAIL_CALL
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || !defined(__OPTIMIZE__)
@@ -93,7 +93,7 @@ struct From<Mode::scalar> {
   HWY_INLINE V operator()(V, int) const { return v; }
 };
 
-// ---- what the ops do to a register
+// ---- the ops on a register
 
 template <Op kOp>
 HWY_INLINE V apply(V a) {
@@ -135,7 +135,7 @@ HWY_INLINE V apply(V a) {
     return hn::Round(a);  // to nearest, ties to even
 }
 
-// min and max by comparison, so that zeros of either sign and NaN come out alike everywhere; a NaN is never lost.
+// min and max by comparison, so that zeros of either sign and NaN are the same on every target; a NaN wins.
 template <Op kOp>
 HWY_INLINE V apply(V a, V b) {
   const V one = constant(1.0f);
@@ -254,7 +254,7 @@ inline void load_scalar(const Link* link, Machine* machine, V a0, V a1, V a2, V 
   a0 = a1 = a2 = a3 = a4 = a5 = a6 = a7 = hn::Set(D(), *static_cast<const float*>(link->cell[0]));
   WEFT_NEXT;
 }
-// kStream: past the caches, for outputs that would not stay there anyway.
+// kStream: non-temporal, for outputs larger than the caches.
 template <class T, bool kStream>
 HWY_INLINE void put(const Link* link, V a0, V a1, V a2, V a3, V a4, V a5, V a6, V a7) {
   T* p = *static_cast<T* const*>(link->cell[0]);
@@ -273,11 +273,11 @@ void store_block(const Link* link, Machine* machine, V a0, V a1, V a2, V a3, V a
   put<T, kStream>(link, a0, a1, a2, a3, a4, a5, a6, a7);
   WEFT_NEXT;
 }
-// The store that ends the program: on to the next columns, or out. Operands that come from memory are asked for some
-// steps ahead, across the pages at which the hardware's own prefetching stops.
+// The store that ends the program: continues with the next columns, or returns. Operands that come from memory are prefetched some steps
+// ahead, across pages, at whose ends the hardware prefetcher stops.
 template <class T, bool kStream>
 void last_store(const Link* link, Machine* machine, V a0, V a1, V a2, V a3, V a4, V a5, V a6, V a7) {
-  constexpr int64_t kAhead = 4096;  // bytes
+  constexpr int64_t kAhead = 4096;  // bytes: a page
   put<T, kStream>(link, a0, a1, a2, a3, a4, a5, a6, a7);
   for (int i = 0; i < machine->moving; ++i) {
     machine->address[i] += machine->advance[i];
@@ -293,7 +293,7 @@ Handler store_handler(bool last, bool stream) {
 }
 #undef WEFT_NEXT
 
-// Out of the program every so many steps: where a compiler did not turn the calls into jumps, the stack stays short.
+// Returns from the program every so many steps: if a compiler did not turn the calls into jumps, the stack stays short.
 HWY_INLINE void run_steps(Machine& machine, int64_t steps) {
   constexpr int64_t kMost = WEFT_STEPS_PER_CALL;
   const V zero = hn::Zero(D());

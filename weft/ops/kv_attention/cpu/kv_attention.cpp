@@ -1,6 +1,6 @@
 // Rows are the queries that share a key/value head (Tq tokens by H / Hkv heads). A prompt has many: keys are the lanes, and
 // each tile of the cache is read and transposed once for all rows that share it. A decode step has few, and the cache is
-// read as it lies in memory, once, straight into registers: keys as dot products, then values as weighted sums.
+// read as stored, once, straight into registers: keys for dot products, then values for weighted sums.
 #include "weft/ops/kv_attention/kv_attention.h"
 #include "weft/tile/cpu/heads.h"
 #include "weft/tile/cpu/scratch_slots.h"
@@ -10,20 +10,20 @@
 #include <hwy/foreach_target.h>
 
 #include "weft/tile/cpu/math.h"
-#include "weft/tile/cpu/tile_product.h"
+#include "weft/tile/cpu/tile_matmul.h"
 #include "weft/tile/cpu/tile_rows.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace weft::cpu::HWY_NAMESPACE {
 namespace {
 
-constexpr int64_t kKeys = 64;    // a tile of the cache
-constexpr int64_t kRows = 64;    // at most, of one task
-constexpr int64_t kChunk = 512;  // positions of one task, where the cache is cut
-constexpr int64_t kFewRows = 8;  // that a decode step takes past the tiles
+constexpr int64_t kKeys = 64;       // a tile of the cache
+constexpr int64_t kRows = 64;       // of one task, at most
+constexpr int64_t kChunk = 512;     // positions of one task if the cache is cut
+constexpr int64_t kDecodeRows = 8;  // at most so many rows skip the tiles: a decode step
 
-// The work as tasks of (b, key head, block of rows, chunk of positions). One block of rows (decode) gives few tasks, so
-// then the cache is cut; a long prompt has blocks enough. Positions that are in use come from start, never from threads.
+// The work as tasks of (b, key head, block of rows, chunk of positions). One block of rows (decode) makes few tasks, so then the cache is
+// cut; a long prompt has blocks enough. The cut depends on shapes and start, never on threads.
 struct Work {
   int64_t B, Tq, H, Hkv, D, group, rows, blocks, width, chunk, chunks;
 
@@ -44,10 +44,10 @@ struct Work {
   }
   int64_t held() const { return std::min(kRows, rows); }  // rows of a partial result
   int64_t partial() const { return ceil_div(held() * (width + 2), kBlock) * kBlock; }
-  bool streaming() const { return Tq == 1 && group <= kFewRows && D % kBlock == 0; }
+  bool streaming() const { return Tq == 1 && group <= kDecodeRows && D % kBlock == 0; }
 };
 
-// The rows of one task and how many positions each sees.
+// The rows of one task and how many positions each attends to.
 struct Queries {
   int64_t b, hk, first, count;
   int64_t start, group;
@@ -61,7 +61,7 @@ Queries queries_of(const Work& w, const KvAttentionArgs& a, int64_t b, int64_t h
   return {b, hk, block * kRows, std::min(kRows, w.rows - block * kRows), data<int32_t>(a.start)[b], w.group};
 }
 
-// What one chunk, or several in order, gave: sums relative to a maximum. o [rows][width], m and l [rows].
+// The result of one chunk, or of several in order: sums relative to a maximum. o [rows][width], m and l [rows].
 struct Partial {
   float *o, *m, *l;
 
@@ -84,7 +84,7 @@ void online_softmax_row(const Work& w, int64_t keys, float* scores, float* o, fl
   for (int64_t d = 0; d < w.width; d += kBlock) store(load(o + d) * splat(factor), o + d);
 }
 
-// The positions [begin, end) for these queries: every position below end is seen by the last of them at least.
+// The positions [begin, end) for these queries: at least the last query attends to every position below end.
 template <class T>
 void attend(const Work& w, const KvAttentionArgs& a, const Queries& rows, int64_t begin, int64_t end, ScratchSlots::Lease& lease,
             Partial out) {
@@ -103,33 +103,33 @@ void attend(const Work& w, const KvAttentionArgs& a, const Queries& rows, int64_
     transpose(lanes, w.width, kr, w.width, 1, kt, kKeys);
     int64_t first = 0;
     while (rows.visible(first) <= j0) ++first;
-    product({.m = rows.count - first,
-             .n = lanes,
-             .k = w.D,
-             .a = qr + first * w.width,
-             .a_row = w.width,
-             .a_step = 1,
-             .b = kt,
-             .b_row = kKeys,
-             .c = scores + first * kKeys,
-             .c_row = kKeys,
-             .add = false});
-    // Rows that see equally many of these keys go together: all of them, but for the last tiles of a prompt.
+    tile_matmul({.m = rows.count - first,
+                 .n = lanes,
+                 .k = w.D,
+                 .a = qr + first * w.width,
+                 .a_row = w.width,
+                 .a_step = 1,
+                 .b = kt,
+                 .b_row = kKeys,
+                 .c = scores + first * kKeys,
+                 .c_row = kKeys,
+                 .add = false});
+    // Rows that attend to equally many of these keys are batched: all of them, except in the last tiles of a prompt.
     for (int64_t next; first < rows.count; first = next) {
       const int64_t seen = std::min(keys, rows.visible(first) - j0);
       for (next = first; next < rows.count && std::min(keys, rows.visible(next) - j0) == seen; ++next)
         online_softmax_row(w, seen, scores + next * kKeys, out.o + next * w.width, out.m + next, out.l + next);
-      product({.m = next - first,
-               .n = w.width,
-               .k = seen,
-               .a = scores + first * kKeys,
-               .a_row = kKeys,
-               .a_step = 1,
-               .b = vr,
-               .b_row = w.width,
-               .c = out.o + first * w.width,
-               .c_row = w.width,
-               .add = true});
+      tile_matmul({.m = next - first,
+                   .n = w.width,
+                   .k = seen,
+                   .a = scores + first * kKeys,
+                   .a_row = kKeys,
+                   .a_step = 1,
+                   .b = vr,
+                   .b_row = w.width,
+                   .c = out.o + first * w.width,
+                   .c_row = w.width,
+                   .add = true});
     }
   }
 }
@@ -161,21 +161,21 @@ HWY_INLINE void multiply_four_keys_of_head(const Work& w, int64_t rows, const fl
 }
 
 // scores[h][.] = q_h . k_j for the positions [begin, end) and all heads, sixteen at a time, of which i, i + 4, i + 8 and
-// i + 12 go together: so their lane sums fold into one block. next(position, hk) is what memory is asked for meanwhile.
+// i + 12 are batched: their lane sums fold into one block. next(position, hk) is what is prefetched.
 template <class T, class F>
 void dot_products(const Work& w, const float* q, const Heads<const T>& k, int64_t b, int64_t begin, int64_t end, float* folded,
                   float* scores, F next) {
-  constexpr int kTogether = kParts == 1 ? 4 : 1;  // queries that four keys in registers meet
+  constexpr int kQueries = kParts == 1 ? 4 : 1;  // that share four keys in registers
   const int64_t folded_row = 4 * kBlock;
   for (int64_t first = begin; first < end; first += kBlock) {
     for (int64_t i = 0; i < 4; ++i)
       for (int64_t hk = 0; hk < w.Hkv; ++hk) {
         const auto [row, stride] = next(first + 4 * i, hk);
         prefetch_rows(row, stride, 4, w.D);
-        const auto key = [&](int64_t j) { return k.row(b, std::min(first + j, end - 1), hk); };  // past the end: any, it is not used
+        const auto key = [&](int64_t j) { return k.row(b, std::min(first + j, end - 1), hk); };  // a score past the end is not used
         const T* const keys[4] = {key(i), key(i + 4), key(i + 8), key(i + 12)};
-        multiply_four_keys_of_head<kTogether>(w, w.group, q + hk * w.group * w.width, keys, folded + hk * w.group * folded_row + i * kBlock,
-                                              folded_row);
+        multiply_four_keys_of_head<kQueries>(w, w.group, q + hk * w.group * w.width, keys, folded + hk * w.group * folded_row + i * kBlock,
+                                             folded_row);
       }
     for (int64_t h = 0; h < w.H; ++h) {
       const float* f = folded + h * folded_row;
@@ -185,7 +185,7 @@ void dot_products(const Work& w, const float* q, const Heads<const T>& k, int64_
   }
 }
 
-// o[r][.] += sum over `count` positions of p[r][j] v_j, for kR queries and kB blocks. The first of them asks for whole rows
+// o[r][.] += sum over `count` positions of p[r][j] v_j, for kR queries and kB blocks. The first of them prefetches whole rows
 // sixteen positions ahead.
 template <int kR, int kB, bool kFetch, class T>
 HWY_INLINE void add_values(const Work& w, const float* p, const T* v, int64_t v_row, int64_t count, float* o) {
@@ -214,7 +214,7 @@ HWY_INLINE void add_values_to_rows(const Work& w, const float* p, const T* v, in
   for (; d < w.D; d += kBlock) add_values<kR, 1, false>(w, p, v + d, v_row, count, o + d);
 }
 
-// kR rows at a time, then what is left of them; only the first ask for rows of v.
+// kR rows at a time, then the rest; only the first prefetch rows of v.
 template <int kR, bool kFetch, class T>
 HWY_INLINE void add_values_of_head(const Work& w, int64_t rows, const float* p, const T* v, int64_t v_row, int64_t count, float* o) {
   int64_t r = 0;
@@ -226,8 +226,8 @@ HWY_INLINE void add_values_of_head(const Work& w, int64_t rows, const float* p, 
   }
 }
 
-// A decode step: the positions [begin, end) of one sequence, seen by every head. A position's heads lie side by side in
-// memory, so they are the inner loop. out(hk) is where the sums of a key head go.
+// A decode step: the positions [begin, end) of one sequence, attended to by every head. A position's heads are side by side in
+// memory, so they are the inner loop. out(hk) returns where the sums of a key head go.
 template <class T, class F>
 void attend_streaming(const Work& w, const KvAttentionArgs& a, int64_t b, int64_t begin, int64_t end, ScratchSlots::Lease& lease, F out) {
   const Heads<const T> q = heads<T>(a.q), k = heads<T>(a.k_cache), v = heads<T>(a.v_cache);
@@ -254,7 +254,7 @@ void attend_streaming(const Work& w, const KvAttentionArgs& a, int64_t b, int64_
 // Adds a later chunk to an earlier one, row by row.
 void merge(const Work& w, int64_t count, const Partial& into, const Partial& from) {
   for (int64_t r = 0; r < count; ++r) {
-    const float m = into.m[r] < from.m[r] ? from.m[r] : into.m[r];  // a NaN may be lost here: it stays in l and o
+    const float m = into.m[r] < from.m[r] ? from.m[r] : into.m[r];  // a NaN may be lost here, but not in l and o
     const float base = m == -HUGE_VALF ? 0.0f : m;
     const float keep = exp(into.m[r] - base), take = exp(from.m[r] - base);
     into.m[r] = m;
@@ -305,7 +305,7 @@ void attend_chunks(Stream& stream, const Work& w, const KvAttentionArgs& a, floa
 
 // Equation: o_i = sum over j <= start + i of softmax(scale q_i . k_j)_j v_j.
 // Layout:   q, o [B, Tq, H, D] and k_cache, v_cache [B, capacity, Hkv, D] with any strides but over D; start [B].
-// Order:    tasks as Work says; keys in order, with a running maximum from tile to tile; chunks are merged in order.
+// Order:    tasks as Work defines; keys in order, with a running maximum from tile to tile; chunks are merged in order.
 // Requires: 0 <= start <= capacity - Tq, else it is reported and nothing is written.
 // Traffic:  the used part of the cache once per block of 64 rows (once in all when decoding); q and o once.
 template <class T>
@@ -315,8 +315,8 @@ void launch(Stream& stream, const KvAttentionArgs& a) {
   const Scratch<float> partials(stream, merging ? w.B * w.Hkv * w.blocks * w.chunks * w.partial() : 0);
   w.streaming() ? attend_chunks<T>(stream, w, a, partials.data()) : attend_tiles<T>(stream, w, a, partials.data());
   if (!merging) return;
-  const bool alone = w.B * w.H * w.chunks < 256;                                       // less work than a second set of tasks
-  parallel_for(w.B * w.Hkv, alone ? 1 : threads(stream), [&](int64_t pair) HWY_ATTR {  // chunks are merged only where blocks = 1
+  const bool alone = w.B * w.H * w.chunks < 256;                                       // less work than starting a second set of tasks
+  parallel_for(w.B * w.Hkv, alone ? 1 : threads(stream), [&](int64_t pair) HWY_ATTR {  // chunks are merged only if blocks = 1
     const Queries rows = queries_of(w, a, pair / w.Hkv, pair % w.Hkv, 0);
     const Partial total(partials.data() + pair * w.chunks * w.partial(), w);
     for (int64_t c = 1; c * w.chunk < rows.visible(rows.count - 1); ++c)

@@ -1,10 +1,10 @@
-// The end of a product, shared by its kernels: f(alpha sum + beta C + bias) for pieces of rows.
+// The epilogue of a matmul, shared by its kernels: f(alpha sum + beta C + bias) for pieces of rows.
 
-#if defined(WEFT_OPS_MATMUL_FINISH_H_) == defined(HWY_TARGET_TOGGLE)
-#ifdef WEFT_OPS_MATMUL_FINISH_H_
-#undef WEFT_OPS_MATMUL_FINISH_H_
+#if defined(WEFT_OPS_MATMUL_CPU_FINISH_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef WEFT_OPS_MATMUL_CPU_FINISH_H_
+#undef WEFT_OPS_MATMUL_CPU_FINISH_H_
 #else
-#define WEFT_OPS_MATMUL_FINISH_H_
+#define WEFT_OPS_MATMUL_CPU_FINISH_H_
 #endif
 
 #include "weft/ops/matmul/matmul.h"
@@ -23,7 +23,7 @@ HWY_INLINE F32x16 activate(F32x16 x) {
   return x;
 }
 
-// Calls f.operator()<kind>(), so that a loop is compiled for each kind instead of asking in every step.
+// Calls f.operator()<kind>(): a loop is compiled for each kind instead of branching in every step.
 template <class F>
 void with_activation(Activation kind, F&& f) {
   switch (kind) {
@@ -44,17 +44,17 @@ class Finish {
  public:
   Finish(const MatmulArgs& args, const MatmulPlan& plan) : args_(args), plan_(plan) {}
 
-  // True when a sum is to start at beta C instead of taking it at the end.
+  // True if a sum starts at beta C instead of adding it at the end.
   bool starts_at_c() const { return args_.alpha == 1 && args_.beta != 0; }
 
-  // True when c is the sum itself, started at C or at 0.
+  // True if c is the sum itself, started at C or at 0.
   bool only_sums() const {
     return std::is_same_v<C, float> && args_.alpha == 1 && (args_.beta == 0 || args_.beta == 1) && !args_.bias && !args_.pre &&
            args_.activation == Activation::none;
   }
-  float* c(Piece p) const { return reinterpret_cast<float*>(data<C>(args_.c) + at(plan_.c, p)); }  // where only_sums()
+  float* c(Piece p) const { return reinterpret_cast<float*>(data<C>(args_.c) + at(plan_.c, p)); }  // if only_sums()
 
-  bool aligned() const {  // every row of c, to vectors
+  bool aligned() const {  // every row of c is aligned to vectors
     const MatmulPlan::Matrix& m = plan_.c;
     return sizeof(C) == 4 && reinterpret_cast<uintptr_t>(data<C>(args_.c)) % 64 == 0 && m.row % 16 == 0 && m.outer % 16 == 0 &&
            m.inner % 16 == 0;
@@ -67,14 +67,14 @@ class Finish {
     for_each_block(p.columns, [&](At at) HWY_ATTR { at.store(beta * at.load(c), sums); });
   }
 
-  // c = f(alpha sums + beta C + bias) for `rows` rows of pieces; `started` when the sums hold beta C already.
+  // c = f(alpha sums + beta C + bias) for `rows` rows of pieces; `started`: the sums hold beta C already.
   void operator()(Piece p, int64_t rows, const float* sums, int64_t stride, bool started) const {
     with_activation(args_.activation, [&]<Activation kKind>() { finish<kKind>(p, rows, sums, stride, started); });
   }
   const char* place(Piece p) const { return reinterpret_cast<const char*>(data<C>(args_.c) + at(plan_.c, p)); }  // in c
 
  private:
-  // Of the first matrix without the divisions: every tile asks.
+  // Skips the divisions for the first matrix: every tile calls this.
   int64_t at(const MatmulPlan::Matrix& m, Piece p) const { return (p.batch ? plan_.offset(m, p.batch) : 0) + p.row * m.row + p.column; }
 
   template <Activation kKind>

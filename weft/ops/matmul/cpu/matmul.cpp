@@ -5,42 +5,43 @@
 #define HWY_TARGET_INCLUDE "weft/ops/matmul/cpu/matmul.cpp"
 #include <hwy/foreach_target.h>
 
-#include "weft/ops/matmul/cpu/blocks.h"
-#include "weft/ops/matmul/cpu/few_rows.h"
-#include "weft/ops/matmul/cpu/tiled.h"
-#include "weft/ops/matmul/cpu/transposed_product.h"
+#include "weft/ops/matmul/cpu/packed_blocks.h"
+#include "weft/ops/matmul/cpu/skinny.h"
+#include "weft/ops/matmul/cpu/amx.h"
+#include "weft/ops/matmul/cpu/transposed.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace weft::cpu::HWY_NAMESPACE {
 namespace {
 
-// How the work is cut; none of it changes a bit of the result.
+// How the work is cut; none of it changes the bits of the result.
 struct Blocking {
-  // A block of B, `columns` by `depth`, is packed by the task that uses it and stays in L2 (384 KiB of it) while the
-  // panels of A, at most 18 KiB each, pass through L1: a tile streams its panel of B from L2, and 64 columns x 4 bytes in
-  // the 12 cycles of a step are a third of what L2 delivers.
-  static constexpr int64_t kDepth = 768, kBlock = int64_t(96) << 10, kMostColumns = 256, kNarrow = 64;
-  // Packing an element of B costs a fraction of a cycle, and each row takes 1/32 of one for it: 192 rows or more.
-  static constexpr int64_t kLeastTasks = 32, kLeastRows = 192;
-  static constexpr int64_t kSmall = int64_t(1) << 18;       // multiplications that are not worth another thread
-  static constexpr int64_t kPastCaches = int64_t(4) << 20;  // elements of C that are not in cache when they are next read
-  static constexpr int64_t kMostA = int64_t(16) << 20;      // packed A at a time, in floats
+  // A block of B, `columns` by `k_block`, is packed by the task that uses it and stays in L2 (96 Ki floats, 384 KiB) while the panels of
+  // A, at most 768 x 6 x 4 bytes = 18 KiB each, stream through L1: a tile streams its panel of B from L2, and 64 columns x 4 bytes in the
+  // 12 cycles of a step are a third of L2's bandwidth. Measured: K blocks of 384, 512 or 1536 are no faster, 128 or 192 have 0.88
+  // to 0.94 of the speed.
+  static constexpr int64_t kMostKBlock = 768, kBlockElements = int64_t(96) << 10, kMostColumns = 256, kNarrow = 64;
+  // At least 32 tasks, two for each of 16 threads. Packing an element of B costs a fraction of a cycle and multiplying it by a row of A
+  // 1/32, so a task keeps 192 rows or more; 256 as long as it has columns to cut.
+  static constexpr int64_t kLeastTasks = 32, kLeastRows = 192, kRowsBeforeColumns = kLeastRows + 64;
+  static constexpr int64_t kSmall = int64_t(1) << 18;   // multiplications: no more, 8 thousand cycles of one core, are one task
+  static constexpr int64_t kMostA = int64_t(16) << 20;  // floats of A packed at a time: bounds the workspace to 64 MiB
 
-  int64_t depth, depths;    // K in equal steps
-  int64_t group;            // matrices of the batch at a time
-  int64_t slab_rows;        // rows of A packed at a time
-  int64_t rows, columns;    // of a block of C
-  int64_t span;             // blocks side by side in a task
-  bool halve_last = false;  // rows of a task in the last column: an odd task is work for two threads
+  int64_t k_block, k_blocks;  // K in equal blocks
+  int64_t group;              // matrices of the batch at a time
+  int64_t slab_rows;          // rows of A packed at a time
+  int64_t rows, columns;      // of a block of C
+  int64_t span;               // blocks side by side in a task
+  bool halve_last = false;    // tasks of the last columns have half the rows: two threads share an odd task
 
   explicit Blocking(const MatmulPlan& p) {
-    depths = std::max<int64_t>(1, ceil_div(p.K, kDepth));
-    depth = round_up(ceil_div(p.K, depths), 4);
+    k_blocks = std::max<int64_t>(1, ceil_div(p.K, kMostKBlock));
+    k_block = round_up(ceil_div(p.K, k_blocks), 4);
     const int64_t K = std::max<int64_t>(1, p.K), padded = round_up(p.M, kTileRows);
     group = std::clamp<int64_t>(kMostA / (padded * K), 1, p.batch());
     slab_rows = std::min(padded, std::max<int64_t>(kTileRows, kMostA / K / kTileRows * kTileRows));
     rows = slab_rows;
-    columns = std::clamp<int64_t>(kBlock / std::max<int64_t>(1, depth) / kTileColumns * kTileColumns, kTileColumns, kMostColumns);
+    columns = std::clamp<int64_t>(kBlockElements / std::max<int64_t>(1, k_block) / kTileColumns * kTileColumns, kTileColumns, kMostColumns);
     span = 1;
     if (group * p.M * p.N * K > kSmall) cut(p);
   }
@@ -50,7 +51,7 @@ struct Blocking {
   void halve_rows() { rows = round_up(ceil_div(rows, 2), kTileRows); }
 
   void cut(const MatmulPlan& p) {
-    while (tasks(p) < kLeastTasks && rows >= 2 * kLeastRows + 128) halve_rows();
+    while (tasks(p) < kLeastTasks && rows >= 2 * kRowsBeforeColumns) halve_rows();
     while (tasks(p) < kLeastTasks && columns > kNarrow) columns = round_up(columns / 2, kTileColumns);
     while (tasks(p) < kLeastTasks && rows >= 2 * kLeastRows) halve_rows();
     halve_last = group == 1 && tasks(p) < kLeastTasks && tasks(p) % 2 == 1 && rows >= 2 * kTileRows;
@@ -59,39 +60,39 @@ struct Blocking {
 };
 
 template <class Words, class C>
-class PackedProduct {
+class PackedMatmul {
   using T = typename Words::Element;
 
  public:
-  PackedProduct(Stream& stream, const MatmulArgs& args, const MatmulPlan& plan)
+  PackedMatmul(Stream& stream, const MatmulArgs& args, const MatmulPlan& plan)
       : stream_(stream),
         args_(args),
         p_(plan),
         block_(plan),
         finish_(args, p_),
-        as_stored_(std::is_same_v<Words, Widened<float>> && !args.transpose_a && plan.a.row != 0),
-        by_depth_(block_.depths > 1 && finish_.only_sums() && plan.N % kLanes == 0 &&
-                  (as_stored_ ? packs_b_again() && 2 * plan.N <= plan.K : 4 * plan.N <= 3 * plan.K)),
-        a_(stream, as_stored_ ? 0 : block_.group * block_.slab_rows * words(by_depth_ ? block_.depth : plan.K)),
+        as_stored_(std::is_same_v<Words, WidenedWords<float>> && !args.transpose_a && plan.a.row != 0),
+        by_k_block_(block_.k_blocks > 1 && finish_.only_sums() && plan.N % kLanes == 0 &&
+                    (as_stored_ ? packs_b_again() && 2 * plan.N <= plan.K : 4 * plan.N <= 3 * plan.K)),
+        a_(stream, as_stored_ ? 0 : block_.group * block_.slab_rows * words(by_k_block_ ? block_.k_block : plan.K)),
         scratch_(stream, sums_size() + buffers_ * packed_size()),
         held_(scratch_.size()) {}
 
   // Equation: c = f(alpha op(A) op(B) + beta C + bias).
-  // Layout:   A, B, C row-major with any row stride; matrices of a batch at any distance. Packed: gemm.h's panels, all
-  //           panels of one step of depth together.
-  // Order:    an element takes k in turn, one fma each, from beta C (or 0), across all steps of depth; see multiply_panels.
+  // Layout:   A, B, C row-major with any row stride; matrices of a batch at any distance. Packed: gemm.h's panels, K block by
+  //           K block.
+  // Order:    an element takes k in turn, one fma each, from beta C (or 0), across all K blocks; see multiply_panels.
   //           Tasks are blocks of C, their extents by the shape alone.
   // Requires: unit-stride rows (the contract's). K = 0 gives f(beta C + bias).
-  // Traffic:  A is read for each block of columns, as stored where it is f32 and not transposed, else packed once before; B is
-  //           read by the task that uses it, unless its thread has just packed it for the rows above; C is written once (and read where
-  //           beta is not 0), or once for each step of depth.
+  // Traffic:  A is read for each block of columns, as stored if it is f32 and not transposed, else packed once before; B is
+  //           read by the task that uses it, unless its thread has just packed it for the rows above; C is written once (and read if
+  //           beta is not 0), or once for each K block.
   void run() {
     for (int64_t batch = 0; batch < p_.batch(); batch += block_.group) {
       matrices_ = std::min(block_.group, p_.batch() - batch);
       for (int64_t row = 0; row < p_.M; row += block_.slab_rows) {
         a_rows_ = {row, std::min(block_.slab_rows, p_.M - row)};
-        for (int64_t d = 0; d < block_.depths; d += depths_.count) {
-          depths_ = {d, by_depth_ ? 1 : block_.depths};
+        for (int64_t d = 0; d < block_.k_blocks; d += k_range_.count) {
+          k_range_ = {d, by_k_block_ ? 1 : block_.k_blocks};
           if (!as_stored_) pack_a(batch);
           compute(batch);
         }
@@ -108,41 +109,42 @@ class PackedProduct {
     Range rows, columns;
   };
 
-  // True when the steps of depth are more than a thread's buffers hold, so that tasks one above the other find none of them packed.
-  bool packs_b_again() const { return block_.depths > 2 && block_.rows < p_.M; }
+  // True if a thread's two buffers hold fewer than all K blocks: a task then finds none that the task above has packed.
+  bool packs_b_again() const { return block_.k_blocks > 2 && block_.rows < p_.M; }
   int64_t sums_stride() const { return block_.columns + kBlock; }  // off the powers of two, where cache sets collide
-  int64_t sums_size() const { return block_.depths > 1 ? block_.rows * sums_stride() : 0; }
-  int64_t packed_size() const { return block_.columns * words(block_.depth); }
+  int64_t sums_size() const { return block_.k_blocks > 1 ? block_.rows * sums_stride() : 0; }
+  int64_t packed_size() const { return block_.columns * words(block_.k_block); }
   static int64_t words(int64_t elements) { return ceil_div(elements, Words::kElements); }
-  int64_t elements(int64_t depth_index) const { return std::min(block_.depth, p_.K - depth_index * block_.depth); }
-  int64_t steps(int64_t depth_index) const { return words(elements(depth_index)); }
+  int64_t elements(int64_t d) const { return std::min(block_.k_block, p_.K - d * block_.k_block); }
+  int64_t steps(int64_t d) const { return words(elements(d)); }
 
-  // Panels of matrix `g` of the group at one step of depth, from panel `panel` on.
+  // Panels of matrix `g` of the group over K block d, from panel `panel` on.
   float* a_panel(int64_t g, int64_t d, int64_t panel) const {
-    const int64_t before = by_depth_ ? g * words(block_.depth) : g * words(p_.K) + words(d * block_.depth);
+    const int64_t before = by_k_block_ ? g * words(block_.k_block) : g * words(p_.K) + words(d * block_.k_block);
     return a_.data() + before * round_up(a_rows_.count, kTileRows) + panel * kTileRows * steps(d);
   }
   // Rows of A from `row` of the slab on, for a block of B.
   const float* a_tile(const BlockOfB& b, int64_t g, int64_t row) const {
     if constexpr (std::is_same_v<T, float>)
-      if (as_stored_) return data<float>(args_.a) + p_.offset(p_.a, b.batch) + (a_rows_.first + row) * p_.a.row + b.d * block_.depth;
+      if (as_stored_) return data<float>(args_.a) + p_.offset(p_.a, b.batch) + (a_rows_.first + row) * p_.a.row + b.d * block_.k_block;
     return a_panel(g, b.d, row / kTileRows);
   }
   const T* b_at(const BlockOfB& b) const {
-    const int64_t k = b.d * block_.depth, row = p_.b.row;
+    const int64_t k = b.d * block_.k_block, row = p_.b.row;
     return data<T>(args_.b) + p_.offset(p_.b, b.batch) + (args_.transpose_b ? b.first * row + k : k * row + b.first);
   }
 
   void pack_a(int64_t batch) const {
     const int64_t panels = ceil_div(a_rows_.count, kTileRows), at_once = panels_at_once(panels), groups = ceil_div(panels, at_once);
-    parallel_for(matrices_ * depths_.count * groups, threads(stream_), [&](int64_t task) HWY_ATTR {
-      const int64_t g = task / groups / depths_.count, d = depths_.first + task / groups % depths_.count, first = task % groups * at_once;
+    parallel_for(matrices_ * k_range_.count * groups, threads(stream_), [&](int64_t task) HWY_ATTR {
+      const int64_t g = task / groups / k_range_.count, d = k_range_.first + task / groups % k_range_.count,
+                    first = task % groups * at_once;
       const T* a = data<T>(args_.a) + p_.offset(p_.a, batch + g);
-      const int64_t k = d * block_.depth, K = elements(d), strip = args_.transpose_a ? kStripOfA : K;
+      const int64_t k = d * block_.k_block, K = elements(d), strip = args_.transpose_a ? kStripOfA : K;
       for (int64_t s = 0; s < K; s += strip) {
         if (args_.transpose_a)
-          ask_for_strip(a + (k + s + kStripsAhead * kStripOfA) * p_.a.row + a_rows_.first + first * kTileRows, p_.a.row,
-                        at_once * kTileRows, K - s - kStripsAhead * kStripOfA);
+          prefetch_strip(a + (k + s + kStripsAhead * kStripOfA) * p_.a.row + a_rows_.first + first * kTileRows, p_.a.row,
+                         at_once * kTileRows, K - s - kStripsAhead * kStripOfA);
         for (int64_t i = first; i < std::min(panels, first + at_once); ++i) {
           const int64_t row = a_rows_.first + i * kTileRows, rows = std::min<int64_t>(kTileRows, a_rows_.first + a_rows_.count - row);
           float* panel = a_panel(g, d, i) + words(s) * kTileRows;
@@ -153,16 +155,18 @@ class PackedProduct {
     });
   }
 
-  // A transposed lies across its panels: sixteen of them share whole lines of memory, a strip of some k at a time. A few lines of
-  // each k are nothing that the hardware would foresee, so they are asked for some strips before.
+  // A transposed is stored across its panels: sixteen of them share whole cache lines, a strip of 8 k at a time. The hardware
+  // prefetcher does not recognize a few lines of each k, so they are prefetched four strips before (measured: 2 to 4 % of TN).
   static constexpr int64_t kStripOfA = 8, kStripsAhead = 4;
-  static void ask_for_strip(const T* a, int64_t step, int64_t rows, int64_t left) {
+  static void prefetch_strip(const T* a, int64_t step, int64_t rows, int64_t left) {
     for (int64_t k = 0; k < std::min(kStripOfA, left); ++k)
       for (int64_t i = 0; i < rows; i += int64_t(64 / sizeof(T))) __builtin_prefetch(a + k * step + i, 0, 2);
   }
   int64_t panels_at_once(int64_t panels) const {
-    if (args_.transpose_a) return panels * depths_.count * matrices_ >= 256 ? 16 : 8;
-    return std::max<int64_t>(1, 16384 / (kTileRows * block_.depth + 1));
+    // Transposed: 16 panels of 6 rows are whole cache lines (96 floats); 8 if 16 would leave fewer than 16 tasks. Else 64 KiB a task.
+    constexpr int64_t kPanelsOfLines = 16, kTasks = 16, kElementsOfTask = 16384;
+    if (args_.transpose_a) return panels * k_range_.count * matrices_ >= kTasks * kPanelsOfLines ? kPanelsOfLines : kPanelsOfLines / 2;
+    return std::max<int64_t>(1, kElementsOfTask / (kTileRows * block_.k_block + 1));
   }
 
   // The panel of B from column `j` of the block on.
@@ -177,8 +181,8 @@ class PackedProduct {
     const int64_t width = block_.span * block_.columns, across = ceil_div(p_.N, width), down = ceil_div(a_rows_.count, block_.rows);
     const int64_t last_rows = block_.halve_last ? round_up(ceil_div(block_.rows, 2), kTileRows) : block_.rows;
     const int64_t before_last = (across - 1) * down, tasks = before_last + ceil_div(a_rows_.count, last_rows);
-    // Neighbours in time share the columns of B and walk down A.
-    // An odd task's two halves come first and last, one for each of two threads.
+    // Consecutive tasks share the columns of B and go down the rows of A. The two halves of an odd task are the first and the last task,
+    // one for each of two threads.
     const auto place = [&](int64_t index) {
       const int64_t turn = index % tasks, early = block_.halve_last ? (tasks - before_last) / 2 : 0;
       const int64_t task = turn < early ? before_last + turn : turn < early + before_last ? turn - early : turn;
@@ -189,28 +193,28 @@ class PackedProduct {
     };
     const int64_t count = matrices_ * tasks;
     parallel_for(count, threads(stream_), [&](int64_t index) {
-      compute_task(batch, place(index), index + 1 < count ? block(batch, place(index + 1), 0, depths_.first) : BlockOfB{});
+      compute_task(batch, place(index), index + 1 < count ? block(batch, place(index + 1), 0, k_range_.first) : BlockOfB{});
     });
   }
 
-  // Of a task, the block from its column j on.
+  // The block of a task from its column j on.
   BlockOfB block(int64_t batch, const Task& task, int64_t j, int64_t d) const {
     return {batch + task.g, d, task.columns.first + j, std::min(block_.columns, task.columns.count - j)};
   }
 
-  // Block by block of B, each multiplied while the next is fetched; past the end of this task, what the one behind it starts with.
-  void compute_task(int64_t batch, const Task& task, const BlockOfB& behind) const {
+  // Multiplies block by block of B while the next is prefetched; after the last one that is the first block of the following task.
+  void compute_task(int64_t batch, const Task& task, const BlockOfB& following) const {
     ScratchSlots::Lease lease(scratch_);
     float *sums = lease.take(sums_size()), *packed = lease.take(buffers_ * packed_size());
     HeldBlocks& held = held_[lease.slot()];
     for (int64_t j = 0; j < task.columns.count; j += block_.columns)
-      for (int64_t d = depths_.first; d < depths_.first + depths_.count; ++d) {
+      for (int64_t d = k_range_.first; d < k_range_.first + k_range_.count; ++d) {
         const BlockOfB here = block(batch, task, j, d);
-        const BlockOfB next = d + 1 < depths_.first + depths_.count     ? block(batch, task, j, d + 1)
-                              : j + block_.columns < task.columns.count ? block(batch, task, j + block_.columns, depths_.first)
-                                                                        : behind;
+        const BlockOfB next = d + 1 < k_range_.first + k_range_.count   ? block(batch, task, j, d + 1)
+                              : j + block_.columns < task.columns.count ? block(batch, task, j + block_.columns, k_range_.first)
+                                                                        : following;
         const int buffer = held.find(here, buffers_);
-        LinesAhead lines{reinterpret_cast<const char*>(packed)};  // none
+        PrefetchLines lines{reinterpret_cast<const char*>(packed)};  // none
         CopyAhead<T> copy;
         if (next.count > 0 && !(next == here)) {
           if (copies_ahead_)
@@ -220,16 +224,16 @@ class PackedProduct {
         }
         multiply_block(task, here, held[buffer], packed + buffer * packed_size(), sums, lines, copy);
       }
-    if (past_caches_) hwy::FlushStream();
+    if (non_temporal_) hwy::FlushStream();
   }
 
-  // sums (+)= rows of A times a block of B, six rows at a time, the first of which pack what is not packed yet; c where it was the last
-  // step of depth. What needs nothing but the sum goes straight to c, in whole vectors; the rest is finished tile by tile, out of L1.
-  void multiply_block(const Task& task, const BlockOfB& block, PackedBlock& held, float* packed, float* sums, LinesAhead lines,
+  // sums (+)= rows of A times a block of B, six rows at a time, the first of which pack what is not packed yet; c after the last K block.
+  // Sums without an epilogue go straight to c, in whole vectors; the others are finished tile by tile, out of L1.
+  void multiply_block(const Task& task, const BlockOfB& block, PackedBlock& held, float* packed, float* sums, PrefetchLines lines,
                       CopyAhead<T> copy) const {
     const Range rows = task.rows;
-    const int64_t columns = block.count, stride = block_.depths > 1 ? sums_stride() : kTileColumns;
-    const bool started = finish_.starts_at_c(), first = block.d == 0, last = block.d + 1 == block_.depths;
+    const int64_t columns = block.count, stride = block_.k_blocks > 1 ? sums_stride() : kTileColumns;
+    const bool started = finish_.starts_at_c(), first = block.d == 0, last = block.d + 1 == block_.k_blocks;
     const int64_t straight = !finish_.only_sums() ? 0 : columns % kLanes == 0 ? columns : columns / kTileColumns * kTileColumns;
     alignas(64) float tile[kTileRows * kTileColumns];
     const auto piece = [&](int64_t i, int64_t j) {
@@ -237,23 +241,23 @@ class PackedProduct {
     };
     const float* a = a_tile(block, task.g, rows.first);
     const int64_t steps = this->steps(block.d), a_row = as_stored_ ? p_.a.row : steps;  // of a panel, a sixth
-    const bool in_c = (last || by_depth_) && !past_caches_;
+    const bool in_c = (last || by_k_block_) && !non_temporal_;
     for (int64_t i = 0, height; i < rows.count; i += height) {
       height = tile_rows(rows.count - i);
       for (int64_t j = 0; j < columns; j += kTileColumns) {
         const Piece here = piece(i, j);
-        float* waiting = block_.depths > 1 ? sums + i * stride + j : tile;
-        Sums to{!first || started ? waiting : nullptr, stride, last ? tile : waiting, last ? kTileColumns : stride};
+        float* partial = block_.k_blocks > 1 ? sums + i * stride + j : tile;
+        Sums to{!first || started ? partial : nullptr, stride, last ? tile : partial, last ? kTileColumns : stride};
         if (j < straight) {
           float* c = finish_.c(here);
-          if ((first && started) || (!first && by_depth_)) to.from = c, to.from_row = p_.c.row;
-          if (last || by_depth_) to.c = c, to.row = p_.c.row, to.past_caches = last && past_caches_;
+          if ((first && started) || (!first && by_k_block_)) to.from = c, to.from_row = p_.c.row;
+          if (last || by_k_block_) to.c = c, to.row = p_.c.row, to.non_temporal = last && non_temporal_;
         } else if (first && started) {
-          for (int64_t r = 0; r < height; ++r) finish_.start(piece(i + r, j), waiting + r * stride);
+          for (int64_t r = 0; r < height; ++r) finish_.start(piece(i + r, j), partial + r * stride);
         }
-        Ahead soon = lines.next();
-        // Rows of A: those below, or, where the next block begins, the first again.
-        ask_for_a(a + (i + height < rows.count ? i + height : 0) * a_row, j / kTileColumns, a_row, soon);
+        Prefetch soon = lines.next();
+        // Prefetches the rows of A below or, before the next block, the first rows again.
+        prefetch_a(a + (i + height < rows.count ? i + height : 0) * a_row, j / kTileColumns, a_row, soon);
         soon.c = !in_c ? reinterpret_cast<const char*>(tile)
                        : finish_.place(j + kTileColumns < columns ? piece(i, j + kTileColumns) : piece(i + height, 0));
         soon.c_row = in_c ? p_.c.row * int64_t(sizeof(C)) : 0;
@@ -270,14 +274,14 @@ class PackedProduct {
     copy.finish();
   }
 
-  // Rows of a tile where so many are left: the last two tiles share theirs, for two rows alone load as much of B as six. Packed, A
-  // lies in sixes.
+  // Height of the next tile when `left` rows remain. The last two tiles share their rows evenly: a 2-row tile loads as much of B as a
+  // 6-row one. A packed A has panels of six rows.
   int64_t tile_rows(int64_t left) const {
     return !as_stored_ || left <= kTileRows || left >= 2 * kTileRows ? std::min<int64_t>(kTileRows, left) : ceil_div(left, 2);
   }
 
-  // The first rows to meet the panel of B from column j on pack it: while they multiply, where B lies as the panel does.
-  void multiply_first(const BlockOfB& block, int64_t j, const Tile& t, float* panel, Ahead ahead) const {
+  // The first rows that need the panel of B from column j on pack it; while they multiply, if B is stored as the panel is.
+  void multiply_first(const BlockOfB& block, int64_t j, const Tile& t, float* panel, Prefetch ahead) const {
     if constexpr (Words::kElements == 1)
       if (!args_.transpose_b && t.rows == kTileRows && t.columns == kTileColumns)
         return multiply_and_pack(t, b_at(block) + j, p_.b.row, panel, ahead);
@@ -286,7 +290,7 @@ class PackedProduct {
     multiply(t, ahead, none);
   }
 
-  static void multiply(const Tile& t, Ahead ahead, CopyAhead<T>& copy) {
+  static void multiply(const Tile& t, Prefetch ahead, CopyAhead<T>& copy) {
     if constexpr (Words::kElements == 1) {
       if (copy.any() && t.rows == kTileRows && t.columns == kTileColumns) return multiply_and_copy(t, copy.part(t.steps), ahead);
       return multiply_tile<FmaStep>(t, ahead);
@@ -298,8 +302,8 @@ class PackedProduct {
     multiply_tile<PairStep>(t, ahead);
   }
 
-  // What tiles ask for of the next block: along its rows where B is transposed, else down its columns of lines.
-  LinesAhead lines_of(const BlockOfB& next) const {
+  // The lines that tiles prefetch of the next block: along its rows if B is transposed, else down its columns of lines.
+  PrefetchLines lines_of(const BlockOfB& next) const {
     const char* b = reinterpret_cast<const char*>(b_at(next));
     const int64_t bytes = sizeof(T), row = p_.b.row * bytes, lines = steps(next.d) / kStepsOfLine * 4;
     if (args_.transpose_b) {
@@ -310,8 +314,8 @@ class PackedProduct {
     return {b, row, lines * row, kParts, 64, kParts * ceil_div(next.count * bytes, 64)};
   }
 
-  // Of the six rows of A from `a` on, four for the first tile of those side by side and two for the second.
-  static void ask_for_a(const float* a, int64_t beside, int64_t row, Ahead& ahead) {
+  // The first of the tiles side by side prefetches four of the six rows of A from `a` on, the second two.
+  static void prefetch_a(const float* a, int64_t beside, int64_t row, Prefetch& ahead) {
     ahead.a = reinterpret_cast<const char*>(4 * beside < kTileRows ? a + 4 * beside * row : a);
     ahead.a_row = row * int64_t(sizeof(float));
   }
@@ -321,54 +325,54 @@ class PackedProduct {
   const MatmulPlan p_;
   const Blocking block_;
   const Finish<C> finish_;
-  const bool as_stored_;  // A is read where it lies
-  const bool
-      by_depth_;  // one step of depth at a time, where c, in which sums wait, is less to move than A, packed, or than B is to pack again
-  const bool past_caches_ = finish_.aligned() && p_.batch() * p_.M * p_.N >= Blocking::kPastCaches;
-  // Rows of B a multiple of 4 KiB apart have one line in 16 sets of L2 or fewer: asked for, a block of hundreds does not stay in its
-  // 20 ways, so it is copied, some lines at a time. Where sets do not collide that costs more than it gains: see docs/performance.md.
+  const bool as_stored_;  // A is read as stored, not packed
+  // One K block at a time for all of C, with sums in C between two: where that moves less than packing all of A, or B again, would.
+  const bool by_k_block_;
+  const bool non_temporal_ = finish_.aligned() && p_.batch() * p_.M * p_.N * int64_t(sizeof(C)) >= kOutOfCache;
+  // Rows of B a multiple of 4 KiB apart map to 16 sets of L2 or fewer: a prefetched block of hundreds of rows does not stay in their 20
+  // ways, so it is copied, some lines at a time. Without such collisions the copy costs more than it gains: see docs/lab.
   const bool copies_ahead_ = Words::kElements == 1 && !args_.transpose_b && p_.b.row * int64_t(sizeof(T)) % 4096 == 0;
-  const int buffers_ = copies_ahead_ || (block_.depths == 2 && block_.rows < p_.M) ? 2 : 1;  // both steps of depth for the rows below
+  const int buffers_ = copies_ahead_ || (block_.k_blocks == 2 && block_.rows < p_.M) ? 2 : 1;  // both K blocks are kept for the rows below
   const Scratch<float> a_;
   mutable ScratchSlots scratch_;
   mutable std::vector<HeldBlocks> held_;
-  int64_t matrices_ = 0;  // what is packed now: matrices of the batch, rows of A
-  Range a_rows_, depths_;
+  int64_t matrices_ = 0;  // packed at present: matrices of the batch, rows of A
+  Range a_rows_, k_range_;
 };
 
 int64_t rows_of_one_b(const MatmulPlan& p) { return p.shared_b ? p.batch() * p.M : p.M; }
 
 template <class T, class C>
-void product(Stream& stream, const MatmulArgs& args) {
+void multiply_one(Stream& stream, const MatmulArgs& args) {
   const MatmulPlan p = plan(args);
   if (p.batch() * p.M * p.N == 0) return;
-  if (rows_of_one_b(p) <= MatmulArgs::kFewRows) return multiply_few_rows<T, C>(stream, args, p);
+  if (rows_of_one_b(p) <= MatmulArgs::kSkinnyRows) return multiply_skinny<T, C>(stream, args, p);
   if constexpr (std::is_same_v<T, float>)
-    if (TransposedProduct::suits(args, p)) return TransposedProduct(stream, args, p).run();
+    if (TransposedMatmul::applies(args, p)) return TransposedMatmul(stream, args, p).run();
   if constexpr (std::is_same_v<T, bf16>) {
-    if (bf16_dot() == Bf16Dot::amx || bf16_dot() == Bf16Dot::emulated_amx) return TiledProduct<C>(stream, args, p).run();
+    if (bf16_dot() == Bf16Dot::amx || bf16_dot() == Bf16Dot::emulated_amx) return AmxMatmul<C>(stream, args, p).run();
     if (bf16_dot() == Bf16Dot::emulated || (bf16_dot() == Bf16Dot::hardware && kTileColumns == kPairColumns))
-      return PackedProduct<Paired, C>(stream, args, p).run();
+      return PackedMatmul<PairedWords, C>(stream, args, p).run();
   }
-  PackedProduct<Widened<T>, C>(stream, args, p).run();
+  PackedMatmul<WidenedWords<T>, C>(stream, args, p).run();
 }
 
-// Few rows take what goes with them into their own tasks.
+// A skinny matmul runs those chained to it in its own tasks.
 template <class T, class C>
-void products(Stream& stream, const MatmulArgs& args) {
-  product<T, C>(stream, args);
-  if (args.also && (args.c.numel() == 0 || rows_of_one_b(plan(args)) > MatmulArgs::kFewRows)) products<T, C>(stream, *args.also);
+void multiply_all(Stream& stream, const MatmulArgs& args) {
+  multiply_one<T, C>(stream, args);
+  if (args.also && (args.c.numel() == 0 || rows_of_one_b(plan(args)) > MatmulArgs::kSkinnyRows)) multiply_all<T, C>(stream, *args.also);
 }
 
 }  // namespace
 
 void matmul(Stream& stream, const MatmulArgs& args) {
   if (args.a.dtype == DType::f32)
-    products<float, float>(stream, args);
+    multiply_all<float, float>(stream, args);
   else if (args.c.dtype == DType::f32)
-    products<bf16, float>(stream, args);
+    multiply_all<bf16, float>(stream, args);
   else
-    products<bf16, bf16>(stream, args);
+    multiply_all<bf16, bf16>(stream, args);
 }
 
 }  // namespace weft::cpu::HWY_NAMESPACE

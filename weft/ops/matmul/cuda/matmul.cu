@@ -128,14 +128,14 @@ void multiply(Stream& stream, const MatmulArgs& a, const MatmulPlan& plan, void*
                           static_cast<char*>(d) + o * d_at.outer * size_of(out), with_bias ? data<char>(a.bias) : nullptr, a.alpha, beta);
 }
 
-// With nothing after the sum but a bias, cuBLASLt writes c itself. Otherwise the sum goes to f32 workspace, so that the
-// activation sees it unrounded, and finish() does the rest.
+// With no epilogue but a bias, cuBLASLt writes c itself. Otherwise the sum goes to f32 workspace, so that the activation is applied to
+// the unrounded value, and finish() does the rest.
 template <class Out>
 void run(Stream& stream, const MatmulArgs& a) {
   const MatmulPlan p = plan(a);
   const int64_t count = p.batch() * p.M * p.N;
   if (count == 0) return;
-  const bool biased = !a.bias || (alignment(a.c, p.c) == 16 && aligned16(data<char>(a.bias)));  // as cuBLASLt's epilogue wants it
+  const bool biased = !a.bias || (alignment(a.c, p.c) == 16 && aligned16(data<char>(a.bias)));  // as cuBLASLt's epilogue requires
   const bool plain = a.activation == Activation::none && !a.pre && p.K > 0 && biased;
   if (plain) return multiply(stream, a, p, data<char>(a.c), a.c.dtype, p.c, alignment(a.c, p.c), bool(a.bias), a.beta);
 

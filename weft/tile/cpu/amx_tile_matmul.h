@@ -1,14 +1,14 @@
-// Products of tiles (tile_product.h) by the unit for tiles of bf16 (amx.h), or by its emulation.
+// Tile matmuls (tile_matmul.h) on AMX (amx.h), or by its emulation.
 //
-// The unit takes rows of A along k, sixteen at a time: an A that lies across k is transposed first, and the last rows go by way of a copy.
-// A triangle is a product whose A has zeros beyond it. 0 * NaN would spoil the sum: a B that is not finite is multiplied by the
-// words of pairs.h, which leave terms out.
+// AMX takes rows of A along k, sixteen at a time: an A stored across k is transposed first, and the last rows are copied. A triangle is a
+// matmul whose A has zeros beyond it. 0 * NaN would spoil the sum: a B that is not finite goes to the steps of pairs.h, which leave
+// terms out.
 
-#if defined(WEFT_TILE_CPU_AMX_PRODUCT_H_) == defined(HWY_TARGET_TOGGLE)
-#ifdef WEFT_TILE_CPU_AMX_PRODUCT_H_
-#undef WEFT_TILE_CPU_AMX_PRODUCT_H_
+#if defined(WEFT_TILE_CPU_AMX_TILE_MATMUL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef WEFT_TILE_CPU_AMX_TILE_MATMUL_H_
+#undef WEFT_TILE_CPU_AMX_TILE_MATMUL_H_
 #else
-#define WEFT_TILE_CPU_AMX_PRODUCT_H_
+#define WEFT_TILE_CPU_AMX_TILE_MATMUL_H_
 #endif
 
 #include "weft/tile/cpu/amx.h"
@@ -17,17 +17,17 @@
 HWY_BEFORE_NAMESPACE();
 namespace weft::cpu::HWY_NAMESPACE {
 
-// A step is a word, as for pairs, but sums take blocks of 32 k: past the last k up to a whole block, A as it lies and B hold zeros.
+// A step is a word, as for pairs, but sums take blocks of 32 k: past the last k up to a whole block, A as stored and B hold zeros.
 struct AmxDot : EmulatedDot {
   static constexpr int kGrain = kAmxBlock;
 };
 
-// At most 64 rows, 256 columns and 256 k; 64 k where A is not taken as it lies.
-class AmxTileProduct {
+// At most 64 rows, 256 columns and 256 k; 64 k if A is transposed or copied.
+class AmxTileMatmul {
  public:
-  explicit AmxTileProduct(const TileProductBy<AmxDot>& product) : t_(product), blocks_(ceil_div(product.k, kWordsOfBlock)) {
-    if (t_.meanwhile)
-      for (int64_t m = 0; m < t_.m; m += 6) t_.meanwhile->some();  // as often as without the unit
+  explicit AmxTileMatmul(const TileMatmulBy<AmxDot>& args) : t_(args), blocks_(ceil_div(args.k, kWordsOfBlock)) {
+    if (t_.prefetch)
+      for (int64_t m = 0; m < t_.m; m += 6) t_.prefetch->some();  // as often as without AMX
     if (t_.factor)
       for (int64_t m = 0; m < t_.m; ++m)
         for (int64_t n = 0; t_.factor[m] != 1 && n < t_.n; n += kBlock) store(load(c(m) + n) * splat(t_.factor[m]), c(m) + n);
@@ -46,7 +46,7 @@ class AmxTileProduct {
     multiply(a_, k, whole, t_.m - whole);
   }
 
-  // A as it lies has rows of 32 words, whatever k is.
+  // A as stored has rows of 32 words, whatever k is.
   template <Steps kWhich>
   void run_triangle() {
     constexpr bool kThrough = kWhich == Steps::through_row;
@@ -75,7 +75,7 @@ class AmxTileProduct {
   // Rows of A along k, each of 32 words, zeros past the last k.
   void transpose_a() {
     clear_rows();
-    pack_along_k<Widened<float>, int(kWordsOfA)>(t_.a, t_.a_step, t_.k, t_.m, a_);
+    pack_along_k<WidenedWords<float>, int(kWordsOfA)>(t_.a, t_.a_step, t_.k, t_.m, a_);
   }
   template <bool kEven>
   static void keep_half(float* word) {
@@ -85,7 +85,7 @@ class AmxTileProduct {
     std::memcpy(word, &bits, sizeof bits);
   }
 
-  // Rows of C from m on; where a last tile of them is not whole it is multiplied elsewhere.
+  // Rows of C from m on; a last tile that is not whole goes through a buffer.
   void multiply(const float* a, int64_t a_row, int64_t m, int64_t rows) const {
     const int64_t whole = rows / kAmxRows * kAmxRows, left = rows - whole;
     if (whole > 0) multiply_to(a, a_row, whole, c(m), t_.c_row);
@@ -113,20 +113,20 @@ class AmxTileProduct {
                   .c_row = to_row});
   }
 
-  const TileProductBy<AmxDot>& t_;
+  const TileMatmulBy<AmxDot>& t_;
   const int64_t blocks_;
   alignas(64) float a_[kMostRows * kWordsOfA];
 };
 
 template <>
-inline void product<AmxDot>(const TileProductBy<AmxDot>& t) {
-  AmxTileProduct(t).run();
+inline void tile_matmul<AmxDot>(const TileMatmulBy<AmxDot>& t) {
+  AmxTileMatmul(t).run();
 }
 
 template <Steps kWhich>
-void triangle_product(const TileProductBy<AmxDot>& t) {
-  if (pairs_are_finite(t.b, t.b_row, t.k, t.n)) return AmxTileProduct(t).template run_triangle<kWhich>();
-  triangle_product<kWhich, EmulatedDot>({t.m, t.n, t.k, t.a, t.a_row, t.a_step, t.b, t.b_row, t.c, t.c_row, t.add, t.factor, t.meanwhile});
+void triangle_matmul(const TileMatmulBy<AmxDot>& t) {
+  if (pairs_are_finite(t.b, t.b_row, t.k, t.n)) return AmxTileMatmul(t).template run_triangle<kWhich>();
+  triangle_matmul<kWhich, EmulatedDot>({t.m, t.n, t.k, t.a, t.a_row, t.a_step, t.b, t.b_row, t.c, t.c_row, t.add, t.factor, t.prefetch});
 }
 
 }  // namespace weft::cpu::HWY_NAMESPACE

@@ -1,11 +1,11 @@
-// Products with at most four rows: a token or a few against a whole weight. Bound by the reading of B, so B is read
-// once, in its own dtype, and never packed.
+// Skinny matmul, at most four rows: one token or a few times a whole weight. Reading B is the bound, so B is read once, in its own
+// dtype, and never packed.
 
-#if defined(WEFT_OPS_MATMUL_FEW_ROWS_H_) == defined(HWY_TARGET_TOGGLE)
-#ifdef WEFT_OPS_MATMUL_FEW_ROWS_H_
-#undef WEFT_OPS_MATMUL_FEW_ROWS_H_
+#if defined(WEFT_OPS_MATMUL_CPU_SKINNY_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef WEFT_OPS_MATMUL_CPU_SKINNY_H_
+#undef WEFT_OPS_MATMUL_CPU_SKINNY_H_
 #else
-#define WEFT_OPS_MATMUL_FEW_ROWS_H_
+#define WEFT_OPS_MATMUL_CPU_SKINNY_H_
 #endif
 
 #include <optional>
@@ -27,7 +27,7 @@ HWY_INLINE void add_steps(const float* x, const T* b, int64_t row, int64_t colum
   });
 }
 
-// The rows of A as f32, [rows][K]; rows of all matrices in turn.
+// Rows of A as f32, [rows][K]; the matrices of a batch in order.
 template <class T>
 void widen_rows(Stream& stream, const MatmulArgs& args, const MatmulPlan& p, float* x) {
   parallel_for(p.batch(), threads(stream), [&](int64_t batch) HWY_ATTR {
@@ -42,14 +42,16 @@ void widen_rows(Stream& stream, const MatmulArgs& args, const MatmulPlan& p, flo
   });
 }
 
-// The runs of columns of one product, x its rows of A as f32.
+// One matmul, cut into runs of columns; x: its rows of A as f32.
 template <class T, class C>
-class FewRows {
+class SkinnyMatmul {
  public:
-  FewRows(const MatmulArgs& args, const float* x) : args_(args), p_(plan(args)), finish_(args_, p_), x_(x) {
-    // A dot product reads K elements a column; a run of columns should read some 16 Ki, so that no thread waits long for the
-    // last. Else 32 runs, of whole lines.
-    const int64_t wanted = args.transpose_b ? 16384 / std::max<int64_t>(1, p_.K) : ceil_div(p_.N, 32), whole = args.transpose_b ? 16 : 64;
+  SkinnyMatmul(const MatmulArgs& args, const float* x) : args_(args), p_(plan(args)), finish_(args_, p_), x_(x) {
+    // B transposed: a dot product reads K elements a column, and a run of columns some 16 Ki, so that no thread waits long for the
+    // last run. B as stored: 32 runs, of whole cache lines in either dtype.
+    constexpr int64_t kElementsOfRun = 16384, kRuns = 32, kColumnsOfDots = 16, kColumnsOfLines = 64;
+    const int64_t wanted = args.transpose_b ? kElementsOfRun / std::max<int64_t>(1, p_.K) : ceil_div(p_.N, kRuns),
+                  whole = args.transpose_b ? kColumnsOfDots : kColumnsOfLines;
     run_ = std::clamp<int64_t>(ceil_div(wanted, whole) * whole, whole, kMostColumns);
     runs_ = ceil_div(p_.N, run_);
   }
@@ -62,7 +64,7 @@ class FewRows {
     const float* a = x_ + job * rows * p_.K;
     const bool started = finish_.starts_at_c() && !args_.transpose_b;
     const auto piece = [&](int64_t r) { return Piece{p_.shared_b ? r / p_.M : job, p_.shared_b ? r % p_.M : r, first, columns}; };
-    alignas(64) float sums[MatmulArgs::kFewRows][kMostColumns];
+    alignas(64) float sums[MatmulArgs::kSkinnyRows][kMostColumns];
     if (args_.transpose_b) {
       for (int64_t j = 0; j < columns; ++j)
         for (int64_t r = 0; r < rows; ++r) sums[r][j] = row_dot(p_.K, a + r * p_.K, b + j * p_.b.row, kAhead / int64_t(sizeof(T)));
@@ -83,8 +85,9 @@ class FewRows {
   }
 
  private:
-  static constexpr int64_t kMostColumns = 1024, kSteps = 8;
-  static constexpr int64_t kAhead = 6144;  // bytes: past the end of a page, where the hardware stops asking
+  static constexpr int64_t kMostColumns = 1024;  // four rows of sums are 16 KiB: they stay in L1
+  static constexpr int64_t kSteps = 8;           // rows of B for each load and store of a sum
+  static constexpr int64_t kAhead = 6144;        // bytes, 1.5 pages: the hardware prefetcher stops at the end of a page
 
   const MatmulArgs& args_;
   const MatmulPlan p_;
@@ -93,27 +96,27 @@ class FewRows {
   int64_t run_, runs_;
 };
 
-// Equation: c = f(alpha op(A) op(B) + beta C + bias) for M <= 4, and for all that go with it.
+// Equation: c = f(alpha op(A) op(B) + beta C + bias) for M <= 4, and for the matmuls chained to it.
 // Layout:   A, B, C row-major with any row stride; matrices of a batch at any distance.
 // Order:    B as stored: k in turn from beta C (or 0), one fma each. B transposed: row_dot's tree, then beta C.
-//           Tasks are runs of columns, their length by N and K alone; those of one product after those of the one before.
-// Requires: at most kFewRows rows meet one B. K = 0 gives f(beta C + bias).
+//           Tasks are runs of columns, their length by N and K alone; those of one matmul after those of the one before.
+// Requires: at most kSkinnyRows rows for one B. K = 0 gives f(beta C + bias).
 // Traffic:  one read of A and B, one write of C (and one read where beta is not 0).
 template <class T, class C>
-void multiply_few_rows(Stream& stream, const MatmulArgs& args, const MatmulPlan& p) {
+void multiply_skinny(Stream& stream, const MatmulArgs& args, const MatmulPlan& p) {
   const Scratch<float> x(stream, p.batch() * p.M * p.K);
   widen_rows<T>(stream, args, p, x.data());
-  std::optional<FewRows<T, C>> products[MatmulArgs::kTogether];
+  std::optional<SkinnyMatmul<T, C>> matmuls[MatmulArgs::kTogether];
   int64_t before[MatmulArgs::kTogether], tasks = 0;
   int count = 0;
   for (const MatmulArgs* each = &args; each; each = each->also, ++count) {
     before[count] = tasks;
-    tasks += products[count].emplace(*each, x.data()).tasks();
+    tasks += matmuls[count].emplace(*each, x.data()).tasks();
   }
   parallel_for(tasks, threads(stream), [&](int64_t task) HWY_ATTR {
     int which = count - 1;
     while (before[which] > task) --which;
-    products[which]->run(task - before[which]);
+    matmuls[which]->run(task - before[which]);
   });
 }
 

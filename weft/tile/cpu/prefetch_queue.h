@@ -1,5 +1,5 @@
-// Rows that are wanted soon, asked for a few at a time between other work: short rows far apart are nothing that the
-// hardware would foresee, and asked for all at once they would keep the processor waiting for free line buffers.
+// Rows that are needed soon, prefetched a few at a time between other work: the hardware prefetcher does not recognize short rows far
+// apart, and prefetched all at once they would stall for free line fill buffers.
 #pragma once
 
 #include <algorithm>
@@ -10,7 +10,7 @@
 
 namespace weft::cpu {
 
-class FetchAhead {
+class PrefetchQueue {
  public:
   void clear() { count_ = next_ = rows_ = 0; }
 
@@ -22,7 +22,7 @@ class FetchAhead {
     list_[count_++] = {reinterpret_cast<const char*>(rows), step * int64_t(sizeof(T)), count, columns * int64_t(sizeof(T))};
     rows_ += count;
   }
-  // What was added is to be asked for in `calls` calls of some().
+  // Spreads the rows that were added over `calls` calls of some().
   void spread(int64_t calls) { rate_ = ceil_div(rows_, calls); }
 
   void some() {

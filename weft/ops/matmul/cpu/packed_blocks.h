@@ -1,11 +1,11 @@
-// Blocks of B, packed, as a thread keeps them from task to task: the one that it multiplies and, where B lies as its panels do,
+// Packed blocks of B that a thread keeps from task to task: the one that it multiplies and, where B is stored as its panels are,
 // the next, copied a few rows at a time between the steps of this one.
 
-#if defined(WEFT_OPS_MATMUL_BLOCKS_H_) == defined(HWY_TARGET_TOGGLE)
-#ifdef WEFT_OPS_MATMUL_BLOCKS_H_
-#undef WEFT_OPS_MATMUL_BLOCKS_H_
+#if defined(WEFT_OPS_MATMUL_CPU_PACKED_BLOCKS_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef WEFT_OPS_MATMUL_CPU_PACKED_BLOCKS_H_
+#undef WEFT_OPS_MATMUL_CPU_PACKED_BLOCKS_H_
 #else
-#define WEFT_OPS_MATMUL_BLOCKS_H_
+#define WEFT_OPS_MATMUL_CPU_PACKED_BLOCKS_H_
 #endif
 
 #include "weft/tile/cpu/gemm.h"
@@ -13,7 +13,7 @@
 HWY_BEFORE_NAMESPACE();
 namespace weft::cpu::HWY_NAMESPACE {
 
-// Columns [first, first + count) of B over step `d` of depth.
+// Columns [first, first + count) of B over K block `d`.
 struct BlockOfB {
   int64_t batch = -1, d = 0, first = 0, count = 0;
   bool operator==(const BlockOfB&) const = default;
@@ -25,10 +25,10 @@ struct PackedBlock {
   int64_t panels = 0;
 };
 
-// What the buffers of one slot hold. What is there already is not packed again: the task below in the same columns finds it.
+// The blocks in the buffers of one slot. A block is packed once: the task for the rows below finds it.
 class HeldBlocks {
  public:
-  // The buffer that holds `block`, or the one that is from now on for it: of `buffers`, the one not found last.
+  // The buffer that holds `block`; if none does, it is assigned the buffer not used last.
   int find(const BlockOfB& block, int buffers) {
     for (int i = 0; i < buffers; ++i)
       if (held_[i].block == block) return latest_ = i;
@@ -36,7 +36,7 @@ class HeldBlocks {
     make(block, latest_);
     return latest_;
   }
-  // Makes a buffer one for `block`, which may be there already.
+  // Assigns a buffer to `block`, which may be in it already.
   PackedBlock& make(const BlockOfB& block, int buffer) {
     if (!(held_[buffer].block == block)) held_[buffer] = {block, 0};
     return held_[buffer];
@@ -48,58 +48,58 @@ class HeldBlocks {
   int latest_ = 0;
 };
 
-// The lines of a block that tiles of another ask for, one every four steps, `stride` apart: `parts` tiles for one column of lines of
-// B as stored, or one tile for some rows of B transposed.
-struct LinesAhead {
+// The cache lines of the next block that tiles of this one prefetch, one every four steps, `stride` apart: `parts` tiles for one column
+// of lines of B as stored, or one tile for some rows of B transposed.
+struct PrefetchLines {
   const char* b;
   int64_t stride = 0, part_bytes = 0, parts = 1, column_bytes = 0, tiles = 0;
   int64_t part = 0;
 
-  Ahead next() {
+  Prefetch next() {
     if (tiles == 0) return {b, 0};
     --tiles;
-    const Ahead now{b + part * part_bytes, stride};
+    const Prefetch now{b + part * part_bytes, stride};
     if (++part == parts) part = 0, b += column_bytes;
     return now;
   }
 };
 
-// Copies a block's whole panels, in turns with the tiles of another.
+// Copies the whole panels of the next block while tiles of this one are multiplied.
 template <class T>
 class CopyAhead {
  public:
   CopyAhead() = default;
-  CopyAhead(const T* b, int64_t row, int64_t depth, PackedBlock& to, float* packed)
-      : b_(b), row_(row), depth_(depth), to_(&to), packed_(packed) {}
+  CopyAhead(const T* b, int64_t row, int64_t k_block, PackedBlock& to, float* packed)
+      : b_(b), row_(row), k_block_(k_block), to_(&to), packed_(packed) {}
 
   bool any() const { return to_ && to_->panels < to_->block.count / kTileColumns; }
 
-  // What a tile of so many steps is to copy: a vector every four steps.
+  // The part that a tile of `steps` steps copies: a vector every four steps.
   CopyB<T> part(int64_t steps) {
-    const int64_t rows = std::min(depth_ - k_, steps / kStepsOfLine * 4 / kTileVectors);
+    const int64_t rows = std::min(k_block_ - k_, steps / kStepsOfLine * 4 / kTileVectors);
     if (k_ == 0)
-      for (int64_t k = 0; k < std::min<int64_t>(depth_, kRowsAhead); ++k)
+      for (int64_t k = 0; k < std::min<int64_t>(k_block_, kRowsAhead); ++k)
         for (int j = 0; j < kTileVectors; ++j) __builtin_prefetch(source() + k * row_ + j * kLanes, 0, 2);
-    const CopyB<T> part{source(), row_, packed_ + (to_->panels * depth_ + k_) * kTileColumns, rows * kTileVectors};
+    const CopyB<T> part{source(), row_, packed_ + (to_->panels * k_block_ + k_) * kTileColumns, rows * kTileVectors};
     advance(rows);
     return part;
   }
-  // The rest of a panel that was begun.
+  // Copies the rest of a panel that was begun.
   void finish() {
     if (k_ == 0) return;
-    pack_across_k<Widened<T>, kTileColumns>(source(), row_, kTileColumns, depth_ - k_,
-                                            packed_ + (to_->panels * depth_ + k_) * kTileColumns);
-    advance(depth_ - k_);
+    pack_across_k<WidenedWords<T>, kTileColumns>(source(), row_, kTileColumns, k_block_ - k_,
+                                                 packed_ + (to_->panels * k_block_ + k_) * kTileColumns);
+    advance(k_block_ - k_);
   }
 
  private:
   const T* source() const { return b_ + k_ * row_ + to_->panels * kTileColumns; }
   void advance(int64_t rows) {
-    if ((k_ += rows) == depth_) k_ = 0, ++to_->panels;
+    if ((k_ += rows) == k_block_) k_ = 0, ++to_->panels;
   }
 
   const T* b_ = nullptr;
-  int64_t row_ = 0, depth_ = 0, k_ = 0;
+  int64_t row_ = 0, k_block_ = 0, k_ = 0;
   PackedBlock* to_ = nullptr;
   float* packed_ = nullptr;
 };
