@@ -18,7 +18,7 @@ void check_like(const Contract& contract, const char* name, const V& view, const
   require_heads(contract, name, view);
 }
 
-// What forward and backward share: q, k, v, lse and scale.
+// Checks the operands that forward and backward share: q, k, v, lse and scale.
 void check_inputs(const Contract& contract, const View& q, const View& k, const View& v, const View& lse, float scale) {
   contract.operand("q", q, kFloats).operand("k", k, kFloats).operand("v", v, kFloats);
   require_heads(contract, "q", q);
@@ -34,7 +34,7 @@ void check_inputs(const Contract& contract, const View& q, const View& k, const 
   contract.require(std::isfinite(scale), "scale is ", scale, ", expected a finite number");
 }
 
-// Two products of T (T + 1) / 2 pairs, 2 D operations a pair.
+// Two matmuls of T (T + 1) / 2 pairs, 2 D operations a pair.
 double forward_flops(const View& q) {
   const double pairs = double(q.shape[1]) * double(q.shape[1] + 1) / 2;
   return 4.0 * double(q.shape[0]) * double(q.shape[2]) * double(q.shape[3]) * pairs;

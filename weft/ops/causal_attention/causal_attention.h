@@ -7,7 +7,7 @@
 //   delta_i = o_i . do_i        ds_ij = p_ij (do_i . v_j - delta_i)
 //   dq_i = scale sum over j of ds_ij k_j       dk_j = scale sum over i of ds_ij q_i       dv_j = sum over i of p_ij do_i
 //
-// The backward computes p again from lse. dk and dv sum over the H / Hkv heads that share a key head. All operands are
+// The backward recomputes p from lse. dk and dv sum over the H / Hkv heads that share a key head. All operands are
 // indexed [B, T, H, D] with any strides over B, T and H and unit stride over D: pass a [B, H, T, D] tensor as
 // permute({0, 2, 1, 3}). f32 or bf16; scores, p and sums are f32.
 #pragma once

@@ -12,7 +12,7 @@ struct Size {
   int64_t B, T, H, Hkv, D;
 };
 
-// How q, k, v and their gradients lie in memory.
+// How q, k, v and their gradients are stored.
 enum class Store { by_token, by_head, packed };  // [B, T, H, D]; [B, H, T, D]; q, k, v in one [B, T, H + 2 Hkv, D]
 
 // Where an operand's row (b, t, h) begins among the values of the tensor that holds it.
@@ -66,7 +66,7 @@ double magnitude(const Array& a, int64_t i, const Array& b, int64_t j, int64_t n
   return total;
 }
 
-// p and ds are rounded to bf16 before they are multiplied: on CUDA, and where the CPU multiplies pairs of bf16. Each errs by
+// p and ds are rounded to bf16 before they are multiplied: on CUDA, and if the CPU multiplies pairs of bf16. Each errs by
 // 2^-8 of itself then, so a sum of products with them by 2^-8 of the magnitudes it sums; lse has none of that.
 bool rounds_on_cpu() { return cpu::bf16_dot() != cpu::Bf16Dot::none; }
 
@@ -334,7 +334,7 @@ void add_specs_causal_attention(Registry& registry) {
     // are numbers.
     registry.add({op, "forward", dtype, "1x150x2x1x16/huge_equal_scores",
                   [=] { return forward(dtype, {1, 150, 2, 1, 16}, Store::by_token, Layout::contiguous, constant(199680)); }});
-    // A NaN at one token is seen by the queries after it (forward) and by the keys before it (backward), and no others.
+    // A NaN at one token reaches the queries after it (forward) and the keys before it (backward), and no others.
     both({1, 90, 2, 1, 16}, "/nan", Store::packed, Layout::contiguous, sprinkle(normal(), 90 * 4 * 16, 71 * 4 * 16 + 3 * 16 + 5, NAN), 0,
          false);
     both({1, 90, 2, 1, 16}, "/nan_query", Store::packed, Layout::contiguous, sprinkle(normal(), 90 * 4 * 16, 20 * 4 * 16 + 5, NAN), 0,

@@ -1,4 +1,4 @@
-// The float64 truth of activations, for the specs of what applies one.
+// The float64 truth of activations, for the specs of ops that apply one.
 #pragma once
 
 #include <cmath>
@@ -10,11 +10,11 @@ namespace weft::spec {
 
 struct ActivationTruth {
   double y, slope;                      // f(x), f'(x)
-  double y_error, slope_error;          // what a kernel's may be off by for the same x: absolute, before rounding to its dtype
+  double y_error, slope_error;          // bounds of a kernel's error for the same x: absolute, before rounding to its dtype
   double y_flush = 0, slope_flush = 0;  // what is missing of each where s or 1 - s is too small to be more than 0
 };
 
-// What goes into the logistic function: t(x), its slope, and by how many roundings the kernel's t errs.
+// The argument of the logistic function: t(x), its slope, and how many roundings the kernel's t errs by.
 struct LogisticArgument {
   double t, slope, roundings, slope_roundings;
 };
@@ -40,7 +40,7 @@ inline ActivationTruth activation_truth(Activation kind, double x) {
   v.y_error = std::abs(v.y) * u * (kLogistic + a.roundings * std::abs(a.t) * rest + 1) + std::abs(x) * tiny;
   const double smallest = 1.01 * smallest_normal(DType::f32);
   if (s < smallest) v.y_flush = std::abs(v.y);
-  if (std::abs(x) > 150) {  // the limits, which the equation loses in infinity times 0
+  if (std::abs(x) > 150) {  // the limits: the equation has infinity times 0 there
     v.slope = x > 0;
     v.slope_error = 0;
     return v;

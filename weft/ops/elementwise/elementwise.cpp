@@ -33,7 +33,7 @@ Overlap overlap(const View& a, const View& b) {
   if (a.offset == b.offset && a.dtype == b.dtype && a.shape == b.shape && a.strides == b.strides) return Overlap::same;
   const Extent x = extent_of(a), y = extent_of(b);
   if (x.end <= y.begin || y.end <= x.begin) return Overlap::none;
-  // Columns side by side in rows of the same pitch (the two halves of one projection) meet nowhere.
+  // Columns side by side in rows of the same pitch (the two halves of one projection) do not overlap.
   if (x.pitch > 0 && x.pitch == y.pitch) {
     const int64_t shift = ((y.begin - x.begin) % x.pitch + x.pitch) % x.pitch;
     if (shift >= x.row_bytes && x.pitch - shift >= y.row_bytes) return Overlap::none;
@@ -41,7 +41,7 @@ Overlap overlap(const View& a, const View& b) {
   return Overlap::partial;
 }
 
-// True when some output lies on an input.
+// True if some output overlaps an input.
 bool check_overlaps(const Contract& contract, const ElementwiseArgs& args) {
   bool in_place = false;
   for (size_t o = 0; o < args.outputs.size(); ++o) {
@@ -65,7 +65,7 @@ void check_operands(const Contract& contract, const Device& device, const Elemen
   contract.require(int(args.parameters.size()) == f.parameters(), "the expression has ", f.parameters(), " parameters, got ",
                    args.parameters.size());
   const auto check_one = [&](const View& view, const char* role, size_t i) {
-    if (!view || (&view.buffer->device() == &device && is_float(view.dtype))) return;  // the name is made for an error only
+    if (!view || (&view.buffer->device() == &device && is_float(view.dtype))) return;  // builds the name only for an error
     contract.operand(join(role, " ", i).c_str(), view, kFloats);
   };
   for (size_t i = 0; i < args.inputs.size(); ++i) {
@@ -129,7 +129,7 @@ bool has_rows(const Tensor& x) {
 // Rows of unit stride, or a copy that has them.
 Tensor as_rows_or_copy(const Tensor& x) { return has_rows(x) ? x : contiguous(x); }
 
-// The inputs, with copies in place of those that have no rows.
+// The inputs, with copies in place of those without unit-stride rows.
 class RowInputs {
  public:
   explicit RowInputs(std::span<const Tensor* const> inputs) : list_(inputs.begin(), inputs.end()) {
@@ -171,7 +171,7 @@ Tensor sum_to(Tensor dx, const Shape& shape, DType dtype) {
   return cast(dx, dtype);
 }
 
-// What the backward of a call keeps: of the inputs only those that the derivative reads.
+// What the backward of a call keeps: only the inputs that the derivative reads.
 struct Saved {
   std::shared_ptr<const ElementwiseFunction> function;
   std::vector<Kept> inputs;

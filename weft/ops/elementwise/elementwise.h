@@ -26,7 +26,7 @@ struct ElementwiseArgs {
   static constexpr const char* kOp = "elementwise";
   const ElementwiseFunction* function;
   std::span<const View> inputs;      // each broadcasts to the outputs' shape; unit stride along its rows
-  std::span<const MutView> outputs;  // one shape; each may lie exactly on an input, and overlaps nothing else
+  std::span<const MutView> outputs;  // one shape; each may be exactly an input, and overlaps nothing else
   std::span<const float> parameters;
   // Found by elementwise() for the kernel.
   const Geometry* geometry = nullptr;
@@ -40,7 +40,7 @@ Cost cost(const ElementwiseArgs& args);
 // New tensors of the inputs' common shape; `dtype` or that of the first input with that shape. Differentiable.
 std::vector<Tensor> elementwise(const ElementwiseFunction& function, std::span<const Tensor* const> inputs,
                                 std::span<const float> parameters, std::optional<DType> dtype);
-// Into tensors that are there, which may be inputs. Overwriting is not differentiable: nothing may want a gradient.
+// Writes into existing tensors, which may be inputs. Overwriting is not differentiable: no operand may require a gradient.
 void elementwise_into(const ElementwiseFunction& function, std::span<const Tensor> outputs, std::span<const Tensor* const> inputs,
                       std::span<const float> parameters);
 
@@ -86,7 +86,7 @@ class Fused {
   const ElementwiseFunction& function() const { return *function_; }
 
  private:
-  // The arguments of a call, told apart: one Tensor per Expr, then one number per Param.
+  // The arguments of a call, separated: one Tensor per Expr, then one number per Param.
   struct Call {
     std::array<const Tensor*, size_t(Arity::inputs)> inputs;
     std::array<float, size_t(Arity::parameters)> parameters;

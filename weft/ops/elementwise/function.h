@@ -1,6 +1,6 @@
-// A traced expression as the process keeps it: simplified, once for all equal traces, with the kernels compiled from it
-// and its derivatives. Found again by the graph (hash and equality). The cache keeps the kElementwiseFunctions used last;
-// who holds a function keeps it and its kernels alive beyond that.
+// A traced expression as the process caches it: simplified, one for all equal traces (by hash and equality of the graph), with the kernels
+// compiled from it and its derivatives. The cache holds kElementwiseFunctions, least recently used dropped first; a shared_ptr to a
+// function keeps it and its kernels alive beyond that.
 #pragma once
 
 #include <map>
@@ -23,7 +23,7 @@ struct ElementwiseKernel {
   Dialect dialect = Dialect::c;
   std::vector<expr::Source> sources = {};  // per input
   std::vector<DType> outputs = {};
-  bool stores_last = false;        // some output lies where an input lies
+  bool stores_last = false;        // some output overwrites an input
   expr::Signature signature = {};  // of the text; dialects other than c
 
   bool operator==(const ElementwiseKernel& other) const {
@@ -36,7 +36,7 @@ struct CompiledElementwise {
   ElementwiseKernel key;
   expr::Program program;  // dialect c
   std::string text;       // the others: what their compilers get
-  uint64_t serial = 0;    // its own, for the life of the process: what a device keeps its binary under
+  uint64_t serial = 0;    // unique in the process: the key of a device's binary
 };
 
 class ElementwiseFunction : public std::enable_shared_from_this<ElementwiseFunction> {
@@ -68,7 +68,7 @@ class ElementwiseFunction : public std::enable_shared_from_this<ElementwiseFunct
 // lambda that change with every step, which should be parameters) stays at some megabytes.
 inline constexpr size_t kElementwiseFunctions = 256;
 
-// The function of this traced graph: the cached one, or a new one in the place of the one not used for longest. Thread-safe.
+// The function of this traced graph: the cached one, or a new one in place of the least recently used. Thread-safe.
 std::shared_ptr<const ElementwiseFunction> elementwise_function(const expr::Graph& traced);
 
 }  // namespace weft

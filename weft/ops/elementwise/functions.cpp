@@ -56,7 +56,7 @@ Tensor activated(const Tensor& x, Activation kind) {
 
 }  // namespace
 
-// The derived rules of a sum would copy dy, and sum a copy: these hand it on.
+// The derived rules of a sum would copy dy, and sum a copy: these pass it on.
 
 Tensor bias_add(const Tensor& x, const Tensor& bias) {
   constexpr const char* kOp = "bias_add";

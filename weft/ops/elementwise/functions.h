@@ -1,5 +1,5 @@
-// Elementwise functions that have a name. Each is an expression (fuse), so every device has it and a function of your
-// own is as fast. Tensors are f32, bf16 or f16 in any mixture, of any strides; a result has the first one's dtype.
+// Named elementwise functions. Each is an expression (fuse), so every device has it and a function of your own is as fast. Tensors are f32,
+// bf16 or f16 in any mixture, of any strides; a result has the first one's dtype.
 //
 //   bias_add:   y = x + bias             dx = dy      dbias = sum over rows of dy, in f32
 //   add:        y = a + b                da = dy      db = dy
@@ -30,17 +30,17 @@ Tensor bias_add(const Tensor& x, const Tensor& bias);
 // a + b, of one shape. Differentiable.
 Tensor add(const Tensor& a, const Tensor& b);
 
-// In place: neither may want a gradient (or NoGrad).
+// In place: neither may require a gradient (or NoGrad).
 void add_assign(const Tensor& dst, const Tensor& src);
 
-// `factor` is a device scalar (a loss scale, a clip factor), one f32; absent: 1. Differentiable in x; factor may not want
-// a gradient.
+// `factor` is a device scalar (a loss scale, a clip factor), one f32; absent: 1. Differentiable in x; factor may not
+// require a gradient.
 Tensor scale(const Tensor& x, float by, const Tensor& factor = {});
 
 // Differentiable.
 Tensor activation(const Tensor& x, Activation kind);
 
-// dx = dy times the slope at x; what the backward of an op that ends in an activation starts with.
+// dx = dy f'(x): the first step in the backward of an op that ends in an activation.
 Tensor activation_backward(const Tensor& x, const Tensor& dy, Activation kind);
 
 }  // namespace weft

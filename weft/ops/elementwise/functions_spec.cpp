@@ -1,4 +1,4 @@
-// The functions with a name, as tensor functions: their values, and the rules that they record.
+// The named functions, as tensor functions: their values, and the rules that they record.
 #include <cmath>
 
 #include "weft/ops/copy/copy.h"

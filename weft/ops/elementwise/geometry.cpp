@@ -29,14 +29,14 @@ Strides aligned_strides(const View& view, const Shape& shape, const char* role, 
   return strides;
 }
 
-// All of one shape without gaps: one long row. What most calls are.
+// All of one shape without gaps: one long row, as in most calls.
 bool one_row(std::span<const View> inputs, std::span<const MutView> outputs) {
   const Shape& shape = outputs[0].shape;
   const auto plain = [&](const View& view) { return view && view.shape == shape && view.contiguous(); };
   return shape.numel() > 0 && std::all_of(inputs.begin(), inputs.end(), plain) && std::all_of(outputs.begin(), outputs.end(), plain);
 }
 
-// From the last axis outwards: an axis joins the one inside it when every operand walks on without a gap. Innermost first.
+// From the last axis outwards: an axis is merged with the one inside it if every operand continues without a gap. Innermost first.
 std::vector<Axis> joined_axes(const Shape& shape, const std::vector<Strides>& strides) {
   std::vector<Axis> axes;
   for (int axis = shape.rank() - 1; axis >= 0; --axis) {
@@ -98,7 +98,7 @@ Geometry geometry(std::span<const View> inputs, std::span<const MutView> outputs
     g.rows *= from.extent;
     for (size_t i = 0; i < count; ++i) g.operands[i].stride[axis] = from.strides[i];
   }
-  for (size_t i = inputs.size(); i < count; ++i)  // the rows of an output lie apart, so that no element is written twice
+  for (size_t i = inputs.size(); i < count; ++i)  // the rows of an output are apart, so that no element is written twice
     for (int axis = 0; axis < g.axes; ++axis)
       check(g.operands[i].stride[axis] >= g.columns, kOp, "output ", index(i), " has rows that overlap, strides ",
             outputs[index(i)].strides, " for shape ", shape);

@@ -1,5 +1,5 @@
-// How the operands of an elementwise launch lie against each other: the output's shape as rows of columns, and for each
-// operand how far apart its rows are and whether it moves along a row at all.
+// The geometry of an elementwise launch: the output's shape as rows of columns, and for each operand the distance of its rows and
+// whether it advances along a row.
 #pragma once
 
 #include <span>
@@ -33,8 +33,8 @@ struct Geometry {
   }
 };
 
-// Shapes are aligned at their last axes; an input's axis is as long as the output's, or 1, or missing. Axes that lie
-// behind each other in every operand become one, so that what is contiguous is one row. Absent inputs fit anywhere. Throws, naming the
+// Shapes are aligned at their last axes; an input's axis is as long as the output's, or 1, or missing. Axes that are
+// contiguous in every operand are merged, so that contiguous operands are one row. Absent inputs fit anywhere. Throws, naming the
 // input or output, when shapes do not broadcast or a row is not of unit stride.
 Geometry geometry(std::span<const View> inputs, std::span<const MutView> outputs);
 

@@ -46,7 +46,7 @@ inline ElementwiseArgs args_of(const ElementwiseFunction& function, const std::v
 }
 
 // The launch of a traced graph. The value comes from the graph as it was traced, the bound from the graph as it is run.
-// Outputs [0, in_place) lie on the inputs of the same number.
+// Outputs [0, in_place) overwrite the inputs of the same number.
 inline Problem launch_of(const expr::Graph& traced, const std::vector<Wire>& inputs, Wire output, std::vector<float> parameters = {},
                          size_t in_place = 0) {
   const auto function = elementwise_function(traced);

@@ -1,5 +1,5 @@
-// The truth of an expression with a bound on what f32 may make of it: float64 values, and beside each the most that its
-// f32 counterpart can be off, carried from node to node.
+// The truth of an expression with a bound on its f32 error: float64 values, and for each the most that its f32 counterpart can be off,
+// propagated from node to node.
 //
 //   error(out) = max over the corners a +- error(a), b +- error(b) of |op(corner) - out|  +  accuracy of op, in ulp of out
 #pragma once
@@ -18,7 +18,7 @@ struct Approximate {
   double value = 0, error = 0;
 };
 
-// What the machine promises of one op on exact operands, in ulp of the result: half for what IEEE rounds correctly, the
+// The promised accuracy of one op on exact operands, in ulp of the result: half for what IEEE rounds correctly, the
 // bounds of docs/numerics.md for the functions.
 inline double ulps(expr::Op op) {
   using enum expr::Op;

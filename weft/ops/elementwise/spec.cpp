@@ -128,7 +128,7 @@ void add_compositions(Registry& registry, const std::string& op) {
   }
 }
 
-void add_layouts(Registry& registry, const std::string& op) {
+void add_broadcasts(Registry& registry, const std::string& op) {
   const Graph scale_shift = expr::trace([](Expr v, Expr w, Expr b) { return v * w + exp(b); });
   struct Pattern {
     const char* name;
@@ -165,6 +165,9 @@ void add_layouts(Registry& registry, const std::string& op) {
                   return derivative_of(scale_shift, {{DType::f32, {7, 65}}, {DType::f32, {65}}, {DType::f32, {7, 1}}},
                                        {DType::f32, {7, 65}});
                 }});
+}
+
+void add_layouts(Registry& registry, const std::string& op) {
   for (DType a : {DType::f32, DType::bf16, DType::f16})
     for (DType b : {DType::f32, DType::bf16, DType::f16})
       for (DType to : {DType::f32, DType::bf16, DType::f16})
@@ -177,7 +180,7 @@ void add_layouts(Registry& registry, const std::string& op) {
                   [=] { return derivative_of(two_outputs(), {{DType::f32, {n}}, {DType::f32, {n}}}, {DType::f32, {n}}, {0.75f}); }});
     registry.add({op, "in_place", DType::f32, dims({n}),
                   [=] { return launch_of(thirty_nodes(), {{DType::f32, {n}}, {DType::f32, {n}}}, {DType::f32, {n}}, {}, 1); }});
-    // Each output lies where the other's input lies: nothing may be stored before all is read.
+    // Each output overwrites the other's input: nothing may be stored before all is read.
     for (DType dtype : {DType::f32, DType::bf16})
       registry.add({op, "in_place_both", dtype, dims({n}),
                     [=] { return launch_of(swap_and_scale(), {{dtype, {n}}, {dtype, {n}}}, {dtype, {n}}, {}, 2); }});
@@ -330,6 +333,7 @@ void add_specs_elementwise(Registry& registry) {
   const std::string op = "elementwise";
   add_primitives(registry, op);
   add_compositions(registry, op);
+  add_broadcasts(registry, op);
   add_layouts(registry, op);
   add_golden(registry, op);
   add_functions(registry, op);

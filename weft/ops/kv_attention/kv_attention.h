@@ -1,5 +1,5 @@
 // Attention of new tokens to a cache of keys and values, for generation: a prompt (Tq tokens) or one token (Tq = 1).
-// The cache holds start[b] positions from before and, after them, those of the Tq queries. Query i of sequence b sees
+// The cache holds start[b] positions from before and, after them, those of the Tq queries. Query i of sequence b attends to
 // the positions 0 .. start[b] + i; per head h, with key/value head h / (H / Hkv):
 //
 //   s_ij = scale q_i . k_j          o_i = sum over j <= start[b] + i of softmax(s_i)_j v_j

@@ -20,7 +20,7 @@ int64_t row(bool by_head, int64_t T, int64_t heads, int64_t b, int64_t t, int64_
   return by_head ? (b * heads + h) * T + t : (b * T + t) * heads + h;
 }
 
-// The cache after the last query is not ours to read: it holds NaN.
+// The cache after the last query must not be read: it holds NaN.
 Fill cache(const Size& s, bool by_head, Fill fill) {
   return [=](PhiloxStream& random, int64_t i) {
     const double drawn = fill(random, i);
@@ -145,7 +145,7 @@ void add_specs_kv_attention(Registry& registry) {
     add({{70}, 1, 90, 4, 2, 20}, "/scale", false, Layout::contiguous, normal(), 0.7f);
     for (int64_t Tq : {1, 20})
       add({{60}, Tq, 90, 4, 2, 16}, "/huge_scores", false, Layout::contiguous, normal(), 1e11f);  // outputs are numbers
-    // A NaN at position 66 reaches the queries that see it and no others.
+    // A NaN at position 66 reaches the queries that attend to it and no others.
     add({{60}, 20, 90, 4, 2, 16}, "/nan", false, Layout::contiguous, sprinkle(normal(), 90 * 2 * 16, 66 * 2 * 16 + 3, NAN));
     add({{60}, 20, 90, 4, 2, 16}, "/infinity", false, Layout::contiguous, sprinkle(normal(), 90 * 2 * 16, 66 * 2 * 16 + 3, INFINITY));
     add({{80}, 1, 90, 4, 2, 16}, "/nan", false, Layout::contiguous, sprinkle(normal(), 90 * 2 * 16, 66 * 2 * 16 + 3, NAN));

@@ -3,7 +3,7 @@
 namespace weft::cuda {
 namespace {
 
-constexpr size_t kMostWorkspace = size_t(32) << 20;  // what cuBLAS itself advises for Hopper
+constexpr size_t kMostWorkspace = size_t(32) << 20;  // cuBLAS recommends as much for Hopper
 
 void require(cublasStatus_t status, const char* what) {
   if (status != CUBLAS_STATUS_SUCCESS) fail(ErrorCode::device_fault, "matmul", what, " failed: ", cublasLtGetStatusString(status));
@@ -13,7 +13,7 @@ cudaDataType_t type_of(DType dtype) { return dtype == DType::bf16 ? CUDA_R_16BF 
 
 }  // namespace
 
-// cuBLASLt is column-major: it is asked for D^T = op(B)^T op(A)^T, whose memory is D row by row.
+// cuBLASLt is column-major: it computes D^T = op(B)^T op(A)^T, whose memory is D row by row.
 struct Blas::Plan {
   cublasLtMatmulDesc_t work = nullptr;
   cublasLtMatrixLayout_t a = nullptr, b = nullptr, d = nullptr;
@@ -95,7 +95,7 @@ void Blas::multiply(Stream& stream, const BlasProduct& product, const void* a, c
   cudaSetDevice(s.index());
   Plan& p = plan(product);
   if (product.bias) p.set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, bias);
-  // Back in the pool at once: whoever gets it next runs after this product, on the same stream.
+  // Back in the pool at once: its next user runs after this matmul, on the same stream.
   const std::shared_ptr<Buffer> workspace =
       p.choice.workspaceSize ? stream.device().allocate(int64_t(p.choice.workspaceSize), MemoryUse::workspace) : nullptr;
   void* space = workspace ? static_cast<char*>(workspace->handle()) + workspace->offset() : nullptr;

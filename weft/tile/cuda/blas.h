@@ -1,7 +1,7 @@
-// Matrix products through cuBLASLt, in f32 accumulation and nothing less precise (TF32 where asked for), deterministic: the algorithm is
-// what cuBLASLt's heuristic says for the shape, layout and alignment, asked once and kept; no reduction in place (atomics). The kMost
-// answers used last are kept, or somewhat fewer: a graph does not need them (a plan lies in host memory and is read while a
-// product is queued or captured), and asked again the heuristic says the same.
+// Matmuls through cuBLASLt with f32 accumulation (TF32 only if requested), deterministic: the algorithm is what cuBLASLt's heuristic
+// returns for the shape, layout and alignment, asked once and cached; no reduction in place (atomics). The cache holds about kMost plans,
+// the least recently used are dropped: a graph does not need them (a plan is host memory, read while a matmul is queued or captured), and
+// the heuristic returns the same again.
 #pragma once
 
 #include <cublasLt.h>

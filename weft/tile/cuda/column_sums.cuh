@@ -16,7 +16,7 @@ inline int64_t partial_rows(int64_t rows, int group_threads) {
   return std::clamp(rows / 8, least, std::max(least, most));
 }
 
-// What one group adds up: in registers where rows are held there, else in its partial row.
+// The sums of one group: in registers if rows are held there, else in its partial row.
 template <class W>
 class ColumnSums {
  public:

@@ -1,4 +1,4 @@
-// Telling the host that data is wrong. The first report since the host last looked stays.
+// Reports faults in the data to the host. The first report since the host last checked is kept.
 #pragma once
 
 #include "weft/tile/cuda/runtime.h"

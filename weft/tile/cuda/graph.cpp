@@ -1,4 +1,4 @@
-// Capture and replay: the launches of one closure as a graph of the driver's, and the pool's memory set aside for it.
+// Capture and replay: the launches of one closure as a graph of the driver's, and the pool's memory reserved for it.
 #include "weft/device/reservation.h"
 #include "weft/tile/cuda/modules.h"
 #include "weft/tile/cuda/runtime.h"
@@ -6,7 +6,7 @@
 namespace weft::cuda {
 namespace {
 
-// A planned device's: nothing is launched, but what the pool sets aside for a graph is.
+// The graph of a planned device: nothing is launched, but the pool reserves its memory.
 class PlannedGraph : public Graph {
  public:
   explicit PlannedGraph(std::unique_ptr<Reservation> memory) : memory_(std::move(memory)) {}

@@ -1,4 +1,4 @@
-// Launching a kernel: pointers out of views, the stream, and an error that names the op and its shapes.
+// Launches kernels: pointers out of views, the stream, and an error that names the op and its shapes.
 #pragma once
 
 #include <cuda_bf16.h>
@@ -42,7 +42,7 @@ void dispatch_device(DType dtype, F&& f) {
   dispatch<Ts...>(dtype, [&]<class T>() { f.template operator()<device_t<T>>(); });
 }
 
-// Workspace from the pool for kernels of this launch; whoever gets the memory next runs after them.
+// Workspace from the pool for kernels of this launch; the next user of the memory runs after them, on the same stream.
 template <class T>
 class Scratch {
  public:
@@ -53,7 +53,7 @@ class Scratch {
   std::shared_ptr<Buffer> buffer_;
 };
 
-// One launch of an op. `operands` are named in the error when it fails; they outlive it.
+// One launch of an op. `operands`, which outlive it, are named in the error if it fails.
 class Launch {
  public:
   static constexpr size_t kMostOperands = 4;
@@ -64,7 +64,7 @@ class Launch {
     cudaSetDevice(stream_.index());
   }
 
-  // No blocks, no launch; nor on a planned stream.
+  // Launches nothing if there are no blocks, or on a planned stream.
   template <class... Parameters, class... Arguments>
   void operator()(dim3 grid, dim3 block, size_t shared, void (*kernel)(Parameters...), Arguments&&... arguments) const {
     if (grid.x == 0 || grid.y == 0 || grid.z == 0 || stream_.planned()) return;
@@ -105,7 +105,7 @@ class Launch {
   std::array<const View*, kMostOperands> operands_{};
 };
 
-// Blocks of `threads` for `items`, at most as many as keep every multiprocessor busy some times over; kernels stride.
+// Blocks of `threads` for `items`, at most 32 for each multiprocessor, where kernels stride over the items.
 inline unsigned blocks_for(const Stream& stream, int64_t items, int threads, int most_per_multiprocessor = 32) {
   const int64_t wanted = (items + threads - 1) / threads, most = int64_t(multiprocessors(stream)) * most_per_multiprocessor;
   return unsigned(wanted < most ? wanted : most);

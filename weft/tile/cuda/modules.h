@@ -1,10 +1,10 @@
-// Kernels compiled from text while the program runs: NVRTC, then kept in memory and on disk.
+// Kernels compiled at run time by NVRTC, then cached in memory and on disk.
 //
 // The disk cache is $XDG_CACHE_HOME/weft/kernels (or ~/.cache/weft/kernels): one file per text, compiler, architecture and
-// options (weft/io/file_cache.h), at most WEFT_KERNEL_CACHE_MIB (256) of them. A damaged one is compiled anew.
-// WEFT_KERNEL_CACHE=off leaves it alone.
+// options (weft/io/file_cache.h), at most WEFT_KERNEL_CACHE_MIB (256) of them. A damaged one is compiled again.
+// WEFT_KERNEL_CACHE=off disables it.
 //
-// In memory the kMost used last are kept, or somewhat fewer, and with them those of captured graphs, as long as these live.
+// The memory cache holds about kMost kernels, least recently used dropped first, and those of captured graphs as long as these live.
 #pragma once
 
 #include <cuda_runtime.h>

@@ -1,4 +1,4 @@
-// What launchers need of the backend, beside the CUDA runtime: its stream, and errors that say where.
+// The backend's stream and errors that name their place, for launchers.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -29,7 +29,7 @@ struct Fault {
 
 class CudaStream : public Stream {
  public:
-  // planned: launchers do what they do around their work, such as taking workspace, and the work itself is left out.
+  // planned: launchers take workspace as usual but launch nothing.
   CudaStream(Device& device, int index, bool planned = false);
   ~CudaStream() override;
   bool synchronous() const override { return false; }

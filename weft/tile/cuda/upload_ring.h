@@ -20,7 +20,7 @@ class UploadRing {
   static constexpr int kSlots = 64;
   static constexpr int64_t kSlotBytes = int64_t(64) << 10;
   static constexpr int64_t kBytes = kSlots * kSlotBytes;
-  static constexpr int64_t kMostUpload = kBytes / 4;  // larger ones would push everybody's slots out
+  static constexpr int64_t kMostUpload = kBytes / 4;  // larger ones would evict all other slots
 
   explicit UploadRing(Queue& queue) : queue_(queue) {}
 

@@ -57,7 +57,7 @@ __device__ __forceinline__ void store_chunk(const Chunk<T, kCount>& chunk, T* to
   for (int v = 0; v < Chunk<T, kCount>::kVectors; ++v) reinterpret_cast<uint4*>(to)[v] = reinterpret_cast<const uint4*>(chunk.at)[v];
 }
 
-// The same for a result that goes to memory past the caches: on the H200 this lifts a transpose from 3.1 to 4.0 TB/s.
+// The same with streaming (evict-first) stores: on the H200 they raise a transpose from 3.1 to 4.0 TB/s.
 template <class T, int kCount>
 __device__ __forceinline__ void stream_chunk(const Chunk<T, kCount>& chunk, T* to) {
 #pragma unroll

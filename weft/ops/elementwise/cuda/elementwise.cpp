@@ -1,7 +1,7 @@
 // Equation: the expression's, as emitted by weft/expr/emit.h for its dtypes and the axes that rows are counted over.
 // Layout:   each operand has strides over those axes and moves along a row or not (geometry.h).
 // Order:    every element on its own; a thread takes a chunk of sixteen bytes' worth, or several.
-// Requires: what elementwise() checked; unaligned rows go element by element.
+// Requires: what elementwise() checked; unaligned rows are moved element by element.
 // Traffic:  one read of each input, one write of each output.
 #include "weft/tile/cuda/modules.h"
 #include "weft/expr/emit.h"
@@ -11,7 +11,7 @@
 namespace weft::cuda {
 namespace {
 
-constexpr double kCaches = 64e6;  // bytes: what moves more than this finds nothing left of it in L2 the next time
+constexpr double kCaches = 64e6;  // bytes: a launch that moves more leaves nothing of its first half in the 50 MB of L2
 
 expr::Layout layout_of(const ElementwiseArgs& a) {
   const Geometry& g = *a.geometry;

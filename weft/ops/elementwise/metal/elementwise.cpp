@@ -15,8 +15,8 @@ namespace {
 
 constexpr size_t kMostBuffers = 31, kMostCopied = 4096;
 
-// The axis along which operands are repeated most, and how many rows of it a thread must have so that what it reads again is a 48th
-// part of what moves. By shape, strides and dtypes alone.
+// The axis along which operands are repeated most, and how many rows of it a thread takes so that repeated reads are 1/48 of the
+// traffic. By shape, strides and dtypes alone.
 struct Run {
   int axis;
   int64_t length = 1;

@@ -330,7 +330,7 @@ class PackedMatmul {
   const bool by_k_block_;
   const bool non_temporal_ = finish_.aligned() && p_.batch() * p_.M * p_.N * int64_t(sizeof(C)) >= kOutOfCache;
   // Rows of B a multiple of 4 KiB apart map to 16 sets of L2 or fewer: a prefetched block of hundreds of rows does not stay in their 20
-  // ways, so it is copied, some lines at a time. Without such collisions the copy costs more than it gains: see docs/lab.
+  // ways, so it is copied, some lines at a time. Without such collisions the copy costs more than it gains: see docs/lab/matmul-cpu.md.
   const bool copies_ahead_ = Words::kElements == 1 && !args_.transpose_b && p_.b.row * int64_t(sizeof(T)) % 4096 == 0;
   const int buffers_ = copies_ahead_ || (block_.k_blocks == 2 && block_.rows < p_.M) ? 2 : 1;  // both K blocks are kept for the rows below
   const Scratch<float> a_;
