@@ -1,6 +1,6 @@
-// The op table: one function pointer per kernel. A backend fills it with designated initialisers; a slot has no
-// default, so a backend that leaves one out does not compile. What a backend cannot do yet it says by name:
-//   .rope = unsupported("needs a table in constant memory")
+// The op table: one function pointer per kernel. Each backend's table.cpp fills it from WEFT_KERNELS (weft/backends/slots.h), so
+// a kernel that a backend lacks fails to link, unless the op's Args say why it is missing:
+//   static constexpr UnsupportedOn kUnsupportedOn{.cuda = "needs a table in constant memory"};
 #pragma once
 
 #include "weft/base/check.h"
@@ -45,6 +45,13 @@ struct Unsupported {
   const char* reason;
 };
 constexpr Unsupported unsupported(const char* reason) { return {reason}; }
+
+// The backends that have no kernel for an op, each with the reason that its error will give.
+struct UnsupportedOn {
+  const char* cpu = nullptr;
+  const char* cuda = nullptr;
+  const char* metal = nullptr;
+};
 
 template <class Args>
 class Slot {

@@ -35,6 +35,7 @@ class Contract {
     return *this;
   }
   const char* op() const { return op_; }
+  const Device& device() const { return *device_; }
 
  private:
   const char* op_;

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "weft/base/check.h"
 #include "weft/base/cost.h"
 #include "weft/base/philox.h"
 #include "weft/spec/truth.h"
@@ -51,11 +52,30 @@ class Bound {
   MutView mut(const std::string& name) const { return tensor(name).mut_view(); }
   const Tensor& tensor(const std::string& name) const;
   bool has(const std::string& name) const { return tensors_.contains(name); }
+  // Args with every operand that it declares (weft/ops/operands.h) bound to the tensor of that name; without one it is absent.
+  template <class Args>
+  Args args() const {
+    Args args{};
+    size_t found = 0;
+    for (const auto& operand : Args::operands()) {
+      if (!has(operand.name)) continue;
+      ++found;
+      operand.output ? void(args.*operand.output = mut(operand.name)) : void(args.*operand.input = view(operand.name));
+    }
+    check(found == tensors_.size(), "spec", "the problem has a tensor that is no operand of ", Args::kOp);
+    return args;
+  }
   void add(const std::string& name, Tensor tensor) { tensors_[name] = std::move(tensor); }
 
  private:
   std::map<std::string, Tensor> tensors_;
 };
+
+// The op's cost(), which Problem::cost hides.
+template <class Args>
+Cost cost_of(const Args& args) {
+  return cost(args);
+}
 
 class Problem {
  public:
@@ -65,6 +85,23 @@ class Problem {
 
   // Launches the op on views of the operands.
   std::function<void(Stream&, const Bound&)> run;
+
+  // Sets run and cost: `op` is launched on the problem's tensors, bound by name; `set` fills in the numbers of Args.
+  template <class Args, class Set>
+  Problem& launches(void (*op)(Stream&, const Args&), Set set) {
+    const auto args = [set](const Bound& bound) {
+      Args result = bound.args<Args>();
+      set(result);
+      return result;
+    };
+    run = [=](Stream& stream, const Bound& bound) { op(stream, args(bound)); };
+    cost = [=](const Bound& bound) { return cost_of(args(bound)); };
+    return *this;
+  }
+  template <class Args>
+  Problem& launches(void (*op)(Stream&, const Args&)) {
+    return launches(op, [](Args&) {});
+  }
 
   // Fills outputs of `truth` (values and bounds) from its inputs, in plain float64. For an in_place operand the
   // initial values stand under its name and the results go to result(name).

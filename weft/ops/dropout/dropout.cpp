@@ -7,19 +7,12 @@
 namespace weft {
 
 void dropout(Stream& stream, const DropoutArgs& args) {
-  const Contract contract(DropoutArgs::kOp, stream);
-  contract.operand("x", args.x, {DType::f32, DType::bf16}).operand("y", args.y, {DType::f32, DType::bf16});
-  contract.same_dtype("y", args.y, "x", args.x).shape("y", args.y, args.x.shape);
-  for (auto [name, view] : {std::pair<const char*, const View&>{"x", args.x}, {"y", args.y}})
-    contract.require(view.contiguous(), name, " must be contiguous, got strides ", view.strides, " for shape ", view.shape);
-  check_random_state(contract, args.state);
+  const Contract contract = check_operands(stream, args);
   contract.require(args.p >= 0 && args.p < 1, "p is ", args.p, ", expected zero or more and below 1");
   contract.require(args.x.numel() <= kMostRandomWords, "at most ", kMostRandomWords, " elements in one call, got shape ", args.x.shape);
   if (args.x.numel() == 0) return;
   stream.device().kernels().dropout(stream, args);
 }
-
-Cost cost(const DropoutArgs& a) { return {bytes_of(a.x) + bytes_of(a.state) + bytes_of(a.y), double(a.x.numel())}; }
 
 Tensor dropout(const Tensor& x, float p, const Tensor& state, uint32_t site) {
   Device& device = x.device();

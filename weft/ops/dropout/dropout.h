@@ -7,22 +7,27 @@
 // backward. x and y are f32 or bf16.
 #pragma once
 
-#include "weft/ops/contract.h"
+#include "weft/ops/operands.h"
 #include "weft/tensor/tensor.h"
 
 namespace weft {
 
 struct DropoutArgs {
   static constexpr const char* kOp = "dropout";
-  View x;      // any shape, contiguous
-  View state;  // [4], u32
+  View x, state;  // y may be x
   uint32_t site;
-  float p;    // in [0, 1)
-  MutView y;  // as x; may be x
+  float p;  // in [0, 1)
+  MutView y;
+
+  static constexpr auto operands() {
+    using namespace operand;
+    using A = DropoutArgs;
+    return std::array{in("x", &A::x, "...", kFloats), in("state", &A::state, "4", DType::u32), out("y", &A::y, "...", like("x"))};
+  }
 };
 
 void dropout(Stream& stream, const DropoutArgs& args);
-Cost cost(const DropoutArgs& args);
+inline Cost cost(const DropoutArgs& a) { return {operand_bytes(a), double(a.x.numel())}; }
 
 // Differentiable.
 Tensor dropout(const Tensor& x, float p, const Tensor& state, uint32_t site);

@@ -32,9 +32,7 @@ void expect_dropped(Truth& t, const char* x, const char* y, float p) {
 Problem forward(DType dtype, Shape shape, float p_drop, Fill fill = normal()) {
   Problem p;
   p.input("x", dtype, shape, fill).input("state", DType::u32, {4}, ids(int64_t(1) << 32)).output("y", dtype, shape);
-  const auto args = [=](const Bound& b) { return DropoutArgs{b.view("x"), b.view("state"), kSite, p_drop, b.mut("y")}; };
-  p.run = [=](Stream& stream, const Bound& b) { dropout(stream, args(b)); };
-  p.cost = [=](const Bound& b) { return cost(args(b)); };
+  p.launches<DropoutArgs>(dropout, [=](DropoutArgs& a) { a.site = kSite, a.p = p_drop; });
   p.reference = [=](Truth& t) { expect_dropped(t, "x", "y", p_drop); };
   return p;
 }

@@ -21,7 +21,7 @@ void rms_norm(Stream& stream, const RmsNormArgs& a) {
   const RowPlan plan =
       plan_rows(stream, kernel, x.columns, width, sharing_teams(x.rows, moved, size_of(a.w.dtype), 64, 4096), aligned, kLongRow);
   const RmsNormParams p{x.rows, x.stride, residual.stride, h.stride, y.stride, columns_of(a.kOp, x), plan.team, a.eps, 0};
-  launch(stream, plan.kernel, plan.grid(), {in(a.x), in(a.residual), in(a.w), out(a.h), out(a.y), out(a.rstd), params(p)});
+  launch(stream, plan.kernel, plan.grid(), bind(a, {params(p)}));
 }
 
 void rms_norm_backward(Stream& stream, const RmsNormBackwardArgs& a) {

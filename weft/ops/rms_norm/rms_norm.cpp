@@ -4,61 +4,15 @@
 #include "weft/tensor/node.h"
 
 namespace weft {
-namespace {
-
-constexpr std::initializer_list<DType> kFloats = {DType::f32, DType::bf16};
-
-void check_weight(const Contract& contract, const View& w, const char* x_name, const View& x) {
-  contract.operand("w", w, kFloats).shape("w", w, Shape{x.shape.back()});
-  contract.require(w.dtype == DType::f32 || w.dtype == x.dtype, "w is ", w.dtype, " but ", x_name, " is ", x.dtype);
-  contract.require(w.contiguous(), "w must be contiguous, got stride ", w.strides);
-}
-
-void check_rstd(const Contract& contract, const View& rstd, int64_t rows) {
-  contract.operand("rstd", rstd, {DType::f32}).shape("rstd", rstd, Shape{rows});
-  contract.require(rstd.contiguous(), "rstd must be contiguous, got stride ", rstd.strides);
-}
-
-}  // namespace
 
 void rms_norm(Stream& stream, const RmsNormArgs& args) {
-  const Contract contract(RmsNormArgs::kOp, stream);
-  contract.operand("x", args.x, kFloats).require(args.x.rank() >= 1, "x must have at least one axis");
-  contract.optional("residual", args.residual, kFloats).optional("h", args.h, kFloats).operand("y", args.y, kFloats);
-  contract.distinct("h", args.h).distinct("y", args.y).require(bool(args.residual) == bool(args.h), "residual and h go together");
-  check_weight(contract, args.w, "x", args.x);
-  for (auto [name, view] : {std::pair<const char*, const View&>{"residual", args.residual}, {"h", args.h}, {"y", args.y}}) {
-    contract.shape(name, view, args.x.shape).same_dtype(name, view, "x", args.x);
-    if (view) as_rows(view, RmsNormArgs::kOp, name);
-  }
-  check_rstd(contract, args.rstd, as_rows(args.x, RmsNormArgs::kOp, "x").rows);
-  contract.require(args.eps >= 0, "eps is ", args.eps, ", expected zero or more");
+  check_operands(stream, args).require(args.eps >= 0, "eps is ", args.eps, ", expected zero or more");
   stream.device().kernels().rms_norm(stream, args);
 }
 
 void rms_norm_backward(Stream& stream, const RmsNormBackwardArgs& args) {
-  const Contract contract(RmsNormBackwardArgs::kOp, stream);
-  contract.operand("dy", args.dy, kFloats).require(args.dy.rank() >= 1, "dy must have at least one axis");
-  contract.optional("dh", args.dh, kFloats).operand("h", args.h, kFloats).operand("dx", args.dx, kFloats).distinct("dx", args.dx);
-  check_weight(contract, args.w, "dy", args.dy);
-  for (auto [name, view] : {std::pair<const char*, const View&>{"dh", args.dh}, {"h", args.h}, {"dx", args.dx}}) {
-    contract.shape(name, view, args.dy.shape).same_dtype(name, view, "dy", args.dy);
-    if (view) as_rows(view, RmsNormBackwardArgs::kOp, name);
-  }
-  check_rstd(contract, args.rstd, as_rows(args.dy, RmsNormBackwardArgs::kOp, "dy").rows);
-  contract.operand("dw", args.dw, {DType::f32}).shape("dw", args.dw, Shape{args.dy.shape.back()});
-  contract.require(args.dw.contiguous(), "dw must be contiguous, got stride ", args.dw.strides);
+  check_operands(stream, args);
   stream.device().kernels().rms_norm_backward(stream, args);
-}
-
-Cost cost(const RmsNormArgs& a) {
-  return {bytes_of(a.x) + bytes_of(a.residual) + bytes_of(a.w) + bytes_of(a.h) + bytes_of(a.y) + bytes_of(a.rstd),
-          4.0 * double(a.x.numel())};
-}
-
-Cost cost(const RmsNormBackwardArgs& a) {
-  return {bytes_of(a.dy) + bytes_of(a.dh) + bytes_of(a.h) + bytes_of(a.w) + bytes_of(a.rstd) + bytes_of(a.dx) + bytes_of(a.dw),
-          9.0 * double(a.dy.numel())};
 }
 
 namespace {

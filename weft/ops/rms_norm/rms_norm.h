@@ -8,38 +8,46 @@
 // x, residual and y are f32 or bf16; w has their dtype or f32. rstd and dw are f32. dx and dresidual are both dh.
 #pragma once
 
-#include "weft/ops/contract.h"
+#include "weft/ops/operands.h"
 #include "weft/tensor/tensor.h"
 
 namespace weft {
 
 struct RmsNormArgs {
   static constexpr const char* kOp = "rms_norm";
-  View x;         // [..., C]
-  View residual;  // as x; absent: h = x
-  View w;         // [C]
-  MutView h;      // as x; present exactly when residual is
-  MutView y;      // as x
-  MutView rstd;   // [rows], f32
+  View x, residual, w;  // without a residual h = x
+  MutView h, y, rstd;
   float eps;
+
+  static constexpr auto operands() {
+    using namespace operand;
+    using A = RmsNormArgs;
+    return std::array{in("x", &A::x, "... C", kFloats).rows(),    in("residual", &A::residual, "... C", like("x")).rows().optional(),
+                      in("w", &A::w, "C", like("x", DType::f32)), out("h", &A::h, "... C", like("x")).rows().with("residual"),
+                      out("y", &A::y, "... C", like("x")).rows(), out("rstd", &A::rstd, "(...)", DType::f32)};
+  }
 };
 
 struct RmsNormBackwardArgs {
   static constexpr const char* kOp = "rms_norm_backward";
-  View dy;     // [..., C]
-  View dh;     // as dy: the gradient that reached h by other ways; absent: none
-  View h;      // as dy: what was normalised
-  View w;      // [C]
-  View rstd;   // [rows], f32
-  MutView dx;  // as dy
-  MutView dw;  // [C], f32
+  View dy, dh, h, w, rstd;  // dh: the gradient that reaches h from the residual stream
+  MutView dx, dw;
+
+  static constexpr auto operands() {
+    using namespace operand;
+    using A = RmsNormBackwardArgs;
+    return std::array{in("dy", &A::dy, "... C", kFloats).rows(),  in("dh", &A::dh, "... C", like("dy")).rows().optional(),
+                      in("h", &A::h, "... C", like("dy")).rows(), in("w", &A::w, "C", like("dy", DType::f32)),
+                      in("rstd", &A::rstd, "(...)", DType::f32),  out("dx", &A::dx, "... C", like("dy")).rows(),
+                      out("dw", &A::dw, "C", DType::f32)};
+  }
 };
 
 // Checked launches into memory the caller owns.
 void rms_norm(Stream& stream, const RmsNormArgs& args);
 void rms_norm_backward(Stream& stream, const RmsNormBackwardArgs& args);
-Cost cost(const RmsNormArgs& args);
-Cost cost(const RmsNormBackwardArgs& args);
+inline Cost cost(const RmsNormArgs& a) { return {operand_bytes(a), 4.0 * double(a.x.numel())}; }
+inline Cost cost(const RmsNormBackwardArgs& a) { return {operand_bytes(a), 9.0 * double(a.dy.numel())}; }
 
 // y = rms_norm(x).
 Tensor rms_norm(const Tensor& x, const Tensor& w, float eps);

@@ -34,17 +34,7 @@ Problem forward(DType dtype, DType weight, Size size, double eps, Layout layout,
   p.input("x", dtype, {R, C}, fill, layout);
   if (residual) p.input("residual", dtype, {R, C}, normal(), layout).output("h", dtype, {R, C}, layout);
   p.input("w", weight, {C}, uniform(0.5, 1.5)).output("y", dtype, {R, C}, layout).output("rstd", DType::f32, {R});
-  const auto args = [=](const Bound& b) {
-    return RmsNormArgs{.x = b.view("x"),
-                       .residual = residual ? b.view("residual") : View{},
-                       .w = b.view("w"),
-                       .h = residual ? b.mut("h") : MutView{},
-                       .y = b.mut("y"),
-                       .rstd = b.mut("rstd"),
-                       .eps = float(eps)};
-  };
-  p.run = [=](Stream& stream, const Bound& b) { rms_norm(stream, args(b)); };
-  p.cost = [=](const Bound& b) { return cost(args(b)); };
+  p.launches<RmsNormArgs>(rms_norm, [=](RmsNormArgs& a) { a.eps = float(eps); });
   p.reference = [=](Truth& t) {
     Array h = t["x"];
     if (residual)
@@ -74,17 +64,7 @@ Problem backward(DType dtype, DType weight, Size size, double eps, Layout layout
   p.prepare = [=](Truth& t) {
     for (int64_t r = 0; r < R; ++r) t["rstd"].v[size_t(r)] = row_truth(t["h"], r, C, eps).rstd;
   };
-  const auto args = [=](const Bound& b) {
-    return RmsNormBackwardArgs{.dy = b.view("dy"),
-                               .dh = residual ? b.view("dh") : View{},
-                               .h = b.view("h"),
-                               .w = b.view("w"),
-                               .rstd = b.view("rstd"),
-                               .dx = b.mut("dx"),
-                               .dw = b.mut("dw")};
-  };
-  p.run = [=](Stream& stream, const Bound& b) { rms_norm_backward(stream, args(b)); };
-  p.cost = [=](const Bound& b) { return cost(args(b)); };
+  p.launches<RmsNormBackwardArgs>(rms_norm_backward);
   p.reference = [=](Truth& t) {
     const Array &dy = t["dy"], &h = t["h"], &w = t["w"];
     std::vector<double> dw(size_t(C), 0), dw_scale(size_t(C), 0);

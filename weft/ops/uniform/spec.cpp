@@ -16,9 +16,7 @@ Fill words() { return ids(int64_t(1) << 32); }
 Problem drawn(Shape shape, uint32_t site, float low, float high) {
   Problem p;
   p.input("state", DType::u32, {4}, words()).output("out", DType::f32, shape);
-  const auto args = [=](const Bound& b) { return UniformArgs{b.view("state"), site, b.mut("out"), low, high}; };
-  p.run = [=](Stream& stream, const Bound& b) { uniform(stream, args(b)); };
-  p.cost = [=](const Bound& b) { return cost(args(b)); };
+  p.launches<UniformArgs>(weft::uniform, [=](UniformArgs& a) { a.site = site, a.low = low, a.high = high; });
   p.reference = [=](Truth& t) {
     const auto word = [&](int i) { return uint32_t(t["state"][i]); };
     for (int64_t i = 0; i < t["out"].size(); ++i) {
@@ -33,7 +31,7 @@ Problem drawn(Shape shape, uint32_t site, float low, float high) {
 Problem advanced(std::vector<double> before, std::vector<double> after) {
   Problem p;
   p.in_place("state", DType::u32, {4}, listed(before));
-  p.run = [](Stream& stream, const Bound& b) { advance_state(stream, {.state = b.mut("state")}); };
+  p.launches<AdvanceStateArgs>(advance_state);
   p.reference = [=](Truth& t) { t[result("state")].v = after; };
   return p;
 }

@@ -6,16 +6,8 @@
 
 namespace weft {
 
-void check_random_state(const Contract& contract, const View& state) {
-  contract.operand("state", state, {DType::u32}).shape("state", state, Shape{4});
-  contract.require(state.contiguous(), "state must be contiguous, got stride ", state.strides);
-}
-
 void uniform(Stream& stream, const UniformArgs& args) {
-  const Contract contract(UniformArgs::kOp, stream);
-  check_random_state(contract, args.state);
-  contract.operand("out", args.out, {DType::f32});
-  contract.require(args.out.contiguous(), "out must be contiguous, got strides ", args.out.strides, " for shape ", args.out.shape);
+  const Contract contract = check_operands(stream, args);
   contract.require(args.out.numel() <= kMostRandomWords, "at most ", kMostRandomWords, " numbers in one call, got shape ", args.out.shape);
   contract.require(std::isfinite(args.high - args.low) && args.low <= args.high, "[", args.low, ", ", args.high, ") is not a range");
   if (args.out.numel() == 0) return;
@@ -23,11 +15,9 @@ void uniform(Stream& stream, const UniformArgs& args) {
 }
 
 void advance_state(Stream& stream, const AdvanceStateArgs& args) {
-  check_random_state(Contract(AdvanceStateArgs::kOp, stream), args.state);
+  check_operands(stream, args);
   stream.device().kernels().advance_state(stream, args);
 }
-
-Cost cost(const UniformArgs& a) { return {bytes_of(a.state) + bytes_of(a.out), 2.0 * double(a.out.numel())}; }
 
 Tensor uniform(Device& device, const Shape& shape, const Tensor& state, uint32_t site, float low, float high) {
   Tensor out = Tensor::empty(device, shape);

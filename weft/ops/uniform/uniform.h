@@ -9,7 +9,7 @@
 
 #include <vector>
 
-#include "weft/ops/contract.h"
+#include "weft/ops/operands.h"
 #include "weft/tensor/tensor.h"
 
 namespace weft {
@@ -18,24 +18,29 @@ inline constexpr int64_t kMostRandomWords = int64_t(1) << 34;  // i / 4 is a 32-
 
 struct UniformArgs {
   static constexpr const char* kOp = "uniform";
-  View state;  // [4], u32
+  View state;
   uint32_t site;
-  MutView out;  // any shape, f32, contiguous
+  MutView out;
   float low, high;
+
+  static constexpr auto operands() {
+    using A = UniformArgs;
+    return std::array{operand::in("state", &A::state, "4", DType::u32), operand::out("out", &A::out, "...", DType::f32)};
+  }
 };
 
 // step += 1, a 64-bit number: every site draws new numbers.
 struct AdvanceStateArgs {
   static constexpr const char* kOp = "advance_state";
-  MutView state;  // [4], u32
+  MutView state;
+
+  static constexpr auto operands() { return std::array{operand::in_out("state", &AdvanceStateArgs::state, "4", DType::u32)}; }
 };
 
 void uniform(Stream& stream, const UniformArgs& args);
 void advance_state(Stream& stream, const AdvanceStateArgs& args);
-Cost cost(const UniformArgs& args);
-
-// Seen by uniform and dropout: throws unless `state` is one.
-void check_random_state(const Contract& contract, const View& state);
+inline Cost cost(const UniformArgs& a) { return {operand_bytes(a), 2.0 * double(a.out.numel())}; }
+inline Cost cost(const AdvanceStateArgs& a) { return {operand_bytes(a), 0}; }
 
 Tensor uniform(Device& device, const Shape& shape, const Tensor& state, uint32_t site, float low = 0, float high = 1);
 

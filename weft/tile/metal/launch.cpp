@@ -16,13 +16,13 @@ int64_t extent_of(const View& view) {
   return (last + 1) * size_of(view.dtype);
 }
 
-Argument bind(const View& view, bool written) {
+Argument argument(const View& view, bool written) {
   if (!view) return {};
   return {view.buffer->handle(), view.buffer->offset() + view.offset, extent_of(view), nullptr, written};
 }
 
-template <class Arguments>
-void encode(Stream& stream, const char* op, const std::string& name, Pipeline& pipeline, const Grid& grid, const Arguments& arguments) {
+template <class List>
+void encode(Stream& stream, const char* op, const std::string& name, Pipeline& pipeline, const Grid& grid, const List& arguments) {
   if (grid.groups[0] == 0 || grid.groups[1] == 0 || grid.groups[2] == 0) return;
   if (grid.threads > pipeline.most_threads())
     fail(ErrorCode::unsupported, op, "kernel ", name, " can have ", pipeline.most_threads(), " threads in a threadgroup here, it needs ",
@@ -41,8 +41,8 @@ void encode(Stream& stream, const char* op, const std::string& name, Pipeline& p
 
 }  // namespace
 
-Argument in(const View& view) { return bind(view, false); }
-Argument out(const MutView& view) { return bind(view, true); }
+Argument in(const View& view) { return argument(view, false); }
+Argument out(const MutView& view) { return argument(view, true); }
 Argument in(const Buffer& buffer) { return {buffer.handle(), buffer.offset(), buffer.bytes(), nullptr, false}; }
 Argument out(const Buffer& buffer) { return {buffer.handle(), buffer.offset(), buffer.bytes(), nullptr, true}; }
 
@@ -51,7 +51,7 @@ Argument fault(Stream& stream) {
   return {place.buffer, place.offset, int64_t(sizeof(metal_fault::Record)), nullptr, true};
 }
 
-void launch(Stream& stream, const Kernel& kernel, const Grid& grid, std::initializer_list<Argument> arguments) {
+void launch(Stream& stream, const Kernel& kernel, const Grid& grid, const Arguments& arguments) {
   encode(stream, kernel.op, kernel.name, of(stream).pipelines().of_file(kernel.file, kernel.name, kernel.constants), grid, arguments);
 }
 

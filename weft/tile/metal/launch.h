@@ -60,8 +60,33 @@ Argument params(const Params& p) {
 // Where a kernel reports what it found wrong in its data (fault.metal.h). Raised at the next synchronize.
 Argument fault(Stream& stream);
 
+// Arguments in order, for a launch.
+class Arguments {
+ public:
+  Arguments(std::initializer_list<Argument> list) { add(list); }
+  void add(std::initializer_list<Argument> more) {
+    for (const Argument& argument : more) list_.at(count_++) = argument;
+  }
+  const Argument* begin() const { return list_.data(); }
+  const Argument* end() const { return begin() + count_; }
+
+ private:
+  static constexpr size_t kMost = 31;  // Metal's argument table for buffers
+  std::array<Argument, kMost> list_;
+  size_t count_ = 0;
+};
+
+// An op's operands in the order of their declaration (weft/ops/operands.h), then `more`.
+template <class Args>
+Arguments bind(const Args& args, std::initializer_list<Argument> more = {}) {
+  Arguments arguments{};
+  for (const auto& operand : Args::operands()) arguments.add({operand.output ? out(args.*operand.output) : in(args.*operand.input)});
+  arguments.add(more);
+  return arguments;
+}
+
 // No groups, no launch. Throws when the kernel cannot have that many threads.
-void launch(Stream& stream, const Kernel& kernel, const Grid& grid, std::initializer_list<Argument> arguments);
+void launch(Stream& stream, const Kernel& kernel, const Grid& grid, const Arguments& arguments);
 
 // The largest power of two that this pipeline can have in a threadgroup, at most `wanted`.
 int threads_of(Stream& stream, const Kernel& kernel, int wanted);

@@ -1,0 +1,186 @@
+// The operands of an op, declared once, in its Args struct:
+//
+//   struct RmsNormArgs {
+//     static constexpr const char* kOp = "rms_norm";
+//     View x, residual, w;
+//     MutView h, y, rstd;
+//     float eps;
+//
+//     static constexpr auto operands() {
+//       using namespace operand;
+//       using A = RmsNormArgs;
+//       return std::array{in("x", &A::x, "... C", kFloats).rows(),
+//                         in("residual", &A::residual, "... C", like("x")).rows().optional(),
+//                         in("w", &A::w, "C", like("x", DType::f32)),
+//                         out("h", &A::h, "... C", like("x")).rows().with("residual"),
+//                         out("y", &A::y, "... C", like("x")).rows(),
+//                         out("rstd", &A::rstd, "(...)", DType::f32)};
+//     }
+//   };
+//
+// From this list come the contract (check_operands), the bytes of cost() (operand_bytes), the tensors that a spec binds by name
+// (Problem::launches) and the order of Metal's buffers (metal::bind).
+//
+// A shape is written in words separated by spaces. A capital letter is an extent: the first operand that has it sets it, the
+// others must agree. "..." in front stands for any number of axes, the same ones everywhere; "(...)" is one axis as long as all
+// of them together. A number is itself. "1" alone is a device scalar: one element of any rank. "" is any shape.
+#pragma once
+
+#include <array>
+#include <span>
+#include <string_view>
+
+#include "weft/ops/contract.h"
+
+namespace weft {
+
+// A set of dtypes, to which the dtype of another operand may belong.
+struct DTypes {
+  uint32_t set = 0;  // bit i: the dtype with the value i
+  const char* like = nullptr;
+
+  constexpr DTypes() = default;
+  template <class... More>
+  constexpr DTypes(DType first, More... more) : set(((1u << int(first)) | ... | (1u << int(more)))) {}
+  constexpr bool has(DType dtype) const { return set >> int(dtype) & 1; }
+};
+
+struct OperandRule {
+  enum class Direction { in, out, in_out };
+  // packed: contiguous. rows: unit stride along the last axis, one stride between rows. columns: unit stride along the last
+  // axis, any stride along the others. strided: any strides. An output never has two elements in one place.
+  enum class Layout { packed, rows, columns, strided };
+
+  const char* name;
+  const char* shape;
+  DTypes dtypes;
+  Direction direction;
+  Layout layout = Layout::packed;
+  bool may_be_absent = false;
+  bool counted = true;              // in operand_bytes
+  const char* goes_with = nullptr;  // present exactly when that operand is
+};
+
+template <class Args>
+struct Operand : OperandRule {
+  using Input = View Args::*;
+  using Output = MutView Args::*;
+  Input input = nullptr;
+  Output output = nullptr;
+
+  constexpr const View& view(const Args& args) const { return output ? args.*output : args.*input; }
+
+  constexpr Operand rows() const { return laid_out(Layout::rows); }
+  constexpr Operand columns() const { return laid_out(Layout::columns); }
+  constexpr Operand strided() const { return laid_out(Layout::strided); }
+  constexpr Operand optional() const { return with(nullptr); }
+  // Present exactly when the operand `other` is.
+  constexpr Operand with(const char* other) const {
+    Operand result = *this;
+    result.may_be_absent = true;
+    result.goes_with = other;
+    return result;
+  }
+  // The kernel touches a part of it that only the op's formula knows: cost() adds those bytes itself.
+  constexpr Operand uncounted() const {
+    Operand result = *this;
+    result.counted = false;
+    return result;
+  }
+
+ private:
+  constexpr Operand laid_out(Layout layout) const {
+    Operand result = *this;
+    result.layout = layout;
+    return result;
+  }
+};
+
+// The words of a declaration.
+namespace operand {
+
+inline constexpr DTypes kFloats{DType::f32, DType::bf16};
+inline constexpr DTypes kIds{DType::i32, DType::u32};
+inline constexpr DTypes kAny{DType::f32, DType::bf16, DType::f16, DType::i32, DType::u32, DType::u8};
+
+// The dtype of the operand `other`, or one of `also`.
+template <class... Also>
+constexpr DTypes like(const char* other, Also... also) {
+  DTypes dtypes;
+  if constexpr (sizeof...(also) > 0) dtypes = DTypes(also...);
+  dtypes.like = other;
+  return dtypes;
+}
+
+template <class Args>
+constexpr Operand<Args> in(const char* name, View Args::* member, const char* shape, DTypes dtypes) {
+  return {{name, shape, dtypes, OperandRule::Direction::in}, member, nullptr};
+}
+template <class Args>
+constexpr Operand<Args> out(const char* name, MutView Args::* member, const char* shape, DTypes dtypes) {
+  return {{name, shape, dtypes, OperandRule::Direction::out}, nullptr, member};
+}
+// Read and then written.
+template <class Args>
+constexpr Operand<Args> in_out(const char* name, MutView Args::* member, const char* shape, DTypes dtypes) {
+  return {{name, shape, dtypes, OperandRule::Direction::in_out}, nullptr, member};
+}
+
+}  // namespace operand
+
+// True when every operand that a rule refers to is in the list.
+template <class List>
+constexpr bool names_known(const List& list) {
+  const auto known = [&](const char* name) {
+    if (!name) return true;
+    for (const auto& operand : list)
+      if (std::string_view(operand.name) == name) return true;
+    return false;
+  };
+  for (const auto& operand : list)
+    if (!known(operand.dtypes.like) || !known(operand.goes_with)) return false;
+  return true;
+}
+
+template <class Args>
+concept DeclaresOperands = requires { Args::operands(); };
+
+// An element of a list of structs: its operands are "tensors[3].grad" in messages.
+struct ListElement {
+  const char* list = nullptr;
+  size_t index = 0;
+};
+
+struct GivenOperand {
+  const OperandRule* rule;
+  const View* view;
+};
+void check_operands(const Contract& contract, std::span<const GivenOperand> operands, ListElement element = {});
+
+// Throws, naming op, operand and values, unless the operands are as declared and on the stream's device.
+template <DeclaresOperands Args>
+void check_operands(const Contract& contract, const Args& args, ListElement element = {}) {
+  static constexpr auto kOperands = Args::operands();
+  static_assert(names_known(kOperands), "like() or with() names an operand that is not in the list");
+  std::array<GivenOperand, kOperands.size()> given;
+  for (size_t i = 0; i < given.size(); ++i) given[i] = {&kOperands[i], &kOperands[i].view(args)};
+  check_operands(contract, given, element);
+}
+// The contract comes back, for what the op asks beyond its operands.
+template <DeclaresOperands Args>
+Contract check_operands(Stream& stream, const Args& args) {
+  const Contract contract(Args::kOp, stream);
+  check_operands(contract, args);
+  return contract;
+}
+
+// The bytes of all operands; one that is read and then written counts twice.
+template <DeclaresOperands Args>
+double operand_bytes(const Args& args) {
+  double bytes = 0;
+  for (const auto& operand : Args::operands())
+    if (operand.counted) bytes += (operand.direction == OperandRule::Direction::in_out ? 2 : 1) * bytes_of(operand.view(args));
+  return bytes;
+}
+
+}  // namespace weft
