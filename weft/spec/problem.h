@@ -2,6 +2,7 @@
 // derivative it claims to be. The same problem is checked, gradient-checked, timed and compared across thread counts.
 #pragma once
 
+#include <algorithm>
 #include <functional>
 #include <map>
 #include <string>
@@ -56,13 +57,9 @@ class Bound {
   template <class Args>
   Args args() const {
     Args args{};
-    size_t found = 0;
-    for (const auto& operand : Args::operands()) {
-      if (!has(operand.name)) continue;
-      ++found;
-      operand.output ? void(args.*operand.output = mut(operand.name)) : void(args.*operand.input = view(operand.name));
-    }
-    check(found == tensors_.size(), "spec", "the problem has a tensor that is no operand of ", Args::kOp);
+    for (const auto& operand : Args::operands())
+      if (has(operand.name))
+        operand.output ? void(args.*operand.output = mut(operand.name)) : void(args.*operand.input = view(operand.name));
     return args;
   }
   void add(const std::string& name, Tensor tensor) { tensors_[name] = std::move(tensor); }
@@ -86,9 +83,13 @@ class Problem {
   // Launches the op on views of the operands.
   std::function<void(Stream&, const Bound&)> run;
 
-  // Sets run and cost: `op` is launched on the problem's tensors, bound by name; `set` fills in the numbers of Args.
+  // Sets run and cost: `op` is launched on the problem's tensors, bound by name; `set` fills in the numbers of Args. An input that
+  // is no operand of the op is for the reference or the loss alone.
   template <class Args, class Set>
   Problem& launches(void (*op)(Stream&, const Args&), Set set) {
+    for (const Operand& o : operands_)
+      check(o.role == Role::input || std::ranges::any_of(Args::operands(), [&](const auto& declared) { return o.name == declared.name; }),
+            "spec", "output ", o.name, " is no operand of ", Args::kOp);
     const auto args = [set](const Bound& bound) {
       Args result = bound.args<Args>();
       set(result);

@@ -4,76 +4,20 @@
 #include "weft/tensor/node.h"
 
 namespace weft {
-namespace {
-
-constexpr std::initializer_list<DType> kFloats = {DType::f32, DType::bf16};
-
-void check_weight(const Contract& contract, const View& w, const char* x_name, const View& x) {
-  contract.operand("w", w, kFloats).shape("w", w, Shape{x.shape.back()});
-  contract.require(w.dtype == DType::f32 || w.dtype == x.dtype, "w is ", w.dtype, " but ", x_name, " is ", x.dtype);
-  contract.require(w.contiguous(), "w must be contiguous, got stride ", w.strides);
-}
-
-void check_statistics(const Contract& contract, const View& mean, const View& rstd, int64_t rows) {
-  for (auto [name, view] : {std::pair<const char*, const View&>{"mean", mean}, {"rstd", rstd}}) {
-    contract.operand(name, view, {DType::f32}).shape(name, view, Shape{rows});
-    contract.require(view.contiguous(), name, " must be contiguous, got stride ", view.strides);
-  }
-}
-
-}  // namespace
 
 void layer_norm(Stream& stream, const LayerNormArgs& args) {
-  const Contract contract(LayerNormArgs::kOp, stream);
-  contract.operand("x", args.x, kFloats).require(args.x.rank() >= 1, "x must have at least one axis");
-  contract.optional("residual", args.residual, kFloats).optional("h", args.h, kFloats).operand("y", args.y, kFloats);
-  contract.distinct("h", args.h).distinct("y", args.y).require(bool(args.residual) == bool(args.h), "residual and h go together");
-  check_weight(contract, args.w, "x", args.x);
-  contract.optional("b", args.b, kFloats).shape("b", args.b, args.w.shape).same_dtype("b", args.b, "w", args.w);
-  contract.require(!args.b || args.b.contiguous(), "b must be contiguous, got stride ", args.b.strides);
-  for (auto [name, view] : {std::pair<const char*, const View&>{"residual", args.residual}, {"h", args.h}, {"y", args.y}}) {
-    contract.shape(name, view, args.x.shape).same_dtype(name, view, "x", args.x);
-    if (view) as_rows(view, LayerNormArgs::kOp, name);
-  }
-  const Rows rows = as_rows(args.x, LayerNormArgs::kOp, "x");
-  check_statistics(contract, args.mean, args.rstd, rows.rows);
-  contract.require(args.eps >= 0, "eps is ", args.eps, ", expected zero or more");
+  check_operands(stream, args).require(args.eps >= 0, "eps is ", args.eps, ", expected zero or more");
   stream.device().kernels().layer_norm(stream, args);
 }
 
 void layer_norm_backward(Stream& stream, const LayerNormBackwardArgs& args) {
-  const Contract contract(LayerNormBackwardArgs::kOp, stream);
-  contract.operand("dy", args.dy, kFloats).require(args.dy.rank() >= 1, "dy must have at least one axis");
-  contract.optional("dh", args.dh, kFloats).operand("h", args.h, kFloats).operand("dx", args.dx, kFloats).distinct("dx", args.dx);
-  check_weight(contract, args.w, "dy", args.dy);
-  for (auto [name, view] : {std::pair<const char*, const View&>{"dh", args.dh}, {"h", args.h}, {"dx", args.dx}}) {
-    contract.shape(name, view, args.dy.shape).same_dtype(name, view, "dy", args.dy);
-    if (view) as_rows(view, LayerNormBackwardArgs::kOp, name);
-  }
-  check_statistics(contract, args.mean, args.rstd, as_rows(args.dy, LayerNormBackwardArgs::kOp, "dy").rows);
-  contract.operand("dw", args.dw, {DType::f32}).optional("db", args.db, {DType::f32});
-  for (auto [name, view] : {std::pair<const char*, const View&>{"dw", args.dw}, {"db", args.db}}) {
-    contract.shape(name, view, Shape{args.dy.shape.back()});
-    contract.require(!view || view.contiguous(), name, " must be contiguous, got stride ", view.strides);
-  }
+  check_operands(stream, args);
   stream.device().kernels().layer_norm_backward(stream, args);
-}
-
-Cost cost(const LayerNormArgs& a) {
-  return {bytes_of(a.x) + bytes_of(a.residual) + bytes_of(a.w) + bytes_of(a.b) + bytes_of(a.h) + bytes_of(a.y) + bytes_of(a.mean) +
-              bytes_of(a.rstd),
-          8.0 * double(a.x.numel())};
-}
-
-Cost cost(const LayerNormBackwardArgs& a) {
-  return {bytes_of(a.dy) + bytes_of(a.dh) + bytes_of(a.h) + bytes_of(a.w) + bytes_of(a.mean) + bytes_of(a.rstd) + bytes_of(a.dx) +
-              bytes_of(a.dw) + bytes_of(a.db),
-          15.0 * double(a.dy.numel())};
 }
 
 namespace {
 
-// What the forward pass leaves for the backward rule.
+// Saved by the forward pass for the backward rule.
 struct Saved {
   Kept h, w;
   Tensor mean, rstd;

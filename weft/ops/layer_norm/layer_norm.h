@@ -11,42 +11,52 @@
 // are both dh.
 #pragma once
 
-#include "weft/ops/contract.h"
+#include "weft/ops/operands.h"
 #include "weft/tensor/tensor.h"
 
 namespace weft {
 
 struct LayerNormArgs {
   static constexpr const char* kOp = "layer_norm";
-  View x;         // [..., C]
-  View residual;  // as x; absent: h = x
-  View w;         // [C]
-  View b;         // as w; absent: none
-  MutView h;      // as x; present exactly when residual is
-  MutView y;      // as x
-  MutView mean;   // [rows], f32
-  MutView rstd;   // [rows], f32
+  View x, residual, w, b;  // without a residual h = x
+  MutView h, y, mean, rstd;
   float eps;
+
+  static constexpr auto operands() {
+    using namespace operand;
+    using A = LayerNormArgs;
+    return std::array{in("x", &A::x, "... C", kFloats).rows(),
+                      in("residual", &A::residual, "... C", like("x")).rows().optional(),
+                      in("w", &A::w, "C", like("x", DType::f32)),
+                      in("b", &A::b, "C", like("w")).optional(),
+                      out("h", &A::h, "... C", like("x")).rows().with("residual"),
+                      out("y", &A::y, "... C", like("x")).rows(),
+                      out("mean", &A::mean, "(...)", DType::f32),
+                      out("rstd", &A::rstd, "(...)", DType::f32)};
+  }
 };
 
 struct LayerNormBackwardArgs {
   static constexpr const char* kOp = "layer_norm_backward";
-  View dy;     // [..., C]
-  View dh;     // as dy: the gradient that reached h by other ways; absent: none
-  View h;      // as dy: what was normalised
-  View w;      // [C]
-  View mean;   // [rows], f32
-  View rstd;   // [rows], f32
-  MutView dx;  // as dy
-  MutView dw;  // [C], f32
-  MutView db;  // [C], f32; absent: not wanted
+  View dy, dh, h, w, mean, rstd;  // dh: the gradient that reaches h from the residual stream
+  MutView dx, dw, db;             // db may be left out
+
+  static constexpr auto operands() {
+    using namespace operand;
+    using A = LayerNormBackwardArgs;
+    return std::array{in("dy", &A::dy, "... C", kFloats).rows(),     in("dh", &A::dh, "... C", like("dy")).rows().optional(),
+                      in("h", &A::h, "... C", like("dy")).rows(),    in("w", &A::w, "C", like("dy", DType::f32)),
+                      in("mean", &A::mean, "(...)", DType::f32),     in("rstd", &A::rstd, "(...)", DType::f32),
+                      out("dx", &A::dx, "... C", like("dy")).rows(), out("dw", &A::dw, "C", DType::f32),
+                      out("db", &A::db, "C", DType::f32).optional()};
+  }
 };
 
 // Checked launches into memory the caller owns.
 void layer_norm(Stream& stream, const LayerNormArgs& args);
 void layer_norm_backward(Stream& stream, const LayerNormBackwardArgs& args);
-Cost cost(const LayerNormArgs& args);
-Cost cost(const LayerNormBackwardArgs& args);
+inline Cost cost(const LayerNormArgs& a) { return {operand_bytes(a), 8.0 * double(a.x.numel())}; }
+inline Cost cost(const LayerNormBackwardArgs& a) { return {operand_bytes(a), 15.0 * double(a.dy.numel())}; }
 
 // y = layer_norm(x). b may be undefined: no bias.
 Tensor layer_norm(const Tensor& x, const Tensor& w, const Tensor& b, float eps);

@@ -65,19 +65,7 @@ Problem forward(const Setup& s) {
   p.input("w", s.weight, {C}, uniform(0.5, 1.5));
   if (s.bias) p.input("b", s.weight, {C}, normal());
   p.output("y", s.dtype, {R, C}, s.layout).output("mean", DType::f32, {R}).output("rstd", DType::f32, {R});
-  const auto args = [=](const Bound& b) {
-    return LayerNormArgs{.x = b.view("x"),
-                         .residual = s.residual ? b.view("residual") : View{},
-                         .w = b.view("w"),
-                         .b = s.bias ? b.view("b") : View{},
-                         .h = s.residual ? b.mut("h") : MutView{},
-                         .y = b.mut("y"),
-                         .mean = b.mut("mean"),
-                         .rstd = b.mut("rstd"),
-                         .eps = s.eps};
-  };
-  p.run = [=](Stream& stream, const Bound& b) { layer_norm(stream, args(b)); };
-  p.cost = [=](const Bound& b) { return cost(args(b)); };
+  p.launches<LayerNormArgs>(layer_norm, [=](LayerNormArgs& a) { a.eps = s.eps; });
   p.reference = [=](Truth& t) {
     Array h = t["x"];
     if (s.residual)
@@ -122,19 +110,7 @@ Problem backward(const Setup& s) {
       t["rstd"].v[size_t(r)] = row.rstd;
     }
   };
-  const auto args = [=](const Bound& b) {
-    return LayerNormBackwardArgs{.dy = b.view("dy"),
-                                 .dh = s.residual ? b.view("dh") : View{},
-                                 .h = b.view("h"),
-                                 .w = b.view("w"),
-                                 .mean = b.view("mean"),
-                                 .rstd = b.view("rstd"),
-                                 .dx = b.mut("dx"),
-                                 .dw = b.mut("dw"),
-                                 .db = s.bias ? b.mut("db") : MutView{}};
-  };
-  p.run = [=](Stream& stream, const Bound& b) { layer_norm_backward(stream, args(b)); };
-  p.cost = [=](const Bound& b) { return cost(args(b)); };
+  p.launches<LayerNormBackwardArgs>(layer_norm_backward);
   p.reference = [=](Truth& t) {
     const Array &dy = t["dy"], &h = t["h"], &w = t["w"];
     std::vector<double> dw(size_t(C), 0), dw_error(size_t(C), 0), db(size_t(C), 0), db_scale(size_t(C), 0);
