@@ -47,6 +47,14 @@ const Contract& Contract::distinct(const char* name, const View& view) const {
   return *this;
 }
 
+const Contract& Contract::same_rows_if_shared(const char* name, const View& view, const char* other_name, const View& other) const {
+  if (view.buffer != other.buffer || view.offset != other.offset) return *this;
+  const Rows rows = as_rows(view, op_, name), others = as_rows(other, op_, other_name);
+  check(rows.rows <= 1 || rows.stride == others.stride, op_, name, " starts where ", other_name, " does but has row stride ", rows.stride,
+        ", not ", others.stride);
+  return *this;
+}
+
 const Contract& Contract::scalar(const char* name, const View& view, DType dtype) const {
   operand(name, view, {dtype});
   check(view.numel() == 1, op_, name, " must hold one element, got shape ", view.shape);

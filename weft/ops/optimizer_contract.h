@@ -1,48 +1,30 @@
-// What every optimizer asks of the operands of one tensor: one shape, packed, f32 where it accumulates, and an f32 master
-// copy exactly where the parameter is bf16.
+// The operands of one tensor of an optimizer: of one shape, contiguous, f32 where it accumulates, and an f32 master copy exactly
+// where the parameter is bf16.
 #pragma once
 
 #include <cmath>
-#include <string>
 
-#include "weft/ops/contract.h"
+#include "weft/ops/operands.h"
 
 namespace weft {
 
-class OptimizerOperands {
- public:
-  OptimizerOperands(const Contract& contract, size_t index, const View& param)
-      : contract_(contract), where_(join("tensors[", index, "].")), param_(param) {
-    packed("param", param, {DType::f32, DType::bf16});
+// For the list `tensors` of an optimizer's Args, each with param, master and weight_decay.
+template <class Args>
+void check_tensors(const Contract& contract, const Args& args) {
+  for (size_t i = 0; i < args.tensors.size(); ++i) {
+    const auto& t = args.tensors[i];
+    check_operands(contract, t, {"tensors", i});
+    contract.require(bool(t.master) == (t.param.dtype == DType::bf16), "tensors[", i,
+                     "].master must be given exactly when param is bf16, but param is ", t.param.dtype);
+    contract.require(std::isfinite(t.weight_decay) && t.weight_decay >= 0, "tensors[", i, "].weight_decay is ", t.weight_decay,
+                     ", expected zero or more");
   }
+}
 
-  const OptimizerOperands& gradient(const View& grad) const { return packed("grad", grad, {DType::f32, DType::bf16}); }
-  const OptimizerOperands& state(const char* name, const View& view, bool wanted = true) const {
-    if (wanted) return packed(name, view, {DType::f32});
-    contract_.require(!view, where_, name, " is given, but these settings have no use for it");
-    return *this;
-  }
-  const OptimizerOperands& master(const View& master) const {
-    if (param_.dtype == DType::bf16) return packed("master", master, {DType::f32});
-    contract_.require(!master, where_, "master goes with a bf16 parameter, but param is ", param_.dtype);
-    return *this;
-  }
-  const OptimizerOperands& weight_decay(float value) const {
-    contract_.require(std::isfinite(value) && value >= 0, where_, "weight_decay is ", value, ", expected zero or more");
-    return *this;
-  }
-
- private:
-  const OptimizerOperands& packed(const char* member, const View& view, std::initializer_list<DType> dtypes) const {
-    const std::string name = where_ + member;
-    contract_.operand(name.c_str(), view, dtypes).shape(name.c_str(), view, param_.shape);
-    contract_.require(view.contiguous(), name, " must be contiguous, got strides ", view.strides, " for shape ", view.shape);
-    return *this;
-  }
-
-  const Contract& contract_;
-  const std::string where_;
-  const View& param_;
-};
+// A parameter with a master copy is only written.
+template <class Tensor>
+double tensor_bytes(const Tensor& t) {
+  return operand_bytes(t) - (t.master ? bytes_of(t.param) : 0);
+}
 
 }  // namespace weft

@@ -10,28 +10,43 @@
 
 #include <vector>
 
-#include "weft/ops/contract.h"
+#include "weft/ops/operands.h"
 #include "weft/tensor/tensor.h"
 
 namespace weft {
 
 // Operands of one shape, contiguous.
 struct AdamwTensor {
-  MutView param;   // f32 or bf16
-  View grad;       // f32 or bf16
-  MutView m, v;    // f32
-  MutView master;  // f32; present exactly when param is bf16
+  MutView param;
+  View grad;
+  MutView m, v;
+  MutView master;  // present exactly when param is bf16
   float weight_decay;
+
+  static constexpr auto operands() {
+    using namespace operand;
+    using A = AdamwTensor;
+    return std::array{in_out("param", &A::param, "...", kFloats), in("grad", &A::grad, "...", kFloats),
+                      in_out("m", &A::m, "...", DType::f32), in_out("v", &A::v, "...", DType::f32),
+                      in_out("master", &A::master, "...", DType::f32).optional()};
+  }
 };
 
 struct AdamwArgs {
   static constexpr const char* kOp = "adamw";
   std::vector<AdamwTensor> tensors;
-  View lr;          // one f32
-  View step;        // one i32: 1 for the first step
-  View grad_scale;  // one f32, such as gradient_norm's clip; absent: 1
+  View lr;
+  View step;        // 1 for the first step
+  View grad_scale;  // such as gradient_norm's clip; absent: 1
   // In double: 1 - b2 from a float 0.999 would be off by one part in 10^5.
   double beta1, beta2, eps;
+
+  static constexpr auto operands() {
+    using namespace operand;
+    using A = AdamwArgs;
+    return std::array{in("lr", &A::lr, "1", DType::f32), in("step", &A::step, "1", DType::i32),
+                      in("grad_scale", &A::grad_scale, "1", DType::f32).optional()};
+  }
 };
 
 void adamw(Stream& stream, const AdamwArgs& args);

@@ -13,7 +13,7 @@ void adamw(Stream& stream, const AdamwArgs& a) {
   const AdamwParams p{float(a.beta1), low(a.beta1), float(1 - a.beta1), float(a.beta2), low(a.beta2), float(1 - a.beta2), float(a.eps), 0};
   const auto coefficients = scratch(stream, sizeof(AdamwCoefficients));
   launch(stream, {a.kOp, kFile, "prepare", {constant(0, bool(a.grad_scale))}}, {.groups = {1, 1, 1}, .threads = 1},
-         {in(a.lr), in(a.step), in(a.grad_scale), out(*coefficients), params(p), fault(stream)});
+         bind(a, {out(*coefficients), params(p), fault(stream)}));
   for (const AdamwTensor& t : a.tensors) {
     const bool aligned = aligned16(t.param) && aligned16(t.grad) && aligned16(t.m) && aligned16(t.v) && aligned16(t.master);
     const AdamwTensorParams tensor{t.param.numel(), t.weight_decay, aligned};

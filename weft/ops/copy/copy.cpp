@@ -4,21 +4,14 @@
 #include "weft/tensor/node.h"
 
 namespace weft {
-namespace {
-constexpr std::initializer_list<DType> kAll = {DType::f32, DType::bf16, DType::f16, DType::i32, DType::u32, DType::u8};
-}  // namespace
 
 void copy(Stream& stream, const CopyArgs& args) {
-  const Contract contract(CopyArgs::kOp, stream);
-  contract.operand("from", args.from, kAll).operand("to", args.to, kAll).shape("to", args.to, args.from.shape);
-  contract.require(args.from.dtype == args.to.dtype || (is_float(args.from.dtype) && is_float(args.to.dtype)), "cannot cast ",
-                   args.from.dtype, " to ", args.to.dtype, ": casts are among f32, bf16 and f16");
-  contract.distinct("to", args.to);
+  const DType from = args.from.dtype, to = args.to.dtype;
+  check_operands(stream, args)
+      .require(from == to || (is_float(from) && is_float(to)), "cannot cast ", from, " to ", to, ": casts are among f32, bf16 and f16");
   if (args.from.numel() == 0) return;
   stream.device().kernels().copy(stream, args);
 }
-
-Cost cost(const CopyArgs& a) { return {bytes_of(a.from) + bytes_of(a.to), 0}; }
 
 void copy(const Tensor& from, const Tensor& to) {
   check(!should_record({&from, &to}), CopyArgs::kOp,

@@ -7,7 +7,7 @@
 // not overlap.
 #pragma once
 
-#include "weft/ops/contract.h"
+#include "weft/ops/operands.h"
 #include "weft/tensor/tensor.h"
 
 namespace weft {
@@ -15,11 +15,16 @@ namespace weft {
 struct CopyArgs {
   static constexpr const char* kOp = "copy";
   View from;
-  MutView to;  // the shape of from
+  MutView to;
+
+  static constexpr auto operands() {
+    using namespace operand;
+    return std::array{in("from", &CopyArgs::from, "...", kAny).strided(), out("to", &CopyArgs::to, "...", kAny).strided()};
+  }
 };
 
 void copy(Stream& stream, const CopyArgs& args);
-Cost cost(const CopyArgs& args);
+inline Cost cost(const CopyArgs& a) { return {operand_bytes(a), 0}; }
 
 // Writes `from` into `to`, often a part() of a larger tensor. Writing over values is not differentiable: both must
 // want no gradient (or NoGrad).

@@ -24,7 +24,7 @@ void copy(Stream& stream, const CopyArgs& a) {
   const std::string kernel = same ? join("bits_", size_of(a.to.dtype)) : join(a.from.dtype, "_", a.to.dtype);
   const StridedAxes axes = strided_axes(a.to.shape, a.from.strides, a.to.strides);
   launch(stream, {a.kOp, kFile, kernel, {}}, {.groups = {striding_groups(axes.count, kThreads), 1, 1}, .threads = kThreads},
-         {in(a.from), out(a.to), params(axes)});
+         bind(a, {params(axes)}));
 }
 
 }  // namespace weft::metal

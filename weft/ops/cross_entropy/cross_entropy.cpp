@@ -4,43 +4,16 @@
 #include "weft/tensor/node.h"
 
 namespace weft {
-namespace {
-
-constexpr std::initializer_list<DType> kFloats = {DType::f32, DType::bf16};
-
-void check_gradient(const Contract& contract, const View& dlogits, const View& logits) {
-  contract.operand("dlogits", dlogits, kFloats).shape("dlogits", dlogits, logits.shape).distinct("dlogits", dlogits);
-  contract.require(dlogits.dtype == logits.dtype || dlogits.dtype == DType::bf16, "dlogits is ", dlogits.dtype,
-                   ", expected bf16 or logits' ", logits.dtype);
-  const Rows to = as_rows(dlogits, contract.op(), "dlogits"), from = as_rows(logits, contract.op(), "logits");
-  const bool shared = dlogits.buffer == logits.buffer && dlogits.offset == logits.offset;
-  contract.require(!shared || to.rows <= 1 || to.stride == from.stride, "dlogits starts where logits does but has row stride ", to.stride,
-                   ", not ", from.stride);
-  contract.require(!shared || dlogits.dtype == logits.dtype, "dlogits starts where logits does but is ", dlogits.dtype, ", not ",
-                   logits.dtype);
-}
-
-}  // namespace
 
 void cross_entropy(Stream& stream, const CrossEntropyArgs& args) {
-  const Contract contract(CrossEntropyArgs::kOp, stream);
-  contract.operand("logits", args.logits, kFloats).require(args.logits.rank() >= 1, "logits must have at least one axis");
-  as_rows(args.logits, CrossEntropyArgs::kOp, "logits");
-  Shape leading;
-  for (int axis = 0; axis + 1 < args.logits.rank(); ++axis) leading.push_back(args.logits.shape[axis]);
-  contract.operand("targets", args.targets, {DType::i32, DType::u32}).shape("targets", args.targets, leading);
-  contract.require(args.targets.contiguous(), "targets must be contiguous, got strides ", args.targets.strides, " for shape ",
-                   args.targets.shape);
-  if (args.dlogits) check_gradient(contract, args.dlogits, args.logits);
-  contract.scalar("loss", args.loss, DType::f32);
-  if (args.count) contract.scalar("count", args.count, DType::f32);
+  const Contract contract = check_operands(stream, args);
+  if (args.dlogits) {
+    const bool shared = args.dlogits.buffer == args.logits.buffer && args.dlogits.offset == args.logits.offset;
+    contract.same_rows_if_shared("dlogits", args.dlogits, "logits", args.logits);
+    contract.require(!shared || args.dlogits.dtype == args.logits.dtype, "dlogits starts where logits does but is ", args.dlogits.dtype,
+                     ", not ", args.logits.dtype);
+  }
   stream.device().kernels().cross_entropy(stream, args);
-}
-
-// Maximum, difference, exponential and sum; with a gradient an exponential and a product more.
-Cost cost(const CrossEntropyArgs& a) {
-  return {bytes_of(a.logits) + bytes_of(a.targets) + bytes_of(a.dlogits) + bytes_of(a.loss) + bytes_of(a.count),
-          (a.dlogits ? 7.0 : 4.0) * double(a.logits.numel())};
 }
 
 Tensor cross_entropy(const Tensor& logits, const Tensor& targets, const CrossEntropyOptions& options) {

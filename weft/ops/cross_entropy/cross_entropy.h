@@ -9,25 +9,33 @@
 // fault, found before anything is written. logits are f32 or bf16, dlogits the same or bf16; sums and loss are f32.
 #pragma once
 
-#include "weft/ops/contract.h"
+#include "weft/ops/operands.h"
 #include "weft/tensor/tensor.h"
 
 namespace weft {
 
 struct CrossEntropyArgs {
   static constexpr const char* kOp = "cross_entropy";
-  View logits;      // [..., V]
-  View targets;     // logits' shape without the last axis, i32 or u32, contiguous
-  MutView dlogits;  // logits' shape; may be the same memory where the dtype is too: then the logits are overwritten. Absent: the loss alone
-  MutView loss;     // one f32
-  View count;       // one f32: what to divide by, for a batch that is cut into several launches. Absent: see above
+  View logits, targets;
+  MutView dlogits;  // may be the memory of the logits where the dtype is theirs: then they are overwritten. Absent: the loss alone
+  MutView loss;
+  View count;               // the divisor, for a batch that is split into several launches. Absent: see above
   int64_t pad_id = -1;      // -1: no target is padding
   bool accumulate = false;  // loss += instead of loss =
+
+  static constexpr auto operands() {
+    using namespace operand;
+    using A = CrossEntropyArgs;
+    return std::array{in("logits", &A::logits, "... V", kFloats).rows(), in("targets", &A::targets, "...", kIds),
+                      out("dlogits", &A::dlogits, "... V", like("logits", DType::bf16)).rows().optional(),
+                      out("loss", &A::loss, "1", DType::f32), in("count", &A::count, "1", DType::f32).optional()};
+  }
 };
 
 // A checked launch into memory the caller owns.
 void cross_entropy(Stream& stream, const CrossEntropyArgs& args);
-Cost cost(const CrossEntropyArgs& args);
+// Maximum, difference, exponential and sum; with a gradient an exponential and a product more.
+inline Cost cost(const CrossEntropyArgs& a) { return {operand_bytes(a), (a.dlogits ? 7.0 : 4.0) * double(a.logits.numel())}; }
 
 struct CrossEntropyOptions {
   int64_t pad_id = -1;  // -1: no target is padding

@@ -112,17 +112,10 @@ Problem problem(const Setup& s) {
   else
     p.output("loss", DType::f32, {});
   if (s.count) p.input("count", DType::f32, {}, constant(s.count));
-  const auto args = [=](const Bound& b) {
-    return CrossEntropyArgs{.logits = b.view("logits"),
-                            .targets = b.view("targets"),
-                            .dlogits = s.mode == Mode::loss_only ? MutView{} : b.mut(s.mode == Mode::in_place ? "logits" : "dlogits"),
-                            .loss = b.mut("loss"),
-                            .count = s.count ? b.view("count") : View{},
-                            .pad_id = s.pad_id,
-                            .accumulate = s.accumulate};
-  };
-  p.run = [=](Stream& stream, const Bound& b) { cross_entropy(stream, args(b)); };
-  p.cost = [=](const Bound& b) { return cost(args(b)); };
+  p.launches<CrossEntropyArgs>(cross_entropy, [=](CrossEntropyArgs& a) {
+    if (s.mode == Mode::in_place) a.dlogits = MutView{a.logits};
+    a.pad_id = s.pad_id, a.accumulate = s.accumulate;
+  });
   p.reference = [=](Truth& t) { reference(s, t); };
   if (s.mode == Mode::loss_only) return p;
   p.loss = [=](const Truth& t) {

@@ -7,32 +7,46 @@
 // u32. An id outside [0, V) is a fault that names it; nothing is read or written then.
 #pragma once
 
+#include <algorithm>
 #include <optional>
 
-#include "weft/ops/contract.h"
+#include "weft/ops/operands.h"
 #include "weft/tensor/tensor.h"
 
 namespace weft {
 
 struct EmbeddingArgs {
   static constexpr const char* kOp = "embedding";
-  View w;     // [V, C]
-  View ids;   // any shape, contiguous
-  MutView y;  // [ids..., C], w's dtype
+  View w, ids;
+  MutView y;
+
+  static constexpr auto operands() {
+    using namespace operand;
+    using A = EmbeddingArgs;
+    return std::array{in("w", &A::w, "V C", kFloats).rows().uncounted(), in("ids", &A::ids, "...", kIds),
+                      out("y", &A::y, "... C", like("w")).rows()};
+  }
 };
 
 struct EmbeddingBackwardArgs {
   static constexpr const char* kOp = "embedding_backward";
-  View dy;          // [ids..., C]
-  View ids;         // any shape, contiguous
-  MutView dw;       // [V, C], f32
+  View dy, ids;
+  MutView dw;
   bool accumulate;  // dw += instead of =; otherwise rows without an occurrence become zero
+
+  static constexpr auto operands() {
+    using namespace operand;
+    using A = EmbeddingBackwardArgs;
+    return std::array{in("dy", &A::dy, "... C", kFloats).rows(), in("ids", &A::ids, "...", kIds),
+                      out("dw", &A::dw, "V C", DType::f32).rows()};
+  }
 };
 
 void embedding(Stream& stream, const EmbeddingArgs& args);
 void embedding_backward(Stream& stream, const EmbeddingBackwardArgs& args);
-Cost cost(const EmbeddingArgs& args);
-Cost cost(const EmbeddingBackwardArgs& args);
+// At most one row of the table is read for each position.
+inline Cost cost(const EmbeddingArgs& a) { return {operand_bytes(a) + std::min(bytes_of(a.w), bytes_of(a.y)), 0}; }
+inline Cost cost(const EmbeddingBackwardArgs& a) { return {operand_bytes(a) + (a.accumulate ? bytes_of(a.dw) : 0), double(a.dy.numel())}; }
 
 // Differentiable in w; dw is f32. The row `padding`, where it is one of the table's, is read but learns nothing here: its
 // gradient stays as it was.

@@ -15,7 +15,7 @@ void embedding(Stream& stream, const EmbeddingArgs& a) {
   const Rows w = as_rows(a.w, a.kOp, "w"), y = as_rows(a.y, a.kOp, "y");
   const EmbeddingParams p{y.rows, w.rows, w.stride, y.stride, columns_of(a.kOp, y), aligned16(a.w, w.stride) && aligned16(a.y, y.stride)};
   launch(stream, {a.kOp, kFile, join("gather", suffix_of(a.w.dtype), id_suffix(a.ids)), {}},
-         {.groups = {(y.rows + 3) / 4, 1, 1}, .threads = 128}, {in(a.w), in(a.ids), out(a.y), params(p), fault(stream)});
+         {.groups = {(y.rows + 3) / 4, 1, 1}, .threads = 128}, bind(a, {params(p), fault(stream)}));
 }
 
 void embedding_backward(Stream& stream, const EmbeddingBackwardArgs& a) {

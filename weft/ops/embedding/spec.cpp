@@ -24,9 +24,7 @@ Problem forward(DType dtype, DType id, Size s, Fill fill, Layout layout) {
   p.input("w", dtype, {s.V, s.C}, sprinkle(normal(), 101, 7, NAN), layout)
       .input("ids", id, {s.P}, fill)
       .output("y", dtype, {s.P, s.C}, layout);
-  const auto args = [=](const Bound& b) { return EmbeddingArgs{b.view("w"), b.view("ids"), b.mut("y")}; };
-  p.run = [=](Stream& stream, const Bound& b) { embedding(stream, args(b)); };
-  p.cost = [=](const Bound& b) { return cost(args(b)); };
+  p.launches<EmbeddingArgs>(embedding);
   p.reference = [=](Truth& t) {  // a copy: exact
     for (int64_t i = 0; i < s.P * s.C; ++i) t["y"].v[size_t(i)] = t["w"][int64_t(t["ids"][i / s.C]) * s.C + i % s.C];
   };
@@ -59,9 +57,7 @@ Problem backward(DType dtype, DType id, Size s, Fill fill, Layout layout, bool a
   Problem p;
   p.input("dy", dtype, {s.P, s.C}, normal(), layout).input("ids", id, {s.P}, fill);
   accumulate ? p.in_place("dw", DType::f32, {s.V, s.C}, normal(), layout) : p.output("dw", DType::f32, {s.V, s.C}, layout);
-  const auto args = [=](const Bound& b) { return EmbeddingBackwardArgs{b.view("dy"), b.view("ids"), b.mut("dw"), accumulate}; };
-  p.run = [=](Stream& stream, const Bound& b) { embedding_backward(stream, args(b)); };
-  p.cost = [=](const Bound& b) { return cost(args(b)); };
+  p.launches<EmbeddingBackwardArgs>(embedding_backward, [=](EmbeddingBackwardArgs& a) { a.accumulate = accumulate; });
   p.reference = [=](Truth& t) {
     const Sums r = sums(t, s);
     for (int64_t i = 0; i < s.V * s.C; ++i) {

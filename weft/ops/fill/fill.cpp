@@ -21,14 +21,11 @@ bool representable(DType dtype, double value) {
 }  // namespace
 
 void fill(Stream& stream, const FillArgs& args) {
-  const Contract contract(FillArgs::kOp, stream);
-  contract.operand("out", args.out, {DType::f32, DType::bf16, DType::f16, DType::i32, DType::u32, DType::u8}).distinct("out", args.out);
-  contract.require(representable(args.out.dtype, args.value), "value ", args.value, " is not representable as ", args.out.dtype);
+  check_operands(stream, args)
+      .require(representable(args.out.dtype, args.value), "value ", args.value, " is not representable as ", args.out.dtype);
   if (args.out.numel() == 0) return;
   stream.device().kernels().fill(stream, args);
 }
-
-Cost cost(const FillArgs& a) { return {bytes_of(a.out), 0}; }
 
 Tensor full(Device& device, const Shape& shape, double value, DType dtype) {
   Tensor x = Tensor::empty(device, shape, dtype);

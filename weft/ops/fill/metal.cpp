@@ -24,7 +24,7 @@ void fill(Stream& stream, const FillArgs& a) {
   const uint32_t value = bits_of(a.out.dtype, a.value);
   const StridedAxes axes = strided_axes(a.out.shape, a.out.strides, a.out.strides);
   launch(stream, {a.kOp, "weft/ops/fill/metal.metal", join("fill_", size_of(a.out.dtype)), {}},
-         {.groups = {striding_groups(axes.count, kThreads), 1, 1}, .threads = kThreads}, {out(a.out), params(axes), params(value)});
+         {.groups = {striding_groups(axes.count, kThreads), 1, 1}, .threads = kThreads}, bind(a, {params(axes), params(value)}));
 }
 
 }  // namespace weft::metal

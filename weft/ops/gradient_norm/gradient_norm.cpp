@@ -7,7 +7,7 @@
 namespace weft {
 
 void gradient_norm(Stream& stream, const GradientNormArgs& args) {
-  const Contract contract(GradientNormArgs::kOp, stream);
+  const Contract contract = check_operands(stream, args);
   for (size_t i = 0; i < args.grads.size(); ++i) {
     const std::string name = join("grads[", i, "]");
     const View& grad = args.grads[i];
@@ -15,12 +15,11 @@ void gradient_norm(Stream& stream, const GradientNormArgs& args) {
     contract.require(grad.contiguous(), name, " must be contiguous, got strides ", grad.strides, " for shape ", grad.shape);
   }
   contract.require(!std::isnan(args.max_norm), "max_norm is NaN");
-  contract.scalar("norm", args.norm, DType::f32).scalar("clip", args.clip, DType::f32);
   stream.device().kernels().gradient_norm(stream, args);
 }
 
 Cost cost(const GradientNormArgs& a) {
-  Cost total{bytes_of(a.norm) + bytes_of(a.clip), 0};
+  Cost total{operand_bytes(a), 0};
   for (const View& grad : a.grads) {
     total.bytes += bytes_of(grad);
     total.flops += 2.0 * double(grad.numel());

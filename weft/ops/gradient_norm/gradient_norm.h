@@ -4,14 +4,14 @@
 //   clip = min(1, max_norm / (norm + 1e-6)),   1 when max_norm <= 0
 //
 // Order: each tensor in chunks of 65536 elements, each chunk in row_sum's fixed tree, the chunks in order, all in f32.
-// A norm that is not finite is told as it is: NaN gives clip NaN, infinity (also where a square overflows f32) gives
+// A norm that is not finite is reported as it is: NaN gives clip NaN, infinity (also where a square overflows f32) gives
 // clip 0. Both are device scalars: clip goes straight to adamw as grad_scale.
 #pragma once
 
 #include <span>
 #include <vector>
 
-#include "weft/ops/contract.h"
+#include "weft/ops/operands.h"
 #include "weft/tensor/tensor.h"
 
 namespace weft {
@@ -20,8 +20,13 @@ struct GradientNormArgs {
   static constexpr const char* kOp = "gradient_norm";
   std::vector<View> grads;  // any shapes, f32 or bf16, contiguous
   float max_norm;
-  MutView norm;  // one f32
-  MutView clip;  // one f32
+  MutView norm, clip;
+
+  static constexpr auto operands() {
+    using namespace operand;
+    using A = GradientNormArgs;
+    return std::array{out("norm", &A::norm, "1", DType::f32), out("clip", &A::clip, "1", DType::f32)};
+  }
 };
 
 void gradient_norm(Stream& stream, const GradientNormArgs& args);

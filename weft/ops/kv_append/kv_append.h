@@ -6,19 +6,28 @@
 // position of the cache stays as it is. No gradient.
 #pragma once
 
-#include "weft/ops/contract.h"
+#include "weft/ops/operands.h"
 #include "weft/tensor/tensor.h"
 
 namespace weft {
 
 struct KvAppendArgs {
   static constexpr const char* kOp = "kv_append";
-  View k, v;                 // [B, T, Hkv, D], f32 or bf16; any strides over B, T, Hkv, unit stride over D
-  View start;                // [B], i32, contiguous: 0 <= start[b] <= capacity - T, else the stream raises a fault
-  MutView k_cache, v_cache;  // [B, capacity, Hkv, D] of the same dtype; strides likewise; k and v lie elsewhere
+  View k, v;
+  View start;                // 0 <= start[b] <= S - T, else the stream raises a fault
+  MutView k_cache, v_cache;  // k and v lie elsewhere
+
+  static constexpr auto operands() {
+    using namespace operand;
+    using A = KvAppendArgs;
+    return std::array{in("k", &A::k, "B T H D", kFloats).columns(), in("v", &A::v, "B T H D", like("k")).columns(),
+                      in("start", &A::start, "B", DType::i32), out("k_cache", &A::k_cache, "B S H D", like("k")).columns().uncounted(),
+                      out("v_cache", &A::v_cache, "B S H D", like("k")).columns().uncounted()};
+  }
 };
 
 void kv_append(Stream& stream, const KvAppendArgs& args);
-Cost cost(const KvAppendArgs& args);
+// Only the new positions of the caches are written.
+inline Cost cost(const KvAppendArgs& a) { return {operand_bytes(a) + bytes_of(a.k) + bytes_of(a.v), 0}; }
 
 }  // namespace weft

@@ -35,8 +35,7 @@ void kv_append(Stream& stream, const KvAppendArgs& a) {
                          int32_t(D / N),
                          0};
   launch(stream, {a.kOp, "weft/ops/kv_append/metal.metal", join("append_", N * size_of(a.k.dtype)), {}},
-         {.groups = {(p.count + 255) / 256, B, 1}, .threads = 256},
-         {in(a.k), in(a.v), in(a.start), out(a.k_cache), out(a.v_cache), params(p), fault(stream)});
+         {.groups = {(p.count + 255) / 256, B, 1}, .threads = 256}, bind(a, {params(p), fault(stream)}));
 }
 
 }  // namespace weft::metal

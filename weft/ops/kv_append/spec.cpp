@@ -30,12 +30,7 @@ Problem problem(DType dtype, Size s, Layout layout = Layout::contiguous) {
   for (const char* name : {"k", "v"}) p.input(name, dtype, {s.B(), s.T, s.H, s.D}, normal(), layout);
   for (const char* name : {"k_cache", "v_cache"}) p.in_place(name, dtype, {s.B(), s.capacity, s.H, s.D}, normal(), layout);
   p.input("start", DType::i32, {s.B()}, [=](PhiloxStream&, int64_t b) { return double(s.start[size_t(b)]); });
-  const auto args = [](const Bound& b) {
-    return KvAppendArgs{
-        .k = b.view("k"), .v = b.view("v"), .start = b.view("start"), .k_cache = b.mut("k_cache"), .v_cache = b.mut("v_cache")};
-  };
-  p.run = [=](Stream& stream, const Bound& b) { kv_append(stream, args(b)); };
-  p.cost = [=](const Bound& b) { return cost(args(b)); };
+  p.launches<KvAppendArgs>(kv_append);
   p.reference = [=](Truth& t) {
     append(t, s, "k", "k_cache");
     append(t, s, "v", "v_cache");

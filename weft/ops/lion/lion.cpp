@@ -26,14 +26,10 @@ const ElementwiseFunction& update() {
 }  // namespace
 
 void lion(Stream& stream, const LionArgs& args) {
-  const Contract contract(LionArgs::kOp, stream);
-  contract.scalar("lr", args.lr, DType::f32).scalar("grad_scale", args.grad_scale, DType::f32);
+  const Contract contract = check_operands(stream, args);
   contract.require(args.beta1 >= 0 && args.beta1 < 1, "beta1 is ", args.beta1, ", expected zero or more and below 1");
   contract.require(args.beta2 >= 0 && args.beta2 < 1, "beta2 is ", args.beta2, ", expected zero or more and below 1");
-  for (size_t i = 0; i < args.tensors.size(); ++i) {
-    const LionTensor& t = args.tensors[i];
-    OptimizerOperands(contract, i, t.param).gradient(t.grad).state("m", t.m).master(t.master).weight_decay(t.weight_decay);
-  }
+  check_tensors(contract, args);
   for (const LionTensor& t : args.tensors) {
     const MutView& p = t.master ? t.master : t.param;
     const std::vector<View> inputs = {p, t.grad, args.lr, args.grad_scale, t.m};
@@ -46,10 +42,9 @@ void lion(Stream& stream, const LionArgs& args) {
 }
 
 Cost cost(const LionArgs& a) {
-  Cost total{bytes_of(a.lr) + bytes_of(a.grad_scale), 0};
+  Cost total{operand_bytes(a), 0};
   for (const LionTensor& t : a.tensors) {
-    total.bytes += bytes_of(t.grad) + 2 * bytes_of(t.m);
-    total.bytes += t.master ? bytes_of(t.param) + 2 * bytes_of(t.master) : 2 * bytes_of(t.param);
+    total.bytes += tensor_bytes(t);
     total.flops += 12.0 * double(t.param.numel());
   }
   return total;

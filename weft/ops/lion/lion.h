@@ -9,26 +9,38 @@
 
 #include <vector>
 
-#include "weft/ops/contract.h"
+#include "weft/ops/operands.h"
 #include "weft/tensor/tensor.h"
 
 namespace weft {
 
 // Operands of one shape, contiguous.
 struct LionTensor {
-  MutView param;   // f32 or bf16
-  View grad;       // f32 or bf16
-  MutView m;       // f32
-  MutView master;  // f32; present exactly when param is bf16
+  MutView param;
+  View grad;
+  MutView m;
+  MutView master;  // present exactly when param is bf16
   float weight_decay;
+
+  static constexpr auto operands() {
+    using namespace operand;
+    using A = LionTensor;
+    return std::array{in_out("param", &A::param, "...", kFloats), in("grad", &A::grad, "...", kFloats),
+                      in_out("m", &A::m, "...", DType::f32), in_out("master", &A::master, "...", DType::f32).optional()};
+  }
 };
 
 struct LionArgs {
   static constexpr const char* kOp = "lion";
   std::vector<LionTensor> tensors;
-  View lr;          // one f32
-  View grad_scale;  // one f32, such as gradient_norm's clip
+  View lr, grad_scale;  // grad_scale: such as gradient_norm's clip
   double beta1, beta2;
+
+  static constexpr auto operands() {
+    using namespace operand;
+    using A = LionArgs;
+    return std::array{in("lr", &A::lr, "1", DType::f32), in("grad_scale", &A::grad_scale, "1", DType::f32)};
+  }
 };
 
 void lion(Stream& stream, const LionArgs& args);

@@ -73,15 +73,13 @@ const ElementwiseFunction& update() {
 }  // namespace
 
 void muon(Stream& stream, const MuonArgs& args) {
-  const Contract contract(MuonArgs::kOp, stream);
-  contract.scalar("lr", args.lr, DType::f32).scalar("grad_scale", args.grad_scale, DType::f32);
+  const Contract contract = check_operands(stream, args);
   contract.require(args.momentum >= 0 && args.momentum < 1, "momentum is ", args.momentum, ", expected zero or more and below 1");
   contract.require(args.iterations >= 0 && args.iterations <= 100, "iterations is ", args.iterations, ", expected 0 to 100");
+  check_tensors(contract, args);
   for (size_t i = 0; i < args.tensors.size(); ++i) {
     const MuonTensor& t = args.tensors[i];
-    OptimizerOperands(contract, i, t.param).gradient(t.grad).state("m", t.m).master(t.master).weight_decay(t.weight_decay);
-    contract.require(t.param.rank() == 2 && t.param.numel() > 0, "tensors[", i, "].param must be a matrix with elements, got shape ",
-                     t.param.shape);
+    contract.require(t.param.numel() > 0, "tensors[", i, "].param must be a matrix with elements, got shape ", t.param.shape);
     contract.require(std::isfinite(t.scale), "tensors[", i, "].scale is ", t.scale);
   }
   for (const MuonTensor& t : args.tensors) {
@@ -96,11 +94,10 @@ void muon(Stream& stream, const MuonArgs& args) {
 }
 
 Cost cost(const MuonArgs& a) {
-  Cost total{bytes_of(a.lr) + bytes_of(a.grad_scale), 0};
+  Cost total{operand_bytes(a), 0};
   for (const MuonTensor& t : a.tensors) {
     const double n = double(t.param.numel()), side = double(std::min(t.param.shape[0], t.param.shape[1]));
-    total.bytes += bytes_of(t.grad) + 2 * bytes_of(t.m);
-    total.bytes += t.master ? bytes_of(t.param) + 2 * bytes_of(t.master) : 2 * bytes_of(t.param);
+    total.bytes += tensor_bytes(t);
     total.flops += 16 * n + a.iterations * (4 * n * side + 2 * side * side * side);
   }
   return total;

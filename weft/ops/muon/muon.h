@@ -11,28 +11,40 @@
 
 #include <vector>
 
-#include "weft/ops/contract.h"
+#include "weft/ops/operands.h"
 #include "weft/tensor/tensor.h"
 
 namespace weft {
 
 // Operands of one shape [R, C], contiguous, neither empty.
 struct MuonTensor {
-  MutView param;   // f32 or bf16
-  View grad;       // f32 or bf16
-  MutView m;       // f32
-  MutView master;  // f32; present exactly when param is bf16
+  MutView param;
+  View grad;
+  MutView m;
+  MutView master;  // present exactly when param is bf16
   float weight_decay;
   float scale = 1;  // of the orthogonal direction; 0.2 sqrt(max(R, C)) gives steps the size of AdamW's
+
+  static constexpr auto operands() {
+    using namespace operand;
+    using A = MuonTensor;
+    return std::array{in_out("param", &A::param, "R C", kFloats), in("grad", &A::grad, "R C", kFloats),
+                      in_out("m", &A::m, "R C", DType::f32), in_out("master", &A::master, "R C", DType::f32).optional()};
+  }
 };
 
 struct MuonArgs {
   static constexpr const char* kOp = "muon";
   std::vector<MuonTensor> tensors;
-  View lr;          // one f32
-  View grad_scale;  // one f32, such as gradient_norm's clip
+  View lr, grad_scale;  // grad_scale: such as gradient_norm's clip
   double momentum = 0.95;
   int iterations = 5;
+
+  static constexpr auto operands() {
+    using namespace operand;
+    using A = MuonArgs;
+    return std::array{in("lr", &A::lr, "1", DType::f32), in("grad_scale", &A::grad_scale, "1", DType::f32)};
+  }
 };
 
 void muon(Stream& stream, const MuonArgs& args);

@@ -67,10 +67,9 @@ void reduce_backward(Stream& stream, const ReduceBackwardArgs& a) {
   const ReduceSpan to = reduce_span(a.dx, a.axis, a.kOp, "dx"), from = a.kind == Reduction::sum ? to : reduce_span(a.x, a.axis, a.kOp, "x");
   if (to.outer * to.n * to.inner == 0) return;
   const bool is_max = a.kind == Reduction::max, rows = to.inner == 1;
-  const View x = a.kind == Reduction::sum ? View{} : a.x, y = is_max ? a.y : View{};
   check(to.n <= (1 << 30), a.kOp, "an axis of ", to.n, " elements is longer than this device takes");
   const bool aligned =
-      stage(a.dx, to.outer_stride, rows ? 0 : to.stride).aligned && (!x || stage(x, from.outer_stride, rows ? 0 : from.stride).aligned);
+      stage(a.dx, to.outer_stride, rows ? 0 : to.stride).aligned && (!a.x || stage(a.x, from.outer_stride, rows ? 0 : from.stride).aligned);
   const int64_t per = 16 / size_of(a.dx.dtype), vectors = (to.inner + per - 1) / per, chunks = is_max ? 1 : chunks_of(to.n, a.dx.dtype);
   const int team = to.n <= 512 ? 32 : 256, threads = rows ? std::max(team, kThreads) : kThreads;
   const ReduceBackwardParams p{to.outer,
@@ -88,9 +87,8 @@ void reduce_backward(Stream& stream, const ReduceBackwardArgs& a) {
                                0};
   const int64_t wanted = rows ? std::min<int64_t>(to.outer, 1 << 20) * team : to.outer * chunks * vectors;
   const std::string name = join(rows ? "spread_rows_" : "spread_columns_", name_of(a.kind), suffix_of(a.dx.dtype), suffix_of(a.dy.dtype),
-                                suffix_of(y ? y.dtype : DType::f32));
-  launch(stream, {a.kOp, kFile, name, {}}, {.groups = {(wanted + threads - 1) / threads, 1, 1}, .threads = threads},
-         {in(x), in(y), in(a.dy), out(a.dx), params(p)});
+                                suffix_of(a.y ? a.y.dtype : DType::f32));
+  launch(stream, {a.kOp, kFile, name, {}}, {.groups = {(wanted + threads - 1) / threads, 1, 1}, .threads = threads}, bind(a, {params(p)}));
 }
 
 }  // namespace weft::metal

@@ -6,20 +6,11 @@
 namespace weft {
 namespace {
 
-constexpr std::initializer_list<DType> kFloats = {DType::f32, DType::bf16};
-
 Shape without_axis(const Shape& shape, int axis) {
   Shape rest;
   for (int i = 0; i < shape.rank(); ++i)
     if (i != axis) rest.push_back(shape[i]);
   return rest;
-}
-
-// What is left after the reduction (y or dy): contiguous, f32 or the dtype of what was reduced.
-void check_reduced(const Contract& contract, const char* name, const View& view, const View& full, int axis) {
-  contract.operand(name, view, kFloats).shape(name, view, without_axis(full.shape, axis));
-  contract.require(view.dtype == DType::f32 || view.dtype == full.dtype, name, " is ", view.dtype, ", expected f32 or ", full.dtype);
-  contract.require(view.contiguous(), name, " must be contiguous, got strides ", view.strides, " for shape ", view.shape);
 }
 
 }  // namespace
@@ -56,36 +47,24 @@ ReduceSpan reduce_span(const View& view, int axis, const char* op, const char* o
 }
 
 void reduce(Stream& stream, const ReduceArgs& args) {
-  const Contract contract(ReduceArgs::kOp, stream);
-  contract.operand("x", args.x, kFloats).require(args.x.rank() >= 1, "x must have at least one axis");
+  const Contract contract = check_operands(stream, args);
   const int axis = normalise_axis(args.axis, args.x.rank(), ReduceArgs::kOp);
   reduce_span(args.x, axis, ReduceArgs::kOp, "x");
-  check_reduced(contract, "y", args.y, args.x, axis);
+  contract.shape("y", args.y, without_axis(args.x.shape, axis));
   stream.device().kernels().reduce(stream, args);
 }
 
 void reduce_backward(Stream& stream, const ReduceBackwardArgs& args) {
-  const Contract contract(ReduceBackwardArgs::kOp, stream);
-  contract.operand("dx", args.dx, kFloats).require(args.dx.rank() >= 1, "dx must have at least one axis").distinct("dx", args.dx);
+  const Contract contract = check_operands(stream, args);
+  contract.require(bool(args.x) == (args.kind != Reduction::sum), "x is ",
+                   args.x ? "given, but a sum's gradient does not need it" : "missing");
+  contract.require(bool(args.y) == (args.kind == Reduction::max), "y is ", args.y ? "given, but only max needs it" : "missing");
   const int axis = normalise_axis(args.axis, args.dx.rank(), ReduceBackwardArgs::kOp);
   reduce_span(args.dx, axis, ReduceBackwardArgs::kOp, "dx");
-  check_reduced(contract, "dy", args.dy, args.dx, axis);
-  if (args.kind != Reduction::sum) {
-    contract.operand("x", args.x, kFloats).shape("x", args.x, args.dx.shape).same_dtype("x", args.x, "dx", args.dx);
-    reduce_span(args.x, axis, ReduceBackwardArgs::kOp, "x");
-  }
-  if (args.kind == Reduction::max) check_reduced(contract, "y", args.y, args.x, axis);
+  const Shape reduced = without_axis(args.dx.shape, axis);
+  contract.shape("x", args.x, args.dx.shape).shape("y", args.y, reduced).shape("dy", args.dy, reduced);
+  if (args.x) reduce_span(args.x, axis, ReduceBackwardArgs::kOp, "x");
   stream.device().kernels().reduce_backward(stream, args);
-}
-
-Cost cost(const ReduceArgs& a) {
-  return {bytes_of(a.x) + bytes_of(a.y), (a.kind == Reduction::sum_squares ? 2.0 : 1.0) * double(a.x.numel())};
-}
-
-Cost cost(const ReduceBackwardArgs& a) {
-  const bool reads_x = a.kind != Reduction::sum, is_max = a.kind == Reduction::max;
-  return {bytes_of(a.dy) + bytes_of(a.dx) + (reads_x ? bytes_of(a.x) : 0) + (is_max ? bytes_of(a.y) : 0),
-          (reads_x ? 2.0 : 0.0) * double(a.dx.numel())};
 }
 
 namespace {

@@ -11,7 +11,7 @@
 // sums in that tree again. inner > 1: i in order within at most 64 chunks, then the chunks in order.
 #pragma once
 
-#include "weft/ops/contract.h"
+#include "weft/ops/operands.h"
 #include "weft/tensor/tensor.h"
 
 namespace weft {
@@ -21,19 +21,32 @@ enum class Reduction { sum, sum_squares, max };
 struct ReduceArgs {
   static constexpr const char* kOp = "reduce";
   View x;     // any rank from 1; axes before `axis` must collapse to one stride, axes after it be contiguous
-  MutView y;  // x's shape without the axis, contiguous; f32 or x's dtype
+  MutView y;  // x's shape without the axis
   int axis;   // -1 is the last
   Reduction kind;
+
+  static constexpr auto operands() {
+    using namespace operand;
+    using A = ReduceArgs;
+    return std::array{in("x", &A::x, "", kFloats).strided(), out("y", &A::y, "", like("x", DType::f32))};
+  }
 };
 
 struct ReduceBackwardArgs {
   static constexpr const char* kOp = "reduce_backward";
-  View x;      // as dx; not needed by a sum
-  View y;      // as dy's shape: the maximum; needed by max alone
-  View dy;     // dx's shape without the axis, contiguous; f32 or dx's dtype
+  View x;      // dx's shape; absent exactly for a sum
+  View y;      // dy's shape: the maximum; present exactly for max
+  View dy;     // dx's shape without the axis
   MutView dx;  // laid out as ReduceArgs::x may be
   int axis;
   Reduction kind;
+
+  static constexpr auto operands() {
+    using namespace operand;
+    using A = ReduceBackwardArgs;
+    return std::array{in("x", &A::x, "", like("dx")).strided().optional(), in("y", &A::y, "", like("dx", DType::f32)).optional(),
+                      in("dy", &A::dy, "", like("dx", DType::f32)), out("dx", &A::dx, "", kFloats).strided()};
+  }
 };
 
 // A view as [outer, n, inner]: element (o, i, j) lies at o * outer_stride + i * stride + j. inner = 1 has stride 1.
@@ -47,8 +60,8 @@ ReduceSpan reduce_span(const View& view, int axis, const char* op, const char* o
 // Checked launches into memory the caller owns.
 void reduce(Stream& stream, const ReduceArgs& args);
 void reduce_backward(Stream& stream, const ReduceBackwardArgs& args);
-Cost cost(const ReduceArgs& args);
-Cost cost(const ReduceBackwardArgs& args);
+inline Cost cost(const ReduceArgs& a) { return {operand_bytes(a), (a.kind == Reduction::sum_squares ? 2.0 : 1.0) * double(a.x.numel())}; }
+inline Cost cost(const ReduceBackwardArgs& a) { return {operand_bytes(a), (a.kind == Reduction::sum ? 0.0 : 2.0) * double(a.dx.numel())}; }
 
 // x's shape without `axis` (negative axes count from the end). The result is f32 whatever x is: a sum of many bf16
 // values is a statistic, and rounding it back would lose what the accumulator kept.

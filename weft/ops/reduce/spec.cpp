@@ -59,9 +59,7 @@ Problem forward(const Setup& s) {
   const Extents e = extents(s);
   Problem p;
   p.input("x", s.dtype, s.shape, s.fill, s.layout).output("y", s.reduced, e.rest);
-  const auto args = [=](const Bound& b) { return ReduceArgs{.x = b.view("x"), .y = b.mut("y"), .axis = s.axis, .kind = s.kind}; };
-  p.run = [=](Stream& stream, const Bound& b) { reduce(stream, args(b)); };
-  p.cost = [=](const Bound& b) { return cost(args(b)); };
+  p.launches<ReduceArgs>(reduce, [=](ReduceArgs& a) { a.axis = s.axis, a.kind = s.kind; });
   p.reference = [=](Truth& t) {
     for (int64_t o = 0; o < e.outer; ++o)
       for (int64_t j = 0; j < e.inner; ++j) {
@@ -87,16 +85,10 @@ Problem backward(const Setup& s) {
   };
   if (is_max)
     p.prepare = [=](Truth& t) { every([&](int64_t o, int64_t j, int64_t k) { t["y"].v[size_t(k)] = reduced(t["x"], e, s.kind, o, j); }); };
-  const auto args = [=](const Bound& b) {
-    return ReduceBackwardArgs{.x = s.kind == Reduction::sum ? View{} : b.view("x"),
-                              .y = is_max ? b.view("y") : View{},
-                              .dy = b.view("dy"),
-                              .dx = b.mut("dx"),
-                              .axis = s.axis,
-                              .kind = s.kind};
-  };
-  p.run = [=](Stream& stream, const Bound& b) { reduce_backward(stream, args(b)); };
-  p.cost = [=](const Bound& b) { return cost(args(b)); };
+  p.launches<ReduceBackwardArgs>(reduce_backward, [=](ReduceBackwardArgs& a) {
+    if (s.kind == Reduction::sum) a.x = {};
+    a.axis = s.axis, a.kind = s.kind;
+  });
   p.reference = [=](Truth& t) {
     every([&](int64_t o, int64_t j, int64_t k) {
       const double dy = t["dy"][k], y = is_max ? reduced(t["x"], e, s.kind, o, j) : 0;

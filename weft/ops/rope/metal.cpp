@@ -40,7 +40,7 @@ void rope(Stream& stream, const RopeArgs& a) {
                       join("turn", suffix_of(a.x.dtype)),
                       {constant(0, bool(a.start)), constant(1, a.pairs == RopePairs::interleaved), constant(2, aligned)}};
   launch(stream, kernel, {.groups = {(columns + p.across - 1) / p.across, slices, 1}, .threads = kThreads},
-         {in(a.x), out(a.y), in(a.cos), in(a.sin), in(a.start), params(p), fault(stream)});
+         bind(a, {params(p), fault(stream)}));
 }
 
 }  // namespace weft::metal

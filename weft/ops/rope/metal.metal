@@ -47,8 +47,8 @@ constant constexpr int kThreads = 128;
 // Traffic:  one read of x and one write of y; the table once for each slice of 64 rows.
 template <class T>
 [[max_total_threads_per_threadgroup(128)]]
-kernel void turn(device const T* x [[buffer(0)]], device T* y [[buffer(1)]], device const float* cos_in [[buffer(2)]],
-                 device const float* sin_in [[buffer(3)]], device const int* start_in [[buffer(4)]], constant RopeParams& p [[buffer(5)]],
+kernel void turn(device const T* x [[buffer(0)]], device const float* cos_in [[buffer(1)]], device const float* sin_in [[buffer(2)]],
+                 device const int* start_in [[buffer(3)]], device T* y [[buffer(4)]], constant RopeParams& p [[buffer(5)]],
                  device Fault& fault [[buffer(6)]], uint thread_index [[thread_index_in_threadgroup]],
                  uint2 group [[threadgroup_position_in_grid]]) {
   constexpr int N = per_vector<T>();

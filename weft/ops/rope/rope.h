@@ -7,7 +7,7 @@
 // The inverse turns by the negative angle; a rotation is orthogonal, so that is also the backward.
 #pragma once
 
-#include "weft/ops/contract.h"
+#include "weft/ops/operands.h"
 #include "weft/ops/rope/rope_table.h"
 #include "weft/tensor/tensor.h"
 
@@ -17,13 +17,19 @@ enum class RopePairs { half_split, interleaved };
 
 struct RopeArgs {
   static constexpr const char* kOp = "rope";
-  View x;      // [B, T, H, D], f32 or bf16; any strides over B, T, H, unit stride over D
-  View cos;    // [positions, R / 2], f32, contiguous
-  View sin;    // as cos
-  View start;  // [B] or [1], i32: the position of each sequence's first token; absent: 0
-  MutView y;   // as x; may be x itself
+  View x, cos, sin;  // cos and sin: a frequency F for each pair, at each position P
+  View start;        // [B] or [1]: the position of each sequence's first token; absent: 0
+  MutView y;         // may be x itself
   RopePairs pairs = RopePairs::half_split;
   bool inverse = false;
+
+  static constexpr auto operands() {
+    using namespace operand;
+    using A = RopeArgs;
+    return std::array{in("x", &A::x, "B T H D", kFloats).columns(), in("cos", &A::cos, "P F", DType::f32).uncounted(),
+                      in("sin", &A::sin, "P F", DType::f32).uncounted(), in("start", &A::start, "", DType::i32).optional().uncounted(),
+                      out("y", &A::y, "B T H D", like("x")).columns()};
+  }
 };
 
 // A checked launch into memory the caller owns. A position outside the table is a fault raised by the stream.

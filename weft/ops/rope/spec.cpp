@@ -44,19 +44,13 @@ Problem problem(DType dtype, Size s, Variant v, Fill fill = normal()) {
   p.input("cos", DType::f32, {positions, half}, [=](PhiloxStream&, int64_t i) { return std::cos(angle(i)); });
   p.input("sin", DType::f32, {positions, half}, [=](PhiloxStream&, int64_t i) { return std::sin(angle(i)); });
   if (!v.start.empty()) p.input("start", DType::i32, {int64_t(v.start.size())}, listed(v.start));
-  const std::string out = v.in_place ? "x" : "y";
-  const auto args = [=](const Bound& b) {
-    const auto seen = [&](const Tensor& t) { return v.by_head ? t.permute({0, 2, 1, 3}) : t; };
-    return RopeArgs{.x = seen(b.tensor("x")).view(),
-                    .cos = b.view("cos"),
-                    .sin = b.view("sin"),
-                    .start = v.start.empty() ? View{} : b.view("start"),
-                    .y = seen(b.tensor(out)).mut_view(),
-                    .pairs = v.pairs,
-                    .inverse = v.inverse};
-  };
-  p.run = [=](Stream& stream, const Bound& b) { rope(stream, args(b)); };
-  p.cost = [=](const Bound& b) { return cost(args(b)); };
+  p.launches<RopeArgs>(rope, [=](RopeArgs& a) {
+    if (v.in_place) a.y = MutView{a.x};
+    if (v.by_head)  // [B, H, T, D] seen as [B, T, H, D]
+      for (View* view : {&a.x, static_cast<View*>(&a.y)})
+        std::swap(view->shape[1], view->shape[2]), std::swap(view->strides[1], view->strides[2]);
+    a.pairs = v.pairs, a.inverse = v.inverse;
+  });
   const auto walk = [=](const Truth& t, Array& y, const Variant& variant) {
     for (int64_t b = 0; b < s.B; ++b)
       for (int64_t i = 0; i < s.T; ++i)

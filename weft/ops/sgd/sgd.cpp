@@ -40,14 +40,14 @@ const ElementwiseFunction& update_for(const SgdArgs& a) {
 }  // namespace
 
 void sgd(Stream& stream, const SgdArgs& args) {
-  const Contract contract(SgdArgs::kOp, stream);
-  contract.scalar("lr", args.lr, DType::f32).scalar("grad_scale", args.grad_scale, DType::f32);
+  const Contract contract = check_operands(stream, args);
   contract.require(args.momentum >= 0 && args.momentum < 1, "momentum is ", args.momentum, ", expected zero or more and below 1");
   contract.require(!args.nesterov || args.momentum > 0, "nesterov needs a momentum above 0");
+  check_tensors(contract, args);
   for (size_t i = 0; i < args.tensors.size(); ++i) {
-    const SgdTensor& t = args.tensors[i];
-    const OptimizerOperands operands(contract, i, t.param);
-    operands.gradient(t.grad).master(t.master).weight_decay(t.weight_decay).state("m", t.m, args.momentum > 0);
+    const bool given = bool(args.tensors[i].m);
+    contract.require(given == (args.momentum > 0), "tensors[", i, "].m is ", given ? "given" : "missing", ", but momentum is ",
+                     args.momentum);
   }
   for (const SgdTensor& t : args.tensors) {
     const bool master = bool(t.master), momentum = args.momentum > 0;
@@ -67,10 +67,9 @@ void sgd(Stream& stream, const SgdArgs& args) {
 }
 
 Cost cost(const SgdArgs& a) {
-  Cost total{bytes_of(a.lr) + bytes_of(a.grad_scale), 0};
+  Cost total{operand_bytes(a), 0};
   for (const SgdTensor& t : a.tensors) {
-    total.bytes += bytes_of(t.grad) + 2 * bytes_of(t.m);
-    total.bytes += t.master ? bytes_of(t.param) + 2 * bytes_of(t.master) : 2 * bytes_of(t.param);
+    total.bytes += tensor_bytes(t);
     total.flops += (a.momentum > 0 ? 7.0 : 5.0) * double(t.param.numel());
   }
   return total;

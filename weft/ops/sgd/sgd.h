@@ -8,27 +8,39 @@
 
 #include <vector>
 
-#include "weft/ops/contract.h"
+#include "weft/ops/operands.h"
 #include "weft/tensor/tensor.h"
 
 namespace weft {
 
 // Operands of one shape, contiguous.
 struct SgdTensor {
-  MutView param;   // f32 or bf16
-  View grad;       // f32 or bf16
-  MutView m;       // f32; absent exactly when momentum is 0
-  MutView master;  // f32; present exactly when param is bf16
+  MutView param;
+  View grad;
+  MutView m;       // absent exactly when momentum is 0
+  MutView master;  // present exactly when param is bf16
   float weight_decay;
+
+  static constexpr auto operands() {
+    using namespace operand;
+    using A = SgdTensor;
+    return std::array{in_out("param", &A::param, "...", kFloats), in("grad", &A::grad, "...", kFloats),
+                      in_out("m", &A::m, "...", DType::f32).optional(), in_out("master", &A::master, "...", DType::f32).optional()};
+  }
 };
 
 struct SgdArgs {
   static constexpr const char* kOp = "sgd";
   std::vector<SgdTensor> tensors;
-  View lr;          // one f32
-  View grad_scale;  // one f32, such as gradient_norm's clip
-  float momentum;   // in [0, 1)
+  View lr, grad_scale;  // grad_scale: such as gradient_norm's clip
+  float momentum;       // in [0, 1)
   bool nesterov = false;
+
+  static constexpr auto operands() {
+    using namespace operand;
+    using A = SgdArgs;
+    return std::array{in("lr", &A::lr, "1", DType::f32), in("grad_scale", &A::grad_scale, "1", DType::f32)};
+  }
 };
 
 void sgd(Stream& stream, const SgdArgs& args);

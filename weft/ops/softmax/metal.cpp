@@ -16,7 +16,7 @@ void softmax(Stream& stream, const SoftmaxArgs& a) {
   const RowPlan plan = plan_rows(stream, kernel, x.columns, size_of(a.x.dtype), teams_of(x.rows),
                                  aligned16(a.x, x.stride) && aligned16(a.y, y.stride), kLongRow);
   const SoftmaxParams p{x.rows, x.stride, y.stride, columns_of(a.kOp, x), plan.team, a.scale, 0};
-  launch(stream, plan.kernel, plan.grid(), {in(a.x), out(a.y), params(p)});
+  launch(stream, plan.kernel, plan.grid(), bind(a, {params(p)}));
 }
 
 void softmax_backward(Stream& stream, const SoftmaxBackwardArgs& a) {
@@ -26,7 +26,7 @@ void softmax_backward(Stream& stream, const SoftmaxBackwardArgs& a) {
   const Kernel kernel{a.kOp, kFile, join("softmax_rows_backward", suffix_of(a.y.dtype)), {}};
   const RowPlan plan = plan_rows(stream, kernel, y.columns, size_of(a.y.dtype), teams_of(y.rows), aligned, kLongRow);
   const SoftmaxBackwardParams p{y.rows, y.stride, dy.stride, dx.stride, columns_of(a.kOp, y), plan.team, a.scale, 0};
-  launch(stream, plan.kernel, plan.grid(), {in(a.y), in(a.dy), out(a.dx), params(p)});
+  launch(stream, plan.kernel, plan.grid(), bind(a, {params(p)}));
 }
 
 }  // namespace weft::metal

@@ -62,9 +62,10 @@ Problem forward(const Setup& s, bool in_place = false) {
     p.in_place("x", s.dtype, {R, C}, s.fill, s.layout);
   else
     p.input("x", s.dtype, {R, C}, s.fill, s.layout).output("y", s.dtype, {R, C}, s.layout);
-  const auto args = [=](const Bound& b) { return SoftmaxArgs{.x = b.view("x"), .y = b.mut(in_place ? "x" : "y"), .scale = s.scale}; };
-  p.run = [=](Stream& stream, const Bound& b) { softmax(stream, args(b)); };
-  p.cost = [=](const Bound& b) { return cost(args(b)); };
+  p.launches<SoftmaxArgs>(softmax, [=](SoftmaxArgs& a) {
+    if (in_place) a.y = MutView{a.x};
+    a.scale = s.scale;
+  });
   p.reference = [=](Truth& t) {
     Array& y = t[in_place ? result("x") : "y"];
     for (int64_t r = 0; r < R; ++r) {
@@ -89,11 +90,10 @@ Problem backward(const Setup& s, bool in_place = false) {
   p.prepare = [=](Truth& t) {
     for (int64_t r = 0; r < R; ++r) std::ranges::copy(row_truth(t["x"], s, r).y, t["y"].v.begin() + r * C);
   };
-  const auto args = [=](const Bound& b) {
-    return SoftmaxBackwardArgs{.y = b.view("y"), .dy = b.view("dy"), .dx = b.mut(in_place ? "dy" : "dx"), .scale = s.scale};
-  };
-  p.run = [=](Stream& stream, const Bound& b) { softmax_backward(stream, args(b)); };
-  p.cost = [=](const Bound& b) { return cost(args(b)); };
+  p.launches<SoftmaxBackwardArgs>(softmax_backward, [=](SoftmaxBackwardArgs& a) {
+    if (in_place) a.dx = MutView{a.dy};
+    a.scale = s.scale;
+  });
   p.reference = [=](Truth& t) {
     const Array dy = t["dy"];
     const double factor = unit_roundoff(DType::f32) * growth(chain(C) + 5) + 2 * unit_roundoff(s.dtype);

@@ -12,7 +12,7 @@ void transpose_2d(Stream& stream, const Transpose2dArgs& a) {
                     0, 0};
   p.aligned = aligned16(a.x, p.x_stride) && aligned16(a.x, p.x_batch) && aligned16(a.y, p.y_stride) && aligned16(a.y, p.y_batch);
   launch(stream, {a.kOp, "weft/ops/transpose_2d/metal.metal", join("transpose_", size_of(a.x.dtype)), {}},
-         {.groups = {(N + kTile - 1) / kTile, (M + kTile - 1) / kTile, B}, .threads = 256}, {in(a.x), out(a.y), params(p)});
+         {.groups = {(N + kTile - 1) / kTile, (M + kTile - 1) / kTile, B}, .threads = 256}, bind(a, {params(p)}));
 }
 
 }  // namespace weft::metal

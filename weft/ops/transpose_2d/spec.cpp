@@ -31,9 +31,7 @@ Problem forward(DType dtype, Size s, Layout layout) {
   Problem p;
   p.input("x", dtype, shape(s), is_float(dtype) ? sprinkle(normal(), 97, 5, NAN) : ids(250), layout)
       .output("y", dtype, shape(swapped(s)), layout);
-  const auto args = [=](const Bound& b) { return Transpose2dArgs{b.view("x"), b.mut("y")}; };
-  p.run = [=](Stream& stream, const Bound& b) { transpose_2d(stream, args(b)); };
-  p.cost = [=](const Bound& b) { return cost(args(b)); };
+  p.launches<Transpose2dArgs>(transpose_2d);
   p.reference = [=](Truth& t) { for_each_pair(s, [&](int64_t i, int64_t j) { t["y"].v[size_t(j)] = t["x"][i]; }); };
   return p;
 }

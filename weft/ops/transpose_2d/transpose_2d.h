@@ -5,19 +5,25 @@
 // Any dtype; the bits are moved, not converted.
 #pragma once
 
-#include "weft/ops/contract.h"
+#include "weft/ops/operands.h"
 #include "weft/tensor/tensor.h"
 
 namespace weft {
 
 struct Transpose2dArgs {
   static constexpr const char* kOp = "transpose_2d";
-  View x;     // [M, N] or [B, M, N], unit stride along N
-  MutView y;  // [N, M] or [B, N, M], unit stride along M
+  View x;  // of rank 2 or 3
+  MutView y;
+
+  static constexpr auto operands() {
+    using namespace operand;
+    using A = Transpose2dArgs;
+    return std::array{in("x", &A::x, "... M N", kAny).columns(), out("y", &A::y, "... N M", like("x")).columns()};
+  }
 };
 
 void transpose_2d(Stream& stream, const Transpose2dArgs& args);
-Cost cost(const Transpose2dArgs& args);
+inline Cost cost(const Transpose2dArgs& a) { return {operand_bytes(a), 0}; }
 
 // The last two axes of x (rank 2 or 3) swapped, in memory of its own. Differentiable.
 // (permute() swaps axes without moving anything.)
