@@ -33,16 +33,15 @@ function(weft_add_op op)
   set_property(GLOBAL APPEND PROPERTY WEFT_OPS ${op})
 endfunction()
 
-# Writes the function that calls every op's add_specs_<op>.
-function(weft_write_spec_list)
-  get_property(ops GLOBAL PROPERTY WEFT_OPS)
+# weft_spec_list(file op...): writes the function that calls every op's add_specs_<op>.
+function(weft_spec_list file)
   set(declarations "")
   set(calls "")
-  foreach(op IN LISTS ops)
+  foreach(op IN LISTS ARGN)
     string(APPEND declarations "void add_specs_${op}(Registry& registry);\n")
     string(APPEND calls "  add_specs_${op}(registry);\n")
   endforeach()
-  file(CONFIGURE OUTPUT all_specs.cpp @ONLY CONTENT [[
+  file(CONFIGURE OUTPUT ${file} @ONLY CONTENT [[
 // Written by CMake from the calls of weft_add_op.
 #include "weft/spec/registry.h"
 
@@ -54,5 +53,10 @@ void add_all_specs(Registry& registry) {
 
 }  // namespace weft::spec
 ]])
+endfunction()
+
+function(weft_write_spec_list)
+  get_property(ops GLOBAL PROPERTY WEFT_OPS)
+  weft_spec_list(${CMAKE_CURRENT_BINARY_DIR}/all_specs.cpp ${ops})
   target_sources(weft_specs PRIVATE ${CMAKE_CURRENT_BINARY_DIR}/all_specs.cpp)
 endfunction()

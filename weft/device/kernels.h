@@ -33,7 +33,8 @@
   X(gradient_norm, GradientNormArgs)                        \
   X(uniform, UniformArgs)                                   \
   X(advance_state, AdvanceStateArgs)                        \
-  X(dropout, DropoutArgs)
+  X(dropout, DropoutArgs)                                   \
+  /* a new kernel goes above this line */
 
 namespace weft {
 
