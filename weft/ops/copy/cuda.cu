@@ -28,34 +28,18 @@ __global__ void strided(const From* from, To* to, StridedAxes axes, int64_t coun
   }
 }
 
-// Equation: to = cast(from), to nearest even.
-// Layout:   both packed, of `count` elements.
-// Order:    no sums; eight elements a thread.
-// Requires: both aligned to sixteen bytes; no overlap.
-// Traffic:  one read and one write of each element, sixteen bytes at a time.
+// Elements of a thread: sixteen bytes of the narrower type.
 template <class From, class To>
-__global__ void packed(const From* from, To* to, int64_t count) {
-  constexpr int kWidth = 8;
-  const int64_t chunk = int64_t(blockIdx.x) * blockDim.x + threadIdx.x, first = chunk * kWidth;
-  if (first + kWidth <= count) {
-    const auto in = load_chunk<From, kWidth>(from + first);
-    Chunk<To, kWidth> out;
-#pragma unroll
-    for (int i = 0; i < kWidth; ++i) out.at[i] = convert<From, To>(in.at[i]);
-    store_chunk(out, to + first);
-  } else {
-    for (int64_t i = first; i < count; ++i) to[i] = convert<From, To>(from[i]);
-  }
-}
+inline constexpr int kRowWidth = 16 / int(sizeof(From) < sizeof(To) ? sizeof(From) : sizeof(To));
 
 // Equation: to = cast(from), to nearest even.
-// Layout:   [rows, columns], a stride between rows each.
-// Order:    no sums; to a thread as many elements of a row as sixteen bytes of the narrower type hold.
+// Layout:   [rows, columns], a stride between rows each; contiguous tensors are one row.
+// Order:    no sums; kRowWidth elements of a row to a thread.
 // Requires: rows of both aligned to sixteen bytes; no overlap.
 // Traffic:  one read and one write of each element, sixteen bytes at a time.
 template <class From, class To>
 __global__ void by_rows(const From* from, int64_t from_stride, To* to, int64_t to_stride, int64_t rows, int64_t columns) {
-  constexpr int kWidth = 16 / int(sizeof(From) < sizeof(To) ? sizeof(From) : sizeof(To));
+  constexpr int kWidth = kRowWidth<From, To>;
   const int64_t first = (int64_t(blockIdx.x) * blockDim.x + threadIdx.x) * kWidth;
   for (int64_t r = blockIdx.y; r < rows; r += gridDim.y) {
     const From* source = from + r * from_stride;
@@ -92,13 +76,14 @@ void run(Stream& stream, const CopyArgs& a) {
         });
       return;
     } else if (aligned16(from) && aligned16(to)) {
-      return launch(unsigned((count + 2047) / 2048), 256, 0, packed<From, To>, from, to, count);
+      constexpr int64_t kElements = 256 * kRowWidth<From, To>;  // of a block
+      return launch(unsigned((count + kElements - 1) / kElements), 256, 0, by_rows<From, To>, from, count, to, count, 1, count);
     }
   }
   const StridedAxes axes = strided_axes(a.to.shape, a.from.strides, a.to.strides);
   if (aligned_rows(axes, from, to)) {
-    constexpr int64_t kWidth = 16 / int64_t(std::min(sizeof(From), sizeof(To)));
-    const dim3 grid(unsigned((axes.extent[1] + 128 * kWidth - 1) / (128 * kWidth)), unsigned(std::min<int64_t>(axes.extent[0], 65535)));
+    constexpr int64_t kElements = 128 * kRowWidth<From, To>;  // of a block
+    const dim3 grid(unsigned((axes.extent[1] + kElements - 1) / kElements), unsigned(std::min<int64_t>(axes.extent[0], 65535)));
     return launch(grid, 128, 0, by_rows<From, To>, from, axes.a[0], to, axes.b[0], axes.extent[0], axes.extent[1]);
   }
   launch(blocks_for(stream, count, 256), 256, 0, strided<From, To>, from, to, axes, count);
