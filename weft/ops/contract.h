@@ -1,4 +1,5 @@
-// What every op checks before any work, with messages that name the op, the operand and the values.
+// Checks before any work, with messages that name the op, the operand and the values. Most come from the op's declaration of its
+// operands (operands.h).
 #pragma once
 
 #include <initializer_list>

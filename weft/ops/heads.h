@@ -1,4 +1,4 @@
-// What rope and the attentions ask of their operands: [B, T, H, D] with any strides over B, T and H, and each head's D
+// The operands of the attentions: [B, T, H, D] with any strides over B, T and H, and each head's D
 // elements next to each other. A [B, H, T, D] tensor is passed as permute({0, 2, 1, 3}), a part of a packed qkv as part().
 #pragma once
 

@@ -26,7 +26,7 @@ struct MomentumElement {
   double ep = 0, em = 0;
 };
 
-// What tells the optimizers apart. `launch` runs one step on views; `advance` is the float64 truth of one step.
+// The difference between the optimizers. `launch` runs one step on views; `advance` is the float64 truth of one step.
 struct MomentumRule {
   struct Views {
     MutView param;

@@ -18,7 +18,7 @@ class Extents {
  public:
   Extents() { std::fill(std::begin(letters_), std::end(letters_), kUnknown); }
 
-  // True when `shape` has the form of `pattern`, whose letters are then known.
+  // True when `shape` has the form of `pattern`; the letters of the pattern are then known.
   bool match(std::string_view pattern, const Shape& shape) {
     int axis = 0;
     if (pattern.starts_with(kLeading)) {

@@ -166,7 +166,7 @@ void check_operands(const Contract& contract, const Args& args, ListElement elem
   for (size_t i = 0; i < given.size(); ++i) given[i] = {&kOperands[i], &kOperands[i].view(args)};
   check_operands(contract, given, element);
 }
-// The contract comes back, for what the op asks beyond its operands.
+// Returns the contract, for checks of the op's numbers.
 template <DeclaresOperands Args>
 Contract check_operands(Stream& stream, const Args& args) {
   const Contract contract(Args::kOp, stream);

@@ -4,8 +4,8 @@
 
 namespace weft::spec {
 
-Fill normal(double deviation) {
-  return [=](PhiloxStream& random, int64_t) { return deviation * random.normal(); };
+Fill normal(double stddev) {
+  return [=](PhiloxStream& random, int64_t) { return stddev * random.normal(); };
 }
 Fill uniform(double low, double high) {
   return [=](PhiloxStream& random, int64_t) { return low + (high - low) * random.uniform(); };

@@ -1,5 +1,5 @@
-// One concrete problem for one op: its operands, how to launch it, its float64 reference, and the function whose
-// derivative it claims to be. The same problem is checked, gradient-checked, timed and compared across thread counts.
+// One concrete problem for one op: its operands, how to launch it, its float64 reference, and the function that it
+// differentiates. The same problem is checked, gradient-checked, timed and compared across thread counts.
 #pragma once
 
 #include <algorithm>
@@ -20,7 +20,7 @@ namespace weft::spec {
 // How an input gets its values: element i, from the stream. See fills below.
 using Fill = std::function<double(PhiloxStream&, int64_t i)>;
 
-Fill normal(double deviation = 1.0);
+Fill normal(double stddev = 1.0);
 Fill uniform(double low, double high);
 Fill ids(int64_t count);  // integers in [0, count)
 Fill constant(double value);
@@ -117,10 +117,10 @@ class Problem {
   // they are rounded to their dtype.
   std::function<void(Truth&)> prepare;
 
-  // What the launch must move and compute.
+  // The bytes and FLOPs of a launch.
   std::function<Cost(const Bound&)> cost;
 
-  // Fixes operand `name` to these values (inputs), or what it should become (outputs), from golden data.
+  // Fixes operand `name` to these values (inputs), or its expected values (outputs), from golden data.
   Problem& given(const std::string& name, std::vector<double> values);
   Problem& golden(const std::string& name, std::vector<double> values);
 

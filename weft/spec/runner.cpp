@@ -53,7 +53,7 @@ double element(DType dtype, const uint8_t* at) {
   return result;
 }
 
-// The whole memory behind an operand: its rows and, for padded rows, what lies between them.
+// The whole memory of an operand: its rows and, for padded rows, the padding between them.
 struct Storage {
   Tensor whole;
   int64_t columns = 0, stride = 0, rows = 0;
@@ -106,7 +106,7 @@ uint64_t hash_values(DType dtype, const std::vector<uint8_t>& packed, uint64_t s
   return seed;
 }
 
-// One launch with fresh operands; what came out, packed.
+// One launch with fresh operands, and its outputs, packed.
 struct Run {
   std::map<std::string, std::vector<uint8_t>> outputs;  // by operand name, rows packed
   uint64_t digest = 0;
@@ -156,7 +156,7 @@ Run launch(const Problem& problem, const Truth& truth, Device& device, const Wor
 
 Run launch(const Problem& problem, const Truth& truth, Device& device) { return launch(problem, truth, device, problem.run); }
 
-// The same as a captured graph. Replayed twice where that may be: what it reads must not be what it wrote.
+// The same as a captured graph. Replayed twice where no input is written.
 Run launch_replayed(const Problem& problem, const Truth& truth, Device& device) {
   const auto& operands = problem.operands();
   const bool twice = std::none_of(operands.begin(), operands.end(), [](const Operand& o) { return o.role == Role::in_place; });
@@ -186,7 +186,7 @@ bool too_costly(const Problem& problem, Device& device) {
   return cost.bytes > share * kSimulatedBytes || cost.flops > share * kSimulatedFlops;
 }
 
-// Metal leaves it open whether numbers below the smallest normal one are zero. Where they are, such inputs are not asked for,
+// Metal leaves it open whether numbers below the smallest normal one are zero. Where they are, no case has such inputs,
 // and a result that small may be missing.
 void flush_inputs(const Problem& problem, Truth& truth) {
   for (const Operand& operand : problem.operands()) {
@@ -323,10 +323,10 @@ Outcome run_gradient_check(const Case& c) {
       x = before - step;
       const double below = problem.loss(truth);
       x = before;
-      const double slope = (above - below) / (2 * step);
+      const double difference = (above - below) / (2 * step);
       // Central differences err by step^2 f''' / 6 and by the loss's own rounding over the step.
-      const double bound = 1e-6 * std::max(scale, std::abs(slope)) + 1e-15 * std::abs(above) / step + 1e-9;
-      const double error = std::abs(slope - expected[i]);
+      const double bound = 1e-6 * std::max(scale, std::abs(difference)) + 1e-15 * std::abs(above) / step + 1e-9;
+      const double error = std::abs(difference - expected[i]);
       if (ratio(error, bound) >= ratio(outcome.error, outcome.bound)) {
         outcome.error = error;
         outcome.bound = bound;
@@ -334,7 +334,7 @@ Outcome run_gradient_check(const Case& c) {
       if (!(error <= bound)) {
         outcome.status = Status::failed;
         outcome.message =
-            join("reference ", derivative, "[", i, "] is ", expected[i], ", finite differences give ", slope, " within ", bound);
+            join("reference ", derivative, "[", i, "] is ", expected[i], ", finite differences give ", difference, " within ", bound);
         return outcome;
       }
     }

@@ -21,7 +21,7 @@ struct Outcome {
   double bound = 0;
   std::string message;  // of a failure or a skip
   std::string digest;   // of the output bytes: equal bits, equal digest
-  double ulps = 0;      // promised (Case::ulps); error / bound * ulps is what was measured
+  double ulps = 0;      // promised (Case::ulps); error / bound * ulps is the measured error
 };
 
 // Conformance of one case on `device` (opened checked: poisoned outputs, guard bytes). Also: inputs and padding stay

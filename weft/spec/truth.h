@@ -1,7 +1,7 @@
 // Float64 truth on the host, and the bounds that measured results are held to.
 //
 // A bound is derived, never tuned: u is the unit roundoff of a dtype, `scale` the sum of the magnitudes that were
-// added up (what rounding errors are relative to), `roundings` the number of f32 roundings a value went through. n
+// added up (rounding errors are relative to it), `roundings` the number of f32 roundings a value went through. n
 // roundings in a row err by at most n u; random signs make 8 sqrt(n) u a bound that fails about once in 10^13
 // (Higham and Mary, 2019), so a long sum is held to that.
 #pragma once
@@ -20,15 +20,15 @@ double smallest_normal(DType dtype);  // results below this may lose all their d
 double round_to(DType dtype, double value);
 double growth(double roundings);  // min(n, 8 sqrt(n))
 
-// One operand: its values in row-major order and, for an output, what each may be off by.
+// One operand: its values in row-major order and, for an output, the error allowed for each.
 struct Array {
   DType dtype = DType::f32;
   Shape shape;
   std::vector<double> v;
   std::vector<double> bound;
-  std::vector<double> narrow;   // what CUDA may be off by in addition, whose matrix units take 16-bit operands; often none
+  std::vector<double> narrow;   // the further error of CUDA's matrix units, which take 16-bit operands; often none
   bool narrow_on_cpu = false;   // the CPU too: it multiplies 16-bit operands there
-  std::vector<double> flushed;  // what is missing where numbers below the smallest normal one are zero; often none
+  std::vector<double> flushed;  // the part lost where numbers below the smallest normal one are zero; often none
 
   double operator[](int64_t i) const { return v[size_t(i)]; }
   int64_t size() const { return int64_t(v.size()); }

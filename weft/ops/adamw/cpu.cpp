@@ -12,7 +12,7 @@ HWY_BEFORE_NAMESPACE();
 namespace weft::cpu::HWY_NAMESPACE {
 namespace {
 
-// What all elements share, computed in double and rounded once.
+// Coefficients of all elements, computed in double and rounded once.
 struct Coefficients {
   float beta1, rest1, beta2, rest2;  // rest = 1 - beta
   float step_size;                   // lr / (1 - b1^t)

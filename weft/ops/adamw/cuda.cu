@@ -6,7 +6,8 @@
 namespace weft::cuda {
 namespace {
 
-constexpr int kThreads = 256, kWidth = 4, kTurns = 2, kPiece = kThreads * kWidth * kTurns, kMost = 48;
+constexpr int kThreads = 256, kWidth = 4, kTurns = 2, kPiece = kThreads * kWidth * kTurns;
+constexpr int kMost = 48;  // tensors to a launch: their operands fill a kernel's 4 KiB of parameters
 
 struct Operands {
   void* param;
@@ -17,7 +18,7 @@ struct Operands {
   bool narrow_param, narrow_grad, aligned;  // narrow: bf16
 };
 using Tensors = Batch<Operands, kMost>;
-static_assert(sizeof(Tensors) < 3900);
+static_assert(sizeof(Tensors) < 3900);  // room for the other parameters
 
 struct Scalars {
   const float *lr, *grad_scale;
@@ -27,7 +28,7 @@ struct Scalars {
   const char* op;
 };
 
-// What all elements share, computed in double and rounded once.
+// Coefficients of all elements, computed in double and rounded once.
 struct Coefficients {
   float beta1, rest1, beta2, rest2;  // rest = 1 - beta
   float step_size;                   // lr / (1 - b1^t)

@@ -1,4 +1,4 @@
-// What adamw's kernels are told, host and MSL.
+// The numbers of adamw's Metal kernels: one struct for the host and MSL.
 #pragma once
 
 #ifndef __METAL_VERSION__
@@ -14,7 +14,7 @@ struct AdamwParams {
 };
 static_assert(sizeof(AdamwParams) == 32, "host and MSL agree");
 
-// What all elements share, in device memory.
+// Coefficients of all elements, in device memory.
 struct AdamwCoefficients {
   float beta1, rest1, beta2, rest2;
   float step_size;  // lr / (1 - b1^t)

@@ -100,7 +100,7 @@ Problem steps(std::vector<Item> items, Setting s, Fill grads = normal(), bool fr
   return p;
 }
 
-// A launch on fresh zeros of length 8, except for what `spoil` does to it.
+// A launch on zeros of length 8, after `spoil` has changed them.
 struct Attempt {
   Tensor param, grad, m, v, master, lr, step;
   double beta1 = 0.9, beta2 = 0.999, eps = 1e-8;

@@ -2,7 +2,7 @@
 //
 //   to[i] = cast(from[i])
 //
-// Casts go among f32, bf16 and f16: to nearest even, NaN stays NaN, what is too large for f16 or bf16 becomes an
+// Casts go among f32, bf16 and f16: to nearest even, NaN stays NaN, a value too large for f16 or bf16 becomes an
 // infinity. i32, u32 and u8 copy to themselves. `from` may repeat elements (stride 0); `to` may not, and the two must
 // not overlap.
 #pragma once

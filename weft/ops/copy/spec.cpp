@@ -32,7 +32,7 @@ int64_t source_of(int64_t i, const Shape& shape, const std::vector<int>& axes) {
   return at;
 }
 
-// A cast rounds once and a move not at all: what is expected is exact, so the bound is 0.
+// A cast rounds once and a move not at all: the expected bits are known, so the bound is 0.
 void exactly(Array& array, int64_t i, double value) {
   array.v[size_t(i)] = round_to(array.dtype, value);
   array.bound[size_t(i)] = 0;

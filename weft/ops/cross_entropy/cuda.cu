@@ -7,13 +7,13 @@
 namespace weft::cuda {
 namespace {
 
-// What all rows share, on the device: what to divide by (0: a target is out of range and nothing is to be done).
+// Shared by all rows, on the device: the divisor (0: a target is out of range and nothing is written).
 struct Shared {
   float count;
   int targets, wrong;
 };
 
-// Equation: count = the number of targets that are not padding, or what the caller says.
+// Equation: count = the number of targets that are not padding, or the caller's.
 // Layout:   targets [N]; shared one struct, which rows() and total() read.
 // Order:    one block; integers, so any order gives the same.
 // Requires: a target is padding or in [0, V), else a fault, and nothing more is done.
@@ -54,7 +54,7 @@ struct Params {
 constexpr int kThreads = 1024;
 constexpr int kMostHeld = 112 * 1024;  // bytes of a row in shared memory: two blocks to a multiprocessor
 
-// What a part of a row gives to the sum: the sum of e^(x - most).
+// The sum of e^(x - most) over a part of a row.
 struct ExpSum {
   float most = Max::kNone, sum = 0;
 };

@@ -64,7 +64,7 @@ inline void write_gradient(Chunk<T, N> piece, device G* to, Span at, RowGradient
 // Order:    a team of threads per row; maximum and sum by thread over its chunks, then over the team (team.metal.h). Rows that
 //           are not held: thread by thread against its own running maximum, then the threads' sums against the row's.
 // Requires: unit stride within a row (the contract's); targets counted and found in range.
-// Traffic:  one read of logits, one write of dlogits; of a row longer than a team's registers what does not fit is read twice.
+// Traffic:  one read of logits, one write of dlogits; the part of a row that a team's registers do not hold is read twice.
 template <class T, class G, class Id>
 kernel void each_row(device const T* logits [[buffer(0)]], device const Id* targets [[buffer(1)]], device G* dlogits [[buffer(2)]],
                      device float* losses [[buffer(3)]], device const CrossEntropyShared& shared [[buffer(4)]],

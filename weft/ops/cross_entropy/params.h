@@ -1,4 +1,4 @@
-// What cross_entropy's kernels are told, host and MSL.
+// The numbers of cross_entropy's Metal kernels: one struct for the host and MSL.
 #pragma once
 
 #ifndef __METAL_VERSION__
@@ -15,9 +15,9 @@ struct CrossEntropyParams {
 };
 static_assert(sizeof(CrossEntropyParams) == 40, "host and MSL agree");
 
-// What all rows share, in device memory.
+// Shared by all rows, in device memory.
 struct CrossEntropyShared {
-  float count;             // what to divide by
+  float count;             // the divisor
   int32_t targets, wrong;  // that are not padding; that are out of range: then nothing is to be done
 };
 static_assert(sizeof(CrossEntropyShared) == 12, "host and MSL agree");

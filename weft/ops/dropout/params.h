@@ -1,4 +1,4 @@
-// What dropout's kernel is told, host and MSL.
+// The numbers of dropout's Metal kernels: one struct for the host and MSL.
 #pragma once
 
 #ifndef __METAL_VERSION__

@@ -26,7 +26,7 @@ bool ids_in_range(Stream& stream, const View& ids, int64_t count) {
 // Layout:   w [V, C] and y [P, C] with a row stride each, ids [P].
 // Order:    no sums; groups of rows are the tasks.
 // Requires: ids in [0, V); else a fault and no work.
-// Traffic:  one read of ids and of each row asked for, one write of y.
+// Traffic:  one read of ids and of each row that an id selects, one write of y.
 template <class T, class Id>
 void forward(Stream& stream, const EmbeddingArgs& a) {
   if (!ids_in_range<Id>(stream, a.ids, a.w.shape[0])) return;

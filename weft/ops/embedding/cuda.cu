@@ -11,7 +11,7 @@ namespace {
 // Layout:   w [V, C] and y [P, C] with a row stride each, ids [P].
 // Order:    no sums; a warp per row.
 // Requires: ids in [0, V); others are reported, and their rows not written.
-// Traffic:  one read of ids and of each row asked for, one write of y.
+// Traffic:  one read of ids and of each row that an id selects, one write of y.
 template <class T, class Id>
 __global__ void __launch_bounds__(128) gather(const T* w, const Id* ids, T* y, int64_t P, int64_t V, int64_t w_stride, int64_t y_stride,
                                               int C, bool aligned, Fault* fault, const char* op) {
@@ -82,7 +82,7 @@ struct Runs {
 // Layout:   dy [P, C] and dw [V, C] with a row stride each; sorted keys and positions [P]; partial [P / 32, C].
 // Order:    positions ascending within a piece; the only piece of a run goes to dw, others to rows of partial, which
 //           add_partials adds in order. A warp per eight places and strip of columns (blockIdx.y).
-// Requires: dw zeroed or holding what is added to.
+// Requires: dw zeroed, or holding the values that are added to.
 // Traffic:  one read of dy, one write of dw; rows of partial for runs of several pieces.
 template <class T>
 __global__ void __launch_bounds__(128) sum_pieces(const Runs runs, const T* dy, int64_t dy_stride, float* dw, int64_t dw_stride,

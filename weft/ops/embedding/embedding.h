@@ -3,7 +3,7 @@
 //   y[p] = w[ids[p]]          dw[i] = sum over the positions p with ids[p] = i of dy[p]
 //
 // Order of that sum: positions ascending in chunks of 256 (the chunk's first row, plus its second, ...), then the
-// chunks in order, then added to what dw held when accumulating. w, y and dy are f32 or bf16, dw is f32, ids are i32 or
+// chunks in order, then added to dw's old value when accumulating. w, y and dy are f32 or bf16, dw is f32, ids are i32 or
 // u32. An id outside [0, V) is a fault that names it; nothing is read or written then.
 #pragma once
 

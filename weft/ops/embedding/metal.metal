@@ -12,7 +12,7 @@ using namespace weft;
 // Layout:   w [V, C] and y [P, C] with a row stride each, ids [P].
 // Order:    no sums; a simdgroup per row.
 // Requires: ids in [0, V); others are reported, and their rows not written.
-// Traffic:  one read of ids and of each row asked for, one write of y.
+// Traffic:  one read of ids and of each row that an id selects, one write of y.
 template <class T, class Id>
 [[max_total_threads_per_threadgroup(128)]]
 kernel void gather(device const T* w [[buffer(0)]], device const Id* ids [[buffer(1)]], device T* y [[buffer(2)]],

@@ -1,4 +1,4 @@
-// What embedding's kernels are told, host and MSL.
+// The numbers of embedding's Metal kernels: one struct for the host and MSL.
 #pragma once
 
 #ifndef __METAL_VERSION__

@@ -6,7 +6,8 @@
 namespace weft::cuda {
 namespace {
 
-constexpr int kThreads = 256, kPiece = 32768, kMost = 96;
+constexpr int kThreads = 256, kPiece = 32768;  // elements of a piece: 128 to a thread
+constexpr int kMost = 96;                      // gradients to a launch: they fill a kernel's 4 KiB of parameters
 
 struct Gradient {
   const void* at;
@@ -14,7 +15,7 @@ struct Gradient {
   bool narrow, aligned;  // narrow: bf16
 };
 using Gradients = Batch<Gradient, kMost>;
-static_assert(sizeof(Gradients) < 3900);
+static_assert(sizeof(Gradients) < 3900);  // room for the other parameters
 
 template <class T>
 __device__ __forceinline__ float squares(const Gradient& g, int64_t first, int64_t last) {

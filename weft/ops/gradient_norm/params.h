@@ -1,4 +1,4 @@
-// What gradient_norm's kernels are told, host and MSL.
+// The numbers of gradient_norm's Metal kernels: one struct for the host and MSL.
 #pragma once
 
 #ifndef __METAL_VERSION__

@@ -11,7 +11,7 @@ HWY_BEFORE_NAMESPACE();
 namespace weft::cpu::HWY_NAMESPACE {
 namespace {
 
-// Reports the first sequence whose new tokens do not fit.
+// Reports the first sequence that has no room for its new tokens.
 bool fits(Stream& stream, const KvAppendArgs& a) {
   const int64_t most = a.k_cache.shape[1] - a.k.shape[1];
   for (int64_t b = 0; b < a.k.shape[0]; ++b) {

@@ -1,4 +1,4 @@
-// Keys and values of new tokens go into a cache, after what each sequence holds:
+// Keys and values of new tokens go into a cache, after the positions that each sequence has filled:
 //
 //   k_cache[b, start[b] + t] = k[b, t]          v_cache[b, start[b] + t] = v[b, t]
 //

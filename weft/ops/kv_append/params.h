@@ -1,4 +1,4 @@
-// What the Metal kernel is told. The same struct on the host and in MSL.
+// The numbers of kv_append's Metal kernel: one struct for the host and MSL.
 #pragma once
 
 #include "weft/tile/metal/heads.h"

@@ -24,7 +24,7 @@ struct Saved {
   bool bias;
 };
 
-// The gradients of x (or h), w and b, from dy and what also reached h.
+// The gradients of x (or h), w and b, from dy and the gradient of the residual stream.
 std::vector<Tensor> gradients(const Saved& s, const Tensor& upstream_y, const Tensor& upstream_h) {
   Device& device = upstream_y.device();
   const Tensor dy = contiguous(upstream_y.detach()), dh = upstream_h ? contiguous(upstream_h.detach()) : Tensor();

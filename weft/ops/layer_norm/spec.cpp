@@ -43,8 +43,8 @@ RowTruth row_truth(const Array& h, int64_t r, int64_t C, double eps) {
   return t;
 }
 
-// What the forward pass may be off by:
-//   the mean by d = u (additions + a division) mean|h|, which is large against the deviation when the mean is;
+// Errors of the forward pass:
+//   the mean by d = u (additions + a division) mean|h|, which is large against the stddev when the mean is;
 //   the variance about the computed mean is the true one plus d^2 (deviations sum to zero, so the term linear in d
 //   vanishes), and its terms err by a difference (twice, squared), a square, the additions and a division;
 //   rstd by half the relative error of variance + eps, and an addition, a root and a division.
@@ -71,7 +71,7 @@ Problem forward(const Setup& s) {
     if (s.residual)
       for (int64_t i = 0; i < R * C; ++i) {
         t["h"].expect(i, h[i] + t["residual"][i], std::abs(h[i] + t["residual"][i]), 1);
-        h.v[size_t(i)] = round_to(s.dtype, h[i] + t["residual"][i]);  // the op normalises what it stored
+        h.v[size_t(i)] = round_to(s.dtype, h[i] + t["residual"][i]);  // the op normalises the rounded h
       }
     for (int64_t r = 0; r < R; ++r) {
       const RowTruth row = row_truth(h, r, C, s.eps);

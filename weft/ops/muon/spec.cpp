@@ -18,7 +18,7 @@ struct Matrix {
   size_t at(int64_t i, int64_t j) const { return size_t(i * columns + j); }
 };
 
-// alpha A B + beta C with the error of a product whose K terms are added in f32: growth(K) u of their magnitudes, and one
+// alpha A B + beta C with the error of a matmul that adds K terms in f32: growth(K) u of their magnitudes, and one
 // rounding each for the product with alpha or beta and for the sum.
 Matrix product(double alpha, const Matrix& a, const Matrix& b, double beta, const Matrix& c) {
   Matrix out(a.rows, b.columns);
@@ -140,7 +140,7 @@ void rejects(Registry& registry, const char* name, std::function<void(Attempt&, 
 
 }  // namespace
 
-// Errors of one iteration are amplified by the next (the slope of the quintic at 0 is 3.4) and magnitudes stand in for
+// Errors of one iteration are amplified by the next (the quintic's derivative at 0 is 3.4) and magnitudes stand in for
 // signed sums, so the bound is tight for one or two iterations of any size and for five of small matrices.
 void add_specs_muon(Registry& registry) {
   const std::string op = "muon";

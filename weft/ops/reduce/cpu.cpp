@@ -11,7 +11,7 @@ HWY_BEFORE_NAMESPACE();
 namespace weft::cpu::HWY_NAMESPACE {
 namespace {
 
-// What a reduction adds up (term), how (combine), and from what (identity).
+// A reduction: the term of an element, how two terms combine, and the identity to start from.
 template <Reduction K>
 struct Kind {
   static constexpr float kIdentity = K == Reduction::max ? -HUGE_VALF : 0.0f;
@@ -92,7 +92,7 @@ void across_rows(Stream& stream, const ReduceArgs& a, const ReduceSpan& s) {
                    partial.data() + task * s.inner);
     }
   });
-  constexpr int64_t kColumns = 1024;
+  constexpr int64_t kColumns = 1024;  // of a task: 4 KiB of each partial row, 256 KiB of 64 chunks
   const int64_t tiles = ceil_div(s.inner, kColumns);
   for_each_row_group(stream, s.outer * tiles, chunks.count * std::min(s.inner, kColumns), [&](int64_t first, int64_t last) HWY_ATTR {
     for (int64_t task = first; task < last; ++task) {

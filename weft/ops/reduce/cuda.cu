@@ -6,7 +6,7 @@
 namespace weft::cuda {
 namespace {
 
-// What a reduction adds up (term), how (combine), and from what (identity).
+// A reduction: the term of an element, how two terms combine, and the identity to start from.
 template <Reduction K>
 struct Kind {
   using Op = std::conditional_t<K == Reduction::max, Max, Sum>;
@@ -15,7 +15,13 @@ struct Kind {
   __device__ __forceinline__ static float combine(float a, float b) { return Op()(a, b); }
 };
 
-constexpr int64_t kSegment = 16384;  // elements of a row to one group
+constexpr int64_t kSegment = 16384;   // elements of a row to one group: 64 to each of 256 threads, so a long row fills many groups
+constexpr int64_t kWarpRow = 512;     // the longest row that a warp reduces: 16 elements a lane; a block takes longer ones
+constexpr int kRowBlocks = 64;        // blocks of a multiprocessor: twice its resident ones, so that none is idle at the end
+constexpr int64_t kMostGrid = 65535;  // CUDA's limit along y and z
+// Chunks of n rows, by n alone: 16 rows or more each, which is what a thread has in flight twice over (unrolled by eight), and at
+// most 256, which eight threads fold 32 each.
+constexpr int64_t kChunkRows = 16, kMostChunks = 256;
 
 // Equation: y[o, segment] = sum over the segment of term(x[o, i]).
 // Layout:   x [outer, n] with a stride between rows, y [outer, segments].
@@ -44,10 +50,10 @@ __global__ void __launch_bounds__(Group<kThreads>::kBlockThreads)
 template <Reduction K, bool kTerms, class T, class Y>
 void reduce_rows(const Launch& launch, Stream& stream, const T* x, int64_t stride, int64_t n, int64_t segments, int64_t outer, Y* y) {
   const int64_t tasks = outer * segments;
-  if (n <= 512)
-    launch(blocks_for(stream, tasks, 4, 64), 128, 0, along_rows<K, kTerms, 32, T, Y>, x, stride, n, segments, tasks, y);
+  if (n <= kWarpRow)
+    launch(blocks_for(stream, tasks, 4, kRowBlocks), 128, 0, along_rows<K, kTerms, 32, T, Y>, x, stride, n, segments, tasks, y);
   else
-    launch(blocks_for(stream, tasks, 1, 64), 256, 0, along_rows<K, kTerms, 256, T, Y>, x, stride, n, segments, tasks, y);
+    launch(blocks_for(stream, tasks, 1, kRowBlocks), 256, 0, along_rows<K, kTerms, 256, T, Y>, x, stride, n, segments, tasks, y);
 }
 
 // Equation: y[o, chunk, j] = sum over the chunk's i of term(x[o, i, j]).
@@ -74,7 +80,7 @@ __global__ void across_rows(const T* x, ReduceSpan s, int64_t chunks, int64_t le
 template <Reduction K, class T, class Y>
 void reduce_columns(const Launch& launch, const T* x, const ReduceSpan& s, int64_t chunks, Y* y) {
   const int64_t length = (s.n + chunks - 1) / chunks;
-  const dim3 grid(unsigned((s.inner + 127) / 128), unsigned(chunks), unsigned(std::min<int64_t>(s.outer, 65535)));
+  const dim3 grid(unsigned((s.inner + 127) / 128), unsigned(chunks), unsigned(std::min(s.outer, kMostGrid)));
   launch(grid, 128, 0, across_rows<K, T, Y>, x, s, chunks, length, y);
 }
 
@@ -135,7 +141,7 @@ void reduce_to_chunks(const Launch& launch, const T* x, const ReduceSpan& s, int
   if (s.inner % kWidth != 0 || s.stride % kWidth != 0 || s.outer_stride % kWidth != 0 || !aligned16(x))
     return reduce_columns<K>(launch, x, s, chunks, partial);
   const dim3 grid(unsigned((s.inner + 32 * kWidth - 1) / (32 * kWidth)), unsigned((chunks + 3) / 4),
-                  unsigned(std::min<int64_t>(s.outer, 65535)));
+                  unsigned(std::min(s.outer, kMostGrid)));
   launch(grid, dim3(32, 4), 0, across_wide_rows<K, T>, x, s, chunks, (s.n + chunks - 1) / chunks, partial);
 }
 
@@ -153,11 +159,11 @@ void forward(Stream& stream, const ReduceArgs& a, const ReduceSpan& s) {
     reduce_rows<K, true>(launch, stream, x, s.outer_stride, s.n, segments, s.outer, partial.data());
     return reduce_rows<K, false>(launch, stream, static_cast<const float*>(partial.data()), segments, segments, 1, s.outer, y);
   }
-  const int64_t chunks = std::clamp<int64_t>(s.n / 16, 1, 256);  // by n alone
+  const int64_t chunks = std::clamp<int64_t>(s.n / kChunkRows, 1, kMostChunks);
   if (chunks == 1) return reduce_columns<K>(launch, x, s, 1, y);
   const Scratch<float> partial(stream, s.outer * chunks * s.inner);
   reduce_to_chunks<K>(launch, x, s, chunks, partial.data());
-  const dim3 grid(unsigned((s.inner + 31) / 32), unsigned(std::min<int64_t>(s.outer, 65535)));
+  const dim3 grid(unsigned((s.inner + 31) / 32), unsigned(std::min(s.outer, kMostGrid)));
   launch(grid, dim3(32, 8), 0, fold_chunks<K, Y>, static_cast<const float*>(partial.data()), s.outer, chunks, s.inner, y);
 }
 
@@ -222,7 +228,8 @@ void backward(Stream& stream, const ReduceBackwardArgs& a) {
   switch (a.kind) {
     case Reduction::sum: return launch(blocks_for(stream, count, 256), 256, 0, spread<false, T, G, Y>, p);
     case Reduction::sum_squares: return launch(blocks_for(stream, count, 256), 256, 0, spread<true, T, G, Y>, p);
-    case Reduction::max: return launch(count ? blocks_for(stream, to.outer * to.inner, 4, 64) : 0, 128, 0, to_first_maximum<T, G, Y>, p);
+    case Reduction::max:
+      return launch(count ? blocks_for(stream, to.outer * to.inner, 4, kRowBlocks) : 0, 128, 0, to_first_maximum<T, G, Y>, p);
   }
 }
 

@@ -7,7 +7,8 @@ namespace {
 
 constexpr const char* kFile = "weft/ops/reduce/metal.metal";
 constexpr int kThreads = 128;
-constexpr int64_t kSegment = 16384;  // elements of a row to one team
+constexpr int64_t kSegment = 16384;  // elements of a row to one team: 64 to each of 256 threads, so a long row fills many teams
+constexpr int64_t kSimdRow = 512;    // the longest row that a simdgroup reduces: 16 elements a lane
 
 const char* name_of(Reduction kind) { return kind == Reduction::sum ? "sum" : kind == Reduction::max ? "max" : "squares"; }
 
@@ -22,7 +23,7 @@ Stage stage(const View& x, int64_t stride, int64_t other) { return {in(x), x.dty
 // terms: x holds values; else partial results.
 void reduce_rows(Stream& stream, Reduction kind, bool terms, const Stage& x, int64_t stride, int64_t n, int64_t segments, int64_t outer,
                  const Stage& y) {
-  const int team = n <= 512 ? 32 : 256, threads = std::max(team, kThreads);
+  const int team = n <= kSimdRow ? 32 : 256, threads = std::max(team, kThreads);
   const int64_t tasks = outer * segments, groups = (std::min<int64_t>(tasks, 1 << 20) * team + threads - 1) / threads;
   const ReduceRowsParams p{stride, n, kSegment, segments, tasks, team, x.aligned};
   launch(stream, {ReduceArgs::kOp, kFile, join("rows_", name_of(kind), suffix_of(x.dtype), suffix_of(y.dtype)), {constant(0, terms)}},
@@ -37,7 +38,7 @@ void reduce_columns(Stream& stream, Reduction kind, bool terms, const Stage& x, 
          {.groups = {(s.outer * chunks * vectors + kThreads - 1) / kThreads, 1, 1}, .threads = kThreads}, {x.memory, y.memory, params(p)});
 }
 
-// Chunks of n rows, by n alone: 64 of f32 rows, 128 of bf16, so that partial results are 1 / 32 of what is read.
+// Chunks of n rows, by n alone: 64 of f32 rows, 128 of bf16, so that partial results are 1 / 32 of the bytes read.
 int64_t chunks_of(int64_t n, DType dtype) { return std::clamp<int64_t>(n / (256 / size_of(dtype)), 1, 256); }
 
 }  // namespace
@@ -71,7 +72,7 @@ void reduce_backward(Stream& stream, const ReduceBackwardArgs& a) {
   const bool aligned =
       stage(a.dx, to.outer_stride, rows ? 0 : to.stride).aligned && (!a.x || stage(a.x, from.outer_stride, rows ? 0 : from.stride).aligned);
   const int64_t per = 16 / size_of(a.dx.dtype), vectors = (to.inner + per - 1) / per, chunks = is_max ? 1 : chunks_of(to.n, a.dx.dtype);
-  const int team = to.n <= 512 ? 32 : 256, threads = rows ? std::max(team, kThreads) : kThreads;
+  const int team = to.n <= kSimdRow ? 32 : 256, threads = rows ? std::max(team, kThreads) : kThreads;
   const ReduceBackwardParams p{to.outer,
                                to.n,
                                to.inner,

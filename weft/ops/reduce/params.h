@@ -1,4 +1,4 @@
-// What reduce's kernels are told, host and MSL.
+// The numbers of reduce's Metal kernels: one struct for the host and MSL.
 #pragma once
 
 #ifndef __METAL_VERSION__

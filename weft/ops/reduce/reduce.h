@@ -64,7 +64,7 @@ inline Cost cost(const ReduceArgs& a) { return {operand_bytes(a), (a.kind == Red
 inline Cost cost(const ReduceBackwardArgs& a) { return {operand_bytes(a), (a.kind == Reduction::sum ? 0.0 : 2.0) * double(a.dx.numel())}; }
 
 // x's shape without `axis` (negative axes count from the end). The result is f32 whatever x is: a sum of many bf16
-// values is a statistic, and rounding it back would lose what the accumulator kept.
+// values is a statistic, and rounding it back would lose the accumulator's precision.
 Tensor reduce_sum(const Tensor& x, int axis);
 Tensor reduce_sum_squares(const Tensor& x, int axis);
 Tensor reduce_max(const Tensor& x, int axis);

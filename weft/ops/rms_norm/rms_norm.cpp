@@ -19,7 +19,7 @@ namespace {
 
 int64_t row_count(const Tensor& x) { return x.rank() == 0 ? 0 : as_rows(x.view(), RmsNormArgs::kOp, "x").rows; }
 
-// The gradients of x (or h) and w, from dy and what also reached h.
+// The gradients of x (or h) and w, from dy and the gradient of the residual stream.
 std::vector<Tensor> gradients(const Tensor& upstream, const Tensor& other, const Tensor& h, const Tensor& w, const Tensor& rstd) {
   const Tensor dy = contiguous(upstream), dh = other ? contiguous(other) : Tensor();
   Device& device = dy.device();

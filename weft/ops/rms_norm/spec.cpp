@@ -40,7 +40,7 @@ Problem forward(DType dtype, DType weight, Size size, double eps, Layout layout,
     if (residual)
       for (int64_t i = 0; i < R * C; ++i) {
         t["h"].expect(i, h[i] + t["residual"][i], std::abs(h[i] + t["residual"][i]), 1);
-        h.v[size_t(i)] = round_to(dtype, h[i] + t["residual"][i]);  // the op normalises what it stored
+        h.v[size_t(i)] = round_to(dtype, h[i] + t["residual"][i]);  // the op normalises the rounded h
       }
     for (int64_t r = 0; r < R; ++r) {
       const double rstd = row_truth(h, r, C, float(eps)).rstd;

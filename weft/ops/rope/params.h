@@ -1,4 +1,4 @@
-// What rope's kernel is told, host and MSL.
+// The numbers of rope's Metal kernels: one struct for the host and MSL.
 #pragma once
 
 #ifndef __METAL_VERSION__
@@ -7,8 +7,8 @@
 
 namespace weft {
 
-// A sharer is what has one position: token t of all sequences and heads where all sequences start at one place, else token t of
-// sequence b with its heads. It has rows, [B, H] or [H], each of them cut into pieces; a column is one piece of all its rows.
+// A sharer is a set of rows at one position: token t of all sequences and heads where all sequences start at one place, else
+// token t of sequence b with its heads. It has rows, [B, H] or [H], each of them cut into pieces; a column is one piece of all its rows.
 struct RopeParams {
   int64_t columns, rows, slice;                              // of all sharers; of a sharer; rows of a slice
   int64_t tokens, positions;                                 // T; rows of the table

@@ -18,7 +18,7 @@ struct Variant {
   std::vector<double> start;  // empty: absent
 };
 
-// The float64 rotation of the head whose elements begin at `at`.
+// The float64 rotation of the head that begins at element `at`.
 void turn(const Array& x, int64_t at, const Array& cos, const Array& sin, int64_t position, const Size& s, const Variant& v, Array& y) {
   const int64_t half = s.R / 2;
   for (int64_t i = 0; i < half; ++i) {

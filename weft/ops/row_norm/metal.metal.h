@@ -53,7 +53,7 @@ kernel void norm_rows(device const T* x [[buffer(0)]], device const T* residual 
 #pragma unroll
       for (int i = 0; i < N; ++i) sum = kCentred ? sum + piece[i] : fma(piece[i], piece[i], sum);
     }
-    if (kResidual) from = h + r * p.h_stride;  // a thread reads again only what it wrote
+    if (kResidual) from = h + r * p.h_stride;  // a thread reads back only its own writes
     const float total = team.sum(sum);
     float mean = 0, mean_square = p.columns > 0 ? total / float(p.columns) : 0.0f;
     if (kCentred) {
@@ -93,7 +93,7 @@ kernel void norm_rows(device const T* x [[buffer(0)]], device const T* residual 
   }
 }
 
-// One row of the backward: what it adds up, then the gradients of an element.
+// One row of the backward: its sums, then the gradients of an element.
 template <bool kCentred>
 struct NormGradient {
   float mean, rstd, mean_g, projection;

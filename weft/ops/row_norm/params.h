@@ -1,4 +1,4 @@
-// The numbers of rms_norm's and layer_norm's kernels, host and MSL.
+// The numbers of rms_norm's and layer_norm's Metal kernels: one struct for the host and MSL.
 #pragma once
 
 #ifndef __METAL_VERSION__

@@ -36,7 +36,7 @@ MomentumRule rule(float mu, bool nesterov) {
                          double wd) { advance(e, grad, scale, lr, wd, double(mu), nesterov); }};
 }
 
-// A launch on fresh zeros of length 8, except for what `spoil` does to it.
+// A launch on zeros of length 8, after `spoil` has changed them.
 struct Attempt {
   Tensor param, grad, m, master, lr, scale;
   float momentum = 0.9f, weight_decay = 0.1f;

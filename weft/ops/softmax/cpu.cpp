@@ -18,9 +18,9 @@ namespace {
 // Layout:   x, y [R, C] with a row stride each.
 // Order:    rows are independent tasks; maximum and sum follow accumulate_blocks' fixed tree.
 // Requires: unit stride within a row (the contract's); y may be x. C = 0 writes nothing.
-// Traffic:  one read of x from memory, its second read from cache; rows of f32 in cache hold e; one write of y, past the
-//           caches when they do not hold it.
-template <class T, bool kPastCaches, bool kScales>
+// Traffic:  one read of x from memory, its second read from cache; rows of f32 in cache hold e; one write of y, by
+//           non-temporal stores when the caches do not hold it.
+template <class T, bool kNonTemporal, bool kScales>
 void forward(Stream& stream, const SoftmaxArgs& a) {
   const Rows x = as_rows(a.x, a.kOp, "x"), y = as_rows(a.y, a.kOp, "y");
   const int64_t C = x.columns;
@@ -44,8 +44,8 @@ void forward(Stream& stream, const SoftmaxArgs& a) {
         const F32x16 largest = splat(m[k] == -HUGE_VALF ? 0.0f : m[k]);  // everything is masked: exp gives zeros
         float* er = e + k * C;
         s[k] = row_sum(C, [=](At at) HWY_ATTR {
-          at.prefetch(xr, ahead);  // memory has nothing else to do here
-          if (!kPastCaches) at.prefetch(yr);
+          at.prefetch(xr, ahead);  // the exponentials leave memory idle
+          if (!kNonTemporal) at.prefetch(yr);
           const F32x16 v =
               exp_of_negative(scaled(at.load(xr)) - largest);  // rounded as m was, not fused: never above 0, however large m is
           at.store(v, er);
@@ -56,10 +56,10 @@ void forward(Stream& stream, const SoftmaxArgs& a) {
         const float* er = e + k * C;
         T* yr = y_data + (start + k) * y.stride;
         const F32x16 over_sum = splat(s[k] == 0 ? 0.0f : 1.0f / s[k]);
-        for_each_block(C, [=](At at) HWY_ATTR { at.put(at.load(er) * over_sum, yr, kPastCaches); });
+        for_each_block(C, [=](At at) HWY_ATTR { at.put(at.load(er) * over_sum, yr, kNonTemporal); });
       }
     });
-    if (kPastCaches) hwy::FlushStream();
+    if (kNonTemporal) hwy::FlushStream();
   });
 }
 
@@ -67,9 +67,9 @@ void forward(Stream& stream, const SoftmaxArgs& a) {
 // Layout:   y, dy, dx [R, C] with a row stride each.
 // Order:    rows are independent tasks; s follows row_sum's fixed tree.
 // Requires: unit stride within a row (the contract's); dx may be dy or y. C = 0 writes nothing.
-// Traffic:  one read of y and dy from memory, their second read from cache while the next rows are asked for; one write
-//           of dx, past the caches when they do not hold it.
-template <class T, bool kPastCaches>
+// Traffic:  one read of y and dy from memory, their second read from cache while the next rows are prefetched; one write
+//           of dx, by non-temporal stores when the caches do not hold it.
+template <class T, bool kNonTemporal>
 void backward(Stream& stream, const SoftmaxBackwardArgs& a) {
   const Rows y = as_rows(a.y, a.kOp, "y"), dy = as_rows(a.dy, a.kOp, "dy"), dx = as_rows(a.dx, a.kOp, "dx");
   const int64_t C = y.columns;
@@ -92,11 +92,11 @@ void backward(Stream& stream, const SoftmaxBackwardArgs& a) {
         for_each_block(C, [=](At at) HWY_ATTR {
           at.prefetch(next_y);
           at.prefetch(next_dy);
-          at.put(scale * at.load(yr) * (at.load(dyr) - mean), dxr, kPastCaches);
+          at.put(scale * at.load(yr) * (at.load(dyr) - mean), dxr, kNonTemporal);
         });
       }
     });
-    if (kPastCaches) hwy::FlushStream();
+    if (kNonTemporal) hwy::FlushStream();
   });
 }
 
@@ -105,8 +105,8 @@ void backward(Stream& stream, const SoftmaxBackwardArgs& a) {
 void softmax(Stream& stream, const SoftmaxArgs& args) {
   dispatch<float, bf16>(args.x.dtype, [&]<class T>() {
     const int64_t bytes = 2 * args.x.numel() * int64_t(sizeof(T));
-    with_constant(writes_past_caches(bytes, args.y, as_rows(args.y, args.kOp, "y").stride), [&](auto past_caches) {
-      with_constant(args.scale != 1, [&](auto scales) { forward<T, past_caches.value, scales.value>(stream, args); });
+    with_constant(writes_past_caches(bytes, args.y, as_rows(args.y, args.kOp, "y").stride), [&](auto non_temporal) {
+      with_constant(args.scale != 1, [&](auto scales) { forward<T, non_temporal.value, scales.value>(stream, args); });
     });
   });
 }
@@ -115,7 +115,7 @@ void softmax_backward(Stream& stream, const SoftmaxBackwardArgs& args) {
   dispatch<float, bf16>(args.y.dtype, [&]<class T>() {
     const int64_t bytes = 3 * args.y.numel() * int64_t(sizeof(T));
     with_constant(writes_past_caches(bytes, args.dx, as_rows(args.dx, args.kOp, "dx").stride),
-                  [&](auto past_caches) { backward<T, past_caches.value>(stream, args); });
+                  [&](auto non_temporal) { backward<T, non_temporal.value>(stream, args); });
   });
 }
 

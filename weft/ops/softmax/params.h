@@ -1,4 +1,4 @@
-// What softmax's kernels are told, host and MSL.
+// The numbers of softmax's Metal kernels: one struct for the host and MSL.
 #pragma once
 
 #ifndef __METAL_VERSION__

@@ -18,7 +18,7 @@ struct Setup {
 // A sum of n terms is a chain of n / 64 additions per lane, then six levels of tree.
 double chain(int64_t n) { return double(n) / 64 + 8; }
 
-// One row in float64, and what each result may be off by, as a share of it.
+// One row in float64, and the relative error allowed for each result.
 struct RowTruth {
   std::vector<double> y, share;
 };

@@ -81,23 +81,23 @@ HWY_INLINE void transpose_tile(const uint16_t* in, int64_t stride, uint16_t* out
     }
 }
 
-// Writes a packed tile to y, a cache line a row. `past_cache`: the lines are aligned and y is too large to be found in a
+// Writes a packed tile to y, a cache line a row. `non_temporal`: the lines are aligned and y is too large to be found in a
 // cache afterwards, so they go straight to memory, without being read first.
 template <class T>
-HWY_INLINE void store_tile(const T* packed, T* y, int64_t stride, bool past_cache) {
+HWY_INLINE void store_tile(const T* packed, T* y, int64_t stride, bool non_temporal) {
   const hn::CappedTag<uint8_t, 64> d;
   for (int64_t i = 0; i < kTile<T>; ++i) {
     const auto* from = reinterpret_cast<const uint8_t*>(packed + i * kTile<T>);
     auto* to = reinterpret_cast<uint8_t*>(y + i * stride);
     for (size_t k = 0; k < 64; k += hn::Lanes(d))
-      past_cache ? hn::Stream(hn::Load(d, from + k), d, to + k) : hn::StoreU(hn::Load(d, from + k), d, to + k);
+      non_temporal ? hn::Stream(hn::Load(d, from + k), d, to + k) : hn::StoreU(hn::Load(d, from + k), d, to + k);
   }
 }
 
-// One block of at most kSide x kSide elements at x, whose transpose goes to y. Along rows of x, so that reads are
-// consecutive and what is scattered is the writes, which nobody waits for.
+// Transposes one block of at most kSide x kSide elements from x to y. It walks along rows of x, so that reads are consecutive;
+// the scattered writes are not waited for.
 template <class T>
-void transpose_block(const T* x, int64_t x_stride, T* y, int64_t y_stride, int64_t rows, int64_t columns, bool past_cache) {
+void transpose_block(const T* x, int64_t x_stride, T* y, int64_t y_stride, int64_t rows, int64_t columns, bool non_temporal) {
   constexpr int64_t kSize = kTile<T>;
   for (int64_t m = 0; m < rows; m += kSize)
     for (int64_t n = 0; n < columns; n += kSize) {
@@ -107,13 +107,13 @@ void transpose_block(const T* x, int64_t x_stride, T* y, int64_t y_stride, int64
       if (height == kSize && width == kSize) {
         alignas(64) T packed[kSize * kSize];
         transpose_tile(from, x_stride, packed);
-        store_tile(packed, to, y_stride, past_cache);
+        store_tile(packed, to, y_stride, non_temporal);
       } else {
         for (int64_t i = 0; i < width; ++i)
           for (int64_t j = 0; j < height; ++j) to[i * y_stride + j] = from[j * x_stride + i];
       }
     }
-  if (past_cache) hwy::FlushStream();
+  if (non_temporal) hwy::FlushStream();
 }
 
 // Equation: y[n, m] = x[m, n].
@@ -129,13 +129,13 @@ void run(Stream& stream, const Transpose2dArgs& a) {
   const int64_t B = rank == 3 ? a.x.shape[0] : 1, M = a.x.shape[rank - 2], N = a.x.shape[rank - 1];
   const int64_t x_batch = rank == 3 ? a.x.strides[0] : 0, y_batch = rank == 3 ? a.y.strides[0] : 0;
   const int64_t x_stride = a.x.strides[rank - 2], y_stride = a.y.strides[rank - 2];
-  const bool past_cache = a.y.numel() * int64_t(sizeof(T)) >= kOutOfCache && reinterpret_cast<uintptr_t>(data<T>(a.y)) % 64 == 0 &&
+  const bool non_temporal = a.y.numel() * int64_t(sizeof(T)) >= kOutOfCache && reinterpret_cast<uintptr_t>(data<T>(a.y)) % 64 == 0 &&
                           y_stride * int64_t(sizeof(T)) % 64 == 0 && y_batch * int64_t(sizeof(T)) % 64 == 0;
   const int64_t down = ceil_div(M, kSide), across = ceil_div(N, kSide);
   parallel_for(B * down * across, threads(stream), [&](int64_t task) HWY_ATTR {
     const int64_t n = task % across * kSide, m = task / across % down * kSide, b = task / across / down;
     transpose_block(data<T>(a.x) + b * x_batch + m * x_stride + n, x_stride, data<T>(a.y) + b * y_batch + n * y_stride + m, y_stride,
-                    std::min(kSide, M - m), std::min(kSide, N - n), past_cache);
+                    std::min(kSide, M - m), std::min(kSide, N - n), non_temporal);
   });
 }
 

@@ -18,7 +18,7 @@ struct Params {
 // Layout:   x [B, M, N], y [B, N, M], strides for batch and row, unit stride within a row. T has the element's size.
 // Order:    no sums; a block moves a tile of 64 x 64 through shared memory.
 // Requires: unit stride within rows (the contract's); unaligned rows and edges go element by element.
-// Traffic:  one read of x and one write of y, sixteen bytes at a time, past the caches.
+// Traffic:  one read of x and one write of y, sixteen bytes at a time, by streaming stores.
 template <class T>
 __global__ void __launch_bounds__(kThreads) transpose(const Params<T> p) {
   constexpr int kWidth = 16 / int(sizeof(T)), kAcross = kTile / kWidth, kDown = kThreads / kAcross;

@@ -15,7 +15,7 @@ struct alignas(16) Elements {
 
 // Equation: y[n, m] = x[m, n].
 // Layout:   x [B, M, N], y [B, N, M], strides for batch and row, unit stride within a row. T has the element's size.
-// Order:    no sums; a threadgroup moves a tile of 64 x 64 through threadgroup memory, whose rows are one word longer, so that
+// Order:    no sums; a threadgroup moves a tile of 64 x 64 through threadgroup memory with rows one word longer, so that
 //           the elements of a column lie in different banks.
 // Requires: threadgroups of 256 threads; unit stride within rows (the contract's); unaligned rows and edges go element by element.
 // Traffic:  one read of x and one write of y, sixteen bytes at a time.

@@ -1,4 +1,4 @@
-// What transpose_2d's kernel is told, host and MSL.
+// The numbers of transpose_2d's Metal kernels: one struct for the host and MSL.
 #pragma once
 
 #ifndef __METAL_VERSION__

@@ -67,7 +67,7 @@ void add_specs_transpose_2d(Registry& registry) {
     for (Size s : {Size{0, 35, 66}, Size{2, 70, 33}})
       registry.add({op, "forward", dtype, text(s) + "/padded", [=] { return forward(dtype, s, Layout::padded_rows); }});
     if (dtype == DType::f32 || dtype == DType::bf16) {
-      // Large enough to be written past the caches, with rows that are and are not whole lines.
+      // Large enough for non-temporal stores, with rows that are and are not whole lines.
       registry.add({op, "forward", dtype, "2048x4128", [=] { return forward(dtype, {0, 2048, 4128}, Layout::contiguous); }});
       registry.add({op, "forward", dtype, "2x2049x2100", [=] { return forward(dtype, {2, 2049, 2100}, Layout::contiguous); }});
       registry.add({op, "rule", dtype, "5x19", [=] { return rule(dtype, {0, 5, 19}); }});

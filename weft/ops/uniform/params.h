@@ -1,4 +1,4 @@
-// What uniform's kernel is told, host and MSL.
+// The numbers of uniform's Metal kernels: one struct for the host and MSL.
 #pragma once
 
 #ifndef __METAL_VERSION__

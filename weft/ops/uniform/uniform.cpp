@@ -31,12 +31,12 @@ Tensor random_state(Device& device, uint64_t seed) {
 
 void advance_random_state(const Tensor& state) { advance_state(state.device().stream(), {.state = state.mut_view()}); }
 
-std::vector<float> normal_values(int64_t n, uint64_t seed, double deviation) {
+std::vector<float> normal_values(int64_t n, uint64_t seed, double stddev) {
   check(n >= 0, "normal_values", "cannot draw ", n, " values");
-  check(std::isfinite(deviation) && deviation >= 0, "normal_values", "deviation is ", deviation, ", expected zero or more");
+  check(std::isfinite(stddev) && stddev >= 0, "normal_values", "stddev is ", stddev, ", expected zero or more");
   PhiloxStream random(seed);
   std::vector<float> values(static_cast<size_t>(n));
-  for (float& value : values) value = float(deviation * random.normal());
+  for (float& value : values) value = float(stddev * random.normal());
   return values;
 }
 
