@@ -44,15 +44,28 @@ struct GoldenSource {
   std::function<Problem(const GoldenCase&)> make;
 };
 
+// One size of a row op, as add_rows gives it to the function that makes the problem.
+struct RowCase {
+  DType dtype;
+  int64_t rows, columns;
+  Layout layout = Layout::contiguous;
+};
+using MakeRowCase = std::function<Problem(const RowCase&)>;
+using RowSizes = std::vector<std::pair<int64_t, int64_t>>;  // rows and columns
+
 class Registry {
  public:
   void add(Case c) { cases_.push_back(std::move(c)); }
+  // Each size in f32 and bf16, contiguous ("3x257") and with padded rows ("3x257/padded").
+  void add_rows(const std::string& op, const std::string& variant, const RowSizes& sizes, const MakeRowCase& make);
   // A case that is timed by `weft bench`, at a size that matters; its reference is never run.
   void bench(Case c) { benches_.push_back(std::move(c)); }
+  void bench_rows(const std::string& op, const std::string& variant, const RowSizes& sizes, const MakeRowCase& make);
   // The same for a GPU, at a size that fills one.
   void bench_gpu(Case c) { gpu_benches_.push_back(std::move(c)); }
   // A size at which bytes are counted on a simulated GPU: large enough to say something, or odd. Neither checked nor timed.
   void count(Case c) { counted_.push_back(std::move(c)); }
+  void count_rows(const std::string& op, const std::string& variant, const RowSizes& sizes, const MakeRowCase& make);
   void rejects(std::string op, std::string name, std::function<void(Device&)> attempt) {
     rejections_.push_back({std::move(op), std::move(name), std::move(attempt)});
   }

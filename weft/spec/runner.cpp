@@ -245,8 +245,6 @@ void compare_reference_with_golden(const Operand& operand, const Array& expected
 
 std::string_view name(Status status) { return status == Status::passed ? "passed" : status == Status::failed ? "failed" : "skipped"; }
 
-std::string dims(std::initializer_list<int64_t> extents) { return join(Shape(extents)); }
-
 Bound upload(const Problem& problem, const Truth& truth, Device& device) {
   Bound bound;
   for (const Operand& operand : problem.operands()) {

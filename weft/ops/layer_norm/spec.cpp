@@ -8,12 +8,11 @@ namespace weft::spec {
 namespace {
 
 struct Setup {
-  DType dtype, weight;
-  int64_t rows, columns;
-  Layout layout = Layout::contiguous;
+  RowCase size;
   bool residual = false, bias = true;
   float eps = 1e-5f;
   Fill fill = normal();
+  DType weight = size.dtype;
 };
 
 constexpr double u = 0x1p-24;  // f32's unit roundoff
@@ -58,20 +57,20 @@ Errors errors_of(const RowTruth& t, int64_t C, double eps) {
 }
 
 Problem forward(const Setup& s) {
-  const int64_t R = s.rows, C = s.columns;
+  const auto [dtype, R, C, layout] = s.size;
   Problem p;
-  p.input("x", s.dtype, {R, C}, s.fill, s.layout);
-  if (s.residual) p.input("residual", s.dtype, {R, C}, normal(), s.layout).output("h", s.dtype, {R, C}, s.layout);
+  p.input("x", dtype, {R, C}, s.fill, layout);
+  if (s.residual) p.input("residual", dtype, {R, C}, normal(), layout).output("h", dtype, {R, C}, layout);
   p.input("w", s.weight, {C}, uniform(0.5, 1.5));
   if (s.bias) p.input("b", s.weight, {C}, normal());
-  p.output("y", s.dtype, {R, C}, s.layout).output("mean", DType::f32, {R}).output("rstd", DType::f32, {R});
+  p.output("y", dtype, {R, C}, layout).output("mean", DType::f32, {R}).output("rstd", DType::f32, {R});
   p.launches<LayerNormArgs>(layer_norm, [=](LayerNormArgs& a) { a.eps = s.eps; });
   p.reference = [=](Truth& t) {
     Array h = t["x"];
     if (s.residual)
       for (int64_t i = 0; i < R * C; ++i) {
         t["h"].expect(i, h[i] + t["residual"][i], std::abs(h[i] + t["residual"][i]), 1);
-        h.v[size_t(i)] = round_to(s.dtype, h[i] + t["residual"][i]);  // the op normalises the rounded h
+        h.v[size_t(i)] = round_to(dtype, h[i] + t["residual"][i]);  // the op normalises the rounded h
       }
     for (int64_t r = 0; r < R; ++r) {
       const RowTruth row = row_truth(h, r, C, s.eps);
@@ -95,13 +94,13 @@ Problem forward(const Setup& s) {
 //   dx then takes a product, a difference, a fused step, the product with rstd and rstd's rounding: 5 u of the
 //   magnitudes added up, and one rounding where dh is added.
 Problem backward(const Setup& s) {
-  const int64_t R = s.rows, C = s.columns;
+  const auto [dtype, R, C, layout] = s.size;
   Problem p;
-  p.input("dy", s.dtype, {R, C}, normal(), s.layout).input("h", s.dtype, {R, C}, s.fill, s.layout);
-  if (s.residual) p.input("dh", s.dtype, {R, C}, normal(), s.layout);
+  p.input("dy", dtype, {R, C}, normal(), layout).input("h", dtype, {R, C}, s.fill, layout);
+  if (s.residual) p.input("dh", dtype, {R, C}, normal(), layout);
   p.input("w", s.weight, {C}, uniform(0.5, 1.5)).input("b", s.weight, {C}, normal());  // b: for the loss alone
   p.input("mean", DType::f32, {R}, constant(0)).input("rstd", DType::f32, {R}, constant(0));
-  p.output("dx", s.dtype, {R, C}, s.layout).output("dw", DType::f32, {C});
+  p.output("dx", dtype, {R, C}, layout).output("dw", DType::f32, {C});
   if (s.bias) p.output("db", DType::f32, {C});
   p.prepare = [=](Truth& t) {
     for (int64_t r = 0; r < R; ++r) {
@@ -162,79 +161,63 @@ Problem backward(const Setup& s) {
   return p;
 }
 
-void add_cases(Registry& registry, DType dtype) {
-  const std::string op = "layer_norm";
-  const std::pair<int64_t, int64_t> sizes[] = {{1, 1},    {4, 7},    {3, 63},   {3, 65},   {3, 257},   {3, 1025},
-                                               {257, 64}, {131, 17}, {2, 4099}, {2, 8192}, {2, 33008}, {0, 8}};
-  for (auto [rows, columns] : sizes)
-    for (Layout layout : {Layout::contiguous, Layout::padded_rows}) {
-      const std::string name = dims({rows, columns}) + (layout == Layout::padded_rows ? "/padded" : "");
-      // One value has no variance: there eps alone scales its gradient, and a larger one keeps differences meaningful.
-      const Setup s{dtype, dtype, rows, columns, layout, false, true, columns == 1 ? 1.0f : 1e-5f};
-      registry.add({op, "forward", dtype, name, [=] { return forward(s); }});
-      registry.add({op, "backward", dtype, name, [=] { return backward(s); }});
-      Setup fused = s;
-      fused.residual = true;
-      registry.add({op, "residual", dtype, name, [=] { return forward(fused); }});
-      registry.add({op, "residual_backward", dtype, name, [=] { return backward(fused); }});
-    }
-  const Setup no_bias{dtype, dtype, 5, 33, Layout::contiguous, false, false};
-  registry.add({op, "forward", dtype, "no_bias", [=] { return forward(no_bias); }});
-  registry.add({op, "backward", dtype, "no_bias", [=] { return backward(no_bias); }});
-  const auto special = [&](const char* name, int64_t columns, float eps, Fill fill) {
-    const Setup s{dtype, dtype, 5, columns, Layout::contiguous, false, true, eps, fill};
-    registry.add({op, "forward", dtype, name, [=] { return forward(s); }});
-  };
-  const Fill far = [](PhiloxStream& random, int64_t) { return 1000 + random.normal(); };
-  special("large_mean", 769, 1e-5f, far);
-  registry.add({op, "backward", dtype, "large_mean", [=] {
-                  Problem p = backward({dtype, dtype, 5, 769, Layout::contiguous, false, true, 1e-5f, far});
-                  p.loss = nullptr;  // finite differences step by 1e-5 of the value: too coarse here
-                  return p;
-                }});
-  special("tiny_values", 33, 1e-2f, normal(0.05));  // a variance near eps is where a lost eps shows
-  special("equal_values", 33, 1e-5f, constant(3));
-  special("nan", 33, 1e-5f, sprinkle(normal(), 66, 3, NAN));
-  special("infinity", 33, 1e-5f, sprinkle(normal(), 66, 3, INFINITY));
-  for (auto [rows, columns] : {std::pair<int64_t, int64_t>{2048, 384}, {1201, 387}})
-    for (bool residual : {false, true}) {
-      const Setup s{dtype, dtype, rows, columns, Layout::contiguous, residual};
-      registry.count({op, residual ? "residual" : "forward", dtype, dims({rows, columns}), [=] { return forward(s); }});
-      registry.count({op, residual ? "residual_backward" : "backward", dtype, dims({rows, columns}), [=] { return backward(s); }});
-    }
-  for (auto [rows, columns] : {std::pair<int64_t, int64_t>{2048, 384}, {32768, 4096}}) {
-    const Setup s{dtype, dtype, rows, columns};
-    registry.bench({op, "forward", dtype, dims({rows, columns}), [=] { return forward(s); }});
-    registry.bench({op, "backward", dtype, dims({rows, columns}), [=] { return backward(s); }});
-  }
-}
-
 }  // namespace
 
 void add_specs_layer_norm(Registry& registry) {
   const std::string op = "layer_norm";
-  for (DType dtype : {DType::f32, DType::bf16}) add_cases(registry, dtype);
-  const Setup mixed{DType::bf16, DType::f32, 9, 65};
+  const RowSizes sizes = {{1, 1},    {4, 7},    {3, 63},   {3, 65},   {3, 257},   {3, 1025},
+                          {257, 64}, {131, 17}, {2, 4099}, {2, 8192}, {2, 33008}, {0, 8}};
+  const RowSizes counted = {{2048, 384}, {1201, 387}}, timed = {{2048, 384}, {32768, 4096}};
+  for (bool residual : {false, true}) {
+    // One value has no variance: there eps alone scales its gradient, and a larger one keeps differences meaningful.
+    const auto setup = [=](const RowCase& c) { return Setup{.size = c, .residual = residual, .eps = c.columns == 1 ? 1.0f : 1e-5f}; };
+    const auto make_forward = [=](const RowCase& c) { return forward(setup(c)); };
+    const auto make_backward = [=](const RowCase& c) { return backward(setup(c)); };
+    const std::string name = residual ? "residual" : "forward", backward_name = residual ? "residual_backward" : "backward";
+    registry.add_rows(op, name, sizes, make_forward);
+    registry.add_rows(op, backward_name, sizes, make_backward);
+    registry.count_rows(op, name, counted, make_forward);
+    registry.count_rows(op, backward_name, counted, make_backward);
+    if (residual) continue;
+    registry.bench_rows(op, name, timed, make_forward);
+    registry.bench_rows(op, backward_name, timed, make_backward);
+  }
+  const Fill far = [](PhiloxStream& random, int64_t) { return 1000 + random.normal(); };
+  for (DType dtype : {DType::f32, DType::bf16}) {
+    const Setup no_bias{.size = {dtype, 5, 33}, .bias = false};
+    registry.add({op, "forward", dtype, "no_bias", [=] { return forward(no_bias); }});
+    registry.add({op, "backward", dtype, "no_bias", [=] { return backward(no_bias); }});
+    const auto special = [&](const char* name, int64_t columns, float eps, Fill fill) {
+      registry.add({op, "forward", dtype, name, [=] { return forward({.size = {dtype, 5, columns}, .eps = eps, .fill = fill}); }});
+    };
+    special("large_mean", 769, 1e-5f, far);
+    registry.add({op, "backward", dtype, "large_mean", [=] {
+                    Problem p = backward({.size = {dtype, 5, 769}, .fill = far});
+                    p.loss = nullptr;  // finite differences step by 1e-5 of the value: too coarse here
+                    return p;
+                  }});
+    special("tiny_values", 33, 1e-2f, normal(0.05));  // a variance near eps is where a lost eps shows
+    special("equal_values", 33, 1e-5f, constant(3));
+    special("nan", 33, 1e-5f, sprinkle(normal(), 66, 3, NAN));
+    special("infinity", 33, 1e-5f, sprinkle(normal(), 66, 3, INFINITY));
+  }
+  const Setup mixed{.size = {DType::bf16, 9, 65}, .weight = DType::f32};
   registry.add({op, "forward", DType::bf16, "f32_weight", [=] { return forward(mixed); }});
   registry.add({op, "backward", DType::bf16, "f32_weight", [=] { return backward(mixed); }});
 
   const auto of_case = [](const GoldenCase& g) {
-    return Setup{DType::f32, DType::f32, g.integer("rows"), g.integer("dim"), Layout::contiguous, false, true, float(g.number("eps"))};
+    return Setup{.size = {DType::f32, g.integer("rows"), g.integer("dim")}, .eps = float(g.number("eps"))};
   };
   registry.golden({op, "golden_forward", "layer_norm.safetensors", [=](const GoldenCase& g) {
-                     return forward(of_case(g))
-                         .given("x", g.values("x"))
-                         .given("w", g.values("w"))
-                         .given("b", g.values("b"))
-                         .golden("y", g.values("y"));
+                     Problem p = forward(of_case(g)).given("x", g.values("x")).given("w", g.values("w")).given("b", g.values("b"));
+                     return p.golden("y", g.values("y"));
                    }});
-  registry.golden(
-      {op, "golden_backward", "layer_norm.safetensors", [=](const GoldenCase& g) {
-         Problem p =
-             backward(of_case(g)).given("h", g.values("x")).given("w", g.values("w")).given("b", g.values("b")).given("dy", g.values("dy"));
-         for (const char* name : {"dx", "dw", "db"}) p.golden(name, g.values(name));
-         return p;
-       }});
+  registry.golden({op, "golden_backward", "layer_norm.safetensors", [=](const GoldenCase& g) {
+                     Problem p = backward(of_case(g)).given("h", g.values("x")).given("dy", g.values("dy"));
+                     for (const char* name : {"w", "b"}) p.given(name, g.values(name));
+                     for (const char* name : {"dx", "dw", "db"}) p.golden(name, g.values(name));
+                     return p;
+                   }});
 
   const auto norm = [](const Tensor& x, const Tensor& w, const Tensor& b) { layer_norm(x, w, b, 1e-5f); };
   registry.rejects(op, "weight_rank", [=](Device& d) { norm(Tensor::empty(d, {2, 8}), Tensor::empty(d, {1, 8}), Tensor::empty(d, {8})); });
