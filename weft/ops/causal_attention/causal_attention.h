@@ -12,7 +12,7 @@
 // permute({0, 2, 1, 3}). f32 or bf16; scores, p and sums are f32.
 #pragma once
 
-#include "weft/ops/contract.h"
+#include "weft/ops/operands.h"
 #include "weft/tensor/tensor.h"
 
 namespace weft {
@@ -20,21 +20,34 @@ namespace weft {
 struct CausalAttentionArgs {
   static constexpr const char* kOp = "causal_attention";
   static constexpr int64_t kMostHeadDim = 256;
-  View q;       // [B, T, H, D], 1 <= D <= 256
-  View k, v;    // [B, T, Hkv, D], H a multiple of Hkv
-  MutView o;    // as q
-  MutView lse;  // [B, H, T], f32, contiguous
+  View q, k, v;  // 1 <= D <= 256; K heads of k and v, H a multiple of K
+  MutView o, lse;
   float scale;
+
+  static constexpr auto operands() {
+    using namespace operand;
+    using A = CausalAttentionArgs;
+    return std::array{in("q", &A::q, "B T H D", kFloats).columns(), in("k", &A::k, "B T K D", like("q")).columns(),
+                      in("v", &A::v, "B T K D", like("q")).columns(), out("o", &A::o, "B T H D", like("q")).columns(),
+                      out("lse", &A::lse, "B H T", DType::f32)};
+  }
 };
 
 struct CausalAttentionBackwardArgs {
   static constexpr const char* kOp = "causal_attention_backward";
-  View dout;        // as q
-  View q, k, v, o;  // of the forward
-  View lse;
-  MutView dq;      // as q
-  MutView dk, dv;  // as k
+  View dout, q, k, v, o, lse;
+  MutView dq, dk, dv;
   float scale;
+
+  static constexpr auto operands() {
+    using namespace operand;
+    using A = CausalAttentionBackwardArgs;
+    return std::array{in("dout", &A::dout, "B T H D", kFloats).columns(),   in("q", &A::q, "B T H D", like("dout")).columns(),
+                      in("k", &A::k, "B T K D", like("dout")).columns(),    in("v", &A::v, "B T K D", like("dout")).columns(),
+                      in("o", &A::o, "B T H D", like("dout")).columns(),    in("lse", &A::lse, "B H T", DType::f32),
+                      out("dq", &A::dq, "B T H D", like("dout")).columns(), out("dk", &A::dk, "B T K D", like("dout")).columns(),
+                      out("dv", &A::dv, "B T K D", like("dout")).columns()};
+  }
 };
 
 // Checked launches into memory the caller owns.

@@ -7,7 +7,7 @@
 // Positions after the last query are never read. f32 or bf16; scores and sums are f32. No gradient.
 #pragma once
 
-#include "weft/ops/contract.h"
+#include "weft/ops/operands.h"
 #include "weft/tensor/tensor.h"
 
 namespace weft {
@@ -15,17 +15,24 @@ namespace weft {
 struct KvAttentionArgs {
   static constexpr const char* kOp = "kv_attention";
   static constexpr int64_t kMostHeadDim = 256;
-  View q;                 // [B, Tq, H, D], 1 <= D <= 256; any strides over B, Tq, H, unit stride over D
-  View k_cache, v_cache;  // [B, capacity, Hkv, D], H a multiple of Hkv; strides likewise
-  View start;             // [B], i32, contiguous: 0 <= start[b] <= capacity - Tq, else the stream raises a fault
-  MutView o;              // as q
+  View q, k_cache, v_cache;  // 1 <= D <= 256; K heads of the caches, H a multiple of K
+  View start;                // 0 <= start[b] <= S - T, else the stream raises a fault
+  MutView o;
   float scale;
+
+  static constexpr auto operands() {
+    using namespace operand;
+    using A = KvAttentionArgs;
+    return std::array{in("q", &A::q, "B T H D", kFloats).columns(), in("k_cache", &A::k_cache, "B S K D", like("q")).columns(),
+                      in("v_cache", &A::v_cache, "B S K D", like("q")).columns(), in("start", &A::start, "B", DType::i32),
+                      out("o", &A::o, "B T H D", like("q")).columns()};
+  }
 };
 
 // A checked launch into memory the caller owns.
 void kv_attention(Stream& stream, const KvAttentionArgs& args);
 // Counts a full cache: how much of it is used is known on the device alone.
-Cost cost(const KvAttentionArgs& args);
+inline Cost cost(const KvAttentionArgs& a) { return {operand_bytes(a), 4.0 * double(a.q.numel()) * double(a.k_cache.shape[1])}; }
 
 // o [B, Tq, H, D], contiguous. scale = 0 means 1 / sqrt(D).
 Tensor kv_attention(const Tensor& q, const Tensor& k_cache, const Tensor& v_cache, const Tensor& start, float scale = 0);

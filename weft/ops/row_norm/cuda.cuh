@@ -200,7 +200,8 @@ void launch_norm(Stream& stream, const RowNormArgs& a) {
                              .eps = a.eps};
   const Launch launch(stream, kOp, {&a.x, &a.w, &a.y});
   with_whole_walk<kPerVector<T>>(x.columns, aligned, [&]<class W>() {
-    launch(row_blocks<W, 1>(stream, x.rows), Group<W::kThreads>::kBlockThreads, stream_bytes<W, 1>(), norm_forward<T, Weight, W, kCentred>, p);
+    launch(row_blocks<W, 1>(stream, x.rows), Group<W::kThreads>::kBlockThreads, stream_bytes<W, 1>(), norm_forward<T, Weight, W, kCentred>,
+           p);
   });
 }
 

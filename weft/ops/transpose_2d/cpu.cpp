@@ -130,7 +130,7 @@ void run(Stream& stream, const Transpose2dArgs& a) {
   const int64_t x_batch = rank == 3 ? a.x.strides[0] : 0, y_batch = rank == 3 ? a.y.strides[0] : 0;
   const int64_t x_stride = a.x.strides[rank - 2], y_stride = a.y.strides[rank - 2];
   const bool non_temporal = a.y.numel() * int64_t(sizeof(T)) >= kOutOfCache && reinterpret_cast<uintptr_t>(data<T>(a.y)) % 64 == 0 &&
-                          y_stride * int64_t(sizeof(T)) % 64 == 0 && y_batch * int64_t(sizeof(T)) % 64 == 0;
+                            y_stride * int64_t(sizeof(T)) % 64 == 0 && y_batch * int64_t(sizeof(T)) % 64 == 0;
   const int64_t down = ceil_div(M, kSide), across = ceil_div(N, kSide);
   parallel_for(B * down * across, threads(stream), [&](int64_t task) HWY_ATTR {
     const int64_t n = task % across * kSide, m = task / across % down * kSide, b = task / across / down;
