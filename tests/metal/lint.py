@@ -21,7 +21,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 TOKEN = re.compile(r'"(?:[^"\\\n]|\\.)*"|\'(?:[^\'\\\n]|\\.)+\'|[A-Za-z_]\w*|\.?\d(?:[eEpP][+-]|[\w.])*|\[\[|\]\]|::|->|&&|<<=?|>>=?|[-+*/%&|^=!<>]=|\+\+|--|\|\||\.\.\.|\S|\n|[ \t]+')
 NO_TYPES = {",", ")", "=", "[", "]", "+", "-", "*=", "+=", "<", "<=", ">", ">=", "==", "?", ":", "."}
 ABSENT = {"double", "virtual", "try", "catch", "throw", "new", "delete", "goto", "dynamic_cast", "typeid", "thread_local", "asm", "wchar_t", "std", "noexcept"}
-STRICT = ["c++17-extensions", "c++20-extensions", "vla-extension", "return-type", "c++11-narrowing", "uninitialized", "sometimes-uninitialized"]
+STRICT = ["c++17-extensions", "c++20-extensions", "vla-extension", "return-type", "c++11-narrowing", "uninitialized", "sometimes-uninitialized", "switch"]
 
 
 def run(command, text=None):

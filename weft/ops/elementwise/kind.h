@@ -1,12 +1,11 @@
-// The activation functions that a kernel may apply to a value before it stores it.
+// The names of the activation functions (weft/tile/activation.h).
 #pragma once
 
-#include <cstdint>
 #include <ostream>
 
-namespace weft {
+#include "weft/tile/activation.h"
 
-enum class Activation : uint8_t { none, relu, silu, gelu_tanh };
+namespace weft {
 
 constexpr const char* name(Activation kind) {
   switch (kind) {

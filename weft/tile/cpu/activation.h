@@ -8,6 +8,7 @@
 #define WEFT_TILE_CPU_ACTIVATION_H_
 #endif
 
+#include "weft/tile/activation.h"
 #include "weft/tile/cpu/math.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -26,6 +27,28 @@ HWY_INLINE F32x16 silu(F32x16 x) { return x * sigmoid(x); }
 HWY_INLINE F32x16 gelu_tanh(F32x16 x) {
   const F32x16 c = clamp(x, -16.0f, 16.0f);
   return x * sigmoid(c * fma(c * c, splat(0.071354816272600f), splat(1.5957691216057308f)));
+}
+
+template <Activation kKind>
+HWY_INLINE F32x16 activate(F32x16 x) {
+  switch (kKind) {
+    case Activation::none: return x;
+    case Activation::relu: return relu(x);
+    case Activation::silu: return silu(x);
+    case Activation::gelu_tanh: return gelu_tanh(x);
+  }
+  return x;
+}
+
+// Calls f.operator()<kind>(): a loop is compiled for each kind instead of branching in every step.
+template <class F>
+void with_activation(Activation kind, F&& f) {
+  switch (kind) {
+    case Activation::none: return f.template operator()<Activation::none>();
+    case Activation::relu: return f.template operator()<Activation::relu>();
+    case Activation::silu: return f.template operator()<Activation::silu>();
+    case Activation::gelu_tanh: return f.template operator()<Activation::gelu_tanh>();
+  }
 }
 
 }  // namespace weft::cpu::HWY_NAMESPACE

@@ -15,25 +15,6 @@
 HWY_BEFORE_NAMESPACE();
 namespace weft::cpu::HWY_NAMESPACE {
 
-template <Activation kKind>
-HWY_INLINE F32x16 activate(F32x16 x) {
-  if constexpr (kKind == Activation::relu) return relu(x);
-  if constexpr (kKind == Activation::silu) return silu(x);
-  if constexpr (kKind == Activation::gelu_tanh) return gelu_tanh(x);
-  return x;
-}
-
-// Calls f.operator()<kind>(): a loop is compiled for each kind instead of branching in every step.
-template <class F>
-void with_activation(Activation kind, F&& f) {
-  switch (kind) {
-    case Activation::none: return f.template operator()<Activation::none>();
-    case Activation::relu: return f.template operator()<Activation::relu>();
-    case Activation::silu: return f.template operator()<Activation::silu>();
-    case Activation::gelu_tanh: return f.template operator()<Activation::gelu_tanh>();
-  }
-}
-
 // A piece of a row of c: `columns` elements from (row, column) of matrix `batch`.
 struct Piece {
   int64_t batch, row, column, columns;

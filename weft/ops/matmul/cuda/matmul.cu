@@ -1,20 +1,11 @@
 #include "weft/tile/cuda/blas.h"
 #include "weft/ops/matmul/matmul.h"
+#include "weft/tile/cuda/activation.cuh"
 #include "weft/tile/cuda/launch.h"
 #include "weft/tile/cuda/vector.cuh"
 
 namespace weft::cuda {
 namespace {
-
-__device__ __forceinline__ float activate(float x, Activation kind) {
-  switch (kind) {
-    case Activation::none: return x;
-    case Activation::relu: return x > 0 || x != x ? x : 0.0f;
-    case Activation::silu: return x / (1.0f + expf(-x));
-    case Activation::gelu_tanh: return x / (1.0f + expf(-1.5957691216057308f * fmaf(0.044715f * x * x, x, x)));
-  }
-  return x;
-}
 
 template <class Out>
 struct Epilogue {

@@ -48,7 +48,7 @@ inline void finish(Results<Out> to, constant MatmulParams& p, int64_t m, int64_t
   if (p.beta != 0.0f) x = fma(p.beta, to_float(to.c[m * p.c.row + n]), x);
   if (kBias || kWideBias) x += bias;
   if (kKeepsPre) to.pre[m * p.pre.row + n] = from_float<Out>(x);
-  to.c[m * p.c.row + n] = from_float<Out>(activate(x, p.activation));
+  to.c[m * p.c.row + n] = from_float<Out>(activate(x, Activation(p.activation)));
 }
 
 // kSide by kKBlock of op(A), or kKBlock by kSide of op(B), in the orientation it is stored in: `across` counts the rows and
