@@ -9,7 +9,7 @@
 
 #include <vector>
 
-#include "weft/ops/operands.h"
+#include "weft/ops/optimizer_operands.h"
 #include "weft/tensor/tensor.h"
 
 namespace weft {
@@ -22,12 +22,7 @@ struct LionTensor {
   MutView master;  // present exactly when param is bf16
   float weight_decay;
 
-  static constexpr auto operands() {
-    using namespace operand;
-    using A = LionTensor;
-    return std::array{in_out("param", &A::param, "...", kFloats), in("grad", &A::grad, "...", kFloats),
-                      in_out("m", &A::m, "...", DType::f32), in_out("master", &A::master, "...", DType::f32).optional()};
-  }
+  static constexpr auto operands() { return momentum_operands<LionTensor>(); }
 };
 
 struct LionArgs {
@@ -36,11 +31,7 @@ struct LionArgs {
   View lr, grad_scale;  // grad_scale: such as gradient_norm's clip
   double beta1, beta2;
 
-  static constexpr auto operands() {
-    using namespace operand;
-    using A = LionArgs;
-    return std::array{in("lr", &A::lr, "1", DType::f32), in("grad_scale", &A::grad_scale, "1", DType::f32)};
-  }
+  static constexpr auto operands() { return step_operands<LionArgs>(); }
 };
 
 void lion(Stream& stream, const LionArgs& args);

@@ -11,7 +11,7 @@
 
 #include <vector>
 
-#include "weft/ops/operands.h"
+#include "weft/ops/optimizer_operands.h"
 #include "weft/tensor/tensor.h"
 
 namespace weft {
@@ -25,12 +25,7 @@ struct MuonTensor {
   float weight_decay;
   float scale = 1;  // of the orthogonal direction; 0.2 sqrt(max(R, C)) gives steps the size of AdamW's
 
-  static constexpr auto operands() {
-    using namespace operand;
-    using A = MuonTensor;
-    return std::array{in_out("param", &A::param, "R C", kFloats), in("grad", &A::grad, "R C", kFloats),
-                      in_out("m", &A::m, "R C", DType::f32), in_out("master", &A::master, "R C", DType::f32).optional()};
-  }
+  static constexpr auto operands() { return momentum_operands<MuonTensor>("R C"); }
 };
 
 struct MuonArgs {
@@ -40,11 +35,7 @@ struct MuonArgs {
   double momentum = 0.95;
   int iterations = 5;
 
-  static constexpr auto operands() {
-    using namespace operand;
-    using A = MuonArgs;
-    return std::array{in("lr", &A::lr, "1", DType::f32), in("grad_scale", &A::grad_scale, "1", DType::f32)};
-  }
+  static constexpr auto operands() { return step_operands<MuonArgs>(); }
 };
 
 void muon(Stream& stream, const MuonArgs& args);

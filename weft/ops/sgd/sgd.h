@@ -8,7 +8,7 @@
 
 #include <vector>
 
-#include "weft/ops/operands.h"
+#include "weft/ops/optimizer_operands.h"
 #include "weft/tensor/tensor.h"
 
 namespace weft {
@@ -22,10 +22,9 @@ struct SgdTensor {
   float weight_decay;
 
   static constexpr auto operands() {
-    using namespace operand;
-    using A = SgdTensor;
-    return std::array{in_out("param", &A::param, "...", kFloats), in("grad", &A::grad, "...", kFloats),
-                      in_out("m", &A::m, "...", DType::f32).optional(), in_out("master", &A::master, "...", DType::f32).optional()};
+    auto list = momentum_operands<SgdTensor>();
+    list[2] = list[2].optional();  // m
+    return list;
   }
 };
 
@@ -36,11 +35,7 @@ struct SgdArgs {
   float momentum;       // in [0, 1)
   bool nesterov = false;
 
-  static constexpr auto operands() {
-    using namespace operand;
-    using A = SgdArgs;
-    return std::array{in("lr", &A::lr, "1", DType::f32), in("grad_scale", &A::grad_scale, "1", DType::f32)};
-  }
+  static constexpr auto operands() { return step_operands<SgdArgs>(); }
 };
 
 void sgd(Stream& stream, const SgdArgs& args);
