@@ -43,7 +43,7 @@ with tempfile.TemporaryDirectory() as temporary:
     shutil.copytree(models / "llama", folder)
     (folder / "tokenizer_config.json").write_text('{"chat_template": "{{ messages }}"}')
     assert json.loads(run("inspect", folder, "--json").stdout)["chat_template"] is True
-    assert "not interpreted" in run("inspect", folder).stdout
+    assert "not applied to prompts" in run("inspect", folder).stdout
 
     # Unsupported parts are named and the rest is shown; a damaged file gives a one-line error.
     config = json.loads((folder / "config.json").read_text())
@@ -71,5 +71,5 @@ with tempfile.TemporaryDirectory() as temporary:
     for args in (["eval", models / "gpt2", "--data", latin], ["generate", models / "gpt2", "--prompts", latin]):
         done = run(*args, code=2)
         assert "latin.txt" in done.stderr and "UTF-8 at byte 3" in done.stderr, done.stderr
-assert "no name" in run("export", models / "gpt2", "", code=2).stderr
+assert "got an empty path" in run("export", models / "gpt2", "", code=2).stderr
 print("1 passed, 0 failed")
