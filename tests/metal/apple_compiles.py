@@ -1,5 +1,5 @@
-"""The Apple half compiles against declarations of Apple's published API, and does not once a selector, type or constant is wrong:
-every one of them is misspelled in turn, and a few are exchanged for others.
+"""The Objective-C++ part compiles against declarations of Apple's published API, and fails to compile if a selector, type or constant
+is wrong: every one of them is misspelled in turn, and a few are replaced by others.
 
   apple_compiles.py CLANG SOURCE_ROOT
 """
@@ -10,7 +10,7 @@ import sys
 
 clang, root = sys.argv[1], pathlib.Path(sys.argv[2])
 source = root / "weft/backends/metal/apple/apple_gpu.mm"
-MISTAKES = [  # what stands there, and what must not compile in its place
+MISTAKES = [  # the original, and a replacement that must not compile
     ("memoryBarrierWithScope:", "memoryBarrierOfScope:"),
     ("setBytes:b.copied length:", "setBytes:b.copied size:"),
     ("MTLDispatchTypeConcurrent", "MTLDispatchTypeParallel"),
@@ -27,7 +27,7 @@ def compiles(text):
 
 
 def names_in(text):
-    """The framework's names, parts of selectors and properties, each where it first stands."""
+    """The framework's names, parts of selectors and properties, each at its first occurrence."""
     code = re.sub(r"//.*|^#.*|\"[^\"\n]*\"", lambda match: " " * len(match[0]), text, flags=re.MULTILINE)
     names = {}
     for pattern in (r"\b(?:MTL|NS)\w+", r"\b[a-z]\w*(?=:(?!:))", r"(?<=[\w)\]]\.)[a-z]\w+\b(?!\()", r"(?<=\w )[a-z]\w+(?=\])"):
@@ -43,7 +43,7 @@ def misspelled(text, ends):
 
 
 def not_noticed(text):
-    """Names that can be misspelled. Many are at once, since each has an error of its own; what is not named there is tried alone."""
+    """Names whose misspelling goes unnoticed. Many are tested at once, since each has its own error; those without one are tested alone."""
     names = names_in(text)
     noticed = "".join(compiles(misspelled(text, list(names.values())[i::4])).stderr for i in range(4))
     alone = [name for name in names if name + "Misspelled" not in noticed]

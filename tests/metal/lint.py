@@ -1,14 +1,13 @@
-"""Checks Metal kernels for what Apple's compiler rejects and the simulator, compiling for the host, does not see.
+"""Checks Metal kernels for errors that Apple's compiler reports and the simulator, which compiles for the host, does not.
 
   lint.py CLANG SOURCE_ROOT FILE_OR_FOLDER...
 
-Each kernel file is preprocessed, a few spellings that are no C++ are rewritten token by token, and clang checks the rest with
-device, constant and threadgroup as address spaces of its own (lint/metal_stdlib), as C++14, which Metal is built on. Also: no
-double, no lambda, no recursion, and nothing else of C++ that Metal leaves out; every parameter that is a pointer or reference
-names its space, and nothing is named like one; what a kernel is told of its place in the grid is all scalars, or all vectors of
-one size; variables outside of functions are constant, threadgroup variables are a kernel's and have no value at first; every
-index of a buffer or function constant stands for one thing; a kernel in a namespace has a name for the host. A second pass
-without spaces has bfloat as a class that no number becomes by itself.
+Each kernel file is preprocessed, a few spellings that are not C++ are rewritten token by token, and clang checks the rest with device,
+constant and threadgroup as separate address spaces (lint/metal_stdlib), as C++14, the base of Metal. Also: no double, no lambda, no
+recursion, and no other C++ feature that Metal lacks; every pointer or reference parameter names its address space, and nothing is named
+like one; a kernel's grid position parameters are all scalars, or all vectors of one size; variables outside of functions are constant,
+threadgroup variables belong to a kernel and have no initialiser; every index of a buffer or function constant is unique; a kernel in a
+namespace has a host name. A second pass without address spaces has bfloat as a class without implicit conversions from numbers.
 """
 import pathlib
 import re
@@ -31,7 +30,7 @@ def run(command, text=None):
 def preprocess(clang, root, file):
     """The file with its includes, line markers kept, and address spaces as __weft_device and so on."""
     defines = [f"-D{space}={mark}" for space, mark in MARK.items()]
-    # The declarations are left out here: they come in through -include at the second pass.
+    # The declarations are omitted here: the second pass adds them with -include.
     command = [clang, "-E", "-x", "c++", "-std=c++14", "-I", str(root), "-isystem", str(HERE / "lint" / "empty"), "-D__METAL_VERSION__=310", *defines, str(file)]
     result = run(command)
     if result.returncode:
@@ -51,7 +50,7 @@ def tokens_of(text):
 
 
 class Lines:
-    """Where a line of the preprocessed text comes from."""
+    """The origin of a line of the preprocessed text."""
 
     def __init__(self, text):
         self.origin, file, line = {}, "", 0
@@ -65,7 +64,7 @@ class Lines:
 
 
 def rewrite(tokens, lines):
-    """Tokens as C++, and what is wrong with them as they stand."""
+    """The tokens as C++, and the errors found in them."""
     out, wrong = [], []
 
     def say(number, message):
@@ -89,7 +88,7 @@ def rewrite(tokens, lines):
             out.append(("= {}", number))
             i += 1
             continue
-        if token in MARK.values() and ahead in NO_TYPES:  # where the simulator, which drops these words, would see nothing
+        if token in MARK.values() and ahead in NO_TYPES:  # the simulator, which drops these words, would not notice
             say(number, token.removeprefix("__weft_") + " is an address space, not a name")
         if token in ABSENT:
             say(number, "Metal has no " + token)
@@ -110,7 +109,7 @@ def rewrite(tokens, lines):
 
 
 def recursive_function(ir):
-    """A function of this LLVM assembly that reaches itself, or None."""
+    """A function of this LLVM assembly that calls itself, directly or indirectly, or None."""
     calls, here = {}, None
     for line in ir.split("\n"):
         defined = re.match(r'define .*?@("?[\w.$]+"?)\(', line)
@@ -154,7 +153,7 @@ COPIES = re.compile(r"no matching constructor for initialization of|no viable ov
 
 
 def errors_of(stderr, copies=False):
-    """clang's errors, without those about copies of structs between address spaces, which Metal makes by itself (unless `copies`)."""
+    """clang's errors, except those about copies of structs between address spaces, which Metal allows (unless `copies`)."""
     errors = []
     for block in re.split(r"\n(?=[^\n]*: (?:fatal )?error: )", "\n" + stderr):
         lines = block.strip().split("\n")
@@ -179,7 +178,7 @@ def lint(clang, root, file):
     wrong += [line for line in errors_of(strict.stderr, copies=True) if place_of(line) not in known]
     if wrong:
         return wrong
-    # Once more without spaces, where structs are copied anywhere, as far as who calls whom.
+    # Again without address spaces, where structs can be copied anywhere, to find the call graph.
     assembly = run([*command, *no_spaces, "-O0", "-S", "-emit-llvm", "-o", "-", "-"], text)
     if assembly.returncode:
         return [f"{file}: cannot be searched for recursion:", *errors_of(assembly.stderr)]

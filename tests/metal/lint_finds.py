@@ -1,4 +1,4 @@
-"""lint.py reports what is wrong in lint/wrong.metal, line by line, and the recursion in lint/recursive.metal.
+"""lint.py reports the errors in lint/wrong.metal, line by line, and the recursion in lint/recursive.metal.
 
   lint_finds.py CLANG SOURCE_ROOT
 """

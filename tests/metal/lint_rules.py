@@ -1,11 +1,11 @@
-"""What lint.py finds in the tokens of a kernel file alone. A rule gets (token, line) pairs, without line markers, and says what is
-wrong with a line of them.
+"""Rules of lint.py that need only the tokens of a kernel file. A rule gets (token, line) pairs without line markers, and reports errors
+by line.
 """
 import re
 
 VECTORS = re.compile(r"^(?:char|uchar|short|ushort|int|uint|long|ulong|half|bfloat|float)[234]$")
 SPACES = {"device", "constant", "threadgroup", "thread"}
-MARK = {space: f"__weft_{space}" for space in SPACES}  # survives the first preprocessing, so that spaces can be seen in the text
+MARK = {space: f"__weft_{space}" for space in SPACES}  # survives the first preprocessing, so that address spaces stay visible
 
 
 def declares_variable(tokens, i):
@@ -18,7 +18,7 @@ def declares_variable(tokens, i):
 
 
 def parameter_lists(plain):
-    """Places of the brackets around the parameters of every function declared outside of functions."""
+    """Positions of the brackets around the parameters of every function declared outside of functions."""
     nest, i, found = [], 0, []
     while i < len(plain):
         token = plain[i][0]
@@ -57,7 +57,7 @@ def closing(plain, start):
 
 
 def split(plain, start, end):
-    """What stands between commas from one bracket to its other: lists of tokens."""
+    """The token lists between commas from one bracket to its match."""
     parts, depth = [[]], 0
     for token, _ in plain[start + 1 : end]:
         depth += token in ("(", "{", "[", "[[", "<")
@@ -74,7 +74,7 @@ PLACES = {"thread_position_in_grid", "threads_per_grid", "thread_position_in_thr
 
 
 def check_parameters(plain, say):
-    """Parameters name the space of what they point or refer to; places in the grid have one number of axes."""
+    """Parameters name the address space of their pointer or reference; grid positions have one number of axes."""
     for start, end in parameter_lists(plain):
         parameters = split(plain, start, end)
         axes = {words[0][-1] if VECTORS.match(words[0]) else "1" for words in parameters if PLACES & set(words)}
@@ -93,7 +93,7 @@ def check_parameters(plain, say):
 
 
 def check_indices(plain, say):
-    """A function constant has an index of its own."""
+    """The index of a function constant is unique."""
     seen = {}
     for i, (token, number) in enumerate(plain):
         if token == "function_constant" and plain[i - 1][0] == "[[" and plain[i + 4][0] == "]]" and plain[i + 5][0] == ";":
@@ -104,7 +104,7 @@ def check_indices(plain, say):
 
 
 def scopes(plain):
-    """For each token: what braces it stands in, outermost first, each "scope" (of a namespace or type), "kernel" or "function"."""
+    """For each token: the braces around it, outermost first, each "scope" (of a namespace or type), "kernel" or "function"."""
     nest, result = [], []
     for i, (token, _) in enumerate(plain):
         if token == "}" and nest:
@@ -125,7 +125,7 @@ def heads_kernel(plain, i):
 
 
 def check_variables(plain, say):
-    """Where variables may stand, and in which space."""
+    """Allowed places and address spaces of variables."""
     where = scopes(plain)
     for i, (token, number) in enumerate(plain):
         begins = i == 0 or plain[i - 1][0] in (";", "{", "}") or plain[i - 1][0] == "static"
@@ -158,7 +158,7 @@ def is_function(plain, i):
 
 
 def check_kernel_names(plain, say):
-    """A kernel inside a namespace would be known to the host by another name than its own."""
+    """A kernel inside a namespace needs a host name: its own name would differ on the host."""
     where = scopes(plain)
     named = {plain[k][0] for i, (t, _) in enumerate(plain) if t == "host_name" for k in range(i, min(i + 40, len(plain)))}
     for i, (token, number) in enumerate(plain):
@@ -173,7 +173,7 @@ ANY_THREADS = {"each_row", "norm_rows", "norm_rows_backward", "row_sums", "softm
 
 
 def check_kernel_threads(plain, say):
-    """The compiler shares out registers by the threads that a kernel is launched with: it is told, or they are the launcher's choice."""
+    """The compiler allocates registers by the threads of a launch: the kernel declares them, or the launcher chooses them."""
     for i, (token, number) in enumerate(plain):
         if token != "kernel" or plain[i + 1][0] != "void" or plain[i + 3][0] != "(":  # an instantiation has its template's
             continue

@@ -3,9 +3,9 @@
 
   multiply_adds.py TOOL CLANG
 
-The simulator is given this file as its compiler. It compiles to LLVM's text, where each basic block of a kernel is made to add the
-multiplications it has (fmul and fma, by vectors as many as they hold) to a counter, and compiles that. Products of matrices are
-left out of that count; the simulator counts them itself. A multiplication without an addition is counted as if it had one.
+This file acts as the simulator's compiler. It compiles to LLVM assembly, where each basic block of a kernel adds its multiplications
+(fmul and fma, vectors by their length) to a counter, and compiles that. Matrix multiplications are excluded; the simulator counts them
+itself. A multiplication without an addition counts as one with an addition.
 """
 import json
 import os
