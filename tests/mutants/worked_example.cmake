@@ -1,6 +1,6 @@
 # The op of CONTRIBUTING.md's "Add an op", built from the page's text and checked. New slots stand at the end of the table, so the
 # library's objects stay as they are; the tables of the backends and the list of specs are compiled again and linked before them.
-set(folder ${CMAKE_CURRENT_BINARY_DIR}/worked_example)
+set(folder ${CMAKE_CURRENT_BINARY_DIR}/worked_example_source)
 set_property(DIRECTORY ${PROJECT_SOURCE_DIR} APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS
   CONTRIBUTING.md weft/device/kernels.h weft/ops/ops.h tests/mutants/worked_example.py)
 execute_process(COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_SOURCE_DIR}/worked_example.py ${PROJECT_SOURCE_DIR} ${folder}
