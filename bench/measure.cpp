@@ -29,9 +29,12 @@ spec::Bound allocate_large(const spec::Problem& problem, Device& device) {
       block.input("block", operand.dtype, {std::min(n, kDrawnAtOnce)}, operand.fill);
       const spec::Bound sample = spec::upload(block, block.generate(1), device);
       std::vector<char> bytes(size_t(sample.tensor("block").numel() * item));
-      device.download(bytes.data(), *sample.view("block").buffer, 0, int64_t(bytes.size()));
-      for (int64_t i = 0; i < n; i += kDrawnAtOnce)
-        device.upload(*tensor.view().buffer, i * item, bytes.data(), std::min(kDrawnAtOnce, n - i) * item);
+      sample.tensor("block").read_bytes(operand.dtype, bytes.data(), int64_t(bytes.size()));
+      const Tensor flat = tensor.reshape({n});
+      for (int64_t i = 0; i < n; i += kDrawnAtOnce) {
+        const int64_t end = std::min(n, i + kDrawnAtOnce);
+        flat.part(0, i, end).write_bytes(operand.dtype, bytes.data(), (end - i) * item);
+      }
     }
     bound.add(operand.name, tensor);
   }

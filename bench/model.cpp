@@ -36,9 +36,9 @@ struct WeightBytes {
 WeightBytes weight_bytes(const Model& model) {
   const bool tied = model.config().tie_embeddings;
   WeightBytes sum;
-  for (const Parameter& p : model.parameters()) {
+  for (const NamedTensor& p : model.parameters()) {
     if (p.name == "transformer.wpe.weight" || (!tied && p.name.ends_with("embed_tokens.weight"))) continue;
-    const double bytes = double(p.value.numel() * size_of(p.value.dtype()));
+    const double bytes = double(p.tensor.numel() * size_of(p.tensor.dtype()));
     (bytes >= double(cpu::SystemMemory::kHugeFrom) ? sum.huge : sum.small) += bytes;
   }
   return sum;

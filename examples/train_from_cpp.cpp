@@ -14,9 +14,7 @@ int main(int argc, char** argv) {
   config.vocab_size = data.vocabulary().size();
   const auto model = make_model(config, *device, /*seed=*/0, {.trainable = true});
 
-  std::vector<NamedTensor> parameters;
-  for (const Parameter& p : model->parameters()) parameters.push_back({p.name, p.value});
-  Optimizer optimizer(*device, parameters, {.kind = OptimizerKind::adamw, .weight_decay = 0.1});
+  Optimizer optimizer(*device, model->parameters(), {.kind = OptimizerKind::adamw, .weight_decay = 0.1});
   TrainingStep training(*model, optimizer, {.clip = 1.0});
   const Schedule schedule{.kind = ScheduleKind::cosine, .peak = 4e-3, .steps = steps, .warmup = std::min<int64_t>(50, steps)};
 

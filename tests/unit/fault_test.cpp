@@ -21,15 +21,13 @@ class Faults : public testing::Test {
     ModelConfig c = preset("llama-tiny");
     c.vocab_size = kVocabulary, c.layers = 1, c.max_positions = 32;
     model = make_model(c, *device, 3, {.dtype = DType::f32, .trainable = true});
-    std::vector<NamedTensor> parameters;
-    for (const Parameter& p : model->parameters()) parameters.push_back({p.name, p.value});
-    optimizer = std::make_unique<Optimizer>(*device, parameters, OptimizerOptions{});
+    optimizer = std::make_unique<Optimizer>(*device, model->parameters(), OptimizerOptions{});
   }
 
   Tensor ids(const std::vector<int32_t>& values) const { return Tensor::from_host(*device, {1, int64_t(values.size())}, values); }
   std::vector<std::vector<float>> weights() const {
     std::vector<std::vector<float>> all;
-    for (const Parameter& p : model->parameters()) all.push_back(p.value.detach().to_host<float>());
+    for (const NamedTensor& p : model->parameters()) all.push_back(p.tensor.detach().to_host<float>());
     return all;
   }
 
@@ -53,7 +51,7 @@ TEST_F(Faults, an_optimizer_applies_no_gradients_after_them) {
   const auto before = weights();
   const Tensor targets = ids({1, 2, 3});
   const auto train = [&](const std::vector<int32_t>& from) {
-    for (const Parameter& p : model->parameters()) p.value.clear_grad();
+    for (const NamedTensor& p : model->parameters()) p.tensor.clear_grad();
     backward(model->loss(ids(from), targets, {}));
     optimizer->step(0.1, full(*device, {}, 1));
   };

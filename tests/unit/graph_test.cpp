@@ -34,9 +34,6 @@ class Graphs : public testing::Test {
   const NoGrad no_grad;
 
   Tensor floats(const std::vector<float>& values) const { return Tensor::from_host(*device, {int64_t(values.size())}, values); }
-  void write(const Tensor& to, const std::vector<float>& values) const {
-    device->upload(*to.view().buffer, to.view().offset, values.data(), int64_t(values.size() * 4));
-  }
 };
 
 TEST_F(Graphs, a_device_without_them_says_so) {
@@ -50,7 +47,7 @@ TEST_F(Graphs, work_is_done_every_time) {
   Replayed work;
   std::vector<bool> called;
   for (float value : {1.0f, 10.0f, 100.0f, 1000.0f}) {
-    write(x, {value, 2 * value});
+    x.write({value, 2 * value});
     called.push_back(work.run(stream, [&] { add_assign(sum, add(x, x)); }));
   }
   EXPECT_EQ(sum.to_host<float>(), (std::vector<float>{2222, 4444}));

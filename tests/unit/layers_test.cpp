@@ -27,7 +27,7 @@ class Layers : public testing::Test {
  protected:
   std::shared_ptr<Device> device = open_device(test_device(), {.checked = true});
   NewWeights weights{*device, DType::f32, true, 3};
-  std::vector<GradcheckLeaf> inputs;
+  std::vector<NamedTensor> inputs;
 
   // Something that comes in, and requires a gradient.
   Tensor input(const char* name, const Shape& shape) {
@@ -46,9 +46,9 @@ class Layers : public testing::Test {
 
   // The bound is that of whole models: sums of f32 values, differences of the fourth order.
   void expect_gradients(const std::function<Tensor()>& f, double step = 2e-2, double bound = 2e-3) {
-    std::vector<GradcheckLeaf> leaves = inputs;
-    for (const Parameter& p : weights.taken())
-      if (p.value.requires_grad()) leaves.push_back({p.name, p.value});
+    std::vector<NamedTensor> leaves = inputs;
+    for (const NamedTensor& p : weights.taken())
+      if (p.tensor.requires_grad()) leaves.push_back(p);
     for (const LoraAdapter& a : weights.adapters()) {
       leaves.push_back({a.a_name(), a.matrices.a});
       leaves.push_back({a.b_name(), a.matrices.b});

@@ -114,12 +114,12 @@ TEST_F(Lora, gradients_are_those_of_the_merged_weights) {
       export_model(*model, folder(each.name));
       const auto whole = load_model(folder(each.name), *device, {.trainable = true});
       for (Model* m : {model.get(), whole.get()}) backward(m->loss(ids(), targets(), {.recompute = recomputed}));
-      for (const Parameter& p : model->parameters()) EXPECT_FALSE(p.value.requires_grad()) << p.name;
+      for (const NamedTensor& p : model->parameters()) EXPECT_FALSE(p.tensor.requires_grad()) << p.name;
       for (const LoraAdapter& adapter : model->adapters()) {
         const auto weight =
-            std::ranges::find_if(whole->parameters(), [&](const Parameter& p) { return p.name == adapter.layer + ".weight"; });
+            std::ranges::find_if(whole->parameters(), [&](const NamedTensor& p) { return p.name == adapter.layer + ".weight"; });
         ASSERT_NE(weight, whole->parameters().end()) << adapter.layer;
-        const std::vector<float> g = weight->value.grad().to_host<float>(), a = adapter.matrices.a.to_host<float>(),
+        const std::vector<float> g = weight->tensor.grad().to_host<float>(), a = adapter.matrices.a.to_host<float>(),
                                  b = adapter.matrices.b.to_host<float>();
         const int64_t in = adapter.matrices.a.shape()[1], out = adapter.matrices.b.shape()[0];
         const bool t = adapter.transposed;  // G is [in, out]
@@ -185,7 +185,7 @@ TEST_F(Lora, names_what_is_wrong) {
   EXPECT_NE(load("r", 2).find("lora_A.weight' has shape 3x24, expected 2x24"), std::string::npos) << load("r", 2);
 
   save_adapter(*model, folder("adapter"), "base");
-  const auto with = [&](const std::vector<std::pair<std::string, Tensor>>& tensors) {
+  const auto with = [&](const std::vector<NamedTensor>& tensors) {
     write_safetensors(folder("adapter") + "/adapter_model.safetensors", tensors);
     return error_of([&] { load_model(folder("base"), *device, {}, folder("adapter")); });
   };

@@ -16,7 +16,7 @@ namespace weft {
 namespace {
 
 namespace fs = std::filesystem;
-using Named = std::vector<std::pair<std::string, Tensor>>;
+using Named = std::vector<NamedTensor>;
 
 class ModelFolder : public testing::Test {
  protected:
@@ -34,7 +34,7 @@ class ModelFolder : public testing::Test {
 
   static Named tensors(const Model& model, DType dtype = DType::f32) {
     Named list;
-    for (const Parameter& p : model.parameters()) list.emplace_back(p.name, cast(p.value.detach(), dtype));
+    for (const NamedTensor& p : model.parameters()) list.push_back({p.name, cast(p.tensor.detach(), dtype)});
     return list;
   }
   std::string write(const std::string& name, const ModelConfig& config, const Named& list) {
@@ -114,8 +114,8 @@ TEST_F(ModelFolder, weights_that_would_not_be_finite_are_not_written_over_those_
   const auto model = make_model(config("qwen2"), *device, 3);
   export_model(*model, folder("m"));
   const auto before = load_model(folder("m"), *device)->logits(ids()).to_host<float>();
-  const Parameter& last = model->parameters().back();
-  fill(last.value.detach(), 7e4);  // more than f16 holds
+  const NamedTensor& last = model->parameters().back();
+  fill(last.tensor.detach(), 7e4);  // more than f16 holds
   try {
     export_model(*model, folder("m"), {.dtype = DType::f16});
     FAIL() << "infinite weights were written";
@@ -148,7 +148,7 @@ TEST_F(ModelFolder, shards) {
   write_safetensors(folder("m") + "/model-00002-of-00002.safetensors", Named(all.begin() + half, all.end()));
   std::string map;
   for (size_t i = 0; i < all.size(); ++i)
-    map += join(i ? ",\"" : "\"", all[i].first, "\":\"model-0000", i < half ? 1 : 2, "-of-00002.safetensors\"");
+    map += join(i ? ",\"" : "\"", all[i].name, "\":\"model-0000", i < half ? 1 : 2, "-of-00002.safetensors\"");
   std::ofstream(folder("m") + "/model.safetensors.index.json") << "{\"metadata\":{\"total_size\":1},\"weight_map\":{" << map << "}}";
   EXPECT_EQ(load_model(folder("m"), *device)->logits(ids()).to_host<float>(), model->logits(ids()).to_host<float>());
 }
@@ -158,17 +158,17 @@ TEST_F(ModelFolder, old_spellings) {
   const ModelConfig c = config("gpt2");
   const auto model = make_model(c, *device, 3);
   Named old;
-  for (const auto& [name, value] : tensors(*model)) old.emplace_back(name.substr(std::string("transformer.").size()), value);
+  for (const auto& [name, value] : tensors(*model)) old.push_back({name.substr(std::string("transformer.").size()), value});
   for (int64_t layer = 0; layer < c.layers; ++layer) {
-    old.emplace_back(join("h.", layer, ".attn.bias"), zeros(*device, {1, 1, 4, 4}));
-    old.emplace_back(join("h.", layer, ".attn.masked_bias"), zeros(*device, {1}));
+    old.push_back({join("h.", layer, ".attn.bias"), zeros(*device, {1, 1, 4, 4})});
+    old.push_back({join("h.", layer, ".attn.masked_bias"), zeros(*device, {1})});
   }
   EXPECT_EQ(load_model(write("old", c, old), *device)->logits(ids()).to_host<float>(), model->logits(ids()).to_host<float>());
 
   const auto tied = make_model(config("llama_tied_one_key_head"), *device, 3);
   Named head = tensors(*tied);
-  head.emplace_back("lm_head.weight", head[0].second);
-  head.emplace_back("model.layers.0.self_attn.rotary_emb.inv_freq", zeros(*device, {3}));
+  head.push_back({"lm_head.weight", head[0].tensor});
+  head.push_back({"model.layers.0.self_attn.rotary_emb.inv_freq", zeros(*device, {3})});
   const std::vector<float> expected = tied->logits(ids()).to_host<float>();
   EXPECT_EQ(load_model(write("both", tied->config(), head), *device)->logits(ids()).to_host<float>(), expected);
   head.erase(head.begin());
@@ -182,20 +182,20 @@ TEST_F(ModelFolder, what_is_wrong_is_named) {
   const auto without = [&] {
     Named list;
     for (const auto& each : good)
-      if (each.first != name) list.push_back(each);
+      if (each.name != name) list.push_back(each);
     return list;
   };
   Named missing = without(), wrong = without(), extra = good, integers = without();
-  wrong.emplace_back(name, zeros(*device, {40, 25}));
-  extra.emplace_back("model.layers.0.self_attn.q_norm.weight", zeros(*device, {6}));
-  integers.emplace_back(name, zeros(*device, {40, 24}, DType::i32));
+  wrong.push_back({name, zeros(*device, {40, 25})});
+  extra.push_back({"model.layers.0.self_attn.q_norm.weight", zeros(*device, {6})});
+  integers.push_back({name, zeros(*device, {40, 24}, DType::i32)});
   expect_words(error_of(write("missing", c, missing)), {folder("missing"), name, "40x24"});
   expect_words(error_of(write("wrong", c, wrong)), {"model.safetensors", name, "40x25", "expected 40x24"});
   expect_words(error_of(write("extra", c, extra)), {"model.safetensors", "q_norm.weight", "llama"});
   expect_words(error_of(write("integers", c, integers), ErrorCode::unsupported), {"model.safetensors", name, "I32"});
   const auto tied = make_model(config("llama_tied_one_key_head"), *device, 3);
   Named other_head = tensors(*tied);
-  other_head.emplace_back("lm_head.weight", zeros(*device, {61, 24}));
+  other_head.push_back({"lm_head.weight", zeros(*device, {61, 24})});
   expect_words(error_of(write("other_head", tied->config(), other_head)),
                {"model.safetensors", "lm_head.weight", "model.embed_tokens.weight", "tie_word_embeddings"});
   EXPECT_THROW(load_model(folder("nowhere"), *device), Error);

@@ -28,10 +28,10 @@ TEST_P(ModelGolden, gradients) {
   const Tensor loss = model->loss(contiguous(ids.part(1, 0, T)), contiguous(ids.part(1, 1, T + 1)));
   EXPECT_NEAR(loss.item<float>(), golden::values<float>(expected.at("losses"))[0], 1e-4);
   backward(loss);
-  for (const Parameter& p : model->parameters()) {
+  for (const NamedTensor& p : model->parameters()) {
     const auto found = expected.entries().find("grad0." + p.name);
     if (found == expected.entries().end()) continue;
-    const double distance = golden::distance(p.value.grad().to_host<float>(), golden::values<float>(found->second));
+    const double distance = golden::distance(p.tensor.grad().to_host<float>(), golden::values<float>(found->second));
     EXPECT_LE(distance, 1e-4) << p.name;
   }
 }

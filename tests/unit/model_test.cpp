@@ -37,17 +37,15 @@ class EveryModel : public testing::TestWithParam<ModelCase> {
 TEST_P(EveryModel, has_the_parameters_it_counts) {
   int64_t total = 0;
   const auto m = model();
-  for (const Parameter& p : m->parameters()) total += p.value.numel();
+  for (const NamedTensor& p : m->parameters()) total += p.tensor.numel();
   EXPECT_EQ(total, GetParam().config.parameter_count());
 }
 
 TEST_P(EveryModel, gradients_are_those_of_differences) {
   const auto m = model({.trainable = true});
   const Tensor tokens = ids(2, 7);
-  std::vector<GradcheckLeaf> leaves;
-  for (const Parameter& p : m->parameters()) leaves.push_back({p.name, p.value});
   const bool kinks = GetParam().config.activation == HiddenActivation::relu;  // the step must rarely cross one
-  for (const GradcheckResult& r : gradcheck([&] { return m->logits(tokens); }, leaves, {.step = kinks ? 2e-3 : 2e-2}))
+  for (const GradcheckResult& r : gradcheck([&] { return m->logits(tokens); }, m->parameters(), {.step = kinks ? 2e-3 : 2e-2}))
     EXPECT_LE(r.error(), kinks ? 2e-2 : 2e-3) << r.name << ": " << r.analytic << " " << r.numeric;
 }
 
@@ -57,15 +55,15 @@ TEST_P(EveryModel, loss_is_that_of_its_logits) {
   std::vector<std::vector<float>> plain;
   const Tensor expected = cross_entropy(m->logits(tokens), targets, {.pad_id = 5});
   backward(expected);
-  for (const Parameter& p : m->parameters()) {
-    plain.push_back(p.value.grad().to_host<float>());
-    p.value.clear_grad();
+  for (const NamedTensor& p : m->parameters()) {
+    plain.push_back(p.tensor.grad().to_host<float>());
+    p.tensor.clear_grad();
   }
   const Tensor loss = m->loss(tokens, targets, {.pad_id = 5});
   EXPECT_NEAR(loss.item<float>(), expected.item<float>(), 1e-5);
   backward(loss);
   for (size_t i = 0; i < plain.size(); ++i) {
-    const std::vector<float> got = m->parameters()[i].value.grad().to_host<float>();
+    const std::vector<float> got = m->parameters()[i].tensor.grad().to_host<float>();
     for (size_t j = 0; j < got.size(); ++j) EXPECT_NEAR(got[j], plain[i][j], 1e-5 * largest(plain[i])) << m->parameters()[i].name;
   }
 }
@@ -125,9 +123,9 @@ TEST_P(EveryModel, blocks_that_run_again_give_the_same_bits) {
     std::vector<std::vector<float>> grads[2];
     for (bool again : {false, true}) {
       backward(m->loss(tokens, targets, {.dropout = state, .recompute = again}));
-      for (const Parameter& p : m->parameters()) {
-        grads[again].push_back(p.value.grad().to_host<float>());
-        p.value.clear_grad();
+      for (const NamedTensor& p : m->parameters()) {
+        grads[again].push_back(p.tensor.grad().to_host<float>());
+        p.tensor.clear_grad();
       }
     }
     for (size_t i = 0; i < grads[0].size(); ++i) EXPECT_EQ(grads[0][i], grads[1][i]) << m->parameters()[i].name;
@@ -211,9 +209,9 @@ TEST(Models, new_weights_depend_on_the_seed_alone) {
   const auto one = open_device("cpu", {.threads = 1}), two = open_device("cpu", {.threads = 2});
   const auto a = make_model(preset("llama-tiny"), *one, 1), b = make_model(preset("llama-tiny"), *two, 1),
              c = make_model(preset("llama-tiny"), *two, 2);
-  const std::vector<float> x = a->parameters()[0].value.to_host<float>();
-  EXPECT_EQ(x, b->parameters()[0].value.to_host<float>());
-  EXPECT_NE(x, c->parameters()[0].value.to_host<float>());
+  const std::vector<float> x = a->parameters()[0].tensor.to_host<float>();
+  EXPECT_EQ(x, b->parameters()[0].tensor.to_host<float>());
+  EXPECT_NE(x, c->parameters()[0].tensor.to_host<float>());
   double sum = 0, squares = 0;
   for (float v : x) sum += v, squares += double(v) * v;
   EXPECT_NEAR(sum / double(x.size()), 0, 0.001);

@@ -26,9 +26,7 @@ TEST_P(TrainingGolden, twelve_steps) {
   const SafeTensors expected(folder + "/expected.safetensors");
   FileWeights weights(*device, folder + "/model.safetensors");
   const auto model = make_model(read_model_config(folder), weights);
-  std::vector<NamedTensor> parameters;
-  for (const Parameter& p : model->parameters()) parameters.push_back({p.name, p.value});
-  Optimizer optimizer(*device, parameters, {.beta1 = 0.9, .beta2 = 0.95, .eps = 1e-8, .weight_decay = 0.1, .decay_all = true});
+  Optimizer optimizer(*device, model->parameters(), {.beta1 = 0.9, .beta2 = 0.95, .eps = 1e-8, .weight_decay = 0.1, .decay_all = true});
   TrainingStep step(*model, optimizer, {.clip = 1.0});
 
   const auto ids = golden::values<int32_t>(expected.at("train_ids"));

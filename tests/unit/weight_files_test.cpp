@@ -45,21 +45,21 @@ TEST_F(WeightFilesTest, writes_the_bytes_that_the_format_s_own_writer_gives) {
   for (const std::string model : {"gpt2", "llama", "qwen3"}) {
     const std::string original = WEFT_GOLDEN_MODELS "/" + model + "/model.safetensors";
     const WeightFiles files(WEFT_GOLDEN_MODELS "/" + model);
-    std::vector<std::pair<std::string, Tensor>> tensors;
-    for (const std::string& name : files.names()) tensors.emplace_back(name, files.tensor(*device_, name));
+    std::vector<NamedTensor> tensors;
+    for (const std::string& name : files.names()) tensors.push_back({name, files.tensor(*device_, name)});
     write_safetensors(path("copy.safetensors"), tensors, files.files()[0]->metadata());
     EXPECT_TRUE(contents(original) == contents(path("copy.safetensors"))) << model;
   }
 }
 
 TEST_F(WeightFilesTest, every_dtype_survives_and_is_aligned) {
-  std::vector<std::pair<std::string, Tensor>> tensors;
+  std::vector<NamedTensor> tensors;
   for (const DType dtype : {DType::u8, DType::f16, DType::i32, DType::bf16, DType::u32, DType::f32}) {
     const std::vector<std::byte> bytes(size_t(3 * size_of(dtype)), std::byte(7));
-    tensors.emplace_back(std::string("é \"") + std::string(name(dtype)),
-                         Tensor::from_bytes(*device_, {3, 1}, dtype, bytes.data(), int64_t(bytes.size())));
+    tensors.push_back(
+        {std::string("é \"") + std::string(name(dtype)), Tensor::from_bytes(*device_, {3, 1}, dtype, bytes.data(), int64_t(bytes.size()))});
   }
-  tensors.emplace_back("empty", Tensor::empty(*device_, {0, 5}, DType::f32));
+  tensors.push_back({"empty", Tensor::empty(*device_, {0, 5}, DType::f32)});
   write_safetensors(path("all.safetensors"), tensors, {{"format", "pt"}});
   const SafeTensors file(path("all.safetensors"));
   EXPECT_EQ(file.metadata().at("format"), "pt");

@@ -33,8 +33,7 @@ double size_of_values(const std::vector<float>& x) {
 // L with the leaf at x + h d. What the step really was, after rounding, is what the difference is divided by.
 class Moved {
  public:
-  Moved(const std::function<Tensor()>& f, const GradcheckLeaf& leaf, const std::vector<float>& x, const std::vector<float>& d,
-        uint64_t seed)
+  Moved(const std::function<Tensor()>& f, const NamedTensor& leaf, const std::vector<float>& x, const std::vector<float>& d, uint64_t seed)
       : f_(f), leaf_(leaf), x_(x), d_(d), seed_(seed) {}
   ~Moved() { put(x_); }
 
@@ -48,11 +47,11 @@ class Moved {
     return weighted_sum(f_(), seed_);
   }
   void put(const std::vector<float>& values) const {
-    copy(Tensor::from_host(leaf_.value.device(), leaf_.value.shape(), values), leaf_.value.detach());
+    copy(Tensor::from_host(leaf_.tensor.device(), leaf_.tensor.shape(), values), leaf_.tensor.detach());
   }
 
   const std::function<Tensor()>& f_;
-  const GradcheckLeaf& leaf_;
+  const NamedTensor& leaf_;
   const std::vector<float>&x_, &d_;
   uint64_t seed_;
 };
@@ -61,18 +60,18 @@ class Moved {
 
 double GradcheckResult::error() const { return std::abs(analytic - numeric) / (scale > 0 ? scale : 1.0); }
 
-std::vector<GradcheckResult> gradcheck(const std::function<Tensor()>& f, const std::vector<GradcheckLeaf>& leaves,
+std::vector<GradcheckResult> gradcheck(const std::function<Tensor()>& f, const std::vector<NamedTensor>& leaves,
                                        const GradcheckOptions& options) {
-  for (const GradcheckLeaf& leaf : leaves) {
-    check(leaf.value.requires_grad() && leaf.value.dtype() == DType::f32, "gradcheck", leaf.name, " must be f32 and require a gradient");
-    leaf.value.clear_grad();
+  for (const NamedTensor& leaf : leaves) {
+    check(leaf.tensor.requires_grad() && leaf.tensor.dtype() == DType::f32, "gradcheck", leaf.name, " must be f32 and require a gradient");
+    leaf.tensor.clear_grad();
   }
   const Tensor y = f();
   backward(y, cast(Tensor::from_host(y.device(), y.shape(), normals(y.numel(), options.seed, 0)), y.dtype()));
   const NoGrad no_grad;
   std::vector<GradcheckResult> results;
   for (size_t k = 0; k < leaves.size(); ++k) {
-    const Tensor& leaf = leaves[k].value;
+    const Tensor& leaf = leaves[k].tensor;
     check(leaf.grad().defined(), "gradcheck", leaves[k].name, " received no gradient");
     const std::vector<float> x = leaf.to_host<float>(), d = normals(leaf.numel(), options.seed, uint32_t(k + 1)),
                              grad = leaf.grad().to_host<float>();

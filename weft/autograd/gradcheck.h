@@ -13,14 +13,9 @@
 #include <string>
 #include <vector>
 
-#include "weft/tensor/tensor.h"
+#include "weft/tensor/named_tensor.h"
 
 namespace weft {
-
-struct GradcheckLeaf {
-  std::string name;
-  Tensor value;  // f32, requires a gradient; its memory is moved and put back
-};
 
 struct GradcheckOptions {
   double step = 0.02;  // h, relative to the size of the leaf's values
@@ -35,8 +30,9 @@ struct GradcheckResult {
   double error() const;  // |analytic - numeric| / scale
 };
 
-// One result per leaf. Gradients that the leaves held before are cleared.
-std::vector<GradcheckResult> gradcheck(const std::function<Tensor()>& f, const std::vector<GradcheckLeaf>& leaves,
+// One result per leaf. A leaf is f32 and requires a gradient; its values are moved and restored. Gradients that the leaves held before are
+// cleared.
+std::vector<GradcheckResult> gradcheck(const std::function<Tensor()>& f, const std::vector<NamedTensor>& leaves,
                                        const GradcheckOptions& options = {});
 
 }  // namespace weft

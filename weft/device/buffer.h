@@ -27,7 +27,6 @@ class Buffer {
   Buffer& operator=(const Buffer&) = delete;
 
   Device& device() const { return *device_; }
-  const std::shared_ptr<Device>& shared_device() const { return device_; }
   void* handle() const { return block_.handle; }
   int64_t offset() const { return block_.offset; }
   int64_t bytes() const { return block_.bytes; }

@@ -10,7 +10,7 @@ const Tensor& DecodeStep::operator()(const std::vector<int32_t>& newest) {
   check(batch == cache_.batch(), "decode_step", "there are ", batch, " ids for ", cache_.batch(), " sequences");
   Together& step = together_[batch];
   if (!step.ids) step.ids = Tensor::empty(device, {batch, 1}, DType::i32);
-  device.upload(*step.ids.view().buffer, step.ids.view().offset, newest.data(), batch * int64_t(sizeof(int32_t)));
+  step.ids.write(newest);
   cache_.begin(1);
   const bool called = step.replayed.run(device.stream(), [&] { step.logits = model_.last_logits(step.ids, cache_); });
   if (!called) cache_.advance(1);

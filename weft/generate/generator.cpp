@@ -131,7 +131,7 @@ std::vector<Completion> Generator::run(const std::vector<std::vector<int32_t>>& 
 
 std::span<const float> Generator::download(const Tensor& logits) {
   logits_.resize(size_t(logits.numel()));
-  logits.device().download(logits_.data(), *logits.view().buffer, logits.view().offset, logits.numel() * int64_t(sizeof(float)));
+  logits.read(std::span(logits_));
   return logits_;
 }
 

@@ -83,8 +83,8 @@ const char* stored_name(DType dtype) {
   return "";
 }
 
-void write_safetensors(const std::string& path, const std::vector<std::pair<std::string, Tensor>>& tensors,
-                       const std::map<std::string, std::string>& metadata, Floats floats) {
+void write_safetensors(const std::string& path, const std::vector<NamedTensor>& tensors, const std::map<std::string, std::string>& metadata,
+                       Floats floats) {
   std::vector<DeferredTensor> list;
   for (const auto& [name, tensor] : tensors) {
     check(tensor.defined(), kWhere, "tensor '", name, "' is undefined");

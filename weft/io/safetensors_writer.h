@@ -5,11 +5,10 @@
 #include <functional>
 #include <map>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "weft/io/finite.h"
-#include "weft/tensor/tensor.h"
+#include "weft/tensor/named_tensor.h"
 
 namespace weft {
 
@@ -26,7 +25,7 @@ struct DeferredTensor {
 // Tensors must be contiguous; they are downloaded in pieces, so that none has a second copy on the host. Throws invalid_argument for a
 // duplicate or reserved name, bad_file if the file cannot be written, device_fault for a value that is not finite where all
 // must be.
-void write_safetensors(const std::string& path, const std::vector<std::pair<std::string, Tensor>>& tensors,
+void write_safetensors(const std::string& path, const std::vector<NamedTensor>& tensors,
                        const std::map<std::string, std::string>& metadata = {}, Floats floats = Floats::any);
 void write_safetensors(const std::string& path, const std::vector<DeferredTensor>& tensors,
                        const std::map<std::string, std::string>& metadata = {}, Floats floats = Floats::any);

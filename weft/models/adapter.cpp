@@ -29,7 +29,7 @@ std::set<std::string> targets_of(const Model& model) {
     return std::ranges::any_of(model.adapters(), [&](const LoraAdapter& a) { return a.layer == layer; });
   };
   const auto means_adapted_only = [&](const std::string& target) {
-    return std::ranges::all_of(model.parameters(), [&](const Parameter& p) {
+    return std::ranges::all_of(model.parameters(), [&](const NamedTensor& p) {
       const std::string layer = p.name.substr(0, p.name.rfind('.'));
       return !lora_target(target, layer) || adapted(layer);
     });
@@ -88,10 +88,10 @@ void save_adapter(const Model& model, const std::string& folder, const std::stri
   AtomicFile config(config_path(folder));
   config.write(config_json(model, base));
   config.commit();
-  std::vector<std::pair<std::string, Tensor>> tensors;
+  std::vector<NamedTensor> tensors;
   for (const LoraAdapter& adapter : model.adapters()) {
-    tensors.emplace_back(adapter.a_name(), adapter.matrices.a.detach());
-    tensors.emplace_back(adapter.b_name(), adapter.matrices.b.detach());
+    tensors.push_back({adapter.a_name(), adapter.matrices.a.detach()});
+    tensors.push_back({adapter.b_name(), adapter.matrices.b.detach()});
   }
   write_safetensors(weights_path(folder), tensors, {{"format", "pt"}}, Floats::finite);
 }

@@ -44,8 +44,8 @@ DType export_dtype(std::string_view text) {
 
 std::vector<DeferredTensor> exported_weights(const Model& model, DType dtype) {
   std::vector<DeferredTensor> tensors;
-  for (const Parameter& p : model.parameters())
-    tensors.push_back({p.name, dtype, p.value.shape(), [&model, dtype, name = p.name, value = p.value] {
+  for (const NamedTensor& p : model.parameters())
+    tensors.push_back({p.name, dtype, p.tensor.shape(), [&model, dtype, name = p.name, value = p.tensor] {
                          const NoGrad no_grad;
                          const auto adapter = std::ranges::find_if(model.adapters(),
                                                                    [&](const LoraAdapter& each) { return each.layer + ".weight" == name; });

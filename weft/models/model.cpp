@@ -35,8 +35,8 @@ void Model::finish(const Weights& weights) {
   adapters_ = weights.adapters();
 }
 
-std::vector<Parameter> Model::all_parameters() const {
-  std::vector<Parameter> all = parameters_;
+std::vector<NamedTensor> Model::all_parameters() const {
+  std::vector<NamedTensor> all = parameters_;
   for (const LoraAdapter& adapter : adapters_) {
     all.push_back({adapter.a_name(), adapter.matrices.a});
     all.push_back({adapter.b_name(), adapter.matrices.b});

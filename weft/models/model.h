@@ -32,10 +32,10 @@ class Model {
   Device& device() const { return *device_; }
   DType dtype() const { return dtype_; }  // of weights and activations: f32 or bf16
   // In a fixed order, under the names that transformers uses; a tied head is not listed.
-  const std::vector<Parameter>& parameters() const { return parameters_; }
+  const std::vector<NamedTensor>& parameters() const { return parameters_; }
   const std::vector<LoraAdapter>& adapters() const { return adapters_; }  // none unless it was made with them
   // The parameters, and after them the matrices of the adapters under the names that PEFT uses.
-  std::vector<Parameter> all_parameters() const;
+  std::vector<NamedTensor> all_parameters() const;
 
   // ids [B, T] (i32 or u32): the logits of every position, [B, T, vocabulary], f32.
   Tensor logits(const Tensor& ids) const;
@@ -68,7 +68,7 @@ class Model {
   ModelConfig config_;
   std::shared_ptr<Device> device_;
   DType dtype_;
-  std::vector<Parameter> parameters_;
+  std::vector<NamedTensor> parameters_;
   std::vector<LoraAdapter> adapters_;
   mutable Positions positions_;
 };

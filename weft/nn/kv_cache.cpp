@@ -33,7 +33,7 @@ void KvCache::begin(int64_t T) {
           " more do not fit");
     start.push_back(int32_t(length));
   }
-  start_.device().upload(*start_.view().buffer, start_.view().offset, start.data(), int64_t(start.size() * sizeof(int32_t)));
+  this->start().write(start);
   incoming_ = T;
 }
 

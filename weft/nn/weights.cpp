@@ -40,8 +40,7 @@ Tensor drawn(Device& device, const Shape& shape, double deviation, uint64_t seed
         for (int64_t j = 0; j < std::min<int64_t>(4, count - i); ++j) values[size_t(i + j)] = float(deviation * z[size_t(j)]);
       }
     });
-    device.upload(*tensor.view().buffer, tensor.view().offset + first * int64_t(sizeof(float)), values.data(),
-                  count * int64_t(sizeof(float)));
+    tensor.reshape({n}).part(0, first, first + count).write(std::span<const float>(values.data(), size_t(count)));
   }
   return tensor;
 }

@@ -8,15 +8,9 @@
 #include <vector>
 
 #include "weft/nn/lora.h"
-#include "weft/tensor/tensor.h"
+#include "weft/tensor/named_tensor.h"
 
 namespace weft {
-
-// A named tensor; the name is the one that Hugging Face's transformers uses.
-struct Parameter {
-  std::string name;
-  Tensor value;
-};
 
 // The values of a new parameter: normal with this deviation, or one constant.
 struct Init {
@@ -50,7 +44,7 @@ class Weights {
   Device& device() const { return device_; }
   DType dtype() const { return dtype_; }  // of every parameter
   bool trainable() const { return trainable_; }
-  const std::vector<Parameter>& taken() const { return taken_; }
+  const std::vector<NamedTensor>& taken() const { return taken_; }
   const std::vector<LoraAdapter>& adapters() const { return adapters_; }
 
  protected:
@@ -61,7 +55,7 @@ class Weights {
   Device& device_;
   DType dtype_;
   bool trainable_;
-  std::vector<Parameter> taken_;
+  std::vector<NamedTensor> taken_;
   std::optional<LoraOptions> lora_;
   std::vector<LoraAdapter> adapters_;
   std::set<std::string> layers_;         // by the last part of their names

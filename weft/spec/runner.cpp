@@ -67,7 +67,7 @@ Storage allocate(const Operand& operand, Device& device) {
   const Storage storage{Tensor::empty(device, Shape{rows, stride}, operand.dtype), columns, stride, rows};
   if (!device.pool().checked()) {  // which would have done this
     const std::vector<uint8_t> poison(size_t(storage.whole.numel() * size_of(operand.dtype)), Pool::kPoison);
-    device.upload(*storage.whole.view().buffer, 0, poison.data(), int64_t(poison.size()));
+    storage.whole.write_bytes(operand.dtype, poison.data(), int64_t(poison.size()));
   }
   return storage;
 }
@@ -82,7 +82,7 @@ Tensor shaped(const Operand& operand, const Storage& storage) {
 
 std::vector<uint8_t> raw(const Tensor& tensor) {
   std::vector<uint8_t> bytes(size_t(tensor.numel() * size_of(tensor.dtype())));
-  tensor.device().download(bytes.data(), *tensor.view().buffer, tensor.view().offset, int64_t(bytes.size()));
+  tensor.read_bytes(tensor.dtype(), bytes.data(), int64_t(bytes.size()));
   return bytes;
 }
 
@@ -92,7 +92,7 @@ void write(const Storage& storage, DType dtype, const std::vector<double>& value
   const int64_t item = size_of(dtype);
   for (int64_t r = 0; r < storage.rows; ++r)
     std::copy_n(packed.begin() + r * storage.columns * item, storage.columns * item, bytes.begin() + r * storage.stride * item);
-  storage.whole.device().upload(*storage.whole.view().buffer, 0, bytes.data(), int64_t(bytes.size()));
+  storage.whole.write_bytes(dtype, bytes.data(), int64_t(bytes.size()));
 }
 
 // All NaNs count as one: IEEE leaves sign and payload of a new NaN open, and x86 and ARM differ there.

@@ -19,7 +19,7 @@ Tensor Tensor::from_bytes(Device& device, const Shape& shape, DType dtype, const
   Tensor tensor = empty(device, shape, dtype);
   check(bytes == tensor.numel() * size_of(dtype), "from_host", "shape ", shape, " of ", dtype, " needs ", tensor.numel() * size_of(dtype),
         " bytes, got ", bytes);
-  device.upload(*tensor.buffer_, 0, data, bytes);
+  tensor.write_bytes(dtype, data, bytes);
   return tensor;
 }
 
@@ -34,11 +34,22 @@ Tensor Tensor::from_buffer(std::shared_ptr<Buffer> buffer, const Shape& shape, D
   return tensor;
 }
 
-void Tensor::download(DType dtype, void* to) const {
-  check(defined(), "to_host", "the tensor is undefined");
-  check(dtype == this->dtype(), "to_host", "the tensor holds ", this->dtype(), ", not ", dtype);
-  check(contiguous(), "to_host", "the tensor must be contiguous, got strides ", strides(), " for shape ", shape());
-  device().download(to, *buffer_, view_.offset, numel() * size_of(dtype));
+void Tensor::check_host_copy(const char* where, DType dtype, int64_t bytes) const {
+  check(defined(), where, "the tensor is undefined");
+  check(dtype == this->dtype(), where, "the tensor holds ", this->dtype(), ", not ", dtype);
+  check(contiguous(), where, "the tensor must be contiguous, got strides ", strides(), " for shape ", shape());
+  check(bytes == numel() * size_of(dtype), where, "shape ", shape(), " of ", dtype, " needs ", numel() * size_of(dtype), " bytes, got ",
+        bytes);
+}
+
+void Tensor::write_bytes(DType dtype, const void* data, int64_t bytes) const {
+  check_host_copy("write", dtype, bytes);
+  device().upload(*buffer_, view_.offset, data, bytes);
+}
+
+void Tensor::read_bytes(DType dtype, void* to, int64_t bytes) const {
+  check_host_copy("to_host", dtype, bytes);
+  device().download(to, *buffer_, view_.offset, bytes);
 }
 
 Device& Tensor::device() const {

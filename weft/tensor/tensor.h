@@ -2,6 +2,7 @@
 // handle. Reshape, slice and permute give another view of the same memory.
 #pragma once
 
+#include <initializer_list>
 #include <memory>
 #include <span>
 #include <vector>
@@ -34,20 +35,41 @@ class Tensor {
   // The whole of a buffer, which must be as large as the shape needs.
   static Tensor from_buffer(std::shared_ptr<Buffer> buffer, const Shape& shape, DType dtype);
 
-  // Waits for the device and copies out. The tensor must be contiguous and of dtype T.
+  // Copies host values in row-major order into the tensor's memory, in stream order. The tensor must be contiguous, of dtype T,
+  // and have as many elements as there are values.
+  template <class T>
+  void write(std::span<const T> values) const {
+    write_bytes(dtype_of<T>::value, values.data(), int64_t(values.size_bytes()));
+  }
+  template <class T>
+  void write(const std::vector<T>& values) const {
+    write(std::span<const T>(values));
+  }
+  template <class T>
+  void write(std::initializer_list<T> values) const {
+    write(std::span<const T>(values.begin(), values.size()));
+  }
+  void write_bytes(DType dtype, const void* data, int64_t bytes) const;
+
+  // Waits for the device and copies the values out. The tensor must be contiguous and of dtype T.
+  template <class T>
+  void read(std::span<T> values) const {
+    read_bytes(dtype_of<T>::value, values.data(), int64_t(values.size_bytes()));
+  }
   template <class T>
   std::vector<T> to_host() const {
     std::vector<T> values(static_cast<size_t>(numel()));
-    download(dtype_of<T>::value, values.data());
+    read(std::span(values));
     return values;
   }
   template <class T>
   T item() const {
     check(numel() == 1, "item", "needs a tensor of one element, got shape ", shape());
     T value;
-    download(dtype_of<T>::value, &value);
+    read(std::span(&value, 1));
     return value;
   }
+  void read_bytes(DType dtype, void* to, int64_t bytes) const;
 
   bool defined() const { return buffer_ != nullptr; }
   explicit operator bool() const { return defined(); }
@@ -90,7 +112,7 @@ class Tensor {
 
  private:
   Tensor with_view(View view) const;
-  void download(DType dtype, void* to) const;
+  void check_host_copy(const char* where, DType dtype, int64_t bytes) const;
 
   std::shared_ptr<Buffer> buffer_;
   View view_;

@@ -51,7 +51,7 @@ std::optional<BadTensor> find_bad_tensor(TrainingStep& step, const Optimizer& op
 void write_capture(const std::string& path, const TrainConfig& config, const Model& model, const Tensor& random_state,
                    std::span<const Unit> units, const CaptureFacts& facts) {
   std::vector<NamedTensor> tensors;
-  for (const Parameter& p : model.all_parameters()) tensors.push_back({"model." + p.name, p.value});
+  for (const NamedTensor& p : model.all_parameters()) tensors.push_back({"model." + p.name, p.tensor});
   tensors.push_back({"random_state", random_state});
   for (size_t i = 0; i < units.size(); ++i) {
     tensors.push_back({unit_name(i, "ids"), upload_ids(model.device(), units[i], units[i].ids)});
@@ -78,7 +78,7 @@ Replay replay_capture(const std::string& path, const std::string& device_name, i
   const auto optimizer = make_optimizer(config, *model);
   TrainingStep step(*model, *optimizer,
                     {.clip = config.clip, .recompute = config.recompute, .seed = uint64_t(config.seed), .pass_tokens = config.pass_tokens});
-  for (const Parameter& p : model->all_parameters()) file.restore({"model." + p.name, p.value});
+  for (const NamedTensor& p : model->all_parameters()) file.restore({"model." + p.name, p.tensor});
   std::vector<Unit> units;
   for (int64_t i = 0; i < file.integer("units"); ++i) {
     const SafeTensors::Entry& entry = file.file().at(unit_name(size_t(i), "ids"));

@@ -80,10 +80,8 @@ void Optimizer::set_rate(double learning_rate) {
     check(p.tensor.grad().defined(), "optimizer", "parameter ", p.name, " has no gradient: nothing in the loss depends on it");
   check(steps_ < INT32_MAX, "optimizer", "step ", steps_, " is too large");
   device_.synchronize();  // gradients of a pass in which a kernel found bad data are not applied
-  const int32_t step = int32_t(++steps_);
-  const float rate = float(learning_rate);
-  device_.upload(*learning_rate_.view().buffer, learning_rate_.view().offset, &rate, sizeof rate);
-  device_.upload(*step_.view().buffer, step_.view().offset, &step, sizeof step);
+  learning_rate_.write({float(learning_rate)});
+  step_.write({int32_t(++steps_)});
 }
 
 void Optimizer::update(const Tensor& grad_scale) {

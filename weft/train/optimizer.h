@@ -12,14 +12,9 @@
 #include <string_view>
 #include <vector>
 
-#include "weft/tensor/tensor.h"
+#include "weft/tensor/named_tensor.h"
 
 namespace weft {
-
-struct NamedTensor {
-  std::string name;
-  Tensor tensor;
-};
 
 enum class OptimizerKind { adamw, sgd, lion, muon };
 std::string_view name(OptimizerKind kind);

@@ -95,7 +95,7 @@ void rehearse(const TrainConfig& config, const TrainingProblem& problem, Device&
   rehearse_export(*model);
   plan.memory = device.pool().stats();
   plan.parameters = plan.kept = 0;
-  for (const Parameter& p : model->all_parameters()) (p.value.requires_grad() ? plan.parameters : plan.kept) += p.value.numel();
+  for (const NamedTensor& p : model->all_parameters()) (p.tensor.requires_grad() ? plan.parameters : plan.kept) += p.tensor.numel();
 }
 
 }  // namespace

@@ -41,8 +41,8 @@ RunEvaluation evaluate_run(const std::string& folder, const RunOptions& options,
   check(checkpoint->value("data") == problem.data->identity(), config.data, "gives other ids than when the run in ", folder,
         " was made: the data or its tokenizer has changed");
   const auto model = make_training_model(config, problem.model, *device);
-  for (const Parameter& p : model->all_parameters())
-    if (p.value.requires_grad()) checkpoint->restore({"model." + p.name, p.value});
+  for (const NamedTensor& p : model->all_parameters())
+    if (p.tensor.requires_grad()) checkpoint->restore({"model." + p.name, p.tensor});
 
   RunEvaluation out;
   out.step = checkpoint->integer("step");

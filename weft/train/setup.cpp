@@ -204,8 +204,8 @@ std::unique_ptr<Model> make_planned_model(const TrainConfig& config, const Model
 
 std::unique_ptr<Optimizer> make_optimizer(const TrainConfig& c, const Model& model) {
   std::vector<NamedTensor> parameters;
-  for (const Parameter& p : model.all_parameters())
-    if (p.value.requires_grad()) parameters.push_back({p.name, p.value});
+  for (const NamedTensor& p : model.all_parameters())
+    if (p.tensor.requires_grad()) parameters.push_back(p);
   return std::make_unique<Optimizer>(model.device(), std::move(parameters),
                                      OptimizerOptions{.kind = optimizer_from_name(c.optimizer),
                                                       .beta1 = c.beta1,

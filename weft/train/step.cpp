@@ -75,11 +75,8 @@ void TrainingStep::set_pass(const Unit& unit) {
     targets_ = upload_ids(model_.device(), unit, unit.targets);
     return;
   }
-  const auto write = [](const Tensor& to, const std::vector<int32_t>& from) {
-    to.device().upload(*to.view().buffer, to.view().offset, from.data(), to.numel() * 4);
-  };
-  write(ids_, unit.ids);
-  write(targets_, unit.targets);
+  ids_.write(unit.ids);
+  targets_.write(unit.targets);
 }
 
 void TrainingStep::run_pass() {
@@ -115,8 +112,7 @@ StepResult TrainingStep::gradients(std::span<const Unit> units, const std::funct
     result.tokens += int64_t(unit.ids.size());
   }
   check(result.targets > 0, "train", "the step has no targets that count");
-  const float count = float(result.targets);
-  device.upload(*count_.view().buffer, count_.view().offset, &count, sizeof count);
+  count_.write({float(result.targets)});
   run(begin_, watched, [&] {
     const NoGrad no_grad;
     for (const Tensor& grad : grads_) zero(grad);

@@ -184,10 +184,7 @@ std::vector<Unit> Trainer::next_units() const {
   return units;
 }
 
-void Trainer::set_random_state(const std::vector<uint32_t>& state) {
-  const View view = training_->random_state().view();
-  device_->upload(*view.buffer, view.offset, state.data(), int64_t(state.size() * sizeof(uint32_t)));
-}
+void Trainer::set_random_state(const std::vector<uint32_t>& state) { training_->random_state().write(state); }
 
 // Those of the next step; where they are not finite, the run ends here. Stopped, it leaves the random state that it found.
 StepResult Trainer::gradients(std::span<const Unit> units, const std::vector<uint32_t>& random_state) {

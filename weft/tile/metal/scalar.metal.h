@@ -30,10 +30,4 @@ inline half from_float<half>(float x) {
   return half(x);
 }
 
-// What x becomes when it is stored as a T.
-template <class T>
-inline float rounded_to(float x) {
-  return to_float(from_float<T>(x));
-}
-
 }  // namespace weft
