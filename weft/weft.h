@@ -12,6 +12,7 @@
 #include "weft/models/folder.h"
 #include "weft/models/load.h"
 #include "weft/models/model.h"
+#include "weft/ops/elementwise/operators.h"
 #include "weft/ops/ops.h"
 #include "weft/tensor/node.h"
 #include "weft/tensor/tensor.h"

@@ -131,4 +131,6 @@ void backward(const Tensor& loss) {
   backward(loss, full(loss.device(), loss.shape(), 1.0, loss.dtype()));
 }
 
+void Tensor::backward() const { weft::backward(*this); }
+
 }  // namespace weft

@@ -100,7 +100,10 @@ class Tensor {
   bool requires_grad() const { return node_ != nullptr; }
   Tensor grad() const;
   void clear_grad() const;  // before the next step
-  Tensor detach() const;    // the same values with no history
+  // Adds d this / d leaf to the gradient of every leaf that this tensor of one element was computed from. Defined in
+  // weft/autograd/backward.cpp.
+  void backward() const;
+  Tensor detach() const;  // the same values with no history
   // Whether no other tensor refers to this memory: then nobody would see it change.
   bool sole_owner() const { return buffer_.use_count() == 1; }
   void count_as(MemoryUse use) const { buffer_->count_as(use); }  // in the pool's figures
