@@ -45,7 +45,7 @@ int bench_train(const BenchTrainOptions& options, Device& device) {
   bench::TrainShape shape{.model = preset(options.model)};
   check(options.dtype.empty() || options.dtype == "f32" || options.dtype == "bf16", "bench",
         "a training step is timed in f32 or bf16, got ", options.dtype);
-  shape.pass_tokens = options.pass_tokens > 0 ? options.pass_tokens : usual_pass_tokens(device.name());
+  shape.pass_tokens = options.pass_tokens > 0 ? options.pass_tokens : default_micro_batch_tokens(device.name());
   if (options.batch > 0) shape.sequences = options.batch;
   if (options.sequence > 0) shape.tokens = options.sequence;
   check(shape.tokens <= shape.model.max_positions || options.sequence == 0, "bench", "--sequence is ", options.sequence,

@@ -12,7 +12,7 @@
 #include "weft/models/folder.h"
 #include "weft/ops/fill/fill.h"
 #include "weft/tensor/node.h"
-#include "weft/train/documents.h"
+#include "weft/data/documents.h"
 #include "weft/train/run_folder.h"
 #include "weft/train/work_line.h"
 

@@ -16,7 +16,7 @@
 #include "weft/generate/generator.h"
 #include "weft/io/tokenizer/utf8.h"
 #include "weft/models/folder.h"
-#include "weft/train/documents.h"
+#include "weft/data/documents.h"
 #include "weft/train/work_line.h"
 
 namespace weft::cli {

@@ -7,8 +7,8 @@
 #include <memory>
 #include <unistd.h>
 
-#include "bench/ceilings.h"
 #include "cli/command.h"
+#include "cli/peak_flops.h"
 #include "cli/suggest.h"
 #include "weft/backends/open.h"
 #include "weft/base/check.h"
@@ -58,7 +58,7 @@ extern "C" void on_interrupt(int) {
 }
 
 // The terminal was closed, or the reader of the output pipe exited: stop without a message.
-extern "C" void on_nobody_watching(int) { stop_requested = true; }
+extern "C" void on_hangup(int) { stop_requested = true; }
 
 // Installs a handler. Signals that the caller ignores (nohup) stay ignored.
 void on_signal(int signal, void (*handler)(int)) {
@@ -92,21 +92,6 @@ int replay(const std::string& path, const TrainConfig& config) {
   return kFailed;
 }
 
-// Peak rate of the device in the run's dtype: bf16 dot products if it has them, else f32 multiply-adds. Empty, and no utilisation is
-// shown, on a device without measured ceilings.
-PeakFlops peak_flops(Device& device, int threads, bool bf16) {
-  if (device.traits().simulated) return {};  // the rate of a simulator is meaningless
-  try {
-    const auto ceilings = bench::ceilings_of(device, threads);
-    if (device.name() != "cpu") return {ceilings->undisturbed(bench::Ceiling::fma), "bf16 GEMM"};
-    const double dot = bf16 ? ceilings->undisturbed(bench::Ceiling::bf16_dot) : 0;
-    return dot > 0 ? PeakFlops{dot, "bf16 dot products"} : PeakFlops{ceilings->undisturbed(bench::Ceiling::fma), "f32 multiply-adds"};
-  } catch (const Error& error) {
-    if (error.code() != ErrorCode::unsupported) throw;
-    return {};
-  }
-}
-
 int train(const TrainConfig& config, const Options& options) {
   const auto peak = [&](Device& device) {
     return peak_flops(device, config.threads > 0 ? int(config.threads) : available_threads(), config.dtype == "bf16");
@@ -134,8 +119,8 @@ int run(const Options& options) {
   if (options.plan) return print_plan(resolved(config));
   on_signal(SIGINT, on_interrupt);
   on_signal(SIGTERM, on_interrupt);
-  on_signal(SIGHUP, on_nobody_watching);
-  on_signal(SIGPIPE, on_nobody_watching);
+  on_signal(SIGHUP, on_hangup);
+  on_signal(SIGPIPE, on_hangup);
   std::signal(SIGXFSZ, SIG_IGN);  // at the file size limit write() fails; the process is not killed
   try {
     return train(config, options);

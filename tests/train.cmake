@@ -16,6 +16,7 @@ target_compile_definitions(token_cache_test PRIVATE WEFT_GOLDEN_MODELS="${CMAKE_
 target_link_libraries(token_cache_test PRIVATE nlohmann_json::nlohmann_json)
 weft_unit_test(train_config_test)
 weft_unit_test(trainer_test)
+weft_unit_test(trainer_stops_test)
 weft_unit_test(training_memory_test)
 weft_unit_test(training_golden_test)
 target_compile_definitions(training_golden_test PRIVATE WEFT_GOLDEN_MODELS="${CMAKE_CURRENT_SOURCE_DIR}/golden/models")

@@ -59,7 +59,7 @@ with tempfile.TemporaryDirectory() as folder:
     step = int(checkpoints(folder / "stopped")[0].split("-")[1].split(".")[0])
     expect("Ctrl-C prints how to resume", f"weft train --resume --out {folder / 'stopped'} continues" in out, out)
     more = train("--out", folder / "stopped", "--resume", "--steps", step + 2)
-    expect("the stopped run is resumed", more.returncode == 0 and f"going on after step {step}" in more.stderr and f"steps is now {step + 2}, it was 100000" in more.stderr, more.stderr)
+    expect("the stopped run is resumed", more.returncode == 0 and f"resuming after step {step}" in more.stderr and f"steps is now {step + 2}, it was 100000" in more.stderr, more.stderr)
 
     # If the reader of the output exits first, the run saves and ends, too.
     process = subprocess.Popen([tool, "train", "--out", str(folder / "piped"), "--steps", "100000", *SMALL], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)

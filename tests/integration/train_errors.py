@@ -78,14 +78,14 @@ def damaged_checkpoints(folder):
     expect("a run", train(*args).returncode == 0)
     whole = (out / "model/model.safetensors").read_bytes()
     fails("a folder with a run in it", train(*args), "already holds a run", "--resume")
-    fails("another model", train("--resume", *args[:-len(SMALL)], "--width", 64, *SMALL[2:]), "width is 64", "begun with 32")
-    fails("another number of heads", train("--resume", *args, "--heads", 2), "heads is 2", "begun with 4")
+    fails("another model", train("--resume", *args[:-len(SMALL)], "--width", 64, *SMALL[2:]), "width is 64", "started with 32")
+    fails("another number of heads", train("--resume", *args, "--heads", 2), "heads is 2", "started with 4")
     newest = out / "checkpoints" / checkpoints(out)[-1]
     good = newest.read_bytes()
     for how, bytes in {"cut": good[:-10], "one bit": good[:5000] + bytes_flipped(good[5000]) + good[5001:], "empty": b"", "garbage": b"\xff" * 4000}.items():
         newest.write_bytes(bytes)
         more = train("--resume", *args)
-        expect(f"damaged checkpoint, {how}", more.returncode == 0 and newest.name in more.stderr and "going on after step 3" in more.stderr, more.stderr)
+        expect(f"damaged checkpoint, {how}", more.returncode == 0 and newest.name in more.stderr and "resuming after step 3" in more.stderr, more.stderr)
         expect(f"the weights are the same, {how}", (out / "model/model.safetensors").read_bytes() == whole)
     for name in checkpoints(out):
         (out / "checkpoints" / name).write_bytes(good[:100])
@@ -114,7 +114,7 @@ def limited_file(folder):
           "checkpoint-0000000002", "File too large")
     expect("the last good checkpoint stays, alone", checkpoints(out) == ["checkpoint-0000000001.safetensors"], checkpoints(out))
     more = train("--resume", *args)
-    expect("the run resumes from it", more.returncode == 0 and "going on after step 1" in more.stderr, more.stderr)
+    expect("the run resumes from it", more.returncode == 0 and "resuming after step 1" in more.stderr, more.stderr)
 
 
 def full_disk(folder):
@@ -130,7 +130,7 @@ def full_disk(folder):
         subprocess.run(["mount", "-o", "remount,size=64m", small], check=True)
         last = step_of(kept[-1])
         more = train("--out", small / "run", "--resume", "--steps", last + 1, *SMALL)
-        expect("the run resumes from it", more.returncode == 0 and f"going on after step {last}" in more.stderr, more.stderr)
+        expect("the run resumes from it", more.returncode == 0 and f"resuming after step {last}" in more.stderr, more.stderr)
         subprocess.run(["mount", "-o", "remount,ro", small], check=True)
         fails("a read-only folder", train("--out", small / "other", *SMALL), "Read-only file system")
         fails("resumed on a read-only disk", train("--out", small / "run", "--resume", "--steps", last + 2, *SMALL), "Read-only file system")

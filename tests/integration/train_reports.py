@@ -145,7 +145,7 @@ def report_and_comparison(folder, first, second):
     expect("weft report", done.returncode == 0 and done.stdout == f"report: {folder}/both.html\n", done.stderr)
     for part in (first.name, second.name, "Settings that differ", "evaluate_every", "Validation loss"):
         expect(f"the comparison has {part}", part in page)
-    for what, args, part in (("a missing folder", [first, folder / "typo"], "typo: is no folder"), ("another folder", [first, first / "model"], "it has no config.toml"),
+    for what, args, part in (("a missing folder", [first, folder / "typo"], "typo: is not a folder"), ("another folder", [first, first / "model"], "it has no config.toml"),
                              ("no run", [], "RUN")):
         result = weft("report", *args, "--out", folder / "none.html")
         ok = result.returncode == 2 and part in result.stderr and len(result.stderr.strip().splitlines()) <= 2 and not (folder / "none.html").exists()

@@ -10,11 +10,11 @@
 
 #include "weft/base/error.h"
 #include "weft/io/tokenizer/tokenizer.h"
-#include "weft/train/dataset.h"
-#include "weft/train/documents.h"
-#include "weft/train/permutation.h"
-#include "weft/train/sums.h"
-#include "weft/train/token_cache.h"
+#include "weft/data/dataset.h"
+#include "weft/data/documents.h"
+#include "weft/data/permutation.h"
+#include "weft/data/sums.h"
+#include "weft/data/token_cache.h"
 
 namespace weft {
 namespace {
@@ -152,7 +152,7 @@ TEST_F(Data, documents_begin_and_end_as_the_files_say) {
   EXPECT_EQ(two_documents("none"), (Ids{'a', 'b'}));
   EXPECT_EQ(two_documents("<|endoftext|>"), (Ids{'a', 256, 'b'}));
   EXPECT_EQ(two_documents("\n"), (Ids{'a', '\n', 'b'}));
-  EXPECT_ERROR(two_documents("xy"), "end_token is 'xy', which is 2 tokens");
+  EXPECT_ERROR(two_documents("xy"), "end_token is 'xy', which encodes to 2 tokens");
   write("config.json", R"({"eos_token_id": 33, "model_type": "another"})");
   EXPECT_EQ(two_documents(), (Ids{'a', 33, 'b'}));
   write("generation_config.json", R"({"eos_token_id": [34, 35, 900]})");
@@ -237,27 +237,27 @@ TEST_F(Data, text_is_packed_split_and_shuffled) {
   const std::string path = write("t.txt", text);
   const auto data =
       text_dataset({.path = path, .cache_folder = cache(), .tokens = 10, .validation_fraction = 0.1, .seed = 1}, byte_vocabulary());
-  EXPECT_EQ(data->units_per_epoch(), 89);
-  EXPECT_EQ(data->validation_units(), 10);
+  EXPECT_EQ(data->sequences_per_epoch(), 89);
+  EXPECT_EQ(data->validation_sequences(), 10);
   std::multiset<std::string> first, second;
   for (int64_t i = 0; i < 89; ++i) {
-    const Unit unit = data->training_unit(i);
-    EXPECT_EQ(unit.counted(), 10);
-    for (size_t k = 0; k + 1 < 10; ++k) EXPECT_EQ(unit.targets[k], unit.ids[k + 1]);
-    EXPECT_EQ(unit.targets[9] - 'a', (unit.ids[9] - 'a' + 1) % 26);
-    first.insert(data->vocabulary().decode(unit.ids));
-    second.insert(data->vocabulary().decode(data->training_unit(89 + i).ids));
+    const TokenBatch batch = data->training_sequence(i);
+    EXPECT_EQ(batch.counted(), 10);
+    for (size_t k = 0; k + 1 < 10; ++k) EXPECT_EQ(batch.targets[k], batch.ids[k + 1]);
+    EXPECT_EQ(batch.targets[9] - 'a', (batch.ids[9] - 'a' + 1) % 26);
+    first.insert(data->vocabulary().decode(batch.ids));
+    second.insert(data->vocabulary().decode(data->training_sequence(89 + i).ids));
   }
-  EXPECT_EQ(first, second);                                            // every epoch has everything once,
-  EXPECT_NE(data->training_unit(0).ids, data->training_unit(89).ids);  // in another order
-  EXPECT_EQ(data->vocabulary().decode(data->validation_unit(0).ids), text.substr(890, 10));
+  EXPECT_EQ(first, second);                                                    // every epoch has everything once,
+  EXPECT_NE(data->training_sequence(0).ids, data->training_sequence(89).ids);  // in another order
+  EXPECT_EQ(data->vocabulary().decode(data->validation_sequence(0).ids), text.substr(890, 10));
 }
 
 TEST_F(Data, a_text_shorter_than_a_sequence_is_an_error) {
   const std::string path = write("short.txt", "0123456789");
   EXPECT_ERROR(text_dataset({.path = path, .cache_folder = cache(), .tokens = 10}, byte_vocabulary()),
                "short.txt: has 10 tokens, less than one sequence of 10");
-  EXPECT_EQ(text_dataset({.path = path, .cache_folder = cache(), .tokens = 9}, byte_vocabulary())->units_per_epoch(), 1);
+  EXPECT_EQ(text_dataset({.path = path, .cache_folder = cache(), .tokens = 9}, byte_vocabulary())->sequences_per_epoch(), 1);
 }
 
 TEST_F(Data, a_cache_that_cannot_be_made_is_an_error) {
@@ -274,10 +274,10 @@ TEST(sums, holds_out_a_fifth_in_both_orders) {
     held.insert(data.question(pair));
   }
   EXPECT_EQ(held.size(), data.held_out().size());
-  for (int64_t i = 0; i <= data.units_per_epoch(); ++i) {
-    const Unit unit = data.training_unit(i);
-    for (int64_t row = 0; row < unit.rows; ++row)
-      seen.insert(data.vocabulary().decode(std::span(unit.ids).subspan(size_t(row * unit.tokens), 6)));
+  for (int64_t i = 0; i <= data.sequences_per_epoch(); ++i) {
+    const TokenBatch batch = data.training_sequence(i);
+    for (int64_t row = 0; row < batch.rows; ++row)
+      seen.insert(data.vocabulary().decode(std::span(batch.ids).subspan(size_t(row * batch.tokens), 6)));
   }
   for (const std::string& question : seen) EXPECT_FALSE(held.contains(question)) << question;
   EXPECT_EQ(seen.size() + held.size(), 8100u);
@@ -286,16 +286,16 @@ TEST(sums, holds_out_a_fifth_in_both_orders) {
 TEST(sums, are_right_and_only_the_answer_counts) {
   for (bool reversed : {false, true}) {
     const SumsDataset data({.digits = 2, .reversed = reversed, .rows = 4});
-    const Unit unit = data.training_unit(7);
-    EXPECT_EQ(unit.tokens, 9);
-    EXPECT_EQ(unit.counted(), 4 * 4);
+    const TokenBatch batch = data.training_sequence(7);
+    EXPECT_EQ(batch.tokens, 9);
+    EXPECT_EQ(batch.counted(), 4 * 4);
     for (size_t row = 0; row < 4; ++row) {
-      const std::string text = data.vocabulary().decode(std::span(unit.ids).subspan(row * 9, 9));
+      const std::string text = data.vocabulary().decode(std::span(batch.ids).subspan(row * 9, 9));
       std::string answer = text.substr(6, 3);
       if (reversed) std::reverse(answer.begin(), answer.end());
       EXPECT_EQ(std::stoi(text.substr(0, 2)) + std::stoi(text.substr(3, 2)), std::stoi(answer)) << text;
       for (size_t i = 0; i < 9; ++i)
-        EXPECT_EQ(unit.targets[row * 9 + i], i < 5 ? kIgnored : i < 8 ? unit.ids[row * 9 + i + 1] : 0);  // 0 is the newline
+        EXPECT_EQ(batch.targets[row * 9 + i], i < 5 ? kIgnored : i < 8 ? batch.ids[row * 9 + i + 1] : 0);  // 0 is the newline
     }
   }
   EXPECT_THROW(SumsDataset({.digits = 1}), Error);

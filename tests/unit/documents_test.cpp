@@ -1,4 +1,4 @@
-#include "weft/train/documents.h"
+#include "weft/data/documents.h"
 
 #include <gtest/gtest.h>
 #include <unistd.h>

@@ -8,6 +8,7 @@
 #include "weft/ops/embedding/embedding.h"
 #include "weft/ops/fill/fill.h"
 #include "weft/tensor/node.h"
+#include "weft/train/optimizers.h"
 #include "weft/train/step.h"
 
 namespace weft {
@@ -21,7 +22,7 @@ class Faults : public testing::Test {
     ModelConfig c = preset("llama-tiny");
     c.vocab_size = kVocabulary, c.layers = 1, c.max_positions = 32;
     model = make_model(c, *device, 3, {.dtype = DType::f32, .trainable = true});
-    optimizer = std::make_unique<Optimizer>(*device, model->parameters(), OptimizerOptions{});
+    optimizer = std::make_unique<AdamW>(model->parameters(), AdamWOptions{.learning_rate = 0.1});
   }
 
   Tensor ids(const std::vector<int32_t>& values) const { return Tensor::from_host(*device, {1, int64_t(values.size())}, values); }
@@ -53,7 +54,7 @@ TEST_F(Faults, an_optimizer_applies_no_gradients_after_them) {
   const auto train = [&](const std::vector<int32_t>& from) {
     for (const NamedTensor& p : model->parameters()) p.tensor.clear_grad();
     backward(model->loss(ids(from), targets, {}));
-    optimizer->step(0.1, full(*device, {}, 1));
+    optimizer->step();
   };
   EXPECT_NE(message_of([&] { train({0, 99, 1}); }).find(kFound), std::string::npos);
   EXPECT_EQ(optimizer->steps(), 0);
@@ -66,7 +67,7 @@ TEST_F(Faults, an_optimizer_applies_no_gradients_after_them) {
 // Later steps are replayed where the device can: the fault is found there too.
 TEST_F(Faults, a_training_step_stops_at_them) {
   TrainingStep step(*model, *optimizer, {});
-  const Unit good{1, 3, {0, 60, 1}, {1, 2, 3}}, bad{1, 3, {0, 99, 1}, {1, 2, 3}};
+  const TokenBatch good{1, 3, {0, 60, 1}, {1, 2, 3}}, bad{1, 3, {0, 99, 1}, {1, 2, 3}};
   for (int i = 0; i < 3; ++i) {
     EXPECT_TRUE(step.gradients({&good, 1}).finite());
     step.apply(0.1);

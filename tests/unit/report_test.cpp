@@ -161,7 +161,7 @@ TEST_F(Runs, runs_are_compared) {
 
 TEST_F(Runs, a_folder_without_a_run_is_named) {
   const auto complaint = [](const fs::path& path) { return message_of([&] { read_run(path.string()); }); };
-  EXPECT_EQ(complaint(folder / "none"), (folder / "none").string() + ": is no folder, expected that of a run of weft train");
+  EXPECT_EQ(complaint(folder / "none"), (folder / "none").string() + ": is not a folder, expected the folder of a run of weft train");
   EXPECT_EQ(complaint(folder), folder.string() + ": is not the folder of a run: it has no config.toml");
 }
 

@@ -1,5 +1,5 @@
 // Tokenising: the same file for any number of threads, and the ids that the vocabulary gives a whole document.
-#include "weft/train/token_cache.h"
+#include "weft/data/token_cache.h"
 
 #include <gtest/gtest.h>
 #include <unistd.h>

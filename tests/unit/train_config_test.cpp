@@ -52,6 +52,14 @@ TEST(train_config, every_key_is_named_once) {
   }
 }
 
+TEST(train_config, renamed_keys_have_both_names) {
+  TrainConfig config;
+  parse_config("micro_batch_tokens = 64\nevaluate_sequences = 7\n", "run.toml", config);
+  EXPECT_EQ(config.pass_tokens, 64);
+  EXPECT_EQ(config.evaluate_units, 7);
+  EXPECT_EQ(message_of("pass_tokens = 1\nmicro_batch_tokens = 2\n"), "run.toml:1: pass_tokens is set twice, also under another name");
+}
+
 TEST(train_config, errors_name_the_line_and_the_nearest_key) {
   EXPECT_EQ(message_of("steps = 7\n\nlearning_rat = 0.1\n"),
             "run.toml:3: there is no setting 'learning_rat', did you mean 'learning_rate'?");
@@ -78,7 +86,7 @@ TEST(train_config, rejects_what_no_run_can_have) {
   EXPECT_THROW(check_config(spoiled([](TrainConfig& c) { c.dropout = 1; })), Error);
   EXPECT_THROW(check_config(spoiled([](TrainConfig& c) { c.clip = -1; })), Error);
   EXPECT_THROW(check_config(spoiled([](TrainConfig& c) { c.keep = 0; })), Error);
-  EXPECT_THROW(check_config(spoiled([](TrainConfig& c) { c.batch = c.accumulate = int64_t(1) << 32; })), Error);  // 2^64 units
+  EXPECT_THROW(check_config(spoiled([](TrainConfig& c) { c.batch = c.accumulate = int64_t(1) << 32; })), Error);  // 2^64 sequences
   EXPECT_THROW(check_config(spoiled([](TrainConfig& c) { c.threads = (int64_t(1) << 32) + 2; })), Error);
   EXPECT_THROW(check_config(spoiled([](TrainConfig& c) { c.sums_digits = (int64_t(1) << 32) + 2; })), Error);
   EXPECT_THROW(check_config(spoiled([](TrainConfig& c) { c.steps = int64_t(1) << 40; })), Error);
@@ -97,13 +105,13 @@ std::string complaint(void (*spoil)(TrainConfig&)) {
   return "no error";
 }
 
-// A setting that somebody counts on and that would change nothing is not taken in silence.
+// A setting that would have no effect is an error.
 TEST(train_config, settings_agree) {
   EXPECT_EQ(complaint([](TrainConfig& c) { c.lora_targets = "q_proj"; }),
             "train: lora_targets is set, but lora_rank is 0: all weights would be trained");
   EXPECT_EQ(complaint([](TrainConfig& c) { c.lora_targets = "q_proj", c.lora_rank = 4; }), "no error");
-  EXPECT_EQ(complaint([](TrainConfig& c) { c.decay = 10; }), "train: decay is set, but only the schedule wsd has such a part");
-  EXPECT_EQ(complaint([](TrainConfig& c) { c.nesterov = true; }), "train: nesterov is set, but only the optimizer sgd knows it");
+  EXPECT_EQ(complaint([](TrainConfig& c) { c.decay = 10; }), "train: decay is set, but only the schedule wsd has a decay");
+  EXPECT_EQ(complaint([](TrainConfig& c) { c.nesterov = true; }), "train: nesterov is set, but only the optimizer sgd has it");
   EXPECT_EQ(complaint([](TrainConfig& c) { c.nesterov = true, c.optimizer = "sgd"; }), "no error");
   EXPECT_EQ(complaint([](TrainConfig& c) { c.tokenizer = "folder"; }), "train: tokenizer is set, but sums have a vocabulary of their own");
   EXPECT_EQ(complaint([](TrainConfig& c) { c.data = "a.txt", c.tokenizer = "folder", c.vocabulary = "bytes"; }),

@@ -4,6 +4,7 @@
 #include "tests/unit/golden_model.h"
 #include "tests/unit/test_device.h"
 #include "weft/models/config_json.h"
+#include "weft/train/optimizers.h"
 #include "weft/train/step.h"
 
 namespace weft {
@@ -26,20 +27,20 @@ TEST_P(TrainingGolden, twelve_steps) {
   const SafeTensors expected(folder + "/expected.safetensors");
   FileWeights weights(*device, folder + "/model.safetensors");
   const auto model = make_model(read_model_config(folder), weights);
-  Optimizer optimizer(*device, model->parameters(), {.beta1 = 0.9, .beta2 = 0.95, .eps = 1e-8, .weight_decay = 0.1, .decay_all = true});
+  AdamW optimizer(model->parameters(), {.beta1 = 0.9, .beta2 = 0.95, .eps = 1e-8, .weight_decay = 0.1, .decay_all = true});
   TrainingStep step(*model, optimizer, {.clip = 1.0});
 
   const auto ids = golden::values<int32_t>(expected.at("train_ids"));
   const int64_t rows = expected.at("train_ids").shape[0], T = expected.at("train_ids").shape[1] - 1;
-  std::vector<Unit> units;
+  std::vector<TokenBatch> sequences;
   for (int64_t r = 0; r < rows; ++r) {
     const auto first = ids.begin() + r * (T + 1);
-    units.push_back({1, T, {first, first + T}, {first + 1, first + T + 1}});
+    sequences.push_back({1, T, {first, first + T}, {first + 1, first + T + 1}});
   }
   const auto losses = golden::values<float>(expected.at("losses")), norms = golden::values<float>(expected.at("grad_norms"));
   ASSERT_EQ(losses.size(), 12u);
   for (size_t i = 0; i < losses.size(); ++i) {
-    const StepResult result = step.gradients(units);
+    const StepResult result = step.gradients(sequences);
     EXPECT_NEAR(result.loss, losses[i], 1e-4 * losses[i]) << "step " << i + 1;
     EXPECT_NEAR(result.gradient_norm, norms[i], 1e-4 * norms[i]) << "step " << i + 1;
     step.apply(1e-3);

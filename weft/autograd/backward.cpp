@@ -131,6 +131,15 @@ void backward(const Tensor& loss) {
   backward(loss, full(loss.device(), loss.shape(), 1.0, loss.dtype()));
 }
 
+void zero_grad(const Tensor& leaf) {
+  check(leaf.requires_grad() && leaf.node()->leaf(), "zero_grad", "only a leaf that requires a gradient has one");
+  const NoGrad no_grad;
+  Tensor& grad = leaf.node()->grad;
+  if (grad) return zero(grad);
+  const MemoryScope scope(leaf.device(), MemoryUse::gradients);
+  grad = zeros(leaf.device(), leaf.shape());
+}
+
 void Tensor::backward() const { weft::backward(*this); }
 
 }  // namespace weft

@@ -16,6 +16,9 @@ void backward(const Tensor& loss);
 // As above for any tensor, given the gradient of what comes after it.
 void backward(const Tensor& y, const Tensor& dy);
 
+// Sets the gradient of a leaf to zeros: in the memory it has, or in new memory if it has none yet. The next backward adds to it.
+void zero_grad(const Tensor& leaf);
+
 // For several results of one computation; an undefined gradient counts as zero.
 void backward(std::span<const Tensor> y, std::span<const Tensor> dy);
 

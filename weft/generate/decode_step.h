@@ -1,5 +1,5 @@
-// One new token of every sequence in a cache: ids in, logits out. Where the device captures, a step of as many sequences as
-// one before is a replay of that one's launches.
+// One decoding step of every sequence in a cache: ids in, logits out. If the device captures graphs, a step of a batch size seen before
+// replays the launches of that step.
 #pragma once
 
 #include <map>
@@ -15,7 +15,7 @@ class DecodeStep {
   // Both must outlive the step.
   DecodeStep(const Model& model, KvCache& cache);
 
-  // newest: one id per sequence of the cache. The logits [batch, vocabulary] stay until the next step.
+  // newest: one id per sequence of the cache. The logits [batch, vocabulary] are valid until the next step.
   const Tensor& operator()(const std::vector<int32_t>& newest);
 
  private:

@@ -11,7 +11,7 @@ namespace {
 
 constexpr const char* kWhere = "generate";
 
-// None where the folder has no tokenizer.
+// Empty if the folder has no tokenizer.
 Generator::TokenTexts texts_of(const ModelFolder& folder, bool show_special) {
   if (!folder.has_tokenizer()) return {};
   return [&tokenizer = folder.tokenizer(), show_special](int32_t id) -> Generator::TokenText {
@@ -38,11 +38,11 @@ double GenerateTimes::tokens_per_second() const {
 }
 
 struct Generator::Sequence {
-  int64_t prompt;               // which
+  int64_t prompt;               // its index
   uint64_t key;                 // of the prompt's ids, for the draws
-  uint32_t repeat;              // how often the same prompt came before
-  std::vector<int32_t> tokens;  // the prompt, then what was generated
-  size_t prompt_tokens, most;   // most: in all
+  uint32_t repeat;              // number of earlier occurrences of the same prompt
+  std::vector<int32_t> tokens;  // the prompt, then the new tokens
+  size_t prompt_tokens, most;   // most: the limit of the sequence
   TextStream text;
   Completion completion;
   bool done = false;
@@ -70,7 +70,7 @@ Generator::Generator(const Model& model, const ModelFolder& folder, GenerateOpti
   for (int32_t id : folder.end_ids()) options_.eos_ids.push_back(id);
 }
 
-// How many tokens the sequence of this prompt may have in all.
+// The limit of the sequence of this prompt, in tokens.
 int64_t Generator::room(size_t prompt, const std::vector<int32_t>& ids) const {
   const int64_t context = model_.config().max_positions, vocabulary = model_.config().vocab_size, size = int64_t(ids.size());
   check(!ids.empty(), kWhere, "prompt ", prompt, " is empty");
@@ -118,7 +118,7 @@ std::vector<Completion> Generator::run(const std::vector<std::vector<int32_t>>& 
     }
     for (size_t b = active.size(); b-- > 0;) {
       if (!active[b]->done) continue;
-      cache.remove(int64_t(b));  // the last takes its place, here as there
+      cache.remove(int64_t(b));  // the last row moves to its place, here and in the cache
       active[b] = active.back();
       active.pop_back();
     }
@@ -135,7 +135,7 @@ std::span<const float> Generator::download(const Tensor& logits) {
   return logits_;
 }
 
-// Reads the prompt into a row of the cache and takes the first token.
+// Prefills a row of the cache with the prompt and samples the first token.
 void Generator::start(Sequence& sequence, KvCache& cache) {
   const double begin = now();
   KvCache row = cache.spare();
@@ -148,7 +148,7 @@ void Generator::start(Sequence& sequence, KvCache& cache) {
   times_.prompt_seconds += now() - begin;
 }
 
-// One token of every sequence.
+// Decodes one token of every sequence.
 void Generator::step(std::vector<Sequence*>& active, DecodeStep& decode) {
   const double begin = now();
   std::vector<int32_t> newest;

@@ -5,9 +5,9 @@
 //   Generator generator(*model, folder, {.sampling = {.temperature = 0.8}, .max_tokens = 100});
 //   generator.run({folder.tokenizer().encode_prompt("Once")}, [](const NewToken& t) { std::cout << t.text << std::flush; });
 //
-// Each prompt is read alone; then up to `batch` sequences take their steps together, and the next prompt takes the place
-// of one that ends. A draw depends on the seed, the prompt's ids, the place of the token and how often the same prompt came
-// before, so a prompt continues in the same way alone or with others, and the same prompt given again in another.
+// Each prompt is prefilled alone; then up to `batch` sequences are decoded as a batch, and the next prompt replaces one that ends. A draw
+// depends on the seed, the prompt's ids, the position of the token and the number of earlier occurrences of the same prompt: a prompt
+// continues the same way alone or in a batch, and differently when it is given again.
 #pragma once
 
 #include <functional>
@@ -25,32 +25,32 @@ namespace weft {
 
 struct GenerateOptions {
   SamplingOptions sampling = {};
-  int64_t max_tokens = 0;              // new tokens per prompt; 0: as many as the model's context takes
-  std::vector<int32_t> eos_ids = {};   // any of them ends a sequence; a folder's own need not be given
-  bool ignore_eos = false;             // nothing but `stop` and max_tokens ends it
-  std::vector<std::string> stop = {};  // so does any of these in its text
-  // Sequences that step together. On the CPU up to four rows a product adds in one order, so results keep the bits of a lone
-  // run; more are faster together, and may differ in the last bits of a logit. On a GPU any number may.
+  int64_t max_tokens = 0;              // new tokens per prompt; 0: up to the model's context
+  std::vector<int32_t> eos_ids = {};   // each ends a sequence; those of a ModelFolder are added
+  bool ignore_eos = false;             // only `stop` and max_tokens end a sequence
+  std::vector<std::string> stop = {};  // texts that end a sequence
+  // Sequences decoded as a batch. On the CPU a matmul of up to four rows sums in an order that does not depend on their number, so
+  // logits have the bits of a run alone; larger batches are faster and may differ in the last bits. On a GPU any batch may.
   int64_t batch = 4;
 };
 
-// How a model's generation_config.json says to sample: where do_sample is true its temperature (or 1), top_k, top_p and min_p,
-// else greedily; its repetition penalty in both cases.
+// The sampling settings of generation_config.json: if do_sample is true its temperature (default 1), top_k, top_p and min_p, else
+// greedy; its repetition penalty in both cases.
 SamplingOptions sampling_of(const GenerationConfig& config);
 
 enum class FinishReason { eos, stop, length };
 std::string_view name(FinishReason reason);
 
 struct Completion {
-  std::vector<int32_t> ids;  // the new tokens, with the one that ended it
-  std::string text;          // of them; ends before a stop string
+  std::vector<int32_t> ids;  // the new tokens, including the one that ended the sequence
+  std::string text;          // their text, up to a stop string
   FinishReason reason = FinishReason::length;
 };
 
 struct NewToken {
-  int64_t prompt;  // which
+  int64_t prompt;  // its index
   int32_t id;
-  std::string_view text;  // what is certain now; with the last token all that was held back
+  std::string_view text;  // the text that is certain now; the last token adds all that was held back
   bool last;
 };
 
@@ -58,13 +58,13 @@ struct GenerateTimes {
   int64_t prompts = 0, prompt_tokens = 0, step_tokens = 0;
   double prompt_seconds = 0;  // reading prompts, and the first new token of each
   double step_seconds = 0;    // all later tokens
-  // New tokens a second, the first of each prompt left out where there are others.
+  // New tokens per second, without the first token of each prompt if there are others.
   double tokens_per_second() const;
 };
 
 class Generator {
  public:
-  // The bytes of a token's text, and whether they are part of what is shown. Without it there is no text, and no stop strings.
+  // The bytes of a token, and whether they are left out of the text. Without a TokenTexts there is no text and no stop string.
   struct TokenText {
     std::string bytes;
     bool hidden = false;
@@ -73,11 +73,11 @@ class Generator {
 
   Generator(const Model& model, GenerateOptions options, TokenTexts texts = {});
 
-  // Takes the tokens that end a text, the texts of tokens and which of them are special from the model's folder, which must
-  // outlive it. Special tokens are hidden unless `show_special`.
+  // Takes end tokens, token texts and special tokens from the model's folder, which must outlive the generator. Special tokens are left
+  // out of the text unless `show_special`.
   Generator(const Model& model, const ModelFolder& folder, GenerateOptions options, bool show_special = false);
 
-  // The continuation of each prompt. on_token is called for every token as it comes.
+  // Continues each prompt. on_token is called for every new token at once.
   std::vector<Completion> run(const std::vector<std::vector<int32_t>>& prompts, const std::function<void(const NewToken&)>& on_token = {});
 
   const GenerateTimes& times() const { return times_; }  // of the last run

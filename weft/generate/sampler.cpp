@@ -43,7 +43,7 @@ double unit_double(uint64_t seed, DrawPoint point) {
   return double((uint64_t(bits[0]) << 32 | bits[1]) >> 11) * 0x1p-53;
 }
 
-// A run at a time: whether it has a larger one, or one that is no number, vectorises; where is asked only then.
+// Block by block: the test for a larger value or a NaN vectorises; only a block with one is searched for its position.
 int32_t largest_of(std::span<const float> logits, DrawPoint point) {
   constexpr size_t kRun = 64;
   size_t best = 0;
@@ -98,14 +98,14 @@ int32_t Sampler::next(std::span<const float> logits, std::span<const int32_t> hi
 std::span<const float> Sampler::penalise(std::span<const float> logits, std::span<const int32_t> history) {
   penalised_.assign(logits.begin(), logits.end());
   const float penalty = float(options_.repetition_penalty);
-  for (int32_t id : history)  // from the untouched logit: a token that occurs twice is penalised once
+  for (int32_t id : history)  // from the original logit: a token that occurs twice is penalised once
     if (id >= 0 && size_t(id) < logits.size())
       penalised_[size_t(id)] = logits[size_t(id)] < 0 ? logits[size_t(id)] * penalty : logits[size_t(id)] / penalty;
   return penalised_;
 }
 
-// What top-k leaves, in order of ids, and its weights at the temperature asked for. Temperature keeps the order of
-// logits, so they are compared as they are.
+// Collects the tokens that top-k keeps, in the order of ids, and their weights. Temperature keeps the order of logits, so unscaled
+// logits are compared.
 void Sampler::collect(std::span<const float> logits, float largest) {
   float least = std::numeric_limits<float>::lowest();
   if (options_.top_k > 0 && size_t(options_.top_k) < logits.size()) {
@@ -123,7 +123,7 @@ void Sampler::collect(std::span<const float> logits, float largest) {
 
 void Sampler::keep_top_p() {
   const double total = std::accumulate(weights_.begin(), weights_.end(), 0.0), wanted = options_.top_p * total;
-  // Tokens below this have less than 1 - p between them: none can be needed to reach p. It spares sorting them.
+  // The tokens below this bound have less than 1 - p in total, so none is needed to reach p: they need not be sorted.
   const double hopeless = (1 - options_.top_p) * total / double(ids_.size()) * (1 - 1e-9);
   ranked_.clear();
   for (size_t i = 0; i < ids_.size(); ++i)

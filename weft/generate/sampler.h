@@ -1,13 +1,13 @@
-// The next token from a row of logits l. The steps and their order are those of transformers:
+// Samples the next token from a row of logits l. The steps and their order are those of transformers:
 //
-//   repetition penalty r   l_t = l_t < 0 ? r l_t : l_t / r, once for each token t of the prompt and what was generated
-//   temperature T          l = l / T.   T = 0 is greedy: the largest l (the lowest id among equals), and nothing below
-//   top-k                  keeps l_t >= the k-th largest; what equals the k-th stays
+//   repetition penalty r   l_t = l_t < 0 ? r l_t : l_t / r, once for each token t of the prompt and the continuation
+//   temperature T          l = l / T.   T = 0 is greedy: the largest l (the lowest id of several), without the steps below
+//   top-k                  keeps l_t >= the k-th largest, including ties
 //   top-p                  keeps the fewest most likely tokens whose probability reaches p; among equals the lower id
 //   min-p                  keeps the tokens at least min_p times as likely as the most likely one
 //
-// and then one draw from softmax over what is kept. The draw is a function of the seed, the prompt, how often that prompt
-// came before, and the position alone, and probabilities are float64 sums in order of ids, so a token does not depend on threads or on
+// and then one draw from the softmax of those that are left. The draw is a function of the seed, the prompt, the number of its earlier
+// occurrences and the position alone; probabilities are float64 sums in the order of ids. A token does not depend on threads or on
 // other sequences.
 #pragma once
 
@@ -30,22 +30,22 @@ struct SamplingOptions {
 // Throws, naming the option and its value, when one is out of range.
 void validate(const SamplingOptions& options);
 
-// Where in the random stream a token is drawn.
+// The position in the random stream at which a token is drawn.
 struct DrawPoint {
   uint64_t prompt = 0;      // prompt_key() of the prompt's ids
-  uint32_t occurrence = 0;  // how often the same prompt came before
+  uint32_t occurrence = 0;  // number of earlier occurrences of the same prompt
   uint32_t position = 0;    // of the new token within its sequence, prompt included
 };
 
-// Tells prompts apart: other ids have other draws.
+// A hash of the ids: different prompts have different draws.
 uint64_t prompt_key(std::span<const int32_t> ids);
 
 class Sampler {
  public:
   explicit Sampler(const SamplingOptions& options);
 
-  // `history`: the prompt and what was generated so far; ids outside the vocabulary are ignored. A logit that is NaN or
-  // +inf, or none above -inf, is an error that names the position.
+  // `history`: the prompt and the continuation so far; ids outside the vocabulary are ignored. Throws, naming the position, if a logit
+  // is NaN or +inf, or if all are -inf.
   int32_t next(std::span<const float> logits, std::span<const int32_t> history, DrawPoint point);
 
  private:
@@ -58,8 +58,8 @@ class Sampler {
 
   SamplingOptions options_;
   std::vector<float> penalised_, best_;
-  std::vector<int32_t> ids_;     // what is kept, ascending
-  std::vector<double> weights_;  // its probabilities, not yet divided by their sum: exp((l - largest) / T)
+  std::vector<int32_t> ids_;     // kept so far, ascending
+  std::vector<double> weights_;  // of ids_, not normalised: exp((l - largest) / T)
   std::vector<std::pair<double, int32_t>> ranked_;
 };
 

@@ -46,7 +46,7 @@ void TextStream::release(size_t count) {
   hidden_.erase(0, count);
 }
 
-// The length of the longest end of pending_ that a stop string begins with.
+// The length of the longest suffix of pending_ that is a prefix of a stop string.
 size_t TextStream::held_for_stop() const {
   size_t held = 0;
   for (const std::string& stop : stops_)

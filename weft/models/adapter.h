@@ -1,4 +1,4 @@
-// Low-rank adapters as a folder, as Hugging Face's PEFT writes and reads it: adapter_config.json and
+// Low-rank adapters in a folder in the format of Hugging Face's PEFT: adapter_config.json and
 // adapter_model.safetensors with base_model.model.<layer>.lora_A.weight and .lora_B.weight.
 #pragma once
 
@@ -8,14 +8,14 @@
 
 namespace weft {
 
-// Writes the adapters of a model. `base`: the folder or name of the model that they belong to.
+// Writes the adapters of a model. `base`: the folder or name of the model they were trained on.
 void save_adapter(const Model& model, const std::string& folder, const std::string& base);
 
-// What to make a model with so that load_adapter can fill it: the layers are those of the file. Throws bad_file or
-// unsupported, naming the file and the key, for an adapter that is more than two matrices a layer.
+// The LoRA options of the adapter in a folder; a model made with them can be filled by load_adapter. Throws bad_file or unsupported,
+// naming the file and the key, for an adapter that is not plain LoRA (two matrices per layer).
 LoraOptions read_adapter_options(const std::string& folder);
 
-// The matrices in the folder, into those of the model.
+// Copies the matrices in the folder into those of the model.
 void load_adapter(const Model& model, const std::string& folder);
 
 }  // namespace weft

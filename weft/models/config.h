@@ -1,4 +1,4 @@
-// What a model is made of: the fields of a Hugging Face config.json that matter, under one name for all families.
+// The config of a model: the relevant fields of a Hugging Face config.json, with one name for all families.
 #pragma once
 
 #include <cstdint>
@@ -22,9 +22,9 @@ struct ModelConfig {
   int64_t hidden_size = 0;        // n_embd
   int64_t layers = 0;             // num_hidden_layers, n_layer
   int64_t heads = 0;              // num_attention_heads, n_head
-  int64_t kv_heads = 0;           // num_key_value_heads; heads where not given
-  int64_t head_dim = 0;           // hidden_size / heads where not given
-  int64_t intermediate_size = 0;  // n_inner; 4 hidden_size where GPT-2 gives none
+  int64_t kv_heads = 0;           // num_key_value_heads; default: heads
+  int64_t head_dim = 0;           // default: hidden_size / heads
+  int64_t intermediate_size = 0;  // n_inner; GPT-2's default: 4 hidden_size
   int64_t max_positions = 0;      // max_position_embeddings, n_positions
 
   double norm_eps = 1e-5;         // rms_norm_eps, layer_norm_epsilon
@@ -41,12 +41,12 @@ struct ModelConfig {
   bool scale_attention = true;          // GPT-2's scale_attn_weights: 1 / sqrt(head_dim)
   bool scale_by_inverse_layer = false;  // GPT-2's scale_attn_by_inverse_layer_idx: and 1 / (layer + 1)
 
-  float embedding_dropout = 0;  // embd_pdrop, in training alone
+  float embedding_dropout = 0;  // embd_pdrop; dropout applies in training only
   float attention_dropout = 0;  // attn_pdrop, attention_dropout
   float residual_dropout = 0;   // resid_pdrop
 
-  double initializer_range = 0.02;  // the deviation of a new model's weights
-  DType dtype = DType::f32;         // the type of the stored weights
+  double initializer_range = 0.02;  // standard deviation of a new model's weights
+  DType dtype = DType::f32;         // of the stored weights
   std::optional<int64_t> bos_id;
   std::optional<int64_t> pad_id;  // Llama and Qwen: a token whose embedding is not trained by looking it up
   std::vector<int64_t> eos_ids;
@@ -57,7 +57,7 @@ struct ModelConfig {
   bool operator==(const ModelConfig&) const = default;
 };
 
-// Throws, naming `where` (a file, or "config"), the field and its value, when no model can have these sizes.
+// Throws, naming `where` (a file, or "config"), the field and its value, if the sizes are invalid.
 void check_config(const ModelConfig& config, std::string_view where = "config");
 
 // "llama-tiny", "gpt2-124m", "smollm2-135m", "shakespeare-char". Throws listing the names for any other.

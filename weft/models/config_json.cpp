@@ -45,7 +45,7 @@ const Family& family_of(const JsonNode& root) {
   root.at("model_type").unsupported("is '", shown(type), "'; supported are llama, qwen2, qwen3 and gpt2");
 }
 
-// Options of transformers that change what is computed, each with the value that changes nothing.
+// Options of transformers that change the computation, each with its neutral value.
 void refuse_unsupported(const JsonNode& root) {
   for (const char* key : {"quantization_config", "auto_map", "pruned_heads"})
     if (const auto node = root.find(key); node && !node->value().empty()) node->unsupported("is given; ", key, " is not supported");
@@ -125,7 +125,7 @@ void read_rope(const JsonNode& root, ModelConfig& config) {
   }
 }
 
-// Older files say -1 where there is none.
+// Older files write -1 for none.
 std::vector<int64_t> read_ids(const JsonNode& root, const std::string& key) {
   const auto node = root.find(key);
   if (!node) return {};
@@ -152,7 +152,7 @@ void read_llama_like(const JsonNode& root, ModelConfig& c) {
   c.heads = root.at("num_attention_heads").integer(1, kMost);
   c.intermediate_size = root.at("intermediate_size").integer(1, kMost);
   c.max_positions = root.at("max_position_embeddings").integer(1, kMost);
-  // transformers would take 32 heads where a Qwen file leaves the key out: too odd to follow unasked.
+  // transformers would default to 32 heads if a Qwen file omits the key; that is more likely a mistake in the file.
   if (c.architecture != Architecture::llama && !root.value().contains("num_key_value_heads")) root.refuse("has no 'num_key_value_heads'");
   c.kv_heads = root.integer_or("num_key_value_heads", c.heads, 1, kMost);
   if (const auto given = root.find("head_dim"))
@@ -212,7 +212,7 @@ ModelConfig config_of(const JsonNode& root) {
   c.architecture == Architecture::gpt2 ? read_gpt2(root, c) : read_llama_like(root, c);
   try {
     check_config(c, root.file());
-  } catch (const Error& error) {  // what makes no sense in a file is the file's fault
+  } catch (const Error& error) {  // invalid sizes in a file are reported as a bad file
     const std::string_view message = error.what();
     const std::string prefix = error.where() + ": ";
     fail(ErrorCode::bad_file, root.file(), message.starts_with(prefix) ? message.substr(prefix.size()) : message);

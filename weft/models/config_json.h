@@ -1,5 +1,5 @@
-// config.json and generation_config.json of a Hugging Face model folder. What changes the maths and is not supported is
-// refused by name; docs/models.md lists the keys.
+// config.json and generation_config.json of a Hugging Face model folder. Unsupported keys that change the maths are rejected by name;
+// docs/models.md lists the keys.
 #pragma once
 
 #include <optional>
@@ -16,10 +16,10 @@ namespace weft {
 ModelConfig read_model_config(const std::string& path);
 ModelConfig parse_model_config(std::string_view json, const std::string& file = "config.json");
 
-// A config.json that transformers reads as this model, in the spelling that its older versions know too.
+// A config.json for transformers, in a spelling that its older versions read too.
 std::string model_config_json(const ModelConfig& config);
 
-// What generation_config.json says about how to generate; nothing where it does not.
+// The settings of generation_config.json; nullopt where it has none.
 struct GenerationConfig {
   std::optional<int64_t> bos_id, pad_id;
   std::vector<int64_t> eos_ids;
@@ -28,16 +28,16 @@ struct GenerationConfig {
   std::optional<int64_t> top_k, max_new_tokens;
 };
 
-// `path`: a generation_config.json, or a folder; a folder without one gives an empty answer.
+// `path`: a generation_config.json, or a folder; a folder without one gives an empty result.
 GenerationConfig read_generation_config(const std::string& path);
 GenerationConfig parse_generation_config(std::string_view json, const std::string& file = "generation_config.json");
 std::string generation_config_json(const GenerationConfig& config);
 
-// The generation_config.json of `folder` with the ids of `config`, everything else as it is; a new one where it has none.
+// The generation_config.json of `folder` with the ids of `config`; a new one if the folder has none.
 std::string generation_config_json(const std::string& folder, const ModelConfig& config);
 
-// The special tokens that a folder's files name by id: generation_config.json has the first word, then config.json. Reads
-// nothing else of them, so that a folder of any family, or one with a tokenizer alone, can be asked.
+// The special tokens that a folder's files name by id: from generation_config.json, else config.json. Reads nothing else of them, so
+// it works for a folder of any family, and for one with only a tokenizer.
 struct SpecialIds {
   std::optional<int64_t> bos_id, pad_id;
   std::vector<int64_t> eos_ids;

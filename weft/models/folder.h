@@ -1,5 +1,5 @@
-// A Hugging Face model folder as one thing: config, weights, tokenizer with its special tokens, generation settings. Every
-// command of the tool and every program that starts from a folder goes through it, so that all see the same tokens.
+// A Hugging Face model folder as one type: config, weights, tokenizer with its special tokens, generation settings. Every command of
+// the tool and every program reads a folder through it, so that all use the same tokens.
 //
 //   const ModelFolder folder("SmolLM2-135M");
 //   const auto model = folder.load(*device);
@@ -17,10 +17,10 @@
 
 namespace weft {
 
-// Files are read when they are first asked for, and errors name them. One thread at a time.
+// Files are read on first use, and errors name them. Not thread-safe.
 class ModelFolder {
  public:
-  // `adapter`: a folder with a LoRA adapter of the model. Where that folder holds a tokenizer, it is the one in use.
+  // `adapter`: a folder with a LoRA adapter of the model. If that folder has a tokenizer, it is used instead.
   explicit ModelFolder(std::string path, std::string adapter = "");
 
   const std::string& path() const { return path_; }
@@ -28,10 +28,10 @@ class ModelFolder {
   const GenerationConfig& generation() const;
 
   bool has_tokenizer() const;
-  const TokenizerFolder& tokenizer_folder() const;  // throws, naming the folder, where there is no tokenizer
+  const TokenizerFolder& tokenizer_folder() const;  // throws, naming the folder, if there is no tokenizer
   const Tokenizer& tokenizer() const { return tokenizer_folder().tokenizer(); }
 
-  // The ids at which a text ends: those of the files, and of the tokenizer where they name none.
+  // The ids that end a text: those of the files, else those of the tokenizer.
   std::vector<int32_t> end_ids() const;
 
   std::unique_ptr<Model> load(Device& device, const ModelOptions& options = {}) const;

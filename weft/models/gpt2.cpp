@@ -22,12 +22,12 @@ Tensor dropped(const Tensor& x, float p, const Pass& pass, uint32_t site) {
 Gpt2::Gpt2(const ModelConfig& config, Weights& weights) : Model(config, weights) {
   const int64_t C = config.hidden_size;
   const Init normal = Init::normal(config.initializer_range);
-  wte_ = weights.take("transformer.wte.weight", {config.vocab_size, C}, normal);
-  wpe_ = weights.take("transformer.wpe.weight", {config.max_positions, C}, normal);
+  wte_ = weights.take("transformer.wte.weight", {config.vocab_size, C}, normal, ParameterRole::embedding);
+  wpe_ = weights.take("transformer.wpe.weight", {config.max_positions, C}, normal, ParameterRole::embedding);
   for (int64_t layer = 0; layer < config.layers; ++layer)
     blocks_.push_back(make_block(config, weights, join("transformer.h.", layer, ".")));
   ln_f_ = LayerNorm(weights, "transformer.ln_f", C, config.norm_eps);
-  lm_head_ = config.tie_embeddings ? wte_ : weights.take("lm_head.weight", {config.vocab_size, C}, normal);
+  lm_head_ = config.tie_embeddings ? wte_ : weights.take("lm_head.weight", {config.vocab_size, C}, normal, ParameterRole::head);
   finish(weights);
 }
 

@@ -10,10 +10,10 @@ namespace weft {
 Llama::Llama(const ModelConfig& config, Weights& weights) : Model(config, weights) {
   const int64_t C = config.hidden_size, V = config.vocab_size;
   const Init normal = Init::normal(config.initializer_range);
-  embed_tokens_ = weights.take("model.embed_tokens.weight", {V, C}, normal);
+  embed_tokens_ = weights.take("model.embed_tokens.weight", {V, C}, normal, ParameterRole::embedding);
   for (int64_t layer = 0; layer < config.layers; ++layer) blocks_.push_back(make_block(config, weights, join("model.layers.", layer, ".")));
   norm_ = RmsNorm(weights, "model.norm", C, config.norm_eps);
-  lm_head_ = config.tie_embeddings ? embed_tokens_ : weights.take("lm_head.weight", {V, C}, normal);
+  lm_head_ = config.tie_embeddings ? embed_tokens_ : weights.take("lm_head.weight", {V, C}, normal, ParameterRole::head);
   finish(weights);
 }
 

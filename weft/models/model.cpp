@@ -35,13 +35,25 @@ void Model::finish(const Weights& weights) {
   adapters_ = weights.adapters();
 }
 
-std::vector<NamedTensor> Model::all_parameters() const {
-  std::vector<NamedTensor> all = parameters_;
+std::vector<Parameter> Model::all_parameters() const {
+  std::vector<Parameter> all = parameters_;
   for (const LoraAdapter& adapter : adapters_) {
     all.push_back({adapter.a_name(), adapter.matrices.a});
     all.push_back({adapter.b_name(), adapter.matrices.b});
   }
   return all;
+}
+
+std::vector<Parameter> Model::trainable_parameters() const {
+  std::vector<Parameter> trained;
+  for (const Parameter& p : all_parameters())
+    if (p.tensor.requires_grad()) trained.push_back(p);
+  return trained;
+}
+
+bool Model::has_dropout() const {
+  const bool adapters = std::ranges::any_of(adapters_, [](const LoraAdapter& a) { return a.matrices.dropout > 0; });
+  return adapters || config_.embedding_dropout > 0 || config_.attention_dropout > 0 || config_.residual_dropout > 0;
 }
 
 Pass Model::pass_of(const Tensor& ids, const char* where) const {

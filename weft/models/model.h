@@ -18,10 +18,10 @@
 namespace weft {
 
 struct LossOptions {
-  int64_t pad_id = -1;     // targets of this id count nowhere; -1: all count
-  Tensor count = {};       // what to divide the sum by, one f32 on the device; undefined: the targets that count
-  Tensor dropout = {};     // a random state (weft/ops/uniform): drop as the config says; undefined: no dropout
-  bool recompute = false;  // keep only what goes between blocks and run each block again in the backward
+  int64_t pad_id = -1;     // targets of this id do not count; -1: all count
+  Tensor count = {};       // divisor of the sum, one f32 on the device; undefined: the number of targets that count
+  Tensor dropout = {};     // a random state (weft/ops/uniform) for the config's dropout; undefined: no dropout
+  bool recompute = false;  // keep only the activations between blocks and recompute each block in the backward pass
 };
 
 class Model {
@@ -32,10 +32,14 @@ class Model {
   Device& device() const { return *device_; }
   DType dtype() const { return dtype_; }  // of weights and activations: f32 or bf16
   // In a fixed order, under the names that transformers uses; a tied head is not listed.
-  const std::vector<NamedTensor>& parameters() const { return parameters_; }
-  const std::vector<LoraAdapter>& adapters() const { return adapters_; }  // none unless it was made with them
-  // The parameters, and after them the matrices of the adapters under the names that PEFT uses.
-  std::vector<NamedTensor> all_parameters() const;
+  const std::vector<Parameter>& parameters() const { return parameters_; }
+  const std::vector<LoraAdapter>& adapters() const { return adapters_; }  // empty unless the model was made with LoRA
+  // The parameters, then the matrices of the adapters under the names that PEFT uses.
+  std::vector<Parameter> all_parameters() const;
+  // Those that require a gradient: all of a trainable model, or its adapters alone.
+  std::vector<Parameter> trainable_parameters() const;
+  bool has_adapters() const { return !adapters_.empty(); }
+  bool has_dropout() const;  // of the model or of its adapters, while it is trained
 
   // ids [B, T] (i32 or u32): the logits of every position, [B, T, vocabulary], f32.
   Tensor logits(const Tensor& ids) const;
@@ -68,7 +72,7 @@ class Model {
   ModelConfig config_;
   std::shared_ptr<Device> device_;
   DType dtype_;
-  std::vector<NamedTensor> parameters_;
+  std::vector<Parameter> parameters_;
   std::vector<LoraAdapter> adapters_;
   mutable Positions positions_;
 };

@@ -1,4 +1,4 @@
-// The tokenizer of a folder as a whole: tokenizer.json, and the files beside it that say which tokens begin and end a text.
+// The tokenizer of a folder: tokenizer.json, and the files beside it that name the tokens which begin and end a text.
 #pragma once
 
 #include <cstdint>
@@ -20,14 +20,14 @@ class TokenizerFolder {
   const std::string& file() const { return file_; }  // the tokenizer.json
   const Tokenizer& tokenizer() const { return tokenizer_; }
 
-  // The tokens that begin, pad and end a text: generation_config.json has the first word, then config.json, then
-  // tokenizer_config.json. Ids that no token has are left out.
+  // The tokens that begin, pad and end a text: from generation_config.json, else config.json, else tokenizer_config.json. Ids without
+  // a token are left out.
   const SpecialIds& special_ids() const { return special_; }
   std::vector<int32_t> end_ids() const { return {special_.eos_ids.begin(), special_.eos_ids.end()}; }
-  // The token between two documents: the tokenizer's eos_token, else the first of end_ids(). None: the files name none.
+  // The token between two documents: the tokenizer's eos_token, else the first of end_ids(). nullopt: the files name none.
   std::optional<int32_t> separator() const;
 
-  // Tells apart tokenizers that give other ids.
+  // Differs between tokenizers that give different ids.
   uint64_t hash() const;
 
  private:
@@ -39,11 +39,11 @@ class TokenizerFolder {
 // Whether a folder holds a tokenizer.json.
 bool has_tokenizer(const std::string& folder);
 
-// Copies the files of the tokenizer at `path` (a folder, or a tokenizer.json) into `folder`, and removes from it what that
-// tokenizer does not have: the files in a folder are always those of one tokenizer.
+// Copies the files of the tokenizer at `path` (a folder, or a tokenizer.json) into `folder`, and removes the files of any other
+// tokenizer from it.
 void copy_tokenizer(const std::string& path, const std::string& folder);
 
-// The same for a tokenizer that is in no folder yet.
+// The same for a tokenizer given as text.
 void write_tokenizer(const std::string& tokenizer_json, const std::string& tokenizer_config_json, const std::string& folder);
 
 }  // namespace weft

@@ -18,6 +18,20 @@ Linear::Linear(Weights& weights, const std::string& name, int64_t in, int64_t ou
   adapter = weights.take_adapter(name, in, out, layout == Layout::in_out);
 }
 
+Linear::Linear(Device& device, int64_t in, int64_t out, const Options& options, uint64_t seed) {
+  NewWeights weights(device, DType::f32, /*trainable=*/true, seed);
+  *this = Linear(weights, "linear", in, out, options);
+}
+
+Linear::Linear(Device& device, int64_t in, int64_t out, uint64_t seed) : Linear(device, in, out, Options{}, seed) {}
+
+std::vector<Parameter> Linear::parameters() const {
+  std::vector<Parameter> all = {{"weight", weight}};
+  if (bias) all.push_back({"bias", bias});
+  if (adapter) all.push_back({"lora_A.weight", adapter.a}), all.push_back({"lora_B.weight", adapter.b});
+  return all;
+}
+
 Tensor Linear::operator()(const Tensor& x, Activation activation, const Tensor& random) const {
   const bool transpose = layout == Layout::out_in;
   if (!adapter) return matmul(x, weight, {.transpose_b = transpose, .bias = bias, .activation = activation});

@@ -20,11 +20,17 @@ struct Linear {
   };
 
   Linear() = default;
+  // A layer of its own, not part of a model: f32 weights drawn from `seed` that require a gradient. Layers of one shape need
+  // different seeds, or they start equal.
+  Linear(Device& device, int64_t in, int64_t out, uint64_t seed = 0);
+  Linear(Device& device, int64_t in, int64_t out, const Options& options, uint64_t seed = 0);
   Linear(Weights& weights, const std::string& name, int64_t in, int64_t out, const Options& options);
 
   Tensor weight, bias;  // bias may be undefined: none
   Layout layout = Layout::out_in;
   LowRank adapter;  // added where it is defined (weft/nn/lora.h)
+
+  std::vector<Parameter> parameters() const;  // "weight", "bias", and an adapter's "lora_A.weight", "lora_B.weight"
 
   // `random` is for the adapter's dropout.
   Tensor operator()(const Tensor& x, Activation activation = Activation::none, const Tensor& random = {}) const;
@@ -52,6 +58,8 @@ struct RmsNorm {
   Tensor weight;
   float eps = 0;
 
+  std::vector<Parameter> parameters() const { return {{"weight", weight}}; }
+
   Tensor operator()(const Tensor& x) const;
   Normed operator()(const Residual& stream) const;
 };
@@ -62,6 +70,8 @@ struct LayerNorm {
 
   Tensor weight, bias;
   float eps = 0;
+
+  std::vector<Parameter> parameters() const { return {{"weight", weight}, {"bias", bias}}; }
 
   Tensor operator()(const Tensor& x) const;
   Normed operator()(const Residual& stream) const;

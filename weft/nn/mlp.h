@@ -17,12 +17,18 @@ struct GatedMlp {
   Linear gate, up, down;
   HiddenActivation activation = HiddenActivation::silu;
 
+  std::vector<Parameter> parameters() const {
+    return all_parameters({{"gate", gate.parameters()}, {"up", up.parameters()}, {"down", down.parameters()}});
+  }
+
   Tensor operator()(const Tensor& x, const Tensor& random = {}) const;
 };
 
 struct Mlp {
   Linear fc, proj;
   HiddenActivation activation = HiddenActivation::gelu_tanh;
+
+  std::vector<Parameter> parameters() const { return all_parameters({{"fc", fc.parameters()}, {"proj", proj.parameters()}}); }
 
   Tensor operator()(const Tensor& x, const Tensor& random = {}) const;
 };

@@ -47,12 +47,12 @@ Tensor drawn(Device& device, const Shape& shape, double deviation, uint64_t seed
 
 }  // namespace
 
-Tensor Weights::take(const std::string& name, const Shape& shape, const Init& init) {
+Tensor Weights::take(const std::string& name, const Shape& shape, const Init& init, ParameterRole role) {
   report_taken();
   Tensor value = fetch(name, shape, init);
   elements_ += shape.numel();
   if (trainable_ && !lora_) value.set_requires_grad();
-  taken_.push_back({name, value});
+  taken_.push_back({name, value, role});
   return value;
 }
 

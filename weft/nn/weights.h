@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "weft/nn/lora.h"
-#include "weft/tensor/named_tensor.h"
+#include "weft/nn/parameter.h"
 
 namespace weft {
 
@@ -34,8 +34,9 @@ class Weights {
   void expect(int64_t elements) { expected_ = elements; }
   void report_taken() const;
 
-  // The parameter of this name; a leaf that requires a gradient where the model is to be trained.
-  Tensor take(const std::string& name, const Shape& shape, const Init& init);
+  // The parameter of this name; a leaf that requires a gradient if the model is to be trained.
+  Tensor take(const std::string& name, const Shape& shape, const Init& init, ParameterRole role);
+  Tensor take(const std::string& name, const Shape& shape, const Init& init) { return take(name, shape, init, role_of_rank(shape.rank())); }
   // The adapter of a layer; undefined matrices where it gets none.
   LowRank take_adapter(const std::string& layer, int64_t in, int64_t out, bool transposed);
   // Throws for a target that no layer answered to, naming those that there are.
@@ -44,7 +45,7 @@ class Weights {
   Device& device() const { return device_; }
   DType dtype() const { return dtype_; }  // of every parameter
   bool trainable() const { return trainable_; }
-  const std::vector<NamedTensor>& taken() const { return taken_; }
+  const std::vector<Parameter>& taken() const { return taken_; }
   const std::vector<LoraAdapter>& adapters() const { return adapters_; }
 
  protected:
@@ -55,7 +56,7 @@ class Weights {
   Device& device_;
   DType dtype_;
   bool trainable_;
-  std::vector<NamedTensor> taken_;
+  std::vector<Parameter> taken_;
   std::optional<LoraOptions> lora_;
   std::vector<LoraAdapter> adapters_;
   std::set<std::string> layers_;         // by the last part of their names

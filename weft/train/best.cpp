@@ -17,7 +17,7 @@ namespace fs = std::filesystem;
 std::string folder_of(const std::string& run) { return (fs::path(run) / "best").string(); }
 std::string note_of(const std::string& folder) { return (fs::path(folder) / "best.json").string(); }
 
-// None where there is no such file, or one that nobody could have written.
+// nullopt if the file is missing or malformed.
 std::optional<EvaluationRecord> read_note(const std::string& folder) {
   std::ifstream file(note_of(folder));
   const auto json = nlohmann::json::parse(file, nullptr, false);
@@ -44,7 +44,7 @@ void BestModel::replace(const EvaluationRecord& record, const std::function<void
   std::error_code error;
   fs::create_directories(folder_, error);
   if (error) fail(ErrorCode::bad_file, folder_, "cannot be created: ", error.message());
-  // A write that fails leaves the weights as they were (they are written last), so the note is true of them again.
+  // Files are replaced atomically: if the write of the weights fails, the old ones are still there, and the old best.json is restored.
   const std::string note = note_of(folder_), aside = note + std::string(kTemporarySuffix);
   if (record_) fs::rename(note, aside, error);
   if (error) fail(ErrorCode::bad_file, note, "cannot be renamed: ", error.message());

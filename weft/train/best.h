@@ -1,5 +1,5 @@
-// The model of the lowest validation loss of a run, in <run>/best: a model folder, or of a LoRA run the folder of its adapter.
-// best.json says which it is; it is taken away before the weights change and written after them: where it is, it is true.
+// The model with the lowest validation loss of a run, in <run>/best: a model folder, or the adapter folder of a LoRA run. best.json
+// has its step and loss; it is removed before the weights change and written after them, so it always matches them.
 #pragma once
 
 #include <functional>
@@ -12,25 +12,25 @@ namespace weft {
 
 class BestModel {
  public:
-  // Goes on with what the run's folder has; `fresh`: the run begins anew, and what an earlier one left does not count.
+  // Continues with the best model in the run's folder; `fresh`: the run starts over, and an earlier best model is ignored.
   BestModel(const std::string& run, bool fresh);
 
   bool improved_by(const EvaluationRecord& record) const;
   // `write` writes the model into the folder it is given.
   void replace(const EvaluationRecord& record, const std::function<void(const std::string&)>& write);
 
-  const std::optional<EvaluationRecord>& record() const { return record_; }  // none: no model is kept yet
+  const std::optional<EvaluationRecord>& record() const { return record_; }  // nullopt: no model is kept yet
 
  private:
   std::string folder_;
   std::optional<EvaluationRecord> record_;
 };
 
-// Where the best model of a run is to be loaded from.
+// The folders to load the best model of a run from.
 struct BestSource {
-  std::string model, adapter;  // folders; adapter: empty where the whole model is kept
+  std::string model, adapter;  // adapter: empty if the whole model is kept
   EvaluationRecord record;
 };
-BestSource best_source(const std::string& run);  // throws bad_file naming the folder where the run has none
+BestSource best_source(const std::string& run);  // throws bad_file naming the folder if the run has none
 
 }  // namespace weft

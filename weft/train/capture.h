@@ -1,5 +1,5 @@
-// A step whose loss is not finite, kept: the weights before it, what it read and the state of its random numbers, in one
-// file. Replaying it computes the same step again and looks at every tensor on the way.
+// The capture of a step whose loss is not finite: the weights before it, its sequences and the state of its random numbers, in one
+// file. A replay computes the same step again and checks every tensor on the way.
 #pragma once
 
 #include <optional>
@@ -11,17 +11,17 @@
 
 namespace weft {
 
-// Where a computation stopped being finite.
+// The first tensor of a computation that is not finite.
 struct BadTensor {
-  std::string op;      // "matmul"; "weights" where one of them was bad to begin with
-  std::string tensor;  // "output 0 [8, 64]", "gradient of input 1 [64, 64]", "model.norm.weight [64]"
-  int64_t unit = 0;    // of the step, the first of its pass
-  int64_t order = 0;   // how many tensors came before it in the pass
+  std::string op;        // "matmul"; "weights" if one of them was not finite before the step
+  std::string tensor;    // "output 0 [8, 64]", "gradient of input 1 [64, 64]", "model.norm.weight [64]"
+  int64_t sequence = 0;  // of the step, the first of its micro-batch
+  int64_t order = 0;     // among the tensors of the micro-batch, from 1
 };
 
-// Computes the gradients of the units again, from the random state `state`; nothing where all is finite. The gradients of the
-// model are left as they come.
-std::optional<BadTensor> find_bad_tensor(TrainingStep& step, const Optimizer& optimizer, std::span<const Unit> units);
+// Computes the gradients of the sequences again, from the current random state; nullopt if all tensors are finite. Overwrites the
+// gradients of the model.
+std::optional<BadTensor> find_bad_tensor(TrainingStep& step, const Optimizer& optimizer, std::span<const TokenBatch> sequences);
 
 struct CaptureFacts {
   int64_t step = 0;
@@ -29,7 +29,7 @@ struct CaptureFacts {
 };
 
 void write_capture(const std::string& path, const TrainConfig& config, const Model& model, const Tensor& random_state,
-                   std::span<const Unit> units, const CaptureFacts& facts);
+                   std::span<const TokenBatch> sequences, const CaptureFacts& facts);
 
 struct Replay {
   CaptureFacts captured;
@@ -38,7 +38,7 @@ struct Replay {
 };
 Replay replay_capture(const std::string& path, const std::string& device, int threads);
 
-std::string bad_text(
-    const BadTensor& bad);  // "matmul: output 0 [8, 64] is the first that is not finite (in the pass from unit 2 on, tensor 17)"
+// "matmul: output 0 [8, 64] is the first that is not finite (tensor 17 of the micro-batch that starts at sequence 2)"
+std::string bad_text(const BadTensor& bad);
 
 }  // namespace weft

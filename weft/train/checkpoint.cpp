@@ -145,7 +145,7 @@ void Checkpoint::restore(const NamedTensor& into) const {
   if (entry.dtype != into.tensor.dtype() || entry.shape != into.tensor.shape())
     fail(ErrorCode::bad_file, path(), "its tensor ", into.name, " has shape ", entry.shape, ", expected ", into.tensor.dtype(), " ",
          into.tensor.shape());
-  into.tensor.write_bytes(entry.dtype, entry.bytes.data(), int64_t(entry.bytes.size()));
+  into.tensor.write_bytes(*entry.dtype, entry.bytes.data(), int64_t(entry.bytes.size()));
 }
 
 CheckpointFolder::CheckpointFolder(std::string folder, int64_t keep, std::function<void(const std::string&)> notice)

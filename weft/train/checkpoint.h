@@ -1,8 +1,8 @@
-// A training run on disk: every tensor, and every number it takes to go on exactly where it stopped.
+// Checkpoints: every tensor and number that a run needs to resume exactly where it stopped.
 //
-// A checkpoint is one safetensors file (so anything can look into it): tensors by name, everything else as strings of
-// its metadata, and among them the CRC-32C of the whole file. It is written under a temporary name, synced and renamed;
-// the newest `keep` that are whole are kept. A damaged one is passed over for the one before it.
+// A checkpoint is one safetensors file, which any reader of the format can open: tensors by name, everything else as strings of its
+// metadata, among them the CRC-32C of the whole file. It is written under a temporary name, synced and renamed. The newest `keep`
+// undamaged ones are kept; a damaged one is skipped in favour of the one before it.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +25,7 @@ using Values = std::map<std::string, std::string>;
 
 void write_checkpoint(const std::string& path, const Values& values, const std::vector<NamedTensor>& tensors, Floats floats = Floats::any);
 
-// A checkpoint that is whole. Throws bad_file naming the path and what is wrong with it.
+// An undamaged checkpoint; the constructor throws bad_file naming the path and the damage.
 class Checkpoint {
  public:
   explicit Checkpoint(const std::string& path);
@@ -45,24 +45,24 @@ class Checkpoint {
 // The checkpoints of one run: <folder>/checkpoint-<step>.safetensors.
 class CheckpointFolder {
  public:
-  // Creates the folder. `notice` is told once about every damaged file.
+  // Creates the folder. `notice` is called once for every damaged file.
   CheckpointFolder(std::string folder, int64_t keep, std::function<void(const std::string&)> notice);
 
-  // Writes a checkpoint, returns its path, and removes damaged ones and those beyond `keep`. The one just written always
-  // stays. Throws device_fault, and leaves those before it, where a tensor is not finite.
+  // Writes a checkpoint, returns its path, and removes damaged ones and those beyond `keep`, never the one just written. Throws
+  // device_fault and keeps the earlier ones if a tensor is not finite.
   std::string save(int64_t step, const Values& values, const std::vector<NamedTensor>& tensors);
-  std::unique_ptr<Checkpoint> newest();    // that is whole; null where there is none
+  std::unique_ptr<Checkpoint> newest();    // undamaged; null if there is none
   std::vector<std::string> paths() const;  // newest first
 
  private:
-  // A file that was found whole is not read again unless its size or time has changed.
+  // An undamaged file is not checked again unless its size or time has changed.
   struct Version {
     uintmax_t size = 0;
     std::filesystem::file_time_type time = {};
     bool operator==(const Version&) const = default;
   };
   static Version version_of(const std::string& path);
-  std::unique_ptr<Checkpoint> open(const std::string& path, const char* consequence);  // null, and a notice, where it is damaged
+  std::unique_ptr<Checkpoint> open(const std::string& path, const char* consequence);  // null, and a notice, if it is damaged
   bool whole(const std::string& path);
   void remove_old(const std::string& written);
 

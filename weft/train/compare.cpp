@@ -23,7 +23,7 @@ using Column = std::pair<const char*, std::function<std::string(const ComparedRu
 
 std::string loss_text(double loss) { return std::isfinite(loss) ? decimals("%.4f", loss) : ""; }
 
-// What a run has reached, column by column; "" where it has nothing to say.
+// The columns of the table of results; "" where a run has no such result.
 std::vector<Column> columns() {
   const auto of_steps = [](auto text) {
     return [=](const ComparedRun& run) { return run.history.steps().empty() ? std::string() : text(run.history); };
@@ -49,7 +49,7 @@ std::vector<Column> columns() {
       {"time", of_steps([](const History& h) { return duration_text(h.steps().back().seconds); })}};
 }
 
-// Columns that say something of a run at least.
+// The table of results, without columns that are empty for all runs.
 std::string results(const std::vector<ComparedRun>& runs) {
   std::string head = "<tr><th>run</th>";
   std::vector<std::string> rows;
@@ -64,7 +64,7 @@ std::string results(const std::vector<ComparedRun>& runs) {
   return out + "</table></div>";
 }
 
-// The settings that are not the same in all runs. Where a run was written is not what it is.
+// The settings in which the runs differ, other than the output folder.
 std::string differences(const std::vector<ComparedRun>& runs) {
   std::string rows;
   for (const Setting& setting : settings()) {
@@ -120,7 +120,7 @@ std::string charts(const std::vector<ComparedRun>& runs) {
 
 ComparedRun read_run(const std::string& folder) {
   const fs::path config = fs::path(folder) / "config.toml", metrics = fs::path(folder) / "metrics.jsonl";
-  if (!fs::is_directory(folder)) fail(ErrorCode::bad_file, folder, "is no folder, expected that of a run of weft train");
+  if (!fs::is_directory(folder)) fail(ErrorCode::bad_file, folder, "is not a folder, expected the folder of a run of weft train");
   for (const fs::path& file : {config, metrics})
     if (!fs::exists(file)) fail(ErrorCode::bad_file, folder, "is not the folder of a run: it has no ", file.filename().string());
   ComparedRun run{last_name(folder), {}, History::read(metrics.string())};

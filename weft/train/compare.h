@@ -1,4 +1,4 @@
-// Several runs on one page: what they reached, where their settings differ, and their curves in one chart each.
+// Several runs on one page: their results, the settings in which they differ, and their curves in common charts.
 #pragma once
 
 #include <string>
@@ -15,10 +15,10 @@ struct ComparedRun {
   History history;
 };
 
-// The run in a folder, finished or not. Throws bad_file naming the folder for one that holds no run.
+// Reads the run in a folder, finished or not. Throws bad_file naming the folder if it holds no run.
 ComparedRun read_run(const std::string& folder);
 
-// `written`: date, for the foot of the page.
+// `written`: the date in the footer.
 std::string comparison_page(const std::vector<ComparedRun>& runs, const std::string& written);
 
 }  // namespace weft

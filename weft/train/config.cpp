@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <set>
 
 #define TOML_HEADER_ONLY 1
 #define TOML_EXCEPTIONS 0
@@ -17,79 +18,84 @@ namespace {
 using C = TrainConfig;
 
 constexpr Setting kSettings[] = {
-    {"data", "data", &C::data,
+    {"data", "data", &C::data, Resume::free,  // a checkpoint has the hash of its contents
      "A text, JSONL or JSON file (field \"text\"), a folder of such files, or 'sums': built-in arithmetic (default for a new model: sums)",
      "dataset"},
-    {"data", "tokenizer", &C::tokenizer, "Folder with tokenizer.json (default: the model folder, if it has one)"},
-    {"data", "end_token", &C::end_token,
-     "Token placed between documents (default: the tokenizer's end token; if it has none, documents are concatenated)", "eos-token"},
-    {"data", "vocabulary", &C::vocabulary, "Vocabulary if there is no tokenizer: the 'characters' of the text, or 'bytes'"},
-    {"data", "cache", &C::cache, "Cache folder for tokenised data (default: ~/.cache/weft)"},
-    {"data", "sequence", &C::sequence, "Tokens per sequence (0: the model's context length, at most 256)",
+    {"data", "tokenizer", &C::tokenizer, Resume::free, "Folder with tokenizer.json (default: the model folder, if it has one)"},
+    {"data", "end_token", &C::end_token, Resume::fixed,
+     "Token placed between documents (default: the tokenizer's end token; none: no token)", "eos-token"},
+    {"data", "vocabulary", &C::vocabulary, Resume::fixed, "Vocabulary if there is no tokenizer: the 'characters' of the text, or 'bytes'"},
+    {"data", "cache", &C::cache, Resume::free, "Cache folder for tokenised data (default: ~/.cache/weft)"},
+    {"data", "sequence", &C::sequence, Resume::fixed, "Tokens per sequence (0: the model's context length, at most 256)",
      "seq-len,seq-length,sequence-length,block-size,max-seq-length"},
-    {"data", "validation", &C::validation, "Fraction of the sequences held out for validation"},
-    {"data", "sums_digits", &C::sums_digits, "sums: digits per operand, 2 or 3"},
-    {"data", "sums_reversed", &C::sums_reversed, "sums: write the digits of the answer in reverse order"},
-    {"data", "sums_rows", &C::sums_rows, "sums: examples per block; a block counts as one sequence of the batch"},
-    {"model", "model", &C::model, "llama-tiny, gpt2-124m, smollm2-135m, shakespeare-char, or a Hugging Face folder to fine-tune"},
-    {"model", "context", &C::context, "Context length of a new model (0: --sequence, the length it is trained on)",
+    {"data", "validation", &C::validation, Resume::fixed, "Fraction of the sequences held out for validation"},
+    {"data", "sums_digits", &C::sums_digits, Resume::fixed, "sums: digits per operand, 2 or 3"},
+    {"data", "sums_reversed", &C::sums_reversed, Resume::fixed, "sums: write the digits of the answer in reverse order"},
+    {"data", "sums_rows", &C::sums_rows, Resume::fixed, "sums: examples per block; a block counts as one sequence of the batch"},
+    {"model", "model", &C::model, Resume::fixed,
+     "llama-tiny, gpt2-124m, smollm2-135m, shakespeare-char, or a Hugging Face folder to fine-tune"},
+    {"model", "context", &C::context, Resume::fixed, "Context length of a new model (0: --sequence, the length it is trained on)",
      "max-positions,context-length"},
-    {"model", "layers", &C::layers, "Transformer blocks of a new model (0: as in --model)", "num-layers,n-layer,n-layers"},
-    {"model", "width", &C::width, "Hidden size of a new model (0: as in --model)", "hidden-size,n-embd,d-model"},
-    {"model", "heads", &C::heads, "Attention heads of a new model (0: as in --model)", "num-heads,n-head,n-heads"},
-    {"model", "kv_heads", &C::kv_heads, "Key/value heads of a new model (0: as in --model; if --heads is set, the same number)",
-     "num-kv-heads"},
-    {"model", "ffn", &C::ffn, "Feed-forward size of a new model (0: as in --model; if --width is set, in proportion to it)",
+    {"model", "layers", &C::layers, Resume::fixed, "Transformer blocks of a new model (0: as in --model)", "num-layers,n-layer,n-layers"},
+    {"model", "width", &C::width, Resume::fixed, "Hidden size of a new model (0: as in --model)", "hidden-size,n-embd,d-model"},
+    {"model", "heads", &C::heads, Resume::fixed, "Attention heads of a new model (0: as in --model)", "num-heads,n-head,n-heads"},
+    {"model", "kv_heads", &C::kv_heads, Resume::fixed,
+     "Key/value heads of a new model (0: as in --model; if --heads is set, the same number)", "num-kv-heads"},
+    {"model", "ffn", &C::ffn, Resume::fixed, "Feed-forward size of a new model (0: as in --model; if --width is set, in proportion to it)",
      "intermediate-size"},
-    {"model", "dtype", &C::dtype, "f32, or bf16 with f32 master weights", "precision"},
-    {"model", "dropout", &C::dropout, "Dropout probability (-1: as in the model's config)"},
-    {"model", "recompute", &C::recompute,
+    {"model", "dtype", &C::dtype, Resume::fixed, "f32, or bf16 with f32 master weights", "precision"},
+    {"model", "dropout", &C::dropout, Resume::fixed, "Dropout probability (-1: as in the model's config)"},
+    {"model", "recompute", &C::recompute, Resume::fixed,
      "Keep only the activations between blocks and recompute each block in the backward pass: less memory, a third more work",
      "gradient-checkpointing"},
-    {"model", "lora_rank", &C::lora_rank,
+    {"model", "lora_rank", &C::lora_rank, Resume::fixed,
      "Rank of the LoRA adapters trained on a model folder, whose weights stay frozen (0: no LoRA, all weights are trained)", "lora-r"},
-    {"model", "lora_alpha", &C::lora_alpha, "LoRA scale is alpha / rank"},
-    {"model", "lora_dropout", &C::lora_dropout, "Dropout probability of an adapter's input during training"},
-    {"model", "lora_targets", &C::lora_targets,
+    {"model", "lora_alpha", &C::lora_alpha, Resume::fixed, "LoRA scale is alpha / rank"},
+    {"model", "lora_dropout", &C::lora_dropout, Resume::fixed, "Dropout probability of an adapter's input during training"},
+    {"model", "lora_targets", &C::lora_targets, Resume::fixed,
      "Names of the layers that get an adapter, separated by commas, or all-linear (default: q_proj,v_proj; c_attn for GPT-2)",
      "lora-target-modules"},
-    {"training", "steps", &C::steps, "Optimizer steps", "max-steps,iters,max-iters,num-steps"},
-    {"training", "batch", &C::batch, "Sequences (sums: blocks) per batch; a step takes batch x accumulate", "batch-size"},
-    {"training", "accumulate", &C::accumulate, "Batches whose gradients are summed for one step",
+    {"training", "steps", &C::steps, Resume::reported, "Optimizer steps", "max-steps,iters,max-iters,num-steps"},
+    {"training", "batch", &C::batch, Resume::fixed, "Sequences (sums: blocks) per batch; a step takes batch x accumulate", "batch-size"},
+    {"training", "accumulate", &C::accumulate, Resume::fixed, "Batches whose gradients are summed for one step",
      "gradient-accumulation-steps,grad-accum,accumulation-steps"},
-    {"training", "pass_tokens", &C::pass_tokens,
+    {"training", "pass_tokens", &C::pass_tokens, Resume::fixed,
      "Tokens per micro-batch (one forward and backward pass) at most, but never less than one sequence: fewer need less memory "
      "(0: 2048 on the CPU, else 16384)",
-     "micro-batch-tokens"},
-    {"training", "optimizer", &C::optimizer, "adamw, sgd, lion or muon (muon uses AdamW for parameters that are not matrices)"},
-    {"training", "learning_rate", &C::learning_rate, "Peak learning rate (0: 0.004 for sums, 0.0001 for a model folder, else 0.001)", "lr"},
-    {"training", "schedule", &C::schedule, "constant, linear, cosine or wsd (warm-up, stable, decay)", "lr-schedule,lr-scheduler"},
-    {"training", "warmup", &C::warmup, "Steps of linear warm-up", "warmup-steps"},
-    {"training", "decay", &C::decay, "wsd: steps of the decay phase (0: a fifth of all)"},
-    {"training", "final_fraction", &C::final_fraction, "Learning rate at the last step, as a fraction of the peak"},
-    {"training", "beta1", &C::beta1, "adamw, lion: decay rate of the first moment"},
-    {"training", "beta2", &C::beta2, "adamw, lion: decay rate of the second moment"},
-    {"training", "eps", &C::eps, "adamw: term added to the root of the second moment"},
-    {"training", "momentum", &C::momentum, "sgd, muon: momentum"},
-    {"training", "nesterov", &C::nesterov, "sgd: Nesterov momentum"},
-    {"training", "weight_decay", &C::weight_decay, "Decoupled weight decay (sgd: added to the gradient)", "wd"},
-    {"training", "decay_all", &C::decay_all, "Apply weight decay to vectors too, not only to matrices"},
-    {"training", "clip", &C::clip, "Largest global gradient norm; larger gradients are scaled down to it (0: no clipping)",
-     "grad-clip,max-grad-norm,clip-grad"},
-    {"training", "seed", &C::seed, "Seed of initial weights, data order, dropout and samples"},
-    {"run", "device", &C::device, "Device to train on: cpu, cuda:0, metal"},
-    {"run", "threads", &C::threads, "CPU threads (0: all this process may use); results do not depend on it"},
-    {"run", "out", &C::out, "Folder of the run (default: runs/<model>-<data>)", "output,output-dir,out-dir"},
-    {"run", "save_every", &C::save_every, "Steps between checkpoints (0: only at the end)", "save-steps"},
-    {"run", "keep", &C::keep, "Number of checkpoints to keep", "save-total-limit"},
-    {"run", "keep_best", &C::keep_best, "Keep the model with the lowest validation loss in best/"},
-    {"run", "evaluate_every", &C::evaluate_every, "Steps between evaluations on held-out data (0: only at the end)",
+     "micro-batch-tokens", "micro_batch_tokens"},
+    {"training", "optimizer", &C::optimizer, Resume::fixed,
+     "adamw, sgd, lion or muon (muon uses AdamW for parameters that are not matrices)"},
+    {"training", "learning_rate", &C::learning_rate, Resume::reported,
+     "Peak learning rate (0: 0.004 for sums, 0.0001 for a model folder, else 0.001)", "lr"},
+    {"training", "schedule", &C::schedule, Resume::reported, "constant, linear, cosine or wsd (warm-up, stable, decay)",
+     "lr-schedule,lr-scheduler"},
+    {"training", "warmup", &C::warmup, Resume::reported, "Steps of linear warm-up", "warmup-steps"},
+    {"training", "decay", &C::decay, Resume::reported, "wsd: steps of the decay phase (0: a fifth of all)"},
+    {"training", "final_fraction", &C::final_fraction, Resume::reported, "Learning rate at the last step, as a fraction of the peak"},
+    {"training", "beta1", &C::beta1, Resume::reported, "adamw, lion: decay rate of the first moment"},
+    {"training", "beta2", &C::beta2, Resume::reported, "adamw, lion: decay rate of the second moment"},
+    {"training", "eps", &C::eps, Resume::reported, "adamw: term added to the root of the second moment"},
+    {"training", "momentum", &C::momentum, Resume::reported, "sgd, muon: momentum"},
+    {"training", "nesterov", &C::nesterov, Resume::reported, "sgd: Nesterov momentum"},
+    {"training", "weight_decay", &C::weight_decay, Resume::reported, "Decoupled weight decay (sgd: added to the gradient)", "wd"},
+    {"training", "decay_all", &C::decay_all, Resume::reported, "Apply weight decay to vectors too, not only to matrices"},
+    {"training", "clip", &C::clip, Resume::reported,
+     "Largest global gradient norm; larger gradients are scaled down to it (0: no clipping)", "grad-clip,max-grad-norm,clip-grad"},
+    {"training", "seed", &C::seed, Resume::fixed, "Seed of initial weights, data order, dropout and samples"},
+    {"run", "device", &C::device, Resume::free, "Device to train on: cpu, cuda:0, metal"},
+    {"run", "threads", &C::threads, Resume::free, "CPU threads (0: all this process may use); results do not depend on it"},
+    {"run", "out", &C::out, Resume::free, "Folder of the run (default: runs/<model>-<data>)", "output,output-dir,out-dir"},
+    {"run", "save_every", &C::save_every, Resume::free, "Steps between checkpoints (0: only at the end)", "save-steps"},
+    {"run", "keep", &C::keep, Resume::free, "Number of checkpoints to keep", "save-total-limit"},
+    {"run", "keep_best", &C::keep_best, Resume::free, "Keep the model with the lowest validation loss in best/"},
+    {"run", "evaluate_every", &C::evaluate_every, Resume::free, "Steps between evaluations on held-out data (0: only at the end)",
      "eval-every,eval-steps,eval-interval"},
-    {"run", "evaluate_units", &C::evaluate_units, "Held-out sequences (sums: blocks) per evaluation (0: all)", "eval-units"},
-    {"run", "sample_every", &C::sample_every, "Steps between samples for the report (0: at every evaluation)"},
-    {"run", "sample_tokens", &C::sample_tokens, "Tokens per sample"},
-    {"run", "prompt", &C::prompt, "Prompt of the samples (default: the beginning of the held-out text)"},
-    {"run", "log_every", &C::log_every, "Steps between log lines if the output is not a terminal"},
+    {"run", "evaluate_units", &C::evaluate_units, Resume::free, "Held-out sequences (sums: blocks) per evaluation (0: all)",
+     "evaluate-sequences,eval-sequences,eval-units", "evaluate_sequences"},
+    {"run", "sample_every", &C::sample_every, Resume::free, "Steps between samples for the report (0: at every evaluation)"},
+    {"run", "sample_tokens", &C::sample_tokens, Resume::free, "Tokens per sample"},
+    {"run", "prompt", &C::prompt, Resume::free, "Prompt of the samples (default: the beginning of the held-out text)"},
+    {"run", "log_every", &C::log_every, Resume::free, "Steps between log lines if the output is not a terminal"},
 };
 
 // Keys have underscores where flags have dashes.
@@ -101,7 +107,8 @@ bool is_alias(std::string_view key, std::string_view aliases) {
 }
 
 const Setting* find(std::string_view key) {
-  const auto found = std::find_if(std::begin(kSettings), std::end(kSettings), [&](const Setting& s) { return s.key == key; });
+  const auto found = std::find_if(std::begin(kSettings), std::end(kSettings),
+                                  [&](const Setting& s) { return s.key == key || (!s.newer.empty() && s.newer == key); });
   return found == std::end(kSettings) ? nullptr : &*found;
 }
 
@@ -183,9 +190,11 @@ void parse_config(std::string_view text, const std::string& where, TrainConfig& 
     const toml::parse_error& error = parsed.error();
     fail(ErrorCode::bad_file, join(where, ":", error.source().begin.line), "is not valid TOML: ", error.description());
   }
+  std::set<std::string_view> assigned;
   for (const auto& [key, value] : parsed.table()) {
     const std::string at = join(where, ":", key.source().begin.line);
     if (const Setting* setting = find(key.str())) {
+      if (!assigned.insert(setting->key).second) fail(ErrorCode::bad_file, at, setting->key, " is set twice, also under another name");
       assign(config, *setting, value, at);
       continue;
     }

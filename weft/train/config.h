@@ -1,6 +1,5 @@
-// Every setting of a training run, once: its name, its default and what it means. The command line's flags
-// (--learning-rate), the keys of a TOML file (learning_rate) and the resolved config in the run's folder all come from
-// this one table.
+// The settings of a training run in one table: name, default, meaning, and whether a resumed run may change them. The flags of the
+// command line (--learning-rate), the keys of a TOML file (learning_rate) and config.toml in the run's folder come from it.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +12,7 @@
 namespace weft {
 
 struct TrainConfig {
-  // What to learn from.
+  // Data.
   std::string data = "";  // resolved: "sums" for a new model
   std::string tokenizer = "";
   std::string end_token = "";
@@ -24,7 +23,7 @@ struct TrainConfig {
   int64_t sums_digits = 2;
   bool sums_reversed = false;
   int64_t sums_rows = 64;
-  // What learns.
+  // Model.
   std::string model = "llama-tiny";
   int64_t context = 0;
   int64_t layers = 0, width = 0, heads = 0, kv_heads = 0, ffn = 0;
@@ -35,7 +34,7 @@ struct TrainConfig {
   double lora_alpha = 16;
   double lora_dropout = 0;
   std::string lora_targets = "";
-  // How.
+  // Training.
   int64_t steps = 1000;
   int64_t batch = 4;
   int64_t accumulate = 1;
@@ -52,7 +51,7 @@ struct TrainConfig {
   bool decay_all = false;
   double clip = 1.0;
   int64_t seed = 0;
-  // Where, and what to tell about it.
+  // Run.
   std::string device = "cpu";
   int64_t threads = 0;
   std::string out = "";
@@ -69,30 +68,38 @@ struct TrainConfig {
   bool operator==(const TrainConfig&) const = default;
 };
 
+// What a run that is resumed may do with a setting.
+enum class Resume : uint8_t {
+  fixed,     // keeps it: other data would follow, or the weights would have another shape
+  reported,  // may change it, and the change is printed
+  free,      // may change it: results do not depend on it
+};
+
 struct Setting {
   using Field = std::variant<std::string TrainConfig::*, int64_t TrainConfig::*, double TrainConfig::*, bool TrainConfig::*>;
   std::string_view group;
   std::string_view key;  // as in TOML; the flag has dashes for underscores
   Field field;
+  Resume resume;
   std::string_view help;
-  std::string_view aliases = "";  // other spellings of the flag, separated by commas
+  std::string_view aliases = "";  // other names of the flag, separated by commas
+  std::string_view newer = "";    // a clearer name of the key, also accepted in TOML
 };
 
 std::span<const Setting> settings();
 std::string setting_text(const TrainConfig& config, const Setting& setting);  // its value, as in TOML
 
-// Sets what the file says. Throws bad_file naming the file, the line, and for a key that does not exist the nearest that
-// does.
+// Sets what the file sets. Throws bad_file naming the file, the line, and for an unknown key the nearest known one.
 void read_config(const std::string& path, TrainConfig& config);
 void parse_config(std::string_view text, const std::string& where, TrainConfig& config);
 
-// All settings as TOML, in the order of the table: read_config gives the same config back.
+// All settings as TOML, in the order of the table; read_config restores the same config.
 std::string to_toml(const TrainConfig& config);
 
-// The known key that `key` is another word for, or is nearest to in spelling; "" when none is near.
+// The known key that `key` is an alias of, or the nearest in spelling; "" if none is near.
 std::string nearest_key(std::string_view key);
 
-// Throws, naming the setting and its value, for what no run can have.
+// Throws, naming the setting and its value, for a value that is out of range or has no effect.
 void check_config(const TrainConfig& config);
 
 }  // namespace weft

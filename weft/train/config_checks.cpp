@@ -1,16 +1,16 @@
-// What no run can have, found before anything is read or allocated.
+// Checks of a config that need neither data nor device.
 #include <cmath>
 
 #include "weft/base/check.h"
 #include "weft/io/tokenizer/utf8.h"
 #include "weft/train/config.h"
-#include "weft/train/optimizer.h"
+#include "weft/train/optimizer_choice.h"
 #include "weft/train/schedule.h"
 
 namespace weft {
 namespace {
 
-constexpr int64_t kMostUnits = int64_t(1) << 20, kMostSteps = INT32_MAX;
+constexpr int64_t kMostSequences = int64_t(1) << 20, kMostSteps = INT32_MAX;
 
 void check_sizes(const TrainConfig& c) {
   const auto at_least = [](const char* key, int64_t value, int64_t least) {
@@ -20,11 +20,11 @@ void check_sizes(const TrainConfig& c) {
     check(least <= value && value <= most, "train", key, " is ", value, ", expected ", least, " to ", most);
   };
   within("steps", c.steps, 1, kMostSteps);
-  within("batch", c.batch, 1, kMostUnits);
-  within("accumulate", c.accumulate, 1, kMostUnits);
-  check(c.batch * c.accumulate <= kMostUnits, "train", "batch x accumulate is ", c.batch * c.accumulate,
-        " units in a step, expected at most ", kMostUnits);
-  within("sums_rows", c.sums_rows, 1, kMostUnits);
+  within("batch", c.batch, 1, kMostSequences);
+  within("accumulate", c.accumulate, 1, kMostSequences);
+  check(c.batch * c.accumulate <= kMostSequences, "train", "batch x accumulate is ", c.batch * c.accumulate,
+        " sequences in a step, expected at most ", kMostSequences);
+  within("sums_rows", c.sums_rows, 1, kMostSequences);
   within("sums_digits", c.sums_digits, 2, 3);
   within("threads", c.threads, 0, 4096);
   at_least("keep", c.keep, 1);
@@ -75,16 +75,16 @@ void check_words(const TrainConfig& c) {
   for (const Setting& setting : settings())
     if (const auto field = std::get_if<std::string TrainConfig::*>(&setting.field))
       check(first_invalid_utf8(c.**field) == (c.**field).size(), "train", setting.key,
-            " is not UTF-8: what the run writes down could not be read back");
+            " is not UTF-8: the run's config.toml could not be read back");
   check(!c.model.empty(), "train", "model is empty, expected a name or a folder");
   check(c.dtype == "f32" || c.dtype == "bf16", "train", "dtype is '", c.dtype, "', expected f32 or bf16");
   check(c.vocabulary == "characters" || c.vocabulary == "bytes", "train", "vocabulary is '", c.vocabulary,
         "', expected characters or bytes");
-  optimizer_from_name(c.optimizer);
+  check_optimizer_name(c.optimizer);
   schedule_from_name(c.schedule);
 }
 
-// Where a setting would change nothing although whoever set it counts on it, the run is not what was meant.
+// A setting that would have no effect is an error: the run would not be the one that was meant.
 void check_agreement(const TrainConfig& c) {
   const TrainConfig usual;
   const auto needs = [](const char* key, bool set, bool met, const char* what) { check(!set || met, "train", key, " is set, but ", what); };
@@ -92,8 +92,8 @@ void check_agreement(const TrainConfig& c) {
   needs("lora_alpha", c.lora_alpha != usual.lora_alpha, lora, "lora_rank is 0: all weights would be trained");
   needs("lora_dropout", c.lora_dropout != usual.lora_dropout, lora, "lora_rank is 0: all weights would be trained");
   needs("lora_targets", c.lora_targets != usual.lora_targets, lora, "lora_rank is 0: all weights would be trained");
-  needs("decay", c.decay != 0, c.schedule == "wsd", "only the schedule wsd has such a part");
-  needs("nesterov", c.nesterov, c.optimizer == "sgd", "only the optimizer sgd knows it");
+  needs("decay", c.decay != 0, c.schedule == "wsd", "only the schedule wsd has a decay");
+  needs("nesterov", c.nesterov, c.optimizer == "sgd", "only the optimizer sgd has it");
   needs("nesterov", c.nesterov, c.momentum > 0, "momentum is 0");
   needs("tokenizer", !c.tokenizer.empty(), !sums, "sums have a vocabulary of their own");
   needs("end_token", !c.end_token.empty(), !sums, "sums end with a newline");

@@ -15,8 +15,8 @@
 namespace weft {
 namespace {
 
-// The likeliest id of each row, the lowest among equals.
-std::vector<int32_t> likeliest(const Tensor& logits) {
+// The most likely id of each row, the lowest of several.
+std::vector<int32_t> most_likely(const Tensor& logits) {
   const int64_t rows = logits.shape()[0], V = logits.shape()[1];
   const std::vector<float> values = logits.to_host<float>();
   std::vector<int32_t> ids;
@@ -30,37 +30,37 @@ std::vector<int32_t> likeliest(const Tensor& logits) {
 std::vector<int32_t> continue_greedily(const Model& model, std::span<const int32_t> prompts, int64_t rows, int64_t tokens, int64_t count) {
   KvCache cache = model.make_cache(rows, tokens + count);
   std::vector<int32_t> out(size_t(rows * count));
-  std::vector<int32_t> next = likeliest(model.last_logits(Tensor::from_host(model.device(), {rows, tokens}, prompts), cache));
+  std::vector<int32_t> next = most_likely(model.last_logits(Tensor::from_host(model.device(), {rows, tokens}, prompts), cache));
   for (int64_t i = 0; i < count; ++i) {
     for (int64_t r = 0; r < rows; ++r) out[size_t(r * count + i)] = next[size_t(r)];
-    if (i + 1 < count) next = likeliest(model.last_logits(Tensor::from_host(model.device(), {rows, 1}, next), cache));
+    if (i + 1 < count) next = most_likely(model.last_logits(Tensor::from_host(model.device(), {rows, 1}, next), cache));
   }
   return out;
 }
 
 }  // namespace
 
-double validation_loss(const Model& model, const Dataset& data, int64_t units) {
+double validation_loss(const Model& model, const Dataset& data, int64_t sequences) {
   const Phase phase(model.device());
   const NoGrad no_grad;
-  const int64_t count = units > 0 ? std::min(units, data.validation_units()) : data.validation_units();
+  const int64_t count = sequences > 0 ? std::min(sequences, data.validation_sequences()) : data.validation_sequences();
   if (count == 0) return NAN;
   const Tensor one = full(model.device(), {}, 1);
   double sum = 0, targets = 0;
   for (int64_t i = 0; i < count; ++i) {
     report_progress({.what = "evaluating", .done = i, .total = count});
-    const Unit unit = data.validation_unit(i);
-    const Tensor loss = model.loss(upload_ids(model.device(), unit, unit.ids), upload_ids(model.device(), unit, unit.targets),
-                                   {.pad_id = kIgnored, .count = one});
+    const TokenBatch sequence = data.validation_sequence(i);
+    const Tensor loss =
+        model.loss(sequence.upload_ids(model.device()), sequence.upload_targets(model.device()), {.pad_id = kIgnored, .count = one});
     sum += loss.item<float>();
-    targets += double(unit.counted());
+    targets += double(sequence.counted());
   }
   report_progress({.what = "evaluating", .done = count, .total = count});
   return sum / targets;
 }
 
-EvaluationRecord evaluation(const Model& model, const TrainingProblem& problem, int64_t units, int64_t step) {
-  EvaluationRecord record{step, validation_loss(model, *problem.data, units), std::nullopt};
+EvaluationRecord evaluation(const Model& model, const TrainingProblem& problem, int64_t sequences, int64_t step) {
+  EvaluationRecord record{step, validation_loss(model, *problem.data, sequences), std::nullopt};
   if (problem.sums) record.accuracy = sums_accuracy(model, *problem.sums);
   return record;
 }
@@ -84,12 +84,12 @@ std::vector<std::vector<int32_t>> sample_prompts(const TrainConfig& config, cons
     problem.vocabulary->append_beginning(/*first=*/true, ids.emplace_back(), "prompt");
     problem.vocabulary->encode(prompt, ids.back(), "prompt");
     check(!ids.back().empty() && int64_t(ids.back().size()) < problem.model.max_positions, "train", "prompt has ", ids.back().size(),
-          " tokens, expected 1 or more and less than the ", problem.model.max_positions, " that the model takes");
+          " tokens, expected 1 or more and fewer than the model's context of ", problem.model.max_positions);
   }
-  if (ids.empty() && problem.data->validation_units() > 0) {
-    const Unit unit = problem.data->validation_unit(0);
+  if (ids.empty() && problem.data->validation_sequences() > 0) {
+    const TokenBatch sequence = problem.data->validation_sequence(0);
     const int64_t most = std::min<int64_t>(32, problem.model.max_positions - 1);
-    if (most > 0) ids.emplace_back(unit.ids.begin(), unit.ids.begin() + std::clamp<int64_t>(unit.tokens / 2, 1, most));
+    if (most > 0) ids.emplace_back(sequence.ids.begin(), sequence.ids.begin() + std::clamp<int64_t>(sequence.tokens / 2, 1, most));
   }
   return ids;
 }

@@ -53,7 +53,7 @@ const EvaluationRecord* History::best() const {
   return best;
 }
 
-// A line that is cut short (a full disk, a killed run) is left out.
+// A truncated line (a full disk, a killed run) is skipped.
 bool History::take(const std::string& line, int64_t until) {
   const Json object = Json::parse(line, nullptr, false);
   if (!object.is_object() || !object.contains("step") || !object["step"].is_number_integer()) return false;

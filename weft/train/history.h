@@ -1,4 +1,4 @@
-// What a run has measured so far, in memory and as metrics.jsonl, one object a line:
+// The measurements of a run, in memory and as metrics.jsonl, one JSON object per line:
 //
 //   {"step": 10, "loss": 2.1, "learning_rate": 0.0003, "gradient_norm": 0.9, "tokens_per_second": 12000, "utilisation": 0.4,
 //    "seconds": 3.5}
@@ -19,7 +19,7 @@ struct StepRecord {
   double loss = 0, learning_rate = 0, gradient_norm = 0;
   double tokens_per_second = 0;
   double utilisation = 0;  // of the peak; 0: not known
-  double seconds = 0;      // since training began, breaks not counted
+  double seconds = 0;      // of training so far, interruptions not counted
 };
 
 struct EvaluationRecord {
@@ -35,11 +35,11 @@ struct SampleRecord {
 
 class History {
  public:
-  // With a path, everything added is also written there, line by line. What the file already holds up to step `until` is
-  // kept, what comes after it (a run that went on past its last checkpoint) is removed.
+  // With a path, every record is also appended to that file. Lines up to step `until` that the file already has are kept; later ones,
+  // written after the last checkpoint of a killed run, are removed.
   explicit History(std::string path = "", int64_t until = 0);
 
-  // What a file holds, for reading alone; a run may be writing to it.
+  // The records of a file, which a run may still be writing to.
   static History read(const std::string& path);
 
   void add(const StepRecord& record);
@@ -50,11 +50,11 @@ class History {
   const std::vector<EvaluationRecord>& evaluations() const { return evaluations_; }
   const std::vector<SampleRecord>& samples() const { return samples_; }
 
-  // The first of the lowest validation losses; null where there is none.
+  // The evaluation with the lowest validation loss, the first of several; null if there is none.
   const EvaluationRecord* best() const;
 
  private:
-  bool take(const std::string& line, int64_t until);  // false: nothing to keep
+  bool take(const std::string& line, int64_t until);  // parses and adds a line; false: it is damaged or later than `until`
   void write(const std::string& line);
 
   std::string path_;

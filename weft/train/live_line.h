@@ -1,4 +1,4 @@
-// The last line of a terminal, redrawn in place. Where the output is no terminal nothing is drawn, and lines that stay are plain.
+// The last line of a terminal, redrawn in place. If the output is not a terminal, nothing is drawn and print() writes plain lines.
 #pragma once
 
 #include <cstdio>
@@ -14,13 +14,13 @@ class LiveLine {
   LiveLine& operator=(const LiveLine&) = delete;
 
   bool terminal() const { return terminal_; }
-  int columns() const;  // of the terminal; 80 where it does not say
+  int columns() const;  // of the terminal; 80 if unknown
 
-  void draw(const std::string& text);   // the line from now on
-  void cover(const std::string& text);  // shown in its place until uncover()
+  void draw(const std::string& text);   // sets the line
+  void cover(const std::string& text);  // shows another text in its place until uncover()
   void uncover();
-  void print(const std::string& text);  // a line that stays, in place of the live one
-  void finish();                        // the live line stays as it is, and the next output begins below it
+  void print(const std::string& text);  // prints a permanent line above it
+  void finish();                        // leaves the line on the screen; later output starts below it
 
  private:
   void show(const std::string& text);
@@ -28,7 +28,7 @@ class LiveLine {
   std::FILE* out_;
   const bool terminal_;
   bool covered_ = false;
-  std::string text_;  // what draw() was last given; empty: there is no line
+  std::string text_;  // the last argument of draw(); empty: no line
 };
 
 std::string bar(double done, int width);  // "[███░░░]"

@@ -1,10 +1,12 @@
-// One optimizer over a model's parameters: which update each of them gets, and the state that goes with it.
+// Optimizers: objects that update a list of parameters from their gradients. The four there are: weft/train/optimizers.h.
 //
-//   adamw, sgd, lion   every parameter
-//   muon               matrices inside the blocks; AdamW for embeddings, the head, and everything of one axis
+//   AdamW optimizer(layer.parameters(), {.learning_rate = 1e-3});
+//   loss.backward();          // adds to the gradient of every parameter
+//   optimizer.step();         // updates the parameters; leaves the gradients as they are
+//   optimizer.zero_grad();    // sets the gradients to zero; without it the next backward() adds to them
 //
-// Weight decay goes to parameters of two axes and more, or to all on request. A bf16 parameter has an f32 master copy,
-// which is what is updated. State tensors have names ("m.<parameter>", "v.<parameter>", "master.<parameter>").
+// A bf16 parameter has an f32 master copy; the master is updated, the parameter is the master rounded. State tensors have names
+// ("m.<parameter>", "v.<parameter>", "master.<parameter>"), under which a checkpoint keeps them.
 #pragma once
 
 #include <cstdint>
@@ -12,63 +14,84 @@
 #include <string_view>
 #include <vector>
 
-#include "weft/tensor/named_tensor.h"
+#include "weft/nn/parameter.h"
+#include "weft/ops/gradient_norm/gradient_norm.h"
 
 namespace weft {
 
-enum class OptimizerKind { adamw, sgd, lion, muon };
-std::string_view name(OptimizerKind kind);
-OptimizerKind optimizer_from_name(std::string_view name);  // throws on a name that is none of ours, listing them
-
-struct OptimizerOptions {
-  OptimizerKind kind = OptimizerKind::adamw;
-  double beta1 = 0.9, beta2 = 0.95, eps = 1e-8;  // adamw (and muon's AdamW part); lion uses the betas
-  double momentum = 0.9;                         // sgd, muon
-  bool nesterov = false;                         // sgd
-  double weight_decay = 0.1;
-  bool decay_all = false;  // vectors too
-};
-
 class Optimizer {
  public:
-  // `parameters` are leaves that require a gradient. State starts at zero; masters at their parameter's values.
-  Optimizer(Device& device, std::vector<NamedTensor> parameters, const OptimizerOptions& options);
+  virtual ~Optimizer() = default;
+  Optimizer(const Optimizer&) = delete;
+  Optimizer& operator=(const Optimizer&) = delete;
 
-  // One update from the parameters' gradients, scaled by `grad_scale` (a device scalar: gradient_norm's clip). A
-  // parameter without a gradient is an error.
-  void step(double learning_rate, const Tensor& grad_scale);
+  // Updates every parameter once. `grad_scale` (one f32 on the device, such as gradient_norm's clip) multiplies the gradients;
+  // undefined: 1. Throws when a parameter has no gradient, and when an earlier kernel found bad data.
+  void step(const Tensor& grad_scale = {});
+  // Sets the gradients that exist to zero, in the memory they have.
+  void zero_grad();
 
-  // Its halves: the scalars of the next step into device memory, after a fault of work before is raised; and the launches.
-  void set_rate(double learning_rate);
+  // The norm of all gradients, and the factor that clips it to `max_norm` (0: 1), to pass to step(). Both stay on the device.
+  GradientNorm gradient_norm(double max_norm) const;
+
+  double learning_rate() const { return learning_rate_; }
+  void set_learning_rate(double rate) { learning_rate_ = rate; }
+
+  // step() in two halves, for a caller that captures launches into a graph and replays them: begin_step() checks, counts the
+  // step and writes learning rate and step number into device memory, update() only launches kernels.
+  void begin_step();
   void update(const Tensor& grad_scale);
+  // Gives every parameter a gradient of zeros that keeps its memory from step to step, which a captured graph needs.
+  void allocate_gradients();
 
-  int64_t steps() const { return steps_; }  // taken so far
-  void set_steps(int64_t steps) { steps_ = steps; }
-
-  const std::vector<NamedTensor>& parameters() const { return parameters_; }
+  int64_t steps() const { return steps_; }           // taken so far
+  void set_steps(int64_t steps) { steps_ = steps; }  // when a run resumes
+  const std::vector<Parameter>& parameters() const { return parameters_; }
   const std::vector<NamedTensor>& state() const { return state_; }
-  const OptimizerOptions& options() const { return options_; }
-  bool decays(const NamedTensor& parameter) const { return options_.decay_all || parameter.tensor.rank() >= 2; }
-  // Whether muon makes this one's update orthogonal.
-  static bool orthogonal(const NamedTensor& parameter);
 
- private:
+ protected:
+  struct Decay {
+    double weight_decay;
+    bool all;  // vectors too
+  };
+  // The state of one parameter; undefined: the optimizer keeps none of that name.
   struct Slots {
     Tensor m, v, master;
   };
-  Tensor add_state(const std::string& prefix, const NamedTensor& parameter);
-  void update_adamw(const std::vector<size_t>& which, const Tensor& grad_scale);
-  void update_sgd(const Tensor& grad_scale);
-  void update_lion(const Tensor& grad_scale);
-  void update_muon(const std::vector<size_t>& which, const Tensor& grad_scale);
-  float decay_of(size_t i) const { return decays(parameters_[i]) ? float(options_.weight_decay) : 0.0f; }
+  struct Moments {
+    bool m, v;
+  };
 
+  // `parameters` are leaves on one device that require a gradient.
+  Optimizer(std::vector<Parameter> parameters, double learning_rate, Decay decay);
+  // Adds the state of the next parameter, in their order: moments of zeros, and the master of a bf16 parameter.
+  void add_state(Moments moments);
+
+  // Launches the update of every parameter.
+  virtual void launch(const Tensor& grad_scale) = 0;
+  // AdamW's update, which Muon too uses for some parameters.
+  struct AdamWFactors {
+    double beta1, beta2, eps;
+  };
+  void launch_adamw(const std::vector<size_t>& which, const AdamWFactors& factors, const Tensor& grad_scale);
+
+  Device& device() const { return device_; }
+  const Parameter& parameter(size_t i) const { return parameters_[i]; }
+  const Slots& slots(size_t i) const { return slots_[i]; }
+  float decay_of(size_t i) const;
+  View learning_rate_view() const { return rate_scalar_.view(); }
+
+ private:
+  Tensor zeros_of(const char* kind, const NamedTensor& parameter);
+
+  std::vector<Parameter> parameters_;
   Device& device_;
-  OptimizerOptions options_;
-  std::vector<NamedTensor> parameters_, state_;
-  std::vector<Slots> slots_;                    // one per parameter
-  std::vector<size_t> elementwise_, matrices_;  // what AdamW and Muon update
-  Tensor learning_rate_, step_;                 // device scalars
+  double learning_rate_;
+  Decay decay_;
+  std::vector<NamedTensor> state_;
+  std::vector<Slots> slots_;          // one per parameter
+  Tensor rate_scalar_, step_scalar_;  // what the kernels read
+  Tensor one_;                        // the gradient scale of a step that has none
   int64_t steps_ = 0;
 };
 

@@ -1,5 +1,5 @@
-// A part of a run whose tensors have other sizes than a training step's: an evaluation, samples, the export. Blocks that the pool
-// has cached are given back before and after it, so that the run holds what its largest phase needs and not the sum of all.
+// A phase of a run whose tensors have other sizes than those of a training step: an evaluation, samples, the export. The pool's cached
+// blocks are freed before and after it, so that the run holds the memory of its largest phase and not the sum of all.
 #pragma once
 
 #include "weft/device/device.h"

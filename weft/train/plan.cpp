@@ -19,24 +19,24 @@ namespace {
 constexpr MemoryUse kUses[] = {MemoryUse::weights, MemoryUse::gradients, MemoryUse::optimizer, MemoryUse::activations,
                                MemoryUse::workspace};
 
-// What would make it less, of what this run can still do.
+// What would reduce it, among the settings that this run can still change.
 std::string advice(MemoryUse most, const TrainConfig& c) {
   const bool bf16 = c.dtype == "bf16", adapters = c.lora_rank > 0;
   const std::string model = is_folder(c.model) ? "a smaller model" : "fewer --layers or a smaller --width";
   const std::string or_adapters = is_folder(c.model) && !adapters ? "--lora-rank 8, or " : "";
   switch (most) {
     case MemoryUse::activations:
-      return join("mostly activations: try ", c.recompute ? "" : "--recompute, ", bf16 ? "" : "--dtype bf16, ", "a smaller --pass-tokens, ",
-                  c.data == "sums" ? "fewer --sums-rows" : "or a shorter --sequence");
+      return join("mostly activations: try ", c.recompute ? "" : "--recompute, ", bf16 ? "" : "--dtype bf16, ",
+                  "a smaller --micro-batch-tokens, ", c.data == "sums" ? "fewer --sums-rows" : "or a shorter --sequence");
     case MemoryUse::optimizer:
       return join("mostly the optimizer's state: try ", or_adapters,
                   c.optimizer == "adamw" ? "--optimizer lion"
                   : c.optimizer == "sgd" ? model
                                          : "--optimizer sgd");
     case MemoryUse::workspace: return "mostly the kernels' workspace: try fewer --threads or a shorter --sequence";
-    case MemoryUse::weights:  // below adapters they have no f32 copy; else that costs more than bf16 saves
+    case MemoryUse::weights:  // bf16 weights below adapters have no f32 master; trained ones do, which costs more than bf16 saves
       if (adapters != bf16)
-        return join("mostly weights: try --dtype ", bf16 ? "f32, which needs no second copy of them, " : "bf16, ",
+        return join("mostly weights: try --dtype ", bf16 ? "f32, which needs no master copy of them, " : "bf16, ",
                     or_adapters.empty() ? std::string("or ") : or_adapters, model);
       [[fallthrough]];
     default: return join("mostly weights and gradients: try ", or_adapters, model);
@@ -54,40 +54,40 @@ std::string free_text(const MemoryInfo& device) {
   return join(bytes_text(double(device.free)), " free", device.limit.empty() ? "" : join(" within ", device.limit));
 }
 
-// The end of the run.
+// The export at the end of the run.
 void rehearse_export(const Model& model) {
   const Phase phase(model.device());
   for (const DeferredTensor& weight : exported_weights(model, model.dtype())) weight.make();
 }
 
-// A run in small, on a device that has neither memory nor work behind it: some steps, an evaluation, samples, the export. Fills
-// in everything but the work of a step, which `counts` has where it is there.
+// A short run on a device that has neither memory nor work behind it: some steps, an evaluation, samples, the export. Fills in the
+// plan; the cost of a step only if `counts` counts it.
 void rehearse(const TrainConfig& config, const TrainingProblem& problem, Device& device, counting::Counts* counts, Plan& plan) {
   const auto model = make_planned_model(config, problem.model, device);
   const auto optimizer = make_optimizer(config, *model);
-  const Unit unit = problem.data->training_unit(0);
-  const int64_t units = config.batch * config.accumulate, together = units_together(units, int64_t(unit.ids.size()), config.pass_tokens),
-                passes = units / together;
-  TrainingStep step(*model, *optimizer,
-                    {.clip = config.clip,
-                     .recompute = config.recompute,
-                     .seed = uint64_t(config.seed),
-                     .pass_tokens = together * int64_t(unit.ids.size())});
-  const auto count = [&](int64_t passes) {
-    const std::vector<Unit> some(size_t(passes * together), unit);
+  const TokenBatch sequence = problem.data->training_sequence(0);
+  const int64_t tokens = int64_t(sequence.ids.size()), sequences = config.batch * config.accumulate;
+  const int64_t at_once = sequences_per_micro_batch(sequences, tokens, config.pass_tokens), micro_batches = sequences / at_once;
+  StepOptions options = step_options(config);
+  options.micro_batch_tokens = at_once * tokens;
+  TrainingStep step(*model, *optimizer, options);
+  const auto count = [&](int64_t micro_batches) {
+    const std::vector<TokenBatch> some(size_t(micro_batches * at_once), sequence);
     if (counts) counts->reset();
     step.gradients(some);
     step.apply(0);
     return counts ? counts->total() : Cost{};
   };
-  // All passes are alike: two are counted, after steps that left what a step leaves.
-  plan.tokens = units * int64_t(unit.ids.size());
-  const int64_t counted = std::min<int64_t>(passes, 2);
+  // All micro-batches are alike: two are counted, after a step that leaves the memory every later step finds.
+  plan.tokens = sequences * tokens;
+  const int64_t counted = std::min<int64_t>(micro_batches, 2);
   count(counted);
   const Cost one = count(1), some = count(counted);
   if (counts) plan.step = one;
-  if (counts && counted > 1)
-    plan.step.flops += double(passes - 1) * (some.flops - one.flops), plan.step.bytes += double(passes - 1) * (some.bytes - one.bytes);
+  if (counts && counted > 1) {
+    plan.step.flops += double(micro_batches - 1) * (some.flops - one.flops);
+    plan.step.bytes += double(micro_batches - 1) * (some.bytes - one.bytes);
+  }
   validation_loss(*model, *problem.data, 1);
   if (problem.sums) sums_accuracy(*model, *problem.sums);
   for (const auto& prompt : sample_prompts(config, problem))
@@ -95,12 +95,12 @@ void rehearse(const TrainConfig& config, const TrainingProblem& problem, Device&
   rehearse_export(*model);
   plan.memory = device.pool().stats();
   plan.parameters = plan.kept = 0;
-  for (const NamedTensor& p : model->all_parameters()) (p.tensor.requires_grad() ? plan.parameters : plan.kept) += p.tensor.numel();
+  for (const Parameter& p : model->all_parameters()) (p.tensor.requires_grad() ? plan.parameters : plan.kept) += p.tensor.numel();
 }
 
 }  // namespace
 
-// Work is what the counting device counts, memory what the device takes that the run is for.
+// The counting device counts the work; the planned device of the run takes the memory.
 Plan make_plan(const TrainConfig& config, const TrainingProblem& problem) {
   Plan plan;
   const auto counting = counting::open_device(int(config.threads));

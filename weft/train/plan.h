@@ -1,4 +1,4 @@
-// What a run will take, before anything is allocated: the real step, run on the counting device.
+// Memory and work of a run, known before anything is allocated: the real step runs on a counting device.
 #pragma once
 
 #include <string>
@@ -10,24 +10,24 @@
 namespace weft {
 
 struct Plan {
-  PoolStats memory;        // high water of the pool, by use and in all
+  PoolStats memory;        // high-water marks of the pool, by use and in total
   Cost step;               // of one optimizer step
   int64_t parameters = 0;  // trained
-  int64_t kept = 0;        // parameters that stay as they are: a model's below its adapters
+  int64_t kept = 0;        // frozen: the model's below its adapters
   int64_t tokens = 0;      // read by one step
 
-  int64_t peak() const { return memory.held_high_water; }  // what the run takes from the device, cached blocks and all
+  int64_t peak() const { return memory.held_high_water; }  // what the run takes from the device, cached blocks included
 };
 
 Plan make_plan(const TrainConfig& config, const TrainingProblem& problem);
 
-// A table for people.
+// The plan as a table.
 std::string plan_text(const Plan& plan, const MemoryInfo& device);
 
-// Throws out_of_memory saying what is needed, what there is, and what to shrink.
+// Throws out_of_memory with the memory needed, the memory free, and settings that would reduce it.
 void check_fits(const Plan& plan, const TrainConfig& config, const MemoryInfo& device);
 
-std::string parameters_text(const Plan& plan);  // that are trained: "1.2M", "98k of 1.3M"
+std::string parameters_text(const Plan& plan);  // trained ones: "1.2M", "98k of 1.3M"
 std::string bytes_text(double bytes);           // "12.3 MiB"
 
 }  // namespace weft

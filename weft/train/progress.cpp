@@ -52,7 +52,7 @@ std::string progress_line(const StepRecord& r, int64_t steps, double smoothed_lo
   const std::string share = r.utilisation > 0 ? format("  %.0f %% of peak", 100 * r.utilisation) : "";
   const std::string all = loss + smooth + rate + norm + speed + share + left;
   if (columns == 0) return head + all;
-  // A line that wraps cannot be redrawn: what matters least goes first, the loss stays. The last column is left free.
+  // A line that wraps cannot be redrawn, so the least important fields are dropped first. The last column stays free.
   const int room = columns - 1;
   constexpr int kLeastBar = 6, kMostBar = 30, kAroundBar = 3;  // two brackets and a space
   if (const int left_over = room - int(head.size() + all.size()) - kAroundBar; left_over >= kLeastBar)

@@ -1,4 +1,4 @@
-// What a person watching sees: on a terminal one line that is redrawn, elsewhere (a file, a pipe) plain lines.
+// The progress of a run: on a terminal one line that is redrawn, in a file or a pipe plain lines.
 #pragma once
 
 #include <cstdint>
@@ -11,18 +11,18 @@
 namespace weft {
 
 // "  120/1000 [████░░░░] loss 1.2345 (1.2712)  lr 3.00e-04  |g| 0.81  12.3k tok/s  41 % of peak  1:23 left": as much of it as
-// fits into `columns`. The bar goes first, then the share of the peak, then the smoothed loss; learning rate and gradient
-// norm are shortened before they go; the loss stays. 0 columns: all but the bar.
+// fits into `columns`. First the bar is dropped, then the share of the peak, then the smoothed loss; learning rate and gradient norm
+// are shortened before they are dropped; the loss stays. 0 columns: all but the bar.
 std::string progress_line(const StepRecord& record, int64_t steps, double smoothed_loss, double seconds_left, int columns);
 
 class Progress {
  public:
-  // `every`: how many steps apart plain lines are.
+  // `every`: steps between two plain lines.
   Progress(std::FILE* out, int64_t steps, int64_t every);
 
   void step(const StepRecord& record, double seconds_left);
-  void note(const std::string& text);  // a line that stays
-  void finish();                       // leaves the live line as it is
+  void note(const std::string& text);  // prints a permanent line
+  void finish();                       // leaves the progress line on the screen
 
   double smoothed_loss() const { return smoothed_; }
   LiveLine& line() { return line_; }
@@ -30,7 +30,7 @@ class Progress {
  private:
   LiveLine line_;
   int64_t steps_, every_;
-  double smoothed_ = 0, weight_ = 0;  // a mean over about fifty steps, right from the first
+  double smoothed_ = 0, weight_ = 0;  // exponential mean over about fifty steps, without a bias at the start
 };
 
 std::string duration_text(double seconds);  // "0:07", "12:34", "1:02:03"

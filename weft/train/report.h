@@ -1,4 +1,4 @@
-// report.html: one page that says how a run went. It needs no network and no other file; it can be mailed.
+// report.html: the results of a run as one page that needs no network and no other file.
 #pragma once
 
 #include <string>
@@ -15,15 +15,15 @@ struct ReportFacts {
   int64_t steps = 0;                                       // planned
   std::vector<std::pair<std::string, std::string>> facts;  // parameters, device, ...
   std::string config;                                      // as TOML
-  std::string written;                                     // date, for the foot of the page
+  std::string written;                                     // the date in the footer
 };
 
-// How often a page looks for a newer one while its run goes on; a trainer writes it about as often.
+// Seconds after which the page of an unfinished run reloads itself; the trainer writes it about as often.
 inline constexpr int kReportSeconds = 10;
 
 std::string report_page(const ReportFacts& facts, const History& history);
 
-// Writes the page whole or not at all.
+// Writes the page atomically.
 void write_report(const std::string& path, const ReportFacts& facts, const History& history);
 
 }  // namespace weft

@@ -1,4 +1,4 @@
-// Where and when a run takes place, for its report.
+// Host, version and dates for the report of a run.
 #pragma once
 
 #include <chrono>

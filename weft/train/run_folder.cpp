@@ -38,16 +38,16 @@ RunEvaluation evaluate_run(const std::string& folder, const RunOptions& options,
   const auto device = open_device(config.device, {.threads = options.threads});
   const auto checkpoint = newest_checkpoint(folder, notice);
   const TrainingProblem problem = make_problem(config, notice);
-  check(checkpoint->value("data") == problem.data->identity(), config.data, "gives other ids than when the run in ", folder,
-        " was made: the data or its tokenizer has changed");
+  check(checkpoint->value("data") == problem.data->identity(), config.data, "encodes to other ids than when the run in ", folder,
+        " was started: the data or its tokenizer has changed");
   const auto model = make_training_model(config, problem.model, *device);
   for (const NamedTensor& p : model->all_parameters())
     if (p.tensor.requires_grad()) checkpoint->restore({"model." + p.name, p.tensor});
 
   RunEvaluation out;
   out.step = checkpoint->integer("step");
-  const int64_t held_out = problem.data->validation_units();
-  check(held_out > 0, folder, "the run held nothing out: its validation is ", config.validation);
+  const int64_t held_out = problem.data->validation_sequences();
+  check(held_out > 0, folder, "the run has no held-out data: its validation is ", config.validation);
   out.sequences = config.evaluate_units > 0 ? std::min(config.evaluate_units, held_out) : held_out;
   out.result = evaluation(*model, problem, config.evaluate_units, out.step);
   const History history = History::read(folder + "/metrics.jsonl");

@@ -1,4 +1,4 @@
-// A run's folder, looked at again: the weights of its newest checkpoint on the data that it held out.
+// Evaluation of a run from its folder: the weights of its newest checkpoint on its held-out data.
 #pragma once
 
 #include <optional>
@@ -11,7 +11,7 @@ namespace weft {
 
 struct RunEvaluation {
   int64_t step = 0;       // of the checkpoint
-  int64_t sequences = 0;  // that were scored
+  int64_t sequences = 0;  // scored
   EvaluationRecord result;
   std::optional<EvaluationRecord> recorded;  // the run's own last evaluation
 };
@@ -21,8 +21,8 @@ struct RunOptions {
   int threads = 0;          // 0: all this process may use
 };
 
-// Scores the run's held-out sequences as the run did: on the same device the result has the bits of the evaluation that the
-// run made after the same step. Throws where the folder holds no run or no checkpoint, or where its data has changed.
+// Scores the held-out sequences as the run did: on the same device the result has the bits of the run's own evaluation after that
+// step. Throws if the folder holds no run or no checkpoint, or if the data has changed.
 RunEvaluation evaluate_run(const std::string& folder, const RunOptions& options = {}, const Notice& notice = {});
 
 }  // namespace weft

@@ -1,4 +1,4 @@
-// Looks on while a run reads, computes and writes: shows how far long work has come, and ends it once a stop is asked for.
+// Listens to the progress of a run: shows it, and ends the work by throwing Stopped once a stop is requested.
 #pragma once
 
 #include <atomic>
@@ -9,7 +9,7 @@ namespace weft {
 
 class RunMonitor : public WorkLine {
  public:
-  // `stop` may be null: nobody will ask.
+  // `stop` may be null.
   RunMonitor(LiveLine& line, const std::atomic<bool>* stop) : WorkLine(line), stop_(stop) {}
 
   void progress(const Work& work) override {
@@ -20,12 +20,12 @@ class RunMonitor : public WorkLine {
     WorkLine::part();
     check_stop();
   }
-  // Throws Stopped where a stop was asked for.
+  // Throws Stopped if a stop was requested.
   void check_stop() const {
     if (stop_ && finishing_ == 0 && stop_->load(std::memory_order_relaxed)) throw Stopped();
   }
 
-  // While one lives no stop is raised: what half done would be lost is finished first.
+  // While one lives no stop is raised, so that work which must not be left half done is finished first.
   class Finishing {
    public:
     explicit Finishing(RunMonitor& monitor) : monitor_(monitor) { ++monitor_.finishing_; }

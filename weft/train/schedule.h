@@ -7,7 +7,7 @@
 //   wsd       w < t <= steps - d     peak                                     warm-up, stable, decay (Hu et al., 2024)
 //             t > steps - d          peak (1 - (1 - f) y)                     y = (t - (steps - d)) / d
 //
-// Past `steps` it stays what it was at the last one. All in float64.
+// After `steps` the rate of the last step applies. All in float64.
 #pragma once
 
 #include <cstdint>
@@ -19,18 +19,18 @@ namespace weft {
 
 enum class ScheduleKind { constant, linear, cosine, wsd };
 std::string_view name(ScheduleKind kind);
-ScheduleKind schedule_from_name(std::string_view name);  // throws on a name that is none of ours, listing them
+ScheduleKind schedule_from_name(std::string_view name);  // throws for an unknown name, listing the known ones
 
 struct Schedule {
   ScheduleKind kind = ScheduleKind::cosine;
   double peak = 1e-3;
   int64_t steps = 1;
   int64_t warmup = 0;
-  int64_t decay = 0;            // wsd: the steps of its last part
+  int64_t decay = 0;            // wsd: steps of the decay
   double final_fraction = 0.1;  // of the peak, at the last step
 };
 
-// Throws, naming the value, when the parts do not fit into the steps.
+// Throws, naming the value, if warm-up and decay do not fit into the steps.
 void check_schedule(const Schedule& schedule);
 
 double learning_rate(const Schedule& schedule, int64_t step);

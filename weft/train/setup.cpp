@@ -9,16 +9,17 @@
 #include "weft/models/load.h"
 #include "weft/models/tokenizer_folder.h"
 #include "weft/nn/weights.h"
-#include "weft/train/documents.h"
+#include "weft/data/documents.h"
+#include "weft/train/optimizer_choice.h"
 #include "weft/train/phase.h"
-#include "weft/train/token_cache.h"
+#include "weft/data/token_cache.h"
 
 namespace weft {
 namespace {
 
 DType compute_dtype(const TrainConfig& config) { return config.dtype == "bf16" ? DType::bf16 : DType::f32; }
 
-// Shapes alone.
+// Weights with shapes and no values.
 class PlannedWeights : public Weights {
  public:
   using Weights::Weights;
@@ -48,7 +49,7 @@ ModelConfig model_config(const TrainConfig& c) {
     m.intermediate_size = c.ffn;
   else if (c.width)
     m.intermediate_size = std::max<int64_t>(16, m.intermediate_size * c.width / width / 16 * 16);
-  check(m.hidden_size % m.heads == 0, "train", "width is ", m.hidden_size, ", no multiple of the ", m.heads, " heads");
+  check(m.hidden_size % m.heads == 0, "train", "width is ", m.hidden_size, ", which is not a multiple of the ", m.heads, " heads");
   if (c.width || c.heads) m.head_dim = m.hidden_size / m.heads;
   if (c.dropout >= 0) m.embedding_dropout = m.attention_dropout = m.residual_dropout = float(c.dropout);
   return m;
@@ -65,13 +66,13 @@ std::vector<std::string> names_in(const std::string& list) {
   return names;
 }
 
-const char* usual_targets(const ModelConfig& model) { return model.architecture == Architecture::gpt2 ? "c_attn" : "q_proj,v_proj"; }
+const char* default_targets(const ModelConfig& model) { return model.architecture == Architecture::gpt2 ? "c_attn" : "q_proj,v_proj"; }
 
 std::optional<LoraOptions> lora_options(const TrainConfig& c, const ModelConfig& model) {
   if (c.lora_rank == 0) return std::nullopt;
   return LoraOptions{.rank = c.lora_rank,
                      .scale = c.lora_alpha / double(c.lora_rank),
-                     .targets = names_in(c.lora_targets.empty() ? usual_targets(model) : c.lora_targets),
+                     .targets = names_in(c.lora_targets.empty() ? default_targets(model) : c.lora_targets),
                      .seed = uint64_t(c.seed),
                      .dropout = c.lora_dropout};
 }
@@ -80,7 +81,7 @@ std::shared_ptr<const Vocabulary> vocabulary_for(const TrainConfig& c) {
   if (!c.tokenizer.empty()) return tokenizer_vocabulary(c.tokenizer, c.end_token);
   if (is_folder(c.model)) return tokenizer_vocabulary(c.model, c.end_token);
   check(c.end_token.empty(), "train", "end_token is '", c.end_token, "', but there is no tokenizer: ", c.vocabulary,
-        " have an end of their own");
+        " have a token of their own between documents");
   if (c.vocabulary == "bytes") return byte_vocabulary();
   const CharactersFound found = characters_of(Documents(c.data));
   return character_vocabulary(found.characters, /*end_of_text=*/found.documents > 1);
@@ -95,7 +96,7 @@ void read_sums(const TrainConfig& c, TrainingProblem& problem) {
   if (!is_folder(c.model)) problem.model.max_positions = problem.sums->example_length();
 }
 
-// A new model's context is what it is trained on, unless it is asked for; a folder's is its own.
+// The context of a new model is the length of its training sequences unless --context says otherwise; a folder has its own.
 int64_t set_context(const TrainConfig& c, ModelConfig& model) {
   const int64_t sequence = c.sequence ? c.sequence : std::min<int64_t>(256, c.context ? c.context : model.max_positions);
   if (!is_folder(c.model)) model.max_positions = c.context ? c.context : sequence;
@@ -122,7 +123,7 @@ void take_ids(ModelConfig& model, const SpecialIds& ids) {
   model.eos_ids = ids.eos_ids;
 }
 
-// A model folder keeps its special tokens as long as it keeps its tokenizer and ends texts where the data does.
+// A model folder keeps its special tokens if it keeps its tokenizer and the data ends texts with the same token.
 void set_special_ids(const TrainConfig& c, TrainingProblem& problem) {
   if (problem.sums) return take_ids(problem.model, {.bos_id = {}, .pad_id = {}, .eos_ids = {problem.sums->newline()}});
   const SpecialIds ids = problem.vocabulary->special_ids();
@@ -136,7 +137,7 @@ void set_special_ids(const TrainConfig& c, TrainingProblem& problem) {
 TrainingProblem make_problem(const TrainConfig& config, const Notice& notice) {
   TrainingProblem problem;
   check(config.lora_rank == 0 || is_folder(config.model), "train", "lora_rank is ", config.lora_rank, ", but '", config.model,
-        "' is no model folder: new weights must all be trained");
+        "' is not a model folder: LoRA needs weights to adapt");
   problem.model = model_config(config);
   if (config.data == "sums")
     read_sums(config, problem);
@@ -150,7 +151,7 @@ TrainingProblem make_problem(const TrainConfig& config, const Notice& notice) {
   return problem;
 }
 
-// "corpus/" is "corpus", "." the name of the folder it stands for.
+// "corpus/" gives "corpus", "." the name of the current folder.
 std::string last_name(const std::string& path) {
   namespace fs = std::filesystem;
   if (path.empty()) return "";
@@ -161,18 +162,18 @@ std::string last_name(const std::string& path) {
 
 bool is_folder(const std::string& model) { return std::filesystem::is_directory(model); }
 
-int64_t usual_pass_tokens(const std::string& device) { return device == "cpu" ? 2048 : 16384; }
+int64_t default_micro_batch_tokens(const std::string& device) { return device == "cpu" ? 2048 : 16384; }
 
 TrainConfig resolved(TrainConfig config) {
   namespace fs = std::filesystem;
   if (config.data.empty()) {
-    check(!is_folder(config.model), "train", "model '", config.model, "' is a folder, and there is no data to train it on: give --data");
+    check(!is_folder(config.model), "train", "model '", config.model, "' is a folder, and there is no data to train it on: pass --data");
     config.data = "sums";
   }
-  if (config.pass_tokens == 0) config.pass_tokens = usual_pass_tokens(config.device);
+  if (config.pass_tokens == 0) config.pass_tokens = default_micro_batch_tokens(config.device);
   if (config.learning_rate == 0) config.learning_rate = config.data == "sums" ? 4e-3 : is_folder(config.model) ? 1e-4 : 1e-3;
   if (config.lora_rank > 0 && config.lora_targets.empty() && is_folder(config.model))
-    config.lora_targets = usual_targets(read_model_config(config.model));
+    config.lora_targets = default_targets(read_model_config(config.model));
   if (config.out.empty()) config.out = join("runs/", last_name(config.model), "-", fs::path(last_name(config.data)).stem().string());
   return config;
 }
@@ -187,7 +188,7 @@ TrainConfig with_model_sizes(TrainConfig config) {
 }
 
 std::unique_ptr<Model> make_training_model(const TrainConfig& config, const ModelConfig& model, Device& device) {
-  const Phase loading(device);  // weights of another dtype are cast on the device
+  const Phase loading(device);  // casting weights on the device takes memory that the run does not need later
   const MemoryScope scope(device, MemoryUse::weights);
   if (is_folder(config.model))
     return load_model(config.model, model, device,
@@ -202,25 +203,18 @@ std::unique_ptr<Model> make_planned_model(const TrainConfig& config, const Model
   return make_model(model, weights);
 }
 
-std::unique_ptr<Optimizer> make_optimizer(const TrainConfig& c, const Model& model) {
-  std::vector<NamedTensor> parameters;
-  for (const NamedTensor& p : model.all_parameters())
-    if (p.tensor.requires_grad()) parameters.push_back(p);
-  return std::make_unique<Optimizer>(model.device(), std::move(parameters),
-                                     OptimizerOptions{.kind = optimizer_from_name(c.optimizer),
-                                                      .beta1 = c.beta1,
-                                                      .beta2 = c.beta2,
-                                                      .eps = c.eps,
-                                                      .momentum = c.momentum,
-                                                      .nesterov = c.nesterov,
-                                                      .weight_decay = c.weight_decay,
-                                                      .decay_all = c.decay_all});
+std::unique_ptr<Optimizer> make_optimizer(const TrainConfig& config, const Model& model) {
+  return make_optimizer(config, model.trainable_parameters());
+}
+
+StepOptions step_options(const TrainConfig& c) {
+  return {.clip = c.clip, .recompute = c.recompute, .seed = uint64_t(c.seed), .micro_batch_tokens = c.pass_tokens};
 }
 
 Schedule make_schedule(const TrainConfig& c) {
   const ScheduleKind kind = schedule_from_name(c.schedule);
   const int64_t decay = kind != ScheduleKind::wsd ? 0 : c.decay ? c.decay : c.steps / 5;
-  // A run shorter than its warm-up warms up for as long as there is room; a decay that was asked for has its length.
+  // The warm-up is cut to fit a short run; a decay that was asked for keeps its length.
   const int64_t room = c.decay ? c.steps : c.steps - decay;
   const Schedule schedule{.kind = kind,
                           .peak = c.learning_rate,

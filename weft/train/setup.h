@@ -1,4 +1,4 @@
-// From a config to the things a run is made of: data, model, optimizer.
+// Makes the parts of a run from its config: data, model, optimizer, schedule.
 #pragma once
 
 #include <functional>
@@ -7,48 +7,50 @@
 
 #include "weft/models/model.h"
 #include "weft/train/config.h"
-#include "weft/train/dataset.h"
+#include "weft/data/dataset.h"
 #include "weft/train/optimizer.h"
 #include "weft/train/schedule.h"
-#include "weft/train/sums.h"
+#include "weft/train/step.h"
+#include "weft/data/sums.h"
 
 namespace weft {
 
 using Notice = std::function<void(const std::string&)>;
 
-// The data, and the model that can read it.
+// The data, and the config of the model that reads it.
 struct TrainingProblem {
   std::shared_ptr<const Vocabulary> vocabulary;
   std::unique_ptr<Dataset> data;
-  const SumsDataset* sums = nullptr;  // the data, where it is the built-in one
+  const SumsDataset* sums = nullptr;  // the data, if it is the built-in sums
   ModelConfig model;
 };
 
-// Reads (and where needed tokenises) the data. Throws, naming the file or the setting, for what does not fit together.
+// Reads and, if needed, tokenises the data. Throws, naming the file or the setting, when data and model do not fit together.
 TrainingProblem make_problem(const TrainConfig& config, const Notice& notice);
 
-std::string last_name(const std::string& path);  // of a file or folder: what to call a run by
+std::string last_name(const std::string& path);  // the last part of a path, to name a run by
 
-// Whether `model` names a folder to go on from, and not a preset.
+// Whether `model` names a folder to start from rather than a preset.
 bool is_folder(const std::string& model);
 
-// What was left open, decided: the learning rate, the size of a pass, the layers that get adapters, and the run's folder.
+// Fills in what was left open: learning rate, tokens of a micro-batch, layers that get adapters, and the run's folder.
 TrainConfig resolved(TrainConfig config);
-int64_t usual_pass_tokens(const std::string& device);
+int64_t default_micro_batch_tokens(const std::string& device);
 
-// The sizes and the dropout that are left to a preset (0, -1), written out, so that two configs of one model can be compared.
-// A folder's are its own and stay as they are.
+// Replaces sizes and dropout that are left to a preset (0, -1) by the preset's values, so that two configs can be compared. The
+// config of a model folder stays as it is.
 TrainConfig with_model_sizes(TrainConfig config);
 
-// Trainable: new weights, those of the folder, or adapters to them.
+// A trainable model: new weights, the weights of a folder, or adapters to them.
 std::unique_ptr<Model> make_training_model(const TrainConfig& config, const ModelConfig& model, Device& device);
 
-// The same shapes with no values: what a plan needs.
+// The same model with shapes and no values, for a plan.
 std::unique_ptr<Model> make_planned_model(const TrainConfig& config, const ModelConfig& model, Device& device);
 
-// Over what is trained: every parameter, or the adapters alone.
+// Over the trainable parameters: all, or the adapters alone.
 std::unique_ptr<Optimizer> make_optimizer(const TrainConfig& config, const Model& model);
 
+StepOptions step_options(const TrainConfig& config);
 Schedule make_schedule(const TrainConfig& config);
 
 }  // namespace weft

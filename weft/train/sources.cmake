@@ -1,38 +1,33 @@
 target_sources(weft
   PRIVATE
     train/best.cpp
-    train/byte_level_json.cpp
     train/capture.cpp
     train/chart.cpp
     train/checkpoint.cpp
     train/compare.cpp
     train/config.cpp
     train/config_checks.cpp
-    train/documents.cpp
     train/evaluate.cpp
     train/export.cpp
     train/history.cpp
-    train/json_documents.cpp
     train/live_line.cpp
     train/optimizer.cpp
-    train/permutation.cpp
+    train/optimizer_choice.cpp
+    train/optimizers.cpp
     train/plan.cpp
     train/progress.cpp
     train/report.cpp
     train/report_parts.cpp
+    train/resume.cpp
     train/run_facts.cpp
     train/run_folder.cpp
     train/schedule.cpp
     train/setup.cpp
     train/step.cpp
-    train/sums.cpp
     train/tensorboard.cpp
-    train/text_dataset.cpp
-    train/token_cache.cpp
-    train/tokenise.cpp
     train/trainer.cpp
+    train/trainer_output.cpp
     train/utilisation.cpp
-    train/vocabulary.cpp
     train/work_line.cpp
   PUBLIC FILE_SET HEADERS FILES
     train/best.h
@@ -41,14 +36,12 @@ target_sources(weft
     train/checkpoint.h
     train/compare.h
     train/config.h
-    train/dataset.h
-    train/documents.h
     train/evaluate.h
     train/export.h
     train/history.h
     train/live_line.h
     train/optimizer.h
-    train/permutation.h
+    train/optimizers.h
     train/plan.h
     train/progress.h
     train/report.h
@@ -59,12 +52,9 @@ target_sources(weft
     train/schedule.h
     train/setup.h
     train/step.h
-    train/sums.h
     train/tensorboard.h
-    train/token_cache.h
     train/trainer.h
     train/utilisation.h
-    train/vocabulary.h
     train/work_line.h)
 
 # toml++ is headers alone, the same for every processor, and one file needs it. A folder with nothing else in it keeps a cross

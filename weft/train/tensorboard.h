@@ -11,8 +11,8 @@ namespace weft {
 
 class TensorBoard {
  public:
-  // A new file in `folder`, as TensorBoard expects it: one per start of a run, read in the order of their names. What earlier
-  // files say of steps after `done` no longer counts.
+  // Opens a new file in `folder`: TensorBoard expects one per start of a run and reads them in the order of their names. Tells it to
+  // ignore events after step `done` in earlier files.
   explicit TensorBoard(const std::string& folder, int64_t done = 0);
 
   // An event is in the file when the call returns: a process that is killed afterwards does not lose it.

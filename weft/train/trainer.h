@@ -1,13 +1,13 @@
 // A whole training run: a config in, a folder out.
 //
 //   <out>/config.toml         every setting, resolved
-//         metrics.jsonl       what was measured (weft/train/history.h)
-//         report.html         to look at
+//         metrics.jsonl       every measurement (weft/train/history.h)
+//         report.html         the run as a page
 //         events.out.tfevents.*  for TensorBoard
-//         checkpoints/        to go on from
+//         checkpoints/        to resume from
 //         best/               the model of the lowest validation loss (weft/train/best.h)
-//         model/              at the end: what weft generate and transformers load, adapters merged
-//         adapter/            of a LoRA run: what PEFT loads
+//         model/              at the end: a folder for weft generate and transformers, adapters merged
+//         adapter/            of a LoRA run: a folder for PEFT
 #pragma once
 
 #include <atomic>
@@ -37,28 +37,28 @@ namespace weft {
 struct TrainerOptions {
   bool resume = false;
   std::FILE* out = stderr;                            // where progress goes
-  const std::atomic<bool>* stop = nullptr;            // set: drop what is not finished, save and end
-  std::function<PeakFlops(Device&)> peak_flops = {};  // of the device, for its utilisation; none: not told
+  const std::atomic<bool>* stop = nullptr;            // set by another thread or a signal: save the last finished step and end
+  std::function<PeakFlops(Device&)> peak_flops = {};  // measures the device, for the utilisation; empty: none is reported
   std::string command = {};                           // the command line, for the report
 };
 
 struct TrainOutcome {
   int64_t step = 0;
-  bool finished = false;  // false: stopped on request
+  bool finished = false;  // false: stopped by options.stop
   double loss = 0;
   std::optional<EvaluationRecord> evaluation;
-  std::optional<EvaluationRecord> best;  // the one whose model is in <folder>/best
+  std::optional<EvaluationRecord> best;  // of the model in <folder>/best
   std::string folder, report;
 };
 
 class Trainer {
  public:
-  // Throws Stopped where a stop is asked for before the first step.
+  // Throws Stopped if a stop is requested before the first step.
   Trainer(TrainConfig config, TrainerOptions options);
   ~Trainer();
 
-  // Trains on to the last step and writes the model. A stop drops the step that is being computed, between two of its ops; the
-  // last finished one is saved, and a run that goes on from it ends with the same bits as one that was never stopped.
+  // Trains to the last step and writes the model. A stop drops the current step between two of its ops and saves the last finished
+  // one; a run resumed from there ends with the same bits as one that was never stopped.
   TrainOutcome run();
 
   const Model& model() const { return *model_; }
@@ -68,13 +68,13 @@ class Trainer {
  private:
   void restore(const Checkpoint& checkpoint);
   void open_run();
-  std::vector<Unit> next_units() const;
+  std::vector<TokenBatch> next_sequences() const;
   void set_random_state(const std::vector<uint32_t>& state);
-  StepResult gradients(std::span<const Unit> units, const std::vector<uint32_t>& random_state);
+  StepResult gradients(std::span<const TokenBatch> sequences, const std::vector<uint32_t>& random_state);
   StepRecord train_one();
   void train_all(TrainOutcome& outcome);
-  void look_at_model();
-  void end_stopped();
+  void evaluate_and_sample();
+  void finish_stopped();
   void check_next_step();
   void evaluate();
   void sample();
@@ -88,7 +88,7 @@ class Trainer {
   std::vector<NamedTensor> saved_tensors() const;
   std::string path(const char* name) const { return config_.out + "/" + name; }
   bool due(int64_t every) const { return every > 0 && step_ % every == 0; }
-  [[noreturn]] void stop_at_bad(const StepResult& result, std::span<const Unit> units, const std::vector<uint32_t>& random_state);
+  [[noreturn]] void stop_at_bad(const StepResult& result, std::span<const TokenBatch> sequences, const std::vector<uint32_t>& random_state);
 
   TrainConfig config_;
   TrainerOptions options_;
@@ -105,15 +105,15 @@ class Trainer {
   std::unique_ptr<TensorBoard> board_;
   std::unique_ptr<BestModel> best_;
   Schedule schedule_;
-  std::vector<std::vector<int32_t>> prompts_;  // what samples begin with
+  std::vector<std::vector<int32_t>> prompts_;  // of the samples
   std::unique_ptr<FolderLock> lock_;
-  std::string base_checksum_;  // of the weights that adapters stand on; empty: all are trained
+  std::string base_checksum_;  // of the weights below LoRA adapters; empty: all weights are trained
   Utilisation utilisation_;
-  double seconds_ = 0;    // of training, from the beginning of the run
-  int64_t step_ = 0;      // done
-  int64_t saved_ = 0;     // the step of the newest checkpoint
-  int64_t position_ = 0;  // units read
-  int64_t begun_at_ = 0;  // the step that this process goes on after
+  double seconds_ = 0;      // of training, since the start of the run
+  int64_t step_ = 0;        // the last finished one
+  int64_t saved_ = 0;       // the step of the newest checkpoint
+  int64_t position_ = 0;    // sequences read
+  int64_t resumed_at_ = 0;  // the step after which this process started
   const std::chrono::system_clock::time_point started_ = std::chrono::system_clock::now();
   std::chrono::steady_clock::time_point reported_ = {};
 };

@@ -1,7 +1,7 @@
-// The share of the device's peak that training steps reach.
+// The share of the device's peak FLOP/s that training steps reach.
 //
-// A peak measured while other processes had the cores is too low, and a step above it proves that. Then the peak is measured
-// again; where a step passes the second measurement as well, no share is known for the rest of the run.
+// A peak measured while other processes used the cores is too low; a step above it shows that. The peak is then measured once more.
+// If a step exceeds the second measurement too, the rest of the run reports no share.
 #pragma once
 
 #include <functional>
@@ -11,22 +11,22 @@
 namespace weft {
 
 struct PeakFlops {
-  double rate = 0;  // FLOP/s; 0: not known
+  double rate = 0;  // FLOP/s; 0: unknown
   std::string of;   // what was measured: "f32 multiply-adds"
 };
 
 class Utilisation {
  public:
-  Utilisation() = default;  // no peak is known
+  Utilisation() = default;  // without a peak
   explicit Utilisation(std::function<PeakFlops()> measure) : measure_(std::move(measure)), peak_(measure_()) {}
 
-  // The share of a step, at most 1; 0: not known.
+  // The share of a step, at most 1; 0: unknown.
   double of_step(double flops, double seconds);
 
   const PeakFlops& peak() const { return peak_; }
 
  private:
-  std::function<PeakFlops()> measure_;  // empty once it has been asked a second time
+  std::function<PeakFlops()> measure_;  // empty after the second measurement
   PeakFlops peak_;
 };
 

@@ -1,5 +1,5 @@
-// Draws the progress of long work (weft/base/progress.h) on the live line of a terminal: from two seconds after the work
-// began, ten times a second at most, and no more once it is done.
+// Shows the progress of long work (weft/base/progress.h) on the live line of a terminal: from two seconds after its start until its
+// end, at most ten times a second.
 #pragma once
 
 #include <chrono>
@@ -12,8 +12,8 @@
 
 namespace weft {
 
-// "micro-batch 3 of 8 [████░░░░░░]  34 %  0:12 left", as much of it as fits into `columns`. `inside`: the share of the next
-// piece of work that is done, beyond work.done. Where the share is not known, the time taken so far stands at the end.
+// "micro-batch 3 of 8 [████░░░░░░]  34 %  0:12 left", as much of it as fits into `columns`. `inside`: the finished share
+// of the current item, beyond work.done. If no share is known, the line ends with the time taken so far.
 std::string work_text(const Work& work, double inside, double seconds, int columns);
 
 class WorkLine : public ProgressListener {
@@ -24,10 +24,10 @@ class WorkLine : public ProgressListener {
   void progress(const Work& work) override;
   void part() override;
 
-  // What the work belongs to: "step 12 of 1000". Empty: it stands for itself.
+  // A prefix for the work, such as "step 12 of 1000"; may be empty.
   void set_title(std::string title) { title_ = std::move(title); }
-  void hide() { line_.uncover(); }  // before something else is printed; it comes back
-  void end();                       // what comes next is new work
+  void hide() { line_.uncover(); }  // before other output; the next report shows it again
+  void end();                       // the work is over
 
  private:
   using Clock = std::chrono::steady_clock;
@@ -37,14 +37,14 @@ class WorkLine : public ProgressListener {
   std::string title_, what_;
   Work work_;
   int64_t parts_ = 0;                                         // since the last report
-  std::map<std::string, int64_t, std::less<>> parts_of_one_;  // of the last whole piece of each kind of work
+  std::map<std::string, int64_t, std::less<>> parts_of_one_;  // of the last whole item of each kind of work
   Clock::time_point began_, drawn_;
 };
 
-// The two together on the standard error output, until the end of the scope.
+// Shows progress on stderr until the end of the scope.
 class ShownProgress {
  public:
-  void hide() { work_.hide(); }  // before something else is printed
+  void hide() { work_.hide(); }  // before other output
 
  private:
   LiveLine line_{stderr};

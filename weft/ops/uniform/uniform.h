@@ -49,6 +49,6 @@ Tensor random_state(Device& device, uint64_t seed);
 void advance_random_state(const Tensor& state);
 
 // n draws of a normal distribution on the host, for initial weights.
-std::vector<float> normal_values(int64_t n, uint64_t seed, double stddev);
+std::vector<float> normal_values(int64_t n, uint64_t seed, double stddev = 1);
 
 }  // namespace weft

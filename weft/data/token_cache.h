@@ -1,7 +1,7 @@
-// Documents as one array of ids, made once and then mapped from disk.
+// All documents as one array of token ids, tokenised once and then mapped from disk.
 //
-// A cache file is a header of 64 bytes and the ids, two bytes each where the vocabulary fits, else four. Its name is the
-// hash of the documents' contents and the vocabulary's definition, so changed data or another tokenizer is another file.
+// A cache file is a 64-byte header and the ids: two bytes each if the vocabulary has at most 65536 ids, else four. The name of
+// the file is a hash of the documents' contents and of the vocabulary, so changed data or another tokenizer gives another file.
 #pragma once
 
 #include <cstdint>
@@ -9,25 +9,25 @@
 #include <string>
 
 #include "weft/io/mapped_file.h"
-#include "weft/train/documents.h"
-#include "weft/train/vocabulary.h"
+#include "weft/data/documents.h"
+#include "weft/data/vocabulary.h"
 
 namespace weft {
 
 class TokenCache {
  public:
-  // Opens the cache of these documents in `folder`, tokenising them first where it is missing or damaged, on as many threads
-  // (0: all that the process may use). `notice` (may be empty) is told what is being done when that takes time.
+  // Opens the cache of these documents in `folder`. If it is missing or damaged, tokenises them first on `threads` threads (0: all
+  // that the process may use) and announces that through `notice` (may be empty).
   TokenCache(const Documents& documents, const Vocabulary& vocabulary, const std::string& folder,
              const std::function<void(const std::string&)>& notice = {}, int threads = 0);
 
-  std::string identity() const;  // of the contents and the vocabulary: the file's name
+  std::string identity() const;  // the file's name without its extension
   int64_t size() const { return count_; }
   int32_t operator[](int64_t i) const { return width_ == 2 ? int32_t(narrow_[i]) : wide_[i]; }
   const std::string& path() const { return path_; }
 
  private:
-  bool open();  // false when it is not there or not whole
+  bool open();  // false if the file is missing or damaged
 
   std::string path_;
   std::unique_ptr<MappedFile> file_;

@@ -1,4 +1,4 @@
-#include "weft/train/tokenise.h"
+#include "weft/data/tokenise.h"
 
 #include <exception>
 
@@ -10,10 +10,10 @@
 namespace weft {
 namespace {
 
-constexpr size_t kTaskBytes = size_t(64) << 10;  // of text: long enough to hide what a task costs
-constexpr size_t kBatchBytes = size_t(4) << 20;  // of text in memory: 64 tasks, and 16 MiB of ids where a byte is one
+constexpr size_t kTaskBytes = size_t(64) << 10;  // of text: long enough to hide the cost of a task
+constexpr size_t kBatchBytes = size_t(4) << 20;  // of text in memory: 64 tasks, at most 16 MiB of ids
 
-// Where in its document a piece stands.
+// The position of a piece in its document.
 struct Place {
   bool first_document, begins, ends;
 };
@@ -39,7 +39,7 @@ class Tokeniser {
     first_ = false;
   }
 
-  // Encodes what is held; its ids leave in order. The first error in that order is raised.
+  // Encodes the collected pieces in parallel and passes on their ids in order. Raises the first error in that order.
   void flush() {
     tell_(done_);
     parallel_for(int64_t(tasks_.size()), threads_, [&](int64_t i) { run(tasks_[size_t(i)]); });
@@ -60,7 +60,7 @@ class Tokeniser {
     std::exception_ptr error;
   };
 
-  // A task's worth, or as much more as it takes to find a cut.
+  // kTaskBytes, or more if the text cannot be split there.
   size_t length_of_piece(std::string_view text) const {
     for (size_t most = kTaskBytes; most < text.size(); most *= 2)
       if (const size_t cut = vocabulary_.cut(text, most)) return cut;
@@ -78,7 +78,7 @@ class Tokeniser {
     if (held_ >= kBatchBytes) flush();
   }
 
-  // Neither its text nor its ids are held twice.
+  // Without a second copy of the text or of its ids.
   void encode_alone(std::string_view text, const std::string& where, Place place) {
     flush();
     std::vector<int32_t> ids;
@@ -110,7 +110,7 @@ class Tokeniser {
   const Vocabulary& vocabulary_;
   const int threads_;
   const std::function<void(std::span<const int32_t>)>& add_;
-  const std::function<void(int64_t)> tell_;  // bytes of text that are done
+  const std::function<void(int64_t)> tell_;  // reports the bytes of text that are done
   int64_t done_ = 0;
   std::vector<Task> tasks_;
   size_t held_ = 0;  // bytes in tasks_

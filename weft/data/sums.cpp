@@ -1,4 +1,4 @@
-#include "weft/train/sums.h"
+#include "weft/data/sums.h"
 
 #include <algorithm>
 #include <cmath>
@@ -36,9 +36,9 @@ SumsDataset::SumsDataset(const SumsOptions& options)
       numbers_(9 * low_),
       pairs_(numbers_ * (numbers_ + 1) / 2),
       reserved_(int64_t(std::llround(double(pairs_) * kHeldOut))),
-      order_(pairs_, options.seed, ~uint64_t(0)),  // a stream that no epoch uses
+      order_(pairs_, options.seed, ~uint64_t(0)),  // an epoch number that training never reaches
       vocabulary_(character_vocabulary({'\n', '+', '=', '0', '1', '2', '3', '4', '5', '6', '7', '8', '9'})) {
-  check(options.rows >= 1, "sums", "a unit of ", options.rows, " examples makes no sense");
+  check(options.rows >= 1, "sums", "rows is ", options.rows, ", expected 1 or more");
   for (int64_t i = 0; i < reserved_; ++i) {
     const Pair pair = pair_at(i);
     held_out_.push_back(pair);
@@ -78,9 +78,9 @@ int32_t SumsDataset::newline() const {
   return ids.at(0);
 }
 
-int64_t SumsDataset::units_per_epoch() const { return std::max<int64_t>(1, 2 * (pairs_ - reserved_) / options_.rows); }
+int64_t SumsDataset::sequences_per_epoch() const { return std::max<int64_t>(1, 2 * (pairs_ - reserved_) / options_.rows); }
 
-Unit SumsDataset::training_unit(int64_t position) const {
+TokenBatch SumsDataset::training_sequence(int64_t position) const {
   const int64_t examples = 2 * (pairs_ - reserved_), first = position * options_.rows;
   std::vector<Pair> pairs;
   for (int64_t i = first; i < first + options_.rows; ++i) {
@@ -88,28 +88,28 @@ Unit SumsDataset::training_unit(int64_t position) const {
     const Pair pair = pair_at(reserved_ + at / 2);
     pairs.push_back(at % 2 ? Pair{pair.b, pair.a} : pair);
   }
-  return unit_of(pairs);
+  return batch_of(pairs);
 }
 
-int64_t SumsDataset::validation_units() const { return (int64_t(held_out_.size()) + options_.rows - 1) / options_.rows; }
+int64_t SumsDataset::validation_sequences() const { return (int64_t(held_out_.size()) + options_.rows - 1) / options_.rows; }
 
-Unit SumsDataset::validation_unit(int64_t index) const {
+TokenBatch SumsDataset::validation_sequence(int64_t index) const {
   const size_t first = size_t(index * options_.rows), count = std::min(size_t(options_.rows), held_out_.size() - first);
-  return unit_of(std::span(held_out_).subspan(first, count));
+  return batch_of(std::span(held_out_).subspan(first, count));
 }
 
-Unit SumsDataset::unit_of(std::span<const Pair> pairs) const {
-  Unit unit{int64_t(pairs.size()), 0, {}, {}};
+TokenBatch SumsDataset::batch_of(std::span<const Pair> pairs) const {
+  TokenBatch batch{int64_t(pairs.size()), 0, {}, {}};
   std::vector<int32_t> ids;
   for (Pair pair : pairs) {
     const std::string question = this->question(pair);
     ids.clear();
     vocabulary_->encode(question + answer(pair), ids, "sums");
-    unit.tokens = int64_t(ids.size()) - 1;
-    unit.ids.insert(unit.ids.end(), ids.begin(), ids.end() - 1);
-    for (size_t i = 1; i < ids.size(); ++i) unit.targets.push_back(i < question.size() ? kIgnored : ids[i]);
+    batch.tokens = int64_t(ids.size()) - 1;
+    batch.ids.insert(batch.ids.end(), ids.begin(), ids.end() - 1);
+    for (size_t i = 1; i < ids.size(); ++i) batch.targets.push_back(i < question.size() ? kIgnored : ids[i]);
   }
-  return unit;
+  return batch;
 }
 
 double exact_match(const SumsDataset& data, const GreedyDecoder& decode, int64_t rows_at_once) {

@@ -1,7 +1,7 @@
-// A shuffled order of 0 .. n-1 that needs no memory: element i is computed on its own.
+// A shuffled order of 0 .. n-1 without a table: element i is computed on its own.
 //
-// A balanced Feistel network of eight rounds over the smallest even number of bits that holds n is a bijection; values
-// from n on are walked through it again until one falls below n (Black and Rogaway, 2002), at most four times as many on
+// A balanced Feistel network of eight rounds over the smallest even number of bits that holds n is a bijection. A result of n or
+// more goes through the network again until it falls below n (cycle walking; Black and Rogaway, 2002), at most four rounds on
 // average. The round function is Philox, so the same seed gives the same order everywhere.
 #pragma once
 
@@ -11,7 +11,7 @@ namespace weft {
 
 class Permutation {
  public:
-  // `n` up to 2^62. Orders of different seeds or rounds of the data (`epoch`) have nothing to do with each other.
+  // `n` is at most 2^62. Different seeds and different epochs give independent orders.
   Permutation(int64_t n, uint64_t seed, uint64_t epoch = 0);
 
   int64_t size() const { return n_; }

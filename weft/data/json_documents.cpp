@@ -1,4 +1,4 @@
-#include "weft/train/json_documents.h"
+#include "weft/data/json_documents.h"
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
@@ -14,7 +14,7 @@ std::string found(char c) { return c > ' ' && c <= '~' ? join("'", c, "'") : joi
 
 size_t after_space(std::string_view text, size_t at) { return std::min(text.find_first_not_of(kSpace, at), text.size()); }
 
-// Where the string that begins at `at` ends; the text's size where it is not closed.
+// The end of the string that begins at `at`; the size of the text if the string is not closed.
 size_t string_end(std::string_view text, size_t at) {
   for (++at; at < text.size(); ++at) {
     if (text[at] == '\\')
@@ -25,7 +25,7 @@ size_t string_end(std::string_view text, size_t at) {
   return text.size();
 }
 
-// Where the value that begins at `at` ends, by its quotes and brackets alone: the parser finds what is wrong inside.
+// The end of the value that begins at `at`, found by quotes and brackets alone; the parser reports errors inside it.
 size_t value_end(std::string_view text, size_t at) {
   int64_t depth = 0;
   while (at < text.size()) {
@@ -35,7 +35,7 @@ size_t value_end(std::string_view text, size_t at) {
     } else if (c == '{' || c == '[') {
       ++depth, ++at;
     } else if (c == '}' || c == ']') {
-      if (depth == 0) return at;  // of what the value stands in
+      if (depth == 0) return at;  // closes the enclosing list or object
       --depth, ++at;
     } else if (depth == 0) {
       return std::min(text.find_first_of(",]}\" \t\r\n", at), text.size());
@@ -47,7 +47,7 @@ size_t value_end(std::string_view text, size_t at) {
   return at;
 }
 
-// The text of one document; `storage` keeps it alive. `step` is what the parser's position counts: "column" or "byte".
+// The text of one document; `storage` owns it. `step` names what the parser's position counts: "column" or "byte".
 std::string_view text_of(std::string_view value, const std::string& where, const char* step, bool string_allowed, std::string& storage) {
   try {
     nlohmann::json json = nlohmann::json::parse(value);

@@ -1,4 +1,4 @@
-#include "weft/train/vocabulary.h"
+#include "weft/data/vocabulary.h"
 
 #include <algorithm>
 #include <map>
@@ -9,14 +9,14 @@
 #include "weft/io/tokenizer/tokenizer.h"
 #include "weft/io/tokenizer/utf8.h"
 #include "weft/models/tokenizer_folder.h"
-#include "weft/train/byte_level_json.h"
+#include "weft/data/byte_level_json.h"
 
 namespace weft {
 namespace {
 
 constexpr const char* kEndOfText = "<|endoftext|>";
 
-// The last place in (0, most] where no character is cut in two, as far as the text is UTF-8.
+// The last position in (0, most] that is not inside a character of UTF-8.
 size_t between_characters(std::string_view text, size_t most) {
   const size_t last = std::min(most, text.size());
   size_t at = last;
@@ -96,8 +96,9 @@ class Characters : public Vocabulary {
 
 class Tokens : public Vocabulary {
  public:
-  Tokens(const std::string& path, const std::string& end_token) : folder_(path), end_(folder_.separator()), together_(end_token == kNone) {
-    if (together_)
+  Tokens(const std::string& path, const std::string& end_token)
+      : folder_(path), end_(folder_.separator()), no_separator_(end_token == kNone) {
+    if (no_separator_)
       end_.reset();
     else if (!end_token.empty())
       end_ = id_of(end_token);
@@ -105,7 +106,7 @@ class Tokens : public Vocabulary {
   int64_t size() const override { return tokenizer().vocab_size(); }
   void encode(std::string_view text, std::vector<int32_t>& ids, std::string_view where) const override {
     std::vector<int32_t> found = encode_text(tokenizer(), text, where, false);
-    if (ids.empty()) return ids.swap(found);  // a long text's ids are not held twice
+    if (ids.empty()) return ids.swap(found);  // no second copy of a long text's ids
     ids.insert(ids.end(), found.begin(), found.end());
   }
   size_t cut(std::string_view text, size_t most) const override { return tokenizer().cut(text, most); }
@@ -113,7 +114,7 @@ class Tokens : public Vocabulary {
   std::span<const int32_t> before() const override { return tokenizer().before(); }
   std::span<const int32_t> after() const override { return tokenizer().after(); }
   std::optional<int32_t> end_of_text() const override { return end_; }
-  // A text also ends at the token that stood between the documents of the training data.
+  // A text also ends at the token that separates documents of the training data.
   SpecialIds special_ids() const override {
     SpecialIds ids = folder_.special_ids();
     if (end_ && std::find(ids.eos_ids.begin(), ids.eos_ids.end(), *end_) == ids.eos_ids.end()) ids.eos_ids.push_back(*end_);
@@ -131,23 +132,24 @@ class Tokens : public Vocabulary {
   void write_files(const std::string& folder) const override { copy_tokenizer(folder_.path(), folder); }
 
  protected:
-  bool runs_together() const override { return together_; }
+  bool no_separator() const override { return no_separator_; }
 
  private:
   static constexpr const char* kNone = "none";
   const Tokenizer& tokenizer() const { return folder_.tokenizer(); }
 
-  // A token as the vocabulary spells it, or a text that is one token.
+  // The id of a token given as the vocabulary spells it, or as a text that encodes to one token.
   int32_t id_of(const std::string& token) const {
     if (const auto id = tokenizer().id_of(token)) return *id;
     const std::vector<int32_t> ids = tokenizer().encode(token, false);
-    check(ids.size() == 1, "train", "end_token is '", token, "', which is ", ids.size(), " tokens of ", folder_.path(), ", expected one");
+    check(ids.size() == 1, "train", "end_token is '", token, "', which encodes to ", ids.size(), " tokens of ", folder_.path(),
+          ", expected one");
     return ids[0];
   }
 
   TokenizerFolder folder_;
   std::optional<int32_t> end_;
-  const bool together_;
+  const bool no_separator_;
 };
 
 }  // namespace
@@ -172,11 +174,10 @@ void Vocabulary::write_files(const std::string& folder) const {
 void Vocabulary::append_beginning(bool first, std::vector<int32_t>& ids, std::string_view where) const {
   const auto end = end_of_text();
   const bool ended = end && !after().empty() && after().back() == *end;  // by the document before
-  if (!first && !end && !runs_together())
-    fail(
-        ErrorCode::invalid_argument, where,
-        "is a second document, and the tokenizer's files name no token to end the first: there is neither eos_token in "
-        "tokenizer_config.json nor eos_token_id in config.json; pass --end-token TOKEN, or --end-token none to let documents run together");
+  if (!first && !end && !no_separator())
+    fail(ErrorCode::invalid_argument, where,
+         "is a second document, but the tokenizer's files name no token to separate documents: tokenizer_config.json has no "
+         "eos_token and config.json has no eos_token_id; pass --end-token TOKEN, or --end-token none to join documents without one");
   if (!first && end && !ended) ids.push_back(*end);
   ids.insert(ids.end(), before().begin(), before().end());
 }
@@ -190,8 +191,7 @@ void Vocabulary::append_document(std::string_view text, bool first, std::vector<
 char32_t next_character(std::string_view text, size_t& at, std::string_view where) {
   const Utf8Step step = utf8_step(text.substr(at));
   if (!step.valid)
-    fail(ErrorCode::bad_file, where, "is not UTF-8: ", step.cut ? "a character that is cut short" : "bytes that are no character",
-         " at byte ", at);
+    fail(ErrorCode::bad_file, where, "is not UTF-8: ", step.cut ? "a truncated character" : "invalid bytes", " at byte ", at);
   at += step.length;
   return step.code;
 }

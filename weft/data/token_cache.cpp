@@ -1,4 +1,4 @@
-#include "weft/train/token_cache.h"
+#include "weft/data/token_cache.h"
 
 #include <algorithm>
 #include <cstdio>
@@ -11,7 +11,7 @@
 #include "weft/base/progress.h"
 #include "weft/io/atomic_file.h"
 #include "weft/io/checksum.h"
-#include "weft/train/tokenise.h"
+#include "weft/data/tokenise.h"
 
 namespace weft {
 namespace {

@@ -1,4 +1,4 @@
-#include "weft/train/byte_level_json.h"
+#include "weft/data/byte_level_json.h"
 
 #include <nlohmann/json.hpp>
 #include <set>

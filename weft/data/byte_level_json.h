@@ -7,8 +7,8 @@
 
 namespace weft {
 
-// Token i has id i; each is a byte or a character in UTF-8. The parts of characters that merging passes through come after
-// them all. `special`, where given, is one more token, right after the others, that no text spells by chance.
+// Token i has id i; each is a byte or a character in UTF-8. The partial characters that merges pass through come last.
+// `special`, if given, is one more token, directly after the others, that ordinary text never encodes to.
 std::string byte_level_json(const std::vector<std::string>& tokens, const std::string& special = "");
 
 }  // namespace weft

@@ -1,4 +1,4 @@
-#include "weft/train/documents.h"
+#include "weft/data/documents.h"
 
 #include <algorithm>
 #include <cctype>
@@ -12,14 +12,14 @@
 #include "weft/io/checksum.h"
 #include "weft/io/mapped_file.h"
 #include "weft/io/tokenizer/utf8.h"
-#include "weft/train/json_documents.h"
+#include "weft/data/json_documents.h"
 
 namespace weft {
 namespace {
 
 namespace fs = std::filesystem;
 
-// The numbers are part of the content's hash, which cache files are named by.
+// The values are part of the content hash that names cache files.
 enum class Kind { text = 0, json_lines = 1, json = 2, unknown = 3 };
 
 constexpr const char* kKnown = "text (.txt, .text, .md), JSON lines (.jsonl, .ndjson) or JSON (.json)";
@@ -43,7 +43,7 @@ std::string_view text_of(const MappedFile& file) {
   return text;
 }
 
-// Links are followed, but for those to a folder that the way down has been through already.
+// Follows links, except one to a folder that is being visited already.
 void add_files(const fs::path& folder, std::vector<fs::path>& above, std::vector<std::string>& files) {
   above.push_back(fs::canonical(folder));
   for (const fs::directory_entry& entry : fs::directory_iterator(folder)) {
@@ -102,7 +102,7 @@ std::vector<std::string> files_at(const std::string& path, const std::function<v
   return known_files_in(path, notice);
 }
 
-// A file whose name does not say what it is was named by the user, and must be text.
+// A file of unknown extension was named by the user and must be text.
 void visit_unknown(std::string_view text, const std::string& path, const DocumentVisitor& visitor) {
   if (const size_t wrong = first_invalid_utf8(text); wrong != text.size())
     fail(ErrorCode::bad_file, path, "is not UTF-8 at byte ", wrong, "; expected ", kKnown, ", or text under another name");

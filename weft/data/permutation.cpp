@@ -1,4 +1,4 @@
-#include "weft/train/permutation.h"
+#include "weft/data/permutation.h"
 
 #include <algorithm>
 #include <bit>

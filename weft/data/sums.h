@@ -1,8 +1,8 @@
-// A data set that needs no file: sums of two numbers of two (or three) digits, written as "47+85=132\n".
+// A dataset that needs no file: sums of two numbers of two or three digits, written as "47+85=132\n".
 //
-// A fifth of all unordered pairs is held out, in both orders, so a sum that is scored was never seen, not even turned
-// round. Every unit is a block of examples of one length, the loss on what follows "=" alone. The answer has a fixed
-// width, with leading zeros; `reversed` writes its last digit first, the order in which carries are known.
+// A fifth of all unordered pairs is held out in both orders: a scored sum was never seen in training, nor was the sum with its
+// operands swapped. One sequence is a block of `rows` examples of one length; only targets after "=" count in the loss. The
+// answer has a fixed width with leading zeros; `reversed` writes its last digit first, the order in which carries are known.
 #pragma once
 
 #include <cstdint>
@@ -11,16 +11,16 @@
 #include <string>
 #include <vector>
 
-#include "weft/train/dataset.h"
-#include "weft/train/permutation.h"
+#include "weft/data/dataset.h"
+#include "weft/data/permutation.h"
 
 namespace weft {
 
 struct SumsOptions {
   int digits = 2;  // of the operands: 2 or 3
   bool reversed = false;
-  int64_t rows = 64;  // examples in a unit
-  uint64_t seed = 0;  // of the order, and of what is held out
+  int64_t rows = 64;  // examples in one sequence
+  uint64_t seed = 0;  // of the order and of the held-out pairs
 };
 
 class SumsDataset : public Dataset {
@@ -30,10 +30,10 @@ class SumsDataset : public Dataset {
   std::string description() const override;
   std::string identity() const override { return "sums"; }
   const Vocabulary& vocabulary() const override { return *vocabulary_; }
-  int64_t units_per_epoch() const override;
-  Unit training_unit(int64_t position) const override;
-  int64_t validation_units() const override;
-  Unit validation_unit(int64_t index) const override;
+  int64_t sequences_per_epoch() const override;
+  TokenBatch training_sequence(int64_t position) const override;
+  int64_t validation_sequences() const override;
+  TokenBatch validation_sequence(int64_t index) const override;
 
   struct Pair {
     int64_t a, b;
@@ -48,8 +48,8 @@ class SumsDataset : public Dataset {
   int32_t newline() const;  // the id that ends an answer
 
  private:
-  Pair pair_at(int64_t unordered) const;  // of the pairs a <= b, in the shuffled order
-  Unit unit_of(std::span<const Pair> pairs) const;
+  Pair pair_at(int64_t unordered) const;  // the i-th of the shuffled pairs a <= b
+  TokenBatch batch_of(std::span<const Pair> pairs) const;
 
   SumsOptions options_;
   int64_t low_, numbers_;     // operands are low_ .. low_ + numbers_ - 1
@@ -59,7 +59,7 @@ class SumsDataset : public Dataset {
   std::vector<Pair> held_out_;
 };
 
-// Continues each prompt (ids [rows, tokens], one length) by `count` ids, the likeliest each time.
+// Continues each prompt (ids [rows, tokens]) by `count` ids, each the most likely one.
 using GreedyDecoder = std::function<std::vector<int32_t>(std::span<const int32_t> prompts, int64_t rows, int64_t tokens, int64_t count)>;
 
 // The share of all held-out sums that are answered exactly.

@@ -4,9 +4,9 @@
 
 #include "weft/base/check.h"
 #include "weft/base/progress.h"
-#include "weft/train/dataset.h"
-#include "weft/train/permutation.h"
-#include "weft/train/token_cache.h"
+#include "weft/data/dataset.h"
+#include "weft/data/permutation.h"
+#include "weft/data/token_cache.h"
 
 namespace weft {
 namespace {
@@ -34,15 +34,15 @@ class TextDataset : public Dataset {
   }
   std::string identity() const override { return tokens_.identity(); }
   const Vocabulary& vocabulary() const override { return *vocabulary_; }
-  int64_t units_per_epoch() const override { return training_; }
-  Unit training_unit(int64_t position) const override {
+  int64_t sequences_per_epoch() const override { return training_; }
+  TokenBatch training_sequence(int64_t position) const override {
     return sequence(Permutation(training_, options_.seed, uint64_t(position / training_))[position % training_]);
   }
-  int64_t validation_units() const override { return held_out_; }
-  Unit validation_unit(int64_t index) const override { return sequence(training_ + index); }
+  int64_t validation_sequences() const override { return held_out_; }
+  TokenBatch validation_sequence(int64_t index) const override { return sequence(training_ + index); }
 
  private:
-  // A tokenizer may name more ids than a model has rows for, as long as the text needs none of them.
+  // A tokenizer may have more ids than the model has embeddings; an error only if the text contains one of them.
   void check_ids() const {
     for (int64_t i = 0; i < tokens_.size(); ++i)
       if (const int32_t id = tokens_[i]; id >= options_.vocabulary_limit)
@@ -50,14 +50,14 @@ class TextDataset : public Dataset {
              ", the model takes ids below ", options_.vocabulary_limit);
   }
 
-  Unit sequence(int64_t index) const {
+  TokenBatch sequence(int64_t index) const {
     const int64_t T = options_.tokens, first = index * T;
-    Unit unit{1, T, std::vector<int32_t>(size_t(T)), std::vector<int32_t>(size_t(T))};
+    TokenBatch batch{1, T, std::vector<int32_t>(size_t(T)), std::vector<int32_t>(size_t(T))};
     for (int64_t i = 0; i < T; ++i) {
-      unit.ids[size_t(i)] = tokens_[first + i];
-      unit.targets[size_t(i)] = tokens_[first + i + 1];
+      batch.ids[size_t(i)] = tokens_[first + i];
+      batch.targets[size_t(i)] = tokens_[first + i + 1];
     }
-    return unit;
+    return batch;
   }
 
   TextOptions options_;
@@ -68,18 +68,21 @@ class TextDataset : public Dataset {
 
 }  // namespace
 
-int64_t Unit::counted() const { return int64_t(targets.size()) - std::count(targets.begin(), targets.end(), kIgnored); }
+int64_t TokenBatch::counted() const { return int64_t(targets.size()) - std::count(targets.begin(), targets.end(), kIgnored); }
+
+Tensor TokenBatch::upload_ids(Device& device) const { return Tensor::from_host(device, {rows, tokens}, ids); }
+Tensor TokenBatch::upload_targets(Device& device) const { return Tensor::from_host(device, {rows, tokens}, targets); }
 
 std::unique_ptr<Dataset> text_dataset(const TextOptions& options, std::shared_ptr<const Vocabulary> vocabulary,
                                       const std::function<void(const std::string&)>& notice) {
-  check(options.tokens >= 1, "data", "a sequence of ", options.tokens, " tokens makes no sense");
+  check(options.tokens >= 1, "data", "tokens is ", options.tokens, ", expected a sequence of 1 or more");
   check(options.validation_fraction >= 0 && options.validation_fraction < 1, "data", "the validation fraction is ",
         options.validation_fraction, ", expected zero or more and below 1");
   return std::make_unique<TextDataset>(options, Documents(options.path, notice), std::move(vocabulary), notice);
 }
 
 CharactersFound characters_of(const Documents& documents) {
-  constexpr size_t kPiece = 1 << 20;  // between two reports
+  constexpr size_t kPiece = 1 << 20;  // bytes between two progress reports
   std::set<char32_t> found = {U'\n'};
   int64_t done = 0, count = 0;
   const auto tell = report_bytes("collecting characters", size_t(documents.bytes()));

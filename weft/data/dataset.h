@@ -1,0 +1,70 @@
+// Training data as numbered sequences. The sequence at a position of the run depends on the position alone, so a checkpoint
+// keeps nothing but the position.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "weft/data/vocabulary.h"
+#include "weft/tensor/tensor.h"
+
+namespace weft {
+
+inline constexpr int32_t kIgnored = -100;  // a target that does not count in the loss
+
+// Token ids [rows, tokens] and, for each, the id that should follow it. One sequence of a dataset is one row of text; of sums it
+// is a block of `sums_rows` examples, which count as one. A micro-batch is several sequences, stacked row by row.
+struct TokenBatch {
+  int64_t rows = 0, tokens = 0;
+  std::vector<int32_t> ids, targets;  // row-major
+
+  int64_t counted() const;  // targets that are not kIgnored
+  Tensor upload_ids(Device& device) const;
+  Tensor upload_targets(Device& device) const;
+};
+
+class Documents;
+
+class Dataset {
+ public:
+  virtual ~Dataset() = default;
+
+  virtual std::string description() const = 0;
+  // Changes with the contents and with the vocabulary.
+  virtual std::string identity() const = 0;
+  virtual const Vocabulary& vocabulary() const = 0;
+
+  virtual int64_t sequences_per_epoch() const = 0;
+  // The sequence at position 0, 1, 2, ... of the run; every epoch has an order of its own.
+  virtual TokenBatch training_sequence(int64_t position) const = 0;
+
+  virtual int64_t validation_sequences() const = 0;  // held out; may be 0
+  virtual TokenBatch validation_sequence(int64_t index) const = 0;
+};
+
+struct TextOptions {
+  std::string path;                   // a file or a folder
+  std::string cache_folder;           // where tokenised data is kept
+  int64_t tokens = 256;               // per sequence
+  double validation_fraction = 0.05;  // of the sequences, taken from the end of the text
+  uint64_t seed = 0;                  // of the order
+  int64_t vocabulary_limit = 0;       // ids must be below it; 0: no limit
+  int threads = 0;                    // that tokenise; 0: all that the process may use
+};
+
+// Packed sequences: sequence i reads ids [i tokens, (i + 1) tokens) and its targets are the ids one further, so that two
+// neighbours share one id. Throws when the text is shorter than one sequence and the token after it.
+std::unique_ptr<Dataset> text_dataset(const TextOptions& options, std::shared_ptr<const Vocabulary> vocabulary,
+                                      const std::function<void(const std::string&)>& notice = {});
+
+// All characters that occur, and the number of documents.
+struct CharactersFound {
+  std::vector<char32_t> characters;
+  int64_t documents = 0;
+};
+CharactersFound characters_of(const Documents& documents);
+
+}  // namespace weft
