@@ -1,4 +1,4 @@
-// Text from a model folder, as it comes: generate FOLDER PROMPT
+// Text from a Hugging Face model folder, printed as it is generated.  generate FOLDER PROMPT
 #include <cstdio>
 #include <weft/weft.h>
 using namespace weft;
@@ -10,10 +10,10 @@ int main(int argc, char** argv) {
   }
   try {
     const auto device = open_device("cpu");
-    const ModelFolder folder(argv[1]);
+    const ModelFolder folder(argv[1]);        // config.json, *.safetensors, tokenizer.json
     const auto model = folder.load(*device);  // weights are mapped, not copied
 
-    // The folder says where a text ends and which tokens are special.
+    // The folder knows which tokens end a text and which are special.
     Generator generator(*model, folder, {.sampling = {.temperature = 0.8, .top_p = 0.95, .seed = 1}, .max_tokens = 40, .stop = {"\n\n"}});
     const auto completions = generator.run({folder.tokenizer().encode_prompt(argv[2])}, [](const NewToken& token) {
       std::printf("%.*s", int(token.text.size()), token.text.data());  // whole characters only
