@@ -70,7 +70,7 @@ Truth Problem::generate(uint64_t seed) const {
   uint32_t site = 0;
   for (const Operand& operand : operands_) {
     const size_t count = size_t(operand.shape.numel());
-    Array array{operand.dtype, operand.shape, std::vector<double>(count), std::vector<double>(count), {}, {}};
+    Array array{operand.dtype, operand.shape, std::vector<double>(count), std::vector<double>(count), {}, false, {}};
     PhiloxStream random(seed, ++site);
     if (operand.role != Role::output)
       for (size_t i = 0; i < count; ++i) {
