@@ -74,7 +74,7 @@ void run(Stream& stream, const CrossEntropyArgs& a) {
   if (targets < 0) return;
   const float count = a.count ? *data<float>(a.count) : float(targets), over_count = 1.0f / count;
   const Scratch<float> losses(stream, N);
-  const bool past_caches = a.dlogits && writes_past_caches(N * V * int64_t(sizeof(T) + sizeof(G)), a.dlogits, dx.stride);
+  const bool non_temporal = a.dlogits && stores_non_temporally(N * V * int64_t(sizeof(T) + sizeof(G)), a.dlogits, dx.stride);
   const int64_t tiles = ceil_div(V, kTile);
   ScratchSlots slots(stream, a.dlogits ? tiles * (kTile + 16) : 0, N);
   for_each_row_group(stream, N, V, [&](int64_t first, int64_t last) HWY_ATTR {
@@ -86,7 +86,7 @@ void run(Stream& stream, const CrossEntropyArgs& a) {
       const int64_t target = data<Id>(a.targets)[r];
       if (a.pad_id != -1 && target == a.pad_id) {
         losses.data()[r] = 0;
-        if (out) for_each_block(V, [&](At at) HWY_ATTR { at.put(zero(), out, past_caches); });
+        if (out) for_each_block(V, [&](At at) HWY_ATTR { at.put(zero(), out, non_temporal); });
         continue;
       }
       const ExpSum total = exp_sum(row, V, e, m);
@@ -97,9 +97,9 @@ void run(Stream& stream, const CrossEntropyArgs& a) {
       for (int64_t tile = 0; tile < tiles; ++tile) {
         const int64_t start = tile * kTile;
         const F32x16 f = splat(exp(m[tile] - total.max) * factor);
-        for_each_block(std::min(kTile, V - start), [&](At at) HWY_ATTR { at.put(at.load(e + start) * f, out + start, past_caches); });
+        for_each_block(std::min(kTile, V - start), [&](At at) HWY_ATTR { at.put(at.load(e + start) * f, out + start, non_temporal); });
       }
-      if (past_caches) hwy::FlushStream();  // before the target's element is written again
+      if (non_temporal) hwy::FlushStream();  // before the target's element is written again
       out[target] = G(exp(at_target - total.max) * factor - over_count);
     }
   });

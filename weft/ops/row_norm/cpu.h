@@ -198,7 +198,7 @@ template <bool kCentred>
 void norm_rows(Stream& stream, const RowNormArgs& a) {
   dispatch<float, bf16>(a.x.dtype, [&]<class T>() {
     const int64_t bytes = 2 * a.x.numel() * int64_t(sizeof(T));
-    with_constant(writes_past_caches(bytes, a.y, as_rows(a.y, kRowNorm<kCentred>, "y").stride), [&](auto non_temporal) {
+    with_constant(stores_non_temporally(bytes, a.y, as_rows(a.y, kRowNorm<kCentred>, "y").stride), [&](auto non_temporal) {
       with_bias<kCentred>(bool(a.b), [&](auto bias) { norm_forward<T, kCentred, bias.value, non_temporal.value>(stream, a); });
     });
   });
@@ -208,7 +208,7 @@ template <bool kCentred>
 void norm_rows_backward(Stream& stream, const RowNormBackwardArgs& a) {
   dispatch<float, bf16>(a.dy.dtype, [&]<class T>() {
     const int64_t bytes = 3 * a.dy.numel() * int64_t(sizeof(T));
-    with_constant(writes_past_caches(bytes, a.dx, as_rows(a.dx, kRowNormBackward<kCentred>, "dx").stride), [&](auto non_temporal) {
+    with_constant(stores_non_temporally(bytes, a.dx, as_rows(a.dx, kRowNormBackward<kCentred>, "dx").stride), [&](auto non_temporal) {
       with_constant(bool(a.dh), [&](auto adds) {
         with_bias<kCentred>(bool(a.db),
                             [&](auto bias) { norm_backward<T, kCentred, bias.value, non_temporal.value, adds.value>(stream, a); });

@@ -105,7 +105,7 @@ void backward(Stream& stream, const SoftmaxBackwardArgs& a) {
 void softmax(Stream& stream, const SoftmaxArgs& args) {
   dispatch<float, bf16>(args.x.dtype, [&]<class T>() {
     const int64_t bytes = 2 * args.x.numel() * int64_t(sizeof(T));
-    with_constant(writes_past_caches(bytes, args.y, as_rows(args.y, args.kOp, "y").stride), [&](auto non_temporal) {
+    with_constant(stores_non_temporally(bytes, args.y, as_rows(args.y, args.kOp, "y").stride), [&](auto non_temporal) {
       with_constant(args.scale != 1, [&](auto scales) { forward<T, non_temporal.value, scales.value>(stream, args); });
     });
   });
@@ -114,7 +114,7 @@ void softmax(Stream& stream, const SoftmaxArgs& args) {
 void softmax_backward(Stream& stream, const SoftmaxBackwardArgs& args) {
   dispatch<float, bf16>(args.y.dtype, [&]<class T>() {
     const int64_t bytes = 3 * args.y.numel() * int64_t(sizeof(T));
-    with_constant(writes_past_caches(bytes, args.dx, as_rows(args.dx, args.kOp, "dx").stride),
+    with_constant(stores_non_temporally(bytes, args.dx, as_rows(args.dx, args.kOp, "dx").stride),
                   [&](auto non_temporal) { backward<T, non_temporal.value>(stream, args); });
   });
 }

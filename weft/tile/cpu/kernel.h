@@ -62,7 +62,7 @@ void for_each_row_piece(const Stream& stream, int64_t rows, int64_t columns, F&&
 
 // Whether a launch that moves `bytes` stores `out` non-temporally: it moves more than the caches hold, so `out` would not stay there,
 // and every row starts on a cache line.
-inline bool writes_past_caches(int64_t bytes, const MutView& out, int64_t row_stride) {
+inline bool stores_non_temporally(int64_t bytes, const MutView& out, int64_t row_stride) {
   return bytes >= kLaunchOutOfCache && reinterpret_cast<uintptr_t>(data<char>(out)) % 64 == 0 && row_stride * size_of(out.dtype) % 64 == 0;
 }
 

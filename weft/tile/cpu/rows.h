@@ -29,7 +29,7 @@ struct At {
   HWY_INLINE void store(F32x16 v, T* row) const {
     n == kBlock ? HWY_NAMESPACE::store(v, row + i) : store_n(v, row + i, n);
   }
-  // Non-temporal if the launch is larger than the caches (writes_past_caches of kernel.h).
+  // Non-temporal if the launch is larger than the caches (stores_non_temporally of kernel.h).
   template <class T>
   HWY_INLINE void put(F32x16 v, T* row, bool non_temporal) const {
     non_temporal&& n == kBlock ? HWY_NAMESPACE::stream(v, row + i) : store(v, row);

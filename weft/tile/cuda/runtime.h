@@ -17,13 +17,13 @@ inline void require(cudaError_t status, const char* where, const char* what) {
   fail(ErrorCode::device_fault, where, what, " failed: ", cudaGetErrorString(status), " (", cudaGetErrorName(status), ")");
 }
 
-// What a kernel found wrong in its data. Lives in host memory that the device can write; the first report stays: who turns
-// `claimed`, in device memory (where atomics are), from 0 to 1 may write.
+// A fault that a kernel found in its data, in host memory that the device can write. The first report is kept: the thread that changes
+// `claimed`, in device memory (where atomics work), from 0 to 1 writes it.
 struct Fault {
   enum Kind : int { none = 0, id_out_of_range, target_out_of_range, position_out_of_range, start_out_of_range, bad_step };
   int kind = none;
   int* claimed = nullptr;
-  const char* op = "";  // a string constant of the host, carried along
+  const char* op = "";  // a string constant of the host
   long long value = 0, at = 0, limit = 0;
 };
 
@@ -40,7 +40,7 @@ class CudaStream : public Stream {
   Fault* fault() const { return fault_on_device_; }
   int index() const { return index_; }
   bool planned() const { return planned_; }
-  // Work that is no launch of ours: call(stream) hands it to the driver or a library.
+  // Work other than our kernels: call(stream) passes it to the driver or a library.
   template <class Call>
   void enqueue(const char* op, const char* what, Call&& call) const {
     if (!planned_) require(call(stream_), op, what);

@@ -21,7 +21,7 @@ struct StridedAxes {
   }
 };
 
-// Axes of 1 left out, axes that lie behind each other in both operands joined.
+// Axes of 1 are left out, axes that are contiguous in both operands merged.
 inline StridedAxes strided_axes(const Shape& shape, const Strides& a, const Strides& b) {
   StridedAxes s;
   for (int axis = 0; axis < shape.rank(); ++axis) {

@@ -13,7 +13,7 @@
 
 namespace weft::cuda {
 
-inline constexpr int64_t kStaticShared = 1024;      // kept for what a kernel declares beside its tiles: barriers, a ticket
+inline constexpr int64_t kStaticShared = 1024;      // reserved for a kernel's static shared memory: barriers, a ticket
 inline constexpr int64_t kLeastShared = 48 * 1024;  // of every GPU
 
 // Shared memory of a block on a GPU that has `has` bytes; `asked` (WEFT_CUDA_SHARED_MEMORY) pretends that it has less.
@@ -28,7 +28,7 @@ inline int64_t shared_memory_limit(int64_t has, const char* asked) {
   return bytes;
 }
 
-// Tile shapes of one kernel, the preferred one first. Each says what it takes: kBytes.
+// Tile shapes of one kernel, the preferred one first. Each defines kBytes, the shared memory it takes.
 template <class... Tiles>
 struct TileList {};
 

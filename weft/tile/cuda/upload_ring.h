@@ -1,7 +1,7 @@
-// Pinned slots through which small host data goes to the device: each upload takes the next ones, and waits only where a slot's
-// last copy has not run yet. With kSlots in flight the host is far ahead of the queue, which may then be as long as it likes.
+// Pinned slots for uploads of small host data: each upload takes the next ones, and waits only if a slot's last copy has not run yet.
+// With kSlots in flight the host is far ahead of the queue, so that wait costs nothing.
 //
-// Queue is what CUDA does with it, so that the ring is tested without a GPU:
+// Queue is CUDA, or a stand-in that tests the ring without a GPU:
 //   queue.copy(to, from, bytes)   queues a copy out of a slot
 //   queue.mark(slot)              after it
 //   queue.wait(slot)              until the last mark of the slot was reached

@@ -1,12 +1,12 @@
 // Sums over rows in two fixed stages: team g of P adds up rows g, g + P, g + 2 P, ... in order into partial row g, then the
-// partial rows are added in order. P is given by shape and dtypes alone (rows.h).
+// partial rows are added in order. P depends on shape and dtypes alone (rows.h).
 #pragma once
 
 #include "weft/tile/metal/rows.metal.h"
 
 namespace weft {
 
-// What one thread adds up, in registers.
+// The sums of one thread, in registers.
 template <int N>
 struct ColumnSums {
   float sums[kMostChunks * N];
@@ -27,8 +27,8 @@ struct ColumnSums {
   }
 };
 
-// Rows that a team cannot hold are walked over twice: once for their sums, then column by column, a thread with N columns of rows
-// g, g + P, ... in order. Which columns those are.
+// Rows that a team cannot hold are read twice: once for their sums, then column by column, each thread with N columns of rows
+// g, g + P, ... in order. Returns the columns of this thread.
 template <int N>
 inline Span own_columns(uint group, uint thread_index, int columns) {
   const long first = (long(group) * 256 + thread_index) * N, left = columns - first;

@@ -1,4 +1,4 @@
-// The sum of e^x over part of a row, relative to its largest x, and how parts are put together.
+// The sum of e^x over part of a row, relative to its largest x, and how parts are merged.
 #pragma once
 
 #include "weft/tile/metal/rows.metal.h"
@@ -10,7 +10,7 @@ struct ExpSum {
 };
 inline ExpSum no_exp_sum() { return {-INFINITY, 0.0f}; }
 
-// Adds the first `count` of a chunk, scaled; what was summed is brought to the new maximum. While all is -infinity each term
+// Adds the first `count` of a chunk, scaled; the sum so far is rescaled to the new maximum. While all is -infinity each term
 // is 0; a NaN or +infinity makes the sum NaN.
 template <class T, int N>
 inline void add_exp(thread ExpSum& e, Chunk<T, N> piece, int count, float scale) {

@@ -1,4 +1,4 @@
-// What a kernel found wrong in its data, in one piece of memory: host and MSL.
+// A fault that a kernel found in its data, as one struct in host and MSL.
 #pragma once
 
 #ifndef __METAL_VERSION__
@@ -10,7 +10,7 @@ namespace metal_fault {
 
 enum Kind { none = 0, id_out_of_range = 1, target_out_of_range = 2, position_out_of_range = 3, start_out_of_range = 4, bad_step = 5 };
 
-// The first report stays: who turns `claimed` from 0 to 1 may write the rest.
+// The first report is kept: the thread that changes `claimed` from 0 to 1 writes the rest.
 struct Record {
 #ifdef __METAL_VERSION__
   metal::atomic_int claimed;

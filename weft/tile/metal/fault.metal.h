@@ -1,4 +1,4 @@
-// Telling the host that data is wrong. The launcher passes fault(stream); the first report of a launch stays, and is raised at
+// Reports faults in the data to the host. The launcher passes fault(stream); the first report of a launch is kept and raised at
 // the next synchronize. Kinds: weft/tile/metal/fault.h.
 //
 //   kernel void gather(..., device weft::Fault& fault [[buffer(4)]]) {

@@ -1,4 +1,4 @@
-// How [B, T, H, D] views reach the attention kernels.
+// [B, T, H, D] views as parameters of the attention kernels.
 #pragma once
 
 #include "weft/tensor/view.h"

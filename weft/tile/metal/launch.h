@@ -1,4 +1,4 @@
-// Launching a kernel of an op's metal.metal: which file, which kernel, what stands at each buffer index.
+// Launches a kernel of an op's .metal file: the file, the kernel, the argument at each buffer index.
 //
 //   const RopeParams p{...};                                        // weft/ops/rope/params.h, the same struct in MSL
 //   launch(stream, {a.kOp, "weft/ops/rope/metal.metal", "turn_bf16", {constant(0, bool(a.start))}},
@@ -44,7 +44,7 @@ struct Argument {
   bool written = false;
 };
 
-// From the view's first element to its last, whatever lies between; an absent view binds nothing.
+// Binds the memory from the view's first element to its last; an absent view binds nothing.
 Argument in(const View& view);
 Argument out(const MutView& view);  // written, and perhaps read
 Argument in(const Buffer& buffer);
@@ -57,7 +57,7 @@ Argument params(const Params& p) {
   return {nullptr, 0, int64_t(sizeof(Params)), &p, false};
 }
 
-// Where a kernel reports what it found wrong in its data (fault.metal.h). Raised at the next synchronize.
+// Where a kernel reports a fault in its data (fault.metal.h). Raised at the next synchronize.
 Argument fault(Stream& stream);
 
 // Arguments in order, for a launch.
@@ -85,17 +85,17 @@ Arguments bind(const Args& args, std::initializer_list<Argument> more = {}) {
   return arguments;
 }
 
-// No groups, no launch. Throws when the kernel cannot have that many threads.
+// Launches nothing if there are no groups. Throws if the kernel cannot have that many threads.
 void launch(Stream& stream, const Kernel& kernel, const Grid& grid, const Arguments& arguments);
 
 // The largest power of two that this pipeline can have in a threadgroup, at most `wanted`.
 int threads_of(Stream& stream, const Kernel& kernel, int wanted);
 
-// As launch(), for a text made at run time; `serial` stands for the text the next time.
+// As launch(), for a text made at run time; `serial` identifies the text.
 void launch_text(Stream& stream, const char* op, uint64_t serial, const std::string& text, const char* kernel, const Grid& grid,
                  const std::vector<Argument>& arguments);
 
-// Workspace from the pool; whoever gets the memory next runs after the kernels of this launch.
+// Workspace from the pool; the next user of the memory runs after the kernels of this launch.
 std::shared_ptr<Buffer> scratch(Stream& stream, int64_t bytes);
 
 }  // namespace weft::metal

@@ -16,7 +16,7 @@ std::string key_of(const char* file, const std::string& kernel, const std::vecto
   return key;
 }
 
-// What does not compile is a mistake of this library, not something that the device lacks.
+// A kernel that does not compile is a bug of this library, not a missing feature of the device.
 template <class F>
 std::shared_ptr<Pipeline> compiled(const std::string& kernel, const F& make) {
   try {
@@ -42,7 +42,7 @@ Pipeline& Pipelines::of_file(const char* file, const std::string& kernel, const 
 Pipeline& Pipelines::of_text(uint64_t serial, const std::string& text, const char* kernel) {
   if (const auto* found = texts_.find(serial)) return **found;
   if (texts_.size() >= kMostTexts) {
-    gpu_.wait();  // none that is forgotten may still be in use
+    gpu_.wait();  // a dropped pipeline may still be in use
     texts_.keep(kMostTexts * 3 / 4);
   }
   return *texts_.add(serial, compiled(kernel, [&] { return gpu_.library(text, kernel)->pipeline(kernel, {}); }));

@@ -20,7 +20,7 @@ class Pipelines {
   explicit Pipelines(Gpu& gpu) : gpu_(gpu) {}
 
   Pipeline& of_file(const char* file, const std::string& kernel, const std::vector<Constant>& constants);
-  // `serial` stands for the text. The kMostTexts used last are kept, or somewhat fewer: a program may make expressions without end.
+  // `serial` identifies the text. About kMostTexts are cached, least recently used dropped first: a program may make any number of them.
   Pipeline& of_text(uint64_t serial, const std::string& text, const char* kernel);
 
   // For tests that change a kernel: texts come from here instead of source().
