@@ -7,7 +7,6 @@
 #include <tuple>
 
 #include "weft/autograd/recompute.h"
-#include "weft/nn/linear_cross_entropy.h"
 #include "weft/weft.h"
 
 namespace weft {

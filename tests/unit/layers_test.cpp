@@ -8,11 +8,11 @@
 #include "weft/autograd/gradcheck.h"
 #include "weft/base/philox.h"
 #include "weft/nn/attention.h"
-#include "weft/nn/linear_cross_entropy.h"
 #include "weft/nn/mlp.h"
 #include "weft/ops/copy/copy.h"
 #include "weft/ops/elementwise/functions.h"
 #include "weft/ops/embedding/embedding.h"
+#include "weft/ops/linear_cross_entropy/linear_cross_entropy.h"
 #include "weft/ops/matmul/matmul.h"
 #include "weft/ops/reduce/reduce.h"
 #include "weft/ops/rope/rope.h"
@@ -82,22 +82,6 @@ TEST_F(Layers, several_of_one_input_have_gradients) {
     const std::vector<Tensor> both = apply_each(std::array{&learned, &other}, in);
     return add(sum_all(both[0]), sum_all(both[1]));
   });
-}
-
-TEST_F(Layers, products_in_one_launch_have_one_left_operand) {
-  const Tensor a = Tensor::empty(*device, {2, 6}), b = Tensor::empty(*device, {6, 3}), c = Tensor::empty(*device, {2, 3});
-  const Tensor elsewhere = Tensor::empty(*device, {2, 6});
-  MatmulArgs args[5];
-  for (int i = 0; i < 5; ++i) {
-    args[i] = {.a = a.view(), .b = b.view(), .c = c.mut_view(), .bias = {}, .pre = {}};
-    if (i > 0) args[i - 1].also = &args[i];
-  }
-  EXPECT_THROW(matmul(device->stream(), args[0]), Error);
-  args[1].a = elsewhere.view();
-  args[1].also = nullptr;
-  EXPECT_THROW(matmul(device->stream(), args[0]), Error);
-  const std::vector<RightOperand> right(5, {b, {}, false});
-  EXPECT_THROW(matmul_each(a, right), Error);
 }
 
 TEST_F(Layers, linear) {

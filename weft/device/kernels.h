@@ -12,6 +12,7 @@
   X(copy, CopyArgs)                                         \
   X(fill, FillArgs)                                         \
   X(matmul, MatmulArgs)                                     \
+  X(matmul_group, MatmulGroupArgs)                          \
   X(softmax, SoftmaxArgs)                                   \
   X(softmax_backward, SoftmaxBackwardArgs)                  \
   X(rms_norm, RmsNormArgs)                                  \

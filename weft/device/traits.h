@@ -1,12 +1,22 @@
-// What sets a device apart from hardware that computes at full speed by IEEE's rules.
+// How a device differs from hardware that follows IEEE 754 at full speed, and what it prefers. Code above the seam reads these
+// instead of asking which device it is.
 #pragma once
+
+#include <cstdint>
 
 namespace weft {
 
 struct DeviceTraits {
-  bool simulated = false;        // thread by thread on the processor: for small cases, and its times say nothing
-  bool checks_accesses = false;  // every one of them, and so is slower still
-  bool flushes = false;          // numbers below the smallest normal one may be taken as zero
+  bool simulated = false;        // kernels run thread by thread on the CPU: for small cases, and times mean nothing
+  bool checks_accesses = false;  // every access to memory is checked: slower still
+  bool flushes = false;          // subnormal numbers may count as zero
+  bool matmul_in_order = false;  // matmul adds its products in ascending k: cut along K into calls with beta = 1 it keeps its bits
+
+  // Matmul runs at full speed where the extents of its operands are multiples of this many elements.
+  int64_t matmul_multiple = 1;
+  // Elements of an f32 temporary, such as a chunk of logits, from which on larger ones are not faster. 16 Mi (64 MiB): 328 rows of
+  // GPT-2's 50304 logits, enough to keep the threads of a CPU in full tiles.
+  int64_t temporary_elements = int64_t(16) << 20;
 };
 
 }  // namespace weft

@@ -5,9 +5,9 @@
 #include "weft/autograd/recompute.h"
 #include "weft/models/gpt2.h"
 #include "weft/models/llama.h"
-#include "weft/nn/linear_cross_entropy.h"
 #include "weft/ops/copy/copy.h"
 #include "weft/ops/embedding/embedding.h"
+#include "weft/ops/linear_cross_entropy/linear_cross_entropy.h"
 #include "weft/ops/matmul/matmul.h"
 #include "weft/tensor/node.h"
 

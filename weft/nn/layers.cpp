@@ -4,15 +4,15 @@
 
 #include "weft/ops/elementwise/functions.h"
 #include "weft/ops/layer_norm/layer_norm.h"
-#include "weft/ops/matmul/matmul.h"
+#include "weft/ops/matmul_group/matmul_group.h"
 #include "weft/ops/rms_norm/rms_norm.h"
 #include "weft/tensor/node.h"
 
 namespace weft {
 
 Linear::Linear(Weights& weights, const std::string& name, int64_t in, int64_t out, const Options& options)
-    : weight(weights.take(name + ".weight", options.layout == Layout::out_in ? Shape{out, in} : Shape{in, out},
-                          Init::normal(options.deviation))),
+    : weight(
+          weights.take(name + ".weight", options.layout == Layout::out_in ? Shape{out, in} : Shape{in, out}, Init::normal(options.deviation))),
       layout(options.layout) {
   if (options.bias) bias = weights.take(name + ".bias", {out}, Init::zeros());
   adapter = weights.take_adapter(name, in, out, layout == Layout::in_out);
@@ -44,7 +44,7 @@ std::vector<Tensor> apply_each(std::span<const Linear* const> layers, const Tens
   if (!alone) {
     std::vector<RightOperand> right;
     for (const Linear* l : layers) right.push_back({l->weight, l->bias, l->layout == Linear::Layout::out_in});
-    return matmul_each(x, right);
+    return matmul_group(x, right);
   }
   std::vector<Tensor> results;
   for (const Linear* l : layers) results.push_back((*l)(x, random));

@@ -105,10 +105,7 @@ Tensor Tensor::part(int axis, int64_t start, int64_t stop) const {
   axis = normalise_axis(axis, rank(), "part");
   check(0 <= start && start <= stop && stop <= shape()[axis], "part", "[", start, ", ", stop, ") is not within axis ", axis, " of shape ",
         shape());
-  View view = view_;
-  view.shape[axis] = stop - start;
-  view.offset += start * strides()[axis] * size_of(dtype());
-  Tensor out = with_view(view);
+  Tensor out = with_view(weft::part(view_, axis, start, stop));
   record("part", {this}, {&out}, NotDifferentiable{"it is memory to write into; weft::slice has one"});
   return out;
 }

@@ -24,6 +24,14 @@ struct View {
 // A view that may be written through.
 struct MutView : View {};
 
+// [start, stop) along `axis` of a View or MutView.
+template <class AnyView>
+AnyView part(AnyView view, int axis, int64_t start, int64_t stop) {
+  view.offset += start * view.strides[axis] * size_of(view.dtype);
+  view.shape[axis] = stop - start;
+  return view;
+}
+
 // A view as rows of unit-stride elements: [rows, columns] with one stride between rows. What every row op works on.
 struct Rows {
   int64_t rows = 0, columns = 0;

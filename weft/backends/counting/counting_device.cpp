@@ -29,6 +29,7 @@ class CountingDevice : public cpu::HostDevice {
     return join("counts the work of a CPU with ", threads_, threads_ == 1 ? " thread" : " threads");
   }
   Dialect dialect() const override { return Dialect::c; }
+  DeviceTraits traits() const override { return {.matmul_in_order = true}; }
   const Kernels& kernels() const override { return counting::kernels(); }
   Stream& stream() override { return stream_; }
   Pool& pool() override { return pool_; }

@@ -45,6 +45,7 @@ class CpuDevice : public HostDevice {
     return join(processor_name(), ", ", threads_, threads_ == 1 ? " thread, " : " threads, ", isa());
   }
   Dialect dialect() const override { return Dialect::c; }
+  DeviceTraits traits() const override { return {.matmul_in_order = true}; }
   const Kernels& kernels() const override { return cpu::kernels(); }
   Stream& stream() override { return stream_; }
   Pool& pool() override { return pool_; }

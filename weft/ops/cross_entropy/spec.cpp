@@ -2,10 +2,13 @@
 #include <cmath>
 
 #include "weft/ops/cross_entropy/cross_entropy.h"
+#include "weft/ops/cross_entropy/row_truth.h"
 #include "weft/spec/registry.h"
 
 namespace weft::spec {
 namespace {
+
+using namespace entropy;
 
 enum class Mode { loss_only, gradient, in_place };
 
@@ -25,42 +28,7 @@ struct Setup {
   DType dlogits() const { return gradient == DType::bf16 ? DType::bf16 : dtype; }
 };
 
-constexpr double u = 0x1p-24;  // f32's unit roundoff
-
-// A sum of n terms is a chain of n / 64 additions per lane, then six levels of tree.
-double chain(int64_t n) { return double(n) / 64 + 8; }
-
-// One row in float64: its loss, its probabilities, and the errors they may have.
-struct RowTruth {
-  double loss = 0, loss_error = 0;
-  std::vector<double> p, share;  // share: of exp(x - m) / s, relative
-};
-
-// With d = x - m: the difference errs by u |d|, which is the relative error it gives exp, and exp adds 3 u of its own.
-// The sum s runs over tiles of 1024; when the maximum grows it is scaled by exp(old - new), erring by u |old - new|
-// (all of which add up to part of |d|), 3 u and a product, at most once a tile. So with T tiles
-//   s errs relatively by the mean of u (|d_j| + 3) under p, plus a tile's additions, T more and 4 (T - 1).
-// log s moves by s's relative error and adds 4 u of itself; m - x_t errs by u |m - x_t|, the last sum by u |loss|.
-// The probability takes s's error, exp's, and three roundings (1 / count, its division by s, the product). With several
-// tiles exp(d) is exp(x - the tile's maximum) exp(that - m): another 3 u and a product; the differences add up to d.
-RowTruth row_truth(const Array& x, int64_t r, int64_t V, int64_t target) {
-  RowTruth t{0, 0, std::vector<double>(size_t(V)), std::vector<double>(size_t(V))};
-  double m = -INFINITY, s = 0;
-  for (int64_t j = 0; j < V; ++j) m = std::isnan(x[r * V + j]) || std::isnan(m) ? NAN : std::max(m, x[r * V + j]);
-  for (int64_t j = 0; j < V; ++j) s += std::exp(x[r * V + j] - m);
-  const double tiles = std::ceil(double(V) / 1024);
-  double s_error = u * growth(chain(std::min<int64_t>(V, 1024)) + tiles + 4 * (tiles - 1));
-  for (int64_t j = 0; j < V; ++j) {
-    const double d = x[r * V + j] - m;
-    t.p[size_t(j)] = std::exp(d) / s;
-    t.share[size_t(j)] = t.p[size_t(j)] == 0 ? 0 : u * (std::abs(d) + 3);
-    s_error += t.p[size_t(j)] * t.share[size_t(j)];
-  }
-  for (double& share : t.share) share += s_error + (tiles > 1 ? 7 : 3) * u;
-  t.loss = m - x[r * V + target] + std::log(s);
-  t.loss_error = u * std::abs(m - x[r * V + target]) + s_error + 4 * u * std::log(s) + u * std::abs(t.loss);
-  return t;
-}
+std::span<const double> row_of(const Array& x, int64_t r, int64_t V) { return std::span(x.v).subspan(size_t(r * V), size_t(V)); }
 
 bool padded(const Setup& s, const Truth& t, int64_t r) { return s.pad_id != -1 && int64_t(t["targets"][r]) == s.pad_id; }
 
@@ -77,7 +45,7 @@ void reference(const Setup& s, Truth& t) {
   for (int64_t r = 0; r < s.rows; ++r) {
     const bool pad = padded(s, t, r);
     const int64_t target = int64_t(t["targets"][r]);
-    const RowTruth row = pad ? RowTruth{} : row_truth(x, r, s.vocab, target);
+    const RowTruth row = pad ? RowTruth{} : row_truth(row_of(x, r, s.vocab), target);
     loss += row.loss;
     magnitude += std::abs(row.loss);
     error += row.loss_error;
@@ -121,7 +89,7 @@ Problem problem(const Setup& s) {
   p.loss = [=](const Truth& t) {
     double loss = 0;
     for (int64_t r = 0; r < N; ++r)
-      if (!padded(s, t, r)) loss += row_truth(t["logits"], r, V, int64_t(t["targets"][r])).loss;
+      if (!padded(s, t, r)) loss += row_truth(row_of(t["logits"], r, V), int64_t(t["targets"][r])).loss;
     return loss / divisor(s, t);
   };
   p.derivatives = {{"logits", s.mode == Mode::in_place ? "logits" : "dlogits"}};

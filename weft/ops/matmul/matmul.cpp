@@ -71,9 +71,7 @@ MatmulPlan plan(const MatmulArgs& args) {
   return p;
 }
 
-namespace {
-
-void check_one(const Stream& stream, const MatmulArgs& args) {
+void check_contract(const Stream& stream, const MatmulArgs& args) {
   const Contract contract(kOp, stream);
   contract.operand("a", args.a, kFloats).operand("b", args.b, kFloats).operand("c", args.c, kFloats);
   contract.optional("bias", args.bias, kFloats).optional("pre", args.pre, kFloats);
@@ -96,36 +94,16 @@ void check_one(const Stream& stream, const MatmulArgs& args) {
   plan(args);
 }
 
-bool same(const View& x, const View& y) {
-  return x.buffer == y.buffer && x.offset == y.offset && x.dtype == y.dtype && x.shape == y.shape && x.strides == y.strides;
-}
-
-}  // namespace
-
 void matmul(Stream& stream, const MatmulArgs& args) {
-  int count = 0;
-  for (const MatmulArgs* each = &args; each; each = each->also, ++count) {
-    check(count < MatmulArgs::kTogether, kOp, "more than ", MatmulArgs::kTogether, " products are to be launched together");
-    check_one(stream, *each);
-    check(same(each->a, args.a) && each->transpose_a == args.transpose_a && each->c.dtype == args.c.dtype, kOp,
-          "products that are launched together need the same a, and c of one dtype");
-  }
-  const Kernels& kernels = stream.device().kernels();
-  if (count == 1 || stream.device().dialect() == Dialect::c) return kernels.matmul(stream, args);
-  for (const MatmulArgs* each = &args; each; each = each->also) {  // a queue of a GPU's has no gaps that this would close
-    MatmulArgs alone = *each;
-    alone.also = nullptr;
-    kernels.matmul(stream, alone);
-  }
+  check_contract(stream, args);
+  stream.device().kernels().matmul(stream, args);
 }
 
 Cost cost(const MatmulArgs& a) {
   const Extents e = extents(a.a, a.b, a.transpose_a, a.transpose_b);
   const double reads_c = a.beta != 0 ? bytes_of(a.c) : 0;
-  Cost sum = a.also ? cost(*a.also) : Cost{};
-  sum.bytes += (a.also ? 0 : bytes_of(a.a)) + bytes_of(a.b) + bytes_of(a.c) + reads_c + bytes_of(a.bias) + bytes_of(a.pre);
-  sum.flops += 2.0 * double(a.c.numel()) * double(e.K);
-  return sum;
+  return {bytes_of(a.a) + bytes_of(a.b) + bytes_of(a.c) + reads_c + bytes_of(a.bias) + bytes_of(a.pre),
+          2.0 * double(a.c.numel()) * double(e.K)};
 }
 
 namespace {
@@ -269,23 +247,6 @@ Tensor matmul(const Tensor& a, const Tensor& b, const MatmulOptions& options) {
                .db = leaf(b) ? DType::f32 : b.dtype(),
                .dbias = leaf(bias) || !bias ? DType::f32 : bias.dtype()});
   return c;
-}
-
-std::vector<Tensor> matmul_each(const Tensor& a, std::span<const RightOperand> right) {
-  std::vector<Tensor> results;
-  std::vector<MatmulArgs> args;
-  args.reserve(right.size());
-  for (const RightOperand& r : right) {
-    check(r.b.defined(), kOp, "b is missing (an undefined tensor)");
-    check(!should_record({&a, &r.b, &r.bias}), kOp,
-          "products launched together have no gradient, but an operand requires one; use NoGrad or detach()");
-    results.push_back(Tensor::empty(a.device(), extents(a.view(), r.b.view(), false, r.transpose_b).c, a.dtype()));
-    args.push_back(
-        {.a = a.view(), .b = r.b.view(), .c = results.back().mut_view(), .bias = r.bias.view(), .pre = {}, .transpose_b = r.transpose_b});
-  }
-  for (size_t i = 1; i < args.size(); ++i) args[i - 1].also = &args[i];
-  if (!args.empty()) matmul(a.device().stream(), args.front());
-  return results;
 }
 
 }  // namespace weft

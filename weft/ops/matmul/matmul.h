@@ -18,8 +18,6 @@
 #pragma once
 
 #include <optional>
-#include <span>
-#include <vector>
 
 #include "weft/ops/contract.h"
 #include "weft/ops/elementwise/kind.h"
@@ -44,11 +42,6 @@ struct MatmulArgs {
   float alpha = 1, beta = 0;
   Activation activation = Activation::none;
   Precision precision = Precision::f32;  // tf32: a and b must be f32
-
-  // Another product, with the same a and a c of the same dtype: launched with this one, in which threads that are done with the
-  // first go on with the second. Up to kTogether in all; null: none.
-  const MatmulArgs* also = nullptr;
-  static constexpr int kTogether = 4;
 };
 
 // How a launch reads its operands: extents, and strides in elements. Rows are unit-stride.
@@ -69,6 +62,9 @@ struct MatmulPlan {
 // Checks the operands against each other; what every backend starts from.
 MatmulPlan plan(const MatmulArgs& args);
 
+// Throws where an operand breaks the contract, naming it: what a launch checks first.
+void check_contract(const Stream& stream, const MatmulArgs& args);
+
 // A checked launch into memory the caller owns. c must not overlap a or b.
 void matmul(Stream& stream, const MatmulArgs& args);
 Cost cost(const MatmulArgs& args);
@@ -80,13 +76,6 @@ struct MatmulOptions {
   std::optional<DType> out_dtype = {};   // a's when not given
   Precision precision = Precision::f32;  // of the product and of those of its gradient
 };
-
-// Products of one a with several matrices b, in one launch, for which no gradient is recorded.
-struct RightOperand {
-  Tensor b, bias;
-  bool transpose_b = false;
-};
-std::vector<Tensor> matmul_each(const Tensor& a, std::span<const RightOperand> right);
 
 // The gradient of a leaf is f32 (it is accumulated), any other has the dtype of its value.
 Tensor matmul(const Tensor& a, const Tensor& b, const MatmulOptions& options = {});

@@ -346,7 +346,7 @@ template <class T, class C>
 void multiply_one(Stream& stream, const MatmulArgs& args) {
   const MatmulPlan p = plan(args);
   if (p.batch() * p.M * p.N == 0) return;
-  if (rows_of_one_b(p) <= MatmulArgs::kSkinnyRows) return multiply_skinny<T, C>(stream, args, p);
+  if (rows_of_one_b(p) <= MatmulArgs::kSkinnyRows) return multiply_skinny<T, C>(stream, std::span(&args, 1));
   if constexpr (std::is_same_v<T, float>)
     if (TransposedMatmul::applies(args, p)) return TransposedMatmul(stream, args, p).run();
   if constexpr (std::is_same_v<T, bf16>) {
@@ -357,22 +357,15 @@ void multiply_one(Stream& stream, const MatmulArgs& args) {
   PackedMatmul<WidenedWords<T>, C>(stream, args, p).run();
 }
 
-// A skinny matmul runs those chained to it in its own tasks.
-template <class T, class C>
-void multiply_all(Stream& stream, const MatmulArgs& args) {
-  multiply_one<T, C>(stream, args);
-  if (args.also && (args.c.numel() == 0 || rows_of_one_b(plan(args)) > MatmulArgs::kSkinnyRows)) multiply_all<T, C>(stream, *args.also);
-}
-
 }  // namespace
 
 void matmul(Stream& stream, const MatmulArgs& args) {
   if (args.a.dtype == DType::f32)
-    multiply_all<float, float>(stream, args);
+    multiply_one<float, float>(stream, args);
   else if (args.c.dtype == DType::f32)
-    multiply_all<bf16, float>(stream, args);
+    multiply_one<bf16, float>(stream, args);
   else
-    multiply_all<bf16, bf16>(stream, args);
+    multiply_one<bf16, bf16>(stream, args);
 }
 
 }  // namespace weft::cpu::HWY_NAMESPACE

@@ -9,8 +9,10 @@
 #endif
 
 #include <optional>
+#include <span>
 
 #include "weft/ops/matmul/cpu/finish.h"
+#include "weft/ops/matmul_group/matmul_group.h"
 #include "weft/tile/cpu/gemm.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -96,27 +98,27 @@ class SkinnyMatmul {
   int64_t run_, runs_;
 };
 
-// Equation: c = f(alpha op(A) op(B) + beta C + bias) for M <= 4, and for the matmuls chained to it.
+// Equation: c = f(alpha op(A) op(B) + beta C + bias) for M <= 4, of each member of a group that shares A.
 // Layout:   A, B, C row-major with any row stride; matrices of a batch at any distance.
 // Order:    B as stored: k in turn from beta C (or 0), one fma each. B transposed: row_dot's tree, then beta C.
-//           Tasks are runs of columns, their length by N and K alone; those of one matmul after those of the one before.
-// Requires: at most kSkinnyRows rows for one B. K = 0 gives f(beta C + bias).
+//           Tasks are runs of columns, their length by N and K alone; those of a member follow those of the member before.
+// Requires: 1 to MatmulGroupArgs::kMost members; at most kSkinnyRows rows for one B. K = 0 gives f(beta C + bias).
 // Traffic:  one read of A and B, one write of C (and one read where beta is not 0).
 template <class T, class C>
-void multiply_skinny(Stream& stream, const MatmulArgs& args, const MatmulPlan& p) {
+void multiply_skinny(Stream& stream, std::span<const MatmulArgs> group) {
+  const MatmulPlan p = plan(group.front());
   const Scratch<float> x(stream, p.batch() * p.M * p.K);
-  widen_rows<T>(stream, args, p, x.data());
-  std::optional<SkinnyMatmul<T, C>> matmuls[MatmulArgs::kTogether];
-  int64_t before[MatmulArgs::kTogether], tasks = 0;
-  int count = 0;
-  for (const MatmulArgs* each = &args; each; each = each->also, ++count) {
-    before[count] = tasks;
-    tasks += matmuls[count].emplace(*each, x.data()).tasks();
+  widen_rows<T>(stream, group.front(), p, x.data());
+  std::optional<SkinnyMatmul<T, C>> members[MatmulGroupArgs::kMost];
+  int64_t before[MatmulGroupArgs::kMost], tasks = 0;
+  for (size_t i = 0; i < group.size(); ++i) {
+    before[i] = tasks;
+    tasks += members[i].emplace(group[i], x.data()).tasks();
   }
   parallel_for(tasks, threads(stream), [&](int64_t task) HWY_ATTR {
-    int which = count - 1;
-    while (before[which] > task) --which;
-    matmuls[which]->run(task - before[which]);
+    size_t i = group.size() - 1;
+    while (before[i] > task) --i;
+    members[i]->run(task - before[i]);
   });
 }
 

@@ -1,0 +1,71 @@
+#include "weft/ops/packed_attention/packed_attention.h"
+
+#include <cmath>
+
+#include "weft/ops/causal_attention/causal_attention.h"
+#include "weft/ops/copy/copy.h"
+#include "weft/tensor/node.h"
+
+namespace weft {
+namespace {
+
+// The three parts of a packed view, which share its memory; V is View or MutView.
+template <class V>
+struct Parts {
+  V q, k, v;
+};
+template <class V>
+Parts<V> parts(const char* op, const V& packed, int64_t Hkv) {
+  check(packed && packed.rank() == 4, op, "qkv must be [batch, time, heads, head_dim], got shape ", packed.shape);
+  const int64_t heads = packed.shape[2], H = heads - 2 * Hkv;
+  check(Hkv >= 1 && H >= 1 && H % Hkv == 0, op, "kv_heads is ", Hkv, " of ", heads,
+        " heads; expected H + 2 kv_heads of them with H a multiple of kv_heads");
+  return {part(packed, 2, 0, H), part(packed, 2, H, H + Hkv), part(packed, 2, H + Hkv, heads)};
+}
+
+CausalAttentionArgs unpacked(const PackedAttentionArgs& a) {
+  const Parts<View> in = parts(a.kOp, a.qkv, a.kv_heads);
+  return {.q = in.q, .k = in.k, .v = in.v, .o = a.o, .lse = a.lse, .scale = a.scale};
+}
+
+CausalAttentionBackwardArgs unpacked(const PackedAttentionBackwardArgs& a) {
+  const Parts<View> in = parts(a.kOp, a.qkv, a.kv_heads);
+  check(a.dqkv && a.dqkv.shape == a.qkv.shape, a.kOp, "dqkv has shape ", a.dqkv.shape, ", qkv ", a.qkv.shape);
+  const Parts<MutView> out = parts(a.kOp, a.dqkv, a.kv_heads);
+  return {.dout = a.dout, .q = in.q, .k = in.k, .v = in.v, .o = a.o, .lse = a.lse, .dq = out.q, .dk = out.k, .dv = out.v, .scale = a.scale};
+}
+
+}  // namespace
+
+void packed_attention(Stream& stream, const PackedAttentionArgs& args) { causal_attention(stream, unpacked(args)); }
+void packed_attention_backward(Stream& stream, const PackedAttentionBackwardArgs& args) {
+  causal_attention_backward(stream, unpacked(args));
+}
+
+Cost cost(const PackedAttentionArgs& args) { return cost(unpacked(args)); }
+Cost cost(const PackedAttentionBackwardArgs& args) { return cost(unpacked(args)); }
+
+Tensor packed_attention(const Tensor& qkv, int64_t kv_heads, float scale) {
+  constexpr const char* kOp = PackedAttentionArgs::kOp;
+  check(qkv.defined(), kOp, "qkv is missing (an undefined tensor)");
+  Device& device = qkv.device();
+  const Shape s = parts(kOp, qkv.view(), kv_heads).q.shape;
+  if (scale == 0) scale = 1 / std::sqrt(float(std::max<int64_t>(1, s[3])));
+  Tensor o = Tensor::empty(device, s, qkv.dtype());
+  const Tensor lse = Tensor::empty(device, {s[0], s[2], s[1]});
+  packed_attention(device.stream(), {.qkv = qkv.view(), .o = o.mut_view(), .lse = lse.mut_view(), .kv_heads = kv_heads, .scale = scale});
+  record(kOp, {&qkv}, {&o}, [qkv = Kept(qkv), o = Kept(o), lse, kv_heads, scale](const Upstream& up) {
+    const Tensor dout = contiguous(up.grads[0].detach()), dqkv = Tensor::empty(qkv.device(), qkv.shape(), qkv.dtype());
+    packed_attention_backward(qkv.device().stream(), {.dout = dout.view(),
+                                                      .qkv = qkv.view(),
+                                                      .o = o.view(),
+                                                      .lse = lse.view(),
+                                                      .dqkv = dqkv.mut_view(),
+                                                      .kv_heads = kv_heads,
+                                                      .scale = scale});
+    return std::vector<Tensor>{dqkv};
+  });
+  return o;
+}
+
+}  // namespace weft
