@@ -227,5 +227,30 @@ TEST(KvCache, SequencesComeAndGo) {
   EXPECT_EQ(message_of([&] { cache.remove(2); }), "kv_cache: holds 2 sequences, there is no number 2");
 }
 
+TEST(KvCache, APassIsKeptWhenCommitted) {
+  const auto model = small_model("llama");
+  KvCache cache = model->make_cache(1, 4);
+  const Tensor ids = Tensor::from_host(model->device(), {1, 2}, Ids{1, 2});
+  std::vector<float> first;
+  {
+    KvPass pass(cache, 2);
+    first = model->last_logits(ids, pass).to_host<float>();
+    EXPECT_EQ(message_of([&] { KvPass(cache, 1); }), "kv_cache: a pass is open: commit it or let it end first");
+    EXPECT_EQ(message_of([&] { cache.truncate(0); }), "kv_cache: a pass is open: commit it or let it end first");
+  }
+  EXPECT_TRUE(cache.empty());  // no commit
+  {
+    KvPass pass(cache, 2);
+    EXPECT_EQ(model->last_logits(ids, pass).to_host<float>(), first);
+    EXPECT_EQ(message_of([&] { pass.commit({3}); }), "kv_cache: cannot keep 3 of 2 new positions");
+    pass.commit({1});
+    EXPECT_EQ(message_of([&] { pass.commit(); }), "kv_cache: this pass is committed already");
+  }
+  EXPECT_EQ(cache.lengths(), std::vector<int64_t>{1});
+  EXPECT_EQ(message_of([&] { KvPass(cache, 4); }), "kv_cache: has room for 4 positions and holds 1; 4 more do not fit");
+  KvPass pass(cache, 3);
+  EXPECT_EQ(pass.tokens(), 3);
+}
+
 }  // namespace
 }  // namespace weft

@@ -148,7 +148,7 @@ TEST_F(Layers, attention) {
   const Linear q = linear("q", kC, H * D), k = linear("k", kC, Hkv * D), v = linear("v", kC, Hkv * D), o = linear("o", H * D, kC);
   const RopeTable table = rope_table(*device, kT, D, 10000.0, {});
   Positions positions(*device);
-  const Pass pass{.B = kB, .T = kT, .positions = &positions, .cache = nullptr, .dropout = {}};
+  const Pass pass{.B = kB, .T = kT, .positions = &positions, .kv = nullptr, .dropout = {}};
   expect_gradients([&] {
     const Tensor queries = rope(q(in).reshape({kB, kT, H, D}), table, Tensor()),
                  keys = rope(k(in).reshape({kB, kT, Hkv, D}), table, Tensor());
@@ -161,7 +161,7 @@ TEST_F(Layers, attention_packed) {
   const Tensor in = x();
   const Linear qkv = linear("qkv", kC, 3 * H * D, Linear::Layout::in_out), o = linear("o", H * D, kC, Linear::Layout::in_out);
   Positions positions(*device);
-  const Pass pass{.B = kB, .T = kT, .positions = &positions, .cache = nullptr, .dropout = {}};
+  const Pass pass{.B = kB, .T = kT, .positions = &positions, .kv = nullptr, .dropout = {}};
   expect_gradients([&] { return o(attend_packed(qkv(in).reshape({kB, kT, 3 * H, D}), H, pass).reshape({kB, kT, H * D})); });
 }
 

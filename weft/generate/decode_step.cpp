@@ -8,12 +8,12 @@ const Tensor& DecodeStep::operator()(const std::vector<int32_t>& newest) {
   Device& device = model_.device();
   const int64_t batch = int64_t(newest.size());
   check(batch == cache_.batch(), "decode_step", "there are ", batch, " ids for ", cache_.batch(), " sequences");
-  Together& step = together_[batch];
+  CapturedStep& step = steps_[batch];
   if (!step.ids) step.ids = Tensor::empty(device, {batch, 1}, DType::i32);
   step.ids.write(newest);
-  cache_.begin(1);
-  const bool called = step.replayed.run(device.stream(), [&] { step.logits = model_.last_logits(step.ids, cache_); });
-  if (!called) cache_.advance(1);
+  KvPass pass(cache_, 1);
+  step.replayed.run(device.stream(), [&] { step.logits = model_.last_logits(step.ids, pass); });
+  pass.commit();
   return step.logits;
 }
 

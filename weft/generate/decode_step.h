@@ -19,14 +19,14 @@ class DecodeStep {
   const Tensor& operator()(const std::vector<int32_t>& newest);
 
  private:
-  struct Together {  // the steps of so many sequences
+  struct CapturedStep {
     Tensor ids, logits;
     Replayed replayed;
   };
 
   const Model& model_;
   KvCache& cache_;
-  std::map<int64_t, Together> together_;
+  std::map<int64_t, CapturedStep> steps_;  // by number of sequences
 };
 
 }  // namespace weft

@@ -77,10 +77,10 @@ Residual Gpt2::blocks(const Tensor& ids, const Pass& pass) const {
 
 // Where the tokens of a pass stand, [B, T].
 Tensor Gpt2::places(const Pass& pass) const {
-  if (!pass.cache) return pass.positions->ids(pass.B, pass.T);
+  if (!pass.kv) return pass.positions->ids(pass.B, pass.T);
   if (pass.T == 1) return pass.start().reshape({pass.B, 1});
   std::vector<int32_t> places;
-  for (int64_t length : pass.cache->lengths())
+  for (int64_t length : pass.kv->cache().lengths())
     for (int64_t t = 0; t < pass.T; ++t) places.push_back(int32_t(length + t));
   return Tensor::from_host(device(), {pass.B, pass.T}, places);
 }

@@ -72,7 +72,7 @@ Residual Llama::blocks(const Tensor& ids, const Pass& pass) const {
 
 const RopeTable& Llama::rope_for(const Pass& pass) const {
   int64_t covered = 256;
-  while (covered < (pass.cache ? pass.cache->capacity() : pass.T)) covered *= 2;
+  while (covered < (pass.kv ? pass.kv->cache().capacity() : pass.T)) covered *= 2;
   RopeTable& table = rope_[std::min(covered, config().max_positions)];
   if (!table.cos)
     table = rope_table(device(), std::min(covered, config().max_positions), config().head_dim, config().rope_theta, config().rope_scaling);

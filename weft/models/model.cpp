@@ -75,8 +75,16 @@ Tensor Model::head_logits(const Tensor& y) const { return matmul(y, head(), {.tr
 Tensor Model::logits(const Tensor& ids) const { return head_logits(final_norm(blocks(ids, pass_of(ids, "logits")))); }
 
 Tensor Model::last_logits(const Tensor& ids, KvCache& cache, const std::vector<int64_t>& lengths) const {
+  KvPass kv(cache, pass_of(ids, "last_logits").T);
+  const Tensor logits = last_logits(ids, kv, lengths);
+  lengths.empty() ? kv.commit() : kv.commit(lengths);
+  return logits;
+}
+
+Tensor Model::last_logits(const Tensor& ids, KvPass& kv, const std::vector<int64_t>& lengths) const {
   constexpr const char* kWhere = "last_logits";
   const NoGrad no_grad;
+  const KvCache& cache = kv.cache();
   Pass pass = pass_of(ids, kWhere);
   check(pass.B == cache.batch(), kWhere, "ids hold ", pass.B, " sequences, the cache ", cache.batch());
   check(cache.capacity() <= config_.max_positions, kWhere, "the cache holds ", cache.capacity(),
@@ -84,10 +92,8 @@ Tensor Model::last_logits(const Tensor& ids, KvCache& cache, const std::vector<i
   const std::vector<int64_t> used = lengths.empty() ? std::vector<int64_t>(size_t(pass.B), pass.T) : lengths;
   check(int64_t(used.size()) == pass.B, kWhere, "got ", used.size(), " lengths for ", pass.B, " sequences");
   for (int64_t length : used) check(1 <= length && length <= pass.T, kWhere, "a length is ", length, ", expected 1 to ", pass.T);
-  pass.cache = &cache;
-  cache.begin(pass.T);
+  pass.kv = &kv;
   const Residual stream = blocks(ids, pass);
-  cache.advance(used);
   const Residual last{last_rows(stream.x, used), last_rows(stream.delta, used)};
   return head_logits(final_norm(last)).reshape({pass.B, config_.vocab_size});
 }

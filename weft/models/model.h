@@ -48,6 +48,8 @@ class Model {
   // are added to it: the whole prompt at first, then one token at a time. Sequences of different lengths are padded
   // on the right and `lengths` says how long each is; what follows a sequence's end is ignored. Records no gradient.
   Tensor last_logits(const Tensor& ids, KvCache& cache, const std::vector<int64_t>& lengths = {}) const;
+  // The same within a pass that the caller has opened and commits.
+  Tensor last_logits(const Tensor& ids, KvPass& kv, const std::vector<int64_t>& lengths = {}) const;
   KvCache make_cache(int64_t batch, int64_t capacity) const;
 
   // Cross entropy of targets [B, T], a device scalar.

@@ -8,26 +8,26 @@
 #include "weft/ops/elementwise/elementwise.h"
 #include "weft/ops/kv_attention/kv_attention.h"
 #include "weft/ops/matmul/matmul.h"
+#include "weft/ops/packed_attention/packed_attention.h"
 #include "weft/ops/softmax/softmax.h"
-#include "weft/tensor/node.h"
 
 namespace weft {
 namespace {
 
-// [B, T, H, D] as [B, groups, (H / groups) T, D]: the rows of all heads that share a key head under each other.
+// [B, T, H, D] as [B, groups, (H / groups) T, D]: the rows of all heads that share a key head in one matrix.
 Tensor heads_first(const Tensor& x, int64_t groups) {
   const Shape& s = x.shape();
   return contiguous(x.permute({0, 2, 1, 3})).reshape({s[0], groups, s[2] / groups * s[1], s[3]});
 }
 
-// scale s_ij where key j is not after query i, else so little that its probability is 0.
+// scale s_ij for keys j up to query i, else a score whose probability is 0.
 Tensor masked(const Tensor& scores, const Tensor& at, float scale) {
   static const auto mask = fuse([](Expr s, Expr i, Expr j, Param by) { return select(j <= i, s * by, -3e38f); });
   const int64_t T = scores.shape().back();
   return mask(scores, at.reshape({T, 1}), at, scale);
 }
 
-// The probabilities as a matrix, which causal_attention never has: memory for T by T of them.
+// Attention with the T by T probabilities in memory (causal_attention never holds them), so that some can be dropped.
 Tensor attend_with_dropout(const Tensor& q, const Tensor& k, const Tensor& v, const Pass& pass, const AttendOptions& options) {
   const int64_t B = pass.B, T = pass.T, H = q.shape()[2], Hkv = k.shape()[2], D = q.shape()[3];
   const float scale = options.scale != 0 ? options.scale : 1 / std::sqrt(float(D));
@@ -37,63 +37,24 @@ Tensor attend_with_dropout(const Tensor& q, const Tensor& k, const Tensor& v, co
   return contiguous(o.reshape({B, H, T, D}).permute({0, 2, 1, 3}));
 }
 
-struct Packed {
-  Tensor q, k, v;
-};
-template <class Part>
-Packed unpack(const Tensor& qkv, int64_t Hkv, Part part) {
-  const int64_t H = qkv.shape()[2] - 2 * Hkv;
-  return {part(qkv, 0, H), part(qkv, H, H + Hkv), part(qkv, H + Hkv, H + 2 * Hkv)};
-}
-Packed parts(const Tensor& qkv, int64_t Hkv) {
-  return unpack(qkv, Hkv, [](const Tensor& x, int64_t from, int64_t to) { return x.part(2, from, to); });
-}
-
-Tensor causal_attention_packed(const Tensor& qkv, int64_t Hkv, float scale) {
-  Device& device = qkv.device();
-  const Tensor all = qkv.detach();
-  const Packed in = parts(all, Hkv);
-  const Shape& s = in.q.shape();
-  if (scale == 0) scale = 1 / std::sqrt(float(s[3]));
-  Tensor o = Tensor::empty(device, s, qkv.dtype());
-  const Tensor lse = Tensor::empty(device, {s[0], s[2], s[1]});
-  causal_attention(device.stream(),
-                   {.q = in.q.view(), .k = in.k.view(), .v = in.v.view(), .o = o.mut_view(), .lse = lse.mut_view(), .scale = scale});
-  record("causal_attention_packed", {&qkv}, {&o}, [all = Kept(all), o = Kept(o), lse, Hkv, scale](const Upstream& up) {
-    const Tensor dout = contiguous(up.grads[0].detach()), dqkv = Tensor::empty(all.device(), all.shape(), all.dtype());
-    const Packed in = parts(all, Hkv), out = parts(dqkv, Hkv);
-    causal_attention_backward(all.device().stream(), {.dout = dout.view(),
-                                                      .q = in.q.view(),
-                                                      .k = in.k.view(),
-                                                      .v = in.v.view(),
-                                                      .o = o.view(),
-                                                      .lse = lse.view(),
-                                                      .dq = out.q.mut_view(),
-                                                      .dk = out.k.mut_view(),
-                                                      .dv = out.v.mut_view(),
-                                                      .scale = scale});
-    return std::vector<Tensor>{dqkv};
-  });
-  return o;
-}
-
 }  // namespace
 
 Tensor attend(const Tensor& q, const Tensor& k, const Tensor& v, const Pass& pass, const AttendOptions& options) {
-  if (pass.cache) {
-    pass.cache->append(options.layer, k, v);
-    // A prompt reads no positions from before: blocks of queries share the keys.
-    if (pass.cache->empty() && pass.T > 1) return causal_attention(q, k, v, options.scale);
-    return kv_attention(q, pass.cache->keys(options.layer), pass.cache->values(options.layer), pass.cache->start(), options.scale);
+  if (pass.kv) {
+    pass.kv->append(options.layer, k, v);
+    // A prompt reads no earlier positions: blocks of queries share the keys.
+    if (pass.kv->cache().empty() && pass.T > 1) return causal_attention(q, k, v, options.scale);
+    return kv_attention(q, pass.kv->keys(options.layer), pass.kv->values(options.layer), pass.kv->start(), options.scale);
   }
   if (pass.dropout && options.dropout > 0) return attend_with_dropout(q, k, v, pass, options);
   return causal_attention(q, k, v, options.scale);
 }
 
 Tensor attend_packed(const Tensor& qkv, int64_t kv_heads, const Pass& pass, const AttendOptions& options) {
-  if (!pass.cache && !(pass.dropout && options.dropout > 0)) return causal_attention_packed(qkv, kv_heads, options.scale);
-  const Packed in = unpack(qkv, kv_heads, [](const Tensor& x, int64_t from, int64_t to) { return slice(x, 2, from, to); });
-  return attend(in.q, in.k, in.v, pass, options);
+  if (!pass.kv && !(pass.dropout && options.dropout > 0)) return packed_attention(qkv, kv_heads, options.scale);
+  const int64_t heads = qkv.shape()[2], H = heads - 2 * kv_heads;
+  const Tensor q = slice(qkv, 2, 0, H), k = slice(qkv, 2, H, H + kv_heads), v = slice(qkv, 2, H + kv_heads, heads);
+  return attend(q, k, v, pass, options);
 }
 
 }  // namespace weft

@@ -1,5 +1,4 @@
-// What the attention layers of one forward pass share, and the attention itself: with or without a cache, with or
-// without dropout.
+// State that the attention layers of one forward pass share, and attention itself, with or without a cache and dropout.
 #pragma once
 
 #include "weft/nn/kv_cache.h"
@@ -7,29 +6,28 @@
 
 namespace weft {
 
-// One pass of ids [B, T] through a model.
+// One forward pass of ids [B, T] through a model.
 struct Pass {
   int64_t B = 0, T = 0;
   Positions* positions = nullptr;  // the model's
-  KvCache* cache = nullptr;        // null: every position attends to those before it in the pass
+  KvPass* kv = nullptr;            // null: every position attends to those before it in the pass
   Tensor dropout;                  // a random state (weft/ops/uniform); undefined: no dropout
-  bool recompute = false;          // run each block again in the backward instead of keeping what it computed
+  bool recompute = false;          // run each block again in the backward instead of keeping its activations
 
-  Tensor start() const { return cache ? cache->start() : Tensor(); }
+  Tensor start() const { return kv ? kv->start() : Tensor(); }
 };
 
 struct AttendOptions {
   int64_t layer = 0;  // of the cache
   float scale = 0;    // 0: 1 / sqrt(D)
-  float dropout = 0;  // of the probabilities, where the pass has a random state
+  float dropout = 0;  // of the probabilities, if the pass has a random state
   uint32_t site = 0;  // of the random numbers
 };
 
 // q [B, T, H, D], k and v [B, T, Hkv, D] of the new tokens: o [B, T, H, D].
 Tensor attend(const Tensor& q, const Tensor& k, const Tensor& v, const Pass& pass, const AttendOptions& options = {});
 
-// The same for q, k and v side by side in one tensor [B, T, H + 2 Hkv, D], as one projection makes them; its gradient is one
-// tensor too, written in place.
+// The same for q, k and v side by side in one tensor [B, T, H + 2 Hkv, D] (weft/ops/packed_attention).
 Tensor attend_packed(const Tensor& qkv, int64_t kv_heads, const Pass& pass, const AttendOptions& options = {});
 
 }  // namespace weft

@@ -25,46 +25,16 @@ bool KvCache::empty() const {
   return std::all_of(lengths_.begin(), lengths_.end(), [](int64_t length) { return length == 0; });
 }
 
-void KvCache::begin(int64_t T) {
-  if (incoming_ == T && T > 0) return;
-  std::vector<int32_t> start;
-  for (int64_t length : lengths_) {
-    check(T >= 1 && T <= capacity() - length, kWhere, "has room for ", capacity(), " positions and holds ", length, "; ", T,
-          " more do not fit");
-    start.push_back(int32_t(length));
-  }
-  this->start().write(start);
-  incoming_ = T;
-}
-
-void KvCache::append(int64_t layer, const Tensor& k, const Tensor& v) {
-  check(0 <= layer && layer < int64_t(keys_.size()), kWhere, "has no layer ", layer);
-  const Shape expected{batch(), incoming_, options_.heads, options_.head_dim};
-  for (const Tensor* x : {&k, &v})
-    check(x->shape() == expected, kWhere, "takes new keys and values of shape ", expected, ", got ", x->shape());
-  const Tensor all_keys = keys(layer), all_values = values(layer), at = start();
-  kv_append(k.device().stream(),
-            {.k = k.view(), .v = v.view(), .start = at.view(), .k_cache = all_keys.mut_view(), .v_cache = all_values.mut_view()});
-}
-
-void KvCache::advance(const std::vector<int64_t>& used) {
-  check(int64_t(used.size()) == batch(), kWhere, "holds ", batch(), " sequences, got ", used.size(), " lengths");
-  for (size_t b = 0; b < used.size(); ++b) {
-    check(0 <= used[b] && used[b] <= incoming_, kWhere, "cannot keep ", used[b], " of ", incoming_, " new positions");
-    lengths_[b] += used[b];
-  }
-  incoming_ = 0;
-}
-
-void KvCache::advance(int64_t T) { advance(std::vector<int64_t>(size_t(batch()), T)); }
+void KvCache::check_closed() const { check(!open_, kWhere, "a pass is open: commit it or let it end first"); }
 
 void KvCache::truncate(int64_t length) {
+  check_closed();
   check(length >= 0, kWhere, "cannot be cut to ", length, " positions");
   for (int64_t& held : lengths_) held = std::min(held, length);
-  incoming_ = 0;
 }
 
 KvCache KvCache::spare() const {
+  check_closed();
   check(batch() < options_.batch, kWhere, "has room for ", options_.batch, " sequences and holds as many");
   KvCache one;
   one.options_ = options_;
@@ -77,16 +47,17 @@ KvCache KvCache::spare() const {
 }
 
 void KvCache::join(const KvCache& spare) {
+  check_closed();
   const auto follows = [&] {
     const View &mine = keys_.front().view(), &other = spare.keys_.front().view();
     return other.buffer == mine.buffer && other.offset == mine.offset + batch() * mine.strides[0] * size_of(mine.dtype);
   };
   check(spare.batch() == 1 && batch() < options_.batch && (keys_.empty() || follows()), kWhere, "can be joined by its own spare alone");
   lengths_.push_back(spare.lengths_[0]);
-  incoming_ = 0;
 }
 
 void KvCache::remove(int64_t b) {
+  check_closed();
   check(0 <= b && b < batch(), kWhere, "holds ", batch(), " sequences, there is no number ", b);
   const int64_t last = batch() - 1, length = lengths_.back();
   if (b != last && length > 0)
@@ -94,7 +65,38 @@ void KvCache::remove(int64_t b) {
       for (const Tensor& x : *list) copy(x.part(0, last, last + 1).part(1, 0, length), x.part(0, b, b + 1).part(1, 0, length));
   lengths_[size_t(b)] = length;
   lengths_.pop_back();
-  incoming_ = 0;
+}
+
+KvPass::KvPass(KvCache& cache, int64_t T) : cache_(cache), tokens_(T) {
+  cache.check_closed();
+  std::vector<int32_t> start;
+  for (int64_t length : cache.lengths()) {
+    check(T >= 1 && T <= cache.capacity() - length, kWhere, "has room for ", cache.capacity(), " positions and holds ", length, "; ", T,
+          " more do not fit");
+    start.push_back(int32_t(length));
+  }
+  cache.start().write(start);
+  cache.open_ = true;
+}
+
+void KvPass::append(int64_t layer, const Tensor& k, const Tensor& v) {
+  check(0 <= layer && layer < int64_t(cache_.keys_.size()), kWhere, "has no layer ", layer);
+  const Shape expected{cache_.batch(), tokens_, cache_.options_.heads, cache_.options_.head_dim};
+  for (const Tensor* x : {&k, &v})
+    check(x->shape() == expected, kWhere, "takes new keys and values of shape ", expected, ", got ", x->shape());
+  const Tensor all_keys = keys(layer), all_values = values(layer), at = start();
+  kv_append(k.device().stream(),
+            {.k = k.view(), .v = v.view(), .start = at.view(), .k_cache = all_keys.mut_view(), .v_cache = all_values.mut_view()});
+}
+
+void KvPass::commit() { commit(std::vector<int64_t>(size_t(cache_.batch()), tokens_)); }
+
+void KvPass::commit(const std::vector<int64_t>& used) {
+  check(!committed_, kWhere, "this pass is committed already");
+  check(int64_t(used.size()) == cache_.batch(), kWhere, "holds ", cache_.batch(), " sequences, got ", used.size(), " lengths");
+  for (int64_t n : used) check(0 <= n && n <= tokens_, kWhere, "cannot keep ", n, " of ", tokens_, " new positions");
+  for (size_t b = 0; b < used.size(); ++b) cache_.lengths_[b] += used[b];
+  committed_ = true;
 }
 
 }  // namespace weft

@@ -12,10 +12,7 @@ struct KvCacheOptions {
   DType dtype = DType::f32;
 };
 
-// For each layer keys and values [batch, capacity, heads, head_dim]. Sequences may have different lengths.
-//
-// A forward pass of T new tokens per sequence: begin(T), then append() in each layer, then advance(). Where the sequences
-// stand is on the device, always in the same place: the launches of a pass may be captured, and replayed after begin(T).
+// Keys and values [batch, capacity, heads, head_dim] of each layer. Sequences may have different lengths. A KvPass adds tokens.
 class KvCache {
  public:
   KvCache(Device& device, const KvCacheOptions& options);
@@ -25,37 +22,60 @@ class KvCache {
   const std::vector<int64_t>& lengths() const { return lengths_; }  // positions held, per sequence
   bool empty() const;
 
-  // Checks that T more positions fit after each sequence, and makes start() hold the lengths. Again before the pass has
-  // ended it does nothing.
-  void begin(int64_t T);
-  Tensor start() const { return start_.part(0, 0, batch()); }  // [batch], i32: where the new tokens stand
-
-  // k and v [batch, T, heads, head_dim] of the new tokens go after each sequence's positions.
-  void append(int64_t layer, const Tensor& k, const Tensor& v);
-  Tensor keys(int64_t layer) const { return keys_[size_t(layer)].part(0, 0, batch()); }
-  Tensor values(int64_t layer) const { return values_[size_t(layer)].part(0, 0, batch()); }
-
-  // Keeps the first `used[b]` of the new tokens of sequence b (right padding is forgotten), or all T.
-  void advance(const std::vector<int64_t>& used);
-  void advance(int64_t T);
-
-  // Forgets all but the first `length` positions of every sequence.
+  // Drops all but the first `length` positions of every sequence.
   void truncate(int64_t length);
 
   // Sequences come and go. A new one is read into spare(), an empty cache of one sequence in the memory after the last
-  // of this one, and then joins; where one is removed the last takes its place.
+  // sequence of this one, and then joins; when one is removed, the last takes its place.
   KvCache spare() const;
   void join(const KvCache& spare);
   void remove(int64_t b);
 
  private:
+  friend class KvPass;
   KvCache() = default;
+  void check_closed() const;
+  Tensor start() const { return start_.part(0, 0, batch()); }
 
   KvCacheOptions options_;
   std::vector<Tensor> keys_, values_;
   std::vector<int64_t> lengths_;
-  Tensor start_;
-  int64_t incoming_ = 0;  // T of the pass that has begun
+  Tensor start_;       // [batch], i32: lengths_ on the device, when the pass was opened
+  bool open_ = false;  // a KvPass exists
+};
+
+// A forward pass over T new tokens of every sequence, the only way to add to a cache:
+//
+//   KvPass pass(cache, T);       // checks that they fit and writes start()
+//   pass.append(layer, k, v);    // in each layer
+//   pass.commit();               // the cache holds them from now on
+//
+// A pass that ends without commit() leaves the cache as it was. One pass of a cache is open at a time, and the cache must outlive it
+// where it is. start() is always in the same memory, so the launches of a pass can be captured and replayed in another one.
+class KvPass {
+ public:
+  KvPass(KvCache& cache, int64_t T);
+  ~KvPass() { cache_.open_ = false; }
+  KvPass(const KvPass&) = delete;
+  KvPass& operator=(const KvPass&) = delete;
+
+  const KvCache& cache() const { return cache_; }
+  int64_t tokens() const { return tokens_; }       // T
+  Tensor start() const { return cache_.start(); }  // [batch], i32: position of the first new token
+
+  // Writes k and v [batch, T, heads, head_dim] of the new tokens after each sequence's positions.
+  void append(int64_t layer, const Tensor& k, const Tensor& v);
+  Tensor keys(int64_t layer) const { return cache_.keys_[size_t(layer)].part(0, 0, cache_.batch()); }
+  Tensor values(int64_t layer) const { return cache_.values_[size_t(layer)].part(0, 0, cache_.batch()); }
+
+  // Keeps all T tokens, or the first `used[b]` of sequence b (what follows is right padding). Once.
+  void commit();
+  void commit(const std::vector<int64_t>& used);
+
+ private:
+  KvCache& cache_;
+  int64_t tokens_;
+  bool committed_ = false;
 };
 
 }  // namespace weft
