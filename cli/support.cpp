@@ -36,7 +36,9 @@ int run() {
   spec::Registry registry;
   spec::add_all_specs(registry);
   const Kernels* const tables[] = {kernels_of("cpu"), kernels_of("cuda"), kernels_of("metal")};
-  std::printf("# Support matrix\n\nWritten by `weft support`; a test compares it with this page.\n\n");
+  std::printf(
+      "# Support matrix\n\nWritten by `weft support`; a test compares it with this page. Where the contract comes from: "
+      "[origins](origins.md).\n\n");
   std::printf("## Kernels\n\nA kernel that a device lacks raises an error that says so; nothing falls back to another device.\n\n");
   std::printf("| kernel | CPU | CUDA | Metal |\n|---|---|---|---|\n");
 #define WEFT_PRINT_SLOT(kernel, Args)                                                                                                      \
