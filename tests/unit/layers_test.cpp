@@ -41,7 +41,7 @@ class Layers : public testing::Test {
   }
   Tensor x() { return input("x", {kB, kT, kC}); }
   Linear linear(const char* name, int64_t in, int64_t out, Linear::Layout layout = Linear::Layout::out_in) {
-    return Linear(weights, name, in, out, {.bias = true, .layout = layout, .deviation = 0.4});
+    return Linear(weights, name, in, out, {.bias = true, .layout = layout, .stddev = 0.4});
   }
 
   // The bound is that of whole models: sums of f32 values, differences of the fourth order.
@@ -64,7 +64,7 @@ TEST_F(Layers, several_of_one_input_are_what_each_is) {
     for (int64_t rows : {1, 3, 4, 5, 40}) {
       NewWeights plain(*device, dtype, false, 7);
       const auto make = [&](const char* name, int64_t out, bool bias) {
-        return Linear(plain, name, 70, out, {.bias = bias, .deviation = 0.4});
+        return Linear(plain, name, 70, out, {.bias = bias, .stddev = 0.4});
       };
       const Linear a = make("a", 130, true), b = make("b", 1, false), c = make("c", 64, true);
       const Tensor in = cast(input("x", {rows, 70}).detach(), dtype);

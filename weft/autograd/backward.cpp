@@ -11,12 +11,12 @@
 namespace weft {
 namespace {
 
-// Gradients on their way: for each node not yet visited, what has reached each of its outputs.
+// Gradients under way: for each node not yet visited, the sum that has reached each of its outputs.
 class Frontier {
  public:
   void add(const std::shared_ptr<Node>& node, int output, Tensor grad) {
     if (node->leaf()) return add_to_leaf(*node, std::move(grad));
-    check(!node->walked, node->op, "a backward has been through here already, and what it kept is gone; run the forward again");
+    check(!node->walked, node->op, "backward() has visited this op already and released its saved tensors; run the forward again");
     Pending& pending = pending_[node->order];
     pending.node = node;
     pending.grads.resize(size_t(node->outputs));
@@ -27,7 +27,7 @@ class Frontier {
       slot.sole_owner() && slot.contiguous() ? add_assign(slot, grad) : void(slot = weft::add(slot, grad));
   }
 
-  // What a rule may add to (Upstream::sum): memory that nobody else sees.
+  // The sum that a rule may add to (Upstream::sum), in memory that nothing else refers to.
   Tensor sum(const Node& node, int output) {
     if (node.leaf()) return node.grad;
     const auto found = pending_.find(node.order);
@@ -41,7 +41,7 @@ class Frontier {
     return slot;
   }
 
-  // The node created last: all its readers came after it, so all its gradients have arrived.
+  // Takes the node created last: all its readers came after it, so all its gradients have arrived.
   bool take_last(std::shared_ptr<Node>& node, std::vector<Tensor>& grads) {
     if (pending_.empty()) return false;
     auto last = std::prev(pending_.end());
@@ -59,7 +59,7 @@ class Frontier {
       leaf.grad.count_as(MemoryUse::gradients);
       return;
     }
-    // A copy of its own: the same memory may be on its way to another leaf, or the caller's.
+    // A copy: the memory may also be on its way to another leaf, or be the caller's.
     const MemoryScope scope(grad.device(), MemoryUse::gradients);
     leaf.grad = Tensor::empty(grad.device(), grad.shape(), DType::f32);
     copy(grad, leaf.grad);
@@ -72,7 +72,7 @@ class Frontier {
   std::map<uint64_t, Pending> pending_;  // by creation order
 };
 
-// Runs a node's rule and passes on what it gives. The rule and what it kept are gone afterwards, and so is `grads`.
+// Runs a node's rule and passes its gradients on. The rule, its saved tensors and `grads` are released.
 void visit(Node& node, std::vector<Tensor> grads, Frontier& frontier) {
   std::vector<Tensor> offered(node.inputs.size()), results;
   {
@@ -90,7 +90,7 @@ void visit(Node& node, std::vector<Tensor> grads, Frontier& frontier) {
       throw Error(error.code(), node.op, error.message);
     }
   }
-  check(results.size() == node.inputs.size(), node.op, "its backward rule gave ", results.size(), " gradients for ", node.inputs.size(),
+  check(results.size() == node.inputs.size(), node.op, "its backward rule returned ", results.size(), " gradients for ", node.inputs.size(),
         " inputs");
   for (size_t i = 0; i < results.size() && watched(); ++i)
     if (node.inputs[i]) show({node.op, true, int(i), results[i]});
@@ -100,7 +100,7 @@ void visit(Node& node, std::vector<Tensor> grads, Frontier& frontier) {
     if (std::exchange(offered[i], {}).same_memory(results[i])) continue;  // added there already
     frontier.add(node.inputs[i], node.input_outputs[i], std::move(results[i]));
   }
-  node.inputs.clear();  // nodes that nothing else holds go with their readers
+  node.inputs.clear();  // releases nodes that nothing else holds
 }
 
 }  // namespace
@@ -111,7 +111,7 @@ void backward(std::span<const Tensor> y, std::span<const Tensor> dy) {
   Frontier frontier;
   for (size_t i = 0; i < y.size(); ++i) {
     if (!dy[i]) continue;
-    check(y[i].requires_grad(), "backward", "nothing that led to this tensor requires a gradient");
+    check(y[i].requires_grad(), "backward", "no input of this tensor requires a gradient");
     check(dy[i].shape() == y[i].shape(), "backward", "the gradient has shape ", dy[i].shape(), ", the tensor ", y[i].shape());
     frontier.add(y[i].node(), y[i].node_output(), dy[i].detach());
   }
@@ -121,7 +121,7 @@ void backward(std::span<const Tensor> y, std::span<const Tensor> dy) {
 }
 
 void backward(const Tensor& y, const Tensor& dy) {
-  check(y.requires_grad(), "backward", "nothing that led to this tensor requires a gradient");
+  check(y.requires_grad(), "backward", "no input of this tensor requires a gradient");
   check(dy.defined(), "backward", "the gradient is undefined");
   backward(std::span(&y, 1), std::span(&dy, 1));
 }

@@ -30,7 +30,7 @@ double size_of_values(const std::vector<float>& x) {
   return sum > 0 ? std::sqrt(sum / double(x.size())) : 1.0;
 }
 
-// L with the leaf at x + h d. What the step really was, after rounding, is what the difference is divided by.
+// L with the leaf at x + h d.
 class Moved {
  public:
   Moved(const std::function<Tensor()>& f, const NamedTensor& leaf, const std::vector<float>& x, const std::vector<float>& d, uint64_t seed)

@@ -1,4 +1,4 @@
-// Gradients against differences. For a function y of some leaves, and fixed random weights r, the scalar
+// Gradients checked by finite differences. For a function y of some leaves, and fixed random weights r, the scalar
 //
 //   L = sum_i r_i y_i        (in float64, of the f32 values of y)
 //

@@ -7,8 +7,8 @@
 namespace weft {
 namespace {
 
-// The same values, with a node that hands what reaches it to `grad`. Not a leaf: its gradient is summed and rounded as
-// that of any value inside a graph.
+// x with a node that stores its gradient in `grad`. The node is not a leaf: its gradient is summed and rounded like that of any
+// value inside a graph.
 Tensor gate(const Tensor& x, Tensor& grad) {
   Tensor out = x.detach();
   Tensor* const outputs[] = {&out};
@@ -27,12 +27,12 @@ std::vector<Tensor> run_again(const RecomputedFunction& f, const std::vector<Kep
     for (size_t i = 0; i < inputs.size(); ++i) gated.push_back(up.wanted[i] ? gate(inputs[i], grads[i]) : inputs[i]);
     outputs = f(gated);
   }
-  check(outputs.size() == up.grads.size(), "recompute", "the function gave ", outputs.size(), " tensors, ", up.grads.size(),
-        " the first time");
+  check(outputs.size() == up.grads.size(), "recompute", "the function returned ", outputs.size(), " tensors, the first time ",
+        up.grads.size());
   gated.clear();
   std::vector<Tensor> arrived = up.grads;
   for (size_t i = 0; i < outputs.size(); ++i)
-    if (!outputs[i].requires_grad()) arrived[i] = Tensor();  // made of what is not trained
+    if (!outputs[i].requires_grad()) arrived[i] = Tensor();  // nothing in it is trained
   backward(outputs, arrived);
   return grads;
 }
@@ -46,7 +46,7 @@ std::vector<Tensor> recompute(const RecomputedFunction& f, const std::vector<Ten
   std::vector<const Tensor*> in;
   std::vector<Tensor*> out;
   for (const Tensor& input : inputs) in.push_back(&input);
-  if (watched()) {  // whoever looks on wants to see the ops inside: they show themselves where they record
+  if (watched()) {  // an observer wants to see the ops inside, which show themselves when they record
     for (const Tensor& output : f(inputs)) outputs.push_back(output.detach());
   } else {
     const NoGrad no_grad;

@@ -1,5 +1,5 @@
-// Activation recomputation (Chen et al., 2016): a part of a model keeps only what goes into it, and runs again when the
-// walk back reaches it. Memory for time; the gradients have the same bits.
+// Activation recomputation (Chen et al., 2016): a function keeps only its inputs and runs again when backward() reaches it. It
+// trades time for memory; the gradients have the same bits.
 #pragma once
 
 #include <functional>
@@ -9,8 +9,8 @@
 
 namespace weft {
 
-// f(inputs), which must give the same values whenever it is called. It may read parameters and other leaves; whatever
-// else requires a gradient must be among `inputs` (an undefined one is passed on as it is).
+// f(inputs), which must return the same values on every call. It may read parameters and other leaves; everything else that
+// requires a gradient must be among `inputs` (an undefined one is passed on).
 using RecomputedFunction = std::function<std::vector<Tensor>(const std::vector<Tensor>&)>;
 std::vector<Tensor> recompute(const RecomputedFunction& f, const std::vector<Tensor>& inputs);
 

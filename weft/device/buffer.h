@@ -13,8 +13,8 @@ namespace weft {
 struct Block {
   void* handle = nullptr;
   int64_t offset = 0;
-  int64_t bytes = 0;     // what was asked for
-  int64_t capacity = 0;  // what the pool set aside, guards excluded
+  int64_t bytes = 0;     // the size requested
+  int64_t capacity = 0;  // the size of its class, guards excluded
   MemoryUse use = MemoryUse::activations;
 };
 
@@ -31,11 +31,11 @@ class Buffer {
   int64_t offset() const { return block_.offset; }
   int64_t bytes() const { return block_.bytes; }
   MemoryUse use() const { return block_.use; }
-  void count_as(MemoryUse use);  // what was made as one thing is kept as another: the gradient of a parameter
+  void count_as(MemoryUse use);  // changes its use: an activation that becomes the gradient of a parameter
   bool borrowed() const { return owner_ != nullptr; }
 
-  // How often somebody has set out to write here (Tensor::mut_view, Device::upload): whoever needs the contents later
-  // can tell that they are no longer the same (weft/tensor/kept.h).
+  // Counts writes (Tensor::mut_view, Device::upload), so that a reader who needs the contents later can tell that they have
+  // changed (weft/tensor/kept.h).
   uint64_t writes() const { return writes_; }
   void count_write() const { ++writes_; }
 

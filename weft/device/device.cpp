@@ -67,7 +67,7 @@ double Stream::seconds_of(const std::function<void()>& work) {
   return end->seconds_since(*start);
 }
 
-// Blocks that were cached cannot be freed during a capture, for that waits for the stream: they are between two attempts.
+// Cached blocks cannot be freed during a capture, because freeing waits for the stream: free them between two attempts.
 std::unique_ptr<Graph> Stream::capture(const std::function<void()>& work) {
   try {
     return capture_once(work);

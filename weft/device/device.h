@@ -21,15 +21,15 @@ std::string_view name(Dialect dialect);
 struct DeviceOptions {
   int threads = 0;           // CPU: at most this many; 0 means all that the process may use
   bool checked = false;      // poison and guard every buffer (always on in checked builds)
-  int64_t memory_limit = 0;  // bytes the pool may reserve; 0 means all there is
+  int64_t memory_limit = 0;  // bytes the pool may reserve; 0: no limit
 };
 
 struct MemoryInfo {
   int64_t total = 0;            // of the device
-  int64_t free = 0;             // what it could still give
+  int64_t free = 0;             // bytes that can still be allocated
   int64_t in_use = 0;           // held by live buffers of this process
-  int64_t high_water = 0;       // the most that was ever in use
-  std::string_view limit = {};  // what bounds `free`, in words ("the container's limit"); empty: the device's memory
+  int64_t high_water = 0;       // the most in use so far
+  std::string_view limit = {};  // what bounds `free` ("the container's limit"); empty: the device's memory
 };
 
 class Device : public std::enable_shared_from_this<Device> {
@@ -45,16 +45,16 @@ class Device : public std::enable_shared_from_this<Device> {
   virtual MemoryInfo memory() = 0;
   virtual DeviceTraits traits() const { return {}; }
 
-  // Between host memory and `bytes` at `offset` within the buffer, in stream order; both return when the host memory
-  // may be reused or read. A download waits for all work before it and raises what a kernel of that found wrong.
+  // Copies between host memory and `bytes` at `offset` of the buffer, in stream order. Both return when the host memory
+  // may be reused or read. A download waits for all earlier work and raises its faults.
   void upload(const Buffer& to, int64_t offset, const void* from, int64_t bytes) {
     to.count_write();
     write(to, offset, from, bytes);
   }
   virtual void download(void* to, const Buffer& from, int64_t offset, int64_t bytes) = 0;
 
-  // Host memory as a buffer of this device, without a copy; `owner` is kept until the last user is gone. A device that
-  // cannot gives nullptr.
+  // Host memory as a buffer of this device, without a copy; `owner` is kept until the last user is gone. nullptr: this device
+  // cannot.
   virtual std::shared_ptr<Buffer> borrow(void* /*memory*/, int64_t /*bytes*/, std::shared_ptr<const void> /*owner*/) { return nullptr; }
 
   std::shared_ptr<Buffer> allocate(int64_t bytes) { return allocate(bytes, pool().use()); }

@@ -1,6 +1,6 @@
-// Launches as progress: while it lives, each launch on a stream is reported as a part of the work (weft/base/progress.h), so
-// that work can be stopped between two ops. Not on a stream that captures: a watched one would replay nothing, and there
-// launches run ahead of the device anyway.
+// Reports each launch on a stream as progress while it lives (weft/base/progress.h), so that work can be stopped between two
+// ops. It leaves streams that capture alone: a watched stream replays nothing, and there launches run ahead of the device
+// anyway.
 #pragma once
 
 #include "weft/base/progress.h"

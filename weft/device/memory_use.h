@@ -1,4 +1,4 @@
-// What memory is for. The pool counts each use apart, so that a plan or a report can say where the bytes went.
+// Uses of memory. The pool counts each separately, so that a plan or a report shows where the bytes went.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@ enum class MemoryUse : uint8_t {
 inline constexpr int kMemoryUses = 5;
 std::string_view name(MemoryUse use);
 
-// Until the scope ends, what is allocated on `device` counts as `use`. Scopes nest; the innermost counts. A device has
+// Until the scope ends, allocations on `device` count as `use`. Scopes nest; the innermost counts. A device has
 // one user at a time, so the scope belongs to the device and not to a thread. Workspace is counted as such anyway.
 class MemoryScope {
  public:

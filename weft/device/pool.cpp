@@ -39,7 +39,7 @@ constexpr SizeClass size_class(int64_t bytes) {
   return octave_class(bytes, bits, 4, kFineClasses + kMiddleClasses, kLargeBits);
 }
 
-// The other way round.
+// The inverse of size_class.
 constexpr int64_t capacity_of(size_t index) {
   if (index < kFineClasses) return int64_t(index + 1) * kStep;
   const bool middle = index < kFineClasses + kMiddleClasses;
@@ -99,7 +99,7 @@ Block Pool::allocate(int64_t bytes, MemoryUse use) {
   return block;
 }
 
-// Where a block of this size class is to be had without asking the source.
+// The free list that has a block of this size class, the open reservation first.
 std::vector<void*>& Pool::cached_locked(size_t size_class) {
   if (reservation_)
     if (auto found = reserved_free_.find({reservation_, size_class}); found != reserved_free_.end() && !found->second.empty())
@@ -107,10 +107,10 @@ std::vector<void*>& Pool::cached_locked(size_t size_class) {
   return free_[size_class];
 }
 
-// Where a block goes that comes back.
+// The free list that a released block goes to.
 std::vector<void*>& Pool::home_locked(const Block& block) {
   const size_t index = size_class(block.capacity).index;
-  if (reservation_) reserved_.try_emplace(block.handle, reservation_);  // what was there before is read by the graph
+  if (reservation_) reserved_.try_emplace(block.handle, reservation_);  // a block from before the capture, which the graph reads
   const auto found = reserved_.empty() ? reserved_.end() : reserved_.find(block.handle);
   return found == reserved_.end() ? free_[index] : reserved_free_[{found->second, index}];
 }
@@ -118,7 +118,7 @@ std::vector<void*>& Pool::home_locked(const Block& block) {
 void* Pool::obtain_locked(int64_t bytes, int64_t total) {
   const auto attempt = [&] { return limit_ > 0 && stats_.reserved + total > limit_ ? nullptr : source_.obtain(total); };
   void* handle = attempt();
-  if (!handle && !reservation_) {  // cached blocks of other sizes may stand in the way
+  if (!handle && !reservation_) {  // cached blocks of other sizes may take the room
     trim_locked();
     handle = attempt();
   }
@@ -221,7 +221,7 @@ void Pool::arm(const Block& block) {
   source_.fill(block.handle, block.offset, kPoison, block.bytes);
   // The slack of the size class guards too: one byte past the end is already caught.
   source_.fill(block.handle, block.offset + block.bytes, kGuard, block.capacity - block.bytes + kGuardBytes);
-  if (!reservation_) live_[block.handle] = block;  // what is captured is armed when it is replayed
+  if (!reservation_) live_[block.handle] = block;  // a captured block is armed when it is replayed
 }
 
 bool Pool::guards_intact(const Block& block) {

@@ -1,5 +1,5 @@
-// Work that is done again and again with the same shapes in the same memory, such as a training step: run at first, then
-// captured and replayed where the stream can. What changes from time to time lies in device memory and is written before.
+// Work repeated with the same shapes in the same memory, such as a training step: run the first time, then captured and
+// replayed if the stream can. Values that change are in device memory and are written before.
 #pragma once
 
 #include <functional>
@@ -11,9 +11,9 @@ namespace weft {
 
 class Replayed {
  public:
-  // True where `work` itself was called, false where its launches were replayed without it.
+  // True if `work` was called, false if its launches were replayed.
   bool run(Stream& stream, const std::function<void()>& work);
-  void forget();  // the next work has other shapes or other memory
+  void forget();  // before work with other shapes or other memory
 
  private:
   bool ran_ = false;

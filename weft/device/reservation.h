@@ -1,4 +1,4 @@
-// The pool's memory that belongs to a captured graph, from the capture on; given up with it. Keeps the device.
+// The pool's memory that belongs to a captured graph, from the capture until it is destroyed. Keeps the device alive.
 #pragma once
 
 #include <memory>
@@ -17,7 +17,7 @@ class Reservation {
   Reservation(const Reservation&) = delete;
   Reservation& operator=(const Reservation&) = delete;
 
-  // The capture is over: what is allocated from now on is no longer the graph's.
+  // Ends the capture: later allocations are no longer the graph's.
   void end() {
     if (open_) device_->pool().end_reservation();
     open_ = false;

@@ -1,5 +1,5 @@
-// One ordered queue of work on a device. Kernels never throw: what a kernel finds wrong in its data it reports here, and
-// it is raised at the next synchronize or download (at once on a device that runs synchronously, such as the CPU).
+// One ordered queue of work on a device. Kernels never throw: a kernel that finds bad data reports a fault here, which is
+// raised at the next synchronize or download (at once on a device that runs synchronously, such as the CPU).
 #pragma once
 
 #include <functional>
@@ -10,21 +10,21 @@ namespace weft {
 
 class Device;
 
-// Launches that were captured once and can be queued again as one, with what they read and write where it was then.
+// Launches that were captured once and can be queued again as one. They read and write the memory they were captured with.
 class Graph {
  public:
   virtual ~Graph() = default;
   virtual void replay() = 0;
 };
 
-// A moment in the order of a stream's work. Two of them tell the time between, once the stream was synchronized.
+// A timestamp in a stream's order of work. Two of them give the time between, once the stream was synchronized.
 class Moment {
  public:
   virtual ~Moment() = default;
   virtual double seconds_since(const Moment& earlier) const = 0;
 };
 
-// Told of every launch of an op: for those who measure where time goes.
+// Called around every launch of an op: for profiling.
 class LaunchWatch {
  public:
   virtual ~LaunchWatch() = default;
@@ -45,26 +45,26 @@ class Stream {
   // Waits for everything launched so far, then raises the first fault reported since the last call.
   void synchronize();
 
-  // How long `work`, launched on this stream, keeps the device busy.
+  // Seconds for which `work`, launched on this stream, keeps the device busy.
   double seconds_of(const std::function<void()>& work);
 
-  // Now, in stream order.
+  // A timestamp, in stream order.
   virtual std::unique_ptr<Moment> moment();
 
-  // From now on `watch` is told of launches (null: nobody is). A watched stream captures nothing: a graph has no launches to tell of.
+  // From now on `watch` is called around launches (null: none is). A watched stream captures nothing: a replayed graph has no launches.
   void set_watch(LaunchWatch* watch) { watch_ = watch; }
   bool watched() const { return watch_ != nullptr; }
 
-  // Whether this stream can capture; where it cannot, capture() throws `unsupported`.
+  // Whether this stream can capture. If not, capture() throws `unsupported`.
   virtual bool captures() const { return false; }
 
-  // What `work` launches, not yet run. Memory it takes from the pool stays set aside for the graph as long as the graph
-  // lives; what it reads from elsewhere the caller keeps. Sizes and numbers that `work` hands to a launch are fixed: what is
-  // to change between replays lies in device memory. `work` may neither upload, download nor synchronize, and should have
-  // run once before, so that kernels are loaded. Where memory runs out, cached blocks are freed and `work` is called again.
+  // Captures the launches of `work` without running them. Memory that `work` takes from the pool stays reserved for the graph as
+  // long as the graph lives; the caller keeps other memory that it reads. Sizes and numbers passed to a launch are fixed: values
+  // that change between replays are in device memory. `work` must not upload, download or synchronize, and should have
+  // run once before, so that kernels are loaded. If memory runs out, cached blocks are freed and `work` is called again.
   std::unique_ptr<Graph> capture(const std::function<void()>& work);
 
-  // Called around each launch by the op table: names the op in faults, raises at once where the stream is synchronous.
+  // Called by the op table around each launch: names the op in faults, raises at once if the stream is synchronous.
   void launching(const char* op) {
     last_op_ = op;
     if (watch_) [[unlikely]]
@@ -76,11 +76,10 @@ class Stream {
     if (synchronous()) raise_fault();
   }
 
-  // Called by a launcher (one thread at a time) when a kernel found bad data. The first report since the last raise
-  // is kept.
+  // Called by a launcher (one thread at a time) when a kernel found bad data. Keeps the first report since the last raise.
   void report(std::string message);
 
-  // As above for a kernel of `op`, which need not be the one launched last.
+  // As above for a kernel of `op`, which may not be the last one launched.
   void report(const char* op, std::string message);
 
  protected:

@@ -34,17 +34,17 @@ Gpt2::Gpt2(const ModelConfig& config, Weights& weights) : Model(config, weights)
 // What is added to the residual stream starts smaller, by the square root of how often that happens.
 Gpt2::Block Gpt2::make_block(const ModelConfig& c, Weights& weights, const std::string& prefix) {
   const int64_t C = c.hidden_size;
-  const double deviation = c.initializer_range, residual_deviation = deviation / std::sqrt(2.0 * double(c.layers));
-  const auto linear = [&](const char* name, int64_t in, int64_t out, double deviation) {
-    return Linear(weights, prefix + name, in, out, {.bias = true, .layout = Linear::Layout::in_out, .deviation = deviation});
+  const double stddev = c.initializer_range, residual_stddev = stddev / std::sqrt(2.0 * double(c.layers));
+  const auto linear = [&](const char* name, int64_t in, int64_t out, double stddev) {
+    return Linear(weights, prefix + name, in, out, {.bias = true, .layout = Linear::Layout::in_out, .stddev = stddev});
   };
   Block b;
   b.ln_1 = LayerNorm(weights, prefix + "ln_1", C, c.norm_eps);
-  b.c_attn = linear("attn.c_attn", C, 3 * C, deviation);
-  b.c_proj = linear("attn.c_proj", C, C, residual_deviation);
+  b.c_attn = linear("attn.c_attn", C, 3 * C, stddev);
+  b.c_proj = linear("attn.c_proj", C, C, residual_stddev);
   b.ln_2 = LayerNorm(weights, prefix + "ln_2", C, c.norm_eps);
-  b.mlp.fc = linear("mlp.c_fc", C, c.intermediate_size, deviation);
-  b.mlp.proj = linear("mlp.c_proj", c.intermediate_size, C, residual_deviation);
+  b.mlp.fc = linear("mlp.c_fc", C, c.intermediate_size, stddev);
+  b.mlp.proj = linear("mlp.c_proj", c.intermediate_size, C, residual_stddev);
   b.mlp.activation = c.activation;
   return b;
 }

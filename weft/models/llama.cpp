@@ -20,7 +20,7 @@ Llama::Llama(const ModelConfig& config, Weights& weights) : Model(config, weight
 Llama::Block Llama::make_block(const ModelConfig& c, Weights& weights, const std::string& prefix) {
   const int64_t C = c.hidden_size, D = c.head_dim, F = c.intermediate_size;
   const auto linear = [&](const char* name, int64_t in, int64_t out, bool bias) {
-    return Linear(weights, prefix + name, in, out, {.bias = bias, .deviation = c.initializer_range});
+    return Linear(weights, prefix + name, in, out, {.bias = bias, .stddev = c.initializer_range});
   };
   Block b;
   b.input_norm = RmsNorm(weights, prefix + "input_layernorm", C, c.norm_eps);

@@ -11,8 +11,8 @@
 namespace weft {
 
 Linear::Linear(Weights& weights, const std::string& name, int64_t in, int64_t out, const Options& options)
-    : weight(weights.take(name + ".weight", options.layout == Layout::out_in ? Shape{out, in} : Shape{in, out},
-                          Init::normal(options.deviation))),
+    : weight(
+          weights.take(name + ".weight", options.layout == Layout::out_in ? Shape{out, in} : Shape{in, out}, Init::normal(options.stddev))),
       layout(options.layout) {
   if (options.bias) bias = weights.take(name + ".bias", {out}, Init::zeros());
   adapter = weights.take_adapter(name, in, out, layout == Layout::in_out);

@@ -1,4 +1,4 @@
-// Layers with weights: plain structs of tensors, each a function of what comes in.
+// Layers with weights: plain structs of tensors, each a function of its input.
 #pragma once
 
 #include <span>
@@ -16,7 +16,7 @@ struct Linear {
   struct Options {
     bool bias = false;
     Layout layout = Layout::out_in;
-    double deviation = 0.02;
+    double stddev = 0.02;  // of new weights
   };
 
   Linear() = default;
@@ -28,7 +28,7 @@ struct Linear {
 
   Tensor weight, bias;  // bias may be undefined: none
   Layout layout = Layout::out_in;
-  LowRank adapter;  // added where it is defined (weft/nn/lora.h)
+  LowRank adapter;  // added if defined (weft/nn/lora.h)
 
   std::vector<Parameter> parameters() const;  // "weight", "bias", and an adapter's "lora_A.weight", "lora_B.weight"
 
@@ -37,16 +37,16 @@ struct Linear {
   Tensor operator()(const Tensor& x, const Tensor& random) const { return (*this)(x, Activation::none, random); }
 };
 
-// What each of these layers makes of the same x; in one launch where nobody will ask for gradients.
+// Each layer applied to the same x; in one launch if no gradient is recorded.
 std::vector<Tensor> apply_each(std::span<const Linear* const> layers, const Tensor& x, const Tensor& random = {});
 
-// The residual stream between two layers: its value is x + delta, and whoever reads it next makes the sum. An undefined
-// delta adds nothing.
+// The residual stream between two layers: its value is x + delta. The next norm computes the sum. An undefined delta adds
+// nothing.
 struct Residual {
   Tensor x, delta;
 };
 
-// What a norm makes of the stream: h = x + delta, and y = norm(h).
+// Result of a norm: h = x + delta, and y = norm(h).
 struct Normed {
   Tensor h, y;
 };

@@ -1,9 +1,9 @@
-// Low-rank adapters (Hu et al., 2021): a layer whose weight W stays as it is learns the product of two thin matrices,
+// Low-rank adapters (Hu et al., 2021): a layer with a frozen weight W learns the product of two thin matrices,
 //
 //   y = x W^T + s (x A^T) B^T,   A [rank, in], B [out, rank],   s = alpha / rank
 //
-// A starts at random and B at zero, so training starts from the model as it was. Merged, the layer is W + s B A. While it is
-// trained, A may read x with some of it dropped; W never does.
+// A starts at random and B at zero, so training starts from the given model. Merged, the layer is W + s B A. In training, dropout
+// may apply to the input of A, never to that of W.
 #pragma once
 
 #include <cstdint>
@@ -20,10 +20,10 @@ struct LoraOptions {
   double scale = 2;                  // s
   std::vector<std::string> targets;  // layers by name: "q_proj", "mlp.c_proj", a whole name; "all-linear": every one
   uint64_t seed = 0;                 // of A
-  double dropout = 0;                // of what A reads, where a pass has a random state
+  double dropout = 0;                // of the input of A, if the pass has a random state
 };
 
-// The two matrices of one layer; undefined where it has none.
+// The two matrices of one layer; undefined: it has none.
 struct LowRank {
   Tensor a, b;
   float scale = 0;
@@ -31,7 +31,7 @@ struct LowRank {
   uint32_t site = 0;  // of the random numbers
 
   explicit operator bool() const { return a.defined(); }
-  // s (x A^T) B^T; `random`: a state (weft/ops/uniform) to drop by, undefined: nothing is dropped.
+  // s (x A^T) B^T; `random`: the random state of the dropout (weft/ops/uniform); undefined: no dropout.
   Tensor operator()(const Tensor& x, const Tensor& random = {}) const;
 };
 
@@ -44,10 +44,10 @@ struct LoraAdapter {
   std::string b_name() const { return "base_model.model." + layer + ".lora_B.weight"; }
 };
 
-// As PEFT matches: the whole name of a layer, or what follows one of its dots.
+// Matches as PEFT does: the whole name of a layer, or its end after a dot.
 bool lora_target(std::string_view target, std::string_view layer);
 
-// W + s B A, in f32 and as W is laid out.
+// W + s B A in f32, in the layout of W.
 Tensor merged(const Tensor& weight, const LoraAdapter& adapter);
 
 }  // namespace weft

@@ -10,7 +10,7 @@ namespace {
 template <class F>
 Tensor gated(const Fused<F>& f, const Tensor& gate, const Tensor& up) {
   if (gate.requires_grad() || up.requires_grad()) return f(gate, up);
-  f.into(gate, gate, up);  // nobody will ask for the gate again
+  f.into(gate, gate, up);  // the gate is not read again
   return gate;
 }
 
@@ -45,7 +45,7 @@ Tensor GatedMlp::operator()(const Tensor& x, const Tensor& random) const {
   return down(gated(activation, both[0], both[1]), random);
 }
 
-// The product's own epilogue applies what it can.
+// The matmul's epilogue applies the activations that it has.
 Tensor Mlp::operator()(const Tensor& x, const Tensor& random) const {
   static const auto gelu = fuse([](Expr v) { return gelu_erf(v); });
   switch (activation) {

@@ -9,7 +9,7 @@ namespace {
 
 constexpr int64_t kShortest = 64;
 
-// The first T of a row that is as long.
+// The first T positions, of a row that is long enough.
 template <class Number>
 Tensor first(Device& device, std::vector<Tensor>& rows, int64_t T) {
   for (const Tensor& row : rows)

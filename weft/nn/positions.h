@@ -1,8 +1,8 @@
 // 0, 1, 2, ... on a device, for learned positions and for masks.
 //
-// Rows are kept as long as the model lives, so that a captured step finds them where they were; each is at least twice as long
-// as the one before, so that together they are less than four times the longest asked for. What has a row for each sequence
-// is made of them when it is asked for, in memory of the pool.
+// Rows are kept as long as the model lives, so that a captured step finds them in place. Each is at least twice as long as the
+// one before, so that all of them take less than four times the longest requested. Tensors with a row for each sequence are
+// copied from them on request, in memory of the pool.
 #pragma once
 
 #include <vector>

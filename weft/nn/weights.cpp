@@ -27,7 +27,7 @@ std::array<double, 4> normals(uint64_t index, uint32_t site, std::array<uint32_t
 }
 
 // Normal values, drawn and uploaded in pieces: the host needs no copy of the tensor.
-Tensor drawn(Device& device, const Shape& shape, double deviation, uint64_t seed, uint32_t site) {
+Tensor drawn(Device& device, const Shape& shape, double stddev, uint64_t seed, uint32_t site) {
   constexpr int64_t kPiece = 1 << 20, kTask = 1 << 16;
   const Tensor tensor = Tensor::empty(device, shape);
   const int64_t n = shape.numel();
@@ -37,7 +37,7 @@ Tensor drawn(Device& device, const Shape& shape, double deviation, uint64_t seed
     parallel_for(ceil_div(count, kTask), available_threads(), [&](int64_t task) {
       for (int64_t i = task * kTask; i < std::min(count, (task + 1) * kTask); i += 4) {
         const std::array<double, 4> z = normals(uint64_t((first + i) / 4), site, {uint32_t(seed), uint32_t(seed >> 32)});
-        for (int64_t j = 0; j < std::min<int64_t>(4, count - i); ++j) values[size_t(i + j)] = float(deviation * z[size_t(j)]);
+        for (int64_t j = 0; j < std::min<int64_t>(4, count - i); ++j) values[size_t(i + j)] = float(stddev * z[size_t(j)]);
       }
     });
     tensor.reshape({n}).part(0, first, first + count).write(std::span<const float>(values.data(), size_t(count)));
@@ -58,7 +58,7 @@ Tensor Weights::take(const std::string& name, const Shape& shape, const Init& in
 
 void Weights::report_taken() const { report_progress({.what = doing(), .done = elements_, .total = expected_, .bytes = true}); }
 
-// A has the deviation of a uniform draw from +-1 / sqrt(in), which is what PEFT starts from.
+// A has the stddev of a uniform draw from +-1 / sqrt(in), which is what PEFT starts from.
 LowRank Weights::take_adapter(const std::string& layer, int64_t in, int64_t out, bool transposed) {
   constexpr uint32_t kFirstSite = 1u << 24, kFirstDropout = 2u << 24;  // parameters are counted from 0
   layers_.insert(layer.substr(layer.rfind('.') + 1));
@@ -75,7 +75,7 @@ LowRank Weights::take_adapter(const std::string& layer, int64_t in, int64_t out,
 
 void Weights::check_targets() const {
   if (!lora_) return;
-  check(!lora_->targets.empty(), "lora", "no layer is to get an adapter");
+  check(!lora_->targets.empty(), "lora", "the list of target layers is empty");
   for (const std::string& target : lora_->targets) {
     const bool met = std::ranges::any_of(adapters_, [&](const LoraAdapter& adapter) { return lora_target(target, adapter.layer); });
     if (met) continue;
@@ -86,9 +86,9 @@ void Weights::check_targets() const {
 }
 
 Tensor NewWeights::fetch(const std::string&, const Shape& shape, const Init& init) {
-  if (init.deviation == 0) return full(device(), shape, init.constant, dtype());
+  if (init.stddev == 0) return full(device(), shape, init.constant, dtype());
   const uint32_t site = uint32_t(taken().size());
-  return cast(drawn(device(), shape, init.deviation, seed_, site), dtype());
+  return cast(drawn(device(), shape, init.stddev, seed_, site), dtype());
 }
 
 }  // namespace weft

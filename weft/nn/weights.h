@@ -1,5 +1,5 @@
-// Where a model's tensors come from. A model asks for each of its parameters by name, shape and initial values; a source
-// answers from a file, or draws them. What was given, in order, is the model's list of parameters.
+// Sources of a model's parameters. A model takes each parameter by name, shape and initial values; a source reads it from a file or
+// draws it. The parameters taken, in order, are the model's list.
 #pragma once
 
 #include <optional>
@@ -12,12 +12,12 @@
 
 namespace weft {
 
-// The values of a new parameter: normal with this deviation, or one constant.
+// The values of a new parameter: normal with this stddev, or one constant.
 struct Init {
-  double deviation = 0;
+  double stddev = 0;
   double constant = 0;
 
-  static Init normal(double deviation) { return {deviation, 0}; }
+  static Init normal(double stddev) { return {stddev, 0}; }
   static Init ones() { return {0, 1}; }
   static Init zeros() { return {0, 0}; }
 };
@@ -27,19 +27,19 @@ class Weights {
   Weights(Device& device, DType dtype, bool trainable) : device_(device), dtype_(dtype), trainable_(trainable) {}
   virtual ~Weights() = default;
 
-  // Layers that the options name get adapters, and those alone are trained. Before the first take().
+  // Adds adapters to the layers that the options name; only those are trained. Before the first take().
   void adapt(const LoraOptions& options) { lora_ = options; }
 
-  // Progress is reported in elements, of so many.
+  // The number of elements in all, for progress.
   void expect(int64_t elements) { expected_ = elements; }
   void report_taken() const;
 
   // The parameter of this name; a leaf that requires a gradient if the model is to be trained.
   Tensor take(const std::string& name, const Shape& shape, const Init& init, ParameterRole role);
   Tensor take(const std::string& name, const Shape& shape, const Init& init) { return take(name, shape, init, role_of_rank(shape.rank())); }
-  // The adapter of a layer; undefined matrices where it gets none.
+  // The adapter of a layer; undefined matrices if it gets none.
   LowRank take_adapter(const std::string& layer, int64_t in, int64_t out, bool transposed);
-  // Throws for a target that no layer answered to, naming those that there are.
+  // Throws for a target that matches no layer, with the names of the layers.
   void check_targets() const;
 
   Device& device() const { return device_; }
@@ -50,7 +50,7 @@ class Weights {
 
  protected:
   virtual Tensor fetch(const std::string& name, const Shape& shape, const Init& init) = 0;
-  virtual const char* doing() const { return "loading weights"; }  // as progress has it
+  virtual const char* doing() const { return "loading weights"; }  // the text of the progress
 
  private:
   Device& device_;
@@ -63,7 +63,7 @@ class Weights {
   int64_t elements_ = 0, expected_ = 0;  // taken; in all
 };
 
-// New weights, drawn from `seed`: the same for any number of threads, each parameter from a stream of its own.
+// New weights, drawn from `seed`, each parameter from its own stream: the same for any number of threads.
 class NewWeights : public Weights {
  public:
   NewWeights(Device& device, DType dtype, bool trainable, uint64_t seed) : Weights(device, dtype, trainable), seed_(seed) {}

@@ -4,13 +4,14 @@
 
 namespace weft {
 namespace {
-std::string said(const Tensor& tensor) {
+std::string message_for(const Tensor& tensor) {
   return join("a tensor of shape ", tensor.shape(), " of ", tensor.dtype(),
-              " was overwritten after it was recorded, and the gradient needs what it held; run backward() before writing there, or write "
-              "to a copy");
+              " was overwritten after it was recorded, and the gradient needs its old values; run backward() before writing to it, or "
+              "write to a copy");
 }
 }  // namespace
 
-Overwritten::Overwritten(const Tensor& tensor) : Error(ErrorCode::invalid_argument, "backward", said(tensor)), message(said(tensor)) {}
+Overwritten::Overwritten(const Tensor& tensor)
+    : Error(ErrorCode::invalid_argument, "backward", message_for(tensor)), message(message_for(tensor)) {}
 
 }  // namespace weft

@@ -1,6 +1,6 @@
-// A tensor that a backward rule needs again: the same memory, with no history, for as long as nobody writes there. In-place
-// work (copy, fill, into(), an optimizer's step, Device::upload) between the forward and the backward pass would otherwise
-// change the gradient without a word.
+// A tensor that a backward rule reads again: the same memory, without history, checked to be unchanged. In-place work (copy,
+// fill, into(), an optimizer's step, Device::upload) between the forward and the backward pass would otherwise change the
+// gradient silently.
 #pragma once
 
 #include "weft/base/error.h"
@@ -8,19 +8,19 @@
 
 namespace weft {
 
-// Thrown where a kept tensor is read after it was overwritten; the walk back adds the op.
+// Thrown when a kept tensor is read after it was overwritten; backward() adds the op.
 struct Overwritten : Error {
   explicit Overwritten(const Tensor& tensor);
   std::string message;
 };
 
-// What a rule captures in place of a Tensor. All views of one memory count as that memory.
+// Captured by a rule in place of a Tensor. A write through any view of the memory counts.
 class Kept {
  public:
   Kept() = default;
   Kept(const Tensor& x) : tensor_(x.detach()), writes_(written()) {}
 
-  // The values: checked.
+  // The values, checked.
   const Tensor& tensor() const {
     if (written() != writes_) [[unlikely]]
       throw Overwritten(tensor_);
@@ -29,7 +29,7 @@ class Kept {
   operator const Tensor&() const { return tensor(); }
   const View& view() const { return tensor().view(); }
 
-  // What writing does not change.
+  // Facts that writing does not change.
   const Shape& shape() const { return tensor_.shape(); }
   int rank() const { return tensor_.rank(); }
   DType dtype() const { return tensor_.dtype(); }

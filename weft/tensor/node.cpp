@@ -7,12 +7,12 @@
 namespace weft {
 namespace {
 thread_local bool recording = true;
-// One for all threads: a graph may be begun in one and gone on with in another, and a node comes after all that it reads.
+// Shared by all threads: a graph may continue in another thread, and a node must come after all its inputs.
 std::atomic<uint64_t> next_order = 1;
 
-// A node lets go of those that it read; were that to happen one inside the other, a long chain would end with the stack.
+// Destroys iteratively: a node releases its inputs, and recursion over a long chain overflows the stack.
 thread_local std::vector<Node*>* waiting = nullptr;
-void let_go(Node* node) {
+void destroy(Node* node) {
   if (waiting) return waiting->push_back(node);
   std::vector<Node*> others;
   waiting = &others;
@@ -38,7 +38,7 @@ bool should_record(std::span<const Tensor* const> inputs) {
 }
 
 void detail::record(const char* op, std::span<const Tensor* const> inputs, std::span<Tensor* const> outputs, BackwardRule rule) {
-  const std::shared_ptr<Node> node(new Node{}, let_go);
+  const std::shared_ptr<Node> node(new Node{}, destroy);
   node->op = op;
   node->order = next_order.fetch_add(1, std::memory_order_relaxed);
   node->outputs = int(outputs.size());

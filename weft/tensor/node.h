@@ -1,7 +1,7 @@
-// The graph that ops record and weft/autograd walks back.
+// The graph that ops record and backward() walks (weft/autograd).
 //
-// An op ends with record(): its inputs, its outputs, and a backward rule or the word that there is none. The rule has
-// no default, so an op that forgets its gradient does not compile.
+// An op ends with record(): its inputs, its outputs, and a backward rule or NotDifferentiable. The rule has no default, so an op
+// that forgets its gradient does not compile.
 #pragma once
 
 #include <cstdint>
@@ -16,36 +16,36 @@
 
 namespace weft {
 
-// What a rule receives: the gradient of each output (undefined where none flowed back) and which inputs want one.
+// Input of a rule: the gradient of each output (undefined: none) and which inputs want one.
 struct Upstream {
   std::vector<Tensor> grads;
   std::vector<bool> wanted;
   std::function<Tensor(size_t)> sum_of = {};
 
-  // What has reached input i by other ways so far, to which a rule may add its own part: an f32 sum for a leaf, else
-  // one of the input's dtype. Undefined where there is none yet.
+  // The gradient of input i accumulated so far, to which a rule may add its own: f32 for a leaf, else of the input's dtype.
+  // Undefined: none yet.
   Tensor sum(size_t i) const { return sum_of ? sum_of(i) : Tensor(); }
 };
 
-// Returns the gradient of each input, in order; undefined where none was wanted. A rule that added its part to sum(i)
-// returns that tensor. It is called once and then destroyed, with all it captured: tensors that a caller can reach as Kept.
+// Returns the gradient of each input, in order; undefined where none was wanted. A rule that added its gradient to sum(i)
+// returns that tensor. It is called once and then destroyed with its captures. It captures tensors that a caller can reach as Kept.
 using BackwardRule = std::function<std::vector<Tensor>(const Upstream&)>;
 
-// The rule of an op that has no gradient; `why` is shown to whoever asks for one.
+// The rule of an op without a gradient; `why` is part of the error when one is wanted.
 struct NotDifferentiable {
   const char* why;
 };
 
 struct Node {
   const char* op;
-  uint64_t order;                             // creation order in the process: the walk back visits higher first
+  uint64_t order;                             // creation order in the process: backward() visits higher first
   std::vector<std::shared_ptr<Node>> inputs;  // null where the input needs no gradient
   std::vector<int> input_outputs;             // which output of that node the input was
   int outputs = 1;
-  BackwardRule backward;    // empty for a leaf, and once walked
+  BackwardRule backward;    // empty for a leaf, and after its visit
   Tensor grad;              // leaves only: f32, accumulated over backward() calls
   bool walked = false;      // its rule has run and is gone
-  bool contiguous = false;  // its rule takes contiguous gradients alone
+  bool contiguous = false;  // its rule takes contiguous gradients only
 
   bool leaf() const { return !backward && !walked; }
 };
@@ -67,11 +67,11 @@ class GradMode {
 struct NoGrad : GradMode {
   NoGrad() : GradMode(false) {}
 };
-struct WithGrad : GradMode {  // on again, inside a NoGrad
+struct WithGrad : GradMode {  // turns it on again, inside a NoGrad
   WithGrad() : GradMode(true) {}
 };
 
-// True when recording is on and some input has a node: then an op keeps what its backward needs.
+// True when recording is on and some input has a node: then an op keeps what its backward reads.
 bool should_record(std::span<const Tensor* const> inputs);
 inline bool should_record(std::initializer_list<const Tensor*> inputs) { return should_record(std::span(inputs.begin(), inputs.size())); }
 

@@ -24,7 +24,7 @@ Tensor Tensor::from_bytes(Device& device, const Shape& shape, DType dtype, const
 }
 
 Tensor Tensor::from_buffer(std::shared_ptr<Buffer> buffer, const Shape& shape, DType dtype) {
-  check(buffer != nullptr, "from_buffer", "there is no buffer");
+  check(buffer != nullptr, "from_buffer", "the buffer is null");
   int64_t bytes = 0;
   check(!__builtin_mul_overflow(shape.numel(), size_of(dtype), &bytes) && bytes == buffer->bytes(), "from_buffer", "shape ", shape, " of ",
         dtype, " does not fill a buffer of ", buffer->bytes(), " bytes");
@@ -66,7 +66,7 @@ Tensor Tensor::with_view(View view) const {
 
 Tensor Tensor::reshape(const Shape& shape) const {
   check(defined(), "reshape", "the tensor is undefined");
-  check(shape.numel() == numel(), "reshape", "cannot see shape ", this->shape(), " as ", shape);
+  check(shape.numel() == numel(), "reshape", "cannot reshape ", this->shape(), " to ", shape);
   check(contiguous(), "reshape", "the tensor must be contiguous, got strides ", strides(), " for shape ", this->shape());
   Tensor out = with_view(View{view_.buffer, view_.offset, dtype(), shape, contiguous_strides(shape)});
   record("reshape", {this}, {&out}, [from = this->shape()](const Upstream& up) { return std::vector<Tensor>{up.grads[0].reshape(from)}; });

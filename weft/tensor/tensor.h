@@ -1,5 +1,5 @@
 // A value handle: a shared buffer, a view into it, and the graph node that produced it. Copying a Tensor copies the
-// handle. Reshape, slice and permute give another view of the same memory.
+// handle. Reshape, slice and permute return another view of the same memory.
 #pragma once
 
 #include <initializer_list>
@@ -18,7 +18,7 @@ class Tensor {
  public:
   Tensor() = default;  // undefined: no buffer, no shape
 
-  // Memory that nothing has written yet. (zeros, full: weft/ops/fill/fill.h)
+  // Uninitialised memory. (zeros, full: weft/ops/fill/fill.h)
   static Tensor empty(Device& device, const Shape& shape, DType dtype = DType::f32);
 
   // A copy of host values in row-major order.
@@ -81,7 +81,7 @@ class Tensor {
   int64_t numel() const { return view_.numel(); }
   bool contiguous() const { return view_.contiguous(); }
   const View& view() const { return view_; }
-  // To write through, once: each is counted as a write (Buffer::writes), so take another for the next.
+  // A view to write through once: each call counts as a write (Buffer::writes).
   MutView mut_view() const {
     if (buffer_) buffer_->count_write();
     return MutView{view_};
@@ -91,8 +91,8 @@ class Tensor {
   Tensor reshape(const Shape& shape) const;  // the tensor must be contiguous
   Tensor permute(std::initializer_list<int> axes) const;
 
-  // Another view of the same memory, [start, stop) along `axis`; what you write into a part of a tensor. Not recorded
-  // for gradients (weft::slice in weft/ops/copy is).
+  // Another view of the same memory, [start, stop) along `axis`, to write into part of a tensor. Not recorded for gradients
+  // (weft::slice in weft/ops/copy is).
   Tensor part(int axis, int64_t start, int64_t stop) const;
 
   // Gradients (weft/tensor/node.h). A leaf that requires a gradient receives it in grad() after backward().
@@ -104,10 +104,10 @@ class Tensor {
   // weft/autograd/backward.cpp.
   void backward() const;
   Tensor detach() const;  // the same values with no history
-  // Whether no other tensor refers to this memory: then nobody would see it change.
+  // Whether no other tensor refers to this memory: then it may be overwritten unseen.
   bool sole_owner() const { return buffer_.use_count() == 1; }
-  void count_as(MemoryUse use) const { buffer_->count_as(use); }  // in the pool's figures
-  // Whether these are the same elements, in the same memory.
+  void count_as(MemoryUse use) const { buffer_->count_as(use); }  // in the pool's statistics
+  // Whether both are the same elements in the same memory.
   bool same_memory(const Tensor& other) const;
   const std::shared_ptr<Node>& node() const { return node_; }
   int node_output() const { return node_output_; }

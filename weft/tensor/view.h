@@ -1,5 +1,5 @@
-// What a launcher receives: where the elements are, of what type, in what shape. A default View is "absent": that is
-// how an optional operand is left out.
+// An operand of a launch: where its elements are, their dtype, shape and strides. A default View is "absent": an optional
+// operand that is left out.
 #pragma once
 
 #include "weft/base/dtype.h"

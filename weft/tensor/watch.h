@@ -1,5 +1,5 @@
-// Looking on while something is computed: every output that an op records for its gradient, and every gradient that a rule
-// gives. Costs nothing while nobody looks. For finding out where a NaN began (weft/train/capture.h).
+// Observing a computation: every output that an op records for its gradient, and every gradient that a rule returns. Costs
+// nothing without an observer. Used to find where a NaN began (weft/train/capture.h).
 #pragma once
 
 #include <functional>
@@ -15,7 +15,7 @@ struct Seen {
   const Tensor& tensor;
 };
 
-// While it lives, `look` is called for all that this thread computes. They do not nest.
+// Calls `look` for everything that this thread computes while it lives. Watches do not nest.
 class Watch {
  public:
   explicit Watch(std::function<void(const Seen&)> look);
@@ -28,7 +28,7 @@ class Watch {
   std::function<void(const Seen&)> look_;
 };
 
-bool watched();               // whether anybody looks
-void show(const Seen& seen);  // to whoever does
+bool watched();               // whether this thread has a Watch
+void show(const Seen& seen);  // calls it
 
 }  // namespace weft
