@@ -1,5 +1,5 @@
-// Any bytes as a config.json and as a generation_config.json: refused with one error, or what was read survives being
-// written and read again.
+// Any bytes as a config.json and as a generation_config.json: rejected with one error, or the values survive being written and read
+// again.
 #include "weft/models/config_json.h"
 
 #include "tests/fuzz/targets.h"

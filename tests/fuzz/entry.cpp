@@ -1,4 +1,4 @@
-// libFuzzer's entry to the target that CMake names.
+// libFuzzer's entry point to the target chosen by CMake.
 #include <cstdint>
 
 #include "tests/fuzz/targets.h"

@@ -1,4 +1,4 @@
-// Any bytes as a safetensors file: refused with one error, or every byte that an entry claims can be read.
+// Any bytes as a safetensors file: rejected with one error, or every byte of every entry can be read.
 #include "weft/io/safetensors.h"
 
 #include <unistd.h>

@@ -1,5 +1,4 @@
-// What each fuzz target does with any bytes. libFuzzer calls them (entry.cpp), and tests/unit/fuzz_corpus_test.cpp with every
-// file of their corpora.
+// The fuzz targets. libFuzzer calls them (entry.cpp), and tests/unit/fuzz_corpus_test.cpp with every file of their corpora.
 #pragma once
 
 #include <stdexcept>
@@ -10,7 +9,7 @@
 
 namespace weft::fuzz {
 
-// A reader did something other than read the bytes or refuse them. Nobody catches it under libFuzzer: the input is kept.
+// A reader neither read nor rejected the bytes. Not caught under libFuzzer, which keeps the input.
 struct Broken : std::logic_error {
   using std::logic_error::logic_error;
 };
@@ -19,7 +18,7 @@ inline void require(bool ok, const std::string& what) {
   if (!ok) throw Broken(what);
 }
 
-// A file may be refused as damaged or as asking for what is not supported, and for no other reason.
+// A file may be rejected as damaged or unsupported, and for no other reason.
 inline void require_file_error(const Error& error) {
   require(error.code() == ErrorCode::bad_file || error.code() == ErrorCode::unsupported, error.what());
 }

@@ -1,5 +1,4 @@
-// Any bytes as a tokenizer.json: refused with one error, or it encodes a text (or refuses a character of it) and decodes what
-// it encoded.
+// Any bytes as a tokenizer.json: rejected with one error, or it encodes a text (or rejects a character of it) and decodes the result.
 #include "weft/io/tokenizer/tokenizer.h"
 
 #include "tests/fuzz/targets.h"
@@ -17,7 +16,7 @@ void decode_at_once_and_streamed(const Tokenizer& tokenizer, const std::vector<i
   require(text + stream.finish() == tokenizer.decode(ids), "streamed text differs from text decoded at once");
 }
 
-// A character that the vocabulary lacks is the text's fault, an invalid argument; leaving it out is no fault at all.
+// A character missing from the vocabulary is an invalid argument; leaving it out must not fail.
 void encode(const Tokenizer& tokenizer) {
   std::vector<int32_t> ids = tokenizer.encode(kText, true, Tokenizer::Unknown::left_out);
   decode_at_once_and_streamed(tokenizer, ids);

@@ -1,8 +1,8 @@
-// Deletes each barrier of each kernel in turn. The checked simulator, or the numbers, must notice in some case of an op that uses
-// it, unless the line says why nothing can: `// redundant: ...`.
+// Deletes each barrier of each kernel in turn. The checked simulator, or the results, must show it in some case of an op that uses it,
+// unless the line explains why nothing can: `// redundant: ...`.
 //
-//   metal_barriers [FILE...]    of these files, by a part of their path; without any, of all that are embedded in the library
-//   metal_barriers 2/8          every eighth, from the second on
+//   metal_barriers [FILE...]    of these files, by a part of their path; without arguments, of all files embedded in the library
+//   metal_barriers 2/8          every eighth, starting at the second
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -47,7 +47,7 @@ std::vector<Barrier> all_barriers() {
   return found;
 }
 
-// The text of a kernel file without this barrier, line numbers kept; and whether the barrier was there.
+// The text of a kernel file without this barrier, with the same line numbers; and whether the barrier was found.
 std::string without(std::string_view path, const Barrier& barrier, bool& was_there) {
   const std::regex marker("^#line (\\d+) \"([^\"]*)\"$");
   std::istringstream text(metal::source(path));
@@ -82,7 +82,7 @@ std::set<std::string> ops_using(const Barrier& barrier) {
   return ops;
 }
 
-// Cases that are large enough to meet every part of a kernel and small enough to run in a moment come first.
+// Cases that are large enough to exercise every part of a kernel and small enough to run quickly come first.
 std::vector<spec::Case> cases_of(const spec::Registry& registry, const std::set<std::string>& ops) {
   constexpr int64_t kSmall = 12000;
   std::vector<std::pair<int64_t, spec::Case>> sized;
@@ -99,7 +99,7 @@ std::vector<spec::Case> cases_of(const spec::Registry& registry, const std::set<
   return cases;
 }
 
-// What noticed; empty when nothing did.
+// What detected the missing barrier; empty if nothing did.
 std::string noticed(const spec::Registry& registry, const Barrier& barrier) {
   const auto device = open_device("metal-sim:checked", {.checked = true});
   metal::of(device->stream()).pipelines().use_sources([&](std::string_view path) {
@@ -149,7 +149,7 @@ int run(std::vector<std::string> files) {
       ++failed;
       std::printf("FAILED     %s:%d: %s\n", b.file.c_str(), b.line,
                   b.redundant ? ("called redundant, and is not: " + what).c_str()
-                              : "nothing noticed that this barrier was gone; where that can be proven, say so: // redundant: ...");
+                              : "nothing detected the missing barrier; if it is provably redundant, mark it: // redundant: ...");
     }
     std::fflush(stdout);
   }

@@ -1,9 +1,9 @@
 // Counts the bytes that kernels move on a simulated GPU, case by case, and checks them:
 //   row ops and elementwise   at most 1.05 times the least, or what the exceptions below derive
 //   matmul                    each operand as often as the tiles imply, to the byte
-//   causal attention          the same; and nothing but O(N) is written
+//   causal attention          the same; and only O(N) is written
 //
-//   metal_counters [OP...]    of these ops; without any, of all
+//   metal_counters [OP...]    of these ops; without arguments, of all
 #include <algorithm>
 #include <cstdio>
 #include <map>
@@ -51,9 +51,9 @@ struct Counted {
 
 // ---- row ops
 
-// Norms: a team of threads reads the weights once for its rows. There are at least 64 teams (16 in the backward, where each also
-// has its sums written and read), so that few rows still fill a GPU; the weights of a row that takes more than 64 KiB are read for
-// each row. Rows whose gradients a team cannot hold are read twice in the backward.
+// Norms: a team of threads reads the weights once for its rows. There are at least 64 teams (16 in the backward pass, where each also
+// writes and reads its sums), so that few rows still fill a GPU; the weights of a row larger than 64 KiB are read for each row. Rows whose
+// gradients a team cannot hold are read twice in the backward pass.
 double allowed_norm(const Counted& k) {
   const bool backward = k.c.variant.ends_with("backward");
   const int64_t C = k.operand("w").shape.numel(), rows = k.problem.operands()[0].shape.numel() / std::max<int64_t>(1, C),
@@ -64,28 +64,28 @@ double allowed_norm(const Counted& k) {
   return double(std::min<int64_t>(rows, 16) * (weights + 2 * sums));
 }
 
-// What a kernel may move beyond the least where 1.05 times that is not enough, and why.
+// Traffic that a kernel may have beyond 1.05 times the minimum, and why.
 double exception(const Counted& k) {
-  const int64_t registers = 1024 * 16;  // bytes of a row for each chunk that a thread holds
+  const int64_t registers = 1024 * 16;  // bytes of a row per chunk held by a thread
   if (k.c.op == "rms_norm" || k.c.op == "layer_norm") return allowed_norm(k);
-  if (k.c.op == "embedding" && k.c.variant.starts_with("forward"))  // a row of the table for every position, from caches where ids repeat
+  if (k.c.op == "embedding" && k.c.variant.starts_with("forward"))  // a row of the table per position, from caches if ids repeat
     return double(k.bytes("ids") + 2 * k.bytes("y")) - k.least.bytes;
-  if (k.c.op == "embedding") {  // backward: for each row of the table and segment of ids two bytes of `starts` are written and four read
+  if (k.c.op == "embedding") {  // backward: per row of the table and segment of ids, two bytes of `starts` written and four read
     const int64_t P = k.operand("ids").shape.numel(), V = k.operand("dw").shape[0], segment = P > 2048 && V < 1 << 20 ? 4096 : 2048;
     return double(6 * (V + 1) * ceil_div(P, segment));
   }
-  if (k.c.op == "softmax" && k.c.variant.ends_with("backward")) {  // of y and dy a thread holds five chunks each, or nine of y alone
+  if (k.c.op == "softmax" && k.c.variant.ends_with("backward")) {  // a thread holds five chunks of y and dy each, or nine of y alone
     const int64_t C = k.operand("y").shape[1] * size_of(k.c.dtype);
     return C > 5 * registers ? double(k.bytes("dy")) : 0;
   }
-  if (k.c.op == "rope" && k.find("start")) {  // a row of the table, and the start for each vector of it, for each token of each sequence
+  if (k.c.op == "rope" && k.find("start")) {  // per token of each sequence: a row of the table, and the start for each vector of it
     const Shape& x = k.operand("x").shape;
     const int64_t T = x[k.c.name.ends_with("by_head") ? 2 : 1], sequences = k.operand("start").shape.numel(),
                   half = k.operand("cos").shape[1], N = 16 / size_of(k.c.dtype);
     const int64_t vectors = ceil_div(half, N) + ceil_div(x[3] - 2 * half, N);
     return double((sequences - 1) * T * half * 2 * int64_t(sizeof(float)) + sequences * T * vectors * int64_t(sizeof(int32_t)));
   }
-  if (k.c.op == "cross_entropy" && k.c.variant != "loss") {  // eight chunks of a row are held, the others read again
+  if (k.c.op == "cross_entropy" && k.c.variant != "loss") {  // eight chunks of a row are held, the others are read again
     const int64_t rows = k.operand("logits").shape[0];
     return double(std::max<int64_t>(0, k.bytes("logits") - rows * 8 * registers));
   }
@@ -122,13 +122,13 @@ std::string hold_matmul(const Counted& k) {
 
 // ---- causal attention: weft/ops/causal_attention/metal/forward.metal and backward.metal
 
-// The sum over blocks of queries of the keys that are staged for them, in whole tiles.
+// The sum over query blocks of the keys staged for them, in whole tiles.
 int64_t keys_staged(int64_t T, int64_t queries, int64_t tile) {
   int64_t sum = 0;
   for (int64_t m = 0; m < T; m += queries) sum += std::min(T, ceil_div(std::min(T, m + queries), tile) * tile);
   return sum;
 }
-// The sum over blocks of keys of the queries that are staged for them.
+// The sum over key blocks of the queries staged for them.
 int64_t queries_staged(int64_t T, int64_t keys, int64_t tile) {
   int64_t sum = 0;
   for (int64_t n = 0; n < T; n += keys) sum += T - n / tile * tile;
@@ -161,7 +161,7 @@ std::string hold_attention(const Counted& k) {
 struct Tally {
   std::map<std::string, int> held;         // by op
   std::map<std::string, int64_t> written;  // by attention's case
-  std::map<std::string, double> worst;     // bytes over the least, by op
+  std::map<std::string, double> worst;     // bytes over the minimum, by op
   int failed = 0;
 };
 
@@ -183,7 +183,7 @@ void hold(const spec::Case& c, Device& device, Tally& tally) {
   if (c.op == "causal_attention") tally.written[name] = counted.counters.device_written;
 }
 
-// Twice the tokens, twice the bytes written: no matrix of scores goes to memory.
+// Twice the tokens, twice the bytes written: no score matrix is written to memory.
 void hold_linear(Tally& tally) {
   for (const char* variant : {"forward", "backward"})
     for (const char* dtype : {"f32", "bf16"}) {

@@ -1,8 +1,8 @@
-// Leaves out each barrier that the stream puts between dispatches, in turn. The checked simulator must say which two dispatches
-// are then in no order. It need not where the barrier stands between views that lie between each other, as columns of one
-// matrix do: the stream goes by their first and last bytes.
+// Omits each barrier that the stream puts between dispatches, in turn. The checked simulator must report the two dispatches that are then
+// unordered, except if the barrier is between interleaved views, such as columns of one matrix: the stream compares only their first and
+// last bytes.
 //
-//   metal_dispatch_barriers [OP...]    of the specs of these ops; without any, of all
+//   metal_dispatch_barriers [OP...]    of the specs of these ops; without arguments, of all
 #include <algorithm>
 #include <cstdio>
 #include <set>
@@ -14,10 +14,10 @@
 namespace weft {
 namespace {
 
-// What was encoded between two waits: "d" a dispatch, "|" a barrier, "." a commit.
+// Events between two waits: "d" a dispatch, "|" a barrier, "." a commit.
 struct Encoded {
-  int omitted = -1;         // the barrier of this number since the last wait
-  bool same_begin = false;  // it stood before a dispatch that has bytes from the same one on as one before it, and one of them writes
+  int omitted = -1;         // index of the omitted barrier since the last wait
+  bool same_begin = false;  // it precedes a dispatch with a view that starts at the same byte as an earlier one, and one of them writes
   std::set<std::string> orders;
   std::string order;
   int barriers = 0;
@@ -33,7 +33,7 @@ struct Encoded {
     just_omitted = false;
     bindings.insert(bindings.end(), next.bindings.begin(), next.bindings.end());
   }
-  // Whether this one is left out.
+  // Whether this barrier is omitted.
   bool barrier() {
     order += '|';
     just_omitted = barriers++ == omitted;
@@ -87,7 +87,7 @@ int64_t size_of(const spec::Case& c) {
 
 class Report {
  public:
-  // Every barrier of this case, if its dispatches follow each other as those of no case before.
+  // Tests every barrier of this case, if no earlier case had the same sequence of dispatches.
   void add(const spec::Case& c) {
     all_.orders.clear();
     const spec::Outcome outcome = spec::run_case(c, device_, {});
@@ -142,7 +142,7 @@ int run(const std::vector<std::string>& ops) {
   Report report;
   for (const spec::Case& c : registry.cases()) {
     if (!ops.empty() && std::find(ops.begin(), ops.end(), c.op) == ops.end()) continue;
-    if (c.dtype == DType::f32 && size_of(c) <= kSmall) report.add(c);  // launchers do the same for every dtype
+    if (c.dtype == DType::f32 && size_of(c) <= kSmall) report.add(c);  // launchers act the same for every dtype
   }
   return report.status();
 }

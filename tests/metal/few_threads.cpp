@@ -1,5 +1,5 @@
-// Every op where pipelines take fewer threads than they might: kernels that fill a GPU's registers do, and which ones those are
-// differs from chip to chip. Each small case of each spec must hold as ever.
+// Every op with pipelines of fewer threads than the maximum: kernels that use many registers get fewer, and which ones depends on the chip.
+// Each small case of each spec must still pass.
 //
 //   metal_few_threads THREADS
 #include <cstdio>

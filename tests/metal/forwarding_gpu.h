@@ -1,4 +1,4 @@
-// A Gpu that hands everything to a simulated one; tests change what they like.
+// A Gpu that forwards every call to a simulated one; tests override what they need.
 #pragma once
 
 #include <memory>

@@ -1,5 +1,5 @@
-// Products in tiles (weft/tile/cpu/amx.h), by the unit where this machine has it and else emulated: the documented order, to the
-// bit, for every layout that a caller may ask for.
+// Tile products (weft/tile/cpu/amx.h), by AMX if this machine has it, else emulated: the documented order of accumulation, bitwise, for
+// every layout.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -15,14 +15,14 @@ namespace {
 
 struct Layout {
   int64_t rows, columns, blocks;
-  bool tiles_of_a;  // each block's rows together; else rows as stored
-  int64_t padding;  // behind each row of every operand
+  bool tiles_of_a;  // A packed by blocks; else rows as stored
+  int64_t padding;  // elements after each row of every operand
   enum class Start { zero, from, c } start;
 };
 
 class Amx : public testing::TestWithParam<Layout> {};
 
-TEST_P(Amx, takes_the_documented_steps) {
+TEST_P(Amx, follows_the_documented_order) {
   const auto [rows, columns, blocks, tiles, padding, start] = GetParam();
   std::mt19937 random(7);
   std::normal_distribution<float> normal;

@@ -51,7 +51,7 @@ TEST(atomic_file, leaves_nothing_when_not_committed) {
   EXPECT_EQ(files_in(folder.path), 0u);
 }
 
-TEST(atomic_file, says_what_the_system_said) {
+TEST(atomic_file, error_has_the_systems_message) {
   try {
     AtomicFile file("/nonexistent/folder/a");
     FAIL();
@@ -60,7 +60,7 @@ TEST(atomic_file, says_what_the_system_said) {
   }
 }
 
-TEST(atomic_file, a_write_that_fails_is_an_error) {
+TEST(atomic_file, failed_write_is_an_error) {
   const Folder folder;
   const SmallFiles limit(16);
   AtomicFile file(folder.path / "a");
@@ -73,7 +73,7 @@ TEST(atomic_file, a_write_that_fails_is_an_error) {
   }
 }
 
-TEST(atomic_file, writers_of_one_file_do_not_meet) {
+TEST(atomic_file, concurrent_writers_of_one_file) {
   const Folder folder;
   AtomicFile first(folder.path / "a"), second(folder.path / "a");
   EXPECT_EQ(files_in(folder.path), 2u);
@@ -86,7 +86,7 @@ TEST(atomic_file, writers_of_one_file_do_not_meet) {
   EXPECT_EQ(files_in(folder.path), 1u);
 }
 
-TEST(atomic_file, what_the_dead_left_is_removed_and_what_the_living_write_is_not) {
+TEST(atomic_file, removes_files_of_dead_writers_only) {
   const Folder folder;
   const pid_t killed = ::fork();
   if (killed == 0) {
@@ -119,7 +119,7 @@ TEST(checksum, crc32c_matches_the_published_values) {
   EXPECT_EQ(crc32c({}), 0u);
 }
 
-TEST(checksum, crc32c_goes_on_where_it_stopped) {
+TEST(checksum, crc32c_can_be_continued) {
   const std::string text = "the quick brown fox jumps over the lazy dog";
   for (size_t cut = 0; cut <= text.size(); ++cut)
     EXPECT_EQ(crc32c(bytes(text.substr(cut)), crc32c(bytes(text.substr(0, cut)))), crc32c(bytes(text)));

@@ -1,6 +1,5 @@
-// The tensor-level rules and the walk back: for each op, the derivative along a random direction against a central
-// difference of the whole function. (Kernels and references are held to tight bounds by the specs; here it matters that
-// no rule loses, swaps or misplaces a gradient.)
+// Tensor-level gradient rules: for each op, the derivative along a random direction against a central difference of the whole function.
+// (The specs hold kernels and references to tight bounds; these tests find rules that lose, swap or misplace a gradient.)
 #include "weft/autograd/backward.h"
 
 #include <gtest/gtest.h>
@@ -24,7 +23,7 @@ class Autograd : public testing::Test {
 
   Tensor random(const Shape& shape, uint64_t seed) { return Tensor::from_host(*device, shape, draws(shape.numel(), seed)); }
 
-  // sum of y times fixed random weights: a scalar in which every element of y counts.
+  // Sum of y times fixed random weights: a scalar that depends on every element of y.
   double weighted(const Tensor& y) {
     const Tensor flat = contiguous(y.detach());
     const std::vector<float> values = flat.to_host<float>(), weights = draws(flat.numel(), 99);
@@ -44,7 +43,7 @@ class Autograd : public testing::Test {
     const Tensor y = f(leaves);
     backward(y, Tensor::from_host(*device, y.shape(), draws(y.numel(), 99)));
 
-    for (size_t i = 0; i < shapes.size(); ++i) {  // one input at a time: a swap of two gradients shows
+    for (size_t i = 0; i < shapes.size(); ++i) {  // one input at a time, to detect swapped gradients
       ASSERT_TRUE(leaves[i].grad().defined()) << "input " << i;
       double analytic = 0;
       const std::vector<float> grad = leaves[i].grad().to_host<float>();
@@ -88,7 +87,7 @@ TEST_F(Autograd, softmax) {
 TEST_F(Autograd, rms_norm) {
   expect_gradients({{4, 9}, {9}}, [](const auto& t) { return rms_norm(t[0], t[1], 1e-3f); });
 }
-TEST_F(Autograd, rms_norm_residual_feeds_both_ways) {
+TEST_F(Autograd, rms_norm_residual_gradient_of_both_outputs) {
   expect_gradients({{4, 9}, {4, 9}, {9}}, [](const auto& t) {
     const auto [h, y] = rms_norm_residual(t[0], t[1], t[2], 1e-3f);
     return add(y, scale(h, 0.5f));
@@ -97,7 +96,7 @@ TEST_F(Autograd, rms_norm_residual_feeds_both_ways) {
 TEST_F(Autograd, layer_norm) {
   expect_gradients({{4, 9}, {9}, {9}}, [](const auto& t) { return layer_norm(t[0], t[1], t[2], 1e-3f); });
 }
-TEST_F(Autograd, layer_norm_residual_feeds_both_ways) {
+TEST_F(Autograd, layer_norm_residual_gradient_of_both_outputs) {
   expect_gradients({{4, 9}, {4, 9}, {9}, {9}}, [](const auto& t) {
     const auto [h, y] = layer_norm_residual(t[0], t[1], t[2], t[3], 1e-3f);
     return add(y, scale(h, 0.5f));
@@ -139,13 +138,13 @@ TEST_F(Autograd, views) {
   expect_gradients({{3, 4, 2}}, [](const auto& t) { return softmax(contiguous(t[0].permute({2, 0, 1}))); });
   expect_gradients({{3, 4}}, [](const auto& t) { return softmax(t[0].reshape({4, 3})); });
   expect_gradients({{3, 6}}, [](const auto& t) { return softmax(contiguous(slice(t[0], 1, 2, 5))); });
-  // A gradient that arrives permuted at a reshape.
+  // A permuted gradient arrives at a reshape.
   expect_gradients({{6, 4}}, [](const auto& t) { return softmax(contiguous(t[0].reshape({3, 2, 4}).permute({1, 0, 2}))); });
   // The gradient that flows into a permuted tensor is itself permuted.
   expect_gradients({{2, 3, 4, 8}, {2, 3, 4, 8}, {2, 3, 4, 8}},
                    [](const auto& t) { return contiguous(causal_attention(t[0], t[1], t[2]).permute({0, 2, 1, 3})); });
 }
-TEST_F(Autograd, a_tensor_read_twice_gets_the_sum) {
+TEST_F(Autograd, tensor_used_twice_gets_the_sum_of_gradients) {
   expect_gradients({{3, 4}}, [](const auto& t) { return add(softmax(t[0]), scale(t[0], 2.0f)); });
   expect_gradients({{4, 4}}, [](const auto& t) { return matmul(t[0], t[0]); });
 }
@@ -171,7 +170,7 @@ TEST_F(Autograd, no_grad_records_nothing) {
   }
   EXPECT_TRUE(scale(x, 3.0f).requires_grad());
 }
-TEST_F(Autograd, what_cannot_be_differentiated_says_so) {
+TEST_F(Autograd, error_when_not_differentiable) {
   Tensor x = random({1, 1, 1, 4}, 1).set_requires_grad();
   const Tensor start = zeros(*device, {1}, DType::i32);
   try {
@@ -180,11 +179,11 @@ TEST_F(Autograd, what_cannot_be_differentiated_says_so) {
   } catch (const Error& error) {
     EXPECT_NE(std::string(error.what()).find("has no gradient"), std::string::npos) << error.what();
   }
-  EXPECT_THROW(add_assign(x, x.detach()), Error);  // in place on what wants a gradient
-  EXPECT_THROW(backward(random({1}, 1)), Error);   // nothing to walk back to
+  EXPECT_THROW(add_assign(x, x.detach()), Error);  // in place on a leaf that requires a gradient
+  EXPECT_THROW(backward(random({1}, 1)), Error);   // nothing requires a gradient
   EXPECT_THROW(backward(scale(x, 1.0f)), Error);   // not a scalar
 }
-TEST_F(Autograd, a_graph_that_is_dropped_frees_its_memory) {
+TEST_F(Autograd, dropped_graph_frees_its_memory) {
   const int64_t before = device->pool().stats().live;
   {
     Tensor x = random({8, 8}, 1).set_requires_grad();
@@ -193,8 +192,8 @@ TEST_F(Autograd, a_graph_that_is_dropped_frees_its_memory) {
   }
   EXPECT_EQ(device->pool().stats().live, before);
 }
-// In-place work between the forward and the backward pass.
-TEST_F(Autograd, what_was_overwritten_after_it_was_recorded_is_told) {
+// In-place writes between the forward and the backward pass.
+TEST_F(Autograd, overwriting_a_saved_tensor_is_an_error) {
   const auto expect_told = [](const Tensor& y, const std::string& op, const std::string& shape) {
     try {
       backward(sum_all(y));
@@ -211,11 +210,11 @@ TEST_F(Autograd, what_was_overwritten_after_it_was_recorded_is_told) {
   expect_told(y, "matmul", "6x5");
 
   y = softmax(x);
-  fill(y.detach(), 0.0);  // through another handle
+  fill(y.detach(), 0.0);  // through another tensor handle
   expect_told(y, "softmax", "4x6");
 
   y = rms_norm(x, norm, 1e-5f);
-  zero(x.detach().part(1, 2, 3));  // through a part
+  zero(x.detach().part(1, 2, 3));  // through a view of a part
   expect_told(y, "rms_norm", "4x6");
 
   y = layer_norm(x, norm, Tensor(), 1e-5f);
@@ -224,7 +223,7 @@ TEST_F(Autograd, what_was_overwritten_after_it_was_recorded_is_told) {
 
   static const auto square = fuse([](Expr v) { return v * v; });
   y = square(x);
-  square.into(x.detach().reshape({24}), x.detach().reshape({24}));  // through another shape
+  square.into(x.detach().reshape({24}), x.detach().reshape({24}));  // through a view of another shape
   expect_told(y, "elementwise", "4x6");
 
   y = reduce_max(x, 1);
@@ -272,20 +271,20 @@ TEST_F(Autograd, what_was_overwritten_after_it_was_recorded_is_told) {
                            .beta1 = 0.9,
                            .beta2 = 0.999,
                            .eps = 1e-8});
-  expect_told(z, "elementwise", "4x6");  // an optimizer's step
-  backward(sum_all(y));                  // needs w alone
+  expect_told(z, "elementwise", "4x6");  // an optimizer step wrote to it
+  backward(sum_all(y));                  // needs only w
 }
-TEST_F(Autograd, what_the_gradient_does_not_need_may_be_overwritten) {
+TEST_F(Autograd, unneeded_tensors_may_be_overwritten) {
   Tensor x = random({4, 6}, 1).set_requires_grad();
   const Tensor w = random({6, 5}, 2), other = random({4, 6}, 3);
   Tensor h = scale(add(x, other), 2.0f);
-  const Tensor y = matmul(h, w);  // needs w, and of h the shape: w asks for no gradient
+  const Tensor y = matmul(h, w);  // needs w and only the shape of h: w requires no gradient
   zero(other);
   zero(h.detach());
   zero(y.detach());
   backward(sum_all(y));
   const std::vector<float> once = x.grad().to_host<float>();
-  zero(x.detach());  // after the walk back, all is free
+  zero(x.detach());  // after backward, everything may be written
   zero(w);
   EXPECT_GT(std::abs(once[0]), 0);
 }

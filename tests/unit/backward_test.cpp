@@ -1,4 +1,4 @@
-// How the walk back treats memory and order: what it releases, what it adds in place, what it computes again.
+// Memory and order of the backward pass: what it frees, accumulates in place, and recomputes.
 #include "weft/autograd/backward.h"
 
 #include <gtest/gtest.h>
@@ -22,7 +22,7 @@ class Backward : public testing::Test {
   int64_t in_use() { return device->pool().stats().in_use; }
 };
 
-TEST_F(Backward, a_graph_is_walked_once) {
+TEST_F(Backward, second_backward_is_an_error) {
   const Tensor x = random({4}, 1).set_requires_grad();
   const Tensor loss = sum_all(scale(x, 3.0f));
   backward(loss);
@@ -34,8 +34,8 @@ TEST_F(Backward, a_graph_is_walked_once) {
   }
 }
 
-// Begun in one thread and gone on with in another, each with no ops before: (1 + 3) 2 x.
-TEST_F(Backward, a_graph_of_two_threads) {
+// Built in one thread and continued in another, each without ops before: (1 + 3) 2 x.
+TEST_F(Backward, graph_built_in_two_threads) {
   const Tensor x = random({4}, 1).set_requires_grad();
   Tensor twice;
   std::thread([&] { twice = scale(x, 2.0f); }).join();
@@ -43,15 +43,15 @@ TEST_F(Backward, a_graph_of_two_threads) {
   EXPECT_EQ(x.grad().to_host<float>(), std::vector<float>(4, 8.0f));
 }
 
-// Let go without a walk back, a long chain must not take the stack with it.
-TEST_F(Backward, a_long_chain_is_let_go) {
+// Destroying a long chain without a backward pass must not overflow the stack.
+TEST_F(Backward, long_chain_is_destroyed_without_recursion) {
   Tensor x = random({1}, 1).set_requires_grad();
   for (int i = 0; i < 200000; ++i) x = x.reshape({1});
   x = Tensor();
   EXPECT_FALSE(x.defined());
 }
 
-TEST_F(Backward, asking_again_for_a_gradient_loses_none) {
+TEST_F(Backward, requires_grad_twice_keeps_the_gradient) {
   Tensor x = random({4}, 1).set_requires_grad();
   const Tensor loss = sum_all(scale(x, 3.0f));
   x.set_requires_grad();
@@ -60,8 +60,8 @@ TEST_F(Backward, asking_again_for_a_gradient_loses_none) {
   EXPECT_EQ(x.grad().to_host<float>(), std::vector<float>(4, 3.0f));
 }
 
-// A part is memory to write into: where a gradient would be lost it says so, and a slice keeps it.
-TEST_F(Backward, a_part_loses_no_gradient_in_silence) {
+// part() is for writing: it throws where a gradient would be lost; slice() keeps the gradient.
+TEST_F(Backward, part_of_a_tensor_with_gradient_is_an_error) {
   const Tensor x = random({4}, 1).set_requires_grad();
   try {
     x.part(0, 1, 3);
@@ -75,7 +75,7 @@ TEST_F(Backward, a_part_loses_no_gradient_in_silence) {
   EXPECT_EQ(x.part(0, 1, 3).numel(), 2);
 }
 
-TEST_F(Backward, what_a_node_kept_is_released_when_it_was_visited) {
+TEST_F(Backward, saved_tensors_are_freed_during_backward) {
   constexpr int64_t kBytes = 1 << 20, kDepth = 16;
   Tensor x = random({kBytes / 4}, 1).set_requires_grad();
   static const auto bend = fuse([](Expr v) { return tanh(v); });  // its derivative reads the input
@@ -87,11 +87,11 @@ TEST_F(Backward, what_a_node_kept_is_released_when_it_was_visited) {
   EXPECT_GE(kept, kDepth * kBytes);
   device->pool().reset_high_water();
   backward(loss);
-  EXPECT_LE(device->pool().stats().high_water, kept + 2 * kBytes + kBytes / 8);  // a gradient comes, another goes
-  EXPECT_LE(in_use(), 2 * kBytes + kBytes / 8);                                  // x and its gradient are left, though loss lives on
+  EXPECT_LE(device->pool().stats().high_water, kept + 2 * kBytes + kBytes / 8);  // one gradient is made while another is freed
+  EXPECT_LE(in_use(), 2 * kBytes + kBytes / 8);                                  // only x and its gradient remain, although loss is alive
 }
 
-TEST_F(Backward, nothing_is_kept_without_gradients) {
+TEST_F(Backward, no_grad_saves_nothing) {
   const Tensor w = random({64, 64}, 1).set_requires_grad(), x = random({32, 64}, 2);
   const NoGrad no_grad;
   const int64_t before = device->pool().stats().live;
@@ -99,10 +99,9 @@ TEST_F(Backward, nothing_is_kept_without_gradients) {
   EXPECT_EQ(device->pool().stats().live, before + 1);
 }
 
-// The gradient of a weight starts at what it holds and takes the rows in order: two halves of a batch have the bits
-// of the whole.
-// Cut anywhere in f32, and at a multiple of 32 rows in bf16, whose products take k in blocks of 32 on some CPUs.
-TEST_F(Backward, a_weight_gathers_rows_in_order) {
+// A weight gradient accumulates onto its current value, rows in order: two halves of a batch give the bits of the whole. Split anywhere in
+// f32, and at a multiple of 32 rows in bf16, whose GEMMs take k in blocks of 32 on some CPUs.
+TEST_F(Backward, weight_gradient_sums_rows_in_order) {
   for (auto [dtype, rows, cut] : {std::tuple{DType::f32, 24, 11}, {DType::bf16, 56, 32}}) {
     const Tensor x = random({rows, 33}, 1, dtype), dy = random({rows, 17}, 2, dtype);
     Tensor whole = random({17, 33}, 3, dtype).set_requires_grad(), halves = whole.detach().set_requires_grad();
@@ -113,7 +112,7 @@ TEST_F(Backward, a_weight_gathers_rows_in_order) {
   }
 }
 
-TEST_F(Backward, a_weight_gradient_is_added_in_place) {
+TEST_F(Backward, weight_gradient_accumulates_in_place) {
   Tensor w = random({256, 256}, 1).set_requires_grad();
   const Tensor x = random({8, 256}, 2);
   backward(sum_all(matmul(x, w)));
@@ -138,8 +137,8 @@ TEST_F(Backward, leaves_never_share_a_gradient) {
   EXPECT_EQ(dy.to_host<float>(), std::vector<float>(8, 1.0f));
 }
 
-// Several readers: their parts are summed in one order, whoever makes the sum.
-TEST_F(Backward, products_of_one_input_add_up) {
+// Several users of one input: their gradients are summed in one fixed order.
+TEST_F(Backward, gradients_of_several_matmuls_of_one_input) {
   Tensor x = random({9, 16}, 1).set_requires_grad();
   const Tensor u = random({16, 16}, 2), w = random({16, 16}, 3), dy = random({9, 16}, 4);
   const Tensor h = scale(x, 1.0f);
@@ -179,7 +178,7 @@ TEST_P(Recompute, gives_the_same_bits) {
 INSTANTIATE_TEST_SUITE_P(dtypes, Recompute, testing::Values(DType::f32, DType::bf16),
                          [](const auto& info) { return std::string(name(info.param)); });
 
-TEST_F(Backward, recompute_keeps_only_what_goes_in) {
+TEST_F(Backward, recompute_saves_only_the_inputs) {
   constexpr int64_t kBytes = 1 << 20;
   Tensor x = random({kBytes / 4}, 1).set_requires_grad();
   const RecomputedFunction block = [](const std::vector<Tensor>& in) {
@@ -188,7 +187,7 @@ TEST_F(Backward, recompute_keeps_only_what_goes_in) {
   };
   const int64_t before = in_use();
   const Tensor y = recompute(block, recompute(block, {x}))[0];
-  EXPECT_LE(in_use() - before, 2 * kBytes + kBytes / 8);  // y and what lies between the blocks
+  EXPECT_LE(in_use() - before, 2 * kBytes + kBytes / 8);  // y and the activations between the blocks
 }
 
 class LinearCrossEntropy : public Backward {
@@ -217,7 +216,7 @@ class LinearCrossEntropy : public Backward {
   }
 };
 
-TEST_F(LinearCrossEntropy, is_the_product_and_the_loss) {
+TEST_F(LinearCrossEntropy, equals_matmul_and_cross_entropy) {
   for (DType dtype : {DType::f32, DType::bf16})
     for (int64_t pad : {int64_t(-1), int64_t(3)}) {
       const Result fused = run(true, 37, 24, 101, dtype, {.pad_id = pad}), plain = run(false, 37, 24, 101, dtype, {.pad_id = pad});
@@ -240,7 +239,7 @@ TEST_F(LinearCrossEntropy, never_holds_all_logits) {
   EXPECT_EQ(fused.dw, plain.dw);  // one chain over all rows (and halving is exact)
 }
 
-TEST_F(LinearCrossEntropy, adds_to_what_a_tied_weight_has) {
+TEST_F(LinearCrossEntropy, accumulates_into_a_tied_weight) {
   Tensor w = random({50, 16}, 1).set_requires_grad();
   const Tensor ids = Tensor::from_host(*device, {5}, std::vector<int32_t>{3, 1, 4, 1, 5});
   backward(linear_cross_entropy(embedding(w, ids), w, ids));
@@ -252,7 +251,7 @@ TEST_F(LinearCrossEntropy, adds_to_what_a_tied_weight_has) {
   EXPECT_EQ(w.grad().to_host<float>(), twice);
 }
 
-TEST_F(LinearCrossEntropy, rejects_what_does_not_fit) {
+TEST_F(LinearCrossEntropy, rejects_mismatched_shapes) {
   const Tensor x = random({4, 8}, 1), w = random({10, 8}, 2), ids = zeros(*device, {4}, DType::i32);
   EXPECT_THROW(linear_cross_entropy(x, random({10, 7}, 2), ids), Error);
   EXPECT_THROW(linear_cross_entropy(x, w, zeros(*device, {3}, DType::i32)), Error);

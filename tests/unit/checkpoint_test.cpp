@@ -40,7 +40,7 @@ class CheckpointTest : public testing::Test {
   std::vector<std::string> notices;
 };
 
-TEST_F(CheckpointTest, comes_back_as_it_was) {
+TEST_F(CheckpointTest, round_trip) {
   const std::string path = (folder / "c.safetensors").string();
   const auto saved = tensors(1);
   write_checkpoint(path, {{"step", "12"}, {"config", "a = \"x\"\n"}}, saved);
@@ -54,7 +54,7 @@ TEST_F(CheckpointTest, comes_back_as_it_was) {
   EXPECT_EQ(fresh[3].tensor.item<int32_t>(), 7);
 }
 
-TEST_F(CheckpointTest, says_what_does_not_fit) {
+TEST_F(CheckpointTest, error_names_the_mismatch) {
   const std::string path = (folder / "c.safetensors").string();
   write_checkpoint(path, {{"step", "12x"}}, tensors(1));
   const Checkpoint checkpoint(path);
@@ -66,7 +66,7 @@ TEST_F(CheckpointTest, says_what_does_not_fit) {
   EXPECT_THROW(write_checkpoint(path, {}, {{"a", zeros(*device, {1})}, {"a", zeros(*device, {1})}}), Error);
 }
 
-TEST_F(CheckpointTest, what_is_not_finite_is_not_saved) {
+TEST_F(CheckpointTest, refuses_values_that_are_not_finite) {
   auto folder_of = checkpoints(1);
   folder_of.save(1, {{"step", "1"}}, tensors(1));
   for (const DType dtype : {DType::f32, DType::bf16, DType::f16})
@@ -91,7 +91,7 @@ TEST_F(CheckpointTest, what_is_not_finite_is_not_saved) {
   EXPECT_EQ(folder_of.newest()->integer("step"), 1);
 }
 
-TEST_F(CheckpointTest, any_changed_byte_is_found) {
+TEST_F(CheckpointTest, detects_any_changed_byte) {
   const std::string path = (folder / "c.safetensors").string();
   write_checkpoint(path, {{"step", "12"}}, tensors(1));
   const int64_t size = int64_t(fs::file_size(path));
@@ -108,7 +108,7 @@ TEST_F(CheckpointTest, any_changed_byte_is_found) {
   EXPECT_THROW(Checkpoint{path}, Error);
 }
 
-TEST_F(CheckpointTest, the_last_good_one_is_used_and_said_so) {
+TEST_F(CheckpointTest, loads_the_last_good_one_with_a_notice) {
   CheckpointFolder all = checkpoints();
   EXPECT_EQ(all.newest(), nullptr);
   all.save(10, {{"step", "10"}}, tensors(1));
@@ -121,7 +121,7 @@ TEST_F(CheckpointTest, the_last_good_one_is_used_and_said_so) {
   EXPECT_NE(notices[0].find("passed over"), std::string::npos);
 }
 
-TEST_F(CheckpointTest, the_newest_are_kept) {
+TEST_F(CheckpointTest, keeps_the_newest) {
   CheckpointFolder all = checkpoints(2);
   std::ofstream(folder / ("checkpoint-0000000001.safetensors.1" + std::string(kTemporarySuffix))) << "left by a killed run";
   std::ofstream(folder / "notes.txt") << "not ours";
@@ -130,11 +130,11 @@ TEST_F(CheckpointTest, the_newest_are_kept) {
   ASSERT_EQ(paths.size(), 2u);
   EXPECT_TRUE(paths[0].ends_with("checkpoint-0001000000.safetensors"));
   EXPECT_TRUE(paths[1].ends_with("checkpoint-0000000003.safetensors"));
-  EXPECT_EQ(std::distance(fs::directory_iterator(folder), fs::directory_iterator()), 3);  // and the notes
+  EXPECT_EQ(std::distance(fs::directory_iterator(folder), fs::directory_iterator()), 3);  // and the note files
 }
 
-// A run goes on from the last good one, below a damaged one of a higher step: what it then saves must stay.
-TEST_F(CheckpointTest, a_damaged_one_never_counts_as_kept) {
+// A run resumes from the last good checkpoint, below a damaged one of a higher step: what it then saves must be kept.
+TEST_F(CheckpointTest, damaged_ones_do_not_count_as_kept) {
   for (int64_t keep : {1, 2, 3}) {
     notices.clear();
     fs::remove_all(folder);
@@ -156,14 +156,14 @@ TEST_F(CheckpointTest, a_damaged_one_never_counts_as_kept) {
     std::vector<int64_t> expected = {220, 210, 200};
     expected.resize(size_t(keep));
     EXPECT_EQ(steps, expected);
-    ASSERT_EQ(notices.size(), 2u);  // each damaged one once
+    ASSERT_EQ(notices.size(), 2u);  // one per damaged checkpoint
     EXPECT_NE(notices[0].find(cut), std::string::npos) << notices[0];
     EXPECT_NE(notices[1].find(changed), std::string::npos) << notices[1];
   }
 }
 
-// One that is damaged while the run goes on, after it was found whole.
-TEST_F(CheckpointTest, one_that_is_damaged_later_makes_room_for_a_good_one) {
+// A checkpoint that is damaged during the run, after it was verified.
+TEST_F(CheckpointTest, one_damaged_later_is_replaced_by_a_good_one) {
   CheckpointFolder all = checkpoints(3);
   for (int64_t step : {1, 2, 3}) all.save(step, {{"step", std::to_string(step)}}, tensors(1));
   const std::string damaged = (folder / "checkpoint-0000000003.safetensors").string();
@@ -176,7 +176,7 @@ TEST_F(CheckpointTest, one_that_is_damaged_later_makes_room_for_a_good_one) {
   EXPECT_NE(notices[0].find(damaged), std::string::npos) << notices[0];
 }
 
-TEST_F(CheckpointTest, a_write_that_fails_leaves_the_last_good_one) {
+TEST_F(CheckpointTest, failed_write_keeps_the_last_good_one) {
   CheckpointFolder all = checkpoints(1);
   all.save(1, {{"step", "1"}}, tensors(1));
   const SmallFiles limit(16);

@@ -79,7 +79,7 @@ TEST(ConfigJson, real_configs) {
   EXPECT_EQ(parse(kGpt2).parameter_count(), 124439808);
 }
 
-TEST(ConfigJson, golden_configs_and_back) {
+TEST(ConfigJson, golden_configs_round_trip) {
   for (const std::string model : {"gpt2", "llama", "qwen3"}) {
     const ModelConfig config = read_model_config(WEFT_GOLDEN_MODELS "/" + model);
     EXPECT_EQ(parse_model_config(model_config_json(config)), config) << model;
@@ -122,22 +122,22 @@ TEST(ConfigJson, defaults_of_each_architecture) {
   EXPECT_TRUE(parse(with(kSmolLm2, {{"attention_bias", true}, {"mlp_bias", true}})).attention_out_bias);
 }
 
-TEST(ConfigJson, a_padding_token_goes_in_and_out) {
+TEST(ConfigJson, padding_token_round_trip) {
   EXPECT_FALSE(parse(kSmolLm2).pad_id);
   const ModelConfig padded = parse(with(kSmolLm2, {{"pad_token_id", 2}}));
   EXPECT_EQ(padded.pad_id, 2);
   EXPECT_EQ(parse_model_config(model_config_json(padded)), padded);
 }
 
-TEST(ConfigJson, minus_one_is_no_token) {
+TEST(ConfigJson, minus_one_means_no_token) {
   const ModelConfig none = parse(with(kSmolLm2, {{"bos_token_id", -1}, {"eos_token_id", -1}, {"pad_token_id", -1}}));
   EXPECT_FALSE(none.bos_id || none.pad_id);
   EXPECT_TRUE(none.eos_ids.empty());
   EXPECT_FALSE(parse_generation_config(R"({"pad_token_id": -1})").pad_id);
 }
 
-// Names that transformers has for one function, and an option of GPT-2 about how scores are rounded: ours are f32 always.
-TEST(ConfigJson, other_names_of_the_same_maths) {
+// transformers' names for one function, and a GPT-2 option about rounding of scores: ours are always f32.
+TEST(ConfigJson, aliases_of_activations) {
   for (const char* name : {"gelu_fast", "gelu_accurate", "gelu_python_tanh"})
     EXPECT_EQ(parse(with(kGpt2, {{"activation_function", name}})), parse(kGpt2)) << name;
   EXPECT_EQ(parse(with(kGpt2, {{"activation_function", "gelu_python"}})), parse(with(kGpt2, {{"activation_function", "gelu"}})));
@@ -155,7 +155,7 @@ void refuses(const json& config, ErrorCode code, const std::string& reason) {
   }
 }
 
-TEST(ConfigJson, what_is_not_supported_is_refused_by_name) {
+TEST(ConfigJson, unsupported_options_are_named) {
   const auto code = ErrorCode::unsupported;
   refuses(with(kSmolLm2, {{"model_type", "mixtral"}}), code, "'mixtral'");
   refuses(with(kSmolLm2, {{"architectures", {"LlamaForSequenceClassification"}}}), code, "'LlamaForSequenceClassification'");
@@ -174,7 +174,7 @@ TEST(ConfigJson, what_is_not_supported_is_refused_by_name) {
   refuses(with(kGpt2, {{"auto_map", {{"AutoModelForCausalLM", "x.Y"}}}}), code, "auto_map");
 }
 
-TEST(ConfigJson, what_is_damaged_is_refused_with_its_place) {
+TEST(ConfigJson, errors_have_the_json_path) {
   const auto code = ErrorCode::bad_file;
   refuses(json::array(), code, "expected an object");
   refuses(json::object(), code, "neither 'model_type' nor 'architectures'");

@@ -29,7 +29,7 @@ void step(Device& device) {
 TEST(counting_device, counts_the_operations_of_a_step) {
   const auto device = counting::open_device(2);
   step(*device);
-  // Forward, and backward by both factors, but not by x.
+  // Forward, and backward with respect to both factors, but not to x.
   const double expected = 2.0 * kRows * (2 * kIn * kHidden + 3 * kHidden * kOut);
   EXPECT_DOUBLE_EQ(counting::counts(*device).kernels().at("matmul").cost.flops, expected);
   EXPECT_EQ(counting::counts(*device).kernels().at("matmul").launches, 5);
@@ -39,7 +39,7 @@ TEST(counting_device, counts_the_operations_of_a_step) {
   EXPECT_EQ(counting::counts(*device).total().flops, 0);
 }
 
-TEST(counting_device, allocates_as_the_real_one_by_use) {
+TEST(counting_device, allocations_by_use_equal_the_real_devices) {
   const auto real = open_device("cpu", {.threads = 2});
   const auto counted = counting::open_device(2);
   step(*real);

@@ -1,4 +1,4 @@
-// Which tiles attention takes on a GPU, by the shared memory that a block may have there.
+// The tiles that attention uses on a GPU, by the shared memory available to a block.
 #include <gtest/gtest.h>
 
 #include <type_traits>
@@ -10,7 +10,7 @@
 namespace weft::cuda {
 namespace {
 
-constexpr int64_t kAda = 101376, kAmpere = 166912, kHopper = 232448;  // bytes a block may have: sm_86, 89, 120; sm_80; sm_90
+constexpr int64_t kAda = 101376, kAmpere = 166912, kHopper = 232448;  // shared memory of a block in bytes: sm_86, 89, 120; sm_80; sm_90
 
 template <class List>
 int64_t chosen_bytes(int64_t limit) {
@@ -44,7 +44,7 @@ TEST(CudaTiles, every_kernel_launches_on_every_gpu) {
   }
 }
 
-TEST(CudaTiles, what_fits_is_not_made_smaller) {
+TEST(CudaTiles, tiles_that_fit_are_not_reduced) {
   EXPECT_TRUE((chooses<BackwardTiles<128, 64, 128, 8, 2>>(BackwardChoice<128>::List(), kHopper)));
   EXPECT_TRUE((chooses<BackwardTiles<128, 64, 128, 8, 2>>(BackwardChoice<128>::List(), kAmpere)));
   EXPECT_TRUE((chooses<BackwardTiles<128, 64, 64, 8, 1>>(BackwardChoice<128>::List(), kAda)));
@@ -57,14 +57,14 @@ TEST(CudaTiles, what_fits_is_not_made_smaller) {
   EXPECT_TRUE((chooses<DecodeTiles<128, 2>>(DecodeChoice<128>::List(), kAda)));
 }
 
-TEST(CudaTiles, where_none_fits_the_error_says_what_is_missing) {
+TEST(CudaTiles, error_if_no_tile_fits) {
   EXPECT_NE(message_of([] {
               chosen_bytes<BackwardChoice<256>::List>(kLeastShared);
             }).find("needs 74752 bytes of shared memory for a block, this GPU has 49152"),
             std::string::npos);
 }
 
-TEST(CudaTiles, a_gpu_may_pretend_to_have_less) {
+TEST(CudaTiles, environment_limits_the_shared_memory) {
   EXPECT_EQ(shared_memory_limit(kHopper, nullptr), kHopper);
   EXPECT_EQ(shared_memory_limit(kHopper, ""), kHopper);
   EXPECT_EQ(shared_memory_limit(kHopper, "101376"), kAda);

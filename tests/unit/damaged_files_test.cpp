@@ -1,5 +1,4 @@
-// Golden files cut short and with flipped bits at many places: each is read or refused with one error that names the
-// file; nothing else happens.
+// Golden files truncated or with flipped bits at many places: each is read, or rejected with one error that names the file.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -23,7 +22,7 @@ class DamagedFilesTest : public testing::Test {
  protected:
   void TearDown() override { fs::remove(path_); }
 
-  // True where the damaged bytes were refused. Anything thrown but an Error naming the file fails the test.
+  // True if the damaged bytes were rejected. Throwing anything but an Error naming the file fails the test.
   bool refused(const std::string& bytes, const std::function<void(const std::string&)>& read) {
     std::ofstream(path_, std::ios::binary) << bytes;
     try {
@@ -36,7 +35,7 @@ class DamagedFilesTest : public testing::Test {
       return true;
     }
   }
-  // `header`: the bytes that most damage is done to.
+  // `header`: the bytes that get most of the damage.
   void damage(const std::string& bytes, size_t header, int times, const std::function<void(const std::string&)>& read) {
     EXPECT_FALSE(refused(bytes, read));
     std::mt19937 chance(7);
@@ -47,7 +46,7 @@ class DamagedFilesTest : public testing::Test {
       for (int flips = 1 + i % 3; flips > 0; --flips) flipped[place(header)] ^= char(1 << place(8));
       refused(flipped, read);
     }
-    for (int i = 0; i < times; ++i) {  // a piece of it again, somewhere else
+    for (int i = 0; i < times; ++i) {  // a piece copied to another place
       std::string moved = bytes.substr(0, header);
       const size_t from = place(header), length = place(std::min<size_t>(header - from, 64)) + 1;
       moved.insert(place(header), moved.substr(from, length));

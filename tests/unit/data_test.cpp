@@ -82,17 +82,17 @@ TEST(permutation, neighbours_are_far_apart_on_average) {
   const Permutation order(10000, 5);
   double distance = 0;
   for (int64_t i = 0; i + 1 < 10000; ++i) distance += std::abs(double(order[i + 1] - order[i]));
-  EXPECT_NEAR(distance / 9999, 10000.0 / 3, 100);  // what independent draws give, within four deviations
+  EXPECT_NEAR(distance / 9999, 10000.0 / 3, 100);  // expectation for independent draws, within four standard deviations
 }
 
-TEST(permutation, reaches_far) {
+TEST(permutation, supports_huge_sizes) {
   const int64_t n = int64_t(1) << 60;
   const Permutation order(n, 1);
   EXPECT_GE(order[n - 1], 0);
   EXPECT_LT(order[n - 1], n);
 }
 
-TEST(vocabulary, characters_come_back) {
+TEST(vocabulary, characters_round_trip) {
   const std::string text = "naïve ☃ 𝄞\n";
   std::vector<char32_t> characters;
   for (size_t at = 0; at < text.size();) characters.push_back(next_character(text, at, "x"));
@@ -105,14 +105,14 @@ TEST(vocabulary, characters_come_back) {
   EXPECT_ERROR(vocabulary->encode("z", ids, "here"), "here: the character 'z' at byte 0");
 }
 
-TEST(vocabulary, bytes_come_back) {
+TEST(vocabulary, bytes_round_trip) {
   std::vector<int32_t> ids;
   byte_vocabulary()->encode("☃\n", ids, "x");
   EXPECT_EQ(ids, (std::vector<int32_t>{0xe2, 0x98, 0x83, '\n'}));
   EXPECT_EQ(byte_vocabulary()->decode(ids), "☃\n");
 }
 
-TEST(vocabulary, a_tokenizer_json_gives_the_same_ids) {
+TEST(vocabulary, written_tokenizer_json_gives_the_same_ids) {
   const std::string text = "naïve ☃☄ 𝄞\n  é";
   std::vector<char32_t> characters;
   for (size_t at = 0; at < text.size();) characters.push_back(next_character(text, at, "x"));
@@ -127,7 +127,7 @@ TEST(vocabulary, a_tokenizer_json_gives_the_same_ids) {
   EXPECT_EQ(Tokenizer::parse(byte_vocabulary()->tokenizer_json()).id_of("<|endoftext|>"), 256);
 }
 
-TEST_F(Data, a_tokenizer_is_a_vocabulary) {
+TEST_F(Data, tokenizer_as_vocabulary) {
   const std::string path = write("tokenizer.json", character_vocabulary({U'a', U'b', U'\n'})->tokenizer_json());
   const auto vocabulary = tokenizer_vocabulary(folder.string());
   std::vector<int32_t> ids;
@@ -137,8 +137,8 @@ TEST_F(Data, a_tokenizer_is_a_vocabulary) {
   EXPECT_NE(vocabulary->hash(), character_vocabulary({U'a', U'b'})->hash());
 }
 
-// Between documents stands the end token that the files name; around each, what they put around a text.
-TEST_F(Data, documents_begin_and_end_as_the_files_say) {
+// Documents are separated by the end token named in the files, and surrounded by the template's tokens.
+TEST_F(Data, special_tokens_around_documents) {
   write("tokenizer.json", byte_vocabulary()->tokenizer_json());
   const auto two_documents = [&](const std::string& end_token = "") {
     std::vector<int32_t> ids;
@@ -164,7 +164,7 @@ TEST_F(Data, documents_begin_and_end_as_the_files_say) {
   EXPECT_EQ(two_documents(), (Ids{'a', 256, 'b', 256}));  // once between them, not twice
 }
 
-TEST(vocabulary, says_where_text_is_not_utf8) {
+TEST(vocabulary, error_has_the_position_of_invalid_utf8) {
   for (const std::string& bad :
        {"ab\x80", "ab\xc3", "ab\xc0\x80", "ab\xed\xa0\x80", "ab\xf5\x80\x80\x80", "ab\xe2\x28\xa1", "ab\xf4\x90\x80\x80"}) {
     EXPECT_ERROR(for (size_t at = 0; at < bad.size();) next_character(bad, at, "file"), "file: is not UTF-8");
@@ -182,7 +182,7 @@ TEST_F(Data, documents_of_files_folders_and_lines) {
   EXPECT_EQ(found, (std::vector<std::string>{"one", "t\nwo", "second", "last"}));
 }
 
-TEST_F(Data, what_cannot_be_read_is_named_with_its_line) {
+TEST_F(Data, errors_have_file_and_line) {
   const auto visit = [](const std::string& path) { Documents(path).visit([](std::string_view, const std::string&) {}); };
   EXPECT_ERROR(visit((folder / "none").string()), "none: there is no such file or folder");
   EXPECT_ERROR(visit(write("empty.txt", "")), "empty.txt: the file is empty");
@@ -197,7 +197,7 @@ TEST_F(Data, what_cannot_be_read_is_named_with_its_line) {
   EXPECT_ERROR(visit((folder / "pipe").string()), "pipe: is neither a file nor a folder");
 }
 
-TEST_F(Data, links_are_followed_but_not_in_circles) {
+TEST_F(Data, links_are_followed_without_cycles) {
   write("in/a.txt", "a");
   write("elsewhere/b.txt", "b");
   fs::create_directory_symlink(folder / "elsewhere", folder / "in/linked");
@@ -208,7 +208,7 @@ TEST_F(Data, links_are_followed_but_not_in_circles) {
   EXPECT_EQ(found, (std::vector<std::string>{"a", "b"}));
 }
 
-TEST_F(Data, tokens_are_made_once_and_again_when_damaged) {
+TEST_F(Data, damaged_token_cache_is_rebuilt) {
   const std::string path = write("x.jsonl", "{\"text\": \"hello\"}\n{\"text\": \"you\"}\n");
   const auto vocabulary = byte_vocabulary();
   int made = 0;
@@ -253,14 +253,14 @@ TEST_F(Data, text_is_packed_split_and_shuffled) {
   EXPECT_EQ(data->vocabulary().decode(data->validation_sequence(0).ids), text.substr(890, 10));
 }
 
-TEST_F(Data, a_text_shorter_than_a_sequence_is_an_error) {
+TEST_F(Data, text_shorter_than_a_sequence_is_an_error) {
   const std::string path = write("short.txt", "0123456789");
   EXPECT_ERROR(text_dataset({.path = path, .cache_folder = cache(), .tokens = 10}, byte_vocabulary()),
                "short.txt: has 10 tokens, less than one sequence of 10");
   EXPECT_EQ(text_dataset({.path = path, .cache_folder = cache(), .tokens = 9}, byte_vocabulary())->sequences_per_epoch(), 1);
 }
 
-TEST_F(Data, a_cache_that_cannot_be_made_is_an_error) {
+TEST_F(Data, unwritable_cache_is_an_error) {
   const std::string path = write("y.txt", "some text");
   EXPECT_ERROR(text_dataset({.path = path, .cache_folder = "/proc/nowhere", .tokens = 4}, byte_vocabulary()), "--cache");
 }
@@ -283,7 +283,7 @@ TEST(sums, holds_out_a_fifth_in_both_orders) {
   EXPECT_EQ(seen.size() + held.size(), 8100u);
 }
 
-TEST(sums, are_right_and_only_the_answer_counts) {
+TEST(sums, only_the_answer_has_targets) {
   for (bool reversed : {false, true}) {
     const SumsDataset data({.digits = 2, .reversed = reversed, .rows = 4});
     const TokenBatch batch = data.training_sequence(7);

@@ -15,8 +15,8 @@ namespace {
 
 using Point = std::vector<double>;
 
-// Which side of every kink and step of the graph a point is on. Finite differences mean something only where all the
-// points they use are on the same sides.
+// The side of every kink and step of the graph that a point is on. Finite differences are meaningful only if all their points are on the
+// same sides.
 std::vector<int> sides(const Graph& f, const Point& x, const Point& p) {
   Graph all = f;
   all.outputs.clear();
@@ -42,7 +42,7 @@ double weighted(const Graph& f, const Point& x, const Point& p, const Point& dy)
   return sum;
 }
 
-// Central differences at h and h/2, extrapolated: error about h^4 and 1e-16 / h. NaN when a kink is too near.
+// Central differences at h and h/2, extrapolated: error about h^4 and 1e-16 / h. NaN if a kink is too near.
 double slope(const Graph& f, const Point& x, const Point& p, const Point& dy, size_t i) {
   const std::vector<int> here = sides(f, x, p);
   bool smooth = true;
@@ -56,7 +56,7 @@ double slope(const Graph& f, const Point& x, const Point& p, const Point& dy, si
   return smooth ? (4 * fine - coarse) / 3 : std::nan("");
 }
 
-// Compares every dx_i with finite differences; false when a kink was too near to tell.
+// Compares every dx_i with finite differences; false if a kink was too near.
 // The bound: h^4 = 1e-12 times a fifth derivative that may reach 1e6; constants of the rules (ln 2) are f32, 6e-8.
 bool agrees(const Graph& f, const Point& x, const Point& p, const Point& dy) {
   const Graph back = derivative(f, std::vector<bool>(size_t(f.inputs), true));
@@ -151,7 +151,7 @@ TEST(Derivative, two_hundred_random_expressions_against_finite_differences) {
       const std::vector<Expr> leaves = {x, y, z, p};
       return std::tuple(random.tree(leaves, 5), random.tree(leaves, 4));
     });
-    // A kink may be near one point, hardly near each of many.
+    // A kink may be near one point, but hardly near all of many.
     bool told = false;
     for (int attempt = 0; attempt < 50 && !told; ++attempt) {
       Point x, p = {random.number()}, dy = {random.number(), random.number()};
@@ -169,7 +169,7 @@ TEST(Derivative, second_derivatives_come_from_the_same_rules) {
   EXPECT_TRUE(agrees(once, {0.7, 1.0}, {}, {1.0}));
 }
 
-// What the rules promise at kinks, where differences say nothing.
+// Conventions at kinks, where differences are meaningless.
 TEST(Derivative, conventions_at_kinks) {
   const auto at = [](const Graph& f, std::vector<float> x) {
     x.push_back(1);
@@ -185,13 +185,13 @@ TEST(Derivative, conventions_at_kinks) {
   EXPECT_EQ(at(trace([](Expr x, Expr y) { return min(x, y); }), {2, 2}), V({0.5f, 0.5f}));
   EXPECT_EQ(at(trace([](Expr x, Expr y) { return pow(x, y); }), {0, 2}), V({0, 0}));
   EXPECT_EQ(at(trace([](Expr x) { return floor(x) + round(x) + (x < 1.0f); }), {0.3f}), V{0});
-  // The branch not taken stays out, even where its derivative is NaN or infinite.
+  // The branch not taken has no effect, even if its derivative is NaN or infinite.
   EXPECT_EQ(at(trace([](Expr x) { return select(x > 0.0f, log(2.0f * sqrt(x)), x); }), {0}), V{1});
   EXPECT_EQ(at(trace([](Expr x) { return select(x > 0.0f, sqrt(x), 0.0f); }), {-1}), V{0});
   EXPECT_EQ(at(trace([](Expr x) { return select(x > 0.0f, sqrt(x) * (1.0f + sqrt(x)), x); }), {0}), V{1});
 }
 
-TEST(Derivative, only_what_is_wanted_and_given) {
+TEST(Derivative, only_wanted_inputs_and_given_outputs) {
   const Graph f = trace([](Expr x, Expr y) { return std::tuple(x * y, exp(y)); });
   const Graph dx = derivative(f, {true, false});
   EXPECT_EQ(dx.inputs, 4);

@@ -21,7 +21,7 @@ class DocumentsTest : public testing::Test {
     std::ofstream(folder / name, std::ios::binary) << text;
     return (folder / name).string();
   }
-  // The texts of a file of this name and content, and what they are called.
+  // The texts of a file with this name and content, and their names.
   Texts texts(const std::string& name, const std::string& content) {
     Texts found;
     places.clear();
@@ -55,7 +55,7 @@ TEST_F(DocumentsTest, json_is_a_list_or_objects_or_one) {
   EXPECT_EQ(places, (Texts{"h.ndjson:1", "h.ndjson:2"}));
 }
 
-TEST_F(DocumentsTest, json_that_holds_something_else_is_an_error) {
+TEST_F(DocumentsTest, json_without_texts_is_an_error) {
   EXPECT_HAS(error("a.json", R"({"data": [{"text": "x"}]})"), "a.json:1: has no field \"text\"");
   EXPECT_HAS(error("b.json", R"(["x", 5])"),
              "b.json[1]: is not a JSON object but number, expected an object with a field \"text\" or a string");
@@ -74,14 +74,14 @@ TEST_F(DocumentsTest, json_that_holds_something_else_is_an_error) {
   EXPECT_HAS(error("o.ndjson", "plain words"), "o.ndjson:1: is not valid JSON");
 }
 
-TEST_F(DocumentsTest, a_file_of_another_name_is_text_when_it_is_named) {
+TEST_F(DocumentsTest, file_with_unknown_extension_is_text_if_named) {
   EXPECT_EQ(texts("words.log", "some words"), (Texts{"some words"}));
   EXPECT_EQ(texts("words", "{\"text\": \"as it is\"}"), (Texts{"{\"text\": \"as it is\"}"}));
   const std::string message = error("image.png", "\x89PNG\r\n");
   EXPECT_HAS(message, "image.png: is not UTF-8 at byte 0; expected text (.txt");
 }
 
-TEST_F(DocumentsTest, a_byte_order_mark_is_not_text) {
+TEST_F(DocumentsTest, byte_order_mark_is_skipped) {
   const std::string mark = "\xef\xbb\xbf";
   EXPECT_EQ(texts("a.txt", mark + "words"), (Texts{"words"}));
   EXPECT_EQ(texts("a.jsonl", mark + "{\"text\": \"words\"}"), (Texts{"words"}));
@@ -89,7 +89,7 @@ TEST_F(DocumentsTest, a_byte_order_mark_is_not_text) {
   EXPECT_EQ(Documents(write("b.txt", mark + "words")).content_hash(), Documents(write("c.txt", "words")).content_hash());
 }
 
-TEST_F(DocumentsTest, what_a_folder_has_beside_texts_is_listed_once) {
+TEST_F(DocumentsTest, other_files_in_a_folder_are_listed_once) {
   write("in/a.txt", "a");
   write("in/b.png", "\x89PNG");
   write("in/sub/c.MD", "c");
@@ -109,8 +109,8 @@ TEST_F(DocumentsTest, what_a_folder_has_beside_texts_is_listed_once) {
   EXPECT_HAS(message_of([&] { Documents((folder / "pictures").string()); }), "pictures: the folder has no text (.txt");
 }
 
-// Files are told apart by how they are read. Cache files are named by these hashes: they must stay.
-TEST_F(DocumentsTest, the_hash_tells_kinds_apart) {
+// The hash depends on how a file is read. Cache files are named by these hashes, so they must not change.
+TEST_F(DocumentsTest, hash_depends_on_the_format) {
   const std::string content = "{\"text\": \"one\"}\n";
   const uint64_t text = Documents(write("a.txt", content)).content_hash(), lines = Documents(write("a.jsonl", content)).content_hash(),
                  json = Documents(write("a.json", content)).content_hash();

@@ -58,13 +58,13 @@ TEST(f16, rounds_to_nearest_even) {
   EXPECT_EQ(f16(-1e9f).bits, 0xfc00);
 }
 
-TEST(dtype, names_both_ways) {
+TEST(dtype, names_round_trip) {
   for (DType dtype : {DType::f32, DType::bf16, DType::f16, DType::i32, DType::u32, DType::u8})
     EXPECT_EQ(dtype_from_name(name(dtype)), dtype);
   EXPECT_THROW(dtype_from_name("f64"), Error);
 }
 
-TEST(dtype, dispatch_refuses_what_was_not_listed) {
+TEST(dtype, dispatch_rejects_unlisted_dtypes) {
   bool called = false;
   dispatch<float, bf16>(DType::bf16, [&]<class T>() { called = std::is_same_v<T, bf16>; });
   EXPECT_TRUE(called);

@@ -1,4 +1,4 @@
-// fuse on tensors: shapes, dtypes, gradients, in place, the cache. What the kernels compute is checked by the op's spec.
+// fuse on tensors: shapes, dtypes, gradients, in place, the cache. The op's spec checks what the kernels compute.
 #include "weft/ops/elementwise/elementwise.h"
 
 #include <gtest/gtest.h>
@@ -16,7 +16,7 @@ class Elementwise : public testing::Test {
  protected:
   Tensor tensor(const Shape& shape, const std::vector<float>& values) { return Tensor::from_host<float>(*device_, shape, values); }
   Tensor wanting(const Shape& shape, const std::vector<float>& values) { return tensor(shape, values).set_requires_grad(); }
-  // The gradients of the op that made y, of dy.
+  // The gradients of the op that made y, given dy.
   static std::vector<Tensor> back(const Tensor& y, std::vector<Tensor> grads) {
     Upstream up{std::move(grads), {}};
     for (const auto& input : y.node()->inputs) up.wanted.push_back(input != nullptr);
@@ -51,7 +51,7 @@ TEST_F(Elementwise, EmptyTensors) {
   EXPECT_EQ(f(tensor({0, 3}, {}), tensor({3}, {1, 2, 3})).shape(), (Shape{0, 3}));
 }
 
-TEST_F(Elementwise, DtypeOfTheFirstFullInputOrAsAsked) {
+TEST_F(Elementwise, DtypeOfTheFirstFullInputOrAsRequested) {
   const auto f = fuse([](Expr bias, Expr x) { return x + bias; });
   const Tensor bias = tensor({2}, {1, 2}), x = Tensor::from_host<bf16>(*device_, {2, 2}, std::vector<bf16>(4, bf16(0.5f)));
   EXPECT_EQ(f(bias, x).dtype(), DType::bf16);
@@ -146,7 +146,7 @@ TEST_F(Elementwise, IntoColumnsSideBySide) {
   EXPECT_EQ(both.to_host<float>(), (Values{2, 3, 2, 4, 4, 5, 6, 8}));
 }
 
-TEST_F(Elementwise, ColumnsCutOutOfSomethingWider) {
+TEST_F(Elementwise, ColumnsOfAWiderTensor) {
   const auto f = fuse([](Expr a, Expr b) { return a + b; });
   const Tensor wide = tensor({3, 2}, {1, 2, 3, 4, 5, 6}), column = wide.part(-1, 0, 1);
   EXPECT_EQ(f(column, tensor({}, {10})).to_host<float>(), (Values{11, 13, 15}));
@@ -161,7 +161,7 @@ TEST_F(Elementwise, IntoReadsTransposedInputs) {
   EXPECT_EQ(y.to_host<float>(), (Values{2, 5, 5, 8}));
 }
 
-// A launch that moves more than the caches hold stores past them: the bits are those of small launches.
+// A launch larger than the caches uses non-temporal stores: the bits equal those of small launches.
 TEST_F(Elementwise, LargeLaunchesGiveTheBitsOfSmallOnes) {
   const auto f = fuse([](Expr a, Expr b) { return std::pair{silu(a) * b, exp(a) - b}; });
   const int64_t n = (int64_t(1) << 22) + 37, piece = int64_t(1) << 20;
@@ -218,7 +218,7 @@ TEST_F(Elementwise, EqualLambdasAreOneFunction) {
   EXPECT_NE(&f.function(), &h.function());
 }
 
-TEST_F(Elementwise, FusedFromManyThreadsAtOnce) {
+TEST_F(Elementwise, FusedFromManyThreadsConcurrently) {
   std::vector<std::thread> threads;
   std::vector<float> results(8);
   for (int t = 0; t < 8; ++t)
@@ -233,7 +233,7 @@ TEST_F(Elementwise, FusedFromManyThreadsAtOnce) {
   EXPECT_EQ(results, Values(8, 2 * 1225 + 50));
 }
 
-// Functions beyond the cache's capacity push out those not used for longest; who holds one keeps it.
+// Functions beyond the cache's capacity evict the least recently used; a handle keeps its function alive.
 TEST_F(Elementwise, TheCacheIsBounded) {
   const auto number = [](int i) { return expr::trace([i](Expr a) { return a + float(1000 + i); }); };
   const auto used_often = fuse([](Expr a) { return a - 31.0f; });

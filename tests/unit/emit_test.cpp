@@ -1,4 +1,4 @@
-// Emitted text against golden files. After a change that is meant, rewrite them and read the difference:
+// Emitted text against golden files. After an intended change, rewrite them and read the difference:
 //   WEFT_REWRITE_GOLDEN=1 build/tests/emit_test && git diff tests/golden/expr
 #include "weft/expr/emit.h"
 
@@ -66,7 +66,7 @@ TEST(Emit, vectors_and_layout_words) {
   EXPECT_THROW(words({.columns = 1, .aligned = false, .past_caches = true, .extent = {int64_t(1) << 32}, .stride = {{1}}}, 1), Error);
 }
 
-TEST(Emit, bad_signatures_are_refused) {
+TEST(Emit, rejects_bad_signatures) {
   const Graph f = trace([](Expr x, Expr y) { return x + y; });
   EXPECT_THROW(emit(f, {{{}}, {DType::f32}}, Dialect::cuda), Error);
   EXPECT_THROW(emit(f, {{{}, {}}, {}}, Dialect::cuda), Error);

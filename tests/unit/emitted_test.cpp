@@ -1,5 +1,5 @@
-// The emitted C++ text, run: what golden files show is what the graph means. CUDA and Metal text has the same structure
-// from the same emitter.
+// Compiles and runs the emitted C++ text and compares it with the graph. CUDA and Metal text has the same structure from the same
+// emitter.
 #include <gtest/gtest.h>
 #include <math.h>
 #include <stdint.h>
@@ -73,8 +73,8 @@ struct Arrays {
   std::vector<Array> x, y;
 };
 
-// Runs the text on random values and compares each element with the graph in float64.
-// `strides` says how far apart the rows of the inputs lie where that is not kColumns.
+// Runs the text on random values and compares each element with the graph in float64. `strides` has the distance of the rows of an input if
+// it is not kColumns.
 void run(const char* case_name, const std::map<size_t, int64_t>& strides, const std::function<void(Arrays&)>& call) {
   SCOPED_TRACE(case_name);
   for (const EmitCase& c : emit_cases()) {
@@ -143,7 +143,7 @@ TEST(Emitted, text_computes_the_graph) {
   });
 }
 
-// An output may lie where a full input lies.
+// An output may alias a full input.
 TEST(Emitted, in_place) {
   std::vector<float> g = {0.5f, -1.5f, 2.0f}, u = {1.0f, 2.0f, -3.0f}, dy = {1.0f, 0.5f, 0.25f}, dg(3), du(3);
   swiglu_backward_text::swiglu_backward(g.data(), u.data(), dy.data(), dg.data(), du.data(), {3, 3, 3, 0});
@@ -152,7 +152,7 @@ TEST(Emitted, in_place) {
   EXPECT_EQ(u, du);
 }
 
-// The text rounds to bf16 as the library does, for every kind of value.
+// The text rounds to bf16 like the library, for every class of values.
 TEST(Emitted, rounding_to_bf16_is_to_nearest_even) {
   RandomExpression random(3);
   std::vector<uint32_t> patterns = {0,          0x80000000, 0x7f800000, 0xff800000, 0x7fc00000, 0x7f800001,

@@ -31,7 +31,7 @@ Graph simplified(F f) {
   return simplify(trace(f));
 }
 
-// NaN is NaN whatever its payload; everything else by its bits, the sign of zero included.
+// Bitwise equality, including the sign of zero; any NaN equals any NaN.
 bool same(float a, float b) { return std::isnan(a) ? std::isnan(b) : std::bit_cast<uint32_t>(a) == std::bit_cast<uint32_t>(b); }
 
 TEST(Trace, counts_inputs_parameters_outputs) {
@@ -67,7 +67,7 @@ TEST(Trace, constants_are_nodes_by_their_bits) {
   for (int i = 0; i < 1000; ++i) EXPECT_EQ(g.add({.op = Op::constant, .value = float(i + 1)}), i + 3);
 }
 
-TEST(Trace, numbers_alone_fold_at_once) {
+TEST(Trace, constants_fold_immediately) {
   const Expr x = 2.0f * Expr(3) + sqrt(Expr(16));
   EXPECT_TRUE(x.is_constant());
   EXPECT_EQ(x.value(), 10);
@@ -78,7 +78,7 @@ TEST(Trace, numbers_alone_fold_at_once) {
   EXPECT_EQ(exp(Expr(1)).value(), 2.71828182845904524f);
 }
 
-TEST(Trace, bad_use_is_refused) {
+TEST(Trace, rejects_misuse) {
   try {
     trace([](Param p) { return p * 2; });
     FAIL();
@@ -112,7 +112,7 @@ TEST(Simplify, identities) {
   EXPECT_EQ(simplified([](Expr x, Expr y) { return x + -y; }), simplified([](Expr x, Expr y) { return x - y; }));
 }
 
-TEST(Simplify, what_must_stay) {
+TEST(Simplify, keeps_what_is_not_an_identity) {
   EXPECT_EQ(count(simplified([](Expr x) { return x * 0.0f; }), Op::mul), 1);
   EXPECT_EQ(count(simplified([](Expr x) { return x + 0.0f; }), Op::add), 1);
   EXPECT_EQ(count(simplified([](Expr x) { return x - x; }), Op::sub), 1);
@@ -123,7 +123,7 @@ TEST(Simplify, what_must_stay) {
   EXPECT_EQ(count(simplified([](Expr x) { return log(exp(x)); }), Op::log), 1);
 }
 
-// Every rewrite that claims to be exact, on every pair of special values, bit for bit.
+// Every rewrite that is documented as exact, on every pair of special values, bit for bit.
 TEST(Simplify, special_values_keep_their_meaning) {
   const std::vector<Graph> graphs = {
       trace([](Expr x, Expr) { return std::tuple(x * 1.0f, x * -1.0f, x * 0.0f, x / 1.0f, x / -1.0f, 1.0f * x); }),
@@ -159,7 +159,7 @@ TEST(Simplify, special_values_keep_their_meaning) {
       for (float y : kSpecial) {
         const std::vector<float> want = evaluate_f32(graph, std::array{x, y}), got = evaluate_f32(after, std::array{x, y});
         for (size_t i = 0; i < want.size(); ++i) {
-          // The one product and sum among them contracts to an fma, which has one rounding, and no overflow between.
+          // The one product and sum among them contracts to an fma, which rounds once and does not overflow in between.
           const bool contracted = after[after.outputs[i]].op == Op::fma && graph[graph.outputs[i]].op != Op::fma;
           const float expected = contracted ? std::fma(x, y, -y) : want[i];
           EXPECT_TRUE(same(expected, got[i])) << "output " << i << " of " << want.size() << " at " << x << ", " << y << ": " << want[i]
@@ -169,8 +169,8 @@ TEST(Simplify, special_values_keep_their_meaning) {
   }
 }
 
-// The rewrites that change a rounding keep the special values and stay within what they document.
-TEST(Simplify, rewrites_with_an_error_stay_within_it) {
+// Rewrites that change a rounding keep the special values and stay within their documented error.
+TEST(Simplify, inexact_rewrites_stay_within_their_error) {
   const Graph before = trace([](Expr x) { return std::tuple(1.0f / sqrt(x), 1.0f / rsqrt(x), pow(x, 3.0f)); });
   const Graph after = simplify(before);
   const double ulps[] = {1.5, 3, 1.5};

@@ -1,4 +1,4 @@
-// The expressions whose emitted text is kept in tests/golden/expr and compiled by the tests.
+// The expressions whose emitted text is in tests/golden/expr and compiled by the tests.
 #pragma once
 
 #include <string>

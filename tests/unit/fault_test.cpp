@@ -1,4 +1,4 @@
-// What a kernel finds wrong in its data is raised before its results are read or applied, on every device.
+// Faults that a kernel finds in its data are raised before its results are read or applied, on every device.
 #include <gtest/gtest.h>
 
 #include "tests/unit/observed.h"
@@ -39,16 +39,16 @@ class Faults : public testing::Test {
 
 const std::string kFound = "id 99 at position 1 is out of range [0, 61)";
 
-TEST_F(Faults, a_download_raises_them) {
+TEST_F(Faults, raised_by_a_download) {
   const NoGrad no_grad;
   const Tensor table = zeros(*device, {kVocabulary, 4}), other = zeros(*device, {3});
   const auto bad = [&] { return embedding(table, ids({0, 99})); };
   EXPECT_NE(message_of([&] { bad().to_host<float>(); }).find(kFound), std::string::npos);
-  EXPECT_NE(message_of([&] { bad(), other.to_host<float>(); }).find(kFound), std::string::npos);  // whatever is read
-  EXPECT_EQ(embedding(table, ids({0, 60})).to_host<float>(), std::vector<float>(8, 0));           // and once
+  EXPECT_NE(message_of([&] { bad(), other.to_host<float>(); }).find(kFound), std::string::npos);  // whatever tensor is read
+  EXPECT_EQ(embedding(table, ids({0, 60})).to_host<float>(), std::vector<float>(8, 0));           // and only once
 }
 
-TEST_F(Faults, an_optimizer_applies_no_gradients_after_them) {
+TEST_F(Faults, raised_before_an_optimizer_update) {
   const auto before = weights();
   const Tensor targets = ids({1, 2, 3});
   const auto train = [&](const std::vector<int32_t>& from) {
@@ -64,8 +64,8 @@ TEST_F(Faults, an_optimizer_applies_no_gradients_after_them) {
   EXPECT_NE(weights(), before);
 }
 
-// Later steps are replayed where the device can: the fault is found there too.
-TEST_F(Faults, a_training_step_stops_at_them) {
+// Later steps are replayed if the device can: the fault is found there too.
+TEST_F(Faults, raised_by_a_training_step) {
   TrainingStep step(*model, *optimizer, {});
   const TokenBatch good{1, 3, {0, 60, 1}, {1, 2, 3}}, bad{1, 3, {0, 99, 1}, {1, 2, 3}};
   for (int i = 0; i < 3; ++i) {

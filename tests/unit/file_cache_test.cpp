@@ -1,4 +1,4 @@
-// A cache of files: whole or not there, and never larger than it may be.
+// A cache of files: files are intact or absent, and the cache never exceeds its limit.
 #include "weft/io/file_cache.h"
 
 #include <gtest/gtest.h>
@@ -33,7 +33,7 @@ class FileCaches : public testing::Test {
   const fs::path folder = fs::path(testing::TempDir()) / ("file_cache_test." + std::to_string(getpid()));
 };
 
-TEST_F(FileCaches, what_was_kept_is_found_by_its_key_alone) {
+TEST_F(FileCaches, finds_values_by_key) {
   const std::string value("\0binary\n", 8);
   FileCache cache(folder, ".bin", 1 << 20);
   EXPECT_FALSE(cache.find("key"));
@@ -45,11 +45,11 @@ TEST_F(FileCaches, what_was_kept_is_found_by_its_key_alone) {
   EXPECT_EQ(found->path, *path);
   EXPECT_EQ(contents(*path).substr(0, 8), value);  // usable in place
   EXPECT_FALSE(cache.find("key "));
-  fs::rename(*path, *cache.keep("other", "x"));  // the name says little, the file says it all
+  fs::rename(*path, *cache.keep("other", "x"));  // the key in the file counts, not its name
   EXPECT_FALSE(cache.find("other"));
 }
 
-TEST_F(FileCaches, a_damaged_file_is_removed_and_made_anew) {
+TEST_F(FileCaches, damaged_file_is_removed_and_rebuilt) {
   FileCache cache(folder, ".bin", 1 << 20);
   const fs::path path = *cache.keep("a key", "and a value");
   const std::string whole = contents(path);
@@ -70,12 +70,12 @@ TEST_F(FileCaches, a_damaged_file_is_removed_and_made_anew) {
   EXPECT_EQ(cache.find("a key")->value, "and a value");
 }
 
-TEST_F(FileCaches, those_used_longest_ago_go_first) {
+TEST_F(FileCaches, evicts_the_least_recently_used) {
   const std::string value(1000, 'v');
   FileCache cache(folder, ".bin", 10000);
   std::vector<fs::path> paths;
   for (int i = 0; i < 8; ++i) age(paths.emplace_back(*cache.keep(std::to_string(i), value)), 20 - i);
-  EXPECT_TRUE(cache.find("0"));  // used now
+  EXPECT_TRUE(cache.find("0"));  // now the most recently used
   for (int i = 8; i < 12; ++i) {
     paths.push_back(*cache.keep(std::to_string(i), value));
     EXPECT_LE(bytes(), 10000);
@@ -85,7 +85,7 @@ TEST_F(FileCaches, those_used_longest_ago_go_first) {
   EXPECT_TRUE(fs::exists(paths[11]));
 }
 
-TEST_F(FileCaches, one_that_is_too_large_stays_until_the_next) {
+TEST_F(FileCaches, oversized_file_stays_until_the_next_one) {
   FileCache cache(folder, ".bin", 100);
   cache.keep("large", std::string(1000, 'v'));
   EXPECT_TRUE(cache.find("large"));
@@ -94,17 +94,17 @@ TEST_F(FileCaches, one_that_is_too_large_stays_until_the_next) {
   EXPECT_TRUE(cache.find("small"));
 }
 
-TEST_F(FileCaches, files_of_killed_processes_go_and_those_of_others_stay) {
+TEST_F(FileCaches, removes_temporary_files_of_killed_processes) {
   for (const char* name : {"00.bin.old123", "00.bin.new123", "notes.txt"}) write(folder / name, "x");
   age(folder / "00.bin.old123", 2);
   age(folder / "notes.txt", 2000);
   FileCache(folder, ".bin", 1).keep("key", "value");
   EXPECT_FALSE(fs::exists(folder / "00.bin.old123"));
-  EXPECT_TRUE(fs::exists(folder / "00.bin.new123"));  // somebody may be writing it
+  EXPECT_TRUE(fs::exists(folder / "00.bin.new123"));  // another process may be writing it
   EXPECT_TRUE(fs::exists(folder / "notes.txt"));
 }
 
-TEST_F(FileCaches, a_folder_that_cannot_be_written_is_no_error) {
+TEST_F(FileCaches, unwritable_folder_is_not_an_error) {
   FileCache cache(folder / "missing", ".bin", 1 << 20);
   EXPECT_FALSE(cache.keep("key", "value"));
   EXPECT_FALSE(cache.find("key"));

@@ -1,4 +1,4 @@
-// Runs that go on from a folder: all weights, or adapters alone.
+// Runs that start from a folder: all weights, or adapters only.
 #include <gtest/gtest.h>
 
 #include "tests/unit/golden_model.h"
@@ -30,7 +30,7 @@ class Finetune : public TrainingRun {
   std::string adapter(const std::string& out) const { return contents(folder / out / "adapter/adapter_model.safetensors"); }
 };
 
-TEST_F(Finetune, adapters_learn_and_the_base_stays) {
+TEST_F(Finetune, adapters_are_trained_and_the_base_is_frozen) {
   for (const char* model : {"llama", "qwen3", "gpt2"}) {
     TrainConfig c = config(model, model, 4);
     c.steps = 1;
@@ -51,13 +51,13 @@ TEST_F(Finetune, adapters_learn_and_the_base_stays) {
     EXPECT_GT(changed, 0);
     const Checkpoint checkpoint(c.out + "/checkpoints/checkpoint-0000000030.safetensors");
     for (const auto& [name, entry] : checkpoint.file().entries())
-      EXPECT_TRUE(name == "random_state" || name.find(".lora_") != name.npos) << name;  // no state for what is not trained
+      EXPECT_TRUE(name == "random_state" || name.find(".lora_") != name.npos) << name;  // no state for frozen weights
     EXPECT_EQ(contents(folder / c.out / "model/tokenizer.json"), contents(c.model + "/tokenizer.json"));
   }
 }
 
-// The adapter on its base is the model that the run had, and exported the one that it wrote.
-TEST_F(Finetune, the_adapter_is_the_run) {
+// The adapter on its base equals the run's model, and its export equals the model that the run wrote.
+TEST_F(Finetune, exported_adapter_equals_the_run) {
   const TrainConfig c = config("a", "gpt2", 4);
   Trainer trainer(c, {.out = quiet});
   trainer.run();
@@ -69,7 +69,7 @@ TEST_F(Finetune, the_adapter_is_the_run) {
   EXPECT_EQ(contents(folder / "again/model.safetensors"), weights("a"));
 }
 
-TEST_F(Finetune, goes_on_where_it_stopped_to_the_bit) {
+TEST_F(Finetune, resumed_run_is_bitwise_equal) {
   for (const char* dtype : {"f32", "bf16"})
     for (int64_t rank : {0, 4}) {
       const std::string name = join(dtype, rank);
@@ -90,7 +90,7 @@ TEST_F(Finetune, goes_on_where_it_stopped_to_the_bit) {
     }
 }
 
-TEST_F(Finetune, another_base_is_noticed) {
+TEST_F(Finetune, resuming_on_another_base_is_an_error) {
   fs::copy(golden::folder("llama"), folder / "base");
   TrainConfig c = config("a", "llama", 4);
   c.model = (folder / "base").string();
@@ -101,7 +101,7 @@ TEST_F(Finetune, another_base_is_noticed) {
   EXPECT_THROW(train(c, true), Error);
 }
 
-TEST_F(Finetune, the_plan_counts_adapters) {
+TEST_F(Finetune, memory_plan_includes_adapters) {
   for (const char* dtype : {"f32", "bf16"})
     for (bool recompute : {false, true}) {
       TrainConfig c = config(join(dtype, recompute), "llama", 4);
@@ -120,11 +120,11 @@ TEST_F(Finetune, the_plan_counts_adapters) {
     }
 }
 
-// GPT-2's dropout acts on training steps, and on nothing that measures the model.
-TEST_F(Finetune, dropout_is_for_training_alone) {
+// GPT-2's dropout acts on training steps only, not on evaluations.
+TEST_F(Finetune, dropout_applies_to_training_only) {
   TrainConfig c = config("without", "gpt2", 0), d = config("with", "gpt2", 0);
   c.steps = d.steps = 1;
-  c.learning_rate = d.learning_rate = 1e-30;  // the weights stay
+  c.learning_rate = d.learning_rate = 1e-30;  // the weights stay the same
   c.dropout = 0;
   d.dropout = 0.3;
   const TrainOutcome without = train(c), with = train(d);
@@ -132,7 +132,7 @@ TEST_F(Finetune, dropout_is_for_training_alone) {
   EXPECT_EQ(without.evaluation->validation_loss, with.evaluation->validation_loss);
 }
 
-TEST_F(Finetune, adapters_drop_while_they_are_trained) {
+TEST_F(Finetune, adapter_dropout_applies_to_training_only) {
   for (const char* model : {"llama", "gpt2"}) {
     const auto trained = [&](double dropout, bool recompute) {
       TrainConfig c = config(join(model, dropout, recompute), model, 4);
@@ -155,7 +155,7 @@ TEST_F(Finetune, adapters_drop_while_they_are_trained) {
   }
 }
 
-TEST_F(Finetune, a_bad_step_is_captured_and_replayed) {
+TEST_F(Finetune, step_with_nan_is_captured_and_replayed) {
   TrainConfig c = config("bad", "llama", 4);
   c.optimizer = "sgd";
   c.learning_rate = 1e30;
@@ -170,7 +170,7 @@ TEST_F(Finetune, a_bad_step_is_captured_and_replayed) {
   EXPECT_TRUE(replay.bad.has_value());
 }
 
-TEST_F(Finetune, says_what_cannot_be_adapted) {
+TEST_F(Finetune, errors_for_unsupported_adapters) {
   TrainConfig c = config("a", "llama", 4);
   c.model = "llama-tiny";
   EXPECT_THROW(train(c), Error);  // new weights

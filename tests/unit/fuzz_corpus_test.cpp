@@ -1,5 +1,4 @@
-// Every file of every fuzz corpus goes through its target here, without libFuzzer: a target that its own seeds break is found by
-// the plain test suite.
+// Runs every file of every fuzz corpus through its target, without libFuzzer: the plain test suite finds a target that its own seeds break.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -32,8 +31,8 @@ TEST(FuzzCorpus, every_corpus_has_a_target) {
     EXPECT_TRUE(kTargets.contains(folder.path().filename().string())) << folder.path();
 }
 
-// An empty file and a file of another format are refused, by an error that the targets take.
-TEST(FuzzCorpus, targets_take_a_refusal) {
+// An empty file and a file of another format are rejected by an error that the targets accept.
+TEST(FuzzCorpus, targets_accept_a_rejection) {
   for (const auto& [name, target] : kTargets)
     for (const std::string& bytes : {std::string(), std::string("GGUF\x03"), std::string("{"), std::string(100, '\0')})
       EXPECT_NO_THROW(target(bytes)) << name;

@@ -1,4 +1,4 @@
-// Generation with small random models: the same text alone or among others, where it ends, and what it costs in memory.
+// Generation with small random models: independent of the batch, where it ends, and its memory.
 #include "weft/generate/generator.h"
 
 #include <gtest/gtest.h>
@@ -22,7 +22,7 @@ ModelConfig small(const std::string& family) {
   c.intermediate_size = 96;
   c.vocab_size = 211;
   c.max_positions = 96;
-  c.initializer_range = 0.3;  // logits that differ
+  c.initializer_range = 0.3;  // so that logits differ
   if (family == "qwen3") c.architecture = Architecture::qwen3;
   c.qk_norm = family == "qwen3";
   return c;
@@ -44,8 +44,8 @@ class Families : public testing::TestWithParam<const char*> {};
 INSTANTIATE_TEST_SUITE_P(models, Families, testing::Values("llama", "qwen3", "gpt2"),
                          [](const auto& info) { return std::string(info.param); });
 
-// The logits of a step, one sequence or several at once, to the bit: what the promise of Generator rests on.
-TEST_P(Families, StepsTogetherHaveTheBitsOfStepsAlone) {
+// Logits of one sequence alone and in a batch are bitwise equal: the basis of Generator's guarantee.
+TEST_P(Families, BatchedStepsAreBitwiseEqualToSingleOnes) {
   WEFT_CPU_PROMISE();
   for (DType dtype : {DType::f32, DType::bf16}) {
     const auto model = small_model(GetParam(), 2, dtype);
@@ -72,7 +72,7 @@ TEST_P(Families, StepsTogetherHaveTheBitsOfStepsAlone) {
   }
 }
 
-TEST_P(Families, APromptContinuesAloneAsAmongOthersAndOnAnyThreads) {
+TEST_P(Families, OutputDoesNotDependOnBatchOrThreads) {
   WEFT_CPU_PROMISE();
   const GenerateOptions options{.sampling = {.temperature = 0.9, .top_p = 0.95, .repetition_penalty = 1.2, .seed = 6}, .max_tokens = 20};
   const auto model = small_model(GetParam());
@@ -89,7 +89,7 @@ TEST_P(Families, APromptContinuesAloneAsAmongOthersAndOnAnyThreads) {
   EXPECT_EQ(std::vector<Ids>(reversed.rbegin(), reversed.rend()), alone);
 }
 
-// With a cache and without one, at every position.
+// Compares decoding with a cache to recomputing without one, at every position.
 TEST_P(Families, GreedyEqualsRecomputing) {
   const auto model = small_model(GetParam());
   for (const Ids& prompt : kPrompts) {
@@ -114,8 +114,8 @@ TEST(Generator, SeedsAndRepeatedPromptsGiveOtherText) {
   EXPECT_NE(sampled(2, {kPrompts[0]})[0], twice[0]);
 }
 
-// A draw depends on the prompt's ids: were it shared, two prompts with the same logits would go the same way.
-TEST(Generator, PromptsHaveDrawsOfTheirOwn) {
+// Random numbers depend on the prompt's ids: if they were shared, two prompts with the same logits would continue alike.
+TEST(Generator, PromptsHaveTheirOwnRandomNumbers) {
   ModelConfig config = small("llama");
   config.initializer_range = 0;  // every token equally likely, whatever came before
   const auto model = make_model(config, *open_device(test_device()), 3);
@@ -126,7 +126,7 @@ TEST(Generator, PromptsHaveDrawsOfTheirOwn) {
             (std::vector<Ids>{both[1], ids_of(Generator(*model, options).run({{7, 7, 7}}))[0], both[0]}));
 }
 
-// A special token is no part of the text, but a stop string may be its spelling.
+// A special token is not part of the text, but a stop string may spell it.
 TEST(Generator, StopsAtASpecialToken) {
   const auto model = small_model("llama");
   const Ids free = Generator(*model, {.max_tokens = 8}).run({kPrompts[3]})[0].ids;
@@ -148,7 +148,7 @@ TEST(Generator, EndsAtEosWhichIsTheLastId) {
   EXPECT_EQ(ended.reason, FinishReason::eos);
 }
 
-// Token t reads "<t>": a stop string that begins in one token and ends in the next.
+// Token t reads "<t>": a stop string that starts in one token and ends in the next.
 TEST(Generator, StopsAtTextAndStreamsAllButTheStop) {
   const auto model = small_model("llama");
   const auto bytes = [](int32_t id) { return join("<", id, ">"); };
@@ -175,14 +175,14 @@ TEST(Generator, StopsAtTextAndStreamsAllButTheStop) {
   EXPECT_EQ(generator.times().step_tokens, calls - 1);
 }
 
-TEST(Generator, FillsTheContextWhereNoLimitIsGiven) {
+TEST(Generator, FillsTheContextWithoutALimit) {
   const auto model = small_model("gpt2");
   EXPECT_EQ(Generator(*model, {}).run({Ids(90, 1)})[0].ids.size(), 6u);
   EXPECT_TRUE(Generator(*model, {}).run({}).empty());
 }
 
-// Step by step nothing is taken from the system, and nothing is kept.
-TEST(Generator, StepsNeedNoMoreMemory) {
+// Steps take no memory from the system, and keep none.
+TEST(Generator, StepsAllocateNothing) {
   const auto model = small_model("llama");
   std::vector<int64_t> reserved, in_use;
   Generator(*model, {.sampling = {.temperature = 1}, .max_tokens = 60}).run({kPrompts[0], kPrompts[1]}, [&](const NewToken&) {
@@ -195,7 +195,7 @@ TEST(Generator, StepsNeedNoMoreMemory) {
   }
 }
 
-TEST(Generator, WhatACallerCanGetWrongIsNamed) {
+TEST(Generator, ErrorsNameTheValues) {
   const auto model = small_model("llama");
   const auto says = [&](const GenerateOptions& options, const Ids& prompt) {
     return message_of([&] { Generator(*model, options).run({{1}, prompt}); });
@@ -213,7 +213,7 @@ TEST(Generator, WhatACallerCanGetWrongIsNamed) {
   EXPECT_EQ(says({.sampling = {.temperature = -1}}, {1}), "sampler: temperature is -1, expected 0 (greedy) or more");
 }
 
-TEST(KvCache, SequencesComeAndGo) {
+TEST(KvCache, SequencesAreAddedAndRemoved) {
   const auto model = small_model("llama");
   KvCache cache = model->make_cache(2, 8);
   EXPECT_EQ(message_of([&] { cache.spare(); }), "kv_cache: has room for 2 sequences and holds as many");

@@ -1,4 +1,4 @@
-// Models and outputs of Hugging Face's transformers, kept in tests/golden/models (or where WEFT_GOLDEN_MODELS points).
+// Models and outputs of Hugging Face's transformers in tests/golden/models (or the folder WEFT_GOLDEN_MODELS).
 #pragma once
 
 #include <algorithm>
@@ -20,7 +20,7 @@ inline std::string root() {
 }
 inline std::string folder(const std::string& model) { return root() + "/" + model; }
 
-// Every folder there that holds a model's outputs.
+// Every folder there with a model's outputs.
 inline std::vector<std::string> models() {
   std::vector<std::string> names;
   for (const auto& entry : std::filesystem::directory_iterator(root()))

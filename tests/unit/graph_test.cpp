@@ -1,4 +1,4 @@
-// Captured work: what is replayed, which memory it keeps, and what cannot be captured.
+// Captured graphs: what is replayed, which memory they keep, and what cannot be captured.
 #include <gtest/gtest.h>
 
 #include <optional>
@@ -36,13 +36,13 @@ class Graphs : public testing::Test {
   Tensor floats(const std::vector<float>& values) const { return Tensor::from_host(*device, {int64_t(values.size())}, values); }
 };
 
-TEST_F(Graphs, a_device_without_them_says_so) {
+TEST_F(Graphs, device_without_graphs_reports_it) {
   if (stream.captures()) GTEST_SKIP() << test_device() << " captures";
   EXPECT_EQ(message_of([&] { stream.capture([] {}); }), "capture: device cpu has no graphs: run the work itself");
 }
 
-// The same on every device: work that is captured sees what is in its memory when it is replayed.
-TEST_F(Graphs, work_is_done_every_time) {
+// On every device: captured work reads the contents of its memory at replay.
+TEST_F(Graphs, replay_repeats_the_work) {
   const Tensor x = floats({1, 2}), sum = zeros(*device, {2});
   Replayed work;
   std::vector<bool> called;
@@ -54,7 +54,7 @@ TEST_F(Graphs, work_is_done_every_time) {
   EXPECT_EQ(called, stream.captures() ? (std::vector<bool>{true, true, false, false}) : std::vector<bool>(4, true));
 }
 
-TEST_F(Graphs, nobody_else_gets_their_memory) {
+TEST_F(Graphs, memory_of_a_graph_is_not_reused) {
   if (!stream.captures()) GTEST_SKIP() << test_device() << " does not capture";
   const Tensor x = floats(std::vector<float>(5000, 3));
   Tensor y;
@@ -69,13 +69,13 @@ TEST_F(Graphs, nobody_else_gets_their_memory) {
   for (const Tensor& other : others) EXPECT_EQ(other.to_host<float>(), std::vector<float>(5000, -1));
   y = Tensor();
   others.clear();
-  graph.reset();  // and now everybody may
+  graph.reset();  // now its memory may be reused
   device->pool().trim();
   EXPECT_LE(device->pool().stats().reserved, before);
 }
 
-// Cached blocks of other sizes stand in the way of a capture until they are freed; the graph that is made then is whole.
-TEST_F(Graphs, a_capture_frees_cached_blocks_before_it_gives_up) {
+// Cached blocks of other sizes block a capture until they are freed; the graph made then is complete.
+TEST_F(Graphs, capture_frees_cached_blocks_when_memory_is_short) {
   if (!stream.captures()) GTEST_SKIP() << test_device() << " does not capture";
   const int64_t limit = int64_t(64) << 20, block = int64_t(8) << 20;
   const auto small = open_device(test_device(), {.memory_limit = limit});
@@ -94,8 +94,8 @@ TEST_F(Graphs, a_capture_frees_cached_blocks_before_it_gives_up) {
   EXPECT_EQ(y.to_host<float>(), std::vector<float>(size_t(block / 4), 12));
 }
 
-// A stream that does with memory what one that captures does, on a device where every test can look: what the work takes is the
-// graph's, and nothing is freed meanwhile.
+// A stream that treats memory like a capturing one, on the CPU: what the work allocates belongs to the graph, and nothing is freed
+// meanwhile.
 class CapturingStream : public Stream {
  public:
   using Stream::Stream;
@@ -117,7 +117,7 @@ class CapturingStream : public Stream {
   }
 };
 
-TEST(Capture, is_tried_again_without_cached_blocks) {
+TEST(Capture, is_retried_without_cached_blocks) {
   const auto device = open_device("cpu", {.memory_limit = 9 << 20});
   CapturingStream stream(*device);
   Replayed replayed;
@@ -137,7 +137,7 @@ TEST(Capture, is_tried_again_without_cached_blocks) {
   EXPECT_GE(device->pool().stats().reserved, 4 << 20) << "the graph's memory is still set aside";
 }
 
-TEST(Capture, what_does_not_fit_is_an_error_and_nothing_is_lost) {
+TEST(Capture, out_of_memory_leaks_nothing) {
   const auto device = open_device("cpu", {.memory_limit = 8 << 20});
   CapturingStream stream(*device);
   int calls = 0;
@@ -149,7 +149,7 @@ TEST(Capture, what_does_not_fit_is_an_error_and_nothing_is_lost) {
   EXPECT_NO_THROW(device->allocate(4 << 20));
 }
 
-TEST_F(Graphs, what_cannot_be_captured_is_named_and_nothing_is_lost) {
+TEST_F(Graphs, capture_error_names_the_op_and_leaks_nothing) {
   if (!stream.captures()) GTEST_SKIP() << test_device() << " does not capture";
   const Tensor x = floats({1, 2});
   EXPECT_NE(message_of([&] {
@@ -163,8 +163,8 @@ TEST_F(Graphs, what_cannot_be_captured_is_named_and_nothing_is_lost) {
   EXPECT_EQ(add(x, x).to_host<float>(), (std::vector<float>{2, 4}));
 }
 
-// More shapes than a library's answers are kept for: a graph does not need them.
-TEST_F(Graphs, products_of_many_shapes) {
+// More shapes than the cache of library plans holds: a graph does not need them.
+TEST_F(Graphs, matmuls_of_many_shapes) {
   const Tensor a = floats(std::vector<float>(4096, 1)), b = floats({1, 2, 3, 4});
   Replayed work;
   Tensor product;
@@ -179,8 +179,8 @@ TEST_F(Graphs, products_of_many_shapes) {
   }
 }
 
-// A decoding step that is replayed has the bits of one that is run.
-TEST_F(Graphs, decoding_keeps_its_bits) {
+// A replayed decoding step is bitwise equal to one that is launched.
+TEST_F(Graphs, replayed_decoding_is_bitwise_equal) {
   for (const char* name : {"llama-tiny", "shakespeare-char"}) {
     ModelConfig c = preset(name);
     c.vocab_size = 211, c.layers = 2, c.max_positions = 64;
@@ -198,7 +198,7 @@ TEST_F(Graphs, decoding_keeps_its_bits) {
   }
 }
 
-// More than there is: the error says what, and the next allocation is fine.
+// An allocation larger than the memory: the error has the figures, and the next allocation succeeds.
 TEST_F(Graphs, out_of_memory_leaves_the_device_usable) {
   const auto small = open_device(test_device(), {.memory_limit = 1 << 20});
   for (const auto& [on, bytes] : {std::pair{small, int64_t(2) << 20}, {device, int64_t(1) << 50}}) {
@@ -210,7 +210,7 @@ TEST_F(Graphs, out_of_memory_leaves_the_device_usable) {
   }
 }
 
-TEST(OpenDevice, a_number_that_is_not_there_is_an_error) {
+TEST(OpenDevice, missing_device_index_is_an_error) {
   if (on_cpu()) GTEST_SKIP() << "the CPU has no numbers";
   EXPECT_NE(message_of([] { open_device("cuda:99"); }).find("there is no cuda:99, this machine has "), std::string::npos);
   EXPECT_NE(message_of([] { open_device("cuda:x"); }).find("unknown device 'cuda:x'"), std::string::npos);

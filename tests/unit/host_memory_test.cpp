@@ -1,4 +1,4 @@
-// What the process may still take, read from /proc and /sys trees laid out here; and what a run is then told.
+// Memory that the process may still allocate, read from /proc and /sys trees made here; and the error of a run that exceeds it.
 #include "weft/backends/cpu/host_memory.h"
 
 #include <gtest/gtest.h>
@@ -66,15 +66,15 @@ class HostMemoryTest : public testing::Test {
 
 constexpr const char* kContainer = "the container's limit";
 
-TEST_F(HostMemoryTest, without_groups_it_is_what_the_machine_has_available) { expect(kTotal, kAvailable, ""); }
+TEST_F(HostMemoryTest, without_cgroups_uses_available_memory) { expect(kTotal, kAvailable, ""); }
 
-TEST_F(HostMemoryTest, v2_takes_the_limit_less_what_is_used_but_for_page_cache) {
+TEST_F(HostMemoryTest, v2_limit_minus_usage_without_page_cache) {
   mount_v2("/job");
   limit_v2("/job", join(400 * kMiB), 300 * kMiB, 200 * kMiB);
   expect(400 * kMiB, 300 * kMiB, kContainer);
 }
 
-TEST_F(HostMemoryTest, v2_asks_every_group_around_the_process) {
+TEST_F(HostMemoryTest, v2_uses_the_limits_of_all_parent_groups) {
   mount_v2("/slice/user/job");
   limit_v2("/slice/user/job", "max", 10 * kMiB);
   limit_v2("/slice/user", join(900 * kMiB), 10 * kMiB);
@@ -85,7 +85,7 @@ TEST_F(HostMemoryTest, v2_asks_every_group_around_the_process) {
   expect(200 * kMiB, 190 * kMiB, kContainer);
 }
 
-TEST_F(HostMemoryTest, v2_without_a_limit_leaves_what_the_machine_has) {
+TEST_F(HostMemoryTest, v2_without_a_limit_uses_available_memory) {
   mount_v2("/job");
   limit_v2("/job", "max", 300 * kMiB);
   expect(kTotal, kAvailable, "");
@@ -93,14 +93,14 @@ TEST_F(HostMemoryTest, v2_without_a_limit_leaves_what_the_machine_has) {
   expect(kTotal, kAvailable, "");
 }
 
-TEST_F(HostMemoryTest, v2_more_used_than_allowed_leaves_nothing) {
+TEST_F(HostMemoryTest, v2_usage_above_the_limit_leaves_nothing) {
   mount_v2("/job");
   limit_v2("/job", join(100 * kMiB), 120 * kMiB);
   expect(100 * kMiB, 0, kContainer);
 }
 
 // A container's /proc/self/cgroup and mount: its own namespace ("/"), or the host's names with the group as the mount's root.
-TEST_F(HostMemoryTest, a_container_finds_its_group_at_the_mount_point) {
+TEST_F(HostMemoryTest, container_reads_its_group_at_the_mount_point) {
   limit_v2("", join(400 * kMiB), 100 * kMiB);
   for (const auto& [group, mounted] :
        {std::pair{"/", "/"}, {"/docker/1f", "/docker/1f"}, {"/../other", "/"}, {"/docker/1f", "/elsewhere"}}) {
@@ -114,7 +114,7 @@ TEST_F(HostMemoryTest, a_container_finds_its_group_at_the_mount_point) {
 
 TEST_F(HostMemoryTest, v1_nested) {
   mount_v1("/batch/job");
-  limit_v1("/batch/job", int64_t(0x7ffffffffffff000), 50 * kMiB);  // as the kernel writes "none"
+  limit_v1("/batch/job", int64_t(0x7ffffffffffff000), 50 * kMiB);  // the kernel's value for "no limit"
   limit_v1("/batch", 600 * kMiB, 500 * kMiB, 40 * kMiB);
   limit_v1("", int64_t(0x7ffffffffffff000), 900 * kMiB);
   expect(600 * kMiB, 140 * kMiB, kContainer);
@@ -125,10 +125,10 @@ TEST_F(HostMemoryTest, v1_nested) {
   expect(300 * kMiB, 200 * kMiB, kContainer);
 }
 
-TEST_F(HostMemoryTest, files_that_are_missing_or_make_no_sense_are_no_limit) {
+TEST_F(HostMemoryTest, missing_or_malformed_files_mean_no_limit) {
   mount_v2("/job");
   expect(kTotal, kAvailable, "");
-  write("/sys/fs/cgroup/job/memory.max", "100\n");  // nobody knows how much of it is used
+  write("/sys/fs/cgroup/job/memory.max", "100\n");  // its usage is unknown
   expect(kTotal, kAvailable, "");
   limit_v2("/job", "plenty", 5);
   expect(kTotal, kAvailable, "");
@@ -141,13 +141,13 @@ TEST_F(HostMemoryTest, files_that_are_missing_or_make_no_sense_are_no_limit) {
   EXPECT_GT(cpu::host_memory(root.string()).available, 0);
 }
 
-// Across the modules: the device reports what the reader found, and a run that does not fit says which limit it was.
-TEST_F(HostMemoryTest, a_run_that_does_not_fit_names_the_limit) {
+// The device reports what the reader found, and a run that does not fit names the limit.
+TEST_F(HostMemoryTest, out_of_memory_error_names_the_limit) {
   const MemoryInfo device = open_device("cpu")->memory();
   const cpu::HostMemory host = cpu::host_memory();
   EXPECT_EQ(device.total, host.total);
   EXPECT_EQ(device.limit, host.limit);
-  EXPECT_LE(std::abs(double(device.free - host.available)), 0.2 * double(host.total));  // others come and go meanwhile
+  EXPECT_LE(std::abs(double(device.free - host.available)), 0.2 * double(host.total));  // other processes allocate meanwhile
   mount_v2("/job");
   limit_v2("/job", join(400 * kMiB), 300 * kMiB);
   const cpu::HostMemory limited = cpu::host_memory(root.string());

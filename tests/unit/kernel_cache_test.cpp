@@ -1,5 +1,5 @@
-// Compiled kernels on disk: damaged ones are compiled again, and their number is bounded. Where a device compiles kernels while
-// it runs: WEFT_TEST_DEVICE=metal-sim or cuda.
+// Compiled kernels on disk: damaged ones are compiled again, and their number is bounded. For devices that compile kernels at run time:
+// WEFT_TEST_DEVICE=metal-sim or cuda.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -43,7 +43,7 @@ class KernelCaches : public testing::Test {
     std::sort(found.begin(), found.end());
     return found;
   }
-  // As a power cut leaves it: half of it, in a file of its own.
+  // Like after a power cut: half of the contents, in a separate file.
   static void cut(const fs::path& path) {
     const std::string whole = contents(path);
     fs::remove(path);
@@ -54,7 +54,7 @@ class KernelCaches : public testing::Test {
   const std::vector<float> expected{2, 4, 8};
 };
 
-TEST_F(KernelCaches, a_damaged_file_is_made_anew) {
+TEST_F(KernelCaches, damaged_file_is_rebuilt) {
   EXPECT_EQ(computed(), expected);
   const auto whole = files();
   ASSERT_FALSE(whole.empty());
@@ -66,7 +66,7 @@ TEST_F(KernelCaches, a_damaged_file_is_made_anew) {
   for (size_t i = 0; i < whole.size(); ++i) EXPECT_EQ(contents(whole[i]).size(), bytes[i].size()) << whole[i];
 }
 
-TEST_F(KernelCaches, a_whole_file_is_used) {
+TEST_F(KernelCaches, intact_file_is_used) {
   EXPECT_EQ(computed(), expected);
   std::vector<std::string> bytes;
   for (const fs::path& path : files()) bytes.push_back(contents(path));

@@ -1,5 +1,4 @@
-// Gradients of every layer by differences (weft/autograd/gradcheck.h): what comes in and every weight. Whole models are in
-// model_test.cpp.
+// Gradients of every layer against finite differences (weft/autograd/gradcheck.h), for inputs and weights. model_test.cpp has whole models.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -29,7 +28,7 @@ class Layers : public testing::Test {
   NewWeights weights{*device, DType::f32, true, 3};
   std::vector<NamedTensor> inputs;
 
-  // Something that comes in, and requires a gradient.
+  // An input that requires a gradient.
   Tensor input(const char* name, const Shape& shape) {
     PhiloxStream random(11, uint32_t(inputs.size()));
     std::vector<float> values(size_t(shape.numel()));
@@ -44,7 +43,7 @@ class Layers : public testing::Test {
     return Linear(weights, name, in, out, {.bias = true, .layout = layout, .stddev = 0.4});
   }
 
-  // The bound is that of whole models: sums of f32 values, differences of the fourth order.
+  // The bound is that of whole models: sums of f32 values, fourth-order differences.
   void expect_gradients(const std::function<Tensor()>& f, double step = 2e-2, double bound = 2e-3) {
     std::vector<NamedTensor> leaves = inputs;
     for (const NamedTensor& p : weights.taken())
@@ -58,8 +57,8 @@ class Layers : public testing::Test {
   }
 };
 
-// Whether one launch takes them all or each has its own; few rows and many, of which one product makes tasks of all.
-TEST_F(Layers, several_of_one_input_are_what_each_is) {
+// One launch for all layers or one each; few rows and many, where one matmul gets the tasks of all.
+TEST_F(Layers, several_layers_of_one_input_equal_single_ones) {
   for (DType dtype : {DType::f32, DType::bf16})
     for (int64_t rows : {1, 3, 4, 5, 40}) {
       NewWeights plain(*device, dtype, false, 7);
@@ -75,7 +74,7 @@ TEST_F(Layers, several_of_one_input_are_what_each_is) {
     }
 }
 
-TEST_F(Layers, several_of_one_input_have_gradients) {
+TEST_F(Layers, gradients_of_several_layers_of_one_input) {
   const Linear learned = linear("learned", kC, 9), other = linear("other", kC, 5);
   const Tensor in = x();
   expect_gradients([&] {
@@ -91,12 +90,12 @@ TEST_F(Layers, linear) {
     expect_gradients([&] { return back(there(in, activation)); });
 }
 
-// An adapter beside a weight that stays as it is; with dropout, the same is dropped every time for the same state.
+// An adapter beside a frozen weight; with dropout, the same state drops the same elements.
 TEST_F(Layers, low_rank_adapter) {
   weights.adapt({.rank = 3, .scale = 0.7, .targets = {"adapted"}, .dropout = 0.3});
   const Tensor in = x();
   const Linear layer = linear("adapted", kC, 9);
-  copy(input("b", {9, 3}).detach(), layer.adapter.b.detach());  // it starts at zero, and A would have no gradient
+  copy(input("b", {9, 3}).detach(), layer.adapter.b.detach());  // B starts at zero, so A would have no gradient
   inputs.pop_back();
   for (const Tensor& random : {Tensor(), random_state(*device, 5)}) expect_gradients([&] { return layer(in, Activation::silu, random); });
   const std::vector<float> plain = layer(in).to_host<float>(), dropped = layer(in, random_state(*device, 5)).to_host<float>();
@@ -141,7 +140,7 @@ TEST_F(Layers, mlp) {
   }
 }
 
-// Projections, rotary positions, attention with keys and values shared by two heads each, projection.
+// Projections, RoPE, attention with two query heads per key/value head, output projection.
 TEST_F(Layers, attention) {
   constexpr int64_t H = 4, Hkv = 2, D = 6;
   const Tensor in = x();
@@ -168,7 +167,7 @@ TEST_F(Layers, attention_packed) {
 TEST_F(Layers, embedding) {
   const Tensor table = weights.take("table", {10, kC}, Init::normal(0.5));
   const Tensor ids =
-      Tensor::from_host(*device, {kB, kT}, std::vector<int32_t>{0, 9, 3, 3, 3, 1, 9, 2, 0, 4, 5, 5, 8, 7});  // 6 never, 3 three times
+      Tensor::from_host(*device, {kB, kT}, std::vector<int32_t>{0, 9, 3, 3, 3, 1, 9, 2, 0, 4, 5, 5, 8, 7});  // id 6 never, id 3 three times
   const Linear after = linear("after", kC, kC);
   expect_gradients([&] { return after(embedding(table, ids)); });
 }

@@ -1,4 +1,4 @@
-// Low-rank adapters: what they compute, what is trained, and the folder that PEFT reads.
+// Low-rank adapters: their result, their training, and the folder format of PEFT.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -31,7 +31,7 @@ class Lora : public testing::Test {
     return {.rank = kRank, .scale = 0.7, .targets = std::move(targets), .seed = 5};
   }
 
-  // A model whose adapters do something: B drawn as A is.
+  // A model whose adapters have an effect: B is random like A.
   std::unique_ptr<Model> adapted(const ModelConfig& config, const LoraOptions& options, bool trainable = false, DType dtype = DType::f32) {
     auto model = make_model(config, *device, 3, {.dtype = dtype, .trainable = trainable, .lora = options});
     const NoGrad no_grad;
@@ -57,13 +57,13 @@ class Lora : public testing::Test {
   }
 };
 
-// Rounding moves a sum of K products by at most K 2^-24 of the sum of their sizes, and a block has four such layers one
-// after the other; what comes between them (norms, attention) does not make it larger.
+// Rounding changes a sum of K products by at most K 2^-24 of the sum of their magnitudes, and a block has four such layers in sequence;
+// norms and attention between them do not amplify it.
 double bound(const ModelConfig& c) {
   return double(4 * c.layers * (std::max(c.intermediate_size, c.heads * c.head_dim) + kRank + 1)) * 0x1p-24;
 }
 
-TEST_F(Lora, starts_as_the_model_it_adapts) {
+TEST_F(Lora, new_adapter_does_not_change_the_model) {
   for (const ModelCase& each : model_cases()) {
     const auto base = make_model(each.config, *device, 3), model = make_model(each.config, *device, 3, {.lora = lora()});
     EXPECT_LE(golden::distance(model->logits(ids()).to_host<float>(), base->logits(ids()).to_host<float>()), bound(each.config))
@@ -72,7 +72,7 @@ TEST_F(Lora, starts_as_the_model_it_adapts) {
   }
 }
 
-TEST_F(Lora, merged_is_unmerged) {
+TEST_F(Lora, merged_equals_unmerged) {
   for (const ModelCase& each : model_cases()) {
     const auto model = adapted(each.config, lora());
     export_model(*model, folder(each.name));
@@ -105,9 +105,9 @@ void expect_near(const Tensor& got, const std::vector<double>& expected, double 
   EXPECT_LE(worst, by * largest) << what;
 }
 
-// The merged model's gradient of each weight G gives those of the matrices: dA = s B^T G, dB = s G A^T. Both models go
-// forward and back, so the bound is that of four passes.
-TEST_F(Lora, gradients_are_those_of_the_merged_weights) {
+// The merged model's gradient G of each weight gives those of the matrices: dA = s B^T G, dB = s G A^T. Both models run forward and
+// backward, so the bound is that of four passes.
+TEST_F(Lora, gradients_follow_from_the_merged_weights) {
   for (const ModelCase& each : model_cases())
     for (bool recomputed : {false, true}) {
       const auto model = adapted(each.config, lora(), true);
@@ -131,7 +131,7 @@ TEST_F(Lora, gradients_are_those_of_the_merged_weights) {
     }
 }
 
-TEST_F(Lora, only_some_layers_and_recomputed) {
+TEST_F(Lora, selected_layers_with_recompute) {
   for (const char* target : {"down_proj", "layers.1.self_attn.q_proj"}) {
     const auto plain = adapted(config("llama_untied"), lora({target}), true), again = adapted(config("llama_untied"), lora({target}), true);
     backward(plain->loss(ids(), targets()));
@@ -141,7 +141,7 @@ TEST_F(Lora, only_some_layers_and_recomputed) {
   }
 }
 
-TEST_F(Lora, a_saved_adapter_is_what_peft_reads) {
+TEST_F(Lora, saved_adapter_has_the_format_of_peft) {
   const auto model = adapted(config("gpt2"), lora({"c_attn", "attn.c_proj"}));
   export_model(*make_model(config("gpt2"), *device, 3), folder("base"));
   save_adapter(*model, folder("adapter"), "some/base");
@@ -161,7 +161,7 @@ TEST_F(Lora, a_saved_adapter_is_what_peft_reads) {
   EXPECT_EQ(model->logits(ids()).to_host<float>(), back->logits(ids()).to_host<float>());
 }
 
-TEST_F(Lora, names_what_is_wrong) {
+TEST_F(Lora, errors_name_the_values) {
   const auto make = [&](const LoraOptions& options) {
     return error_of([&] { make_model(config("gpt2"), *device, 3, {.lora = options}); });
   };
@@ -199,8 +199,8 @@ TEST_F(Lora, names_what_is_wrong) {
   EXPECT_NE(with({}).find("adapter_config.json"), std::string::npos);
 }
 
-// What PEFT 0.21 writes for LoraConfig(), as far as it is not in what save_adapter writes.
-TEST_F(Lora, settings_that_change_the_result_are_refused_by_name) {
+// The settings that PEFT 0.21 writes for LoraConfig() beyond those of save_adapter.
+TEST_F(Lora, unsupported_settings_are_named) {
   export_model(*make_model(config("qwen2"), *device, 3), folder("base"));
   save_adapter(*adapted(config("qwen2"), lora({"q_proj"})), folder("adapter"), "base");
   const std::string path = folder("adapter") + "/adapter_config.json";

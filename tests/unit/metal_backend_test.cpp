@@ -1,4 +1,4 @@
-// What lies above Metal's seam, on a GPU that only writes down what it is told.
+// The code above Metal's seam, on a GPU that only records its calls.
 #include <gtest/gtest.h>
 
 #include <map>
@@ -71,17 +71,17 @@ class MetalBackend : public ::testing::Test {
   Tensor tensor(int64_t n) { return Tensor::empty(*device, {n}, DType::f32); }
 };
 
-TEST_F(MetalBackend, barriers_only_where_bytes_meet) {
+TEST_F(MetalBackend, barriers_only_between_conflicting_bytes) {
   const Tensor a = tensor(64), b = tensor(64), c = tensor(64), d = tensor(64);
   copy(a, b);
-  copy(c, d);  // nothing in common: may run at the same time
+  copy(c, d);  // no common bytes: may run concurrently
   copy(a, d);  // d is written twice
   copy(a, c);  // c was read before the last barrier
   copy(c, b);  // c was written
   EXPECT_EQ(told.events, (Events{"copy", "copy", "barrier", "copy", "copy", "barrier", "copy"}));
 }
 
-TEST_F(MetalBackend, parts_of_one_buffer_do_not_meet) {
+TEST_F(MetalBackend, disjoint_parts_of_a_buffer_need_no_barrier) {
   const Tensor whole = tensor(64), left = whole.part(0, 0, 32), right = whole.part(0, 32, 64);
   fill(left, 1);
   fill(right, 2);
@@ -91,7 +91,7 @@ TEST_F(MetalBackend, parts_of_one_buffer_do_not_meet) {
   EXPECT_EQ(told.dispatches[1].bindings[0].bytes, 128);
 }
 
-TEST_F(MetalBackend, the_host_waits_for_what_is_under_way_alone) {
+TEST_F(MetalBackend, host_waits_only_for_running_work) {
   const Tensor a = tensor(64), b = tensor(64), c = tensor(64);
   std::vector<float> host(64);
   copy(a, b);
@@ -103,7 +103,7 @@ TEST_F(MetalBackend, the_host_waits_for_what_is_under_way_alone) {
   EXPECT_EQ(told.events, (Events{"copy", "wait"}));
 }
 
-TEST_F(MetalBackend, dispatches_are_handed_over_in_batches) {
+TEST_F(MetalBackend, dispatches_are_committed_in_batches) {
   std::vector<Tensor> tensors;
   for (int i = 0; i < 130; ++i) tensors.push_back(tensor(8));
   for (const Tensor& t : tensors) fill(t, 1);
@@ -134,8 +134,8 @@ TEST_F(MetalBackend, the_earliest_fault_is_raised_with_its_op) {
   device->synchronize();  // once
 }
 
-// As many expressions as a program likes: the kernels used last stay, the others are let go when nothing is under way.
-TEST_F(MetalBackend, kernels_of_expressions_are_forgotten) {
+// Any number of expressions: the most recently used kernels stay, the others are evicted when no work is running.
+TEST_F(MetalBackend, kernels_of_expressions_are_evicted) {
   metal::Pipelines& pipelines = metal::of(device->stream()).pipelines();
   const int most = int(metal::Pipelines::kMostTexts), before = Pipe::live;
   metal::Pipeline* const first = &pipelines.of_text(0, "text", "kernel");
@@ -148,7 +148,7 @@ TEST_F(MetalBackend, kernels_of_expressions_are_forgotten) {
   EXPECT_GE(std::count(told.events.begin(), told.events.end(), "wait"), 3);
 }
 
-TEST(MetalSource, each_header_once_with_its_lines) {
+TEST(MetalSource, headers_are_included_once_with_line_numbers) {
   const std::string text = metal::source("weft/ops/fill/metal.metal");
   const auto count = [&](std::string_view what) {
     int n = 0;

@@ -1,4 +1,4 @@
-// A simulated device with a few kernels' worth of convenience around it.
+// A simulated device for tests, with data and launches in a few words.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -14,7 +14,7 @@
 
 namespace weft::metal {
 
-// Device memory that holds what a vector held.
+// Device memory initialised from a vector.
 template <class T>
 class Data {
  public:
@@ -27,7 +27,7 @@ class Data {
 
   size_t bytes() const { return count_ * sizeof(T); }
   Binding at(int index) const { return {index, buffer_, 0, int64_t(bytes()), nullptr}; }
-  // Only `count` elements from `first` on may be touched.
+  // Binds only `count` elements from `first` on.
   Binding at(int index, size_t first, size_t count) const {
     return {index, buffer_, int64_t(first * sizeof(T)), int64_t(count * sizeof(T)), nullptr};
   }
@@ -68,7 +68,7 @@ inline void run(Gpu& gpu, const std::string& text, const Job& r, const std::stri
   gpu.wait();
 }
 
-// What the error says, or "" where there is none.
+// The message of an error, or "" if there is none.
 template <class F>
 std::string error_of(F f) {
   try {

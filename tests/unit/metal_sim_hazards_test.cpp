@@ -1,5 +1,5 @@
-// Dispatches of one command buffer: where one touches what another writes and no barrier between them, the checked
-// simulator names both kernels with file and line.
+// Dispatches of one command buffer: if one accesses what another writes without a barrier between them, the checked simulator names both
+// kernels with file and line.
 #include "tests/unit/metal_sim_cases.h"
 
 namespace weft::metal {
@@ -54,7 +54,7 @@ TEST_F(MetalSimDispatches, WriteAfterRead) {
   expect_conflict({"kernel 'consume'", "reads 'x', byte 128, at two.metal:7", "kernel 'produce'", "writes 'y', byte 0, at two.metal:4"});
 }
 
-TEST_F(MetalSimDispatches, WriteAfterWriteOfAnotherBatchmate) {
+TEST_F(MetalSimDispatches, WriteAfterWriteOfAnEarlierDispatch) {
   encode("produce", {a_.at(0)});
   encode("produce", {a_.at(0, 64, 64)});
   encode("even", {a_.at(0, 63, 64)});
@@ -71,22 +71,22 @@ TEST_F(MetalSimDispatches, ABarrierOrdersThem) {
   EXPECT_EQ(b_.values()[5], 10.0f);
 }
 
-TEST_F(MetalSimDispatches, ACommandBufferEndsInOrder) {
+TEST_F(MetalSimDispatches, CommandBuffersAreOrdered) {
   encode("produce", {a_.at(0)});
   gpu_->commit();
   encode("consume", {a_.at(0), b_.at(1)});
   EXPECT_EQ(error(), "");
 }
 
-// What is touched counts, byte by byte, not what is bound.
-TEST_F(MetalSimDispatches, OtherBytesOfOneBufferAreNoConflict) {
+// Accessed bytes count, not bound bytes.
+TEST_F(MetalSimDispatches, DisjointBytesOfOneBufferDoNotConflict) {
   encode("even", {a_.at(0)});
   encode("odd", {a_.at(0)});
   encode("consume", {b_.at(0, 0, 64), b_.at(1, 64, 64)});
   EXPECT_EQ(error(), "");
 }
 
-TEST_F(MetalSimDispatches, AWriteThroughWhatIsBoundToBeRead) {
+TEST_F(MetalSimDispatches, WriteToAReadOnlyBinding) {
   Binding binding = a_.at(0);
   binding.read_only = true;
   encode("produce", {binding});
@@ -94,7 +94,7 @@ TEST_F(MetalSimDispatches, AWriteThroughWhatIsBoundToBeRead) {
   EXPECT_NE(said.find("write at two.metal:4 to 'y', which is bound as read-only"), std::string::npos) << said;
 }
 
-// Two bindings of the same bytes see one memory, and each has bounds of its own.
+// Two bindings of the same bytes share memory, and each has its own bounds.
 TEST_F(MetalSimDispatches, BindingsThatShareBytes) {
   encode("consume", {a_.at(0, 0, 64), a_.at(1, 0, 64)});
   EXPECT_EQ(error(), "");

@@ -1,5 +1,5 @@
-// The kernels that this project began from (tests/metal/seeds), as they were found. Two of them race, which the checked
-// simulator must say; all others agree with float64 and are found clean.
+// The kernels that this project started from (tests/metal/seeds), unchanged. Two of them race, which the checked simulator must report; all
+// others agree with float64 and have no findings.
 #include "tests/unit/metal_sim_cases.h"
 
 #include <cmath>
@@ -41,7 +41,7 @@ uint32_t bits_of(float x) {
 class MetalSeeds : public testing::TestWithParam<SimMode> {
  protected:
   void launch(const std::string& file, const Job& r) { run(*gpu_, seed(file), r, file + ".metal"); }
-  // A kernel that races: the checked mode says so, in others it runs and may be wrong.
+  // A kernel that races: the checked mode reports it; in other modes it runs and may be wrong.
   void launch_racing(const std::string& file, const Job& r) {
     const std::string error = error_of([&] { launch(file, r); });
     if (GetParam() == SimMode::checked) {

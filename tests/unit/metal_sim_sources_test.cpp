@@ -122,7 +122,7 @@ TEST_P(MetalSimWrongText, IsCaught) {
 INSTANTIATE_TEST_SUITE_P(Texts, MetalSimWrongText, testing::ValuesIn(kWrongTexts),
                          [](const auto& info) { return std::string(info.param.name); });
 
-TEST(MetalSimWatchdog, AnEndlessLoopLosesTheDevice) {
+TEST(MetalSimWatchdog, EndlessLoopLosesTheDevice) {
   setenv("WEFT_METAL_SIM_WATCHDOG", "1", 1);
   const TestKernel endless{"Endless", "  volatile uint turns = 1;\n  while (turns != 0) turns = turns | 1;\n  y[i] = 0;", ""};
   const std::string error = error_of(SimMode::forward, endless);
@@ -130,7 +130,7 @@ TEST(MetalSimWatchdog, AnEndlessLoopLosesTheDevice) {
   EXPECT_NE(error.find("does not end"), std::string::npos) << error;
 }
 
-TEST(MetalSimCounters, EveryByte) {
+TEST(MetalSimCounters, CountsEveryByte) {
   const auto gpu = open_simulator(SimMode::counting);
   const TestKernel counted{"Counted", R"(
   threadgroup float s[64];

@@ -1,4 +1,4 @@
-// Kernels that are right run as Metal says they do, in every order.
+// Correct kernels run as Metal specifies, in every order.
 #include "tests/unit/metal_sim_cases.h"
 
 #include <numeric>
@@ -241,7 +241,7 @@ INSTANTIATE_TEST_SUITE_P(Orders, MetalSim,
                          testing::Values(SimMode::forward, SimMode::random, SimMode::flush, SimMode::checked, SimMode::counting),
                          mode_name);
 
-TEST(MetalSimErrors, TheCompilersWords) {
+TEST(MetalSimErrors, CompilerMessage) {
   const auto gpu = open_simulator(SimMode::forward);
   const std::string error = error_of([&] {
     gpu->library("#include <metal_stdlib>\nusing namespace metal;\nkernel void f(device float* y [[buffer(0)]]) {\n  y[0] = nothing;\n}\n",

@@ -1,4 +1,4 @@
-// Small models of every family, in the settings that real folders have.
+// Small models of every family, with the settings of real folders.
 #pragma once
 
 #include <string>
@@ -27,7 +27,7 @@ inline std::vector<ModelCase> model_cases() {
     c.head_dim = 6;
     c.intermediate_size = 40;
     c.max_positions = 48;
-    c.initializer_range = 0.25;  // values that matter, unlike those of a model at its start
+    c.initializer_range = 0.25;  // larger than at the start of training, so that errors show
     change(c);
     cases.push_back({name, c});
   };

@@ -1,4 +1,4 @@
-// Folders in and out: what was loaded is written as it was, what real folders contain is read, what is wrong is named.
+// Model folders: an export equals what was loaded, variants of real folders are read, errors are named.
 #include "weft/models/load.h"
 
 #include <gtest/gtest.h>
@@ -62,7 +62,7 @@ class ModelFolder : public testing::Test {
   }
 };
 
-TEST_F(ModelFolder, an_exported_golden_model_is_the_same_bytes) {
+TEST_F(ModelFolder, exported_golden_model_is_bytewise_equal) {
   for (const char* name : {"llama", "qwen3", "gpt2"}) {
     const std::string from = golden::folder(name), to = folder(name);
     export_model(*load_model(from, *device), to, {.like = from});
@@ -82,7 +82,7 @@ TEST_F(ModelFolder, an_exported_golden_model_is_the_same_bytes) {
   }
 }
 
-TEST_F(ModelFolder, every_setting_goes_out_and_comes_back) {
+TEST_F(ModelFolder, settings_round_trip) {
   for (const ModelCase& each : model_cases()) {
     const auto model = make_model(each.config, *device, 3);
     export_model(*model, folder(each.name));
@@ -101,7 +101,7 @@ TEST_F(ModelFolder, sixteen_bit_weights_are_kept) {
     export_model(*loaded, folder("again"), {.dtype = loaded->config().dtype});
     const MappedFile a(folder("small") + "/model.safetensors"), b(folder("again") + "/model.safetensors");
     EXPECT_TRUE(std::equal(a.bytes().begin(), a.bytes().end(), b.bytes().begin(), b.bytes().end()));
-    // In f32 it is the model of the rounded weights.
+    // In f32 it is the model with the rounded weights.
     const auto wide = load_model(folder("small"), *device, {.dtype = DType::f32});
     EXPECT_LE(golden::distance(wide->logits(ids()).to_host<float>(), model->logits(ids()).to_host<float>()),
               dtype == DType::f16 ? 0.01 : 0.08);
@@ -110,7 +110,7 @@ TEST_F(ModelFolder, sixteen_bit_weights_are_kept) {
   }
 }
 
-TEST_F(ModelFolder, weights_that_would_not_be_finite_are_not_written_over_those_that_are) {
+TEST_F(ModelFolder, overflowing_weights_do_not_replace_a_file) {
   const auto model = make_model(config("qwen2"), *device, 3);
   export_model(*model, folder("m"));
   const auto before = load_model(folder("m"), *device)->logits(ids()).to_host<float>();
@@ -127,7 +127,7 @@ TEST_F(ModelFolder, weights_that_would_not_be_finite_are_not_written_over_those_
   EXPECT_EQ(load_model(folder("m"), *device)->logits(ids()).to_host<float>(), before);
 }
 
-TEST_F(ModelFolder, weights_are_used_where_the_file_is_mapped) {
+TEST_F(ModelFolder, weights_are_used_from_the_mapped_file) {
   const auto model = make_model(config("llama_untied"), *device, 3);
   export_model(*model, folder("m"));
   const int64_t before = device->pool().stats().in_use;
@@ -153,8 +153,8 @@ TEST_F(ModelFolder, shards) {
   EXPECT_EQ(load_model(folder("m"), *device)->logits(ids()).to_host<float>(), model->logits(ids()).to_host<float>());
 }
 
-// As GPT-2 was first published: no prefix, and masks among the weights.
-TEST_F(ModelFolder, old_spellings) {
+// GPT-2 as first published: no prefix, and masks among the weights.
+TEST_F(ModelFolder, old_tensor_names) {
   const ModelConfig c = config("gpt2");
   const auto model = make_model(c, *device, 3);
   Named old;
@@ -175,7 +175,7 @@ TEST_F(ModelFolder, old_spellings) {
   EXPECT_EQ(load_model(write("head", tied->config(), head), *device)->logits(ids()).to_host<float>(), expected);
 }
 
-TEST_F(ModelFolder, what_is_wrong_is_named) {
+TEST_F(ModelFolder, errors_name_the_file_and_tensor) {
   const ModelConfig c = config("llama_untied");
   const Named good = tensors(*make_model(c, *device, 3));
   const std::string name = "model.layers.1.mlp.up_proj.weight";

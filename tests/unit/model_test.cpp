@@ -1,4 +1,4 @@
-// What holds for every model: gradients by differences, a cache that changes nothing, blocks that may run again.
+// Properties of every model: gradients match differences, the cache matches the full forward pass, blocks can be recomputed.
 #include "weft/models/model.h"
 
 #include <gtest/gtest.h>
@@ -34,14 +34,14 @@ class EveryModel : public testing::TestWithParam<ModelCase> {
   }
 };
 
-TEST_P(EveryModel, has_the_parameters_it_counts) {
+TEST_P(EveryModel, parameter_count) {
   int64_t total = 0;
   const auto m = model();
   for (const NamedTensor& p : m->parameters()) total += p.tensor.numel();
   EXPECT_EQ(total, GetParam().config.parameter_count());
 }
 
-TEST_P(EveryModel, gradients_are_those_of_differences) {
+TEST_P(EveryModel, gradients_match_finite_differences) {
   const auto m = model({.trainable = true});
   const Tensor tokens = ids(2, 7);
   const bool kinks = GetParam().config.activation == HiddenActivation::relu;  // the step must rarely cross one
@@ -49,7 +49,7 @@ TEST_P(EveryModel, gradients_are_those_of_differences) {
     EXPECT_LE(r.error(), kinks ? 2e-2 : 2e-3) << r.name << ": " << r.analytic << " " << r.numeric;
 }
 
-TEST_P(EveryModel, loss_is_that_of_its_logits) {
+TEST_P(EveryModel, loss_matches_logits) {
   const auto m = model({.trainable = true});
   const Tensor tokens = ids(2, 9), targets = ids(2, 9, 2);
   std::vector<std::vector<float>> plain;
@@ -68,9 +68,9 @@ TEST_P(EveryModel, loss_is_that_of_its_logits) {
   }
 }
 
-// The bound: two ways of summing the same f32 terms, through all layers. 2e-5 of the largest logit; bf16 rounds each
-// activation to 2^-9, a few dozen times on the way.
-TEST_P(EveryModel, a_cache_changes_nothing) {
+// The bound: two orders of summing the same f32 terms, through all layers. 2e-5 of the largest logit; bf16 rounds each activation to 2^-9,
+// a few dozen times.
+TEST_P(EveryModel, cache_matches_full_forward) {
   for (DType dtype : {DType::f32, DType::bf16}) {
     const auto m = model({.dtype = dtype});
     constexpr int64_t kLength = 24;
@@ -81,7 +81,7 @@ TEST_P(EveryModel, a_cache_changes_nothing) {
     for (int64_t prompt : {int64_t(1), int64_t(7), kLength}) {
       KvCache cache = m->make_cache(2, kLength);
       for (int64_t t = 0; t < kLength;) {
-        const int64_t T = t == 0 ? prompt : t % 5 == 4 ? std::min<int64_t>(3, kLength - t) : 1;  // and some at once
+        const int64_t T = t == 0 ? prompt : t % 5 == 4 ? std::min<int64_t>(3, kLength - t) : 1;  // sometimes three at once
         const std::vector<float> got = m->last_logits(contiguous(tokens.part(1, t, t + T)), cache).to_host<float>();
         t += T;
         for (int64_t b = 0; b < 2; ++b)
@@ -92,7 +92,7 @@ TEST_P(EveryModel, a_cache_changes_nothing) {
   }
 }
 
-TEST_P(EveryModel, sequences_of_different_lengths_do_not_meet) {
+TEST_P(EveryModel, padded_sequences_are_independent) {
   const auto m = model();
   const int64_t V = GetParam().config.vocab_size;
   const Tensor tokens = ids(3, 9);
@@ -114,7 +114,7 @@ TEST_P(EveryModel, sequences_of_different_lengths_do_not_meet) {
   }
 }
 
-TEST_P(EveryModel, blocks_that_run_again_give_the_same_bits) {
+TEST_P(EveryModel, recompute_is_bitwise_equal) {
   ModelConfig config = GetParam().config;
   config.embedding_dropout = config.residual_dropout = config.attention_dropout = 0.1f;
   for (DType dtype : {DType::f32, DType::bf16}) {
@@ -132,10 +132,10 @@ TEST_P(EveryModel, blocks_that_run_again_give_the_same_bits) {
   }
 }
 
-TEST_P(EveryModel, dropout_drops_and_is_repeatable) {
+TEST_P(EveryModel, dropout_is_reproducible) {
   ModelConfig config = GetParam().config;
   const auto dry = model();
-  config.attention_dropout = 1e-12f;  // drops nothing, but takes the way of the probabilities
+  config.attention_dropout = 1e-12f;  // drops nothing, but uses the kernel with dropout
   const auto careful = make_model(config, *device, 7);
   config.embedding_dropout = config.residual_dropout = config.attention_dropout = 0.5f;
   const auto wet = make_model(config, *device, 7);
@@ -150,11 +150,11 @@ TEST_P(EveryModel, dropout_drops_and_is_repeatable) {
   EXPECT_NE(once, loss(*wet, state));
 }
 
-TEST_P(EveryModel, inference_keeps_nothing) {
+TEST_P(EveryModel, inference_saves_nothing) {
   const auto m = model({.trainable = true});
   KvCache cache = m->make_cache(1, 16);
   const int64_t T = 4;
-  m->last_logits(ids(1, T), cache);  // tables and kernels are made at first use
+  m->last_logits(ids(1, T), cache);  // warm-up: tables and kernels are made on first use
   const int64_t before = device->pool().stats().live;
   const Tensor logits = m->last_logits(ids(1, T), cache);
   EXPECT_EQ(device->pool().stats().live, before + 1);
@@ -163,13 +163,13 @@ TEST_P(EveryModel, inference_keeps_nothing) {
 
 INSTANTIATE_TEST_SUITE_P(settings, EveryModel, testing::ValuesIn(model_cases()), [](const auto& info) { return info.param.name; });
 
-TEST(Models, reject_what_they_cannot_take) {
+TEST(Models, rejects_bad_inputs) {
   const auto device = open_device(test_device(), {.checked = true});
   const auto m = make_model(preset("llama-tiny"), *device, 1);
   const auto ids = [&](int64_t T, int32_t id) { return Tensor::from_host(*device, {1, T}, std::vector<int32_t>(size_t(T), id)); };
   const NoGrad no_grad;
   EXPECT_THROW(m->logits(ids(257, 0)), Error);
-  EXPECT_THROW((m->logits(ids(4, 512)), device->synchronize()), Error);  // a GPU finds it while it computes
+  EXPECT_THROW((m->logits(ids(4, 512)), device->synchronize()), Error);  // a GPU finds it during the computation
   EXPECT_EQ(message_of([&] { m->logits(zeros(*device, {1, 4})); }),
             "logits: ids must be [batch, time] of i32 or u32, got f32 of shape 1x4");
   EXPECT_EQ(message_of([&] { m->loss(ids(4, 0), zeros(*device, {1, 4})); }),
@@ -188,8 +188,8 @@ TEST(Models, reject_what_they_cannot_take) {
   EXPECT_THROW(make_model(c, *device, 1), Error);
 }
 
-// -100 marks a target that does not count, as in PyTorch: the sum is divided by the others.
-TEST(Models, a_negative_pad_id_counts_nowhere) {
+// -100 marks an ignored target, as in PyTorch: the sum is divided by the number of the others.
+TEST(Models, negative_targets_are_ignored) {
   const auto device = open_device(test_device());
   const auto m = make_model(preset("llama-tiny"), *device, 1);
   const NoGrad no_grad;
@@ -199,13 +199,13 @@ TEST(Models, a_negative_pad_id_counts_nowhere) {
   EXPECT_NEAR(padded, three, 1e-5 * three);
 }
 
-TEST(Models, presets_have_the_sizes_they_are_named_for) {
+TEST(Models, preset_sizes) {
   EXPECT_EQ(preset("gpt2-124m").parameter_count(), 124439808);
   EXPECT_EQ(preset("smollm2-135m").parameter_count(), 134515008);
   EXPECT_EQ(preset("shakespeare-char").parameter_count(), 10770816);
 }
 
-TEST(Models, new_weights_depend_on_the_seed_alone) {
+TEST(Models, new_weights_depend_on_the_seed_only) {
   const auto one = open_device("cpu", {.threads = 1}), two = open_device("cpu", {.threads = 2});
   const auto a = make_model(preset("llama-tiny"), *one, 1), b = make_model(preset("llama-tiny"), *two, 1),
              c = make_model(preset("llama-tiny"), *two, 2);

@@ -51,7 +51,7 @@ TEST(Nvrtc, random_expressions_compile) {
   }
 }
 
-TEST(Nvrtc, sixteen_bytes_at_a_time) {
+TEST(Nvrtc, loads_and_stores_sixteen_bytes) {
   for (const DType dtype : {DType::f32, DType::bf16, DType::f16}) {
     SCOPED_TRACE(name(dtype));
     const std::string ptx = compile(emit(trace([](Expr x, Expr y) { return x + y; }), {{{dtype}, {dtype}}, {dtype}}, Dialect::cuda));
@@ -60,7 +60,7 @@ TEST(Nvrtc, sixteen_bytes_at_a_time) {
   }
 }
 
-TEST(Nvrtc, no_contraction_but_what_is_written) {
+TEST(Nvrtc, no_implicit_contraction) {
   const Signature signature{{{}, {}}, {DType::f32, DType::f32}};
   const auto shared_product = [](Expr x, Expr y) { return std::pair(x * y + x, x * y); };
   EXPECT_FALSE(has(compile(emit(simplify(trace(shared_product)), signature, Dialect::cuda)), "fma.rn.f32"));

@@ -1,4 +1,4 @@
-// What tests look at: the message of an error, the bytes of a file.
+// Helpers of tests: the message of an error, the bytes of a file.
 #pragma once
 
 #include <filesystem>

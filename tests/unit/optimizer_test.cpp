@@ -100,7 +100,7 @@ TEST(optimizer, decays_by_role_or_everything) {
   }
 }
 
-TEST(optimizer, a_bf16_parameter_has_a_master_that_remembers_small_steps) {
+TEST(optimizer, master_weights_keep_small_steps_of_bf16) {
   const Bowl bowl(DType::bf16);
   SGD optimizer(bowl.parameters, {.learning_rate = 1e-4, .momentum = 0, .weight_decay = 0});
   ASSERT_EQ(optimizer.state()[0].name, "master.model.embed_tokens.weight");

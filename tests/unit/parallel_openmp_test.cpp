@@ -19,7 +19,7 @@ TEST(parallel_for, runs_on_the_callers_thread_inside_an_openmp_region) {
     parallel_for(8, 4, [&](int64_t) {
       elsewhere += std::this_thread::get_id() != caller;
       ++runs;
-      std::this_thread::sleep_for(std::chrono::milliseconds(1));  // time for a worker to come
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));  // time for a worker to arrive
     });
   }
   EXPECT_EQ(runs, 2 * 3 * 8);

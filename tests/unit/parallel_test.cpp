@@ -32,9 +32,9 @@ TEST(parallel_for, runs_every_task_once) {
     for (int64_t tasks : {0, 1, 2, 7, 1000}) expect_every_task_once(tasks, threads);
 }
 
-// Regions that follow each other at once: a worker still looks for tasks of one while the next is published.
+// Regions without a pause: a worker still searches one for tasks while the next is published.
 TEST(parallel_for, runs_every_task_once_in_regions_without_a_pause) {
-  std::vector<int> runs(7);  // not atomic: what a region wrote is there when it ends
+  std::vector<int> runs(7);  // not atomic: writes of a region are visible when it ends
   for (int round = 1; round <= 20'000; ++round) {
     const auto tasks = size_t(2 + round % 6);
     parallel_for(int64_t(tasks), 2 + round % 3, [&](int64_t task) { ++runs[size_t(task)]; });
@@ -66,7 +66,7 @@ TEST(parallel_for, runs_on_the_callers_thread_inside_another_region) {
   EXPECT_EQ(elsewhere, 0);
 }
 
-// Calls from several threads at once: however many, no more helpers run than one call alone may have.
+// Concurrent calls from several threads use no more workers in all than one call alone.
 TEST(parallel_for, callers_on_several_threads_share_one_budget) {
   const int budget = std::max(4, available_threads()), callers = 5;
   std::atomic<int> helpers = 0, most = 0, runs = 0;
@@ -90,8 +90,8 @@ TEST(parallel_for, callers_on_several_threads_share_one_budget) {
   EXPECT_LE(most, budget - 1);
 }
 
-// The caller gets the exception of the first task that throws, on any number of threads, and the pool stays usable.
-TEST(parallel_for, passes_the_first_tasks_exception_on) {
+// The exception of the lowest task that throws is rethrown, on any number of threads, and the pool stays usable.
+TEST(parallel_for, rethrows_the_exception_of_the_lowest_task) {
   for (int threads : {1, 2, 8}) {
     try {
       parallel_for(100, threads, [](int64_t task) {
@@ -105,7 +105,7 @@ TEST(parallel_for, passes_the_first_tasks_exception_on) {
   }
 }
 
-// A worker that has been seen: waits inside a task until two threads are there.
+// Waits inside a task until two threads have arrived, so that a worker exists.
 pthread_t some_worker(int threads) {
   const auto caller = std::this_thread::get_id();
   std::atomic<bool> found = false;
@@ -120,7 +120,7 @@ pthread_t some_worker(int threads) {
   return worker;
 }
 
-// Holds a thread inside a signal handler, as if the system had given its core to another process.
+// Holds a thread in a signal handler, as if its core were given to another process.
 class Descheduled {
  public:
   explicit Descheduled(pthread_t thread) {
@@ -158,7 +158,7 @@ TEST(parallel_for, sleeps_while_a_worker_finishes_the_last_task) {
   getrusage(RUSAGE_THREAD, &before);
   parallel_for(2, 2, [&](int64_t) {
     if (std::this_thread::get_id() == caller) {
-      while (!claimed) std::this_thread::yield();  // the other task is the worker's
+      while (!claimed) std::this_thread::yield();  // until the worker has the other task
       getrusage(RUSAGE_THREAD, &before);
     } else {
       claimed = true;
@@ -170,11 +170,11 @@ TEST(parallel_for, sleeps_while_a_worker_finishes_the_last_task) {
 }
 #endif
 
-#ifndef __SANITIZE_THREAD__  // which does not let a forked child start threads
+#ifndef __SANITIZE_THREAD__  // TSan does not let a forked child start threads
 int runs_in_child() {
   std::atomic<int> runs = 0;
   parallel_for(100, 2, [&](int64_t) { ++runs; });
-  some_worker(2);  // does not return before a worker of the child's own has come
+  some_worker(2);  // returns once a worker of the child has arrived
   return runs == 100 ? 0 : 1;
 }
 
@@ -188,7 +188,7 @@ TEST(parallel_for, works_in_a_forked_child) {
   EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << "status " << status;
 }
 
-TEST(parallel_for, process_ends_beside_its_workers) {
+TEST(parallel_for, process_exits_with_idle_workers) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   EXPECT_EXIT(
       {

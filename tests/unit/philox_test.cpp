@@ -35,7 +35,7 @@ TEST(Philox, StateAdvancesToOtherNumbers) {
   EXPECT_NE(uniform(*device, {1000}, state, 5).to_host<float>(), first);
 }
 
-// The mean and variance of n draws lie within six standard errors of 0 and d^2.
+// Mean and variance of n draws are within six standard errors of 0 and stddev^2.
 TEST(Philox, NormalValuesHaveTheirMoments) {
   constexpr int64_t n = 100000;
   constexpr double d = 0.02;

@@ -22,7 +22,7 @@ uint8_t* bytes(const Buffer& buffer) { return static_cast<uint8_t*>(buffer.handl
 
 uint8_t* bytes_end(const Buffer& buffer) { return bytes(buffer) + buffer.bytes(); }
 
-TEST(pool, reuses_what_was_freed) {
+TEST(pool, reuses_freed_blocks) {
   const auto device = open_device("cpu");
   void* first = device->allocate(1000)->handle();
   EXPECT_EQ(device->allocate(1000)->handle(), first);
@@ -41,7 +41,7 @@ TEST(pool, ten_thousand_steps_do_not_grow) {
   EXPECT_EQ(device->pool().stats().reserved, reserved);
 }
 
-TEST(pool, trim_gives_everything_back) {
+TEST(pool, trim_returns_all_memory) {
   const auto device = open_device("cpu");
   device->allocate(1 << 20);
   EXPECT_GT(device->pool().stats().reserved, 0);
@@ -49,8 +49,8 @@ TEST(pool, trim_gives_everything_back) {
   EXPECT_EQ(device->pool().stats().reserved, 0);
 }
 
-// What a captured graph does with memory, on a pool that a test can look into.
-TEST(pool, what_is_reserved_goes_to_nobody_else) {
+// The memory behaviour of a captured graph, on a pool that a test can inspect.
+TEST(pool, reserved_blocks_are_not_shared) {
   for (bool checked : {false, true}) {
     const auto device = open_device("cpu", {.checked = checked});
     Pool& pool = device->pool();
@@ -59,14 +59,14 @@ TEST(pool, what_is_reserved_goes_to_nobody_else) {
     device->allocate(1000);  // one more is cached
     const int64_t reservation = pool.begin_reservation();
     void* const inside = device->allocate(1000)->handle();
-    EXPECT_EQ(device->allocate(1000)->handle(), inside);  // within the work it is used again
+    EXPECT_EQ(device->allocate(1000)->handle(), inside);  // reused inside the capture
     auto result = device->allocate(1000);
     EXPECT_EQ(result->handle(), inside);
     void* const outlives = result->handle();
     pool.end_reservation();
     EXPECT_NE(device->allocate(1000)->handle(), inside);
     result.reset();
-    EXPECT_NE(device->allocate(1000)->handle(), outlives);  // still the graph's
+    EXPECT_NE(device->allocate(1000)->handle(), outlives);  // still owned by the graph
     pool.trim();
     EXPECT_EQ(pool.stats().reserved, 2 * block);
     EXPECT_NO_THROW(pool.verify());
@@ -77,7 +77,7 @@ TEST(pool, what_is_reserved_goes_to_nobody_else) {
   }
 }
 
-TEST(pool, out_of_memory_says_what_was_asked_and_the_process_goes_on) {
+TEST(pool, out_of_memory_error_has_figures_and_is_recoverable) {
   const auto device = open_device("cpu", {.memory_limit = 1 << 20});
   const auto held = device->allocate(512 << 10);
   try {
@@ -93,13 +93,13 @@ TEST(pool, out_of_memory_says_what_was_asked_and_the_process_goes_on) {
   EXPECT_NO_THROW(device->allocate(1000));
 }
 
-TEST(pool, cached_blocks_make_room_for_another_size) {
+TEST(pool, cached_blocks_are_freed_for_another_size) {
   const auto device = open_device("cpu", {.memory_limit = 2 << 20});
-  device->allocate(1500 << 10);  // freed, but cached
+  device->allocate(1500 << 10);  // freed, stays cached
   EXPECT_NO_THROW(device->allocate(1200 << 10));
 }
 
-TEST(pool, refuses_sizes_that_make_no_sense) {
+TEST(pool, rejects_invalid_sizes) {
   const auto device = open_device("cpu");
   EXPECT_THROW(device->allocate(-1), Error);
   EXPECT_THROW(Tensor::empty(*device, {int64_t(1) << 62}), Error);
@@ -111,7 +111,7 @@ TEST(pool, checked_buffers_start_as_nan) {
   for (bf16 value : Tensor::empty(*device, {5}, DType::bf16).to_host<bf16>()) EXPECT_TRUE(float(value) != float(value));
 }
 
-TEST(pool, a_write_one_byte_past_the_end_is_found) {
+TEST(pool, detects_a_write_past_the_end) {
   const auto device = open_device("cpu", {.checked = true});
   for (int64_t at : {int64_t(-1), int64_t(100)}) {
     const auto buffer = device->allocate(100);
@@ -121,7 +121,7 @@ TEST(pool, a_write_one_byte_past_the_end_is_found) {
   }
 }
 
-TEST(pool, an_overrun_is_found_even_after_the_buffer_is_gone) {
+TEST(pool, detects_an_overrun_of_a_freed_buffer) {
   const auto device = open_device("cpu", {.checked = true});
   {
     const auto buffer = device->allocate(100);
@@ -130,7 +130,7 @@ TEST(pool, an_overrun_is_found_even_after_the_buffer_is_gone) {
   EXPECT_THROW(device->pool().verify(), Error);
 }
 
-TEST(pool, counts_each_use_apart) {
+TEST(pool, counts_each_use_separately) {
   const auto device = open_device("cpu");
   const auto stats = [&] { return device->pool().stats(); };
   std::shared_ptr<Buffer> weights, moments, outer;
@@ -158,7 +158,7 @@ TEST(pool, counts_each_use_apart) {
 TEST(pool, uses_at_the_peak_add_up_to_it) {
   const auto device = open_device("cpu");
   const auto weights = device->allocate(2000, MemoryUse::weights);
-  device->allocate(9000, MemoryUse::activations);  // the most activations, but not the peak
+  device->allocate(9000, MemoryUse::activations);  // the most activations, but not at the peak of all uses
   auto late = device->allocate(8000, MemoryUse::gradients);
   device->allocate(4096, MemoryUse::activations);
   PoolStats stats = device->pool().stats();
@@ -176,7 +176,7 @@ TEST(pool, uses_at_the_peak_add_up_to_it) {
   EXPECT_EQ(stats.of(MemoryUse::weights).at_peak, 2048);
 }
 
-TEST(pool, a_step_is_counted_by_use_and_the_same_every_time) {
+TEST(pool, counts_of_a_step_are_reproducible) {
   PoolStats runs[2];
   for (PoolStats& stats : runs) {
     const auto device = open_device("cpu", {.threads = 2});
@@ -201,11 +201,11 @@ TEST(pool, large_blocks_waste_at_most_a_seventeenth) {
   for (int64_t bytes : {int64_t(2) << 20, (int64_t(2) << 20) + 1, int64_t(5'000'000), int64_t(33'000'001)}) {
     const auto buffer = device->allocate(bytes);
     EXPECT_LE(device->pool().stats().in_use * 16, bytes * 17);
-    bytes_end(*buffer)[-1] = 1;  // all of it is there
+    bytes_end(*buffer)[-1] = 1;  // the last byte is usable
   }
 }
 
-// Bytes of huge pages behind the mapping that holds `address`, from the kernel; -1 where it does not say.
+// Bytes of huge pages behind the mapping of `address`, from the kernel; -1 if unknown.
 int64_t huge_bytes_at(const void* address) {
   std::ifstream maps("/proc/self/smaps");
   bool inside = false;
@@ -224,7 +224,7 @@ bool offers_huge_pages() {
   return setting.find("[madvise]") != std::string::npos || setting.find("[always]") != std::string::npos;
 }
 
-TEST(pool, large_blocks_are_huge_pages) {
+TEST(pool, large_blocks_use_huge_pages) {
   const auto device = open_device("cpu");
   const int64_t huge = int64_t(2) << 20, size = 8 * huge;
   const auto buffer = device->allocate(size);
@@ -238,7 +238,7 @@ TEST(pool, large_blocks_are_huge_pages) {
   EXPECT_GE(got, size - huge);
 }
 
-TEST(pool, middling_blocks_share_huge_pages) {
+TEST(pool, medium_blocks_share_huge_pages) {
   const auto device = open_device("cpu");
   if (device->pool().checked()) GTEST_SKIP() << "a checked pool keeps its blocks apart";
   const int64_t huge = int64_t(2) << 20, size = 448 << 10;
@@ -254,8 +254,8 @@ TEST(pool, middling_blocks_share_huge_pages) {
   EXPECT_GE(got, 9 * size / huge * huge);
 }
 
-// What is given back in any order is joined again, and can be had as one.
-TEST(pool, shared_memory_is_used_again) {
+// Blocks freed in any order are merged and can be allocated as one.
+TEST(pool, shared_mappings_are_reused) {
   cpu::SystemMemory memory(false);
   const int64_t part = 64 << 10, most = 32 * part - part, parts = 512;  // a whole mapping
   std::vector<char*> handles;
@@ -273,7 +273,7 @@ TEST(pool, shared_memory_is_used_again) {
     if (i < 40 || i > 42) memory.give_back(handles[size_t(i)], part);
 }
 
-// Resident bytes of the mappings that hold [from, from + bytes), from the kernel; -1 where it does not say.
+// Resident bytes of the mappings of [from, from + bytes), from the kernel; -1 if unknown.
 int64_t resident_bytes_at(const void* from, int64_t bytes) {
   std::ifstream maps("/proc/self/smaps");
   int64_t resident = -1;
@@ -288,7 +288,7 @@ int64_t resident_bytes_at(const void* from, int64_t bytes) {
   return resident;
 }
 
-TEST(pool, counts_what_it_holds_with_cached_blocks) {
+TEST(pool, held_memory_includes_cached_blocks) {
   const auto device = open_device("cpu");
   const auto stats = [&] { return device->pool().stats(); };
   const int64_t block = int64_t(8) << 20, guards = device->pool().checked() ? 2 * Pool::kGuardBytes : 0;
@@ -303,11 +303,11 @@ TEST(pool, counts_what_it_holds_with_cached_blocks) {
   EXPECT_EQ(stats().held_high_water, 0);
 }
 
-// A size class may be larger than what was asked for: pages that nobody writes to are not there.
-TEST(pool, the_end_of_a_block_that_nobody_asked_for_is_not_held) {
+// A size class may be larger than the request: pages that are never written are not resident.
+TEST(pool, unused_end_of_a_block_is_not_held) {
   const auto device = open_device("cpu");
   if (device->pool().checked()) GTEST_SKIP() << "a checked pool writes to all of a block";
-  const int64_t page = int64_t(2) << 20, used = 32 * page + 100, larger = 34 * page;  // of a class that is four pages wide at 64 MiB
+  const int64_t page = int64_t(2) << 20, used = 32 * page + 100, larger = 34 * page;  // in a size class that is four pages wide at 64 MiB
   {
     const auto buffer = device->allocate(used);
     std::memset(bytes(*buffer), 1, size_t(used));
@@ -320,11 +320,11 @@ TEST(pool, the_end_of_a_block_that_nobody_asked_for_is_not_held) {
       EXPECT_LE(std::abs(double(resident - held)), double(page));
     }
   }
-  device->allocate(larger);  // the same block, used further
+  device->allocate(larger);  // the same block, with more of it used
   EXPECT_EQ(device->pool().stats().held, larger);
 }
 
-TEST(pool, shared_pages_without_a_block_go_back) {
+TEST(pool, empty_shared_pages_are_returned) {
   cpu::SystemMemory memory(false);
   const int64_t part = 512 << 10, huge = int64_t(2) << 20, parts = 20;
   std::vector<char*> handles;
@@ -344,7 +344,7 @@ TEST(pool, shared_pages_without_a_block_go_back) {
   EXPECT_EQ(memory.held(), 0);
 }
 
-TEST(device, says_what_it_is) {
+TEST(device, description) {
   const auto device = open_device("cpu", {.threads = 1});
   EXPECT_EQ(device->name(), "cpu");
   EXPECT_EQ(name(device->dialect()), "C");
@@ -355,7 +355,7 @@ TEST(device, says_what_it_is) {
   EXPECT_LE(memory.free, memory.total);
 }
 
-TEST(device, refuses_names_and_options_that_make_no_sense) {
+TEST(device, rejects_unknown_names_and_options) {
   EXPECT_THROW(open_device("tpu"), Error);
   EXPECT_THROW(open_device(""), Error);
   EXPECT_THROW(open_device("cpu", {.threads = -1}), Error);

@@ -1,4 +1,4 @@
-// Positions: right for every shape, and little memory for many of them.
+// Positions: correct for every shape, and little memory for many shapes.
 #include "weft/nn/positions.h"
 
 #include <gtest/gtest.h>
@@ -25,7 +25,7 @@ class PositionsTest : public testing::Test {
   Positions positions{*device};
 };
 
-TEST_F(PositionsTest, each_row_counts_from_nothing) {
+TEST_F(PositionsTest, every_row_starts_at_zero) {
   for (const auto& [B, T] : std::vector<std::pair<int64_t, int64_t>>{{1, 1}, {3, 5}, {2, 64}, {2, 65}, {1, 1000}, {4, 7}}) {
     const Tensor ids = positions.ids(B, T);
     EXPECT_EQ(ids.shape(), (Shape{B, T}));
@@ -36,7 +36,7 @@ TEST_F(PositionsTest, each_row_counts_from_nothing) {
   }
 }
 
-TEST_F(PositionsTest, many_shapes_take_the_memory_of_the_longest) {
+TEST_F(PositionsTest, many_shapes_share_the_memory_of_the_longest) {
   positions.ids(1, 300), positions.values(300);
   const int64_t before = device->pool().stats().in_use;
   for (int64_t T = 1; T <= 300; ++T)
@@ -44,8 +44,8 @@ TEST_F(PositionsTest, many_shapes_take_the_memory_of_the_longest) {
   EXPECT_EQ(device->pool().stats().in_use, before);
 }
 
-// A graph reads where its positions were when it was captured, whatever was asked for since.
-TEST_F(PositionsTest, a_captured_graph_finds_them) {
+// A graph reads the positions of its capture, whatever was requested since.
+TEST_F(PositionsTest, captured_graph_keeps_its_positions) {
   Stream& stream = device->stream();
   if (!stream.captures()) GTEST_SKIP() << test_device() << " does not capture";
   const NoGrad no_grad;

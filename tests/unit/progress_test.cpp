@@ -1,4 +1,4 @@
-// Progress of long work: who is told, what is drawn, and where work can be stopped.
+// Progress of long work: listeners, the text shown, and where work can be stopped.
 #include "weft/base/progress.h"
 
 #include <gtest/gtest.h>
@@ -41,7 +41,7 @@ TEST(Progress, reaches_every_listener_of_the_thread) {
   EXPECT_EQ(inner.done, (std::vector<int64_t>{2}));
 }
 
-TEST(Progress, of_checksums_changes_no_bit) {
+TEST(Progress, reporting_does_not_change_checksums) {
   std::vector<std::byte> bytes((size_t(64) << 20) + 13);
   for (size_t i = 0; i < bytes.size(); i += 4099) bytes[i] = std::byte(i * 31);
   Heard heard;
@@ -52,10 +52,10 @@ TEST(Progress, of_checksums_changes_no_bit) {
   EXPECT_EQ(heard.done, (std::vector<int64_t>{0, int64_t(64) << 20, size}));
   heard.done.clear();
   EXPECT_EQ(xxh64(bytes, 7, tell), xxh64(bytes, 7));
-  EXPECT_EQ(heard.done, (std::vector<int64_t>{0, size}));  // the 13 bytes at the end are no whole stripe
+  EXPECT_EQ(heard.done, (std::vector<int64_t>{0, size}));  // the last 13 bytes are not a whole stripe
 }
 
-// A stop at any launch of a forward and backward leaves a device that computes as before, with nothing of it in memory.
+// A stop at any launch of a forward and backward pass leaves the device usable and no memory behind.
 TEST(Progress, work_can_be_stopped_at_every_launch) {
   const auto device = open_device(test_device());
   if (device->stream().captures()) GTEST_SKIP() << "launches of " << device->name() << " are not watched: they are captured";
@@ -84,12 +84,12 @@ TEST(Progress, work_can_be_stopped_at_every_launch) {
   EXPECT_EQ(device->pool().stats().in_use, held);
 }
 
-TEST(WorkText, says_what_how_far_and_how_long) {
+TEST(WorkText, has_name_fraction_and_time) {
   const Work passes{.what = "step 12 of 900: micro-batch", .done = 2, .total = 8};
   EXPECT_EQ(work_text(passes, 0.5, 10, 80), "step 12 of 900: micro-batch 3 of 8 [████████░░░░░░░░░░░░░░░░░]  31 %  0:22 left");
   EXPECT_EQ(work_text({.what = "tokenising", .done = 25, .total = 100, .bytes = true}, 0, 30, 50),
             "tokenising [█████░░░░░░░░░░░░░░]  25 %  1:30 left");
-  EXPECT_EQ(work_text({.what = "micro-batch", .total = 1}, 0, 7, 80), "micro-batch 1 of 1  0:07");  // no launch of it was ever counted
+  EXPECT_EQ(work_text({.what = "micro-batch", .total = 1}, 0, 7, 80), "micro-batch 1 of 1  0:07");  // its launches were never counted
   EXPECT_EQ(work_text({.what = "loading weights"}, 0, 65, 80), "loading weights  1:05");
 }
 

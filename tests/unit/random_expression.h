@@ -1,4 +1,4 @@
-// Seeded random expressions whose arguments stay in the domain of every function, of moderate size.
+// Seeded random expressions of moderate size whose arguments stay in the domain of every function.
 #pragma once
 
 #include <random>

@@ -8,7 +8,7 @@
 namespace weft {
 namespace {
 
-TEST(Recent, keeps_those_used_last) {
+TEST(Recent, keeps_the_most_recently_used) {
   Recent<int, std::string> recent;
   for (int i = 0; i < 10; ++i) recent.add(i, std::to_string(i));
   ASSERT_NE(recent.find(0), nullptr);  // used again
@@ -25,7 +25,7 @@ TEST(Recent, keeps_those_used_last) {
   EXPECT_EQ(recent.size(), 0u);
 }
 
-TEST(Recent, lets_go_of_what_it_forgets) {
+TEST(Recent, frees_evicted_values) {
   Recent<int, std::shared_ptr<int>> recent;
   const auto first = std::make_shared<int>(1);
   recent.add(1, first);

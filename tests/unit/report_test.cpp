@@ -1,4 +1,4 @@
-// The pages: what is drawn, what is told, and the model that is kept for its validation loss.
+// The report pages and their charts, and the model kept for its validation loss.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -33,25 +33,25 @@ TEST(chart, ticks_are_round) {
 TEST(chart, thinning_keeps_means_and_smoothing_starts_at_the_first) {
   Series s{"a", {}, {}};
   for (int i = 0; i < 1000; ++i) s.x.push_back(i), s.y.push_back(i % 2);
-  for (size_t i : {0, 1, 500, 501}) s.y[i] = NAN;  // left out of the mean
+  for (size_t i : {0, 1, 500, 501}) s.y[i] = NAN;  // not part of the mean
   const Series thin = thinned(s, 100);
   ASSERT_EQ(thin.x.size(), 100u);
   for (double y : thin.y) EXPECT_DOUBLE_EQ(y, 0.5);
   EXPECT_EQ(smoothed({4, 4, 4}, 10), (std::vector<double>{4, 4, 4}));
   EXPECT_EQ(smoothed_both_ways({4, 4, 4}, 10), (std::vector<double>{4, 4, 4}));
   const std::vector<double> line = smoothed_both_ways({0, 1, 2, 3, 4}, 3);
-  EXPECT_DOUBLE_EQ(line[2], 2);  // no lag: the middle of a straight line is where it was
+  EXPECT_DOUBLE_EQ(line[2], 2);  // no lag: the middle of a straight line is unchanged
   EXPECT_DOUBLE_EQ(line[1] + line[3], 4);
 }
 
-TEST(chart, what_is_not_finite_is_left_out) {
+TEST(chart, omits_values_that_are_not_finite) {
   const std::string drawing = svg({.title = "t", .y_label = "", .series = {{"a", {1, 2, 3}, {1, NAN, 2}}}});
   EXPECT_EQ(drawing.find("nan"), std::string::npos);
   EXPECT_NO_THROW(svg({.title = "t", .y_label = "", .series = {{"a", {}, {}}}}));
   EXPECT_EQ(svg({.title = "t", .y_label = "", .series = {{"a", {1}, {5}}}}).find("nan"), std::string::npos);
 }
 
-TEST(chart, an_axis_may_be_logarithmic) {
+TEST(chart, logarithmic_axis) {
   EXPECT_EQ(log_ticks(0.5, 20000, 6), (std::vector<double>{1, 10, 100, 1000, 10000}));
   EXPECT_EQ(log_ticks(0.9, 21, 6), (std::vector<double>{1, 2, 5, 10, 20}));
   EXPECT_EQ(log_ticks(2, 4, 2), (std::vector<double>{2, 3, 4}));
@@ -61,16 +61,16 @@ TEST(chart, an_axis_may_be_logarithmic) {
   EXPECT_EQ(drawing.find("nan"), std::string::npos);
   EXPECT_EQ(drawing.find("inf"), std::string::npos);
   EXPECT_NE(drawing.find("M66.0 "), std::string::npos);   // the first point
-  EXPECT_NE(drawing.find("M291.3 "), std::string::npos);  // 0 has no place on the axis: the line begins again after it
+  EXPECT_NE(drawing.find("M291.3 "), std::string::npos);  // 0 is not on the axis: the line restarts after it
 }
 
-TEST(chart, a_mark_and_names_are_escaped) {
+TEST(chart, escapes_marks_and_names) {
   const std::string drawing =
       svg({.title = "a\"b", .y_label = "<y>", .series = {{.name = "a", .x = {1, 2}, .y = {1, 2}}}, .mark = Mark{2, 2, "best <2>", 1}});
   for (const char* part : {"a&quot;b", "&lt;y&gt;", "best &lt;2&gt;", "ring s1"}) EXPECT_NE(drawing.find(part), std::string::npos) << part;
 }
 
-TEST(report, holds_everything_and_needs_nothing) {
+TEST(report, is_self_contained) {
   History history;
   for (int i = 1; i <= 50; ++i) history.add(StepRecord{i, 3.0 / i, 1e-3, 1, 1000, 0, double(i)});
   history.add(EvaluationRecord{50, 0.5, 0.97});
@@ -88,7 +88,7 @@ TEST(report, holds_everything_and_needs_nothing) {
                            "&lt;b&gt;", "1 &amp; 2", "steps = 50"})
     EXPECT_NE(page.find(part), std::string::npos) << part;
   for (const char* part : {"https://", "src=", "@import", "url("}) EXPECT_EQ(page.find(part), std::string::npos) << part;
-  // The one address is the name of SVG's namespace.
+  // The only address is the SVG namespace.
   EXPECT_EQ(page.find("http://"), page.find("http://www.w3.org/2000/svg"));
   EXPECT_EQ(page.find("http://", page.find("http://") + 1), std::string::npos);
 }
@@ -97,7 +97,7 @@ ReportFacts facts_of_nothing() {
   return {.title = "t<i>", .subtitle = "a & b", .state = "running", .steps = 3, .facts = {}, .config = "", .written = "today"};
 }
 
-TEST(report, refreshes_while_the_run_goes_on) {
+TEST(report, reloads_while_the_run_is_in_progress) {
   const auto refreshes = [](const char* state) {
     ReportFacts facts = facts_of_nothing();
     facts.state = state;
@@ -108,7 +108,7 @@ TEST(report, refreshes_while_the_run_goes_on) {
   EXPECT_FALSE(refreshes("stopped at step 7"));
 }
 
-TEST(report, a_run_with_little_to_show) {
+TEST(report, run_with_few_metrics) {
   History history;
   EXPECT_NE(report_page(facts_of_nothing(), history).find("t&lt;i&gt;"), std::string::npos);
   history.add(StepRecord{1, 2.5, 1e-3, 1, 1000, 0, 1});
@@ -118,11 +118,11 @@ TEST(report, a_run_with_little_to_show) {
   history.add(StepRecord{2, NAN, 1e-3, NAN, 1000, 0, 2});
   history.add(EvaluationRecord{2, NAN, std::nullopt});
   page = report_page(facts_of_nothing(), history);
-  EXPECT_EQ(page.find("class=mark"), std::string::npos);  // NaN is no best
+  EXPECT_EQ(page.find("class=mark"), std::string::npos);  // NaN is not the best
   EXPECT_EQ(page.find("M66.0 nan"), std::string::npos);
 }
 
-TEST(report, a_long_run_has_a_small_page) {
+TEST(report, page_of_a_long_run_is_small) {
   History history;
   for (int i = 1; i <= 100000; ++i) {
     history.add(StepRecord{i, 3 + 1.0 / i, 1e-3, i % 777 ? 1.0 : NAN, 1000, 0, double(i)});
@@ -133,7 +133,7 @@ TEST(report, a_long_run_has_a_small_page) {
   EXPECT_NE(page.find("best 3.0000, step 70000"), std::string::npos);
 }
 
-TEST_F(Runs, runs_are_compared) {
+TEST_F(Runs, comparison) {
   std::vector<ComparedRun> runs;
   for (const char* name : {"first <run>", "second: a|b"}) {
     const fs::path run = folder / name;
@@ -146,7 +146,7 @@ TEST_F(Runs, runs_are_compared) {
     History history((run / "metrics.jsonl").string());
     for (int i = 1; i <= 10; ++i) history.add(StepRecord{i, 3.0 / i, config.learning_rate, 1, 1000, 0, double(i)});
     if (runs.empty()) history.add(EvaluationRecord{10, 0.5, 0.97});
-    std::ofstream(run / "metrics.jsonl", std::ios::app) << "{\"step\": 11, \"lo";  // as a run that goes on may have it
+    std::ofstream(run / "metrics.jsonl", std::ios::app) << "{\"step\": 11, \"lo";  // like a run in progress
     const std::string before = contents(run / "metrics.jsonl");
     runs.push_back(read_run(run.string()));
     EXPECT_EQ(contents(run / "metrics.jsonl"), before);
@@ -159,13 +159,13 @@ TEST_F(Runs, runs_are_compared) {
     EXPECT_EQ(page.find(part), std::string::npos) << part;
 }
 
-TEST_F(Runs, a_folder_without_a_run_is_named) {
+TEST_F(Runs, error_names_a_folder_without_a_run) {
   const auto complaint = [](const fs::path& path) { return message_of([&] { read_run(path.string()); }); };
   EXPECT_EQ(complaint(folder / "none"), (folder / "none").string() + ": is not a folder, expected the folder of a run of weft train");
   EXPECT_EQ(complaint(folder), folder.string() + ": is not the folder of a run: it has no config.toml");
 }
 
-TEST_F(Runs, the_best_model_is_replaced_by_a_better_one_alone) {
+TEST_F(Runs, best_model_is_replaced_only_by_a_better_one) {
   const std::string run = folder.string();
   BestModel best(run, true);
   const auto write = [](const char* text) { return [=](const std::string& into) { std::ofstream(into + "/weights") << text; }; };
@@ -175,12 +175,12 @@ TEST_F(Runs, the_best_model_is_replaced_by_a_better_one_alone) {
   EXPECT_FALSE(best.improved_by({2, 2.0, std::nullopt}));
   EXPECT_TRUE(best.improved_by({2, 1.5, std::nullopt}));
   EXPECT_THROW(best.replace({2, 1.5, std::nullopt}, [](const std::string&) { throw std::bad_alloc(); }), std::bad_alloc);
-  EXPECT_EQ(best_source(run).record.step, 1);  // what is there is still what it was
+  EXPECT_EQ(best_source(run).record.step, 1);  // the existing model is unchanged
   best.replace({3, 1.25, std::nullopt}, write("three"));
   EXPECT_EQ(BestModel(run, false).record()->validation_loss, 1.25);
   EXPECT_EQ(best_source(run).model, (folder / "best").string());
   EXPECT_EQ(contents(folder / "best/weights"), "three");
-  EXPECT_FALSE(BestModel(run, true).record().has_value());  // begun anew
+  EXPECT_FALSE(BestModel(run, true).record().has_value());  // a new run in the folder
   EXPECT_THROW(best_source(run), Error);
 }
 

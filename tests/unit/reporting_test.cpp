@@ -30,7 +30,7 @@ std::string contents(const fs::path& path) {
   return text.str();
 }
 
-TEST_F(Reporting, history_goes_on_from_its_file_up_to_a_step) {
+TEST_F(Reporting, history_resumes_from_its_file_up_to_a_step) {
   const std::string path = (folder / "metrics.jsonl").string();
   {
     History history(path);
@@ -40,7 +40,7 @@ TEST_F(Reporting, history_goes_on_from_its_file_up_to_a_step) {
     history.add(StepRecord{2, NAN, 1e-3, INFINITY, 1000, 0, 0.2});
     history.add(StepRecord{3, 1.5, 1e-3, 0.5, 1000, 0, 0.3});
   }
-  std::ofstream(path, std::ios::app) << "{\"step\": 2, \"lo";  // a line cut short
+  std::ofstream(path, std::ios::app) << "{\"step\": 2, \"lo";  // a truncated line
   const History history(path, 2);
   ASSERT_EQ(history.steps().size(), 2u);
   EXPECT_EQ(history.steps()[0].loss, 2.5);
@@ -62,7 +62,7 @@ TEST_F(Reporting, event_files_are_records_with_checksums) {
     board.scalar("loss", 300, 1.25);
     board.text("sample", 300, "hello");
     path = board.path();
-    data = contents(path);  // while it is open: a process that is killed now loses nothing
+    data = contents(path);  // while it is open: killing the process now would lose nothing
   }
   EXPECT_EQ(contents(path), data);
   std::vector<std::string> messages;
@@ -89,25 +89,25 @@ TEST_F(Reporting, event_files_are_records_with_checksums) {
   EXPECT_NE(messages[2].find("hello"), std::string::npos);
 }
 
-// What a run that was killed wrote past its last checkpoint is written again by the one that goes on.
-TEST_F(Reporting, an_event_file_that_goes_on_takes_back_later_steps) {
+// A resumed run writes again what a killed run wrote after its last checkpoint.
+TEST_F(Reporting, resumed_event_file_discards_later_steps) {
   const std::string data = contents(TensorBoard(folder.string(), 299).path());
   EXPECT_NE(data.find(std::string("\x10\xac\x02\x3a\x02\x08\x01", 7)), std::string::npos);  // step 300, session_log {status START}
 }
 
-// TensorBoard reads files in the order of their names, so that of a later start must come later, and be another.
-TEST_F(Reporting, an_event_file_follows_those_before_it) {
+// TensorBoard reads files in the order of their names, so a later start needs a later, different name.
+TEST_F(Reporting, event_file_names_are_ascending) {
   std::vector<std::string> paths;
   for (int64_t done : {0, 0, 7}) paths.push_back(TensorBoard(folder.string(), done).path());
   EXPECT_LT(paths[0], paths[1]);
   EXPECT_LT(paths[1], paths[2]);
   const std::string start("\x3a\x02\x08\x01", 4);
   EXPECT_EQ(contents(paths[0]).find(start), std::string::npos);
-  EXPECT_NE(contents(paths[1]).find("\x10\x01" + start), std::string::npos);  // begun anew: every step of the first file is taken back
+  EXPECT_NE(contents(paths[1]).find("\x10\x01" + start), std::string::npos);  // a new start: every step of the first file is discarded
   EXPECT_NE(contents(paths[2]).find("\x10\x08" + start), std::string::npos);
 }
 
-TEST(progress, a_line_fits_its_columns) {
+TEST(progress, line_fits_its_columns) {
   const StepRecord record{120, 1.23456, 3e-4, 0.8123, 12345, 0.41, 10};
   EXPECT_EQ(progress_line(record, 1000, 1.3, 83, 0),
             " 120/1000 loss 1.2346 (1.3000)  lr 3.00e-04  |g| 0.812  12.3k tok/s  41 % of peak  1:23 left");
@@ -126,7 +126,7 @@ int columns_of(const std::string& line) {
   return int(std::count_if(line.begin(), line.end(), [](char c) { return (uint8_t(c) & 0xc0) != 0x80; }));
 }
 
-TEST(progress, no_width_drops_the_loss) {
+TEST(progress, every_width_shows_the_loss) {
   const StepRecord records[] = {{120, 1.23456, 3e-4, 0.8123, 12345, 0.41, 10},
                                 {2000000000, 98765.4321, 1e-12, 123456.7, 1.2e9, 1, 1e6},
                                 {7, 1.5e30, 0, 1e-20, 0.5, 0, 1},
@@ -142,7 +142,7 @@ TEST(progress, no_width_drops_the_loss) {
       }
 }
 
-TEST(progress, numbers_read_well) {
+TEST(progress, number_formats) {
   EXPECT_EQ(duration_text(7.4), "0:07");
   EXPECT_EQ(duration_text(3723), "1:02:03");
   EXPECT_EQ(duration_text(INFINITY), "?");

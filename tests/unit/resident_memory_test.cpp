@@ -1,9 +1,9 @@
-// The plan is what the process holds at its peak: runs that train, evaluate, sample, save and export, and what the system says
-// they took: within 3 % of a plan of 1 GiB, which is more than the process needs beside its tensors.
+// The memory plan equals the process's peak: runs that train, evaluate, sample, save and export, measured by the system: within 3 % of a
+// plan of 1 GiB, which is more than the process needs beside its tensors.
 //
-// On the CPU that is the peak of the resident set, less what was resident before. Pages of mapped files (the program, weights
-// while they are loaded) are left out: they are page cache, which the system drops when it needs the memory. On a GPU it is the
-// driver's figure for the device, so nobody else may use it meanwhile:
+// On the CPU this is the peak resident set minus what was resident before. Pages of mapped files (the program, weights while they are
+// loaded) do not count: they are page cache, which the system drops when it needs the memory. On a GPU it is the driver's figure for the
+// device, so nothing else may use it meanwhile:
 //   WEFT_TEST_DEVICE=cuda resident_memory_test
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -26,7 +26,7 @@ namespace fs = std::filesystem;
 
 constexpr int64_t kGiB = int64_t(1) << 30;
 
-// A line of /proc/self/status in bytes; -1 where there is none.
+// A line of /proc/self/status in bytes; -1 if there is none.
 int64_t status(const std::string& name) {
   std::ifstream file("/proc/self/status");
   for (std::string line; std::getline(file, line);)
@@ -34,14 +34,14 @@ int64_t status(const std::string& name) {
   return -1;
 }
 
-// The peak of the resident set begins anew.
+// Resets the peak of the resident set.
 bool reset_peak() {
   std::ofstream file("/proc/self/clear_refs");
   file << 5 << std::flush;
   return file.good();
 }
 
-// The most that was taken of a GPU, seen from another thread: what the pool holds it holds for the rest of a phase.
+// Peak memory in use on a GPU, sampled by another thread: the pool holds its memory for the rest of a phase.
 class DeviceWatch {
  public:
   explicit DeviceWatch(Device& device) : device_(device), thread_([this] { watch(); }) {}
@@ -73,7 +73,7 @@ class ResidentMemory : public testing::Test {
     std::ofstream text(folder / "text.txt");
     for (int i = 0; i < 2000; ++i) text << "line " << i * i << " of a text\n";
     text.close();
-    TrainConfig c = config("warm");  // threads, kernels and the device's context are there afterwards
+    TrainConfig c = config("warm");  // warm-up: threads, kernels and the device's context
     c.model = "llama-tiny", c.layers = 2, c.width = 64, c.heads = 4, c.ffn = 96;
     Trainer(c, {.out = quiet}).run();
   }
@@ -110,7 +110,7 @@ class ResidentMemory : public testing::Test {
     const int64_t before = on_cpu() ? status("RssAnon") : 0;
     const int64_t taken = taken_by([&] {
                             Trainer trainer(c, {.out = quiet});
-                            reset_peak();  // files of weights are no longer mapped
+                            reset_peak();  // weight files are no longer mapped
                             trainer.run();
                             plan = trainer.plan();
                             pool = trainer.model().device().pool().stats();
@@ -126,11 +126,11 @@ class ResidentMemory : public testing::Test {
   std::FILE* quiet = std::tmpfile();
 };
 
-TEST_F(ResidentMemory, is_what_was_planned_with_and_without_adapters) {
+TEST_F(ResidentMemory, equals_the_plan_with_and_without_adapters) {
   TrainConfig c = config("whole");
   c.model = "llama-tiny", c.layers = 2, c.width = 1536, c.heads = 12, c.ffn = 4608;
   EXPECT_GE(expect_planned(c), kGiB);
-  TrainConfig a = config("adapters");  // on what that exported; the export merges them
+  TrainConfig a = config("adapters");  // on the exported model; the export merges them
   a.model = c.out + "/model", a.lora_rank = 8, a.lora_targets = "all-linear", a.vocabulary = TrainConfig().vocabulary;
   expect_planned(a);
 }

@@ -1,4 +1,4 @@
-// The frequencies of rope_table against formulas written here, and a few values worked out by hand.
+// The frequencies of rope_table against formulas written here, and a few values computed by hand.
 #include "weft/ops/rope/rope_table.h"
 
 #include <gtest/gtest.h>
@@ -25,7 +25,7 @@ TEST(RopeTable, FrequenciesAreAGeometricSeries) {
 // theta^(2i/R) = 4096: the wavelength 2 pi 4096 = 25736 is above 8192 / 1, so the frequency is divided by 8.
 // theta^(2i/R) = 64: 402 is below 8192 / 4 = 2048, unchanged. At 512 it is 3217, between the two:
 //   smooth = (8192 / 3216.9909 - 1) / 3 = 0.51549303, f = (0.48450697 / 8 + 0.51549303) / 512 = 0.00112511016.
-TEST(RopeTable, Llama3ByHand) {
+TEST(RopeTable, Llama3WorkedByHand) {
   const std::vector<double> f = rope_frequencies(8, 0x1p24, kLlama31);  // f_i = 2^(-6 i)
   EXPECT_DOUBLE_EQ(f[0], 1);
   EXPECT_DOUBLE_EQ(f[1], 1.0 / 64);
@@ -33,11 +33,11 @@ TEST(RopeTable, Llama3ByHand) {
   EXPECT_NEAR(rope_frequencies(8, 0x1p36, kLlama31)[1], 0.00112511016, 1e-11);  // f_1 = 2^-9
 }
 
-// The same rule written the other way round: as a blend whose weight is clamped to [0, 1].
+// The same rule in another form: a blend whose weight is clamped to [0, 1].
 TEST(RopeTable, Llama3IsAClampedBlend) {
   const std::vector<double> plain = rope_frequencies(128, 500000), scaled = rope_frequencies(128, 500000, kLlama31);
   for (size_t i = 0; i < plain.size(); ++i) {
-    const double turns = 8192 * plain[i] / (2 * M_PI);  // how often the pair goes round within the original context
+    const double turns = 8192 * plain[i] / (2 * M_PI);  // turns of the pair within the original context
     const double weight = std::min(1.0, std::max(0.0, (turns - 1) / (4 - 1)));
     EXPECT_NEAR(scaled[i], plain[i] * weight + plain[i] / 8 * (1 - weight), 1e-15 * plain[i]) << i;
   }
@@ -56,8 +56,8 @@ TEST(RopeTable, HoldsCosAndSinRoundedOnce) {
     }
 }
 
-// Positions that 12 and 16 bits do not hold. Angles of 70000 err by 1e-11 in float64, far less than a float's rounding.
-TEST(RopeTable, FarPositionsAreTheirOwn) {
+// Positions that do not fit in 12 or 16 bits. Angles of 70000 have an error of 1e-11 in float64, far below a float's rounding.
+TEST(RopeTable, LargePositions) {
   const auto device = open_device("cpu", {});
   const RopeTable table = rope_table(*device, 70001, 4, 10000);
   const std::vector<float> cos = table.cos.to_host<float>(), sin = table.sin.to_host<float>();
@@ -69,7 +69,7 @@ TEST(RopeTable, FarPositionsAreTheirOwn) {
     }
 }
 
-TEST(RopeTable, RejectsWhatMakesNoSense) {
+TEST(RopeTable, RejectsInvalidArguments) {
   const auto device = open_device("cpu", {});
   EXPECT_THROW(rope_table(*device, 4, 7, 10000), Error);
   EXPECT_THROW(rope_table(*device, -1, 8, 10000), Error);

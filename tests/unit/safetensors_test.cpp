@@ -48,7 +48,7 @@ TEST_F(SafeTensorsTest, reads_entries_and_metadata) {
   EXPECT_THROW(reader.at("b"), Error);
 }
 
-TEST_F(SafeTensorsTest, damaged_files_are_refused_by_name) {
+TEST_F(SafeTensorsTest, errors_name_file_and_tensor) {
   expect_refused("/nowhere/model.safetensors", "cannot be opened");
   expect_refused("/tmp", "not a regular file");
   expect_refused(file("{}", 0, 1000), "the file is truncated: 10 of at least 1008 bytes");
@@ -94,7 +94,7 @@ TEST_F(SafeTensorsTest, dtypes_that_cannot_be_loaded_are_listed) {
   EXPECT_THROW(reader.dtype("n"), Error);
 }
 
-TEST_F(SafeTensorsTest, a_cpu_tensor_borrows_the_mapping_and_outlives_the_reader) {
+TEST_F(SafeTensorsTest, cpu_tensor_borrows_the_mapping_and_outlives_the_reader) {
   const auto device = open_device("cpu");
   const int64_t before = device->pool().stats().live;
   Tensor aligned, shifted;
@@ -122,7 +122,7 @@ TEST_F(SafeTensorsTest, a_cpu_tensor_borrows_the_mapping_and_outlives_the_reader
   EXPECT_EQ(tensor_from(*device, SafeTensors(path_), "a").to_host<float>(), (std::vector<float>{one, one}));
 }
 
-TEST_F(SafeTensorsTest, a_file_shorter_than_its_header_length_is_refused) {
+TEST_F(SafeTensorsTest, rejects_a_file_shorter_than_its_header) {
   std::ofstream(path_, std::ios::binary) << "abc";
   expect_refused(path_, "too short");
 }

@@ -1,4 +1,4 @@
-// The sampler against a plain reading of transformers' processors: which tokens are left, and how often each is drawn.
+// The sampler against a plain implementation of transformers' processors: which tokens remain, and how often each is drawn.
 #include "weft/generate/sampler.h"
 
 #include <gtest/gtest.h>
@@ -40,7 +40,7 @@ std::vector<double> probabilities(std::vector<float> l, const std::vector<int32_
   }
   if (o.top_p < 1) {
     std::vector<size_t> order(s.size());
-    std::iota(order.rbegin(), order.rend(), size_t(0));  // among equals the lower id comes last and stays
+    std::iota(order.rbegin(), order.rend(), size_t(0));  // of equals the lower id comes last and is kept
     std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return s[a] < s[b]; });
     const std::vector<double> p = softmax(s);
     double sum = 0;
@@ -54,8 +54,8 @@ std::vector<double> probabilities(std::vector<float> l, const std::vector<int32_
   return softmax(s);
 }
 
-// Draws often; every token must occur as often as it should, within five standard deviations (and three, for tokens so
-// rare that they come by ones), and never where it may not.
+// Draws often; every token must occur as often as expected, within five standard deviations (plus three, for rare tokens), and never if it
+// was removed.
 void expect_distribution(const std::vector<float>& logits, const SamplingOptions& options, const std::vector<int32_t>& history = {}) {
   constexpr int kDraws = 20000;
   const std::vector<double> p = probabilities(logits, history, options);
@@ -73,13 +73,13 @@ TEST(Sampler, TemperatureScalesTheLogits) {
   for (double t : {0.3, 1.0, 4.0}) expect_distribution(kLogits, {.temperature = t, .seed = 7});
 }
 
-TEST(Sampler, TopKKeepsWhatEqualsTheKth) {
+TEST(Sampler, TopKKeepsTiesOfTheKth) {
   expect_distribution(kLogits, {.temperature = 1, .top_k = 2, .seed = 1});  // 2.5 and both 2.0
   expect_distribution(kLogits, {.temperature = 1, .top_k = 4, .seed = 1});
   expect_distribution(kLogits, {.temperature = 1, .top_k = 100, .seed = 1});
 }
 
-TEST(Sampler, TopPKeepsTheFewestThatReachIt) {
+TEST(Sampler, TopPKeepsTheSmallestSetThatReachesIt) {
   for (double p : {0.0, 0.3, 0.5, 0.6, 0.9, 0.999}) expect_distribution(kLogits, {.temperature = 1, .top_p = p, .seed = 2});
   expect_distribution({1, 1, 1, 1}, {.temperature = 1, .top_p = 0.5, .seed = 2});  // exactly half: ids 0 and 1
 }
@@ -88,12 +88,12 @@ TEST(Sampler, MinPIsRelativeToTheMostLikely) {
   for (double p : {0.05, 0.5, 1.0}) expect_distribution(kLogits, {.temperature = 1, .min_p = p, .seed = 3});
 }
 
-TEST(Sampler, PenaltyIsTakenOnceForEachTokenSeen) {
+TEST(Sampler, PenaltyAppliesOncePerToken) {
   expect_distribution(kLogits, {.temperature = 1, .repetition_penalty = 1.7, .seed = 4}, {1, 1, 1, 2, 5});
   expect_distribution(kLogits, {.temperature = 1, .repetition_penalty = 0.5, .seed = 4}, {3, 2});
 }
 
-TEST(Sampler, StepsComeInOrder) {  // temperature before top-p, penalty before all: other orders keep other tokens
+TEST(Sampler, OrderOfTheProcessors) {  // temperature before top-p, penalty first: other orders keep other tokens
   expect_distribution(kLogits, {.temperature = 0.7, .top_k = 5, .top_p = 0.8, .min_p = 0.2, .repetition_penalty = 1.3, .seed = 5}, {1, 3});
   expect_distribution(kLogits, {.temperature = 2.0, .top_k = 5, .top_p = 0.8, .min_p = 0.2, .repetition_penalty = 1.3, .seed = 5}, {1, 3});
 }
@@ -115,17 +115,17 @@ TEST(Sampler, GreedyTakesTheLargestAndTheLowestIdAmongEquals) {
   EXPECT_EQ(Sampler({.top_k = 3, .top_p = 0.1, .seed = 9}).next(kLogits, {}, {}), 1);
 }
 
-TEST(Sampler, OneTokenLeftIsTaken) {
+TEST(Sampler, SingleRemainingTokenIsChosen) {
   std::vector<float> logits(100, -kInf);
   logits[37] = -50;
   for (double t : {0.0, 1e-300, 1e-30, 1.0, 1e30})
     for (uint32_t position = 0; position < 20; ++position)
       EXPECT_EQ(Sampler({.temperature = t, .top_p = 0.9}).next(logits, {}, {.position = position}), 37);
-  // Far apart, or a tiny temperature: nothing overflows.
+  // Far apart, or a tiny temperature: no overflow.
   EXPECT_EQ(Sampler({.temperature = 1e-300}).next(std::vector<float>{-3e38f, 3e38f, 2.9e38f}, {}, {}), 1);
 }
 
-TEST(Sampler, DrawsDependOnSeedSequenceAndPositionAlone) {
+TEST(Sampler, DrawsDependOnSeedSequenceAndPositionOnly) {
   const SamplingOptions options{.temperature = 1, .seed = 42};
   Sampler one(options), other(options);
   const auto draws = [](Sampler& s, uint32_t sequence) {
@@ -135,7 +135,7 @@ TEST(Sampler, DrawsDependOnSeedSequenceAndPositionAlone) {
   };
   const auto first = draws(one, 0);
   EXPECT_NE(draws(one, 1), first);
-  EXPECT_EQ(draws(other, 0), first);  // whatever was drawn in between
+  EXPECT_EQ(draws(other, 0), first);  // independent of other draws in between
   EXPECT_EQ(draws(one, 0), first);
   Sampler reseeded({.temperature = 1, .seed = 42 + (uint64_t(1) << 32)});
   EXPECT_NE(draws(reseeded, 0), first);

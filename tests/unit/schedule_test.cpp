@@ -11,7 +11,7 @@ namespace {
 
 Schedule make(ScheduleKind kind) { return {.kind = kind, .peak = 0.8, .steps = 100, .warmup = 20, .decay = 40, .final_fraction = 0.25}; }
 
-TEST(schedule, warm_up_is_a_line_from_the_first_step) {
+TEST(schedule, warmup_is_linear_from_the_first_step) {
   for (ScheduleKind kind : {ScheduleKind::constant, ScheduleKind::linear, ScheduleKind::cosine, ScheduleKind::wsd}) {
     EXPECT_DOUBLE_EQ(learning_rate(make(kind), 1), 0.04) << name(kind);
     EXPECT_DOUBLE_EQ(learning_rate(make(kind), 10), 0.4) << name(kind);
@@ -19,8 +19,8 @@ TEST(schedule, warm_up_is_a_line_from_the_first_step) {
   }
 }
 
-// Worked out by hand: a quarter, half and three quarters of the way, and the end.
-TEST(schedule, falls_as_its_equation_says) {
+// Computed by hand: a quarter, half and three quarters of the way, and the end.
+TEST(schedule, decay_follows_its_equation) {
   struct Case {
     ScheduleKind kind;
     double at40, at60, at80, at100;
@@ -37,18 +37,18 @@ TEST(schedule, falls_as_its_equation_says) {
   }
 }
 
-TEST(schedule, never_rises_after_the_warm_up) {
+TEST(schedule, never_rises_after_warmup) {
   for (ScheduleKind kind : {ScheduleKind::constant, ScheduleKind::linear, ScheduleKind::cosine, ScheduleKind::wsd})
     for (int64_t t = 20; t < 100; ++t) EXPECT_LE(learning_rate(make(kind), t + 1), learning_rate(make(kind), t)) << name(kind) << " " << t;
 }
 
-TEST(schedule, works_without_warm_up_and_with_nothing_but) {
+TEST(schedule, without_warmup_and_warmup_only) {
   EXPECT_DOUBLE_EQ(learning_rate({.kind = ScheduleKind::constant, .peak = 1, .steps = 5}, 1), 1);
   EXPECT_DOUBLE_EQ(learning_rate({.kind = ScheduleKind::cosine, .peak = 1, .steps = 5, .warmup = 5}, 5), 1);
   EXPECT_DOUBLE_EQ(learning_rate({.kind = ScheduleKind::wsd, .peak = 1, .steps = 5, .decay = 0}, 5), 1);
 }
 
-TEST(schedule, rejects_what_does_not_fit) {
+TEST(schedule, rejects_invalid_settings) {
   EXPECT_NO_THROW(check_schedule(make(ScheduleKind::wsd)));
   const auto spoiled = [](auto spoil) {
     Schedule s = make(ScheduleKind::wsd);

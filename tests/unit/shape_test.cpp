@@ -16,9 +16,9 @@ TEST(shape, counts_elements) {
   EXPECT_EQ(Shape({int64_t(1) << 40, int64_t(1) << 40, 0}).numel(), 0);
 }
 
-TEST(shape, refuses_sizes_that_overflow) { EXPECT_THROW(Shape({int64_t(1) << 40, int64_t(1) << 40}).numel(), Error); }
-TEST(shape, refuses_negative_extents) { EXPECT_THROW(Shape({2, -1}), Error); }
-TEST(shape, refuses_too_many_axes) { EXPECT_THROW(Shape({1, 1, 1, 1, 1, 1, 1}), Error); }
+TEST(shape, rejects_sizes_that_overflow) { EXPECT_THROW(Shape({int64_t(1) << 40, int64_t(1) << 40}).numel(), Error); }
+TEST(shape, rejects_negative_extents) { EXPECT_THROW(Shape({2, -1}), Error); }
+TEST(shape, rejects_too_many_axes) { EXPECT_THROW(Shape({1, 1, 1, 1, 1, 1, 1}), Error); }
 
 TEST(shape, strides_of_a_contiguous_tensor) {
   EXPECT_EQ(contiguous_strides({2, 3, 4}), Strides({12, 4, 1}));

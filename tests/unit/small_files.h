@@ -1,4 +1,4 @@
-// While one lives, no file of this process grows beyond a size: a write past it fails, as on a full disk.
+// While one lives, no file of this process can grow beyond a size: a write past it fails, as on a full disk.
 #pragma once
 
 #include <signal.h>
@@ -11,7 +11,7 @@ class SmallFiles {
   explicit SmallFiles(rlim_t bytes) {
     ::getrlimit(RLIMIT_FSIZE, &before_);
     const rlimit limit{bytes, before_.rlim_max};
-    handler_ = ::signal(SIGXFSZ, SIG_IGN);  // an error then, not the end of the process
+    handler_ = ::signal(SIGXFSZ, SIG_IGN);  // write() fails instead of killing the process
     ::setrlimit(RLIMIT_FSIZE, &limit);
   }
   ~SmallFiles() {

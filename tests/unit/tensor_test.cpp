@@ -20,14 +20,14 @@ class TensorTest : public testing::Test {
   std::shared_ptr<Device> device = open_device("cpu", {.checked = true});
 };
 
-TEST_F(TensorTest, host_values_come_back) {
+TEST_F(TensorTest, host_values_round_trip) {
   const Tensor t = Tensor::from_host(*device, {2, 3}, counting(6));
   EXPECT_EQ(t.shape(), Shape({2, 3}));
   EXPECT_EQ(t.to_host<float>(), counting(6));
   EXPECT_EQ(Tensor::from_host<float>(*device, {}, std::vector<float>{7}).item<float>(), 7);
 }
 
-TEST_F(TensorTest, wrong_sizes_and_types_are_refused) {
+TEST_F(TensorTest, rejects_wrong_sizes_and_dtypes) {
   EXPECT_THROW(Tensor::from_host(*device, {2, 4}, counting(6)), Error);
   const Tensor t = Tensor::from_host(*device, {2, 3}, counting(6));
   EXPECT_THROW(t.to_host<int32_t>(), Error);
@@ -49,7 +49,7 @@ TEST_F(TensorTest, views_share_memory) {
   EXPECT_FALSE(t.part(-1, 0, 2).contiguous());
 }
 
-TEST_F(TensorTest, views_out_of_range_are_refused) {
+TEST_F(TensorTest, rejects_views_out_of_range) {
   const Tensor t = Tensor::from_host(*device, {2, 3}, counting(6));
   EXPECT_THROW(t.reshape({7}), Error);
   EXPECT_THROW(t.permute({0, 0}), Error);
@@ -70,20 +70,20 @@ TEST_F(TensorTest, rows_collapse_only_when_equally_spaced) {
   EXPECT_THROW(as_rows(t.permute({0, 2, 1}).view(), "test", "x"), Error);
 }
 
-TEST_F(TensorTest, operands_of_two_devices_are_refused) {
+TEST_F(TensorTest, rejects_operands_of_two_devices) {
   const auto other = open_device("cpu");
   EXPECT_THROW(rms_norm(Tensor::empty(*device, {2, 4}), Tensor::empty(*other, {4}), 1e-5f), Error);
 }
 
-TEST_F(TensorTest, a_tensor_keeps_its_device_alive) {
+TEST_F(TensorTest, tensor_keeps_its_device_alive) {
   auto owner = open_device("cpu");
   const Tensor t = Tensor::from_host(*owner, {4}, counting(4));
   owner.reset();
   EXPECT_EQ(t.to_host<float>(), counting(4));
 }
 
-// Offsets are 64-bit all the way: the last rows of a tensor with more than 2^31 elements (4.3 GB of address space, of
-// which only these rows are touched).
+// Offsets are 64-bit throughout: the last rows of a tensor with more than 2^31 elements (4.3 GB of address space, of which only these rows
+// are touched).
 TEST(huge_offsets, rows_past_two_billion_elements) {
   const auto plain = open_device("cpu");
   if (plain->pool().checked()) GTEST_SKIP() << "a checked pool would fill all of it";

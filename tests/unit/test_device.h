@@ -1,4 +1,4 @@
-// The device that tests of whole models and runs use: the CPU, or what WEFT_TEST_DEVICE names. On a machine with a GPU:
+// The device for tests of whole models and runs: the CPU, or the one named by WEFT_TEST_DEVICE. On a machine with a GPU:
 //   WEFT_TEST_DEVICE=cuda ctest -L unit
 #pragma once
 
@@ -19,6 +19,6 @@ inline bool on_cpu() { return test_device() == "cpu"; }
 
 }  // namespace weft
 
-// What only the CPU promises.
+// Skips what only the CPU guarantees.
 #define WEFT_CPU_PROMISE() \
   if (!weft::on_cpu()) GTEST_SKIP() << "a promise of the CPU, this is " << weft::test_device()

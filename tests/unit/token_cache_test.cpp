@@ -52,7 +52,7 @@ std::vector<std::unique_ptr<Vocabulary>> vocabularies(const std::string& text) {
   return all;
 }
 
-TEST_F(TokenCacheTest, a_long_text_has_the_ids_of_the_whole) {
+TEST_F(TokenCacheTest, long_text_has_the_ids_of_the_whole) {
   const std::string text = text_of(700'000, 1), path = write("long.txt", text);
   for (const auto& vocabulary : vocabularies(text)) {
     std::vector<int32_t> ids;
@@ -63,7 +63,7 @@ TEST_F(TokenCacheTest, a_long_text_has_the_ids_of_the_whole) {
   }
 }
 
-TEST_F(TokenCacheTest, the_file_does_not_depend_on_threads) {
+TEST_F(TokenCacheTest, file_does_not_depend_on_threads) {
   std::string all, lines;
   for (unsigned i = 0; i < 3000; ++i) {
     const std::string text = i % 100 == 7 ? "" : text_of(i % 500 == 0 ? 200'000 : i % 60, i);
@@ -81,8 +81,8 @@ TEST_F(TokenCacheTest, the_file_does_not_depend_on_threads) {
   }
 }
 
-// More than is held in memory at once, and blank lines alone between its words.
-TEST_F(TokenCacheTest, a_text_without_a_place_to_cut) {
+// Longer than the in-memory limit, with only blank lines between its words.
+TEST_F(TokenCacheTest, text_without_a_cut) {
   std::string text = "first";
   while (text.size() <= size_t(5) << 20) text += "\n\nword";
   const auto tokenizer = tokenizer_vocabulary(std::string(WEFT_GOLDEN_MODELS) + "/gpt2", "\n");
@@ -97,13 +97,13 @@ TEST_F(TokenCacheTest, a_text_without_a_place_to_cut) {
   for (size_t i = 0; i < ids.size(); ++i) ASSERT_EQ(cache[int64_t(i)], ids[i]) << i;
 }
 
-TEST_F(TokenCacheTest, an_error_far_inside_is_told_with_its_place) {
+TEST_F(TokenCacheTest, error_in_a_long_text_has_its_position) {
   const std::string text = text_of(300'000, 3);
   const auto error = [&](const std::string& content, const Vocabulary& vocabulary) {
     const std::string path = write("far.txt", content);
     return message_of([&] { TokenCache(Documents(path), vocabulary, (folder / "cache").string()); });
   };
-  // "far.txt from byte N: ... at byte K": the place is N + K.
+  // "far.txt from byte N: ... at byte K": the position is N + K.
   const auto place = [](const std::string& message) {
     const size_t from = message.find(" from byte "), at = message.rfind("at byte ");
     return from == message.npos || at == message.npos ? 0 : std::stoul(message.substr(from + 11)) + std::stoul(message.substr(at + 8));
@@ -114,13 +114,13 @@ TEST_F(TokenCacheTest, an_error_far_inside_is_told_with_its_place) {
   const std::string unknown = error(text + " \u2603 " + text, *vocabularies(text)[1]);
   EXPECT_NE(unknown.find("the character '\u2603'"), std::string::npos) << unknown;
   EXPECT_EQ(place(unknown), text.size() + 1) << unknown;
-  EXPECT_EQ(fs::directory_iterator(folder / "cache"), fs::directory_iterator());  // nothing half written
+  EXPECT_EQ(fs::directory_iterator(folder / "cache"), fs::directory_iterator());  // no partial file
 }
 
-TEST_F(TokenCacheTest, what_a_killed_run_left_is_removed) {
+TEST_F(TokenCacheTest, removes_partial_files_of_a_killed_run) {
   const std::string path = write("a.txt", "some words"), cache = (folder / "cache").string();
   write("cache/0123.tokens.77.incomplete", "half");
-  AtomicFile living((folder / "cache/4567.tokens").string());  // another run at work
+  AtomicFile living((folder / "cache/4567.tokens").string());  // another running process
   TokenCache(Documents(path), *byte_vocabulary(), cache);
   int incomplete = 0;
   for (const auto& entry : fs::directory_iterator(cache)) incomplete += entry.path().extension() == ".incomplete";

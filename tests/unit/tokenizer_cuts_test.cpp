@@ -1,5 +1,4 @@
-// Cutting a text does not change its ids: random texts of awkward characters, every place that counts as a cut, every
-// pattern and setting that allows cuts.
+// Cutting a text does not change its ids: random texts of awkward characters, every cut, every pattern and setting that allows cuts.
 #include "weft/io/tokenizer/cuts.h"
 
 #include <gtest/gtest.h>
@@ -40,7 +39,7 @@ json added_token(int id, const std::string& content, bool normalized, const char
   return token;
 }
 
-// Any two bytes of a word become one token, so ids tell where words begin and end.
+// Any two bytes of a word become one token, so ids show where words start and end.
 json tokenizer_json(const json& pre_tokenizer, const json& normalizer = nullptr, const json& added = json::array()) {
   json vocab = json::object(), merges = json::array();
   for (int byte = 0; byte < 256; ++byte) vocab[std::string(letter_of_byte(uint8_t(byte)))] = vocab.size();
@@ -115,7 +114,7 @@ TEST(tokenizer_cuts, do_not_change_the_ids) {
   }
 }
 
-// The test above would notice: these places look as good and are not.
+// Shows that the test above can fail: these places look similar and are not cuts.
 TEST(tokenizer_cuts, other_places_change_the_ids) {
   const auto changes = [](const json& definition, const std::string& first, const std::string& second) {
     const Tokenizer tokenizer = Tokenizer::parse(definition.dump());
@@ -131,11 +130,11 @@ TEST(tokenizer_cuts, other_places_change_the_ids) {
   EXPECT_TRUE(changes(tokenizer_json(sequence({split(kGpt4o), byte_level(false)})), ".\n", "/"));  // ".\n/" is a word
 }
 
-TEST(tokenizer_cuts, tokenizers_that_look_across_have_none) {
+TEST(tokenizer_cuts, tokenizers_that_depend_on_neighbours_have_no_cuts) {
   const json gpt2 = byte_level(true);
   const auto cut = [](const json& definition) { return Tokenizer::parse(definition.dump()).cut("one two", 7); };
   EXPECT_EQ(cut(tokenizer_json(gpt2)), 3u);
-  EXPECT_EQ(cut(tokenizer_json(byte_level(true, true))), 0u);  // a space in front of every part
+  EXPECT_EQ(cut(tokenizer_json(byte_level(true, true))), 0u);  // adds a space in front of every part
   EXPECT_EQ(cut(tokenizer_json(byte_level(false))), 0u);       // the text is one word
   EXPECT_EQ(cut(tokenizer_json(sequence({{{"type", "Digits"}, {"individual_digits", true}}, byte_level(false)}))), 0u);  // likewise
   EXPECT_EQ(cut(tokenizer_json(sequence({split("\\p{L}+ \\p{L}+"), byte_level(false)}))), 0u);
@@ -152,7 +151,7 @@ TEST(tokenizer_cuts, of_the_golden_models) {
     EXPECT_EQ(Tokenizer::load(WEFT_GOLDEN_MODELS "/" + model).cut("one two", 7), 3u) << model;
 }
 
-TEST(tokenizer_cuts, the_last_one_that_is_not_too_far) {
+TEST(tokenizer_cuts, last_cut_within_the_limit) {
   EXPECT_EQ(last_cut("one two three", 13), 7u);
   EXPECT_EQ(last_cut("one two three", 7), 7u);
   EXPECT_EQ(last_cut("one two three", 6), 3u);

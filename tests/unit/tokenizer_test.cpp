@@ -20,7 +20,7 @@ json read(const std::string& path) {
   return json::parse(file);
 }
 
-// Every line of {"text", "ids", "decoded"}, as the `tokenizers` library gave them.
+// Every line of {"text", "ids", "decoded"}, as produced by the `tokenizers` library.
 void expect_lines(const Tokenizer& tokenizer, const json& lines, const std::string& name) {
   ASSERT_FALSE(lines.empty()) << name;
   const auto unknown = name == "unknown_left_out" ? Tokenizer::Unknown::left_out : Tokenizer::Unknown::refused;
@@ -94,7 +94,7 @@ class TokenizerRefuses : public testing::Test {
   json base_ = read(WEFT_GOLDEN_MODELS "/llama/tokenizer.json");
 };
 
-TEST_F(TokenizerRefuses, what_it_does_not_do_by_name) {
+TEST_F(TokenizerRefuses, unsupported_features_by_name) {
   const auto code = ErrorCode::unsupported;
   refuses({{"/model/type", "Unigram"}}, code, "'Unigram'");
   refuses({{"/model/byte_fallback", true}}, code, "byte_fallback");
@@ -115,7 +115,7 @@ TEST_F(TokenizerRefuses, what_it_does_not_do_by_name) {
   refuses({{"/pre_tokenizer", split("a(?i)b")}}, code, "group of this kind");
 }
 
-TEST_F(TokenizerRefuses, what_is_damaged_with_its_place) {
+TEST_F(TokenizerRefuses, errors_with_json_path) {
   const auto code = ErrorCode::bad_file;
   refuses_text("", code, "not valid JSON");
   refuses_text("[]", code, "expected an object");
@@ -135,13 +135,13 @@ TEST_F(TokenizerRefuses, what_is_damaged_with_its_place) {
           "no place for the text");
 }
 
-TEST(Tokenizer, text_that_is_not_utf8_is_refused) {
+TEST(Tokenizer, rejects_invalid_utf8) {
   const Tokenizer tokenizer = Tokenizer::load(WEFT_GOLDEN_MODELS "/llama");
   for (const std::string text : {"ab\xff", "\xc0\x80", "\xed\xa0\x80", "\xf4\x90\x80\x80", "a\xe2\x82"})
     EXPECT_THROW(tokenizer.encode(text), Error);
 }
 
-TEST(Tokenizer, a_character_that_the_vocabulary_lacks_is_refused_by_name) {
+TEST(Tokenizer, error_names_a_missing_character) {
   const json patch = {{"remove", {"/model/vocab/ð", "/model/vocab/`"}}};
   const Tokenizer tokenizer =
       Tokenizer::parse(patched(read(WEFT_GOLDEN_MODELS "/llama/tokenizer.json"), patch).dump(), "letters/tokenizer.json");
@@ -153,7 +153,7 @@ TEST(Tokenizer, a_character_that_the_vocabulary_lacks_is_refused_by_name) {
       } catch (const Error& error) {
         EXPECT_EQ(std::string(error.what()), "letters/tokenizer.json: has no token for the character " + character + " and no unk_token");
       }
-      EXPECT_NE(tokenizer.decode(tokenizer.encode(text, true, Tokenizer::Unknown::left_out)), text);  // not remembered for the next time
+      EXPECT_NE(tokenizer.decode(tokenizer.encode(text, true, Tokenizer::Unknown::left_out)), text);  // not cached for the next call
     }
   EXPECT_EQ(tokenizer.decode(tokenizer.encode("ab")), "ab");
   EXPECT_EQ(encode_text(tokenizer, "ab", "book.txt"), tokenizer.encode("ab"));
@@ -177,8 +177,8 @@ TEST(Tokenizer, ids_tokens_and_bytes) {
   EXPECT_EQ(tokenizer.decode(std::vector<int32_t>{-1, 640, INT32_MAX}), "");
 }
 
-// Tokens of single bytes: a character comes out with its last byte, never before.
-TEST(Tokenizer, streaming_never_cuts_a_character) {
+// Tokens of single bytes: a character is returned with its last byte, not before.
+TEST(Tokenizer, streaming_never_splits_a_character) {
   const Tokenizer tokenizer = Tokenizer::load(WEFT_GOLDEN_MODELS "/llama");
   const auto ids = tokenizer.encode("é😀");
   ASSERT_EQ(ids.size(), 6u);
@@ -187,11 +187,11 @@ TEST(Tokenizer, streaming_never_cuts_a_character) {
   for (const int32_t id : ids) out.push_back(stream.push(id));
   EXPECT_EQ(out, (std::vector<std::string>{"", "é", "", "", "", "😀"}));
   EXPECT_EQ(stream.push(ids[2]), "");
-  EXPECT_EQ(stream.push(ids[0]), "\xef\xbf\xbd");  // the character begun can no longer be finished
+  EXPECT_EQ(stream.push(ids[0]), "\xef\xbf\xbd");  // the started character can no longer be completed
   EXPECT_EQ(stream.finish(), "\xef\xbf\xbd");
 }
 
-TEST(Tokenizer, a_long_word_is_not_quadratic_and_threads_agree) {
+TEST(Tokenizer, long_word_is_not_quadratic_and_threads_agree) {
   const Tokenizer tokenizer = Tokenizer::load(WEFT_GOLDEN_MODELS "/llama");
   std::string word;
   for (int i = 0; i < 300000; ++i) word += "serndlito"[i * 7 % 9];
@@ -204,8 +204,8 @@ TEST(Tokenizer, a_long_word_is_not_quadratic_and_threads_agree) {
   for (const auto& result : results) EXPECT_EQ(result, results[0]);
 }
 
-// More characters without a delimiter than a pattern may take steps on one.
-TEST(Tokenizer, a_delimiter_may_be_far_away) {
+// More characters without a delimiter than the backtracking limit allows on one.
+TEST(Tokenizer, distant_delimiter) {
   const json base = read(WEFT_GOLDEN_MODELS "/llama/tokenizer.json");
   const json each = {{"type", "Digits"}, {"individual_digits", true}};
   const json bytes = {{"type", "ByteLevel"}, {"use_regex", false}, {"add_prefix_space", false}};
@@ -215,8 +215,8 @@ TEST(Tokenizer, a_delimiter_may_be_far_away) {
   EXPECT_EQ(tokenizer.encode(text).size(), text.size());
 }
 
-// Llama 3's pattern takes them all, gives each up in turn for want of a line's end, and takes them again.
-TEST(Tokenizer, a_run_of_spaces_may_be_long) {
+// Llama 3's pattern matches all of them, backtracks over each for want of a line end, and matches them again.
+TEST(Tokenizer, long_run_of_spaces) {
   const json base = read(WEFT_GOLDEN_MODELS "/llama/tokenizer.json");
   const json spaces = {{"type", "Sequence"},
                        {"pretokenizers",
@@ -227,8 +227,8 @@ TEST(Tokenizer, a_run_of_spaces_may_be_long) {
   EXPECT_EQ(tokenizer.decode(tokenizer.encode(text)), text);
 }
 
-// What tokenizers 0.23 gives: its tables know U+0898, U+11935, U+11930 and U+32FF as letters of no kind.
-TEST(Tokenizer, characters_younger_than_the_tables_stay_where_they_are) {
+// The result of tokenizers 0.23: its tables do not know U+0898, U+11935, U+11930 and U+32FF.
+TEST(Tokenizer, characters_newer_than_the_tables_are_kept) {
   for (const NormalForm form : {NormalForm::nfc, NormalForm::nfd, NormalForm::nfkc, NormalForm::nfkd})
     for (const std::string text : {"a\u0898\u0327", "\U00011935\U00011930", "\u32ff", "\u0327\u0898"})
       EXPECT_EQ(Normalizer({form}).apply(text), text);

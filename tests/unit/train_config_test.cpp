@@ -20,7 +20,7 @@ std::string message_of(const std::string& toml) {
   return "no error";
 }
 
-TEST(train_config, a_file_changes_what_it_names) {
+TEST(train_config, file_changes_the_settings_it_names) {
   TrainConfig config;
   parse_config("steps = 7\nlearning_rate = 2e-4  # a comment\nclip = 1\nnesterov = true\nmodel = \"gpt2-124m\"\n", "run.toml", config);
   EXPECT_EQ(config.steps, 7);
@@ -31,7 +31,7 @@ TEST(train_config, a_file_changes_what_it_names) {
   EXPECT_EQ(config.batch, TrainConfig{}.batch);
 }
 
-TEST(train_config, what_is_written_reads_back) {
+TEST(train_config, round_trip) {
   TrainConfig config;
   config.prompt = "a \"quoted\" \\ line\n, a bell \a, an escape \x1b and a \x7f";
   config.learning_rate = 0.1 + 0.2;
@@ -44,7 +44,7 @@ TEST(train_config, what_is_written_reads_back) {
   EXPECT_EQ(back, config);
 }
 
-TEST(train_config, every_key_is_named_once) {
+TEST(train_config, every_key_is_unique) {
   std::set<std::string_view> keys;
   for (const Setting& setting : settings()) {
     EXPECT_TRUE(keys.insert(setting.key).second) << setting.key;
@@ -74,7 +74,7 @@ TEST(train_config, errors_name_the_line_and_the_nearest_key) {
   EXPECT_EQ(message_of("[optimizer]\nlr = 3\n"), "run.toml:1: optimizer must be a string");
 }
 
-TEST(train_config, rejects_what_no_run_can_have) {
+TEST(train_config, rejects_invalid_settings) {
   const auto spoiled = [](auto spoil) {
     TrainConfig config;
     spoil(config);

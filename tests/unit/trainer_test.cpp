@@ -31,7 +31,7 @@ TEST_F(TrainerTest, learns_and_leaves_everything_in_its_folder) {
   EXPECT_EQ(back, c);
 }
 
-TEST_F(TrainerTest, threads_do_not_change_a_bit) {
+TEST_F(TrainerTest, threads_do_not_change_the_bits) {
   WEFT_CPU_PROMISE();
   for (int threads : {1, 3}) {
     TrainConfig c = config(threads == 1 ? "one" : "three");
@@ -41,7 +41,7 @@ TEST_F(TrainerTest, threads_do_not_change_a_bit) {
   EXPECT_EQ(weights("one"), weights("three"));
 }
 
-TEST_F(TrainerTest, accumulation_does_not_change_a_bit) {
+TEST_F(TrainerTest, accumulation_does_not_change_the_bits) {
   for (int64_t batch : {1, 2, 8}) {
     TrainConfig c = config("batch" + std::to_string(batch));
     c.batch = batch;
@@ -66,7 +66,7 @@ TEST(MicroBatches, hold_as_many_whole_sequences_as_fit) {
   EXPECT_EQ(sequences_per_micro_batch(sequences, 1000), 1);
 }
 
-TEST_F(TrainerTest, another_seed_does) {
+TEST_F(TrainerTest, another_seed_changes_the_weights) {
   train(config("a"));
   TrainConfig c = config("b");
   c.seed = 1;
@@ -83,8 +83,8 @@ TEST_F(TrainerTest, a_finished_run_has_its_model) {
   EXPECT_EQ(weights("a"), model);
 }
 
-// The best model stays when the run gets worse, across interruptions; model/ is what the run ended with.
-TEST_F(TrainerTest, keeps_the_model_of_the_lowest_validation_loss) {
+// The best model stays when the run gets worse, across interruptions; model/ is the final model.
+TEST_F(TrainerTest, keeps_the_model_with_the_lowest_validation_loss) {
   TrainConfig c = config("best");
   c.steps = 20, c.keep = 1;
   const double best = train(c).evaluation->validation_loss;
@@ -106,7 +106,7 @@ TEST_F(TrainerTest, keeps_the_model_of_the_lowest_validation_loss) {
   EXPECT_FALSE(fs::exists(folder / "none/best"));
 }
 
-TEST_F(TrainerTest, no_held_out_data_means_no_best_model) {
+TEST_F(TrainerTest, no_best_model_without_held_out_data) {
   TrainConfig c = config("all");
   c.validation = 0;
   EXPECT_FALSE(train(c).best.has_value());
@@ -114,27 +114,27 @@ TEST_F(TrainerTest, no_held_out_data_means_no_best_model) {
   EXPECT_EQ(contents(folder / "all/report.html").find("perplexity"), std::string::npos);
 }
 
-TEST_F(TrainerTest, says_what_is_in_the_way) {
+TEST_F(TrainerTest, errors_name_the_obstacle) {
   train(config("a"));
-  EXPECT_THROW(train(config("a")), Error);  // there is a run already
+  EXPECT_THROW(train(config("a")), Error);  // the folder has a run
   TrainConfig c = config("a");
   c.width = 64;
   const std::string refused = message_of([&] { train(c, true); });
-  EXPECT_NE(refused.find("width is 64, but the run in "), std::string::npos) << refused;  // it was another model
+  EXPECT_NE(refused.find("width is 64, but the run in "), std::string::npos) << refused;  // another model
   c = config("a");
   c.steps = 10;
   EXPECT_EQ(train(c, true).step, 10);  // more steps are fine
   c.steps = 9;
-  EXPECT_THROW(train(c, true), Error);  // fewer were done already
+  EXPECT_THROW(train(c, true), Error);  // fewer steps than already done
   c.steps = 10;
   {
     const Trainer running(c, {.resume = true, .out = quiet});
-    EXPECT_THROW(train(c, true), Error);  // somebody is writing there
+    EXPECT_THROW(train(c, true), Error);  // another process is writing there
   }
   const std::string text = contents(folder / "text.txt");
   fs::rename(folder / "text.txt", folder / "moved.txt");
   c.data = (folder / "moved.txt").string();
-  EXPECT_NO_THROW(train(c, true));  // the same data elsewhere
+  EXPECT_NO_THROW(train(c, true));  // the same data under another path
   c.data = (folder / "text.txt").string();
   std::ofstream(folder / "text.txt") << text << text;
   EXPECT_THROW(train(c, true), Error);  // other data of the same characters
@@ -142,7 +142,7 @@ TEST_F(TrainerTest, says_what_is_in_the_way) {
   EXPECT_THROW(train(c, true), Error);  // other data
 }
 
-TEST_F(TrainerTest, a_prompt_is_read_before_the_first_step) {
+TEST_F(TrainerTest, prompt_is_checked_before_the_first_step) {
   for (const std::string& prompt : {std::string("no % in the text"), std::string(2000, 'l')}) {
     TrainConfig c = config("prompt");
     c.prompt = prompt;
@@ -156,14 +156,14 @@ TEST_F(TrainerTest, a_prompt_is_read_before_the_first_step) {
 
 TEST_F(TrainerTest, a_short_run_has_room_for_its_decay) {
   TrainConfig c;
-  c.schedule = "wsd", c.steps = 20, c.learning_rate = 1;  // and a warm-up of 50
+  c.schedule = "wsd", c.steps = 20, c.learning_rate = 1;  // with a default warm-up of 50
   EXPECT_EQ(learning_rate(make_schedule(c), 16), 1);
   EXPECT_DOUBLE_EQ(learning_rate(make_schedule(c), 20), c.final_fraction);
   c.decay = 21;
   EXPECT_THROW(make_schedule(c), Error);
 }
 
-TEST_F(TrainerTest, a_run_is_named_after_what_it_reads) {
+TEST_F(TrainerTest, default_folder_is_named_after_model_and_data) {
   TrainConfig c;
   c.data = "some/corpus/";
   EXPECT_EQ(resolved(c).out, "runs/llama-tiny-corpus");
@@ -174,8 +174,8 @@ TEST_F(TrainerTest, a_run_is_named_after_what_it_reads) {
   EXPECT_EQ(resolved(c).out, "runs/small-book");
 }
 
-// A folder in, trained on, and out again: the vocabulary and the sizes stay, the loss goes down.
-TEST_F(TrainerTest, goes_on_from_a_folder) {
+// Fine-tunes an exported folder: vocabulary and sizes stay, the loss goes down.
+TEST_F(TrainerTest, fine_tunes_a_folder) {
   TrainConfig c = config("first");
   c.steps = 30;
   const double first = train(c).evaluation->validation_loss;
@@ -188,7 +188,7 @@ TEST_F(TrainerTest, goes_on_from_a_folder) {
   EXPECT_NE(weights("first"), weights("second"));
   c.out = (folder / "third").string();
   c.width = 64;
-  EXPECT_THROW(train(c), Error);  // its sizes are what they are
+  EXPECT_THROW(train(c), Error);  // its sizes cannot be changed
 }
 
 TEST_F(TrainerTest, the_pool_does_not_grow) {

@@ -1,4 +1,4 @@
-// The plan is what a run then takes, use by use; and a long run takes no more than a short one.
+// The memory plan equals what a run then allocates, by use; and a long run needs no more than a short one.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -22,7 +22,7 @@ constexpr MemoryUse kUses[] = {MemoryUse::weights, MemoryUse::gradients, MemoryU
 
 constexpr int64_t kPage = int64_t(2) << 20;
 
-const uint32_t kDraws = std::getenv("WEFT_DRAWS") ? uint32_t(std::atoi(std::getenv("WEFT_DRAWS"))) : 30;  // more for a closer look
+const uint32_t kDraws = std::getenv("WEFT_DRAWS") ? uint32_t(std::atoi(std::getenv("WEFT_DRAWS"))) : 30;  // more for a longer test
 
 class TrainingMemory : public testing::Test {
  protected:
@@ -60,7 +60,7 @@ class TrainingMemory : public testing::Test {
     };
     for (MemoryUse use : kUses) near(measured.of(use).high_water, planned.of(use).high_water, name(use));
     near(measured.high_water, planned.high_water, "all together");
-    // With cached blocks; how small ones share pages depends on what was there while weights were loaded.
+    // Includes cached blocks; how small ones share pages depends on what existed while weights were loaded.
     EXPECT_LE(std::abs(double(measured.held_high_water - planned.held_high_water)), 0.02 * double(planned.held_high_water) + double(kPage))
         << what << ", held: planned " << planned.held_high_water << ", took " << measured.held_high_water;
   }
@@ -70,7 +70,7 @@ class TrainingMemory : public testing::Test {
   PoolStats planned;
 };
 
-TEST_F(TrainingMemory, the_plan_is_what_a_run_takes) {
+TEST_F(TrainingMemory, plan_equals_the_memory_of_a_run) {
   for (const char* optimizer : {"adamw", "sgd", "lion", "muon"})
     for (const char* dtype : {"f32", "bf16"})
       for (int64_t accumulate : {1, 3})
@@ -81,7 +81,7 @@ TEST_F(TrainingMemory, the_plan_is_what_a_run_takes) {
         }
 }
 
-TEST_F(TrainingMemory, the_plan_holds_for_other_models_and_data) {
+TEST_F(TrainingMemory, plan_holds_for_other_models_and_data) {
   TrainConfig c = config();
   c.data = "sums", c.sums_rows = 32, c.sequence = 0;
   expect_planned(c, "sums");
@@ -98,7 +98,7 @@ TEST_F(TrainingMemory, the_plan_holds_for_other_models_and_data) {
   }
 }
 
-// Settings drawn at random, seeded: what nobody thought of putting together.
+// Random settings, seeded: combinations that nobody thought of.
 class Drawn {
  public:
   explicit Drawn(uint32_t seed) : chance_(seed) {}
@@ -134,7 +134,7 @@ void draw_model(Drawn& draw, TrainConfig& c) {
   c.kv_heads = c.model != "gpt2-124m" && c.model != "shakespeare-char" && draw.often(5) ? 1 : 0;
 }
 
-TEST_F(TrainingMemory, the_plan_holds_for_settings_drawn_at_random) {
+TEST_F(TrainingMemory, plan_holds_for_random_settings) {
   TrainConfig base = config();
   base.vocabulary = "bytes", base.context = 256;  // for longer sequences than its own
   run(base);
@@ -159,8 +159,8 @@ TEST_F(TrainingMemory, the_plan_holds_for_settings_drawn_at_random) {
   }
 }
 
-// Advice that a run has followed already, or cannot follow, is none.
-TEST_F(TrainingMemory, what_to_shrink_is_what_the_run_can) {
+// Advice that a run already follows, or cannot follow, is not given.
+TEST_F(TrainingMemory, advice_is_applicable) {
   TrainConfig c = config();
   const auto advice = [&](MemoryUse most) {
     Plan plan;
@@ -174,7 +174,7 @@ TEST_F(TrainingMemory, what_to_shrink_is_what_the_run_can) {
     return std::string("it fits");
   };
   EXPECT_NE(advice(MemoryUse::activations).find("try --recompute, --dtype bf16"), std::string::npos);
-  EXPECT_EQ(advice(MemoryUse::weights).find("bf16"), std::string::npos);         // its master copies are more
+  EXPECT_EQ(advice(MemoryUse::weights).find("bf16"), std::string::npos);         // its master copies need more
   EXPECT_EQ(advice(MemoryUse::weights).find("--lora-rank"), std::string::npos);  // only for a folder
   EXPECT_NE(advice(MemoryUse::optimizer).find("--optimizer lion"), std::string::npos);
   c.recompute = true, c.dtype = "bf16", c.optimizer = "lion", c.model = folder.string();
@@ -184,7 +184,7 @@ TEST_F(TrainingMemory, what_to_shrink_is_what_the_run_can) {
   EXPECT_NE(advice(MemoryUse::optimizer).find("--lora-rank 8, or --optimizer sgd"), std::string::npos);
 }
 
-TEST_F(TrainingMemory, recomputing_and_bf16_take_less) {
+TEST_F(TrainingMemory, recompute_and_bf16_need_less) {
   TrainConfig c = config();
   c.layers = 8, c.sequence = 128;
   const PoolStats whole = run(c);
@@ -204,7 +204,7 @@ int64_t resident_bytes() {
   return resident * ::sysconf(_SC_PAGESIZE);
 }
 
-TEST_F(TrainingMemory, ten_thousand_steps_take_no_more_than_twenty) {
+TEST_F(TrainingMemory, ten_thousand_steps_need_no_more_than_twenty) {
   const auto tiny = [&](int64_t steps) {
     TrainConfig c = config();
     c.layers = 1, c.width = 16, c.ffn = 16, c.sequence = 8, c.batch = 1, c.threads = 1;
@@ -219,7 +219,7 @@ TEST_F(TrainingMemory, ten_thousand_steps_take_no_more_than_twenty) {
   EXPECT_EQ(lasting.reserved, brief.reserved);
   EXPECT_EQ(lasting.in_use, brief.in_use);
   EXPECT_EQ(lasting.live, brief.live);
-#ifndef __SANITIZE_ADDRESS__                                // it keeps what was freed
+#ifndef __SANITIZE_ADDRESS__                                // ASan keeps freed memory
   EXPECT_LT(resident_bytes() - before, int64_t(16) << 20);  // the run's own history is about 2 MiB
 #endif
 }

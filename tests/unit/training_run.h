@@ -1,4 +1,4 @@
-// What tests of whole runs share: a folder with a text in it, gone when the test ends, and a way to train there in silence.
+// Shared by tests of whole runs: a temporary folder with a text, and training in it without output.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -16,7 +16,7 @@
 
 namespace weft {
 
-// Asks for a stop at a report that `when` picks, or at a moment: after so many reports and launches.
+// Requests a stop at a report selected by `when`, or after a number of reports and launches.
 class StopWhen : public ProgressListener {
  public:
   explicit StopWhen(std::function<bool(const Work&)> when) : when_(std::move(when)) {}
@@ -46,7 +46,7 @@ class TrainingRun : public testing::Test {
     std::filesystem::remove_all(folder);
   }
 
-  // Where it reads, writes and computes; what to train is the test's own.
+  // Settings of paths and device; the test chooses what to train.
   TrainConfig config_in(const std::string& out) const {
     TrainConfig c;
     c.data = (folder / "text.txt").string();
@@ -60,7 +60,7 @@ class TrainingRun : public testing::Test {
   TrainOutcome train(const TrainConfig& c, bool resume = false, const std::atomic<bool>* stop = nullptr) {
     return Trainer(c, {.resume = resume, .out = quiet, .stop = stop}).run();
   }
-  // A run that is stopped inside the step after as many more.
+  // A run that is stopped inside the step after this many further steps.
   TrainOutcome train_steps(const TrainConfig& c, int64_t steps, bool resume = false) {
     const auto done = [&] {
       return resume || std::filesystem::exists(c.out + "/metrics.jsonl") ? int64_t(History::read(c.out + "/metrics.jsonl").steps().size())

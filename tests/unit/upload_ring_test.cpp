@@ -1,4 +1,4 @@
-// The ring that small uploads go through, on a queue that copies as late as it may.
+// The ring for small uploads, on a queue that copies as late as possible.
 #include "weft/tile/cuda/upload_ring.h"
 
 #include <gtest/gtest.h>
@@ -10,7 +10,7 @@
 namespace weft::cuda {
 namespace {
 
-// Copies wait until somebody waits for a mark after them.
+// Delays copies until a later mark is waited for.
 class LateQueue {
  public:
   void copy(char* to, const char* from, int64_t bytes) { work_.push_back({to, from, bytes, -1}); }
@@ -59,20 +59,20 @@ class UploadRings : public testing::Test {
   Ring ring{queue};
 };
 
-TEST_F(UploadRings, as_many_as_there_are_slots_wait_for_nothing) {
+TEST_F(UploadRings, uploads_up_to_the_slot_count_do_not_wait) {
   for (int64_t i = 0; i < Ring::kSlots; ++i) upload(i * 8, 8);
   EXPECT_EQ(queue.waits, std::vector<int>());
   queue.finish();
   EXPECT_TRUE(std::equal(device.begin(), device.begin() + Ring::kSlots * 8, host.begin()));
 }
 
-TEST_F(UploadRings, the_next_one_waits_for_its_own_slot_alone) {
+TEST_F(UploadRings, next_upload_waits_for_its_slot_only) {
   for (int64_t i = 0; i < Ring::kSlots + 2; ++i) upload(i * 8, 8);
   EXPECT_EQ(queue.waits, (std::vector<int>{0, 1}));
   EXPECT_EQ(queue.left(), size_t(2 * Ring::kSlots));  // a copy and a mark each: all but the first two are still queued
 }
 
-// Nothing is overwritten before it was copied, whatever the sizes.
+// Nothing is overwritten before it is copied, whatever the sizes.
 TEST_F(UploadRings, every_byte_arrives) {
   int64_t at = 0;
   for (int64_t i = 0; at < int64_t(host.size()); ++i) {
@@ -87,7 +87,7 @@ TEST_F(UploadRings, every_byte_arrives) {
   EXPECT_EQ(device, host);
 }
 
-TEST_F(UploadRings, nothing_is_nothing) {
+TEST_F(UploadRings, empty_upload) {
   upload(0, 0);
   EXPECT_EQ(queue.left(), 0u);
 }

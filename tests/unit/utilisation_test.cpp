@@ -1,4 +1,4 @@
-// The share of the device's peak: never more than all of it, however wrong the peak was measured.
+// Utilisation of the device's peak: never more than 1, however wrong the measured peak is.
 #include "weft/train/utilisation.h"
 
 #include <gtest/gtest.h>
@@ -11,7 +11,7 @@
 namespace weft {
 namespace {
 
-// Measurements in turn, the last one for ever.
+// Returns the measurements in order, and then repeats the last one.
 class Peaks {
  public:
   explicit Peaks(std::vector<double> rates) : rates_(std::move(rates)) {}
@@ -23,20 +23,20 @@ class Peaks {
   size_t taken_ = 0;
 };
 
-TEST(Utilisation, is_not_known_without_a_peak) {
+TEST(Utilisation, unknown_without_a_peak) {
   Utilisation none, unmeasured([] { return PeakFlops{}; });
   EXPECT_EQ(none.of_step(100, 1), 0);
   EXPECT_EQ(unmeasured.of_step(100, 1), 0);
 }
 
-TEST(Utilisation, keeps_a_peak_that_no_step_passes) {
+TEST(Utilisation, keeps_a_peak_that_no_step_exceeds) {
   Peaks peaks({200});
   Utilisation utilisation([&] { return peaks.next(); });
   for (double flops : {50.0, 100.0, 200.0}) EXPECT_EQ(utilisation.of_step(flops, 1), flops / 200);
   EXPECT_EQ(peaks.taken(), 1u);
 }
 
-TEST(Utilisation, measures_again_when_a_step_passes_the_peak) {
+TEST(Utilisation, remeasures_when_a_step_exceeds_the_peak) {
   Peaks peaks({10, 400});
   Utilisation utilisation([&] { return peaks.next(); });
   EXPECT_EQ(utilisation.of_step(5, 1), 0.5);
@@ -46,7 +46,7 @@ TEST(Utilisation, measures_again_when_a_step_passes_the_peak) {
   EXPECT_EQ(peaks.taken(), 2u);
 }
 
-TEST(Utilisation, is_not_known_once_the_second_peak_is_passed_too) {
+TEST(Utilisation, unknown_once_the_second_peak_is_exceeded) {
   Peaks peaks({10, 20, 1000});
   Utilisation utilisation([&] { return peaks.next(); });
   EXPECT_EQ(utilisation.of_step(100, 1), 0);
@@ -57,7 +57,7 @@ TEST(Utilisation, is_not_known_once_the_second_peak_is_passed_too) {
 
 class UtilisationOfRuns : public TrainingRun {
  protected:
-  // The shares in the progress lines of a run whose peak was measured as `peaks` says.
+  // The utilisations in the progress lines of a run whose peak is measured as `peaks`.
   std::vector<int> shares(const std::string& name, std::vector<double> rates) {
     TrainConfig c = config_in(name);
     c.width = 32, c.layers = 1, c.heads = 2, c.ffn = 48, c.sequence = 24, c.batch = 2, c.steps = 6, c.log_every = 1, c.sample_tokens = 1;
@@ -76,7 +76,7 @@ class UtilisationOfRuns : public TrainingRun {
   }
 };
 
-TEST_F(UtilisationOfRuns, shows_every_step_below_a_sound_peak) {
+TEST_F(UtilisationOfRuns, shows_every_step_below_a_valid_peak) {
   const std::vector<int> sound = shares("sound", {1e18});
   EXPECT_EQ(sound.size(), 6u);
   for (int share : sound) EXPECT_EQ(share, 0);

@@ -1,6 +1,6 @@
-// The vector functions against the C library in double, over the whole range of floats: the error in units in the last
-// place stays within the documented bound (docs/numerics.md), special values are right, and every instruction set gives
-// the same bits. WEFT_ULP_STRIDE=1 visits every float instead of every 1543rd (prime, so all low bits occur).
+// The vector functions against the C library in double, over the whole range of floats: the error in ulp stays within the documented bound
+// (docs/numerics.md), special values are correct, and every instruction set gives the same bits. WEFT_ULP_STRIDE=1 tests every float
+// instead of every 1543rd (prime, so that all low bits occur).
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -52,7 +52,7 @@ void evaluate(Function function, int64_t n, const float* x, const float* y, floa
   }
 }
 
-// The forms for one float.
+// The scalar forms.
 void evaluate_scalar(Function function, int64_t n, const float* x, const float* y, float* out) {
   for (int64_t i = 0; i < n; ++i) {
     switch (function) {
@@ -98,7 +98,7 @@ uint32_t to_bits(float value) {
 }
 
 void use_targets(int64_t targets) {
-  hwy::SetSupportedTargetsForTest(targets);  // 0: all again
+  hwy::SetSupportedTargetsForTest(targets);  // 0: restore all
   hwy::GetChosenTarget().Update(hwy::SupportedTargets());
 }
 std::vector<int64_t> usable_targets() {
@@ -135,8 +135,8 @@ class Evaluator {
   std::vector<float> first_, other_;
 };
 
-// The distance from the truth in units of the last place of the float that the truth falls on. A value past the largest
-// float counts as 2^128, which is what infinity stands for. A wrong NaN, infinity or sign of zero counts as infinite.
+// The error in ulp of the float nearest to the exact value. A value past the largest float counts as 2^128, which infinity stands for. A
+// wrong NaN, infinity or sign of zero counts as infinite.
 double ulps(float got, double truth) {
   if (std::isnan(truth) || std::isnan(got)) return std::isnan(truth) && std::isnan(got) ? 0 : HUGE_VAL;
   if (got == 0 && std::signbit(got) != std::signbit(truth)) return HUGE_VAL;
@@ -148,7 +148,7 @@ double ulps(float got, double truth) {
   return std::ldexp(distance, 23 - std::min(std::max(exponent - 1, -126), 127));
 }
 
-// Every stride-th float, and densely around the places where a function changes its ways.
+// Every stride-th float, and densely around the places where a function switches algorithms.
 template <class F>
 void for_each_batch(F&& body) {
   const char* asked = std::getenv("WEFT_ULP_STRIDE");
@@ -181,7 +181,7 @@ struct Worst {
   double truth = 0;
 };
 
-// At most `bound` ulps off, and never outside [-limit, limit].
+// At most `bound` ulp, and never outside [-limit, limit].
 void expect_within(const char* name, Function function, double (*truth)(double), double bound, float limit = kInf) {
   Evaluator evaluate;
   Worst worst;
@@ -214,7 +214,7 @@ TEST(VectorMath, Rsqrt) {
   expect_within("rsqrt", Function::rsqrt, [](double x) { return 1 / std::sqrt(x); }, 1.5);
 }
 
-// Pairs of unlike magnitudes, of like magnitudes (the second is the first times something in [1/8, 8]), and equal ones.
+// Pairs of different magnitudes, of similar magnitudes (the second is the first times a factor in [1/8, 8]), and equal ones.
 TEST(VectorMath, Atan2) {
   Evaluator evaluate;
   Worst worst;
@@ -277,7 +277,7 @@ TEST(VectorMath, SpecialValues) {
     EXPECT_TRUE(std::isnan(evaluate(f, {x})[0])) << int(f) << "(" << x << ")";
 }
 
-// Every combination of the values that C gives a meaning of their own.
+// Every combination of the values for which C defines special results.
 TEST(VectorMath, Atan2SpecialValues) {
   Evaluator evaluate;
   const float values[] = {0.0f, -0.0f, 1.0f, -1.0f, kInf, -kInf, kLeast, -kLeast, kMost, -kMost, kNan};
@@ -291,7 +291,7 @@ TEST(VectorMath, Atan2SpecialValues) {
     }
 }
 
-// One float gets the bits that it gets in a vector, also when its neighbours need the long reduction.
+// A float gets the same bits alone and in a vector, also if its neighbours need the long range reduction.
 TEST(VectorMath, LanesAndScalarsAgree) {
   using enum Function;
   Evaluator evaluate;

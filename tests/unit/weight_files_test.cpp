@@ -40,8 +40,8 @@ class WeightFilesTest : public testing::Test {
   fs::path folder_ = fs::temp_directory_path() / ("weft_weight_files_" + std::to_string(::getpid()));
 };
 
-// What transformers wrote, read and written again, is the same file.
-TEST_F(WeightFilesTest, writes_the_bytes_that_the_format_s_own_writer_gives) {
+// Reading and rewriting a file of transformers gives the same file.
+TEST_F(WeightFilesTest, bytewise_equal_to_the_formats_own_writer) {
   for (const std::string model : {"gpt2", "llama", "qwen3"}) {
     const std::string original = WEFT_GOLDEN_MODELS "/" + model + "/model.safetensors";
     const WeightFiles files(WEFT_GOLDEN_MODELS "/" + model);
@@ -71,7 +71,7 @@ TEST_F(WeightFilesTest, every_dtype_survives_and_is_aligned) {
   }
 }
 
-TEST_F(WeightFilesTest, writing_refuses_what_the_format_cannot_hold) {
+TEST_F(WeightFilesTest, rejects_what_the_format_cannot_store) {
   const Tensor one = numbers({1});
   EXPECT_THROW(write_safetensors(path("x"), {{"a", one}, {"a", one}}), Error);
   EXPECT_THROW(write_safetensors(path("x"), {{"__metadata__", one}}), Error);
@@ -95,7 +95,7 @@ TEST_F(WeightFilesTest, shards_are_one_set_of_names) {
   EXPECT_THROW(files.at("d"), Error);
 }
 
-TEST_F(WeightFilesTest, an_index_that_promises_what_is_not_there_is_refused) {
+TEST_F(WeightFilesTest, rejects_an_index_with_missing_tensors) {
   expect_refused(folder_.string(), "neither model.safetensors nor");
   expect_refused(path("nothing.safetensors"), "cannot be opened");
   write_safetensors(path("one.safetensors"), {{"a", numbers({1})}});

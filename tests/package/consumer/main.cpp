@@ -8,7 +8,7 @@ int main() {
   const auto w = weft::Tensor::from_host<float>(*device, {4}, std::vector<float>{1, 1, 1, 1});
   const auto y = weft::rms_norm(x, w, 0.0f).to_host<float>();
   std::printf("%s: %g %g %g %g\n", device->name().c_str(), y[0], y[1], y[2], y[3]);
-  try {  // what the library itself links with must be found too
+  try {  // the library's own dependencies must be found too
     weft::Tokenizer::parse("{}", "empty");
     return 1;
   } catch (const weft::Error& error) {
