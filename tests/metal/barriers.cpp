@@ -99,7 +99,7 @@ std::vector<spec::Case> cases_of(const spec::Registry& registry, const std::set<
   return cases;
 }
 
-// What detected the missing barrier; empty if nothing did.
+// The check that detected the missing barrier; empty if none did.
 std::string noticed(const spec::Registry& registry, const Barrier& barrier) {
   const auto device = open_device("metal-sim:checked", {.checked = true});
   metal::of(device->stream()).pipelines().use_sources([&](std::string_view path) {
