@@ -1,4 +1,4 @@
-// What weft/backends/metal/apple uses of Apple's Foundation framework, declared from Apple's published documentation
+// The part of Apple's Foundation framework that weft/backends/metal/apple uses, declared from Apple's published documentation
 // (developer.apple.com/documentation/foundation), so that it can be compiled, never linked, where there is no such framework.
 #pragma once
 

@@ -1,4 +1,4 @@
-// What weft/backends/metal/apple uses of Apple's Metal framework, declared from Apple's published documentation
+// The part of Apple's Metal framework that weft/backends/metal/apple uses, declared from Apple's published documentation
 // (developer.apple.com/documentation/metal), so that a wrong selector, type or constant fails to compile where there is no
 // such framework. Nothing here is linked or run.
 //
