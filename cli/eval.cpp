@@ -33,12 +33,13 @@ struct Score {
 };
 
 // Scores every token of a document but the first once, given the tokens before it in its window. Windows hold `context` tokens and
-// overlap by one: the last target of a window is the first input of the next. `tell` is called with the fraction of the document done.
-void score(const Model& model, const std::vector<int32_t>& ids, int64_t context, Score& total, const std::function<void(double)>& tell) {
+// overlap by one: the last target of a window is the first input of the next. `progress` is called with the fraction of the document done.
+void score(const Model& model, const std::vector<int32_t>& ids, int64_t context, Score& total,
+           const std::function<void(double)>& progress) {
   const Tensor one = full(model.device(), {1}, 1);  // a divisor of 1: losses are summed, not averaged
   const int64_t targets = int64_t(ids.size()) - 1;
   for (int64_t first = 0; first < targets; first += context) {
-    tell(double(first) / double(targets));
+    progress(double(first) / double(targets));
     const int64_t T = std::min(context, targets - first);
     const auto part = [&](int64_t from) {
       return Tensor::from_host(model.device(), {1, T}, std::span<const int32_t>(ids).subspan(size_t(from), size_t(T)));
@@ -90,14 +91,14 @@ int run(const Options& o) {
   const NoGrad no_grad;
   Score total;
   const Documents documents(o.data, notice);
-  const auto tell = report_bytes("scoring", size_t(documents.bytes()));
+  const auto report_done = report_bytes("scoring", size_t(documents.bytes()));
   int64_t before = 0;  // bytes of the documents scored so far
   documents.visit([&](std::string_view text, const std::string& where) {
     check_utf8(text, where);
     const std::vector<int32_t> ids = encode_text(tokenizer, text, where);
     for (int32_t id : ids)
       check(id < model->config().vocab_size, where, "has token id ", id, ", the model's largest id is ", model->config().vocab_size - 1);
-    score(*model, ids, context, total, [&](double share) { tell(before + int64_t(share * double(text.size()))); });
+    score(*model, ids, context, total, [&](double share) { report_done(before + int64_t(share * double(text.size()))); });
     before += int64_t(text.size());
     ++total.documents;
   });

@@ -28,10 +28,10 @@ bool Selection::takes(const std::string& case_op, const std::string& case_dtype,
 }
 
 void Selection::fail_empty(const char* command) const {
-  std::string asked;
+  std::string selected;
   for (const auto& [flag, value] : {std::pair{" --op ", &op}, {" --dtype ", &dtype}, {" --case ", &name}})
-    if (!value->empty()) asked += flag + *value;
-  fail(ErrorCode::invalid_argument, command, "no case matches", asked.empty() ? " the selection" : asked);
+    if (!value->empty()) selected += flag + *value;
+  fail(ErrorCode::invalid_argument, command, "no case matches", selected.empty() ? " the selection" : selected);
 }
 
 }  // namespace weft::cli

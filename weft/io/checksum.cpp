@@ -54,22 +54,22 @@ uint32_t crc32c(std::span<const std::byte> bytes, uint32_t before) {
   return ~crc;
 }
 
-uint32_t crc32c(std::span<const std::byte> bytes, uint32_t before, const BytesDone& tell) {
+uint32_t crc32c(std::span<const std::byte> bytes, uint32_t before, const BytesDone& progress) {
   for (size_t done = 0; done < bytes.size(); done += kPiece) {
-    tell(int64_t(done));
+    progress(int64_t(done));
     before = crc32c(bytes.subspan(done, std::min(kPiece, bytes.size() - done)), before);
   }
-  tell(int64_t(bytes.size()));
+  progress(int64_t(bytes.size()));
   return before;
 }
 
-uint64_t xxh64(std::span<const std::byte> bytes, uint64_t seed, const BytesDone& tell) {
+uint64_t xxh64(std::span<const std::byte> bytes, uint64_t seed, const BytesDone& progress) {
   const std::byte *at = bytes.data(), *end = at + bytes.size();
   uint64_t hash = seed + kP5;
   if (bytes.size() >= 32) {
     uint64_t lane[4] = {seed + kP1 + kP2, seed + kP2, seed, seed - kP1};
     while (end - at >= 32) {
-      if (tell) tell(at - bytes.data());
+      if (progress) progress(at - bytes.data());
       for (const std::byte* next = at + std::min(kPiece, size_t(end - at) / 32 * 32); at < next; at += 32)
         for (size_t i = 0; i < 4; ++i) lane[i] = round(lane[i], read<uint64_t>(at + 8 * i));
     }
@@ -80,7 +80,7 @@ uint64_t xxh64(std::span<const std::byte> bytes, uint64_t seed, const BytesDone&
   for (; end - at >= 8; at += 8) hash = std::rotl(hash ^ round(0, read<uint64_t>(at)), 27) * kP1 + kP4;
   for (; end - at >= 4; at += 4) hash = std::rotl(hash ^ (uint64_t(read<uint32_t>(at)) * kP1), 23) * kP2 + kP3;
   for (; at < end; ++at) hash = std::rotl(hash ^ (uint64_t(*at) * kP5), 11) * kP1;
-  if (tell) tell(int64_t(bytes.size()));
+  if (progress) progress(int64_t(bytes.size()));
   hash = (hash ^ (hash >> 33)) * kP2;
   hash = (hash ^ (hash >> 29)) * kP3;
   return hash ^ (hash >> 32);

@@ -17,8 +17,8 @@ using BytesDone = std::function<void(int64_t)>;
 
 // Checksum of `bytes` appended to bytes whose checksum is `before`.
 uint32_t crc32c(std::span<const std::byte> bytes, uint32_t before = 0);
-uint32_t crc32c(std::span<const std::byte> bytes, uint32_t before, const BytesDone& tell);
+uint32_t crc32c(std::span<const std::byte> bytes, uint32_t before, const BytesDone& progress);
 
-uint64_t xxh64(std::span<const std::byte> bytes, uint64_t seed = 0, const BytesDone& tell = {});
+uint64_t xxh64(std::span<const std::byte> bytes, uint64_t seed = 0, const BytesDone& progress = {});
 
 }  // namespace weft

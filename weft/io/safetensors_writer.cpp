@@ -105,9 +105,9 @@ void write_safetensors(const std::string& path, const std::vector<DeferredTensor
   std::vector<std::byte> buffer;
   int64_t done = 0, total = 0;
   for (const DeferredTensor* each : order) total += each->shape.numel() * size_of(each->dtype);
-  const auto tell = report_bytes("writing the model", size_t(total));
+  const auto progress = report_bytes("writing the model", size_t(total));
   for (const DeferredTensor* each : order) {
-    tell(done);
+    progress(done);
     const Tensor tensor = each->make();
     check(tensor.dtype() == each->dtype && tensor.shape() == each->shape && tensor.contiguous(), kWhere, "tensor '", each->name,
           "' was declared as contiguous ", each->dtype, " ", each->shape, ", but is ", tensor.dtype(), " ", tensor.shape());
@@ -117,7 +117,7 @@ void write_safetensors(const std::string& path, const std::vector<DeferredTensor
     });
     done += tensor.numel() * size_of(tensor.dtype());
   }
-  tell(done);
+  progress(done);
   file.commit();
 }
 

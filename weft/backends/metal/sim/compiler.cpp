@@ -228,9 +228,9 @@ std::string compile(const std::string& text, const std::string& name, Build buil
   }
   run_compiler(command, unfinished("kernel.cpp"), name);
   std::ifstream made(unfinished("kernel.so"), std::ios::binary);
-  const std::optional<fs::path> kept = cache.keep(key, std::string(std::istreambuf_iterator<char>(made), {}));
-  if (!kept) fail(ErrorCode::unsupported, kWhere, "cannot write to ", folder.string());
-  return *kept;
+  const std::optional<fs::path> cached = cache.keep(key, std::string(std::istreambuf_iterator<char>(made), {}));
+  if (!cached) fail(ErrorCode::unsupported, kWhere, "cannot write to ", folder.string());
+  return *cached;
 }
 
 }  // namespace weft::metal::sim

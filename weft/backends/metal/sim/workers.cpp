@@ -15,8 +15,8 @@ namespace {
 
 // A launch is abandoned after this many seconds in which none of its groups has finished.
 int patience() {
-  const char* asked = std::getenv("WEFT_METAL_SIM_WATCHDOG");
-  const int seconds = asked ? std::atoi(asked) : 0;
+  const char* setting = std::getenv("WEFT_METAL_SIM_WATCHDOG");
+  const int seconds = setting ? std::atoi(setting) : 0;
   return seconds > 0 ? seconds : 120;
 }
 
