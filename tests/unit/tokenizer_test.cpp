@@ -128,8 +128,8 @@ TEST_F(TokenizerRefuses, errors_with_json_path) {
   refuses({{"/model/merges/3", {"a", "zzzz"}}}, code, "'zzzz'");
   refuses({{"/added_tokens/0/id", 7}}, code, "'<s>' the id 7");
   refuses({{"/added_tokens/0/content", ""}}, code, "$.added_tokens[0].content");
-  refuses({{"/pre_tokenizer", split("[a")}}, code, "not a pattern");
-  refuses({{"/pre_tokenizer", split("(")}}, code, "not a pattern");
+  refuses({{"/pre_tokenizer", split("[a")}}, code, "not a valid pattern");
+  refuses({{"/pre_tokenizer", split("(")}}, code, "not a valid pattern");
   refuses({{"/decoder", nullptr}}, code, "no 'decoder'");
   refuses({{"/post_processor", {{"type", "TemplateProcessing"}, {"single", json::array()}, {"special_tokens", json::object()}}}}, code,
           "no place for the text");
