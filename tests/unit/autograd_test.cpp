@@ -192,78 +192,86 @@ TEST_F(Autograd, dropped_graph_frees_its_memory) {
   }
   EXPECT_EQ(device->pool().stats().live, before);
 }
-// In-place writes between the forward and the backward pass.
-TEST_F(Autograd, overwriting_a_saved_tensor_is_an_error) {
-  const auto expect_told = [](const Tensor& y, const std::string& op, const std::string& shape) {
-    try {
-      backward(sum_all(y));
-      FAIL() << op << ": a gradient of other values than the forward pass had";
-    } catch (const Error& error) {
-      EXPECT_EQ(error.where(), op) << error.what();
-      EXPECT_NE(std::string(error.what()).find("shape " + shape + " of "), std::string::npos) << error.what();
-      EXPECT_NE(std::string(error.what()).find("was overwritten after it was recorded"), std::string::npos) << error.what();
-    }
-  };
+// In-place writes between the forward and the backward pass: backward() names the op and the shape of the overwritten tensor.
+void expect_overwritten(const Tensor& y, const std::string& op, const std::string& shape) {
+  try {
+    backward(sum_all(y));
+    FAIL() << op << ": a gradient of other values than the forward pass had";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.where(), op) << error.what();
+    EXPECT_NE(std::string(error.what()).find("shape " + shape + " of "), std::string::npos) << error.what();
+    EXPECT_NE(std::string(error.what()).find("was overwritten after it was recorded"), std::string::npos) << error.what();
+  }
+}
+
+TEST_F(Autograd, overwriting_a_saved_tensor_of_a_row_op_is_an_error) {
   Tensor x = random({4, 6}, 1).set_requires_grad(), w = random({6, 5}, 2), norm = random({6}, 3);
   Tensor y = matmul(x, w);
   copy(random({6, 5}, 4), w);
-  expect_told(y, "matmul", "6x5");
+  expect_overwritten(y, "matmul", "6x5");
 
   y = softmax(x);
   fill(y.detach(), 0.0);  // through another tensor handle
-  expect_told(y, "softmax", "4x6");
+  expect_overwritten(y, "softmax", "4x6");
 
   y = rms_norm(x, norm, 1e-5f);
   zero(x.detach().part(1, 2, 3));  // through a view of a part
-  expect_told(y, "rms_norm", "4x6");
+  expect_overwritten(y, "rms_norm", "4x6");
 
   y = layer_norm(x, norm, Tensor(), 1e-5f);
   add_assign(norm, random({6}, 5));
-  expect_told(y, "layer_norm", "6");
+  expect_overwritten(y, "layer_norm", "6");
 
   static const auto square = fuse([](Expr v) { return v * v; });
   y = square(x);
   square.into(x.detach().reshape({24}), x.detach().reshape({24}));  // through a view of another shape
-  expect_told(y, "elementwise", "4x6");
+  expect_overwritten(y, "elementwise", "4x6");
 
   y = reduce_max(x, 1);
   zero(y.detach());
-  expect_told(y, "reduce_max", "4");
+  expect_overwritten(y, "reduce_max", "4");
 
+  y = recompute([](const std::vector<Tensor>& in) { return std::vector<Tensor>{softmax(in[0])}; }, {x}).front();
+  zero(x.detach());
+  expect_overwritten(y, "recompute", "4x6");
+
+  y = activation(x, Activation::silu);
+  zero(x.detach());
+  expect_overwritten(y, "activation", "4x6");
+}
+
+TEST_F(Autograd, overwriting_ids_positions_or_random_state_is_an_error) {
+  Tensor x = random({4, 6}, 1).set_requires_grad();
   const Tensor state = random_state(*device, 7);
-  y = dropout(x, 0.5f, state, 1);
+  Tensor y = dropout(x, 0.5f, state, 1);
   advance_random_state(state);  // another mask
-  expect_told(y, "dropout", "4");
+  expect_overwritten(y, "dropout", "4");
 
   const Tensor ids = zeros(*device, {3}, DType::i32);
   const std::vector<int32_t> others = {1, 2, 3};
   y = embedding(x, ids);
   device->upload(*ids.view().buffer, 0, others.data(), 12);
-  expect_told(y, "embedding", "3");
-
-  y = recompute([](const std::vector<Tensor>& in) { return std::vector<Tensor>{softmax(in[0])}; }, {x}).front();
-  zero(x.detach());
-  expect_told(y, "recompute", "4x6");
+  expect_overwritten(y, "embedding", "3");
 
   Tensor q = random({1, 3, 2, 4}, 8).set_requires_grad();
   const Tensor k = random({1, 3, 2, 4}, 9), v = random({1, 3, 2, 4}, 10);
   y = causal_attention(q, k, v);
   zero(v);
-  expect_told(y, "causal_attention", "1x3x2x4");
+  expect_overwritten(y, "causal_attention", "1x3x2x4");
 
   const Tensor start = zeros(*device, {1}, DType::i32);
   y = rope(q, rope_table(*device, 8, 4, 1e4), start);
   fill(start, 2);  // other positions
-  expect_told(y, "rope", "1");
+  expect_overwritten(y, "rope", "1");
+}
 
-  y = activation(x, Activation::silu);
-  zero(x.detach());
-  expect_told(y, "activation", "4x6");
-
+TEST_F(Autograd, overwriting_by_an_optimizer_step_is_an_error) {
+  Tensor x = random({4, 6}, 1).set_requires_grad(), w = random({6, 5}, 2);
   const Tensor g = random({4, 6}, 11), m = zeros(*device, x.shape()), v2 = zeros(*device, x.shape()), lr = full(*device, {1}, 0.1);
   const Tensor step = full(*device, {1}, 1, DType::i32);
+  static const auto square = fuse([](Expr v) { return v * v; });
   const Tensor z = square(x);
-  y = matmul(x, w);
+  const Tensor y = matmul(x, w);
   adamw(device->stream(), {.tensors = {{x.mut_view(), g.view(), m.mut_view(), v2.mut_view(), {}, 0.0f}},
                            .lr = lr.view(),
                            .step = step.view(),
@@ -271,9 +279,10 @@ TEST_F(Autograd, overwriting_a_saved_tensor_is_an_error) {
                            .beta1 = 0.9,
                            .beta2 = 0.999,
                            .eps = 1e-8});
-  expect_told(z, "elementwise", "4x6");  // an optimizer step wrote to it
-  backward(sum_all(y));                  // needs only w
+  expect_overwritten(z, "elementwise", "4x6");  // an optimizer step wrote to it
+  backward(sum_all(y));                         // needs only w
 }
+
 TEST_F(Autograd, unneeded_tensors_may_be_overwritten) {
   Tensor x = random({4, 6}, 1).set_requires_grad();
   const Tensor w = random({6, 5}, 2), other = random({4, 6}, 3);
