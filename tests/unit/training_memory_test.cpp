@@ -179,7 +179,7 @@ TEST_F(TrainingMemory, advice_is_applicable) {
   EXPECT_NE(advice(MemoryUse::optimizer).find("--optimizer lion"), std::string::npos);
   c.recompute = true, c.dtype = "bf16", c.optimizer = "lion", c.model = folder.string();
   EXPECT_EQ(advice(MemoryUse::activations).find("--recompute"), std::string::npos);
-  EXPECT_NE(advice(MemoryUse::weights).find("try --dtype f32, which needs no second copy of them, --lora-rank 8, or a smaller model"),
+  EXPECT_NE(advice(MemoryUse::weights).find("try --dtype f32, which needs no master copy of them, --lora-rank 8, or a smaller model"),
             std::string::npos);
   EXPECT_NE(advice(MemoryUse::optimizer).find("--lora-rank 8, or --optimizer sgd"), std::string::npos);
 }

@@ -74,6 +74,9 @@ struct Sums {
   }
 };
 
+// AMX and the bf16 dot products of AVX512_BF16 read an operand below the smallest normal number as zero.
+double read_as_zero(const Setup& s, double d) { return s.dtype == DType::bf16 && std::abs(d) < 0x1p-126 ? std::abs(d) : 0; }
+
 // With e_j the error of logit j and m = sum_j p_j e_j: lse moves by m, log p_j by e_j + m, to first order. The rest is
 // cross_entropy's own error (row_truth). A gradient of a bf16 x is rounded to bf16 before it meets the weight and x.
 void reference(const Setup& s, Truth& t) {
@@ -94,7 +97,7 @@ void reference(const Setup& s, Truth& t) {
     for (int64_t j = 0; j < s.V; ++j) {
       const double p = row.p[size_t(j)], at_target = j == target, d = (p - at_target) / count;
       const double d_error = p * (row.share[size_t(j)] + 1.01 * (logits.error[size_t(j)] + moved)) / count +
-                             at_target * (u / count + u * std::abs(d)) + 3 * 0x1p-150 + narrow * std::abs(d);
+                             at_target * (u / count + u * std::abs(d)) + 3 * 0x1p-150 + narrow * std::abs(d) + read_as_zero(s, d);
       for (int64_t c = 0; c < s.C; ++c) {
         dx.add(r * s.C + c, d, d_error, t["weight"][j * s.C + c]);
         dw.add(j * s.C + c, d, d_error, t["x"][r * s.C + c]);
