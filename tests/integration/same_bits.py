@@ -15,7 +15,7 @@ part = ["--part", sys.argv[3]] if len(sys.argv) > 3 else []
 
 def digests(isa):
     done = subprocess.run([tool, "check", "--json", *part], capture_output=True, text=True, env={**os.environ, "WEFT_ISA": isa})
-    if done.returncode == 2 and "does not have" in done.stderr:
+    if done.returncode == 2 and "does not support" in done.stderr:
         return None
     assert done.returncode == 0, done.stdout + done.stderr
     return {c["name"]: c["digest"] for c in json.loads(done.stdout)["cases"] if "digest" in c}
