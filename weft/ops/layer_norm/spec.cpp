@@ -93,6 +93,43 @@ Problem forward(const Setup& s) {
 //   avg(g) by u (additions + 2) avg|g|;  avg(g z) by u (additions + 3) avg|g z| + avg(|g| e_z);
 //   dx then takes a product, a difference, a fused step, the product with rstd and rstd's rounding: 5 u of the
 //   magnitudes added up, and one rounding where dh is added.
+void backward_reference(const Setup& s, Truth& t) {
+  const int64_t R = s.size.rows, C = s.size.columns;
+  const Array &dy = t["dy"], &h = t["h"], &w = t["w"];
+  std::vector<double> dw(size_t(C), 0), dw_error(size_t(C), 0), db(size_t(C), 0), db_scale(size_t(C), 0);
+  for (int64_t r = 0; r < R; ++r) {
+    const RowTruth row = row_truth(h, r, C, s.eps);
+    const auto z_of = [&](int64_t c) { return (h[r * C + c] - row.mean) * row.rstd; };
+    const auto z_error = [&](int64_t c) { return row.rstd * u * std::abs(row.mean) + 3 * u * std::abs(z_of(c)); };
+    double g_mean = 0, gz_mean = 0, g_size = 0, gz_size = 0, gz_error = 0;
+    for (int64_t c = 0; c < C; ++c) {
+      const double g = dy[r * C + c] * w[c], z = z_of(c);
+      g_mean += g / double(C);
+      gz_mean += g * z / double(C);
+      g_size += std::abs(g) / double(C);
+      gz_size += std::abs(g * z) / double(C);
+      gz_error += std::abs(g) * z_error(c) / double(C);
+    }
+    gz_error += u * growth(chain(C) + 3) * gz_size;
+    for (int64_t c = 0; c < C; ++c) {
+      const int64_t i = r * C + c;
+      const double g = dy[i] * w[c], z = z_of(c), other = s.residual ? t["dh"][i] : 0;
+      const double dx = row.rstd * (g - g_mean - z * gz_mean) + other;
+      const double error = row.rstd * (5 * u * (std::abs(g) + g_size + std::abs(z) * gz_size) + u * growth(chain(C) + 2) * g_size +
+                                       std::abs(z) * gz_error + z_error(c) * std::abs(gz_mean));
+      t["dx"].expect_within(i, dx, error + (s.residual ? u * std::abs(dx) : 0));
+      dw[size_t(c)] += dy[i] * z;
+      dw_error[size_t(c)] += std::abs(dy[i]) * z_error(c) + u * growth(row_additions(R)) * std::abs(dy[i] * z);
+      db[size_t(c)] += dy[i];
+      db_scale[size_t(c)] += std::abs(dy[i]);
+    }
+  }
+  for (int64_t c = 0; c < C; ++c) {
+    t["dw"].expect_within(c, dw[size_t(c)], dw_error[size_t(c)]);
+    if (s.bias) t["db"].expect(c, db[size_t(c)], db_scale[size_t(c)], row_additions(R));
+  }
+}
+
 Problem backward(const Setup& s) {
   const auto [dtype, R, C, layout] = s.size;
   Problem p;
@@ -110,41 +147,7 @@ Problem backward(const Setup& s) {
     }
   };
   p.launches<LayerNormBackwardArgs>(layer_norm_backward);
-  p.reference = [=](Truth& t) {
-    const Array &dy = t["dy"], &h = t["h"], &w = t["w"];
-    std::vector<double> dw(size_t(C), 0), dw_error(size_t(C), 0), db(size_t(C), 0), db_scale(size_t(C), 0);
-    for (int64_t r = 0; r < R; ++r) {
-      const RowTruth row = row_truth(h, r, C, s.eps);
-      const auto z_of = [&](int64_t c) { return (h[r * C + c] - row.mean) * row.rstd; };
-      const auto z_error = [&](int64_t c) { return row.rstd * u * std::abs(row.mean) + 3 * u * std::abs(z_of(c)); };
-      double g_mean = 0, gz_mean = 0, g_size = 0, gz_size = 0, gz_error = 0;
-      for (int64_t c = 0; c < C; ++c) {
-        const double g = dy[r * C + c] * w[c], z = z_of(c);
-        g_mean += g / double(C);
-        gz_mean += g * z / double(C);
-        g_size += std::abs(g) / double(C);
-        gz_size += std::abs(g * z) / double(C);
-        gz_error += std::abs(g) * z_error(c) / double(C);
-      }
-      gz_error += u * growth(chain(C) + 3) * gz_size;
-      for (int64_t c = 0; c < C; ++c) {
-        const int64_t i = r * C + c;
-        const double g = dy[i] * w[c], z = z_of(c), other = s.residual ? t["dh"][i] : 0;
-        const double dx = row.rstd * (g - g_mean - z * gz_mean) + other;
-        const double error = row.rstd * (5 * u * (std::abs(g) + g_size + std::abs(z) * gz_size) + u * growth(chain(C) + 2) * g_size +
-                                         std::abs(z) * gz_error + z_error(c) * std::abs(gz_mean));
-        t["dx"].expect_within(i, dx, error + (s.residual ? u * std::abs(dx) : 0));
-        dw[size_t(c)] += dy[i] * z;
-        dw_error[size_t(c)] += std::abs(dy[i]) * z_error(c) + u * growth(row_additions(R)) * std::abs(dy[i] * z);
-        db[size_t(c)] += dy[i];
-        db_scale[size_t(c)] += std::abs(dy[i]);
-      }
-    }
-    for (int64_t c = 0; c < C; ++c) {
-      t["dw"].expect_within(c, dw[size_t(c)], dw_error[size_t(c)]);
-      if (s.bias) t["db"].expect(c, db[size_t(c)], db_scale[size_t(c)], row_additions(R));
-    }
-  };
+  p.reference = [=](Truth& t) { backward_reference(s, t); };
   p.loss = [=](const Truth& t) {
     double loss = 0;
     for (int64_t r = 0; r < R; ++r) {
@@ -159,6 +162,27 @@ Problem backward(const Setup& s) {
   p.derivatives = {{"h", "dx"}, {"w", "dw"}};
   if (s.bias) p.derivatives.push_back({"b", "db"});
   return p;
+}
+
+void add_rejections(Registry& registry, const std::string& op) {
+  const auto norm = [](const Tensor& x, const Tensor& w, const Tensor& b) { layer_norm(x, w, b, 1e-5f); };
+  registry.rejects(op, "weight_rank", [=](Device& d) { norm(Tensor::empty(d, {2, 8}), Tensor::empty(d, {1, 8}), Tensor::empty(d, {8})); });
+  registry.rejects(op, "weight_length", [=](Device& d) { norm(Tensor::empty(d, {2, 8}), Tensor::empty(d, {7}), Tensor::empty(d, {8})); });
+  registry.rejects(op, "bias_length", [=](Device& d) { norm(Tensor::empty(d, {2, 8}), Tensor::empty(d, {8}), Tensor::empty(d, {7})); });
+  registry.rejects(op, "bias_dtype",
+                   [=](Device& d) { norm(Tensor::empty(d, {2, 8}), Tensor::empty(d, {8}), Tensor::empty(d, {8}, DType::bf16)); });
+  registry.rejects(op, "weight_dtype", [=](Device& d) { norm(Tensor::empty(d, {2, 8}), Tensor::empty(d, {8}, DType::bf16), Tensor()); });
+  registry.rejects(op, "integer_input", [=](Device& d) { norm(Tensor::empty(d, {2, 8}, DType::i32), Tensor::empty(d, {8}), Tensor()); });
+  registry.rejects(op, "undefined_weight", [=](Device& d) { norm(Tensor::empty(d, {2, 8}), Tensor(), Tensor()); });
+  registry.rejects(op, "undefined_input", [=](Device& d) { norm(Tensor(), Tensor::empty(d, {8}), Tensor()); });
+  registry.rejects(op, "strided_weight",
+                   [=](Device& d) { norm(Tensor::empty(d, {2, 8}), Tensor::empty(d, {8, 2}).part(1, 0, 1).permute({1, 0}), Tensor()); });
+  registry.rejects(op, "transposed_rows",
+                   [=](Device& d) { norm(Tensor::empty(d, {8, 2}).permute({1, 0}), Tensor::empty(d, {8}), Tensor()); });
+  registry.rejects(op, "negative_eps", [](Device& d) { layer_norm(Tensor::empty(d, {2, 8}), Tensor::empty(d, {8}), Tensor(), -1.0f); });
+  registry.rejects(op, "residual_shape", [](Device& d) {
+    layer_norm_residual(Tensor::empty(d, {2, 8}), Tensor::empty(d, {3, 8}), Tensor::empty(d, {8}), Tensor(), 1e-5f);
+  });
 }
 
 }  // namespace
@@ -218,25 +242,7 @@ void add_specs_layer_norm(Registry& registry) {
                      for (const char* name : {"dx", "dw", "db"}) p.golden(name, g.values(name));
                      return p;
                    }});
-
-  const auto norm = [](const Tensor& x, const Tensor& w, const Tensor& b) { layer_norm(x, w, b, 1e-5f); };
-  registry.rejects(op, "weight_rank", [=](Device& d) { norm(Tensor::empty(d, {2, 8}), Tensor::empty(d, {1, 8}), Tensor::empty(d, {8})); });
-  registry.rejects(op, "weight_length", [=](Device& d) { norm(Tensor::empty(d, {2, 8}), Tensor::empty(d, {7}), Tensor::empty(d, {8})); });
-  registry.rejects(op, "bias_length", [=](Device& d) { norm(Tensor::empty(d, {2, 8}), Tensor::empty(d, {8}), Tensor::empty(d, {7})); });
-  registry.rejects(op, "bias_dtype",
-                   [=](Device& d) { norm(Tensor::empty(d, {2, 8}), Tensor::empty(d, {8}), Tensor::empty(d, {8}, DType::bf16)); });
-  registry.rejects(op, "weight_dtype", [=](Device& d) { norm(Tensor::empty(d, {2, 8}), Tensor::empty(d, {8}, DType::bf16), Tensor()); });
-  registry.rejects(op, "integer_input", [=](Device& d) { norm(Tensor::empty(d, {2, 8}, DType::i32), Tensor::empty(d, {8}), Tensor()); });
-  registry.rejects(op, "undefined_weight", [=](Device& d) { norm(Tensor::empty(d, {2, 8}), Tensor(), Tensor()); });
-  registry.rejects(op, "undefined_input", [=](Device& d) { norm(Tensor(), Tensor::empty(d, {8}), Tensor()); });
-  registry.rejects(op, "strided_weight",
-                   [=](Device& d) { norm(Tensor::empty(d, {2, 8}), Tensor::empty(d, {8, 2}).part(1, 0, 1).permute({1, 0}), Tensor()); });
-  registry.rejects(op, "transposed_rows",
-                   [=](Device& d) { norm(Tensor::empty(d, {8, 2}).permute({1, 0}), Tensor::empty(d, {8}), Tensor()); });
-  registry.rejects(op, "negative_eps", [](Device& d) { layer_norm(Tensor::empty(d, {2, 8}), Tensor::empty(d, {8}), Tensor(), -1.0f); });
-  registry.rejects(op, "residual_shape", [](Device& d) {
-    layer_norm_residual(Tensor::empty(d, {2, 8}), Tensor::empty(d, {3, 8}), Tensor::empty(d, {8}), Tensor(), 1e-5f);
-  });
+  add_rejections(registry, op);
 }
 
 }  // namespace weft::spec

@@ -82,6 +82,86 @@ void norm_forward(Stream& stream, const RowNormArgs& a) {
   });
 }
 
+// One batch of rows of the backward: norm_backward has the maths.
+template <class T, bool kCentred, bool kBias, bool kNonTemporal, bool kAdds>
+struct NormBackwardRows {
+  static constexpr int kSums = kCentred ? 2 : 1;  // of a row: s1 where it is centred, and s2
+  Rows dy, h, dx, dh;
+  const T *dy_data, *h_data, *dh_data;
+  T* dx_data;
+  const float *mean, *rstd, *w;
+  int64_t C;
+  float s1[kBatchRows], s2[kBatchRows];  // of the rows from `start` on
+
+  // s1 and s2 rstd of rows r to r + N - 1. The lines of dx are prefetched for what follows.
+  template <int N>
+  HWY_INLINE void sums(int64_t start, int64_t r) {
+    const T *dyr[N], *hr[N], *dxr[N];
+    F32x16 centre[N];
+    for (int k = 0; k < N; ++k) {
+      dyr[k] = dy_data + (r + k) * dy.stride, hr[k] = h_data + (r + k) * h.stride;
+      dxr[k] = dx_data + (r + k) * dx.stride;
+      centre[k] = splat(kCentred ? mean[r + k] : 0.0f);
+    }
+    const auto sums = row_accumulate_several<kSums * N>(C, [=, w = w](RowSums<kSums * N> acc, At at) HWY_ATTR {
+      const F32x16 weight = at.load(w);
+      for (int k = 0; k < N; ++k) {
+        if (!kNonTemporal) at.prefetch(dxr[k]);
+        const F32x16 g = at.load(dyr[k]) * weight, v = at.load(hr[k]);
+        F32x16& total = acc.of[kSums * k + kSums - 1];
+        if (kCentred) acc.of[kSums * k] = acc.of[kSums * k] + g;
+        total = fma(g, kCentred ? v - centre[k] : v, total);
+      }
+      return acc;
+    });
+    for (int k = 0; k < N; ++k) {
+      if (kCentred) s1[r - start + k] = sum(sums.of[kSums * k]);
+      s2[r - start + k] = sum(sums.of[kSums * k + kSums - 1]) * rstd[r + k];
+    }
+  }
+
+  // dx of rows r to r + N - 1, and their part of dw and db; the rows `ahead` of them are prefetched.
+  template <int N>
+  HWY_INLINE void gradients(int64_t start, int64_t r, int64_t ahead, float* dw, float* db) const {
+    const int64_t ahead_dy = ahead * dy.stride, ahead_h = ahead * h.stride;
+    const T *dyr[N], *hr[N], *dhr[N];
+    T* dxr[N];
+    F32x16 centre[N], scale[N], minus_mean_g[N], projection[N];
+    for (int k = 0; k < N; ++k) {
+      dyr[k] = dy_data + (r + k) * dy.stride, hr[k] = h_data + (r + k) * h.stride;
+      dhr[k] = kAdds ? dh_data + (r + k) * dh.stride : nullptr;
+      dxr[k] = dx_data + (r + k) * dx.stride;
+      const float s = s2[r - start + k], root = rstd[r + k];
+      centre[k] = splat(kCentred ? mean[r + k] : 0.0f), scale[k] = splat(root);
+      minus_mean_g[k] = splat(kCentred ? -s1[r - start + k] / float(C) : 0.0f);
+      projection[k] = splat(kCentred ? s / float(C) : s * root / float(C));
+    }
+    for_each_block(C, [=, w = w](At at) HWY_ATTR {
+      const F32x16 weight = at.load(w);
+      F32x16 dw_total = at.load(dw), db_total = kBias ? at.load(db) : zero();
+      for (int k = 0; k < N; ++k) {
+        at.prefetch(dyr[k], ahead_dy);
+        at.prefetch(hr[k], ahead_h);
+        const F32x16 g = at.load(dyr[k]), v = at.load(hr[k]);
+        F32x16 d;
+        if constexpr (kCentred) {
+          const F32x16 z = (v - centre[k]) * scale[k];
+          dw_total = fma(g, z, dw_total);
+          d = scale[k] * fnma(z, projection[k], fma(g, weight, minus_mean_g[k]));
+        } else {
+          dw_total = fma(g * v, scale[k], dw_total);
+          d = scale[k] * fnma(v, projection[k], g * weight);
+        }
+        db_total = db_total + g;
+        if (kAdds) d = d + at.load(dhr[k]);
+        at.put(d, dxr[k], kNonTemporal);
+      }
+      at.store(dw_total, dw);
+      if (kBias) at.store(db_total, db);
+    });
+  }
+};
+
 // Equation: dx = rstd (g - s1 / C - z s2 / C) (+ dh), g = dy w, z = (h - mean) rstd, s1 = sum(g), s2 = sum(g z);
 //           dw = sum over rows of dy z, db = sum over rows of dy. Not centred: no mean, no s1, and dx = rstd (g - h p),
 //           p = sum(g h) rstd^2 / C.
@@ -97,11 +177,7 @@ void norm_backward(Stream& stream, const RowNormBackwardArgs& a) {
   const Rows dy = as_rows(a.dy, kOp, "dy"), h = as_rows(a.h, kOp, "h"), dx = as_rows(a.dx, kOp, "dx");
   const Rows dh = a.dh ? as_rows(a.dh, kOp, "dh") : Rows{};
   const int64_t R = dy.rows, C = dy.columns;
-  const T *dy_data = data<T>(a.dy), *h_data = data<T>(a.h), *dh_data = data<T>(a.dh);
-  T* dx_data = data<T>(a.dx);
-  const float *mean = kCentred ? data<float>(a.mean) : nullptr, *rstd = data<float>(a.rstd);
   const Widened weight(stream, a.w, C);
-  const float* w = weight.data();
   const RowChunks chunks(R);
   const Scratch<float> dw_chunks(stream, chunks.count * C), db_chunks(stream, kBias ? chunks.count * C : 0);
   parallel_for(chunks.count, threads(stream), [&](int64_t chunk) HWY_ATTR {
@@ -110,73 +186,26 @@ void norm_backward(Stream& stream, const RowNormBackwardArgs& a) {
       at.store(zero(), dw);
       if (kBias) at.store(zero(), db);
     });
+    NormBackwardRows<T, kCentred, kBias, kNonTemporal, kAdds> batch{.dy = dy,
+                                                                    .h = h,
+                                                                    .dx = dx,
+                                                                    .dh = dh,
+                                                                    .dy_data = data<T>(a.dy),
+                                                                    .h_data = data<T>(a.h),
+                                                                    .dh_data = data<T>(a.dh),
+                                                                    .dx_data = data<T>(a.dx),
+                                                                    .mean = kCentred ? data<float>(a.mean) : nullptr,
+                                                                    .rstd = data<float>(a.rstd),
+                                                                    .w = weight.data(),
+                                                                    .C = C,
+                                                                    .s1 = {},
+                                                                    .s2 = {}};
     const int64_t last = chunks.last(chunk);
     for_each_batch(chunks.first(chunk), last, C, [&](int64_t start, int64_t rows) HWY_ATTR {
-      constexpr int kSums = kCentred ? 2 : 1;  // of a row: s1 where it is centred, and s2
-      float s1[kBatchRows], s2[kBatchRows];
+      for_each_pair(start, rows, [&](auto pair, int64_t r) HWY_ATTR { batch.template sums<decltype(pair)::value>(start, r); });
       for_each_pair(start, rows, [&](auto pair, int64_t r) HWY_ATTR {
         constexpr int N = decltype(pair)::value;
-        const T *dyr[N], *hr[N], *dxr[N];
-        F32x16 centre[N];
-        for (int k = 0; k < N; ++k) {
-          dyr[k] = dy_data + (r + k) * dy.stride, hr[k] = h_data + (r + k) * h.stride;
-          dxr[k] = dx_data + (r + k) * dx.stride;
-          centre[k] = splat(kCentred ? mean[r + k] : 0.0f);
-        }
-        const auto sums = row_accumulate_several<kSums * N>(C, [=](RowSums<kSums * N> acc, At at) HWY_ATTR {
-          const F32x16 weight = at.load(w);
-          for (int k = 0; k < N; ++k) {
-            if (!kNonTemporal) at.prefetch(dxr[k]);
-            const F32x16 g = at.load(dyr[k]) * weight, v = at.load(hr[k]);
-            F32x16& total = acc.of[kSums * k + kSums - 1];
-            if (kCentred) acc.of[kSums * k] = acc.of[kSums * k] + g;
-            total = fma(g, kCentred ? v - centre[k] : v, total);
-          }
-          return acc;
-        });
-        for (int k = 0; k < N; ++k) {
-          if (kCentred) s1[r - start + k] = sum(sums.of[kSums * k]);
-          s2[r - start + k] = sum(sums.of[kSums * k + kSums - 1]) * rstd[r + k];
-        }
-      });
-      for_each_pair(start, rows, [&](auto pair, int64_t r) HWY_ATTR {
-        constexpr int N = decltype(pair)::value;
-        const int64_t ahead = std::min(r + rows, last - N) - r, ahead_dy = ahead * dy.stride, ahead_h = ahead * h.stride;
-        const T *dyr[N], *hr[N], *dhr[N];
-        T* dxr[N];
-        F32x16 centre[N], scale[N], minus_mean_g[N], projection[N];
-        for (int k = 0; k < N; ++k) {
-          dyr[k] = dy_data + (r + k) * dy.stride, hr[k] = h_data + (r + k) * h.stride;
-          dhr[k] = kAdds ? dh_data + (r + k) * dh.stride : nullptr;
-          dxr[k] = dx_data + (r + k) * dx.stride;
-          const float s = s2[r - start + k], root = rstd[r + k];
-          centre[k] = splat(kCentred ? mean[r + k] : 0.0f), scale[k] = splat(root);
-          minus_mean_g[k] = splat(kCentred ? -s1[r - start + k] / float(C) : 0.0f);
-          projection[k] = splat(kCentred ? s / float(C) : s * root / float(C));
-        }
-        for_each_block(C, [=](At at) HWY_ATTR {
-          const F32x16 weight = at.load(w);
-          F32x16 dw_total = at.load(dw), db_total = kBias ? at.load(db) : zero();
-          for (int k = 0; k < N; ++k) {
-            at.prefetch(dyr[k], ahead_dy);
-            at.prefetch(hr[k], ahead_h);
-            const F32x16 g = at.load(dyr[k]), v = at.load(hr[k]);
-            F32x16 d;
-            if constexpr (kCentred) {
-              const F32x16 z = (v - centre[k]) * scale[k];
-              dw_total = fma(g, z, dw_total);
-              d = scale[k] * fnma(z, projection[k], fma(g, weight, minus_mean_g[k]));
-            } else {
-              dw_total = fma(g * v, scale[k], dw_total);
-              d = scale[k] * fnma(v, projection[k], g * weight);
-            }
-            db_total = db_total + g;
-            if (kAdds) d = d + at.load(dhr[k]);
-            at.put(d, dxr[k], kNonTemporal);
-          }
-          at.store(dw_total, dw);
-          if (kBias) at.store(db_total, db);
-        });
+        batch.template gradients<N>(start, r, std::min(r + rows, last - N) - r, dw, db);
       });
     });
     if (kNonTemporal) hwy::FlushStream();

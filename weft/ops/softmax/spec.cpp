@@ -128,6 +128,31 @@ Problem backward(const Setup& s, bool in_place = false) {
   return p;
 }
 
+void add_rejections(Registry& registry, const std::string& op) {
+  registry.rejects(op, "undefined", [](Device&) { softmax(Tensor()); });
+  registry.rejects(op, "scalar", [](Device& d) { softmax(Tensor::empty(d, {})); });
+  registry.rejects(op, "integers", [](Device& d) { softmax(Tensor::empty(d, {2, 8}, DType::i32)); });
+  registry.rejects(op, "transposed_rows", [](Device& d) { softmax(Tensor::empty(d, {8, 2}).permute({1, 0})); });
+  registry.rejects(op, "leading_axes", [](Device& d) { softmax(Tensor::empty(d, {3, 2, 8}).permute({1, 0, 2})); });
+  registry.rejects(op, "nan_scale", [](Device& d) { softmax(Tensor::empty(d, {2, 8}), NAN); });
+  registry.rejects(op, "result_shape", [](Device& d) {
+    const Tensor x = Tensor::empty(d, {2, 8}), y = Tensor::empty(d, {8, 2});
+    softmax(d.stream(), {.x = x.view(), .y = y.mut_view()});
+  });
+  registry.rejects(op, "result_dtype", [](Device& d) {
+    const Tensor x = Tensor::empty(d, {2, 8}), y = Tensor::empty(d, {2, 8}, DType::bf16);
+    softmax(d.stream(), {.x = x.view(), .y = y.mut_view()});
+  });
+  registry.rejects(op, "in_place_strides", [](Device& d) {
+    const Tensor whole = Tensor::empty(d, {4, 8}), x = whole.reshape({2, 16}).part(1, 0, 8), y = whole.part(0, 0, 2);
+    softmax(d.stream(), {.x = x.view(), .y = y.mut_view()});
+  });
+  registry.rejects(op, "gradient_shape", [](Device& d) {
+    const Tensor y = Tensor::empty(d, {2, 8}), dy = Tensor::empty(d, {2, 7}), dx = Tensor::empty(d, {2, 8});
+    softmax_backward(d.stream(), {.y = y.view(), .dy = dy.view(), .dx = dx.mut_view()});
+  });
+}
+
 }  // namespace
 
 void add_specs_softmax(Registry& registry) {
@@ -177,29 +202,7 @@ void add_specs_softmax(Registry& registry) {
                      if (std::ranges::any_of(g.values("x"), [](double x) { return std::abs(x) > 100; })) p.loss = nullptr;
                      return p;
                    }});
-
-  registry.rejects(op, "undefined", [](Device&) { softmax(Tensor()); });
-  registry.rejects(op, "scalar", [](Device& d) { softmax(Tensor::empty(d, {})); });
-  registry.rejects(op, "integers", [](Device& d) { softmax(Tensor::empty(d, {2, 8}, DType::i32)); });
-  registry.rejects(op, "transposed_rows", [](Device& d) { softmax(Tensor::empty(d, {8, 2}).permute({1, 0})); });
-  registry.rejects(op, "leading_axes", [](Device& d) { softmax(Tensor::empty(d, {3, 2, 8}).permute({1, 0, 2})); });
-  registry.rejects(op, "nan_scale", [](Device& d) { softmax(Tensor::empty(d, {2, 8}), NAN); });
-  registry.rejects(op, "result_shape", [](Device& d) {
-    const Tensor x = Tensor::empty(d, {2, 8}), y = Tensor::empty(d, {8, 2});
-    softmax(d.stream(), {.x = x.view(), .y = y.mut_view()});
-  });
-  registry.rejects(op, "result_dtype", [](Device& d) {
-    const Tensor x = Tensor::empty(d, {2, 8}), y = Tensor::empty(d, {2, 8}, DType::bf16);
-    softmax(d.stream(), {.x = x.view(), .y = y.mut_view()});
-  });
-  registry.rejects(op, "in_place_strides", [](Device& d) {
-    const Tensor whole = Tensor::empty(d, {4, 8}), x = whole.reshape({2, 16}).part(1, 0, 8), y = whole.part(0, 0, 2);
-    softmax(d.stream(), {.x = x.view(), .y = y.mut_view()});
-  });
-  registry.rejects(op, "gradient_shape", [](Device& d) {
-    const Tensor y = Tensor::empty(d, {2, 8}), dy = Tensor::empty(d, {2, 7}), dx = Tensor::empty(d, {2, 8});
-    softmax_backward(d.stream(), {.y = y.view(), .dy = dy.view(), .dx = dx.mut_view()});
-  });
+  add_rejections(registry, op);
 }
 
 }  // namespace weft::spec
