@@ -107,10 +107,13 @@ struct NormBackwardRows {
       const F32x16 weight = at.load(w);
       for (int k = 0; k < N; ++k) {
         if (!kNonTemporal) at.prefetch(dxr[k]);
-        const F32x16 g = at.load(dyr[k]) * weight, v = at.load(hr[k]);
-        F32x16& total = acc.of[kSums * k + kSums - 1];
-        if (kCentred) acc.of[kSums * k] = acc.of[kSums * k] + g;
-        total = fma(g, kCentred ? v - centre[k] : v, total);
+        const F32x16 g = at.load(dyr[k]) * weight;
+        if constexpr (kCentred) {  // the lambda captures centre only where it is used
+          acc.of[2 * k] = acc.of[2 * k] + g;
+          acc.of[2 * k + 1] = fma(g, at.load(hr[k]) - centre[k], acc.of[2 * k + 1]);
+        } else {
+          acc.of[k] = fma(g, at.load(hr[k]), acc.of[k]);
+        }
       }
       return acc;
     });
