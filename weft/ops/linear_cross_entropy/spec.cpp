@@ -56,26 +56,31 @@ double loss_of(const Setup& s, const Truth& t) {
   return loss / t["count"][0];
 }
 
-// Sums of a gradient's terms, of their magnitudes, and of the errors that came in with dlogits.
-struct Sums {
-  std::vector<double> value, size, error;
+constexpr double kSmallestNormal = 0x1p-126;
 
-  explicit Sums(int64_t n) : value(size_t(n), 0), size(value), error(value) {}
+// Sums of a gradient's terms, of their magnitudes, of the errors that came in with dlogits, and of the terms whose dlogit is
+// below the normal range: a device that flushes such numbers has none of them.
+struct Sums {
+  std::vector<double> value, size, error, flushed;
+
+  explicit Sums(int64_t n) : value(size_t(n), 0), size(value), error(value), flushed(value) {}
   void add(int64_t i, double d, double d_error, double factor) {
     value[size_t(i)] += d * factor;
     size[size_t(i)] += std::abs(d * factor);
     error[size_t(i)] += d_error * std::abs(factor);
+    if (std::abs(d) < kSmallestNormal) flushed[size_t(i)] += std::abs(d * factor);
   }
   void expect(Array& out, double terms) const {
     for (int64_t i = 0; i < out.size(); ++i) {
       const bool beyond = i >= int64_t(value.size());  // rows of dweight that no word has
       out.expect_within(i, beyond ? 0 : value[size_t(i)], beyond ? 0 : 1.01 * error[size_t(i)] + growth(terms + 2) * u * size[size_t(i)]);
+      if (!beyond) out.allow_flush(i, flushed[size_t(i)]);
     }
   }
 };
 
 // AMX and the bf16 dot products of AVX512_BF16 read an operand below the smallest normal number as zero.
-double read_as_zero(const Setup& s, double d) { return s.dtype == DType::bf16 && std::abs(d) < 0x1p-126 ? std::abs(d) : 0; }
+double read_as_zero(const Setup& s, double d) { return s.dtype == DType::bf16 && std::abs(d) < kSmallestNormal ? std::abs(d) : 0; }
 
 // With e_j the error of logit j and m = sum_j p_j e_j: lse moves by m, log p_j by e_j + m, to first order. The rest is
 // cross_entropy's own error (row_truth). A gradient of a bf16 x is rounded to bf16 before it meets the weight and x.
