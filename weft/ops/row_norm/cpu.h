@@ -82,8 +82,9 @@ void norm_forward(Stream& stream, const RowNormArgs& a) {
   });
 }
 
-// One batch of rows of the backward: norm_backward has the maths. Its steps are not inlined: within the loops over rows, two of
-// the pointers of sums() would be reloaded from the stack for every block (10 % of rms_norm's backward at 2048x384 in f32).
+// One batch of rows of the backward: norm_backward has the maths. sums() is not inlined: within the loops over rows, two of its
+// pointers would be reloaded from the stack for every block. rms_norm's backward of 2048x384 in f32, AVX-512: 101 us so, 109 with
+// both steps inlined, 104 with neither.
 template <class T, bool kCentred, bool kBias, bool kNonTemporal, bool kAdds>
 struct NormBackwardRows {
   static constexpr int kSums = kCentred ? 2 : 1;  // of a row: s1 where it is centred, and s2
@@ -126,7 +127,7 @@ struct NormBackwardRows {
 
   // dx of rows r to r + N - 1, and their part of dw and db; the rows `ahead` of them are prefetched.
   template <int N>
-  HWY_NOINLINE void gradients(int64_t start, int64_t r, int64_t ahead, float* dw, float* db) const {
+  HWY_INLINE void gradients(int64_t start, int64_t r, int64_t ahead, float* dw, float* db) const {
     const int64_t ahead_dy = ahead * dy.stride, ahead_h = ahead * h.stride;
     const T *dyr[N], *hr[N], *dhr[N];
     T* dxr[N];
