@@ -1,4 +1,4 @@
-// What a case moves and computes on a simulated GPU, counted: for `weft bench` on such a device and for tests/metal/counters.cpp.
+// Counts of what a case moves and computes on a simulated GPU, for `weft bench` on such a device and for tests/metal/counters.cpp.
 #pragma once
 
 #include <optional>

@@ -1,4 +1,4 @@
-// How a device differs from hardware that follows IEEE 754 at full speed, and what it prefers. Code above the seam reads these
+// Differences of a device from hardware that follows IEEE 754 at full speed, and its preferences. Code above the seam reads these
 // instead of asking which device it is.
 #pragma once
 

@@ -31,7 +31,7 @@ Gpt2::Gpt2(const ModelConfig& config, Weights& weights) : Model(config, weights)
   finish(weights);
 }
 
-// What is added to the residual stream starts smaller, by the square root of how often that happens.
+// Matrices that add to the residual stream start smaller, by the square root of their number.
 Gpt2::Block Gpt2::make_block(const ModelConfig& c, Weights& weights, const std::string& prefix) {
   const int64_t C = c.hidden_size;
   const double stddev = c.initializer_range, residual_stddev = stddev / std::sqrt(2.0 * double(c.layers));
@@ -75,7 +75,7 @@ Residual Gpt2::blocks(const Tensor& ids, const Pass& pass) const {
   return stream;
 }
 
-// Where the tokens of a pass stand, [B, T].
+// Positions of the tokens of a forward pass, [B, T].
 Tensor Gpt2::places(const Pass& pass) const {
   if (!pass.kv) return pass.positions->ids(pass.B, pass.T);
   if (pass.T == 1) return pass.start().reshape({pass.B, 1});

@@ -90,7 +90,7 @@ class FolderWeights : public Weights {
   std::set<std::string> used_;
 };
 
-// What the token embedding is stored in, as long as one can tell; anything that is wrong with it is found later.
+// Dtype of the stored token embedding, if it can be read; errors in the file are reported later.
 DType stored_dtype(const ModelConfig& config, const WeightFiles& files) {
   const std::string name(token_embedding(config.architecture));
   for (const std::string& spelling : {name, name.substr(base_prefix(config.architecture).size()), std::string("lm_head.weight")})

@@ -27,7 +27,7 @@ class Contract {
   const Contract& same_dtype(const char* name, const View& view, const char* other_name, const View& other) const;
   // No element is written twice: no stride 0 along an axis longer than 1.
   const Contract& distinct(const char* name, const View& view) const;
-  // Where `view` starts at the address of `other`, it replaces it element by element: its rows must have the same stride.
+  // A `view` that starts at the address of `other` replaces it element by element: its rows must have the same stride.
   const Contract& same_rows_if_shared(const char* name, const View& view, const char* other_name, const View& other) const;
   // One device scalar: a tensor with a single element.
   const Contract& scalar(const char* name, const View& view, DType dtype) const;

@@ -17,7 +17,7 @@
 
 namespace weft::spec {
 
-// How an input gets its values: element i, from the stream. See fills below.
+// A source of an input's values: element i, from the stream. See fills below.
 using Fill = std::function<double(PhiloxStream&, int64_t i)>;
 
 Fill normal(double stddev = 1.0);

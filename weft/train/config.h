@@ -68,7 +68,7 @@ struct TrainConfig {
   bool operator==(const TrainConfig&) const = default;
 };
 
-// What a run that is resumed may do with a setting.
+// Rule for a setting when a run is resumed.
 enum class Resume : uint8_t {
   fixed,     // keeps it: other data would follow, or the weights would have another shape
   reported,  // may change it, and the change is printed

@@ -19,7 +19,7 @@ namespace {
 constexpr MemoryUse kUses[] = {MemoryUse::weights, MemoryUse::gradients, MemoryUse::optimizer, MemoryUse::activations,
                                MemoryUse::workspace};
 
-// What would reduce it, among the settings that this run can still change.
+// Settings that would reduce it, among those that this run can still change.
 std::string advice(MemoryUse most, const TrainConfig& c) {
   const bool bf16 = c.dtype == "bf16", adapters = c.lora_rank > 0;
   const std::string model = is_folder(c.model) ? "a smaller model" : "fewer --layers or a smaller --width";

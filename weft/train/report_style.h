@@ -94,7 +94,7 @@ for(const svg of document.querySelectorAll("svg[data-points]")){
   svg.addEventListener("pointermove",show);svg.addEventListener("pointerdown",show);
   svg.addEventListener("pointerleave",()=>{cursor.remove();out.replaceChildren()});
 }
-// What was switched or opened stays so when the page loads itself again.
+// Switches and opened sections keep their state when the page reloads itself.
 for(const [query,field,event] of [["input.log","checked","change"],["details","open","toggle"]])for(const it of document.querySelectorAll(query))try{
   const key=location.pathname+"#"+it.id;
   if(sessionStorage.getItem(key))it[field]=sessionStorage.getItem(key)=="1";

@@ -1,4 +1,4 @@
-// What a run that is resumed must have in common with the run it continues. Not installed.
+// Settings that a resumed run must share with the run it continues. Not installed.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// What a trainer writes beside its checkpoints: evaluations, samples, the model, the report.
+// Output of a trainer beside its checkpoints: evaluations, samples, the model, the report.
 #include <cmath>
 
 #include "weft/base/check.h"

@@ -16,7 +16,7 @@ struct Size {
   int64_t B, T, H, Hkv, D;
 };
 
-// Where an operand's row (b, t, h) begins among the values of the tensor that holds it.
+// Offset of an operand's row (b, t, h) in the tensor that holds it.
 struct Place {
   std::string tensor;
   int64_t T, heads, D;  // heads of that tensor

@@ -9,7 +9,7 @@ namespace {
 
 using namespace attention;
 
-// How q, k, v and their gradients are stored.
+// Storage of q, k, v and their gradients.
 enum class Store { by_token, by_head, packed };  // [B, T, H, D]; [B, H, T, D]; q, k, v in one [B, T, H + 2 Hkv, D]
 
 Places places(const Size& s, Store store, const std::string& prefix) {

@@ -21,7 +21,7 @@ View permuted(const View& view, const std::vector<int>& axes) {
   return out;
 }
 
-// Where element i of the permuted, row-major order stands in the row-major order of `shape`.
+// Position, in the row-major order of `shape`, of element i of the permuted row-major order.
 int64_t source_of(int64_t i, const Shape& shape, const std::vector<int>& axes) {
   const Strides strides = contiguous_strides(shape);
   int64_t at = 0;

@@ -171,7 +171,7 @@ Tensor sum_to(Tensor dx, const Shape& shape, DType dtype) {
   return cast(dx, dtype);
 }
 
-// What the backward of a call keeps: only the inputs that the derivative reads.
+// Tensors kept for the backward of a call: only the inputs that the derivative reads.
 struct Saved {
   std::shared_ptr<const ElementwiseFunction> function;
   std::vector<Kept> inputs;

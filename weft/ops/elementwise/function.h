@@ -64,7 +64,7 @@ class ElementwiseFunction : public std::enable_shared_from_this<ElementwiseFunct
   mutable std::map<std::pair<std::vector<bool>, std::vector<bool>>, std::shared_ptr<const ElementwiseFunction>> derivatives_;
 };
 
-// How many functions the cache keeps. A model has tens; a program that makes functions without end (constants of a
+// Number of functions in the cache. A model has tens; a program that makes functions without end (constants of a
 // lambda that change with every step, which should be parameters) stays at some megabytes.
 inline constexpr size_t kElementwiseFunctions = 256;
 

@@ -233,7 +233,7 @@ Problem activated(Activation kind, DType dtype, Shape shape, Layout layout, Fill
   return p;
 }
 
-// Where exponentials overflow or vanish, the clamps begin, zero, and what is not a number.
+// Arguments at which exponentials overflow or vanish and clamps begin; zero and NaN.
 std::vector<double> extremes() {
   std::vector<double> values = {0.0, -0.0, 1e-30, -1e-30, 1e30, -1e30, 3e38, -3e38, double(INFINITY), -double(INFINITY), double(NAN)};
   for (double v : {5.0, 9.5, 10.2, 10.8, 11.5, 15.9, 16.1, 40.0, 87.0, 88.9, 95.0, 103.5, 104.5, 127.0, 129.0}) {

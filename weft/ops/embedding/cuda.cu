@@ -57,7 +57,7 @@ struct Runs {
   __device__ bool goes_back(int64_t k) const { return k % kChunk == 0 && same(k, k - 1); }
   __device__ bool goes_on(int64_t end) const { return end % kChunk == 0 && same(end - 1, end); }
 
-  // Where the piece that begins at k ends, by a whole warp: each lane looks at two places.
+  // End of the piece that begins at k, found by a whole warp: each lane looks at two positions.
   __device__ int64_t piece_end(int64_t k, int lane) const {
     static_assert(kChunk == 64);
     const int64_t stop = (k / kChunk + 1) * kChunk;

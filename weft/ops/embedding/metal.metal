@@ -101,7 +101,7 @@ inline void add_run(thread Eight& sum, thread bool& found, device const T* dy, d
 
 constant bool kAccumulate [[function_constant(0)]];  // dw += instead of dw =
 
-// Where the run of an id begins and ends in segment `first` + lane.
+// Begin and end of the run of an id in segment `first` + lane.
 inline uint2 run_bounds(device const ushort* starts, long first, long segments, long id, long table, int lane) {
   const long at = (first + lane) * (table + 1) + id;
   return first + lane < segments ? uint2(starts[at], starts[at + 1]) : uint2(0);

@@ -2,7 +2,7 @@
 //
 //   k_cache[b, start[b] + t] = k[b, t]          v_cache[b, start[b] + t] = v[b, t]
 //
-// Where they go is known on the device alone, so that a step can be captured and replayed. The bits are copied; every other
+// Only the device knows their positions, so that a step can be captured and replayed. The bits are copied; every other
 // position of the cache stays as it is. No gradient.
 #pragma once
 

@@ -124,7 +124,7 @@ struct Flags {
   Precision precision;
 };
 
-// Where a product goes: a new tensor, or one that is there and to which it is added.
+// Destination of a matmul: a new tensor, or an existing one to which it is added.
 struct Target {
   Shape shape;
   DType dtype;
@@ -167,7 +167,7 @@ Tensor product_by_matrix(int64_t batch, const Tensor& a, const Tensor& b, const 
 
 bool leaf(const Tensor& x) { return x.node() && x.node()->leaf(); }
 
-// What the backward keeps.
+// Tensors kept for the backward.
 struct Saved {
   Kept a, b;
   Tensor pre;

@@ -44,7 +44,7 @@ struct MatmulArgs {
   Precision precision = Precision::f32;  // tf32: a and b must be f32
 };
 
-// How a launch reads its operands: extents, and strides in elements. Rows are unit-stride.
+// Extents of a launch's operands, and strides in elements. Rows are unit-stride.
 struct MatmulPlan {
   struct Matrix {
     int64_t row = 0;               // from one row to the next, as stored

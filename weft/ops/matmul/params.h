@@ -1,4 +1,4 @@
-// What a product's Metal kernels are told: extents, and strides in elements. The same struct on the host and in MSL.
+// Parameters of matmul's Metal kernels: extents, and strides in elements. The same struct on the host and in MSL.
 #pragma once
 
 #ifndef __METAL_VERSION__

@@ -1,4 +1,4 @@
-// What matmul is checked on: the problems that spec.cpp makes its cases from, with their references in float64.
+// Problems that spec.cpp makes matmul's cases from, with their references in float64.
 #pragma once
 
 #include "weft/ops/matmul/matmul.h"

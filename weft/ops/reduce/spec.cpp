@@ -35,7 +35,7 @@ Extents extents(const Setup& s) {
 
 double larger(double a, double b) { return std::isnan(a) ? a : std::isnan(b) || b > a ? b : a; }
 
-// How many additions a term passes through. Along a row: n / 64 in its lane's chain and six levels of tree, in
+// Number of additions that a term passes through. Along a row: n / 64 in its lane's chain and six levels of tree, in
 // segments of 65536 whose sums go through the same again. Across rows: its chunk's rows, then the chunks.
 double additions(const Extents& e) {
   const double n = double(e.n);

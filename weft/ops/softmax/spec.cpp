@@ -23,7 +23,7 @@ struct RowTruth {
   std::vector<double> y, share;
 };
 
-// Where the error comes from, with u the unit roundoff of f32, v = scale x and d = v - m <= 0:
+// Sources of error, with u the unit roundoff of f32, v = scale x and d = v - m <= 0:
 //   v errs by u |v| (and so does the maximum) unless scale is 1, the difference by u |d|: an absolute error in d is
 //   the same relative error in e = exp(d). The exponential adds 3 u of its own (argument reduction, polynomial, sum).
 //   So e_j errs by E_j = u (|d_j| + 3 + [scale != 1](|v_j| + |m|)), sum(e) by the mean of E under y plus its

@@ -25,8 +25,8 @@ inline constexpr int kPairRows = 6, kPairColumns = 64;
 
 enum class Bf16Dot { none, hardware, emulated, amx, emulated_amx };
 
-// How bf16 is multiplied on this machine, unless WEFT_ISA names an instruction set: `amx` if it has AMX (amx.h), `hardware` if it has the
-// instruction and that is faster than f32 (AMD's, not Intel's), else `none`: f32 on widened values. WEFT_BF16_DOT=none, hardware,
+// Instruction that multiplies bf16 on this machine, unless WEFT_ISA names an instruction set: `amx` if it has AMX (amx.h), `hardware` if it
+// has the instruction and that is faster than f32 (AMD's, not Intel's), else `none`: f32 on widened values. WEFT_BF16_DOT=none, hardware,
 // emulated, amx or emulated-amx overrides it; the emulated ones, the same steps in f32, are for tests.
 Bf16Dot bf16_dot();
 

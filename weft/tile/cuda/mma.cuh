@@ -15,14 +15,14 @@ struct FragmentA {  // 16 x 16
 struct FragmentB {  // 16 x 8
   uint32_t r[2];
 };
-// Where the first of a lane's elements lies in a fragment of sums.
+// Position of a lane's first element in a fragment of sums.
 __device__ __forceinline__ int lane_row(int lane) { return lane / 4; }
 __device__ __forceinline__ int lane_column(int lane) { return lane % 4 * 2; }
 
 struct FragmentC {  // 16 x 8, f32
   float x[4];
 
-  // Where element i of a lane's four lies.
+  // Position of element i of a lane's four.
   __device__ __forceinline__ static int row(int i, int lane) { return lane_row(lane) + i / 2 * 8; }
   __device__ __forceinline__ static int column(int i, int lane) { return lane_column(lane) + i % 2; }
 };

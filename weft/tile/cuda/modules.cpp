@@ -44,7 +44,7 @@ std::string compile(const std::string& text, const std::vector<std::string>& opt
   return binary;
 }
 
-// What a binary depends on.
+// Everything that a binary depends on.
 std::string cache_key(const std::string& text, const std::vector<std::string>& options) {
   std::string key = compiler_version();
   for (const std::string& option : options) key += " " + option;

@@ -29,7 +29,7 @@ struct RegisterTile {
   static_assert(kRows % 16 == 0 && kColumns % 16 == 0);  // operands come in pairs of fragments
   FragmentC at[kM][kN];
 
-  // Where element i of fragment (m, n) lies in the tile.
+  // Position of element i of fragment (m, n) in the tile.
   __device__ __forceinline__ static int row(int m, int i, int lane) { return m * 16 + FragmentC::row(i, lane); }
   __device__ __forceinline__ static int column(int n, int i, int lane) { return n * 8 + FragmentC::column(i, lane); }
 

@@ -145,7 +145,7 @@ class RowStream {
     else
       return get<W>(replaced_ && operand == 0 ? replaced_ : pointer_(operand, row_), at, aligned_);
   }
-  // What is worked on becomes another row: held pieces are replaced one by one; a row that is not held has just been
+  // The current row changes: held pieces are replaced one by one; a row that is not held has just been
   // written to memory by the threads that read it again, and is read from there.
   template <class At>
   __device__ __forceinline__ void replace(int operand, At at, const Chunk<T, W::kWidth>& piece) {

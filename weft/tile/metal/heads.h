@@ -11,7 +11,7 @@ struct HeadStrides {
   int64_t batch, time, head;  // in elements
 };
 
-// Where the row of head h at time t of sequence b begins.
+// Offset of the row of head h at time t of sequence b.
 inline int64_t row_at(HeadStrides s, int64_t b, int64_t t, int64_t h) { return b * s.batch + t * s.time + h * s.head; }
 
 }  // namespace weft

@@ -57,7 +57,7 @@ Argument params(const Params& p) {
   return {nullptr, 0, int64_t(sizeof(Params)), &p, false};
 }
 
-// Where a kernel reports a fault in its data (fault.metal.h). Raised at the next synchronize.
+// The word in which a kernel reports a fault in its data (fault.metal.h). Raised at the next synchronize.
 Argument fault(Stream& stream);
 
 // Arguments in order, for a launch.

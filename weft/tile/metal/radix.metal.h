@@ -7,7 +7,7 @@ namespace weft {
 
 constant constexpr int kDigits = 16, kSortThreads = 256;
 
-// What the sort needs beside the words.
+// Scratch of the sort, beside the words.
 struct SortSpace {
   threadgroup ushort* before;  // [kDigits * kSortThreads]
   threadgroup uint* slots;     // one for each simdgroup

@@ -1,4 +1,4 @@
-// What a reduction adds up (term), how (combine), and from what (identity): 0 sum, 1 sum of squares, 2 maximum.
+// The term, the combination and the identity of a reduction: 0 sum, 1 sum of squares, 2 maximum.
 #pragma once
 
 #include "weft/tile/metal/team.metal.h"

@@ -1,4 +1,4 @@
-// How many chunks of a row a thread holds at most. Host and MSL.
+// Most chunks of a row that a thread holds. Host and MSL.
 #pragma once
 
 namespace weft {

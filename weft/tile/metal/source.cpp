@@ -13,7 +13,7 @@ const KernelFile& find(std::string_view path) {
   fail(ErrorCode::unsupported, "metal", "the kernel file '", path, "' is not part of this build");
 }
 
-// What an include line includes, where that is a file of the tree; else nothing.
+// The file that an include line names, if it is one of the tree; else nothing.
 std::string_view included(std::string_view line) {
   constexpr std::string_view kStart = "#include \"";
   if (!line.starts_with(kStart)) return {};

@@ -147,7 +147,7 @@ void add_gradients(const Sizes& s, float scale, const Workspace& w, const KeyLan
   t.diagonal ? triangle_matmul<Steps::through_row>(dq) : tile_matmul<Step>(dq);
 }
 
-// How the backward is cut, by shape alone: a task owns a range of the keys of one key head, so that dk and dv are its own.
+// Tasks of the backward, by shape alone: a task owns a range of the keys of one key head, so that dk and dv are its own.
 // Its share of dq is complete if the range is all keys; else the ranges are added up in order. Four at most, since each costs a copy of
 // dq.
 struct Ranges {

@@ -56,7 +56,7 @@ void matmul_of_rows(const Scores& t, const Sizes& s, const TileRows& rows, const
   for (int64_t row = 0; row < t.rows; row += kBlock) over(row, std::min<int64_t>(kBlock, t.rows - row), near_side<kSide>(t, row));
 }
 
-// Where sums of a tile start: at zero, or at their present values, times a factor [lanes] if there is one.
+// Start of a tile's sums: zero, or their present values, times a factor [lanes] if there is one.
 struct Begin {
   bool add;
   const float* factor = nullptr;

@@ -30,7 +30,7 @@ __device__ __forceinline__ void store_release(unsigned* p, unsigned x) {
   asm volatile("st.release.gpu.global.u32 [%0], %1;\n" ::"l"(p), "r"(x) : "memory");
 }
 
-// How the warps of a block share its three kinds of tiles.
+// Division of a block's three kinds of tiles among its warps.
 template <class Tiles>
 struct BackwardWarps {
   // Scores: two warps along the queries, the others along the keys.

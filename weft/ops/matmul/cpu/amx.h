@@ -23,7 +23,7 @@ constexpr int64_t equal_parts(int64_t n, int64_t most, int64_t multiple) {
 
 inline constexpr int64_t kPanel = 2 * kAmxRows;  // rows of A, columns of B: 2 x 2 tiles keep the unit busy
 
-// How the work is cut; none of it changes the bits of the result.
+// Block sizes; none of them changes the bits of the result.
 struct AmxBlocking {
   // Four tile multiplications, 64 cycles, load 2 KiB of B from L2, where a block of at most 1536 x 256 x 2 bytes = 768 KiB of it stays,
   // and share 2 KiB of A, which comes from further away once for all columns of the block: with 256 columns that is 4 bytes a cycle.

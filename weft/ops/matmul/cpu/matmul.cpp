@@ -14,7 +14,7 @@ HWY_BEFORE_NAMESPACE();
 namespace weft::cpu::HWY_NAMESPACE {
 namespace {
 
-// How the work is cut; none of it changes the bits of the result.
+// Block sizes; none of them changes the bits of the result.
 struct Blocking {
   // A block of B, `columns` by `k_block`, is packed by the task that uses it and stays in L2 (96 Ki floats, 384 KiB) while the panels of
   // A, at most 768 x 6 x 4 bytes = 18 KiB each, stream through L1: a tile streams its panel of B from L2, and 64 columns x 4 bytes in the
