@@ -3,6 +3,8 @@
 
 #include "weft/autograd/backward.h"
 #include "weft/backends/open.h"
+#include "weft/chat/chat_format.h"
+#include "weft/chat/conversation.h"
 #include "weft/data/dataset.h"
 #include "weft/data/sums.h"
 #include "weft/generate/generator.h"

@@ -1,0 +1,68 @@
+// The chat templates of a model folder: a conversation to the text, the ids and the mask that transformers' apply_chat_template gives.
+// Templates are Jinja (docs/chat.md lists what is supported) and untrusted: steps, memory, output and depth are limited.
+//
+//   const auto format = ChatFormat::load("model_folder");
+//   const ChatFormat::Encoded prompt = format->encode(conversation, tokenizer, /*add_generation_prompt=*/true);
+#pragma once
+
+#include <cstdint>
+#include <ctime>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "weft/chat/conversation.h"
+
+namespace weft {
+
+class Tokenizer;
+
+class ChatFormat {
+ public:
+  // Reads the templates of a folder: chat_template.jinja and additional_chat_templates/*.jinja; without them, chat_template of
+  // tokenizer_config.json (one text, or a list of {name, template}); without it, chat_template.json. nullopt: the folder has none.
+  // `name` chooses one of several templates; an unknown name is an error that lists the names. Without a name, a conversation with tools
+  // uses "tool_use" if there is one, else "default". Throws bad_file or unsupported with the template, the line and the construct.
+  static std::optional<ChatFormat> load(const std::string& folder, const std::string& name = "");
+
+  // One template given as text. `special_tokens`: bos_token, eos_token ... as variables of the template.
+  static ChatFormat parse(std::string_view text, const std::map<std::string, std::string>& special_tokens = {},
+                          const std::string& file = "chat template");
+
+  ChatFormat(const ChatFormat&);
+  ChatFormat(ChatFormat&&) noexcept;
+  ChatFormat& operator=(const ChatFormat&);
+  ChatFormat& operator=(ChatFormat&&) noexcept;
+  ~ChatFormat();
+
+  std::vector<std::string> names() const;  // of all templates, sorted
+  // The special tokens that the template sees, by variable: {"bos_token", "<s>"}, ...
+  const std::map<std::string, std::string>& special_tokens() const;
+
+  // Throws invalid_argument with the sentence of raise_exception() when the template refuses the conversation, and for any other error of a
+  // template while it runs; the message names template and line.
+  std::string render(const Conversation& conversation, bool add_generation_prompt) const;
+
+  struct Encoded {
+    std::string text;
+    std::vector<int32_t> ids;        // tokenizer.encode(text, add_special = false)
+    std::vector<uint8_t> generated;  // 1: the token lies in a generation block. Empty if the template has no such block
+  };
+  Encoded encode(const Conversation& conversation, const Tokenizer& tokenizer, bool add_generation_prompt) const;
+
+  // Whether the template that this conversation uses marks what the assistant says with {% generation %}.
+  bool has_generation_blocks(const Conversation& conversation = {}) const;
+
+  // The time that strftime_now() prints, in the local time zone; not set: the time of the call.
+  void set_time(std::optional<std::time_t> time);
+
+ private:
+  struct State;
+  explicit ChatFormat(std::unique_ptr<State> state);
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace weft
