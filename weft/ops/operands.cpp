@@ -1,8 +1,6 @@
 #include "weft/ops/operands.h"
 
 #include <algorithm>
-#include <charconv>
-#include <cstring>
 #include <string>
 #include <string_view>
 
@@ -11,40 +9,32 @@
 namespace weft {
 namespace {
 
-constexpr std::string_view kLeading = "...", kRows = "(...)";
-
 // The extents that operands have set so far.
 class Extents {
  public:
-  Extents() { std::fill(std::begin(letters_), std::end(letters_), kUnknown); }
-
   // True when `shape` has the form of `pattern`; the letters of the pattern are then known.
-  bool match(std::string_view pattern, const Shape& shape) {
-    int axis = 0;
-    if (pattern.starts_with(kLeading)) {
-      const int leading = shape.rank() - int(std::count(pattern.begin(), pattern.end(), ' '));
-      if (leading < 0 || !match_leading(shape, leading)) return false;
-      axis = leading;
-      next(pattern);
-    }
-    for (; !pattern.empty(); ++axis)
-      if (axis >= shape.rank() || !match_extent(next(pattern), shape[axis])) return false;
-    return axis == shape.rank();
+  bool match(const ShapePattern& pattern, const Shape& shape) {
+    const int leading = shape.rank() - pattern.rank();
+    if (pattern.leading() ? leading < 0 || !match_leading(shape, leading) : leading != 0) return false;
+    for (int axis = 0; axis < pattern.rank(); ++axis)
+      if (!match_extent(pattern[axis], shape[leading + axis])) return false;
+    return true;
   }
 
   // The pattern with the numbers that are known: "2x3xC".
-  std::string expected(std::string_view pattern) const {
+  std::string expected(const ShapePattern& pattern) const {
     std::string text;
     const auto add = [&](const auto& part) { text += join(text.empty() ? "" : "x", part); };
-    while (!pattern.empty()) {
-      const std::string_view word = next(pattern);
-      if (word == kLeading && leading_known_) {
-        for (int64_t extent : leading_) add(extent);
-      } else if (const int64_t extent = known(word); extent != kUnknown) {
+    if (pattern.leading() && leading_of_) {
+      for (int axis = 0; axis < leading_; ++axis) add((*leading_of_)[axis]);
+    } else if (pattern.leading()) {
+      add("...");
+    }
+    for (int axis = 0; axis < pattern.rank(); ++axis) {
+      if (const int64_t extent = known(pattern[axis]); extent != kUnknown)
         add(extent);
-      } else {
-        add(word);
-      }
+      else
+        add(ShapePattern::is_letter(pattern[axis]) ? std::string(1, char('A' + ShapePattern::letter_index(pattern[axis]))) : "(...)");
     }
     return text.empty() ? "scalar" : text;
   }
@@ -52,41 +42,38 @@ class Extents {
  private:
   static constexpr int64_t kUnknown = -1;
 
-  static std::string_view next(std::string_view& pattern) {
-    const size_t end = std::min(pattern.find(' '), pattern.size());
-    const std::string_view word = pattern.substr(0, end);
-    pattern.remove_prefix(std::min(end + 1, pattern.size()));
-    return word;
+  int64_t known(int64_t axis) const {
+    if (axis >= 0) return axis;
+    if (axis == ShapePattern::kRows) return rows();
+    const int letter = ShapePattern::letter_index(axis);
+    return known_letters_ >> letter & 1 ? letters_[letter] : kUnknown;
   }
-  static bool is_letter(std::string_view word) { return word.size() == 1 && word[0] >= 'A' && word[0] <= 'Z'; }
-
-  int64_t known(std::string_view word) const {
-    if (is_letter(word)) return letters_[word[0] - 'A'];
-    if (word == kRows) return leading_known_ ? leading_.numel() : kUnknown;
-    int64_t number = kUnknown;
-    std::from_chars(word.data(), word.data() + word.size(), number);
-    return number;
+  int64_t rows() const {
+    if (!leading_of_) return kUnknown;
+    int64_t rows = 1;
+    for (int axis = 0; axis < leading_; ++axis) rows *= (*leading_of_)[axis];
+    return rows;
   }
-  bool match_extent(std::string_view word, int64_t extent) {
-    if (is_letter(word) && letters_[word[0] - 'A'] == kUnknown) letters_[word[0] - 'A'] = extent;
-    return known(word) == extent;
+  bool match_extent(int64_t axis, int64_t extent) {
+    if (ShapePattern::is_letter(axis) && known(axis) == kUnknown) {
+      const int letter = ShapePattern::letter_index(axis);
+      letters_[letter] = extent;
+      known_letters_ |= 1u << letter;
+    }
+    return known(axis) == extent;
   }
   bool match_leading(const Shape& shape, int count) {
-    const Shape leading(std::span(shape.begin(), size_t(count)));
-    if (leading_known_) return leading == leading_;
-    leading_ = leading;
-    leading_known_ = true;
+    if (leading_of_) return count == leading_ && std::equal(shape.begin(), shape.begin() + count, leading_of_->begin());
+    leading_of_ = &shape;
+    leading_ = count;
     return true;
   }
 
   int64_t letters_['Z' - 'A' + 1];
-  Shape leading_;
-  bool leading_known_ = false;
+  uint32_t known_letters_ = 0;
+  const Shape* leading_of_ = nullptr;  // the operand whose first axes are "..."
+  int leading_ = 0;                    // how many they are
 };
-
-const GivenOperand& find(std::span<const GivenOperand> operands, const char* name) {
-  return *std::find_if(operands.begin(), operands.end(), [&](const GivenOperand& o) { return std::strcmp(o.rule->name, name) == 0; });
-}
 
 std::string listed(DTypes dtypes) {
   std::string text;
@@ -122,7 +109,7 @@ class Checker {
     const OperandRule& rule = *operand.rule;
     const View& view = *operand.view;
     if (!view && !rule.may_be_absent) refuse(rule, " is missing (an undefined tensor)");
-    if (rule.goes_with && bool(view) != bool(*find(operands_, rule.goes_with).view))
+    if (rule.goes_with && bool(view) != bool(*operands_[size_t(rule.goes_with_index)].view))
       refuse(rule, view ? " is given without " : " is missing: it goes with ", rule.goes_with);
     if (view && &view.buffer->device() != &contract_.device())
       refuse(rule, " is on another device (", view.buffer->device().name(), ") than the op's (", contract_.device().name(), ")");
@@ -131,17 +118,17 @@ class Checker {
   void check_dtype(const OperandRule& rule, const View& view) const {
     DTypes allowed = rule.dtypes;
     if (allowed.like)
-      if (const View& other = *find(operands_, allowed.like).view) allowed.set |= 1u << int(other.dtype);
+      if (const View& other = *operands_[size_t(rule.like_index)].view) allowed.set |= 1u << int(other.dtype);
     if (allowed.has(view.dtype)) return;
     allowed.like ? refuse(rule, " is ", view.dtype, ", expected ", listed(allowed), " to go with ", allowed.like)
                  : refuse(rule, " is ", view.dtype, ", expected ", listed(allowed));
   }
 
   void check_shape(const OperandRule& rule, const View& view) {
-    const std::string_view pattern = rule.shape;
-    if (pattern == "1") {
+    const ShapePattern& pattern = rule.shape;
+    if (pattern.scalar()) {
       if (view.numel() != 1) refuse(rule, " must hold one element, got shape ", view.shape);
-    } else if (!pattern.empty() && !extents_.match(pattern, view.shape)) {
+    } else if (!pattern.any() && !extents_.match(pattern, view.shape)) {
       refuse(rule, " has shape ", view.shape, ", expected ", extents_.expected(pattern));
     }
   }
@@ -152,7 +139,7 @@ class Checker {
       refuse(rule, " must be contiguous, got strides ", view.strides, " for shape ", view.shape);
     if (view.numel() == 0) return;  // nothing will be addressed
     if (rule.layout == Layout::rows) as_rows(view, contract_.op(), rule.name);
-    if (rule.layout == Layout::columns && view.shape.back() > 1 && view.strides.back() != 1)
+    if (rule.layout == Layout::columns && view.rank() > 0 && view.shape.back() > 1 && view.strides.back() != 1)
       refuse(rule, " must have unit stride along its last axis, got strides ", view.strides, " for shape ", view.shape);
     if (rule.direction == OperandRule::Direction::in) return;
     for (int axis = 0; axis < view.rank(); ++axis)

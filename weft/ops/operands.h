@@ -31,6 +31,7 @@
 #include <string_view>
 
 #include "weft/ops/contract.h"
+#include "weft/ops/shape_pattern.h"
 
 namespace weft {
 
@@ -52,13 +53,15 @@ struct OperandRule {
   enum class Layout { packed, rows, columns, strided };
 
   const char* name;
-  const char* shape;
+  ShapePattern shape;
   DTypes dtypes;
   Direction direction;
   Layout layout = Layout::packed;
   bool may_be_absent = false;
   bool counted = true;              // in operand_bytes
   const char* goes_with = nullptr;  // present exactly when that operand is
+  // The places of goes_with and of dtypes.like in the list.
+  int goes_with_index = -1, like_index = -1;
 };
 
 template <class Args>
@@ -128,18 +131,20 @@ constexpr Operand<Args> in_out(const char* name, MutView Args::* member, const c
 
 }  // namespace operand
 
-// True when every operand that a rule refers to is in the list.
+// The list with every name that a rule refers to found. An unknown name does not compile.
 template <class List>
-constexpr bool names_known(const List& list) {
-  const auto known = [&](const char* name) {
-    if (!name) return true;
-    for (const auto& operand : list)
-      if (std::string_view(operand.name) == name) return true;
-    return false;
+constexpr List linked(List list) {
+  const auto index_of = [&](const char* name) {
+    if (!name) return -1;
+    for (size_t i = 0; i < list.size(); ++i)
+      if (std::string_view(list[i].name) == name) return int(i);
+    throw "like() or with() names an operand that is not in the list";
   };
-  for (const auto& operand : list)
-    if (!known(operand.dtypes.like) || !known(operand.goes_with)) return false;
-  return true;
+  for (auto& operand : list) {
+    operand.goes_with_index = index_of(operand.goes_with);
+    operand.like_index = index_of(operand.dtypes.like);
+  }
+  return list;
 }
 
 template <class Args>
@@ -160,15 +165,14 @@ void check_operands(const Contract& contract, std::span<const GivenOperand> oper
 // Throws, naming op, operand and values, unless the operands are as declared and on the stream's device.
 template <DeclaresOperands Args>
 void check_operands(const Contract& contract, const Args& args, ListElement element = {}) {
-  static constexpr auto kOperands = Args::operands();
-  static_assert(names_known(kOperands), "like() or with() names an operand that is not in the list");
+  static constexpr auto kOperands = linked(Args::operands());
   std::array<GivenOperand, kOperands.size()> given;
   for (size_t i = 0; i < given.size(); ++i) given[i] = {&kOperands[i], &kOperands[i].view(args)};
   check_operands(contract, given, element);
 }
 // Returns the contract, for checks of the op's numbers.
 template <DeclaresOperands Args>
-Contract check_operands(Stream& stream, const Args& args) {
+Contract check_operands(const Stream& stream, const Args& args) {
   const Contract contract(Args::kOp, stream);
   check_operands(contract, args);
   return contract;
