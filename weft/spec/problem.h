@@ -56,16 +56,17 @@ class Bound {
   // Args with every operand that it declares (weft/ops/operands.h) bound to the tensor of that name; without one it is absent.
   template <class Args>
   Args args() const {
+    static constexpr auto kOperands = Args::operands();
     Args args{};
-    for (const auto& operand : Args::operands())
-      if (has(operand.name))
-        operand.output ? void(args.*operand.output = mut(operand.name)) : void(args.*operand.input = view(operand.name));
+    for (const auto& operand : kOperands)
+      if (const auto found = tensors_.find(operand.name); found != tensors_.end())
+        operand.output ? void(args.*operand.output = found->second.mut_view()) : void(args.*operand.input = found->second.view());
     return args;
   }
   void add(const std::string& name, Tensor tensor) { tensors_[name] = std::move(tensor); }
 
  private:
-  std::map<std::string, Tensor> tensors_;
+  std::map<std::string, Tensor, std::less<>> tensors_;
 };
 
 // The op's cost(), which Problem::cost hides.
