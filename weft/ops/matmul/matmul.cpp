@@ -12,7 +12,6 @@
 namespace weft {
 namespace {
 
-constexpr std::initializer_list<DType> kFloats = {DType::f32, DType::bf16};
 constexpr const char* kOp = MatmulArgs::kOp;
 
 // The extents of the matmul, and c's shape; throws if a and b do not fit.
@@ -37,10 +36,8 @@ Extents extents(const View& a, const View& b, bool transpose_a, bool transpose_b
   return e;
 }
 
-MatmulPlan::Matrix matrix(const View& view, const char* name) {
+MatmulPlan::Matrix matrix(const View& view) {
   const int rank = view.rank();
-  check(view.numel() == 0 || view.shape[rank - 1] == 1 || view.strides[rank - 1] == 1, kOp, name,
-        " must have unit stride along its last axis, got strides ", view.strides, " for shape ", view.shape);
   return {view.strides[rank - 2], rank > 3 ? view.strides[0] : 0, rank > 2 ? view.strides[rank - 3] : 0};
 }
 
@@ -55,10 +52,10 @@ MatmulPlan plan(const MatmulArgs& args) {
   MatmulPlan p{.M = e.M,
                .N = e.N,
                .K = e.K,
-               .a = matrix(args.a, "a"),
-               .b = matrix(args.b, "b"),
-               .c = matrix(args.c, "c"),
-               .pre = args.pre ? matrix(args.pre, "pre") : MatmulPlan::Matrix{}};
+               .a = matrix(args.a),
+               .b = matrix(args.b),
+               .c = matrix(args.c),
+               .pre = args.pre ? matrix(args.pre) : MatmulPlan::Matrix{}};
   const int rank = args.a.rank();
   if (rank > 3) p.outer = args.a.shape[0];
   if (rank > 2) p.inner = args.a.shape[rank - 3];
@@ -72,17 +69,9 @@ MatmulPlan plan(const MatmulArgs& args) {
 }
 
 void check_contract(const Stream& stream, const MatmulArgs& args) {
-  const Contract contract(kOp, stream);
-  contract.operand("a", args.a, kFloats).operand("b", args.b, kFloats).operand("c", args.c, kFloats);
-  contract.optional("bias", args.bias, kFloats).optional("pre", args.pre, kFloats);
-  contract.same_dtype("b", args.b, "a", args.a).same_dtype("pre", args.pre, "c", args.c);
-  contract.require(args.c.dtype == DType::f32 || args.a.dtype == DType::bf16, "c is ", args.c.dtype, " but a is ", args.a.dtype);
-  contract.require(!args.bias || args.bias.dtype == DType::f32 || args.bias.dtype == args.c.dtype, "bias is ", args.bias.dtype,
-                   " but c is ", args.c.dtype);
+  const Contract contract = check_operands(stream, args);
   const Extents e = extents(args.a, args.b, args.transpose_a, args.transpose_b);
   contract.shape("c", args.c, e.c).shape("pre", args.pre, e.c).shape("bias", args.bias, Shape{e.N});
-  contract.distinct("c", args.c).distinct("pre", args.pre);
-  contract.require(!args.bias || e.N <= 1 || args.bias.strides[0] == 1, "bias must have unit stride, got strides ", args.bias.strides);
   contract.require(known(args.activation), "unknown activation ", int(args.activation));
   contract.require(args.precision == Precision::f32 || args.precision == Precision::tf32, "unknown precision ", int(args.precision));
   contract.require(args.precision == Precision::f32 || args.a.dtype == DType::f32, "precision tf32 is for f32 operands, a is ",
@@ -102,8 +91,7 @@ void matmul(Stream& stream, const MatmulArgs& args) {
 Cost cost(const MatmulArgs& a) {
   const Extents e = extents(a.a, a.b, a.transpose_a, a.transpose_b);
   const double reads_c = a.beta != 0 ? bytes_of(a.c) : 0;
-  return {bytes_of(a.a) + bytes_of(a.b) + bytes_of(a.c) + reads_c + bytes_of(a.bias) + bytes_of(a.pre),
-          2.0 * double(a.c.numel()) * double(e.K)};
+  return {operand_bytes(a) + reads_c, 2.0 * double(a.c.numel()) * double(e.K)};
 }
 
 namespace {

@@ -19,8 +19,8 @@
 
 #include <optional>
 
-#include "weft/ops/contract.h"
 #include "weft/ops/elementwise/kind.h"
+#include "weft/ops/operands.h"
 #include "weft/tensor/tensor.h"
 
 namespace weft {
@@ -42,6 +42,16 @@ struct MatmulArgs {
   float alpha = 1, beta = 0;
   Activation activation = Activation::none;
   Precision precision = Precision::f32;  // tf32: a and b must be f32
+
+  // The shapes depend on the transposes and on whether b is shared: plan() checks them.
+  static constexpr auto operands() {
+    using namespace operand;
+    using A = MatmulArgs;
+    return std::array{in("a", &A::a, "", kFloats).columns(), in("b", &A::b, "", like("a")).columns(),
+                      out("c", &A::c, "", like("a", DType::f32)).columns(),
+                      in("bias", &A::bias, "", like("c", DType::f32)).columns().optional(),
+                      out("pre", &A::pre, "", like("c")).columns().optional()};
+  }
 };
 
 // Extents of a launch's operands, and strides in elements. Rows are unit-stride.

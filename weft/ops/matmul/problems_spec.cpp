@@ -58,21 +58,14 @@ Problem forward(const Setup& s) {
   else
     p.output("c", s.out, s.c_shape(), s.layout);
   if (s.keep_pre) p.output("pre", s.out, s.c_shape(), s.layout);
-  const auto args = [=](const Bound& b) {
-    return MatmulArgs{.a = b.view("a"),
-                      .b = b.view("b"),
-                      .c = b.mut("c"),
-                      .bias = s.bias ? b.view("bias") : View{},
-                      .pre = s.keep_pre ? b.mut("pre") : MutView{},
-                      .transpose_a = s.transpose_a,
-                      .transpose_b = s.transpose_b,
-                      .alpha = s.alpha,
-                      .beta = s.beta,
-                      .activation = s.activation,
-                      .precision = s.precision};
-  };
-  p.run = [=](Stream& stream, const Bound& b) { matmul(stream, args(b)); };
-  p.cost = [=](const Bound& b) { return cost(args(b)); };
+  p.launches<MatmulArgs>(matmul, [=](MatmulArgs& args) {
+    args.transpose_a = s.transpose_a;
+    args.transpose_b = s.transpose_b;
+    args.alpha = s.alpha;
+    args.beta = s.beta;
+    args.activation = s.activation;
+    args.precision = s.precision;
+  });
   p.reference = [=](Truth& t) {
     Array& c = t[s.beta != 0 ? result("c") : "c"];
     for (int64_t g = 0; g < s.matrices(); ++g)
