@@ -132,6 +132,29 @@ inline void scores_to_weights(thread Matrix& s, Matrix shift, Matrix outside) {
         outside.thread_elements()[e] <= 0.0f ? metal::precise::exp(s.thread_elements()[e] - shift.thread_elements()[e]) : 0.0f;
 }
 
+// Scales a block's scores and stores them side by side, `row` floats to a row. They are scaled here: in the exponent a fused step would
+// round the largest score and its maximum differently.
+template <int kCount>
+inline void store_scaled(thread Matrix (&scores)[kCount], float scale, threadgroup float* to, int row) {
+  WEFT_UNROLL
+  for (int i = 0; i < kCount; ++i) {
+    scale_elements(scores[i], scale);
+    metal::simdgroup_store(scores[i], to + 8 * i, ulong(row));
+  }
+}
+
+// The largest of `most` and this lane's quarter of a row: the scores of the first `count` of kKeys keys, each the sum of kSlices blocks
+// of eight rows.
+template <int kSlices, int kKeys>
+inline float largest_score(float most, threadgroup const float* at, int row, int count, uint lane) {
+  for (int c = int(lane) % 4; c < kKeys; c += 4) {
+    float score = at[c];
+    for (int slice = 1; slice < kSlices; ++slice) score += at[slice * 8 * row + c];
+    if (c < count) most = metal::fmax(most, score);
+  }
+  return most;
+}
+
 // The running maximum of the row lane / 4 moves to the largest `most` of its four lanes. Returns, for eight rows, what is subtracted from
 // scores and the factor by which earlier sums shrink.
 inline RowPair move_maximum(thread float& largest, float most, threadgroup float* table, uint lane) {

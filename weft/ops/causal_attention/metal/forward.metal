@@ -44,7 +44,8 @@ kernel void attend(device const T* q [[buffer(0)]], device const T* k [[buffer(1
   }
   const int slice = int(simd) % kSlices, query = m0 + int(simd) / kSlices * 8, rows = p.T - query, row = int(lane) / 4;
   const int column = slice * kSpan, count = clamp(kMatricesOfD - slice * kMatrices, 0, kMatrices),
-            sees = before + query;  // the first row's last key
+            sees = before + query;                                              // the first row's last key
+  threadgroup const float* slices = scores + (int(simd) - slice) * 8 * kScore;  // the scores of this block's slices
   Positions at = positions(patch, lane);
   Matrix queries[kMatrices], sums[kMatrices], total = filled(0.0f);
   clear(sums);
@@ -61,12 +62,7 @@ kernel void attend(device const T* q [[buffer(0)]], device const T* k [[buffer(1
     if (sees_some) {
       clear(s);
       add_scores(s, queries, count, keys + column, kRow, 0, (sees + 7 - n0) / 8 + 1);
-      WEFT_UNROLL
-      for (int j = 0; j < kKeyBlocks; ++j) {
-        // Scaled here: in the exponent a fused step would round the largest score and its maximum differently.
-        scale_elements(s[j], p.scale);
-        simdgroup_store(s[j], scores + simd * 8 * kScore + 8 * j, ulong(kScore));
-      }
+      store_scaled(s, p.scale, scores + simd * 8 * kScore, kScore);
     }
     if (kSlices > 1)
       threadgroup_barrier(mem_flags::mem_threadgroup);
@@ -74,12 +70,7 @@ kernel void attend(device const T* q [[buffer(0)]], device const T* k [[buffer(1
       simdgroup_barrier(mem_flags::mem_threadgroup);
     if (!sees_some) continue;
 
-    float most = largest;  // of this lane's quarter of its row
-    for (int c = int(lane) % 4; c < kKeys; c += 4) {
-      float score = 0.0f;
-      for (int part = 0; part < kSlices; ++part) score += scores[((int(simd) - slice + part) * 8 + row) * kScore + c];
-      if (n0 + c <= sees + row) most = fmax(most, score);
-    }
+    const float most = largest_score<kSlices, kKeys>(largest, slices + row * kScore, kScore, sees + row - n0 + 1, lane);
     const RowPair moved = move_maximum(largest, most, table, lane);
     multiply_elements(total, moved.second);
     multiply_elements(sums, moved.second);
@@ -90,8 +81,7 @@ kernel void attend(device const T* q [[buffer(0)]], device const T* k [[buffer(1
       if (room < -7) break;
       if (kSlices > 1) {
         s[j] = filled(0.0f);
-        for (int part = 0; part < kSlices; ++part)
-          add_elements(s[j], matrix_at(scores + (int(simd) - slice + part) * 8 * kScore + 8 * j, kScore));
+        for (int i = 0; i < kSlices; ++i) add_elements(s[j], matrix_at(slices + i * 8 * kScore + 8 * j, kScore));
       }
       scores_to_weights(s[j], moved.first, outside_causal(at, room));
       multiply_add(total, s[j], filled(1.0f));

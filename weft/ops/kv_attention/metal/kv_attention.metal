@@ -69,18 +69,11 @@ kernel void attend_split(device const T* q [[buffer(0)]], device const T* k [[bu
       for (int j = 0; j < kBlocks; ++j)
         multiply_add(s[j], matrix_at(queries + 8 * f, kRow), transposed_at(tile + 8 * j * kRow + 8 * f, kRow));
     }
-    WEFT_UNROLL
-    for (int j = 0; j < kBlocks; ++j) {
-      // Scaled here: in the exponent a fused step would round the largest score and its maximum differently.
-      scale_elements(s[j], p.scale);
-      simdgroup_store(s[j], scores + 8 * j, ulong(kScore));
-    }
+    store_scaled(s, p.scale, scores, kScore);
     simdgroup_barrier(mem_flags::mem_threadgroup);
     stage(tile, kRow, kKeys, 8 * kMatricesOfD, head_rows(v, p.v, b, n0, hkv, 0, last - n0, p.D, kAligned), lane, 32);
 
-    float most = largest;  // of this lane's quarter of its row
-    for (int c = int(lane) % 4; c < kKeys; c += 4)
-      if (n0 + c < last) most = fmax(most, scores[row * kScore + c]);
+    const float most = largest_score<1, kKeys>(largest, scores + row * kScore, kScore, last - n0, lane);
     const RowPair moved = move_maximum(largest, most, table, lane);
     multiply_elements(total, moved.second);
     multiply_elements(sums, moved.second);
