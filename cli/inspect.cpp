@@ -26,11 +26,13 @@ Ordered tokenizer_of(const ModelFolder& folder) {
   const Tokenizer& tokenizer = folder.tokenizer();
   const auto spelled = [&](std::span<const int32_t> ids) { return tokenizer.pieces(ids); };
   const auto separator = folder.tokenizer_folder().separator();
-  return {{"vocab_size", tokenizer.vocab_size()},
+  return {{"kind", tokenizer.kind()},
+          {"vocab_size", tokenizer.vocab_size()},
           {"before_text", spelled(tokenizer.before())},
           {"after_text", spelled(tokenizer.after())},
           {"end_tokens", spelled(folder.end_ids())},
-          {"between_documents", separator ? Ordered(tokenizer.token_of(*separator)) : Ordered(nullptr)}};
+          {"between_documents", separator ? Ordered(tokenizer.token_of(*separator)) : Ordered(nullptr)},
+          {"ignored", tokenizer.ignored()}};
 }
 
 Ordered tensors_of(const WeightFiles& files, int64_t& parameters, int64_t& bytes) {
@@ -94,12 +96,13 @@ std::string shape_text(const Ordered& shape) {
 }
 
 void print_tokenizer(const Ordered& tokenizer) {
-  std::printf("\ntokenizer: byte-level BPE, %s tokens\n", tokenizer["vocab_size"].dump().c_str());
+  std::printf("\ntokenizer: %s, %s tokens\n", tokenizer["kind"].get<std::string>().c_str(), tokenizer["vocab_size"].dump().c_str());
   for (const auto& [key, what] : {std::pair{"before_text", "before a text"},
                                   {"after_text", "after a text"},
                                   {"end_tokens", "ends a text"},
                                   {"between_documents", "between documents"}})
     std::printf("  %-32s %s\n", what, tokenizer[key].empty() ? "none" : tokenizer[key].dump().c_str());
+  for (const auto& name : tokenizer["ignored"]) std::printf("  %-32s set, does nothing here\n", name.get<std::string>().c_str());
 }
 
 void print(const Ordered& about) {

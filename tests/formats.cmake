@@ -1,7 +1,8 @@
 # The contents of model folders: weights, configurations, tokenizers.
-foreach(name IN ITEMS tokenizer_test tokenizer_cuts_test config_json_test damaged_files_test weight_files_test)
+foreach(name IN ITEMS tokenizer_test tokenizer_cuts_test tokenizer_golden_test tokenizer_characters_test config_json_test damaged_files_test weight_files_test)
   weft_unit_test(${name})
-  target_compile_definitions(${name} PRIVATE WEFT_GOLDEN_MODELS="${CMAKE_CURRENT_SOURCE_DIR}/golden/models")
+  target_compile_definitions(${name} PRIVATE WEFT_GOLDEN_MODELS="${CMAKE_CURRENT_SOURCE_DIR}/golden/models"
+                                             WEFT_GOLDEN_TOKENIZERS="${CMAKE_CURRENT_SOURCE_DIR}/golden/tokenizers")
   target_link_libraries(${name} PRIVATE nlohmann_json::nlohmann_json)
 endforeach()
 

@@ -16,6 +16,18 @@ void decode_at_once_and_streamed(const Tokenizer& tokenizer, const std::vector<i
   require(text + stream.finish() == tokenizer.decode(ids), "streamed text differs from text decoded at once");
 }
 
+// Every place that cut() finds leaves the ids as they are.
+void cut_anywhere(const Tokenizer& tokenizer) {
+  const std::string_view text = kText;
+  const std::vector<int32_t> whole = tokenizer.encode(text, false);
+  for (size_t at = text.size(); (at = tokenizer.cut(text, at - (at > 0)));) {
+    std::vector<int32_t> ids = tokenizer.encode(text.substr(0, at), false);
+    const std::vector<int32_t> rest = tokenizer.encode_rest(text.substr(at));
+    ids.insert(ids.end(), rest.begin(), rest.end());
+    require(ids == whole, "a text that was cut has other ids");
+  }
+}
+
 // A character missing from the vocabulary is an invalid argument; leaving it out must not fail.
 void encode(const Tokenizer& tokenizer) {
   std::vector<int32_t> ids = tokenizer.encode(kText, true, Tokenizer::Unknown::left_out);
@@ -28,6 +40,7 @@ void encode(const Tokenizer& tokenizer) {
     return;
   }
   decode_at_once_and_streamed(tokenizer, ids);
+  cut_anywhere(tokenizer);
 }
 
 }  // namespace

@@ -53,9 +53,13 @@ with tempfile.TemporaryDirectory() as temporary:
     done = run("inspect", folder, code=2)
     assert "config.json: $.hidden_size" in done.stderr and done.stderr.count("\n") == 1, done.stderr
     tokenizer = json.loads((folder / "tokenizer.json").read_text())
-    tokenizer["model"]["byte_fallback"] = True
+    (folder / "config.json").write_text(json.dumps(config))
+    tokenizer["truncation"] = {"max_length": 1}
     (folder / "tokenizer.json").write_text(json.dumps(tokenizer))
-    assert "byte_fallback" in run("tokenize", folder, "x", code=3).stderr
+    assert "truncation                       set, does nothing here" in run("inspect", folder).stdout
+    tokenizer["model"]["dropout"] = 0.1
+    (folder / "tokenizer.json").write_text(json.dumps(tokenizer))
+    assert "dropout" in run("tokenize", folder, "x", code=3).stderr
     (folder / "tokenizer.json").write_text("{")
     assert "tokenizer.json" in run("tokenize", folder, "x", code=2).stderr
     with open(folder / "model.safetensors", "r+b") as file:

@@ -97,18 +97,20 @@ class TokenizerRefuses : public testing::Test {
 TEST_F(TokenizerRefuses, unsupported_features_by_name) {
   const auto code = ErrorCode::unsupported;
   refuses({{"/model/type", "Unigram"}}, code, "'Unigram'");
-  refuses({{"/model/byte_fallback", true}}, code, "byte_fallback");
+  refuses({{"/model/byte_fallback", true}, {"remove", {"/model/vocab/`"}}}, code, "$.model.byte_fallback");
   refuses({{"/model/dropout", 0.1}}, code, "dropout");
   refuses({{"/model/end_of_word_suffix", "</w>"}}, code, "</w>");
-  refuses({{"/normalizer", {{"type", "Prepend"}, {"prepend", "_"}}}}, code, "'Prepend'");
+  refuses({{"/model/continuing_subword_prefix", "##"}}, code, "##");
+  refuses({{"/normalizer", {{"type", "Precompiled"}, {"precompiled_charsmap", ""}}}}, code, "'Precompiled'");
+  refuses({{"/normalizer", {{"type", "Replace"}, {"pattern", {{"Regex", "\\w"}}}, {"content", ""}}}}, code, "'\\w'");
   refuses({{"/normalizer", {{"type", "Sequence"}, {"normalizers", {{{"type", "NFC"}}, {{"type", "Lowercase"}}}}}}}, code, "'Lowercase'");
-  refuses({{"/pre_tokenizer", {{"type", "Metaspace"}}}}, code, "'Metaspace'");
-  refuses({{"/pre_tokenizer", nullptr}}, code, "no pre_tokenizer");
-  refuses({{"/pre_tokenizer", {{"type", "Digits"}}}}, code, "no ByteLevel");
+  refuses({{"/pre_tokenizer", {{"type", "Whitespace"}}}}, code, "'Whitespace'");
   refuses({{"/pre_tokenizer", {{"type", "Sequence"}, {"pretokenizers", {{{"type", "ByteLevel"}}, {{"type", "Digits"}}}}}}}, code,
           "after ByteLevel");
   refuses({{"/post_processor", {{"type", "RobertaProcessing"}}}}, code, "'RobertaProcessing'");
   refuses({{"/decoder", {{"type", "WordPiece"}}}}, code, "'WordPiece'");
+  refuses({{"/decoder", {{"type", "Sequence"}, {"decoders", {{{"type", "Fuse"}}, {{"type", "CTC"}}}}}}}, code,
+          "$.decoder.decoders[1] is the decoder 'CTC'");
   refuses({{"/pre_tokenizer", split("\\w+")}}, code, "'\\w'");
   refuses({{"/pre_tokenizer", split("[a-z&&[^b]]")}}, code, "intersection");
   refuses({{"/pre_tokenizer", split("\\p{N}{1,3}+")}}, code, "'}+'");
@@ -131,6 +133,18 @@ TEST_F(TokenizerRefuses, errors_with_json_path) {
   refuses({{"/pre_tokenizer", split("[a")}}, code, "not a valid pattern");
   refuses({{"/pre_tokenizer", split("(")}}, code, "not a valid pattern");
   refuses({{"/decoder", nullptr}}, code, "no 'decoder'");
+  refuses({{"/decoder", {{"type", "Strip"}, {"content", "ab"}, {"start", 1}, {"stop", 0}}}}, code, "is 'ab', expected one character");
+  refuses({{"/decoder", {{"type", "Strip"}, {"content", " "}, {"start", -1}, {"stop", 0}}}}, code, "$.decoder.start");
+  refuses({{"/pre_tokenizer", {{"type", "Metaspace"}}}}, code, "no 'replacement'");
+  refuses({{"/pre_tokenizer", {{"type", "Metaspace"}, {"replacement", "_"}, {"prepend_scheme", "last"}}}}, code,
+          "expected always, first or never");
+  refuses({{"/pre_tokenizer", {{"type", "Metaspace"}, {"replacement", "_"}, {"prepend_scheme", "first"}, {"add_prefix_space", false}}}},
+          code, "add_prefix_space false");
+  refuses({{"/normalizer", {{"type", "Replace"}, {"pattern", {{"String", ""}}}, {"content", "x"}}}}, code, "empty pattern");
+  refuses({{"/normalizer", {{"type", "Replace"}, {"pattern", {{"String", "x"}}}, {"content", std::string(5000, 'x')}}}}, code,
+          "5000 bytes");
+  refuses({{"/normalizer", {{"type", "Replace"}, {"pattern", {{"Text", "x"}}}, {"content", ""}}}}, code, "either 'Regex' or 'String'");
+  refuses({{"/normalizer", {{"type", "Prepend"}, {"prepend", std::string(5000, 'x')}}}}, code, "5000 bytes");
   refuses({{"/post_processor", {{"type", "TemplateProcessing"}, {"single", json::array()}, {"special_tokens", json::object()}}}}, code,
           "no place for the text");
 }
@@ -202,6 +216,26 @@ TEST(Tokenizer, long_word_is_not_quadratic_and_threads_agree) {
   for (auto& result : results) threads.emplace_back([&] { result = tokenizer.encode(word + " and some more words, " + word); });
   for (auto& thread : threads) thread.join();
   for (const auto& result : results) EXPECT_EQ(result, results[0]);
+}
+
+TEST(Tokenizer, says_what_does_nothing) {
+  const json base = read(WEFT_GOLDEN_MODELS "/llama/tokenizer.json");
+  EXPECT_TRUE(Tokenizer::parse(base.dump()).ignored().empty());
+  const json set = {{"/truncation", {{"max_length", 8}}}, {"/padding", {{"strategy", "BatchLongest"}}}};
+  const Tokenizer tokenizer = Tokenizer::parse(patched(base, set).dump());
+  EXPECT_EQ(tokenizer.ignored(), (std::vector<std::string>{"truncation", "padding"}));
+  EXPECT_GT(tokenizer.encode(std::string(500, '!')).size(), 8u);
+  EXPECT_EQ(tokenizer.kind(), "byte-level BPE");
+}
+
+// A sequence of replacements that each make a text longer is stopped.
+TEST(Tokenizer, a_normalizer_cannot_take_all_memory) {
+  const json base = read(WEFT_GOLDEN_MODELS "/llama/tokenizer.json");
+  json steps = json::array();
+  for (int i = 0; i < 20; ++i) steps.push_back({{"type", "Replace"}, {"pattern", {{"String", "a"}}}, {"content", std::string(900, 'a')}});
+  const Tokenizer tokenizer = Tokenizer::parse(patched(base, {{"/normalizer", {{"type", "Sequence"}, {"normalizers", steps}}}}).dump());
+  EXPECT_FALSE(tokenizer.encode("b").empty());
+  EXPECT_THROW(tokenizer.encode("aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"), Error);
 }
 
 // More characters without a delimiter than the backtracking limit allows on one.

@@ -85,21 +85,21 @@ class Tokeniser {
     if (place.begins) vocabulary_.append_beginning(place.first_document, ids, where);
     add_(ids);
     ids.clear();
-    encode(text, where, ids);
+    encode(text, where, ids, place);
     add_(ids);
     if (place.ends) add_(vocabulary_.after());
   }
 
-  void encode(std::string_view text, const std::string& where, std::vector<int32_t>& ids) const {
+  void encode(std::string_view text, const std::string& where, std::vector<int32_t>& ids, Place place) const {
     if (size_t wrong = first_invalid_utf8(text); wrong != text.size()) next_character(text, wrong, where);  // raises the error
-    vocabulary_.encode(text, ids, where);
+    vocabulary_.encode(text, ids, where, /*rest=*/!place.begins);
   }
 
   void run(Task& task) const {
     try {
       for (const Piece& piece : task.pieces) {
         if (piece.place.begins) vocabulary_.append_beginning(piece.place.first_document, task.ids, piece.where);
-        encode(piece.text, piece.where, task.ids);
+        encode(piece.text, piece.where, task.ids, piece.place);
         if (piece.place.ends) task.ids.insert(task.ids.end(), vocabulary_.after().begin(), vocabulary_.after().end());
       }
     } catch (...) {

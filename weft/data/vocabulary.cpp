@@ -27,7 +27,7 @@ size_t between_characters(std::string_view text, size_t most) {
 class Bytes : public Vocabulary {
  public:
   int64_t size() const override { return 257; }
-  void encode(std::string_view text, std::vector<int32_t>& ids, std::string_view) const override {
+  void encode(std::string_view text, std::vector<int32_t>& ids, std::string_view, bool) const override {
     for (char c : text) ids.push_back(uint8_t(c));
   }
   size_t cut(std::string_view text, size_t most) const override { return between_characters(text, most); }
@@ -57,7 +57,7 @@ class Characters : public Vocabulary {
     for (size_t i = 0; i < characters_.size(); ++i) ids_[characters_[i]] = int32_t(i);
   }
   int64_t size() const override { return int64_t(characters_.size()) + end_of_text_; }
-  void encode(std::string_view text, std::vector<int32_t>& ids, std::string_view where) const override {
+  void encode(std::string_view text, std::vector<int32_t>& ids, std::string_view where, bool) const override {
     for (size_t at = 0; at < text.size();) {
       const size_t start = at;
       const auto found = ids_.find(next_character(text, at, where));
@@ -104,8 +104,8 @@ class Tokens : public Vocabulary {
       end_ = id_of(end_token);
   }
   int64_t size() const override { return tokenizer().vocab_size(); }
-  void encode(std::string_view text, std::vector<int32_t>& ids, std::string_view where) const override {
-    std::vector<int32_t> found = encode_text(tokenizer(), text, where, false);
+  void encode(std::string_view text, std::vector<int32_t>& ids, std::string_view where, bool rest) const override {
+    std::vector<int32_t> found = encode_text(tokenizer(), text, where, false, rest);
     if (ids.empty()) return ids.swap(found);  // no second copy of a long text's ids
     ids.insert(ids.end(), found.begin(), found.end());
   }

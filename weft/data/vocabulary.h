@@ -18,8 +18,8 @@ class Vocabulary {
   virtual ~Vocabulary() = default;
 
   virtual int64_t size() const = 0;
-  // Appends the ids of `text` (valid UTF-8). `where` names its file in errors.
-  virtual void encode(std::string_view text, std::vector<int32_t>& ids, std::string_view where) const = 0;
+  // Appends the ids of `text` (valid UTF-8). `where` names its file in errors. `rest`: it follows a cut().
+  virtual void encode(std::string_view text, std::vector<int32_t>& ids, std::string_view where, bool rest = false) const = 0;
   // A position in (0, most] at which the text can be split without changing its ids; 0: none is known. The text need not be
   // UTF-8.
   virtual size_t cut(std::string_view text, size_t most) const = 0;

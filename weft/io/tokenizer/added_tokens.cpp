@@ -12,9 +12,7 @@ constexpr const char* kWordClass = "[\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}\\p{Join
 
 }  // namespace
 
-AddedTokens::AddedTokens() : word_(Regex::from_pattern("added_tokens", kWordClass)), space_(Regex::from_pattern("added_tokens", "\\s")) {
-  first_.fill(-1);
-}
+AddedTokens::AddedTokens() : word_(Regex::from_pattern("added_tokens", kWordClass)) { first_.fill(-1); }
 
 void AddedTokens::add(const AddedToken& token, std::string_view spelling) {
   if (spelling.empty()) return;
@@ -57,20 +55,12 @@ const AddedToken* AddedTokens::longest_at(std::string_view text, size_t from, si
 
 namespace {
 
-// The character that ends at `end`, and the one that starts at `begin`; empty at either end of the text.
-std::string_view before(std::string_view text, size_t end) {
-  size_t begin = end;
-  while (begin > 0 && (begin == end || (text[begin] & 0xc0) == 0x80)) --begin;
-  return text.substr(begin, end - begin);
-}
-std::string_view after(std::string_view text, size_t begin) {
-  return begin == text.size() ? std::string_view() : text.substr(begin, utf8_step(text.substr(begin)).length);
-}
+bool is_space(std::string_view character) { return !character.empty() && is_white_space(utf8_step(character).code); }
 
 }  // namespace
 
 bool AddedTokens::stands_alone(std::string_view text, Match match, Regex::Scratch& scratch) const {
-  return !word_.find(before(text, match.begin), 0, scratch) && !word_.find(after(text, match.end), 0, scratch);
+  return !word_.find(last_character(text, match.begin), 0, scratch) && !word_.find(first_character(text, match.end), 0, scratch);
 }
 
 void AddedTokens::find(std::string_view text, std::vector<Part>& parts, Regex::Scratch& scratch) const {
@@ -87,9 +77,9 @@ void AddedTokens::find(std::string_view text, std::vector<Part>& parts, Regex::S
     at = end;
     if (token->single_word && !stands_alone(text, match, scratch)) continue;
     if (token->lstrip)
-      while (match.begin > done && space_.find(before(text, match.begin), 0, scratch)) match.begin -= before(text, match.begin).size();
+      while (match.begin > done && is_space(last_character(text, match.begin))) match.begin -= last_character(text, match.begin).size();
     if (token->rstrip)
-      while (space_.find(after(text, match.end), 0, scratch)) match.end += after(text, match.end).size();
+      while (is_space(first_character(text, match.end))) match.end += first_character(text, match.end).size();
     if (done < match.begin) parts.push_back({-1, done, match.begin});
     parts.push_back({token->id, match.begin, match.end});
     done = match.end;

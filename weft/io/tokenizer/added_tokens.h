@@ -48,7 +48,7 @@ class AddedTokens {
   std::vector<AddedToken> tokens_;
   std::vector<Node> nodes_{1};
   std::array<int32_t, 256> first_;  // the root's children
-  Regex word_, space_;              // match one character of that class
+  Regex word_;                      // matches one character of a word
 };
 
 }  // namespace weft

@@ -1,4 +1,4 @@
-#include "weft/io/tokenizer/normalizer.h"
+#include "weft/io/tokenizer/normal_forms.h"
 
 #include <utf8proc.h>
 
@@ -52,7 +52,9 @@ std::string mapped(std::string_view text, NormalForm form) {
   return {reinterpret_cast<const char*>(memory), size_t(length)};
 }
 
-std::string normalised(std::string_view text, NormalForm form) {
+}  // namespace
+
+std::string normal_form(std::string_view text, NormalForm form) {
   std::string out;
   size_t done = 0;
   for (size_t at = 0; at < text.size();) {
@@ -65,22 +67,6 @@ std::string normalised(std::string_view text, NormalForm form) {
     at += step.length;
   }
   return out + mapped(text.substr(done), form);
-}
-
-}  // namespace
-
-bool Normalizer::keeps(std::string_view text) const {
-  return forms_.empty() || std::none_of(text.begin(), text.end(), [](char c) { return c & 0x80; });
-}
-
-bool Normalizer::allows_cuts() const {
-  return std::ranges::all_of(forms_, [](NormalForm form) { return form == NormalForm::nfc || form == NormalForm::nfd; });
-}
-
-std::string Normalizer::apply(std::string_view text) const {
-  std::string out(text);
-  for (NormalForm form : forms_) out = normalised(out, form);
-  return out;
 }
 
 }  // namespace weft

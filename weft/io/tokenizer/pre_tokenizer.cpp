@@ -10,21 +10,12 @@ namespace {
 // Splits the whole text into spans, each marked as delimiter or not.
 void find_spans(std::string_view text, const Splitter& splitter, Regex::Scratch& scratch, std::vector<std::pair<Match, bool>>& spans) {
   spans.clear();
-  size_t done = 0, from = 0;
-  bool after_match = false;
-  while (from <= text.size()) {
-    const auto found = splitter.delimiter.find(text, from, scratch);
-    if (!found) break;
-    if (found->begin == found->end && after_match && found->end == done) {  // an empty match right after a match: search further
-      if (from >= text.size()) break;
-      from += utf8_step(text.substr(from)).length;
-      continue;
-    }
-    if (done != found->begin) spans.push_back({{done, found->begin}, splitter.invert});
-    spans.push_back({*found, !splitter.invert});
-    done = from = found->end;
-    after_match = true;
-  }
+  size_t done = 0;
+  for_each_match(splitter.delimiter, text, scratch, [&](Match match) {
+    if (done != match.begin) spans.push_back({{done, match.begin}, splitter.invert});
+    spans.push_back({match, !splitter.invert});
+    done = match.end;
+  });
   if (done != text.size()) spans.push_back({{done, text.size()}, splitter.invert});
 }
 
@@ -85,28 +76,65 @@ std::string_view with_space(std::string_view text, std::string& memory) {
   return memory;
 }
 
+// The text with marks for spaces, and a mark in front if there is to be one.
+void mark_spaces(std::string_view text, const Metaspace& step, Edge edge, std::string& out) {
+  out.clear();
+  const bool marked = text.starts_with(' ') || text.starts_with(step.mark);
+  const bool prepends =
+      step.prepend == Metaspace::Prepend::always ? edge != Edge::cut : step.prepend == Metaspace::Prepend::first && edge == Edge::start;
+  if (!marked && prepends) out = step.mark;
+  size_t done = 0;
+  for (size_t at = text.find(' '); at != text.npos; at = text.find(' ', done)) {
+    out.append(text, done, at - done).append(step.mark);
+    done = at + 1;
+  }
+  out.append(text, done);
+}
+
 }  // namespace
 
-bool PreTokenizer::allows_cuts() const {
-  const auto known = [](const Splitter& s) { return s.at_cuts != AtCuts::unknown && !s.add_prefix_space; };
-  const auto splits = [](const Splitter& s) { return s.at_cuts == AtCuts::splits; };
-  return !prefix_space_ && std::ranges::all_of(splitters_, known) && std::ranges::any_of(splitters_, splits);
+bool PreTokenizer::splits_at_cuts() const {
+  bool splits = false;
+  for (const Step& step : steps_) {
+    const auto* splitter = std::get_if<Splitter>(&step);
+    if (!splitter || splitter->at_cuts == AtCuts::unknown || splitter->add_prefix_space) return false;
+    splits |= splitter->at_cuts == AtCuts::splits;
+  }
+  return byte_level_ && splits && !prefix_space_;
 }
 
-void PreTokenizer::split(std::string_view text, Scratch& scratch, const Word& word) const {
-  scratch.stages.resize(splitters_.size() + 1);
-  if (!text.empty()) split_from(0, text, scratch, word);
+void PreTokenizer::split(std::string_view text, Edge edge, Scratch& scratch, const Word& word) const {
+  scratch.stages.resize(steps_.size() + 1);
+  if (!text.empty()) split_from(0, text, edge, scratch, word);
 }
 
-void PreTokenizer::split_from(size_t stage, std::string_view text, Scratch& scratch, const Word& word) const {
+void PreTokenizer::split_from(size_t stage, std::string_view text, Edge edge, Scratch& scratch, const Word& word) const {
   Scratch::Stage& own = scratch.stages[stage];
-  if (stage == splitters_.size()) return word(prefix_space_ ? with_space(text, own.prefixed) : text);
-  const Splitter& splitter = splitters_[stage];
-  if (splitter.add_prefix_space) text = with_space(text, own.prefixed);
+  if (stage == steps_.size()) return word(prefix_space_ && edge != Edge::cut ? with_space(text, own.prefixed) : text);
+  if (const auto* marks = std::get_if<Metaspace>(&steps_[stage])) return split_marks(stage, *marks, text, edge, scratch, word);
+  const auto& splitter = std::get<Splitter>(steps_[stage]);
+  if (splitter.only_spaces && text.find(' ') == text.npos) return split_from(stage + 1, text, edge, scratch, word);  // Gemma's texts
+  if (splitter.add_prefix_space && edge != Edge::cut) text = with_space(text, own.prefixed);
   find_spans(text, splitter, scratch.regex, own.spans);
   cut(own.spans, splitter.behavior, own.pieces);
   for (const Match& piece : own.pieces)
-    if (piece.begin != piece.end) split_from(stage + 1, text.substr(piece.begin, piece.end - piece.begin), scratch, word);
+    if (piece.begin != piece.end)
+      split_from(stage + 1, text.substr(piece.begin, piece.end - piece.begin), piece.begin == 0 ? edge : Edge::inner, scratch, word);
+}
+
+// A word starts at each mark.
+void PreTokenizer::split_marks(size_t stage, const Metaspace& step, std::string_view text, Edge edge, Scratch& scratch,
+                               const Word& word) const {
+  std::string& marked = scratch.stages[stage].prefixed;
+  mark_spaces(text, step, edge, marked);
+  if (!step.split) return split_from(stage + 1, marked, edge, scratch, word);
+  const std::string_view all = marked;
+  for (size_t begin = 0; begin < all.size();) {
+    const size_t end =
+        std::min(all.find(step.mark, begin == 0 ? step.mark.size() * all.starts_with(step.mark) : begin + step.mark.size()), all.size());
+    split_from(stage + 1, all.substr(begin, end - begin), begin == 0 ? edge : Edge::inner, scratch, word);
+    begin = end;
+  }
 }
 
 }  // namespace weft

@@ -11,12 +11,12 @@ void check_type(const JsonNode& model) {
   const std::string type = model.text_or("type", model.find("merges") ? "BPE" : "absent");
   if (type != "BPE") model.unsupported("has type '", shown(type), "'; only BPE tokenizers are supported");
   if (model.number_or("dropout", 0) != 0) model.at("dropout").unsupported("sets BPE dropout, which is random and not supported");
-  if (model.boolean_or("byte_fallback", false))
-    model.at("byte_fallback").unsupported("sets byte_fallback (SentencePiece); only byte-level BPE is supported");
   for (const char* key : {"continuing_subword_prefix", "end_of_word_suffix"})
     if (const std::string text = model.text_or(key, ""); !text.empty())
-      model.at(key).unsupported("is '", shown(text), "'; byte-level BPE has none");
+      model.at(key).unsupported("is '", shown(text), "', which is not supported");
 }
+
+}  // namespace
 
 void put_token(const JsonNode& node, Tokenizer::Parts& parts, const std::string& spelling, int64_t id) {
   if (size_t(id) >= parts.tokens.size()) parts.tokens.resize(size_t(id) + 1);
@@ -24,28 +24,30 @@ void put_token(const JsonNode& node, Tokenizer::Parts& parts, const std::string&
   if (!token.spelling.empty() && token.spelling != spelling)
     node.refuse("gives id ", id, " to both '", shown(token.spelling), "' and '", shown(spelling), "'");
   token.spelling = spelling;
-  // A token with a character outside the alphabet is taken literally.
-  const auto bytes = bytes_spelled(spelling);
-  token.bytes = bytes ? *bytes : spelling;
   parts.ids[spelling] = int32_t(id);
 }
 
+namespace {
+
+// The tokens by the text they spell: bytes for byte-level BPE, where a token with a character outside the alphabet spells none.
 StringMap<int32_t> read_vocab(const JsonNode& vocab, Tokenizer::Parts& parts) {
   const Json& members = vocab.object().value();
   if (members.empty()) vocab.refuse("is empty");
   // Ids need not be dense, but a file of a few bytes must not make us allocate gigabytes.
   const int64_t most = std::min(kMostTokens, int64_t(members.size()) * 16 + 4096);
-  StringMap<int32_t> by_bytes;
-  by_bytes.reserve(members.size());
+  StringMap<int32_t> by_text;
+  by_text.reserve(members.size());
+  const bool byte_level = parts.pre_tokenizer.byte_level();
   parts.ids.reserve(members.size());
   parts.tokens.reserve(members.size());
   for (const auto& [spelling, id] : members.items()) {
     if (!id.is_number_unsigned() || id.get<uint64_t>() >= uint64_t(most))
       vocab.refuse("gives '", shown(spelling), "' the id ", shown_value(id), ", expected an integer below ", most);
     put_token(vocab, parts, spelling, id.get<int64_t>());
-    if (auto bytes = bytes_spelled(spelling); bytes && !bytes->empty()) by_bytes[*bytes] = id.get<int32_t>();
+    const auto text = byte_level ? bytes_spelled(spelling) : std::optional(spelling);
+    if (text && !text->empty()) by_text[*text] = id.get<int32_t>();
   }
-  return by_bytes;
+  return by_text;
 }
 
 // A merge is ["a", "b"], or "a b" in older files.
@@ -83,14 +85,27 @@ std::vector<Bpe::Merge> read_merges(const JsonNode& merges, const Tokenizer::Par
   return out;
 }
 
+// Whether every byte has a token.
+bool has_all_bytes(const StringMap<int32_t>& by_bytes) {
+  for (int byte = 0; byte < 256; ++byte)
+    if (!by_bytes.contains(std::string(1, char(byte)))) return false;
+  return true;
+}
+
 }  // namespace
 
 void read_model(const JsonNode& model, Tokenizer::Parts& parts) {
   check_type(model);
-  StringMap<int32_t> by_bytes = read_vocab(model.at("vocab"), parts);
+  const bool byte_level = parts.pre_tokenizer.byte_level();
+  StringMap<int32_t> by_text = read_vocab(model.at("vocab"), parts);
   const auto merges = read_merges(model.at("merges"), parts);
-  Bpe::Options options{
-      .ignore_merges = model.boolean_or("ignore_merges", false), .fuse_unk = model.boolean_or("fuse_unk", false), .file = model.file()};
+  Bpe::Options options{.alphabet = byte_level ? Bpe::Alphabet::bytes : Bpe::Alphabet::characters,
+                       .ignore_merges = model.boolean_or("ignore_merges", false),
+                       .fuse_unk = model.boolean_or("fuse_unk", false),
+                       .byte_fallback = model.boolean_or("byte_fallback", false),
+                       .file = model.file()};
+  if (byte_level && options.byte_fallback && !has_all_bytes(by_text))
+    model.at("byte_fallback").unsupported("is set for a byte-level vocabulary that lacks a byte, which is not supported");
   if (const auto unk = model.find("unk_token")) {
     const auto found = parts.ids.find(unk->text());
     if (found != parts.ids.end())
@@ -98,7 +113,7 @@ void read_model(const JsonNode& model, Tokenizer::Parts& parts) {
     else
       options.unk_missing = unk->file() + ": " + unk->path();
   }
-  parts.bpe = Bpe(std::move(by_bytes), merges, options);
+  parts.bpe = Bpe(std::move(by_text), merges, options);
 }
 
 std::vector<AddedToken> read_added_tokens(const JsonNode& root, Tokenizer::Parts& parts) {
@@ -122,6 +137,14 @@ std::vector<AddedToken> read_added_tokens(const JsonNode& root, Tokenizer::Parts
     added.push_back(std::move(token));
   }
   return added;
+}
+
+void prepare_tokens(Tokenizer::Parts& parts) {
+  Regex::Scratch scratch;
+  for (Token& token : parts.tokens) {
+    token.prepared = parts.decoder.prepared(token.spelling, scratch);
+    token.bytes = parts.decoder.bytes_of(token.prepared);
+  }
 }
 
 }  // namespace weft

@@ -1,22 +1,13 @@
-// tokenizer.json: the steps applied to text before the model and to tokens after it.
+// tokenizer.json: the steps applied to a text before the model, and the tokens around it.
 #include "weft/io/tokenizer/cuts.h"
 #include "weft/io/tokenizer/parts.h"
+#include "weft/io/tokenizer/utf8.h"
 
 namespace weft {
 namespace {
 
 constexpr const char* kGpt2Pattern = R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)";
-
-// The steps of a member: one step, or a Sequence of them.
-std::vector<JsonNode> steps(const JsonNode& node, const std::string& list) {
-  if (node.at("type").text() != "Sequence") return {node};
-  std::vector<JsonNode> out;
-  for (const JsonNode& step : node.at(list).elements())
-    for (JsonNode& inner : steps(step, list)) out.push_back(std::move(inner));
-  return out;
-}
-
-std::string where(const JsonNode& node) { return node.file() + ": " + node.path(); }
+constexpr size_t kLongestPrepended = 1000;  // bytes; that of real files has three
 
 SplitBehavior behavior_of(const JsonNode& node) {
   const std::string text = node.text();
@@ -28,17 +19,50 @@ SplitBehavior behavior_of(const JsonNode& node) {
   node.refuse("is '", shown(text), "', expected Isolated, Removed, MergedWithPrevious, MergedWithNext or Contiguous");
 }
 
+// A pattern is either a regular expression or a text.
+struct Pattern {
+  std::optional<JsonNode> regex, text;
+};
+Pattern pattern_of(const JsonNode& step) {
+  const JsonNode node = step.at("pattern");
+  const Pattern pattern{node.find("Regex"), node.find("String")};
+  if (bool(pattern.regex) == bool(pattern.text)) node.refuse("must have either 'Regex' or 'String'");
+  return pattern;
+}
+
 Splitter read_split(const JsonNode& step) {
-  const JsonNode pattern = step.at("pattern");
-  const auto regex = pattern.find("Regex"), literal = pattern.find("String");
-  if (bool(regex) == bool(literal)) pattern.refuse("must have either 'Regex' or 'String'");
+  const auto [regex, literal] = pattern_of(step);
   const SplitBehavior behavior = behavior_of(step.at("behavior"));
   const bool invert = step.boolean_or("invert", false);
   const bool keeps_matches = behavior == (invert ? SplitBehavior::removed : SplitBehavior::isolated);
   return {.delimiter = regex ? Regex::from_pattern(where(*regex), regex->text()) : Regex::from_literal(where(*literal), literal->text()),
           .behavior = behavior,
           .invert = invert,
+          .only_spaces = !invert && literal && literal->text() == " ",
           .at_cuts = keeps_matches && regex && splits_at_cuts(regex->text()) ? AtCuts::splits : AtCuts::unknown};
+}
+
+Splitter read_digits(const JsonNode& step) {
+  const bool each = step.boolean_or("individual_digits", false);
+  return {.delimiter = Regex::from_pattern(where(step), "\\p{N}"),
+          .behavior = each ? SplitBehavior::isolated : SplitBehavior::contiguous,
+          .at_cuts = AtCuts::neutral};
+}
+
+NormalizerStep read_normalizer_step(const JsonNode& step) {
+  const std::string type = step.at("type").text();
+  if (type == "NFC") return NormalForm::nfc;
+  if (type == "NFD") return NormalForm::nfd;
+  if (type == "NFKC") return NormalForm::nfkc;
+  if (type == "NFKD") return NormalForm::nfkd;
+  if (type == "Replace") return read_replacement(step);
+  if (type == "Strip") return StripSpaces{step.boolean_or("strip_left", true), step.boolean_or("strip_right", true)};
+  if (type == "Prepend") {
+    const std::string text = step.at("prepend").text();
+    if (text.size() > kLongestPrepended) step.at("prepend").refuse("has ", text.size(), " bytes, the limit is ", kLongestPrepended);
+    return Prepend{text};
+  }
+  step.unsupported("is the normalizer '", shown(type), "'; NFC, NFD, NFKC, NFKD, Prepend, Replace, Strip and Sequence are supported");
 }
 
 // The position of the one text in the template, and the tokens around it.
@@ -63,62 +87,81 @@ void read_template(const JsonNode& step, Tokenizer::Parts& parts) {
 
 }  // namespace
 
+std::vector<JsonNode> steps_of(const JsonNode& node, const std::string& list) {
+  if (node.at("type").text() != "Sequence") return {node};
+  std::vector<JsonNode> out;
+  for (const JsonNode& step : node.at(list).elements())
+    for (JsonNode& inner : steps_of(step, list)) out.push_back(std::move(inner));
+  return out;
+}
+
+Replacement read_replacement(const JsonNode& step) {
+  const auto [regex, literal] = pattern_of(step);
+  const std::string content = step.at("content").text();
+  return regex ? Replacement::of_regex(where(*regex), regex->text(), content)
+               : Replacement::of_text(where(*literal), literal->text(), content);
+}
+
+std::string read_mark(const JsonNode& node) {
+  const std::string mark = node.text();
+  if (mark.empty() || utf8_step(mark).length != mark.size()) node.refuse("is '", shown(mark), "', expected one character");
+  return mark;
+}
+
+// Older files have add_prefix_space alone: true is "always".
+Metaspace::Prepend read_prepend_scheme(const JsonNode& step) {
+  const bool prefix = step.boolean_or("add_prefix_space", true);
+  const std::string scheme = step.text_or("prepend_scheme", prefix ? "always" : "never");
+  if (!prefix && scheme != "never")
+    step.refuse("has add_prefix_space false, but the prepend_scheme is '", shown(scheme), "', expected never");
+  if (scheme == "always") return Metaspace::Prepend::always;
+  if (scheme == "first") return Metaspace::Prepend::first;
+  if (scheme != "never") step.at("prepend_scheme").refuse("is '", shown(scheme), "', expected always, first or never");
+  return Metaspace::Prepend::never;
+}
+
 Normalizer read_normalizer(const JsonNode& root) {
   const auto node = root.find("normalizer");
   if (!node) return {};
-  std::vector<NormalForm> forms;
-  for (const JsonNode& step : steps(*node, "normalizers")) {
-    const std::string type = step.at("type").text();
-    if (type == "NFC")
-      forms.push_back(NormalForm::nfc);
-    else if (type == "NFD")
-      forms.push_back(NormalForm::nfd);
-    else if (type == "NFKC")
-      forms.push_back(NormalForm::nfkc);
-    else if (type == "NFKD")
-      forms.push_back(NormalForm::nfkd);
-    else
-      step.unsupported("is the normalizer '", shown(type), "'; NFC, NFD, NFKC, NFKD and Sequence are supported");
-  }
-  return Normalizer(std::move(forms));
+  std::vector<NormalizerStep> steps;
+  for (const JsonNode& step : steps_of(*node, "normalizers")) steps.push_back(read_normalizer_step(step));
+  return Normalizer(std::move(steps));
 }
 
 PreTokenizer read_pre_tokenizer(const JsonNode& root) {
   const auto node = root.find("pre_tokenizer");
-  if (!node) root.unsupported("has no pre_tokenizer; only byte-level BPE is supported");
-  std::vector<Splitter> splitters;
+  if (!node) return {};
+  std::vector<PreTokenizer::Step> steps;
   bool byte_level = false, prefix_space = false;
-  for (const JsonNode& step : steps(*node, "pretokenizers")) {
+  for (const JsonNode& step : steps_of(*node, "pretokenizers")) {
     const std::string type = step.at("type").text();
     if (byte_level) step.unsupported("is the pre-tokenizer '", shown(type), "' after ByteLevel, which must be the last");
     if (type == "Split") {
-      splitters.push_back(read_split(step));
+      steps.push_back(read_split(step));
     } else if (type == "Digits") {
-      const bool each = step.boolean_or("individual_digits", false);
-      splitters.push_back({.delimiter = Regex::from_pattern(where(step), "\\p{N}"),
-                           .behavior = each ? SplitBehavior::isolated : SplitBehavior::contiguous,
-                           .at_cuts = AtCuts::neutral});
+      steps.push_back(read_digits(step));
+    } else if (type == "Metaspace") {
+      steps.push_back(Metaspace{read_mark(step.at("replacement")), read_prepend_scheme(step), step.boolean_or("split", true)});
     } else if (type == "ByteLevel") {
       byte_level = true;
       prefix_space = step.boolean_or("add_prefix_space", true);
       if (step.boolean_or("use_regex", true)) {
-        splitters.push_back(
-            {.delimiter = Regex::from_pattern(where(step), kGpt2Pattern), .add_prefix_space = prefix_space, .at_cuts = AtCuts::splits});
+        steps.push_back(Splitter{
+            .delimiter = Regex::from_pattern(where(step), kGpt2Pattern), .add_prefix_space = prefix_space, .at_cuts = AtCuts::splits});
         prefix_space = false;
       }
     } else {
-      step.unsupported("is the pre-tokenizer '", shown(type), "'; Split, Digits, ByteLevel and Sequence are supported");
+      step.unsupported("is the pre-tokenizer '", shown(type), "'; Split, Digits, Metaspace, ByteLevel and Sequence are supported");
     }
   }
-  if (!byte_level) node->unsupported("has no ByteLevel step; only byte-level BPE is supported");
-  return PreTokenizer(std::move(splitters), prefix_space);
+  return PreTokenizer(std::move(steps), byte_level, prefix_space);
 }
 
 void read_post_processor(const JsonNode& root, Tokenizer::Parts& parts) {
   const auto node = root.find("post_processor");
   if (!node) return;
   bool templated = false;
-  for (const JsonNode& step : steps(*node, "processors")) {
+  for (const JsonNode& step : steps_of(*node, "processors")) {
     const std::string type = step.at("type").text();
     if (type == "ByteLevel") continue;  // affects offsets only
     if (type != "TemplateProcessing")
@@ -129,55 +172,25 @@ void read_post_processor(const JsonNode& root, Tokenizer::Parts& parts) {
   }
 }
 
-void check_decoder(const JsonNode& root) {
-  const JsonNode decoder = root.at("decoder");
-  const std::string type = decoder.at("type").text();
-  if (type != "ByteLevel") decoder.unsupported("is the decoder '", shown(type), "'; only ByteLevel is supported");
+void add_token(const AddedToken& token, Tokenizer::Parts& parts) {
+  const bool as_it_is = !token.normalized || parts.normalizer.keeps(token.content);
+  const std::string spelling = as_it_is ? token.content : parts.normalizer.apply(token.content);
+  (token.normalized ? parts.normalized : parts.raw).add(token, spelling);
+  parts.cuts.add(token, spelling);
 }
 
 Tokenizer::Parts read_tokenizer(const JsonNode& root) {
   Tokenizer::Parts parts;
   parts.normalizer = read_normalizer(root);
   parts.pre_tokenizer = read_pre_tokenizer(root);
-  check_decoder(root);
+  parts.decoder = read_decoder(root);
   read_model(root.at("model"), parts);
-  parts.allows_cuts = parts.normalizer.allows_cuts() && parts.pre_tokenizer.allows_cuts();
-  for (const AddedToken& token : read_added_tokens(root, parts)) {
-    const bool as_it_is = !token.normalized || parts.normalizer.keeps(token.content);
-    const std::string spelling = as_it_is ? token.content : parts.normalizer.apply(token.content);
-    (token.normalized ? parts.normalized : parts.raw).add(token, spelling);
-    parts.allows_cuts = parts.allows_cuts && allows_cuts(token, spelling);
-  }
+  parts.cuts = Cuts(parts.normalizer, parts.pre_tokenizer, parts.bpe);
+  for (const AddedToken& token : read_added_tokens(root, parts)) add_token(token, parts);
   read_post_processor(root, parts);
+  for (const char* name : {"truncation", "padding"})
+    if (root.find(name)) parts.ignored.push_back(name);
   return parts;
-}
-
-namespace {
-
-// The id of a token by name. An unknown name (older files spell an absent token as "") counts as absent.
-std::optional<int32_t> id_of(const std::optional<std::string>& token, const Tokenizer::Parts& parts) {
-  const auto found = token ? parts.ids.find(*token) : parts.ids.end();
-  return found == parts.ids.end() ? std::nullopt : std::optional(found->second);
-}
-
-// With `add` the template has the token exactly once, at its end of `around`; without it, never.
-void set_token(std::vector<int32_t>& around, bool add, const std::optional<int32_t>& id, bool at_front, const char* key,
-               const std::string& file) {
-  if (add && !id)
-    fail(ErrorCode::bad_file, file, "tokenizer_config.json beside it sets add_", key, ", but names no ", key, " that this vocabulary has");
-  if (!id) return;
-  std::erase(around, *id);
-  if (add) around.insert(at_front ? around.begin() : around.end(), *id);
-}
-
-}  // namespace
-
-void apply_config(const TokenizerConfig& config, const std::string& file, Tokenizer::Parts& parts) {
-  parts.bos_id = id_of(config.bos_token, parts);
-  parts.eos_id = id_of(config.eos_token, parts);
-  parts.pad_id = id_of(config.pad_token, parts);
-  if (config.add_bos) set_token(parts.before, *config.add_bos, parts.bos_id, true, "bos_token", file);
-  if (config.add_eos) set_token(parts.after, *config.add_eos, parts.eos_id, false, "eos_token", file);
 }
 
 }  // namespace weft

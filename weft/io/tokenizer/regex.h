@@ -7,6 +7,8 @@
 #include <string>
 #include <string_view>
 
+#include "weft/io/tokenizer/utf8.h"
+
 namespace weft {
 
 struct Match {
@@ -45,6 +47,26 @@ class Regex {
   explicit Regex(std::unique_ptr<Code> code);
   std::unique_ptr<Code> code_;
 };
+
+// Calls `found` with every match in `text`, from left to right. As in `tokenizers`, an empty text has no match, and an empty match right
+// after another match does not count.
+template <class Found>
+void for_each_match(const Regex& regex, std::string_view text, Regex::Scratch& scratch, const Found& found) {
+  size_t done = 0, from = 0;
+  bool after_match = false;
+  while (from <= text.size() && !text.empty()) {
+    const auto match = regex.find(text, from, scratch);
+    if (!match) return;
+    if (match->begin == match->end && after_match && match->end == done) {
+      if (from >= text.size()) return;
+      from += utf8_step(text.substr(from)).length;
+      continue;
+    }
+    found(*match);
+    done = from = match->end;
+    after_match = true;
+  }
+}
 
 // The pattern in PCRE2's syntax. Public for its test.
 std::string translated_pattern(const std::string& where, std::string_view pattern);

@@ -36,30 +36,44 @@ struct Tokenizer::State {
     idle.push_back(std::move(scratch));
   }
 
-  void encode_words(std::string_view text, Scratch& scratch, std::vector<int32_t>& ids) const {
-    parts.pre_tokenizer.split(text, scratch.pre_tokenizer, [&](std::string_view word) { parts.bpe.encode(word, ids, scratch.bpe); });
+  void encode_words(std::string_view text, Edge edge, Scratch& scratch, std::vector<int32_t>& ids) const {
+    parts.pre_tokenizer.split(text, edge, scratch.pre_tokenizer, [&](std::string_view word) { parts.bpe.encode(word, ids, scratch.bpe); });
   }
-  void encode_normalized(std::string_view text, Scratch& scratch, std::vector<int32_t>& ids) const {
-    if (parts.normalized.empty()) return encode_words(text, scratch, ids);
+  void encode_normalized(std::string_view text, Edge edge, Scratch& scratch, std::vector<int32_t>& ids) const {
+    if (parts.normalized.empty()) return encode_words(text, edge, scratch, ids);
     parts.normalized.find(text, scratch.normalized, scratch.pre_tokenizer.regex);
     for (const auto& part : scratch.normalized) {
       if (part.id >= 0)
         ids.push_back(part.id);
       else
-        encode_words(text.substr(part.begin, part.end - part.begin), scratch, ids);
+        encode_words(text.substr(part.begin, part.end - part.begin), part.begin == 0 ? edge : Edge::inner, scratch, ids);
     }
   }
-  void encode_text(std::string_view text, Scratch& scratch, std::vector<int32_t>& ids) const {
+  // `edge`: the beginning of the text.
+  void encode_text(std::string_view text, Edge edge, Scratch& scratch, std::vector<int32_t>& ids) const {
     parts.raw.find(text, scratch.raw, scratch.pre_tokenizer.regex);
     for (const auto& part : scratch.raw) {
-      const std::string_view piece = part.id >= 0 ? std::string_view() : text.substr(part.begin, part.end - part.begin);
-      if (part.id >= 0)
+      if (part.id >= 0) {
         ids.push_back(part.id);
-      else if (parts.normalizer.keeps(piece))
-        encode_normalized(piece, scratch, ids);
-      else
-        encode_normalized(parts.normalizer.apply(piece), scratch, ids);
+        continue;
+      }
+      const std::string_view piece = text.substr(part.begin, part.end - part.begin);
+      const Edge begins = part.begin == 0 ? edge : Edge::inner;
+      if (parts.normalizer.keeps(piece)) {
+        encode_normalized(piece, begins, scratch, ids);
+      } else {
+        const auto normal = parts.normalizer.apply(piece, scratch.pre_tokenizer.regex, begins == Edge::cut);
+        encode_normalized(normal.text, begins == Edge::start && !normal.front_kept ? Edge::inner : begins, scratch, ids);
+      }
     }
+  }
+  void encode(std::string_view text, Edge edge, bool leave_out, std::vector<int32_t>& ids) {
+    const size_t wrong = first_invalid_utf8(text);
+    check(wrong == text.size(), "tokenizer", "the text is not UTF-8 at byte ", wrong);
+    auto scratch = borrow();
+    scratch->bpe.leave_out = leave_out;
+    encode_text(text, edge, *scratch, ids);
+    give_back(std::move(scratch));
   }
 
   const Parts parts;
@@ -85,23 +99,27 @@ Tokenizer Tokenizer::parse(std::string_view json, const std::string& file, const
   const Json document = parse_json(file, json);
   Parts parts = read_tokenizer(JsonNode(file, document));
   apply_config(config, file, parts);
+  prepare_tokens(parts);
   return Tokenizer(std::make_unique<State>(std::move(parts)));
 }
 
 std::vector<int32_t> Tokenizer::encode(std::string_view text, bool add_special, Unknown unknown) const {
-  const size_t wrong = first_invalid_utf8(text);
-  check(wrong == text.size(), "tokenizer", "the text is not UTF-8 at byte ", wrong);
   std::vector<int32_t> ids;
   if (add_special) ids = state_->parts.before;
-  auto scratch = state_->borrow();
-  scratch->bpe.leave_out = unknown == Unknown::left_out;
-  state_->encode_text(text, *scratch, ids);
-  state_->give_back(std::move(scratch));
+  state_->encode(text, Edge::start, unknown == Unknown::left_out, ids);
   if (add_special) ids.insert(ids.end(), state_->parts.after.begin(), state_->parts.after.end());
   return ids;
 }
 
-size_t Tokenizer::cut(std::string_view text, size_t most) const { return state_->parts.allows_cuts ? last_cut(text, most) : 0; }
+std::vector<int32_t> Tokenizer::encode_rest(std::string_view text) const {
+  std::vector<int32_t> ids;
+  state_->encode(text, Edge::cut, false, ids);
+  return ids;
+}
+
+size_t Tokenizer::cut(std::string_view text, size_t most) const { return state_->parts.cuts.last(text, most, state_->parts.bpe); }
+const std::vector<std::string>& Tokenizer::ignored() const { return state_->parts.ignored; }
+std::string Tokenizer::kind() const { return state_->parts.pre_tokenizer.byte_level() ? "byte-level BPE" : "BPE of characters"; }
 
 std::vector<int32_t> Tokenizer::encode_prompt(std::string_view text) const {
   std::vector<int32_t> ids = encode(text, false);
@@ -116,10 +134,11 @@ std::optional<int32_t> Tokenizer::eos_id() const { return state_->parts.eos_id; 
 std::optional<int32_t> Tokenizer::pad_id() const { return state_->parts.pad_id; }
 
 std::string Tokenizer::decode(std::span<const int32_t> ids, bool skip_special) const {
-  std::string bytes, text;
+  Decoder::Stream stream(state_->parts.decoder);
+  std::string text;
   for (const int32_t id : ids)
-    if (!skip_special || !is_special(id)) bytes += bytes_of(id);
-  drain_utf8(bytes, text, /*more_follows=*/false);
+    if (!token_of(id).empty() && !(skip_special && is_special(id))) stream.push(state_->parts.tokens[size_t(id)].prepared, text);
+  stream.finish(text);
   return text;
 }
 
@@ -145,25 +164,36 @@ std::string_view Tokenizer::bytes_of(int32_t id) const {
 }
 bool Tokenizer::is_special(int32_t id) const { return id >= 0 && id < vocab_size() && state_->parts.tokens[size_t(id)].special; }
 
-std::vector<int32_t> encode_text(const Tokenizer& tokenizer, std::string_view text, std::string_view where, bool add_special) {
+std::vector<int32_t> encode_text(const Tokenizer& tokenizer, std::string_view text, std::string_view where, bool add_special, bool rest) {
   try {
-    return tokenizer.encode(text, add_special);
+    return rest ? tokenizer.encode_rest(text) : tokenizer.encode(text, add_special);
   } catch (const Error& error) {
     fail(error.code(), where, error.what());
   }
 }
 
+struct StreamingDecoder::State {
+  const Tokenizer::Parts& parts;
+  const bool skip_special;
+  Decoder::Stream stream{parts.decoder};
+};
+
+StreamingDecoder::StreamingDecoder(const Tokenizer& tokenizer, bool skip_special)
+    : state_(new State{tokenizer.state_->parts, skip_special}) {}
+StreamingDecoder::StreamingDecoder(StreamingDecoder&&) noexcept = default;
+StreamingDecoder::~StreamingDecoder() = default;
+
 std::string StreamingDecoder::push(int32_t id) {
-  if (skip_special_ && tokenizer_.is_special(id)) return {};
-  pending_ += tokenizer_.bytes_of(id);
   std::string text;
-  drain_utf8(pending_, text, /*more_follows=*/true);
+  if (id < 0 || size_t(id) >= state_->parts.tokens.size()) return text;
+  const Token& token = state_->parts.tokens[size_t(id)];
+  if (!token.spelling.empty() && !(state_->skip_special && token.special)) state_->stream.push(token.prepared, text);
   return text;
 }
 
 std::string StreamingDecoder::finish() {
   std::string text;
-  drain_utf8(pending_, text, /*more_follows=*/false);
+  state_->stream.finish(text);
   return text;
 }
 

@@ -61,6 +61,21 @@ void check_utf8(std::string_view text, std::string_view where) {
   if (wrong != text.size()) fail(ErrorCode::bad_file, where, "is not UTF-8 at byte ", wrong);
 }
 
+bool is_white_space(char32_t c) {
+  return (c >= 9 && c <= 13) || c == 0x20 || c == 0x85 || c == 0xa0 || c == 0x1680 || (c >= 0x2000 && c <= 0x200a) || c == 0x2028 ||
+         c == 0x2029 || c == 0x202f || c == 0x205f || c == 0x3000;
+}
+
+std::string_view last_character(std::string_view text, size_t end) {
+  size_t begin = end;
+  while (begin > 0 && (begin == end || (text[begin] & 0xc0) == 0x80)) --begin;
+  return text.substr(begin, end - begin);
+}
+
+std::string_view first_character(std::string_view text, size_t begin) {
+  return begin >= text.size() ? std::string_view() : text.substr(begin, utf8_step(text.substr(begin)).length);
+}
+
 void drain_utf8(std::string& bytes, std::string& text, bool more_follows) {
   size_t at = 0;
   while (at < bytes.size()) {
