@@ -242,7 +242,8 @@ Run add_bench(CLI::App& app) {
       ->expected(0, 1)
       ->default_str("shakespeare-char")
       ->excludes("--model");
-  command->add_option("--pass-tokens", options->pass_tokens, "Tokens per micro-batch at most (default: as weft train)")->needs("--train");
+  command->add_option("--pass-tokens,--micro-batch-tokens", options->pass_tokens, "Tokens per micro-batch at most (default: as weft train)")
+      ->needs("--train");
   command->add_option("--batch", options->batch, "Sequences per step (default: 8)")->needs("--train");
   command->add_option("--sequence", options->sequence, "Tokens per sequence (default: 256)")->needs("--train");
   options->selection.add_to(*command);

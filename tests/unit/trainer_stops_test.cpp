@@ -18,7 +18,7 @@ namespace fs = std::filesystem;
 
 using TrainerStops = TrainerTest;
 
-TEST_F(TrainerStops, goes_on_where_it_stopped_to_the_bit) {
+TEST_F(TrainerStops, resumes_where_it_stopped_to_the_bit) {
   for (const char* optimizer : {"adamw", "sgd", "lion", "muon"})
     for (const char* dtype : {"f32", "bf16"}) {
       const std::string name = join(optimizer, "_", dtype);
@@ -99,7 +99,7 @@ TEST_F(TrainerStops, tokenising_that_was_stopped_leaves_nothing) {
   EXPECT_FALSE(fs::exists(c.out));
 }
 
-TEST_F(TrainerStops, goes_on_from_the_last_good_checkpoint) {
+TEST_F(TrainerStops, resumes_from_the_last_good_checkpoint) {
   train(config("whole"));
   TrainConfig c = config("hurt");
   train(c);

@@ -126,7 +126,7 @@ std::string report_page(const ReportFacts& facts, const History& history) {
   body += join("<p class=sub>", escape_html(facts.subtitle), "</p>");
   body += tiles(facts, history) + charts(history) + samples(history) + facts_list(facts);
   body += join("<footer>Written by weft train, ", escape_html(facts.written), ".",
-               running ? join(" Loaded again every ", kReportSeconds, " seconds while the run goes on.") : "", "</footer>");
+               running ? join(" Loaded again every ", kReportSeconds, " seconds while the run continues.") : "", "</footer>");
   return html_page(facts.title + ": training report", body, running ? kReportSeconds : 0);
 }
 

@@ -24,9 +24,9 @@ std::string work_text(const Work& work, double inside, double seconds, int colum
 
 void WorkLine::progress(const Work& work) {
   if (!line_.terminal()) return;
-  const bool goes_on = work.what == what_ && work.done >= work_.done && work.total == work_.total;
-  if (goes_on && work.done == work_.done + 1) parts_of_one_[what_] = parts_;
-  if (!goes_on) {
+  const bool continues = work.what == what_ && work.done >= work_.done && work.total == work_.total;
+  if (continues && work.done == work_.done + 1) parts_of_one_[what_] = parts_;
+  if (!continues) {
     line_.uncover();
     what_ = work.what;
     began_ = Clock::now();

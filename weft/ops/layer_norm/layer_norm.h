@@ -61,7 +61,7 @@ inline Cost cost(const LayerNormBackwardArgs& a) { return {operand_bytes(a), 15.
 // y = layer_norm(x). b may be undefined: no bias.
 Tensor layer_norm(const Tensor& x, const Tensor& w, const Tensor& b, float eps);
 
-// The fused residual form: h = x + residual goes on as the residual stream, y = layer_norm(h) into the next layer.
+// The fused residual form: h = x + residual continues as the residual stream, y = layer_norm(h) into the next layer.
 struct LayerNormResidual {
   Tensor h, y;
 };

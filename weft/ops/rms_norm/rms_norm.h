@@ -52,7 +52,7 @@ inline Cost cost(const RmsNormBackwardArgs& a) { return {operand_bytes(a), 9.0 *
 // y = rms_norm(x).
 Tensor rms_norm(const Tensor& x, const Tensor& w, float eps);
 
-// The fused residual form: h = x + residual goes on as the residual stream, y = rms_norm(h) into the next layer.
+// The fused residual form: h = x + residual continues as the residual stream, y = rms_norm(h) into the next layer.
 struct RmsNormResidual {
   Tensor h, y;
 };
