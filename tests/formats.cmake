@@ -8,5 +8,5 @@ endforeach()
 
 # The fuzz targets, run on their own corpora.
 weft_unit_test(fuzz_corpus_test)
-target_sources(fuzz_corpus_test PRIVATE fuzz/config.cpp fuzz/safetensors.cpp fuzz/tokenizer.cpp)
+target_sources(fuzz_corpus_test PRIVATE fuzz/chat_template.cpp fuzz/config.cpp fuzz/safetensors.cpp fuzz/tokenizer.cpp)
 target_compile_definitions(fuzz_corpus_test PRIVATE WEFT_FUZZ_CORPUS="${CMAKE_CURRENT_SOURCE_DIR}/fuzz/corpus")

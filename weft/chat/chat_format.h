@@ -32,6 +32,9 @@ class ChatFormat {
   static ChatFormat parse(std::string_view text, const std::map<std::string, std::string>& special_tokens = {},
                           const std::string& file = "chat template");
 
+  // The special tokens that the files of a folder give to its templates.
+  static std::map<std::string, std::string> read_special_tokens(const std::string& folder);
+
   ChatFormat(const ChatFormat&);
   ChatFormat(ChatFormat&&) noexcept;
   ChatFormat& operator=(const ChatFormat&);

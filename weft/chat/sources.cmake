@@ -1,4 +1,40 @@
 # Conversations and chat templates.
 target_sources(weft
-  PRIVATE chat/chat_format.cpp chat/conversation.cpp
+  PRIVATE
+    chat/access.cpp
+    chat/chat_format.cpp
+    chat/chat_template.cpp
+    chat/conversation.cpp
+    chat/expressions.cpp
+    chat/field.cpp
+    chat/format.cpp
+    chat/functions.cpp
+    chat/heap.cpp
+    chat/iteration.cpp
+    chat/json_text.cpp
+    chat/json_value.cpp
+    chat/lexer.cpp
+    chat/loop.cpp
+    chat/methods.cpp
+    chat/number_filters.cpp
+    chat/objects.cpp
+    chat/operators.cpp
+    chat/order_filters.cpp
+    chat/parser_expressions.cpp
+    chat/parser_postfix.cpp
+    chat/parser_statements.cpp
+    chat/printing.cpp
+    chat/scopes.cpp
+    chat/sequence_filters.cpp
+    chat/statements.cpp
+    chat/string_case_methods.cpp
+    chat/string_cut_methods.cpp
+    chat/string_search_methods.cpp
+    chat/template_files.cpp
+    chat/tests.cpp
+    chat/text.cpp
+    chat/text_filters.cpp
+    chat/token_mask.cpp
+    chat/unescape.cpp
+    chat/value.cpp
   PUBLIC FILE_SET HEADERS FILES chat/chat_format.h chat/conversation.h)
