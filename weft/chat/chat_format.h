@@ -1,5 +1,5 @@
 // The chat templates of a model folder: a conversation to the text, the ids and the mask that transformers' apply_chat_template gives.
-// Templates are Jinja (docs/chat.md lists what is supported) and untrusted: steps, memory, output and depth are limited.
+// Templates are Jinja (docs/chat_templates.md lists what is supported) and untrusted: steps, memory, output and depth are limited.
 //
 //   const auto format = ChatFormat::load("model_folder");
 //   const ChatFormat::Encoded prompt = format->encode(conversation, tokenizer, /*add_generation_prompt=*/true);

@@ -1,6 +1,6 @@
-#include <algorithm>
 #include <cmath>
 
+#include "weft/chat/merge_sort.h"
 #include "weft/chat/operators.h"
 #include "weft/chat/printing.h"
 #include "weft/chat/trouble.h"
@@ -108,8 +108,7 @@ class Writer {
     if (dict.entries.empty()) return add("{}");
     std::vector<const Dict::Entry*> entries;
     for (const Dict::Entry& entry : dict.entries) entries.push_back(&entry);
-    if (style_.sort_keys)
-      std::stable_sort(entries.begin(), entries.end(), [&](const auto* a, const auto* b) { return less(heap_, a->first, b->first); });
+    if (style_.sort_keys) merge_sort(entries, [&](const auto* a, const auto* b) { return less(heap_, a->first, b->first); });
     add("{");
     ++level_;
     for (size_t i = 0; i < entries.size(); ++i) {

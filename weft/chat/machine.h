@@ -54,11 +54,12 @@ class Machine {
   Value call_loop(const Loop& loop, const Value& iterable);
   Value make_namespace(std::vector<std::pair<std::string, Value>> members);
 
-  // One level of evaluation while it lives; throws when there are too many.
+  // One level of evaluation, or several, while it lives; throws when there are too many.
   struct Level {
-    explicit Level(Machine& machine);
-    ~Level() { --machine.depth_; }
+    explicit Level(Machine& machine, int levels = 1);
+    ~Level() { machine.depth_ -= levels; }
     Machine& machine;
+    const int levels;
   };
 
  private:

@@ -5,6 +5,7 @@
 #include "weft/chat/filters.h"
 #include "weft/chat/iteration.h"
 #include "weft/chat/machine.h"
+#include "weft/chat/merge_sort.h"
 #include "weft/chat/operators.h"
 #include "weft/chat/text.h"
 #include "weft/chat/trouble.h"
@@ -22,7 +23,8 @@ struct Keyed {
 
 // Stable, with Python's <; equal elements keep their order in reverse too.
 void sort_by_key(Heap& heap, std::vector<Keyed>& all, bool reverse) {
-  std::stable_sort(all.begin(), all.end(), [&](const Keyed& a, const Keyed& b) {
+  heap.expect(all.size() * sizeof(Keyed));
+  merge_sort(all, [&](const Keyed& a, const Keyed& b) {
     heap.step(2);
     return reverse ? less(heap, b.key, a.key) : less(heap, a.key, b.key);
   });

@@ -86,9 +86,9 @@ class Printer {
     add(")");
   }
 
-  // A namespace may contain itself: its printing counts as a call.
+  // A namespace may contain itself, each time inside lists of up to kValueDepth levels.
   void native(Native& native) {
-    const Machine::Level level(machine_);
+    const Machine::Level level(machine_, kValueDepth);
     add(native.text(machine_));
   }
 

@@ -18,9 +18,10 @@ Machine::~Machine() {
   for (const auto& names : namespaces_) names->members.clear();
 }
 
-Machine::Level::Level(Machine& machine) : machine(machine) {
-  if (++machine.depth_ <= machine.limits_.depth) return;
-  --machine.depth_;
+Machine::Level::Level(Machine& machine, int levels) : machine(machine), levels(levels) {
+  machine.depth_ += levels;
+  if (machine.depth_ <= machine.limits_.depth) return;
+  machine.depth_ -= levels;
   exceeded("the template calls itself too deeply: more than ", machine.limits_.depth, " nested evaluations");
 }
 

@@ -1,6 +1,5 @@
 #include "weft/chat/template_files.h"
 
-#include <algorithm>
 #include <filesystem>
 
 #include "weft/io/json.h"
@@ -64,7 +63,10 @@ std::vector<TemplateText> read_templates(const std::string& folder) {
   std::vector<TemplateText> templates = read_jinja_files(at);
   if (templates.empty()) templates = read_json_member(at / "tokenizer_config.json");
   if (templates.empty()) templates = read_json_member(at / "chat_template.json");
-  std::stable_sort(templates.begin(), templates.end(), [](const TemplateText& a, const TemplateText& b) { return a.name < b.name; });
+  std::map<std::string, TemplateText> by_name;  // of two with one name the later one counts
+  for (TemplateText& text : templates) by_name[text.name] = std::move(text);
+  templates.clear();
+  for (auto& [name, text] : by_name) templates.push_back(std::move(text));
   return templates;
 }
 
