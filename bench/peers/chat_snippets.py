@@ -22,6 +22,7 @@ def main():
     parser.add_argument("--seed", type=int, default=1)
     arguments = parser.parse_args()
     snippets = chat_snippets.by_hand() + chat_snippets.random_snippets(arguments.seed, arguments.count)
+    snippets += chat_snippets.random_programs(arguments.seed, arguments.count // 2)
     jobs = [{"template": snippet, "variables": chat_snippets.VARIABLES, "time": chat_reference.NOW} for snippet in snippets]
     ours = chat_reference.by_weft(arguments.program, jobs)
     wrong = texts = skipped = 0

@@ -18,7 +18,7 @@ import chat_snippets  # noqa: E402
 from chat_conversations import conversations  # noqa: E402
 
 FOLDER = pathlib.Path(__file__).resolve().parents[2] / "tests" / "golden" / "chat"
-RANDOM_SNIPPETS = 400
+RANDOM_SNIPPETS, RANDOM_PROGRAMS = 400, 40
 MASKED = ["turns", "system_turns", "ends_with_assistant", "spaces", "unicode", "control_tokens", "reasoning", "null_content", "long"]
 
 
@@ -41,7 +41,8 @@ def renderings():
 
 def snippets():
     results = []
-    for snippet in chat_snippets.by_hand() + chat_snippets.random_snippets(2026, RANDOM_SNIPPETS):
+    templates = chat_snippets.by_hand() + chat_snippets.random_snippets(2026, RANDOM_SNIPPETS)
+    for snippet in templates + chat_snippets.random_programs(2026, RANDOM_PROGRAMS):
         result = chat_reference.by_jinja(snippet, chat_snippets.VARIABLES)
         if not chat_reference.ADDRESSES.search(result.get("text", "")):
             results.append({"template": snippet, **expected(result)})

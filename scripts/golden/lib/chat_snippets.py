@@ -316,6 +316,70 @@ class Random:
                                              "{{" + self.pick(["", "-"]) + " i " + self.pick(["", "-"]) + "}}", "{#" + sign() + " c " + sign() + "#}"]) for _ in range(6))
 
 
+class Scopes(Random):
+    """Random programs that set and read a few names in scopes inside each other."""
+
+    NAMES = ["a", "b", "i", "s", "ns.v"]
+
+    def __init__(self, seed):
+        super().__init__(seed)
+        self.loops, self.macros = 0, 0
+
+    def name(self):
+        return self.pick(["a", "b", "i", "s"])
+
+    def value(self):
+        more = (["loop.index", "loop.last"] if self.loops else []) + (["m(1)"] if self.macros else [])
+        return self.pick(["1", "'x'", "i", "s", "a", "b", "ns.v", "[a, b]", "(a, 2)", "a ~ b", "a or b"] + more)
+
+    def body(self, depth, loops=None):
+        before, self.loops = self.loops, self.loops if loops is None else loops
+        text = "".join(self.statement(depth) for _ in range(self.random.randint(1, 3)))
+        self.loops = before
+        return text
+
+    def statement(self, n):
+        if n <= 0 or self.random.random() < 0.35:
+            leaves = [lambda: "{{ " + self.pick([self.name() + " is defined", self.name(), self.name(), self.value()]) + " }};",
+                      lambda: "{% set " + self.pick(self.NAMES) + " = " + self.value() + " %}", lambda: self.pick(["text ", "."])]
+            leave = lambda: "{% if " + self.pick(["loop.last", "a", "b is defined"]) + " %}{% " + self.pick(["break", "continue"]) + " %}{% endif %}"
+            return self.pick(leaves * 3 + ([leave] if self.loops else []))()
+        return self.pick([self.condition, self.loop, self.macro, self.call, self.block])(n - 1)
+
+    def condition(self, n):
+        test = self.pick(["a is defined", "b", "i == 7", "not a"] + (["loop.first"] if self.loops else []))
+        return "{% if " + test + " %}" + self.body(n) + self.pick(["", "{% elif b %}" + self.body(n)]) + self.pick(["", "{% else %}" + self.body(n)]) + "{% endif %}"
+
+    def loop(self, n):
+        test = self.pick(["", "", " if " + self.pick(["a", "i != 1", "b is defined"])])
+        head = "{% for " + self.name() + " in " + self.pick(["l", "'xy'", "[]", "range(2)"]) + test + " %}"
+        return head + self.body(n, 1) + self.pick(["", "{% else %}" + self.body(n)]) + "{% endfor %}"
+
+    def macro(self, n):
+        before, self.macros = self.macros, 0  # no macro that calls itself for ever
+        body = self.body(n, 0)
+        self.macros = before
+        return "{% macro m(" + self.pick(["a", "a, b=i", "a, s=a"]) + ") %}" + body + "{% endmacro %}{{ m(" + self.pick(["", "1", "a=2"]) + ") }}"
+
+    def call(self, n):
+        head = self.pick([("", ""), ("(a)", "5"), ("(a=7)", ""), ("(a, b=a)", "3")])
+        return "{% macro k() %}<{{ caller(" + head[1] + ") }}>{% endmacro %}{% call" + head[0] + " k() %}" + self.body(n, 0) + "{% endcall %}"
+
+    def block(self, n):
+        return self.pick([lambda: "{% set " + self.pick(self.NAMES) + " %}" + self.body(n) + "{% endset %}", lambda: "{% filter upper %}" + self.body(n) + "{% endfilter %}",
+                          lambda: "{% with a = " + self.value() + ", b = " + self.value() + " %}" + self.body(n) + "{% endwith %}",
+                          lambda: "{% generation %}" + self.body(n, 0) + "{% endgeneration %}"])()
+
+    def program(self):
+        self.macros = 1
+        return "{% set ns = namespace(v=0) %}{% macro m(x) %}[{{ a }}{{ x }}]{% endmacro %}" + "".join(self.statement(4) for _ in range(3)) + "{{ a }}{{ b }}{{ i }}{{ s }}{{ ns.v }}"
+
+
 def random_snippets(seed, count):
     source = Random(seed)
     return [source.snippet() for _ in range(count)]
+
+
+def random_programs(seed, count):
+    source = Scopes(seed)
+    return [source.program() for _ in range(count)]
