@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <map>
+#include <utility>
 
 #include "weft/base/progress.h"
 
@@ -28,6 +29,7 @@ std::string_view name(FinishReason reason) {
     case FinishReason::eos: return "eos";
     case FinishReason::stop: return "stop";
     case FinishReason::length: return "length";
+    case FinishReason::stopped: return "stopped";
   }
   return "no such reason";
 }
@@ -91,24 +93,15 @@ std::vector<Completion> Generator::run(const std::vector<std::vector<int32_t>>& 
   std::map<std::vector<int32_t>, uint32_t> seen;
   int64_t most = 1, wanted = 0;  // in a sequence; new ones in all
   for (size_t i = 0; i < prompts.size(); ++i) {
-    const int64_t tokens = room(i, prompts[i]);
-    wanted += tokens - int64_t(prompts[i].size());
-    sequences.push_back({int64_t(i),
-                         prompt_key(prompts[i]),
-                         seen[prompts[i]]++,
-                         prompts[i],
-                         prompts[i].size(),
-                         size_t(tokens),
-                         TextStream(options_.stop),
-                         {}});
-    sequences.back().tokens.reserve(size_t(tokens));
-    most = std::max(most, tokens);
+    sequences.push_back(sequence_of(i, prompts[i], seen[prompts[i]]++));
+    wanted += int64_t(sequences.back().most - prompts[i].size());
+    most = std::max(most, int64_t(sequences.back().most));
   }
   KvCache cache = model_.make_cache(std::max<int64_t>(1, std::min<int64_t>(options_.batch, int64_t(prompts.size()))), most);
   while (cache.batch() > 0) cache.remove(cache.batch() - 1);
   DecodeStep decode(model_, cache);
   std::vector<Sequence*> active;
-  for (size_t next = 0; next < sequences.size() || !active.empty();) {
+  for (size_t next = 0; !stop_requested() && (next < sequences.size() || !active.empty());) {
     report_progress({.what = "token", .done = times_.prompts + times_.step_tokens, .total = wanted});
     if (next < sequences.size() && int64_t(active.size()) < options_.batch) {
       active.push_back(&sequences[next++]);
@@ -125,8 +118,49 @@ std::vector<Completion> Generator::run(const std::vector<std::vector<int32_t>>& 
   }
   report_progress({.what = "token", .done = wanted, .total = wanted});
   std::vector<Completion> completions;
-  for (Sequence& sequence : sequences) completions.push_back(std::move(sequence.completion));
+  for (Sequence& sequence : sequences) {
+    end(sequence);
+    completions.push_back(std::move(sequence.completion));
+  }
   return completions;
+}
+
+Completion Generator::run(CachedSequence& kept, const std::vector<int32_t>& prompt, uint32_t occurrence,
+                          const std::function<void(const NewToken&)>& on_token) {
+  on_token_ = on_token;
+  times_ = {};
+  Sequence sequence = sequence_of(0, prompt, occurrence);
+  const auto wanted = int64_t(sequence.most - sequence.prompt_tokens);
+  double begin = now();
+  const auto seconds = [&] { return now() - std::exchange(begin, now()); };
+  try {
+    report_progress({.what = "token", .done = 0, .total = wanted});
+    take(sequence, kept.read(prompt));
+    times_ = {.prompts = 1, .prompt_tokens = int64_t(prompt.size()) - kept.reused(), .step_tokens = 0, .prompt_seconds = seconds()};
+    while (!sequence.done && !stop_requested()) {
+      report_progress({.what = "token", .done = 1 + times_.step_tokens, .total = wanted});
+      take(sequence, kept.step(sequence.tokens.back()));
+      ++times_.step_tokens;
+      times_.step_seconds += seconds();
+    }
+  } catch (const Stopped&) {  // between two ops; the tokens so far are whole
+  }
+  end(sequence);
+  return sequence.completion;
+}
+
+Generator::Sequence Generator::sequence_of(size_t prompt, const std::vector<int32_t>& ids, uint32_t occurrence) const {
+  const auto most = size_t(room(prompt, ids));
+  Sequence sequence{int64_t(prompt), prompt_key(ids), occurrence, ids, ids.size(), most, TextStream(options_.stop), {}};
+  sequence.tokens.reserve(most);
+  return sequence;
+}
+
+// Ends a sequence that a stop request cut short.
+void Generator::end(Sequence& sequence) {
+  if (std::exchange(sequence.done, true)) return;
+  sequence.completion.reason = FinishReason::stopped;
+  sequence.completion.text += sequence.text.finish();
 }
 
 std::span<const float> Generator::download(const Tensor& logits) {
@@ -140,7 +174,12 @@ void Generator::start(Sequence& sequence, KvCache& cache) {
   const double begin = now();
   KvCache row = cache.spare();
   const Tensor ids = Tensor::from_host(model_.device(), {1, int64_t(sequence.prompt_tokens)}, sequence.tokens);
-  const Tensor logits = model_.last_logits(ids, row);
+  const Tensor logits = [&] {
+    KvPass pass(row, int64_t(sequence.prompt_tokens), options_.chunked && model_.device().name() == "cpu");
+    const Tensor last = model_.last_logits(ids, pass);
+    pass.commit();
+    return last;
+  }();
   cache.join(row);
   take(sequence, download(logits));
   ++times_.prompts;

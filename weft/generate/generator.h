@@ -10,11 +10,13 @@
 // continues the same way alone or in a batch, and differently when it is given again.
 #pragma once
 
+#include <atomic>
 #include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "weft/generate/cached_sequence.h"
 #include "weft/generate/decode_step.h"
 #include "weft/generate/sampler.h"
 #include "weft/generate/text_stream.h"
@@ -32,13 +34,17 @@ struct GenerateOptions {
   // Sequences decoded as a batch. On the CPU a matmul of up to four rows sums in an order that does not depend on their number, so
   // logits have the bits of a run alone; larger batches are faster and may differ in the last bits. On a GPU any batch may.
   int64_t batch = 4;
+  // Prompts are read as a chat reads them, whose cache is kept (KvPass, chunked): on the CPU with the same bits as there.
+  bool chunked = false;
+  // Set by another thread or a signal handler: ends the run after the current token.
+  const std::atomic<bool>* stop_request = nullptr;
 };
 
 // The sampling settings of generation_config.json: if do_sample is true its temperature (default 1), top_k, top_p and min_p, else
 // greedy; its repetition penalty in both cases.
 SamplingOptions sampling_of(const GenerationConfig& config);
 
-enum class FinishReason { eos, stop, length };
+enum class FinishReason { eos, stop, length, stopped };  // stop: a stop string; stopped: on request
 std::string_view name(FinishReason reason);
 
 struct Completion {
@@ -55,9 +61,9 @@ struct NewToken {
 };
 
 struct GenerateTimes {
-  int64_t prompts = 0, prompt_tokens = 0, step_tokens = 0;
-  double prompt_seconds = 0;  // reading prompts, and the first new token of each
-  double step_seconds = 0;    // all later tokens
+  int64_t prompts = 0, prompt_tokens = 0, step_tokens = 0;  // prompt_tokens: computed, without those a kept cache had
+  double prompt_seconds = 0;                                // reading prompts, and the first new token of each
+  double step_seconds = 0;                                  // all later tokens
   // New tokens per second, without the first token of each prompt if there are others.
   double tokens_per_second() const;
 };
@@ -80,12 +86,21 @@ class Generator {
   // Continues each prompt. on_token is called for every new token at once.
   std::vector<Completion> run(const std::vector<std::vector<int32_t>>& prompts, const std::function<void(const NewToken&)>& on_token = {});
 
+  // Continues one prompt in a cache that is kept between calls: only the positions that differ from those it holds are computed.
+  // `occurrence`: number of earlier continuations of the same prompt; each has draws of its own. A progress listener that throws Stopped
+  // ends the run as stop_request does.
+  Completion run(CachedSequence& kept, const std::vector<int32_t>& prompt, uint32_t occurrence = 0,
+                 const std::function<void(const NewToken&)>& on_token = {});
+
   const GenerateTimes& times() const { return times_; }  // of the last run
 
  private:
   struct Sequence;
 
   int64_t room(size_t prompt, const std::vector<int32_t>& ids) const;
+  Sequence sequence_of(size_t prompt, const std::vector<int32_t>& ids, uint32_t occurrence) const;
+  bool stop_requested() const { return options_.stop_request && *options_.stop_request; }
+  static void end(Sequence& sequence);
   void start(Sequence& sequence, KvCache& cache);
   void step(std::vector<Sequence*>& active, DecodeStep& decode);
   void take(Sequence& sequence, std::span<const float> logits);

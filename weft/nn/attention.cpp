@@ -43,7 +43,7 @@ Tensor attend(const Tensor& q, const Tensor& k, const Tensor& v, const Pass& pas
   if (pass.kv) {
     pass.kv->append(options.layer, k, v);
     // A prompt reads no earlier positions: blocks of queries share the keys.
-    if (pass.kv->cache().empty() && pass.T > 1) return causal_attention(q, k, v, options.scale);
+    if (!pass.kv->reads_cache()) return causal_attention(q, k, v, options.scale);
     return kv_attention(q, pass.kv->keys(options.layer), pass.kv->values(options.layer), pass.kv->start(), options.scale);
   }
   if (pass.dropout && options.dropout > 0) return attend_with_dropout(q, k, v, pass, options);

@@ -33,6 +33,25 @@ void KvCache::truncate(int64_t length) {
   for (int64_t& held : lengths_) held = std::min(held, length);
 }
 
+KvCache KvCache::resized(int64_t capacity) const {
+  check_closed();
+  for (int64_t length : lengths_) check(length <= capacity, kWhere, "holds ", length, " positions, cannot be resized to ", capacity);
+  KvCacheOptions options = options_;
+  options.capacity = capacity;
+  KvCache other(start_.device(), options);
+  other.lengths_ = lengths_;
+  const auto copy_held = [&](const Tensor& from, const Tensor& to) {
+    for (int64_t b = 0; b < batch(); ++b)
+      if (const int64_t length = lengths_[size_t(b)]; length > 0)
+        copy(from.part(0, b, b + 1).part(1, 0, length), to.part(0, b, b + 1).part(1, 0, length));
+  };
+  for (size_t layer = 0; layer < keys_.size(); ++layer) {
+    copy_held(keys_[layer], other.keys_[layer]);
+    copy_held(values_[layer], other.values_[layer]);
+  }
+  return other;
+}
+
 KvCache KvCache::spare() const {
   check_closed();
   check(batch() < options_.batch, kWhere, "has room for ", options_.batch, " sequences and holds as many");
@@ -67,7 +86,7 @@ void KvCache::remove(int64_t b) {
   lengths_.pop_back();
 }
 
-KvPass::KvPass(KvCache& cache, int64_t T) : cache_(cache), tokens_(T) {
+KvPass::KvPass(KvCache& cache, int64_t T, bool chunked) : cache_(cache), tokens_(T), chunked_(chunked) {
   cache.check_closed();
   std::vector<int32_t> start;
   for (int64_t length : cache.lengths()) {

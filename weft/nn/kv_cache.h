@@ -25,6 +25,9 @@ class KvCache {
   // Drops all but the first `length` positions of every sequence.
   void truncate(int64_t length);
 
+  // A cache of another capacity that holds a copy of the same positions.
+  KvCache resized(int64_t capacity) const;
+
   // Sequences come and go. A new one is read into spare(), an empty cache of one sequence in the memory after the last
   // sequence of this one, and then joins; when one is removed, the last takes its place.
   KvCache spare() const;
@@ -52,15 +55,19 @@ class KvCache {
 //
 // A pass that ends without commit() leaves the cache as it was. One pass of a cache is open at a time, and the cache must outlive it
 // where it is. start() is always in the same memory, so the launches of a pass can be captured and replayed in another one.
+//
+// A pass over an empty cache need not read the cache, and attention has a faster kernel for that, with other last bits. A `chunked` pass
+// always reads it: on the CPU a position then has the same bits whether the tokens before it came in the same pass or in earlier ones.
 class KvPass {
  public:
-  KvPass(KvCache& cache, int64_t T);
+  KvPass(KvCache& cache, int64_t T, bool chunked = false);
   ~KvPass() { cache_.open_ = false; }
   KvPass(const KvPass&) = delete;
   KvPass& operator=(const KvPass&) = delete;
 
   const KvCache& cache() const { return cache_; }
-  int64_t tokens() const { return tokens_; }       // T
+  int64_t tokens() const { return tokens_; }  // T
+  bool reads_cache() const { return chunked_ || tokens_ == 1 || !cache_.empty(); }
   Tensor start() const { return cache_.start(); }  // [batch], i32: position of the first new token
 
   // Writes k and v [batch, T, heads, head_dim] of the new tokens after each sequence's positions.
@@ -75,7 +82,7 @@ class KvPass {
  private:
   KvCache& cache_;
   int64_t tokens_;
-  bool committed_ = false;
+  bool chunked_, committed_ = false;
 };
 
 }  // namespace weft

@@ -1,0 +1,121 @@
+#include "weft/generate/chat_session.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "weft/base/check.h"
+
+namespace weft {
+namespace {
+
+constexpr const char* kWhere = "chat";
+
+bool is_system(const std::string& role) { return role == "system" || role == "developer"; }
+
+// The special token that follows an assistant's message; nullopt if the template writes none or refuses the probe.
+std::optional<int32_t> token_after_answer(const ChatFormat& format, const Tokenizer& tokenizer) {
+  constexpr std::string_view kMark = "xyzzy";  // a text that no template contains
+  Conversation probe;
+  probe.add("user", "a");
+  probe.add("assistant", kMark);
+  try {
+    const std::string text = format.render(probe, false);
+    const size_t at = text.rfind(kMark);
+    if (at == text.npos) return std::nullopt;
+    const std::string rest = text.substr(at + kMark.size()),
+                      trimmed = rest.substr(std::min(rest.find_first_not_of(" \t\r\n"), rest.size()));
+    if (trimmed.empty()) return std::nullopt;
+    const std::vector<int32_t> ids = tokenizer.encode(trimmed, false);
+    return !ids.empty() && tokenizer.is_special(ids[0]) ? std::optional(ids[0]) : std::nullopt;
+  } catch (const Error&) {  // the real conversation raises it again, where it can be reported
+    return std::nullopt;
+  }
+}
+
+}  // namespace
+
+std::vector<int32_t> end_of_turn_ids(const ModelFolder& folder, const ChatFormat& format) {
+  std::vector<int32_t> ids = folder.end_ids();
+  for (const auto& id : {folder.tokenizer().eos_id(), token_after_answer(format, folder.tokenizer())})
+    if (id && std::find(ids.begin(), ids.end(), *id) == ids.end()) ids.push_back(*id);
+  return ids;
+}
+
+ChatSession::ChatSession(const Model& model, const ModelFolder& folder, ChatFormat format)
+    : model_(model), folder_(folder), format_(std::move(format)), end_ids_(end_of_turn_ids(folder, format_)), kept_(model) {}
+
+void ChatSession::restart(Conversation conversation) {
+  conversation_ = std::move(conversation);
+  hidden_ = 0;
+}
+
+size_t ChatSession::system_messages() const {
+  size_t count = 0;
+  while (count < conversation_.size() && is_system(conversation_.role(count))) ++count;
+  return count;
+}
+
+std::string ChatSession::system() const { return system_messages() ? conversation_.content(0) : ""; }
+
+void ChatSession::set_system(std::string_view text) {
+  conversation_.erase(0, system_messages());
+  if (!text.empty()) conversation_.insert(0, "system", text);
+}
+
+Conversation ChatSession::rendered() const {
+  Conversation visible = conversation_;
+  const size_t first = system_messages();
+  visible.erase(first, std::min(hidden_, visible.size() - first));
+  return visible;
+}
+
+std::vector<int32_t> ChatSession::encode() const { return format_.encode(rendered(), folder_.tokenizer(), true).ids; }
+
+bool ChatSession::drop_oldest_turn() {
+  const size_t begin = system_messages() + hidden_;
+  for (size_t next = begin + 1; next < conversation_.size(); ++next) {
+    if (conversation_.role(next) != "user") continue;
+    hidden_ += next - begin;
+    return true;
+  }
+  return false;
+}
+
+// The ids of the conversation as it fits.
+std::vector<int32_t> ChatSession::prompt(const GenerateOptions& options) {
+  const int64_t context = model_.config().max_positions, quarter = std::max<int64_t>(1, context / 4);
+  const int64_t room = options.max_tokens > 0 ? std::min(options.max_tokens, quarter) : quarter;
+  std::vector<int32_t> ids = encode();
+  if (int64_t(ids.size()) + room <= context) return ids;
+  while (int64_t(ids.size()) > context / 2 && drop_oldest_turn()) ids = encode();
+  check(int64_t(ids.size()) < context, kWhere, "the message does not fit: with the template",
+        system().empty() ? "" : " and the system message", " it has ", ids.size(), " tokens, and the model's context is ", context);
+  return ids;
+}
+
+ChatTurn ChatSession::answer(GenerateOptions options, const std::function<void(const NewToken&)>& on_token) {
+  check(conversation_.size() > 0, kWhere, "there is no message to answer");
+  const size_t hidden = hidden_;
+  try {
+    const std::vector<int32_t> ids = prompt(options);
+    ChatTurn turn;
+    turn.prompt_tokens = int64_t(ids.size());
+    turn.dropped = int64_t(hidden_ - hidden);
+    options.max_tokens = std::min(options.max_tokens, model_.config().max_positions - turn.prompt_tokens);
+    options.eos_ids.insert(options.eos_ids.end(), end_ids_.begin(), end_ids_.end());
+    if (std::exchange(seed_, options.sampling.seed) != options.sampling.seed) occurrences_.clear();
+    Generator generator(model_, folder_, options);
+    uint32_t& occurrence = occurrences_[prompt_key(ids)];
+    turn.completion = generator.run(kept_, ids, occurrence, on_token);
+    ++occurrence;
+    turn.reused = kept_.reused();
+    turn.times = generator.times();
+    if (!turn.completion.ids.empty()) conversation_.add("assistant", turn.completion.text);
+    return turn;
+  } catch (...) {
+    hidden_ = hidden;
+    throw;
+  }
+}
+
+}  // namespace weft
