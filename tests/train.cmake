@@ -1,5 +1,7 @@
 # Training: its parts, whole runs, and the command line.
 weft_unit_test(checkpoint_test)
+weft_unit_test(chat_vocabulary_test)
+target_compile_definitions(chat_vocabulary_test PRIVATE WEFT_GOLDEN_MODELS="${CMAKE_CURRENT_SOURCE_DIR}/golden/models")
 weft_unit_test(counting_test)
 weft_unit_test(data_test)
 weft_unit_test(documents_test)

@@ -8,7 +8,12 @@
 namespace weft {
 
 // Token i has id i; each is a byte or a character in UTF-8. The partial characters that merges pass through come last.
-// `special`, if given, is one more token, directly after the others, that ordinary text never encodes to.
-std::string byte_level_json(const std::vector<std::string>& tokens, const std::string& special = "");
+// `special` are further tokens, directly after the others, that ordinary text never encodes to.
+std::string byte_level_json(const std::vector<std::string>& tokens, const std::vector<std::string>& special = {});
+
+// A tokenizer.json with further special tokens, whose ids follow its largest one; those that it has already stay as they are. They are also
+// in the model's vocabulary, so that every library gives them these ids.
+std::string with_special_tokens(const std::string& tokenizer_json, const std::string& file, int32_t next_id,
+                                const std::vector<std::string>& special);
 
 }  // namespace weft

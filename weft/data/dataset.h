@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "weft/data/documents.h"
 #include "weft/data/vocabulary.h"
 #include "weft/tensor/tensor.h"
 
@@ -25,8 +26,6 @@ struct TokenBatch {
   Tensor upload_ids(Device& device) const;
   Tensor upload_targets(Device& device) const;
 };
-
-class Documents;
 
 class Dataset {
  public:
@@ -53,6 +52,7 @@ struct TextOptions {
   uint64_t seed = 0;                  // of the order
   int64_t vocabulary_limit = 0;       // ids must be below it; 0: no limit
   int threads = 0;                    // that tokenise; 0: all that the process may use
+  ConversationReader conversations = {};
 };
 
 // Packed sequences: sequence i reads ids [i tokens, (i + 1) tokens) and its targets are the ids one further, so that two

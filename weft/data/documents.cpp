@@ -111,7 +111,8 @@ void visit_unknown(std::string_view text, const std::string& path, const Documen
 
 }  // namespace
 
-Documents::Documents(const std::string& path, const std::function<void(const std::string&)>& notice) : files_(files_at(path, notice)) {
+Documents::Documents(const std::string& path, const std::function<void(const std::string&)>& notice, ConversationReader reader)
+    : files_(files_at(path, notice)), reader_(std::move(reader)) {
   for (const std::string& file : files_) {
     std::error_code error;
     const uintmax_t size = fs::file_size(file, error);
@@ -120,15 +121,17 @@ Documents::Documents(const std::string& path, const std::function<void(const std
   if (bytes_ == 0) fail(ErrorCode::bad_file, path, files_.size() == 1 ? "the file is empty" : "all files in this folder are empty");
 }
 
-void Documents::visit(const DocumentVisitor& visitor) const {
+void Documents::visit(const DocumentVisitor& visitor, const DocumentVisitor& conversation) const {
+  DocumentVisitor rendered;
+  if (reader_.render) rendered = [&](std::string_view json, const std::string& where) { conversation(reader_.render(json, where), where); };
   for (const std::string& path : files_) {
     const MappedFile file(path);
     const std::string_view text = text_of(file);
     if (text.empty()) continue;
     switch (kind_of(path)) {
       case Kind::text: visitor(text, path); break;
-      case Kind::json_lines: visit_json_lines(text, path, visitor); break;
-      case Kind::json: visit_json(text, path, visitor); break;
+      case Kind::json_lines: visit_json_lines(text, path, {visitor, rendered}); break;
+      case Kind::json: visit_json(text, path, {visitor, rendered}); break;
       case Kind::unknown: visit_unknown(text, path, visitor); break;
     }
   }
@@ -141,7 +144,9 @@ uint64_t Documents::content_hash() const {
   for (const std::string& path : files_) {
     const MappedFile file(path);
     const Kind kind = kind_of(path);
-    const uint64_t seed = hash + uint64_t(kind == Kind::unknown ? Kind::text : kind);
+    const bool conversations =
+        (kind == Kind::json_lines || kind == Kind::json) && text_of(file).find("\"messages\"") != std::string_view::npos;
+    const uint64_t seed = hash + uint64_t(kind == Kind::unknown ? Kind::text : kind) + (conversations ? reader_.identity : 0);
     hash = xxh64(std::as_bytes(std::span(text_of(file))), seed, [&](int64_t of_file) { tell(done + of_file); });
     done += int64_t(file.bytes().size());
   }

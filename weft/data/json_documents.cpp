@@ -47,32 +47,38 @@ size_t value_end(std::string_view text, size_t at) {
   return at;
 }
 
-// The text of one document; `storage` owns it. `step` names what the parser's position counts: "column" or "byte".
-std::string_view text_of(std::string_view value, const std::string& where, const char* step, bool string_allowed, std::string& storage) {
-  try {
-    nlohmann::json json = nlohmann::json::parse(value);
-    if (json.is_string() && string_allowed) return storage = std::move(json.get_ref<std::string&>());
-    if (!json.is_object())
-      fail(ErrorCode::bad_file, where, "is not a JSON object but ", json.type_name(), ", expected an object with a field \"text\"",
-           string_allowed ? " or a string" : "");
-    const auto text = json.find("text");
-    if (text == json.end()) fail(ErrorCode::bad_file, where, "has no field \"text\"");
-    if (!text->is_string()) fail(ErrorCode::bad_file, where, "its field \"text\" is not a string but ", text->type_name());
-    return storage = std::move(text->get_ref<std::string&>());
-  } catch (const nlohmann::json::parse_error& error) {
-    fail(ErrorCode::bad_file, where, "is not valid JSON, at ", step, " ", error.byte);
-  } catch (const nlohmann::json::exception& error) {  // a number out of range
-    fail(ErrorCode::bad_file, where, "is not valid JSON: ", error.what());
+// Visits one document. `step` names what the parser's position counts: "column" or "byte".
+void visit_value(std::string_view value, const std::string& where, const char* step, bool string_allowed, const JsonVisitor& visitor) {
+  const auto json = [&] {
+    try {
+      return nlohmann::json::parse(value);
+    } catch (const nlohmann::json::parse_error& error) {
+      fail(ErrorCode::bad_file, where, "is not valid JSON, at ", step, " ", error.byte);
+    } catch (const nlohmann::json::exception& error) {  // a number out of range
+      fail(ErrorCode::bad_file, where, "is not valid JSON: ", error.what());
+    }
+  }();
+  if (json.is_string() && string_allowed) return visitor.text(json.get_ref<const std::string&>(), where);
+  if (!json.is_object())
+    fail(ErrorCode::bad_file, where, "is not a JSON object but ", json.type_name(), ", expected an object with a field \"text\"",
+         string_allowed ? " or a string" : "");
+  const auto text = json.find("text");
+  if (text == json.end()) {
+    const bool conversation = json.contains("messages");
+    if (conversation && visitor.conversation) return visitor.conversation(value, where);
+    fail(ErrorCode::bad_file, where, "has no field \"text\"",
+         conversation ? "; conversations (\"messages\") are read by weft train, and by weft generate --chat" : "");
   }
+  if (!text->is_string()) fail(ErrorCode::bad_file, where, "its field \"text\" is not a string but ", text->type_name());
+  visitor.text(text->get_ref<const std::string&>(), where);
 }
 
-void visit_list(std::string_view text, const std::string& path, const DocumentVisitor& visitor) {
-  std::string storage;
+void visit_list(std::string_view text, const std::string& path, const JsonVisitor& visitor) {
   size_t at = after_space(text, after_space(text, 0) + 1);
   for (int64_t index = 0; at < text.size() && (text[at] != ']' || index > 0); ++index) {
     const std::string where = join(path, "[", index, "]");
     const size_t end = value_end(text, at);
-    visitor(text_of(text.substr(at, end - at), where, "byte", true, storage), where);
+    visit_value(text.substr(at, end - at), where, "byte", true, visitor);
     at = after_space(text, end);
     if (at == text.size() || text[at] == ']') break;
     if (text[at] != ',')
@@ -85,8 +91,7 @@ void visit_list(std::string_view text, const std::string& path, const DocumentVi
 }
 
 // Objects are named by the lines that they begin in.
-void visit_objects(std::string_view text, const std::string& path, const DocumentVisitor& visitor) {
-  std::string storage;
+void visit_objects(std::string_view text, const std::string& path, const JsonVisitor& visitor) {
   int64_t line = 1;
   const auto pass = [&](size_t from, size_t to) {
     line += std::count(text.begin() + ptrdiff_t(from), text.begin() + ptrdiff_t(to), '\n');
@@ -97,7 +102,7 @@ void visit_objects(std::string_view text, const std::string& path, const Documen
     if (text[at] != '{')
       fail(ErrorCode::bad_file, where, "has ", found(text[at]), ", expected a list of texts, or objects with a field \"text\"");
     const size_t end = value_end(text, at);
-    visitor(text_of(text.substr(at, end - at), where, "byte", false, storage), where);
+    visit_value(text.substr(at, end - at), where, "byte", false, visitor);
     at = pass(at, after_space(text, end));
   }
 }
@@ -109,10 +114,9 @@ bool holds_list(std::string_view text) {
 
 }  // namespace
 
-void visit_json_lines(std::string_view text, const std::string& path, const DocumentVisitor& visitor) {
+void visit_json_lines(std::string_view text, const std::string& path, const JsonVisitor& visitor) {
   if (holds_list(text)) return visit_list(text, path, visitor);
   int64_t number = 0;
-  std::string storage;
   for (size_t at = 0; at < text.size();) {
     const size_t end = std::min(text.find('\n', at), text.size());
     const std::string_view line = text.substr(at, end - at);
@@ -120,11 +124,11 @@ void visit_json_lines(std::string_view text, const std::string& path, const Docu
     ++number;
     if (after_space(line, 0) == line.size()) continue;
     const std::string where = join(path, ":", number);
-    visitor(text_of(line, where, "column", false, storage), where);
+    visit_value(line, where, "column", false, visitor);
   }
 }
 
-void visit_json(std::string_view text, const std::string& path, const DocumentVisitor& visitor) {
+void visit_json(std::string_view text, const std::string& path, const JsonVisitor& visitor) {
   holds_list(text) ? visit_list(text, path, visitor) : visit_objects(text, path, visitor);
 }
 

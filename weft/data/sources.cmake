@@ -1,6 +1,8 @@
 target_sources(weft
   PRIVATE
     data/byte_level_json.cpp
+    data/chat_template.cpp
+    data/chat_vocabulary.cpp
     data/documents.cpp
     data/json_documents.cpp
     data/permutation.cpp
@@ -10,6 +12,8 @@ target_sources(weft
     data/tokenise.cpp
     data/vocabulary.cpp
   PUBLIC FILE_SET HEADERS FILES
+    data/chat_template.h
+    data/chat_vocabulary.h
     data/dataset.h
     data/documents.h
     data/permutation.h

@@ -78,7 +78,7 @@ std::unique_ptr<Dataset> text_dataset(const TextOptions& options, std::shared_pt
   check(options.tokens >= 1, "data", "tokens is ", options.tokens, ", expected a sequence of 1 or more");
   check(options.validation_fraction >= 0 && options.validation_fraction < 1, "data", "the validation fraction is ",
         options.validation_fraction, ", expected zero or more and below 1");
-  return std::make_unique<TextDataset>(options, Documents(options.path, notice), std::move(vocabulary), notice);
+  return std::make_unique<TextDataset>(options, Documents(options.path, notice, options.conversations), std::move(vocabulary), notice);
 }
 
 CharactersFound characters_of(const Documents& documents) {

@@ -15,7 +15,8 @@ constexpr size_t kBatchBytes = size_t(4) << 20;  // of text in memory: 64 tasks,
 
 // The position of a piece in its document.
 struct Place {
-  bool first_document, begins, ends;
+  Vocabulary::DocumentStart document;
+  bool begins, ends;
 };
 
 // A document, or a part of one.
@@ -29,14 +30,16 @@ class Tokeniser {
   Tokeniser(const Vocabulary& vocabulary, int threads, const std::function<void(std::span<const int32_t>)>& add, int64_t bytes)
       : vocabulary_(vocabulary), threads_(threads), add_(add), tell_(report_bytes("tokenising", size_t(bytes))) {}
 
-  void add_document(std::string_view text, const std::string& where) {
+  void add_document(std::string_view text, const std::string& where, bool conversation) {
+    const Vocabulary::DocumentStart start{.first = first_, .separated = separated_, .conversation = conversation};
     size_t at = 0;
     do {
       const size_t bytes = length_of_piece(text.substr(at));
-      add_piece(text.substr(at, bytes), at == 0 ? where : join(where, " from byte ", at), {first_, at == 0, at + bytes >= text.size()});
+      add_piece(text.substr(at, bytes), at == 0 ? where : join(where, " from byte ", at), {start, at == 0, at + bytes >= text.size()});
       at += bytes;
     } while (at < text.size());
     first_ = false;
+    separated_ = vocabulary_.ends_separated(text, conversation);
   }
 
   // Encodes the collected pieces in parallel and passes on their ids in order. Raises the first error in that order.
@@ -82,12 +85,12 @@ class Tokeniser {
   void encode_alone(std::string_view text, const std::string& where, Place place) {
     flush();
     std::vector<int32_t> ids;
-    if (place.begins) vocabulary_.append_beginning(place.first_document, ids, where);
+    if (place.begins) vocabulary_.append_beginning(place.document, ids, where);
     add_(ids);
     ids.clear();
     encode(text, where, ids, place);
     add_(ids);
-    if (place.ends) add_(vocabulary_.after());
+    if (place.ends) add_(after(place));
   }
 
   void encode(std::string_view text, const std::string& where, std::vector<int32_t>& ids, Place place) const {
@@ -95,12 +98,16 @@ class Tokeniser {
     vocabulary_.encode(text, ids, where, /*rest=*/!place.begins);
   }
 
+  std::span<const int32_t> after(const Place& place) const {
+    return place.document.conversation ? std::span<const int32_t>() : vocabulary_.after();
+  }
+
   void run(Task& task) const {
     try {
       for (const Piece& piece : task.pieces) {
-        if (piece.place.begins) vocabulary_.append_beginning(piece.place.first_document, task.ids, piece.where);
+        if (piece.place.begins) vocabulary_.append_beginning(piece.place.document, task.ids, piece.where);
         encode(piece.text, piece.where, task.ids, piece.place);
-        if (piece.place.ends) task.ids.insert(task.ids.end(), vocabulary_.after().begin(), vocabulary_.after().end());
+        if (piece.place.ends) task.ids.insert(task.ids.end(), after(piece.place).begin(), after(piece.place).end());
       }
     } catch (...) {
       task.error = std::current_exception();
@@ -113,8 +120,8 @@ class Tokeniser {
   const std::function<void(int64_t)> tell_;  // reports the bytes of text that are done
   int64_t done_ = 0;
   std::vector<Task> tasks_;
-  size_t held_ = 0;  // bytes in tasks_
-  bool first_ = true;
+  size_t held_ = 0;                        // bytes in tasks_
+  bool first_ = true, separated_ = false;  // separated_: the document before ended with the separator
 };
 
 }  // namespace
@@ -122,7 +129,8 @@ class Tokeniser {
 void tokenise(const Documents& documents, const Vocabulary& vocabulary, int threads,
               const std::function<void(std::span<const int32_t>)>& add) {
   Tokeniser tokeniser(vocabulary, threads, add, documents.bytes());
-  documents.visit([&](std::string_view text, const std::string& where) { tokeniser.add_document(text, where); });
+  documents.visit([&](std::string_view text, const std::string& where) { tokeniser.add_document(text, where, false); },
+                  [&](std::string_view text, const std::string& where) { tokeniser.add_document(text, where, true); });
   tokeniser.flush();
   report_progress({.what = "tokenising", .done = documents.bytes(), .total = documents.bytes(), .bytes = true});
 }

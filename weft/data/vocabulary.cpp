@@ -16,6 +16,11 @@ namespace {
 
 constexpr const char* kEndOfText = "<|endoftext|>";
 
+std::vector<std::string> specials(bool end_of_text, std::vector<std::string> added) {
+  if (end_of_text) added.insert(added.begin(), kEndOfText);
+  return added;
+}
+
 // The last position in (0, most] that is not inside a character of UTF-8.
 size_t between_characters(std::string_view text, size_t most) {
   const size_t last = std::min(most, text.size());
@@ -41,10 +46,10 @@ class Bytes : public Vocabulary {
   SpecialIds special_ids() const override { return {.bos_id = {}, .pad_id = {}, .eos_ids = {256}}; }
   std::string kind() const override { return "bytes"; }
   uint64_t hash() const override { return 0; }
-  std::string tokenizer_json() const override {
+  std::string tokenizer_json(const std::vector<std::string>& added) const override {
     std::vector<std::string> bytes;
     for (int b = 0; b < 256; ++b) bytes.push_back(std::string(1, char(b)));
-    return byte_level_json(bytes, kEndOfText);
+    return byte_level_json(bytes, specials(true, added));
   }
 };
 
@@ -82,10 +87,10 @@ class Characters : public Vocabulary {
   }
   std::string kind() const override { return "characters"; }
   uint64_t hash() const override { return xxh64(std::as_bytes(std::span(characters_)), end_of_text_); }
-  std::string tokenizer_json() const override {
+  std::string tokenizer_json(const std::vector<std::string>& added) const override {
     std::vector<std::string> tokens;
     for (char32_t c : characters_) append_utf8(tokens.emplace_back(), c);
-    return byte_level_json(tokens, end_of_text_ ? kEndOfText : "");
+    return byte_level_json(tokens, specials(end_of_text_, added));
   }
 
  private:
@@ -125,13 +130,13 @@ class Tokens : public Vocabulary {
     const int32_t end = end_.value_or(-1);
     return xxh64(std::as_bytes(std::span(&end, 1)), folder_.hash());
   }
-  std::string tokenizer_json() const override {
+  std::string tokenizer_json(const std::vector<std::string>& added) const override {
     const MappedFile file(folder_.file());
-    return {reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()};
+    const std::string json(reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size());
+    return added.empty() ? json : with_special_tokens(json, folder_.file(), tokenizer().vocab_size(), added);
   }
+  std::string tokenizer_config_json() const override { return read_tokenizer_config_json(folder_.path()); }
   void write_files(const std::string& folder) const override { copy_tokenizer(folder_.path(), folder); }
-
- protected:
   bool no_separator() const override { return no_separator_; }
 
  private:
@@ -164,22 +169,34 @@ std::unique_ptr<Vocabulary> tokenizer_vocabulary(const std::string& path, const 
   return std::make_unique<Tokens>(path, end_token);
 }
 
-void Vocabulary::write_files(const std::string& folder) const {
+std::string Vocabulary::tokenizer_config_json() const {
   const std::string eos = end_of_text() ? join("  \"eos_token\": \"", kEndOfText, "\",\n") : "";
-  write_tokenizer(tokenizer_json(),
-                  join("{\n", eos, "  \"tokenizer_class\": \"PreTrainedTokenizerFast\",\n  \"clean_up_tokenization_spaces\": false\n}\n"),
-                  folder);
+  return join("{\n", eos, "  \"tokenizer_class\": \"PreTrainedTokenizerFast\",\n  \"clean_up_tokenization_spaces\": false\n}\n");
+}
+
+void Vocabulary::write_files(const std::string& folder) const { write_tokenizer(tokenizer_json(), tokenizer_config_json(), folder); }
+
+bool Vocabulary::ends_separated(std::string_view text, bool conversation) const {
+  const auto end = end_of_text();
+  if (!end) return false;
+  if (!conversation) return !after().empty() && after().back() == *end;
+  while (!text.empty() && (text.back() == '\n' || text.back() == ' ')) text.remove_suffix(1);
+  return text.ends_with(decode(std::span(&*end, 1)));
 }
 
 void Vocabulary::append_beginning(bool first, std::vector<int32_t>& ids, std::string_view where) const {
+  append_beginning({.first = first, .separated = ends_separated("", false)}, ids, where);
+}
+
+void Vocabulary::append_beginning(const DocumentStart& start, std::vector<int32_t>& ids, std::string_view where) const {
   const auto end = end_of_text();
-  const bool ended = end && !after().empty() && after().back() == *end;  // by the document before
+  const bool first = start.first;
   if (!first && !end && !no_separator())
     fail(ErrorCode::invalid_argument, where,
          "is a second document, but the tokenizer's files name no token to separate documents: tokenizer_config.json has no "
          "eos_token and config.json has no eos_token_id; pass --end-token TOKEN, or --end-token none to join documents without one");
-  if (!first && end && !ended) ids.push_back(*end);
-  ids.insert(ids.end(), before().begin(), before().end());
+  if (!first && end && !start.separated) ids.push_back(*end);
+  if (!start.conversation) ids.insert(ids.end(), before().begin(), before().end());
 }
 
 void Vocabulary::append_document(std::string_view text, bool first, std::vector<int32_t>& ids, std::string_view where) const {

@@ -34,10 +34,14 @@ class Vocabulary {
   // kind(): "bytes", "characters" or "tokenizer". hash(): differs between two vocabularies of one kind that give other ids.
   virtual std::string kind() const = 0;
   virtual uint64_t hash() const = 0;
-  // A tokenizer.json that gives the same ids in any library.
-  virtual std::string tokenizer_json() const = 0;
+  // A tokenizer.json that gives the same ids in any library. `added`: further special tokens, with the ids after its own.
+  virtual std::string tokenizer_json(const std::vector<std::string>& added) const = 0;
+  std::string tokenizer_json() const { return tokenizer_json({}); }
+  // The tokenizer_config.json beside it, with all special tokens that the files name.
+  virtual std::string tokenizer_config_json() const;
   // Writes all files of the tokenizer into a model folder.
   virtual void write_files(const std::string& folder) const;
+  virtual bool no_separator() const { return false; }  // documents follow each other directly
 
   // Appends a document: the separator (unless it is the first document), before(), the ids of the text, after(). Throws, naming
   // the flag to pass, for a second document when there is no separator.
@@ -45,8 +49,14 @@ class Vocabulary {
   // Appends only what append_document puts before the text.
   void append_beginning(bool first, std::vector<int32_t>& ids, std::string_view where) const;
 
- protected:
-  virtual bool no_separator() const { return false; }  // documents follow each other directly
+  // The same for a document after one that ended with the separator itself (`separated`), and for a conversation: the chat template has
+  // written all tokens around it, so before() and after() are left out.
+  struct DocumentStart {
+    bool first, separated = false, conversation = false;
+  };
+  void append_beginning(const DocumentStart& start, std::vector<int32_t>& ids, std::string_view where) const;
+  // Whether what follows this document needs no separator: after() is one, or a conversation ends with one.
+  bool ends_separated(std::string_view text, bool conversation) const;
 };
 
 // Ids 0 to 255 are bytes, 256 is the end of a text.

@@ -19,8 +19,8 @@ std::string_view token_embedding(Architecture architecture) {
 
 class FolderWeights : public Weights {
  public:
-  FolderWeights(Device& device, DType dtype, bool trainable, const ModelConfig& config, const WeightFiles& files)
-      : Weights(device, dtype, trainable), config_(config), files_(files) {}
+  FolderWeights(Device& device, DType dtype, const ModelOptions& options, const ModelConfig& config, const WeightFiles& files)
+      : Weights(device, dtype, options.trainable), config_(config), files_(files), add_embeddings_(options.add_embeddings) {}
 
   // Every tensor of the files must have been taken, but for buffers that are no weights.
   void check_all_used() const {
@@ -37,6 +37,7 @@ class FolderWeights : public Weights {
     if (name.empty()) fail(ErrorCode::bad_file, files_.path(), "has no tensor '", wanted, "', expected one of shape ", shape);
     const SafeTensors& file = files_.file_of(name);
     const Shape& found = file.at(name).shape;
+    if (add_embeddings_ && wants_rows(wanted, found, shape)) return used_.insert(name), with_mean_rows(file, name, shape);
     if (!(found == shape)) fail(ErrorCode::bad_file, file.path(), "tensor '", name, "' has shape ", found, ", expected ", shape);
     if (!is_float(file.dtype(name)))
       fail(ErrorCode::unsupported, file.path(), "tensor '", name, "' is ", file.at(name).stored, ", expected F32, BF16 or F16");
@@ -56,6 +57,33 @@ class FolderWeights : public Weights {
   }
 
  private:
+  // The embedding and the head have a row per token.
+  bool wants_rows(const std::string& wanted, const Shape& found, const Shape& shape) const {
+    const bool rows_of_tokens = wanted == token_embedding(config_.architecture) || wanted == "lm_head.weight";
+    return rows_of_tokens && found.rank() == 2 && found[1] == shape[1] && found[0] >= 1 && found[0] < shape[0];
+  }
+
+  // The stored rows, and below them the mean of all: a new token starts as an average one. The mean is a float64 sum in the order of rows.
+  Tensor with_mean_rows(const SafeTensors& file, const std::string& name, const Shape& shape) {
+    if (!is_float(file.dtype(name)))
+      fail(ErrorCode::unsupported, file.path(), "tensor '", name, "' is ", file.at(name).stored, ", expected F32, BF16 or F16");
+    constexpr int64_t kRows = 1024;  // on the host at once
+    const Tensor stored = files_.tensor(device(), name);
+    const int64_t rows = stored.shape()[0], width = shape[1];
+    std::vector<double> sums(static_cast<size_t>(width));
+    for (int64_t first = 0; first < rows; first += kRows) {
+      const auto part = cast(stored.part(0, first, std::min(rows, first + kRows)), DType::f32).to_host<float>();
+      for (size_t i = 0; i < part.size(); ++i) sums[i % sums.size()] += double(part[i]);
+    }
+    std::vector<float> mean;
+    for (int64_t row = rows; row < shape[0]; ++row)
+      for (double sum : sums) mean.push_back(float(sum / double(rows)));
+    const Tensor all = Tensor::empty(device(), shape, dtype());
+    copy(cast(stored, dtype()), all.part(0, 0, rows));
+    copy(cast(Tensor::from_host(device(), {shape[0] - rows, width}, mean), dtype()), all.part(0, rows, shape[0]));
+    return all;
+  }
+
   // Under its own name, without the base model's prefix, or (a tied embedding) under the head's name; else "".
   std::string stored_name(const std::string& wanted) const {
     const std::string_view prefix = base_prefix(config_.architecture);
@@ -87,6 +115,7 @@ class FolderWeights : public Weights {
 
   const ModelConfig& config_;
   const WeightFiles& files_;
+  const bool add_embeddings_;
   std::set<std::string> used_;
 };
 
@@ -111,7 +140,7 @@ std::unique_ptr<Model> load_model(const std::string& folder, ModelConfig config,
   config.dtype = stored_dtype(config, files);
   const DType dtype = options.dtype.value_or(config.dtype == DType::bf16 ? DType::bf16 : DType::f32);
   check(dtype == DType::f32 || dtype == DType::bf16, "load_model", "a model runs in f32 or bf16, got ", dtype);
-  FolderWeights weights(device, dtype, options.trainable, config, files);
+  FolderWeights weights(device, dtype, options, config, files);
   check(adapter.empty() || !options.lora, "load_model", "options.lora makes new adapters and cannot be combined with the adapter in ",
         adapter);
   if (options.lora) weights.adapt(*options.lora);

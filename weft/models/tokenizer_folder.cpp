@@ -1,6 +1,7 @@
 #include "weft/models/tokenizer_folder.h"
 
 #include <filesystem>
+#include <nlohmann/json.hpp>
 #include <span>
 
 #include "weft/base/check.h"
@@ -14,9 +15,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* kTokenizerJson = "tokenizer.json";
+constexpr const char *kTokenizerJson = "tokenizer.json", *kChatTemplate = "chat_template.jinja",
+                     *kNamedTemplates = "additional_chat_templates";
 constexpr const char* kFilesBeside[] = {"tokenizer_config.json", "special_tokens_map.json", "added_tokens.json", "vocab.json", "merges.txt",
-                                        "chat_template.jinja",   "chat_template.json"};
+                                        kChatTemplate,           "chat_template.json"};
 
 std::string tokenizer_file(const std::string& path) {
   std::error_code ignored;
@@ -42,6 +44,15 @@ void write_file(const fs::path& path, std::span<const std::byte> bytes) {
 void remove_if_there(const fs::path& path) {
   std::error_code ignored;
   fs::remove(path, ignored);
+}
+
+void remove_named_templates(const fs::path& folder) {
+  std::error_code ignored;
+  std::vector<fs::path> found;
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder / kNamedTemplates, ignored))
+    if (entry.path().extension() == ".jinja") found.push_back(entry.path());
+  for (const fs::path& path : found) remove_if_there(path);
+  if (!found.empty()) fs::remove(folder / kNamedTemplates, ignored);  // unless there are others in it
 }
 
 void copy_or_remove(const fs::path& from, const fs::path& to) {
@@ -88,13 +99,38 @@ void copy_tokenizer(const std::string& path, const std::string& folder) {
   const fs::path file(tokenizer_file(path)), to(folder);
   copy_or_remove(file, to / kTokenizerJson);
   for (const char* name : kFilesBeside) copy_or_remove(folder_of(file.string()) / name, to / name);
+  remove_named_templates(to);
+  std::error_code ignored;
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder_of(file.string()) / kNamedTemplates, ignored)) {
+    if (entry.path().extension() != ".jinja") continue;
+    fs::create_directories(to / kNamedTemplates, ignored);
+    copy_or_remove(entry.path(), to / kNamedTemplates / entry.path().filename());
+  }
 }
 
-void write_tokenizer(const std::string& tokenizer_json, const std::string& tokenizer_config_json, const std::string& folder) {
+std::string read_tokenizer_config_json(const std::string& path) {
+  const fs::path folder = folder_of(tokenizer_file(path));
+  nlohmann::ordered_json all = nlohmann::ordered_json::object();
+  for (const char* name : {"tokenizer_config.json", "special_tokens_map.json"})
+    if (there(folder / name)) {
+      const MappedFile file((folder / name).string());
+      const std::string_view text(reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size());
+      const auto json = nlohmann::ordered_json::parse(text, nullptr, false);
+      if (!json.is_object()) fail(ErrorCode::bad_file, (folder / name).string(), "is not a JSON object");
+      for (const auto& [key, value] : json.items())
+        if (!all.contains(key)) all[key] = value;
+    }
+  return all.dump(2);
+}
+
+void write_tokenizer(const std::string& tokenizer_json, const std::string& tokenizer_config_json, const std::string& folder,
+                     const std::string& chat_template) {
   const fs::path to(folder);
   for (const char* name : kFilesBeside) remove_if_there(to / name);
+  remove_named_templates(to);
   write_file(to / kTokenizerJson, std::as_bytes(std::span(tokenizer_json)));
   write_file(to / kFilesBeside[0], std::as_bytes(std::span(tokenizer_config_json)));
+  if (!chat_template.empty()) write_file(to / kChatTemplate, std::as_bytes(std::span(chat_template)));
 }
 
 }  // namespace weft

@@ -24,6 +24,9 @@ constexpr Setting kSettings[] = {
     {"data", "tokenizer", &C::tokenizer, Resume::free, "Folder with tokenizer.json (default: the model folder, if it has one)"},
     {"data", "end_token", &C::end_token, Resume::fixed,
      "Token placed between documents (default: the tokenizer's end token; none: no token)", "eos-token"},
+    {"data", "chat_template", &C::chat_template, Resume::fixed,
+     "chatml: gives the model this chat template and its special tokens; lines with \"messages\" are rendered with it (default: with the "
+     "template of the tokenizer's folder)"},
     {"data", "vocabulary", &C::vocabulary, Resume::fixed, "Vocabulary if there is no tokenizer: the 'characters' of the text, or 'bytes'"},
     {"data", "cache", &C::cache, Resume::free, "Cache folder for tokenised data (default: ~/.cache/weft)"},
     {"data", "sequence", &C::sequence, Resume::fixed, "Tokens per sequence (0: the model's context length, at most 256)",

@@ -16,6 +16,7 @@ struct TrainConfig {
   std::string data = "";  // resolved: "sums" for a new model
   std::string tokenizer = "";
   std::string end_token = "";
+  std::string chat_template = "";
   std::string vocabulary = "characters";
   std::string cache = "";
   int64_t sequence = 0;

@@ -2,6 +2,7 @@
 #include <cmath>
 
 #include "weft/base/check.h"
+#include "weft/data/chat_template.h"
 #include "weft/io/tokenizer/utf8.h"
 #include "weft/train/config.h"
 #include "weft/train/optimizer_choice.h"
@@ -80,6 +81,7 @@ void check_words(const TrainConfig& c) {
   check(c.dtype == "f32" || c.dtype == "bf16", "train", "dtype is '", c.dtype, "', expected f32 or bf16");
   check(c.vocabulary == "characters" || c.vocabulary == "bytes", "train", "vocabulary is '", c.vocabulary,
         "', expected characters or bytes");
+  if (!c.chat_template.empty()) chat_template(c.chat_template);
   check_optimizer_name(c.optimizer);
   schedule_from_name(c.schedule);
 }
@@ -97,6 +99,7 @@ void check_agreement(const TrainConfig& c) {
   needs("nesterov", c.nesterov, c.momentum > 0, "momentum is 0");
   needs("tokenizer", !c.tokenizer.empty(), !sums, "sums have a vocabulary of their own");
   needs("end_token", !c.end_token.empty(), !sums, "sums end with a newline");
+  needs("chat_template", !c.chat_template.empty(), !sums, "sums have a vocabulary of their own");
   needs("context", c.context != 0, !sums, "sums have a length of their own");
   needs("vocabulary", c.vocabulary != usual.vocabulary, !sums, "sums have a vocabulary of their own");
   needs("vocabulary", c.vocabulary != usual.vocabulary, c.tokenizer.empty(), "there is a tokenizer");

@@ -4,12 +4,14 @@
 #include <filesystem>
 
 #include "weft/base/check.h"
+#include "weft/data/chat_vocabulary.h"
 #include "weft/device/memory_use.h"
 #include "weft/models/config_json.h"
 #include "weft/models/load.h"
 #include "weft/models/tokenizer_folder.h"
 #include "weft/nn/weights.h"
 #include "weft/data/documents.h"
+#include "weft/train/conversations.h"
 #include "weft/train/optimizer_choice.h"
 #include "weft/train/phase.h"
 #include "weft/data/token_cache.h"
@@ -77,14 +79,31 @@ std::optional<LoraOptions> lora_options(const TrainConfig& c, const ModelConfig&
                      .dropout = c.lora_dropout};
 }
 
-std::shared_ptr<const Vocabulary> vocabulary_for(const TrainConfig& c) {
+std::unique_ptr<Vocabulary> plain_vocabulary(const TrainConfig& c) {
   if (!c.tokenizer.empty()) return tokenizer_vocabulary(c.tokenizer, c.end_token);
   if (is_folder(c.model)) return tokenizer_vocabulary(c.model, c.end_token);
   check(c.end_token.empty(), "train", "end_token is '", c.end_token, "', but there is no tokenizer: ", c.vocabulary,
         " have a token of their own between documents");
   if (c.vocabulary == "bytes") return byte_vocabulary();
-  const CharactersFound found = characters_of(Documents(c.data));
+  const CharactersFound found = characters_of(Documents(c.data, {}, conversation_reader(c)));
   return character_vocabulary(found.characters, /*end_of_text=*/found.documents > 1);
+}
+
+std::shared_ptr<const Vocabulary> vocabulary_for(const TrainConfig& c) {
+  if (c.chat_template.empty()) return plain_vocabulary(c);
+  return chat_vocabulary(plain_vocabulary(c), chat_template(c.chat_template));
+}
+
+// A model folder gets embeddings for the tokens of a chat template that it has none for.
+void add_embeddings(const TrainConfig& c, TrainingProblem& problem, const Notice& notice) {
+  const int64_t rows = problem.model.vocab_size, wanted = problem.vocabulary->size();
+  if (c.chat_template.empty() || !is_folder(c.model) || wanted <= rows) return;
+  check(c.lora_rank == 0, "train", "chat_template adds tokens ", rows, " to ", wanted - 1,
+        ", whose embeddings LoRA would not train: lora_rank is ", c.lora_rank, ", and the model in ", c.model, " has ", rows,
+        " embeddings; train all weights (lora_rank 0) first");
+  problem.model.vocab_size = wanted;
+  if (notice)
+    notice(join("the model grows by ", wanted - rows, " tokens of the chat template, whose embeddings start as the mean of the others"));
 }
 
 void read_sums(const TrainConfig& c, TrainingProblem& problem) {
@@ -107,13 +126,15 @@ int64_t set_context(const TrainConfig& c, ModelConfig& model) {
 void read_text(const TrainConfig& c, TrainingProblem& problem, const Notice& notice) {
   const int64_t sequence = set_context(c, problem.model);
   problem.vocabulary = vocabulary_for(c);
+  add_embeddings(c, problem, notice);
   problem.data = text_dataset({.path = c.data,
                                .cache_folder = c.cache.empty() ? default_cache_folder() : c.cache,
                                .tokens = sequence,
                                .validation_fraction = c.validation,
                                .seed = uint64_t(c.seed),
                                .vocabulary_limit = is_folder(c.model) ? problem.model.vocab_size : 0,
-                               .threads = int(c.threads)},
+                               .threads = int(c.threads),
+                               .conversations = conversation_reader(c)},
                               problem.vocabulary, notice);
 }
 
@@ -127,7 +148,7 @@ void take_ids(ModelConfig& model, const SpecialIds& ids) {
 void set_special_ids(const TrainConfig& c, TrainingProblem& problem) {
   if (problem.sums) return take_ids(problem.model, {.bos_id = {}, .pad_id = {}, .eos_ids = {problem.sums->newline()}});
   const SpecialIds ids = problem.vocabulary->special_ids();
-  const bool own_tokenizer = is_folder(c.model) && c.tokenizer.empty();
+  const bool own_tokenizer = is_folder(c.model) && c.tokenizer.empty() && c.chat_template.empty();
   if (!own_tokenizer) return take_ids(problem.model, ids);
   if (ids.eos_ids != TokenizerFolder(c.model).special_ids().eos_ids) problem.model.eos_ids = ids.eos_ids;
 }
@@ -192,7 +213,10 @@ std::unique_ptr<Model> make_training_model(const TrainConfig& config, const Mode
   const MemoryScope scope(device, MemoryUse::weights);
   if (is_folder(config.model))
     return load_model(config.model, model, device,
-                      {.dtype = compute_dtype(config), .trainable = true, .lora = lora_options(config, model)});
+                      {.dtype = compute_dtype(config),
+                       .trainable = true,
+                       .lora = lora_options(config, model),
+                       .add_embeddings = !config.chat_template.empty()});
   return make_model(model, device, uint64_t(config.seed), {.dtype = compute_dtype(config), .trainable = true});
 }
 

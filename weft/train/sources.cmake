@@ -6,6 +6,7 @@ target_sources(weft
     train/checkpoint.cpp
     train/compare.cpp
     train/config.cpp
+    train/conversations.cpp
     train/config_checks.cpp
     train/evaluate.cpp
     train/export.cpp

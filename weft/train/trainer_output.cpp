@@ -45,7 +45,7 @@ void Trainer::write_model(const std::string& folder) const {
 }
 
 void Trainer::write_adapter(const std::string& folder) const {
-  const bool own_tokenizer = problem_.sums || !config_.tokenizer.empty();
+  const bool own_tokenizer = problem_.sums || !config_.tokenizer.empty() || !config_.chat_template.empty();
   export_adapter(folder, *model_, config_.model, *problem_.vocabulary, own_tokenizer);
 }
 
