@@ -32,6 +32,29 @@ std::optional<int32_t> token_after_answer(const ChatFormat& format, const Tokeni
   }
 }
 
+// The first word of an answer stands alone. A tokenizer whose words begin with a space gives it as the word without one, as transformers
+// decodes an answer.
+class AnswerStart {
+ public:
+  explicit AnswerStart(const Tokenizer& tokenizer) : tokenizer_(tokenizer) {}
+
+  std::string_view shown(const NewToken& token) {
+    if (begun_) return token.text;
+    ids_.push_back(token.id);
+    if (token.text.empty()) return token.text;
+    begun_ = true;
+    removed_ = token.text.starts_with(' ') && !tokenizer_.decode(ids_, true).starts_with(' ');
+    return token.text.substr(removed_);
+  }
+  size_t removed() const { return removed_; }
+
+ private:
+  const Tokenizer& tokenizer_;
+  std::vector<int32_t> ids_;
+  bool begun_ = false;
+  size_t removed_ = 0;
+};
+
 }  // namespace
 
 std::vector<int32_t> end_of_turn_ids(const ModelFolder& folder, const ChatFormat& format) {
@@ -106,8 +129,13 @@ ChatTurn ChatSession::answer(GenerateOptions options, const std::function<void(c
     if (std::exchange(seed_, options.sampling.seed) != options.sampling.seed) occurrences_.clear();
     Generator generator(model_, folder_, options);
     uint32_t& occurrence = occurrences_[prompt_key(ids)];
-    turn.completion = generator.run(kept_, ids, occurrence, on_token);
+    AnswerStart start(folder_.tokenizer());
+    turn.completion = generator.run(kept_, ids, occurrence, [&](NewToken token) {
+      token.text = start.shown(token);
+      if (on_token) on_token(token);
+    });
     ++occurrence;
+    turn.completion.text.erase(0, start.removed());
     turn.reused = kept_.reused();
     turn.times = generator.times();
     if (!turn.completion.ids.empty()) conversation_.add("assistant", turn.completion.text);
