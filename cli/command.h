@@ -19,6 +19,7 @@ Run add_devices(CLI::App& app);
 Run add_inspect(CLI::App& app);
 Run add_tokenize(CLI::App& app);
 Run add_generate(CLI::App& app);
+Run add_chat(CLI::App& app);
 Run add_eval(CLI::App& app);
 Run add_export(CLI::App& app);
 Run add_check(CLI::App& app);

@@ -9,15 +9,16 @@
 #include <optional>
 #include <sstream>
 
+#include "cli/chat_flags.h"
 #include "cli/command.h"
 #include "cli/notice.h"
+#include "cli/sampling_flags.h"
+#include "cli/waiting.h"
 #include "weft/backends/open.h"
-#include "weft/device/launch_progress.h"
-#include "weft/generate/generator.h"
+#include "weft/data/documents.h"
+#include "weft/generate/chat_session.h"
 #include "weft/io/tokenizer/utf8.h"
 #include "weft/models/folder.h"
-#include "weft/data/documents.h"
-#include "weft/train/work_line.h"
 
 namespace weft::cli {
 namespace {
@@ -26,48 +27,17 @@ using Ids = std::vector<int32_t>;
 
 struct Options {
   std::string folder, adapter, device = "cpu", dtype, prompts_file;
-  std::vector<std::string> words, prompts, prompt_ids, stop;
-  std::optional<int64_t> max_tokens, top_k, batch;
-  std::optional<double> temperature, top_p, min_p, repetition_penalty;
-  uint64_t seed = 0;
+  std::vector<std::string> words, prompts, prompt_ids, conversations, stop;
+  std::optional<int64_t> batch;
+  SamplingFlags sampling;
+  ChatFlags chat;
   int threads = 0;
   bool json = false, ignore_eos = false, special = false;
+
+  bool chats() const { return !conversations.empty(); }
 };
 
 constexpr int64_t kDefaultTokens = 128;
-
-// Sampler settings: flags override the folder's generation_config.json. Top-k, top-p and min-p only matter when tokens are sampled, so
-// they turn sampling on.
-SamplingOptions sampling_options(const Options& o, const ModelFolder& folder) {
-  SamplingOptions sampling = sampling_of(folder.generation());
-  const bool filtered = o.top_k || o.top_p || o.min_p;
-  if (filtered && sampling.temperature == 0) sampling.temperature = 1;
-  sampling.temperature = o.temperature.value_or(sampling.temperature);
-  sampling.top_k = o.top_k.value_or(sampling.top_k);
-  sampling.top_p = o.top_p.value_or(sampling.top_p);
-  sampling.min_p = o.min_p.value_or(sampling.min_p);
-  sampling.repetition_penalty = o.repetition_penalty.value_or(sampling.repetition_penalty);
-  sampling.seed = o.seed;
-  return sampling;
-}
-
-// Prints once which of the folder's settings are in use, except those that a flag overrides.
-void tell_sampling(const Options& o, const ModelFolder& folder) {
-  const SamplingOptions file = sampling_of(folder.generation()), none;
-  std::string text;
-  const auto add = [&](const char* name, bool flag_given, double value, double off) {
-    if (!flag_given && value != off) text += join(text.empty() ? "" : ", ", name, " ", value);
-  };
-  add("temperature", o.temperature.has_value(), file.temperature, none.temperature);
-  if (o.temperature.value_or(1) > 0) {
-    add("top-k", o.top_k.has_value(), double(file.top_k), double(none.top_k));
-    add("top-p", o.top_p.has_value(), file.top_p, none.top_p);
-    add("min-p", o.min_p.has_value(), file.min_p, none.min_p);
-  }
-  add("repetition penalty", o.repetition_penalty.has_value(), file.repetition_penalty, none.repetition_penalty);
-  if (!text.empty())
-    std::fprintf(stderr, "using %s from generation_config.json; flags override it, --temperature 0 is greedy\n", text.c_str());
-}
 
 Ids parse_ids(const std::string& list) {
   Ids ids;
@@ -108,6 +78,18 @@ std::vector<std::string> texts_of(const Options& o) {
   return texts;
 }
 
+// Encodes conversations with the template: the model answers the last message of each.
+std::vector<Ids> prompts_of(const Options& o, const ModelFolder& folder, const ChatFormat& format) {
+  std::vector<Ids> prompts;
+  for (const std::string& path : o.conversations)
+    for (Conversation& conversation : read_conversations(path)) {
+      o.chat.set_variables(conversation);
+      prompts.push_back(format.encode(conversation, folder.tokenizer(), true).ids);
+      check(!prompts.back().empty(), "generate", "the conversation in ", path, " renders to zero tokens");
+    }
+  return prompts;
+}
+
 // Encodes the prompts. Token ids alone need no tokenizer.
 std::vector<Ids> prompts_of(const Options& o, const ModelFolder& folder) {
   std::vector<Ids> prompts;
@@ -126,11 +108,13 @@ GenerateOptions generate_options(const Options& o, const ModelFolder& folder, co
   for (const Ids& prompt : prompts) longest = std::max(longest, prompt.size());
   const int64_t room = std::max<int64_t>(0, folder.config().max_positions - int64_t(longest));
   const int64_t usual = folder.generation().max_new_tokens.value_or(kDefaultTokens);
-  check(!o.max_tokens || *o.max_tokens >= 1, "generate", "--max-tokens is ", o.max_tokens.value_or(0), ", expected 1 or more");
-  GenerateOptions options{.sampling = sampling_options(o, folder),
-                          .max_tokens = o.max_tokens.value_or(std::min(std::max<int64_t>(1, usual), room)),
+  const auto& most = o.sampling.max_tokens;
+  check(!most || *most >= 1, "generate", "--max-tokens is ", most.value_or(0), ", expected 1 or more");
+  GenerateOptions options{.sampling = o.sampling.sampling(folder),
+                          .max_tokens = most.value_or(std::min(std::max<int64_t>(1, usual), room)),
                           .ignore_eos = o.ignore_eos,
-                          .stop = o.stop};
+                          .stop = o.stop,
+                          .chunked = o.chats()};
   if (o.batch) options.batch = *o.batch;
   return options;
 }
@@ -148,13 +132,6 @@ void print_times(const GenerateTimes& t) {
   std::printf("\n[%ld prompt tokens in %.2f s, %ld new tokens, %.1f tokens/s]\n", long(t.prompt_tokens), t.prompt_seconds,
               long(t.prompts + t.step_tokens), t.tokens_per_second());
 }
-
-// Shows progress until the first token.
-struct Waiting {
-  explicit Waiting(Device& device) : launches(device.stream()) {}
-  ShownProgress progress;
-  LaunchProgress launches;
-};
 
 // A single text streams token by token; several are printed in order, each when it and all before it are finished.
 void stream(Generator& generator, const std::vector<Ids>& prompts, bool has_text, std::optional<Waiting>& waits) {
@@ -186,15 +163,27 @@ void stream(Generator& generator, const std::vector<Ids>& prompts, bool has_text
   show("\n");
 }
 
+void check_options(const Options& o) {
+  const bool other = !o.words.empty() || !o.prompts.empty() || !o.prompts_file.empty() || !o.prompt_ids.empty();
+  check(!o.chats() || !other, "generate", "--chat takes its prompts from conversations; do not pass others");
+  check(o.chats() || !o.chat.given(), "generate",
+        "--template, --template-file and --set apply to --chat alone: a prompt is continued as it is");
+}
+
 int run(const Options& o) {
+  check_options(o);
   const auto device = open_device(o.device, {.threads = o.threads});
   const ModelFolder folder(o.folder, o.adapter);
   folder.config();  // first: its error says what a folder without a model is
-  tell_sampling(o, folder);
+  std::optional<ChatFormat> format;
+  if (o.chats()) format = o.chat.format(folder.tokenizer_folder());
+  o.sampling.tell(folder);
   std::optional<Waiting> waits(std::in_place, *device);
   const auto model = folder.load(*device, {.dtype = o.dtype.empty() ? std::optional<DType>() : dtype_from_name(o.dtype)});
-  const std::vector<Ids> prompts = prompts_of(o, folder);
-  Generator generator(*model, folder, generate_options(o, folder, prompts), o.special);
+  const std::vector<Ids> prompts = format ? prompts_of(o, folder, *format) : prompts_of(o, folder);
+  GenerateOptions options = generate_options(o, folder, prompts);
+  if (format) options.eos_ids = end_of_turn_ids(folder, *format);
+  Generator generator(*model, folder, options, o.special);
   if (o.json) {
     const auto completions = generator.run(prompts);
     waits.reset();
@@ -211,8 +200,8 @@ int run(const Options& o) {
 Run add_generate(CLI::App& app) {
   CLI::App* command = app.add_subcommand("generate", "Continue a text with a model from a Hugging Face folder");
   command->footer(
-      "Samples as the folder's generation_config.json says if it sets do_sample, else decodes greedily; flags override it. Chat templates "
-      "are not applied: the prompt is continued as it is.");
+      "Samples as the folder's generation_config.json says if it sets do_sample, else decodes greedily; flags override it. A prompt is "
+      "continued as it is; --chat applies the folder's chat template and answers a conversation. weft chat is interactive.");
   auto o = std::make_shared<Options>();
   command->add_option("model", o->folder, "Folder with config.json, model.safetensors and tokenizer.json")->required();
   command->add_option("text", o->words, "The prompt; several words form one prompt; without any prompt, standard input is read");
@@ -223,16 +212,18 @@ Run add_generate(CLI::App& app) {
   command->add_option("--prompt-ids", o->prompt_ids, "A prompt as token ids, such as 1,2,3; repeatable; needs no tokenizer")
       ->take_all()
       ->expected(1);
-  command->add_option("--max-tokens,--max-new-tokens", o->max_tokens,
+  command
+      ->add_option(
+          "--chat", o->conversations,
+          "File with a conversation to answer: a JSON list of {\"role\", \"content\"}, or an object with \"messages\"; a .jsonl file has "
+          "one per line; - is standard input; repeatable")
+      ->take_all()
+      ->expected(1);
+  o->chat.add_to(*command);
+  command->add_option("--max-tokens,--max-new-tokens", o->sampling.max_tokens,
                       join("New tokens per prompt at most (default: as in generation_config.json, else ", kDefaultTokens,
                            "; limited by the context length)"));
-  command->add_option("--temperature,--temp", o->temperature,
-                      "Sampling temperature, 0 is greedy (default: the folder's, else 0; 1 if --top-k, --top-p or --min-p is given)");
-  command->add_option("--top-k", o->top_k, "Sample from the k most likely tokens only");
-  command->add_option("--top-p", o->top_p, "Sample from the smallest set of most likely tokens whose probability reaches p");
-  command->add_option("--min-p", o->min_p, "Sample from tokens at least p times as likely as the most likely one");
-  command->add_option("--repetition-penalty", o->repetition_penalty, "Factor by which tokens seen before become less likely");
-  command->add_option("--seed", o->seed, "Seed of the sampler")->capture_default_str();
+  o->sampling.add_to(*command);
   command->add_option("--stop", o->stop, "Text that ends the continuation; repeatable")->take_all()->expected(1);
   command->add_flag("--ignore-eos", o->ignore_eos, "Continue after an end-of-text token");
   command->add_flag("--special", o->special, "Show special tokens in the text");

@@ -6,6 +6,7 @@
 
 #include "cli/command.h"
 #include "weft/base/check.h"
+#include "weft/chat/chat_format.h"
 #include "weft/io/json.h"
 #include "weft/io/weight_files.h"
 #include "weft/models/folder.h"
@@ -33,6 +34,17 @@ Ordered tokenizer_of(const ModelFolder& folder) {
           {"end_tokens", spelled(folder.end_ids())},
           {"between_documents", separator ? Ordered(tokenizer.token_of(*separator)) : Ordered(nullptr)},
           {"ignored", tokenizer.ignored()}};
+}
+
+// false: the folder has none. A template that cannot be read is described by its error.
+Ordered chat_template_of(const std::string& folder) {
+  try {
+    const auto format = ChatFormat::load(folder);
+    if (!format) return false;
+    return {{"names", format->names()}, {"parses", true}, {"marks_answers", format->has_generation_blocks()}};
+  } catch (const Error& error) {
+    return {{"parses", false}, {"error", error.what()}};
+  }
 }
 
 Ordered tensors_of(const WeightFiles& files, int64_t& parameters, int64_t& bytes) {
@@ -83,7 +95,7 @@ Ordered describe(const std::string& path) {
   if (const ModelFolder model(path); folder && model.has_tokenizer())
     out["tokenizer"] = unless_unsupported([&] { return tokenizer_of(model); });
   if (folder) out["generation"] = Ordered::parse(generation_config_json(read_generation_config(path)));
-  if (folder) out["chat_template"] = read_tokenizer_config(path).chat_template;
+  if (folder) out["chat_template"] = chat_template_of(path);
   out["tensors"] = std::move(tensors);
   return out;
 }
@@ -105,6 +117,15 @@ void print_tokenizer(const Ordered& tokenizer) {
   for (const auto& name : tokenizer["ignored"]) std::printf("  %-32s set, does nothing here\n", name.get<std::string>().c_str());
 }
 
+void print_chat_template(const Ordered& chat) {
+  if (!chat["parses"].get<bool>())
+    return void(std::printf("\nchat template: cannot be used: %s\n", chat["error"].get<std::string>().c_str()));
+  std::string names;
+  for (const auto& name : chat["names"]) names += (names.empty() ? "" : ", ") + name.get<std::string>();
+  std::printf("\nchat template: %s%s; applied by weft chat and by --chat of generate and tokenize, not to plain prompts\n", names.c_str(),
+              chat["marks_answers"].get<bool>() ? ", marks what the assistant says" : "");
+}
+
 void print(const Ordered& about) {
   std::printf("%s\n", about["path"].get<std::string>().c_str());
   if (about.contains("config")) {
@@ -122,7 +143,7 @@ void print(const Ordered& about) {
     std::printf("\ngeneration settings\n");
     for (const auto& [key, value] : about["generation"].items()) std::printf("  %-32s %s\n", key.c_str(), value.dump().c_str());
   }
-  if (about.value("chat_template", false)) std::printf("\nchat template: present, not applied to prompts\n");
+  if (about.contains("chat_template") && about["chat_template"].is_object()) print_chat_template(about["chat_template"]);
   if (!about["metadata"].empty()) {
     std::printf("\nmetadata\n");
     for (const auto& [key, value] : about["metadata"].items())

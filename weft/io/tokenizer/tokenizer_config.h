@@ -21,7 +21,7 @@ struct TokenizerConfig {
   std::vector<ConfiguredToken> added_tokens;
   std::optional<std::string> bos_token, eos_token, pad_token;  // as spelled in the vocabulary
   std::optional<bool> add_bos, add_eos;                        // not set: as in tokenizer.json's template
-  bool chat_template = false;                                  // a template exists; it is not applied
+  bool chat_template = false;                                  // a template exists (weft/chat reads it)
 };
 
 // Reads the files in `folder`; tokenizer_config.json takes precedence, absent files are skipped. Throws bad_file with the file, the path in
