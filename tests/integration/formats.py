@@ -36,14 +36,15 @@ for model in ("gpt2", "llama", "qwen3"):
         assert got["ids"] == line["ids"] and got["decoded"] == line["decoded"], line["text"]
         assert len(got["pieces"]) == len(got["ids"])
 assert "(special)" in run("tokenize", models / "llama", "<s> x").stdout
-assert "Chat templates are not applied" in run("tokenize", "--help").stdout
+assert "encoded as it is" in run("tokenize", "--help").stdout
 
 with tempfile.TemporaryDirectory() as temporary:
     folder = pathlib.Path(temporary) / "model"
     shutil.copytree(models / "llama", folder)
     (folder / "tokenizer_config.json").write_text('{"chat_template": "{{ messages }}"}')
-    assert json.loads(run("inspect", folder, "--json").stdout)["chat_template"] is True
-    assert "not applied to prompts" in run("inspect", folder).stdout
+    about = json.loads(run("inspect", folder, "--json").stdout)["chat_template"]
+    assert about == {"names": ["default"], "parses": True, "marks_answers": False}, about
+    assert "applied by weft chat" in run("inspect", folder).stdout
 
     # Unsupported parts are named and the rest is shown; a damaged file gives a one-line error.
     config = json.loads((folder / "config.json").read_text())

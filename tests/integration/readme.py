@@ -1,4 +1,5 @@
-"""README's example equals examples/quickstart.cpp, its links resolve, and its training and generation commands run."""
+"""README's example equals examples/quickstart.cpp, its links resolve, and its training, generation and chat commands run."""
+import json
 import os
 import pathlib
 import re
@@ -29,7 +30,10 @@ with tempfile.TemporaryDirectory() as folder:
     (pathlib.Path(folder) / "book.txt").write_text("".join(f"The {i}th line of a book.\n" for i in range(500)))
     path = f"{pathlib.Path(sys.argv[1]).parent.resolve()}:{os.environ['PATH']}"
     ran = 0
-    for section in ("Training", "Generation"):
+    talk = [{"role": "user", "content": "What is your name?"}, {"role": "assistant", "content": "I am Weft."}]
+    (pathlib.Path(folder) / "talk.jsonl").write_text(json.dumps({"messages": talk}) + "\n" + json.dumps({"messages": talk}) + "\n")
+    (pathlib.Path(folder) / "messages.json").write_text(json.dumps(talk[:1]))
+    for section in ("Training", "Generation", "Chat"):
         block = re.search(rf"## {section}\n\n```sh\n(.*?)```", readme, flags=re.DOTALL)[1]
         for line in block.splitlines():
             command = smaller(line.split("   #")[0].strip())
