@@ -15,7 +15,8 @@ using chat::ChatTemplate;
 
 std::string render(const std::string& text, const std::string& variables = "{}") {
   chat::Variables values;
-  for (const auto& [name, value] : chat::parse_value(variables, "variables").dict().entries) values.emplace_back(name.text(), value);
+  const chat::Value given = chat::parse_value(variables, "variables");
+  for (const auto& [name, value] : given.dict().entries) values.emplace_back(name.text(), value);
   return ChatTemplate(text, "folder/chat_template.jinja").render(values, 0).text;
 }
 
