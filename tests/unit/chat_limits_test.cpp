@@ -64,6 +64,8 @@ TEST(ChatLimits, memory) {
   expect_limit(
       "{% set s = 'a' * 100000 %}{% set ns = namespace(l=[]) %}{% for a in range(1000) %}{% set ns.l = ns.l + [s ~ a] %}{% endfor %}",
       kMemory);
+  expect_limit("{% for a in range(99999) %}{% set x = namespace(v=a) %}{% endfor %}", kMemory);
+  expect_limit("{% for a in range(99999) %}{% macro m() %}{% endmacro %}{% endfor %}", kMemory);
   expect_limit("{% set s = 'ab' * 10000 %}{{ s.replace('a', s) }}", kMemory);
 }
 

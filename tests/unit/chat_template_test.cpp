@@ -37,7 +37,7 @@ std::string error_of(const std::string& text) {
 TEST(ChatTemplate, syntax_errors_name_template_line_and_what) {
   const std::string in = "folder/chat_template.jinja: line ";
   EXPECT_EQ(error_of("a\n{{ 1 + }}"), in + "2: expected an expression, got '}}'");
-  EXPECT_EQ(error_of("{% for x in y %}\n\n"), in + "2: the template ends without {% else %}");
+  EXPECT_EQ(error_of("{% for x in y %}\n\n"), in + "2: the template ends without {% endfor %}");
   EXPECT_EQ(error_of("{% if x %}\n{% endfor %}"), in + "2: unknown or misplaced tag {% endfor %}");
   EXPECT_EQ(error_of("\n\n{% nosuch %}"), in + "3: unknown or misplaced tag {% nosuch %}");
   EXPECT_EQ(error_of("{{ 'open }}"), in + "1: a string has no closing '");

@@ -59,16 +59,19 @@ void Heap::step(int64_t steps) {
   if (steps_ > limits_->steps) exceeded("the template takes more than ", limits_->steps, " steps; does it loop for ever?");
 }
 
+void Heap::count(Object& object, size_t bytes) {
+  if (!limits_) return;
+  expect(bytes + kObject);
+  object.heap = this;
+  object.bytes = bytes + kObject;
+  live_ += object.bytes;
+}
+
 Value Heap::keep(Type type, std::shared_ptr<Object> object, size_t bytes, int depth) {
   if (depth > kValueDepth) exceeded("the template nests values more than ", kValueDepth, " levels deep");
   if (object->weight > kValueWeight) exceeded("the template makes a value of more than ", kValueWeight, " elements");
   object->depth = depth;
-  if (limits_) {
-    expect(bytes + kObject);
-    object->heap = this;
-    object->bytes = bytes + kObject;
-    live_ += object->bytes;
-  }
+  count(*object, bytes);
   return Value(type, std::move(object));
 }
 
@@ -83,25 +86,18 @@ Value Heap::string(std::string text, bool markup) {
   return keep(Type::string, std::move(object), bytes, 0);
 }
 
-Value Heap::list(std::vector<Value> items) {
+Value Heap::sequence(Type type, std::vector<Value> items) {
+  step(int64_t(items.size() / 16));
   const int depth = deepest(items) + 1;
   auto object = std::make_shared<List>();
   object->weight = weight_of(items);
   object->items = std::move(items);
   const size_t bytes = object->items.capacity() * sizeof(Value);
-  step(int64_t(object->items.size() / 16));
-  return keep(Type::list, std::move(object), bytes, depth);
+  return keep(type, std::move(object), bytes, depth);
 }
 
-Value Heap::tuple(std::vector<Value> items) {
-  const int depth = deepest(items) + 1;
-  auto object = std::make_shared<List>();
-  object->weight = weight_of(items);
-  object->items = std::move(items);
-  const size_t bytes = object->items.capacity() * sizeof(Value);
-  step(int64_t(object->items.size() / 16));
-  return keep(Type::tuple, std::move(object), bytes, depth);
-}
+Value Heap::list(std::vector<Value> items) { return sequence(Type::list, std::move(items)); }
+Value Heap::tuple(std::vector<Value> items) { return sequence(Type::tuple, std::move(items)); }
 
 Value Heap::pair(Value first, Value second) {
   std::vector<Value> items;

@@ -276,11 +276,7 @@ std::string described(const Token& token) {
     case Kind::data: return "text";
     case Kind::end: return "the end of the template";
     case Kind::string: return "a string";
-    case Kind::print_begin:
-    case Kind::print_end:
-    case Kind::block_begin:
-    case Kind::block_end: return "'" + token.text + "'";
-    default: return "'" + token.text.substr(0, 60) + "'";
+    default: return join("'", token.text.substr(0, 60), "'");
   }
 }
 

@@ -70,16 +70,17 @@ static Value borrowed(Kept* kept) {
 }
 
 Value Machine::make_namespace(std::vector<std::pair<std::string, Value>> members) {
-  heap_.expect(sizeof(Namespace));
-  heap_.step(10);  // it stays until rendering ends
-  namespaces_.push_back(std::make_unique<Namespace>());
-  for (auto& [name, value] : members) namespaces_.back()->set(name, std::move(value));
+  auto made = std::make_unique<Namespace>();
+  heap_.count(*made, sizeof(Namespace) + members.size() * sizeof(members[0]));
+  for (auto& [name, value] : members) made->set(name, std::move(value));
+  namespaces_.push_back(std::move(made));
   return borrowed(namespaces_.back().get());
 }
 
+// The frame stays with the macro.
 Value Machine::make_macro(const MacroSyntax& syntax, const FramePtr& frame) {
-  heap_.step(10);
   macros_.push_back(std::make_unique<Macro>(syntax, frame));
+  heap_.count(*macros_.back(), sizeof(Macro) + sizeof(Frame) + frame->slots.size() * sizeof(Value));
   return borrowed(macros_.back().get());
 }
 

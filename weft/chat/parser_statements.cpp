@@ -59,7 +59,7 @@ Body Parser::body_until(std::initializer_list<std::string_view> ends) {
   for (;;) {
     const Token& token = current();
     if (token.kind == TokenKind::end) {
-      if (ends.size() > 0) refuse("the template ends without {% ", *(ends.end() - 1), " %}");
+      if (ends.size() > 0) refuse("the template ends without {% ", *ends.begin(), " %}");
       return body;
     }
     if (token.kind == TokenKind::data) {
@@ -129,7 +129,7 @@ StatementPtr Parser::parse_if() {
   for (;;) {
     Branch branch;
     branch.test = tuple(/*conditional=*/false);
-    branch.body = block_body({"elif", "else", "endif"});
+    branch.body = block_body({"endif", "elif", "else"});
     made->branches.push_back(std::move(branch));
     const std::string tag = take().text;
     if (tag == "endif") return made;

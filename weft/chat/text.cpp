@@ -13,9 +13,12 @@ namespace {
 
 utf8proc_category_t category(char32_t code) { return utf8proc_category(utf8proc_int32_t(code)); }
 
-bool is_letter(char32_t code) {
-  const auto found = category(code);
-  return found >= UTF8PROC_CATEGORY_LU && found <= UTF8PROC_CATEGORY_LO;
+template <size_t count>
+bool within(const CodeRange (&ranges)[count], char32_t code) {
+  if (code < 0x80) return false;
+  const auto found = std::upper_bound(std::begin(ranges), std::end(ranges), code,
+                                      [](char32_t wanted, const CodeRange& range) { return wanted < range.first; });
+  return found != std::begin(ranges) && code <= (found - 1)->last;
 }
 
 const SpecialCase* special(char32_t code) {
@@ -118,18 +121,18 @@ bool is_printable(char32_t code) {
   return found != UTF8PROC_CATEGORY_CN && found < UTF8PROC_CATEGORY_ZS;
 }
 
-bool is_alphabetic(char32_t code) { return is_letter(code); }
-bool is_decimal(char32_t code) { return category(code) == UTF8PROC_CATEGORY_ND; }
-bool is_digit(char32_t code) {
-  return is_decimal(code) || code == 0xb2 || code == 0xb3 || code == 0xb9 || code == 0x2070 || (code >= 0x2074 && code <= 0x2079) ||
-         (code >= 0x2080 && code <= 0x2089) || (code >= 0x2460 && code <= 0x2468);
+bool is_alphabetic(char32_t code) {
+  const auto found = category(code);
+  return found >= UTF8PROC_CATEGORY_LU && found <= UTF8PROC_CATEGORY_LO;
 }
+bool is_decimal(char32_t code) { return category(code) == UTF8PROC_CATEGORY_ND; }
+bool is_digit(char32_t code) { return is_decimal(code) || within(kOtherDigits, code); }
 bool is_numeric(char32_t code) {
   const auto found = category(code);
-  return found == UTF8PROC_CATEGORY_ND || found == UTF8PROC_CATEGORY_NL || found == UTF8PROC_CATEGORY_NO;
+  return found == UTF8PROC_CATEGORY_ND || found == UTF8PROC_CATEGORY_NL || found == UTF8PROC_CATEGORY_NO || within(kOtherNumbers, code);
 }
-bool is_lower(char32_t code) { return category(code) == UTF8PROC_CATEGORY_LL || code == 0xaa || code == 0xba; }
-bool is_upper(char32_t code) { return category(code) == UTF8PROC_CATEGORY_LU; }
+bool is_lower(char32_t code) { return category(code) == UTF8PROC_CATEGORY_LL || within(kOtherLower, code); }
+bool is_upper(char32_t code) { return category(code) == UTF8PROC_CATEGORY_LU || within(kOtherUpper, code); }
 bool is_cased(char32_t code) { return is_lower(code) || is_upper(code) || category(code) == UTF8PROC_CATEGORY_LT; }
 
 std::string_view stripped(std::string_view text, const std::optional<std::string_view>& chars, bool left, bool right) {

@@ -21,7 +21,7 @@ bool is_digit(char32_t code);
 bool is_numeric(char32_t code);
 bool is_cased(char32_t code);
 bool is_lower(char32_t code);
-bool is_upper(char32_t code);  // also title case
+bool is_upper(char32_t code);
 
 // Without the characters of `chars` (white space if there are none) at the ends.
 std::string_view stripped(std::string_view text, const std::optional<std::string_view>& chars, bool left = true, bool right = true);

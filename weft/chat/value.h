@@ -143,7 +143,8 @@ class Heap {
   Value range(int64_t start, int64_t stop, int64_t step);
   Value view(Value of, View::Part part);
   Value undefined(std::string message);
-  // Counts an object that was just made, with what it refers to.
+  void count(Object& object, size_t bytes);  // until the object is destroyed
+  // A value of an object that was just made, counted, with the levels of values in it.
   Value keep(Type type, std::shared_ptr<Object> object, size_t bytes, int depth);
 
   void expect(size_t bytes) const;  // throws if so many bytes more would exceed the limit; call it before a large allocation
@@ -152,6 +153,8 @@ class Heap {
   void release(size_t bytes) { live_ -= bytes; }
 
  private:
+  Value sequence(Type type, std::vector<Value> items);
+
   const TemplateLimits* limits_ = nullptr;
   size_t live_ = 0;
   int64_t steps_ = 0;
