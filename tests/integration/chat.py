@@ -218,6 +218,22 @@ def cache(model):
             talk.append({"role": "assistant", "content": answer})
 
 
+def changed_past(folder, model):
+    """A template that shows earlier answers differently, as those that strip reasoning: what follows the change is computed again."""
+    template = folder / "strips.jinja"
+    template.write_text("{% for m in messages %}<|im_start|>{{ m.role }}\n{{ '-' if m.role == 'assistant' and not loop.last else m.content }}<|im_end|>\n"
+                        "{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}")
+    flags, questions = ["--template-file", template], list(ANSWERS)
+    _, err = chat(model, *questions[:3], f"/save {folder / 'changed.json'}", args=["--verbose", *flags])
+    turns = [tuple(map(int, found)) for found in re.findall(r"prompt of (\d+) tokens: (\d+) reused, (\d+) computed", err)]
+    # A turn shares all but the answer with the one before it: its prompt, and where both changed the same way the answers before.
+    expect("the common prefix ends where the past changed", [t[1] for t in turns] == [0, turns[0][0], turns[1][0]] and
+           all(prompt == reused + computed for prompt, reused, computed in turns), turns)
+    *talk, last = messages_in(folder / "changed.json")
+    fresh = json.loads(run("generate", model, "--chat", "-", "--json", "--max-tokens", 100, *flags, lines=[json.dumps(talk)])[0])
+    expect("a new cache gives the same answer to a changed past", last["content"].startswith(fresh["text"]) and fresh["text"], (fresh, last))
+
+
 def context(folder, model):
     """A conversation longer than the context of 192 tokens: the oldest turns are dropped and it is said."""
     lines = list(ANSWERS) * 2
@@ -292,6 +308,7 @@ with tempfile.TemporaryDirectory() as temporary:
     commands(place, trained)
     sampling(place, trained)
     cache(trained)
+    changed_past(place, trained)
     context(place, trained)
     errors(place, trained)
     export(place, trained)

@@ -20,14 +20,16 @@ using Ids = std::vector<int32_t>;
 // A folder with a model of 192 positions on bytes and ChatML.
 class ChatSessionTest : public testing::Test {
  protected:
-  ChatSessionTest() : device(open_device(test_device(), {.threads = 2})) {
-    const auto vocabulary = chat_vocabulary(byte_vocabulary(), chat_template("chatml"));
+  ChatSessionTest() : device(open_device(test_device(), {.threads = 2})) { make_folder(byte_vocabulary()); }
+
+  void make_folder(std::unique_ptr<Vocabulary> base) {
+    const auto vocabulary = chat_vocabulary(std::move(base), chat_template("chatml"));
     ModelConfig c = preset("llama-tiny");
     c.hidden_size = 48, c.layers = 2, c.heads = 4, c.kv_heads = 2, c.head_dim = 12, c.intermediate_size = 96;
     c.vocab_size = vocabulary->size();
     c.max_positions = 192;
     c.initializer_range = 0.3;
-    c.eos_ids = {258};
+    c.eos_ids = {vocabulary->special_ids().eos_ids.front()};
     export_model(*make_model(c, *device, 3), path.string());
     vocabulary->write_files(path.string());
     folder.emplace(path.string());
@@ -110,6 +112,30 @@ TEST_F(ChatSessionTest, TheTokenAfterAnAnswerEndsIt) {
   EXPECT_EQ(end_of_turn_ids(*folder, other), (Ids{258, 256}));
   const ChatFormat none = ChatFormat::parse("{{ raise_exception('no') }}");
   EXPECT_EQ(end_of_turn_ids(*folder, none), (Ids{258}));
+}
+
+// Tokenizers whose words begin with a space: an answer begins without it, in what is shown and in the conversation.
+TEST_F(ChatSessionTest, AnAnswerIsDecodedAlone) {
+  for (const char* family : {"/llama2", "/metaspace", "/mistral"}) {
+    make_folder(tokenizer_vocabulary(std::string(WEFT_GOLDEN_TOKENIZERS) + family));
+    ChatSession chat(*model, *folder, *format);
+    int with_space = 0;
+    for (uint64_t seed = 0; seed < 20; ++seed) {
+      Conversation conversation;
+      conversation.add("user", "a");
+      chat.restart(std::move(conversation));
+      std::string shown;
+      const ChatTurn t =
+          chat.answer({.sampling = {.temperature = 2, .seed = seed}, .max_tokens = 4}, [&](const NewToken& token) { shown += token.text; });
+      const std::string alone = folder->tokenizer().decode(t.completion.ids, true);
+      EXPECT_EQ(chat.conversation().content(1), alone) << family;
+      if (alone.find("\uFFFD") != alone.npos) continue;  // shown byte by byte
+      EXPECT_EQ(shown, alone) << family;
+      EXPECT_EQ(t.completion.text, alone) << family;
+      with_space += folder->tokenizer().bytes_of(t.completion.ids[0]).starts_with(' ');
+    }
+    EXPECT_GT(with_space, 0) << family;
+  }
 }
 
 TEST_F(ChatSessionTest, AnswersAgainHaveOtherDraws) {

@@ -43,7 +43,8 @@ class AnswerStart {
     ids_.push_back(token.id);
     if (token.text.empty()) return token.text;
     begun_ = true;
-    removed_ = token.text.starts_with(' ') && !tokenizer_.decode(ids_, true).starts_with(' ');
+    const std::string alone = tokenizer_.decode(ids_, true);
+    while (token.text.substr(removed_).starts_with(' ') && !alone.starts_with(token.text.substr(removed_))) ++removed_;
     return token.text.substr(removed_);
   }
   size_t removed() const { return removed_; }
@@ -138,7 +139,10 @@ ChatTurn ChatSession::answer(GenerateOptions options, const std::function<void(c
     turn.completion.text.erase(0, start.removed());
     turn.reused = kept_.reused();
     turn.times = generator.times();
-    if (!turn.completion.ids.empty()) conversation_.add("assistant", turn.completion.text);
+    // Bytes that turn out not to be UTF-8 were shown one by one; the message has them as the tokenizer decodes the whole.
+    const bool whole = turn.completion.reason != FinishReason::stop;
+    if (!turn.completion.ids.empty())
+      conversation_.add("assistant", whole ? folder_.tokenizer().decode(turn.completion.ids, true) : turn.completion.text);
     return turn;
   } catch (...) {
     hidden_ = hidden;
