@@ -199,7 +199,7 @@ Run add_chat(CLI::App& app) {
       join("Tokens per answer at most (default: as in generation_config.json, else ", kDefaultTokens, "; limited by the context length)"));
   o->sampling.add_to(*command);
   o->chat.add_to(*command);
-  command->add_option("--stop", o->stop, "Text that ends an answer; repeatable")->take_all()->expected(1);
+  command->add_option("--stop", o->stop, "Text that ends an answer; repeatable")->take_all()->expected(1)->allow_extra_args(false);
   command->add_option("--adapter", o->adapter, "Folder with a LoRA adapter of the model (adapter_config.json, adapter_model.safetensors)");
   command->add_option("--device", o->device, "Device to run on")->capture_default_str();
   command->add_option("--dtype", o->dtype, "f32 or bf16 (default: as stored)");

@@ -65,7 +65,8 @@ void ChatFlags::add_to(CLI::App& command) {
       ->check(CLI::ExistingFile);
   command.add_option("--set", variables, "NAME=VALUE: a variable of the chat template, such as enable_thinking=false; repeatable")
       ->take_all()
-      ->expected(1);
+      ->expected(1)
+      ->allow_extra_args(false);
 }
 
 ChatFormat ChatFlags::format(const TokenizerFolder& tokenizer) const {

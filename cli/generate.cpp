@@ -205,26 +205,28 @@ Run add_generate(CLI::App& app) {
   auto o = std::make_shared<Options>();
   command->add_option("model", o->folder, "Folder with config.json, model.safetensors and tokenizer.json")->required();
   command->add_option("text", o->words, "The prompt; several words form one prompt; without any prompt, standard input is read");
-  command->add_option("--prompt", o->prompts, "A prompt; repeatable")->take_all()->expected(1);
+  command->add_option("--prompt", o->prompts, "A prompt; repeatable")->take_all()->expected(1)->allow_extra_args(false);
   command->add_option(
       "--prompts", o->prompts_file,
       "File with prompts: a text file is one prompt; each line of a .jsonl file or element of a .json file (its \"text\") is one");
   command->add_option("--prompt-ids", o->prompt_ids, "A prompt as token ids, such as 1,2,3; repeatable; needs no tokenizer")
       ->take_all()
-      ->expected(1);
+      ->expected(1)
+      ->allow_extra_args(false);
   command
       ->add_option(
           "--chat", o->conversations,
           "File with a conversation to answer: a JSON list of {\"role\", \"content\"}, or an object with \"messages\"; a .jsonl file has "
           "one per line; - is standard input; repeatable")
       ->take_all()
-      ->expected(1);
+      ->expected(1)
+      ->allow_extra_args(false);
   o->chat.add_to(*command);
   command->add_option("--max-tokens,--max-new-tokens", o->sampling.max_tokens,
                       join("New tokens per prompt at most (default: as in generation_config.json, else ", kDefaultTokens,
                            "; limited by the context length)"));
   o->sampling.add_to(*command);
-  command->add_option("--stop", o->stop, "Text that ends the continuation; repeatable")->take_all()->expected(1);
+  command->add_option("--stop", o->stop, "Text that ends the continuation; repeatable")->take_all()->expected(1)->allow_extra_args(false);
   command->add_flag("--ignore-eos", o->ignore_eos, "Continue after an end-of-text token");
   command->add_flag("--special", o->special, "Show special tokens in the text");
   command->add_option("--batch", o->batch, "Prompts decoded in one batch (default 4; more may change the last bits)");

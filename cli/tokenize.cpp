@@ -95,7 +95,8 @@ Run add_tokenize(CLI::App& app) {
           "File with a conversation to encode with the chat template: JSON, or one per line of a .jsonl file; - is standard input; "
           "repeatable")
       ->take_all()
-      ->expected(1);
+      ->expected(1)
+      ->allow_extra_args(false);
   options->chat.add_to(*command);
   command->add_flag("--no-generation-prompt", options->no_generation_prompt, "--chat: leave out the beginning of the answer to come");
   command->add_flag(

@@ -66,6 +66,9 @@ for batch in (1, 2, 4):
     together = generate("qwen3", *[arg for prompt in prompts for arg in ("--prompt", prompt)], *sampled, "--batch", batch)
     assert [one["ids"] for one in together] == alone
 assert generate("qwen3", prompts[0], *sampled[:-1], 6)["ids"] != alone[0]
+# A repeatable flag takes one value, so that the model may follow it.
+assert run("generate", "--prompt", "a", golden / "llama", "--max-tokens", 3)[0].split("\n[")[0] == \
+    run("generate", golden / "llama", "--prompt", "a", "--max-tokens", 3)[0].split("\n[")[0]
 assert len(run("generate", golden / "qwen3", "--prompt", "a", "--prompt", "b", "--max-tokens", 3)[0].split("[2] ")) == 2
 
 # A stop string ends the text before it, wherever its tokens start and end.
