@@ -34,7 +34,7 @@ void render(const chat::ChatTemplate& compiled, const Conversation& conversation
   size_t at = 0;
   for (const auto& [first, last] : rendered.generated) {
     require(at <= first && first <= last && last <= rendered.text.size(), "a generation block lies outside the text");
-    at = first;
+    at = last;
   }
 }
 

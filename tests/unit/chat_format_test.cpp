@@ -159,6 +159,13 @@ TEST(ChatFormat, masks_only_where_the_template_marks) {
   EXPECT_EQ(encoded.generated.front(), 0);
   EXPECT_EQ(encoded.generated.back(), 0);
   EXPECT_GT(std::count(encoded.generated.begin(), encoded.generated.end(), 1), 0);
+  const ChatFormat nested =
+      ChatFormat::parse("A{% generation %}b{% generation %}c{% endgeneration %}d{% endgeneration %}E{% generation %}{% endgeneration %}");
+  const auto all = nested.encode(chat, tokenizer, false);
+  EXPECT_EQ(all.text, "AbcdE");
+  EXPECT_EQ(all.generated.front(), 0);
+  EXPECT_EQ(all.generated.back(), 0);
+  EXPECT_EQ(std::count(all.generated.begin(), all.generated.end(), 1), ptrdiff_t(all.ids.size()) - 2);
   const ChatFormat inside = ChatFormat::parse("{% macro m() %}{% generation %}x{% endgeneration %}{% endmacro %}{{ m() }}", {}, "t");
   EXPECT_EQ(inside.render(chat, false), "x");
   EXPECT_EQ(message_of([&] { inside.encode(chat, tokenizer, false); }),

@@ -115,6 +115,7 @@ class Machine {
   std::string* out_ = nullptr;
   size_t written_ = 0;                 // to the output and to all buffers
   const Value* block_text_ = nullptr;  // what a filter block or set block gives to its chain of filters
+  bool generating_ = false;            // inside a generation block
   int depth_ = 0, line_ = 0;
 };
 

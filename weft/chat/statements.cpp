@@ -190,9 +190,13 @@ void Machine::run_call(const Statement& s, const FramePtr& frame) {
   emit(printed(*this, evaluate_call(*s.value, frame, &caller)));
 }
 
+// A generation block inside another one is part of it.
 void Machine::run_generation(const Statement& s, const FramePtr& frame) {
   const size_t first = out_->size();
+  const bool inside = std::exchange(generating_, true);
   run(s.macro->body, enter(s.macro->scope, frame));
+  generating_ = inside;
+  if (inside) return;
   if (out_ == &rendered_.text)
     rendered_.generated.emplace_back(first, out_->size());
   else
