@@ -190,7 +190,8 @@ int run(const Options& o) {
 Run add_chat(CLI::App& app) {
   CLI::App* command = app.add_subcommand("chat", "Talk with a model from a Hugging Face folder that has a chat template");
   command->footer("Commands of the chat:\n" + ChatCommands::help() +
-                  "\nPiped lines are answered one after another, without prompt and colour; notices go to stderr.");
+                  "\nPiped lines are answered one after another, without prompt and colour; notices go to stderr." +
+                  (LineEditor::kEdits ? "" : "\nThis build edits no lines: it was made without libedit."));
   auto o = std::make_shared<Options>();
   command->add_option("model", o->folder, "Folder with config.json, model.safetensors, tokenizer.json and a chat template")->required();
   command->add_option("--system", o->system, "System message");

@@ -22,6 +22,8 @@
 namespace weft::cli {
 
 #ifdef WEFT_HAS_LIBEDIT
+const bool LineEditor::kEdits = true;
+
 namespace {
 
 constexpr wchar_t kCtrlC = 3;
@@ -164,6 +166,8 @@ LineEditor::LineEditor(bool edits, std::string history, bool colour) : prompts_(
   if (edits) terminal_ = std::make_unique<Terminal>(std::move(history));
 }
 #else
+const bool LineEditor::kEdits = false;
+
 struct LineEditor::Terminal {
   Outcome read(const std::string&, bool, std::string&) { return Outcome::end; }
 };

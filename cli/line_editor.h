@@ -20,6 +20,7 @@ class LineEditor {
   Outcome read(const std::string& prompt, std::string& line);
 
   static constexpr int kHistoryLines = 1000;
+  static const bool kEdits;  // the build has libedit
 
  private:
   struct Terminal;  // libedit's state

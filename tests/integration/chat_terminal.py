@@ -157,10 +157,11 @@ with tempfile.TemporaryDirectory() as temporary:
     place = pathlib.Path(temporary)
     os.environ["WEFT_CACHE"] = str(place / "cache")
     os.environ["XDG_STATE_HOME"] = str(place / "state")
-    if not subprocess.run([tool, "--version"], capture_output=True).returncode == 0:
-        sys.exit("the tool does not start")
     small = train(place, "small", "--width", "32", "--context", "1024")
-    editing(place, small)
+    if "without libedit" in subprocess.run([tool, "chat", "--help"], capture_output=True, text=True, check=True).stdout:
+        print("skipped: line editing, this build was made without libedit")
+    else:
+        editing(place, small)
     stopping(place, train(place, "long", "--width", "128", "--context", "16384"))
     colours(small)
 finish()
