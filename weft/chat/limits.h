@@ -1,5 +1,5 @@
-// Limits of a template, which is untrusted: each one is an error that names the limit. Real templates have at most 60 KB and need less than
-// 100 000 steps for a long conversation.
+// Limits of a template, which is untrusted: each one is an error that names the limit. The largest of 173 real templates has 19 KB;
+// the costliest takes 18 000 steps for 41 messages and three tools.
 #pragma once
 
 #include <cstddef>
@@ -14,7 +14,7 @@ struct TemplateLimits {
   int64_t steps = 30'000'000;               // nodes evaluated, elements visited, and every 64 bytes of text that an operation touches
   int nesting = 100;                        // brackets and statements inside each other, in the source
   int tree = 400;                           // height of one expression: a + b + c ... leans to the left, without brackets
-  int depth = 1200;                         // nodes being evaluated inside each other; a macro that calls itself needs about 6 per call
+  int depth = 1200;  // nodes being evaluated inside each other; a macro that calls itself needs 4 to 13 per call. At most 0.4 MB of stack
 };
 
 inline constexpr int kValueDepth = 200;                  // lists in lists; bounds every recursion over a value
