@@ -165,7 +165,7 @@ TEST_F(Data, special_tokens_around_documents) {
 }
 
 TEST(vocabulary, error_has_the_position_of_invalid_utf8) {
-  for (const std::string& bad :
+  for (const std::string bad :
        {"ab\x80", "ab\xc3", "ab\xc0\x80", "ab\xed\xa0\x80", "ab\xf5\x80\x80\x80", "ab\xe2\x28\xa1", "ab\xf4\x90\x80\x80"}) {
     EXPECT_ERROR(for (size_t at = 0; at < bad.size();) next_character(bad, at, "file"), "file: is not UTF-8");
     EXPECT_ERROR(for (size_t at = 0; at < bad.size();) next_character(bad, at, "file"), "at byte 2");
