@@ -110,6 +110,7 @@ std::vector<int32_t> ChatSession::prompt(const GenerateOptions& options) {
   const int64_t context = model_.config().max_positions, quarter = std::max<int64_t>(1, context / 4);
   const int64_t room = options.max_tokens > 0 ? std::min(options.max_tokens, quarter) : quarter;
   std::vector<int32_t> ids = encode();
+  check(!ids.empty(), kWhere, "the template renders the conversation to zero tokens");
   if (int64_t(ids.size()) + room <= context) return ids;
   while (int64_t(ids.size()) > context / 2 && drop_oldest_turn()) ids = encode();
   check(int64_t(ids.size()) < context, kWhere, "the message does not fit: with the template",
