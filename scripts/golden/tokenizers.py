@@ -120,7 +120,9 @@ def train(family, corpus):
     else:
         trained.pre_tokenizer = pre_tokenizers.Split(Regex("▁+[^▁]*|[^▁]+"), "isolated")
         corpus = [text.replace(" ", "▁") for text in corpus]
-        trainer = trainers.BpeTrainer(vocab_size=VOCABULARY, special_tokens=first, limit_alphabet=360, show_progress=False)
+        counts = collections.Counter("".join(corpus))
+        common = sorted(counts, key=lambda c: (-counts[c], c))[:360]  # the others are left to byte_fallback; the trainer's own choice varies
+        trainer = trainers.BpeTrainer(vocab_size=VOCABULARY, special_tokens=first, initial_alphabet=common, limit_alphabet=len(common), show_progress=False)
     trained.train_from_iterator(corpus, trainer)
     learned = json.loads(trained.to_str())["model"]
     vocab = dict(sorted(learned["vocab"].items(), key=lambda pair: pair[1]))
@@ -219,6 +221,10 @@ def variants(base):
         yield "tokens " + " ".join(change), {tokens: flags(**change)}
         if "special" not in change and "normalized" not in change:
             yield "tokens, prepended " + " ".join(change), {tokens: flags(**change), norm: PREPEND, pre: None}
+    flagged = {"\n\n": {"lstrip": True, "rstrip": True}, "  ": {"rstrip": True, "special": False}, "\t": {"lstrip": True}, "</s> ": {"rstrip": True}}
+    new = [name for name in flagged if name not in base["model"]["vocab"]]
+    spaces = [added(2600 + new.index(name) if name in new else base["model"]["vocab"][name], name, **more) for name, more in flagged.items()]
+    yield "tokens of white space", {tokens: base["added_tokens"] + spaces}
     yield "ids only: normalized tokens, prepended", {tokens: flags(normalized=True), norm: PREPEND, pre: None}
     yield "strip 2 1", chain(*FALLBACK, strip(" ", 2, 1))
     yield "strip of each token", chain(strip("▁", 1, 0), strip("e", 0, 1), {"type": "ByteFallback"})

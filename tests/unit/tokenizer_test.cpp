@@ -105,6 +105,9 @@ TEST_F(TokenizerRefuses, unsupported_features_by_name) {
   refuses({{"/normalizer", {{"type", "Replace"}, {"pattern", {{"Regex", "\\w"}}}, {"content", ""}}}}, code, "'\\w'");
   refuses({{"/normalizer", {{"type", "Sequence"}, {"normalizers", {{{"type", "NFC"}}, {{"type", "Lowercase"}}}}}}}, code, "'Lowercase'");
   refuses({{"/pre_tokenizer", {{"type", "Whitespace"}}}}, code, "'Whitespace'");
+  refuses({{"/pre_tokenizer", {{"type", "Metaspace"}, {"replacement", "_"}, {"prepend_scheme", "first"}}},
+           {"/normalizer", {{"type", "Prepend"}, {"prepend", "_"}}}},
+          code, "prepend_scheme 'first'");
   refuses({{"/pre_tokenizer", {{"type", "Sequence"}, {"pretokenizers", {{{"type", "ByteLevel"}}, {{"type", "Digits"}}}}}}}, code,
           "after ByteLevel");
   refuses({{"/post_processor", {{"type", "RobertaProcessing"}}}}, code, "'RobertaProcessing'");

@@ -90,6 +90,11 @@ std::optional<int32_t> TokenizerFolder::separator() const {
 uint64_t TokenizerFolder::hash() const {
   uint64_t hash = xxh64(MappedFile(file_).bytes());
   for (const auto around : {tokenizer_.before(), tokenizer_.after()}) hash = xxh64(std::as_bytes(around), hash);
+  // Tokens that tokenizer_config.json adds.
+  for (const ConfiguredToken& token : read_tokenizer_config(folder_of(file_).string()).added_tokens) {
+    const int32_t numbers[] = {token.id, token.single_word, token.lstrip, token.rstrip, token.normalized, token.special};
+    hash = xxh64(std::as_bytes(std::span(numbers)), xxh64(std::as_bytes(std::span(token.content)), hash));
+  }
   return hash;
 }
 

@@ -76,12 +76,14 @@ void AddedTokens::find(std::string_view text, std::vector<Part>& parts, Regex::S
     Match match{at, end};
     at = end;
     if (token->single_word && !stands_alone(text, match, scratch)) continue;
-    if (token->lstrip)
+    if (token->lstrip) {
       while (match.begin > done && is_space(last_character(text, match.begin))) match.begin -= last_character(text, match.begin).size();
+      match.begin = std::max(match.begin, done);  // the token before may have taken it
+    }
     if (token->rstrip)
       while (is_space(first_character(text, match.end))) match.end += first_character(text, match.end).size();
     if (done < match.begin) parts.push_back({-1, done, match.begin});
-    parts.push_back({token->id, match.begin, match.end});
+    if (match.begin < match.end) parts.push_back({token->id, match.begin, match.end});
     done = match.end;
   }
   if (done < text.size()) parts.push_back({-1, done, text.size()});

@@ -9,10 +9,7 @@
 namespace weft {
 namespace {
 
-// Heap order: the lowest rank on top, the leftmost of equal ranks first.
-constexpr auto kLater = [](const Bpe::Scratch::Candidate& a, const Bpe::Scratch::Candidate& b) {
-  return std::pair(a.rank, a.at) > std::pair(b.rank, b.at);
-};
+constexpr size_t kMostKept = size_t(1) << 20;  // symbols
 
 void add_symbol(Bpe::Scratch& scratch, int32_t id) {
   const auto at = int32_t(scratch.symbols.size());
@@ -164,7 +161,7 @@ void Bpe::start_characters(std::string_view word, Scratch& scratch) const {
 }
 
 void Bpe::merge(std::string_view word, std::vector<int32_t>& ids, Scratch& scratch) const {
-  constexpr size_t kFew = 48;  // up to here a scan for the lowest rank is faster than a heap
+  constexpr size_t kFew = 48;  // up to here a scan for the lowest rank is faster than a queue
   check(word.size() < (size_t(1) << 31), "tokenizer", "a word of ", word.size(), " bytes is too long");
   scratch.symbols.clear();
   options_.alphabet == Alphabet::bytes ? start_bytes(word, scratch) : start_characters(word, scratch);
@@ -195,39 +192,33 @@ void Bpe::merge_few(std::vector<int32_t>& ids, Scratch& scratch) const {
   for (const auto& symbol : symbols) ids.push_back(symbol.id);
 }
 
-// A heap of candidates over linked symbols. O(n log n).
+// A queue of pairs over linked symbols. O(n log n).
 void Bpe::merge_many(std::vector<int32_t>& ids, Scratch& scratch) const {
   auto& symbols = scratch.symbols;
-  auto& heap = scratch.heap;
+  auto& queue = scratch.queue;
   symbols.back().next = -1;
-  heap.clear();
   const auto consider = [&](int32_t left, int32_t right) {
-    const auto* joined = merges_.find(symbols[size_t(left)].id, symbols[size_t(right)].id);
-    if (joined) heap.push_back({joined->rank, left, joined->id});
-    return joined != nullptr;
+    if (const auto* joined = merges_.find(symbols[size_t(left)].id, symbols[size_t(right)].id)) queue.push(joined->rank, left);
   };
   for (int32_t i = 0; i + 1 < int32_t(symbols.size()); ++i) consider(i, i + 1);
-  std::make_heap(heap.begin(), heap.end(), kLater);
-  const auto push = [&](int32_t left, int32_t right) {
-    if (consider(left, right)) std::push_heap(heap.begin(), heap.end(), kLater);
-  };
-  while (!heap.empty()) {
-    std::pop_heap(heap.begin(), heap.end(), kLater);
-    const Scratch::Candidate top = heap.back();
-    heap.pop_back();
-    auto& left = symbols[size_t(top.at)];
+  for (MergeQueue::Entry entry; queue.pop(entry);) {
+    auto& left = symbols[size_t(entry.place)];
     if (!left.alive || left.next < 0) continue;
     auto& right = symbols[size_t(left.next)];
     const auto* joined = merges_.find(left.id, right.id);
-    if (!joined || joined->id != top.id) continue;  // stale: one of the two symbols was merged meanwhile
-    left.id = top.id;
+    if (!joined || joined->rank != entry.rank) continue;  // one of the two symbols was merged meanwhile
+    left.id = joined->id;
     left.next = right.next;
     right.alive = false;
-    if (left.next >= 0) symbols[size_t(left.next)].previous = top.at;
-    if (left.previous >= 0) push(left.previous, top.at);
-    if (left.next >= 0) push(top.at, left.next);
+    if (left.next >= 0) symbols[size_t(left.next)].previous = entry.place;
+    if (left.previous >= 0) consider(left.previous, entry.place);
+    if (left.next >= 0) consider(entry.place, left.next);
   }
   for (int32_t i = 0; i >= 0; i = symbols[size_t(i)].next) ids.push_back(symbols[size_t(i)].id);
+  if (symbols.size() > kMostKept) {  // do not hold the memory of a text that is one word
+    scratch.symbols = {};
+    scratch.queue = {};
+  }
 }
 
 }  // namespace weft

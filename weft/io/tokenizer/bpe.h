@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "weft/io/tokenizer/joins.h"
+#include "weft/io/tokenizer/merge_queue.h"
 #include "weft/io/tokenizer/merge_table.h"
 #include "weft/io/tokenizer/word_cache.h"
 
@@ -40,13 +41,10 @@ class Bpe {
       int32_t id, previous, next;
       bool alive;
     };
-    struct Candidate {
-      int32_t rank, at, id;
-    };
     bool leave_out = false;  // leave out symbols without a token
     std::vector<Symbol> symbols;
-    std::vector<Candidate> heap;
     std::vector<int32_t> ranks;
+    MergeQueue queue;
     WordCache cache;
   };
 

@@ -1,6 +1,7 @@
 // The merges of a BPE vocabulary: a pair of tokens to its rank and the token it becomes. Open addressing: one cache line for most lookups.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 

@@ -1,4 +1,6 @@
 // tokenizer.json: the steps applied to a text before the model, and the tokens around it.
+#include <algorithm>
+
 #include "weft/io/tokenizer/cuts.h"
 #include "weft/io/tokenizer/parts.h"
 #include "weft/io/tokenizer/utf8.h"
@@ -172,6 +174,27 @@ void read_post_processor(const JsonNode& root, Tokenizer::Parts& parts) {
   }
 }
 
+namespace {
+
+// Which piece of a text is its first, for the scheme "first", depends on how the library aligns the characters that a normalizer inserts
+// with those of the text, where the two are split later.
+void check_first_pieces(const JsonNode& root, const Tokenizer::Parts& parts) {
+  const auto& steps = parts.pre_tokenizer.steps();
+  const auto marks_first = [](const PreTokenizer::Step& step) {
+    const auto* marks = std::get_if<Metaspace>(&step);
+    return marks && marks->prepend == Metaspace::Prepend::first;
+  };
+  const auto found = std::ranges::find_if(steps, marks_first);
+  if (found == steps.end()) return;
+  for (const NormalizerStep& step : parts.normalizer.steps()) {
+    const bool regex = std::holds_alternative<Replacement>(step) && !std::get<Replacement>(step).literal();
+    if (std::holds_alternative<Prepend>(step) || (regex && found != steps.begin()))
+      root.at("pre_tokenizer").unsupported("has a Metaspace of prepend_scheme 'first' together with a normalizer that inserts text");
+  }
+}
+
+}  // namespace
+
 void add_token(const AddedToken& token, Tokenizer::Parts& parts) {
   const bool as_it_is = !token.normalized || parts.normalizer.keeps(token.content);
   const std::string spelling = as_it_is ? token.content : parts.normalizer.apply(token.content);
@@ -183,6 +206,7 @@ Tokenizer::Parts read_tokenizer(const JsonNode& root) {
   Tokenizer::Parts parts;
   parts.normalizer = read_normalizer(root);
   parts.pre_tokenizer = read_pre_tokenizer(root);
+  check_first_pieces(root, parts);
   parts.decoder = read_decoder(root);
   read_model(root.at("model"), parts);
   parts.cuts = Cuts(parts.normalizer, parts.pre_tokenizer, parts.bpe);

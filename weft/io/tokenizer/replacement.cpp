@@ -42,7 +42,7 @@ bool Replacement::apply(std::string_view text, Regex::Scratch& scratch, std::str
   size_t done = 0;
   bool front_kept = true;
   const auto replace = [&](Match match) {
-    if (match.begin == 0 && match.end > 0 && content_.empty()) front_kept = false;
+    if (match.begin == 0 && match.end > 0 && (content_.empty() || match.end > first_character(text, 0).size())) front_kept = false;
     out.append(text, done, match.begin - done).append(content_);
     done = match.end;
     if (out.size() > most) fail(ErrorCode::unsupported, where_, "makes a text more than 64 times as long");

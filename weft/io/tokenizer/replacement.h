@@ -16,8 +16,9 @@ class Replacement {
   static Replacement of_text(const std::string& where, std::string text, std::string content);
   static Replacement of_regex(const std::string& where, std::string_view pattern, std::string content);
 
-  // Appends the result to `out`; `text` must be valid UTF-8. Returns true if nothing was removed from its front: the result does not
-  // start after the first character of `text`. Throws unsupported if the result exceeds the limit on growth.
+  // Appends the result to `out`; `text` must be valid UTF-8. Returns true if nothing was removed from its front: the result starts with the
+  // first character of `text` or with what replaces it (what replaces several stands for the last of them, as in `tokenizers`). Throws
+  // unsupported if the result exceeds the limit on growth.
   bool apply(std::string_view text, Regex::Scratch& scratch, std::string& out) const;
 
   const std::optional<std::string>& literal() const { return literal_; }  // nullopt: a regular expression

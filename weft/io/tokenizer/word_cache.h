@@ -1,6 +1,7 @@
 // The ids of words seen before: short words repeat, and looking one up is several times faster than merging it again.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string_view>
