@@ -5,7 +5,8 @@
 
 tests/golden/chat/templates/*.jinja are written by hand for these tests, in the styles of common models. This makes renderings.json (each
 template over the conversations of lib/chat_conversations.py), snippets.json (small templates, by hand and random) and masks.json (ids and
-assistant masks of generation.jinja with the tokenizers of tests/golden/tokenizers).
+assistant masks of generation.jinja with tests/golden/chat/tokenizers: byte-level BPE, and SentencePiece's kind with and without bytes for
+unknown characters, as scripts/golden/tokenizers.py trains them; copies, so that new ones do not change these results).
 """
 import json
 import pathlib
@@ -52,14 +53,12 @@ def snippets():
 def masks():
     cases, results = dict(conversations()), []
     template = (FOLDER / "templates" / "generation.jinja").read_text(encoding="utf-8")
-    for folder in sorted((FOLDER.parent / "tokenizers").iterdir()):
-        if not (folder / "tokenizer.json").exists():
-            continue
-        tokenizer = PreTrainedTokenizerFast(tokenizer_file=str(folder / "tokenizer.json"))
+    for path in sorted((FOLDER / "tokenizers").glob("*.json")):
+        tokenizer = PreTrainedTokenizerFast(tokenizer_file=str(path))
         for name in MASKED:
             out = tokenizer.apply_chat_template(cases[name]["messages"], chat_template=template, return_dict=True, return_assistant_tokens_mask=True)
             mask = "".join(str(bit) for bit in out["assistant_masks"])
-            results.append({"tokenizer": folder.name, "conversation": name, "ids": out["input_ids"], "mask": mask})
+            results.append({"tokenizer": path.stem, "conversation": name, "ids": out["input_ids"], "mask": mask})
     return {"masks": results}
 
 

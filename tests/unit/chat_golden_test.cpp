@@ -106,8 +106,7 @@ TEST_F(ChatGolden, ids_and_masks) {
   for (const ordered_json& row : golden["masks"]) {
     const std::string name = row["tokenizer"], conversation = row["conversation"];
     SCOPED_TRACE(name + " " + conversation);
-    if (!tokenizers.contains(name))
-      tokenizers.emplace(name, Tokenizer::parse(contents(WEFT_GOLDEN "/tokenizers/" + name + "/tokenizer.json")));
+    if (!tokenizers.contains(name)) tokenizers.emplace(name, Tokenizer::parse(contents(WEFT_GOLDEN "/chat/tokenizers/" + name + ".json")));
     const auto encoded = format.encode(Conversation::parse(cases[conversation].dump(), name), tokenizers.at(name), false);
     EXPECT_EQ(encoded.ids, row["ids"].get<std::vector<int32_t>>());
     std::string mask;
@@ -115,7 +114,7 @@ TEST_F(ChatGolden, ids_and_masks) {
     EXPECT_EQ(mask, row["mask"].get<std::string>());
     marked += mask.find('1') != mask.npos;
   }
-  EXPECT_GT(marked, 20);
+  EXPECT_GE(marked, 20);
 }
 
 }  // namespace
