@@ -4,12 +4,10 @@
 #include <filesystem>
 #include <iostream>
 #include <iterator>
-#include <map>
 #include <nlohmann/json.hpp>
 
 #include "weft/base/check.h"
 #include "weft/io/mapped_file.h"
-#include "weft/io/tokenizer/tokenizer_config.h"
 
 namespace weft::cli {
 namespace {
@@ -24,15 +22,6 @@ std::string text_of(const std::string& path) {
 std::string folder_of(const TokenizerFolder& tokenizer) {
   const fs::path folder = fs::path(tokenizer.file()).parent_path();
   return folder.empty() ? "." : folder.string();
-}
-
-std::map<std::string, std::string> special_tokens(const std::string& folder) {
-  const TokenizerConfig config = read_tokenizer_config(folder);
-  std::map<std::string, std::string> tokens;
-  for (const auto& [variable, token] :
-       {std::pair{"bos_token", config.bos_token}, {"eos_token", config.eos_token}, {"pad_token", config.pad_token}})
-    if (token) tokens[variable] = *token;
-  return tokens;
 }
 
 std::vector<Conversation> read_lines(std::string_view text, const std::string& file) {
@@ -74,7 +63,7 @@ ChatFormat ChatFlags::format(const TokenizerFolder& tokenizer) const {
   if (!template_file.empty()) {
     check(template_name.empty(), "chat",
           "--template names a template of the folder, and --template-file replaces them: pass one of the two");
-    return ChatFormat::parse(text_of(template_file), special_tokens(folder), template_file);
+    return ChatFormat::parse(text_of(template_file), ChatFormat::read_special_tokens(folder), template_file);
   }
   auto format = ChatFormat::load(folder, template_name);
   if (!format)

@@ -79,9 +79,15 @@ std::optional<std::string> mark_of(const Normalizer& normalizer) {
 
 // The text with a space for each mark.
 std::string with_spaces(std::string_view text, std::string_view mark) {
-  std::string out(text);
-  for (size_t at = out.find(mark); !mark.empty() && at != out.npos; at = out.find(mark, at)) out.replace(at, mark.size(), " ");
-  return out;
+  if (mark.empty()) return std::string(text);
+  std::string out;
+  for (size_t begin = 0;;) {
+    const size_t end = text.find(mark, begin);
+    out.append(text.substr(begin, end - begin));
+    if (end == text.npos) return out;
+    out.push_back(' ');
+    begin = end + mark.size();
+  }
 }
 
 }  // namespace
