@@ -1,6 +1,7 @@
 // BPE of characters: encoding in parts does not change the ids, whether the parts are cut by the caller or by the model; long words are not
 // quadratic; the tokens of several files agree or are refused.
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
@@ -186,11 +187,11 @@ TEST(TokenizerCharacters, streams_what_is_certain) {
 
 class SpecialTokens : public testing::Test {
  protected:
-  SpecialTokens() : folder(fs::path(testing::TempDir()) / "weft_special_tokens") {
-    fs::remove_all(folder);
+  SpecialTokens() : folder(fs::temp_directory_path() / ("weft_special_tokens_" + std::to_string(::getpid()))) {
     fs::create_directories(folder);
     fs::copy(kFolder + "llama2/tokenizer.json", folder / "tokenizer.json");
   }
+  ~SpecialTokens() override { fs::remove_all(folder); }
   void write(const std::string& name, const json& value) { std::ofstream(folder / name) << value; }
   std::string error() {
     try {
