@@ -29,7 +29,7 @@ int main(int argc, char** argv) {
       std::printf("\n[%lld of %lld prompt tokens reused]\n", (long long)turn.reused, (long long)turn.prompt_tokens);
     }
 
-    // What the model has seen, as training would: the ids, and which of them the assistant said.
+    // The ids of the conversation, and which of them the assistant said, as a trainer would mask them.
     const ChatFormat::Encoded seen = format->encode(chat.conversation(), folder.tokenizer(), /*add_generation_prompt=*/false);
     long long said = 0;
     for (const uint8_t mark : seen.generated) said += mark;

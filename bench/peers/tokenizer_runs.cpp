@@ -1,4 +1,4 @@
-// What bench/peers/tokenizers_bench.py needs of ours, as JSON lines:
+// Weft's side of bench/peers/tokenizers_bench.py; prints JSON lines:
 //   bench_tokenizer speed FOLDER FILE THREADS ROUNDS   best seconds: to encode the file's paragraphs one by one, the file as one text, and
 //                                                      the file as training data on THREADS threads
 //   bench_tokenizer encode FOLDER TEXTS.json           ids and decoded texts of a list of texts; the places where each can be cut, and how

@@ -125,7 +125,7 @@ TEST(ChatLimits, real_limits) {
   EXPECT_NE(message_of([&] { chat::ChatTemplate("{{ 'x' * 10 ** 9 }}", "t").render({}, 0); }).find(kMemory), std::string::npos);
 }
 
-// What fits the limits works: a list of many elements, a chain of tests, a long text.
+// Large templates within the limits are rendered: a list of many elements, a chain of tests, a long text.
 TEST(ChatLimits, ordinary_templates_are_far_from_them) {
   const auto text = [](const std::string& source) { return chat::ChatTemplate(source, "t").render({}, 0).text; };
   EXPECT_EQ(text("{{ range(100000)|sum }}"), "4999950000");

@@ -16,8 +16,8 @@ std::span<const MethodEntry> order_filters();     // order_filters.cpp
 // A generator whose elements a function gives one after the other. `depth`: levels of the values that the function holds.
 Value generated(Heap& heap, int depth, std::function<bool(Value& element)> next);
 
-// What an `attribute` argument takes from an element: "a.b.0" goes from item to item; none is the element itself. `otherwise` stands for
-// an attribute that is undefined.
+// The value that an `attribute` argument takes from an element: "a.b.0" goes from item to item; none is the element itself. `otherwise`
+// stands for an attribute that is undefined.
 class AttributeGetter {
  public:
   AttributeGetter(Machine& machine, const std::optional<Value>& attribute, bool ignore_case, std::optional<Value> otherwise = {});

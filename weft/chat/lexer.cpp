@@ -110,7 +110,7 @@ class Lexer {
     skip_to(after_end(end + 2, sign));
   }
 
-  // Where reading goes on after the end of a block or comment: '-' skips white space, '+' nothing, else one newline is skipped.
+  // The position after the end of a block or comment: '-' skips white space, '+' nothing, else one newline is skipped.
   size_t after_end(size_t at, char sign) const {
     if (sign == '-') return spaces_end(at);
     return sign != '+' && at < text_.size() && text_[at] == '\n' ? at + 1 : at;

@@ -1,4 +1,4 @@
-// What follows an expression: attributes, items and slices, calls, filters, tests.
+// Postfix operators of an expression: attributes, items and slices, calls, filters, tests.
 #include "weft/base/check.h"
 #include "weft/chat/parser.h"
 

@@ -1,4 +1,4 @@
-// What utf8proc does not know about case and digits: characters whose upper or title case has more than one character (Unicode,
+// Unicode data of case and digits that utf8proc lacks: characters whose upper or title case has more than one character (Unicode,
 // SpecialCasing.txt), and properties beyond the categories.
 #pragma once
 

@@ -37,7 +37,7 @@ class CachedSequence {
   void settle();
 
   int64_t reused() const { return reused_; }                 // positions of the last read() that were not computed
-  const std::vector<int32_t>& ids() const { return held_; }  // whose keys and values are held
+  const std::vector<int32_t>& ids() const { return held_; }  // of the positions in the cache
   int64_t capacity() const { return cache_ ? cache_->capacity() : 0; }
   void clear();  // forgets all ids; the memory stays
 
