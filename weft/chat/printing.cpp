@@ -32,7 +32,7 @@ class Printer {
       case Type::number: return add(represented(value.number()));
       case Type::string:
         heap_.expect(value.text().size() * 4);
-        return add(value.string().markup ? "Markup(" + quoted(value.text()) + ")" : quoted(value.text()));
+        return add(value.string().markup ? "Markup(" + string_literal(value.text()) + ")" : string_literal(value.text()));
       case Type::list: return sequence(value.items(), "[", "]");
       case Type::tuple: return sequence(value.items(), "(", value.items().size() == 1 ? ",)" : ")");
       case Type::dict: return dict(value.dict());
@@ -99,7 +99,7 @@ class Printer {
 
 }  // namespace
 
-std::string quoted(std::string_view text) {
+std::string string_literal(std::string_view text) {
   const bool single = text.find('\'') == text.npos || text.find('"') != text.npos;
   const char quote = single ? '\'' : '"';
   std::string out(1, quote);

@@ -13,7 +13,7 @@ class Machine;
 std::string printed(Machine& machine, const Value& value);      // str()
 std::string represented(Machine& machine, const Value& value);  // repr()
 std::string represented(double number);
-std::string quoted(std::string_view text);
+std::string string_literal(std::string_view text);
 
 struct JsonStyle {
   bool ascii = false, sort_keys = false;
