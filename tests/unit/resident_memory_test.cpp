@@ -15,6 +15,7 @@
 #include <fstream>
 #include <thread>
 
+#include "tests/unit/sanitizer.h"
 #include "tests/unit/test_device.h"
 #include "weft/base/check.h"
 #include "weft/train/trainer.h"
@@ -67,6 +68,7 @@ class DeviceWatch {
 class ResidentMemory : public testing::Test {
  protected:
   void SetUp() override {
+    if (kSanitized) GTEST_SKIP() << "the sanitizer's own memory counts in the resident set";
     if (!on_cpu() && !test_device().starts_with("cuda")) GTEST_SKIP() << "nobody says what a process takes of " << test_device();
     if (on_cpu() && (status("VmHWM") < 0 || !reset_peak())) GTEST_SKIP() << "the system does not report the peak of the resident set";
     fs::create_directories(folder);
