@@ -169,7 +169,7 @@ def check_kernel_names(plain, say):
 
 
 # Rows of any length: their launcher asks the pipeline how many threads it can have.
-ANY_THREADS = {"each_row", "norm_rows", "norm_rows_backward", "row_sums", "softmax_rows", "softmax_rows_backward"}
+ANY_THREADS = {"norm_rows", "norm_rows_backward", "row_sums", "softmax_rows", "softmax_rows_backward"}
 
 
 def check_kernel_threads(plain, say):

@@ -1,4 +1,7 @@
+#include <bit>
+
 #include "weft/ops/cross_entropy/cross_entropy.h"
+#include "weft/ops/cross_entropy/digest_term.h"
 #include "weft/tile/cpu/kernel.h"
 #include "weft/tile/cpu/scratch_slots.h"
 
@@ -45,6 +48,27 @@ ExpSum exp_sum(const T* row, int64_t n, float* e, float* m) {
   return r;
 }
 
+template <class T>
+uint32_t digest(const T* row, int64_t n) {
+  using Bits = std::conditional_t<sizeof(T) == 2, uint16_t, uint32_t>;
+  uint32_t sum = 0;
+  for (int64_t j = 0; j < n; ++j) sum += digest_term(std::bit_cast<Bits>(row[j]), uint32_t(j));
+  return sum;
+}
+
+// The outputs of one row that are wanted beside the loss.
+struct RowOutputs {
+  float *losses, *maxima, *log_sums;
+  uint32_t* digests;
+
+  void put(int64_t r, float loss, float max, float log_sum, uint32_t digest) const {
+    losses[r] = loss;
+    if (maxima) maxima[r] = max;
+    if (log_sums) log_sums[r] = log_sum;
+    if (digests) digests[r] = digest;
+  }
+};
+
 // The number of targets that are not padding; -1, and a report, when one is out of range.
 template <class Id>
 int64_t count_targets(Stream& stream, const CrossEntropyArgs& a, int64_t V) {
@@ -62,7 +86,8 @@ int64_t count_targets(Stream& stream, const CrossEntropyArgs& a, int64_t V) {
 }
 
 // Equation: loss = sum over rows (m - x_t + log s) / count, s = sum(exp(x - m)); dlogits = (exp(x - m) / s - [j = t]) / count.
-// Layout:   logits, dlogits [N, V] with a row stride each (dlogits may be logits), targets [N], loss, count scalars.
+// Layout:   logits, dlogits [N, V] with a row stride each (dlogits may be logits), targets and the outputs of rows [N], loss, count
+//           scalars.
 // Order:    rows are independent tasks; s by exp_sum's tiles in order; the rows' losses follow row_sum's fixed tree.
 // Requires: unit stride within a row (the contract's), targets in range or padding: else reported, nothing written.
 // Traffic:  one read of logits from memory; a row of exponentials in the second cache; one write of dlogits, past the
@@ -73,7 +98,9 @@ void run(Stream& stream, const CrossEntropyArgs& a) {
   const int64_t N = x.rows, V = x.columns, targets = count_targets<Id>(stream, a, V);
   if (targets < 0) return;
   const float count = a.count ? *data<float>(a.count) : float(targets), over_count = 1.0f / count;
-  const Scratch<float> losses(stream, N);
+  const Scratch<float> scratch(stream, a.losses ? 0 : N);
+  const RowOutputs outputs{a.losses ? data<float>(a.losses) : scratch.data(), data<float>(a.maxima), data<float>(a.log_sums),
+                           data<uint32_t>(a.digests)};
   const bool non_temporal = a.dlogits && stores_non_temporally(N * V * int64_t(sizeof(T) + sizeof(G)), a.dlogits, dx.stride);
   const int64_t tiles = ceil_div(V, kTile);
   ScratchSlots slots(stream, a.dlogits ? tiles * (kTile + 16) : 0, N);
@@ -85,13 +112,14 @@ void run(Stream& stream, const CrossEntropyArgs& a) {
       G* out = a.dlogits ? data<G>(a.dlogits) + r * dx.stride : nullptr;
       const int64_t target = data<Id>(a.targets)[r];
       if (a.pad_id != -1 && target == a.pad_id) {
-        losses.data()[r] = 0;
+        outputs.put(r, 0, 0, 0, 0);
         if (out) for_each_block(V, [&](At at) HWY_ATTR { at.put(zero(), out, non_temporal); });
         continue;
       }
       const ExpSum total = exp_sum(row, V, e, m);
       const float at_target = float(row[target]);  // before an in-place gradient overwrites it
-      losses.data()[r] = (total.max - at_target) + log(total.sum);
+      const float log_sum = log(total.sum);
+      outputs.put(r, (total.max - at_target) + log_sum, total.max, log_sum, a.digests ? digest(row, V) : 0);
       if (!out) continue;
       const float factor = over_count / total.sum;
       for (int64_t tile = 0; tile < tiles; ++tile) {
@@ -103,7 +131,7 @@ void run(Stream& stream, const CrossEntropyArgs& a) {
       out[target] = G(exp(at_target - total.max) * factor - over_count);
     }
   });
-  const float sum = row_sum(N, [&](At at) HWY_ATTR { return at.load(losses.data()); });
+  const float sum = row_sum(N, [&](At at) HWY_ATTR { return at.load(outputs.losses); });
   const float loss = targets ? sum / count : 0.0f;
   float* to = data<float>(a.loss);
   *to = a.accumulate ? *to + loss : loss;

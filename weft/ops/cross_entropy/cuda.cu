@@ -1,4 +1,5 @@
 #include "weft/ops/cross_entropy/cross_entropy.h"
+#include "weft/ops/cross_entropy/digest_term.h"
 #include "weft/tile/cuda/fault.cuh"
 #include "weft/tile/cuda/math.cuh"
 #include "weft/tile/cuda/mma.cuh"
@@ -44,7 +45,7 @@ struct Params {
   const T* logits;
   const Id* targets;
   G* dlogits;
-  float* losses;
+  float *losses, *maxima, *log_sums;  // the last two may be null
   const Shared* shared;
   int64_t rows, stride, d_stride, pad_id;
   int columns;
@@ -52,6 +53,7 @@ struct Params {
 };
 
 constexpr int kThreads = 1024;
+constexpr int kWidth = 8;              // elements of a chunk: 16 bytes of bf16, of a gradient too. It sets the order of a row's sum
 constexpr int kMostHeld = 112 * 1024;  // bytes of a row in shared memory: two blocks to a multiprocessor
 
 // The sum of e^(x - most) over a part of a row.
@@ -59,7 +61,7 @@ struct ExpSum {
   float most = Max::kNone, sum = 0;
 };
 
-template <class T, int kWidth>
+template <class T>
 __device__ __forceinline__ void add(ExpSum& e, const Chunk<T, kWidth>& piece, int count) {
   float most = Max::kNone;
 #pragma unroll
@@ -75,16 +77,45 @@ __device__ __forceinline__ void add(ExpSum& e, const Chunk<T, kWidth>& piece, in
     if (i < count) e.sum += exp_of_difference<T>(piece[i], base);
 }
 
+template <class P>
+__device__ __forceinline__ void put_row(const P& p, int64_t r, float most, float at_target, float log_sum) {
+  p.losses[r] = (most - at_target) + log_sum;
+  if (p.maxima) p.maxima[r] = most;
+  if (p.log_sums) p.log_sums[r] = log_sum;
+}
+
+// Equation: digests[r] = the digest of the bits of row r (digest_term.h); 0 where the target is padding.
+// Layout:   logits [N, V] with a row stride, as unsigned integers of the element's size; targets, digests [N].
+// Order:    a block per row; sums of integers, so any order gives the same.
+// Requires: 1024 threads; targets counted and found in range.
+// Traffic:  one read of logits.
+template <class Bits, class Id>
+__global__ void __launch_bounds__(kThreads) digest_rows(const Bits* logits, const Id* targets, int64_t rows, int64_t stride, int columns,
+                                                        int64_t pad_id, const Shared* shared, uint32_t* digests) {
+  __shared__ uint32_t total;
+  if (shared->wrong) return;
+  for (int64_t r = blockIdx.x; r < rows; r += gridDim.x) {
+    if (threadIdx.x == 0) total = 0;
+    __syncthreads();
+    const bool padding = pad_id != -1 && int64_t(targets[r]) == pad_id;
+    uint32_t sum = 0;
+    for (int j = int(threadIdx.x); j < columns && !padding; j += kThreads) sum += digest_term(logits[r * stride + j], uint32_t(j));
+    atomicAdd(&total, sum);
+    __syncthreads();
+    if (threadIdx.x == 0) digests[r] = total;
+    __syncthreads();  // before the next row clears the total
+  }
+}
+
 // Equation: loss_r = m - x_t + log s, s = sum(exp(x - m)); dlogits = (exp(x - m) / s - [j = t]) / count.
-// Layout:   logits, dlogits [N, V] with a row stride each (dlogits may be logits), targets, losses [N].
-// Order:    a block per row; thread t adds chunks t, t + 1024, ... against its own running maximum, then the block adds its
-//           threads' sums against the row's (group.cuh).
+// Layout:   logits, dlogits [N, V] with a row stride each (dlogits may be logits), targets, losses, maxima, log_sums [N].
+// Order:    a block per row; thread t adds chunks t, t + 1024, ... of 8 elements against its own running maximum, then the block adds
+//           its threads' sums against the row's (group.cuh). By V alone: with and without a gradient, of any dtype, held or not.
 // Requires: unit stride within a row (the contract's); targets counted and found in range. kHeld: aligned rows that fit
 //           into shared memory.
 // Traffic:  one read of logits, one write of dlogits; a row that is not held is read a second time, mostly from L2.
 template <class T, class G, class Id, bool kHeld>
 __global__ void __launch_bounds__(kThreads, 2) rows(const Params<T, G, Id> p) {
-  constexpr int kWidth = kPerVector<G>;
   static_assert(!kHeld || std::is_same_v<T, G>);
   extern __shared__ __align__(16) unsigned char memory[];
   if (p.shared->wrong) return;
@@ -104,7 +135,7 @@ __global__ void __launch_bounds__(kThreads, 2) rows(const Params<T, G, Id> p) {
       p.aligned&& count == kWidth ? stream_chunk(piece, out + first) : store_chunk(piece, out + first, count);
     };
     if (p.pad_id != -1 && target == p.pad_id) {
-      if (threadIdx.x == 0) p.losses[r] = 0;
+      if (threadIdx.x == 0) put_row(p, r, 0, 0, 0);
       Chunk<G, kWidth> zero;
 #pragma unroll
       for (int i = 0; i < kWidth; ++i) zero.set(i, 0);
@@ -114,7 +145,11 @@ __global__ void __launch_bounds__(kThreads, 2) rows(const Params<T, G, Id> p) {
     const float at_target = to_float(row[target]);  // before an in-place gradient overwrites it
     T* held = reinterpret_cast<T*>(memory);         // each thread reads back its own chunks alone
     if constexpr (kHeld) {
-      each([&](int first, int count) { copy_async(shared_address(held + first), row + first, count * int(sizeof(T))); });
+      each([&](int first, int count) {
+#pragma unroll
+        for (int i = 0; i < kWidth; i += kPerVector<T>)
+          if (i < count) copy_async(shared_address(held + first + i), row + first + i, min(kPerVector<T>, count - i) * int(sizeof(T)));
+      });
       copies_end();
       copies_wait<0>();
     }
@@ -128,7 +163,7 @@ __global__ void __launch_bounds__(kThreads, 2) rows(const Params<T, G, Id> p) {
     each([&](int first, int count) { add(mine, read(first, count), count); });
     const float top = group.reduce(mine.most, larger), m = top == Max::kNone ? 0.0f : top;
     const float s = group.sum(mine.most == Max::kNone ? mine.sum : mine.sum * exp_of_difference<T>(mine.most, m));
-    if (threadIdx.x == 0) p.losses[r] = (top - at_target) + logf(s);
+    if (threadIdx.x == 0) put_row(p, r, top, at_target, logf(s));
     if (!out) continue;
     const float factor = over_count / s;
     each([&](int first, int count) {
@@ -164,14 +199,17 @@ template <class T, class G, class Id>
 void run(Stream& stream, const CrossEntropyArgs& a) {
   const Rows x = as_rows(a.logits, a.kOp, "logits"), dx = a.dlogits ? as_rows(a.dlogits, a.kOp, "dlogits") : Rows{};
   const Scratch<Shared> shared(stream, 1);
-  const Scratch<float> losses(stream, x.rows);
+  const Scratch<float> scratch(stream, a.losses ? 0 : x.rows);
+  float* losses = a.losses ? data<float>(a.losses) : scratch.data();
   const Launch launch(stream, a.kOp, {&a.logits, &a.targets});
   launch(1, 1024, 0, count_targets<Id>, data<Id>(a.targets), x.rows, x.columns, a.pad_id, data<float>(a.count), shared.data(),
          launch.fault(), launch.op());
   const Params<T, G, Id> p{data<T>(a.logits),
                            data<Id>(a.targets),
                            data<G>(a.dlogits),
-                           losses.data(),
+                           losses,
+                           data<float>(a.maxima),
+                           data<float>(a.log_sums),
                            shared.data(),
                            x.rows,
                            x.stride,
@@ -179,13 +217,18 @@ void run(Stream& stream, const CrossEntropyArgs& a) {
                            a.pad_id,
                            columns_of(a.kOp, x),
                            rows_aligned<T>({{&a.logits, x.stride}}) && rows_aligned<G>({{&a.dlogits, dx.stride}})};
-  const int64_t bytes = (x.columns * int64_t(sizeof(T)) + 15) / 16 * 16;
+  if (a.digests) {  // before an in-place gradient overwrites the logits
+    using Bits = std::conditional_t<sizeof(T) == 2, uint16_t, uint32_t>;
+    launch(blocks_for(stream, x.rows, 1, 2), kThreads, 0, digest_rows<Bits, Id>, reinterpret_cast<const Bits*>(p.logits), p.targets, p.rows,
+           p.stride, p.columns, p.pad_id, p.shared, data<uint32_t>(a.digests));
+  }
+  const int64_t bytes = (x.columns + kWidth - 1) / kWidth * kWidth * int64_t(sizeof(T));
   const unsigned blocks = blocks_for(stream, x.rows, 1, 2);
   const bool held = p.aligned && bytes <= std::min<int64_t>(kMostHeld, shared_memory(stream) - kStaticShared);
   if constexpr (std::is_same_v<T, G>)
     if (held) launch(blocks, kThreads, size_t(bytes), rows<T, G, Id, true>, p);
   if (!held || !std::is_same_v<T, G>) launch(blocks, kThreads, 0, rows<T, G, Id, false>, p);
-  launch(1, 1024, 0, total, losses.data(), x.rows, shared.data(), data<float>(a.loss), a.accumulate);
+  launch(1, 1024, 0, total, losses, x.rows, shared.data(), data<float>(a.loss), a.accumulate);
 }
 
 }  // namespace

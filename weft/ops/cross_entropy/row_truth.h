@@ -18,6 +18,7 @@ inline double chain(int64_t n) { return double(n) / 64 + 8; }
 // One row in float64: its loss, its probabilities, and the errors they may have.
 struct RowTruth {
   double loss = 0, loss_error = 0;
+  double max = 0, log_sum = 0, log_sum_error = 0;
   std::vector<double> p, share;  // share: of exp(x - m) / s, relative
 };
 
@@ -30,7 +31,7 @@ struct RowTruth {
 // tiles exp(d) is exp(x - the tile's maximum) exp(that - m): another 3 u and a product; the differences add up to d.
 inline RowTruth row_truth(std::span<const double> x, int64_t target) {
   const int64_t V = int64_t(x.size());
-  RowTruth t{0, 0, std::vector<double>(x.size()), std::vector<double>(x.size())};
+  RowTruth t{.p = std::vector<double>(x.size()), .share = std::vector<double>(x.size())};
   double m = -INFINITY, s = 0;
   for (int64_t j = 0; j < V; ++j) m = std::isnan(x[size_t(j)]) || std::isnan(m) ? NAN : std::max(m, x[size_t(j)]);
   for (int64_t j = 0; j < V; ++j) s += std::exp(x[size_t(j)] - m);
@@ -43,8 +44,11 @@ inline RowTruth row_truth(std::span<const double> x, int64_t target) {
     s_error += t.p[size_t(j)] * t.share[size_t(j)];
   }
   for (double& share : t.share) share += s_error + (tiles > 1 ? 7 : 3) * u;
+  t.max = m;
+  t.log_sum = std::log(s);
+  t.log_sum_error = s_error + 4 * u * t.log_sum;
   t.loss = m - x[size_t(target)] + std::log(s);
-  t.loss_error = u * std::abs(m - x[size_t(target)]) + s_error + 4 * u * std::log(s) + u * std::abs(t.loss);
+  t.loss_error = u * std::abs(m - x[size_t(target)]) + t.log_sum_error + u * std::abs(t.loss);
   return t;
 }
 

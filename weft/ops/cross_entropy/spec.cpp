@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <bit>
 #include <cmath>
 
 #include "weft/ops/cross_entropy/cross_entropy.h"
@@ -24,6 +25,7 @@ struct Setup {
   double count = 0;  // given, unless 0
   bool accumulate = false;
   DType gradient = DType::f32;  // of dlogits, where it is not logits'
+  bool per_row = false;         // losses, maxima, log_sums and digests are wanted
 
   DType dlogits() const { return gradient == DType::bf16 ? DType::bf16 : dtype; }
 };
@@ -38,6 +40,28 @@ double divisor(const Setup& s, const Truth& t) {
   return targets == 0 ? 1 : s.count ? s.count : targets;  // without targets the loss is 0 whatever it is divided by
 }
 
+// The definition of digest_term.h once more, on 64-bit integers.
+double digest_of(std::span<const double> row, DType dtype) {
+  constexpr uint64_t k32 = 0xffffffff;
+  uint64_t sum = 0;
+  for (uint64_t j = 0; j < row.size(); ++j) {
+    const uint64_t bits = std::bit_cast<uint32_t>(float(row[j])) >> (dtype == DType::bf16 ? 16 : 0);
+    uint64_t h = bits ^ (j * 0x9e3779b9 & k32);
+    h = (h ^ (h >> 16)) * 0x7feb352d & k32;
+    h = (h ^ (h >> 15)) * 0x846ca68b & k32;
+    sum += h ^ (h >> 16);
+  }
+  return double(sum & k32);
+}
+
+void expect_row(const Setup& s, Truth& t, int64_t r, const RowTruth& row, std::span<const double> x, bool pad) {
+  if (!s.per_row) return;
+  t["losses"].expect_within(r, row.loss, row.loss_error);
+  t["maxima"].expect(r, row.max, 0, 0);
+  t["log_sums"].expect_within(r, row.log_sum, row.log_sum_error);
+  t["digests"].expect(r, pad ? 0 : digest_of(x, s.dtype), 0, 0);
+}
+
 void reference(const Setup& s, Truth& t) {
   const Array x = t["logits"];
   const double count = divisor(s, t);
@@ -49,6 +73,7 @@ void reference(const Setup& s, Truth& t) {
     loss += row.loss;
     magnitude += std::abs(row.loss);
     error += row.loss_error;
+    expect_row(s, t, r, row, row_of(x, r, s.vocab), pad);
     if (s.mode == Mode::loss_only) continue;
     Array& out = t[s.mode == Mode::in_place ? result("logits") : "dlogits"];
     for (int64_t j = 0; j < s.vocab; ++j) {
@@ -79,6 +104,8 @@ Problem problem(const Setup& s) {
     p.in_place("loss", DType::f32, {}, constant(2.5));
   else
     p.output("loss", DType::f32, {});
+  if (s.per_row) p.output("losses", DType::f32, {N}).output("maxima", DType::f32, {N}).output("log_sums", DType::f32, {N});
+  if (s.per_row) p.output("digests", DType::u32, {N});
   if (s.count) p.input("count", DType::f32, {}, constant(s.count));
   p.launches<CrossEntropyArgs>(cross_entropy, [=](CrossEntropyArgs& a) {
     if (s.mode == Mode::in_place) a.dlogits = MutView{a.logits};
@@ -112,6 +139,20 @@ void add_far_targets(Registry& registry, DType dtype) {
   if (dtype == DType::f32) add("bf16_gradient", Mode::gradient, DType::bf16);
 }
 
+// losses, maxima, log_sums and digests beside the loss.
+void add_row_outputs(Registry& registry, DType dtype) {
+  for (auto [rows, vocab] : {std::pair<int64_t, int64_t>{1, 1}, {9, 17}, {70, 257}, {3, 1025}, {2, 5003}, {2, 70001}, {0, 8}})
+    for (Mode mode : {Mode::loss_only, Mode::gradient, Mode::in_place}) {
+      const char* suffix = mode == Mode::loss_only ? "" : mode == Mode::gradient ? "/gradient" : "/in_place";
+      const Setup s{.dtype = dtype, .rows = rows, .vocab = vocab, .pad_id = 0, .mode = mode, .per_row = true};
+      registry.add({"cross_entropy", "rows", dtype, dims({rows, vocab}) + suffix, [=] {
+                      Problem p = problem(s);
+                      p.loss = nullptr;  // the cases above have the finite differences
+                      return p;
+                    }});
+    }
+}
+
 void add_cases(Registry& registry, DType dtype) {
   const std::string op = "cross_entropy";
   const std::pair<int64_t, int64_t> sizes[] = {{1, 1},    {1, 2},    {4, 7},    {9, 15},    {9, 16},    {9, 17},    {5, 65}, {70, 257},
@@ -128,6 +169,7 @@ void add_cases(Registry& registry, DType dtype) {
                       }});
       registry.add({op, "in_place", dtype, name, [=] { return problem({dtype, rows, vocab, 0, Mode::in_place, layout}); }});
     }
+  add_row_outputs(registry, dtype);
   // Everything below is one setup with something particular; infinities and NaN have no finite differences.
   const auto add = [&](const char* name, const Setup& s, bool differences = true) {
     registry.add({op, "gradient", dtype, name, [=] {
@@ -204,6 +246,11 @@ void add_specs_cross_entropy(Registry& registry) {
   registry.rejects(op, "in_place_wants_gradient", [=](Device& d) {
     const std::vector<float> values(16, 1.0f);
     cross_entropy_in_place(Tensor::from_host(d, {2, 8}, values).set_requires_grad(), targets(d, {1, 2}));
+  });
+  registry.rejects(op, "losses_shape",
+                   [=](Device& d) { cross_entropy(Tensor::empty(d, {2, 8}), targets(d, {1, 2}), {.losses = Tensor::empty(d, {3})}); });
+  registry.rejects(op, "digests_dtype", [=](Device& d) {
+    cross_entropy(Tensor::empty(d, {2, 8}), targets(d, {1, 2}), {.digests = Tensor::empty(d, {2}, DType::i32)});
   });
   // A bad target must leave in-place logits as they were: thrown for the target, and for nothing else.
   registry.rejects(op, "fault_writes_nothing", [=](Device& d) {

@@ -23,6 +23,8 @@ void check_operands(const Stream& stream, const LinearCrossEntropyArgs& a) {
   contract.operand("targets", a.targets, {DType::i32, DType::u32}).shape("targets", a.targets, Shape{a.x.shape[0]});
   contract.require(a.targets.contiguous(), "targets must be contiguous, got strides ", a.targets.strides);
   contract.scalar("count", a.count, DType::f32).scalar("loss", a.loss, DType::f32);
+  contract.optional("losses", a.losses, {DType::f32}).shape("losses", a.losses, Shape{a.x.shape[0]}).distinct("losses", a.losses);
+  contract.optional("digests", a.digests, {DType::u32}).shape("digests", a.digests, Shape{a.x.shape[0]}).distinct("digests", a.digests);
   contract.optional("dx", a.dx, kFloats).shape("dx", a.dx, a.x.shape).same_dtype("dx", a.dx, "x", a.x).distinct("dx", a.dx);
   contract.optional("dweight", a.dweight, {DType::f32}).distinct("dweight", a.dweight);
   contract.require(
@@ -70,6 +72,8 @@ void add_chunk(Stream& stream, const LinearCrossEntropyArgs& a, const View& weig
                          .targets = part(a.targets, 0, row, end),
                          .dlogits = wanted ? part(dlogits.mut_view(), 1, 0, V) : MutView{},
                          .loss = a.loss,
+                         .losses = a.losses ? part(a.losses, 0, row, end) : MutView{},
+                         .digests = a.digests ? part(a.digests, 0, row, end) : MutView{},
                          .count = a.count,
                          .pad_id = a.pad_id,
                          .accumulate = !first});
@@ -140,8 +144,8 @@ void linear_cross_entropy(Stream& stream, const LinearCrossEntropyArgs& args) {
 // One matmul for the logits and one for each gradient; cross_entropy's operations.
 Cost cost(const LinearCrossEntropyArgs& a) {
   const double logits = double(a.x.shape[0]) * double(a.weight.shape[0]), matmuls = 1.0 + bool(a.dx) + bool(a.dweight);
-  return {bytes_of(a.x) + bytes_of(a.weight) + bytes_of(a.targets) + bytes_of(a.count) + bytes_of(a.loss) + bytes_of(a.dx) +
-              bytes_of(a.dweight),
+  return {bytes_of(a.x) + bytes_of(a.weight) + bytes_of(a.targets) + bytes_of(a.count) + bytes_of(a.loss) + bytes_of(a.losses) +
+              bytes_of(a.digests) + bytes_of(a.dx) + bytes_of(a.dweight),
           logits * (2.0 * double(a.x.shape[1]) * matmuls + (a.dx || a.dweight ? 7 : 4))};
 }
 
@@ -160,6 +164,8 @@ Tensor linear_cross_entropy(const Tensor& x, const Tensor& weight, const Tensor&
                                          .targets = to.view(),
                                          .count = count.view(),
                                          .loss = loss.mut_view(),
+                                         .losses = options.losses.mut_view(),
+                                         .digests = options.digests.mut_view(),
                                          .dx = dx.mut_view(),
                                          .dweight = dweight.mut_view(),
                                          .pad_id = options.pad_id});

@@ -18,12 +18,13 @@ namespace weft {
 
 struct LinearCrossEntropyArgs {
   static constexpr const char* kOp = "linear_cross_entropy";
-  View x;        // [rows, C], f32 or bf16, unit stride over C
-  View weight;   // [V, C], x's dtype
-  View targets;  // [rows], i32 or u32, contiguous
-  View count;    // one f32: what the sum of the losses is divided by
-  MutView loss;  // one f32
-  MutView dx;    // as x; absent: not wanted
+  View x;                             // [rows, C], f32 or bf16, unit stride over C
+  View weight;                        // [V, C], x's dtype
+  View targets;                       // [rows], i32 or u32, contiguous
+  View count;                         // one f32: what the sum of the losses is divided by
+  MutView loss;                       // one f32
+  MutView losses = {}, digests = {};  // [rows], f32 and u32: those of cross_entropy; absent: not wanted
+  MutView dx;                         // as x; absent: not wanted
   // f32, [V, C] or more rows, of which those from V on become 0; absent: not wanted. Padded to a multiple of
   // DeviceTraits::matmul_multiple rows it is computed at full speed.
   MutView dweight;

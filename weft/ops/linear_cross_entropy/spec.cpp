@@ -89,7 +89,10 @@ void reference(const Setup& s, Truth& t) {
   double loss = 0, magnitude = 0, error = 0;
   Sums dx(s.rows * s.C), dw(s.V * s.C);
   for (int64_t r = 0; r < s.rows; ++r) {
-    if (padded(s, t, r)) continue;
+    if (padded(s, t, r)) {
+      if (t.has("losses")) t["losses"].expect(r, 0, 0, 0);
+      continue;
+    }
     const Logits logits(s, t, r);
     const int64_t target = int64_t(t["targets"][r]);
     const RowTruth row = row_truth(logits.value, target);
@@ -97,7 +100,9 @@ void reference(const Setup& s, Truth& t) {
     for (size_t j = 0; j < row.p.size(); ++j) moved += row.p[j] * logits.error[j];
     loss += row.loss;
     magnitude += std::abs(row.loss);
-    error += row.loss_error + 1.01 * (moved + logits.error[size_t(target)]);
+    const double row_error = row.loss_error + 1.01 * (moved + logits.error[size_t(target)]);
+    error += row_error;
+    if (t.has("losses")) t["losses"].expect_within(r, row.loss, row_error);
     if (!s.dx && !s.dweight) continue;
     for (int64_t j = 0; j < s.V; ++j) {
       const double p = row.p[size_t(j)], at_target = j == target, d = (p - at_target) / count;
@@ -120,7 +125,7 @@ Problem problem(const Setup& s) {
   Problem p;
   p.input("x", s.dtype, {s.rows, s.C}, s.fill, s.layout).input("weight", s.dtype, {s.V, s.C}, normal(), s.layout);
   p.input("targets", s.id, {s.rows}, s.targets ? s.targets : ids(s.V)).input("count", DType::f32, {}, constant(s.count));
-  p.output("loss", DType::f32, {});
+  p.output("loss", DType::f32, {}).output("losses", DType::f32, {s.rows});
   if (s.dx) p.output("dx", s.dtype, {s.rows, s.C}, s.layout);
   if (s.dweight) p.output("dweight", DType::f32, {s.V + s.more_rows, s.C}, s.layout);
   const auto args = [=](const Bound& b) {
@@ -129,6 +134,7 @@ Problem problem(const Setup& s) {
                                   .targets = b.view("targets"),
                                   .count = b.view("count"),
                                   .loss = b.mut("loss"),
+                                  .losses = b.mut("losses"),
                                   .dx = s.dx ? b.mut("dx") : MutView{},
                                   .dweight = s.dweight ? b.mut("dweight") : MutView{},
                                   .pad_id = s.pad_id,
@@ -247,6 +253,9 @@ void add_rejections(Registry& registry) {
   rejects(registry, "count_missing", [](Attempt& a, Device&) { a.count = Tensor(); });
   rejects(registry, "count_shape", [](Attempt& a, Device& d) { a.count = zeros(d, {2}); });
   rejects(registry, "loss_dtype", [](Attempt& a, Device& d) { a.loss = zeros(d, {}, DType::bf16); });
+  registry.rejects(kOp, "losses_shape", [](Device& d) {
+    linear_cross_entropy(zeros(d, {4, 8}), zeros(d, {10, 8}), zeros(d, {4}, DType::i32), {.losses = zeros(d, {5})});
+  });
   rejects(registry, "dx_shape", [](Attempt& a, Device& d) { a.dx = zeros(d, {5, 8}); });
   rejects(registry, "dx_dtype", [](Attempt& a, Device& d) { a.dx = zeros(d, {4, 8}, DType::bf16); });
   rejects(registry, "dweight_too_few_rows", [](Attempt& a, Device& d) { a.dweight = zeros(d, {9, 8}); });
