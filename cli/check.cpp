@@ -5,6 +5,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "cli/check_one_order.h"
 #include "cli/command.h"
 #include "cli/selection.h"
 #include "weft/backends/open.h"
@@ -22,6 +23,7 @@ using spec::Status;
 struct Options {
   std::string device = "cpu", golden, part;
   Selection selection;
+  CheckOneOrder one_order;
   int threads = 0;
   bool json = false, verbose = false, small = false, fresh = false;
 };
@@ -143,6 +145,8 @@ std::vector<std::shared_ptr<Device>> siblings(const Options& options) {
 }
 
 int run(const Options& options) {
+  if (options.one_order.wanted)
+    return options.one_order.run(*open_device(options.device, {.threads = options.threads}), options.selection.dtype, options.json);
   Part part(options.part);
   spec::Registry registry;
   spec::add_all_specs(registry);
@@ -194,6 +198,7 @@ Run add_check(CLI::App& app) {
       "--fresh", options->fresh,
       "Do not poison or reuse workspaces, for compute-sanitizer's initcheck; skips the cases with rejected arguments, whose operands "
       "are uninitialised");
+  options->one_order.add_to(*command);
   command->add_flag("--json", options->json, "Print JSON");
   command->add_flag("-v,--verbose", options->verbose, "Print every case");
   return [options] { return run(*options); };

@@ -53,9 +53,14 @@ Gpt2::Block Gpt2::make_block(const ModelConfig& c, Weights& weights, const std::
 Residual Gpt2::forward(const Block& block, const Residual& stream, int64_t layer, const Pass& pass) const {
   const float p = config().residual_dropout;
   const auto [x, xn] = block.ln_1(stream);
+  pass.see(layer, "residual", x);
+  pass.see(layer, "ln_1", xn);
   const Tensor a = dropped(attention(block, xn, layer, pass), p, pass, site(kAttentionOut, layer));
   const auto [h, hn] = block.ln_2(Residual{x, a});
-  return {h, dropped(block.mlp(hn, pass.dropout), p, pass, site(kMlpOut, layer))};
+  pass.see(layer, "residual with attention", h);
+  pass.see(layer, "ln_2", hn);
+  const Tensor y = block.mlp(hn, pass.dropout, [&](const char* name, const Tensor& value) { pass.see(layer, name, value); });
+  return {h, dropped(y, p, pass, site(kMlpOut, layer))};
 }
 
 Tensor Gpt2::attention(const Block& block, const Tensor& x, int64_t layer, const Pass& pass) const {
@@ -63,9 +68,13 @@ Tensor Gpt2::attention(const Block& block, const Tensor& x, int64_t layer, const
   float scale = config().scale_attention ? 1 / std::sqrt(float(D)) : 1.0f;
   if (config().scale_by_inverse_layer) scale /= float(layer + 1);
   const Tensor qkv = block.c_attn(x, pass.dropout).reshape({B, T, 3 * H, D});
+  pass.see(layer, "c_attn", qkv);
   const Tensor o =
       attend_packed(qkv, H, pass, {.layer = layer, .scale = scale, .dropout = config().attention_dropout, .site = site(kAttention, layer)});
-  return block.c_proj(o.reshape({B, T, H * D}), pass.dropout);
+  pass.see(layer, "attention", o);
+  const Tensor y = block.c_proj(o.reshape({B, T, H * D}), pass.dropout);
+  pass.see(layer, "c_proj", y);
+  return y;
 }
 
 Residual Gpt2::blocks(const Tensor& ids, const Pass& pass) const {

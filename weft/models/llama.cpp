@@ -43,24 +43,39 @@ Llama::Block Llama::make_block(const ModelConfig& c, Weights& weights, const std
 // h = x + attention(norm(x)),  y = h + mlp(norm(h)); each sum is made by the norm that reads it.
 Residual Llama::forward(const Block& block, const Residual& stream, int64_t layer, const Pass& pass) const {
   const auto [x, xn] = block.input_norm(stream);
+  pass.see(layer, "residual", x);
+  pass.see(layer, "input_norm", xn);
   const auto [h, hn] = block.post_attention_norm(Residual{x, attention(block, xn, layer, pass)});
-  return {h, block.mlp(hn, pass.dropout)};
+  pass.see(layer, "residual with attention", h);
+  pass.see(layer, "post_attention_norm", hn);
+  const Tensor y = block.mlp(hn, pass.dropout, [&](const char* name, const Tensor& value) { pass.see(layer, name, value); });
+  return {h, y};
 }
 
 Tensor Llama::attention(const Block& block, const Tensor& x, int64_t layer, const Pass& pass) const {
   const int64_t B = pass.B, T = pass.T, H = config().heads, Hkv = config().kv_heads, D = config().head_dim;
   const std::vector<Tensor> qkv = apply_each(std::array{&block.q, &block.k, &block.v}, x, pass.dropout);
+  pass.see(layer, "q_proj", qkv[0]);
+  pass.see(layer, "k_proj", qkv[1]);
+  pass.see(layer, "v_proj", qkv[2]);
   Tensor q = qkv[0].reshape({B, T, H, D}), k = qkv[1].reshape({B, T, Hkv, D});
   const Tensor v = qkv[2].reshape({B, T, Hkv, D});
   if (config().qk_norm) {
     q = block.q_norm(q);
     k = block.k_norm(k);
+    pass.see(layer, "q_norm", q);
+    pass.see(layer, "k_norm", k);
   }
   const RopeTable& table = rope_for(pass);
   q = rope(q, table, pass.start());
   k = rope(k, table, pass.start());
+  pass.see(layer, "rope of q", q);
+  pass.see(layer, "rope of k", k);
   const Tensor o = attend(q, k, v, pass, {.layer = layer, .dropout = config().attention_dropout, .site = uint32_t(layer)});
-  return block.o(o.reshape({B, T, H * D}), pass.dropout);
+  pass.see(layer, "attention", o);
+  const Tensor y = block.o(o.reshape({B, T, H * D}), pass.dropout);
+  pass.see(layer, "o_proj", y);
+  return y;
 }
 
 Residual Llama::blocks(const Tensor& ids, const Pass& pass) const {

@@ -67,12 +67,22 @@ Pass Model::pass_of(const Tensor& ids, const char* where) const {
   pass.B = B;
   pass.T = T;
   pass.positions = &positions_;
+  if (observer_) pass.observer = &observer_;
   return pass;
+}
+
+Tensor Model::normed(const Residual& stream, const Pass& pass) const {
+  const Tensor y = final_norm(stream);
+  pass.see(config_.layers, "final_norm", y);
+  return y;
 }
 
 Tensor Model::head_logits(const Tensor& y) const { return matmul(y, head(), {.transpose_b = true, .out_dtype = DType::f32}); }
 
-Tensor Model::logits(const Tensor& ids) const { return head_logits(final_norm(blocks(ids, pass_of(ids, "logits")))); }
+Tensor Model::logits(const Tensor& ids) const {
+  const Pass pass = pass_of(ids, "logits");
+  return head_logits(normed(blocks(ids, pass), pass));
+}
 
 Tensor Model::last_logits(const Tensor& ids, KvCache& cache, const std::vector<int64_t>& lengths) const {
   KvPass kv(cache, pass_of(ids, "last_logits").T);
@@ -95,7 +105,7 @@ Tensor Model::last_logits(const Tensor& ids, KvPass& kv, const std::vector<int64
   pass.kv = &kv;
   const Residual stream = blocks(ids, pass);
   const Residual last{last_rows(stream.x, used), last_rows(stream.delta, used)};
-  return head_logits(final_norm(last)).reshape({pass.B, config_.vocab_size});
+  return head_logits(normed(last, pass)).reshape({pass.B, config_.vocab_size});
 }
 
 KvCache Model::make_cache(int64_t batch, int64_t capacity) const {
@@ -116,9 +126,12 @@ Tensor Model::loss(const Tensor& ids, const Tensor& targets, const LossOptions& 
         ", got ", targets.dtype(), " of shape ", targets.shape());
   pass.dropout = options.dropout;
   pass.recompute = options.recompute;
-  const Tensor y = final_norm(blocks(ids, pass)).reshape({pass.B * pass.T, config_.hidden_size});
-  return linear_cross_entropy(y, head(), contiguous(targets).reshape({pass.B * pass.T}),
-                              {.pad_id = options.pad_id, .count = options.count});
+  const int64_t rows = pass.B * pass.T;
+  const auto by_row = [&](const Tensor& x) { return x ? x.reshape({rows}) : x; };
+  const Tensor y = normed(blocks(ids, pass), pass).reshape({rows, config_.hidden_size});
+  return linear_cross_entropy(
+      y, head(), contiguous(targets).reshape({rows}),
+      {.pad_id = options.pad_id, .count = options.count, .losses = by_row(options.losses), .digests = by_row(options.digests)});
 }
 
 Residual Model::through(const Pass& pass, const Residual& stream, const std::function<Residual(const Residual&)>& block) {

@@ -22,6 +22,8 @@ struct LossOptions {
   Tensor count = {};       // divisor of the sum, one f32 on the device; undefined: the number of targets that count
   Tensor dropout = {};     // a random state (weft/ops/uniform) for the config's dropout; undefined: no dropout
   bool recompute = false;  // keep only the activations between blocks and recompute each block in the backward pass
+  Tensor losses = {};      // written, if defined: the loss of each position, f32 [B, T]; 0 where the target does not count
+  Tensor digests = {};     // written, if defined: the digest of each position's logits, u32 [B, T] (weft/ops/cross_entropy)
 };
 
 class Model {
@@ -55,6 +57,10 @@ class Model {
   // Cross entropy of targets [B, T], a device scalar.
   Tensor loss(const Tensor& ids, const Tensor& targets, const LossOptions& options = {}) const;
 
+  // Calls `observer` for the intermediate results of every pass from now on; an empty one ends that. Launches that are replayed from a
+  // captured graph are not seen.
+  void observe(PassObserver observer) { observer_ = std::move(observer); }
+
  protected:
   Model(const ModelConfig& config, Weights& weights);
   void finish(const Weights& weights);
@@ -69,6 +75,7 @@ class Model {
 
  private:
   Pass pass_of(const Tensor& ids, const char* where) const;
+  Tensor normed(const Residual& stream, const Pass& pass) const;
   Tensor head_logits(const Tensor& y) const;
 
   ModelConfig config_;
@@ -77,6 +84,7 @@ class Model {
   std::vector<Parameter> parameters_;
   std::vector<LoraAdapter> adapters_;
   mutable Positions positions_;
+  PassObserver observer_;
 };
 
 // The model that a config describes, with weights from anywhere.

@@ -1,10 +1,20 @@
 // State that the attention layers of one forward pass share, and attention itself, with or without a cache and dropout.
 #pragma once
 
+#include <functional>
+
 #include "weft/nn/kv_cache.h"
 #include "weft/nn/positions.h"
 
 namespace weft {
+
+// An intermediate result of a forward pass, [B, T, ...], as a PassObserver sees it. The names are the same with and without a cache.
+struct Intermediate {
+  int64_t layer;  // config().layers: after the last block
+  const char* name;
+  const Tensor& value;  // may be overwritten after the call
+};
+using PassObserver = std::function<void(const Intermediate&)>;
 
 // One forward pass of ids [B, T] through a model.
 struct Pass {
@@ -12,8 +22,12 @@ struct Pass {
   Positions* positions = nullptr;  // the model's
   KvPass* kv = nullptr;            // null: every position attends to those before it in the pass
   Tensor dropout;                  // a random state (weft/ops/uniform); undefined: no dropout
-  bool recompute = false;          // run each block again in the backward instead of keeping its activations
+  const PassObserver* observer = nullptr;
+  bool recompute = false;  // run each block again in the backward instead of keeping its activations
 
+  void see(int64_t layer, const char* name, const Tensor& value) const {
+    if (observer && *observer) (*observer)({layer, name, value});
+  }
   Tensor start() const { return kv ? kv->start() : Tensor(); }
 };
 

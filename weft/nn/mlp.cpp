@@ -40,19 +40,29 @@ const char* name(HiddenActivation kind) {
   return "no such activation";
 }
 
-Tensor GatedMlp::operator()(const Tensor& x, const Tensor& random) const {
+Tensor GatedMlp::operator()(const Tensor& x, const Tensor& random, const SeeIntermediate& see) const {
   const std::vector<Tensor> both = apply_each(std::array{&gate, &up}, x, random);
-  return down(gated(activation, both[0], both[1]), random);
+  if (see) see("gate_proj", both[0]), see("up_proj", both[1]);
+  const Tensor h = gated(activation, both[0], both[1]);
+  const Tensor y = down(h, random);
+  if (see) see("gated", h), see("down_proj", y);
+  return y;
+}
+
+Tensor Mlp::operator()(const Tensor& x, const Tensor& random, const SeeIntermediate& see) const {
+  const Tensor h = hidden(x, random), y = proj(h, random);
+  if (see) see("c_fc with activation", h), see("mlp.c_proj", y);
+  return y;
 }
 
 // The matmul's epilogue applies the activations that it has.
-Tensor Mlp::operator()(const Tensor& x, const Tensor& random) const {
+Tensor Mlp::hidden(const Tensor& x, const Tensor& random) const {
   static const auto gelu = fuse([](Expr v) { return gelu_erf(v); });
   switch (activation) {
-    case HiddenActivation::silu: return proj(fc(x, Activation::silu, random), random);
-    case HiddenActivation::relu: return proj(fc(x, Activation::relu, random), random);
-    case HiddenActivation::gelu_tanh: return proj(fc(x, Activation::gelu_tanh, random), random);
-    case HiddenActivation::gelu_erf: return proj(gelu(fc(x, random)), random);
+    case HiddenActivation::silu: return fc(x, Activation::silu, random);
+    case HiddenActivation::relu: return fc(x, Activation::relu, random);
+    case HiddenActivation::gelu_tanh: return fc(x, Activation::gelu_tanh, random);
+    case HiddenActivation::gelu_erf: return gelu(fc(x, random));
   }
   fail(ErrorCode::invalid_argument, "mlp", "unknown activation ", int(activation));
 }

@@ -3,12 +3,16 @@
 //   GatedMlp:  y = down(f(gate x) * (up x))          (Shazeer, 2020; Llama, Qwen: f = silu)
 //   Mlp:       y = c_proj(f(c_fc x))                 (GPT-2: f = gelu_tanh)
 //
-// `random` is for the dropout of adapters.
+// `random` is for the dropout of adapters; `see` is called with the name and value of each intermediate result.
 #pragma once
+
+#include <functional>
 
 #include "weft/nn/layers.h"
 
 namespace weft {
+
+using SeeIntermediate = std::function<void(const char* name, const Tensor& value)>;
 
 enum class HiddenActivation { silu, relu, gelu_tanh, gelu_erf };
 const char* name(HiddenActivation kind);
@@ -21,7 +25,7 @@ struct GatedMlp {
     return all_parameters({{"gate", gate.parameters()}, {"up", up.parameters()}, {"down", down.parameters()}});
   }
 
-  Tensor operator()(const Tensor& x, const Tensor& random = {}) const;
+  Tensor operator()(const Tensor& x, const Tensor& random = {}, const SeeIntermediate& see = {}) const;
 };
 
 struct Mlp {
@@ -30,7 +34,10 @@ struct Mlp {
 
   std::vector<Parameter> parameters() const { return all_parameters({{"fc", fc.parameters()}, {"proj", proj.parameters()}}); }
 
-  Tensor operator()(const Tensor& x, const Tensor& random = {}) const;
+  Tensor operator()(const Tensor& x, const Tensor& random = {}, const SeeIntermediate& see = {}) const;
+
+ private:
+  Tensor hidden(const Tensor& x, const Tensor& random) const;
 };
 
 }  // namespace weft

@@ -1,0 +1,25 @@
+// Models for the check of the promise of one order: small random ones of every architecture, and the shapes of real ones.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "weft/models/model.h"
+
+namespace weft {
+
+struct OrderModel {
+  std::string description;  // "qwen2, 2 layers, 4 heads of 32 (2 for keys), hidden 77, ..."
+  std::unique_ptr<Model> model;
+};
+
+// The model number `index` of a seed: architectures take turns; head dims of 16 to 128, grouped heads, tied embeddings, biases, LoRA and
+// odd sizes are drawn. Every parameter is random, biases and the matrices of adapters too. Trainable.
+OrderModel random_order_model(Device& device, DType dtype, uint64_t seed, int64_t index, int64_t context);
+
+// Random weights in the shape of a known model: "1b" (Llama 3.2 1B), "135m" (SmolLM2), "124m" (GPT-2). Throws listing the names for any
+// other.
+OrderModel shaped_order_model(Device& device, DType dtype, uint64_t seed, std::string_view shape);
+
+}  // namespace weft
