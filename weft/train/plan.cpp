@@ -20,7 +20,7 @@ constexpr MemoryUse kUses[] = {MemoryUse::weights, MemoryUse::gradients, MemoryU
                                MemoryUse::workspace};
 
 // Settings that would reduce it, among those that this run can still change.
-std::string advice(MemoryUse most, const TrainConfig& c) {
+std::string advice(MemoryUse most, const TrainConfig& c, int64_t micro_batches) {
   const bool bf16 = c.dtype == "bf16", adapters = c.lora_rank > 0;
   const std::string model = is_folder(c.model) ? "a smaller model" : "fewer --layers or a smaller --width";
   const std::string or_adapters = is_folder(c.model) && !adapters ? "--lora-rank 8, or " : "";
@@ -39,14 +39,18 @@ std::string advice(MemoryUse most, const TrainConfig& c) {
         return join("mostly weights: try --dtype ", bf16 ? "f32, which needs no master copy of them, " : "bf16, ",
                     or_adapters.empty() ? std::string("or ") : or_adapters, model);
       [[fallthrough]];
-    default: return join("mostly weights and gradients: try ", or_adapters, model);
+    default:
+      return join(
+          "mostly weights and gradients: try ",
+          most == MemoryUse::gradients && micro_batches > 1 ? "a larger --micro-batch-tokens, which needs fewer partial sums, " : "",
+          or_adapters, model);
   }
 }
 
 std::string shrink_advice(const Plan& plan, const TrainConfig& config) {
   return advice(*std::max_element(std::begin(kUses), std::end(kUses),
                                   [&](MemoryUse a, MemoryUse b) { return plan.memory.of(a).at_peak < plan.memory.of(b).at_peak; }),
-                config);
+                config, plan.micro_batches);
 }
 
 // "12 GiB free", "3 GiB free within the container's limit"
@@ -80,6 +84,8 @@ void rehearse(const TrainConfig& config, const TrainingProblem& problem, Device&
   };
   // All micro-batches are alike: two are counted, after a step that leaves the memory every later step finds.
   plan.tokens = sequences * tokens;
+  plan.micro_batches = micro_batches;
+  step.reserve(micro_batches);
   const int64_t counted = std::min<int64_t>(micro_batches, 2);
   count(counted);
   const Cost one = count(1), some = count(counted);

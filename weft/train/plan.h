@@ -10,11 +10,12 @@
 namespace weft {
 
 struct Plan {
-  PoolStats memory;        // high-water marks of the pool, by use and in total
-  Cost step;               // of one optimizer step
-  int64_t parameters = 0;  // trained
-  int64_t kept = 0;        // frozen: the model's below its adapters
-  int64_t tokens = 0;      // read by one step
+  PoolStats memory;           // high-water marks of the pool, by use and in total
+  Cost step;                  // of one optimizer step
+  int64_t parameters = 0;     // trained
+  int64_t kept = 0;           // frozen: the model's below its adapters
+  int64_t tokens = 0;         // read by one step
+  int64_t micro_batches = 1;  // of one step
 
   int64_t peak() const { return memory.held_high_water; }  // what the run takes from the device, cached blocks included
 };

@@ -10,6 +10,7 @@ target_sources(weft
     train/config_checks.cpp
     train/evaluate.cpp
     train/export.cpp
+    train/gradient_tree.cpp
     train/history.cpp
     train/live_line.cpp
     train/optimizer.cpp
@@ -39,6 +40,7 @@ target_sources(weft
     train/config.h
     train/evaluate.h
     train/export.h
+    train/gradient_tree.h
     train/history.h
     train/live_line.h
     train/optimizer.h

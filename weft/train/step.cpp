@@ -40,6 +40,34 @@ TokenBatch stacked(std::span<const TokenBatch> sequences) {
   return all;
 }
 
+namespace {
+
+// The f32 tensors that a micro-batch is computed in.
+std::vector<Tensor> summed(const Tensor& loss, Optimizer& optimizer) {
+  optimizer.allocate_gradients();
+  std::vector<Tensor> values = {loss};
+  for (const Parameter& p : optimizer.parameters()) values.push_back(p.tensor.grad());
+  return values;
+}
+
+int64_t targets_of(std::span<const TokenBatch> sequences) {
+  int64_t targets = 0;
+  for (const TokenBatch& each : sequences) targets += each.counted();
+  check(targets > 0, "train", "the step has no target that counts");
+  return targets;
+}
+
+double number(float value) { return std::isnan(value) ? NAN : double(value); }  // the sign of a NaN means nothing
+
+}  // namespace
+
+// A run of a step's micro-batches.
+struct TrainingStep::Node {
+  std::span<const TokenBatch> sequences;  // of the whole step
+  size_t at_once;                         // sequences in a micro-batch
+  int64_t first, count;
+};
+
 TrainingStep::TrainingStep(Model& model, Optimizer& optimizer, const StepOptions& options)
     : model_(model),
       optimizer_(optimizer),
@@ -48,9 +76,9 @@ TrainingStep::TrainingStep(Model& model, Optimizer& optimizer, const StepOptions
       count_(zeros(model.device(), {})),
       loss_(zeros(model.device(), {})),
       norm_(zeros(model.device(), {})),
-      clip_(zeros(model.device(), {})) {
-  optimizer.allocate_gradients();
-}
+      clip_(zeros(model.device(), {})),
+      micro_batch_random_(weft::random_state(model.device(), options.seed)),
+      tree_(summed(loss_, optimizer)) {}
 
 // Writes ids and targets into the tensors that captured launches read.
 void TrainingStep::set_micro_batch(const TokenBatch& batch) {
@@ -67,11 +95,11 @@ void TrainingStep::set_micro_batch(const TokenBatch& batch) {
 void TrainingStep::run_micro_batch() {
   const bool drops = model_.has_dropout();
   const Tensor loss = model_.loss(
-      ids_, targets_, {.pad_id = kIgnored, .count = count_, .dropout = drops ? random_state_ : Tensor(), .recompute = options_.recompute});
+      ids_, targets_,
+      {.pad_id = kIgnored, .count = count_, .dropout = drops ? micro_batch_random_ : Tensor(), .recompute = options_.recompute});
   loss.backward();
   const NoGrad no_grad;
   add_assign(loss_, loss.detach());
-  if (drops) advance_random_state(random_state_);
 }
 
 void TrainingStep::run(Replayed& launches, bool watched, const std::function<void()>& work) {
@@ -87,39 +115,55 @@ void TrainingStep::limit_queue(double& queued_seconds) {
   queued_seconds = 0;
 }
 
-StepResult TrainingStep::gradients(std::span<const TokenBatch> sequences, const std::function<void(int64_t)>& before) {
-  const auto start = std::chrono::steady_clock::now();
-  const bool watched = bool(before);  // the caller looks at every tensor: nothing is replayed
-  StepResult result;
-  for (const TokenBatch& each : sequences) {
-    result.targets += each.counted();
-    result.tokens += int64_t(each.ids.size());
-  }
-  check(result.targets > 0, "train", "the step has no target that counts");
-  count_.write({float(result.targets)});
-  run(begin_, watched, [&] {
-    const NoGrad no_grad;
-    optimizer_.zero_grad();
-    zero(loss_);
-  });
-  const size_t at_once = size_t(sequences_per_micro_batch(sequences, options_.micro_batch_tokens)), count = sequences.size() / at_once;
+// The sum of the node's micro-batches in the gradients and in loss_. `before`: the caller looks at every tensor, nothing is replayed.
+void TrainingStep::sum_node(const Node& node, const std::function<void(int64_t)>& before) {
+  const bool watched = bool(before);
+  const std::vector<uint32_t> random = model_.has_dropout() ? random_state_.to_host<uint32_t>() : std::vector<uint32_t>();
+  count_.write({float(targets_of(node.sequences))});
+  tree_.reserve(node.count);
   double queued_seconds = 0;
-  for (size_t i = 0; i < sequences.size(); i += at_once) {
-    report_progress({.what = "micro-batch", .done = int64_t(i / at_once), .total = int64_t(count)});
-    if (before) before(int64_t(i));
-    set_micro_batch(stacked(sequences.subspan(i, at_once)));
+  for (int64_t i = 0; i < node.count; ++i) {
+    report_progress({.what = "micro-batch", .done = i, .total = node.count});
+    run(begin_, watched, [&] {
+      const NoGrad no_grad;
+      optimizer_.zero_grad();
+      zero(loss_);
+    });
+    const size_t sequence = size_t(node.first + i) * node.at_once;
+    if (before) before(int64_t(sequence));
+    set_micro_batch(stacked(node.sequences.subspan(sequence, node.at_once)));
+    if (!random.empty()) micro_batch_random_.write(later_random_state(random, uint64_t(node.first + i)));
     run(micro_batch_, watched, [&] { run_micro_batch(); });
+    tree_.add(i, node.count, !watched);
     limit_queue(queued_seconds);
   }
-  report_progress({.what = "micro-batch", .done = int64_t(count), .total = int64_t(count)});
-  run(end_, watched, [&] {
+  report_progress({.what = "micro-batch", .done = node.count, .total = node.count});
+}
+
+double TrainingStep::gradients_of_node(std::span<const TokenBatch> sequences, int64_t first, int64_t count) {
+  const size_t at_once = size_t(sequences_per_micro_batch(sequences, options_.micro_batch_tokens));
+  const int64_t all = int64_t(sequences.size() / at_once);
+  check(GradientTree::is_node(first, count, all), "train", "the micro-batches ", first, " to ", first + count - 1,
+        " are not a node of the binary tree over ", all);
+  sum_node({sequences, at_once, first, count}, {});
+  return number(loss_.item<float>());
+}
+
+StepResult TrainingStep::gradients(std::span<const TokenBatch> sequences, const std::function<void(int64_t)>& before) {
+  const auto start = std::chrono::steady_clock::now();
+  StepResult result{.targets = targets_of(sequences)};
+  for (const TokenBatch& each : sequences) result.tokens += int64_t(each.ids.size());
+  const size_t at_once = size_t(sequences_per_micro_batch(sequences, options_.micro_batch_tokens));
+  const int64_t count = int64_t(sequences.size() / at_once);
+  sum_node({sequences, at_once, 0, count}, before);
+  run(end_, bool(before), [&] {
     GradientNormArgs args{.grads = {}, .max_norm = float(options_.clip), .norm = norm_.mut_view(), .clip = clip_.mut_view()};
     for (const Parameter& p : optimizer_.parameters()) args.grads.push_back(p.tensor.grad().view());
     gradient_norm(model_.device().stream(), args);
   });
-  const auto number = [](float value) { return std::isnan(value) ? NAN : double(value); };  // the sign of a NaN means nothing
   result.loss = number(loss_.item<float>());
   result.gradient_norm = number(norm_.item<float>());
+  if (model_.has_dropout()) random_state_.write(later_random_state(random_state_.to_host<uint32_t>(), uint64_t(count)));
   micro_batch_seconds_ = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count() / double(count);
   return result;
 }

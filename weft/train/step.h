@@ -1,16 +1,18 @@
 // One optimizer step, the same code on every device and on the counting one.
 //
 // Sequences of one shape go forward and backward as micro-batches: as many at a time as micro_batch_tokens allows and as divide
-// the step evenly. Larger matmuls are faster, and gradients are written to memory less often. Each micro-batch adds to the f32
-// gradients, in order. The loss is the sum over all targets of the step divided by their number. The bits of a step therefore
-// depend on its sequences and on micro_batch_tokens alone: not on threads, nor on how --batch and --accumulate split the step.
+// the step evenly. Larger matmuls are faster, and gradients are written to memory less often. The loss is the sum over all targets
+// of the step divided by their number. Gradients and loss of each micro-batch are computed from zero and added by a binary tree over
+// its index (weft/train/gradient_tree.h); micro-batch i draws its dropout from the step's random state + i. The bits of a step
+// therefore depend on its sequences and on micro_batch_tokens alone: not on threads, nor on how --batch and --accumulate split the
+// step, nor on who computed which micro-batch.
 //
 // If the device captures graphs, a step after the first is a replay: ids, targets, their number, the learning rate and the step
 // number are written into device memory, and the launches are those of the step before. A micro-batch of another shape is captured
 // anew.
 //
-// Each micro-batch is reported (weft/base/progress.h). A listener may stop the step there by throwing: weights and optimizer are
-// then unchanged, the gradients are incomplete, and the random state may have advanced.
+// Each micro-batch is reported (weft/base/progress.h). A listener may stop the step there by throwing: weights, optimizer and random
+// state are then unchanged, the gradients are incomplete.
 #pragma once
 
 #include <cstdint>
@@ -20,6 +22,7 @@
 #include "weft/data/dataset.h"
 #include "weft/device/replayed.h"
 #include "weft/models/model.h"
+#include "weft/train/gradient_tree.h"
 #include "weft/train/optimizer.h"
 
 namespace weft {
@@ -45,13 +48,20 @@ class TrainingStep {
   // Computes the loss and the gradients of these sequences; apply() then updates the weights. `before` is called ahead of each
   // micro-batch with the index of its first sequence.
   StepResult gradients(std::span<const TokenBatch> sequences, const std::function<void(int64_t)>& before = {});
+  // Computes the micro-batches [first, first + count) of the step of these sequences alone, a node of its tree, and returns their loss.
+  // The gradients are then the sum of the node, the random state is unchanged: nodes can be computed in any order, and by others.
+  double gradients_of_node(std::span<const TokenBatch> sequences, int64_t first, int64_t count);
+  // Allocates the partial sums of a step of so many micro-batches; gradients() does if they are missing.
+  void reserve(int64_t micro_batches) { tree_.reserve(micro_batches); }
   // Updates the weights. Not to be called after a result that is not finite.
   void apply(double learning_rate);
 
-  // The state of dropout's random numbers; part of a checkpoint.
+  // The state of dropout's random numbers at the start of the next step; part of a checkpoint. Each micro-batch takes one number of it.
   const Tensor& random_state() const { return random_state_; }
 
  private:
+  struct Node;
+  void sum_node(const Node& node, const std::function<void(int64_t)>& before);
   void set_micro_batch(const TokenBatch& batch);
   void run_micro_batch();
   void run(Replayed& launches, bool watched, const std::function<void()>& work);
@@ -61,7 +71,8 @@ class TrainingStep {
   Optimizer& optimizer_;
   StepOptions options_;
   Tensor random_state_, count_, loss_, norm_, clip_;
-  Tensor ids_, targets_;  // of the current micro-batch
+  Tensor ids_, targets_, micro_batch_random_;  // of the current micro-batch
+  GradientTree tree_;                          // of loss and gradients
   Replayed begin_, micro_batch_, end_, update_;
   double micro_batch_seconds_ = 1;  // in the step before; before the first step: long enough to wait for each
 };

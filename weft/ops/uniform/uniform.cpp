@@ -31,6 +31,14 @@ Tensor random_state(Device& device, uint64_t seed) {
 
 void advance_random_state(const Tensor& state) { advance_state(state.device().stream(), {.state = state.mut_view()}); }
 
+std::vector<uint32_t> later_random_state(std::vector<uint32_t> state, uint64_t steps) {
+  check(state.size() == 4, "random_state", "has ", state.size(), " words, expected 4");
+  const uint64_t step = (uint64_t(state[3]) << 32 | state[2]) + steps;
+  state[2] = uint32_t(step);
+  state[3] = uint32_t(step >> 32);
+  return state;
+}
+
 std::vector<float> normal_values(int64_t n, uint64_t seed, double stddev) {
   check(n >= 0, "normal_values", "cannot draw ", n, " values");
   check(std::isfinite(stddev) && stddev >= 0, "normal_values", "stddev is ", stddev, ", expected zero or more");

@@ -47,6 +47,7 @@ Tensor uniform(Device& device, const Shape& shape, const Tensor& state, uint32_t
 // The state of step 0 for a seed, and the way to the next step.
 Tensor random_state(Device& device, uint64_t seed);
 void advance_random_state(const Tensor& state);
+std::vector<uint32_t> later_random_state(std::vector<uint32_t> state, uint64_t steps);  // on the host: `steps` steps later
 
 // n draws of a normal distribution on the host, for initial weights.
 std::vector<float> normal_values(int64_t n, uint64_t seed, double stddev = 1);
