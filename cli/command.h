@@ -21,6 +21,7 @@ Run add_tokenize(CLI::App& app);
 Run add_generate(CLI::App& app);
 Run add_chat(CLI::App& app);
 Run add_eval(CLI::App& app);
+Run add_score(CLI::App& app);
 Run add_export(CLI::App& app);
 Run add_check(CLI::App& app);
 Run add_bench(CLI::App& app);

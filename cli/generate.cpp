@@ -11,6 +11,7 @@
 
 #include "cli/chat_flags.h"
 #include "cli/command.h"
+#include "cli/log_probabilities.h"
 #include "cli/notice.h"
 #include "cli/sampling_flags.h"
 #include "cli/waiting.h"
@@ -29,10 +30,11 @@ struct Options {
   std::string folder, adapter, device = "cpu", dtype, prompts_file;
   std::vector<std::string> words, prompts, prompt_ids, conversations, stop;
   std::optional<int64_t> batch;
+  int64_t top_logprobs = 0;
   SamplingFlags sampling;
   ChatFlags chat;
   int threads = 0;
-  bool json = false, ignore_eos = false, special = false;
+  bool json = false, ignore_eos = false, special = false, logprobs = false;
 
   bool chats() const { return !conversations.empty(); }
 };
@@ -114,16 +116,39 @@ GenerateOptions generate_options(const Options& o, const ModelFolder& folder, co
                           .max_tokens = most.value_or(std::min(std::max<int64_t>(1, usual), room)),
                           .ignore_eos = o.ignore_eos,
                           .stop = o.stop,
+                          .log_probabilities = o.logprobs || o.top_logprobs > 0,
+                          .top_log_probabilities = o.top_logprobs,
                           .chunked = o.chats()};
   if (o.batch) options.batch = *o.batch;
   return options;
 }
 
-void print_json(const std::vector<Completion>& completions, bool has_text, double rate) {
+// The text of one token for a message: escaped, in quotes.
+std::string quoted(const ModelFolder& folder, int32_t id) {
+  return nlohmann::json(folder.tokenizer().decode(std::vector<int32_t>{id})).dump();
+}
+
+void add_log_probabilities(nlohmann::ordered_json& out, const Completion& c, const Options& o) {
+  auto values = nlohmann::ordered_json::array(), tops = values;
+  for (const TokenLogProbability& token : c.log_probabilities) {
+    values.push_back(json_number(token.value));
+    auto top = nlohmann::ordered_json::array();
+    for (const IdLogProbability& t : token.top) top.push_back({{"id", t.id}, {"logprob", json_number(t.value)}});
+    tops.push_back(std::move(top));
+  }
+  out["logprobs"] = std::move(values);
+  out["logprob_sum"] = sum_of(c.log_probabilities, [](const auto& token) { return token.value; });
+  if (o.top_logprobs > 0) out["top_logprobs"] = std::move(tops);
+}
+
+void print_json(const std::vector<Completion>& completions, const std::vector<Ids>& prompts, bool has_text, double rate, const Options& o) {
   auto all = nlohmann::ordered_json::array();
-  for (const Completion& c : completions) {
-    all.push_back({{"ids", c.ids}, {"text", nullptr}, {"finish_reason", name(c.reason)}, {"tokens_per_second", rate}});
+  for (size_t i = 0; i < completions.size(); ++i) {
+    const Completion& c = completions[i];
+    all.push_back(
+        {{"prompt_ids", prompts[i]}, {"ids", c.ids}, {"text", nullptr}, {"finish_reason", name(c.reason)}, {"tokens_per_second", rate}});
     if (has_text) all.back()["text"] = c.text;
+    if (o.logprobs || o.top_logprobs > 0) add_log_probabilities(all.back(), c, o);
   }
   std::printf("%s\n", (completions.size() == 1 ? all[0] : all).dump().c_str());
 }
@@ -133,18 +158,30 @@ void print_times(const GenerateTimes& t) {
               long(t.prompts + t.step_tokens), t.tokens_per_second());
 }
 
+// A line for a token: its log-probability, id and text; then the most likely tokens in the same form, indented.
+std::string line_of(const TokenLogProbability& token, const ModelFolder& folder) {
+  const auto one = [&](const IdLogProbability& t) {
+    return join(shortest(t.value), "  ", t.id, folder.has_tokenizer() ? "  " + quoted(folder, t.id) : "", "\n");
+  };
+  std::string text = one(token);
+  for (const IdLogProbability& t : token.top) text += "    " + one(t);
+  return text;
+}
+
 // A single text streams token by token; several are printed in order, each when it and all before it are finished.
-void stream(Generator& generator, const std::vector<Ids>& prompts, bool has_text, std::optional<Waiting>& waits) {
+void stream(Generator& generator, const std::vector<Ids>& prompts, const ModelFolder& folder, std::optional<Waiting>& waits) {
+  const bool has_text = folder.has_tokenizer();
   std::vector<std::string> waiting(prompts.size());
   std::vector<bool> done(prompts.size());
   size_t front = 0;
   bool first = true;
+  const bool lines = generator.records_log_probabilities();
   const auto show = [&](std::string_view text) {
     std::fwrite(text.data(), 1, text.size(), stdout);
     std::fflush(stdout);
   };
   const auto title = [&] {
-    if (prompts.size() > 1) show(join(front ? "\n\n" : "", "[", front + 1, "] "));
+    if (prompts.size() > 1) show(join(front ? "\n\n" : "", "[", front + 1, "]", lines ? "\n" : " "));
   };
   generator.run(prompts, [&](const NewToken& token) {
     if (std::exchange(first, false)) {
@@ -152,7 +189,10 @@ void stream(Generator& generator, const std::vector<Ids>& prompts, bool has_text
       title();
     }
     const size_t i = size_t(token.prompt);
-    waiting[i] += has_text ? std::string(token.text) : join(token.id, token.last ? "" : ",");
+    if (token.log_probability)
+      waiting[i] += line_of(*token.log_probability, folder);
+    else
+      waiting[i] += has_text ? std::string(token.text) : join(token.id, token.last ? "" : ",");
     done[i] = token.last;
     while (front < prompts.size()) {
       show(std::exchange(waiting[front], ""));
@@ -165,6 +205,7 @@ void stream(Generator& generator, const std::vector<Ids>& prompts, bool has_text
 
 void check_options(const Options& o) {
   const bool other = !o.words.empty() || !o.prompts.empty() || !o.prompts_file.empty() || !o.prompt_ids.empty();
+  check(o.top_logprobs >= 0, "generate", "--top-logprobs is ", o.top_logprobs, ", expected 0 or more");
   check(!o.chats() || !other, "generate", "--chat takes its prompts from conversations; do not pass others");
   check(o.chats() || !o.chat.given(), "generate",
         "--template, --template-file and --set apply to --chat alone: a prompt is continued as it is");
@@ -187,9 +228,9 @@ int run(const Options& o) {
   if (o.json) {
     const auto completions = generator.run(prompts);
     waits.reset();
-    print_json(completions, folder.has_tokenizer(), generator.times().tokens_per_second());
+    print_json(completions, prompts, folder.has_tokenizer(), generator.times().tokens_per_second(), o);
   } else {
-    stream(generator, prompts, folder.has_tokenizer(), waits);
+    stream(generator, prompts, folder, waits);
     print_times(generator.times());
   }
   return kOk;
@@ -229,6 +270,9 @@ Run add_generate(CLI::App& app) {
   command->add_option("--stop", o->stop, "Text that ends the continuation; repeatable")->take_all()->expected(1)->allow_extra_args(false);
   command->add_flag("--ignore-eos", o->ignore_eos, "Continue after an end-of-text token");
   command->add_flag("--special", o->special, "Show special tokens in the text");
+  command->add_flag("--logprobs", o->logprobs,
+                    "Print each new token on a line with its log-probability by the model's own logits, before penalties and temperature");
+  command->add_option("--top-logprobs", o->top_logprobs, "Also those of the k most likely tokens at its place");
   command->add_option("--batch", o->batch, "Prompts decoded in one batch (default 4; more may change the last bits)");
   command->add_option("--adapter", o->adapter, "Folder with a LoRA adapter of the model (adapter_config.json, adapter_model.safetensors)");
   command->add_option("--device", o->device, "Device to run on")->capture_default_str();
@@ -236,7 +280,8 @@ Run add_generate(CLI::App& app) {
   command->add_option("--threads", o->threads, "CPU threads (default: all this process may use)");
   command->add_flag(
       "--json", o->json,
-      "Print {\"ids\", \"text\", \"finish_reason\", \"tokens_per_second\"} , ids of new tokens only; a list for several prompts");
+      "Print {\"prompt_ids\", \"ids\", \"text\", \"finish_reason\", \"tokens_per_second\"}, ids of new tokens only, with \"logprobs\" and "
+      "\"top_logprobs\" if wanted; a list for several prompts");
   return [o] { return run(*o); };
 }
 

@@ -11,6 +11,7 @@
 #include "weft/data/sums.h"
 #include "weft/generate/chat_session.h"
 #include "weft/generate/generator.h"
+#include "weft/generate/score.h"
 #include "weft/io/safetensors_writer.h"
 #include "weft/io/tokenizer/tokenizer.h"
 #include "weft/io/weight_files.h"

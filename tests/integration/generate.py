@@ -47,7 +47,7 @@ for model in ("llama", "qwen3", "gpt2"):
     expected = int_tensor(golden / model / "expected.safetensors", "greedy")
     for threads in (1, 2):
         answer = generate(model, "--prompt-ids", ids_text(expected[:8]), "--max-tokens", 24, "--threads", threads, "--ignore-eos")
-        assert set(answer) == {"ids", "text", "finish_reason", "tokens_per_second"}
+        assert set(answer) == {"prompt_ids", "ids", "text", "finish_reason", "tokens_per_second"}
         assert answer["ids"] == expected[8:], (model, answer["ids"], expected[8:])
         assert answer["tokens_per_second"] > 0
 

@@ -63,6 +63,8 @@ SamplingOptions sampling_of(const GenerationConfig& g) {
 Generator::Generator(const Model& model, GenerateOptions options, TokenTexts texts)
     : model_(model), options_(std::move(options)), texts_(std::move(texts)), sampler_(options_.sampling) {
   check(options_.max_tokens >= 0, kWhere, "max_tokens is ", options_.max_tokens, ", expected 0 (as many as fit) or more");
+  check(options_.top_log_probabilities >= 0, kWhere, "top_log_probabilities is ", options_.top_log_probabilities, ", expected 0 or more");
+  check(options_.log_probabilities || options_.top_log_probabilities == 0, kWhere, "top_log_probabilities needs log_probabilities");
   check(options_.batch >= 1, kWhere, "batch is ", options_.batch, ", expected 1 or more");
   check(options_.stop.empty() || texts_, kWhere, "stop strings need a tokenizer");
 }
@@ -135,11 +137,13 @@ Completion Generator::run(CachedSequence& kept, const std::vector<int32_t>& prom
   const auto seconds = [&] { return now() - std::exchange(begin, now()); };
   try {
     report_progress({.what = "token", .done = 0, .total = wanted});
-    take(sequence, kept.read(prompt));
+    const std::span<const float> first = kept.read(prompt);
+    take(sequence, first, terms_of(first).data());
     times_ = {.prompts = 1, .prompt_tokens = int64_t(prompt.size()) - kept.reused(), .step_tokens = 0, .prompt_seconds = seconds()};
     while (!sequence.done && !stop_requested()) {
       report_progress({.what = "token", .done = 1 + times_.step_tokens, .total = wanted});
-      take(sequence, kept.step(sequence.tokens.back()));
+      const std::span<const float> logits = kept.step(sequence.tokens.back());
+      take(sequence, logits, terms_of(logits).data());
       ++times_.step_tokens;
       times_.step_seconds += seconds();
     }
@@ -181,7 +185,8 @@ void Generator::start(Sequence& sequence, KvCache& cache) {
     return last;
   }();
   cache.join(row);
-  take(sequence, download(logits));
+  const std::vector<RowTerms> terms = terms_of(logits);
+  take(sequence, download(logits), terms.data());
   ++times_.prompts;
   times_.prompt_tokens += int64_t(sequence.prompt_tokens);
   times_.prompt_seconds += now() - begin;
@@ -192,17 +197,32 @@ void Generator::step(std::vector<Sequence*>& active, DecodeStep& decode) {
   const double begin = now();
   std::vector<int32_t> newest;
   for (const Sequence* sequence : active) newest.push_back(sequence->tokens.back());
-  const auto logits = download(decode(newest));
+  const Tensor& rows = decode(newest);
+  const std::vector<RowTerms> terms = terms_of(rows);
+  const auto logits = download(rows);
   const size_t vocabulary = size_t(model_.config().vocab_size);
-  for (size_t b = 0; b < active.size(); ++b) take(*active[b], logits.subspan(b * vocabulary, vocabulary));
+  for (size_t b = 0; b < active.size(); ++b)
+    take(*active[b], logits.subspan(b * vocabulary, vocabulary), terms.empty() ? nullptr : &terms[b]);
   times_.step_tokens += int64_t(active.size());
   times_.step_seconds += now() - begin;
 }
 
-void Generator::take(Sequence& s, std::span<const float> logits) {
+// Empty unless log-probabilities are wanted.
+std::vector<RowTerms> Generator::terms_of(const Tensor& logits) const {
+  return options_.log_probabilities ? row_terms(logits) : std::vector<RowTerms>();
+}
+std::vector<RowTerms> Generator::terms_of(std::span<const float> logits) const {
+  if (!options_.log_probabilities) return {};
+  return row_terms(Tensor::from_host(model_.device(), {1, int64_t(logits.size())}, logits));
+}
+
+// `terms`: of the logits; null or ignored unless log-probabilities are wanted.
+void Generator::take(Sequence& s, std::span<const float> logits, const RowTerms* terms) {
   const int32_t id = sampler_.next(logits, s.tokens, {s.key, s.repeat, uint32_t(s.tokens.size())});
   s.tokens.push_back(id);
   s.completion.ids.push_back(id);
+  auto& recorded = s.completion.log_probabilities;
+  if (options_.log_probabilities) recorded.push_back(token_log_probability(logits, *terms, id, options_.top_log_probabilities));
   const bool eos = !options_.ignore_eos && std::find(options_.eos_ids.begin(), options_.eos_ids.end(), id) != options_.eos_ids.end();
   const TokenText token = texts_ ? texts_(id) : TokenText{};
   std::string text = s.text.push(token.bytes, token.hidden);
@@ -210,7 +230,7 @@ void Generator::take(Sequence& s, std::span<const float> logits) {
   s.completion.reason = s.text.stopped() ? FinishReason::stop : eos ? FinishReason::eos : FinishReason::length;
   if (s.done) text += s.text.finish();
   s.completion.text += text;
-  if (on_token_) on_token_({s.prompt, id, text, s.done});
+  if (on_token_) on_token_({s.prompt, id, text, s.done, recorded.empty() ? nullptr : &recorded.back()});
 }
 
 }  // namespace weft

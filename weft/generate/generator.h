@@ -18,6 +18,7 @@
 
 #include "weft/generate/cached_sequence.h"
 #include "weft/generate/decode_step.h"
+#include "weft/generate/log_probability.h"
 #include "weft/generate/sampler.h"
 #include "weft/generate/text_stream.h"
 #include "weft/models/folder.h"
@@ -31,6 +32,8 @@ struct GenerateOptions {
   std::vector<int32_t> eos_ids = {};   // each ends a sequence; those of a ModelFolder are added
   bool ignore_eos = false;             // only `stop` and max_tokens end a sequence
   std::vector<std::string> stop = {};  // texts that end a sequence
+  bool log_probabilities = false;      // recorded for each new token (weft/generate/log_probability.h)
+  int64_t top_log_probabilities = 0;   // and for this many of the most likely ones; needs log_probabilities
   // Sequences decoded as a batch. On the CPU a matmul of up to four rows sums in an order that does not depend on their number, so
   // logits have the bits of a run alone; larger batches are faster and may differ in the last bits. On a GPU any batch may.
   int64_t batch = 4;
@@ -51,6 +54,7 @@ struct Completion {
   std::vector<int32_t> ids;  // the new tokens, including the one that ended the sequence
   std::string text;          // their text, up to a stop string
   FinishReason reason = FinishReason::length;
+  std::vector<TokenLogProbability> log_probabilities = {};  // of ids, if wanted
 };
 
 struct NewToken {
@@ -58,6 +62,7 @@ struct NewToken {
   int32_t id;
   std::string_view text;  // the text that is certain now; the last token adds all that was held back
   bool last;
+  const TokenLogProbability* log_probability = nullptr;  // if wanted
 };
 
 struct GenerateTimes {
@@ -93,6 +98,7 @@ class Generator {
                  const std::function<void(const NewToken&)>& on_token = {});
 
   const GenerateTimes& times() const { return times_; }  // of the last run
+  bool records_log_probabilities() const { return options_.log_probabilities; }
 
  private:
   struct Sequence;
@@ -103,7 +109,9 @@ class Generator {
   static void end(Sequence& sequence);
   void start(Sequence& sequence, KvCache& cache);
   void step(std::vector<Sequence*>& active, DecodeStep& decode);
-  void take(Sequence& sequence, std::span<const float> logits);
+  std::vector<RowTerms> terms_of(const Tensor& logits) const;
+  std::vector<RowTerms> terms_of(std::span<const float> logits) const;
+  void take(Sequence& sequence, std::span<const float> logits, const RowTerms* terms);
   std::span<const float> download(const Tensor& logits);
 
   const Model& model_;
