@@ -10,9 +10,7 @@
 // Order of accumulation, the same for every blocking, thread count and instruction set: with alpha = 1 an element starts
 // at beta C and takes one fma for each k = 0 .. K-1 in turn, so a matmul over K may be cut into calls with beta = 1
 // and keep its bits (f32 c). With alpha != 1 the chain starts at 0, and fma(alpha, sum, beta C) ends it.
-// One exception, which depends on the shape alone: at most four rows (kSkinnyRows) with b transposed are dot products of
-// rows, each with row_sum's sixteen-lane tree, to which beta C is added. They are bound by reading b, once.
-// Another, for bf16 if the CPU multiplies pairs of them: k in pairs, the odd one first (weft/tile/cpu/bf16_dot.h), or in
+// One exception, for bf16 if the CPU multiplies pairs of them: k in pairs, the odd one first (weft/tile/cpu/bf16_dot.h), or in
 // blocks of 32, even and odd k apart (weft/tile/cpu/amx.h). Then a cut keeps the bits where it is at a multiple of 32.
 // beta = 0 does not read C. K = 0 gives f(beta C + bias).
 #pragma once
@@ -31,7 +29,7 @@ enum class Precision : uint8_t { f32, tf32 };
 
 struct MatmulArgs {
   static constexpr const char* kOp = "matmul";
-  static constexpr int64_t kSkinnyRows = 4;  // rows of c: of all matrices if b is shared, else of one
+  static constexpr int64_t kSkinnyRows = 4;  // rows of c, of all matrices if b is shared, else of one: bound by reading b
 
   View a;       // [..., M, K], or [..., K, M] when transposed; up to two batch axes
   View b;       // [..., K, N], or [..., N, K]; the batch axes of a, or none: shared by all

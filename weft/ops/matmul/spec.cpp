@@ -123,12 +123,11 @@ void add_slabs(Registry& registry) {
   for (bool ta : {false, true})
     for (bool tb : {false, true})
       for (Size size : {Size{3, 40, 50}, {29, 45, 777}, {40, 205, 70}, {128, 150, 515}, {260, 70, 515}, {520, 64, 1700}})
-        if (!tb || size.M > MatmulArgs::kSkinnyRows)
-          for (DType dtype : {DType::f32, DType::bf16})
-            registry.add({kOp, "two_halves", dtype, join(layout_name(ta, tb), "/", dims({size.M, size.N, size.K})), [=] {
-                            return two_halves({.in = dtype, .size = size, .transpose_a = ta, .transpose_b = tb},
-                                              dtype == DType::f32 ? size.K / 2 + 3 : (size.K / 2 + 31) / 32 * 32);
-                          }});
+        for (DType dtype : {DType::f32, DType::bf16})
+          registry.add({kOp, "two_halves", dtype, join(layout_name(ta, tb), "/", dims({size.M, size.N, size.K})), [=] {
+                          return two_halves({.in = dtype, .size = size, .transpose_a = ta, .transpose_b = tb},
+                                            dtype == DType::f32 ? size.K / 2 + 3 : (size.K / 2 + 31) / 32 * 32);
+                        }});
 }
 
 void add_benches(Registry& registry) {

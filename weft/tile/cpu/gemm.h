@@ -341,21 +341,6 @@ void pack_across_k(const T* from, int64_t step, int64_t lines, int64_t K, float*
   }
 }
 
-// A dot product in row_sum's order, each term added by an fma. y comes from memory: it is prefetched `ahead` elements before its use.
-template <class T, class U>
-HWY_INLINE float row_dot(int64_t n, const T* x, const U* y, int64_t ahead) {
-  constexpr int kLine = 64 / sizeof(U);
-  F32x16 acc[4] = {zero(), zero(), zero(), zero()};
-  int64_t i = 0;
-  for (; i + 4 * kBlock <= n; i += 4 * kBlock) {
-    for (int line = 0; line < 4 * kBlock; line += kLine) __builtin_prefetch(y + i + line + ahead);
-    for (int c = 0; c < 4; ++c) acc[c] = fma(load(x + i + c * kBlock), load(y + i + c * kBlock), acc[c]);
-  }
-  for (int c = 0; i + kBlock <= n; i += kBlock, ++c) acc[c] = fma(load(x + i), load(y + i), acc[c]);
-  if (i < n) acc[0] = first_n(n - i, fma(load_n(x + i, n - i), load_n(y + i, n - i), acc[0]), acc[0]);
-  return sum((acc[0] + acc[1]) + (acc[2] + acc[3]));
-}
-
 }  // namespace weft::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 

@@ -1,0 +1,11 @@
+# The CPU's one order, for each kind of bf16 sums and for AVX2: the slow code of unit/cpu_order.h against the kernels.
+function(weft_order_test name)
+  weft_unit_test(${name})
+  foreach(kind IN ITEMS none emulated emulated-amx)
+    add_test(NAME ${name}.bf16_${kind} COMMAND ${name})
+    set_tests_properties(${name}.bf16_${kind} PROPERTIES LABELS "unit" ENVIRONMENT WEFT_BF16_DOT=${kind})
+  endforeach()
+  add_test(NAME ${name}.avx2 COMMAND ${name})
+  set_tests_properties(${name}.avx2 PROPERTIES LABELS "unit" ENVIRONMENT WEFT_ISA=avx2)
+endfunction()
+weft_order_test(cpu_order_matmul_test)
