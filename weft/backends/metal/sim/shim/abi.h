@@ -3,7 +3,7 @@
 
 namespace weft_sim {
 
-inline constexpr int kVersion = 2;  // of this file: part of the cache's key
+inline constexpr int kVersion = 3;  // of this file: part of the cache's key
 inline constexpr int kMostBuffers = 31;
 inline constexpr int kLanes = 32;  // of a simdgroup
 
@@ -53,6 +53,7 @@ struct Runtime {
   void (*spin)();                                                                          // before every atomic operation
   void (*fail)(const char* what, Site site);                                               // does not return
   void (*access)(const void* address, unsigned long bytes, int access, const void* code);  // instrumented builds only
+  unsigned matrix_order;                                                                   // of sums in a simdgroup_matrix (matrix.h)
 };
 
 // A kernel's parameter, as found by the rewriter.

@@ -27,7 +27,47 @@ struct Product {
   Site site;
 };
 
-// d = a * b + c in f32, over ascending k, for the whole simdgroup.
+// Apple does not document in which order the eight products of an element and its old value are added. Kernels may rely on one thing: the
+// order may depend on the element's column, not on its row. `matrix_order` is 0: k ascends, one fma after the other from the old value; or
+// a seed: each column has its own permutation of k, and if the seed is odd the products are added to each other before the old value.
+struct MatrixOrder {
+  unsigned char k[8][8];  // [step][column]
+  bool products_first;
+};
+inline MatrixOrder matrix_order(unsigned seed) {
+  MatrixOrder order{{}, seed % 2 == 1};
+  unsigned random = seed;
+  for (int j = 0; j < 8; ++j) {
+    for (int step = 0; step < 8; ++step) order.k[step][j] = (unsigned char)step;
+    for (int step = 7; step > 0 && seed != 0; --step) {
+      random = random * 747796405u + 2891336453u;
+      const int other = int((random >> 16) % unsigned(step + 1));
+      const unsigned char k = order.k[step][j];
+      order.k[step][j] = order.k[other][j];
+      order.k[other][j] = k;
+    }
+  }
+  return order;
+}
+
+// d = a * b + d in f32.
+WEFT_SIM_INLINE void multiply_in_order(const float (&a)[8][8], const float (&b)[8][8], float (&d)[8][8]) {
+  if (runtime->matrix_order == 0) {
+    for (int i = 0; i < 8; ++i)
+      for (int k = 0; k < 8; ++k)
+        for (int j = 0; j < 8; ++j) d[i][j] = __builtin_fmaf(a[i][k], b[k][j], d[i][j]);
+    return;
+  }
+  const MatrixOrder order = matrix_order(runtime->matrix_order);
+  for (int i = 0; i < 8; ++i)
+    for (int j = 0; j < 8; ++j) {
+      float sum = order.products_first ? 0.0f : d[i][j];
+      for (int step = 0; step < 8; ++step) sum = __builtin_fmaf(a[i][order.k[step][j]], b[order.k[step][j]][j], sum);
+      d[i][j] = order.products_first ? d[i][j] + sum : sum;
+    }
+}
+
+// d = a * b + c for the whole simdgroup.
 template <class D, class A, class B, class C>
 void multiply(void* const* slots, unsigned active) {
   using P = Product<D, A, B, C>;
@@ -45,11 +85,7 @@ void multiply(void* const* slots, unsigned active) {
       d[at.row][at.column + i] = float(p.c.e[i]);
     }
   }
-  for (int i = 0; i < 8; ++i) {
-    for (int k = 0; k < 8; ++k) {
-      for (int j = 0; j < 8; ++j) d[i][j] = __builtin_fmaf(a[i][k], b[k][j], d[i][j]);
-    }
-  }
+  multiply_in_order(a, b, d);
   for (uint lane = 0; lane < 32; ++lane) {
     P& p = *static_cast<P*>(slots[lane]);
     const Place at = place_of(lane);
