@@ -105,17 +105,17 @@ std::string hold_matmul(const Counted& k) {
   if (c.rank() != 2 || c.numel() == 0) return "";
   const bool transpose_b = k.c.variant[1] == 'T';
   const int64_t M = c[0], N = c[1], K = transpose_b ? b[1] : b[0];
-  const bool skinny = M <= 4;
-  const int64_t side = skinny ? transpose_b ? 16 : 32 : M > 32 && N > 32 && ceil_div(M, 64) * ceil_div(N, 64) >= 64 ? 64 : 32;
-  const int64_t down = skinny ? 1 : ceil_div(M, side), across = ceil_div(N, side);
+  const bool few = M <= 8;
+  const int64_t side = few ? transpose_b ? 16 : 32 : M > 32 && N > 32 && ceil_div(M, 64) * ceil_div(N, 64) >= 64 ? 64 : 32;
+  const int64_t down = few ? 1 : ceil_div(M, side), across = ceil_div(N, side);
   const int64_t old_c = k.operand("c").role == spec::Role::in_place ? k.bytes("c") : 0;
-  const int64_t read = across * k.bytes("a") + down * k.bytes("b") + old_c, bias = (skinny ? M : 2 * down) * k.bytes("bias"),
+  const int64_t read = across * k.bytes("a") + down * k.bytes("b") + old_c, bias = (few ? 1 : 2 * down) * k.bytes("bias"),
                 written = k.bytes("c") + k.bytes("pre");
   const int64_t got = k.counters.device_read;
   if (got < read || got > read + bias || k.counters.device_written != written)
     return join("reads ", got, " and writes ", k.counters.device_written, " bytes; tiles imply ", read, ", ", bias, " of bias and ",
                 written);
-  if (!skinny && k.counters.matrix_multiply_adds < M * N * K)
+  if (k.counters.matrix_multiply_adds < M * N * K)
     return join("has ", k.counters.matrix_multiply_adds, " of ", M * N * K, " multiply-adds on matrices");
   return "";
 }

@@ -16,7 +16,7 @@ struct MatmulParams {
   int64_t M, N, K;
   int64_t inner;  // extent of the inner batch axis
   MatmulPlace a, b, c, pre;
-  int32_t rows;  // skinny matmul: rows that share one B, of all matrices if B is shared
+  int32_t rows;  // multiply_few: rows that share one B, of all matrices if B is shared
   int32_t activation;
   float alpha, beta;
 };

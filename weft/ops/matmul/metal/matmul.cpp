@@ -32,6 +32,7 @@ int block(const MatmulPlan& p) {
 void matmul(Stream& stream, const MatmulArgs& a) {
   const MatmulPlan p = plan(a);
   if (p.batch() * p.M * p.N == 0) return;
+  constexpr int64_t kFewRows = 8;  // of one matrix
   const int64_t rows = p.shared_b ? p.batch() * p.M : p.M, jobs = p.shared_b ? 1 : p.batch();
   const bool wide = a.bias && a.bias.dtype == DType::f32;
   const MatmulParams params_of{p.M,
@@ -42,7 +43,7 @@ void matmul(Stream& stream, const MatmulArgs& a) {
                                place(p.b),
                                place(p.c),
                                place(p.pre),
-                               int32_t(std::min<int64_t>(rows, MatmulArgs::kSkinnyRows)),
+                               int32_t(std::min(rows, kFewRows)),
                                int32_t(a.activation),
                                a.alpha,
                                a.beta};
@@ -52,9 +53,10 @@ void matmul(Stream& stream, const MatmulArgs& a) {
                 {constant(0, a.transpose_a), constant(1, a.transpose_b), constant(2, aligned(a.a, p.a)), constant(3, aligned(a.b, p.b)),
                  constant(4, bool(a.bias) && !wide), constant(5, wide), constant(6, bool(a.pre)), constant(7, p.shared_b)}};
   Grid grid;
-  if (rows <= MatmulArgs::kSkinnyRows) {
-    kernel.name = (a.transpose_b ? "dot_skinny" : "sum_skinny") + suffix(a);
-    grid = {.groups = {ceil_div(p.N, a.transpose_b ? 16 : 32), 1, jobs}, .threads = a.transpose_b ? 128 : 256};
+  // Both kernels have the same order, so the choice changes no bits. Where lines of B run along N, 32 of its columns are 64 bytes or more.
+  if (rows <= kFewRows) {
+    kernel.name = "multiply_few" + suffix(a) + (a.transpose_b ? "_rows" : "_columns");
+    grid = {.groups = {ceil_div(p.N, a.transpose_b ? 16 : 32), 1, jobs}, .threads = 128};
   } else {
     const int side = block(p);
     kernel.name = "multiply" + suffix(a) + "_" + std::to_string(side);

@@ -145,10 +145,6 @@ kernel void multiply(device const T* a [[buffer(0)]], device const T* b [[buffer
   }
 }
 
-// Skinny matmul: at most four rows, bound by reading B. The rows are staged, kChunk elements of each at a time.
-constant constexpr int kSkinnyRows = 4;
-constant constexpr int kChunk = 512;
-
 // Row r of those that share one B: of matrix r / M if B is shared, else of matrix `job`.
 struct RowPlace {
   int64_t matrix, m;
@@ -157,124 +153,59 @@ inline RowPlace row_place(constant MatmulParams& p, int64_t job, int r) {
   return kSharedB ? RowPlace{r / p.M, r % p.M} : RowPlace{job, int64_t(r)};
 }
 
-template <class T>
-inline void stage_rows(threadgroup float* rows, device const T* a, constant MatmulParams& p, int64_t job, int64_t k0, uint thread_index,
-                       uint length) {
-  for (int r = 0; r < p.rows; ++r) {
-    const RowPlace place = row_place(p, job, r);
+// kKBlock terms of the rows, lines kKBlock + 4 apart; zeros for the rows up to the eighth.
+template <class T, int kKBlock>
+inline void stage_rows(threadgroup float* rows, device const T* a, constant MatmulParams& p, int64_t job, int64_t k0, uint thread_index) {
+  for (int r = 0; r < 8; ++r) {
+    const RowPlace place = row_place(p, job, r < p.rows ? r : 0);
     device const T* row = a + offset(p.a, p.inner, place.matrix) + (kTransposeA ? place.m : place.m * p.a.row);
-    for (int i = int(thread_index); i < kChunk; i += int(length))
-      rows[r * kChunk + i] = k0 + i < p.K ? to_float(row[kTransposeA ? (k0 + i) * p.a.row : k0 + i]) : 0.0f;
+    for (int i = int(thread_index); i < kKBlock; i += 128)
+      rows[r * (kKBlock + 4) + i] = r < p.rows && k0 + i < p.K ? to_float(row[kTransposeA ? (k0 + i) * p.a.row : k0 + i]) : 0.0f;
   }
 }
 
-// Four elements of a row of B, zero from `left` on.
-template <class T>
-inline float4 load_four(device const T* from, int64_t left) {
-  if (kAlignedB && left >= 4) {
-    const vec<T, 4> four = *(device const vec<T, 4>*)from;
-    return float4(to_float(four[0]), to_float(four[1]), to_float(four[2]), to_float(four[3]));
-  }
-  float4 x = float4(0.0f);
-  for (int j = 0; j < 4; ++j)
-    if (j < left) x[j] = to_float(from[j]);
-  return x;
-}
-
-// Equation: as multiply, for at most four rows and B transposed: dot products of rows.
+// Equation: as multiply, for at most eight rows that share one B: a matrix-vector product is bound by reading B.
 // Layout:   as multiply.
-// Grid:     (ceil(N / 16), 1, batch; 1 where B is shared) groups of four simdgroups, each with four columns of c. A lane takes
-//           four terms of every 128, in order; the lanes are added by a butterfly.
-// Requires: 128 threads, 8 KiB of threadgroup memory; rows <= 4.
-// Traffic:  B once; A once per sixteen columns of c.
-template <class T, class Out>
+// Grid:     (ceil(N / kColumns), 1, batch; 1 where B is shared) groups of four simdgroups. All stage; the first kColumns / 8 have eight
+//           columns of c each, the rows padded to eight. k ascends in eights, one matrix multiplication each: multiply's order, so a row
+//           has the same bits in both kernels.
+// Requires: 128 threads, 15 KiB of threadgroup memory; rows <= 8. Any extents, as multiply.
+// Traffic:  B and bias once; A once per kColumns columns of c. Eight multiply-adds for each element of B, whatever the number of rows.
+template <class T, class Out, int kColumns, int kKBlock>
 [[max_total_threads_per_threadgroup(128)]]
-kernel void dot_skinny(device const T* a [[buffer(0)]], device const T* b [[buffer(1)]], device Out* c [[buffer(2)]],
-                       device Out* pre [[buffer(3), function_constant(kKeepsPre)]],
-                       device const Out* bias [[buffer(4), function_constant(kBias)]],
-                       device const float* wide_bias [[buffer(5), function_constant(kWideBias)]], constant MatmulParams& p [[buffer(6)]],
-                       uint3 group [[threadgroup_position_in_grid]], uint thread_index [[thread_index_in_threadgroup]],
-                       uint simd [[simdgroup_index_in_threadgroup]], uint lane [[thread_index_in_simdgroup]]) {
-  constexpr int kColumns = 4;
-  threadgroup float rows[kSkinnyRows * kChunk];
-  const int64_t job = group.z, n0 = int64_t(group.x) * 16 + simd * kColumns;
+kernel void multiply_few(device const T* a [[buffer(0)]], device const T* b [[buffer(1)]], device Out* c [[buffer(2)]],
+                         device Out* pre [[buffer(3), function_constant(kKeepsPre)]],
+                         device const Out* bias [[buffer(4), function_constant(kBias)]],
+                         device const float* wide_bias [[buffer(5), function_constant(kWideBias)]], constant MatmulParams& p [[buffer(6)]],
+                         uint3 group [[threadgroup_position_in_grid]], uint thread_index [[thread_index_in_threadgroup]],
+                         uint simd [[simdgroup_index_in_threadgroup]], uint lane [[thread_index_in_simdgroup]]) {
+  constexpr int kRow = kKBlock + 4, kTile = kColumns * kRow > kKBlock * (kColumns + 4) ? kColumns * kRow : kKBlock * (kColumns + 4);
+  threadgroup float rows[8 * kRow], right[kTile], lines[kColumns * 8];
+  const Operand<kColumns, kKBlock> y = {!kTransposeB, right};
+  const int64_t job = group.z, n0 = int64_t(group.x) * kColumns;
   if (!kSharedB) b += offset(p.b, p.inner, job);
-  float sums[kSkinnyRows][kColumns];
-  WEFT_UNROLL
-  for (int r = 0; r < kSkinnyRows; ++r) WEFT_UNROLL
-  for (int j = 0; j < kColumns; ++j) sums[r][j] = 0.0f;
-  for (int64_t k0 = 0; k0 < p.K; k0 += kChunk) {
+  const int column = 8 * int(simd);
+  Matrix sum = filled(0.0f);
+  for (int64_t k0 = 0; k0 < p.K; k0 += kKBlock) {
     threadgroup_barrier(mem_flags::mem_threadgroup);
-    stage_rows(rows, a, p, job, k0, thread_index, 128);
+    y.stage(b, p.b.row, n0, k0, p.N, p.K, kAlignedB, thread_index);
+    stage_rows<T, kKBlock>(rows, a, p, job, k0, thread_index);
     threadgroup_barrier(mem_flags::mem_threadgroup);
-    for (int k = int(lane) * 4; k < kChunk && k0 + k < p.K; k += 128) {
-      float4 column[kColumns];
-      WEFT_UNROLL
-      for (int j = 0; j < kColumns; ++j) column[j] = n0 + j < p.N ? load_four(b + (n0 + j) * p.b.row + k0 + k, p.K - k0 - k) : float4(0.0f);
-      WEFT_UNROLL
-      for (int r = 0; r < kSkinnyRows; ++r) {
-        if (r >= p.rows) break;
-        WEFT_UNROLL
-        for (int e = 0; e < 4; ++e) WEFT_UNROLL
-        for (int j = 0; j < kColumns; ++j) sums[r][j] = fma(rows[r * kChunk + k + e], column[j][e], sums[r][j]);
-      }
-    }
+    if (column >= kColumns) continue;
+    for (int k = 0; k < kKBlock && k0 + k < p.K; k += 8) multiply_add(sum, matrix_at(rows + k, kRow), y.k_by_across(column, k));
   }
-  const Results<Out> to = {c, pre, bias, wide_bias};
-  WEFT_UNROLL
-  for (int r = 0; r < kSkinnyRows; ++r) {
-    if (r >= p.rows) break;
-    const RowPlace place = row_place(p, job, r);
-    WEFT_UNROLL
-    for (int j = 0; j < kColumns; ++j) {
-      float sum = sums[r][j];
-      for (ushort distance = 16; distance > 0; distance /= 2) sum += simd_shuffle_xor(sum, distance);
-      if (int(lane) == j && n0 + j < p.N) finish(to.of_matrix(p, place.matrix), p, place.m, n0 + j, sum, bias_at(to, n0 + j));
-    }
-  }
-}
+  if (column >= kColumns) return;
 
-// Equation: as multiply, for at most four rows and B as stored: a sum of rows of B.
-// Layout:   as multiply.
-// Grid:     (ceil(N / 32), 1, batch; 1 where B is shared) groups of eight simdgroups, a lane to a column of c. Simdgroup s takes
-//           k = s, s + 8, ... in order; the eight are added in order.
-// Requires: 256 threads, 12 KiB of threadgroup memory; rows <= 4.
-// Traffic:  B once; A once per 32 columns of c.
-template <class T, class Out>
-[[max_total_threads_per_threadgroup(256)]]
-kernel void sum_skinny(device const T* a [[buffer(0)]], device const T* b [[buffer(1)]], device Out* c [[buffer(2)]],
-                       device Out* pre [[buffer(3), function_constant(kKeepsPre)]],
-                       device const Out* bias [[buffer(4), function_constant(kBias)]],
-                       device const float* wide_bias [[buffer(5), function_constant(kWideBias)]], constant MatmulParams& p [[buffer(6)]],
-                       uint3 group [[threadgroup_position_in_grid]], uint thread_index [[thread_index_in_threadgroup]],
-                       uint simd [[simdgroup_index_in_threadgroup]], uint lane [[thread_index_in_simdgroup]]) {
-  constexpr int kParts = 8;
-  threadgroup float rows[kSkinnyRows * kChunk], parts[kParts * kSkinnyRows * 32];
-  const int64_t job = group.z, n = int64_t(group.x) * 32 + lane;
-  if (!kSharedB) b += offset(p.b, p.inner, job);
-  float sums[kSkinnyRows] = {0.0f, 0.0f, 0.0f, 0.0f};
-  for (int64_t k0 = 0; k0 < p.K; k0 += kChunk) {
-    threadgroup_barrier(mem_flags::mem_threadgroup);
-    stage_rows(rows, a, p, job, k0, thread_index, 256);
-    threadgroup_barrier(mem_flags::mem_threadgroup);
-    if (n >= p.N) continue;
-    for (int k = int(simd); k < kChunk && k0 + k < p.K; k += kParts) {
-      const float x = to_float(b[(k0 + k) * p.b.row + n]);
-      WEFT_UNROLL
-      for (int r = 0; r < kSkinnyRows; ++r)
-        if (r < p.rows) sums[r] = fma(rows[r * kChunk + k], x, sums[r]);
-    }
-  }
-  WEFT_UNROLL
-  for (int r = 0; r < kSkinnyRows; ++r) parts[(simd * kSkinnyRows + r) * 32 + lane] = sums[r];
-  threadgroup_barrier(mem_flags::mem_threadgroup);
-  const int r = int(simd);
-  if (r >= p.rows || n >= p.N) return;
-  float sum = 0.0f;
-  for (int part = 0; part < kParts; ++part) sum += parts[(part * kSkinnyRows + r) * 32 + lane];
+  threadgroup float* own = lines + 64 * simd;
+  simdgroup_store(sum, own, 8ul);
+  simdgroup_barrier(mem_flags::mem_threadgroup);
   const Results<Out> to = {c, pre, bias, wide_bias};
-  const RowPlace place = row_place(p, job, r);
-  finish(to.of_matrix(p, place.matrix), p, place.m, n, sum, bias_at(to, n));
+  const int64_t n = n0 + column + lane % 8;
+  const float of_column = simd_shuffle(lane < 8 && n < p.N ? bias_at(to, n) : 0.0f, ushort(lane % 8));
+  for (int r = int(lane) / 8; r < p.rows; r += 4) {
+    const RowPlace place = row_place(p, job, r);
+    if (n < p.N) finish(to.of_matrix(p, place.matrix), p, place.m, n, own[8 * r + int(lane) % 8], of_column);
+  }
 }
 
 template [[host_name("multiply_f32_f32_64")]] kernel decltype(multiply<float, float, 64>) multiply<float, float, 64>;
@@ -283,11 +214,17 @@ template [[host_name("multiply_bf16_bf16_64")]] kernel decltype(multiply<bfloat,
 template [[host_name("multiply_bf16_bf16_32")]] kernel decltype(multiply<bfloat, bfloat, 32>) multiply<bfloat, bfloat, 32>;
 template [[host_name("multiply_bf16_f32_64")]] kernel decltype(multiply<bfloat, float, 64>) multiply<bfloat, float, 64>;
 template [[host_name("multiply_bf16_f32_32")]] kernel decltype(multiply<bfloat, float, 32>) multiply<bfloat, float, 32>;
-template [[host_name("dot_skinny_f32_f32")]] kernel decltype(dot_skinny<float, float>) dot_skinny<float, float>;
-template [[host_name("dot_skinny_bf16_bf16")]] kernel decltype(dot_skinny<bfloat, bfloat>) dot_skinny<bfloat, bfloat>;
-template [[host_name("dot_skinny_bf16_f32")]] kernel decltype(dot_skinny<bfloat, float>) dot_skinny<bfloat, float>;
-template [[host_name("sum_skinny_f32_f32")]] kernel decltype(sum_skinny<float, float>) sum_skinny<float, float>;
-template [[host_name("sum_skinny_bf16_bf16")]] kernel decltype(sum_skinny<bfloat, bfloat>) sum_skinny<bfloat, bfloat>;
-template [[host_name("sum_skinny_bf16_f32")]] kernel decltype(sum_skinny<bfloat, float>) sum_skinny<bfloat, float>;
+template
+    [[host_name("multiply_few_f32_f32_rows")]] kernel decltype(multiply_few<float, float, 16, 128>) multiply_few<float, float, 16, 128>;
+template
+    [[host_name("multiply_few_f32_f32_columns")]] kernel decltype(multiply_few<float, float, 32, 64>) multiply_few<float, float, 32, 64>;
+template [[host_name(
+    "multiply_few_bf16_bf16_rows")]] kernel decltype(multiply_few<bfloat, bfloat, 16, 128>) multiply_few<bfloat, bfloat, 16, 128>;
+template [[host_name(
+    "multiply_few_bf16_bf16_columns")]] kernel decltype(multiply_few<bfloat, bfloat, 32, 64>) multiply_few<bfloat, bfloat, 32, 64>;
+template
+    [[host_name("multiply_few_bf16_f32_rows")]] kernel decltype(multiply_few<bfloat, float, 16, 128>) multiply_few<bfloat, float, 16, 128>;
+template
+    [[host_name("multiply_few_bf16_f32_columns")]] kernel decltype(multiply_few<bfloat, float, 32, 64>) multiply_few<bfloat, float, 32, 64>;
 
 }  // namespace weft
