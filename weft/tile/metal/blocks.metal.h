@@ -143,29 +143,6 @@ inline void store_scaled(thread Matrix (&scores)[kCount], float scale, threadgro
   }
 }
 
-// The largest of `most` and this lane's quarter of a row: the scores of the first `count` of kKeys keys, each the sum of kSlices blocks
-// of eight rows.
-template <int kSlices, int kKeys>
-inline float largest_score(float most, threadgroup const float* at, int row, int count, uint lane) {
-  for (int c = int(lane) % 4; c < kKeys; c += 4) {
-    float score = at[c];
-    for (int slice = 1; slice < kSlices; ++slice) score += at[slice * 8 * row + c];
-    if (c < count) most = metal::fmax(most, score);
-  }
-  return most;
-}
-
-// The running maximum of the row lane / 4 moves to the largest `most` of its four lanes. Returns, for eight rows, what is subtracted from
-// scores and the factor by which earlier sums shrink.
-inline RowPair move_maximum(thread float& largest, float most, threadgroup float* table, uint lane) {
-  most = metal::fmax(most, metal::simd_shuffle_xor(most, ushort(1)));
-  most = metal::fmax(most, metal::simd_shuffle_xor(most, ushort(2)));
-  const float shift = most == -INFINITY ? 0.0f : most;
-  const RowPair moved = spread_rows(shift, metal::precise::exp(largest - shift), table, lane);
-  largest = most;
-  return moved;
-}
-
 // Partial sums over the dimensions, to be added up over slices. Between put_parts and add_parts: a barrier of the group.
 template <int kCount>
 inline void put_parts(thread Matrix (&part)[kCount], threadgroup float* parts, uint simd) {

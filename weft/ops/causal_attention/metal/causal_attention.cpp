@@ -2,6 +2,7 @@
 #include "weft/ops/causal_attention/forward_pass.h"
 #include "weft/ops/causal_attention/params.h"
 #include "weft/tile/metal/head_views.h"
+#include "weft/tile/metal/key_segments.h"
 #include "weft/tile/metal/launch.h"
 
 namespace weft::metal {
@@ -29,7 +30,8 @@ void attention_forward(Stream& stream, const AttentionForward& a) {
   const Kernel kernel{a.op,
                       "weft/ops/causal_attention/metal/forward.metal",
                       join("attend", dtype_suffix(a.q.dtype), head_dim_suffix(D)),
-                      {constant(0, matrices(D)), constant(1, aligned), constant(2, bool(a.start)), constant(3, bool(a.lse))}};
+                      {constant(0, matrices(D)), constant(1, aligned), constant(2, bool(a.start)), constant(3, bool(a.lse)),
+                       constant(4, a.k.shape[1] > kKeySegment)}};
   launch(stream, kernel, {.groups = {ceil_div(T, queries), H, B}, .threads = 256},
          {in(a.q), in(a.k), in(a.v), out(a.o), out(a.lse), in(a.start), params(p), fault(stream)});
 }

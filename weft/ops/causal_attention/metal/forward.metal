@@ -4,6 +4,7 @@
 #include "weft/tile/metal/blocks.metal.h"
 #include "weft/tile/metal/fault.metal.h"
 #include "weft/tile/metal/mma.metal.h"
+#include "weft/tile/metal/online_softmax.metal.h"
 #include "weft/tile/metal/scalar.metal.h"
 #include "weft/tile/metal/tile.metal.h"
 
@@ -15,12 +16,13 @@ constant int kMatricesOfD [[function_constant(0)]];  // ceil(D / 8)
 constant bool kAligned [[function_constant(1)]];     // q, k, v may be read in fours
 constant bool kHasStart [[function_constant(2)]];
 constant bool kKeepsLse [[function_constant(3)]];
+constant bool kJoins [[function_constant(4)]];  // there may be more keys than a segment has
 
 // Equation: o_i = sum over j <= before + i of exp(s_ij - m_i) v_j / l_i, s = scale q k^T, m its maximum, l the sum of the
 //           exponentials; lse = m + log l. `before` keys come before the first query: start[b], or none.
 // Layout:   q, o [B, T, H, D], k, v [B, most, Hkv, D] with any strides over B, T, H; lse [B, H, T]; start [B].
-// Grid:     (ceil(T / queries), H, B) groups of eight simdgroups: 64 / kSlices queries. Keys ascend in tiles of kKeys with a
-//           running maximum; within a tile scores and sums are matrix multiplications over eight keys each.
+// Grid:     (ceil(T / queries), H, B) groups of eight simdgroups: 64 / kSlices queries. Keys ascend in tiles of kKeys and segments, in
+//           the order of online_softmax.metal.h; a score adds its slices of D in order, each a chain over eights.
 // Requires: 256 threads; D <= kD. Threadgroup memory, floats: 2 kKeys (kD + 4) for keys and values, 64 (kKeys + 4) scores, 1024
 //           of tables: 30, 26 and 23 KiB for kD = 64, 128, 256. A start out of range is reported, and o left alone.
 // Traffic:  q, o, lse once; k and v once per 64 / kSlices queries. Every multiply-add is in a matrix multiplication.
@@ -47,17 +49,23 @@ kernel void attend(device const T* q [[buffer(0)]], device const T* k [[buffer(1
             sees = before + query;                                              // the first row's last key
   threadgroup const float* slices = scores + (int(simd) - slice) * 8 * kScore;  // the scores of this block's slices
   Positions at = positions(patch, lane);
-  Matrix queries[kMatrices], sums[kMatrices], total = filled(0.0f);
-  clear(sums);
+  Matrix queries[kMatrices];
+  Seen<kMatrices> seen, earlier;  // of this segment, of those before it
+  clear(seen);
+  bool joined = false;
   load_rows(queries, count, head_rows(q, p.q, b, query, h, column, rows, p.D, kAligned), patch, lane);
-  float largest = -INFINITY;
 
   for (int n0 = 0; n0 < min(end, before + m0 + kQueries); n0 += kKeys) {
     threadgroup_barrier(mem_flags::mem_threadgroup);
+    const bool sees_some = rows > 0 && n0 <= sees + 7;
+    if (kJoins && sees_some && n0 > 0 && n0 % kKeySegment == 0) {
+      join(earlier, seen, !joined, table, lane);
+      clear(seen);
+      joined = true;
+    }
     stage(keys, kRow, kKeys, 8 * kMatricesOfD, head_rows(k, p.k, b, n0, hkv, 0, end - n0, p.D, kAligned), thread_index, 256);
     stage(values, kRow, kKeys, 8 * kMatricesOfD, head_rows(v, p.v, b, n0, hkv, 0, end - n0, p.D, kAligned), thread_index, 256);
     threadgroup_barrier(mem_flags::mem_threadgroup);
-    const bool sees_some = rows > 0 && n0 <= sees + 7;
     Matrix s[kKeyBlocks];
     if (sees_some) {
       clear(s);
@@ -70,38 +78,32 @@ kernel void attend(device const T* q [[buffer(0)]], device const T* k [[buffer(1
       simdgroup_barrier(mem_flags::mem_threadgroup);
     if (!sees_some) continue;
 
-    const float most = largest_score<kSlices, kKeys>(largest, slices + row * kScore, kScore, sees + row - n0 + 1, lane);
-    const RowPair moved = move_maximum(largest, most, table, lane);
-    multiply_elements(total, moved.second);
-    multiply_elements(sums, moved.second);
-
+    const float most = largest_score<kSlices, kKeys>(seen.largest, slices + row * kScore, kScore, sees + row - n0 + 1, lane);
+    const Matrix shift = move_maximum(seen, most, table, lane);
     WEFT_UNROLL
     for (int j = 0; j < kKeyBlocks; ++j) {
       const int room = sees - n0 - 8 * j;  // keys ahead of its own number that the first row attends to
       if (room < -7) break;
-      if (kSlices > 1) {
-        s[j] = filled(0.0f);
-        for (int i = 0; i < kSlices; ++i) add_elements(s[j], matrix_at(slices + i * 8 * kScore + 8 * j, kScore));
-      }
-      scores_to_weights(s[j], moved.first, outside_causal(at, room));
-      multiply_add(total, s[j], filled(1.0f));
+      if (kSlices > 1) s[j] = sum_slices<kSlices>(slices, kScore, 8 * j);
+      scores_to_weights(s[j], shift, outside_causal(at, room));
+      multiply_add(seen.total, s[j], filled(1.0f));
       if (room >= 7)
-        add_weighted(sums, count, s[j], values + 8 * j * kRow + column, kRow);
+        add_weighted(seen.sums, count, s[j], values + 8 * j * kRow + column, kRow);
       else
-        add_weighted_inside(sums, count, s[j], values + 8 * j * kRow + column, kRow, at, -8, room);
+        add_weighted_inside(seen.sums, count, s[j], values + 8 * j * kRow + column, kRow, at, -8, room);
     }
   }
 
   threadgroup_barrier(mem_flags::mem_threadgroup);
   if (rows <= 0) return;
-  if (kKeepsLse && slice == 0) {
-    simdgroup_store(total, table, 8ul);
-    simdgroup_barrier(mem_flags::mem_threadgroup);
-    if (lane % 4 == 0 && row < rows) lse[(int64_t(b) * p.H + h) * p.T + query + row] = largest + precise::log(table[8 * row]);
+  if (kJoins && joined) {
+    join(earlier, seen, false, table, lane);
+    seen = earlier;
   }
-  WEFT_UNROLL
-  for (int f = 0; f < kMatrices; ++f) divide_elements(sums[f], total);
-  store_rows(sums, o + row_at(p.o, b, query, h) + column, p.o.time, rows, p.D - column, patch, lane);
+  const float total = divide(seen, patch, table, lane);
+  if (kKeepsLse && slice == 0 && lane % 4 == 0 && row < rows)
+    lse[(int64_t(b) * p.H + h) * p.T + query + row] = seen.largest + precise::log(total);
+  store_rows(seen.sums, o + row_at(p.o, b, query, h) + column, p.o.time, rows, p.D - column, patch, lane);
 }
 
 template [[host_name("attend_f32_64")]] kernel decltype(attend<float, 64, 1, 32>) attend<float, 64, 1, 32>;
