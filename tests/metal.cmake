@@ -54,7 +54,7 @@ foreach(mode IN ITEMS metal-sim metal-sim:random metal-sim:flush metal-sim:check
 endforeach()
 
 # Programs that run specs on their own simulator.
-foreach(name IN ITEMS barriers counters dispatch_barriers few_threads)
+foreach(name IN ITEMS barriers counters dispatch_barriers few_threads order_mutants)
   add_executable(metal_${name} metal/${name}.cpp)
   weft_target_defaults(metal_${name})
   target_link_libraries(metal_${name} PRIVATE weft weft_specs weft_bench)
@@ -74,6 +74,30 @@ set_tests_properties(metal.dispatch_barriers metal.few_threads PROPERTIES LABELS
 add_test(NAME metal.counters COMMAND metal_counters)
 add_test(NAME metal.multiply_adds COMMAND Python3::Interpreter ${CMAKE_CURRENT_SOURCE_DIR}/metal/multiply_adds.py $<TARGET_FILE:weft_tool> ${WEFT_METAL_CLANG})
 set_tests_properties(metal.counters metal.multiply_adds PROPERTIES LABELS "metal")
+
+# Every fast kernel against slow ones in the documented order of sums. The order within a simdgroup_matrix is k ascending, or drawn from a
+# seed: a kernel that takes the matrix unit's order for a scalar one is caught.
+foreach(name IN ITEMS metal_order_test metal_model_order_test)
+  add_executable(${name} unit/${name}.cpp)
+  weft_target_defaults(${name})
+  target_link_libraries(${name} PRIVATE weft GTest::gtest_main)
+  target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR})
+  target_compile_definitions(${name} PRIVATE WEFT_METAL_ONE_ORDER="${CMAKE_CURRENT_SOURCE_DIR}/metal/one_order.metal")
+endforeach()
+foreach(order IN ITEMS 0 7)
+  add_test(NAME metal.order.${order} COMMAND metal_order_test)
+  set_tests_properties(metal.order.${order} PROPERTIES LABELS "metal" ENVIRONMENT WEFT_METAL_SIM_MATRIX_ORDER=${order})
+endforeach()
+# Kernels in another order, which the check of the promise must find.
+foreach(order IN ITEMS 0 7)
+  add_test(NAME metal.order_mutants.${order} COMMAND metal_order_mutants)
+  set_tests_properties(metal.order_mutants.${order} PROPERTIES LABELS "metal;mutant" ENVIRONMENT WEFT_METAL_SIM_MATRIX_ORDER=${order})
+endforeach()
+# Whole models in training, prompts and decoding, in one of the drawn orders.
+add_test(NAME metal.model_order COMMAND metal_model_order_test)
+weft_long_test(metal.model_order COMMAND metal_model_order_test)
+set_tests_properties(metal.model_order PROPERTIES LABELS "metal" ENVIRONMENT WEFT_METAL_SIM_MATRIX_ORDER=7)
+set_tests_properties(long.metal.model_order PROPERTIES ENVIRONMENT "WEFT_METAL_SIM_MATRIX_ORDER=7;WEFT_ORDER_TOKENS=20000")
 
 # Golden models again, with every dispatch compared with the others of its command buffer.
 add_test(NAME metal.model_golden_test.checked COMMAND model_golden_test)
