@@ -152,7 +152,7 @@ class Decoder {
         start(which[next++]);
       else
         step();
-      if (below(random_, 64) == 0) resize();
+      if (below(random_, 128) == 0) resize();
     }
     return std::move(rows_);
   }
