@@ -48,6 +48,17 @@ ModelConfig smollm2_135m() {
   return c;
 }
 
+// The shape of Llama 3.2 1B, whose RoPE scaling beyond 8192 positions is left out.
+ModelConfig llama_1b() {
+  ModelConfig c = llama(128256, 2048, 16, 32, 8, 8192);
+  c.max_positions = 8192;
+  c.rope_theta = 500000;
+  c.tie_embeddings = true;
+  c.bos_id = 128000;
+  c.eos_ids = {128001};
+  return c;
+}
+
 ModelConfig gpt2_124m() {
   ModelConfig c = gpt2(50257, 768, 12, 12, 1024);
   c.embedding_dropout = c.attention_dropout = c.residual_dropout = 0.1f;
@@ -61,6 +72,7 @@ const std::map<std::string, ModelConfig, std::less<>>& presets() {
       {"llama-tiny", llama_tiny()},
       {"gpt2-124m", gpt2_124m()},
       {"smollm2-135m", smollm2_135m()},
+      {"llama-1b", llama_1b()},
       {"shakespeare-char", gpt2(65, 384, 6, 6, 256)},
   };
   return all;
