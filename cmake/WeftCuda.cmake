@@ -37,6 +37,7 @@ function(weft_add_cuda_backend target)
     tile/cuda/runtime.cpp
     tile/cuda/graph.cpp
     tile/cuda/modules.cpp
+    tile/cuda/order_check.cu
     backends/cuda/table.cpp)
   set_source_files_properties(backends/open.cpp PROPERTIES COMPILE_DEFINITIONS WEFT_HAS_CUDA)  # the only file that lists backends
   target_link_libraries(${target} PRIVATE CUDA::cudart_static CUDA::cublasLt CUDA::nvrtc)

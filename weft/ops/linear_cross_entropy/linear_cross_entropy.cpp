@@ -77,7 +77,7 @@ void add_chunk(Stream& stream, const LinearCrossEntropyArgs& a, const View& weig
                          .count = a.count,
                          .pad_id = a.pad_id,
                          .accumulate = !first});
-  if (a.dx) matmul(stream, {.a = dlogits.view(), .b = weight, .c = part(a.dx, 0, row, end), .bias = {}, .pre = {}});
+  if (a.dx) matmul(stream, {.a = dlogits.view(), .b = weight, .c = part(a.dx, 0, row, end), .bias = {}, .pre = {}, .any_order = true});
   if (!a.dweight) return;
   const int64_t rows = std::min(a.dweight.shape[0], weight.shape[0]);  // at least V
   matmul(stream, {.a = part(dlogits.view(), 1, 0, rows),
@@ -86,7 +86,8 @@ void add_chunk(Stream& stream, const LinearCrossEntropyArgs& a, const View& weig
                   .bias = {},
                   .pre = {},
                   .transpose_a = true,
-                  .beta = first ? 0.0f : 1.0f});
+                  .beta = first ? 0.0f : 1.0f,
+                  .any_order = true});
 }
 
 template <class Id>

@@ -133,7 +133,8 @@ Tensor product(const Tensor& a, const Tensor& b, const Target& target, Flags fla
                                .transpose_a = flags.transpose_a,
                                .transpose_b = flags.transpose_b,
                                .beta = target.sum ? 1.0f : 0.0f,
-                               .precision = flags.precision});
+                               .precision = flags.precision,
+                               .any_order = true});
   return c;
 }
 
@@ -149,7 +150,8 @@ Tensor product_by_matrix(int64_t batch, const Tensor& a, const Tensor& b, const 
                                  .transpose_a = flags.transpose_a,
                                  .transpose_b = flags.transpose_b,
                                  .beta = target.sum || (target.shape.rank() == 2 && i > 0) ? 1.0f : 0.0f,
-                                 .precision = flags.precision});
+                                 .precision = flags.precision,
+                                 .any_order = true});
   return c;
 }
 

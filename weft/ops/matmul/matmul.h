@@ -40,6 +40,9 @@ struct MatmulArgs {
   float alpha = 1, beta = 0;
   Activation activation = Activation::none;
   Precision precision = Precision::f32;  // tf32: a and b must be f32
+  // A gradient's product: the device may sum over K in any order that depends on the shape alone. Else a row of c has one set of bits for
+  // any number of rows (docs/numerics.md).
+  bool any_order = false;
 
   // The shapes depend on the transposes and on whether b is shared: plan() checks them.
   static constexpr auto operands() {

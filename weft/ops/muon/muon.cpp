@@ -39,12 +39,20 @@ void normalise(Stream& stream, const Tensor& x) {
 // One step of the quintic: X is read, the result goes to `next`.
 void iterate(Stream& stream, const Tensor& x, const Tensor& gram, const Tensor& poly, const Tensor& next) {
   const bool tall = x.shape()[0] > x.shape()[1];
-  matmul(stream, {.a = x.view(), .b = x.view(), .c = gram.mut_view(), .bias = {}, .pre = {}, .transpose_a = tall, .transpose_b = !tall});
+  matmul(stream, {.a = x.view(),
+                  .b = x.view(),
+                  .c = gram.mut_view(),
+                  .bias = {},
+                  .pre = {},
+                  .transpose_a = tall,
+                  .transpose_b = !tall,
+                  .any_order = true});
   copy(gram, poly);
-  matmul(stream, {.a = gram.view(), .b = gram.view(), .c = poly.mut_view(), .bias = {}, .pre = {}, .alpha = kC, .beta = kB});
+  matmul(stream,
+         {.a = gram.view(), .b = gram.view(), .c = poly.mut_view(), .bias = {}, .pre = {}, .alpha = kC, .beta = kB, .any_order = true});
   copy(x, next);
   const Tensor &left = tall ? x : poly, &right = tall ? poly : x;
-  matmul(stream, {.a = left.view(), .b = right.view(), .c = next.mut_view(), .bias = {}, .pre = {}, .beta = kA});
+  matmul(stream, {.a = left.view(), .b = right.view(), .c = next.mut_view(), .bias = {}, .pre = {}, .beta = kA, .any_order = true});
 }
 
 Tensor orthogonal(Stream& stream, Tensor x, int iterations) {

@@ -1,8 +1,8 @@
 #include "weft/tile/cuda/blas.h"
+#include "weft/ops/matmul/cuda/epilogue.cuh"
+#include "weft/ops/matmul/cuda/few_rows.h"
 #include "weft/ops/matmul/matmul.h"
-#include "weft/tile/cuda/activation.cuh"
 #include "weft/tile/cuda/launch.h"
-#include "weft/tile/cuda/vector.cuh"
 
 namespace weft::cuda {
 namespace {
@@ -34,7 +34,7 @@ __global__ void finish(const Epilogue<Out> e) {
     };
     float x = e.product ? e.product[i] : 0.0f;
     if (e.before) x = fmaf(e.beta, to_float(e.before[at(e.c_at)]), x);
-    if (e.bias) x += e.wide_bias ? static_cast<const float*>(e.bias)[n] : to_float(static_cast<const Out*>(e.bias)[n]);
+    if (e.bias) x += bias_at<Out>(e.bias, e.wide_bias, n);
     if (e.pre) e.pre[at(e.pre_at)] = from_float<Out>(x);
     e.c[at(e.c_at)] = from_float<Out>(activate(x, e.activation));
   }
@@ -53,8 +53,7 @@ __global__ void __launch_bounds__(128) finish_wide(const Epilogue<Out> e) {
   float bias[kWidth] = {};
   if (e.bias)
 #pragma unroll
-    for (int i = 0; i < kWidth; ++i)
-      bias[i] = e.wide_bias ? static_cast<const float*>(e.bias)[n + i] : to_float(static_cast<const Out*>(e.bias)[n + i]);
+    for (int i = 0; i < kWidth; ++i) bias[i] = bias_at<Out>(e.bias, e.wide_bias, n + i);
   for (int64_t m = blockIdx.y; m < e.M; m += gridDim.y) {
     const auto product = load_chunk<float, kWidth>(e.product + m * e.N + n);
     Chunk<Out, kWidth> before, pre, c;
@@ -90,8 +89,15 @@ int alignment(const View& view, const MatmulPlan::Matrix& m) {
   return aligned;
 }
 
-// d = alpha op(A) op(B) + beta d (+ bias), one strided batch per step along the outer batch axis.
-void multiply(Stream& stream, const MatmulArgs& a, const MatmulPlan& plan, void* d, DType out, const MatmulPlan::Matrix& d_at,
+// A forward product of one matrix, whose rows must not depend on each other: summed in the one order. tf32 is asked for where speed
+// matters more.
+bool ordered(const MatmulArgs& a, const MatmulPlan& p) {
+  return !a.any_order && !a.transpose_a && p.batch() == 1 && p.K > 0 && a.precision == Precision::f32;
+}
+
+// d = alpha op(A) op(B) + beta d (+ bias), one strided batch per step along the outer batch axis. False, and nothing done, if cuBLASLt
+// has not the one order where it must.
+bool multiply(Stream& stream, const MatmulArgs& a, const MatmulPlan& plan, void* d, DType out, const MatmulPlan::Matrix& d_at,
               int d_alignment, bool with_bias, float beta) {
   BlasProduct p{.in = a.a.dtype,
                 .out = out,
@@ -112,11 +118,16 @@ void multiply(Stream& stream, const MatmulArgs& a, const MatmulPlan& plan, void*
                 .bias_dtype = with_bias ? a.bias.dtype : DType::f32,
                 .align_a = alignment(a.a, plan.a),
                 .align_b = alignment(a.b, plan.b),
-                .align_d = d_alignment};
+                .align_d = d_alignment,
+                .ordered = ordered(a, plan),
+                .alpha = a.alpha,
+                .beta = beta};
   const auto step = [](const View& view, int64_t elements) { return data<char>(view) + elements * size_of(view.dtype); };
   for (int64_t o = 0; o < plan.outer; ++o)
-    blas(stream).multiply(stream, p, step(a.a, o * plan.a.outer), step(a.b, o * plan.b.outer),
-                          static_cast<char*>(d) + o * d_at.outer * size_of(out), with_bias ? data<char>(a.bias) : nullptr, a.alpha, beta);
+    if (!blas(stream).multiply(stream, p, step(a.a, o * plan.a.outer), step(a.b, o * plan.b.outer),
+                               static_cast<char*>(d) + o * d_at.outer * size_of(out), with_bias ? data<char>(a.bias) : nullptr))
+      return false;
+  return true;
 }
 
 // With no epilogue but a bias, cuBLASLt writes c itself. Otherwise the sum goes to f32 workspace, so that the activation is applied to
@@ -126,15 +137,20 @@ void run(Stream& stream, const MatmulArgs& a) {
   const MatmulPlan p = plan(a);
   const int64_t count = p.batch() * p.M * p.N;
   if (count == 0) return;
+  const auto by_our_own = [&] { multiply_few_rows(stream, {&a, 1}); };
+  if (ordered(a, p) && p.M <= kFewRows) return by_our_own();
   const bool biased = !a.bias || (alignment(a.c, p.c) == 16 && aligned16(data<char>(a.bias)));  // as cuBLASLt's epilogue requires
   const bool plain = a.activation == Activation::none && !a.pre && p.K > 0 && biased;
-  if (plain) return multiply(stream, a, p, data<char>(a.c), a.c.dtype, p.c, alignment(a.c, p.c), bool(a.bias), a.beta);
+  if (plain) {
+    if (!multiply(stream, a, p, data<char>(a.c), a.c.dtype, p.c, alignment(a.c, p.c), bool(a.bias), a.beta)) by_our_own();
+    return;
+  }
 
   const Scratch<float> product(stream, p.K > 0 ? count : 0);
   const MatmulPlan::Matrix packed{p.N, p.inner * p.M * p.N, p.M * p.N};
   int packed_alignment = 16;
   while (p.N * 4 % packed_alignment != 0) packed_alignment /= 2;
-  if (p.K > 0) multiply(stream, a, p, product.data(), DType::f32, packed, packed_alignment, false, 0);
+  if (p.K > 0 && !multiply(stream, a, p, product.data(), DType::f32, packed, packed_alignment, false, 0)) return by_our_own();
   const Epilogue<Out> e{p.K > 0 ? product.data() : nullptr,
                         a.beta != 0 ? data<Out>(a.c) : nullptr,
                         data<char>(a.bias),

@@ -1,0 +1,108 @@
+#include "weft/ops/matmul/cuda/few_rows.h"
+
+#include "weft/ops/matmul/cuda/few_rows.cuh"
+#include "weft/tile/cuda/launch.h"
+
+namespace weft::cuda {
+namespace {
+
+template <class T>
+bool rows_aligned(const View& view, int64_t row) {
+  return aligned16(data<char>(view)) && row * int64_t(sizeof(T)) % 16 == 0;
+}
+
+template <class T, class Out>
+FewRowsParams<T, Out> parameters(std::span<const MatmulArgs> members) {
+  const MatmulArgs& a = members.front();
+  const MatmulPlan first = plan(a);
+  FewRowsParams<T, Out> p{.x = data<T>(a.a),
+                          .x_row = first.a.row,
+                          .M = int(first.M),
+                          .K = int(first.K),
+                          .members = int(members.size()),
+                          .x_aligned = rows_aligned<T>(a.a, first.a.row),
+                          .w_aligned = true,
+                          .finish = {a.alpha, a.beta, a.activation},
+                          .member = {}};
+  for (size_t i = 0; i < members.size(); ++i) {
+    const MatmulArgs& m = members[i];
+    const MatmulPlan at = plan(m);
+    p.w_aligned = p.w_aligned && rows_aligned<T>(m.b, at.b.row);
+    p.member[i] = {data<T>(m.b),
+                   data<char>(m.bias),
+                   data<Out>(m.c),
+                   data<Out>(m.pre),
+                   at.b.row,
+                   at.c.row,
+                   at.pre.row,
+                   int(at.N),
+                   0,
+                   m.bias && m.bias.dtype == DType::f32};
+  }
+  return p;
+}
+
+// One block for each kRows rows of each W and each kCols rows of X.
+template <class Ring, class Params>
+void launch_rows(const Launch& launch, Params p, int threads, void (*kernel)(Params)) {
+  int blocks = 0;
+  for (int i = 0; i < p.members; ++i) {
+    p.member[i].first_block = blocks;
+    blocks += (p.member[i].N + Ring::kRows - 1) / Ring::kRows;
+  }
+  launch(dim3(unsigned(blocks), unsigned((p.M + Ring::kCols - 1) / Ring::kCols)), unsigned(threads), Ring::kBytes, kernel, p);
+}
+
+// f.operator()<kCols>() with the smallest tile of x that holds M rows, or the largest.
+template <class F>
+void with_columns(int M, F&& f) {
+  if (M <= 8) return f.template operator()<8>();
+  if (M <= 16) return f.template operator()<16>();
+  if (M <= 32) return f.template operator()<32>();
+  return f.template operator()<64>();
+}
+
+// Four warps share their rows of x where that leaves no multiprocessor without a block; else each block is one warp.
+template <class Out, bool kTransposed>
+void launch_bf16(Stream& stream, const Launch& launch, const FewRowsParams<__nv_bfloat16, Out>& p) {
+  int64_t N = 0;
+  for (int i = 0; i < p.members; ++i) N += p.member[i].N;
+  const bool wide = N >= int64_t(multiprocessors(stream)) * 32;
+  with_columns(p.M, [&]<int kCols>() {
+    constexpr int kDepth = kCols <= 16 ? 128 : 64;
+    const auto with_warps = [&]<int kWarps>() {
+      using Ring = FewRowsRing<__nv_bfloat16, kTransposed, 16 * kWarps, kCols, kDepth>;
+      launch_rows<Ring>(launch, p, 32 * kWarps, few_rows_bf16<Out, Ring, kWarps>);
+    };
+    wide ? with_warps.template operator()<4>() : with_warps.template operator()<1>();
+  });
+}
+
+template <bool kTransposed>
+void launch_f32(const Launch& launch, const FewRowsParams<float, float>& p) {
+  const auto with_columns = [&]<int kCols>() {
+    using Ring = FewRowsRing<float, kTransposed, 32, kCols, 32>;
+    launch_rows<Ring>(launch, p, 32, few_rows_f32<Ring>);
+  };
+  p.M == 1 ? with_columns.template operator()<1>() : with_columns.template operator()<8>();
+}
+
+template <class Out>
+void launch_bf16(Stream& stream, const Launch& launch, std::span<const MatmulArgs> members) {
+  const auto p = parameters<__nv_bfloat16, Out>(members);
+  members.front().transpose_b ? launch_bf16<Out, true>(stream, launch, p) : launch_bf16<Out, false>(stream, launch, p);
+}
+
+}  // namespace
+
+void multiply_few_rows(Stream& stream, std::span<const MatmulArgs> members) {
+  const MatmulArgs& a = members.front();
+  const Launch launch(stream, a.kOp, {&a.a, &a.b, &a.c});
+  if (a.a.dtype == DType::f32) {
+    const auto p = parameters<float, float>(members);
+    return a.transpose_b ? launch_f32<true>(launch, p) : launch_f32<false>(launch, p);
+  }
+  a.c.dtype == DType::f32 ? launch_bf16<float>(stream, launch, members) : launch_bf16<__nv_bfloat16>(stream, launch, members);
+}
+
+}  // namespace weft::cuda
