@@ -206,6 +206,9 @@ TEST(GradientTreeMemory, has_a_partial_sum_for_each_level) {
     for (int64_t i = 0; i < n; ++i) {
       value.write(std::vector<float>(1024, float(i)));
       tree.add(i, n, true);
+      if (i + 1 < n) {
+        EXPECT_EQ(value.to_host<float>(), std::vector<float>(1024, 0));
+      }
     }
     EXPECT_EQ(taken(), sums * 4096) << n << " micro-batches";
     EXPECT_EQ(value.to_host<float>(), std::vector<float>(1024, float(n * (n - 1) / 2)));

@@ -63,7 +63,8 @@ constexpr Setting kSettings[] = {
     {"training", "accumulate", &C::accumulate, Resume::fixed, "Batches whose gradients are summed for one step",
      "gradient-accumulation-steps,grad-accum,accumulation-steps"},
     {"training", "pass_tokens", &C::pass_tokens, Resume::fixed,
-     "Tokens per micro-batch (one forward and backward pass) at most, but never less than one sequence: fewer need less memory "
+     "Tokens per micro-batch (one forward and backward pass) at most, but never less than one sequence: fewer need less memory for "
+     "activations "
      "(0: 2048 on the CPU, else 16384)",
      "micro-batch-tokens", "micro_batch_tokens"},
     {"training", "optimizer", &C::optimizer, Resume::fixed,

@@ -4,7 +4,7 @@
 
 #include "weft/base/check.h"
 #include "weft/device/memory_use.h"
-#include "weft/ops/copy/copy.h"
+#include "weft/ops/elementwise/elementwise.h"
 #include "weft/ops/elementwise/functions.h"
 #include "weft/tensor/node.h"
 
@@ -13,6 +13,16 @@ namespace {
 
 void add_each(const std::vector<Tensor>& to, const std::vector<Tensor>& from) {
   for (size_t i = 0; i < to.size(); ++i) add_assign(to[i], from[i]);
+}
+
+// The values become a partial sum, or are added to one, and are zero for the next micro-batch: one pass over the memory.
+void move_each(const std::vector<Tensor>& values, const std::vector<Tensor>& sums) {
+  static const auto moved = fuse([](Expr value) { return std::array<Expr, 2>{value, 0.0f}; });
+  for (size_t i = 0; i < sums.size(); ++i) moved.into({sums[i], values[i]}, values[i]);
+}
+void merge_each(const std::vector<Tensor>& values, const std::vector<Tensor>& sums) {
+  static const auto merged = fuse([](Expr sum, Expr value) { return std::array<Expr, 2>{sum + value, 0.0f}; });
+  for (size_t i = 0; i < sums.size(); ++i) merged.into({sums[i], values[i]}, sums[i], values[i]);
 }
 
 }  // namespace
@@ -46,13 +56,9 @@ void GradientTree::add(int64_t index, int64_t count, bool replay) {
   }
   reserve(count);
   run(carries_[{live, merged}], replay, [&] {
-    const std::vector<Tensor>* sum = &values_;
-    for (int i = live - 1; i >= live - merged; --i) {
-      add_each(sums_[size_t(i)], *sum);
-      sum = &sums_[size_t(i)];
-    }
-    if (merged == 0)
-      for (size_t i = 0; i < values_.size(); ++i) copy(values_[i], sums_[size_t(live)][i]);
+    if (merged == 0) return move_each(values_, sums_[size_t(live)]);
+    merge_each(values_, sums_[size_t(live - 1)]);
+    for (int i = live - 2; i >= live - merged; --i) add_each(sums_[size_t(i)], sums_[size_t(i + 1)]);
   });
 }
 

@@ -32,7 +32,7 @@ class GradientTree {
   // Allocates the partial sums of a node of `count` micro-batches.
   void reserve(int64_t count);
   // Adds the values of micro-batch `index` of a node of `count`, both counted from the node's first, in order. After the last one
-  // the values are the sum of the node; after another one they may be overwritten. `replay`: launches may be captured and replayed.
+  // the values are the sum of the node; after any other they are zero again. `replay`: launches may be captured and replayed.
   void add(int64_t index, int64_t count, bool replay);
 
   // Whether [first, first + count) is a node of the tree over n micro-batches.

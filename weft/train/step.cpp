@@ -121,14 +121,14 @@ void TrainingStep::sum_node(const Node& node, const std::function<void(int64_t)>
   const std::vector<uint32_t> random = model_.has_dropout() ? random_state_.to_host<uint32_t>() : std::vector<uint32_t>();
   count_.write({float(targets_of(node.sequences))});
   tree_.reserve(node.count);
+  run(begin_, watched, [&] {
+    const NoGrad no_grad;
+    optimizer_.zero_grad();
+    zero(loss_);
+  });
   double queued_seconds = 0;
   for (int64_t i = 0; i < node.count; ++i) {
     report_progress({.what = "micro-batch", .done = i, .total = node.count});
-    run(begin_, watched, [&] {
-      const NoGrad no_grad;
-      optimizer_.zero_grad();
-      zero(loss_);
-    });
     const size_t sequence = size_t(node.first + i) * node.at_once;
     if (before) before(int64_t(sequence));
     set_micro_batch(stacked(node.sequences.subspan(sequence, node.at_once)));
