@@ -80,21 +80,6 @@ OrderModel make(const ModelConfig& config, Device& device, DType dtype, uint64_t
   return made;
 }
 
-ModelConfig llama_1b() {
-  ModelConfig c = preset("smollm2-135m");
-  c.vocab_size = 128256;
-  c.hidden_size = 2048;
-  c.layers = 16;
-  c.heads = 32;
-  c.kv_heads = 8;
-  c.head_dim = 64;
-  c.intermediate_size = 8192;
-  c.max_positions = 4096;
-  c.rope_theta = 500000;
-  c.tie_embeddings = true;
-  return c;
-}
-
 }  // namespace
 
 OrderModel random_order_model(Device& device, DType dtype, uint64_t seed, int64_t index, int64_t context) {
@@ -105,7 +90,7 @@ OrderModel random_order_model(Device& device, DType dtype, uint64_t seed, int64_
 
 OrderModel shaped_order_model(Device& device, DType dtype, uint64_t seed, std::string_view shape) {
   check(shape == "1b" || shape == "135m" || shape == "124m", "check", "unknown shape '", shape, "'; expected one of 1b, 135m, 124m");
-  ModelConfig config = shape == "1b" ? llama_1b() : preset(shape == "135m" ? "smollm2-135m" : "gpt2-124m");
+  ModelConfig config = preset(shape == "1b" ? "llama-1b" : shape == "135m" ? "smollm2-135m" : "gpt2-124m");
   config.embedding_dropout = config.attention_dropout = config.residual_dropout = 0;
   return make(config, device, dtype, seed, false);
 }
