@@ -30,7 +30,8 @@ template <int kD>
 void expect_fit(int64_t limit) {
   SCOPED_TRACE(testing::Message() << "head dim " << kD << ", " << limit << " bytes");
   for (const int64_t bytes : {chosen_bytes<typename ForwardChoice<kD>::List>(limit), chosen_bytes<typename BackwardChoice<kD>::List>(limit),
-                              chosen_bytes<typename SimtChoice<kD>::List>(limit), chosen_bytes<typename DecodeChoice<kD>::List>(limit)}) {
+                              chosen_bytes<typename SimtChoice<kD>::List>(limit), chosen_bytes<typename WeighChoice<kD>::Narrow>(limit),
+                              chosen_bytes<typename WeighChoice<kD>::Wide>(limit), int64_t(kScoreBytes<kD>)}) {
     EXPECT_GT(bytes, 0);
     EXPECT_LE(bytes + kStaticShared, limit);
   }
@@ -53,8 +54,29 @@ TEST(CudaTiles, tiles_that_fit_are_not_reduced) {
   EXPECT_TRUE((chooses<BackwardTiles<256, 32, 32, 4, 1>>(BackwardChoice<256>::List(), kAda)));
   EXPECT_TRUE((chooses<SimtTiles<128, 64>>(SimtChoice<128>::List(), kAmpere)));
   EXPECT_TRUE((chooses<SimtTiles<128, 32>>(SimtChoice<128>::List(), kAda)));
-  EXPECT_TRUE((chooses<DecodeTiles<128, 3>>(DecodeChoice<128>::List(), kAmpere)));
-  EXPECT_TRUE((chooses<DecodeTiles<128, 2>>(DecodeChoice<128>::List(), kAda)));
+}
+
+// A row's bits depend on the keys of a tile: one number for each head dim, whichever kernel the GPU and the rows' alignment choose.
+template <int kD, class List>
+void expect_keys(List list, int64_t limit) {
+  with_tiles(list, "test", limit, [&]<class Tiles>() { EXPECT_EQ(Tiles::kN, kForwardKeys<kD>); });
+}
+template <int kD>
+void expect_keys_of_forward_and_decoding() {
+  for (const int64_t limit : {kAda, kAmpere, kHopper}) {
+    SCOPED_TRACE(testing::Message() << "head dim " << kD << ", " << limit << " bytes");
+    expect_keys<kD>(typename ForwardChoice<kD>::List(), limit);
+    expect_keys<kD>(typename WeighChoice<kD>::Narrow(), limit);
+    expect_keys<kD>(typename WeighChoice<kD>::Wide(), limit);
+  }
+}
+TEST(CudaTiles, keys_of_a_tile_depend_on_the_head_dim_alone) {
+  EXPECT_EQ(kForwardKeys<64>, 128);
+  EXPECT_EQ(kForwardKeys<128>, 128);
+  EXPECT_EQ(kForwardKeys<256>, 64);
+  expect_keys_of_forward_and_decoding<64>();
+  expect_keys_of_forward_and_decoding<128>();
+  expect_keys_of_forward_and_decoding<256>();
 }
 
 TEST(CudaTiles, error_if_no_tile_fits) {

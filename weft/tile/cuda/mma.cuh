@@ -70,16 +70,18 @@ __device__ __forceinline__ void copies_wait() {
   asm volatile("cp.async.wait_group %0;\n" ::"n"(kPending));
 }
 
-// A tile of bf16 in shared memory, kRows rows of kColumns (a multiple of 64). Sixteen-byte pieces of a row are stored in
-// the order piece ^ (row % 8), so that eight rows of one piece lie in different banks.
+// A tile of bf16 in shared memory, kRows rows of kColumns (16, 32 or a multiple of 64). Sixteen-byte pieces of a row are stored in
+// the order piece ^ (row % 8), so that eight rows of one piece lie in different banks. Of narrow rows several lie side by side in the
+// 128 bytes of all banks; they share an order.
 template <int kRows_, int kColumns_>
 struct SharedTile {
   static constexpr int kRows = kRows_, kColumns = kColumns_, kPieces = kColumns / 8, kBytes = kRows * kColumns * 2;
-  static_assert(kColumns % 64 == 0);
+  static constexpr int kSideBySide = kColumns < 64 ? 64 / kColumns : 1, kOrders = 8 / kSideBySide;
+  static_assert(kColumns % 64 == 0 || kColumns == 32 || kColumns == 16);
   uint32_t base;
 
   __device__ __forceinline__ uint32_t address(int row, int column) const {
-    return base + uint32_t(row * kColumns * 2 + ((column / 8) ^ (row & 7)) * 16 + (column & 7) * 2);
+    return base + uint32_t(row * kColumns * 2 + ((column / 8) ^ (row / kSideBySide & (kOrders - 1))) * 16 + (column & 7) * 2);
   }
 
   // Loads the tile's rows [0, rows) from memory, `stride` elements apart, of which `columns` exist; the rest are zeros. Aligned rows are

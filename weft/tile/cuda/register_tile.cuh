@@ -153,42 +153,55 @@ __device__ __forceinline__ void multiply_add(RegisterTile<kRows, kColumns>& c, c
   }
 }
 
-// The running maximum and sum of exponentials of a lane's rows (Milakov and Gimelshein, 2018); the sum is that of the lane alone.
-template <int kM>
-struct OnlineSoftmax {
-  float largest[kM][2], sum[kM][2];
+// The scores of a row in one tile of keys become weights 2^(to_log2 (score - maximum)). score(g, i): this lane's left (i = 0) or right
+// score in group g of eight keys. Returns the sum of the lane's weights: the left ones in order plus the right ones in order. Forward
+// passes and decoding compute weights here alone, so that a row has the same bits in all of them.
+template <int kGroups, class Score>
+__device__ __forceinline__ float scores_to_weights(const ScoreBase& base, Score&& score) {
+  float more[2] = {};
+#pragma unroll
+  for (int g = 0; g < kGroups; ++g)
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+      float& x = score(g, i);
+      x = base.weight(x);
+      more[i] += x;
+    }
+  return more[0] + more[1];
+}
 
-  __device__ __forceinline__ OnlineSoftmax() {
-#pragma unroll
-    for (int m = 0; m < kM; ++m) largest[m][0] = largest[m][1] = Max::kNone, sum[m][0] = sum[m][1] = 0;
-  }
+// A row's running maximum, the sum of its weights in this lane, and the factor by which sums over earlier tiles shrink (Milakov and
+// Gimelshein, 2018). Where nothing is unmasked yet, a tile changes nothing: its weights are 0, the factor is 0, and so are the sums.
+struct RunningRow {
+  float largest = Max::kNone, sum = 0, shrink = 1;
 
-  // Scores become weights 2^(to_log2 (score - maximum)); rows of `o`, sums of weighted values so far, shrink where a maximum moved.
-  template <int kKeys, int kD>
-  __device__ __forceinline__ void update(RegisterTile<kM * 16, kKeys>& s, RegisterTile<kM * 16, kD>& o, float to_log2) {
+  // The scores of one more tile become weights; score: as scores_to_weights.
+  template <int kGroups, class Score>
+  __device__ __forceinline__ void update(float to_log2, Score&& score) {
+    float most = largest;
 #pragma unroll
-    for (int m = 0; m < kM; ++m)
-#pragma unroll
-      for (int half = 0; half < 2; ++half) {
-        float most = largest[m][half];
-#pragma unroll
-        for (int n = 0; n < s.kN; ++n) most = fmaxf(most, fmaxf(s.at[m][n].x[2 * half], s.at[m][n].x[2 * half + 1]));
-        most = quad_max(most);
-        const ScoreBase base(most, to_log2);
-        const float shrink = base.weight(largest[m][half]);
-        largest[m][half] = most;
-        float more = 0;
-#pragma unroll
-        for (int n = 0; n < s.kN; ++n)
-#pragma unroll
-          for (int i = 2 * half; i < 2 * half + 2; ++i) {
-            s.at[m][n].x[i] = base.weight(s.at[m][n].x[i]);
-            more += s.at[m][n].x[i];
-          }
-        sum[m][half] = fmaf(sum[m][half], shrink, more);
-        if (__any_sync(0xffffffffu, shrink != 1.0f)) o.scale_row(m, half, shrink);  // the maximum seldom moves after the first tiles
-      }
+    for (int g = 0; g < kGroups; ++g) most = fmaxf(most, fmaxf(score(g, 0), score(g, 1)));
+    most = quad_max(most);
+    const ScoreBase base(most, to_log2);
+    shrink = base.weight(largest);
+    largest = most;
+    const float more = scores_to_weights<kGroups>(base, score);
+    sum = fmaf(sum, shrink, more);
   }
 };
+
+// The scores of a tile of keys become weights; rows of `o`, sums of weighted values so far, shrink where a maximum moved.
+template <int kRows, int kKeys, int kD>
+__device__ __forceinline__ void scores_to_weights(RegisterTile<kRows, kKeys>& s, RegisterTile<kRows, kD>& o,
+                                                  RunningRow (&rows)[kRows / 16][2], float to_log2) {
+#pragma unroll
+  for (int m = 0; m < s.kM; ++m)
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      RunningRow& row = rows[m][half];
+      row.update<kKeys / 8>(to_log2, [&](int g, int i) -> float& { return s.at[m][g].x[2 * half + i]; });
+      if (__any_sync(0xffffffffu, row.shrink != 1.0f)) o.scale_row(m, half, row.shrink);  // the maximum seldom moves after the first tiles
+    }
+}
 
 }  // namespace weft::cuda

@@ -9,14 +9,6 @@
 namespace weft::cuda {
 namespace {
 
-// f.operator()<kD>() with the smallest padded head dim.
-template <class F>
-void with_head_dim(int64_t D, F&& f) {
-  if (D <= 64) return f.template operator()<64>();
-  if (D <= 128) return f.template operator()<128>();
-  return f.template operator()<256>();
-}
-
 void check_extents(const char* op, const View& q) {
   check(q.shape[0] <= 65535 && q.shape[2] <= 65535 && q.shape[1] < (int64_t(1) << 30), op, "shape ", q.shape,
         " is more than this device takes in one launch");

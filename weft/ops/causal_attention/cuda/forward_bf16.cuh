@@ -25,16 +25,16 @@ __device__ __forceinline__ void report_not_finite(const ForwardParams& p, int b,
 // written sixteen bytes at a time; a warp reads and writes its own rows.
 template <class Shared, int kRows, int kD>
 __device__ __forceinline__ void store_output(const ForwardParams& p, const Shared& q, const RegisterTile<kRows, kD>& o,
-                                             const OnlineSoftmax<kRows / 16>& softmax, int b, int h, int m0, int row0, int lane) {
+                                             const RunningRow (&rows)[kRows / 16][2], int b, int h, int m0, int row0, int lane) {
 #pragma unroll
   for (int m = 0; m < o.kM; ++m)
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
-      const float total = quad_sum(softmax.sum[m][half]);
+      const float total = quad_sum(rows[m][half].sum);
       const int row = row0 + o.row(m, 2 * half, lane);
       o.put_row(q, row, m, half, 1.0f / total, lane);
       if (p.lse && lane % 4 == 0 && m0 + row < p.T)
-        p.lse[(int64_t(b) * p.H + h) * p.T + m0 + row] = softmax.largest[m][half] * p.scale + logf(total);
+        p.lse[(int64_t(b) * p.H + h) * p.T + m0 + row] = rows[m][half].largest * p.scale + logf(total);
     }
   __syncwarp();
   for (int at = lane; at < kRows * q.kPieces; at += 32) {
@@ -53,7 +53,7 @@ __device__ __forceinline__ void store_output(const ForwardParams& p, const Share
 
 // Equation: o = softmax(scale q k^T) v over the keys up to start + query; lse = log of the sum of exponentials.
 // Layout:   q, o [B, T, H, D], k, v [B, start + T or more, Hkv, D] with any strides over B, T, H; lse [B, H, T].
-// Order:    a block per (tile of queries, head, sequence); tiles of keys from the diagonal to the first, sums in f32 in
+// Order:    a block per (tile of queries, head, sequence); tiles of kForwardKeys keys from the diagonal to the first, sums in f32 in
 //           registers; p is rounded to bf16 for its matmul with v. Maximum and sum of a row over four lanes by butterfly.
 // Requires: D <= kD; unaligned rows are loaded element by element. A start out of range: nothing is written.
 // Traffic:  q once, k and v once per tile of queries (mostly from L2), o and lse once.
@@ -79,7 +79,7 @@ __global__ void __launch_bounds__(Tiles::kWarps * 32, Tiles::kBlocks) causal_for
   };
 
   RegisterTile<kRows, kD> o = {};
-  OnlineSoftmax<kRows / 16> softmax;
+  RunningRow rows[kRows / 16][2];
   const int last = min(before + m0 + kM - 1, keys - 1) / kN;
   q.template load<kThreads>(p.q.row(b, m0, h), p.q.time, p.T - m0, p.D, p.aligned, int(threadIdx.x));
   load_keys(last * kN);
@@ -98,12 +98,12 @@ __global__ void __launch_bounds__(Tiles::kWarps * 32, Tiles::kBlocks) causal_for
     const bool masked = n0 + kN - 1 > before + m0;  // for some query of the block; also at the last key
     if (masked && v.template some_not_finite<kThreads>()) report_not_finite(p, b, hkv);
     if (n0 + kN - 1 > before + m0 + row0) s.mask_above_diagonal(before + m0 + row0, n0, lane);
-    softmax.update(s, o, p.scale * kLog2e);
+    scores_to_weights(s, o, rows, p.scale * kLog2e);
     multiply_add(o, s, v);
   }
 
   __syncwarp();
-  store_output(p, q, o, softmax, b, h, m0, row0, lane);
+  store_output(p, q, o, rows, b, h, m0, row0, lane);
 }
 
 }  // namespace weft::cuda

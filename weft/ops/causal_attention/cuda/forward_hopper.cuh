@@ -13,7 +13,7 @@ namespace weft::cuda {
 template <int kD>
 struct HopperTiles {
   static constexpr int kComputeGroups = 2;  // warpgroups that compute, 64 rows of queries each: one wgmma is 64 rows high
-  static constexpr int kM = 64 * kComputeGroups, kN = 128, kStages = kD == 64 ? 3 : 2, kThreads = 128 * (1 + kComputeGroups);
+  static constexpr int kM = 64 * kComputeGroups, kN = kForwardKeys<kD>, kStages = kD == 64 ? 3 : 2, kThreads = 128 * (1 + kComputeGroups);
   // An SM has 64 Ki registers: 384 threads start with 168 each (a multiple of 8; 504 for three threads, one of each warpgroup). The
   // warpgroup that loads gives up 128 of its 168, the others take 64 more each: 40 + 2 x 232 = 504.
   static constexpr int kLoadRegisters = 40, kComputeRegisters = 232;
@@ -65,34 +65,11 @@ __device__ __forceinline__ void load_tiles(uint32_t tiles, TileBarriers barriers
 // Synchronizes the 128 threads of one of the warpgroups that compute. Barrier 0 is __syncthreads().
 __device__ __forceinline__ void warpgroup_barrier(int group) { asm volatile("bar.sync %0, 128;\n" ::"r"(group + 1) : "memory"); }
 
-// A row's running maximum and sum, and the factor by which what was summed before shrinks.
-struct RunningRow {
-  float largest = Max::kNone, sum = 0, shrink = 1;
-};
-
-// Scores of one tile become weights 2^(to_log2 (score - maximum)). s: as wgmma lays it out; two rows a thread.
-__device__ __forceinline__ void scores_to_weights(float (&s)[64], RunningRow (&rows)[2], float to_log2) {
+// The scores of a tile of keys become weights. s: as wgmma lays it out; two rows a thread.
+template <int N>
+__device__ __forceinline__ void scores_to_weights(float (&s)[N], RunningRow (&rows)[2], float to_log2) {
 #pragma unroll
-  for (int half = 0; half < 2; ++half) {
-    RunningRow& row = rows[half];
-    float most = row.largest;
-#pragma unroll
-    for (int n = 0; n < 64; n += 4) most = fmaxf(most, fmaxf(s[n + 2 * half], s[n + 2 * half + 1]));
-    most = quad_max(most);
-    const ScoreBase base(most, to_log2);
-    row.shrink = base.weight(row.largest);
-    row.largest = most;
-    float more[2] = {};
-#pragma unroll
-    for (int n = 0; n < 64; n += 4)
-#pragma unroll
-      for (int i = 0; i < 2; ++i) {
-        float& x = s[n + 2 * half + i];
-        x = base.weight(x);
-        more[i] += x;
-      }
-    row.sum = fmaf(row.sum, row.shrink, more[0] + more[1]);
-  }
+  for (int half = 0; half < 2; ++half) rows[half].update<N / 4>(to_log2, [&](int g, int i) -> float& { return s[4 * g + 2 * half + i]; });
 }
 
 // One warpgroup's 64 queries against all their tiles of keys.
@@ -189,7 +166,7 @@ __device__ __forceinline__ void attend_queries(const ForwardParams& p, const typ
 #endif  // WEFT_HAS_WGMMA
 
 // Equation, layout: as causal_forward.
-// Order:    a block per (tile of 128 queries, head, sequence); tiles of 128 keys from the diagonal to the first, sums in f32 in
+// Order:    a block per (tile of 128 queries, head, sequence); tiles of kForwardKeys keys from the diagonal to the first, sums in f32 in
 //           registers; p is rounded to bf16 for its matmul with v. Maximum and sum of a row over four lanes by butterfly.
 // Requires: sm_90a; aligned rows, D <= kD, kThreads threads. A start out of range: nothing is written.
 // Traffic:  q once, k and v once per tile of queries (mostly from L2), o and lse once.

@@ -102,6 +102,28 @@ __device__ __forceinline__ float row_reduce(float x, Op op) {
   return x;
 }
 
+// The scores of a row in one tile of keys, thread x of sixteen having those of columns x + 16 c, become weights e^(s - maximum);
+// `largest`, the row's running maximum, moves. Sums over earlier tiles are multiplied by shrink, then the tile's sum, more, is added.
+// Decoding computes weights here, too, so that a row has the same bits.
+struct SimtWeights {
+  float shrink, more;
+};
+template <int kSide>
+__device__ __forceinline__ SimtWeights simt_weights(float (&s)[kSide], float& largest) {
+  float most = largest, more = 0;
+#pragma unroll
+  for (int c = 0; c < kSide; ++c) most = Max()(most, s[c]);
+  most = row_reduce(most, Max());
+  const float shift = most == Max::kNone ? 0.0f : most, shrink = expf(largest - shift);
+#pragma unroll
+  for (int c = 0; c < kSide; ++c) {
+    s[c] = expf(s[c] - shift);
+    more += s[c];
+  }
+  largest = most;
+  return {shrink, row_reduce(more, Sum())};
+}
+
 // Equation: o = softmax(scale q k^T) v over the keys up to start + query; lse = log of the sum of exponentials.
 // Layout:   as the bf16 kernel, f32.
 // Order:    a block per (tile of queries, head, sequence); tiles of keys ascending, keys in order within a tile.
@@ -130,24 +152,15 @@ __device__ __forceinline__ void forward_tile(const SimtForward<T>& p, SimtWork w
 #pragma unroll
     for (int a = 0; a < kSide; ++a) {
       const int query = before + m0 + ty + 16 * a;
-      float most = largest[a];
 #pragma unroll
       for (int c = 0; c < kSide; ++c) {
         const int key = n0 + tx + 16 * c;
         s[a][c] = key <= query && key < keys ? s[a][c] * p.scale : Max::kNone;
-        most = Max()(most, s[a][c]);
       }
-      most = row_reduce(most, Max());
-      const float shift = most == Max::kNone ? 0.0f : most, shrink = expf(largest[a] - shift);
-      float more = 0;
+      const auto [shrink, more] = simt_weights(s[a], largest[a]);
 #pragma unroll
-      for (int c = 0; c < kSide; ++c) {
-        const float e = expf(s[a][c] - shift);
-        probability[(ty + 16 * a) * (kB + 1) + tx + 16 * c] = e;
-        more += e;
-      }
-      largest[a] = most;
-      sum[a] = fmaf(sum[a], shrink, row_reduce(more, Sum()));
+      for (int c = 0; c < kSide; ++c) probability[(ty + 16 * a) * (kB + 1) + tx + 16 * c] = s[a][c];
+      sum[a] = fmaf(sum[a], shrink, more);
 #pragma unroll
       for (int c = 0; c < kD / 16; ++c) o[a][c] *= shrink;
     }

@@ -5,22 +5,34 @@
 
 namespace weft::cuda {
 
+// f.operator()<kD>() with the smallest padded head dim.
+template <class F>
+void with_head_dim(int64_t D, F&& f) {
+  if (D <= 64) return f.template operator()<64>();
+  if (D <= 128) return f.template operator()<128>();
+  return f.template operator()<256>();
+}
+
+// Keys of a tile of the forward pass in bf16: a row's bits depend on it, so every forward kernel and decoding have the same.
+template <int kD>
+inline constexpr int kForwardKeys = kD <= 128 ? 128 : 64;
+
 // Forward on tensor cores (mma.sync): kM queries by kN keys, kWarps warps of kM / kWarps queries each, kBlocks blocks to a
 // multiprocessor. Fits everywhere.
 template <int kD_, int kM_, int kBlocks_>
 struct ForwardTiles {
-  static constexpr int kD = kD_, kM = kM_, kN = 64, kWarps = 4, kBlocks = kBlocks_;
+  static constexpr int kD = kD_, kM = kM_, kN = kForwardKeys<kD>, kWarps = 4, kBlocks = kBlocks_;
   static constexpr int kBytes = 2 * kD * (kM + 2 * kN);
 };
 template <int kD>
 struct ForwardChoice;
 template <>
 struct ForwardChoice<64> {
-  using List = TileList<ForwardTiles<64, 64, 3>>;
+  using List = TileList<ForwardTiles<64, 64, 2>>;  // three blocks: 168 registers, which spill
 };
 template <>
 struct ForwardChoice<128> {
-  using List = TileList<ForwardTiles<128, 128, 2>>;
+  using List = TileList<ForwardTiles<128, 64, 2>>;  // 16 rows a warp: scores and sums of 32 would be 256 registers
 };
 template <>
 struct ForwardChoice<256> {

@@ -1,34 +1,36 @@
-// The ring of slabs in shared memory of the decode kernel in bf16. Head dims are padded to kD: 64, 128 or 256.
+// Tiles of the decode kernels in bf16, and the shared memory they take. Head dims are padded to kD: 64, 128 or 256.
 #pragma once
 
-#include "weft/tile/cuda/tiles.h"
+#include "weft/ops/causal_attention/cuda/tiles.h"
 
 namespace weft::cuda {
 
-inline constexpr int kSlab = 16;       // keys: the depth of one mma
-inline constexpr int kMostHeads = 16;  // the rows of one mma
-inline constexpr int kDecodeWarps = 4;
+inline constexpr int kDecodeHeads = 8;  // heads of a block, all of one key head: the columns of one mma
+inline constexpr int kDecodeWarps = 8;  // of weigh_values: one for each tile of its first round, which batch 1 waits for
 
-// Queries once; kStages slabs of keys and of values for each warp. The warps' outputs, in f32, are in the same memory afterwards.
-template <int kD_, int kStages_>
-struct DecodeTiles {
-  static constexpr int kD = kD_, kStages = kStages_;
-  static constexpr int kBytes = 2 * kD * (kMostHeads + kDecodeWarps * kStages * 2 * kSlab);
-  static_assert(kBytes >= 4 * kD * kDecodeWarps * kMostHeads);
+// score_keys: one warp has kScoreKeys keys of kD columns in shared memory.
+inline constexpr int kScoreKeys = 64;  // 1024 keys of 8 key heads are 128 warps: one for each multiprocessor of an H200
+template <int kD>
+inline constexpr int kScoreBytes = 2 * kD * kScoreKeys;
+
+// weigh_values: kColumns columns of the values, a warp for each sixteen, in tiles of kN keys. A round is kTiles tiles; values and weights
+// of two rounds are in shared memory.
+template <int kN_, int kColumns_>
+struct WeighTiles {
+  static constexpr int kN = kN_, kColumns = kColumns_, kChainWarps = kColumns / 16, kGroups = kN / 8, kSteps = kN / 16;
+  // Narrow: seven tiles of 128, one for each warp that is left for weights; two blocks fit into the 227 KiB of a multiprocessor.
+  // Wide: 32 KiB of values are in flight, three blocks fit.
+  static constexpr int kTiles = (kColumns == 16 ? 896 : 256) / kN;
+  static constexpr int kValueBytes = 2 * kN * kColumns;                      // of a tile
+  static constexpr int kWeightBytes = 2 * kN * kDecodeHeads;                 // of a tile, as operands of mma
+  static constexpr int kSumBytes = 4 * 32, kShrinkBytes = 4 * kDecodeHeads;  // of a tile: each lane's sum, each head's factor
+  static constexpr int kBytes = 2 * kTiles * (kValueBytes + kWeightBytes + kSumBytes + kShrinkBytes);
+  static_assert(kChainWarps < kDecodeWarps && kN % kScoreKeys == 0);
 };
 template <int kD>
-struct DecodeChoice;
-template <>
-struct DecodeChoice<64> {
-  using List = TileList<DecodeTiles<64, 3>>;
-};
-template <>
-struct DecodeChoice<128> {
-  using List = TileList<DecodeTiles<128, 3>, DecodeTiles<128, 2>>;
-};
-template <>
-struct DecodeChoice<256> {
-  using List = TileList<DecodeTiles<256, 2>, DecodeTiles<256, 1>>;
+struct WeighChoice {
+  using Narrow = TileList<WeighTiles<kForwardKeys<kD>, 16>>;
+  using Wide = TileList<WeighTiles<kForwardKeys<kD>, 64>>;
 };
 
 }  // namespace weft::cuda
