@@ -19,14 +19,32 @@ struct Case {
   Activation activation = Activation::none;
 };
 
-// Values of several magnitudes and either sign, so that another order of sums shows.
-Tensor values(Device& device, const Shape& shape, DType dtype, uint32_t seed) {
-  std::vector<float> host(size_t(shape.numel()));
+// Values of several magnitudes and either sign.
+std::vector<float> random_values(int64_t count, uint32_t seed) {
+  std::vector<float> host(static_cast<size_t>(count));
   for (float& x : host) {
     seed = seed * 1664525u + 1013904223u;
     x = std::ldexp(float(int32_t(seed)) * 0x1p-31f, -int(seed >> 3 & 3));
   }
+  return host;
+}
+Tensor values(Device& device, const Shape& shape, DType dtype, uint32_t seed, float scale = 1) {
+  std::vector<float> host = random_values(shape.numel(), seed);
+  for (float& x : host) x *= scale;
   return cast(Tensor::from_host(device, shape, host), dtype);
+}
+// The second half of K repeats the first, with the other sign if `negated`: the exact product of such operands is 0, and another order
+// of sums shows even where the result is rounded to bf16.
+Tensor cancelling(Device& device, int64_t rows, int64_t K, bool k_first, bool negated, DType dtype, uint32_t seed) {
+  const std::vector<float> some = random_values(rows * K, seed);
+  std::vector<float> host(some.size());
+  for (int64_t i = 0; i < rows; ++i)
+    for (int64_t k = 0; k < K; ++k) {
+      const int64_t half = K / 2, from = k < half ? k : k - half;
+      const float x = k < 2 * half ? some[size_t(i * K + from)] : 0;
+      host[size_t(k_first ? k * rows + i : i * K + k)] = negated && k >= half ? -x : x;
+    }
+  return cast(Tensor::from_host(device, k_first ? Shape{K, rows} : Shape{rows, K}, host), dtype);
 }
 
 std::vector<char> bytes_of(const Tensor& t) {
@@ -43,10 +61,10 @@ class RowBits : public testing::Test {
   // The rows of one product of kMost rows against products of fewer of them, from the first and from another row on.
   void compare(const Case& c) {
     constexpr int64_t kMost = 1100;
-    const Tensor x = values(*device, {kMost, c.K}, c.in, 1),
-                 w = values(*device, c.transpose_b ? Shape{c.N, c.K} : Shape{c.K, c.N}, c.in, 2);
+    const Tensor x = cancelling(*device, kMost, c.K, false, false, c.in, 1),
+                 w = cancelling(*device, c.N, c.K, !c.transpose_b, true, c.in, 2);
     const MatmulOptions options{.transpose_b = c.transpose_b,
-                                .bias = c.bias ? values(*device, {c.N}, DType::f32, 3) : Tensor(),
+                                .bias = c.bias ? values(*device, {c.N}, DType::f32, 3, 0x1p-17f) : Tensor(),
                                 .activation = c.activation,
                                 .out_dtype = c.out};
     const std::vector<char> all = bytes_of(matmul(x, w, options));

@@ -77,24 +77,32 @@ std::unique_ptr<Blas::Plan> Blas::describe(const BlasProduct& p) const {
   return made;
 }
 
-// Memory of a test, outside the pool: it is given back before the product runs.
+// Operands of a test, with the product's own strides and so its alignment, outside the pool: they are given back before the product
+// runs. A W that would take more than kTestBytes is the product's own, as is its bias: such a result is f32 in practice (logits).
 struct Blas::TestRun {
   const BlasProduct& product;
   const cublasLtMatmulAlgo_t& algorithm;
   const void *b, *bias;
-  int64_t x_row, d_row, most_rows;
+  int64_t most_rows;
+  bool own_w;
   cudaStream_t stream = nullptr;
   char* memory = nullptr;
 
   TestRun(const BlasProduct& p, const cublasLtMatmulAlgo_t& algorithm, const void* b, const void* bias)
-      : product(p), algorithm(algorithm), b(b), bias(bias), x_row((p.K + 7) / 8 * 8), d_row((p.N + 7) / 8 * 8) {
-    most_rows = std::clamp<int64_t>(kTestBytes / (d_row * size_of(p.out)), 1, std::ranges::max(kTestRows));
+      : product(p), algorithm(algorithm), b(b), bias(bias) {
+    most_rows = std::clamp<int64_t>(kTestBytes / (std::max(p.ldd * size_of(p.out), p.lda * size_of(p.in))), 1, std::ranges::max(kTestRows));
+    own_w = w_rows() * p.ldb * size_of(p.in) <= 2 * kTestBytes;
     require_cuda(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "opening a stream");
     while (cudaMalloc(&memory, size_t(bytes())) != cudaSuccess) {
       cudaGetLastError();
       if (most_rows == 1) fail(ErrorCode::out_of_memory, "matmul", "no memory to test an algorithm of cuBLASLt: ", bytes(), " bytes");
       most_rows = std::max<int64_t>(1, most_rows / 8);
+      own_w = false;
     }
+    if (!own_w) return;
+    this->b = w(), this->bias = bias_memory();
+    fill_cancelling(stream, w(), {p.in, w_rows(), p.transpose_b ? p.K : p.N, p.ldb, p.transpose_b, true}, 7);
+    if (p.bias) fill_test_values(stream, bias_memory(), p.bias_dtype, p.N, 3, -17);  // as small as the rounding of the sums
   }
   ~TestRun() {
     if (memory) cudaFree(memory);
@@ -104,27 +112,33 @@ struct Blas::TestRun {
   TestRun& operator=(const TestRun&) = delete;
 
   static void require_cuda(cudaError_t status, const char* what) { cuda::require(status, "matmul", what); }
-  int64_t x_bytes() const { return (most_rows * x_row * size_of(product.in) + 255) / 256 * 256; }
-  int64_t d_bytes() const { return (most_rows * d_row * size_of(product.out) + 255) / 256 * 256; }
-  int64_t bytes() const { return x_bytes() + 2 * d_bytes() + int64_t(kMostWorkspace) + 256; }
-  void* x() const { return memory; }
-  void* c() const { return memory + x_bytes(); }
-  void* d() const { return memory + x_bytes() + d_bytes(); }
-  void* workspace() const { return memory + x_bytes() + 2 * d_bytes(); }
-  int* different() const { return reinterpret_cast<int*>(memory + x_bytes() + 2 * d_bytes() + kMostWorkspace); }
+  static int64_t rounded(int64_t bytes) { return (bytes + 255) / 256 * 256; }
+  int64_t w_rows() const { return product.transpose_b ? product.N : product.K; }
+  int64_t x_bytes() const { return rounded(most_rows * product.lda * size_of(product.in)); }
+  int64_t d_bytes() const { return rounded(most_rows * product.ldd * size_of(product.out)); }
+  int64_t w_bytes() const { return own_w ? rounded(w_rows() * product.ldb * size_of(product.in)) : 0; }
+  int64_t bias_bytes() const { return rounded(product.N * 4); }
+  int64_t bytes() const { return x_bytes() + 2 * d_bytes() + w_bytes() + bias_bytes() + int64_t(kMostWorkspace) + 256; }
+  char* x() const { return memory; }
+  char* c() const { return x() + x_bytes(); }
+  char* d() const { return c() + d_bytes(); }
+  char* w() const { return d() + d_bytes(); }
+  char* bias_memory() const { return w() + w_bytes(); }
+  char* workspace() const { return bias_memory() + bias_bytes(); }
+  int* different() const { return reinterpret_cast<int*>(workspace() + kMostWorkspace); }
 };
 
 // Whether `rows` rows have the bits of the order. An algorithm that does not take so many is not at fault.
 bool Blas::passes(const TestRun& run, int64_t rows) const {
   BlasProduct p = run.product;
-  p.M = rows, p.lda = run.x_row, p.ldd = run.d_row;
+  p.M = rows;
   const std::unique_ptr<Plan> plan = describe(p);
   if (p.bias) plan->set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, run.bias);
   cublasLtMatmulHeuristicResult_t checked{};
   const cublasStatus_t able = cublasLtMatmulAlgoCheck(handle_, plan->work, plan->a, plan->b, plan->d, plan->d, &run.algorithm, &checked);
   if (able != CUBLAS_STATUS_SUCCESS || checked.workspaceSize > kMostWorkspace) return true;
-  const int64_t results = rows * run.d_row;
-  fill_test_values(run.stream, run.x(), p.in, rows * run.x_row, uint32_t(rows));
+  const int64_t results = rows * p.ldd;
+  fill_cancelling(run.stream, run.x(), {p.in, rows, p.K, p.lda, true, false}, uint32_t(rows));
   fill_test_values(run.stream, run.c(), p.out, results, 17);
   TestRun::require_cuda(cudaMemcpyAsync(run.d(), run.c(), size_t(results * size_of(p.out)), cudaMemcpyDeviceToDevice, run.stream),
                         "a copy");
@@ -139,9 +153,9 @@ bool Blas::passes(const TestRun& run, int64_t rows) const {
                      .M = int(rows),
                      .N = int(p.N),
                      .K = int(p.K),
-                     .x_row = run.x_row,
+                     .x_row = p.lda,
                      .w_row = p.ldb,
-                     .d_row = run.d_row,
+                     .d_row = p.ldd,
                      .x = run.x(),
                      .w = run.b,
                      .bias = p.bias ? run.bias : nullptr,

@@ -41,7 +41,9 @@ struct BlasProduct {
                       ordered ? std::bit_cast<uint32_t>(beta) : 0);
   }
   // Of an ordered product: what the order of an algorithm may depend on.
-  auto order_key() const { return std::tuple(in, out, transpose_b, N, K, ldb, bias, bias_dtype, align_a, align_b, align_d, alpha, beta); }
+  auto order_key() const {
+    return std::tuple(in, out, transpose_b, N, K, lda, ldb, ldd, bias, bias_dtype, align_a, align_b, align_d, alpha, beta);
+  }
 };
 
 class Blas {

@@ -75,19 +75,39 @@ __global__ void compare_f32(const OrderedProduct p, const void* d, int* differen
   }
 }
 
-// Equation: x_i = (-1 or 1) (1 + a fraction of 7 bits) 2^-e, e in [0, 8), all from a hash of i and the seed.
+// (-1 or 1) (1 + a fraction) 2^-e, e in [0, 8), all from a hash.
+__device__ float value_of(uint32_t i, uint32_t seed) {
+  uint32_t h = (i ^ seed) * 0x9e3779b9u;
+  h = (h ^ h >> 16) * 0x85ebca6bu;
+  h = (h ^ h >> 13) * 0xc2b2ae35u;
+  h ^= h >> 16;
+  return __uint_as_float((h & 0x80000000u) | (127 - (h >> 28 & 7)) << 23 | (h & 0x7fffffu));
+}
+
+// Equation: x_i = 2^power value_of(i).
 // Layout:   `count` elements.
 // Order:    elementwise.
 // Requires: nothing.
 // Traffic:  one write.
 template <class T>
-__global__ void fill_values(T* to, int64_t count, uint32_t seed) {
-  for (int64_t i = int64_t(blockIdx.x) * blockDim.x + threadIdx.x; i < count; i += int64_t(gridDim.x) * blockDim.x) {
-    uint32_t h = (uint32_t(i) ^ seed) * 0x9e3779b9u;
-    h = (h ^ h >> 16) * 0x85ebca6bu;
-    h = (h ^ h >> 13) * 0xc2b2ae35u;
-    h ^= h >> 16;
-    to[i] = from_float<T>(__uint_as_float((h & 0x80000000u) | (127 - (h >> 28 & 7)) << 23 | (h & 0x7fffffu)));
+__global__ void fill_values(T* to, int64_t count, uint32_t seed, int power) {
+  for (int64_t i = int64_t(blockIdx.x) * blockDim.x + threadIdx.x; i < count; i += int64_t(gridDim.x) * blockDim.x)
+    to[i] = from_float<T>(ldexpf(value_of(uint32_t(i), seed), power));
+}
+
+// Equation: x(i, k) = value_of(i, k mod h), h = K / 2, with the other sign from k = h on if `negated`; 0 at k = 2 h.
+// Layout:   as CancellingOperand.
+// Order:    elementwise.
+// Requires: nothing.
+// Traffic:  one write.
+template <class T>
+__global__ void fill_halves(T* to, const CancellingOperand o, uint32_t seed) {
+  for (int64_t at = int64_t(blockIdx.x) * blockDim.x + threadIdx.x; at < o.rows * o.columns; at += int64_t(gridDim.x) * blockDim.x) {
+    const int64_t r = at / o.columns, c = at % o.columns, k = o.k_is_column ? c : r, i = o.k_is_column ? r : c;
+    const int64_t half = (o.k_is_column ? o.columns : o.rows) / 2;
+    float x = k < 2 * half ? value_of(uint32_t(i * half + k % max(half, int64_t(1))), seed) : 0.0f;
+    if (o.negated && k >= half) x = -x;
+    to[r * o.row + c] = from_float<T>(x);
   }
 }
 
@@ -104,12 +124,20 @@ void count_differences(cudaStream_t stream, const OrderedProduct& p, const void*
     compare_bf16<__nv_bfloat16><<<blocks, 32, 0, stream>>>(p, d, different);
 }
 
-void fill_test_values(cudaStream_t stream, void* to, DType dtype, int64_t count, uint32_t seed) {
+void fill_test_values(cudaStream_t stream, void* to, DType dtype, int64_t count, uint32_t seed, int power) {
   const unsigned blocks = unsigned(std::min<int64_t>((count + 255) / 256, 4096));
   if (dtype == DType::f32)
-    fill_values<<<blocks, 256, 0, stream>>>(static_cast<float*>(to), count, seed);
+    fill_values<<<blocks, 256, 0, stream>>>(static_cast<float*>(to), count, seed, power);
   else
-    fill_values<<<blocks, 256, 0, stream>>>(static_cast<__nv_bfloat16*>(to), count, seed);
+    fill_values<<<blocks, 256, 0, stream>>>(static_cast<__nv_bfloat16*>(to), count, seed, power);
+}
+
+void fill_cancelling(cudaStream_t stream, void* to, const CancellingOperand& operand, uint32_t seed) {
+  const unsigned blocks = unsigned(std::min<int64_t>((operand.rows * operand.columns + 255) / 256, 4096));
+  if (operand.dtype == DType::f32)
+    fill_halves<<<blocks, 256, 0, stream>>>(static_cast<float*>(to), operand, seed);
+  else
+    fill_halves<<<blocks, 256, 0, stream>>>(static_cast<__nv_bfloat16*>(to), operand, seed);
 }
 
 }  // namespace weft::cuda

@@ -44,13 +44,13 @@ FewRowsParams<T, Out> parameters(std::span<const MatmulArgs> members) {
 
 // One block for each kRows rows of each W and each kCols rows of X.
 template <class Ring, class Params>
-void launch_rows(const Launch& launch, Params p, int threads, void (*kernel)(Params)) {
+void launch_rows(const Launch& launch, Params p, void (*kernel)(Params)) {
   int blocks = 0;
   for (int i = 0; i < p.members; ++i) {
     p.member[i].first_block = blocks;
     blocks += (p.member[i].N + Ring::kRows - 1) / Ring::kRows;
   }
-  launch(dim3(unsigned(blocks), unsigned((p.M + Ring::kCols - 1) / Ring::kCols)), unsigned(threads), Ring::kBytes, kernel, p);
+  launch(dim3(unsigned(blocks), unsigned((p.M + Ring::kCols - 1) / Ring::kCols)), kFewRowsThreads, Ring::kBytes, kernel, p);
 }
 
 // f.operator()<kCols>() with the smallest tile of x that holds M rows, or the largest.
@@ -62,19 +62,18 @@ void with_columns(int M, F&& f) {
   return f.template operator()<64>();
 }
 
-// Four warps share their rows of x where that leaves no multiprocessor without a block; else each block is one warp.
+// Blocks of 64 rows of W where that leaves no multiprocessor without one; else of 16.
 template <class Out, bool kTransposed>
 void launch_bf16(Stream& stream, const Launch& launch, const FewRowsParams<__nv_bfloat16, Out>& p) {
   int64_t N = 0;
   for (int i = 0; i < p.members; ++i) N += p.member[i].N;
-  const bool wide = N >= int64_t(multiprocessors(stream)) * 32;
   with_columns(p.M, [&]<int kCols>() {
-    constexpr int kDepth = kCols <= 16 ? 128 : 64;
-    const auto with_warps = [&]<int kWarps>() {
-      using Ring = FewRowsRing<__nv_bfloat16, kTransposed, 16 * kWarps, kCols, kDepth>;
-      launch_rows<Ring>(launch, p, 32 * kWarps, few_rows_bf16<Out, Ring, kWarps>);
+    const auto with_rows = [&]<int kRows, int kDepth>() {
+      using Ring = FewRowsRing<__nv_bfloat16, kTransposed, kRows, kCols, kDepth>;
+      launch_rows<Ring>(launch, p, few_rows_bf16<Out, Ring>);
     };
-    wide ? with_warps.template operator()<4>() : with_warps.template operator()<1>();
+    if (N >= int64_t(multiprocessors(stream)) * 48) return with_rows.template operator()<64, kCols <= 16 ? 128 : 64>();
+    with_rows.template operator()<16, kCols <= 8 ? 256 : kCols <= 16 ? 128 : 64>();
   });
 }
 
@@ -82,7 +81,7 @@ template <bool kTransposed>
 void launch_f32(const Launch& launch, const FewRowsParams<float, float>& p) {
   const auto with_columns = [&]<int kCols>() {
     using Ring = FewRowsRing<float, kTransposed, 32, kCols, 32>;
-    launch_rows<Ring>(launch, p, 32, few_rows_f32<Ring>);
+    launch_rows<Ring>(launch, p, few_rows_f32<Ring>);
   };
   p.M == 1 ? with_columns.template operator()<1>() : with_columns.template operator()<8>();
 }
