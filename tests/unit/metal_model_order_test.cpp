@@ -117,7 +117,7 @@ TEST_F(MetalModelOrder, training_evaluation_prompts_and_decoding_give_one_set_of
     const bool adapted = round % 3 == 1, longer = round % 8 == 3;  // longer: past a segment of keys
     SCOPED_TRACE(testing::Message() << c.name << " " << dtype << (adapted ? " with an adapter" : ""));
     ModelConfig config = c.config;
-    config.max_positions = 300;
+    config.max_positions = 320;
     make(config, dtype, adapted);
     longer ? draw(1 + random.below(2), 250 + random.below(30)) : draw(1 + random.below(round % 5 == 4 ? 14 : 4), 6 + random.below(24));
     expect_any_micro_batch();
