@@ -2,6 +2,7 @@
 //   row ops and elementwise   at most 1.05 times the least, or what the exceptions below derive
 //   matmul                    each operand as often as the tiles imply, to the byte
 //   causal attention          the same; and only O(N) is written
+//   decoding                  every cached key and value once per eight heads, and what the segments imply, to the byte
 //
 //   metal_counters [OP...]    of these ops; without arguments, of all
 #include <algorithm>
@@ -12,6 +13,8 @@
 #include "bench/counted.h"
 #include "weft/backends/open.h"
 #include "weft/base/check.h"
+#include "weft/base/philox.h"
+#include "weft/tile/metal/key_segments.h"
 
 namespace weft {
 namespace {
@@ -156,6 +159,30 @@ std::string hold_attention(const Counted& k) {
   return join("reads ", k.counters.device_read, " and writes ", k.counters.device_written, " bytes; tiles imply ", read, " and ", written);
 }
 
+// ---- decoding: weft/ops/kv_attention/metal
+
+std::string hold_decode(const Counted& k) {
+  const bool by_head = k.c.name.ends_with("by_head") || k.c.name.ends_with("padded");
+  const Shape &q = k.operand("q").shape, &cache = k.operand("k").shape;
+  const int64_t B = q[0], H = q[by_head ? 1 : 2], D = q[3], Hkv = cache[by_head ? 1 : 2], capacity = cache[by_head ? 2 : 1];
+  const int64_t row = D * size_of(k.c.dtype), rows = Hkv * ceil_div(H / Hkv, 8), segments = ceil_div(capacity, kKeySegment);
+  const bool whole = segments == 1 || B * rows >= 128;
+  const int64_t blocks = D <= 64 ? 4 : D <= 128 ? 2 : 1;  // simdgroups that read q
+  int64_t read = 4 * 128 * (whole ? 1 : segments) * rows * B, written = k.bytes("o");
+  PhiloxStream none(0);
+  for (int64_t b = 0; b < B; ++b) {
+    const int64_t keys = int64_t(k.operand("start").fill(none, b)) + 1, used = ceil_div(keys, kKeySegment);
+    read += 2 * keys * rows * row + blocks * (whole ? 1 : used) * H * row;
+    if (whole) continue;
+    const int64_t partial = 4 * used * H * D, statistics = 8 * used * H;
+    written += partial + statistics;
+    read += partial + statistics * ceil_div(D, 32) + 4 * 256 * H;
+  }
+  if (k.counters.device_read == read && k.counters.device_written == written) return "";
+  return join("reads ", k.counters.device_read, " and writes ", k.counters.device_written, " bytes; segments imply ", read, " and ",
+              written);
+}
+
 // ---- the run
 
 struct Tally {
@@ -167,13 +194,17 @@ struct Tally {
 
 void hold(const spec::Case& c, Device& device, Tally& tally) {
   const bool rows = kRowOps.contains(c.op), matmuls = c.op == "matmul" && c.variant.size() == 2;
-  if (!rows && !matmuls && c.op != "causal_attention") return;
+  const bool decodes = c.op == "kv_attention" && c.variant == "decode";
+  if (!rows && !matmuls && !decodes && c.op != "causal_attention") return;
   if (!bench::has_kernel(c) || c.variant == "rule") return;  // a rule of autograd is composed of several kernels
   const spec::Problem problem = c.make();
   const std::optional<Cost> least = bench::countable_cost(problem, device);
   if (!least || (rows && least->bytes < kFewestBytes)) return;
   const Counted counted{c, problem, *least, bench::count(problem, device)};
-  const std::string wrong = rows ? hold_row_op(counted) : matmuls ? hold_matmul(counted) : hold_attention(counted);
+  const std::string wrong = rows      ? hold_row_op(counted)
+                            : matmuls ? hold_matmul(counted)
+                            : decodes ? hold_decode(counted)
+                                      : hold_attention(counted);
   const std::string name = join(c.op, ".", c.variant, "/", c.dtype, "/", c.name);
   if (!wrong.empty()) std::printf("%s: %s\n", name.c_str(), wrong.c_str());
   tally.failed += !wrong.empty();
@@ -207,7 +238,7 @@ int run(const std::set<std::string>& ops) {
   for (const auto& [op, held] : tally.held)
     std::printf("%-18s %4d held, at most %.3f of the least\n", op.c_str(), held, tally.worst.at(op));
   std::printf("%d failed\n", tally.failed);
-  const size_t expected = ops.empty() ? kRowOps.size() + 2 : ops.size();
+  const size_t expected = ops.empty() ? kRowOps.size() + 3 : ops.size();
   if (tally.held.size() != expected) std::printf("only %zu of %zu ops had a case to hold\n", tally.held.size(), expected);
   return tally.failed > 0 || tally.held.size() != expected;
 }

@@ -25,7 +25,9 @@ constant bool kParts [[function_constant(3)]];       // it has one, and writes i
 //           columns. The order is that of the forward pass (online_softmax.metal.h): the same tiles, segments and slices of D.
 // Requires: 128 threads; D <= kD. Threadgroup memory, floats: 2 kKeys (kD + 4) for keys and values, 8 kSlices (kKeys + 4) scores, 512 of
 //           tables: 20, 19 and 19 KiB for kD = 64, 128, 256. A start out of range is reported, and nothing written.
-// Traffic:  every cached key and value once per eight heads of its group. Every multiply-add is in a matrix multiplication.
+// Traffic:  every cached key and value once per eight heads of its group, q once per eight keys of a tile and segment. Every multiply-add
+// is
+//           in a matrix multiplication.
 template <class T, int kD, int kSlices, int kKeys>
 [[max_total_threads_per_threadgroup(128)]]
 kernel void attend_cached(device const T* q [[buffer(0)]], device const T* k [[buffer(1)]], device const T* v [[buffer(2)]],
@@ -50,7 +52,7 @@ kernel void attend_cached(device const T* q [[buffer(0)]], device const T* k [[b
   const int segment = int(group.x), first = segment * kKeySegment, last = kWhole ? before + 1 : min(first + kKeySegment, before + 1);
   if (first >= last) return;
   const int row = int(lane) / 4, block = int(simd) / kSlices, slice = int(simd) % kSlices, column = slice * kSpan,
-            count = clamp(kMatricesOfD - slice * kQueryMatrices, 0, kQueryMatrices);
+            count = block < kBlocks ? clamp(kMatricesOfD - slice * kQueryMatrices, 0, kQueryMatrices) : 0;
   const int value = int(simd) * kValues, value_count = clamp(kMatricesOfD - int(simd) * kValueMatrices, 0, kValueMatrices);
   Positions at = positions(patch, lane);
   Matrix queries[kQueryMatrices];
