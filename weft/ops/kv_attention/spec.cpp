@@ -3,6 +3,7 @@
 
 #include "weft/ops/kv_attention/kv_attention.h"
 #include "weft/spec/registry.h"
+#include "weft/tile/cpu/bf16_dot.h"
 
 namespace weft::spec {
 namespace {
@@ -36,6 +37,7 @@ Fill cache(const Size& s, bool by_head, Fill fill) {
 void attend(Truth& t, const Size& s, bool by_head, double scale) {
   const Array &q = t["q"], &k = t["k"], &v = t["v"];
   const double u = unit_roundoff(DType::f32);
+  t["o"].narrow_on_cpu = cpu::bf16_dot() != cpu::Bf16Dot::none;  // as in causal_attention, which rounds p to bf16 then
   for (int64_t b = 0; b < s.B(); ++b)
     for (int64_t i = 0; i < s.Tq; ++i)
       for (int64_t h = 0; h < s.H; ++h) {

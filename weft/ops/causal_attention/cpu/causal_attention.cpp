@@ -13,22 +13,6 @@
 
 HWY_BEFORE_NAMESPACE();
 namespace weft::cpu::HWY_NAMESPACE {
-namespace {
-
-// f.operator()<In>() with the policy that multiplies operands of `dtype` on this machine.
-template <class F>
-void with_operands(DType dtype, F f) {
-  if (dtype == DType::f32) return f.template operator()<InFloats<float>>();
-#if WEFT_HAS_DOT
-  if (bf16_dot() == Bf16Dot::hardware) return f.template operator()<InPairs<HardwareDot>>();
-#endif
-  if (bf16_dot() == Bf16Dot::amx || bf16_dot() == Bf16Dot::emulated_amx) return f.template operator()<InPairs<AmxDot>>();
-  if (bf16_dot() == Bf16Dot::emulated) return f.template operator()<InPairs<EmulatedDot>>();
-  f.template operator()<InFloats<bf16>>();
-}
-
-}  // namespace
-
 void causal_attention(Stream& stream, const CausalAttentionArgs& args) {
   if (args.q.numel() == 0) return;
   with_operands(args.q.dtype, [&]<class In>() { forward<In>(stream, args); });

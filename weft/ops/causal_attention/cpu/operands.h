@@ -63,7 +63,6 @@ struct InFloats {
   using Step = FusedStep;
   using Unit = NoUnit;
   static constexpr int64_t kGrain = kBlock;
-  static constexpr bool kLanesAreScaled = true;
 
   // f32 in whole blocks is read as stored; else it is copied to `tile`, with zero rows up to `padded`.
   static TileRows rows(const Sizes& s, const OperandTile<T>& from, int64_t padded, float* tile) {
@@ -96,7 +95,6 @@ struct InPairs {
   using Step = Dot;
   using Unit = std::conditional_t<std::is_same_v<Dot, AmxDot>, AmxTiles, NoUnit>;
   static constexpr int64_t kGrain = std::max(kBlock, Dot::kGrain);
-  static constexpr bool kLanesAreScaled = false;
 
   // Read as stored if words, or blocks of them, do not reach beyond a row.
   static TileRows left(const Sizes& s, const OperandTile<T>& from, float* tile) {
@@ -126,6 +124,18 @@ struct InPairs {
     return right(s, from, tile);
   }
 };
+
+// f.operator()<In>() with the policy that multiplies operands of `dtype` on this machine.
+template <class F>
+void with_operands(DType dtype, F f) {
+  if (dtype == DType::f32) return f.template operator()<InFloats<float>>();
+#if WEFT_HAS_DOT
+  if (bf16_dot() == Bf16Dot::hardware) return f.template operator()<InPairs<HardwareDot>>();
+#endif
+  if (bf16_dot() == Bf16Dot::amx || bf16_dot() == Bf16Dot::emulated_amx) return f.template operator()<InPairs<AmxDot>>();
+  if (bf16_dot() == Bf16Dot::emulated) return f.template operator()<InPairs<EmulatedDot>>();
+  f.template operator()<InFloats<bf16>>();
+}
 
 }  // namespace
 }  // namespace weft::cpu::HWY_NAMESPACE
