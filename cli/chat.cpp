@@ -123,17 +123,8 @@ class Chat {
     waits->progress.hide();
     write_out(turn.completion.text.substr(shown) + "\n");
     tell(turn);
-    const bool stopped = turn.completion.reason == FinishReason::stopped;
     if (turn.completion.ids.empty()) session_.conversation() = before;
-    if (!stopped) settle();
     interrupted() = false;
-  }
-
-  void settle() {
-    try {
-      session_.settle();
-    } catch (const Stopped&) {  // the next turn computes what is left
-    }
   }
 
   void tell(const ChatTurn& t) const {

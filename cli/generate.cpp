@@ -117,8 +117,7 @@ GenerateOptions generate_options(const Options& o, const ModelFolder& folder, co
                           .ignore_eos = o.ignore_eos,
                           .stop = o.stop,
                           .log_probabilities = o.logprobs || o.top_logprobs > 0,
-                          .top_log_probabilities = o.top_logprobs,
-                          .chunked = o.chats()};
+                          .top_log_probabilities = o.top_logprobs};
   if (o.batch) options.batch = *o.batch;
   return options;
 }

@@ -3,16 +3,11 @@
 #include <algorithm>
 
 #include "weft/base/check.h"
-#include "weft/ops/matmul/matmul.h"
 
 namespace weft {
 namespace {
 
 constexpr int64_t kFirstPositions = 512;  // then the capacity doubles: a context of 128k positions would need gigabytes at once
-
-// Tokens of a pass from which its positions have the same bits as in any longer pass, in a sequence of n tokens: the CPU's matmul sums
-// up to four rows in another order (MatmulArgs::kSkinnyRows), and its attention merges chunks of 512 positions for up to 64 rows.
-int64_t least_tokens(int64_t n) { return n > 512 ? 65 : MatmulArgs::kSkinnyRows + 1; }
 
 int64_t common_prefix(const std::vector<int32_t>& a, const std::vector<int32_t>& b) {
   return std::mismatch(a.begin(), a.end(), b.begin(), b.end()).first - a.begin();
@@ -20,35 +15,31 @@ int64_t common_prefix(const std::vector<int32_t>& a, const std::vector<int32_t>&
 
 }  // namespace
 
-CachedSequence::CachedSequence(const Model& model) : model_(model), exact_(model.device().name() == "cpu") {}
+CachedSequence::CachedSequence(const Model& model) : model_(model) {}
 
 void CachedSequence::clear() {
   held_.clear();
   read_.clear();
-  reused_ = settled_ = 0;
+  reused_ = 0;
   if (cache_) cache_->truncate(0);
 }
 
 // The first position that a pass over `ids` has to compute. The last one is always computed: its logits are wanted.
 int64_t CachedSequence::first_computed(const std::vector<int32_t>& ids) const {
-  const auto n = int64_t(ids.size());
-  const int64_t same = std::min(common_prefix(held_, ids), n - 1);
-  return exact_ ? std::max<int64_t>(0, std::min({same, settled_, n - least_tokens(n)})) : same;
+  return std::min(common_prefix(held_, ids), int64_t(ids.size()) - 1);
 }
 
 // Keeps the positions before `first`, computes those of `ids` from there on, and returns the logits of the last.
 Tensor CachedSequence::compute(std::vector<int32_t> ids, int64_t first) {
   const auto n = int64_t(ids.size());
   held_.resize(size_t(first));
-  settled_ = std::min(settled_, first);
   if (cache_) cache_->truncate(first);
   reserve(n);
   const Tensor rest = Tensor::from_host(model_.device(), {1, n - first}, std::span<const int32_t>(ids).subspan(size_t(first)));
-  KvPass pass(*cache_, n - first, exact_);
+  KvPass pass(*cache_, n - first);
   const Tensor logits = model_.last_logits(rest, pass);
   pass.commit();
   held_ = std::move(ids);
-  if (n - first >= least_tokens(n)) settled_ = n;
   return logits;
 }
 
@@ -57,7 +48,6 @@ std::span<const float> CachedSequence::read(const std::vector<int32_t>& ids) {
   if (ids == read_ && common_prefix(held_, ids) == int64_t(ids.size())) {  // once more: the logits are known
     reused_ = int64_t(ids.size());
     held_.resize(ids.size());
-    settled_ = std::min(settled_, reused_);
     cache_->truncate(reused_);
     return read_logits_;
   }
@@ -67,10 +57,6 @@ std::span<const float> CachedSequence::read(const std::vector<int32_t>& ids) {
   read_logits_.assign(logits.begin(), logits.end());
   read_ = ids;
   return read_logits_;
-}
-
-void CachedSequence::settle() {
-  if (exact_ && settled_ < int64_t(held_.size())) compute(held_, first_computed(held_));
 }
 
 std::span<const float> CachedSequence::step(int32_t id) {

@@ -6,10 +6,8 @@
 //   kept.step(4);                   // one more
 //   kept.read({1, 2, 3, 4, 9, 9});  // computes the last two
 //
-// On the CPU read() and the steps after it give the bits of a new cache. A step of one token sums in another order than a pass over many,
-// so positions that steps have computed are not reused as they are: settle() computes them again in one pass, which takes a fraction of
-// the time of the steps, or else the next read() does. On a GPU the bits of a pass depend on its length anyway; there all positions are
-// reused and settle() does nothing.
+// On the CPU read() and the steps after it give the bits of a new cache: a position has one set of bits, however its tokens came
+// (docs/numerics.md).
 #pragma once
 
 #include <cstdint>
@@ -33,9 +31,6 @@ class CachedSequence {
   // The logits after one more id.
   std::span<const float> step(int32_t id);
 
-  // Computes the positions of the steps as those of a prompt, while nobody waits for logits.
-  void settle();
-
   int64_t reused() const { return reused_; }                 // positions of the last read() that were not computed
   const std::vector<int32_t>& ids() const { return held_; }  // of the positions in the cache
   int64_t capacity() const { return cache_ ? cache_->capacity() : 0; }
@@ -48,11 +43,9 @@ class CachedSequence {
   std::span<const float> download(const Tensor& logits);
 
   const Model& model_;
-  const bool exact_;                  // the device gives a position the same bits in every long pass
   std::optional<KvCache> cache_;      // grows with the sequence, up to the model's context
   std::optional<DecodeStep> decode_;  // of cache_
   std::vector<int32_t> held_;
-  int64_t settled_ = 0;        // positions, from the first, with the bits of a prompt
   std::vector<int32_t> read_;  // the ids of the last read(), and the logits after them
   std::vector<float> read_logits_, logits_;
   int64_t reused_ = 0;

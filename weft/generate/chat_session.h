@@ -50,9 +50,6 @@ class ChatSession {
   // not fit, and if the template refuses the conversation.
   ChatTurn answer(GenerateOptions options, const std::function<void(const NewToken&)>& on_token = {});
 
-  // Prepares the cache for the next turn while the user reads (CachedSequence::settle). May be stopped at any time.
-  void settle() { kept_.settle(); }
-
  private:
   Conversation rendered() const;
   size_t system_messages() const;

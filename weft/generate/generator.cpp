@@ -179,7 +179,7 @@ void Generator::start(Sequence& sequence, KvCache& cache) {
   KvCache row = cache.spare();
   const Tensor ids = Tensor::from_host(model_.device(), {1, int64_t(sequence.prompt_tokens)}, sequence.tokens);
   const Tensor logits = [&] {
-    KvPass pass(row, int64_t(sequence.prompt_tokens), options_.chunked && model_.device().name() == "cpu");
+    KvPass pass(row, int64_t(sequence.prompt_tokens));
     const Tensor last = model_.last_logits(ids, pass);
     pass.commit();
     return last;

@@ -34,11 +34,8 @@ struct GenerateOptions {
   std::vector<std::string> stop = {};  // texts that end a sequence
   bool log_probabilities = false;      // recorded for each new token (weft/generate/log_probability.h)
   int64_t top_log_probabilities = 0;   // and for this many of the most likely ones; needs log_probabilities
-  // Sequences decoded as a batch. On the CPU a matmul of up to four rows sums in an order that does not depend on their number, so
-  // logits have the bits of a run alone; larger batches are faster and may differ in the last bits. On a GPU any batch may.
+  // Sequences decoded as a batch. On the CPU logits have the bits of a run alone (docs/numerics.md).
   int64_t batch = 4;
-  // Prompts are read as a chat reads them, whose cache is kept (KvPass, chunked): on the CPU with the same bits as there.
-  bool chunked = false;
   // Set by another thread or a signal handler: ends the run after the current token.
   const std::atomic<bool>* stop_request = nullptr;
 };

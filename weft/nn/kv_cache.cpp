@@ -86,7 +86,7 @@ void KvCache::remove(int64_t b) {
   lengths_.pop_back();
 }
 
-KvPass::KvPass(KvCache& cache, int64_t T, bool chunked) : cache_(cache), tokens_(T), chunked_(chunked) {
+KvPass::KvPass(KvCache& cache, int64_t T) : cache_(cache), tokens_(T) {
   cache.check_closed();
   std::vector<int32_t> start;
   for (int64_t length : cache.lengths()) {

@@ -56,18 +56,18 @@ class KvCache {
 // A pass that ends without commit() leaves the cache as it was. One pass of a cache is open at a time, and the cache must outlive it
 // where it is. start() is always in the same memory, so the launches of a pass can be captured and replayed in another one.
 //
-// A pass over an empty cache need not read the cache, and attention has a faster kernel for that, with other last bits. A `chunked` pass
-// always reads it: on the CPU a position then has the same bits whether the tokens before it came in the same pass or in earlier ones.
+// A pass over an empty cache need not read the cache, and attention has a faster kernel for that. On the CPU a position has the same bits
+// either way, and whether the tokens before it came in the same pass or in earlier ones (docs/numerics.md).
 class KvPass {
  public:
-  KvPass(KvCache& cache, int64_t T, bool chunked = false);
+  KvPass(KvCache& cache, int64_t T);
   ~KvPass() { cache_.open_ = false; }
   KvPass(const KvPass&) = delete;
   KvPass& operator=(const KvPass&) = delete;
 
   const KvCache& cache() const { return cache_; }
   int64_t tokens() const { return tokens_; }  // T
-  bool reads_cache() const { return chunked_ || tokens_ == 1 || !cache_.empty(); }
+  bool reads_cache() const { return tokens_ == 1 || !cache_.empty(); }
   Tensor start() const { return cache_.start(); }  // [batch], i32: position of the first new token
 
   // Writes k and v [batch, T, heads, head_dim] of the new tokens after each sequence's positions.
@@ -82,7 +82,7 @@ class KvPass {
  private:
   KvCache& cache_;
   int64_t tokens_;
-  bool chunked_, committed_ = false;
+  bool committed_ = false;
 };
 
 }  // namespace weft
