@@ -127,29 +127,33 @@ std::string quoted(const ModelFolder& folder, int32_t id) {
   return nlohmann::json(folder.tokenizer().decode(std::vector<int32_t>{id})).dump();
 }
 
-void add_log_probabilities(nlohmann::ordered_json& out, const Completion& c, const Options& o) {
-  auto values = nlohmann::ordered_json::array(), tops = values;
+std::string with_log_probabilities(std::string object, const Completion& c, const Options& o) {
+  std::vector<float> values;
+  std::string tops;
   for (const TokenLogProbability& token : c.log_probabilities) {
-    values.push_back(json_number(token.value));
-    auto top = nlohmann::ordered_json::array();
-    for (const IdLogProbability& t : token.top) top.push_back({{"id", t.id}, {"logprob", json_number(t.value)}});
-    tops.push_back(std::move(top));
+    values.push_back(token.value);
+    std::string top;
+    for (const IdLogProbability& t : token.top)
+      top += join(top.empty() ? "" : ",", "{\"id\":", t.id, ",\"logprob\":", json_number(t.value), "}");
+    tops += join(tops.empty() ? "" : ",", "[", top, "]");
   }
-  out["logprobs"] = std::move(values);
-  out["logprob_sum"] = sum_of(c.log_probabilities, [](const auto& token) { return token.value; });
-  if (o.top_logprobs > 0) out["top_logprobs"] = std::move(tops);
+  object = with_member(std::move(object), "logprobs", json_list(values));
+  object = with_member(std::move(object), "logprob_sum", json_number(sum_of(values)));
+  return o.top_logprobs > 0 ? with_member(std::move(object), "top_logprobs", join("[", tops, "]")) : object;
 }
 
 void print_json(const std::vector<Completion>& completions, const std::vector<Ids>& prompts, bool has_text, double rate, const Options& o) {
-  auto all = nlohmann::ordered_json::array();
+  std::string all;
   for (size_t i = 0; i < completions.size(); ++i) {
     const Completion& c = completions[i];
-    all.push_back(
-        {{"prompt_ids", prompts[i]}, {"ids", c.ids}, {"text", nullptr}, {"finish_reason", name(c.reason)}, {"tokens_per_second", rate}});
-    if (has_text) all.back()["text"] = c.text;
-    if (o.logprobs || o.top_logprobs > 0) add_log_probabilities(all.back(), c, o);
+    nlohmann::ordered_json object = {
+        {"prompt_ids", prompts[i]}, {"ids", c.ids}, {"text", nullptr}, {"finish_reason", name(c.reason)}, {"tokens_per_second", rate}};
+    if (has_text) object["text"] = c.text;
+    const std::string text = object.dump();
+    if (i > 0) all += ",";
+    all += o.logprobs || o.top_logprobs > 0 ? with_log_probabilities(text, c, o) : text;
   }
-  std::printf("%s\n", (completions.size() == 1 ? all[0] : all).dump().c_str());
+  std::printf(completions.size() == 1 ? "%s\n" : "[%s]\n", all.c_str());
 }
 
 void print_times(const GenerateTimes& t) {

@@ -2,21 +2,41 @@
 
 #include <charconv>
 #include <cmath>
+#include <numeric>
+
+#include "weft/base/check.h"
 
 namespace weft::cli {
+namespace {
 
-std::string shortest(float value) {
-  char text[32];
+template <class T>
+std::string shortest_of(T value) {
+  char text[40];
   return {text, std::to_chars(text, text + sizeof text, value).ptr};
 }
 
-// nlohmann prints the shortest number that reads back as the same double: that double is the one closest to the f32's own shortest text.
-nlohmann::ordered_json json_number(float value) {
-  if (!std::isfinite(value)) return nullptr;
-  const std::string text = shortest(value);
-  double number = 0;
-  std::from_chars(text.data(), text.data() + text.size(), number);
-  return number;
+}  // namespace
+
+std::string shortest(float value) { return shortest_of(value); }
+std::string shortest(double value) { return shortest_of(value); }
+
+std::string json_number(float value) { return std::isfinite(value) ? shortest(value) : "null"; }
+std::string json_number(double value) { return std::isfinite(value) ? shortest(value) : "null"; }
+
+std::string json_list(const std::vector<float>& values) {
+  std::string text = "[";
+  for (float value : values) {
+    if (text.size() > 1) text += ",";
+    text += json_number(value);
+  }
+  return text + "]";
+}
+
+double sum_of(const std::vector<float>& values) { return std::accumulate(values.begin(), values.end(), 0.0); }
+
+std::string with_member(std::string object, std::string_view key, std::string_view value) {
+  object.pop_back();  // the brace
+  return join(object, object.size() > 1 ? "," : "", "\"", key, "\":", value, "}");
 }
 
 }  // namespace weft::cli

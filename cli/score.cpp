@@ -1,6 +1,8 @@
 // weft score: the log-probabilities of given completions.
 #include <cstdio>
 #include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
 
 #include "cli/command.h"
 #include "cli/log_probabilities.h"
@@ -58,7 +60,7 @@ class Scorer {
   }
 
   double add_up(const std::vector<float>& values) {
-    const double sum = sum_of(values, [](float v) { return v; });
+    const double sum = sum_of(values);
     ++count_;
     tokens_ += int64_t(values.size());
     sum_ += sum;
@@ -66,12 +68,10 @@ class Scorer {
   }
 
   void print_json(const ScoredPair& pair, const std::vector<float>& values) {
-    auto list = nlohmann::ordered_json::array();
-    for (float value : values) list.push_back(json_number(value));
-    const double sum = add_up(values);
-    const nlohmann::ordered_json line = {
-        {"ids", pair.completion}, {"logprobs", std::move(list)}, {"sum", sum}, {"count", int64_t(values.size())}};
-    std::printf("%s\n", line.dump().c_str());
+    std::string line = nlohmann::ordered_json{{"ids", pair.completion}}.dump();
+    line = with_member(std::move(line), "logprobs", json_list(values));
+    line = with_member(std::move(line), "sum", json_number(add_up(values)));
+    std::printf("%s\n", with_member(std::move(line), "count", std::to_string(values.size())).c_str());
   }
 
   void print(const std::vector<float>& values) {
