@@ -131,7 +131,7 @@ kernel void digest_rows(device const Bits* logits [[buffer(0)]], device const Id
                         uint thread_index [[thread_index_in_threadgroup]], uint threads [[threads_per_threadgroup]],
                         uint group [[threadgroup_position_in_grid]], uint groups [[threadgroups_per_grid]]) {
   threadgroup uint slots[kTeamSlots];
-  if (shared.wrong) return;
+  if (simd_broadcast(thread_index % 32 == 0 ? shared.wrong : 0, 0)) return;
   Team team = team_of(int(threads), thread_index, threads, group, groups, slots);
   for (long r = team.index; r < p.rows; r += team.count) {
     const Id id = simd_broadcast(team.rank % 32 == 0 ? targets[r] : Id(0), 0);
