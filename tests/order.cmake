@@ -3,6 +3,12 @@
 if(NOT WEFT_SPECS)
   return()
 endif()
+add_test(NAME order.cpu COMMAND weft_tool check --one-order --tokens 20000)
+set_tests_properties(order.cpu PROPERTIES LABELS "cpu")
+weft_integration_test(one_order)
+# A GPU that is not there is skipped, visibly (exit code 3).
+add_test(NAME order.cuda COMMAND weft_tool check --one-order --device cuda --tokens 20000)
+set_tests_properties(order.cuda PROPERTIES LABELS "cuda" SKIP_RETURN_CODE 3)
 if(WEFT_METAL_SIM_RUNS AND NOT WEFT_SANITIZE)
   add_test(NAME order.metal-sim COMMAND weft_tool check --one-order --device metal-sim --tokens 500 --models 4 --length 40 --batch 4)
   set_tests_properties(order.metal-sim PROPERTIES LABELS "metal")

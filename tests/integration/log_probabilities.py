@@ -139,6 +139,5 @@ if __name__ == "__main__":
         errors(directory)
         texts(directory)
         conversations(directory)
-        if sys.argv[3:] == ["equal"]:
-            equal_bytes(directory)
+        equal_bytes(directory)
     finish()

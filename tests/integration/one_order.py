@@ -1,6 +1,8 @@
 """weft check --one-order: two processes compute the same bits, with any number of threads; a model folder, JSON, and wrong arguments."""
 import json
+import os
 import pathlib
+import platform
 import subprocess
 import sys
 
@@ -11,8 +13,9 @@ golden = source / "tests/golden/models"
 SMALL = ["--tokens", 300, "--models", 4, "--length", 64, "--batch", 3]
 
 
-def check(*args, code=0):
-    done = subprocess.run([tool, "check", "--one-order", *map(str, args)], capture_output=True, text=True, stdin=subprocess.DEVNULL)
+def check(*args, code=0, **environment):
+    done = subprocess.run([tool, "check", "--one-order", *map(str, args)], capture_output=True, text=True, stdin=subprocess.DEVNULL,
+                          env={**os.environ, **environment})
     expect(f"exit code of {' '.join(map(str, args))}", done.returncode == code, (done.returncode, done.stdout[-500:], done.stderr[-500:]))
     return done.stdout if code == 0 else done.stderr
 
@@ -28,6 +31,14 @@ expect("what the report has", first["device"] == "cpu" and first["same"] and all
 expect("enough positions", sum(m["positions"] for m in first["models"]) >= 300, first)
 other = json.loads(check(*SMALL, "--json", "--seed", 2))
 expect("another seed", all(a["digest"] != b["digest"] for a, b in zip(first["models"], other["models"])), other)
+
+# Another instruction set has the same bits in f32; each kind of bf16 sums keeps the promise.
+if platform.machine() == "x86_64":
+    digests = [[m["digest"] for m in json.loads(check(*SMALL, "--json", "--dtype", "f32", **isa))["models"]] for isa in ({}, {"WEFT_ISA": "avx2"})]
+    expect("AVX2 and the best instruction set", digests[0] == digests[1], digests)
+for kind in ("none", "emulated", "emulated-amx"):
+    text = check(*SMALL, "--dtype", "bf16", WEFT_BF16_DOT=kind)
+    expect(f"bf16 sums, {kind}", "no differing bits" in text, text)
 
 # A model folder, in the dtype asked for.
 for model in ("llama", "qwen3", "gpt2"):
