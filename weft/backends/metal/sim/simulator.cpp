@@ -14,6 +14,7 @@
 #include "weft/backends/metal/sim/compiler.h"
 #include "weft/backends/metal/sim/dispatch_run.h"
 #include "weft/backends/metal/sim/module.h"
+#include "weft/backends/metal/sim/runtime.h"
 #include "weft/backends/metal/sim/shadow.h"
 #include "weft/backends/metal/sim/staging.h"
 #include "weft/backends/metal/sim/unordered_dispatches.h"
@@ -281,6 +282,9 @@ std::string Simulator::describe(const DispatchRun& launch) const {
 
 }  // namespace
 
-std::unique_ptr<Gpu> open_simulator(SimMode mode) { return std::make_unique<Simulator>(mode); }
+std::unique_ptr<Gpu> open_simulator(SimMode mode) {
+  sim::runtime();  // throws if the environment asks for an order that is none
+  return std::make_unique<Simulator>(mode);
+}
 
 }  // namespace weft::metal
