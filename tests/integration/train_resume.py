@@ -1,6 +1,7 @@
 """Bytewise equal weights: killed with SIGKILL at twenty seeded moments and resumed, stopped with SIGTERM inside steps and
 resumed, for any number of threads, and for any micro-batch size."""
 import json
+import os
 import pathlib
 import random
 import signal
@@ -122,12 +123,25 @@ def stopped_inside_steps(folder):
     same("stopped inside steps", train(out, "--resume", *long, steps=8, batch=120), reference)
 
 
+def other_arithmetic_is_said(folder):
+    """A checkpoint knows what its bits depend on: a run that is continued by other arithmetic says so, an equal one does not."""
+    global passed
+    out = folder / "arithmetic"
+    for steps, dot, said in ((2, "none", False), (3, "none", False), (4, "emulated", True)):
+        environment = os.environ | {"WEFT_BF16_DOT": dot}
+        done = subprocess.run(command(out, *(["--resume"] if steps > 2 else []), steps=steps), capture_output=True, text=True, env=environment)
+        if done.returncode != 0 or ("their bits may differ" in done.stdout + done.stderr) != said:
+            sys.exit(f"FAILED arithmetic {dot}: exit {done.returncode}: {done.stdout[-500:]} {done.stderr[-500:]}")
+        passed += 1
+
+
 with tempfile.TemporaryDirectory() as folder:
     folder = pathlib.Path(folder)
     duration = duration_of_steps(folder / "whole")
     reference = weights(folder / "whole")
     killed_and_resumed(folder, reference, duration)
     stopped_inside_steps(folder)
+    other_arithmetic_is_said(folder)
     for threads in (1, 2, 3):
         same(f"--threads {threads}", train(folder / f"threads{threads}", "--threads", threads), reference)
     for dtype in ("f32", "bf16"):

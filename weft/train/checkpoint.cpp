@@ -125,10 +125,15 @@ Checkpoint::Checkpoint(const std::string& path) : file_(path) {
     fail(ErrorCode::bad_file, path, "is damaged: its checksum is ", hexadecimal(crc), ", expected ", stored->second);
 }
 
-const std::string& Checkpoint::value(const std::string& name) const {
+const std::string* Checkpoint::find(const std::string& name) const {
   const auto found = file_.metadata().find(name);
-  if (found == file_.metadata().end()) fail(ErrorCode::bad_file, path(), "has no value '", name, "'");
-  return found->second;
+  return found == file_.metadata().end() ? nullptr : &found->second;
+}
+
+const std::string& Checkpoint::value(const std::string& name) const {
+  const std::string* found = find(name);
+  if (!found) fail(ErrorCode::bad_file, path(), "has no value '", name, "'");
+  return *found;
 }
 
 int64_t Checkpoint::integer(const std::string& name) const {

@@ -32,6 +32,7 @@ class Checkpoint {
 
   const std::string& path() const { return file_.path(); }
   const std::string& value(const std::string& name) const;  // throws naming file and value
+  const std::string* find(const std::string& name) const;   // null: written before there was such a value
   int64_t integer(const std::string& name) const;
   const SafeTensors& file() const { return file_; }
 

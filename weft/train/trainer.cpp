@@ -91,11 +91,9 @@ std::vector<NamedTensor> Trainer::saved_tensors() const {
 
 void Trainer::save() {
   const RunMonitor::Finishing finishing(monitor_);
-  const Values values = {{"step", std::to_string(step_)},
-                         {"position", std::to_string(position_)},
-                         {"config", to_toml(config_)},
-                         {"data", problem_.data->identity()},
-                         {"base", base_checksum_}};
+  const Values values = {{"step", std::to_string(step_)}, {"position", std::to_string(position_)},
+                         {"config", to_toml(config_)},    {"data", problem_.data->identity()},
+                         {"base", base_checksum_},        {"arithmetic", device_->arithmetic()}};
   check_saved([&] { checkpoints_->save(step_, values, saved_tensors()); });
   saved_ = step_;
 }
@@ -117,6 +115,10 @@ void Trainer::restore(const Checkpoint& checkpoint) {
   check(checkpoint.value("data") == problem_.data->identity(), config_.data, "encodes to other ids than when the run in ", config_.out,
         " was started: the data or its tokenizer has changed");
   check(checkpoint.value("base") == base_checksum_, config_.model, "has other weights than when the run in ", config_.out, " was started");
+  const std::string now = device_->arithmetic();
+  if (const std::string* then = checkpoint.find("arithmetic"); then && *then != now)
+    notice(join("the steps so far were computed by ", *then, ", the next ones will be by ", now,
+                ": their bits may differ from those of an unbroken run"));
   step_ = saved_ = checkpoint.integer("step");
   check(step_ <= config_.steps, "train", "steps is ", config_.steps, ", but the run in ", config_.out, " has done ", step_, " already");
   position_ = checkpoint.integer("position");

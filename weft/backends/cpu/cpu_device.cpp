@@ -12,6 +12,7 @@
 #include "weft/base/check.h"
 #include "weft/base/parallel.h"
 #include "weft/device/checked.h"
+#include "weft/tile/cpu/bf16_dot.h"
 
 namespace weft::cpu {
 namespace {
@@ -32,6 +33,17 @@ std::string processor_name() {
   return "CPU";
 }
 
+const char* arithmetic_of(cpu::Bf16Dot dot) {
+  switch (dot) {
+    case cpu::Bf16Dot::none: return "cpu, bf16 as f32";
+    case cpu::Bf16Dot::hardware: return "cpu, bf16 in pairs (AVX512_BF16)";
+    case cpu::Bf16Dot::emulated: return "cpu, bf16 in emulated pairs";
+    case cpu::Bf16Dot::amx: return "cpu, bf16 in tiles (AMX)";
+    case cpu::Bf16Dot::emulated_amx: return "cpu, bf16 in emulated tiles";
+  }
+  return "cpu";
+}
+
 class CpuDevice : public HostDevice {
  public:
   explicit CpuDevice(const DeviceOptions& options)
@@ -44,6 +56,7 @@ class CpuDevice : public HostDevice {
   std::string description() const override {
     return join(processor_name(), ", ", threads_, threads_ == 1 ? " thread, " : " threads, ", isa());
   }
+  std::string arithmetic() const override { return arithmetic_of(cpu::bf16_dot()); }
   Dialect dialect() const override { return Dialect::c; }
   DeviceTraits traits() const override { return {.matmul_in_order = true}; }
   const Kernels& kernels() const override { return cpu::kernels(); }

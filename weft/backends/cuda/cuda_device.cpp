@@ -188,6 +188,10 @@ class CudaDevice : public Device {
     return join(properties_.name, ", compute ", properties_.major, ".", properties_.minor, ", ", properties_.multiProcessorCount,
                 " multiprocessors");
   }
+  std::string arithmetic() const override {
+    return join(properties_.name, ", compute ", properties_.major, ".", properties_.minor, ", ", shared_memory_,
+                " bytes of shared memory, cuBLASLt ", cublasLtGetVersion());
+  }
   Dialect dialect() const override { return Dialect::cuda; }
   // Measured on an H200 with GPT-2's head: 50257 columns take 5 to 8 times as long as 50304, and chunks of 2341 rows (128 Mi
   // logits, 512 MiB) instead of 328 fill all multiprocessors (docs/performance.md).
