@@ -106,7 +106,8 @@ class SkinnyMatmul {
 
  private:
   static constexpr int64_t kMostColumns = 1024;  // four rows of sums are 16 KiB: they stay in L1
-  static constexpr int64_t kSteps = 8;           // words of B for each load and store of a sum
+  static constexpr int64_t kRowsAtOnce = 8;      // of B for each load and store of a sum: the hardware prefetches about as many
+  static constexpr int64_t kRowsOfWord = Dots::kOfX == 2 ? 1 : Dots::kElements, kSteps = kRowsAtOnce / kRowsOfWord;
 
   void multiply_lines(const float* a, int64_t rows, const T* b, int64_t columns, float* sums) const {
     const auto multiply = [&]<int kRows>() HWY_ATTR {
@@ -121,7 +122,6 @@ class SkinnyMatmul {
   }
 
   void multiply_columns(const float* a, int64_t rows, const T* b, int64_t columns, float* sums) const {
-    constexpr int64_t kRowsOfWord = Dots::kOfX == 2 ? 1 : Dots::kElements;
     const int64_t floats = floats_of_x<Dots>(p_.K), row = p_.b.row, words = ceil_div(p_.K, kRowsOfWord);
     int64_t k = 0;
     for (; k + kSteps <= words; k += kSteps)
