@@ -276,7 +276,7 @@ Run add_generate(CLI::App& app) {
   command->add_flag("--logprobs", o->logprobs,
                     "Print each new token on a line with its log-probability by the model's own logits, before penalties and temperature");
   command->add_option("--top-logprobs", o->top_logprobs, "Also those of the k most likely tokens at its place");
-  command->add_option("--batch", o->batch, "Prompts decoded in one batch (default 4; more may change the last bits)");
+  command->add_option("--batch", o->batch, "Prompts decoded in one batch (default 4; changes no bits)");
   command->add_option("--adapter", o->adapter, "Folder with a LoRA adapter of the model (adapter_config.json, adapter_model.safetensors)");
   command->add_option("--device", o->device, "Device to run on")->capture_default_str();
   command->add_option("--dtype", o->dtype, "f32 or bf16 (default: as stored)");

@@ -38,7 +38,7 @@ class Device : public std::enable_shared_from_this<Device> {
 
   virtual std::string name() const = 0;         // "cpu", "cuda:0"
   virtual std::string description() const = 0;  // the hardware, in words
-  // What the bits of results depend on, apart from shapes and values: where it is equal, so are they (docs/numerics.md).
+  // Names all that the bits of results depend on besides shapes and values: equal names, equal bits (docs/numerics.md).
   virtual std::string arithmetic() const { return description(); }
   virtual Dialect dialect() const = 0;
   virtual const Kernels& kernels() const = 0;

@@ -1,4 +1,4 @@
-// What the kernels of kv_attention share: the queries that attend to one key head, and tasks by segment of the cache.
+// Shared by the kernels of kv_attention: the queries that attend to one key head, and tasks by segment of the cache.
 
 #if defined(WEFT_OPS_KV_ATTENTION_CPU_WORK_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef WEFT_OPS_KV_ATTENTION_CPU_WORK_H_

@@ -1,4 +1,4 @@
-// What follows the sum of a matmul's element, the same after every kernel that sums.
+// The steps after the sum of a matmul's element: one function for every kernel that sums.
 #pragma once
 
 #include "weft/tile/cuda/activation.cuh"
