@@ -1,5 +1,5 @@
 // A position has the same bits wherever its attention is computed: in a training forward pass, in a prompt in chunks of any size, decoded
-// alone or in a batch, from rows of any alignment. On CUDA:
+// alone or in a batch, from rows of any alignment. On a GPU:
 //   WEFT_TEST_DEVICE=cuda build/release/tests/attention_order_test
 #include <gtest/gtest.h>
 
@@ -95,10 +95,7 @@ class Attention {
 
 class AttentionOrder : public testing::TestWithParam<Case> {
  protected:
-  void SetUp() override {
-    if (test_device() != "cuda") GTEST_SKIP() << "a promise of CUDA, this is " << test_device();
-    device = open_device(test_device());
-  }
+  void SetUp() override { device = open_device(test_device()); }
 
   // Whether the rows of positions [first, ...) are those of training, byte by byte.
   template <class T>

@@ -191,7 +191,7 @@ struct GroupAhead {
     const int64_t piece = done / kPiece * kPiece + kPiece, line = done % kPiece / 64;
     return piece < end ? at + line * step + piece : at + (kDotGroup + line) * step;
   }
-  // What the steps of a group before would have prefetched.
+  // Prefetches the first lines: no group before has done it.
   void first() const {
     const int64_t lines = small() ? 1 : kDotGroup, bytes = small() ? kDotGroup * step : kPiece;
     for (int64_t line = 0; line < lines; ++line)
