@@ -193,7 +193,8 @@ TEST_F(TrainerStops, weights_that_are_not_finite_replace_no_checkpoint) {
 TEST_F(TrainerStops, what_a_killed_run_left_half_written_is_removed) {
   const TrainConfig c = config("killed");
   train(c);
-  for (const char* name : {"report.html.123.incomplete", "model/model.safetensors.123.incomplete"})
+  for (const char* name : {"report.html.123.incomplete", "model/model.safetensors.123.incomplete",
+                           "checkpoints/checkpoint-0000000009.safetensors.123.incomplete"})
     std::ofstream(folder / "killed" / name) << "half";
   train(c, true);
   for (const auto& entry : fs::recursive_directory_iterator(folder / "killed"))

@@ -61,7 +61,7 @@ void Trainer::open_run() {
   fs::create_directories(config_.out, error);
   if (error) fail(ErrorCode::bad_file, config_.out, "the run's folder cannot be created: ", error.message());
   lock_ = std::make_unique<FolderLock>(config_.out);
-  for (const char* folder : {"", "model", "adapter", "best"}) remove_incomplete(path(folder));  // left by a killed run
+  for (const char* folder : {"", "checkpoints", "model", "adapter", "best"}) remove_incomplete(path(folder));  // left by a killed run
   checkpoints_ = std::make_unique<CheckpointFolder>(path("checkpoints"), config_.keep, notice);
   const bool begun = !checkpoints_->paths().empty();
   check(options_.resume || !begun, config_.out, "already holds a run; --resume continues it, --out chooses another folder");
