@@ -5,6 +5,7 @@
 #include "weft/backends/open.h"
 #include "weft/chat/chat_format.h"
 #include "weft/chat/conversation.h"
+#include "weft/comm/communicator.h"
 #include "weft/data/chat_template.h"
 #include "weft/data/chat_vocabulary.h"
 #include "weft/data/dataset.h"
