@@ -29,6 +29,16 @@ if(WEFT_CUDA)
   endif()
 endif()
 
+# How a target compiles its .cu files.
+function(weft_cuda_options target)
+  # CMake 3.25 supports CUDA 13 only up to C++17 and would silently use that. FMAs are explicit, as on the CPU.
+  target_compile_options(${target} PRIVATE
+    $<$<COMPILE_LANGUAGE:CUDA>:-std=c++20 --expt-relaxed-constexpr --extended-lambda -fmad=false -Xcompiler=-Wall>)
+  set_target_properties(${target} PROPERTIES CUDA_SEPARABLE_COMPILATION OFF CUDA_RUNTIME_LIBRARY Static)
+  # A ptxas note about wgmma or setmaxnreg fails the build.
+  set_property(TARGET ${target} PROPERTY CUDA_COMPILER_LAUNCHER sh ${PROJECT_SOURCE_DIR}/cmake/cuda_compile.sh ${CMAKE_CUDA_COMPILER_LAUNCHER})
+endfunction()
+
 # The whole backend except the ops' kernels (weft_add_op adds those).
 function(weft_add_cuda_backend target)
   target_sources(${target} PRIVATE
@@ -41,10 +51,5 @@ function(weft_add_cuda_backend target)
     backends/cuda/table.cpp)
   set_source_files_properties(backends/open.cpp PROPERTIES COMPILE_DEFINITIONS WEFT_HAS_CUDA)  # the only file that lists backends
   target_link_libraries(${target} PRIVATE CUDA::cudart_static CUDA::cublasLt CUDA::nvrtc)
-  # CMake 3.25 supports CUDA 13 only up to C++17 and would silently use that. FMAs are explicit, as on the CPU.
-  target_compile_options(${target} PRIVATE
-    $<$<COMPILE_LANGUAGE:CUDA>:-std=c++20 --expt-relaxed-constexpr --extended-lambda -fmad=false -Xcompiler=-Wall>)
-  set_target_properties(${target} PROPERTIES CUDA_SEPARABLE_COMPILATION OFF CUDA_RUNTIME_LIBRARY Static)
-  # A ptxas note about wgmma or setmaxnreg fails the build.
-  set_property(TARGET ${target} PROPERTY CUDA_COMPILER_LAUNCHER sh ${PROJECT_SOURCE_DIR}/cmake/cuda_compile.sh ${CMAKE_CUDA_COMPILER_LAUNCHER})
+  weft_cuda_options(${target})
 endfunction()
