@@ -19,39 +19,51 @@ Device& device_of(const std::vector<Parameter>& parameters) {
 
 }  // namespace
 
-Optimizer::Optimizer(std::vector<Parameter> parameters, double learning_rate, Decay decay)
+Optimizer::Optimizer(std::vector<Parameter> parameters, double learning_rate, Decay decay, std::vector<Range> owned)
     : parameters_(std::move(parameters)),
       device_(device_of(parameters_)),
       learning_rate_(learning_rate),
       decay_(decay),
+      owned_(std::move(owned)),
       rate_scalar_(zeros(device_, {})),
       step_scalar_(zeros(device_, {}, DType::i32)) {
   check(std::isfinite(decay.weight_decay) && decay.weight_decay >= 0, "optimizer", "weight_decay is ", decay.weight_decay,
         ", expected zero or more");
+  if (owned_.empty())
+    for (const Parameter& p : parameters_) owned_.push_back({0, p.tensor.numel()});
+  check(owned_.size() == parameters_.size(), "optimizer", "got ", owned_.size(), " ranges for ", parameters_.size(), " parameters");
   for (size_t i = 0; i < parameters_.size(); ++i) {
     Parameter& p = parameters_[i];
     if (p.name.empty()) p.name = std::to_string(i);
     check(p.tensor.requires_grad(), "optimizer", "parameter ", p.name, " requires no gradient");
     check(&p.tensor.device() == &device_, "optimizer", "parameter ", p.name, " is on another device than parameter ",
           parameters_.front().name);
+    check(owned_[i].first >= 0 && owned_[i].count >= 0 && owned_[i].end() <= p.tensor.numel(), "optimizer", "the elements ",
+          owned_[i].first, " to ", owned_[i].end(), " are not within parameter ", p.name, " of shape ", p.tensor.shape());
   }
 }
 
-Tensor Optimizer::zeros_of(const char* kind, const NamedTensor& parameter) {
+Tensor Optimizer::zeros_of(const char* kind, size_t parameter) {
   const MemoryScope scope(device_, kind == std::string_view("master") ? MemoryUse::weights : MemoryUse::optimizer);
-  const Tensor tensor = zeros(device_, parameter.tensor.shape());
-  state_.push_back({join(kind, ".", parameter.name), tensor});
-  return tensor;
+  const Parameter& p = parameters_[parameter];
+  StatePart part{join(kind, ".", p.name), parameter, owned_[parameter], {}};
+  if (owns_all(parameter))
+    part.tensor = zeros(device_, p.tensor.shape());
+  else if (owns(parameter))
+    part.tensor = zeros(device_, {part.range.count});
+  if (part.tensor) state_.push_back({part.name, part.tensor});
+  return state_parts_.emplace_back(std::move(part)).tensor;
 }
 
 void Optimizer::add_state(Moments moments) {
-  const Parameter& p = parameters_[slots_.size()];
+  const size_t i = slots_.size();
+  const Parameter& p = parameters_[i];
   Slots slots;
-  if (moments.m) slots.m = zeros_of("m", p);
-  if (moments.v) slots.v = zeros_of("v", p);
+  if (moments.m) slots.m = zeros_of("m", i);
+  if (moments.v) slots.v = zeros_of("v", i);
   if (p.tensor.dtype() == DType::bf16) {
-    slots.master = zeros_of("master", p);
-    copy(p.tensor.detach(), slots.master);
+    slots.master = zeros_of("master", i);
+    if (owns(i)) copy(range_of(p.tensor, owned_[i]), range_of(slots.master, {0, owned_[i].count}));
   }
   slots_.push_back(std::move(slots));
 }
@@ -65,8 +77,9 @@ void Optimizer::step(const Tensor& grad_scale) {
 }
 
 void Optimizer::begin_step() {
-  for (const Parameter& p : parameters_)
-    check(p.tensor.grad().defined(), "optimizer", "parameter ", p.name, " has no gradient: nothing in the loss depends on it");
+  for (size_t i = 0; i < parameters_.size(); ++i)
+    check(!owns(i) || (gradient_ranges_.empty() ? parameters_[i].tensor.grad() : gradient_ranges_[i]).defined(), "optimizer", "parameter ",
+          parameters_[i].name, " has no gradient: nothing in the loss depends on it");
   check(steps_ < INT32_MAX, "optimizer", "step ", steps_, " is too large");
   device_.synchronize();  // raises what a kernel of the backward pass found wrong: such gradients are not applied
   rate_scalar_.write({float(learning_rate_)});
@@ -96,12 +109,33 @@ void Optimizer::allocate_gradients() {
   for (const Parameter& p : parameters_) weft::zero_grad(p.tensor);
 }
 
+void Optimizer::set_gradient_ranges(std::vector<Tensor> gradients) {
+  check(gradients.empty() || gradients.size() == parameters_.size(), "optimizer", "got ", gradients.size(), " gradients for ",
+        parameters_.size(), " parameters");
+  for (size_t i = 0; i < gradients.size(); ++i)
+    check(owned_[i].count == (gradients[i] ? gradients[i].numel() : 0), "optimizer", "the gradient of parameter ", parameters_[i].name,
+          " has another size than the range of ", owned_[i].count, " elements");
+  gradient_ranges_ = std::move(gradients);
+}
+
+MutView Optimizer::weights(size_t i) const {
+  const Tensor& p = parameters_[i].tensor;
+  return owns_all(i) ? p.mut_view() : range_of(p, owned_[i]).mut_view();
+}
+
+View Optimizer::gradient(size_t i) const {
+  const Tensor& p = parameters_[i].tensor;
+  if (!gradient_ranges_.empty()) return owns_all(i) ? gradient_ranges_[i].reshape(p.shape()).view() : gradient_ranges_[i].view();
+  return owns_all(i) ? p.grad().view() : range_of(p.grad(), owned_[i]).view();
+}
+
 void Optimizer::launch_adamw(const std::vector<size_t>& which, const AdamWFactors& factors, const Tensor& grad_scale) {
   AdamwArgs args{{}, rate_scalar_.view(), step_scalar_.view(), grad_scale.view(), factors.beta1, factors.beta2, factors.eps};
   for (size_t i : which)
-    args.tensors.push_back({parameters_[i].tensor.mut_view(), parameters_[i].tensor.grad().view(), slots_[i].m.mut_view(),
-                            slots_[i].v.mut_view(), slots_[i].master.mut_view(), decay_of(i)});
-  adamw(device_.stream(), args);
+    if (owns(i))
+      args.tensors.push_back(
+          {weights(i), gradient(i), slots_[i].m.mut_view(), slots_[i].v.mut_view(), slots_[i].master.mut_view(), decay_of(i)});
+  if (!args.tensors.empty()) adamw(device_.stream(), args);
 }
 
 }  // namespace weft

@@ -7,6 +7,9 @@
 //
 // A bf16 parameter has an f32 master copy; the master is updated, the parameter is the master rounded. State tensors have names
 // ("m.<parameter>", "v.<parameter>", "master.<parameter>"), under which a checkpoint keeps them.
+//
+// One of several ranks may own a range of each parameter only (weft/train/sharding.h): it then has state of that range alone, and updates
+// it alone. Parts of a parameter get the bits that the whole would get.
 #pragma once
 
 #include <cstdint>
@@ -16,6 +19,7 @@
 
 #include "weft/nn/parameter.h"
 #include "weft/ops/gradient_norm/gradient_norm.h"
+#include "weft/train/sharding.h"
 
 namespace weft {
 
@@ -49,6 +53,23 @@ class Optimizer {
   const std::vector<Parameter>& parameters() const { return parameters_; }
   const std::vector<NamedTensor>& state() const { return state_; }
 
+  // The elements of parameter i that are updated here.
+  Range owned(size_t i) const { return owned_[i]; }
+  bool owns_all(size_t i) const { return owned_[i].count == parameters_[i].tensor.numel(); }
+  // The state of all ranks together, in a checkpoint's order: of each tensor the range that is here. `tensor` has the parameter's shape
+  // if all of it is, else one axis; undefined: nothing of it is.
+  struct StatePart {
+    std::string name;
+    size_t parameter;
+    Range range;
+    Tensor tensor;
+  };
+  const std::vector<StatePart>& state_parts() const { return state_parts_; }
+  // Whether parameter i must be owned as a whole.
+  virtual bool whole(size_t) const { return false; }
+  // Gradients of the owned ranges, of one axis, in place of the parameters' own; undefined for an empty range. An empty list undoes it.
+  void set_gradient_ranges(std::vector<Tensor> gradients);
+
  protected:
   struct Decay {
     double weight_decay;
@@ -62,8 +83,8 @@ class Optimizer {
     bool m, v;
   };
 
-  // `parameters` are leaves on one device that require a gradient.
-  Optimizer(std::vector<Parameter> parameters, double learning_rate, Decay decay);
+  // `parameters` are leaves on one device that require a gradient. `owned`: a range of each; empty: all of every one.
+  Optimizer(std::vector<Parameter> parameters, double learning_rate, Decay decay, std::vector<Range> owned);
   // Adds the state of the next parameter, in their order: moments of zeros, and the master of a bf16 parameter.
   void add_state(Moments moments);
 
@@ -79,16 +100,23 @@ class Optimizer {
   const Parameter& parameter(size_t i) const { return parameters_[i]; }
   const Slots& slots(size_t i) const { return slots_[i]; }
   float decay_of(size_t i) const;
+  // What is owned of parameter i and of its gradient: in the parameter's shape if that is all, else of one axis.
+  bool owns(size_t i) const { return owned_[i].count > 0; }
+  MutView weights(size_t i) const;
+  View gradient(size_t i) const;
   View learning_rate_view() const { return rate_scalar_.view(); }
 
  private:
-  Tensor zeros_of(const char* kind, const NamedTensor& parameter);
+  Tensor zeros_of(const char* kind, size_t parameter);
 
   std::vector<Parameter> parameters_;
   Device& device_;
   double learning_rate_;
   Decay decay_;
+  std::vector<Range> owned_;  // one per parameter
+  std::vector<Tensor> gradient_ranges_;
   std::vector<NamedTensor> state_;
+  std::vector<StatePart> state_parts_;
   std::vector<Slots> slots_;          // one per parameter
   Tensor rate_scalar_, step_scalar_;  // what the kernels read
   Tensor one_;                        // the gradient scale of a step that has none

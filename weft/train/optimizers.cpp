@@ -18,10 +18,12 @@ void check_factor(const char* name, double value) {
 
 void check_eps(double eps) { check(std::isfinite(eps) && eps >= 0, "optimizer", "eps is ", eps, ", expected zero or more"); }
 
+bool is_matrix(const Parameter& p) { return rules(p.role).orthogonalise && p.tensor.rank() == 2; }
+
 }  // namespace
 
-AdamW::AdamW(std::vector<Parameter> parameters, const AdamWOptions& options)
-    : Optimizer(std::move(parameters), options.learning_rate, {options.weight_decay, options.decay_all}),
+AdamW::AdamW(std::vector<Parameter> parameters, const AdamWOptions& options, std::vector<Range> owned)
+    : Optimizer(std::move(parameters), options.learning_rate, {options.weight_decay, options.decay_all}, std::move(owned)),
       options_(options),
       all_(this->parameters().size()) {
   check_factor("beta1", options.beta1);
@@ -33,8 +35,9 @@ AdamW::AdamW(std::vector<Parameter> parameters, const AdamWOptions& options)
 
 void AdamW::launch(const Tensor& grad_scale) { launch_adamw(all_, {options_.beta1, options_.beta2, options_.eps}, grad_scale); }
 
-SGD::SGD(std::vector<Parameter> parameters, const SGDOptions& options)
-    : Optimizer(std::move(parameters), options.learning_rate, {options.weight_decay, options.decay_all}), options_(options) {
+SGD::SGD(std::vector<Parameter> parameters, const SGDOptions& options, std::vector<Range> owned)
+    : Optimizer(std::move(parameters), options.learning_rate, {options.weight_decay, options.decay_all}, std::move(owned)),
+      options_(options) {
   check_factor("momentum", options.momentum);
   check(!options.nesterov || options.momentum > 0, "optimizer", "nesterov needs a momentum above 0");
   for (size_t i = 0; i < this->parameters().size(); ++i) add_state({.m = options.momentum > 0, .v = false});
@@ -43,14 +46,15 @@ SGD::SGD(std::vector<Parameter> parameters, const SGDOptions& options)
 void SGD::launch(const Tensor& grad_scale) {
   SgdArgs args{{}, learning_rate_view(), grad_scale.view(), float(options_.momentum), options_.nesterov};
   for (size_t i = 0; i < parameters().size(); ++i) {
-    const Tensor& p = parameter(i).tensor;
-    args.tensors.push_back({p.mut_view(), p.grad().view(), slots(i).m.mut_view(), slots(i).master.mut_view(), decay_of(i)});
+    if (!owns(i)) continue;
+    args.tensors.push_back({weights(i), gradient(i), slots(i).m.mut_view(), slots(i).master.mut_view(), decay_of(i)});
   }
-  sgd(device().stream(), args);
+  if (!args.tensors.empty()) sgd(device().stream(), args);
 }
 
-Lion::Lion(std::vector<Parameter> parameters, const LionOptions& options)
-    : Optimizer(std::move(parameters), options.learning_rate, {options.weight_decay, options.decay_all}), options_(options) {
+Lion::Lion(std::vector<Parameter> parameters, const LionOptions& options, std::vector<Range> owned)
+    : Optimizer(std::move(parameters), options.learning_rate, {options.weight_decay, options.decay_all}, std::move(owned)),
+      options_(options) {
   check_factor("beta1", options.beta1);
   check_factor("beta2", options.beta2);
   for (size_t i = 0; i < this->parameters().size(); ++i) add_state({.m = true, .v = false});
@@ -59,35 +63,46 @@ Lion::Lion(std::vector<Parameter> parameters, const LionOptions& options)
 void Lion::launch(const Tensor& grad_scale) {
   LionArgs args{{}, learning_rate_view(), grad_scale.view(), options_.beta1, options_.beta2};
   for (size_t i = 0; i < parameters().size(); ++i) {
-    const Tensor& p = parameter(i).tensor;
-    args.tensors.push_back({p.mut_view(), p.grad().view(), slots(i).m.mut_view(), slots(i).master.mut_view(), decay_of(i)});
+    if (!owns(i)) continue;
+    args.tensors.push_back({weights(i), gradient(i), slots(i).m.mut_view(), slots(i).master.mut_view(), decay_of(i)});
   }
-  lion(device().stream(), args);
+  if (!args.tensors.empty()) lion(device().stream(), args);
 }
 
-Muon::Muon(std::vector<Parameter> parameters, const MuonOptions& options)
-    : Optimizer(std::move(parameters), options.learning_rate, {options.weight_decay, options.decay_all}), options_(options) {
+Muon::Muon(std::vector<Parameter> parameters, const MuonOptions& options, std::vector<Range> owned)
+    : Optimizer(std::move(parameters), options.learning_rate, {options.weight_decay, options.decay_all}, std::move(owned)),
+      options_(options) {
   check_factor("momentum", options.momentum);
   check_factor("beta1", options.beta1);
   check_factor("beta2", options.beta2);
   check_eps(options.eps);
   for (size_t i = 0; i < this->parameters().size(); ++i) {
-    const bool matrix = rules(parameter(i).role).orthogonalise && parameter(i).tensor.rank() == 2;
+    const bool matrix = is_matrix(parameter(i));
+    check(!matrix || !owns(i) || owns_all(i), "muon", "the matrix ", parameter(i).name, " is cut: it must be owned as a whole");
     (matrix ? matrices_ : others_).push_back(i);
     add_state({.m = true, .v = !matrix});
   }
 }
+
+std::vector<bool> Muon::whole_of(const std::vector<Parameter>& parameters) {
+  std::vector<bool> whole;
+  for (const Parameter& p : parameters) whole.push_back(is_matrix(p));
+  return whole;
+}
+
+bool Muon::whole(size_t i) const { return is_matrix(parameter(i)); }
 
 // An orthogonal direction has elements of size 1 / sqrt(longer side); AdamW's are about 0.2 (Liu et al., 2025).
 void Muon::launch(const Tensor& grad_scale) {
   launch_adamw(others_, {options_.beta1, options_.beta2, options_.eps}, grad_scale);
   MuonArgs args{{}, learning_rate_view(), grad_scale.view(), options_.momentum};
   for (size_t i : matrices_) {
-    const Tensor& p = parameter(i).tensor;
-    args.tensors.push_back({p.mut_view(), p.grad().view(), slots(i).m.mut_view(), slots(i).master.mut_view(), decay_of(i),
-                            0.2f * std::sqrt(float(std::max(p.shape()[0], p.shape()[1])))});
+    if (!owns(i)) continue;
+    const Shape& shape = parameter(i).tensor.shape();
+    args.tensors.push_back({weights(i), gradient(i), slots(i).m.mut_view(), slots(i).master.mut_view(), decay_of(i),
+                            0.2f * std::sqrt(float(std::max(shape[0], shape[1])))});
   }
-  muon(device().stream(), args);
+  if (!args.tensors.empty()) muon(device().stream(), args);
 }
 
 }  // namespace weft

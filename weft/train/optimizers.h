@@ -5,6 +5,7 @@
 //   Lion    the sign of an interpolated momentum                          (weft/ops/lion)
 //   Muon    orthogonalised momentum for matrices inside the model; AdamW for embeddings, the head and vectors  (weft/ops/muon)
 //
+// `owned`: the range of each parameter that this optimizer updates (ParameterShards::of_rank); empty: all.
 // Weight decay goes to parameters whose role has it (weft/nn/parameter.h: everything but vectors); `decay_all`: to all.
 #pragma once
 
@@ -23,7 +24,7 @@ struct AdamWOptions {
 
 class AdamW : public Optimizer {
  public:
-  explicit AdamW(std::vector<Parameter> parameters, const AdamWOptions& options = {});
+  explicit AdamW(std::vector<Parameter> parameters, const AdamWOptions& options = {}, std::vector<Range> owned = {});
 
  private:
   void launch(const Tensor& grad_scale) override;
@@ -42,7 +43,7 @@ struct SGDOptions {
 
 class SGD : public Optimizer {
  public:
-  explicit SGD(std::vector<Parameter> parameters, const SGDOptions& options = {});
+  explicit SGD(std::vector<Parameter> parameters, const SGDOptions& options = {}, std::vector<Range> owned = {});
 
  private:
   void launch(const Tensor& grad_scale) override;
@@ -59,7 +60,7 @@ struct LionOptions {
 
 class Lion : public Optimizer {
  public:
-  explicit Lion(std::vector<Parameter> parameters, const LionOptions& options = {});
+  explicit Lion(std::vector<Parameter> parameters, const LionOptions& options = {}, std::vector<Range> owned = {});
 
  private:
   void launch(const Tensor& grad_scale) override;
@@ -77,7 +78,11 @@ struct MuonOptions {
 
 class Muon : public Optimizer {
  public:
-  explicit Muon(std::vector<Parameter> parameters, const MuonOptions& options = {});
+  explicit Muon(std::vector<Parameter> parameters, const MuonOptions& options = {}, std::vector<Range> owned = {});
+
+  // The parameters that are owned as a whole or not at all: those that are made orthogonal.
+  static std::vector<bool> whole_of(const std::vector<Parameter>& parameters);
+  bool whole(size_t i) const override;
 
  private:
   void launch(const Tensor& grad_scale) override;

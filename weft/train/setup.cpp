@@ -227,8 +227,11 @@ std::unique_ptr<Model> make_planned_model(const TrainConfig& config, const Model
   return make_model(model, weights);
 }
 
-std::unique_ptr<Optimizer> make_optimizer(const TrainConfig& config, const Model& model) {
-  return make_optimizer(config, model.trainable_parameters());
+std::unique_ptr<Optimizer> make_optimizer(const TrainConfig& config, const Model& model, const Communicator& ranks, Sharding sharding) {
+  const std::vector<Parameter> parameters = model.trainable_parameters();
+  if (ranks.size() == 1 || sharding == Sharding::none) return make_optimizer(config, parameters);
+  const ParameterShards shards(parameters, whole_parameters(config.optimizer, parameters), ranks.size());
+  return make_optimizer(config, parameters, shards.of_rank(ranks.rank()));
 }
 
 StepOptions step_options(const TrainConfig& c) {

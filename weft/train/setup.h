@@ -47,8 +47,9 @@ std::unique_ptr<Model> make_training_model(const TrainConfig& config, const Mode
 // The same model with shapes and no values, for a plan.
 std::unique_ptr<Model> make_planned_model(const TrainConfig& config, const ModelConfig& model, Device& device);
 
-// Over the trainable parameters: all, or the adapters alone.
-std::unique_ptr<Optimizer> make_optimizer(const TrainConfig& config, const Model& model);
+// Over the trainable parameters: all, or the adapters alone. Of several ranks each owns its range of them, unless nothing is sharded.
+std::unique_ptr<Optimizer> make_optimizer(const TrainConfig& config, const Model& model, const Communicator& ranks = alone(),
+                                          Sharding sharding = Sharding::optimizer);
 
 StepOptions step_options(const TrainConfig& config);
 Schedule make_schedule(const TrainConfig& config);

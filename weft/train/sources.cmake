@@ -25,6 +25,7 @@ target_sources(weft
     train/run_folder.cpp
     train/schedule.cpp
     train/setup.cpp
+    train/sharding.cpp
     train/step.cpp
     train/tensorboard.cpp
     train/trainer.cpp
@@ -54,6 +55,7 @@ target_sources(weft
     train/run_folder.h
     train/schedule.h
     train/setup.h
+    train/sharding.h
     train/step.h
     train/tensorboard.h
     train/trainer.h

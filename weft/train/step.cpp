@@ -68,10 +68,12 @@ struct TrainingStep::Node {
   int64_t first, count;
 };
 
-TrainingStep::TrainingStep(Model& model, Optimizer& optimizer, const StepOptions& options)
+TrainingStep::TrainingStep(Model& model, Optimizer& optimizer, const StepOptions& options, Communicator& ranks, Sharding sharding)
     : model_(model),
       optimizer_(optimizer),
       options_(options),
+      ranks_(ranks),
+      sharding_(sharding),
       random_state_(weft::random_state(model.device(), options.seed)),
       count_(zeros(model.device(), {})),
       loss_(zeros(model.device(), {})),
@@ -149,7 +151,9 @@ double TrainingStep::gradients_of_node(std::span<const TokenBatch> sequences, in
   return number(loss_.item<float>());
 }
 
-StepResult TrainingStep::gradients(std::span<const TokenBatch> sequences, const std::function<void(int64_t)>& before) {
+StepResult TrainingStep::gradients(std::span<const TokenBatch> sequences, const std::function<void(int64_t)>& before, bool stop) {
+  if (ranks_.size() > 1) fail(ErrorCode::unsupported, "train", "a step shared by ", ranks_.size(), " ranks with --shard ", name(sharding_));
+  if (stop) return {.stop = true};
   const auto start = std::chrono::steady_clock::now();
   StepResult result{.targets = targets_of(sequences)};
   for (const TokenBatch& each : sequences) result.tokens += int64_t(each.ids.size());

@@ -11,6 +11,10 @@
 // number are written into device memory, and the launches are those of the step before. A micro-batch of another shape is captured
 // anew.
 //
+// Several ranks share a step (weft/train/sharding.h): each is given the sequences of its own micro-batches, and all have the same weights
+// after it, with the bits that one process would have. Then nothing is captured, and a listener must not throw: a rank that leaves a
+// step alone keeps the others waiting. A wish to stop is passed to gradients(), and all ranks hear of it at the same step.
+//
 // Each micro-batch is reported (weft/base/progress.h). A listener may stop the step there by throwing: weights, optimizer and random
 // state are then unchanged, the gradients are incomplete.
 #pragma once
@@ -19,11 +23,13 @@
 #include <functional>
 #include <span>
 
+#include "weft/comm/communicator.h"
 #include "weft/data/dataset.h"
 #include "weft/device/replayed.h"
 #include "weft/models/model.h"
 #include "weft/train/gradient_tree.h"
 #include "weft/train/optimizer.h"
+#include "weft/train/sharding.h"
 
 namespace weft {
 
@@ -38,20 +44,26 @@ struct StepResult {
   double loss = 0, gradient_norm = 0;
   int64_t tokens = 0;   // read
   int64_t targets = 0;  // that count in the loss
+  // Of several ranks: all above is of the whole step and the same on every rank.
+  bool stop = false;                        // a rank wished to stop: nothing was computed
+  std::vector<double> seconds_waited = {};  // by rank, for other ranks or bytes under way, since the start of the step before
   bool finite() const;
 };
 
 class TrainingStep {
  public:
-  TrainingStep(Model& model, Optimizer& optimizer, const StepOptions& options);
+  // Of several ranks: the optimizer owns the ranges that make_optimizer() gives it. `ranks` outlives the step.
+  TrainingStep(Model& model, Optimizer& optimizer, const StepOptions& options, Communicator& ranks = alone(),
+               Sharding sharding = Sharding::optimizer);
 
   // Computes the loss and the gradients of these sequences; apply() then updates the weights. `before` is called ahead of each
-  // micro-batch with the index of its first sequence.
-  StepResult gradients(std::span<const TokenBatch> sequences, const std::function<void(int64_t)>& before = {});
+  // micro-batch with the index of its first sequence. Of several ranks: `sequences` are those of this rank's micro-batches
+  // (share_of()), in order, and the index counts them; `stop` is this rank's wish to stop before the step.
+  StepResult gradients(std::span<const TokenBatch> sequences, const std::function<void(int64_t)>& before = {}, bool stop = false);
   // Computes the micro-batches [first, first + count) of the step of these sequences alone, a node of its tree, and returns their loss.
   // The gradients are then the sum of the node, the random state is unchanged: nodes can be computed in any order, and by others.
   double gradients_of_node(std::span<const TokenBatch> sequences, int64_t first, int64_t count);
-  // Allocates the partial sums of a step of so many micro-batches; gradients() does if they are missing.
+  // Allocates the partial sums of a step of so many micro-batches of this rank; gradients() does if they are missing.
   void reserve(int64_t micro_batches) { tree_.reserve(micro_batches); }
   // Updates the weights. Not to be called after a result that is not finite.
   void apply(double learning_rate);
@@ -70,6 +82,8 @@ class TrainingStep {
   Model& model_;
   Optimizer& optimizer_;
   StepOptions options_;
+  Communicator& ranks_;
+  Sharding sharding_;
   Tensor random_state_, count_, loss_, norm_, clip_;
   Tensor ids_, targets_, micro_batch_random_;  // of the current micro-batch
   GradientTree tree_;                          // of loss and gradients
