@@ -153,6 +153,11 @@ TEST(ParameterShards, cover_every_element_once) {
       parameter = bucket.end;
     }
     EXPECT_EQ(parameter, shapes.size());
+    for (size_t b = 0; b + 1 < shards.buckets().size(); ++b) {
+      int64_t elements = 0;
+      for (size_t i = shards.buckets()[b].first; i < shards.buckets()[b].end; ++i) elements += shapes[i].numel();
+      EXPECT_GE(elements, ParameterShards::kCut * ranks);
+    }
     if (ranks > 8) continue;
     const int64_t even = std::accumulate(owned.begin(), owned.end(), int64_t(0)) / ranks;
     for (int64_t each : owned) EXPECT_NEAR(double(each), double(even), 0.2 * double(even) + 131072) << ranks << " ranks";

@@ -9,6 +9,7 @@
 // elements of a tensor, so that the pieces of the gradient norm stay whole. Nothing of this changes a bit of the result.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -61,10 +62,13 @@ class ParameterShards {
  public:
   static constexpr int64_t kCut = 65536;                        // ranges start at multiples of this: two pieces of the gradient norm
   static constexpr int64_t kBucketElements = int64_t(1) << 20;  // a bucket closes when it has as many
+  // With more than 16 ranks a bucket has kCut for each, else few of them would own and receive all of it.
+  static int64_t bucket_elements(int ranks) { return std::max(kBucketElements, kCut * ranks); }
 
   // `whole`: parameters that are not cut (Muon's matrices). Empty: all may be.
-  ParameterShards(const std::vector<Parameter>& parameters, const std::vector<bool>& whole, int ranks,
-                  int64_t bucket_elements = kBucketElements);
+  ParameterShards(const std::vector<Parameter>& parameters, const std::vector<bool>& whole, int ranks)
+      : ParameterShards(parameters, whole, ranks, bucket_elements(ranks)) {}
+  ParameterShards(const std::vector<Parameter>& parameters, const std::vector<bool>& whole, int ranks, int64_t bucket_elements);
 
   int ranks() const { return ranks_; }
   size_t parameters() const { return elements_.size(); }
