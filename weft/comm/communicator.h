@@ -93,6 +93,11 @@ class Communicator {
   // Ends all ranks at once with this exit status. The message has been printed.
   [[noreturn]] virtual void abort(int status) = 0;
 
+  // For a communicator made of this one, whose own messages can be late. Any thread may call these, one at a time and not during an
+  // exchange.
+  virtual void answer() {}                                // answers those that call silent_ranks(); to be called now and then
+  virtual std::vector<int> silent_ranks() { return {}; }  // the ranks that do not answer within a second
+
  protected:
   Communicator(int rank, int size) : rank_(rank), size_(size) {}
   virtual std::unique_ptr<Transfer> do_start(Stream& stream, std::span<const Outgoing> send, std::span<const Incoming> receive) = 0;

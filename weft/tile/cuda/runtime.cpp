@@ -1,4 +1,6 @@
+#include <chrono>
 #include <string>
+#include <thread>
 
 #include "weft/tile/cuda/runtime.h"
 
@@ -66,6 +68,7 @@ void CudaStream::wait() {
   not_while_capturing("synchronize", "waiting for the device");
   cudaSetDevice(index_);
   const cudaError_t status = cudaStreamSynchronize(stream_);
+  while (held_) std::this_thread::sleep_for(std::chrono::seconds(1));
   if (status != cudaSuccess) {
     cudaGetLastError();
     fail(ErrorCode::device_fault, "cuda", "work on the stream of cuda:", index_, " failed: ", cudaGetErrorString(status), " (",

@@ -3,6 +3,7 @@
 
 #include <cuda_runtime.h>
 
+#include <atomic>
 #include <memory>
 
 #include "weft/base/check.h"
@@ -47,6 +48,9 @@ class CudaStream : public Stream {
   }
   // Throws while a graph is captured: `what` would have to happen now.
   void not_while_capturing(const char* where, const char* what) const;
+  // For another thread that is about to end the process because the device's memory is no longer valid (a transfer was aborted):
+  // synchronize() and downloads do not return from now on.
+  void hold() { held_ = true; }
 
  protected:
   void wait() override;
@@ -60,6 +64,7 @@ class CudaStream : public Stream {
   Fault* fault_on_device_ = nullptr;  // the same memory, as kernels see it
   int* claimed_ = nullptr;
   bool capturing_ = false;
+  std::atomic<bool> held_ = false;
 };
 
 inline CudaStream& of(Stream& stream) { return static_cast<CudaStream&>(stream); }
