@@ -1,13 +1,41 @@
 // The cores of one host, shared by the ranks that run there.
 #pragma once
 
+#include <span>
+#include <string>
+#include <vector>
+
 #include "weft/comm/communicator.h"
 
 namespace weft {
 
-// Binds this rank to its part of the cores that several ranks of this host have in common, unless the launcher has bound them already
-// (`mpirun --bind-to core`, `srun --cpu-bind`), and returns the number of threads for DeviceOptions::threads: `threads` if it is not
-// 0, else the cores of this rank (at least 1); alone: `threads`. Collective; to be called before the process starts threads.
+// Binds this rank to its part of the cores that several ranks of this host have in common, and returns the number of threads for
+// DeviceOptions::threads: `threads` if it is not 0, else the cores of this rank; alone: `threads`. Collective; to be called before
+// the process starts threads.
+//
+// Ranks that the user has bound to cores of their own (mpirun --map-by slot:PE=8, srun --cpus-per-task=8) stay there. A default of Open
+// MPI's mpirun is undone: it binds each of two ranks to one core, and the other cores would be idle. With more ranks than cores
+// nothing is bound and each rank has one thread.
 int share_cores(Communicator& communicator, int threads);
 
+namespace detail {
+
+using Cpus = std::vector<int>;  // as the system numbers them, ascending
+
+struct RankCpus {
+  std::string host;
+  Cpus now;     // its affinity mask
+  Cpus undone;  // the mask it would have without the launcher's default; `now` if the user has bound it
+};
+
+struct CoreShare {
+  Cpus from;      // the CPUs that are shared
+  Cpus cpus;      // the part of this rank; all of `from` if there are more ranks than CPUs
+  int ranks = 1;  // that share them
+};
+
+// The share of a rank. Ranks get neighbours in the order of `place`, a number for each CPU such that those of one core are adjacent.
+CoreShare core_share(std::span<const RankCpus> ranks, int rank, const std::vector<int64_t>& place = {});
+
+}  // namespace detail
 }  // namespace weft

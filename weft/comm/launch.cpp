@@ -2,13 +2,20 @@
 
 #include <charconv>
 #include <cstdlib>
+#include <cctype>
 #include <cstring>
-#include <string_view>
+#include <thread>
 
 #include "weft/base/check.h"
+#include "weft/comm/mpi/mpi_communicator.h"
+#include "weft/comm/on_device.h"
 
 namespace weft {
 namespace {
+
+using Environment = std::function<const char*(const char*)>;
+
+constexpr const char* kHydraRank = "PMI_RANK";
 
 // The variables of one launcher. `local_size` may be null: not told.
 struct Variables {
@@ -19,9 +26,15 @@ struct Variables {
 // that srun has started, so a batch script's own commands are not taken for ranks.
 constexpr Variables kLaunchers[] = {
     {"mpirun", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE"},
-    {"mpirun", "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS"},
+    {"mpirun", kHydraRank, "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS"},
     {"srun", "SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID", nullptr},
 };
+
+// Whether Hydra's variables repeat srun's. Hydra itself starts one process per node with srun: other numbers.
+bool started_by_srun(const Environment& getenv) {
+  const auto same = [&](const char* a, const char* b) { return getenv(a) && getenv(b) && std::strcmp(getenv(a), getenv(b)) == 0; };
+  return same("PMI_SIZE", "SLURM_STEP_NUM_TASKS") && same(kHydraRank, "SLURM_PROCID");
+}
 
 int number(const char* variable, const char* text, int least, int most) {
   int value = 0;
@@ -33,7 +46,7 @@ int number(const char* variable, const char* text, int least, int most) {
 }
 
 // SLURM_STEP_TASKS_PER_NODE is "4", "4(x3)" or "2(x2),1" over the nodes; SLURM_NODEID is the index of this one.
-int slurm_local_size(const std::function<const char*(const char*)>& getenv) {
+int slurm_local_size(const Environment& getenv) {
   const char *tasks = getenv("SLURM_STEP_TASKS_PER_NODE"), *node = getenv("SLURM_NODEID");
   if (!tasks || !node) return 1;
   int left = std::atoi(node);
@@ -54,13 +67,32 @@ int slurm_local_size(const std::function<const char*(const char*)>& getenv) {
   return 1;
 }
 
+#ifdef WEFT_HAS_MPI
+std::unique_ptr<Communicator> open_mpi(const Launch& launch, const CommunicatorOptions& options) { return mpi::open(launch, options); }
+
+EngineEntry mpi_entry() {
+  try {
+    return {"MPI", true, mpi::version()};
+  } catch (const Error& error) {
+    return {"MPI", false, error.what()};
+  }
+}
+#else
+std::unique_ptr<Communicator> open_mpi(const Launch& launch, const CommunicatorOptions&) {
+  fail(ErrorCode::unsupported, "communicator", launch.by, " started ", launch.size,
+       " processes, but this build has no MPI: configure it where MPI is installed (libopenmpi-dev), with WEFT_MPI=ON");
+}
+
+EngineEntry mpi_entry() { return {"MPI", false, "not part of this build"}; }
+#endif
+
 }  // namespace
 
-Launch launch_of_environment(const std::function<const char*(const char*)>& getenv) {
+Launch launch_of_environment(const Environment& getenv) {
   constexpr int kMost = 1 << 20;
   for (const Variables& v : kLaunchers) {
     const char *rank = getenv(v.rank), *size = getenv(v.size);
-    if (!rank || !size) continue;
+    if (!rank || !size || (v.rank == kHydraRank && started_by_srun(getenv))) continue;
     Launch launch;
     launch.by = v.by;
     launch.size = number(v.size, size, 1, kMost);
@@ -84,11 +116,19 @@ std::unique_ptr<Communicator> open_communicator(const CommunicatorOptions& optio
   check(options.timeout.count() > 0, "communicator", "the timeout is ", options.timeout.count(), " s, expected at least 1 s");
   const Launch launch = launch_of_environment();
   if (launch.size == 1) return planned_ranks(1);
-  if (launch.rank > 0) std::_Exit(EXIT_FAILURE);  // rank 0 says why
-  fail(ErrorCode::unsupported, "communicator", launch.by, " started ", launch.size,
-       " processes, but this build has no MPI: it was configured with WEFT_MPI=OFF, or no MPI was found");
+  try {
+    return open_mpi(launch, options);
+  } catch (const Error&) {
+    if (launch.rank == 0) throw;
+    // Rank 0 prints the same error. The launcher ends all processes when the first fails: not before that.
+    std::this_thread::sleep_for(std::chrono::seconds(3));
+    std::_Exit(EXIT_FAILURE);
+  }
 }
 
-std::vector<EngineEntry> list_engines() { return {{"MPI", false, "this build has no MPI"}}; }
+std::vector<EngineEntry> list_engines() {
+  const std::string nccl = nccl_version_text();
+  return {mpi_entry(), {"NCCL", !nccl.empty() && std::isdigit(static_cast<unsigned char>(nccl[0])) != 0, nccl}};
+}
 
 }  // namespace weft

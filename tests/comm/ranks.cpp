@@ -1,0 +1,105 @@
+// A program of several ranks, run under mpirun by ranks.py:  ranks moves | stop RANK | ...
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+#include <thread>
+
+#include "tests/comm/moves.h"
+#include "weft/base/check.h"
+#include "weft/comm/cores.h"
+#include "weft/comm/launch.h"
+
+namespace weft {
+namespace {
+
+using namespace std::chrono_literals;
+
+// All wait for rank `lost`: rank 0 directly, the others for rank 0, which answers a roll call itself.
+void wait_in_a_chain(Communicator& ranks, int lost) {
+  char byte = 0;
+  if (ranks.first()) {
+    const HostIncoming in{lost, std::as_writable_bytes(std::span(&byte, 1))};
+    ranks.exchange({}, std::span(&in, 1));
+  }
+  ranks.broadcast(std::as_writable_bytes(std::span(&byte, 1)), 0);
+}
+
+// Rank 0 sends another number of bytes than rank 1 expects.
+void wrong_size(Communicator& ranks, size_t sent, size_t expected) {
+  std::vector<std::byte> bytes(std::max(sent, expected));
+  const HostOutgoing out{1, std::span(bytes).first(sent)};
+  const HostIncoming in{0, std::span(bytes).first(expected)};
+  if (ranks.first()) ranks.exchange(std::span(&out, 1), {});
+  if (ranks.rank() == 1) ranks.exchange({}, std::span(&in, 1));
+  ranks.barrier();
+}
+
+// Every rank waits for a message that nobody sends.
+void wait_for_each_other(Communicator& ranks) {
+  char byte = 0;
+  const HostIncoming in{(ranks.rank() + 1) % ranks.size(), std::as_writable_bytes(std::span(&byte, 1))};
+  ranks.exchange({}, std::span(&in, 1));
+}
+
+void print_cores(Communicator& ranks, int threads) {
+  const int use = share_cores(ranks, threads);
+  const std::vector<std::string> all = ranks.all_gather(join("rank ", ranks.rank(), " cores ", comm_test::bound_cores(), " threads ", use));
+  if (ranks.first())
+    for (const std::string& line : all) std::printf("%s\n", line.c_str());
+}
+
+int run(const std::string& what, int number, int other) {
+  const Launch launch = launch_of_environment();
+  if (what == "stop-before" && launch.rank == number) std::raise(SIGSTOP);
+  const std::unique_ptr<Communicator> ranks = open_communicator({.timeout = what == "moves" ? 60s : 2s});
+  check(ranks->rank() == launch.rank && ranks->size() == launch.size, "ranks", "rank ", ranks->rank(), " of ", ranks->size());
+  const bool chosen = ranks->rank() == number;
+  if (what == "moves") {
+    comm_test::check_host_moves(*ranks);
+    comm_test::check_transfers(*ranks, "cpu");
+    if (number) comm_test::check_transfers(*ranks, "metal-sim");
+    if (ranks->first()) std::printf("%s on %s: all moves are right\n", ranks->description().c_str(), ranks->host(0).c_str());
+  } else if (what == "time") {
+    comm_test::print_times(*ranks);
+  } else if (what == "stop" || what == "kill") {
+    ranks->barrier();
+    if (chosen) std::raise(what == "stop" ? SIGSTOP : SIGKILL);
+    ranks->barrier();
+  } else if (what == "stop-chain") {
+    if (chosen) std::raise(SIGSTOP);
+    wait_in_a_chain(*ranks, number);
+  } else if (what == "throw") {
+    ranks->barrier();
+    if (chosen) fail(ErrorCode::invalid_argument, "ranks", "an error of rank ", number);
+    ranks->barrier();
+  } else if (what == "exit") {
+    if (chosen) std::exit(7);
+    ranks->barrier();
+  } else if (what == "abort") {
+    if (chosen) ranks->abort(9);
+    ranks->barrier();
+  } else if (what == "sizes") {
+    wrong_size(*ranks, size_t(number), size_t(other));
+  } else if (what == "deadlock") {
+    wait_for_each_other(*ranks);
+  } else if (what == "cores") {
+    print_cores(*ranks, number);
+  } else {
+    fail(ErrorCode::invalid_argument, "ranks", "unknown check '", what, "'");
+  }
+  return 0;
+}
+
+}  // namespace
+}  // namespace weft
+
+int main(int count, char** arguments) {
+  try {
+    return weft::run(count > 1 ? arguments[1] : "", count > 2 ? std::atoi(arguments[2]) : 0, count > 3 ? std::atoi(arguments[3]) : 0);
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "ranks: %s\n", error.what());
+    return 3;
+  }
+}

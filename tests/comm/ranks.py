@@ -1,0 +1,127 @@
+"""ranks.py PROGRAM HAS_MPI: runs the checks of ranks.cpp under mpirun, with what Open MPI needs to run as root and with more ranks than
+cores. Skips without MPI or mpirun."""
+import concurrent.futures
+import os
+import pathlib
+import re
+import shutil
+import socket
+import subprocess
+import sys
+import time
+
+sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / "integration"))
+from checks import expect, finish, skip
+
+program, has_mpi = sys.argv[1], sys.argv[2]
+if has_mpi != "ON":
+    skip("this build has no MPI")
+if not shutil.which("mpirun"):
+    skip("there is no mpirun")
+
+ENVIRONMENT = {k: v for k, v in os.environ.items() if not k.startswith(("OMPI_", "PMI", "SLURM_"))} | {
+    "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "OMPI_MCA_rmaps_base_oversubscribe": "1",
+    "OMPI_MCA_plm_rsh_agent": "sh"}
+HOST = socket.gethostname()
+
+
+class Run:
+    def __init__(self, command, more={}):
+        start = time.monotonic()
+        try:
+            done = subprocess.run(command, env=ENVIRONMENT | more, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                                  text=True, timeout=60)
+            self.code, self.text = done.returncode, done.stdout
+        except subprocess.TimeoutExpired as late:
+            self.code, self.text = "none after 60 s", (late.stdout or b"").decode()
+        self.seconds = time.monotonic() - start
+        self.said = re.findall(r"^(?:weft|ranks): .*", self.text, re.MULTILINE)  # without the launcher's lines
+        self.shown = f"exit {self.code} after {self.seconds:.1f} s: {self.text[-600:]}"
+
+
+def mpirun(ranks, *arguments, options=()):
+    return Run(["mpirun", "-n", str(ranks), *options, program, *map(str, arguments)])
+
+
+def moves():
+    for ranks in (2, 4):
+        run = mpirun(ranks, "moves")
+        expect(f"moves of {ranks} ranks", run.code == 0 and "all moves are right" in run.text, run.shown)
+
+
+def staged():  # device memory that is not host memory
+    run = mpirun(2, "moves", 1)
+    if "metal-sim" in run.text and "not" in run.text:
+        return print("skipped: no second device in this build")
+    expect("moves of a device's memory", run.code == 0 and "all moves are right" in run.text, run.shown)
+
+
+def ends(what, run, message, code=None, within=20):
+    """One line of ours, a failure, and soon."""
+    expect(f"{what}: one message", len(run.said) == 1 and re.fullmatch(message, run.said[0]), run.shown)
+    expect(f"{what}: exit status", run.code == code if code else run.code not in (0, "none after 60 s"), run.shown)
+    expect(f"{what}: seconds", run.seconds < within, run.shown)
+
+
+def stopped():
+    for rank in (3, 0):
+        ends(f"rank {rank} is stopped", mpirun(4, "stop", rank), rf"weft: rank {rank} on {HOST} did not answer within 2 s \(--timeout\)")
+
+
+def chain():
+    ends("a rank waits for one that waits for a stopped one", mpirun(4, "stop-chain", 3),
+         rf"weft: rank 3 on {HOST} did not answer within 2 s \(--timeout\)")
+    ends("all wait for each other", mpirun(2, "deadlock"), rf"weft: rank 0 on {HOST}: no message arrived within 2 s .*all ranks answer.*")
+
+
+def stopped_before_start():
+    ends("a rank is stopped before it opens MPI", mpirun(2, "stop-before", 1),
+         r"weft: rank 0 of 2: MPI_Init did not finish within 2 s \(--timeout\): not all ranks have started")
+
+
+def killed():
+    for rank in (0, 2):
+        run = mpirun(4, "kill", rank)
+        expect(f"rank {rank} is killed", run.code not in (0, "none after 60 s") and run.seconds < 20, run.shown)
+        expect(f"rank {rank} is killed: named by mpirun", f"rank {rank} " in run.text and HOST in run.text, run.shown)
+
+
+def failing():
+    ends("an error of one rank", mpirun(4, "throw", 1), "ranks: ranks: an error of rank 1", code=3)
+    expect("exit of one rank", mpirun(4, "exit", 2).code == 7)
+    expect("abort of one rank", mpirun(4, "abort", 1).code == 9)
+    ends("too few bytes", mpirun(2, "sizes", 12, 16), "weft: rank 0 sent 12 bytes, expected 16: the ranks do not run the same steps")
+    ends("too many bytes", mpirun(2, "sizes", 16, 12), "weft: a message from rank 0 failed: .*TRUNCATE.*")
+
+
+def other_launchers():
+    srun = {"SLURM_STEP_NUM_TASKS": "4", "SLURM_PROCID": "0", "SLURM_LOCALID": "0"}
+    ends("srun without MPI", Run([program, "moves"], srun), "ranks: MPI: srun started 4 processes, but .* sees 1: use srun --mpi=pmix .*", code=3)
+    run = Run([program, "moves"], srun | {"SLURM_PROCID": "1", "SLURM_LOCALID": "1"})
+    expect("srun without MPI: other ranks are silent", run.code == 1 and not run.said, run.shown)
+    ends("another MPI's mpirun", Run([program, "moves"], {"PMI_RANK": "0", "PMI_SIZE": "2"}), "ranks: MPI: mpirun started 2 .*use the mpirun of .*")
+
+
+def cores():
+    count = len(os.sched_getaffinity(0))
+    for options in ((), ("--bind-to", "none"), ("--bind-to", "core")):
+        run = mpirun(2, "cores", options=options)
+        found = [set(cores.split(",")) for cores in re.findall(r"cores ([\d,]+) threads", run.text)]
+        threads = [int(t) for t in re.findall(r"threads (\d+)", run.text)]
+        ok = run.code == 0 and len(found) == 2 and (count < 2 or not found[0] & found[1]) and all(t >= 1 for t in threads)
+        expect(f"cores of 2 ranks {options}", ok and (count < 2 or all(t <= len(f) for t, f in zip(threads, found))), run.shown)
+        if options != ("--bind-to", "core") and count >= 2:
+            expect(f"all cores are used {options}", ok and len(found[0] | found[1]) == count, run.shown)
+    run = mpirun(2, "cores", 3)
+    expect("--threads is respected", re.findall(r"threads (\d+)", run.text) == ["3", "3"], run.shown)
+    ranks = count + 1
+    if ranks <= 9:
+        run = mpirun(ranks, "cores")
+        expect("more ranks than cores: one thread each", re.findall(r"threads (\d+)", run.text) == ["1"] * ranks, run.shown)
+
+
+# Most of them sleep.
+with concurrent.futures.ThreadPoolExecutor(4) as pool:
+    for job in [pool.submit(f) for f in (stopped, chain, stopped_before_start, killed, failing, other_launchers, cores, staged, moves)]:
+        job.result()
+finish()
