@@ -7,19 +7,13 @@
 
 #include "cli/command.h"
 #include "cli/command_line.h"
+#include "cli/exit_code.h"
 #include "cli/integers.h"
+#include "cli/ranked.h"
 #include "cli/suggest.h"
 #include "weft/base/error.h"
 
 namespace {
-
-int exit_code(weft::ErrorCode code) {
-  switch (code) {
-    case weft::ErrorCode::unsupported: return weft::cli::kMissing;
-    case weft::ErrorCode::device_fault: return weft::cli::kFailed;  // the request is valid, its result is not
-    default: return weft::cli::kUsage;
-  }
-}
 
 // Flushes stdout: a command whose output does not fit on a full disk fails.
 int written(int code) {
@@ -68,7 +62,11 @@ int main(int argc, char** argv) {
   try {
     app.parse(std::move(arguments));
   } catch (const CLI::ParseError& error) {
-    if (const std::string unknown = unknown_option(app, error); !unknown.empty()) {
+    const std::string unknown = unknown_option(app, error);
+    if (std::string_view(argv[1]) == "train" && one_of_several())  // all ranks have come so far, or wait for those that have not
+      return error.get_exit_code() == 0 ? first_of_several() ? app.exit(error) : kOk
+                                        : wrong_usage(unknown.empty() ? error.what() : unknown);
+    if (!unknown.empty()) {
       std::fprintf(stderr, "weft: %s\n", unknown.c_str());
       return kUsage;
     }

@@ -1,18 +1,21 @@
 // weft train: trains a model on data and writes it to a folder.
 #include <algorithm>
 #include <cmath>
-#include <csignal>
 #include <cstdio>
 #include <filesystem>
 #include <memory>
-#include <unistd.h>
 
 #include "cli/command.h"
 #include "cli/peak_flops.h"
+#include "cli/ranked.h"
 #include "cli/suggest.h"
+#include "cli/train_signals.h"
 #include "weft/backends/open.h"
 #include "weft/base/check.h"
 #include "weft/base/parallel.h"
+#include "weft/comm/cores.h"
+#include "weft/comm/launch.h"
+#include "weft/comm/on_device.h"
 #include "weft/train/capture.h"
 #include "weft/train/trainer.h"
 #include "weft/train/work_line.h"
@@ -24,6 +27,7 @@ struct Options {
   TrainConfig flags;
   std::string config_file, replay, command_line;
   bool resume = false, plan = false;
+  int64_t ranks = 0;
   CLI::App* command = nullptr;
 };
 
@@ -48,31 +52,14 @@ TrainConfig resolve(const Options& options) {
   return changed(run, options);
 }
 
-std::atomic<bool> stop_requested = false;
-
-// The first Ctrl-C (or SIGTERM) makes the trainer save and stop; the second one exits at once.
-extern "C" void on_interrupt(int) {
-  if (stop_requested.exchange(true)) ::_exit(130);
-  constexpr char kText[] = "\nstopping and saving the last finished step; press Ctrl-C again to stop at once\n";
-  [[maybe_unused]] const auto written = ::write(STDERR_FILENO, kText, sizeof kText - 1);
-}
-
-// The terminal was closed, or the reader of the output pipe exited: stop without a message.
-extern "C" void on_hangup(int) { stop_requested = true; }
-
-// Installs a handler. Signals that the caller ignores (nohup) stay ignored.
-void on_signal(int signal, void (*handler)(int)) {
-  if (std::signal(signal, handler) == SIG_IGN) std::signal(signal, SIG_IGN);
-}
-
-int print_plan(const TrainConfig& config) {
+int print_plan(const TrainConfig& config, int64_t ranks) {
   ShownProgress progress;
   const auto device = open_device(config.device, {.threads = int(config.threads)});
   const TrainingProblem problem = make_problem(config, [&](const std::string& text) {
     progress.hide();
     std::fprintf(stderr, "%s\n", text.c_str());
   });
-  const Plan plan = make_plan(config, problem);
+  const Plan plan = make_plan(config, problem, int(ranks));
   progress.hide();
   std::printf("%s", plan_text(plan, device->memory()).c_str());
   check_fits(plan, config, device->memory());
@@ -92,13 +79,7 @@ int replay(const std::string& path, const TrainConfig& config) {
   return kFailed;
 }
 
-int train(const TrainConfig& config, const Options& options) {
-  const auto peak = [&](Device& device) {
-    return peak_flops(device, config.threads > 0 ? int(config.threads) : available_threads(), config.dtype == "bf16");
-  };
-  Trainer trainer(config,
-                  {.resume = options.resume, .out = stderr, .stop = &stop_requested, .peak_flops = peak, .command = options.command_line});
-  const TrainOutcome outcome = trainer.run();
+void print_outcome(const TrainOutcome& outcome) {
   if (outcome.evaluation) {
     std::printf("validation loss %.4f after step %lld\n", outcome.evaluation->validation_loss, (long long)outcome.evaluation->step);
     if (outcome.evaluation->accuracy) std::printf("%.2f %% of unseen sums right\n", 100 * *outcome.evaluation->accuracy);
@@ -109,26 +90,73 @@ int train(const TrainConfig& config, const Options& options) {
   if (!outcome.finished)
     std::printf("stopped after step %lld; weft train --resume --out %s continues\n", (long long)outcome.step, outcome.folder.c_str());
   std::printf("report: %s\n", outcome.report.c_str());
+}
+
+// The device of this rank: of several ranks with --device cuda each has the GPU of its place on its host, and with --device cpu its part
+// of the cores.
+std::shared_ptr<Device> device_of_rank(const TrainConfig& config, int threads) {
+  const Launch launch = launch_of_environment();
+  const bool own_gpu = config.device == "cuda" && launch.size > 1;
+  return open_device(own_gpu ? cuda_device_of(launch.local_rank, launch.local_size) : config.device, {.threads = threads});
+}
+
+int train(std::unique_ptr<Communicator>& ranks, const TrainConfig& config, const Options& options) {
+  const auto timeout = std::chrono::seconds(config.timeout);
+  const int threads = config.device == "cpu" ? share_cores(*ranks, int(config.threads)) : int(config.threads);
+  std::shared_ptr<Device> device;
+  Agreement(*ranks, timeout).all([&] { device = device_of_rank(config, threads); });
+  ranks = on_device(std::move(ranks), *device, timeout);
+  const auto peak = [&](Device& device) { return peak_flops(device, threads > 0 ? threads : available_threads(), config.dtype == "bf16"); };
+  const bool first = ranks->first();
+  try {
+    Trainer trainer(config, {.resume = options.resume,
+                             .out = stderr,
+                             .stop = &stop_requested,
+                             .peak_flops = peak,
+                             .command = options.command_line,
+                             .ranks = ranks.get(),
+                             .device = device});
+    const TrainOutcome outcome = trainer.run();
+    if (first) print_outcome(outcome);
+  } catch (const Stopped&) {
+    if (first)
+      std::puts(options.resume ? "stopped before training continued; the run is unchanged"
+                               : "stopped before the first step; run the same command to start again");
+  }
   return kOk;
 }
 
-int run(const Options& options) {
+// Plans and replays are made by one process.
+int run_alone(const Options& options) {
+  if (!first_of_several()) return kOk;
   const TrainConfig config = resolve(options);
   if (!options.replay.empty()) return replay(options.replay, config);
   check_config(config);
-  if (options.plan) return print_plan(resolved(config));
-  on_signal(SIGINT, on_interrupt);
-  on_signal(SIGTERM, on_interrupt);
-  on_signal(SIGHUP, on_hangup);
-  on_signal(SIGPIPE, on_hangup);
-  std::signal(SIGXFSZ, SIG_IGN);  // at the file size limit write() fails; the process is not killed
+  return print_plan(resolved(config), options.ranks > 0 ? options.ranks : launch_of_environment().size);
+}
+
+// Several ranks: they meet before the config is read, so that an error in reading it is printed once.
+int run(const Options& options) {
+  check(options.ranks == 0 || options.plan, "train", "--ranks is for --plan; mpirun or srun start the ranks of a run");
+  if (options.plan || !options.replay.empty()) return run_alone(options);
+  TrainConfig config;
+  std::exception_ptr wrong;
   try {
-    return train(config, options);
-  } catch (const Stopped&) {
-    std::puts(options.resume ? "stopped before training continued; the run is unchanged"
-                             : "stopped before the first step; run the same command to start again");
-    return kOk;
+    config = resolve(options);
+    check_config(config);
+  } catch (const Error&) {
+    if (!one_of_several()) throw;
+    wrong = std::current_exception();
   }
+  std::unique_ptr<Communicator> ranks =
+      open_communicator({.timeout = std::chrono::seconds(wrong ? TrainConfig().timeout : config.timeout)});
+  handle_train_signals(ranks->rank(), ranks->size());
+  return ranked(ranks, [&] {
+    Agreement(*ranks).all([&] {
+      if (wrong) std::rethrow_exception(wrong);
+    });
+    return train(ranks, config, options);
+  });
 }
 
 // A flag that is on by default has a second name that turns it off: --no-keep-best.
@@ -162,6 +190,10 @@ Run add_train(CLI::App& app, std::string command_line) {
   command->add_flag("--resume", options->resume,
                     "Continue from the newest checkpoint in --out with its settings, except those given again");
   command->add_flag("--plan", options->plan, "Print the memory plan and FLOPs of a step without training");
+  command
+      ->add_option("--ranks", options->ranks,
+                   "With --plan: the number of ranks, for the memory of each (mpirun or srun start the ranks of a run)")
+      ->check(CLI::Range(1, 65536));
   for (const Setting& setting : settings()) add_setting(*command, *options, setting);
   return [options] { return run(*options); };
 }

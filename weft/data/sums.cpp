@@ -113,11 +113,15 @@ TokenBatch SumsDataset::batch_of(std::span<const Pair> pairs) const {
 }
 
 double exact_match(const SumsDataset& data, const GreedyDecoder& decode, int64_t rows_at_once) {
+  return double(right_answers(data, decode, 0, 1, rows_at_once)) / double(data.held_out().size());
+}
+
+int64_t right_answers(const SumsDataset& data, const GreedyDecoder& decode, int64_t part, int64_t parts, int64_t rows_at_once) {
   const std::span<const SumsDataset::Pair> all = data.held_out();
   const Vocabulary& vocabulary = data.vocabulary();
   const int64_t length = data.answer_length();
   int64_t right = 0;
-  for (size_t first = 0; first < all.size(); first += size_t(rows_at_once)) {
+  for (size_t first = size_t(part * rows_at_once); first < all.size(); first += size_t(parts * rows_at_once)) {
     report_progress({.what = "scoring sum", .done = int64_t(first), .total = int64_t(all.size())});
     const auto pairs = all.subspan(first, std::min(size_t(rows_at_once), all.size() - first));
     std::vector<int32_t> prompts;
@@ -129,7 +133,7 @@ double exact_match(const SumsDataset& data, const GreedyDecoder& decode, int64_t
       right += vocabulary.decode(std::span(answers).subspan(i * size_t(length), size_t(length))) == data.answer(pairs[i]);
   }
   report_progress({.what = "scoring sum", .done = int64_t(all.size()), .total = int64_t(all.size())});
-  return double(right) / double(all.size());
+  return right;
 }
 
 }  // namespace weft

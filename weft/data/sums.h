@@ -64,5 +64,7 @@ using GreedyDecoder = std::function<std::vector<int32_t>(std::span<const int32_t
 
 // The share of all held-out sums that are answered exactly.
 double exact_match(const SumsDataset& data, const GreedyDecoder& decode, int64_t rows_at_once = 512);
+// The number of right answers in batches part, part + parts, ... of `rows_at_once` held-out sums.
+int64_t right_answers(const SumsDataset& data, const GreedyDecoder& decode, int64_t part, int64_t parts, int64_t rows_at_once = 512);
 
 }  // namespace weft

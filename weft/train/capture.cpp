@@ -72,15 +72,15 @@ void write_capture(const std::string& path, const TrainConfig& config, const Mod
     tensors.push_back({saved_name(i, "ids"), sequences[i].upload_ids(model.device())});
     tensors.push_back({saved_name(i, "targets"), sequences[i].upload_targets(model.device())});
   }
-  write_checkpoint(path,
-                   {{"capture", "1"},
-                    {"step", std::to_string(facts.step)},
-                    {"loss", text_of(facts.loss)},
-                    {"gradient_norm", text_of(facts.gradient_norm)},
-                    {"units", std::to_string(sequences.size())},
-                    {"config", to_toml(config)},
-                    {"model", model_config_json(model.config())}},
-                   tensors);
+  Values values = {{"capture", "1"},
+                   {"step", std::to_string(facts.step)},
+                   {"loss", text_of(facts.loss)},
+                   {"gradient_norm", text_of(facts.gradient_norm)},
+                   {"units", std::to_string(sequences.size())},
+                   {"config", to_toml(config)},
+                   {"model", model_config_json(model.config())}};
+  if (!facts.bad.empty()) values["bad"] = facts.bad;
+  write_checkpoint(path, values, tensors);
 }
 
 Replay replay_capture(const std::string& path, const std::string& device_name, int threads) {
@@ -94,10 +94,10 @@ Replay replay_capture(const std::string& path, const std::string& device_name, i
   TrainingStep step(*model, *optimizer, step_options(config));
   for (const NamedTensor& p : model->all_parameters()) file.restore({"model." + p.name, p.tensor});
   const std::vector<TokenBatch> sequences = read_sequences(file);
-  Replay replay{
-      {file.integer("step"), std::strtod(file.value("loss").c_str(), nullptr), std::strtod(file.value("gradient_norm").c_str(), nullptr)},
-      {},
-      {}};
+  Replay replay{{file.integer("step"), std::strtod(file.value("loss").c_str(), nullptr),
+                 std::strtod(file.value("gradient_norm").c_str(), nullptr), file.find("bad") ? *file.find("bad") : ""},
+                {},
+                {}};
   const auto rewind = [&] { file.restore({"random_state", step.random_state()}); };
   rewind();
   replay.result = step.gradients(sequences);

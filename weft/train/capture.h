@@ -26,6 +26,7 @@ std::optional<BadTensor> find_bad_tensor(TrainingStep& step, const Optimizer& op
 struct CaptureFacts {
   int64_t step = 0;
   double loss = 0, gradient_norm = 0;
+  std::string bad = {};  // of several ranks: the first tensor that is not finite, and its rank; else empty
 };
 
 void write_capture(const std::string& path, const TrainConfig& config, const Model& model, const Tensor& random_state,

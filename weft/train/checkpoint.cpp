@@ -26,16 +26,18 @@ std::vector<int64_t> extents(const Shape& shape) {
   return list;
 }
 
+int64_t bytes_of(const SavedTensor& tensor) { return tensor.shape.numel() * size_of(tensor.dtype); }
+
 // Length and JSON, padded with spaces so that the tensors begin at a multiple of 64 bytes.
-std::string header_of(const Values& values, const std::vector<NamedTensor>& tensors) {
+std::string header_of(const Values& values, const std::vector<SavedTensor>& tensors) {
   nlohmann::ordered_json header;
   header["__metadata__"]["crc32c"] = kUnknown;
   for (const auto& [name, value] : values) header["__metadata__"][name] = value;
   int64_t at = 0;
-  for (const NamedTensor& t : tensors) {
-    const int64_t bytes = t.tensor.numel() * size_of(t.tensor.dtype());
+  for (const SavedTensor& t : tensors) {
+    const int64_t bytes = bytes_of(t);
     check(!header.contains(t.name), "checkpoint", "two tensors have the name ", t.name);
-    header[t.name] = {{"dtype", stored_name(t.tensor.dtype())}, {"shape", extents(t.tensor.shape())}, {"data_offsets", {at, at + bytes}}};
+    header[t.name] = {{"dtype", stored_name(t.dtype)}, {"shape", extents(t.shape)}, {"data_offsets", {at, at + bytes}}};
     at += bytes;
   }
   std::string json = header.dump();
@@ -62,17 +64,14 @@ class ChecksummedWriter {
     crc_ = crc32c(bytes, crc_);
     file_.write(bytes);
   }
-  // From the device in pieces, so that a large tensor needs no second copy.
-  void write(const Tensor& tensor, const Look& look) {
+  void write(const SavedTensor& tensor, const Look& look) {
     constexpr int64_t kPiece = int64_t(8) << 20;
-    check(tensor.contiguous(), "checkpoint", "a tensor must be contiguous to be saved, got strides ", tensor.strides());
-    const int64_t bytes = tensor.numel() * size_of(tensor.dtype());
+    const int64_t bytes = bytes_of(tensor);
     buffer_.resize(size_t(std::min(bytes, kPiece)));
     for (int64_t at = 0; at < bytes; at += kPiece) {
-      const int64_t n = std::min(kPiece, bytes - at);
-      tensor.device().download(buffer_.data(), *tensor.view().buffer, tensor.view().offset + at, n);
-      const auto piece = std::span(buffer_).first(size_t(n));
-      look(piece, at / size_of(tensor.dtype()));
+      const auto piece = std::span(buffer_).first(size_t(std::min(kPiece, bytes - at)));
+      tensor.read(at, piece);
+      look(piece, at / size_of(tensor.dtype));
       write(piece);
     }
   }
@@ -90,20 +89,38 @@ class ChecksummedWriter {
 
 }  // namespace
 
+SavedTensor saved(const NamedTensor& t) {
+  const Tensor& tensor = t.tensor;
+  check(tensor.contiguous(), "checkpoint", "a tensor must be contiguous to be saved, got strides ", tensor.strides());
+  return {t.name, tensor.dtype(), tensor.shape(), [tensor](int64_t offset, std::span<std::byte> into) {
+            tensor.device().download(into.data(), *tensor.view().buffer, tensor.view().offset + offset, int64_t(into.size()));
+          }};
+}
+
+std::vector<SavedTensor> saved(const std::vector<NamedTensor>& tensors) {
+  std::vector<SavedTensor> list;
+  for (const NamedTensor& tensor : tensors) list.push_back(saved(tensor));
+  return list;
+}
+
 void write_checkpoint(const std::string& path, const Values& values, const std::vector<NamedTensor>& tensors, Floats floats) {
+  write_checkpoint(path, values, saved(tensors), floats);
+}
+
+void write_checkpoint(const std::string& path, const Values& values, const std::vector<SavedTensor>& tensors, Floats floats) {
   const std::string header = header_of(values, tensors);
   ChecksummedWriter writer(path);
   writer.write(bytes_of_text(header));
   const auto step = values.find("step");
   const std::string when = step == values.end() ? "" : "after step " + step->second;
   int64_t done = 0, total = 0;
-  for (const NamedTensor& t : tensors) total += t.tensor.numel() * size_of(t.tensor.dtype());
+  for (const SavedTensor& t : tensors) total += bytes_of(t);
   const auto tell = report_bytes("writing the checkpoint", size_t(total));
-  for (const NamedTensor& t : tensors)
-    writer.write(t.tensor, [&](std::span<const std::byte> piece, int64_t first) {
+  for (const SavedTensor& t : tensors)
+    writer.write(t, [&](std::span<const std::byte> piece, int64_t first) {
       tell(done);
       done += int64_t(piece.size());
-      if (floats == Floats::finite) check_finite(path, t.name, t.tensor.dtype(), piece, first, when);
+      if (floats == Floats::finite) check_finite(path, t.name, t.dtype, piece, first, when);
     });
   writer.commit(header.find(kField) + kField.size());
   tell(total);
@@ -145,12 +162,16 @@ int64_t Checkpoint::integer(const std::string& name) const {
   return number;
 }
 
-void Checkpoint::restore(const NamedTensor& into) const {
+void Checkpoint::restore(const NamedTensor& into) const { restore(into, into.tensor.shape(), {0, into.tensor.numel()}); }
+
+void Checkpoint::restore(const NamedTensor& into, const Shape& whole, Range range) const {
   const SafeTensors::Entry& entry = file_.at(into.name);
-  if (entry.dtype != into.tensor.dtype() || entry.shape != into.tensor.shape())
-    fail(ErrorCode::bad_file, path(), "its tensor ", into.name, " has shape ", entry.shape, ", expected ", into.tensor.dtype(), " ",
-         into.tensor.shape());
-  into.tensor.write_bytes(*entry.dtype, entry.bytes.data(), int64_t(entry.bytes.size()));
+  if (entry.dtype != into.tensor.dtype() || entry.shape != whole)
+    fail(ErrorCode::bad_file, path(), "its tensor ", into.name, " has shape ", entry.shape, ", expected ", into.tensor.dtype(), " ", whole);
+  check(into.tensor.numel() == range.count && range.end() <= whole.numel(), "checkpoint", "elements ", range.first, " to ", range.end(),
+        " of ", into.name, " do not fit a tensor of shape ", into.tensor.shape());
+  const int64_t size = size_of(*entry.dtype);
+  into.tensor.write_bytes(*entry.dtype, entry.bytes.data() + range.first * size, range.count * size);
 }
 
 CheckpointFolder::CheckpointFolder(std::string folder, int64_t keep, std::function<void(const std::string&)> notice)
@@ -172,7 +193,7 @@ std::vector<std::string> CheckpointFolder::paths() const {
   return found;
 }
 
-std::string CheckpointFolder::save(int64_t step, const Values& values, const std::vector<NamedTensor>& tensors) {
+std::string CheckpointFolder::save(int64_t step, const Values& values, const std::vector<SavedTensor>& tensors) {
   char name[64];
   std::snprintf(name, sizeof name, "checkpoint-%010lld.safetensors", (long long)step);
   const std::string path = (fs::path(folder_) / name).string();

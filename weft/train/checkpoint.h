@@ -5,6 +5,7 @@
 // undamaged ones are kept; a damaged one is skipped in favour of the one before it.
 #pragma once
 
+#include <concepts>
 #include <cstdint>
 #include <filesystem>
 #include <functional>
@@ -12,6 +13,7 @@
 #include <memory>
 #include <optional>
 #include <set>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -23,6 +25,17 @@ namespace weft {
 
 using Values = std::map<std::string, std::string>;
 
+// A tensor to be written. Its bytes are read in pieces, from the device or from other ranks, so that a large one needs no second copy.
+struct SavedTensor {
+  std::string name;
+  DType dtype;
+  Shape shape;
+  std::function<void(int64_t offset, std::span<std::byte> into)> read;  // bytes, row-major
+};
+SavedTensor saved(const NamedTensor& tensor);  // contiguous, of this process
+std::vector<SavedTensor> saved(const std::vector<NamedTensor>& tensors);
+
+void write_checkpoint(const std::string& path, const Values& values, const std::vector<SavedTensor>& tensors, Floats floats = Floats::any);
 void write_checkpoint(const std::string& path, const Values& values, const std::vector<NamedTensor>& tensors, Floats floats = Floats::any);
 
 // An undamaged checkpoint; the constructor throws bad_file naming the path and the damage.
@@ -38,6 +51,9 @@ class Checkpoint {
 
   // Copies the tensor of this name into `into`, which must have its shape and dtype.
   void restore(const NamedTensor& into) const;
+  // Copies a range of its elements; the tensor in the file has the shape `whole`.
+  void restore(const NamedTensor& into, const Shape& whole, Range range) const;
+  const std::string& checksum() const { return value("crc32c"); }
 
  private:
   SafeTensors file_;
@@ -51,7 +67,11 @@ class CheckpointFolder {
 
   // Writes a checkpoint, returns its path, and removes damaged ones and those beyond `keep`, never the one just written. Throws
   // device_fault and keeps the earlier ones if a tensor is not finite.
-  std::string save(int64_t step, const Values& values, const std::vector<NamedTensor>& tensors);
+  std::string save(int64_t step, const Values& values, const std::vector<SavedTensor>& tensors);
+  template <std::same_as<NamedTensor> T>
+  std::string save(int64_t step, const Values& values, const std::vector<T>& tensors) {
+    return save(step, values, saved(tensors));
+  }
   std::unique_ptr<Checkpoint> newest();    // undamaged; null if there is none
   std::vector<std::string> paths() const;  // newest first
 

@@ -55,6 +55,8 @@ struct TrainConfig {
   // Run.
   std::string device = "cpu";
   int64_t threads = 0;
+  std::string shard = "optimizer";
+  int64_t timeout = 600;
   std::string out = "";
   int64_t save_every = 500;
   int64_t keep = 2;

@@ -7,6 +7,7 @@
 #include "weft/train/config.h"
 #include "weft/train/optimizer_choice.h"
 #include "weft/train/schedule.h"
+#include "weft/train/sharding.h"
 
 namespace weft {
 namespace {
@@ -28,6 +29,7 @@ void check_sizes(const TrainConfig& c) {
   within("sums_rows", c.sums_rows, 1, kMostSequences);
   within("sums_digits", c.sums_digits, 2, 3);
   within("threads", c.threads, 0, 4096);
+  within("timeout", c.timeout, 1, 7 * 24 * 3600);
   at_least("keep", c.keep, 1);
   for (const auto& [key, value] : {std::pair{"layers", c.layers},
                                    {"width", c.width},
@@ -83,6 +85,7 @@ void check_words(const TrainConfig& c) {
         "', expected characters or bytes");
   if (!c.chat_template.empty()) chat_template(c.chat_template);
   check_optimizer_name(c.optimizer);
+  sharding_from_name(c.shard);
   schedule_from_name(c.schedule);
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 
 #include "weft/base/check.h"
 #include "weft/base/progress.h"
@@ -38,38 +39,66 @@ std::vector<int32_t> continue_greedily(const Model& model, std::span<const int32
   return out;
 }
 
+struct SequenceLoss {
+  double loss = 0, targets = 0;
+};
+
+SequenceLoss loss_of(const Model& model, const TokenBatch& sequence, const Tensor& one) {
+  const Tensor loss =
+      model.loss(sequence.upload_ids(model.device()), sequence.upload_targets(model.device()), {.pad_id = kIgnored, .count = one});
+  return {loss.item<float>(), double(sequence.counted())};
+}
+
+// Element i of the result is element i / ranks of rank i % ranks.
+std::vector<SequenceLoss> dealt(Communicator& ranks, const std::vector<SequenceLoss>& own, int64_t count) {
+  std::vector<std::string> parts =
+      ranks.all_gather(std::string(reinterpret_cast<const char*>(own.data()), own.size() * sizeof(SequenceLoss)));
+  std::vector<SequenceLoss> all;
+  for (int64_t i = 0; i < count; ++i)
+    std::memcpy(&all.emplace_back(), parts[size_t(i % ranks.size())].data() + size_t(i / ranks.size()) * sizeof(SequenceLoss),
+                sizeof(SequenceLoss));
+  return all;
+}
+
 }  // namespace
 
-double validation_loss(const Model& model, const Dataset& data, int64_t sequences) {
+double validation_loss(const Model& model, const Dataset& data, int64_t sequences, const Agreement& ranks) {
   const Phase phase(model.device());
-  const NoGrad no_grad;
   const int64_t count = sequences > 0 ? std::min(sequences, data.validation_sequences()) : data.validation_sequences();
   if (count == 0) return NAN;
-  const Tensor one = full(model.device(), {}, 1);
+  std::vector<SequenceLoss> own;
+  ranks.all([&] {
+    const NoGrad no_grad;
+    const Tensor one = full(model.device(), {}, 1);
+    for (int64_t i = ranks.communicator().rank(); i < count; i += ranks.communicator().size()) {
+      report_progress({.what = "evaluating", .done = i, .total = count});
+      own.push_back(loss_of(model, data.validation_sequence(i), one));
+    }
+    report_progress({.what = "evaluating", .done = count, .total = count});
+  });
   double sum = 0, targets = 0;
-  for (int64_t i = 0; i < count; ++i) {
-    report_progress({.what = "evaluating", .done = i, .total = count});
-    const TokenBatch sequence = data.validation_sequence(i);
-    const Tensor loss =
-        model.loss(sequence.upload_ids(model.device()), sequence.upload_targets(model.device()), {.pad_id = kIgnored, .count = one});
-    sum += loss.item<float>();
-    targets += double(sequence.counted());
+  for (const SequenceLoss& each : dealt(ranks.communicator(), own, count)) {
+    sum += each.loss;
+    targets += each.targets;
   }
-  report_progress({.what = "evaluating", .done = count, .total = count});
   return sum / targets;
 }
 
-EvaluationRecord evaluation(const Model& model, const TrainingProblem& problem, int64_t sequences, int64_t step) {
-  EvaluationRecord record{step, validation_loss(model, *problem.data, sequences), std::nullopt};
-  if (problem.sums) record.accuracy = sums_accuracy(model, *problem.sums);
+EvaluationRecord evaluation(const Model& model, const TrainingProblem& problem, int64_t sequences, int64_t step, const Agreement& ranks) {
+  EvaluationRecord record{step, validation_loss(model, *problem.data, sequences, ranks), std::nullopt};
+  if (problem.sums) record.accuracy = sums_accuracy(model, *problem.sums, ranks);
   return record;
 }
 
-double sums_accuracy(const Model& model, const SumsDataset& sums) {
+double sums_accuracy(const Model& model, const SumsDataset& sums, const Agreement& ranks) {
   const Phase phase(model.device());
-  return exact_match(sums, [&](std::span<const int32_t> prompts, int64_t rows, int64_t tokens, int64_t count) {
+  const auto decode = [&](std::span<const int32_t> prompts, int64_t rows, int64_t tokens, int64_t count) {
     return continue_greedily(model, prompts, rows, tokens, count);
-  });
+  };
+  int64_t own = 0, right = 0;
+  ranks.all([&] { own = right_answers(sums, decode, ranks.communicator().rank(), ranks.communicator().size()); });
+  for (int64_t each : ranks.communicator().all_gather_values(own)) right += each;
+  return double(right) / double(sums.held_out().size());
 }
 
 std::vector<std::vector<int32_t>> sample_prompts(const TrainConfig& config, const TrainingProblem& problem) {

@@ -8,11 +8,11 @@
 
 namespace weft {
 
-LiveLine::LiveLine(std::FILE* out) : out_(out), terminal_(::isatty(::fileno(out)) == 1) {}
+LiveLine::LiveLine(std::FILE* out) : out_(out), terminal_(out && ::isatty(::fileno(out)) == 1) {}
 
 int LiveLine::columns() const {
   winsize size{};
-  return ::ioctl(::fileno(out_), TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
+  return out_ && ::ioctl(::fileno(out_), TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
 }
 
 void LiveLine::show(const std::string& text) {
@@ -39,6 +39,7 @@ void LiveLine::uncover() {
 }
 
 void LiveLine::print(const std::string& text) {
+  if (!out_) return;
   const bool shown = covered_ || !text_.empty();
   std::fprintf(out_, "%s%s%s\n", shown ? "\r" : "", text.c_str(), shown ? "\x1b[K" : "");
   std::fflush(out_);
@@ -47,6 +48,7 @@ void LiveLine::print(const std::string& text) {
 }
 
 void LiveLine::finish() {
+  if (!out_) return;
   uncover();
   if (!text_.empty()) std::fprintf(out_, "\n");
   text_.clear();

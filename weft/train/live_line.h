@@ -8,7 +8,7 @@ namespace weft {
 
 class LiveLine {
  public:
-  explicit LiveLine(std::FILE* out);
+  explicit LiveLine(std::FILE* out);  // null: nothing is shown
   ~LiveLine() { finish(); }
   LiveLine(const LiveLine&) = delete;
   LiveLine& operator=(const LiveLine&) = delete;

@@ -66,15 +66,18 @@ void rehearse_export(const Model& model) {
 
 // A short run on a device that has neither memory nor work behind it: some steps, an evaluation, samples, the export. Fills in the
 // plan; the cost of a step only if `counts` counts it.
-void rehearse(const TrainConfig& config, const TrainingProblem& problem, Device& device, counting::Counts* counts, Plan& plan) {
+void rehearse(const TrainConfig& config, const TrainingProblem& problem, Device& device, Communicator& ranks, counting::Counts* counts,
+              Plan& plan) {
   const auto model = make_planned_model(config, problem.model, device);
-  const auto optimizer = make_optimizer(config, *model);
+  const Sharding sharding = sharding_from_name(config.shard);
+  const auto optimizer = make_optimizer(config, *model, ranks, sharding);
   const TokenBatch sequence = problem.data->training_sequence(0);
-  const int64_t tokens = int64_t(sequence.ids.size()), sequences = config.batch * config.accumulate;
-  const int64_t at_once = sequences_per_micro_batch(sequences, tokens, config.pass_tokens), micro_batches = sequences / at_once;
+  const StepSize size = step_size(config, problem);
+  const int64_t at_once = size.sequences_at_once();
+  const int64_t micro_batches = int64_t(share_of(size, ranks, sharding).micro_batches.size());  // of this rank
   StepOptions options = step_options(config);
-  options.micro_batch_tokens = at_once * tokens;
-  TrainingStep step(*model, *optimizer, options);
+  options.micro_batch_tokens = at_once * size.sequence_tokens;
+  TrainingStep step(*model, *optimizer, options, ranks, sharding);
   const auto count = [&](int64_t micro_batches) {
     const std::vector<TokenBatch> some(size_t(micro_batches * at_once), sequence);
     if (counts) counts->reset();
@@ -83,8 +86,8 @@ void rehearse(const TrainConfig& config, const TrainingProblem& problem, Device&
     return counts ? counts->total() : Cost{};
   };
   // All micro-batches are alike: two are counted, after a step that leaves the memory every later step finds.
-  plan.tokens = sequences * tokens;
-  plan.micro_batches = micro_batches;
+  plan.tokens = size.batch * size.accumulate * size.sequence_tokens;
+  plan.micro_batches = size.micro_batches();
   step.reserve(micro_batches);
   const int64_t counted = std::min<int64_t>(micro_batches, 2);
   count(counted);
@@ -106,14 +109,18 @@ void rehearse(const TrainConfig& config, const TrainingProblem& problem, Device&
 
 }  // namespace
 
-// The counting device counts the work; the planned device of the run takes the memory.
-Plan make_plan(const TrainConfig& config, const TrainingProblem& problem) {
+// The counting device counts the work of the whole step; the planned device of a rank takes the memory.
+Plan make_plan(const TrainConfig& config, const TrainingProblem& problem, int ranks) {
   Plan plan;
+  plan.ranks = ranks;
   const auto counting = counting::open_device(int(config.threads));
   const LaunchProgress launches(counting->stream());
-  rehearse(config, problem, *counting, &counting::counts(*counting), plan);
+  rehearse(config, problem, *counting, alone(), &counting::counts(*counting), plan);
   const auto target = open_planned(config.device, {.threads = int(config.threads)});
-  if (target->name() != counting->name()) rehearse(config, problem, *target, nullptr, plan);
+  if (ranks > 1)
+    rehearse(config, problem, *target, *planned_ranks(ranks), nullptr, plan);
+  else if (target->name() != counting->name())
+    rehearse(config, problem, *target, alone(), nullptr, plan);
   return plan;
 }
 
@@ -136,6 +143,7 @@ std::string parameters_text(const Plan& plan) {
 
 std::string plan_text(const Plan& plan, const MemoryInfo& device) {
   std::string out = join(parameters_text(plan), " parameters, ", plan.tokens, " tokens a step\n");
+  if (plan.ranks > 1) out += join("each of ", plan.ranks, " ranks needs\n");
   char line[160];
   for (MemoryUse use : kUses) {
     const UseStats& stats = plan.memory.of(use);

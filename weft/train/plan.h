@@ -10,17 +10,19 @@
 namespace weft {
 
 struct Plan {
-  PoolStats memory;           // high-water marks of the pool, by use and in total
+  PoolStats memory;           // high-water marks of the pool, by use and in total; of one rank
   Cost step;                  // of one optimizer step
   int64_t parameters = 0;     // trained
   int64_t kept = 0;           // frozen: the model's below its adapters
   int64_t tokens = 0;         // read by one step
   int64_t micro_batches = 1;  // of one step
+  int ranks = 1;
 
   int64_t peak() const { return memory.held_high_water; }  // what the run takes from the device, cached blocks included
 };
 
-Plan make_plan(const TrainConfig& config, const TrainingProblem& problem);
+// Of rank 0 of so many, which has the most micro-batches. Throws if they cannot share the step.
+Plan make_plan(const TrainConfig& config, const TrainingProblem& problem, int ranks = 1);
 
 // The plan as a table.
 std::string plan_text(const Plan& plan, const MemoryInfo& device);

@@ -42,7 +42,7 @@ std::string count_text(double value) {
   return format("%.3g%s", value, unit);
 }
 
-std::string progress_line(const StepRecord& r, int64_t steps, double smoothed_loss, double seconds_left, int columns) {
+std::string progress_line(const StepRecord& r, int64_t steps, double smoothed_loss, double seconds_left, int columns, int ranks) {
   const std::string total = std::to_string(steps), step = std::to_string(r.step);
   const std::string head = format("%*lld/%s ", int(total.size()), (long long)r.step, total.c_str());
   const std::string loss = "loss " + loss_text(r.loss), smooth = " (" + loss_text(smoothed_loss) + ")";
@@ -50,30 +50,33 @@ std::string progress_line(const StepRecord& r, int64_t steps, double smoothed_lo
   const std::string short_rate = "  lr " + short_scientific(r.learning_rate), short_norm = format("  |g| %.2g", r.gradient_norm);
   const std::string speed = "  " + count_text(r.tokens_per_second) + " tok/s", left = "  " + duration_text(seconds_left) + " left";
   const std::string share = r.utilisation > 0 ? format("  %.0f %% of peak", 100 * r.utilisation) : "";
-  const std::string all = loss + smooth + rate + norm + speed + share + left;
+  const std::string by = ranks > 1 ? format(" on %d ranks", ranks) : "";
+  const std::string all = loss + smooth + rate + norm + speed + by + share + left;
   if (columns == 0) return head + all;
   // A line that wraps cannot be redrawn, so the least important fields are dropped first. The last column stays free.
   const int room = columns - 1;
   constexpr int kLeastBar = 6, kMostBar = 30, kAroundBar = 3;  // two brackets and a space
   if (const int left_over = room - int(head.size() + all.size()) - kAroundBar; left_over >= kLeastBar)
     return head + bar(double(r.step) / double(std::max<int64_t>(1, steps)), std::min(left_over, kMostBar)) + " " + all;
-  for (const std::string& line : {head + all, head + loss + smooth + rate + norm + speed + left, head + loss + rate + norm + speed + left,
+  for (const std::string& line : {head + all, head + loss + smooth + rate + norm + speed + by + left,
+                                  head + loss + smooth + rate + norm + speed + left, head + loss + rate + norm + speed + left,
                                   head + loss + short_rate + short_norm + speed + left, head + loss + short_rate + short_norm + left,
                                   head + loss + short_rate + short_norm, head + loss + short_rate, head + loss, step + " " + loss, loss})
     if (int(line.size()) <= room) return line;
   return loss_text(r.loss).substr(0, size_t(std::max(1, room)));
 }
 
-Progress::Progress(std::FILE* out, int64_t steps, int64_t every) : line_(out), steps_(steps), every_(std::max<int64_t>(1, every)) {}
+Progress::Progress(std::FILE* out, int64_t steps, int64_t every, int ranks)
+    : line_(out), steps_(steps), every_(std::max<int64_t>(1, every)), ranks_(ranks) {}
 
 void Progress::step(const StepRecord& record, double seconds_left) {
   constexpr double kKeep = 0.98;
   smoothed_ = (smoothed_ * weight_ * kKeep + record.loss) / (weight_ * kKeep + 1);
   weight_ = weight_ * kKeep + 1;
   if (line_.terminal())
-    line_.draw(progress_line(record, steps_, smoothed_, seconds_left, line_.columns()));
+    line_.draw(progress_line(record, steps_, smoothed_, seconds_left, line_.columns(), ranks_));
   else if (record.step % every_ == 0 || record.step == steps_ || record.step == 1)
-    line_.print(progress_line(record, steps_, smoothed_, seconds_left, 0));
+    line_.print(progress_line(record, steps_, smoothed_, seconds_left, 0, ranks_));
 }
 
 void Progress::note(const std::string& text) { line_.print(text); }

@@ -13,12 +13,13 @@ namespace weft {
 // "  120/1000 [████░░░░] loss 1.2345 (1.2712)  lr 3.00e-04  |g| 0.81  12.3k tok/s  41 % of peak  1:23 left": as much of it as
 // fits into `columns`. First the bar is dropped, then the share of the peak, then the smoothed loss; learning rate and gradient norm
 // are shortened before they are dropped; the loss stays. 0 columns: all but the bar.
-std::string progress_line(const StepRecord& record, int64_t steps, double smoothed_loss, double seconds_left, int columns);
+// Of several ranks: "12.3k tok/s on 4 ranks", as long as there is room.
+std::string progress_line(const StepRecord& record, int64_t steps, double smoothed_loss, double seconds_left, int columns, int ranks = 1);
 
 class Progress {
  public:
-  // `every`: steps between two plain lines.
-  Progress(std::FILE* out, int64_t steps, int64_t every);
+  // `out` null: prints nothing. `every`: steps between two plain lines.
+  Progress(std::FILE* out, int64_t steps, int64_t every, int ranks = 1);
 
   void step(const StepRecord& record, double seconds_left);
   void note(const std::string& text);  // prints a permanent line
@@ -30,6 +31,7 @@ class Progress {
  private:
   LiveLine line_;
   int64_t steps_, every_;
+  int ranks_;
   double smoothed_ = 0, weight_ = 0;  // exponential mean over about fifty steps, without a bias at the start
 };
 

@@ -22,8 +22,9 @@ class RunMonitor : public WorkLine {
   }
   // Throws Stopped if a stop was requested.
   void check_stop() const {
-    if (stop_ && finishing_ == 0 && stop_->load(std::memory_order_relaxed)) throw Stopped();
+    if (stop_requested()) throw Stopped();
   }
+  bool stop_requested() const { return stop_ && finishing_ == 0 && stop_->load(std::memory_order_relaxed); }
 
   // While one lives no stop is raised, so that work which must not be left half done is finished first.
   class Finishing {

@@ -238,6 +238,13 @@ StepOptions step_options(const TrainConfig& c) {
   return {.clip = c.clip, .recompute = c.recompute, .seed = uint64_t(c.seed), .micro_batch_tokens = c.pass_tokens};
 }
 
+StepSize step_size(const TrainConfig& c, const TrainingProblem& problem) {
+  return {.batch = c.batch,
+          .accumulate = c.accumulate,
+          .sequence_tokens = int64_t(problem.data->training_sequence(0).ids.size()),
+          .pass_tokens = c.pass_tokens};
+}
+
 Schedule make_schedule(const TrainConfig& c) {
   const ScheduleKind kind = schedule_from_name(c.schedule);
   const int64_t decay = kind != ScheduleKind::wsd ? 0 : c.decay ? c.decay : c.steps / 5;

@@ -52,6 +52,7 @@ std::unique_ptr<Optimizer> make_optimizer(const TrainConfig& config, const Model
                                           Sharding sharding = Sharding::optimizer);
 
 StepOptions step_options(const TrainConfig& config);
+StepSize step_size(const TrainConfig& config, const TrainingProblem& problem);
 Schedule make_schedule(const TrainConfig& config);
 
 }  // namespace weft

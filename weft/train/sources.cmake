@@ -1,5 +1,6 @@
 target_sources(weft
   PRIVATE
+    train/agreement.cpp
     train/best.cpp
     train/capture.cpp
     train/chart.cpp
@@ -23,6 +24,8 @@ target_sources(weft
     train/resume.cpp
     train/run_facts.cpp
     train/run_folder.cpp
+    train/same_on_ranks.cpp
+    train/saved_state.cpp
     train/schedule.cpp
     train/setup.cpp
     train/sharding.cpp
@@ -30,9 +33,12 @@ target_sources(weft
     train/tensorboard.cpp
     train/trainer.cpp
     train/trainer_output.cpp
+    train/trainer_setup.cpp
+    train/trainer_step.cpp
     train/utilisation.cpp
     train/work_line.cpp
   PUBLIC FILE_SET HEADERS FILES
+    train/agreement.h
     train/best.h
     train/capture.h
     train/chart.h
@@ -53,6 +59,7 @@ target_sources(weft
     train/run_facts.h
     train/run_monitor.h
     train/run_folder.h
+    train/saved_state.h
     train/schedule.h
     train/setup.h
     train/sharding.h

@@ -8,6 +8,10 @@
 //         best/               the model of the lowest validation loss (weft/train/best.h)
 //         model/              at the end: a folder for weft generate and transformers, adapters merged
 //         adapter/            of a LoRA run: a folder for PEFT
+//
+// Several ranks train one model (weft/comm/communicator.h): the results have the bits of one process. Rank 0 alone prints and writes;
+// all read the data, the model and the checkpoint of a resumed run. What goes wrong before the first step, in an evaluation or in a write
+// is thrown by all ranks alike (AgreedError); an error inside a step by the rank that meets it, which then is to end the others.
 #pragma once
 
 #include <atomic>
@@ -18,7 +22,9 @@
 #include <optional>
 #include <string>
 
+#include "weft/comm/communicator.h"
 #include "weft/io/folder_lock.h"
+#include "weft/train/agreement.h"
 #include "weft/train/best.h"
 #include "weft/train/checkpoint.h"
 #include "weft/train/config.h"
@@ -27,6 +33,7 @@
 #include "weft/train/progress.h"
 #include "weft/train/report.h"
 #include "weft/train/run_monitor.h"
+#include "weft/train/saved_state.h"
 #include "weft/train/setup.h"
 #include "weft/train/step.h"
 #include "weft/train/tensorboard.h"
@@ -40,6 +47,8 @@ struct TrainerOptions {
   const std::atomic<bool>* stop = nullptr;            // set by another thread or a signal: save the last finished step and end
   std::function<PeakFlops(Device&)> peak_flops = {};  // measures the device, for the utilisation; empty: none is reported
   std::string command = {};                           // the command line, for the report
+  Communicator* ranks = nullptr;                      // that train together; null: this process alone
+  std::shared_ptr<Device> device = nullptr;           // null: the config's is opened
 };
 
 struct TrainOutcome {
@@ -66,16 +75,31 @@ class Trainer {
   const TrainingProblem& problem() const { return problem_; }
 
  private:
-  void restore(const Checkpoint& checkpoint);
+  void prepare();
+  void compare_ranks();
+  void read_problem();
+  void make_parts();
+  MemoryInfo memory_of_rank() const;
   void open_run();
-  std::vector<TokenBatch> next_sequences() const;
+  std::unique_ptr<Checkpoint> open_folder();
+  void restore(const Checkpoint& checkpoint);
+  void open_output();
+
+  std::vector<TokenBatch> sequences_of(const std::vector<int64_t>& micro_batches) const;
+  std::vector<TokenBatch> own_sequences() const { return sequences_of(share_.micro_batches); }
+  int64_t sequences_per_step() const { return config_.batch * config_.accumulate; }
   void set_random_state(const std::vector<uint32_t>& state);
-  StepResult gradients(std::span<const TokenBatch> sequences, const std::vector<uint32_t>& random_state);
+  StepResult gradients(std::span<const TokenBatch> own, const std::vector<uint32_t>& random_state);
+  StepResult computed(std::span<const TokenBatch> own, const std::vector<uint32_t>& random_state);
   StepRecord train_one();
-  void train_all(TrainOutcome& outcome);
-  void evaluate_and_sample();
-  void finish_stopped();
   void check_next_step();
+  std::string bad_tensor(std::span<const TokenBatch> own);
+  [[noreturn]] void stop_at_bad(const StepResult& result, std::span<const TokenBatch> own, const std::vector<uint32_t>& random_state);
+
+  void train_all(TrainOutcome& outcome);
+  void finish_stopped();
+  void record_step(const StepRecord& record);
+  void evaluate_and_sample();
   void evaluate();
   void sample();
   void save();
@@ -85,11 +109,14 @@ class Trainer {
   void write_adapter(const std::string& folder) const;
   void report(const std::string& state);
   bool report_due() const;
-  std::vector<NamedTensor> saved_tensors() const;
+  void add_rank_facts(ReportFacts& facts) const;
+  void gather_waits();
+  void by_first(const std::function<void()>& work);
+  void raise_failure();
   std::string path(const char* name) const { return config_.out + "/" + name; }
   bool due(int64_t every) const { return every > 0 && step_ % every == 0; }
-  [[noreturn]] void stop_at_bad(const StepResult& result, std::span<const TokenBatch> sequences, const std::vector<uint32_t>& random_state);
 
+  Agreement ranks_;
   TrainConfig config_;
   TrainerOptions options_;
   Progress progress_;
@@ -100,9 +127,11 @@ class Trainer {
   std::unique_ptr<Model> model_;
   std::unique_ptr<Optimizer> optimizer_;
   std::unique_ptr<TrainingStep> training_;
+  Share share_;  // the micro-batches of this rank
+  std::unique_ptr<SavedState> state_;
   std::unique_ptr<CheckpointFolder> checkpoints_;
-  std::unique_ptr<History> history_;
-  std::unique_ptr<TensorBoard> board_;
+  std::unique_ptr<History> history_;    // of ranks other than 0: without a file
+  std::unique_ptr<TensorBoard> board_;  // rank 0 alone, as checkpoints_, best_ and lock_
   std::unique_ptr<BestModel> best_;
   Schedule schedule_;
   std::vector<std::vector<int32_t>> prompts_;  // of the samples
@@ -114,6 +143,12 @@ class Trainer {
   int64_t saved_ = 0;       // the step of the newest checkpoint
   int64_t position_ = 0;    // sequences read
   int64_t resumed_at_ = 0;  // the step after which this process started
+  struct Recorded {
+    int64_t evaluation = -1, samples = -1;  // the last steps that have them
+  } recorded_;
+  double step_seconds_ = 0, waited_ = 0;  // of this process in steps; waited_: for other ranks
+  std::vector<double> shares_waited_;     // by rank, of the time of steps
+  std::exception_ptr failure_;            // of rank 0, to be thrown where all ranks meet
   const std::chrono::system_clock::time_point started_ = std::chrono::system_clock::now();
   std::chrono::steady_clock::time_point reported_ = {};
 };

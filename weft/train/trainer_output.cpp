@@ -1,4 +1,5 @@
 // Output of a trainer beside its checkpoints: evaluations, samples, the model, the report.
+#include <algorithm>
 #include <cmath>
 
 #include "weft/base/check.h"
@@ -10,34 +11,38 @@
 namespace weft {
 
 void Trainer::keep_best(const EvaluationRecord& record) {
-  check_saved([&] {
-    best_->replace(record, [&](const std::string& folder) { model_->has_adapters() ? write_adapter(folder) : write_model(folder); });
-  });
+  best_->replace(record, [&](const std::string& folder) { model_->has_adapters() ? write_adapter(folder) : write_model(folder); });
 }
 
 void Trainer::evaluate() {
-  const EvaluationRecord record = evaluation(*model_, problem_, config_.evaluate_units, step_);
+  const EvaluationRecord record = evaluation(*model_, problem_, config_.evaluate_units, step_, ranks_);
   if (problem_.data->validation_sequences() == 0) return;
   if (!std::isfinite(record.validation_loss)) check_next_step();
-  board_->scalar("validation_loss", step_, record.validation_loss);
-  if (record.accuracy) board_->scalar("accuracy", step_, *record.accuracy);
-  if (config_.keep_best && best_->improved_by(record)) keep_best(record);
-  history_->add(record);  // last: a run that is stopped while it writes its best model evaluates again
-  progress_.note(join("step ", step_, ": validation loss ", record.validation_loss,
-                      record.accuracy ? join(", ", int(std::floor(1000 * *record.accuracy)) / 10.0, " % of unseen sums right") : ""));
+  gather_waits();
+  const auto keep = [&] {
+    board_->scalar("validation_loss", step_, record.validation_loss);
+    if (record.accuracy) board_->scalar("accuracy", step_, *record.accuracy);
+    if (config_.keep_best && best_->improved_by(record)) keep_best(record);
+    history_->add(record);  // last: a run that is stopped while it writes its best model evaluates again
+    progress_.note(join("step ", step_, ": validation loss ", record.validation_loss,
+                        record.accuracy ? join(", ", int(std::floor(1000 * *record.accuracy)) / 10.0, " % of unseen sums right") : ""));
+  };
+  check_saved([&] { ranks_.first(keep); });
 }
 
 void Trainer::sample() {
-  std::vector<SampleRecord> records;  // of one step: all are recorded, or none
-  monitor_.set_title("sample");
-  for (const auto& prompt : prompts_)
-    records.push_back({step_, problem_.vocabulary->decode(prompt),
-                       sample_text(*model_, *problem_.vocabulary, prompt, sample_options(config_, problem_))});
-  monitor_.set_title("");
-  for (const SampleRecord& record : records) {
-    board_->text("sample", step_, record.prompt + record.text);
-    history_->add(record);
-  }
+  ranks_.first([this] {
+    std::vector<SampleRecord> records;  // of one step: all are recorded, or none
+    monitor_.set_title("sample");
+    for (const auto& prompt : prompts_)
+      records.push_back({step_, problem_.vocabulary->decode(prompt),
+                         sample_text(*model_, *problem_.vocabulary, prompt, sample_options(config_, problem_))});
+    monitor_.set_title("");
+    for (const SampleRecord& record : records) {
+      board_->text("sample", step_, record.prompt + record.text);
+      history_->add(record);
+    }
+  });
 }
 
 void Trainer::write_model(const std::string& folder) const {
@@ -65,6 +70,7 @@ void Trainer::report(const std::string& state) {
                     .written = date_text(std::chrono::system_clock::now())};
   if (const PeakFlops& peak = utilisation_.peak(); peak.rate > 0)
     facts.facts.push_back({"peak of the device", count_text(peak.rate) + "FLOP/s, " + peak.of});
+  add_rank_facts(facts);
   if (best_->record())
     facts.facts.push_back(
         {"best model", join(path("best"), ", step ", best_->record()->step, ", validation loss ", best_->record()->validation_loss)});
@@ -76,14 +82,42 @@ void Trainer::report(const std::string& state) {
   reported_ = std::chrono::steady_clock::now();
 }
 
+// The share of time in steps that each rank waited for others: collective, and cheap.
+void Trainer::gather_waits() {
+  if (ranks_.several()) shares_waited_ = ranks_.communicator().all_gather_values(step_seconds_ > 0 ? waited_ / step_seconds_ : 0);
+}
+
+// "12 % (rank 0), 3 % (rank 1)"; of many ranks the least and the most.
+void Trainer::add_rank_facts(ReportFacts& facts) const {
+  if (!ranks_.several()) return;
+  Communicator& ranks = ranks_.communicator();
+  facts.facts.push_back({"ranks", join(ranks.size(), ", ", ranks.description(), ", shard ", config_.shard)});
+  if (shares_waited_.empty()) return;
+  const auto text = [&](size_t rank) { return join(int(std::lround(100 * shares_waited_[rank])), " % (rank ", rank, ")"); };
+  constexpr size_t kListed = 8;
+  std::string shares;
+  if (shares_waited_.size() <= kListed) {
+    for (size_t rank = 0; rank < shares_waited_.size(); ++rank) shares += (rank ? ", " : "") + text(rank);
+  } else {
+    const auto [least, most] = std::minmax_element(shares_waited_.begin(), shares_waited_.end());
+    shares = join("least ", text(size_t(least - shares_waited_.begin())), ", most ", text(size_t(most - shares_waited_.begin())));
+  }
+  facts.facts.push_back({"time of steps in communication", shares});
+}
+
 bool Trainer::report_due() const { return std::chrono::steady_clock::now() - reported_ >= std::chrono::seconds(kReportSeconds); }
 
 // Evaluates and samples after the last finished step, unless that is recorded already.
 void Trainer::evaluate_and_sample() {
-  const auto made = [&](const auto& records) { return !records.empty() && records.back().step == step_; };
   const bool last = step_ == config_.steps, evaluating = due(config_.evaluate_every) || last;
-  if (evaluating && !made(history_->evaluations())) evaluate();
-  if ((config_.sample_every ? due(config_.sample_every) || last : evaluating) && !made(history_->samples())) sample();
+  if (evaluating && recorded_.evaluation != step_) {
+    evaluate();
+    recorded_.evaluation = step_;
+  }
+  if ((config_.sample_every ? due(config_.sample_every) || last : evaluating) && recorded_.samples != step_) {
+    sample();
+    recorded_.samples = step_;
+  }
 }
 
 }  // namespace weft
