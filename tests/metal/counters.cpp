@@ -22,9 +22,10 @@ namespace {
 constexpr double kMost = 1.05;
 constexpr double kFewestBytes = 96 << 10;  // below, words that all threads share would be a part
 
-const std::set<std::string> kRowOps{"adamw",    "copy",          "cross_entropy", "dropout",    "elementwise",  "embedding",
-                                    "fill",     "gradient_norm", "kv_append",     "layer_norm", "lion",         "reduce",
-                                    "rms_norm", "rope",          "sgd",           "softmax",    "transpose_2d", "uniform"};
+const std::set<std::string> kRowOps{
+    "adamw",         "clip_of_squares",  "copy",         "cross_entropy", "dropout", "elementwise", "embedding", "fill",
+    "gradient_norm", "gradient_squares", "kv_append",    "layer_norm",    "lion",    "reduce",      "rms_norm",  "rope",
+    "sgd",           "softmax",          "transpose_2d", "uniform"};
 
 int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 

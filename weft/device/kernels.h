@@ -31,7 +31,8 @@
   X(transpose_2d, Transpose2dArgs)                          \
   X(cross_entropy, CrossEntropyArgs)                        \
   X(adamw, AdamwArgs)                                       \
-  X(gradient_norm, GradientNormArgs)                        \
+  X(gradient_squares, GradientSquaresArgs)                  \
+  X(clip_of_squares, ClipOfSquaresArgs)                     \
   X(uniform, UniformArgs)                                   \
   X(advance_state, AdvanceStateArgs)                        \
   X(dropout, DropoutArgs)                                   \

@@ -3,6 +3,7 @@
 
 #include "weft/ops/adamw/adamw.h"
 #include "weft/ops/causal_attention/causal_attention.h"
+#include "weft/ops/clip_of_squares/clip_of_squares.h"
 #include "weft/ops/copy/copy.h"
 #include "weft/ops/cross_entropy/cross_entropy.h"
 #include "weft/ops/dropout/dropout.h"
@@ -11,6 +12,7 @@
 #include "weft/ops/embedding/embedding.h"
 #include "weft/ops/fill/fill.h"
 #include "weft/ops/gradient_norm/gradient_norm.h"
+#include "weft/ops/gradient_squares/gradient_squares.h"
 #include "weft/ops/kv_append/kv_append.h"
 #include "weft/ops/kv_attention/kv_attention.h"
 #include "weft/ops/layer_norm/layer_norm.h"

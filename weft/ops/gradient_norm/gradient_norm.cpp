@@ -8,22 +8,19 @@ namespace weft {
 
 void gradient_norm(Stream& stream, const GradientNormArgs& args) {
   const Contract contract = check_operands(stream, args);
-  for (size_t i = 0; i < args.grads.size(); ++i) {
-    const std::string name = join("grads[", i, "]");
-    const View& grad = args.grads[i];
-    contract.operand(name.c_str(), grad, {DType::f32, DType::bf16});
-    contract.require(grad.contiguous(), name, " must be contiguous, got strides ", grad.strides, " for shape ", grad.shape);
-  }
+  check_gradients(contract, args.grads);
   contract.require(!std::isnan(args.max_norm), "max_norm is NaN");
-  stream.device().kernels().gradient_norm(stream, args);
+  const Shape pieces{norm_pieces(args.grads)};
+  const auto workspace = stream.device().allocate(pieces.numel() * size_of(DType::f32), MemoryUse::workspace);
+  const MutView squares{{workspace.get(), 0, DType::f32, pieces, contiguous_strides(pieces)}};
+  const Kernels& kernels = stream.device().kernels();
+  kernels.gradient_squares(stream, {.grads = args.grads, .squares = squares});
+  kernels.clip_of_squares(stream, {.squares = squares, .max_norm = args.max_norm, .norm = args.norm, .clip = args.clip});
 }
 
 Cost cost(const GradientNormArgs& a) {
-  Cost total{operand_bytes(a), 0};
-  for (const View& grad : a.grads) {
-    total.bytes += bytes_of(grad);
-    total.flops += 2.0 * double(grad.numel());
-  }
+  Cost total = cost(GradientSquaresArgs{.grads = a.grads, .squares = {}});
+  total.bytes += operand_bytes(a);
   return total;
 }
 

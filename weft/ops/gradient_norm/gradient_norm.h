@@ -3,7 +3,7 @@
 //   norm = sqrt(sum over all elements of all tensors of g^2)
 //   clip = min(1, max_norm / (norm + 1e-6)),   1 when max_norm <= 0
 //
-// Order: each tensor in chunks of 65536 elements, each chunk in row_sum's fixed tree, the chunks in order, all in f32.
+// Made of gradient_squares, the sums of each tensor's pieces of kNormPiece elements, and clip_of_squares, which adds the pieces.
 // A norm that is not finite is reported as it is: NaN gives clip NaN, infinity (also where a square overflows f32) gives
 // clip 0. Both are device scalars: clip goes straight to adamw as grad_scale.
 #pragma once
@@ -11,8 +11,8 @@
 #include <span>
 #include <vector>
 
-#include "weft/ops/operands.h"
-#include "weft/tensor/tensor.h"
+#include "weft/ops/clip_of_squares/clip_of_squares.h"
+#include "weft/ops/gradient_squares/gradient_squares.h"
 
 namespace weft {
 
@@ -32,9 +32,6 @@ struct GradientNormArgs {
 void gradient_norm(Stream& stream, const GradientNormArgs& args);
 Cost cost(const GradientNormArgs& args);
 
-struct GradientNorm {
-  Tensor norm, clip;  // f32 scalars
-};
 GradientNorm gradient_norm(Device& device, std::span<const Tensor> grads, float max_norm);
 
 }  // namespace weft

@@ -15,7 +15,7 @@ struct Grad {
 
 std::string name_of(size_t i) { return join("g", i); }
 
-// A square rounds once; a chunk of n is a chain of n / 64 additions per lane and six levels of tree, then the chunks
+// A square rounds once; a piece of n is a chain of n / 64 additions per lane and six levels of tree, then the pieces
 // are a chain. The root halves the relative error and rounds once; the sum and the quotient of clip round once more.
 Problem clipped(std::vector<Grad> grads, float max_norm, Fill fill = normal()) {
   Problem p;
@@ -29,14 +29,14 @@ Problem clipped(std::vector<Grad> grads, float max_norm, Fill fill = normal()) {
   p.run = [=](Stream& stream, const Bound& b) { gradient_norm(stream, args(b)); };
   p.cost = [=](const Bound& b) { return cost(args(b)); };
   p.reference = [=](Truth& t) {
-    double squares = 0, longest = 0, chunks = 0;
+    double squares = 0, longest = 0, pieces = 0;
     for (size_t i = 0; i < grads.size(); ++i) {
       const Array& g = t[name_of(i)];
       for (double value : g.v) squares += value * value;
-      longest = std::max(longest, std::min(double(g.size()), 65536.0));
-      chunks += std::ceil(double(g.size()) / 65536);
+      longest = std::max(longest, std::min(double(g.size()), double(kNormPiece)));
+      pieces += double(norm_pieces(int64_t(g.size())));
     }
-    const double norm = std::sqrt(squares), roundings = (1 + longest / 64 + 8 + chunks) / 2 + 1;
+    const double norm = std::sqrt(squares), roundings = (1 + longest / 64 + 8 + pieces) / 2 + 1;
     const double ratio = max_norm / (norm + double(1e-6f)), clip = max_norm <= 0 || ratio > 1 ? 1 : ratio;
     t["norm"].expect(0, norm, norm, roundings);
     t["clip"].expect(0, clip, clip, roundings + 2);
@@ -52,7 +52,8 @@ void add_specs_gradient_norm(Registry& registry) {
   const auto add = [&](const std::string& variant, DType dtype, const std::string& name, std::vector<Grad> grads, float max_norm,
                        Fill fill = normal()) { registry.add({op, variant, dtype, name, [=] { return clipped(grads, max_norm, fill); }}); };
   for (DType dtype : {f32, bf16}) {
-    for (Shape s : {Shape{}, Shape{1}, Shape{17}, Shape{3, 257}, Shape{65536}, Shape{65537}, Shape{3, 50000}, Shape{0, 4}}) {
+    for (Shape s : {Shape{}, Shape{1}, Shape{17}, Shape{3, 257}, Shape{32768}, Shape{32769}, Shape{65536}, Shape{65537}, Shape{3, 50000},
+                    Shape{0, 4}}) {
       add("clipped", dtype, join(s), {{dtype, s}}, 1);
       add("unclipped", dtype, join(s), {{dtype, s}}, 0);
     }
