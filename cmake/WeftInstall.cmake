@@ -21,6 +21,9 @@ install(FILES ${CMAKE_CURRENT_BINARY_DIR}/weftConfig.cmake ${CMAKE_CURRENT_BINAR
 # The installed folder may be moved: all paths are relative to weft.pc.
 file(RELATIVE_PATH WEFT_PC_UP /prefix/${CMAKE_INSTALL_LIBDIR}/pkgconfig /prefix)
 string(REGEX REPLACE "/$" "" WEFT_PC_UP "${WEFT_PC_UP}")
+if(CMAKE_DL_LIBS AND (WEFT_HAS_MPI OR WEFT_HAS_NCCL))
+  set(WEFT_DL_LIBS " -l${CMAKE_DL_LIBS}")  # MPI and NCCL are loaded, not linked
+endif()
 configure_file(cmake/weft.pc.in ${CMAKE_CURRENT_BINARY_DIR}/weft.pc @ONLY)
 install(FILES ${CMAKE_CURRENT_BINARY_DIR}/weft.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 

@@ -20,6 +20,11 @@ devices = {d["name"]: d for d in json.loads(run("devices", "--json").stdout)}
 assert devices["cpu"]["available"] and devices["cpu"]["dialect"] == "C"
 assert set(devices["cpu"]["memory"]) == {"total", "free", "in_use", "high_water"}
 assert "cpu" in run("devices").stdout
+engines = devices["cpu"]["communication"]
+assert list(engines) == ["mpi", "nccl"] and all(e["version"] if e["available"] else e["reason"] for e in engines.values()), engines
+for name, engine in engines.items():
+    line = next(line for line in run("devices").stdout.splitlines() if line.startswith(name.upper() + " "))
+    assert line.endswith(engine["version"] if engine["available"] else "not available: " + engine["reason"]), line
 
 report = json.loads(run("check", "--op", "rms_norm", "--dtype", "bf16", "--case", "3x257", "--json").stdout)
 assert set(report) == {"device", "passed", "failed", "skipped", "cases"} and report["failed"] == 0

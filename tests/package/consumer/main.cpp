@@ -14,5 +14,7 @@ int main() {
   } catch (const weft::Error& error) {
     std::printf("%s\n", error.what());
   }
+  for (const weft::EngineEntry& engine : weft::list_engines()) std::printf("%s: %s\n", engine.name.c_str(), engine.text.c_str());
+  if (weft::open_communicator()->size() != 1) return 1;
   return std::abs(y[3] - 4 / std::sqrt(7.5f)) < 1e-5f ? 0 : 1;
 }
