@@ -4,6 +4,7 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <string_view>
 
 #include "weft/base/check.h"
 
@@ -50,6 +51,15 @@ void call_at_exit() {
   fail(ErrorCode::unsupported, "MPI", seen, "use the ", launch.by, " of ", version());
 }
 
+// srun started the processes and nothing that MPI can ask for the others: MPI_Init would end each of them with two screens of text.
+void expect_process_manager(const Launch& launch) {
+  if (launch.by != "srun") return;
+  for (char** variable = environ; *variable; ++variable)
+    if (std::string_view(*variable).starts_with("PMI")) return;  // PMIX_RANK, PMI_FD, PMI_CONTROL_PORT
+  fail(ErrorCode::unsupported, "MPI", "srun started ", launch.size, " processes without PMIx: use srun --mpi=pmix (srun --mpi=list prints ",
+       "what this cluster has), or mpirun");
+}
+
 }  // namespace
 
 Watchdog::Watchdog(std::chrono::milliseconds limit, std::string message)
@@ -70,6 +80,7 @@ Watchdog::~Watchdog() {
 }
 
 void start(const Launch& launch, std::chrono::seconds timeout) {
+  expect_process_manager(launch);
   const Library& mpi = library();
   int already = 0;
   mpi.Initialized(&already);
