@@ -21,10 +21,14 @@ struct Fake : PendingWatch::Work {
 // A watch that keeps what it was told.
 struct Watched {
   explicit Watched(milliseconds timeout)
-      : watch(timeout, {[this] { return trouble ? "cable cut" : ""; }, [this](const std::string& why) { in_trouble.set_value(why); },
+      : watch(timeout, {[this](bool is_waiting) {
+                          waiting = is_waiting;
+                          return trouble ? "cable cut" : "";
+                        },
+                        [this](const std::string& why) { in_trouble.set_value(why); },
                         [this](const PendingWatch::Work& work) { late.set_value(&work); }}) {}
 
-  std::atomic<bool> trouble = false;
+  std::atomic<bool> trouble = false, waiting = false;
   std::promise<const PendingWatch::Work*> late;
   std::promise<std::string> in_trouble;
   std::future<const PendingWatch::Work*> was_late = late.get_future();
@@ -78,6 +82,22 @@ TEST(PendingWatch, ReportsTroubleWithItsText) {
   watched.trouble = true;
   ASSERT_EQ(watched.was_in_trouble.wait_for(seconds(20)), std::future_status::ready);
   EXPECT_EQ(watched.was_in_trouble.get(), "cable cut");
+}
+
+TEST(PendingWatch, TellsWhetherWorkIsWaitedFor) {
+  Watched watched(seconds(60));
+  const auto settles = [&](bool expected) {
+    for (int i = 0; i < 2000 && watched.waiting != expected; ++i) std::this_thread::sleep_for(milliseconds(10));
+    return watched.waiting == expected;
+  };
+  const auto work = std::make_shared<Fake>();
+  watched.watch.add(work);
+  std::this_thread::sleep_for(milliseconds(200));
+  EXPECT_FALSE(watched.waiting);
+  work->is_started = true;
+  EXPECT_TRUE(settles(true));
+  work->is_done = true;
+  EXPECT_TRUE(settles(false));
 }
 
 TEST(PendingWatch, EndsAtOnceWithWorkPending) {

@@ -95,7 +95,7 @@ class Communicator {
 
   // For a communicator made of this one, whose own messages can be late. Any thread may call these, one at a time and not during an
   // exchange.
-  virtual void answer() {}                                // answers those that call silent_ranks(); to be called now and then
+  virtual void answer() {}                                // answers silent_ranks() of others: called now and then while this rank waits
   virtual std::vector<int> silent_ranks() { return {}; }  // the ranks that do not answer within a second
 
  protected:

@@ -90,6 +90,8 @@ class MpiCommunicator final : public Communicator {
   std::string description() const override { return version(); }
   std::string host(int rank) const override { return hosts_.empty() ? "unknown host" : hosts_.at(size_t(rank)); }
   [[noreturn]] void abort(int status) override { abort_all(status); }
+  void answer() override { roll_call_.poll(); }
+  std::vector<int> silent_ranks() override;
 
   // Returns when all are done, or ends all ranks with a message that names those that did not answer.
   void wait(Messages& messages);
@@ -202,6 +204,16 @@ void MpiCommunicator::find_missing(Messages& messages) {
     abort_with(join(name_of(rank()), ": no message arrived within ", timeout_.count(),
                     " s (--timeout) although all ranks answer: they do not run the same steps, or the network is too slow"));
   abort_with(join(names_of(missing), " did not answer within ", timeout_.count(), " s (--timeout)"));
+}
+
+std::vector<int> MpiCommunicator::silent_ranks() {
+  roll_call_.ask();
+  Messages none;
+  arrives_during(none, kToAnswer);
+  std::vector<int> silent;
+  for (int other = 0; other < size(); ++other)
+    if (!roll_call_.answered(other)) silent.push_back(other);
+  return silent;
 }
 
 std::string MpiCommunicator::names_of(const std::vector<int>& ranks) const {

@@ -118,7 +118,7 @@ class NcclCommunicator final : public Communicator {
   void count_stalls();
 
   // Of the watch's thread.
-  std::string look();
+  std::string look(bool waiting);
   std::vector<int> find_silent();
   [[noreturn]] void end_late(const PendingWatch::Work& work);
   [[noreturn]] void end_failed(const std::string& why);
@@ -155,7 +155,7 @@ NcclCommunicator::NcclCommunicator(std::unique_ptr<Communicator> host, Device& d
   stream_.reset(stream);
   const ncclUniqueId id = share_id();
   watch_ = std::make_unique<PendingWatch>(
-      timeout_, PendingWatch::Actions{[this] { return look(); }, [this](const std::string& why) { end_failed(why); },
+      timeout_, PendingWatch::Actions{[this](bool waiting) { return look(waiting); }, [this](const std::string& why) { end_failed(why); },
                                       [this](const PendingWatch::Work& work) { end_late(work); }});
   const PendingWatch::Call call(*watch_);
   ncclComm_t ranks = nullptr;
@@ -256,9 +256,10 @@ void NcclCommunicator::count_stalls() {
   }
 }
 
-std::string NcclCommunicator::look() {
+// A rank that waits itself answers, in an exchange or here; one that does not keeps the others waiting.
+std::string NcclCommunicator::look(bool waiting) {
   use();
-  if (const std::unique_lock lock(using_host_, std::try_to_lock); lock.owns_lock()) host_->answer();  // an exchange answers, too
+  if (std::unique_lock lock(using_host_, std::defer_lock); waiting && lock.try_lock()) host_->answer();
   const ncclComm_t ranks = ranks_;
   if (!ranks) return "";
   ncclResult_t found = ncclSuccess;

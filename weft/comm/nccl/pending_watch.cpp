@@ -54,13 +54,14 @@ void PendingWatch::run() {
   Clock::duration waited{};  // for `watched`, since it was first seen started
   Clock::time_point last = Clock::now();
   while (true) {
-    if (const std::string why = actions_.look(); !why.empty()) return actions_.trouble(why);
     const Clock::time_point now = Clock::now();
     const Clock::duration step = std::min<Clock::duration>(now - last, kLongestStep);
     last = now;
     std::shared_ptr<const Work> found = oldest();
-    waited = found && found == watched && found->started() ? waited + step : Clock::duration{};
+    const bool waiting = found && found->started();
+    waited = waiting && found == watched ? waited + step : Clock::duration{};
     watched = std::move(found);
+    if (const std::string why = actions_.look(waiting); !why.empty()) return actions_.trouble(why);
     if (waited > timeout_) return actions_.late(*watched);
     std::unique_lock lock(mutex_);
     if (ended_.wait_for(lock, pause, [this] { return over_; })) return;

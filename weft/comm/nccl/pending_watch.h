@@ -24,7 +24,8 @@ class PendingWatch {
 
   // Called by the watch's thread.
   struct Actions {
-    std::function<std::string()> look;                // at least every 50 ms; returns why the work can never be done, or ""
+    // Called at least every 50 ms; `waiting`: the oldest work has started. Returns why work can never be done, or "".
+    std::function<std::string(bool waiting)> look;
     std::function<void(const std::string&)> trouble;  // gets what look() returned; the thread ends
     std::function<void(const Work&)> late;            // the oldest work was not done within the timeout; the thread ends
   };

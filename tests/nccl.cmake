@@ -1,0 +1,10 @@
+# Messages of device memory: a program that a script runs under mpirun, on GPUs and on the CPU. A missing GPU is skipped, visibly.
+add_executable(device_messages comm/device_messages.cpp)
+weft_target_defaults(device_messages)
+target_link_libraries(device_messages PRIVATE weft)
+target_include_directories(device_messages PRIVATE ${PROJECT_SOURCE_DIR})
+foreach(device IN ITEMS cpu cuda)
+  add_test(NAME mpi.device_messages.${device} COMMAND Python3::Interpreter ${CMAKE_CURRENT_SOURCE_DIR}/comm/device_messages.py $<TARGET_FILE:device_messages> ${device})
+  set_tests_properties(mpi.device_messages.${device} PROPERTIES LABELS "mpi" SKIP_RETURN_CODE 77 PROCESSORS 2 TIMEOUT 400)
+endforeach()
+weft_unit_test(pending_watch_test)
