@@ -1,9 +1,11 @@
 #include "weft/comm/mpi/messages.h"
 
-#include <sched.h>
-
 #include <algorithm>
 #include <thread>
+
+#ifdef __linux__
+#include <sys/prctl.h>
+#endif
 
 #include "weft/base/check.h"
 #include "weft/comm/mpi/process.h"
@@ -15,9 +17,9 @@ namespace {
 constexpr size_t kPiece = size_t(64) << 20;
 constexpr int kTag = 0;
 
-// Figures of 2 and 4 ranks on 2 cores: docs/lab/distributed.md.
-constexpr int kSpins = 50, kYields = 200;
-constexpr std::chrono::microseconds kShortest(20), kLongest(500);
+// Measured with 2 and 4 ranks on 2 cores: docs/lab/distributed.md.
+constexpr std::chrono::microseconds kShortest(10), kLonger(200), kLongest(2000);
+constexpr std::chrono::seconds kLong(1);
 
 template <class F>
 void for_each_piece(size_t bytes, F&& call) {
@@ -82,14 +84,24 @@ std::vector<int> Messages::pending_ranks() const {
   return ranks;
 }
 
-bool Backoff::sleeping() const { return pauses_ >= kSpins + kYields; }
+Backoff::~Backoff() {
+#ifdef __linux__
+  if (slack_ > 0) prctl(PR_SET_TIMERSLACK, static_cast<unsigned long>(slack_));
+#endif
+}
 
-void Backoff::pause() {
-  if (sleeping())
-    std::this_thread::sleep_for(std::min(kLongest, kShortest * (1 + (pauses_ - kSpins - kYields) / 4)));
-  else if (pauses_ >= kSpins)
-    sched_yield();
-  pauses_ = std::min(pauses_ + 1, 1 << 20);
+Backoff::Clock::time_point Backoff::pause(Clock::time_point since) {
+  const auto now = Clock::now();
+  const auto waited = now - since;
+  if (waited < spin_) return now;
+#ifdef __linux__
+  if (slack_ < 0) {  // 50 us by default: more than the sleeps
+    slack_ = prctl(PR_GET_TIMERSLACK);
+    prctl(PR_SET_TIMERSLACK, 1000ul);
+  }
+#endif
+  std::this_thread::sleep_for(std::clamp<Clock::duration>(waited / 16, kShortest, waited > kLong ? kLongest : kLonger));
+  return now;
 }
 
 }  // namespace weft::mpi

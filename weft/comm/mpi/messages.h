@@ -3,7 +3,6 @@
 
 #include <chrono>
 #include <cstddef>
-#include <functional>
 #include <vector>
 
 #include "weft/comm/mpi/library.h"
@@ -43,16 +42,22 @@ class Messages {
   size_t left_ = 0;
 };
 
-// Pauses between two tests: none at first, then the core is given to other processes, then the thread sleeps, longer each time. Cores are
-// shared: a rank that waits must not take the time of the rank that it waits for.
+// Pauses between two tests: none for a short while, then sleeps that grow with the time waited. Cores are shared: a rank that waits must
+// not take the time of the rank that it waits for. (sched_yield would hand the core to unrelated processes for whole time slices.)
 class Backoff {
  public:
-  void pause();
-  void progressed() { pauses_ = 0; }
-  bool sleeping() const;  // the next pause is a sleep
+  using Clock = std::chrono::steady_clock;
+  explicit Backoff(std::chrono::microseconds spin) : spin_(spin) {}  // how long there is no pause
+  ~Backoff();
+  Backoff(const Backoff&) = delete;
+  Backoff& operator=(const Backoff&) = delete;
+
+  // Returns the time; `since` is when the wait began or a message came last.
+  Clock::time_point pause(Clock::time_point since);
 
  private:
-  int pauses_ = 0;
+  const std::chrono::microseconds spin_;
+  int slack_ = -1;  // the thread's timer slack before the first sleep
 };
 
 }  // namespace weft::mpi

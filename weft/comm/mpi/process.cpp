@@ -43,12 +43,18 @@ void call_at_exit() {
 }
 #endif
 
-// MPI has started another number of processes than the launcher: it is not the launcher's MPI, or srun was not told to start it.
-[[noreturn]] void fail_on_size(const Launch& launch, int size) {
-  const std::string seen = join(launch.by, " started ", launch.size, " processes, but ", version(), " sees ", size, ": ");
-  if (launch.by == "srun")
-    fail(ErrorCode::unsupported, "MPI", seen, "use srun --mpi=pmix (or --mpi=pmi2; srun --mpi=list prints what this cluster has)");
-  fail(ErrorCode::unsupported, "MPI", seen, "use the ", launch.by, " of ", version());
+// MPI sees another number of processes than the launcher has started: it is not the launcher's MPI, or srun was not told to use MPI.
+[[noreturn]] void fail_on_size(const Launch& launch, const std::string& seen) {
+  const char* const how = launch.by == "srun" ? "use srun --mpi=pmix (or --mpi=pmi2; srun --mpi=list prints what this cluster has)"
+                                              : "use the mpirun of the MPI that this build was made with";
+  fail(ErrorCode::unsupported, "MPI", launch.by, " started ", launch.size, " processes", seen, ": ", how);
+}
+
+// srun --mpi=none, the default: MPI_Init would end the process with a page of text.
+void check_srun(const Launch& launch) {
+  for (const char* variable : {"PMIX_RANK", "PMIX_NAMESPACE", "PMI_RANK", "PMI_FD"})
+    if (std::getenv(variable)) return;
+  if (launch.by == "srun") fail_on_size(launch, " without MPI");
 }
 
 // srun started the processes and nothing that MPI can ask for the others: MPI_Init would end each of them with two screens of text.
@@ -82,6 +88,7 @@ Watchdog::~Watchdog() {
 void start(const Launch& launch, std::chrono::seconds timeout) {
   expect_process_manager(launch);
   const Library& mpi = library();
+  check_srun(launch);
   int already = 0;
   mpi.Initialized(&already);
   check(!already, "MPI", "MPI_Init was called before open_communicator, expected one call of open_communicator and none of MPI_Init");
@@ -98,7 +105,7 @@ void start(const Launch& launch, std::chrono::seconds timeout) {
   mpi.Comm_size(mpi.comm_world, &size);
   if (size != launch.size || rank != launch.rank) {
     mpi.Finalize();
-    fail_on_size(launch, size);
+    fail_on_size(launch, join(", but ", version(), " sees ", size));
   }
   state = {true, getpid(), rank, timeout};
   static const bool once = (call_at_exit(), true);
