@@ -96,19 +96,12 @@ def failing():
 
 def other_launchers():
     srun = {"SLURM_STEP_NUM_TASKS": "4", "SLURM_PROCID": "0", "SLURM_LOCALID": "0"}
-<<<<<<< Updated upstream
     ends("srun without PMIx", Run([program, "moves"], srun), "ranks: MPI: srun started 4 processes without PMIx: use srun --mpi=pmix .*", code=3)
     other = Run([program, "moves"], srun | {"PMI_CONTROL_PORT": "1"})
     ends("srun with another PMI", other, "ranks: MPI: srun started 4 processes, but .* sees 1: use srun --mpi=pmix .*", code=3)
     run = Run([program, "moves"], srun | {"SLURM_PROCID": "1", "SLURM_LOCALID": "1"})
     expect("srun without PMIx: other ranks are silent", run.code == 1 and not run.said, run.shown)
-    ends("another MPI's mpirun", Run([program, "moves"], {"PMI_RANK": "0", "PMI_SIZE": "2"}), "ranks: MPI: mpirun started 2 .*use the mpirun of .*")
-=======
-    ends("srun --mpi=none", Run([program, "moves"], srun), "ranks: MPI: srun started 4 processes without MPI: use srun --mpi=pmix .*", code=3)
-    run = Run([program, "moves"], srun | {"SLURM_PROCID": "1", "SLURM_LOCALID": "1"})
-    expect("srun --mpi=none: other ranks are silent", run.code == 1 and not run.said, run.shown)
     ends("another MPI's mpirun", Run([program, "moves"], {"PMI_RANK": "0", "PMI_SIZE": "2"}), "ranks: MPI: mpirun started 2 processes, but .* sees 1: use the mpirun of .*")
->>>>>>> Stashed changes
 
 
 def cores():

@@ -50,13 +50,6 @@ void call_at_exit() {
   fail(ErrorCode::unsupported, "MPI", launch.by, " started ", launch.size, " processes", seen, ": ", how);
 }
 
-// srun --mpi=none, the default: MPI_Init would end the process with a page of text.
-void check_srun(const Launch& launch) {
-  for (const char* variable : {"PMIX_RANK", "PMIX_NAMESPACE", "PMI_RANK", "PMI_FD"})
-    if (std::getenv(variable)) return;
-  if (launch.by == "srun") fail_on_size(launch, " without MPI");
-}
-
 // srun started the processes and nothing that MPI can ask for the others: MPI_Init would end each of them with two screens of text.
 void expect_process_manager(const Launch& launch) {
   if (launch.by != "srun") return;
@@ -88,7 +81,6 @@ Watchdog::~Watchdog() {
 void start(const Launch& launch, std::chrono::seconds timeout) {
   expect_process_manager(launch);
   const Library& mpi = library();
-  check_srun(launch);
   int already = 0;
   mpi.Initialized(&already);
   check(!already, "MPI", "MPI_Init was called before open_communicator, expected one call of open_communicator and none of MPI_Init");
