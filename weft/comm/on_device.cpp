@@ -67,7 +67,6 @@ Facts facts_of([[maybe_unused]] Device& device) {
   return facts;
 }
 
-// All ranks see the same facts: all throw or none.
 void check_equal(const Communicator& host, const std::vector<Facts>& all) {
   for (int rank = 1; rank < host.size(); ++rank) {
     const Facts &first = all[0], &other = all[size_t(rank)];
@@ -79,6 +78,7 @@ void check_equal(const Communicator& host, const std::vector<Facts>& all) {
 }
 
 void check_own_gpus(const Communicator& host, const std::vector<Facts>& all) {
+  if (!all[0].cuda) return;
   if (std::all_of(all.begin(), all.end(), [](const Facts& facts) { return facts.may_share; })) return;
   for (int rank = 1; rank < host.size(); ++rank)
     for (int other = 0; other < rank; ++other)
@@ -91,8 +91,13 @@ void check_own_gpus(const Communicator& host, const std::vector<Facts>& all) {
 std::unique_ptr<Communicator> on_device(std::unique_ptr<Communicator> host, Device& device, [[maybe_unused]] std::chrono::seconds timeout) {
   if (host->size() == 1) return host;
   const std::vector<Facts> all = host->all_gather_values(facts_of(device));
-  check_equal(*host, all);
-  if (all[0].cuda) check_own_gpus(*host, all);
+  try {
+    check_equal(*host, all);
+    check_own_gpus(*host, all);
+  } catch (const Error&) {  // on all ranks: rank 0 reports it, and ends the others when it ends
+    if (!host->first()) host->barrier();
+    throw;
+  }
 #ifdef WEFT_HAS_NCCL
   if (all[0].nccl) return nccl::connect(std::move(host), device, timeout);
 #endif

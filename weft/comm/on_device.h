@@ -12,8 +12,9 @@ namespace weft {
 // A communicator that moves the memory of `device` by NCCL and host memory by `host`: if the device is an NVIDIA GPU, there are several
 // ranks and NCCL can be loaded on all of them. Otherwise `host` itself, which copies device memory through the host.
 //
-// Collective. Throws if two ranks have the same GPU (NCCL_MULTI_RANK_GPU_ENABLE=1 allows it) or different versions of NCCL. `device`
-// outlives the result. Messages that are not done within `timeout` end all ranks with a message that names the other side.
+// Collective. Throws, in rank 0 only, if two ranks have the same GPU (NCCL_MULTI_RANK_GPU_ENABLE=1 allows it) or different versions of
+// NCCL; the others wait to be ended. The result keeps the device alive. Messages that are not done within `timeout` end all ranks with a
+// message that names those that do not answer.
 std::unique_ptr<Communicator> on_device(std::unique_ptr<Communicator> host, Device& device,
                                         std::chrono::seconds timeout = std::chrono::seconds(600));
 

@@ -128,7 +128,7 @@ class NcclCommunicator final : public Communicator {
   const int exceptions_ = std::uncaught_exceptions();
   const Library& nccl_;
   const std::unique_ptr<Communicator> host_;
-  Device& device_;
+  const std::shared_ptr<Device> device_;  // lives as long as its stream is used here
   CudaStream& compute_;
   const std::chrono::seconds timeout_;
   std::timed_mutex using_host_;  // whoever calls host_
@@ -143,7 +143,7 @@ NcclCommunicator::NcclCommunicator(std::unique_ptr<Communicator> host, Device& d
     : Communicator(host->rank(), host->size()),
       nccl_(library()),
       host_(std::move(host)),
-      device_(device),
+      device_(device.shared_from_this()),
       compute_(cuda::of(device.stream())),
       timeout_(timeout) {
   use();
@@ -199,8 +199,8 @@ void NcclCommunicator::succeed(ncclResult_t result, const char* what) const {
 }
 
 void* NcclCommunicator::address(const View& data) const {
-  check(&data.buffer->device() == &device_, "communicator", "a message's memory is of ", data.buffer->device().name(), ", expected ",
-        device_.name());
+  check(&data.buffer->device() == device_.get(), "communicator", "a message's memory is of ", data.buffer->device().name(), ", expected ",
+        device_->name());
   return static_cast<char*>(data.buffer->handle()) + data.buffer->offset() + data.offset;
 }
 

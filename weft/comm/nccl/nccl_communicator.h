@@ -13,7 +13,7 @@ namespace weft::nccl {
 int version();
 std::string version_text(int version);  // "2.30.7"
 
-// Connects the ranks of `host`, which goes on moving host memory. Collective. `device` is a CUDA device and outlives the result.
+// Connects the ranks of `host`, which goes on moving host memory. Collective. `device` is a CUDA device.
 std::unique_ptr<Communicator> connect(std::unique_ptr<Communicator> host, Device& device, std::chrono::seconds timeout);
 
 }  // namespace weft::nccl
