@@ -92,7 +92,8 @@ TEST(Launch, AloneOpensAlone) {
   EXPECT_EQ(ranks->description(), "");
   EXPECT_EQ(share_cores(*ranks, 0), 0);
   EXPECT_EQ(share_cores(*ranks, 5), 5);
-  EXPECT_THROW(open_communicator({.timeout = std::chrono::seconds(0)}), Error);
+  for (const int64_t seconds : {int64_t(0), int64_t(-1), int64_t(1) << 40})
+    EXPECT_THROW(open_communicator({.timeout = std::chrono::seconds(seconds)}), Error) << seconds;
 }
 
 TEST(Cores, EqualMasksAreCut) {

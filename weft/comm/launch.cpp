@@ -113,7 +113,9 @@ Launch launch_of_environment() {
 }
 
 std::unique_ptr<Communicator> open_communicator(const CommunicatorOptions& options) {
-  check(options.timeout.count() > 0, "communicator", "the timeout is ", options.timeout.count(), " s, expected at least 1 s");
+  constexpr std::chrono::seconds kMost(365 * 24 * 3600);
+  check(options.timeout.count() > 0 && options.timeout <= kMost, "communicator", "the timeout is ", options.timeout.count(),
+        " s, expected 1 to ", kMost.count(), " s");
   const Launch launch = launch_of_environment();
   if (launch.size == 1) return planned_ranks(1);
   try {
