@@ -38,5 +38,6 @@
 #include "weft/train/optimizers.h"
 #include "weft/train/run_folder.h"
 #include "weft/train/schedule.h"
+#include "weft/train/sharding.h"
 #include "weft/train/step.h"
 #include "weft/train/trainer.h"

@@ -2,6 +2,7 @@
 
 #include <map>
 
+#include "weft/autograd/leaf_watch.h"
 #include "weft/ops/copy/copy.h"
 #include "weft/ops/elementwise/functions.h"
 #include "weft/ops/fill/fill.h"
@@ -15,7 +16,11 @@ namespace {
 class Frontier {
  public:
   void add(const std::shared_ptr<Node>& node, int output, Tensor grad) {
-    if (node->leaf()) return add_to_leaf(*node, std::move(grad));
+    if (node->leaf()) {
+      if (LeafWatch* watch = leaf_watch()) watch->before_addition(*node);
+      add_to_leaf(*node, std::move(grad));
+      return show_addition(*node);
+    }
     check(!node->walked, node->op, "backward() has visited this op already and released its saved tensors; run the forward again");
     Pending& pending = pending_[node->order];
     pending.node = node;
@@ -27,9 +32,16 @@ class Frontier {
       slot.sole_owner() && slot.contiguous() ? add_assign(slot, grad) : void(slot = weft::add(slot, grad));
   }
 
+  static void show_addition(const Node& node) {
+    if (LeafWatch* watch = leaf_watch(); watch && node.leaf()) watch->added(node);
+  }
+
   // The sum that a rule may add to (Upstream::sum), in memory that nothing else refers to.
   Tensor sum(const Node& node, int output) {
-    if (node.leaf()) return node.grad;
+    if (node.leaf()) {
+      if (LeafWatch* watch = leaf_watch()) watch->before_addition(node);
+      return node.grad;
+    }
     const auto found = pending_.find(node.order);
     if (found == pending_.end()) return Tensor();
     Tensor& slot = found->second.grads[size_t(output)];
@@ -97,7 +109,11 @@ void visit(Node& node, std::vector<Tensor> grads, Frontier& frontier) {
   for (size_t i = 0; i < results.size(); ++i) {
     if (!node.inputs[i]) continue;
     check(results[i].defined(), node.op, "its backward rule lost the gradient of input ", i);
-    if (std::exchange(offered[i], {}).same_memory(results[i])) continue;  // added there already
+    if (std::exchange(offered[i], {}).same_memory(results[i])) {  // added there already
+      results[i] = Tensor();
+      Frontier::show_addition(*node.inputs[i]);
+      continue;
+    }
     frontier.add(node.inputs[i], node.input_outputs[i], std::move(results[i]));
   }
   node.inputs.clear();  // releases nodes that nothing else holds

@@ -62,6 +62,11 @@ void GradientTree::add(int64_t index, int64_t count, bool replay) {
   });
 }
 
+void GradientTree::finish(size_t value, int64_t count) {
+  const NoGrad no_grad;
+  for (int i = std::popcount(uint64_t(count - 1)); i-- > 0;) add_assign(values_[value], sums_[size_t(i)][value]);
+}
+
 void GradientTree::run(Replayed& launches, bool replay, const std::function<void()>& work) {
   const auto without_graph = [&] {
     const NoGrad no_grad;

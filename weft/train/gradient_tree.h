@@ -35,6 +35,9 @@ class GradientTree {
   // the values are the sum of the node; after any other they are zero again. `replay`: launches may be captured and replayed.
   void add(int64_t index, int64_t count, bool replay);
 
+  // The part of the last add() that concerns one value: values can be finished one by one, in any order, as they become final.
+  void finish(size_t value, int64_t count);
+
   // Whether [first, first + count) is a node of the tree over n micro-batches.
   static bool is_node(int64_t first, int64_t count, int64_t n);
 

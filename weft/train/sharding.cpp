@@ -91,15 +91,14 @@ bool can_share(int64_t n, int ranks, Sharding sharding) {
   return sharding == Sharding::gradients ? std::has_single_bit(unsigned(ranks)) : run_length(n, ranks) > 0;
 }
 
-Share share_of(int64_t n, const Communicator& ranks, Sharding sharding) {
-  const int64_t size = ranks.size(), rank = ranks.rank();
-  check_share(n, ranks.size(), sharding, "");
+Share share_of(int64_t n, int rank, int ranks, Sharding sharding) {
+  check_share(n, ranks, sharding, "");
   Share share;
-  if (sharding == Sharding::gradients && size > 1) {
-    for (int64_t i = rank; i < n; i += size) share.micro_batches.push_back(i);
+  if (sharding == Sharding::gradients && ranks > 1) {
+    for (int64_t i = rank; i < n; i += ranks) share.micro_batches.push_back(i);
     return share;
   }
-  const int64_t w = size == 1 ? n : run_length(n, ranks.size());
+  const int64_t w = ranks == 1 ? n : run_length(n, ranks);
   for (int64_t i = rank * w; i < std::min(n, (rank + 1) * w); ++i) share.micro_batches.push_back(i);
   return share;
 }

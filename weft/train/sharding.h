@@ -44,7 +44,10 @@ struct Share {
   std::vector<int64_t> micro_batches;
 };
 bool can_share(int64_t micro_batches, int ranks, Sharding sharding);
-Share share_of(int64_t micro_batches, const Communicator& ranks, Sharding sharding);
+Share share_of(int64_t micro_batches, int rank, int ranks, Sharding sharding);
+inline Share share_of(int64_t micro_batches, const Communicator& ranks, Sharding sharding) {
+  return share_of(micro_batches, ranks.rank(), ranks.size(), sharding);
+}
 
 // The settings that decide the number of micro-batches. The error then names values of --batch and --pass-tokens that would do.
 struct StepSize {

@@ -11,6 +11,7 @@ target_sources(weft
     train/config_checks.cpp
     train/evaluate.cpp
     train/export.cpp
+    train/gradient_exchange.cpp
     train/gradient_tree.cpp
     train/history.cpp
     train/live_line.cpp
@@ -28,6 +29,7 @@ target_sources(weft
     train/saved_state.cpp
     train/schedule.cpp
     train/setup.cpp
+    train/shared_step.cpp
     train/sharding.cpp
     train/step.cpp
     train/tensorboard.cpp
@@ -47,6 +49,7 @@ target_sources(weft
     train/config.h
     train/evaluate.h
     train/export.h
+    train/gradient_exchange.h
     train/gradient_tree.h
     train/history.h
     train/live_line.h

@@ -12,6 +12,7 @@
 #include "weft/ops/gradient_norm/gradient_norm.h"
 #include "weft/ops/uniform/uniform.h"
 #include "weft/tensor/node.h"
+#include "weft/train/shared_step.h"
 
 namespace weft {
 
@@ -80,7 +81,10 @@ TrainingStep::TrainingStep(Model& model, Optimizer& optimizer, const StepOptions
       norm_(zeros(model.device(), {})),
       clip_(zeros(model.device(), {})),
       micro_batch_random_(weft::random_state(model.device(), options.seed)),
-      tree_(summed(loss_, optimizer)) {}
+      shared_(ranks.size() == 1 ? nullptr : std::make_unique<Shared>(optimizer, options, ranks)),
+      tree_(shared_ ? shared_->open(sharding) : summed(loss_, optimizer)) {}
+
+TrainingStep::~TrainingStep() = default;
 
 // Writes ids and targets into the tensors that captured launches read.
 void TrainingStep::set_micro_batch(const TokenBatch& batch) {
@@ -143,6 +147,7 @@ void TrainingStep::sum_node(const Node& node, const std::function<void(int64_t)>
 }
 
 double TrainingStep::gradients_of_node(std::span<const TokenBatch> sequences, int64_t first, int64_t count) {
+  check(!shared_, "train", "nodes of a step are computed by one process, not by ", ranks_.size(), " ranks");
   const size_t at_once = size_t(sequences_per_micro_batch(sequences, options_.micro_batch_tokens));
   const int64_t all = int64_t(sequences.size() / at_once);
   check(GradientTree::is_node(first, count, all), "train", "the micro-batches ", first, " to ", first + count - 1,
@@ -152,7 +157,7 @@ double TrainingStep::gradients_of_node(std::span<const TokenBatch> sequences, in
 }
 
 StepResult TrainingStep::gradients(std::span<const TokenBatch> sequences, const std::function<void(int64_t)>& before, bool stop) {
-  if (ranks_.size() > 1) fail(ErrorCode::unsupported, "train", "a step shared by ", ranks_.size(), " ranks with --shard ", name(sharding_));
+  if (shared_) return shared_gradients(sequences, before, stop);
   if (stop) return {.stop = true};
   const auto start = std::chrono::steady_clock::now();
   StepResult result{.targets = targets_of(sequences)};
@@ -176,7 +181,12 @@ void TrainingStep::apply(double learning_rate) {
   report_progress({.what = "update of the weights", .total = 1});
   optimizer_.set_learning_rate(learning_rate);
   optimizer_.begin_step();
-  update_.run(model_.device().stream(), [&] { optimizer_.update(clip_); });
+  if (shared_) {
+    optimizer_.update(clip_);
+    if (sharding_ != Sharding::none) shared_->exchange.gather_weights();
+  } else {
+    update_.run(model_.device().stream(), [&] { optimizer_.update(clip_); });
+  }
   report_progress({.what = "update of the weights", .done = 1, .total = 1});
 }
 

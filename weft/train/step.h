@@ -38,6 +38,7 @@ struct StepOptions {
   bool recompute = false;
   uint64_t seed = 0;                  // of dropout
   int64_t micro_batch_tokens = 2048;  // at most, in one forward and backward pass
+  int64_t bucket_elements = 0;  // of several ranks: of gradients that travel together; changes no bits; 0: as ParameterShards has them
 };
 
 struct StepResult {
@@ -55,6 +56,7 @@ class TrainingStep {
   // Of several ranks: the optimizer owns the ranges that make_optimizer() gives it. `ranks` outlives the step.
   TrainingStep(Model& model, Optimizer& optimizer, const StepOptions& options, Communicator& ranks = alone(),
                Sharding sharding = Sharding::optimizer);
+  ~TrainingStep();
 
   // Computes the loss and the gradients of these sequences; apply() then updates the weights. `before` is called ahead of each
   // micro-batch with the index of its first sequence. Of several ranks: `sequences` are those of this rank's micro-batches
@@ -68,16 +70,27 @@ class TrainingStep {
   // Updates the weights. Not to be called after a result that is not finite.
   void apply(double learning_rate);
 
+  // Of several ranks: additions to each parameter's gradient in a backward pass, counted in the first one, whose communication nothing
+  // hides. A rehearsal with planned_ranks() can count them before; empty: not known.
+  const std::vector<int>& additions() const;
+  void set_additions(std::vector<int> additions);
+
   // The state of dropout's random numbers at the start of the next step; part of a checkpoint. Each micro-batch takes one number of it.
   const Tensor& random_state() const { return random_state_; }
 
  private:
   struct Node;
+  struct Shared;
+  struct WholeStep;
   void sum_node(const Node& node, const std::function<void(int64_t)>& before);
   void set_micro_batch(const TokenBatch& batch);
   void run_micro_batch();
   void run(Replayed& launches, bool watched, const std::function<void()>& work);
   void limit_queue(double& queued_seconds);
+  StepResult shared_gradients(std::span<const TokenBatch> sequences, const std::function<void(int64_t)>& before, bool stop);
+  WholeStep agree(std::span<const TokenBatch> sequences, bool stop);
+  void sum_shared(const WholeStep& step, std::span<const TokenBatch> sequences, const std::function<void(int64_t)>& before);
+  double shared_loss_and_norm(const WholeStep& step);
 
   Model& model_;
   Optimizer& optimizer_;
@@ -86,7 +99,8 @@ class TrainingStep {
   Sharding sharding_;
   Tensor random_state_, count_, loss_, norm_, clip_;
   Tensor ids_, targets_, micro_batch_random_;  // of the current micro-batch
-  GradientTree tree_;                          // of loss and gradients
+  std::unique_ptr<Shared> shared_;             // of several ranks
+  GradientTree tree_;                          // of loss and gradients; of several ranks: of gradients
   Replayed begin_, micro_batch_, end_, update_;
   double micro_batch_seconds_ = 1;  // in the step before; before the first step: long enough to wait for each
 };
