@@ -1,57 +1,14 @@
 #include "bench/train.h"
 
 #include "bench/between.h"
+#include "bench/timing.h"
+#include "bench/training.h"
 #include "weft/backends/counting/counting_device.h"
-#include "weft/train/setup.h"
-#include "weft/train/step.h"
 
 namespace weft::bench {
 namespace {
 
 constexpr int kProfiled = 3;  // steps
-
-std::vector<TokenBatch> some_sequences(const TrainShape& shape) {
-  std::vector<TokenBatch> sequences(size_t(shape.sequences), TokenBatch{.rows = 1, .tokens = shape.tokens, .ids = {}, .targets = {}});
-  uint32_t state = 1;
-  for (TokenBatch& sequence : sequences)
-    for (int64_t t = 0; t <= shape.tokens; ++t) {
-      state = state * 1664525u + 1013904223u;
-      const int32_t id = int32_t(int64_t(state >> 8) % shape.model.vocab_size);
-      if (t < shape.tokens) sequence.ids.push_back(id);
-      if (t > 0) sequence.targets.push_back(id);
-    }
-  return sequences;
-}
-
-// The model that `weft train` makes of its config.
-class Training {
- public:
-  Training(const TrainShape& shape, Device& device, bool planned)
-      : config_(config_of(shape)),
-        model_(planned ? make_planned_model(config_, shape.model, device) : make_training_model(config_, shape.model, device)),
-        optimizer_(make_optimizer(config_, *model_)),
-        step_(*model_, *optimizer_, {.clip = config_.clip, .micro_batch_tokens = shape.pass_tokens}),
-        sequences_(some_sequences(shape)) {}
-
-  void step() {
-    step_.gradients(sequences_);
-    step_.apply(1e-3);
-    model_->device().synchronize();
-  }
-
- private:
-  static TrainConfig config_of(const TrainShape& shape) {
-    TrainConfig config;
-    config.dtype = std::string(name(shape.dtype));
-    return config;
-  }
-
-  TrainConfig config_;
-  std::unique_ptr<Model> model_;
-  std::unique_ptr<Optimizer> optimizer_;
-  TrainingStep step_;
-  std::vector<TokenBatch> sequences_;
-};
 
 // The costs of a step by op.
 OpCosts count_step(const TrainShape& shape, int threads) {

@@ -12,6 +12,9 @@
 #endif
 #include "cli/bench_model.h"
 #include "cli/bench_train.h"
+#include "weft/comm/cores.h"
+#include "weft/comm/launch.h"
+#include "weft/comm/on_device.h"
 #include "cli/command.h"
 #include "cli/selection.h"
 #include "weft/backends/open.h"
@@ -25,7 +28,7 @@ using bench::Ceiling;
 using bench::Result;
 
 struct Options {
-  std::string device = "cpu", model, train;
+  std::string device = "cpu", model, train, shard = "optimizer";
   Selection selection;
   int threads = 0;
   std::optional<int64_t> pass_tokens, batch, sequence;
@@ -203,6 +206,26 @@ int run_ops(const Options& options, int threads, Device& device, const spec::Reg
   return kOk;
 }
 
+int run_train(const Options& options) {
+  const Sharding sharding = sharding_from_name(options.shard);
+  auto host = open_communicator();
+  const int own = share_cores(*host, options.threads);
+  const Launch launch = launch_of_environment();
+  const bool several = host->size() > 1;
+  const auto device = open_device(
+      several && options.device == "cuda" ? cuda_device_of(launch.local_rank, launch.local_size) : options.device, {.threads = own});
+  const BenchTrainOptions train{.model = options.train,
+                                .dtype = options.selection.dtype,
+                                .threads = own > 0 ? own : available_threads(),
+                                .pass_tokens = options.pass_tokens.value_or(0),
+                                .batch = options.batch.value_or(0),
+                                .sequence = options.sequence.value_or(0),
+                                .json = options.json};
+  if (!several) return bench_train(train, *device);
+  const auto ranks = on_device(std::move(host), *device);
+  return bench_shared_train(train, *device, *ranks, sharding);
+}
+
 int run(const Options& options) {
   const Selection& only = options.selection;
   spec::Registry registry;
@@ -211,18 +234,10 @@ int run(const Options& options) {
   for (const auto& [flag, value] :
        {std::pair{"--pass-tokens", options.pass_tokens}, {"--batch", options.batch}, {"--sequence", options.sequence}})
     check(!value || *value >= 1, "bench", flag, " is ", value.value_or(0), ", expected 1 or more");
+  if (!options.train.empty()) return run_train(options);
   const auto device = open_device(options.device, {.threads = options.threads});
   const int threads = options.threads > 0 ? options.threads : available_threads();
   if (!options.model.empty()) return bench_model({options.model, only.dtype, threads, options.json}, *device);
-  if (!options.train.empty())
-    return bench_train({.model = options.train,
-                        .dtype = only.dtype,
-                        .threads = threads,
-                        .pass_tokens = options.pass_tokens.value_or(0),
-                        .batch = options.batch.value_or(0),
-                        .sequence = options.sequence.value_or(0),
-                        .json = options.json},
-                       *device);
 #ifdef WEFT_HAS_METAL
   if (device->traits().simulated) return bench_counted({only, options.json}, registry);
 #endif
@@ -246,6 +261,9 @@ Run add_bench(CLI::App& app) {
       ->needs("--train");
   command->add_option("--batch", options->batch, "Sequences per step (default: 8)")->needs("--train");
   command->add_option("--sequence", options->sequence, "Tokens per sequence (default: 256)")->needs("--train");
+  command->add_option("--shard", options->shard, "Under mpirun: what ranks keep a part of only: none, optimizer, gradients")
+      ->capture_default_str()
+      ->needs("--train");
   options->selection.add_to(*command);
   command->add_option("--threads", options->threads, "CPU threads (default: all this process may use)");
   command->add_flag("--table", options->table, "Only the cases of docs/performance.md that have a target");

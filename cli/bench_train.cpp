@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
+#include "bench/shared_train.h"
 #include "bench/train.h"
 #include "cli/breakdown.h"
 #include "cli/command.h"
@@ -39,9 +40,7 @@ void print(const TrainResult& r, double wanted) {
   print_breakdown(r.breakdown);
 }
 
-}  // namespace
-
-int bench_train(const BenchTrainOptions& options, Device& device) {
+bench::TrainShape shape_of(const BenchTrainOptions& options, const Device& device) {
   bench::TrainShape shape{.model = preset(options.model)};
   check(options.dtype.empty() || options.dtype == "f32" || options.dtype == "bf16", "bench",
         "a training step is timed in f32 or bf16, got ", options.dtype);
@@ -52,23 +51,78 @@ int bench_train(const BenchTrainOptions& options, Device& device) {
         ", the model's context length is ", shape.model.max_positions);
   shape.tokens = std::min(shape.tokens, shape.model.max_positions);
   shape.model.embedding_dropout = shape.model.attention_dropout = shape.model.residual_dropout = 0;
+  return shape;
+}
+
+nlohmann::ordered_json report_of(const BenchTrainOptions& options, const Device& device, const bench::TrainShape& shape) {
+  return {{"device", device.name()},          {"threads", options.threads},
+          {"model", options.model},           {"parameters", shape.model.parameter_count()},
+          {"sequences", shape.sequences},     {"sequence", shape.tokens},
+          {"pass_tokens", shape.pass_tokens}, {"results", nlohmann::ordered_json::array()}};
+}
+
+void print_shape(const BenchTrainOptions& options, const Device& device, const bench::TrainShape& shape) {
+  std::printf("%s\n%s: %.1f million parameters; AdamW steps of %ld sequences of %ld tokens in micro-batches of up to %ld tokens\n",
+              device.description().c_str(), options.model.c_str(), double(shape.model.parameter_count()) * 1e-6, long(shape.sequences),
+              long(shape.tokens), long(shape.pass_tokens));
+}
+
+std::vector<DType> dtypes_of(const BenchTrainOptions& options) {
+  if (!options.dtype.empty()) return {dtype_from_name(options.dtype)};
+  return {DType::f32, DType::bf16};
+}
+
+nlohmann::ordered_json as_json(const bench::SharedTrainResult& r) {
+  return {{"dtype", r.dtype},
+          {"tokens", r.tokens},
+          {"steps", r.steps},
+          {"ms", r.seconds * 1e3},
+          {"tokens_per_second", double(r.tokens) / r.seconds},
+          {"seconds_waited", r.waited}};
+}
+
+void print(const bench::SharedTrainResult& r) {
+  const double most = *std::max_element(r.waited.begin(), r.waited.end());
+  double mean = 0;
+  for (double each : r.waited) mean += each / double(r.waited.size());
+  std::printf("%-5s %9.2f ms/step %9.1f tokens/s   communication that nothing hid: %.2f ms/step on average (%.1f %%), %.2f at most\n",
+              r.dtype.c_str(), r.seconds * 1e3, double(r.tokens) / r.seconds, mean * 1e3, 100 * mean / r.seconds, most * 1e3);
+}
+
+}  // namespace
+
+int bench_train(const BenchTrainOptions& options, Device& device) {
+  bench::TrainShape shape = shape_of(options, device);
   const auto ceilings = bench::ceilings_of(device, options.threads);
-  nlohmann::ordered_json report = {{"device", device.name()},          {"threads", options.threads},
-                                   {"model", options.model},           {"parameters", shape.model.parameter_count()},
-                                   {"sequences", shape.sequences},     {"sequence", shape.tokens},
-                                   {"pass_tokens", shape.pass_tokens}, {"results", nlohmann::ordered_json::array()}};
-  if (!options.json)
-    std::printf("%s\n%s: %.1f million parameters; AdamW steps of %ld sequences of %ld tokens in micro-batches of up to %ld tokens\n\n",
-                device.description().c_str(), options.model.c_str(), double(shape.model.parameter_count()) * 1e-6, long(shape.sequences),
-                long(shape.tokens), long(shape.pass_tokens));
-  for (DType dtype : {DType::f32, DType::bf16}) {
-    if (!options.dtype.empty() && dtype_from_name(options.dtype) != dtype) continue;
+  nlohmann::ordered_json report = report_of(options, device, shape);
+  if (!options.json) print_shape(options, device, shape), std::printf("\n");
+  for (DType dtype : dtypes_of(options)) {
     shape.dtype = dtype;
     const TrainResult result = bench::measure_training(shape, device, *ceilings, options.threads);
     report["results"].push_back(as_json(result, wanted(device, options.model, dtype)));
     if (!options.json) print(result, wanted(device, options.model, dtype));
   }
   if (options.json) std::printf("%s\n", report.dump(2).c_str());
+  return kOk;
+}
+
+int bench_shared_train(const BenchTrainOptions& options, Device& device, Communicator& ranks, Sharding sharding) {
+  bench::TrainShape shape = shape_of(options, device);
+  nlohmann::ordered_json report = report_of(options, device, shape);
+  report["ranks"] = ranks.size();
+  report["shard"] = std::string(name(sharding));
+  if (ranks.first() && !options.json) {
+    print_shape(options, device, shape);
+    std::printf("%d ranks, %s, %d %s each; --shard %s\n\n", ranks.size(), ranks.description().c_str(), options.threads,
+                options.threads == 1 ? "thread" : "threads", std::string(name(sharding)).c_str());
+  }
+  for (DType dtype : dtypes_of(options)) {
+    shape.dtype = dtype;
+    const bench::SharedTrainResult result = bench::measure_shared_training(shape, device, ranks, sharding);
+    report["results"].push_back(as_json(result));
+    if (ranks.first() && !options.json) print(result);
+  }
+  if (ranks.first() && options.json) std::printf("%s\n", report.dump(2).c_str());
   return kOk;
 }
 

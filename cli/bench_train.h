@@ -3,7 +3,9 @@
 #include <cstdint>
 #include <string>
 
+#include "weft/comm/communicator.h"
 #include "weft/device/device.h"
+#include "weft/train/sharding.h"
 
 namespace weft::cli {
 
@@ -17,5 +19,7 @@ struct BenchTrainOptions {
 
 // weft bench --train NAME: times a training step of a model of this shape, in f32 and bf16 (or the given dtype).
 int bench_train(const BenchTrainOptions& options, Device& device);
+// The same under mpirun or srun, where all ranks share a step; rank 0 prints.
+int bench_shared_train(const BenchTrainOptions& options, Device& device, Communicator& ranks, Sharding sharding);
 
 }  // namespace weft::cli
