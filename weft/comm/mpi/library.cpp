@@ -9,20 +9,21 @@
 namespace weft::mpi {
 namespace {
 
-// The name that the implementation's ABI has: Open MPI 1.7 to 5; MPICH 3.1 or newer and those that share its ABI.
+// The names that the implementation's ABI has: Open MPI 1.7 to 5; MPICH 3.1 or newer and those that share its ABI (Debian calls it
+// libmpich).
 #if defined(OPEN_MPI) && defined(__APPLE__)
-constexpr const char* kName = "libmpi.40.dylib";
+constexpr const char* kNames[] = {"libmpi.40.dylib", WEFT_MPI_LIBRARY};
 #elif defined(OPEN_MPI)
-constexpr const char* kName = "libmpi.so.40";
+constexpr const char* kNames[] = {"libmpi.so.40", WEFT_MPI_LIBRARY};
 #elif defined(__APPLE__)
-constexpr const char* kName = "libmpi.12.dylib";
+constexpr const char* kNames[] = {"libmpi.12.dylib", WEFT_MPI_LIBRARY};
 #else
-constexpr const char* kName = "libmpi.so.12";
+constexpr const char* kNames[] = {"libmpi.so.12", "libmpich.so.12", WEFT_MPI_LIBRARY};
 #endif
 
 void* opened() {
   std::string tried;
-  for (const char* name : {kName, WEFT_MPI_LIBRARY}) {
+  for (const char* name : kNames) {
     if (!*name) continue;
     // Global: Open MPI's plugins look for its symbols in the process.
     if (void* handle = dlopen(name, RTLD_NOW | RTLD_GLOBAL)) return handle;
@@ -35,7 +36,7 @@ void* opened() {
 template <class T>
 void find(void* handle, const char* name, T& to) {
   void* symbol = dlsym(handle, name);
-  if (!symbol) fail(ErrorCode::unsupported, "MPI", kName, " has no symbol ", name);
+  if (!symbol) fail(ErrorCode::unsupported, "MPI", kNames[0], " has no symbol ", name);
   to = reinterpret_cast<T>(symbol);
 }
 
@@ -47,6 +48,7 @@ Library loaded() {
   find(handle, "MPI_Comm_rank", mpi.Comm_rank);
   find(handle, "MPI_Comm_set_errhandler", mpi.Comm_set_errhandler);
   find(handle, "MPI_Comm_size", mpi.Comm_size);
+  find(handle, "MPI_Error_class", mpi.Error_class);
   find(handle, "MPI_Error_string", mpi.Error_string);
   find(handle, "MPI_Finalize", mpi.Finalize);
   find(handle, "MPI_Get_count", mpi.Get_count);

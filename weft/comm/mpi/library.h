@@ -17,6 +17,7 @@ struct Library {
   decltype(&MPI_Comm_rank) Comm_rank;
   decltype(&MPI_Comm_set_errhandler) Comm_set_errhandler;
   decltype(&MPI_Comm_size) Comm_size;
+  decltype(&MPI_Error_class) Error_class;
   decltype(&MPI_Error_string) Error_string;
   decltype(&MPI_Finalize) Finalize;
   decltype(&MPI_Get_count) Get_count;

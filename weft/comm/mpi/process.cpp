@@ -116,6 +116,7 @@ void start(const Launch& launch, std::chrono::seconds timeout) {
     mpi.Finalize();
     fail_on_size(launch, join(", but ", version(), " sees ", size));
   }
+  mpi.Comm_set_errhandler(mpi.comm_world, mpi.errors_return);  // we print
   state = {true, getpid(), rank, timeout};
   static const bool once = (call_at_exit(), true);
   (void)once;
