@@ -150,9 +150,10 @@ int run(const Options& options) {
     if (!one_of_several()) throw;
     wrong = std::current_exception();
   }
+  const Launch launch = launch_of_environment();
+  handle_train_signals(launch.rank, launch.size);
   std::unique_ptr<Communicator> ranks =
       open_communicator({.timeout = std::chrono::seconds(wrong ? TrainConfig().timeout : config.timeout)});
-  handle_train_signals(ranks->rank(), ranks->size());
   return ranked(ranks, [&] {
     Agreement(*ranks).all([&] {
       if (wrong) std::rethrow_exception(wrong);
