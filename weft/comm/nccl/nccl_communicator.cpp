@@ -131,7 +131,7 @@ class NcclCommunicator final : public Communicator {
   const std::shared_ptr<Device> device_;  // lives as long as its stream is used here
   CudaStream& compute_;
   const std::chrono::seconds timeout_;
-  std::timed_mutex using_host_;  // whoever calls host_
+  std::mutex using_host_;  // held by whoever calls host_
   std::unique_ptr<CUstream_st, cudaError_t (*)(cudaStream_t)> stream_{nullptr, cudaStreamDestroy};
   std::atomic<ncclComm_t> ranks_ = nullptr;
   std::deque<std::shared_ptr<const Group>> waited_for_;  // whose stalls are not counted yet
@@ -270,9 +270,12 @@ std::string NcclCommunicator::look(bool waiting) {
 
 // The ranks that do not answer. One rank prints: the lowest that is there returns from this at once.
 std::vector<int> NcclCommunicator::find_silent() {
+  std::unique_lock lock(using_host_, std::defer_lock);
   // If this rank is in an exchange, that one's timeout ends all ranks, or it ends soon.
-  const std::unique_lock lock(using_host_, timeout_);
-  if (!lock.owns_lock()) return {};
+  for (const auto end = std::chrono::steady_clock::now() + timeout_; !lock.try_lock();) {
+    if (std::chrono::steady_clock::now() > end) return {};
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
   const std::vector<int> silent = host_->silent_ranks();
   int lowest = 0;
   while (lowest < rank() && std::find(silent.begin(), silent.end(), lowest) != silent.end()) ++lowest;
