@@ -17,6 +17,7 @@
 #include "weft/comm/launch.h"
 #include "weft/comm/on_device.h"
 #include "weft/train/capture.h"
+#include "weft/train/same_on_ranks.h"
 #include "weft/train/trainer.h"
 #include "weft/train/work_line.h"
 
@@ -102,6 +103,7 @@ std::shared_ptr<Device> device_of_rank(const TrainConfig& config, int threads) {
 
 int train(std::unique_ptr<Communicator>& ranks, const TrainConfig& config, const Options& options) {
   const auto timeout = std::chrono::seconds(config.timeout);
+  check_same(*ranks, {{"kind of device", config.device.substr(0, config.device.find(':'))}});  // or some would wait for others' cores
   const int threads = config.device == "cpu" ? share_cores(*ranks, int(config.threads)) : int(config.threads);
   std::shared_ptr<Device> device;
   Agreement(*ranks, timeout).all([&] { device = device_of_rank(config, threads); });
@@ -148,9 +150,10 @@ int run(const Options& options) {
     if (!one_of_several()) throw;
     wrong = std::current_exception();
   }
+  const Launch launch = launch_of_environment();
+  handle_train_signals(launch.rank, launch.size);
   std::unique_ptr<Communicator> ranks =
       open_communicator({.timeout = std::chrono::seconds(wrong ? TrainConfig().timeout : config.timeout)});
-  handle_train_signals(ranks->rank(), ranks->size());
   return ranked(ranks, [&] {
     Agreement(*ranks).all([&] {
       if (wrong) std::rethrow_exception(wrong);

@@ -1,4 +1,5 @@
 # cmake -DEXPECT=REGEX -DCOMMAND=PROGRAM;ARGUMENTS -P check_output.cmake: the program must succeed and print what REGEX matches.
+# -DSAME_AS=PROGRAM;ARGUMENTS: and what this one prints.
 execute_process(COMMAND ${COMMAND} RESULT_VARIABLE code OUTPUT_VARIABLE output ERROR_VARIABLE errors)
 message("${output}${errors}")
 if(NOT code EQUAL 0)
@@ -6,4 +7,10 @@ if(NOT code EQUAL 0)
 endif()
 if(NOT output MATCHES "${EXPECT}")
   message(FATAL_ERROR "the example did not print ${EXPECT}")
+endif()
+if(SAME_AS)
+  execute_process(COMMAND ${SAME_AS} RESULT_VARIABLE code OUTPUT_VARIABLE other)
+  if(NOT code EQUAL 0 OR NOT output STREQUAL other)
+    message(FATAL_ERROR "${SAME_AS} ended with ${code} and printed\n${other}")
+  endif()
 endif()

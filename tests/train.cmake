@@ -1,4 +1,5 @@
 # Training: its parts, whole runs, and the command line.
+weft_unit_test(agreement_test)
 weft_unit_test(checkpoint_test)
 weft_unit_test(chat_vocabulary_test)
 target_compile_definitions(chat_vocabulary_test PRIVATE WEFT_GOLDEN_MODELS="${CMAKE_CURRENT_SOURCE_DIR}/golden/models")
@@ -35,3 +36,12 @@ weft_integration_test(train_resume)
 weft_integration_test(train_reports)
 weft_integration_test(finetune)
 weft_integration_test(model_folder)
+
+# Several ranks under mpirun; each script starts as many processes as there are cores, or more.
+foreach(name IN ITEMS ranks ranks_kills ranks_weather)
+  weft_integration_test(${name})
+  set_tests_properties(integration.${name} PROPERTIES LABELS "mpi" PROCESSORS 2)
+endforeach()
+weft_long_test(ranks COMMAND Python3::Interpreter ${CMAKE_CURRENT_SOURCE_DIR}/integration/ranks.py $<TARGET_FILE:weft_tool> ${PROJECT_SOURCE_DIR} long)
+weft_long_test(ranks_kills COMMAND Python3::Interpreter ${CMAKE_CURRENT_SOURCE_DIR}/integration/ranks_kills.py $<TARGET_FILE:weft_tool> ${PROJECT_SOURCE_DIR} 30)
+set_tests_properties(long.ranks long.ranks_kills PROPERTIES PROCESSORS 2 TIMEOUT 5400)

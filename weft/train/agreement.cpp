@@ -19,7 +19,7 @@ struct Agreement::Message {
 };
 
 struct Agreement::Result {
-  enum class End : char { success, stopped, failed } end = End::success;
+  enum class End : char { success, stopped, failed, absent } end = End::success;
   ErrorCode code = ErrorCode::device_fault;
   std::string where = {}, text = {};
   bool operator==(const Result&) const = default;
@@ -78,7 +78,8 @@ std::string names_of(const std::vector<int>& ranks, const Communicator& communic
   const size_t listed = ranks.size() <= kMost ? ranks.size() - 1 : kMost;
   std::string text = join("ranks ", ranks[0]);
   for (size_t i = 1; i < listed; ++i) text += join(", ", ranks[i]);
-  return text + (ranks.size() <= kMost ? join(" and ", ranks.back()) : join(" and ", ranks.size() - kMost, " others"));
+  return text + (ranks.size() <= kMost ? join(" and ", ranks.back())
+                                       : join(" and ", ranks.size() - kMost, ranks.size() == kMost + 1 ? " other" : " others"));
 }
 
 }  // namespace
@@ -179,7 +180,7 @@ void Agreement::conclude(const std::vector<Result>& results) const {
     if (std::any_of(results.begin(), results.end(), [](const Result& r) { return r.end == End::stopped; })) throw Stopped();
     return;
   }
-  if (std::all_of(results.begin(), results.end(), [&](const Result& r) { return r == *first; }))
+  if (std::all_of(results.begin(), results.end(), [&](const Result& r) { return r == *first || r.end == End::absent; }))
     throw AgreedError(first->code, first->where, first->text);
   std::vector<Result> named;
   std::string where, text;
@@ -196,9 +197,9 @@ void Agreement::conclude(const std::vector<Result>& results) const {
   throw AgreedError(first->code, where, text);
 }
 
-void Agreement::all(const std::function<void()>& work) const {
+void Agreement::some(bool takes_part, const std::function<void()>& work) const {
   if (!several()) return work();
-  std::vector<Result> results = {result_of(work)};
+  std::vector<Result> results = {takes_part ? result_of(work) : Result{.end = Result::End::absent}};
   if (!communicator_.first()) {
     const std::string own = packed(results);
     send(0, {.text = int64_t(own.size())}, own);

@@ -41,7 +41,9 @@ class Agreement {
 
   // Every rank works. If it throws on any, all ranks throw: AgreedError, or Stopped if one was stopped and none failed. An error that
   // not all ranks have begins with the rank and its host.
-  void all(const std::function<void()>& work) const;
+  void all(const std::function<void()>& work) const { some(true, work); }
+  // The same where only some ranks have work: an error that all of those have is not one of single ranks.
+  void some(bool takes_part, const std::function<void()>& work) const;
 
   // Rank 0 works; its error is thrown by all. Meanwhile it may read bytes of other ranks: `serve` answers on those.
   struct Request {

@@ -79,6 +79,7 @@ class Trainer {
   void compare_ranks();
   void read_problem();
   void make_parts();
+  TrainConfig planned_config() const;
   MemoryInfo memory_of_rank() const;
   void open_run();
   std::unique_ptr<Checkpoint> open_folder();
@@ -90,7 +91,7 @@ class Trainer {
   int64_t sequences_per_step() const { return config_.batch * config_.accumulate; }
   void set_random_state(const std::vector<uint32_t>& state);
   StepResult gradients(std::span<const TokenBatch> own, const std::vector<uint32_t>& random_state);
-  StepResult computed(std::span<const TokenBatch> own, const std::vector<uint32_t>& random_state);
+  StepResult computed(std::span<const TokenBatch> own);
   StepRecord train_one();
   void check_next_step();
   std::string bad_tensor(std::span<const TokenBatch> own);

@@ -81,6 +81,13 @@ void Trainer::compare_ranks() {
   check_same(ranks_.communicator(), facts);
 }
 
+// Of several ranks each plans for the GPU that it has.
+TrainConfig Trainer::planned_config() const {
+  TrainConfig config = config_;
+  if (ranks_.several()) config.device = device_->name();
+  return config;
+}
+
 // The cores' memory is shared by the ranks of a host, each of which is about to take as much.
 MemoryInfo Trainer::memory_of_rank() const {
   MemoryInfo memory = device_->memory();
@@ -92,19 +99,14 @@ MemoryInfo Trainer::memory_of_rank() const {
 void Trainer::read_problem() {
   const bool first = on_host(ranks_.communicator()).before == 0;
   const auto read = [this] { problem_ = make_problem(config_, [this](const std::string& text) { progress_.note(text); }); };
-  ranks_.all([&] {
-    if (first) read();
-  });
-  if (ranks_.several())
-    ranks_.all([&] {
-      if (!first) read();
-    });
+  ranks_.some(first, read);
+  if (ranks_.several()) ranks_.some(!first, read);
   ranks_.all([this] {
     progress_.note(problem_.data->description());
     prompts_ = sample_prompts(config_, problem_);
     share_ = share_of(step_size(config_, problem_), ranks_.communicator(), sharding_from_name(config_.shard));
     monitor_.set_title("planning");
-    plan_ = make_plan(config_, problem_, ranks_.communicator().size());
+    plan_ = make_plan(planned_config(), problem_, ranks_.communicator().size());
     monitor_.set_title("");
     check_fits(plan_, config_, memory_of_rank());
   });

@@ -18,27 +18,20 @@ std::vector<TokenBatch> Trainer::sequences_of(const std::vector<int64_t>& micro_
 
 void Trainer::set_random_state(const std::vector<uint32_t>& state) { training_->random_state().write(state); }
 
-// A stop restores the random state. Several ranks stop where all hear of it: at the start of a step.
-StepResult Trainer::computed(std::span<const TokenBatch> own, const std::vector<uint32_t>& random_state) {
-  if (ranks_.several()) {
-    const bool stop = monitor_.stop_requested() || failure_;
-    const RunMonitor::Finishing finishing(monitor_);
-    const StepResult result = training_->gradients(own, {}, stop);
-    if (result.stop) throw Stopped();
-    return result;
-  }
-  try {
-    return training_->gradients(own);
-  } catch (const Stopped&) {
-    set_random_state(random_state);
-    throw;
-  }
+// Several ranks stop where all hear of it: at the start of a step.
+StepResult Trainer::computed(std::span<const TokenBatch> own) {
+  if (!ranks_.several()) return training_->gradients(own);
+  const bool stop = monitor_.stop_requested() || failure_;
+  const RunMonitor::Finishing finishing(monitor_);
+  const StepResult result = training_->gradients(own, {}, stop);
+  if (result.stop) throw Stopped();
+  return result;
 }
 
-// The gradients of the next step; ends the run if they are not finite.
+// The gradients of the next step; ends the run if they are not finite. A stop restores the random state.
 StepResult Trainer::gradients(std::span<const TokenBatch> own, const std::vector<uint32_t>& random_state) {
   try {
-    const StepResult result = computed(own, random_state);
+    const StepResult result = computed(own);
     if (!result.finite()) stop_at_bad(result, own, random_state);
     return result;
   } catch (const Stopped&) {

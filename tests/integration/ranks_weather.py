@@ -1,0 +1,199 @@
+"""Bad weather under mpirun: what differs between ranks, what cannot be read or written, a stopped rank, a loss that is not finite. Each
+has one message and the right exit code, and nothing hangs."""
+import json
+import os
+import pathlib
+import re
+import resource
+import shutil
+import signal
+import socket
+import struct
+import sys
+import tempfile
+
+from checks import expect, finish
+from mpi import Run, need_mpi, run, small, tool
+
+need_mpi()
+HOST = socket.gethostname()
+FAILED, USAGE = 1, 2
+TEXT = "".join(f"Line {i} of a text, which is long enough for some sequences.\n" for i in range(60))
+
+
+def by_rank(folder, rank, first="", tail=""):
+    """A wrapper: on this rank `first` is run before the tool, and `tail` added to its arguments."""
+    script = folder / "wrapper"
+    script.write_text(f"""#!/bin/bash
+if [ "$OMPI_COMM_WORLD_RANK" = {rank} ]; then {first or ":"}; set -- "$@" {tail}; fi
+exec "$@"
+""")
+    script.chmod(0o755)
+    return [script]
+
+
+def fails(what, job, *words, code=USAGE, within=30):
+    lines = job.said()
+    expect(what, job.code == code and len(lines) == 1 and all(word in lines[0] for word in words) and job.seconds < within, job.shown())
+
+
+def settings(folder):
+    arguments = small("--out", "run", "--steps", 3, "--batch", 4)
+    fails("too few micro-batches", run(folder, 4, *small("--out", "run", "--batch", 2)), "--batch", "4 ranks")
+    fails("a number that ranks cannot share", run(folder, 3, *small("--out", "run", "--batch", 8)), "--batch", "3 ranks")
+    fails("an unknown model", run(folder, 3, *small("--out", "run", "--model", "llama-tony")), "llama-tony", "llama-tiny")
+    fails("a wrong value", run(folder, 2, *arguments, "--timeout", 0), "timeout", "0")
+    fails("a wrong shard", run(folder, 2, *arguments, "--shard", "weights"), "weights", "gradients")
+    fails("an unknown flag", run(folder, 2, *arguments, "--learning-rat", 1), "--learning-rat")
+    fails("an unknown flag on one rank", run(folder, 2, *arguments, wrapper=by_rank(folder, 1, tail="--learning-rat 1")),
+          f"rank 1 on {HOST}", "--learning-rat")
+    fails("another setting on one rank", run(folder, 2, *arguments, wrapper=by_rank(folder, 1, tail="--seed 5")), "seed", f"rank 0 on {HOST} has 0",
+          f"rank 1 on {HOST} has 5")
+    fails("no such config on one rank", run(folder, 2, *arguments, wrapper=by_rank(folder, 1, tail="--resume")), f"rank 1 on {HOST}", "config.toml")
+    shown = run(folder, 2, "--help")
+    expect("--help is printed once", shown.code == 0 and shown.text().count("--shard") == 1, shown.shown())
+    expect("nothing was begun", not (folder / "run").exists(), list(folder.iterdir()))
+
+
+def files(folder):
+    (folder / "a.txt").write_text(TEXT)
+    (folder / "b.txt").write_text(TEXT.replace("Line 7 ", "Line 8 "))
+    def arguments(data):
+        return small("--out", "run", "--steps", 3, "--batch", 4, "--sequence", 32, "--cache", "cache", "--data", data)
+
+    (folder / "other").mkdir()
+    (folder / "other/data.txt").write_text((folder / "b.txt").read_text())
+    (folder / "data.txt").write_text(TEXT)
+    fails("other data on one rank", run(folder, 2, *arguments("data.txt"), wrapper=by_rank(folder, 1, first="cd other")), "same data", "rank 0", "rank 1")
+    (folder / "none").mkdir()
+    fails("no data on one rank", run(folder, 3, *arguments("data.txt"), wrapper=by_rank(folder, 2, first="cd none")), f"rank 2 on {HOST}", "data.txt")
+    fails("no data at all", run(folder, 3, *arguments("missing.txt")), "weft: missing.txt")
+    fails("a folder that cannot be made", run(folder, 2, *small("--steps", 3, "--batch", 4, "--out", "a.txt/run")), "a.txt/run")
+    copy = folder / "weft"
+    shutil.copy(tool, copy)
+    with open(copy, "ab") as changed:
+        changed.write(b"\n")
+    script = by_rank(folder, 1, first=f'shift; set -- {copy} "$@"')
+    fails("another build on one rank", run(folder, 2, *arguments("a.txt"), wrapper=script), "same build", "rank 0", "rank 1")
+    other = by_rank(folder, 1, first="export WEFT_BF16_DOT=emulated")
+    fails("other arithmetic on one rank", run(folder, 2, *arguments("a.txt"), wrapper=other), "same arithmetic", "rank 0", "rank 1")
+    expect("nothing was begun", not (folder / "run").exists(), list(folder.iterdir()))
+
+
+def full_disk(folder, arguments, limit, *words):
+    """Files of rank 0 may have so many bytes from its first step on."""
+    job = Run(folder, 2, *arguments)
+    if job.wait_for(lambda: job.steps() >= 1):
+        resource.prlimit(job.pids()[0], resource.RLIMIT_FSIZE, (limit, limit))
+    fails(f"files of at most {limit} bytes", job.wait(), *words)
+
+
+def checkpoints(folder):
+    arguments = small("--out", "run", "--steps", 4, "--batch", 4, "--save-every", 2, "--evaluate-every", 0, "--sample-tokens", 0)
+    done = run(folder, 2, *arguments)
+    expect("a run", done.code == 0, done.shown())
+    kept = sorted(p.name for p in (folder / "run/checkpoints").iterdir())
+    fails("a run that is there already", run(folder, 2, *arguments), "already holds a run")
+    longer = [*small("--out", "run", "--batch", 4, "--save-every", 50, "--evaluate-every", 0, "--sample-tokens", 0, "--steps", 2000), "--resume"]
+    # Rank 1 sees another folder of the same name, as on a host with a disk of its own.
+    shutil.copytree(folder / "run", folder / "other/run")
+    newest = folder / "other/run/checkpoints" / kept[-1]
+    whole = newest.read_bytes()
+    there = by_rank(folder, 1, first="cd other")
+    newest.write_bytes(whole[:-100])
+    fails("a truncated checkpoint on one rank", run(folder, 2, *longer, wrapper=there), f"rank 1 on {HOST}", kept[-1])
+    newest.write_bytes(whole[:-100] + bytes(100))
+    fails("a damaged checkpoint on one rank", run(folder, 2, *longer, wrapper=there), f"rank 1 on {HOST}", kept[-1], "damaged")
+    newest.unlink()
+    fails("a missing checkpoint on one rank", run(folder, 2, *longer, wrapper=there), f"rank 1 on {HOST}", kept[-1])
+    full_disk(folder, longer, 20_000, "run/checkpoints/checkpoint-0", "File too large")
+    full_disk(folder, longer, 1, f"rank 0 on {HOST}: run/", "File too large")
+    expect("the checkpoints stay", sorted(p.name for p in (folder / "run/checkpoints").iterdir()) == kept, list((folder / "run/checkpoints").iterdir()))
+    last = run(folder, 4, *small("--out", "run", "--batch", 4, "--steps", 8), "--resume")
+    expect("then it goes on", last.code == 0, last.shown())
+
+
+def stopped(folder):
+    """SIGSTOP of a rank ends the run after --timeout."""
+    job = Run(folder / "stopped", 3, *small("--out", "run", "--steps", 100000, "--batch", 3, "--timeout", 2))
+    if job.wait_for(lambda: job.steps() >= 3):
+        os.kill(job.pids()[1], signal.SIGSTOP)
+    job.wait()
+    lines = job.said()
+    expect("rank 1 is stopped", job.code != 0 and len(lines) == 1 and f"rank 1 on {HOST} did not answer within 2 s" in lines[0] and
+           job.seconds < 60, job.shown())
+
+
+def slow_work(folder):
+    """Evaluations longer than --timeout, of all ranks and of rank 0 alone (samples), do not end the run."""
+    folder.mkdir()
+    (folder / "text.txt").write_text("".join(f"{i} is a number, {i * i} its square. " for i in range(12_000)))
+    job = run(folder, 3, *small("--out", "run", "--steps", 2, "--batch", 3, "--data", "text.txt", "--cache", "cache", "--sequence", 64, "--context", 2000,
+                                "--validation", 0.6, "--evaluate-units", 0, "--sample-tokens", 1900, "--timeout", 1, "--width", 128))
+    expect("work longer than the timeout", job.code == 0 and job.seconds > 3 and not job.said(), job.shown())
+
+
+def not_finite_weights(folder):
+    """An update that leaves infinite weights: found when they are saved, by all ranks alike."""
+    job = run(folder, 2, *small("--out", "run", "--steps", 6, "--batch", 4, "--save-every", 1, "--optimizer", "sgd", "--clip", 0, "--weight-decay", 0,
+                                "--learning-rate", 1e39, "--warmup", 0))
+    fails("weights that are not finite", job, "weight", "not finite before the step", "capture-", code=FAILED)
+
+
+def change_tensor(path, name, change):
+    """Applies `change` to the floats of a tensor."""
+    data = bytearray(path.read_bytes())
+    length = struct.unpack("<Q", data[:8])[0]
+    entry = json.loads(data[8:8 + length])[name]
+    first, end = (8 + length + offset for offset in entry["data_offsets"])
+    values = change(list(struct.unpack(f"<{(end - first) // 4}f", data[first:end])), entry["shape"])
+    data[first:end] = struct.pack(f"<{len(values)}f", *values)
+    path.write_bytes(data)
+
+
+def not_finite(folder):
+    """A token whose logit is minus infinity, in one of four sequences: the loss of one micro-batch is infinite."""
+    folder.mkdir()
+    length, sequences = 16, 4
+    words = "abcdefghijklmno " * (sequences * length // 16) + "a"
+    (folder / "plain.txt").write_text(words[:20] + "Z" + words[21:])
+    shape = ["--model", "gpt2-124m", "--layers", 1, "--width", 32, "--heads", 2]
+    data = ["--data", "plain.txt", "--sequence", length, "--validation", 0, "--batch", sequences, "--pass-tokens", 1, "--cache", "cache",
+            "--sample-tokens", 0, "--steps", 2]
+    first = run(folder, 1, "--out", "base", *shape, *data)
+    expect("a base model", first.code == 0, first.shown())
+    weights, vocabulary = folder / "base/model/model.safetensors", json.loads((folder / "base/model/tokenizer.json").read_text())["model"]["vocab"]
+    change_tensor(weights, "transformer.ln_f.weight", lambda v, _: [0.0] * len(v))
+    change_tensor(weights, "transformer.ln_f.bias", lambda v, _: [1.0] * len(v))
+    z = vocabulary["Z"]
+    change_tensor(weights, "transformer.wte.weight", lambda v, s: v[:z * s[1]] + [-1e38] * s[1] + v[(z + 1) * s[1]:])
+    messages = {}
+    for ranks in (1, 2, 4):
+        job = run(folder, ranks, "--out", f"run{ranks}", "--model", "base/model", *data)
+        lines = job.said()
+        expect(f"not finite on {ranks} ranks", job.code == FAILED and len(lines) == 1 and re.search("step 1 gave a loss of (inf|nan)", lines[0]), job.shown())
+        messages[ranks] = lines[0] if lines else ""
+    found = {ranks: re.search(r"; (?:rank (\d+) on [^:]+: )?(\w+: .*? \(tensor \d+ of the micro-batch that starts at sequence (\d)\))", text)
+             for ranks, text in messages.items()}
+    expect("the tensor is named", all(found.values()), messages)
+    if not all(found.values()):
+        return
+    expect("the same tensor for all", len({match[2] for match in found.values()}) == 1, messages)
+    expect("the rank is the one of the sequence", found[4][1] and int(found[4][1]) == int(found[4][3]) - 1 and int(found[2][1]) == (int(found[2][3]) - 1) // 2, messages)
+    capture = folder / "run4/capture-1.safetensors"
+    said = json.loads(capture.read_bytes()[8:8 + struct.unpack("<Q", capture.read_bytes()[:8])[0]])["__metadata__"]
+    expect("the capture names rank and tensor", f"rank {found[4][1]} on {HOST}" in said.get("bad", "") and found[4][2] in said["bad"], said.get("bad"))
+    again = run(folder, 1, "--replay", capture)
+    expect("one process repeats it", again.code == 0 and found[4][2] in again.text(), again.shown())
+
+
+with tempfile.TemporaryDirectory() as folder:
+    folder = pathlib.Path(folder)
+    for part in (settings, files, checkpoints):
+        (folder / part.__name__).mkdir()
+        part(folder / part.__name__)
+    stopped(folder)
+    slow_work(folder / "slow")
+    not_finite_weights(folder / "weights")
+    not_finite(folder / "not_finite")
+finish()
