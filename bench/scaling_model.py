@@ -15,9 +15,9 @@ N parameters, W ranks, G of them on a host. Every rank computes m micro-batches 
                `last`: the bucket of the input embedding, whose gradients are final at the end of the backward pass
     gather   = move(all), 2 bytes of a new bf16 weight; nothing hides it
     host     = 3 all-gathers between hosts' memories, each of W-1 messages: counts and losses, squares of the gradients, the end
-    move     = the larger of NVLink's and the network's time, + buckets (launch + (W-1) message)
+    move     = the larger of NVLink's and the network's time, + parcels (launch + (W-1) message)
                A rank sends and receives (W-1)/W of all bytes, (W-G)/W of them by the network. Ranges are multiples of 65536 elements, so
-               ranks have unequal ranges of a small bucket; --in-flight buckets travel at once, whose owners differ.
+               ranks have unequal ranges of a small bucket; a bucket travels in parcels, --in-flight at once.
 """
 import argparse
 from dataclasses import dataclass
@@ -93,7 +93,9 @@ def move(buckets, size, ranks, o):
     local = min(ranks, o.host)
     inside = bytes_ * (local - 1) / (o.nvlink * 1e9 / 2 * o.efficiency)
     outside = bytes_ * (ranks - local) / (o.network * 1e9 / 8 * o.efficiency)
-    return max(inside, outside) + len(buckets) * (o.launch + (ranks - 1) * o.message) * 1e-6
+    parcel = max(o.parcel // ranks, CUT)  # elements of a rank
+    parcels = sum(-(-largest // parcel) for _, largest in buckets)
+    return max(inside, outside) + parcels * (o.launch + (ranks - 1) * o.message) * 1e-6
 
 
 def terms(shape, ranks, micro_batches, o):
@@ -120,13 +122,14 @@ def options():
     p.add_argument("--nvlink", type=float, default=900, help="GB/s of a GPU, both directions together (H200: 900)")
     p.add_argument("--network", type=float, default=400, help="Gb/s of a GPU, in each direction")
     p.add_argument("--efficiency", type=float, default=0.8, help="share of those rates that large messages reach")
-    p.add_argument("--launch", type=float, default=20, help="us to start the messages of a bucket")
+    p.add_argument("--launch", type=float, default=20, help="us to start the messages of a parcel")
     p.add_argument("--message", type=float, default=2, help="us of each of them")
     p.add_argument("--host-message", type=float, default=5, help="us of a small message between hosts' memories")
     p.add_argument("--interference", type=float, default=0.05, help="slowdown of the backward pass while bytes travel")
     p.add_argument("--bucket", type=int, default=1 << 20, help="least elements of a bucket")
+    p.add_argument("--parcel", type=int, default=16 << 20, help="elements of a parcel over all ranks; at least 65536 for each")
     p.add_argument("--grow", action=argparse.BooleanOptionalAction, default=True, help="a bucket has at least 65536 elements for each rank")
-    p.add_argument("--in-flight", type=int, default=4, help="buckets under way at once")
+    p.add_argument("--in-flight", type=int, default=4, help="parcels under way at once")
     p.add_argument("--terms", action="store_true", help="print the terms in milliseconds")
     return p.parse_args()
 

@@ -8,7 +8,7 @@
 // A bucket of parameters leaves as soon as its gradients are final, while backward() goes on to earlier layers. A gradient is final
 // when as many additions have reached it as in the first pass, which counts them: there all buckets leave at the end. Buckets leave in
 // descending order on every rank. A bucket travels in parcels of bounded size, of which few are under way at once: buffers take
-// 16 MiB, or 1 MiB for each of more than 16 ranks, whatever the model.
+// 16 MiB, or 1 MiB for each of more than 16 ranks, whatever the model (on CUDA 256 MiB at most: weft/train/shared_step.cpp).
 #pragma once
 
 #include <deque>

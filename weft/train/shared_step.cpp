@@ -28,6 +28,14 @@ int64_t bucket_elements(const StepOptions& options, const Communicator& ranks) {
   return options.bucket_elements ? options.bucket_elements : ParameterShards::bucket_elements(ranks.size());
 }
 
+// Of a parcel, all ranks together. Starting the messages of a parcel on a GPU costs about as much as sending several MiB over NVLink
+// (assumed in bench/scaling_model.py, not measured), so there a bucket is one parcel, up to 64 MiB.
+int64_t parcel_elements(const Optimizer& optimizer, const StepOptions& options, const Communicator& ranks) {
+  const int64_t least = bucket_elements(options, ranks);
+  const bool on_gpu = !optimizer.parameters().empty() && optimizer.parameters()[0].tensor.device().name().starts_with("cuda");
+  return on_gpu && !options.bucket_elements ? std::max(least, int64_t(16) << 20) : least;
+}
+
 // What ranks tell each other at the start of a step.
 struct Facts {
   int64_t present = 1;  // 0: from a rank that exists in a plan only, taken to be like this one
@@ -92,7 +100,7 @@ TrainingStep::Shared::Shared(Optimizer& optimizer, const StepOptions& options, C
     : ranks(ranks),
       optimizer(optimizer),
       shards(optimizer.parameters(), whole_of(optimizer), ranks.size(), bucket_elements(options, ranks)),
-      exchange(ranks, optimizer, shards, bucket_elements(options, ranks)) {}
+      exchange(ranks, optimizer, shards, parcel_elements(optimizer, options, ranks)) {}
 
 std::vector<Tensor> TrainingStep::Shared::open(Sharding sharding) {
   for (size_t i = 0; i < shards.parameters(); ++i) {
