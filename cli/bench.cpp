@@ -12,9 +12,11 @@
 #endif
 #include "cli/bench_model.h"
 #include "cli/bench_train.h"
+#include "cli/ranked.h"
 #include "weft/comm/cores.h"
 #include "weft/comm/launch.h"
 #include "weft/comm/on_device.h"
+#include "weft/train/agreement.h"
 #include "cli/command.h"
 #include "cli/selection.h"
 #include "weft/backends/open.h"
@@ -207,23 +209,29 @@ int run_ops(const Options& options, int threads, Device& device, const spec::Reg
 }
 
 int run_train(const Options& options) {
-  const Sharding sharding = sharding_from_name(options.shard);
-  auto host = open_communicator();
-  const int own = share_cores(*host, options.threads);
-  const Launch launch = launch_of_environment();
-  const bool several = host->size() > 1;
-  const auto device = open_device(
-      several && options.device == "cuda" ? cuda_device_of(launch.local_rank, launch.local_size) : options.device, {.threads = own});
-  const BenchTrainOptions train{.model = options.train,
-                                .dtype = options.selection.dtype,
-                                .threads = own > 0 ? own : available_threads(),
-                                .pass_tokens = options.pass_tokens.value_or(0),
-                                .batch = options.batch.value_or(0),
-                                .sequence = options.sequence.value_or(0),
-                                .json = options.json};
-  if (!several) return bench_train(train, *device);
-  const auto ranks = on_device(std::move(host), *device);
-  return bench_shared_train(train, *device, *ranks, sharding);
+  std::unique_ptr<Communicator> ranks = open_communicator();
+  return ranked(ranks, [&] {
+    const int own = share_cores(*ranks, options.threads);
+    const bool several = ranks->size() > 1;
+    Sharding sharding = Sharding::optimizer;
+    std::shared_ptr<Device> device;
+    Agreement(*ranks).all([&] {
+      sharding = sharding_from_name(options.shard);
+      const Launch launch = several ? launch_of_environment() : Launch();
+      device = open_device(several && options.device == "cuda" ? cuda_device_of(launch.local_rank, launch.local_size) : options.device,
+                           {.threads = own});
+    });
+    const BenchTrainOptions train{.model = options.train,
+                                  .dtype = options.selection.dtype,
+                                  .threads = own > 0 ? own : available_threads(),
+                                  .pass_tokens = options.pass_tokens.value_or(0),
+                                  .batch = options.batch.value_or(0),
+                                  .sequence = options.sequence.value_or(0),
+                                  .json = options.json};
+    if (!several) return bench_train(train, *device);
+    ranks = on_device(std::move(ranks), *device);
+    return bench_shared_train(train, *device, *ranks, sharding);
+  });
 }
 
 int run(const Options& options) {

@@ -9,6 +9,7 @@
 #include "cli/breakdown.h"
 #include "cli/command.h"
 #include "weft/base/check.h"
+#include "weft/train/agreement.h"
 #include "weft/train/setup.h"
 
 namespace weft::cli {
@@ -107,7 +108,11 @@ int bench_train(const BenchTrainOptions& options, Device& device) {
 }
 
 int bench_shared_train(const BenchTrainOptions& options, Device& device, Communicator& ranks, Sharding sharding) {
-  bench::TrainShape shape = shape_of(options, device);
+  bench::TrainShape shape;
+  Agreement(ranks).all([&] {
+    shape = shape_of(options, device);
+    share_of(StepSize{.batch = shape.sequences, .sequence_tokens = shape.tokens, .pass_tokens = shape.pass_tokens}, ranks, sharding);
+  });
   nlohmann::ordered_json report = report_of(options, device, shape);
   report["ranks"] = ranks.size();
   report["shard"] = std::string(name(sharding));

@@ -7,6 +7,7 @@
 
 #include "tests/unit/thread_ranks.h"
 #include "weft/backends/counting/counting_device.h"
+#include "weft/ops/gradient_squares/gradient_squares.h"
 #include "weft/train/gradient_tree.h"
 
 namespace weft {
@@ -161,6 +162,26 @@ TEST(ParameterShards, cover_every_element_once) {
     if (ranks > 8) continue;
     const int64_t even = std::accumulate(owned.begin(), owned.end(), int64_t(0)) / ranks;
     for (int64_t each : owned) EXPECT_NEAR(double(each), double(even), 0.2 * double(even) + 131072) << ranks << " ranks";
+  }
+}
+
+// Pieces are numbered as in one process; each rank lists the numbers of its own.
+TEST(ParameterShards, put_pieces_of_the_norm_in_order) {
+  const std::vector<Shape> shapes = {{40, 65536}, {7}, {65537}, {0}, {20, 65536}, {3, 40000}, {1048576}, {100000}};
+  for (int ranks : {1, 2, 3, 4, 7}) {
+    const ParameterShards shards(parameters_of(shapes), {}, ranks);
+    std::vector<std::vector<float>> lists(static_cast<size_t>(ranks));
+    std::vector<float> all;
+    for (size_t i = 0; i < shapes.size(); ++i)
+      for (int64_t at = 0; at < shapes[i].numel(); at += kNormPiece) {
+        for (int rank = 0; rank < ranks; ++rank) {
+          const Range range = shards.range(i, rank);
+          if (range.first <= at && at < range.end()) lists[size_t(rank)].push_back(float(all.size()));
+        }
+        all.push_back(float(all.size()));
+      }
+    for (int rank = 0; rank < ranks; ++rank) EXPECT_EQ(shards.norm_pieces(rank), lists[size_t(rank)].size());
+    EXPECT_EQ(shards.in_order(lists), all) << ranks << " ranks";
   }
 }
 

@@ -120,6 +120,7 @@ TEST(SharedStepResult, is_of_the_whole_step) {
     EXPECT_EQ(result.seconds_waited.size(), 2u);
     const std::vector<TokenBatch> own = SharedTraining::sequences(2, 1);
     EXPECT_TRUE(training.step().gradients(own, {}, self.rank() == 1).stop);  // one rank's wish is heard by all
+    EXPECT_TRUE(training.step().gradients({}, {}, self.rank() == 0).stop);
   });
 }
 

@@ -78,6 +78,7 @@ void rehearse(const TrainConfig& config, const TrainingProblem& problem, Device&
   StepOptions options = step_options(config);
   options.micro_batch_tokens = at_once * size.sequence_tokens;
   TrainingStep step(*model, *optimizer, options, ranks, sharding);
+  step.set_additions(plan.additions);
   const auto count = [&](int64_t micro_batches) {
     const std::vector<TokenBatch> some(size_t(micro_batches * at_once), sequence);
     if (counts) counts->reset();
@@ -103,6 +104,7 @@ void rehearse(const TrainConfig& config, const TrainingProblem& problem, Device&
     sample_text(*model, *problem.vocabulary, prompt, sample_options(config, problem));
   rehearse_export(*model);
   plan.memory = device.pool().stats();
+  plan.additions = step.additions();
   plan.parameters = plan.kept = 0;
   for (const Parameter& p : model->all_parameters()) (p.tensor.requires_grad() ? plan.parameters : plan.kept) += p.tensor.numel();
 }
@@ -117,6 +119,8 @@ Plan make_plan(const TrainConfig& config, const TrainingProblem& problem, int ra
   const LaunchProgress launches(counting->stream());
   rehearse(config, problem, *counting, alone(), &counting::counts(*counting), plan);
   const auto target = open_planned(config.device, {.threads = int(config.threads)});
+  if (ranks > 1 && sharding_from_name(config.shard) == Sharding::gradients)  // counts additions, for a first step that holds all gradients
+    rehearse(config, problem, *counting::open_device(int(config.threads)), *planned_ranks(ranks), nullptr, plan);
   if (ranks > 1)
     rehearse(config, problem, *target, *planned_ranks(ranks), nullptr, plan);
   else if (target->name() != counting->name())

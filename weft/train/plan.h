@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "weft/base/cost.h"
 #include "weft/device/device.h"
@@ -17,6 +18,7 @@ struct Plan {
   int64_t tokens = 0;         // read by one step
   int64_t micro_batches = 1;  // of one step
   int ranks = 1;
+  std::vector<int> additions = {};  // of several ranks: TrainingStep::additions()
 
   int64_t peak() const { return memory.held_high_water; }  // what the run takes from the device, cached blocks included
 };

@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "weft/base/check.h"
+#include "weft/ops/gradient_squares/gradient_squares.h"
 #include "weft/train/step.h"
 
 namespace weft {
@@ -148,6 +149,27 @@ std::vector<Range> ParameterShards::of_rank(int rank) const {
   std::vector<Range> ranges;
   for (size_t i = 0; i < elements_.size(); ++i) ranges.push_back(range(i, rank));
   return ranges;
+}
+
+size_t ParameterShards::norm_pieces(int rank) const {
+  int64_t pieces = 0;
+  for (size_t i = 0; i < elements_.size(); ++i) pieces += weft::norm_pieces(range(i, rank).count);
+  return size_t(pieces);
+}
+
+std::vector<float> ParameterShards::in_order(const std::vector<std::vector<float>>& pieces) const {
+  std::vector<float> all;
+  std::vector<size_t> next(pieces.size());
+  for (size_t i = 0; i < elements_.size(); ++i) {
+    std::vector<int> owners;
+    for (int rank = 0; rank < ranks_; ++rank)
+      if (range(i, rank).count) owners.push_back(rank);
+    std::sort(owners.begin(), owners.end(), [&](int a, int b) { return range(i, a).first < range(i, b).first; });
+    for (int rank : owners)
+      for (int64_t left = weft::norm_pieces(range(i, rank).count); left > 0; --left)
+        all.push_back(pieces[size_t(rank)][next[size_t(rank)]++]);
+  }
+  return all;
 }
 
 }  // namespace weft

@@ -78,6 +78,11 @@ class ParameterShards {
   Range range(size_t parameter, int rank) const { return ranges_[parameter * size_t(ranks_) + size_t(rank)]; }
   std::vector<Range> of_rank(int rank) const;  // by parameter
 
+  // The gradient norm adds the squares of pieces (weft/ops/gradient_squares). A rank lists those of its ranges parameter by parameter.
+  size_t norm_pieces(int rank) const;
+  // The lists of all ranks as the one list that one process would have.
+  std::vector<float> in_order(const std::vector<std::vector<float>>& pieces) const;
+
   // Parameters [first, end), whose gradients travel together.
   struct Bucket {
     size_t first, end;

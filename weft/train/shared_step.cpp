@@ -64,31 +64,9 @@ float tree_sum(std::span<const float> values) {
 
 double number(float value) { return std::isnan(value) ? NAN : double(value); }  // the sign of a NaN means nothing
 
-size_t pieces_of(const ParameterShards& shards, int rank) {
-  int64_t pieces = 0;
-  for (size_t i = 0; i < shards.parameters(); ++i) pieces += norm_pieces(shards.range(i, rank).count);
-  return size_t(pieces);
-}
-
-// The squares of all pieces, which each rank lists parameter by parameter, as one process lists them.
-std::vector<float> in_order(const ParameterShards& shards, const std::vector<std::vector<float>>& by_rank) {
-  std::vector<float> all;
-  std::vector<size_t> next(by_rank.size());
-  for (size_t i = 0; i < shards.parameters(); ++i) {
-    std::vector<int> owners;
-    for (int rank = 0; rank < shards.ranks(); ++rank)
-      if (shards.range(i, rank).count) owners.push_back(rank);
-    std::sort(owners.begin(), owners.end(), [&](int a, int b) { return shards.range(i, a).first < shards.range(i, b).first; });
-    for (int rank : owners)
-      for (int64_t piece = norm_pieces(shards.range(i, rank).count); piece > 0; --piece)
-        all.push_back(by_rank[size_t(rank)][next[size_t(rank)]++]);
-  }
-  return all;
-}
-
 }  // namespace
 
-// The step as all ranks see it.
+// The step as all ranks see it; without shares if one of them wishes to stop.
 struct TrainingStep::WholeStep {
   std::vector<Facts> ranks;
   bool planned = false;
@@ -133,6 +111,7 @@ TrainingStep::WholeStep TrainingStep::agree(std::span<const TokenBatch> sequence
   shared_->waited = waited;
   for (Facts& each : step.ranks)
     if (!each.present) each = step.ranks[size_t(ranks_.rank())], step.planned = true;
+  if (std::any_of(step.ranks.begin(), step.ranks.end(), [](const Facts& each) { return each.stop != 0; })) return step;
   const auto some = std::find_if(step.ranks.begin(), step.ranks.end(), [](const Facts& each) { return each.sequences > 0; });
   check(some != step.ranks.end(), "train", "the step has no sequences");
   int64_t all = 0;
@@ -215,14 +194,14 @@ double TrainingStep::shared_loss_and_norm(const WholeStep& step) {
   std::vector<std::vector<float>> squares;
   for (size_t r = 0; r < all.size(); ++r) {
     const std::vector<int64_t>& indices = step.shares[r].micro_batches;
-    std::vector<float> values(indices.size() + pieces_of(shards, int(r)));
+    std::vector<float> values(indices.size() + shards.norm_pieces(int(r)));
     check(step.planned || all[r].size() == values.size() * sizeof(float), "train", ranks_.name_of(int(r)), " sent ", all[r].size(),
           " bytes of losses and norms, expected ", values.size() * sizeof(float));
     std::memcpy(values.data(), all[r].data(), all[r].size());
     for (size_t i = 0; i < indices.size(); ++i) losses[size_t(indices[i])] = values[i];
     squares.emplace_back(values.begin() + ptrdiff_t(indices.size()), values.end());
   }
-  const std::vector<float> ordered = in_order(shards, squares);
+  const std::vector<float> ordered = shards.in_order(squares);
   const Tensor pieces = Tensor::from_host(model_.device(), {int64_t(ordered.size())}, ordered);
   clip_of_squares(model_.device().stream(),
                   {.squares = pieces.view(), .max_norm = float(options_.clip), .norm = norm_.mut_view(), .clip = clip_.mut_view()});

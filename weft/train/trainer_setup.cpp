@@ -120,6 +120,7 @@ void Trainer::make_parts() {
   const Sharding sharding = sharding_from_name(config_.shard);
   optimizer_ = make_optimizer(config_, *model_, ranks_.communicator(), sharding);
   training_ = std::make_unique<TrainingStep>(*model_, *optimizer_, step_options(config_), ranks_.communicator(), sharding);
+  training_->set_additions(plan_.additions);
 }
 
 void Trainer::open_run() {
