@@ -1,4 +1,4 @@
-// A program of several ranks, run under mpirun by ranks.py:  ranks moves | stop RANK | ...
+// A program of several ranks, run under mpirun by ranks.py:  ranks TIMEOUT moves | stop RANK | ...
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <sys/prctl.h>
@@ -20,8 +20,6 @@
 
 namespace weft {
 namespace {
-
-using namespace std::chrono_literals;
 
 // All wait for rank `lost`: rank 0 directly, the others for rank 0, which answers a roll call itself.
 void wait_in_a_chain(Communicator& ranks, int lost) {
@@ -66,11 +64,11 @@ void forbid_process_vm_readv() {
   check(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 && prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0, "ranks", "no seccomp");
 }
 
-int run(const std::string& what, int number, int other) {
+int run(int timeout, const std::string& what, int number, int other) {
   const Launch launch = launch_of_environment();
   if (what == "moves" && number == 2) forbid_process_vm_readv();
   if (what == "stop-before" && launch.rank == number) std::raise(SIGSTOP);
-  const std::unique_ptr<Communicator> ranks = open_communicator({.timeout = what == "moves" ? 60s : 2s});
+  const std::unique_ptr<Communicator> ranks = open_communicator({.timeout = std::chrono::seconds(timeout)});
   check(ranks->rank() == launch.rank && ranks->size() == launch.size, "ranks", "rank ", ranks->rank(), " of ", ranks->size());
   const bool chosen = ranks->rank() == number;
   if (what == "moves") {
@@ -114,7 +112,8 @@ int run(const std::string& what, int number, int other) {
 
 int main(int count, char** arguments) {
   try {
-    return weft::run(count > 1 ? arguments[1] : "", count > 2 ? std::atoi(arguments[2]) : 0, count > 3 ? std::atoi(arguments[3]) : 0);
+    const auto number = [&](int i) { return i < count ? std::atoi(arguments[i]) : 0; };
+    return weft::run(number(1), count > 2 ? arguments[2] : "", number(3), number(4));
   } catch (const std::exception& error) {
     std::fprintf(stderr, "ranks: %s\n", error.what());
     return 3;
