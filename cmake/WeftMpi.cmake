@@ -4,7 +4,9 @@ set(WEFT_MPI AUTO CACHE STRING "Runs of several processes with MPI: AUTO (if MPI
 set_property(CACHE WEFT_MPI PROPERTY STRINGS AUTO ON OFF)
 
 set(WEFT_HAS_MPI OFF)
-if(WEFT_MPI)
+if(WEFT_MPI STREQUAL AUTO AND CMAKE_CROSSCOMPILING)
+  message(STATUS "MPI: not looked for (this machine's is for another processor); runs have one process")
+elseif(WEFT_MPI)
   set(MPI_CXX_SKIP_MPICXX ON)
   if(WEFT_MPI STREQUAL AUTO)
     find_package(MPI QUIET COMPONENTS CXX)

@@ -133,6 +133,16 @@ TEST(Cores, MoreRanksThanCores) {
   EXPECT_EQ(core_share(ranks, 2).ranks, 3);
 }
 
+TEST(Cores, Crowded) {
+  const Cpus two = {0, 1};
+  EXPECT_FALSE(detail::crowded(std::vector<RankCpus>(2, {"a", two, two}), 1));
+  EXPECT_TRUE(detail::crowded(std::vector<RankCpus>(3, {"a", two, two}), 1));
+  EXPECT_TRUE(detail::crowded(std::vector<RankCpus>(2, {"a", two, two, 1}), 1));  // a quota of one core
+  const std::vector<RankCpus> bound = {{"a", {0}, {0}}, {"a", {1}, {1}}, {"b", {0}, {0}}, {"b", {0}, {0}}};
+  EXPECT_FALSE(detail::crowded(bound, 0));
+  EXPECT_TRUE(detail::crowded(bound, 3));
+}
+
 TEST(Cores, ThreadsOfOneCoreStayTogether) {
   const std::vector<RankCpus> ranks(2, RankCpus{"a", {0, 1, 2, 3}, {0, 1, 2, 3}});
   const std::vector<int64_t> place = {0, 1, 0, 1};  // CPUs 0 and 2 are one core

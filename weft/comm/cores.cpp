@@ -13,21 +13,37 @@
 #endif
 
 namespace weft {
+namespace {
+
+using detail::Cpus;
+using detail::RankCpus;
+
+// The CPUs that any rank of this host may use.
+Cpus used_cpus(std::span<const RankCpus> ranks, const std::string& host) {
+  Cpus used;
+  for (const RankCpus& rank : ranks)
+    if (rank.host == host) used.insert(used.end(), rank.now.begin(), rank.now.end());
+  std::sort(used.begin(), used.end());
+  used.erase(std::unique(used.begin(), used.end()), used.end());
+  return used;
+}
+
+}  // namespace
+
 namespace detail {
+
+bool crowded(std::span<const RankCpus> ranks, int rank) {
+  const RankCpus& own = ranks[size_t(rank)];
+  const auto here = std::count_if(ranks.begin(), ranks.end(), [&](const RankCpus& other) { return other.host == own.host; });
+  const auto cpus = int64_t(used_cpus(ranks, own.host).size());
+  return here > (own.quota > 0 ? std::min<int64_t>(own.quota, cpus) : cpus);
+}
 
 CoreShare core_share(std::span<const RankCpus> ranks, int rank, const std::vector<int64_t>& place) {
   const RankCpus& own = ranks[size_t(rank)];
   // The launcher's default is undone if all ranks of the host would have the same CPUs then, and more than they have now.
-  bool undo = true;
-  Cpus used;
-  for (const RankCpus& other : ranks) {
-    if (other.host != own.host) continue;
-    undo = undo && other.undone == own.undone;
-    used.insert(used.end(), other.now.begin(), other.now.end());
-  }
-  std::sort(used.begin(), used.end());
-  used.erase(std::unique(used.begin(), used.end()), used.end());
-  undo = undo && used.size() < own.undone.size();
+  bool undo = used_cpus(ranks, own.host).size() < own.undone.size();
+  for (const RankCpus& other : ranks) undo = undo && (other.host != own.host || other.undone == own.undone);
 
   CoreShare share;
   share.from = undo ? own.undone : own.now;
@@ -51,8 +67,6 @@ CoreShare core_share(std::span<const RankCpus> ranks, int rank, const std::vecto
 }  // namespace detail
 
 namespace {
-
-using detail::Cpus;
 
 #ifdef __linux__
 constexpr int kMostCpus = CPU_SETSIZE;
@@ -109,19 +123,25 @@ bool bind(const Cpus&) { return false; }
 std::vector<int64_t> places() { return {}; }
 #endif
 
-// "host\n0 1 2 3\n0 1 2 3\n"
-std::string written(const detail::RankCpus& rank) {
+bool threads_are_set() {
+  const char* each = std::getenv("OMP_NUM_THREADS");
+  return each && std::atoi(each) > 0;
+}
+
+// "host\n0 1 2 3\n0 1 2 3\n2"
+std::string written(const RankCpus& rank) {
   std::ostringstream text;
   text << rank.host << '\n';
   for (const Cpus* cpus : {&rank.now, &rank.undone}) {
     for (int cpu : *cpus) text << cpu << ' ';
     text << '\n';
   }
+  text << rank.quota;
   return text.str();
 }
 
-detail::RankCpus read(const std::string& text) {
-  detail::RankCpus rank;
+RankCpus read(const std::string& text) {
+  RankCpus rank;
   std::istringstream lines(text);
   std::getline(lines, rank.host);
   for (Cpus* cpus : {&rank.now, &rank.undone}) {
@@ -130,23 +150,29 @@ detail::RankCpus read(const std::string& text) {
     std::istringstream numbers(line);
     for (int cpu; numbers >> cpu;) cpus->push_back(cpu);
   }
+  lines >> rank.quota;
   return rank;
 }
 
 }  // namespace
 
+std::vector<RankCpus> detail::gather_cpus(Communicator& communicator, const std::string& own_host) {
+  RankCpus own{own_host, affinity(0), affinity_without_default()};
+  if (const int cores = available_threads(); cores < int(own.now.size()) && !threads_are_set()) own.quota = cores;
+  std::vector<RankCpus> ranks;
+  for (const std::string& text : communicator.all_gather(written(own))) ranks.push_back(read(text));
+  return ranks;
+}
+
 int share_cores(Communicator& communicator, int threads) {
   if (communicator.size() == 1) return threads;
-  std::vector<detail::RankCpus> ranks;
-  for (const std::string& text :
-       communicator.all_gather(written({communicator.host(communicator.rank()), affinity(0), affinity_without_default()})))
-    ranks.push_back(read(text));
+  const std::vector<RankCpus> ranks = detail::gather_cpus(communicator, communicator.host(communicator.rank()));
   const detail::CoreShare share = detail::core_share(ranks, communicator.rank(), places());
   if (share.from != affinity(0)) bind(share.from);
   const int together = available_threads();  // less than share.from has if the container's quota is less: that is shared, too
   if (share.cpus != share.from) bind(share.cpus);
   if (threads > 0) return threads;
-  if (const char* each = std::getenv("OMP_NUM_THREADS"); each && std::atoi(each) > 0) return available_threads();
+  if (threads_are_set()) return available_threads();
   return int(
       std::clamp<int64_t>(ceil_div(together, share.ranks), 1, int64_t(share.ranks > int(share.from.size()) ? 1 : share.cpus.size())));
 }

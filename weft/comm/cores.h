@@ -24,9 +24,16 @@ using Cpus = std::vector<int>;  // as the system numbers them, ascending
 
 struct RankCpus {
   std::string host;
-  Cpus now;     // its affinity mask
-  Cpus undone;  // the mask it would have without the launcher's default; `now` if the user has bound it
+  Cpus now;       // its affinity mask
+  Cpus undone;    // the mask it would have without the launcher's default; `now` if the user has bound it
+  int quota = 0;  // cores that the container's CPU quota is worth, if less than the mask has; 0: no such quota
 };
+
+// Of all ranks. Collective.
+std::vector<RankCpus> gather_cpus(Communicator& communicator, const std::string& own_host);
+
+// Whether the host of that rank has more ranks than cores they may use.
+bool crowded(std::span<const RankCpus> ranks, int rank);
 
 struct CoreShare {
   Cpus from;      // the CPUs that are shared

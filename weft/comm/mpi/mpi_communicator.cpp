@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "weft/base/check.h"
+#include "weft/comm/cores.h"
 #include "weft/comm/mpi/messages.h"
 #include "weft/comm/mpi/process.h"
 #include "weft/comm/mpi/roll_call.h"
@@ -82,8 +83,9 @@ class MpiCommunicator final : public Communicator {
         for_host_(duplicate()),
         for_devices_(duplicate()),
         roll_call_(duplicate(), launch.rank, launch.size) {
-    hosts_ = all_gather(host_name());
-    crowded_ = std::count(hosts_.begin(), hosts_.end(), hosts_[size_t(launch.rank)]) > sysconf(_SC_NPROCESSORS_ONLN);
+    const std::vector<detail::RankCpus> ranks = detail::gather_cpus(*this, host_name());
+    for (const detail::RankCpus& rank : ranks) hosts_.push_back(rank.host);
+    crowded_ = detail::crowded(ranks, launch.rank);
   }
   ~MpiCommunicator() override {
     if (std::uncaught_exceptions() > exceptions_) return;  // at exit all ranks are ended (process.h)
