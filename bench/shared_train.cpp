@@ -9,7 +9,7 @@
 namespace weft::bench {
 
 SharedTrainResult measure_shared_training(const TrainShape& shape, Device& device, Communicator& ranks, Sharding sharding) {
-  constexpr double kSeconds = 4;  // timed, at least
+  constexpr double kSeconds = 3;  // timed, at least
   constexpr int kLeast = 5;       // steps
   SharedTrainResult result{.dtype = std::string(name(shape.dtype)), .tokens = shape.sequences * shape.tokens, .waited = {}};
   Training training(shape, device, false, ranks, sharding);

@@ -119,8 +119,8 @@ Plan make_plan(const TrainConfig& config, const TrainingProblem& problem, int ra
   const LaunchProgress launches(counting->stream());
   rehearse(config, problem, *counting, alone(), &counting::counts(*counting), plan);
   const auto target = open_planned(config.device, {.threads = int(config.threads)});
-  if (ranks > 1 && sharding_from_name(config.shard) == Sharding::gradients)  // counts additions, for a first step that holds all gradients
-    rehearse(config, problem, *counting::open_device(int(config.threads)), *planned_ranks(ranks), nullptr, plan);
+  if (ranks > 1 && sharding_from_name(config.shard) == Sharding::gradients)  // with additions known, the first step too releases gradients
+    rehearse(config, problem, *open_planned(config.device, {.threads = int(config.threads)}), *planned_ranks(ranks), nullptr, plan);
   if (ranks > 1)
     rehearse(config, problem, *target, *planned_ranks(ranks), nullptr, plan);
   else if (target->name() != counting->name())
