@@ -46,6 +46,14 @@ def mpirun(ranks, *arguments, options=(), timeout=100):
     return Run(["mpirun", "-n", str(ranks), *options, program, str(timeout), *map(str, arguments)])
 
 
+def alone():  # LD_DEBUG: the loader prints every library it opens
+    for what, run in (("alone", Run([program, "10", "cores"], {"LD_DEBUG": "files"})),
+                      ("the only rank", Run(["mpirun", "-n", "1", "env", "LD_DEBUG=files", program, "10", "cores"]))):
+        expect(f"{what}: MPI is not loaded", run.code == 0 and "libc.so" in run.text and "libmpi" not in run.text, run.shown)
+    run = Run(["mpirun", "-n", "2", "env", "LD_DEBUG=files", program, "10", "cores"])
+    expect("two ranks: MPI is loaded", run.code == 0 and "libmpi" in run.text, run.shown)
+
+
 def moves():
     for ranks in (2, 4):
         run = mpirun(ranks, "moves")
@@ -135,6 +143,6 @@ def cores():
 
 # Most of them sleep.
 with concurrent.futures.ThreadPoolExecutor(4) as pool:
-    for job in [pool.submit(f) for f in (stopped, chain, stopped_before_start, killed, failing, other_launchers, cores, staged, contained, moves)]:
+    for job in [pool.submit(f) for f in (alone, stopped, chain, stopped_before_start, killed, failing, other_launchers, cores, staged, contained, moves)]:
         job.result()
 finish()
