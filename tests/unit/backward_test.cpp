@@ -6,6 +6,7 @@
 #include <thread>
 #include <tuple>
 
+#include "weft/autograd/leaf_watch.h"
 #include "weft/autograd/recompute.h"
 #include "weft/weft.h"
 
@@ -41,6 +42,57 @@ TEST_F(Backward, graph_built_in_two_threads) {
   std::thread([&] { twice = scale(x, 2.0f); }).join();
   std::thread([&] { backward(sum_all(add(twice, scale(twice, 3.0f)))); }).join();
   EXPECT_EQ(x.grad().to_host<float>(), std::vector<float>(4, 8.0f));
+}
+
+// Allocates gradients when they are needed and counts what is added to them.
+class CountAdditions : public LeafWatch {
+ public:
+  explicit CountAdditions(std::vector<Tensor> leaves) : leaves_(std::move(leaves)), counts(leaves_.size()), first(leaves_.size()) {}
+  void before_addition(const Node& leaf) override {
+    const size_t i = index(leaf);
+    if (!leaf.grad) zero_grad(leaves_[i]), ++first[i];
+  }
+  void added(const Node& leaf) override {
+    const size_t i = index(leaf);
+    ++counts[i];
+    sums.push_back(leaf.grad.to_host<float>()[0]);
+  }
+  size_t index(const Node& leaf) const {
+    for (size_t i = 0; i < leaves_.size(); ++i)
+      if (leaves_[i].node().get() == &leaf) return i;
+    ADD_FAILURE() << "a leaf that nobody knows";
+    return 0;
+  }
+
+ private:
+  std::vector<Tensor> leaves_;
+
+ public:
+  std::vector<int> counts, first;
+  std::vector<float> sums;  // the first element after each addition
+};
+
+// One addition for each use: by rules that add to the sum themselves (matmul), by others, and inside recompute.
+TEST_F(Backward, leaves_are_watched) {
+  for (bool again : {false, true}) {
+    const Tensor w = random({3, 3}, 1).set_requires_grad(), b = random({3}, 2).set_requires_grad();
+    const Tensor x = random({3, 3}, 3);
+    const auto block = [&](const std::vector<Tensor>& in) { return std::vector<Tensor>{add(matmul(in[0], w), w)}; };
+    CountAdditions watch({w, b});
+    Tensor y = block({x})[0];
+    y = again ? recompute(block, {y})[0] : block({y})[0];
+    const Tensor loss = add(sum_all(y), sum_all(b));
+    {
+      const WatchLeaves watching(watch);
+      EXPECT_THROW(WatchLeaves{watch}, Error);
+      backward(loss);
+    }
+    EXPECT_EQ(watch.counts, (std::vector<int>{4, 1})) << again;
+    EXPECT_EQ(watch.first, (std::vector<int>{1, 1})) << again;
+    EXPECT_EQ(watch.sums.back(), w.grad().to_host<float>()[0]);  // nothing came after the last report
+    backward(sum_all(w));                                        // nobody looks
+    EXPECT_EQ(watch.counts[0], 4);
+  }
 }
 
 // Destroying a long chain without a backward pass must not overflow the stack.

@@ -161,8 +161,37 @@ TEST(SharedStepErrors, an_optimizer_that_owns_other_ranges) {
   EXPECT_NO_THROW(TrainingStep(*model, optimizer, {}, *ranks, Sharding::none));
 }
 
+// Numbers of additions that are too large make buckets leave at the end; too small ones would let gradients leave that are not final.
+TEST(SharedStepAdditions, are_checked) {
+  const SharedSetting setting{.name = ""};  // tied embeddings: several additions
+  const auto train = [&](int additions) {
+    double norm = 0;
+    ThreadRanks(2, 3).run([&](Communicator& self) {
+      SharedTraining training(setting, self, Sharding::optimizer);
+      training.step().set_additions(std::vector<int>(training.optimizer().parameters().size(), additions));
+      const StepResult result = training.gradients(4, 1);
+      if (self.first()) norm = result.gradient_norm;
+    });
+    return norm;
+  };
+  EXPECT_EQ(train(100), train(0x7fff));
+  try {
+    train(1);
+    FAIL() << "an addition after a gradient has left was not noticed";
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("part of it has left already"), std::string::npos) << error.what();
+  }
+  ThreadRanks(2, 0).run([&](Communicator& self) {
+    SharedTraining training(setting, self, Sharding::optimizer);
+    EXPECT_THROW(training.step().set_additions({1, 2}), Error);
+    EXPECT_TRUE(training.step().additions().empty());
+    training.gradients(4, 1);
+    EXPECT_EQ(training.step().additions().size(), training.optimizer().parameters().size());
+  });
+}
+
 // A rank's memory in bytes, of a GPT-2 that is planned for so many ranks.
-PoolStats planned(int ranks, Sharding sharding, const std::string& optimizer) {
+PoolStats planned(int ranks, Sharding sharding, const std::string& optimizer, bool first_step = false) {
   const auto device = counting::open_device(1);
   TrainConfig config;
   config.optimizer = optimizer;
@@ -175,11 +204,16 @@ PoolStats planned(int ranks, Sharding sharding, const std::string& optimizer) {
   TrainingStep step(*model, *made, {.micro_batch_tokens = 32}, communicator, sharding);
   const std::vector<TokenBatch> sequences(
       1, TokenBatch{.rows = 1, .tokens = 32, .ids = std::vector<int32_t>(32), .targets = std::vector<int32_t>(32)});
-  for (int i = 0; i < 2; ++i) {  // the first step counts additions
-    step.gradients(sequences);
-    step.apply(0);
-    if (i == 0) device->pool().reset_high_water();
+  step.gradients(sequences);  // counts additions
+  step.apply(0);
+  device->pool().reset_high_water();
+  std::unique_ptr<TrainingStep> other;
+  if (first_step) {  // which is told their numbers
+    other = std::make_unique<TrainingStep>(*model, *made, StepOptions{.micro_batch_tokens = 32}, communicator, sharding);
+    other->set_additions(step.additions());
   }
+  (other ? *other : step).gradients(sequences);
+  (other ? *other : step).apply(0);
   return device->pool().stats();
 }
 
@@ -196,6 +230,8 @@ TEST(SharedStepMemory, is_divided_by_the_ranks) {
       EXPECT_LE(double(two.of(MemoryUse::gradients).in_use), gradients / ranks * 1.15);
       EXPECT_LE(double(two.of(MemoryUse::gradients).high_water), gradients * (1.15 / ranks + 0.45)) << optimizer << ", " << ranks;
     }
+    const double shard = gradients / 4 * 1.15;  // of the step whose additions were counted
+    EXPECT_LE(double(planned(4, Sharding::gradients, optimizer, true).of(MemoryUse::gradients).high_water), 2 * shard + 0.45 * gradients);
     EXPECT_EQ(planned(4, Sharding::none, optimizer).of(MemoryUse::optimizer).in_use, one.of(MemoryUse::optimizer).in_use);
   }
 }
