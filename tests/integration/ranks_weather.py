@@ -16,6 +16,7 @@ from checks import expect, finish
 from mpi import Run, need_mpi, run, small, tool
 
 need_mpi()
+source = pathlib.Path(sys.argv[2]).resolve()
 HOST = socket.gethostname()
 FAILED, USAGE = 1, 2
 TEXT = "".join(f"Line {i} of a text, which is long enough for some sequences.\n" for i in range(60))
@@ -32,7 +33,7 @@ exec "$@"
     return [script]
 
 
-def fails(what, job, *words, code=USAGE, within=30):
+def fails(what, job, *words, code=USAGE, within=90):
     lines = job.said()
     expect(what, job.code == code and len(lines) == 1 and all(word in lines[0] for word in words) and job.seconds < within, job.shown())
 
@@ -51,6 +52,17 @@ def settings(folder):
     shown = run(folder, 2, "--help")
     expect("--help is printed once", shown.code == 0 and shown.text().count("--shard") == 1, shown.shown())
     expect("nothing was begun", not (folder / "run").exists(), list(folder.iterdir()))
+
+
+def change_tensor(path, name, change):
+    """Applies `change` to the floats of a tensor."""
+    data = bytearray(path.read_bytes())
+    length = struct.unpack("<Q", data[:8])[0]
+    entry = json.loads(data[8:8 + length])[name]
+    first, end = (8 + length + offset for offset in entry["data_offsets"])
+    values = change(list(struct.unpack(f"<{(end - first) // 4}f", data[first:end])), entry["shape"])
+    data[first:end] = struct.pack(f"<{len(values)}f", *values)
+    path.write_bytes(data)
 
 
 def files(folder):
@@ -73,6 +85,13 @@ def files(folder):
         changed.write(b"\n")
     script = by_rank(folder, 1, first=f'shift; set -- {copy} "$@"')
     fails("another build on one rank", run(folder, 2, *arguments("a.txt"), wrapper=script), "same build", "rank 0", "rank 1")
+    model = source / "tests/golden/models/llama"
+    for copied in (folder / "llama", folder / "other/llama"):
+        shutil.copytree(model, copied)
+    change_tensor(folder / "other/llama/model.safetensors", "model.norm.weight", lambda values, _: [1.5, *values[1:]])
+    (folder / "other/a.txt").write_text(TEXT)
+    tuned = ["--model", "llama", "--out", "run", "--steps", 3, "--batch", 4, "--pass-tokens", 1, "--sequence", 16, "--cache", "cache", "--data", "a.txt"]
+    fails("another model on one rank", run(folder, 2, *tuned, wrapper=by_rank(folder, 1, first="cd other")), "same weights", "rank 0", "rank 1")
     other = by_rank(folder, 1, first="export WEFT_BF16_DOT=emulated")
     fails("other arithmetic on one rank", run(folder, 2, *arguments("a.txt"), wrapper=other), "same arithmetic", "rank 0", "rank 1")
     expect("nothing was begun", not (folder / "run").exists(), list(folder.iterdir()))
@@ -125,8 +144,8 @@ def slow_work(folder):
     folder.mkdir()
     (folder / "text.txt").write_text("".join(f"{i} is a number, {i * i} its square. " for i in range(12_000)))
     job = run(folder, 3, *small("--out", "run", "--steps", 2, "--batch", 3, "--data", "text.txt", "--cache", "cache", "--sequence", 64, "--context", 2000,
-                                "--validation", 0.6, "--evaluate-units", 0, "--sample-tokens", 1900, "--timeout", 1, "--width", 128))
-    expect("work longer than the timeout", job.code == 0 and job.seconds > 3 and not job.said(), job.shown())
+                                "--validation", 0.6, "--evaluate-units", 0, "--sample-tokens", 1900, "--timeout", 1, "--width", 192))
+    expect("work longer than the timeout", job.code == 0 and job.seconds > 2 and not job.said(), job.shown())
 
 
 def not_finite_weights(folder):
@@ -134,17 +153,6 @@ def not_finite_weights(folder):
     job = run(folder, 2, *small("--out", "run", "--steps", 6, "--batch", 4, "--save-every", 1, "--optimizer", "sgd", "--clip", 0, "--weight-decay", 0,
                                 "--learning-rate", 1e39, "--warmup", 0))
     fails("weights that are not finite", job, "weight", "not finite before the step", "capture-", code=FAILED)
-
-
-def change_tensor(path, name, change):
-    """Applies `change` to the floats of a tensor."""
-    data = bytearray(path.read_bytes())
-    length = struct.unpack("<Q", data[:8])[0]
-    entry = json.loads(data[8:8 + length])[name]
-    first, end = (8 + length + offset for offset in entry["data_offsets"])
-    values = change(list(struct.unpack(f"<{(end - first) // 4}f", data[first:end])), entry["shape"])
-    data[first:end] = struct.pack(f"<{len(values)}f", *values)
-    path.write_bytes(data)
 
 
 def not_finite(folder):

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <cmath>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 
@@ -52,6 +53,43 @@ TEST_F(CheckpointTest, round_trip) {
   EXPECT_EQ(fresh[0].tensor.to_host<float>(), saved[0].tensor.to_host<float>());
   EXPECT_EQ(cast(fresh[1].tensor, DType::f32).to_host<float>(), cast(saved[1].tensor, DType::f32).to_host<float>());
   EXPECT_EQ(fresh[3].tensor.item<int32_t>(), 7);
+}
+
+// A rank reads its range of a tensor; ranges that do not fit are refused.
+TEST_F(CheckpointTest, restores_a_range) {
+  const std::string path = (folder / "c.safetensors").string();
+  const auto all = tensors(1);
+  write_checkpoint(path, {}, all);
+  const Checkpoint checkpoint(path);
+  const std::vector<float> values = all[0].tensor.to_host<float>();
+  const Tensor part = zeros(*device, {70});
+  checkpoint.restore({"a", part}, {10, 100}, {250, 70});
+  EXPECT_EQ(part.to_host<float>(), std::vector<float>(values.begin() + 250, values.begin() + 320));
+  EXPECT_THROW(checkpoint.restore({"a", part}, {10, 100}, {250, 71}), Error);
+  EXPECT_THROW(checkpoint.restore({"a", part}, {10, 100}, {931, 70}), Error);
+  EXPECT_THROW(checkpoint.restore({"a", part}, {100, 10}, {250, 70}), Error);
+  EXPECT_THROW(checkpoint.restore({"b", part}, {10, 100}, {250, 70}), Error);  // bf16
+}
+
+// Bytes that come from elsewhere are asked for in pieces of 8 MiB, in order, each once.
+TEST_F(CheckpointTest, reads_in_pieces) {
+  const std::string path = (folder / "c.safetensors").string();
+  constexpr int64_t kElements = 5'000'001, kPiece = int64_t(8) << 20;
+  int64_t next = 0;
+  const SavedTensor large{"large", DType::f32, {kElements}, [&](int64_t offset, std::span<std::byte> into) {
+                            EXPECT_EQ(offset, next);
+                            EXPECT_LE(int64_t(into.size()), kPiece);
+                            next += int64_t(into.size());
+                            for (size_t i = 0; i < into.size(); i += sizeof(float)) {
+                              const float value = float(offset / int64_t(sizeof(float)) + int64_t(i / sizeof(float)));
+                              std::memcpy(into.data() + i, &value, sizeof value);
+                            }
+                          }};
+  write_checkpoint(path, {}, std::vector<SavedTensor>{large});
+  EXPECT_EQ(next, kElements * int64_t(sizeof(float)));
+  const Tensor read = zeros(*device, {2});
+  Checkpoint(path).restore({"large", read}, {kElements}, {kElements - 2, 2});
+  EXPECT_EQ(read.to_host<float>(), (std::vector<float>{4999999, 5000000}));
 }
 
 TEST_F(CheckpointTest, error_names_the_mismatch) {

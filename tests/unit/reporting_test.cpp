@@ -120,6 +120,10 @@ TEST(progress, line_fits_its_columns) {
   EXPECT_EQ(progress_line(record, 1000, 1.3, 83, 67), head + "  lr 3.0e-4  |g| 0.81  12.3k tok/s  1:23 left");
   EXPECT_EQ(progress_line(record, 1000, 1.3, 83, 60), head + "  lr 3.0e-4  |g| 0.81  1:23 left");
   EXPECT_EQ(progress_line(record, 1000, 1.3, 83, 20), "120 loss 1.2346");
+  const std::string rest = " (1.3000)  lr 3.00e-04  |g| 0.812  12.3k tok/s";
+  EXPECT_EQ(progress_line(record, 1000, 1.3, 83, 0, 4), head + rest + " on 4 ranks  41 % of peak  1:23 left");
+  EXPECT_EQ(progress_line(record, 1000, 1.3, 83, 93, 4), head + rest + " on 4 ranks  1:23 left");
+  EXPECT_EQ(progress_line(record, 1000, 1.3, 83, 80, 4), head + rest + "  1:23 left");
 }
 
 int columns_of(const std::string& line) {

@@ -113,6 +113,8 @@ TEST(train_config, settings_agree) {
   EXPECT_EQ(complaint([](TrainConfig& c) { c.decay = 10; }), "train: decay is set, but only the schedule wsd has a decay");
   EXPECT_EQ(complaint([](TrainConfig& c) { c.nesterov = true; }), "train: nesterov is set, but only the optimizer sgd has it");
   EXPECT_EQ(complaint([](TrainConfig& c) { c.nesterov = true, c.optimizer = "sgd"; }), "no error");
+  EXPECT_EQ(complaint([](TrainConfig& c) { c.timeout = 0; }), "train: timeout is 0, expected 1 to 604800");
+  EXPECT_NE(complaint([](TrainConfig& c) { c.shard = "weights"; }).find("'weights'"), std::string::npos);
   EXPECT_EQ(complaint([](TrainConfig& c) { c.tokenizer = "folder"; }), "train: tokenizer is set, but sums have a vocabulary of their own");
   EXPECT_EQ(complaint([](TrainConfig& c) { c.data = "a.txt", c.tokenizer = "folder", c.vocabulary = "bytes"; }),
             "train: vocabulary is set, but there is a tokenizer");

@@ -15,9 +15,11 @@
 #endif
 
 #include "weft/base/check.h"
+#include "weft/base/progress.h"
 #include "weft/io/checksum.h"
 #include "weft/io/mapped_file.h"
 #include "weft/train/agreement.h"
+#include "weft/train/checkpoint.h"
 #include "weft/train/run_facts.h"
 
 namespace weft {
@@ -25,12 +27,13 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::string hash_of_file(const std::string& path) {
-  const MappedFile file(path);
+std::string hexadecimal(uint64_t value) {
   char text[24];
-  std::snprintf(text, sizeof text, "%016llx", (unsigned long long)xxh64(file.bytes()));
+  std::snprintf(text, sizeof text, "%016llx", (unsigned long long)value);
   return text;
 }
+
+std::string hash_of_file(const std::string& path) { return hexadecimal(xxh64(MappedFile(path).bytes())); }
 
 // The files of the shared libraries that are loaded.
 std::set<std::string> loaded_libraries() {
@@ -118,6 +121,24 @@ std::vector<Fact> build_facts() {
   } catch (const Error&) {  // systems without /proc: the version has to do
   }
   return {{"build", join("weft ", version_text(), " (", executable, ")")}, {"libraries", libraries()}};
+}
+
+std::string weights_checksum(const Model& model) {
+  constexpr int64_t kPiece = int64_t(8) << 20;
+  uint64_t hash = 0;
+  std::vector<std::byte> buffer;
+  const std::vector<Parameter> parameters = model.all_parameters();
+  for (size_t i = 0; i < parameters.size(); ++i) {
+    report_progress({.what = "comparing weights", .done = int64_t(i), .total = int64_t(parameters.size())});
+    const SavedTensor tensor = saved(parameters[i]);
+    const int64_t bytes = tensor.shape.numel() * size_of(tensor.dtype);
+    for (int64_t at = 0; at < bytes; at += kPiece) {
+      buffer.resize(size_t(std::min(kPiece, bytes - at)));
+      tensor.read(at, buffer);
+      hash = xxh64(buffer, hash);
+    }
+  }
+  return hexadecimal(hash);
 }
 
 std::vector<Fact> setting_facts(const TrainConfig& config) {

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "weft/comm/communicator.h"
+#include "weft/models/model.h"
 #include "weft/train/config.h"
 
 namespace weft {
@@ -22,5 +23,8 @@ std::vector<Fact> build_facts();
 // Every setting that all ranks must share: all but names of files, which may differ from host to host (their contents are compared
 // elsewhere), and the device and threads of a rank.
 std::vector<Fact> setting_facts(const TrainConfig& config);
+
+// A checksum of all weights of a model.
+std::string weights_checksum(const Model& model);
 
 }  // namespace weft

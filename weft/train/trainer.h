@@ -77,6 +77,7 @@ class Trainer {
  private:
   void prepare();
   void compare_ranks();
+  void compare_contents();
   void read_problem();
   void make_parts();
   TrainConfig planned_config() const;

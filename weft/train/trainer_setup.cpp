@@ -57,7 +57,7 @@ Trainer::Trainer(TrainConfig config, TrainerOptions options)
   const LaunchProgress launches(device_->stream());
   read_problem();
   ranks_.all([this] { make_parts(); });
-  check_same(ranks_.communicator(), {{"data", problem_.data->identity()}, {"base weights", base_checksum_}});
+  compare_contents();
   state_ = std::make_unique<SavedState>(*optimizer_, training_->random_state(), ranks_);
   open_run();
 }
@@ -79,6 +79,14 @@ void Trainer::compare_ranks() {
   facts.insert(facts.end(), set.begin(), set.end());
   facts.push_back({"arithmetic", device_->arithmetic()});
   check_same(ranks_.communicator(), facts);
+}
+
+// New weights are drawn from the seed, others read from files.
+void Trainer::compare_contents() {
+  if (!ranks_.several()) return;
+  std::string weights;
+  ranks_.all([&] { weights = weights_checksum(*model_); });
+  check_same(ranks_.communicator(), {{"data", problem_.data->identity()}, {"weights to start from", weights}});
 }
 
 // Of several ranks each plans for the GPU that it has.
