@@ -38,7 +38,7 @@ std::string host_name() {
 MPI_Comm duplicate() {
   const Library& mpi = library();
   MPI_Comm copy;
-  expect_success(mpi.Comm_dup(mpi.comm_world, &copy), "MPI_Comm_dup");
+  expect_success(mpi.Comm_dup(mpi.comm_world, &copy), "the first message between ranks (MPI_Comm_dup)");  // no port, no route
   expect_success(mpi.Comm_set_errhandler(copy, mpi.errors_return), "MPI_Comm_set_errhandler");
   return copy;
 }
