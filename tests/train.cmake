@@ -6,6 +6,7 @@ target_compile_definitions(chat_vocabulary_test PRIVATE WEFT_GOLDEN_MODELS="${CM
 weft_unit_test(counting_test)
 weft_unit_test(data_test)
 weft_unit_test(documents_test)
+weft_unit_test(gradient_exchange_test)
 weft_unit_test(gradient_tree_test)
 weft_unit_test(finetune_test)
 target_compile_definitions(finetune_test PRIVATE WEFT_GOLDEN_MODELS="${CMAKE_CURRENT_SOURCE_DIR}/golden/models")
