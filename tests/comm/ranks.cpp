@@ -48,6 +48,23 @@ void wait_for_each_other(Communicator& ranks) {
   ranks.exchange({}, std::span(&in, 1));
 }
 
+// Rank 1 works for longer than the timeout and sends a few signs of life; meanwhile rank 0 sends it many messages, which it receives
+// later.
+void send_signs_of_life(Communicator& ranks) {
+  constexpr int kMany = 300, kSigns = 40;
+  const std::vector<std::byte> sign(48);
+  std::vector<std::byte> into(48);
+  const auto send = [&](int to) { ranks.exchange(std::vector<HostOutgoing>{{to, sign}}, {}); };
+  const auto receive = [&](int from) { ranks.exchange({}, std::vector<HostIncoming>{{from, into}}); };
+  for (int i = 0; i < kMany && ranks.rank() == 0; ++i) send(1);
+  for (int i = 0; i < kSigns && ranks.rank() == 1; ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    send(0);
+  }
+  for (int i = 0; i < kSigns && ranks.rank() == 0; ++i) receive(1);
+  for (int i = 0; i < kMany && ranks.rank() == 1; ++i) receive(0);
+}
+
 void print_cores(Communicator& ranks, int threads) {
   const int use = share_cores(ranks, threads);
   const std::vector<std::string> all = ranks.all_gather(join("rank ", ranks.rank(), " cores ", comm_test::bound_cores(), " threads ", use));
@@ -97,6 +114,8 @@ int run(int timeout, const std::string& what, int number, int other) {
     ranks->barrier();
   } else if (what == "sizes") {
     wrong_size(*ranks, size_t(number), size_t(other));
+  } else if (what == "signs") {
+    send_signs_of_life(*ranks);
   } else if (what == "deadlock") {
     wait_for_each_other(*ranks);
   } else if (what == "cores") {

@@ -141,8 +141,13 @@ def cores():
         expect("more ranks than cores: one thread each", re.findall(r"threads (\d+)", run.text) == ["1"] * ranks, run.shown)
 
 
+def signs_of_life():
+    run = mpirun(2, "signs", timeout=3)
+    expect("a rank that only sends takes what others send it", run.code == 0 and not run.said, run.shown)
+
+
 # Most of them sleep.
 with concurrent.futures.ThreadPoolExecutor(4) as pool:
-    for job in [pool.submit(f) for f in (alone, stopped, chain, stopped_before_start, killed, failing, other_launchers, cores, staged, contained, moves)]:
+    for job in [pool.submit(f) for f in (alone, stopped, chain, stopped_before_start, killed, failing, other_launchers, cores, staged, contained, moves, signs_of_life)]:
         job.result()
 finish()

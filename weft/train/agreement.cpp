@@ -128,9 +128,10 @@ void Agreement::send(int to, const Message& message, const std::string& text) co
   communicator_.exchange(out, {});
 }
 
-void Agreement::send_to_others(const Message& message, const std::string& text) const {
+void Agreement::send_to_others(const Message& message, const std::string& text, int except) const {
   std::vector<HostOutgoing> out;
   for (int to = 1; to < communicator_.size(); ++to) {
+    if (to == except) continue;
     out.push_back({to, std::as_bytes(std::span(&message, 1))});
     if (!text.empty()) out.push_back({to, std::as_bytes(std::span(text))});
   }
@@ -207,7 +208,7 @@ void Agreement::some(bool takes_part, const std::function<void()>& work) const {
   }
   for (int from = 1; from < communicator_.size(); ++from) {
     Message message = receive(from);
-    for (; message.kind == Message::Kind::working; message = receive(from)) send_to_others(message);  // some wait already
+    for (; message.kind == Message::Kind::working; message = receive(from)) send_to_others(message, {}, from);  // some wait already
     const std::vector<Result> one = unpacked(receive_text(from, message.text));
     results.insert(results.end(), one.begin(), one.end());
   }

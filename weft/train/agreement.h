@@ -67,7 +67,7 @@ class Agreement {
   class Alive;
   Result result_of(const std::function<void()>& work) const;
   void send(int to, const Message& message, const std::string& text = {}) const;
-  void send_to_others(const Message& message, const std::string& text = {}) const;
+  void send_to_others(const Message& message, const std::string& text = {}, int except = 0) const;
   Message receive(int from) const;
   std::string receive_text(int from, int64_t bytes) const;
   std::string wait_for_first(const Serve& serve) const;
