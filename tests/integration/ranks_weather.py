@@ -139,6 +139,23 @@ def stopped(folder):
            job.seconds < 60, job.shown())
 
 
+def error_in_a_step(folder):
+    """The token cache of rank 1 is overwritten while it trains: an id out of range ends all ranks."""
+    for at in (folder, folder / "other"):
+        at.mkdir()
+        (at / "text.txt").write_text(TEXT)
+    job = Run(folder, 2, *small("--out", "run", "--steps", 100000, "--batch", 4, "--sequence", 16, "--data", "text.txt", "--cache", "cache", "--timeout", 60),
+              wrapper=by_rank(folder, 1, first="cd other"))
+    if job.wait_for(lambda: job.steps() >= 3):
+        cache = next((folder / "other/cache").glob("*.tokens"))
+        with open(cache, "r+b") as ids:
+            ids.seek(cache.stat().st_size // 4)
+            ids.write(b"\xff" * (cache.stat().st_size // 2))
+    job.wait()
+    lines = job.said()
+    expect("an error in a step", job.code == FAILED and len(lines) == 1 and f"rank 1 on {HOST}: " in lines[0] and job.seconds < 60, job.shown())
+
+
 def slow_work(folder):
     """Evaluations longer than --timeout, of all ranks and of rank 0 alone (samples), do not end the run."""
     folder.mkdir()
@@ -197,6 +214,7 @@ with tempfile.TemporaryDirectory() as folder:
         (folder / part.__name__).mkdir()
         part(folder / part.__name__)
     stopped(folder)
+    error_in_a_step(folder / "step")
     if "long" in sys.argv:
         slow_work(folder / "slow")
     not_finite_weights(folder / "weights")
