@@ -1,6 +1,7 @@
 """ranks.py TOOL SOURCE [long]: weights, checkpoints, best model and metrics are the same bytes for any number of ranks. `long`: every
 optimizer and dtype, 200 steps, up to 8 ranks; without it a sample that has each option once."""
 import pathlib
+import shutil
 import sys
 import tempfile
 
@@ -20,7 +21,7 @@ def sums(*more):
 
 # Settings, and the numbers of ranks that can share their micro-batches (docs/distributed.md).
 SAMPLE = {
-    "adamw f32, 8 micro-batches": (sums("--batch", 8), (2, 4)),
+    "adamw f32, 8 micro-batches, matrices that ranks divide": (sums("--batch", 8, "--width", 256, "--ffn", 1280), (2, 4)),
     "lion bf16, recomputed, 2 x 3 micro-batches": (sums("--batch", 2, "--accumulate", 3, "--optimizer", "lion", "--dtype", "bf16", "--recompute"), (3,)),
     "muon bf16, nothing sharded": (sums("--batch", 4, "--optimizer", "muon", "--dtype", "bf16", "--width", 64, "--shard", "none"), (2,)),
     "sgd f32, gradients sharded": (sums("--batch", 8, "--optimizer", "sgd", "--nesterov", "--learning-rate", 0.05, "--shard", "gradients"), (4,)),
@@ -36,12 +37,23 @@ def whole_table():
             rate = ["--learning-rate", 0.05] if optimizer == "sgd" else []
             set = ["--optimizer", optimizer, "--dtype", dtype, *rate]
             cases[f"{optimizer} {dtype}, 8 micro-batches"] = (sums("--batch", 8, *set), (2, 4, 8))
+            cases[f"{optimizer} {dtype}, matrices that ranks divide"] = (sums("--batch", 4, "--width", 256, "--ffn", 1280, *set), (2, 4))
             cases[f"{optimizer} {dtype}, 2 x 3 micro-batches, recomputed"] = (sums("--batch", 2, "--accumulate", 3, "--recompute", *set), (2, 3))
             lora = [*LORA, "--data", "text.txt", "--sequence", 32, "--batch", 4, "--pass-tokens", 1, *set]
             cases[f"{optimizer} {dtype}, LoRA"] = (lora, (2, 4))
     for shard in ("none", "gradients"):
         cases[f"shard {shard}"] = (sums("--batch", 8, "--shard", shard), (2, 4, 8))
     return cases
+
+
+def resumed(folder, case, arguments, one, last):
+    """The run of the most ranks, continued from its first checkpoint by two, with other shards."""
+    shutil.rmtree(folder / "run/model")
+    last.unlink()
+    done = run(folder, 2, *arguments, "--resume", "--shard", "gradients", limit=1200)
+    expect(f"{case}, resumed", done.code == 0, done.shown())
+    differ = [name for name in differences(one, results(folder / "run")) if not name.startswith("checkpoints/")]  # which name the shards
+    expect(f"{case}, resumed by two ranks, is the same", not differ, differ)
 
 
 def check(folder, case, arguments, ranks):
@@ -69,6 +81,9 @@ def check(folder, case, arguments, ranks):
         page = (folder / f"{case.replace(' ', '_')}_{count}/run/report.html").read_text()
         expect(f"{case} on {count}: the report names the ranks", f"<dd>{count}, " in page and "in communication" in page and
                f"(rank {count - 1})" in page, page[-1500:])
+    if "divide" in case and one:
+        at = folder / f"{case.replace(' ', '_')}_{ranks[-1]}"
+        resumed(at, case, arguments, one, at / f"run/checkpoints/checkpoint-{steps:010d}.safetensors")
 
 
 def plan(folder):
