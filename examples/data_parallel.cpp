@@ -16,7 +16,7 @@ int main(int argc, char** argv) {
   config.vocab_size = data.vocabulary().size();
   const auto model = make_model(config, *device, /*seed=*/0, {.trainable = true});
 
-  // Each rank keeps AdamW's state for its own part of every parameter.
+  // Each rank keeps AdamW's state for its own range of every parameter.
   const ParameterShards shards(model->trainable_parameters(), {}, ranks->size());
   AdamW optimizer(model->trainable_parameters(), {.weight_decay = 0.1}, shards.of_rank(ranks->rank()));
   TrainingStep training(*model, optimizer, {.clip = 1, .micro_batch_tokens = 1}, *ranks);  // one sequence in a micro-batch

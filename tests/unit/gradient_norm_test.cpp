@@ -1,4 +1,4 @@
-// The norm of gradients that are shared out: the squares of shards, put together in order, give the bits of the whole. On the CPU, or
+// The norm of gradients that are shared out: the squares of ranges, put together in order, give the bits of the whole. On the CPU, or
 // on the device named by WEFT_TEST_DEVICE.
 #include <gtest/gtest.h>
 
@@ -16,11 +16,11 @@
 namespace weft {
 namespace {
 
-constexpr int64_t kCut = 65536;  // shards begin at multiples of it
+constexpr int64_t kCut = 65536;  // ranges begin at multiples of it
 
 uint32_t bits(const Tensor& scalar) { return std::bit_cast<uint32_t>(scalar.item<float>()); }
 
-class GradientNormOfShards : public testing::Test {
+class GradientNormOfRanges : public testing::Test {
  protected:
   std::shared_ptr<Device> device = open_device(test_device());
   const NoGrad no_grad;
@@ -37,17 +37,17 @@ class GradientNormOfShards : public testing::Test {
   }
   // The pieces of the elements from `first` on, `count` of them, of one tensor.
   std::vector<float> squares_of(const Tensor& grad, int64_t first, int64_t count) {
-    const Tensor shard = grad.reshape({grad.numel()}).part(0, first, first + count);
-    return gradient_squares(*device, std::vector<Tensor>{shard}).to_host<float>();
+    const Tensor range = grad.reshape({grad.numel()}).part(0, first, first + count);
+    return gradient_squares(*device, std::vector<Tensor>{range}).to_host<float>();
   }
 };
 
-TEST_F(GradientNormOfShards, shards_have_the_bits_of_the_whole) {
+TEST_F(GradientNormOfRanges, ranges_have_the_bits_of_the_whole) {
   const std::vector<Tensor> grads = gradients();
   for (float max_norm : {0.0f, 1.5f}) {
     const GradientNorm whole = gradient_norm(*device, grads, max_norm);
     ASSERT_GT(whole.norm.item<float>(), 100);
-    for (int64_t length : {kCut, 2 * kCut}) {  // of a shard
+    for (int64_t length : {kCut, 2 * kCut}) {  // of a range
       std::vector<float> squares;
       for (const Tensor& grad : grads)
         for (int64_t first = 0; first < grad.numel(); first += length) {
@@ -55,13 +55,13 @@ TEST_F(GradientNormOfShards, shards_have_the_bits_of_the_whole) {
           squares.insert(squares.end(), pieces.begin(), pieces.end());
         }
       const GradientNorm together = clip_of_squares(Tensor::from_host(*device, {int64_t(squares.size())}, squares), max_norm);
-      EXPECT_EQ(bits(together.norm), bits(whole.norm)) << "shards of " << length << ", max_norm " << max_norm;
-      EXPECT_EQ(bits(together.clip), bits(whole.clip)) << "shards of " << length << ", max_norm " << max_norm;
+      EXPECT_EQ(bits(together.norm), bits(whole.norm)) << "ranges of " << length << ", max_norm " << max_norm;
+      EXPECT_EQ(bits(together.clip), bits(whole.clip)) << "ranges of " << length << ", max_norm " << max_norm;
     }
   }
 }
 
-TEST_F(GradientNormOfShards, pieces_of_all_tensors_are_those_of_each) {
+TEST_F(GradientNormOfRanges, pieces_of_all_tensors_are_those_of_each) {
   const std::vector<Tensor> grads = gradients();
   std::vector<float> each;
   for (const Tensor& grad : grads) {
@@ -73,7 +73,7 @@ TEST_F(GradientNormOfShards, pieces_of_all_tensors_are_those_of_each) {
 }
 
 // The workspace between the two halves belongs to the captured graph.
-TEST_F(GradientNormOfShards, replay_reads_the_gradients_of_its_time) {
+TEST_F(GradientNormOfRanges, replay_reads_the_gradients_of_its_time) {
   const Tensor grad = gradient({100000}, DType::f32), norm = zeros(*device, {}), clip = zeros(*device, {});
   Replayed work;
   for (int i = 1; i <= 4; ++i) {

@@ -99,7 +99,10 @@ TrainConfig Trainer::planned_config() const {
 // The cores' memory is shared by the ranks of a host, each of which is about to take as much.
 MemoryInfo Trainer::memory_of_rank() const {
   MemoryInfo memory = device_->memory();
-  if (device_->name() == "cpu") memory.free /= on_host(ranks_.communicator()).all;
+  const auto ranks = on_host(ranks_.communicator()).all;
+  if (device_->name() != "cpu" || ranks == 1) return memory;
+  memory.free /= ranks;
+  memory.limit = "the share of each rank of this host";
   return memory;
 }
 
