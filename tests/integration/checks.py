@@ -1,14 +1,17 @@
 """Checks of an integration script: counts them, prints those that fail, and ends the script with the result."""
 import sys
+import threading
 
 passed = failed = 0
+counting = threading.Lock()
 SKIPPED = 77  # exit code that ctest reports as skipped (tests/CMakeLists.txt)
 
 
 def expect(what, ok, shown=""):
     global passed, failed
-    passed += bool(ok)
-    failed += not ok
+    with counting:
+        passed += bool(ok)
+        failed += not ok
     if not ok:
         print(f"FAILED {what}: {shown}")
 

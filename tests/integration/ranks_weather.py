@@ -1,5 +1,6 @@
 """ranks_weather.py TOOL SOURCE [long]: bad weather under mpirun: what differs between ranks, what cannot be read or written, a stopped rank, a loss that is not finite. Each
 has one message and the right exit code, and nothing hangs."""
+import concurrent.futures
 import json
 import os
 import pathlib
@@ -141,8 +142,8 @@ def stopped(folder):
 
 def error_in_a_step(folder):
     """The token cache of rank 1 is overwritten while it trains: an id out of range ends all ranks."""
+    (folder / "other").mkdir()
     for at in (folder, folder / "other"):
-        at.mkdir()
         (at / "text.txt").write_text(TEXT)
     job = Run(folder, 2, *small("--out", "run", "--steps", 100000, "--batch", 4, "--sequence", 16, "--data", "text.txt", "--cache", "cache", "--timeout", 60),
               wrapper=by_rank(folder, 1, first="cd other"))
@@ -158,7 +159,6 @@ def error_in_a_step(folder):
 
 def slow_work(folder):
     """Evaluations longer than --timeout, of all ranks and of rank 0 alone (samples), do not end the run."""
-    folder.mkdir()
     (folder / "text.txt").write_text("".join(f"{i} is a number, {i * i} its square. " for i in range(40_000)))
     job = run(folder, 3, *small("--out", "run", "--steps", 2, "--batch", 3, "--data", "text.txt", "--cache", "cache", "--sequence", 64, "--context", 4000,
                                 "--validation", 0.8, "--evaluate-units", 0, "--sample-tokens", 3900, "--timeout", 5, "--width", 256, "--layers", 2))
@@ -174,7 +174,6 @@ def not_finite_weights(folder):
 
 def not_finite(folder):
     """A token whose logit is minus infinity, in one of four sequences: the loss of one micro-batch is infinite."""
-    folder.mkdir()
     length, sequences = 16, 4
     words = "abcdefghijklmno " * (sequences * length // 16) + "a"
     (folder / "plain.txt").write_text(words[:20] + "Z" + words[21:])
@@ -208,15 +207,13 @@ def not_finite(folder):
     expect("one process repeats it", again.code == 0 and found[4][2] in again.text(), again.shown())
 
 
-with tempfile.TemporaryDirectory() as folder:
-    folder = pathlib.Path(folder)
-    for part in (settings, files, checkpoints):
-        (folder / part.__name__).mkdir()
-        part(folder / part.__name__)
-    stopped(folder)
-    error_in_a_step(folder / "step")
-    if "long" in sys.argv:
-        slow_work(folder / "slow")
-    not_finite_weights(folder / "weights")
-    not_finite(folder / "not_finite")
+PARTS = [settings, files, checkpoints, stopped, error_in_a_step, not_finite_weights, not_finite, *([slow_work] if "long" in sys.argv else [])]
+with tempfile.TemporaryDirectory() as folder, concurrent.futures.ThreadPoolExecutor(3) as pool:  # ranks start slowly, and mostly wait
+    jobs = []
+    for part in PARTS:
+        at = pathlib.Path(folder) / part.__name__
+        at.mkdir()
+        jobs.append(pool.submit(part, at))
+    for job in jobs:
+        job.result()
 finish()
