@@ -131,6 +131,7 @@ int train(std::unique_ptr<Communicator>& ranks, const TrainConfig& config, const
 // Plans and replays are made by one process.
 int run_alone(const Options& options) {
   if (!first_of_several()) return kOk;
+  check(options.ranks == 0 || options.plan, "train", "--ranks is for --plan");
   const TrainConfig config = resolve(options);
   if (!options.replay.empty()) return replay(options.replay, config);
   check_config(config);
@@ -139,11 +140,11 @@ int run_alone(const Options& options) {
 
 // Several ranks: they meet before the config is read, so that an error in reading it is printed once.
 int run(const Options& options) {
-  check(options.ranks == 0 || options.plan, "train", "--ranks is for --plan; mpirun or srun start the ranks of a run");
   if (options.plan || !options.replay.empty()) return run_alone(options);
   TrainConfig config;
   std::exception_ptr wrong;
   try {
+    check(options.ranks == 0, "train", "--ranks is for --plan; mpirun or srun start the ranks of a run");
     config = resolve(options);
     check_config(config);
   } catch (const Error&) {

@@ -44,6 +44,7 @@ def settings(folder):
     fails("too few micro-batches", run(folder, 4, *small("--out", "run", "--batch", 2)), "--batch", "4 ranks")
     fails("an unknown model", run(folder, 3, *small("--out", "run", "--model", "llama-tony")), "llama-tony", "llama-tiny")
     fails("a wrong value", run(folder, 2, *arguments, "--timeout", 0), "timeout", "0")
+    fails("--ranks without --plan", run(folder, 2, *arguments, "--ranks", 2), "--plan", "mpirun")
     fails("an unknown flag", run(folder, 2, *arguments, "--learning-rat", 1), "--learning-rat")
     fails("an unknown flag on one rank", run(folder, 2, *arguments, wrapper=by_rank(folder, 1, tail="--learning-rat 1")),
           f"rank 1 on {HOST}", "--learning-rat")
