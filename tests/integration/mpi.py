@@ -25,9 +25,13 @@ def small(*more):
 
 
 def need_mpi():
+    """Skips without MPI. The scripts know Open MPI's variables and messages."""
     shown = subprocess.run([tool, "devices"], capture_output=True, text=True).stdout
-    if not re.search(r"(?m)^MPI +(?!not available)", shown) or not shutil.which("mpirun"):
-        skip("this build has no MPI, or there is no mpirun")
+    if not re.search(r"(?m)^MPI +Open MPI", shown) or not shutil.which("mpirun"):
+        skip("this build has no Open MPI, or there is no mpirun")
+    version = subprocess.run(["mpirun", "--version"], capture_output=True, text=True, env=ENVIRONMENT).stdout
+    if "Open MPI" not in version:
+        skip("mpirun is not Open MPI's")
 
 
 def command(ranks, *arguments, wrapper=()):
