@@ -1,6 +1,7 @@
 // The steps of a run, and what is done with a step that is not finite.
 #include <chrono>
 #include <limits>
+#include <optional>
 
 #include "weft/base/check.h"
 #include "weft/train/capture.h"
@@ -66,6 +67,8 @@ StepRecord Trainer::train_one() {
 
 // The first tensor that is not finite, as a text; of several ranks the first in the order of one process. Computes the step again.
 std::string Trainer::bad_tensor(std::span<const TokenBatch> own) {
+  std::optional<RunMonitor::Finishing> finishing;
+  if (ranks_.several()) finishing.emplace(monitor_);  // a rank that left the step would keep the others waiting
   std::optional<BadTensor> bad = find_bad_tensor(*training_, *optimizer_, own);
   const char* none = "a second computation is finite";
   if (!ranks_.several() || (bad && bad->op == "weights")) return bad ? bad_text(*bad) : none;  // all ranks have the same weights
