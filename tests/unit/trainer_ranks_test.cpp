@@ -3,6 +3,7 @@
 
 #include "tests/unit/thread_ranks.h"
 #include "tests/unit/trainer_run.h"
+#include "weft/backends/counting/counting_device.h"
 
 #include <gtest/gtest.h>
 
@@ -84,6 +85,26 @@ TEST_F(TrainerRanks, a_stop_while_a_bad_tensor_is_looked_for) {
     EXPECT_EQ(passes, 3);
     for (const End& end : ends) EXPECT_EQ(end.text, ends[0].text);
   }
+}
+
+// Muon's matrices are not cut, so that ranks own different numbers of elements.
+TEST_F(TrainerRanks, the_plan_is_of_the_rank_that_needs_the_most) {
+  TrainConfig c = shared_config("plan", "optimizer");
+  c.optimizer = "muon";
+  c.batch = 16, c.pass_tokens = 24;
+  const TrainingProblem problem = make_problem(resolved(c), {});
+  const auto device = counting::open_device(1);
+  const auto model = make_planned_model(c, problem.model, *device);
+  int64_t most = 0, first = 0;
+  for (int rank = 0; rank < 16; ++rank) {
+    int64_t bytes = 0;
+    for (const NamedTensor& t : make_optimizer(c, *model, *planned_ranks(16, rank), Sharding::optimizer)->state())
+      bytes += t.tensor.numel() * size_of(t.tensor.dtype());
+    if (rank == 0) first = bytes;
+    most = std::max(most, bytes);
+  }
+  EXPECT_GT(most, first);
+  EXPECT_GE(make_plan(resolved(c), problem, 16).memory.of(MemoryUse::optimizer).high_water, most);
 }
 
 }  // namespace

@@ -15,7 +15,7 @@ class Nothing : public Transfer {
 
 class NoOthers : public Communicator {
  public:
-  explicit NoOthers(int size) : Communicator(0, size) {}
+  NoOthers(int rank, int size) : Communicator(rank, size) {}
   std::string description() const override { return ""; }
   std::string host(int) const override { return "this host"; }
   [[noreturn]] void abort(int status) override { std::exit(status); }
@@ -105,10 +105,10 @@ std::vector<std::string> Communicator::all_to_all(const std::vector<std::string>
 }
 
 Communicator& alone() {
-  static NoOthers one(1);
+  static NoOthers one(0, 1);
   return one;
 }
 
-std::unique_ptr<Communicator> planned_ranks(int size) { return std::make_unique<NoOthers>(size); }
+std::unique_ptr<Communicator> planned_ranks(int size, int rank) { return std::make_unique<NoOthers>(rank, size); }
 
 }  // namespace weft

@@ -114,7 +114,7 @@ class Communicator {
 // One process.
 Communicator& alone();
 
-// Rank 0 of `size` ranks that do not exist: messages are dropped, so that a plan can count the memory of one rank.
-std::unique_ptr<Communicator> planned_ranks(int size);
+// One of `size` ranks that do not exist: messages are dropped, so that a plan can count the memory of one rank.
+std::unique_ptr<Communicator> planned_ranks(int size, int rank = 0);
 
 }  // namespace weft

@@ -9,6 +9,7 @@
 #include "weft/device/launch_progress.h"
 #include "weft/models/load.h"
 #include "weft/train/evaluate.h"
+#include "weft/train/optimizer_choice.h"
 #include "weft/train/phase.h"
 #include "weft/train/progress.h"
 #include "weft/train/step.h"
@@ -64,6 +65,24 @@ void rehearse_export(const Model& model) {
   for (const DeferredTensor& weight : exported_weights(model, model.dtype())) weight.make();
 }
 
+// Rank 0 has as many as any other.
+int64_t most_micro_batches(int64_t all, int ranks, Sharding sharding) {
+  return int64_t(share_of(all, 0, ranks, sharding).micro_batches.size());
+}
+
+// The rank that owns the most elements. Shares are uneven where parameters are not cut.
+int fullest_rank(const TrainConfig& config, const TrainingProblem& problem, Device& device, int ranks) {
+  if (sharding_from_name(config.shard) == Sharding::none) return 0;
+  const std::vector<Parameter> parameters = make_planned_model(config, problem.model, device)->trainable_parameters();
+  const ParameterShards shards(parameters, whole_parameters(config.optimizer, parameters), ranks);
+  std::vector<int64_t> owned;
+  for (int rank = 0; rank < ranks; ++rank) {
+    int64_t& elements = owned.emplace_back();
+    for (const Range& range : shards.of_rank(rank)) elements += range.count;
+  }
+  return int(std::max_element(owned.begin(), owned.end()) - owned.begin());
+}
+
 // A short run on a device that has neither memory nor work behind it: some steps, an evaluation, samples, the export. Fills in the
 // plan; the cost of a step only if `counts` counts it.
 void rehearse(const TrainConfig& config, const TrainingProblem& problem, Device& device, Communicator& ranks, counting::Counts* counts,
@@ -74,7 +93,8 @@ void rehearse(const TrainConfig& config, const TrainingProblem& problem, Device&
   const TokenBatch sequence = problem.data->training_sequence(0);
   const StepSize size = step_size(config, problem);
   const int64_t at_once = size.sequences_at_once();
-  const int64_t micro_batches = int64_t(share_of(size, ranks, sharding).micro_batches.size());  // of this rank
+  share_of(size, ranks, sharding);  // throws if they cannot share the step
+  const int64_t micro_batches = most_micro_batches(size.micro_batches(), ranks.size(), sharding);
   StepOptions options = step_options(config);
   options.micro_batch_tokens = at_once * size.sequence_tokens;
   TrainingStep step(*model, *optimizer, options, ranks, sharding);
@@ -119,12 +139,14 @@ Plan make_plan(const TrainConfig& config, const TrainingProblem& problem, int ra
   const LaunchProgress launches(counting->stream());
   rehearse(config, problem, *counting, alone(), &counting::counts(*counting), plan);
   const auto target = open_planned(config.device, {.threads = int(config.threads)});
-  if (ranks > 1 && sharding_from_name(config.shard) == Sharding::gradients)  // with additions known, the first step too releases gradients
-    rehearse(config, problem, *open_planned(config.device, {.threads = int(config.threads)}), *planned_ranks(ranks), nullptr, plan);
-  if (ranks > 1)
-    rehearse(config, problem, *target, *planned_ranks(ranks), nullptr, plan);
-  else if (target->name() != counting->name())
-    rehearse(config, problem, *target, alone(), nullptr, plan);
+  if (ranks == 1) {
+    if (target->name() != counting->name()) rehearse(config, problem, *target, alone(), nullptr, plan);
+    return plan;
+  }
+  const auto all = planned_ranks(ranks, fullest_rank(config, problem, *counting, ranks));
+  if (sharding_from_name(config.shard) == Sharding::gradients)  // with additions known, the first step too releases gradients
+    rehearse(config, problem, *open_planned(config.device, {.threads = int(config.threads)}), *all, nullptr, plan);
+  rehearse(config, problem, *target, *all, nullptr, plan);
   return plan;
 }
 

@@ -23,7 +23,7 @@ struct Plan {
   int64_t peak() const { return memory.held_high_water; }  // what the run takes from the device, cached blocks included
 };
 
-// Of rank 0 of so many, which has the most micro-batches. Throws if they cannot share the step.
+// Of the rank of so many that needs the most. Throws if they cannot share the step.
 Plan make_plan(const TrainConfig& config, const TrainingProblem& problem, int ranks = 1);
 
 // The plan as a table.
