@@ -138,6 +138,23 @@ TEST(agreement, signs_of_life_and_values) {
   expect_all(found, "ok");
 }
 
+// All work for different times and report progress: rank 0 passes on what it hears while others wait already. Messages stay in step.
+TEST(agreement, signs_of_life_of_every_rank) {
+  for (const int slowest : {0, 1, 3}) {
+    const auto found = ends(4, [&](const Agreement& ranks) {
+      const int rank = ranks.communicator().rank(), reports = rank == slowest ? 20 : 5 * rank;
+      ranks.all([&] {
+        for (int i = 0; i < reports; ++i) {
+          std::this_thread::sleep_for(std::chrono::milliseconds(40));
+          report_progress({.what = "work", .done = i, .total = reports});
+        }
+      });
+      EXPECT_EQ(ranks.communicator().all_gather_values(rank), (std::vector<int>{0, 1, 2, 3}));
+    });
+    expect_all(found, "ok");
+  }
+}
+
 TEST(agreement, one_process_keeps_its_errors) {
   const Agreement one(alone());
   EXPECT_THROW(one.all([] { throw std::out_of_range("x"); }), std::out_of_range);
