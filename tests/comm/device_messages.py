@@ -43,9 +43,9 @@ class Run:
 
 
 def ends(what, run, message):
-    """One line of ours, a failure, and soon after the timeout of 5 s."""
+    """One line of ours, a failure, and no hanging."""
     expect(f"{what}: one message", len(run.said) == 1 and re.fullmatch(message, run.said[0]), run.shown)
-    expect(f"{what}: ends", run.code not in (0, SKIPPED) and run.seconds < 40, run.shown)
+    expect(f"{what}: ends", run.code not in (0, SKIPPED) and run.seconds < 150, run.shown)
 
 
 first = Run(2)
@@ -68,7 +68,7 @@ def late():
 
 def killed():
     run = Run(4, "is-killed")
-    expect("a rank is killed", run.code not in (0, SKIPPED) and run.seconds < 40 and "rank 3 " in run.text, run.shown)
+    expect("a rank is killed", run.code not in (0, SKIPPED) and run.seconds < 150 and "rank 3 " in run.text, run.shown)
 
 
 with concurrent.futures.ThreadPoolExecutor(4) as pool:  # most of them sleep

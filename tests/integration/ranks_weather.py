@@ -138,7 +138,7 @@ def stopped(folder):
     job.wait()
     lines = job.said()
     expect("rank 1 is stopped", job.code != 0 and len(lines) == 1 and f"rank 1 on {HOST} did not answer within 5 s" in lines[0] and
-           job.seconds < 60, job.shown())
+           job.seconds < 150, job.shown())
 
 
 def error_in_a_step(folder):
