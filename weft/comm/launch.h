@@ -38,7 +38,7 @@ struct CommunicatorOptions {
 // ranks; while an exception is thrown it does not.
 std::unique_ptr<Communicator> open_communicator(const CommunicatorOptions& options = {});
 
-// What this build and machine have for several processes: "MPI" and "NCCL".
+// The engines for several processes in this build and on this machine: "MPI" and "NCCL".
 struct EngineEntry {
   std::string name;
   bool available;

@@ -44,7 +44,7 @@ std::string version_text([[maybe_unused]] int version) {
   return version ? join("NCCL ", version) : "no NCCL";
 }
 
-// What the ranks tell each other.
+// The messages between ranks.
 struct Facts {
   bool cuda = false;
   bool may_share = ranks_may_share_a_gpu();

@@ -100,7 +100,7 @@ class Optimizer {
   const Parameter& parameter(size_t i) const { return parameters_[i]; }
   const Slots& slots(size_t i) const { return slots_[i]; }
   float decay_of(size_t i) const;
-  // What is owned of parameter i and of its gradient: in the parameter's shape if that is all, else of one axis.
+  // The owned range of parameter i and of its gradient: in the parameter's shape if that is all, else of one axis.
   bool owns(size_t i) const { return owned_[i].count > 0; }
   MutView weights(size_t i) const;
   View gradient(size_t i) const;

@@ -1,4 +1,4 @@
-// What ranks must have in common, compared before the first step. Not installed.
+// Facts that all ranks must share, compared before the first step. Not installed.
 #pragma once
 
 #include <string>

@@ -20,7 +20,7 @@
 
 namespace weft {
 
-// What a rank keeps of its own range only.
+// The state that a rank keeps of its own range only.
 enum class Sharding {
   none,       // nothing: every rank updates all weights
   optimizer,  // m, v and master weights (ZeRO-1, Rajbhandari et al., 2020)

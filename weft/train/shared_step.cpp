@@ -36,7 +36,7 @@ int64_t parcel_elements(const Optimizer& optimizer, const StepOptions& options, 
   return on_gpu && !options.bucket_elements ? std::max(least, int64_t(16) << 20) : least;
 }
 
-// What ranks tell each other at the start of a step.
+// The facts that ranks exchange at the start of a step.
 struct Facts {
   int64_t present = 1;  // 0: from a rank that exists in a plan only, taken to be like this one
   int64_t sequences = 0, tokens = 0, targets = 0;
