@@ -57,7 +57,7 @@ class FakeGpu : public Device {
   Pool pool_;
 };
 
-// What the threads' host communicators share.
+// The state that the threads' host communicators share.
 struct Meeting {
   explicit Meeting(int size) : all(size), mail(size_t(size * size)) {}
   std::barrier<> all;

@@ -14,7 +14,7 @@
 namespace weft {
 namespace {
 
-// What each rank ends with: "ok", "stopped", or the text of its AgreedError.
+// The end of each rank: "ok", "stopped", or the text of its AgreedError.
 std::vector<std::string> ends(int size, const std::function<void(const Agreement&)>& work) {
   std::vector<std::string> all(static_cast<size_t>(size));
   ThreadRanks(size, 7).run([&](Communicator& communicator) {

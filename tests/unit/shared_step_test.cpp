@@ -83,7 +83,7 @@ TEST(SharedStepDelays, change_no_bits) {
       expect_same(is, expected, join("seed ", seed));
 }
 
-// What the tests above would notice: ranks added in another order, here because two of them swapped their micro-batches.
+// A defect that the tests above must notice: ranks added in another order, here because two of them swapped their micro-batches.
 TEST(SharedStepOrder, of_ranks_shows_in_the_bits) {
   const SharedSetting setting{.name = "", .dropout = 0};
   const std::vector<TokenBatch> all = SharedTraining::sequences(4, 0);

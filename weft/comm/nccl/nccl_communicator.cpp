@@ -134,7 +134,7 @@ class NcclCommunicator final : public Communicator {
   std::mutex using_host_;  // held by whoever calls host_
   std::unique_ptr<CUstream_st, cudaError_t (*)(cudaStream_t)> stream_{nullptr, cudaStreamDestroy};
   std::atomic<ncclComm_t> ranks_ = nullptr;
-  std::deque<std::shared_ptr<const Group>> waited_for_;  // whose stalls are not counted yet
+  std::deque<std::shared_ptr<const Group>> waited_for_;  // stalls not counted yet
   std::atomic<bool> ending_ = false;
   std::unique_ptr<PendingWatch> watch_;
 };
