@@ -47,6 +47,12 @@ double best_seconds(int rounds, const std::function<void()>& body) {
   return best;
 }
 
+struct Counter : TokenSink {
+  size_t ids = 0;
+  void add(std::span<const int32_t> more) override { ids += more.size(); }
+  void begin_document() override {}
+};
+
 void speed(const std::string& folder, const std::string& file, int threads, int rounds) {
   const Tokenizer tokenizer = Tokenizer::load(folder);
   const std::string text = contents(file);
@@ -59,8 +65,9 @@ void speed(const std::string& folder, const std::string& file, int threads, int 
   const double whole = best_seconds(rounds, [&] { tokenizer.encode(text, false); });
   const auto vocabulary = tokenizer_vocabulary(folder, "none");
   const double data = best_seconds(rounds, [&] {
-    data_ids = 0;
-    tokenise(Documents(file), *vocabulary, threads, [&](std::span<const int32_t> more) { data_ids += more.size(); });
+    Counter counter;
+    tokenise(Documents(file), *vocabulary, threads, counter);
+    data_ids = counter.ids;
   });
   std::cout << json{{"bytes", text.size()}, {"ids", ids},   {"paragraphs", by_parts},
                     {"whole", whole},       {"data", data}, {"data_ids", data_ids}}

@@ -97,6 +97,28 @@ TEST_F(TokenCacheTest, text_without_a_cut) {
   for (size_t i = 0; i < ids.size(); ++i) ASSERT_EQ(cache[int64_t(i)], ids[i]) << i;
 }
 
+// A separator belongs to the document before it; an empty document has its separator alone.
+TEST_F(TokenCacheTest, documents_have_their_ids) {
+  std::vector<std::string> texts;
+  for (unsigned i = 0; i < 200; ++i) texts.push_back(i % 50 == 7 ? "" : text_of(i == 100 ? 300'000 : 1 + i % 300, i));
+  std::string lines, all;
+  for (const std::string& text : texts) lines += nlohmann::json{{"text", text}}.dump() + "\n", all += text;
+  const std::string path = write("in.jsonl", lines);
+  for (const auto& vocabulary : vocabularies(all)) {
+    const TokenCache cache(Documents(path), *vocabulary, (folder / "cache").string());
+    ASSERT_EQ(cache.documents(), int64_t(texts.size()));
+    EXPECT_EQ(cache.document_begin(0), 0);
+    EXPECT_EQ(cache.document_begin(cache.documents()), cache.size());
+    for (int64_t d = 0; d < cache.documents(); ++d) {
+      std::vector<int32_t> expected, ids;
+      vocabulary->append_document(texts[size_t(d)], /*first=*/true, expected, path);
+      if (d + 1 < cache.documents()) expected.push_back(vocabulary->end_of_text().value());
+      for (int64_t i = cache.document_begin(d); i < cache.document_begin(d + 1); ++i) ids.push_back(cache[i]);
+      ASSERT_EQ(ids, expected) << vocabulary->kind() << " " << d;
+    }
+  }
+}
+
 TEST_F(TokenCacheTest, error_in_a_long_text_has_its_position) {
   const std::string text = text_of(300'000, 3);
   const auto error = [&](const std::string& content, const Vocabulary& vocabulary) {

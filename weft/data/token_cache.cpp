@@ -19,20 +19,27 @@ namespace {
 struct Header {
   char magic[8];
   uint32_t width;  // bytes per id
-  uint32_t crc;    // of the ids
-  uint64_t count;
+  uint32_t crc;    // of all after the header
+  uint64_t count, documents;
   uint64_t content, vocabulary;  // what the file's name is made of
-  uint64_t unused[3];
+  uint64_t unused[2];
 };
 static_assert(sizeof(Header) == 64);
-constexpr char kMagic[8] = {'W', 'E', 'F', 'T', 'T', 'O', 'K', '1'};
+constexpr char kMagic[8] = {'W', 'E', 'F', 'T', 'T', 'O', 'K', '2'};
+
+// Bytes between the ids and the positions of documents.
+size_t padding(size_t bytes) { return (8 - bytes % 8) % 8; }
+
+bool are_ordered(std::span<const int64_t> begins, int64_t count) {
+  return std::is_sorted(begins.begin(), begins.end()) && (begins.empty() || (begins.front() == 0 && begins.back() <= count));
+}
 
 // Appends ids to a file in their width, with a running checksum.
-class Writer {
+class Writer : public TokenSink {
  public:
   Writer(const std::string& path, Header header) : file_(path), header_(header) { file_.write(std::as_bytes(std::span(&header_, 1))); }
 
-  void add(std::span<const int32_t> ids) {
+  void add(std::span<const int32_t> ids) override {
     header_.count += ids.size();
     if (header_.width == 4) return append(std::as_bytes(ids));
     for (; !ids.empty(); ids = ids.subspan(narrow_.size())) {
@@ -40,7 +47,12 @@ class Writer {
       append(std::as_bytes(std::span(narrow_)));
     }
   }
+  void begin_document() override { begins_.push_back(int64_t(header_.count)); }
   void commit() {
+    constexpr std::byte kZeros[8] = {};
+    append(std::span(kZeros).first(padding(header_.count * header_.width)));
+    append(std::as_bytes(std::span(begins_)));
+    header_.documents = begins_.size();
     file_.write_at(0, std::as_bytes(std::span(&header_, 1)));
     file_.commit();
   }
@@ -54,6 +66,7 @@ class Writer {
   AtomicFile file_;
   Header header_;
   std::vector<uint16_t> narrow_;
+  std::vector<int64_t> begins_;
 };
 
 std::span<const std::byte> bytes_of_text(const std::string& text) { return std::as_bytes(std::span(text)); }
@@ -78,7 +91,7 @@ TokenCache::TokenCache(const Documents& documents, const Vocabulary& vocabulary,
     fail(ErrorCode::bad_file, folder, "the token cache cannot be created: ", error.message(), "; choose another folder with --cache");
   remove_incomplete(folder);  // what a killed run left
   Writer writer(path_, header);
-  tokenise(documents, vocabulary, threads > 0 ? threads : available_threads(), [&](std::span<const int32_t> ids) { writer.add(ids); });
+  tokenise(documents, vocabulary, threads > 0 ? threads : available_threads(), writer);
   writer.commit();
   check(open(), path_, "the token cache was written, but does not read back");
 }
@@ -92,16 +105,20 @@ bool TokenCache::open() {
   Header header;
   if (bytes.size() < sizeof header) return false;
   std::memcpy(&header, bytes.data(), sizeof header);
-  const auto ids = bytes.subspan(sizeof header);
+  const auto rest = bytes.subspan(sizeof header);
   if (std::memcmp(header.magic, kMagic, sizeof kMagic) != 0 || (header.width != 2 && header.width != 4)) return false;
-  if (ids.size() / header.width != header.count || ids.size() % header.width != 0 ||
-      crc32c(ids, 0, report_bytes("reading tokens", ids.size())) != header.crc)
+  if (header.count > rest.size() || header.documents > rest.size()) return false;
+  const size_t of_ids = header.count * header.width + padding(header.count * header.width);
+  if (rest.size() != of_ids + header.documents * sizeof(int64_t) ||
+      crc32c(rest, 0, report_bytes("reading tokens", rest.size())) != header.crc)
     return false;
   width_ = int(header.width);
   count_ = int64_t(header.count);
-  narrow_ = reinterpret_cast<const uint16_t*>(ids.data());
-  wide_ = reinterpret_cast<const int32_t*>(ids.data());
-  return true;
+  documents_ = int64_t(header.documents);
+  narrow_ = reinterpret_cast<const uint16_t*>(rest.data());
+  wide_ = reinterpret_cast<const int32_t*>(rest.data());
+  begins_ = reinterpret_cast<const int64_t*>(rest.data() + of_ids);
+  return are_ordered(std::span(begins_, size_t(documents_)), count_);
 }
 
 std::string default_cache_folder() {

@@ -27,8 +27,8 @@ struct Piece {
 
 class Tokeniser {
  public:
-  Tokeniser(const Vocabulary& vocabulary, int threads, const std::function<void(std::span<const int32_t>)>& add, int64_t bytes)
-      : vocabulary_(vocabulary), threads_(threads), add_(add), tell_(report_bytes("tokenising", size_t(bytes))) {}
+  Tokeniser(const Vocabulary& vocabulary, int threads, TokenSink& sink, int64_t bytes)
+      : vocabulary_(vocabulary), threads_(threads), sink_(sink), tell_(report_bytes("tokenising", size_t(bytes))) {}
 
   void add_document(std::string_view text, const std::string& where, bool conversation) {
     const Vocabulary::DocumentStart start{.first = first_, .separated = separated_, .conversation = conversation};
@@ -48,7 +48,7 @@ class Tokeniser {
     parallel_for(int64_t(tasks_.size()), threads_, [&](int64_t i) { run(tasks_[size_t(i)]); });
     for (Task& task : tasks_) {
       if (task.error) std::rethrow_exception(task.error);
-      add_(task.ids);
+      pass_on(task);
     }
     tasks_.clear();
     held_ = 0;
@@ -60,8 +60,19 @@ class Tokeniser {
     std::vector<Piece> pieces;
     size_t bytes = 0;
     std::vector<int32_t> ids;
+    std::vector<size_t> begins;  // documents, as positions in ids
     std::exception_ptr error;
   };
+
+  void pass_on(const Task& task) {
+    size_t at = 0;
+    for (const size_t begin : task.begins) {
+      sink_.add(std::span(task.ids).subspan(at, begin - at));
+      sink_.begin_document();
+      at = begin;
+    }
+    sink_.add(std::span(task.ids).subspan(at));
+  }
 
   // kTaskBytes, or more if the text cannot be split there.
   size_t length_of_piece(std::string_view text) const {
@@ -84,13 +95,13 @@ class Tokeniser {
   // Without a second copy of the text or of its ids.
   void encode_alone(std::string_view text, const std::string& where, Place place) {
     flush();
+    Task beginning;
+    if (place.begins) begin(place, where, beginning);
+    pass_on(beginning);
     std::vector<int32_t> ids;
-    if (place.begins) vocabulary_.append_beginning(place.document, ids, where);
-    add_(ids);
-    ids.clear();
     encode(text, where, ids, place);
-    add_(ids);
-    if (place.ends) add_(after(place));
+    sink_.add(ids);
+    if (place.ends) sink_.add(after(place));
   }
 
   void encode(std::string_view text, const std::string& where, std::vector<int32_t>& ids, Place place) const {
@@ -102,10 +113,15 @@ class Tokeniser {
     return place.document.conversation ? std::span<const int32_t>() : vocabulary_.after();
   }
 
+  void begin(const Place& place, const std::string& where, Task& task) const {
+    vocabulary_.append_beginning(place.document, task.ids, where);
+    task.begins.push_back(task.ids.size() - (place.document.conversation ? 0 : vocabulary_.before().size()));
+  }
+
   void run(Task& task) const {
     try {
       for (const Piece& piece : task.pieces) {
-        if (piece.place.begins) vocabulary_.append_beginning(piece.place.document, task.ids, piece.where);
+        if (piece.place.begins) begin(piece.place, piece.where, task);
         encode(piece.text, piece.where, task.ids, piece.place);
         if (piece.place.ends) task.ids.insert(task.ids.end(), after(piece.place).begin(), after(piece.place).end());
       }
@@ -116,7 +132,7 @@ class Tokeniser {
 
   const Vocabulary& vocabulary_;
   const int threads_;
-  const std::function<void(std::span<const int32_t>)>& add_;
+  TokenSink& sink_;
   const std::function<void(int64_t)> tell_;  // reports the bytes of text that are done
   int64_t done_ = 0;
   std::vector<Task> tasks_;
@@ -126,9 +142,8 @@ class Tokeniser {
 
 }  // namespace
 
-void tokenise(const Documents& documents, const Vocabulary& vocabulary, int threads,
-              const std::function<void(std::span<const int32_t>)>& add) {
-  Tokeniser tokeniser(vocabulary, threads, add, documents.bytes());
+void tokenise(const Documents& documents, const Vocabulary& vocabulary, int threads, TokenSink& sink) {
+  Tokeniser tokeniser(vocabulary, threads, sink, documents.bytes());
   documents.visit([&](std::string_view text, const std::string& where) { tokeniser.add_document(text, where, false); },
                   [&](std::string_view text, const std::string& where) { tokeniser.add_document(text, where, true); });
   tokeniser.flush();
