@@ -4,7 +4,7 @@
 
 #include "weft/base/check.h"
 #include "weft/base/spelling.h"
-#include "weft/chat/chat_template.h"
+#include "weft/chat/chat_format_state.h"
 #include "weft/chat/conversation_state.h"
 #include "weft/chat/template_files.h"
 #include "weft/chat/token_mask.h"
@@ -15,18 +15,6 @@ namespace weft {
 using chat::ChatTemplate;
 using chat::Heap;
 using chat::Value;
-
-struct ChatFormat::State {
-  std::string folder;  // or the file, for messages
-  std::vector<std::string> names;
-  std::shared_ptr<const ChatTemplate> plain,
-      with_tools;  // for conversations without and with tools; plain may be null if there is no default
-  std::map<std::string, std::string> special_tokens;
-  std::optional<std::time_t> time;
-
-  const ChatTemplate& used_for(const Conversation& conversation) const;
-  chat::Rendered render(const Conversation& conversation, bool add_generation_prompt) const;
-};
 
 namespace {
 
@@ -87,6 +75,12 @@ chat::Rendered ChatFormat::State::render(const Conversation& conversation, bool 
   return used.render(variables_of(conversation.state(), special_tokens, add_generation_prompt), time ? *time : std::time(nullptr));
 }
 
+void ChatFormat::State::check_exact(const Conversation& conversation, const chat::Rendered& rendered) const {
+  if (!rendered.generated_exact)
+    fail(ErrorCode::unsupported, used_for(conversation).file(),
+         "a generation block inside a macro, a call or a set block: the place of its text in the whole is not known");
+}
+
 ChatFormat::ChatFormat(std::unique_ptr<State> state) : state_(std::move(state)) {}
 ChatFormat::ChatFormat(const ChatFormat& other) : state_(std::make_unique<State>(*other.state_)) {}
 ChatFormat::ChatFormat(ChatFormat&&) noexcept = default;
@@ -140,10 +134,8 @@ ChatFormat::Encoded ChatFormat::encode(const Conversation& conversation, const T
   Encoded encoded;
   encoded.ids = tokenizer.encode(rendered.text, /*add_special=*/false);
   if (has_generation_blocks(conversation)) {
-    if (!rendered.generated_exact)
-      fail(ErrorCode::unsupported, state_->used_for(conversation).file(),
-           "a generation block inside a macro, a call or a set block: the place of its text in the whole is not known");
-    encoded.generated = chat::token_mask(tokenizer, rendered.text, encoded.ids, rendered.generated);
+    state_->check_exact(conversation, rendered);
+    encoded.generated = chat::token_mask(chat::token_spans(tokenizer, rendered.text, encoded.ids), rendered.text, rendered.generated);
   }
   encoded.text = std::move(rendered.text);
   return encoded;

@@ -56,14 +56,29 @@ class ChatFormat {
   };
   Encoded encode(const Conversation& conversation, const Tokenizer& tokenizer, bool add_generation_prompt) const;
 
+  // The conversation with the answers to train on marked: what the assistant says in message `first` and later ones, with its end of turn.
+  // They are the generation blocks. Without such blocks, an answer is what the template adds between the messages before it (with the
+  // generation prompt) and the messages up to it, less white space after a special token that ends it. Throws, naming the message, if
+  // that is not known: the template renders earlier messages otherwise once later ones follow.
+  Encoded encode_answers(const Conversation& conversation, const Tokenizer& tokenizer, size_t first = 0) const;
+
+  // The text that the template writes after an assistant's message, up to white space, and its id if that is one special token. Both are
+  // empty if the template writes none or refuses a question and an answer.
+  struct EndOfTurn {
+    std::string text;
+    std::optional<int32_t> id;
+  };
+  EndOfTurn end_of_turn(const Tokenizer& tokenizer) const;
+
   // Whether the template that this conversation uses marks what the assistant says with {% generation %}.
   bool has_generation_blocks(const Conversation& conversation = {}) const;
 
   // The time that strftime_now() prints, in the local time zone; not set: the time of the call.
   void set_time(std::optional<std::time_t> time);
 
+  struct State;  // weft/chat/chat_format_state.h
+
  private:
-  struct State;
   explicit ChatFormat(std::unique_ptr<State> state);
   std::unique_ptr<State> state_;
 };

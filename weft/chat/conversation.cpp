@@ -47,17 +47,6 @@ void check_variable(const std::string& name, const Value& value, const std::stri
   if (!objects) fail(ErrorCode::bad_file, file, "\"", name, "\" must be a list of objects");
 }
 
-void set_variable(chat::Variables& variables, std::string_view name, Value value, const std::string& file) {
-  check(name != "messages", "Conversation", "messages are not set as a variable");
-  check_variable(std::string(name), value, file);
-  for (auto& [known, old] : variables)
-    if (known == name) {
-      old = std::move(value);
-      return;
-    }
-  variables.emplace_back(name, std::move(value));
-}
-
 Value message_of(std::string_view role, std::string_view content) {
   Heap heap;
   std::vector<chat::Dict::Entry> entries;
@@ -68,7 +57,19 @@ Value message_of(std::string_view role, std::string_view content) {
 
 }  // namespace
 
+void chat::set_variable(Variables& variables, std::string_view name, Value value, const std::string& file) {
+  check(name != "messages", "Conversation", "messages are not set as a variable");
+  check_variable(std::string(name), value, file);
+  for (auto& [known, old] : variables)
+    if (known == name) {
+      old = std::move(value);
+      return;
+    }
+  variables.emplace_back(name, std::move(value));
+}
+
 Conversation::Conversation() : state_(std::make_unique<State>()) {}
+Conversation::Conversation(State state) : state_(std::make_unique<State>(std::move(state))) {}
 Conversation::Conversation(const Conversation& other) : state_(std::make_unique<State>(*other.state_)) {}
 Conversation::Conversation(Conversation&&) noexcept = default;
 Conversation& Conversation::operator=(const Conversation& other) { return *this = Conversation(other); }
@@ -88,7 +89,7 @@ Conversation Conversation::parse(std::string_view json, const std::string& file)
   if (!messages) fail(ErrorCode::bad_file, file, "has no \"messages\"");
   made.state_->messages = messages_of(*messages, file);
   for (const auto& [key, value] : document.dict().entries)
-    if (key.text() != "messages") set_variable(made.state_->variables, key.text(), value, file);
+    if (key.text() != "messages") chat::set_variable(made.state_->variables, key.text(), value, file);
   return made;
 }
 
@@ -157,16 +158,20 @@ void Conversation::pop_back() {
   state_->messages.pop_back();
 }
 
-void Conversation::set(std::string_view variable, bool value) { set_variable(state_->variables, variable, Value(value), "Conversation"); }
-void Conversation::set(std::string_view variable, int64_t value) {
-  set_variable(state_->variables, variable, Value(value), "Conversation");
+void Conversation::set(std::string_view variable, bool value) {
+  chat::set_variable(state_->variables, variable, Value(value), "Conversation");
 }
-void Conversation::set(std::string_view variable, double value) { set_variable(state_->variables, variable, Value(value), "Conversation"); }
+void Conversation::set(std::string_view variable, int64_t value) {
+  chat::set_variable(state_->variables, variable, Value(value), "Conversation");
+}
+void Conversation::set(std::string_view variable, double value) {
+  chat::set_variable(state_->variables, variable, Value(value), "Conversation");
+}
 void Conversation::set(std::string_view variable, std::string_view value) {
-  set_variable(state_->variables, variable, Heap().string(std::string(value)), "Conversation");
+  chat::set_variable(state_->variables, variable, Heap().string(std::string(value)), "Conversation");
 }
 void Conversation::set_json(std::string_view variable, std::string_view json) {
-  set_variable(state_->variables, variable, chat::parse_value(json, std::string(variable)), "Conversation");
+  chat::set_variable(state_->variables, variable, chat::parse_value(json, std::string(variable)), "Conversation");
 }
 
 bool Conversation::has(std::string_view variable) const {

@@ -51,6 +51,7 @@ class Conversation {
   void unset(std::string_view variable);
 
   struct State;  // weft/chat/conversation_state.h
+  explicit Conversation(State state);
   const State& state() const { return *state_; }
 
  private:

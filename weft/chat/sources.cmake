@@ -2,6 +2,8 @@
 target_sources(weft
   PRIVATE
     chat/access.cpp
+    chat/answers.cpp
+    chat/chat_example.cpp
     chat/chat_format.cpp
     chat/chat_template.cpp
     chat/conversation.cpp
@@ -37,4 +39,4 @@ target_sources(weft
     chat/token_mask.cpp
     chat/unescape.cpp
     chat/value.cpp
-  PUBLIC FILE_SET HEADERS FILES chat/chat_format.h chat/conversation.h)
+  PUBLIC FILE_SET HEADERS FILES chat/chat_example.h chat/chat_format.h chat/conversation.h)

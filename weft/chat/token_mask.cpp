@@ -1,6 +1,7 @@
 #include "weft/chat/token_mask.h"
 
 #include <algorithm>
+#include <optional>
 
 #include "weft/base/check.h"
 #include "weft/io/tokenizer/tokenizer.h"
@@ -8,10 +9,15 @@
 namespace weft::chat {
 namespace {
 
-using Span = std::pair<size_t, size_t>;  // first byte, last byte + 1
-
 constexpr size_t kMostUnknown = 64;  // tokens in a row that are not spelled as in the text
 constexpr size_t kWindow = 4096;     // bytes in which the next known token must follow
+
+// The first byte of a part's last character.
+size_t last_character(std::string_view text, const Span& part) {
+  size_t at = part.second - 1;
+  while (at > part.first && (uint8_t(text[at]) & 0xc0) == 0x80) --at;
+  return at;
+}
 
 bool is_blank(char c) { return c == ' ' || c == '\t' || c == '\n' || c == '\r'; }
 
@@ -25,11 +31,11 @@ class Aligner {
 
   std::vector<Span> spans(std::span<const int32_t> ids) {
     for (const int32_t id : ids) {
-      const std::string_view bytes = tokenizer_.bytes_of(id);
-      const std::string_view inner = bytes.starts_with(" ") ? bytes.substr(1) : bytes;
-      if (waiting_ > 0 ? found_later(bytes) || found_later(inner) : follows(bytes) || follows(inner) || follows_blanks(bytes)) continue;
-      if (++waiting_ > kMostUnknown) refuse(id);
-      spans_.emplace_back(at_, at_);
+      if (!found(tokenizer_.bytes_of(id))) {
+        if (++waiting_ > kMostUnknown) refuse(id);
+        spans_.emplace_back(at_, at_);
+      }
+      previous_ = id;
     }
     if (waiting_ > 0 && at_ == text_.size()) refuse(ids.back());
     settle(text_.size());
@@ -42,6 +48,11 @@ class Aligner {
          id, " is not found in it near byte ", at_);
   }
 
+  bool found(std::string_view bytes) {
+    const std::string_view inner = bytes.starts_with(" ") ? bytes.substr(1) : bytes;
+    return waiting_ > 0 ? found_later(bytes) || found_later(inner) : follows(bytes) || follows(inner) || follows_blanks(bytes);
+  }
+
   bool add(size_t first, size_t last) {
     spans_.emplace_back(first, last);
     at_ = last;
@@ -50,10 +61,13 @@ class Aligner {
 
   bool follows(std::string_view bytes) { return text_.substr(at_).starts_with(bytes) && add(at_, at_ + bytes.size()); }
 
+  // The blanks belong to a special token before them, which strips them, else to this token.
   bool follows_blanks(std::string_view bytes) {
     size_t first = at_;
     while (first < text_.size() && is_blank(text_[first])) ++first;
-    return text_.substr(first).starts_with(bytes) && add(at_, first + bytes.size());
+    if (!text_.substr(first).starts_with(bytes)) return false;
+    if (previous_ && tokenizer_.is_special(*previous_)) spans_.back().second = at_ = first;
+    return add(at_, first + bytes.size());
   }
 
   bool found_later(std::string_view bytes) {
@@ -71,19 +85,23 @@ class Aligner {
   const Tokenizer& tokenizer_;
   const std::string_view text_;
   std::vector<Span> spans_;
+  std::optional<int32_t> previous_;
   size_t at_ = 0, waiting_ = 0;
 };
 
 }  // namespace
 
-std::vector<uint8_t> token_mask(const Tokenizer& tokenizer, std::string_view text, std::span<const int32_t> ids,
-                                std::span<const std::pair<size_t, size_t>> parts) {
+std::vector<Span> token_spans(const Tokenizer& tokenizer, std::string_view text, std::span<const int32_t> ids) {
+  return Aligner(tokenizer, text).spans(ids);
+}
+
+std::vector<uint8_t> token_mask(std::span<const Span> tokens, std::string_view text, std::span<const Span> parts) {
   std::vector<uint8_t> mask;
-  mask.reserve(ids.size());
+  mask.reserve(tokens.size());
   auto part = parts.begin();
-  for (const auto& [first, last] : Aligner(tokenizer, text).spans(ids)) {
-    while (part != parts.end() && part->second <= first) ++part;
-    mask.push_back(part != parts.end() && part->first < last && part->first < part->second);
+  for (const auto& [first, last] : tokens) {
+    while (part != parts.end() && (part->first == part->second || last_character(text, *part) < first)) ++part;
+    mask.push_back(part != parts.end() && part->first < last);
   }
   return mask;
 }

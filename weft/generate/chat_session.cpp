@@ -12,26 +12,6 @@ constexpr const char* kWhere = "chat";
 
 bool is_system(const std::string& role) { return role == "system" || role == "developer"; }
 
-// The special token that follows an assistant's message; nullopt if the template writes none or refuses the probe.
-std::optional<int32_t> token_after_answer(const ChatFormat& format, const Tokenizer& tokenizer) {
-  constexpr std::string_view kMark = "xyzzy";  // a text that no template contains
-  Conversation probe;
-  probe.add("user", "a");
-  probe.add("assistant", kMark);
-  try {
-    const std::string text = format.render(probe, false);
-    const size_t at = text.rfind(kMark);
-    if (at == text.npos) return std::nullopt;
-    const std::string rest = text.substr(at + kMark.size()),
-                      trimmed = rest.substr(std::min(rest.find_first_not_of(" \t\r\n"), rest.size()));
-    if (trimmed.empty()) return std::nullopt;
-    const std::vector<int32_t> ids = tokenizer.encode(trimmed, false);
-    return !ids.empty() && tokenizer.is_special(ids[0]) ? std::optional(ids[0]) : std::nullopt;
-  } catch (const Error&) {  // the real conversation raises it again, where it can be reported
-    return std::nullopt;
-  }
-}
-
 // The first word of an answer stands alone. A tokenizer whose words begin with a space gives it as the word without one, as transformers
 // decodes an answer.
 class AnswerStart {
@@ -60,7 +40,7 @@ class AnswerStart {
 
 std::vector<int32_t> end_of_turn_ids(const ModelFolder& folder, const ChatFormat& format) {
   std::vector<int32_t> ids = folder.end_ids();
-  for (const auto& id : {folder.tokenizer().eos_id(), token_after_answer(format, folder.tokenizer())})
+  for (const auto& id : {folder.tokenizer().eos_id(), format.end_of_turn(folder.tokenizer()).id})
     if (id && std::find(ids.begin(), ids.end(), *id) == ids.end()) ids.push_back(*id);
   return ids;
 }
