@@ -32,9 +32,19 @@ struct Options {
   CLI::App* command = nullptr;
 };
 
-// Applies the settings of the config file, then the flags.
+// Applies the settings of the config file, then the flags. Each of --steps and --epochs overrides the other of an earlier place.
 TrainConfig changed(TrainConfig config, const Options& options) {
-  if (!options.config_file.empty()) read_config(options.config_file, config);
+  const auto one_length = [](TrainConfig& before, int64_t steps, double epochs) {
+    if (steps > 0) before.epochs = 0;
+    if (epochs > 0) before.steps = 0;
+  };
+  if (!options.config_file.empty()) {
+    TrainConfig file;
+    read_config(options.config_file, file);
+    one_length(config, file.steps, file.epochs);
+    read_config(options.config_file, config);
+  }
+  one_length(config, options.flags.steps, options.flags.epochs);
   for (const Setting& setting : settings())
     if (options.command->count(flag_of(setting.key)) > 0)
       std::visit([&](auto field) { config.*field = options.flags.*field; }, setting.field);
@@ -62,6 +72,9 @@ int print_plan(const TrainConfig& config, int64_t ranks) {
   });
   const Plan plan = make_plan(config, problem, int(ranks));
   progress.hide();
+  if (config.epochs > 0)
+    std::printf("%lld steps: %g epochs of %lld sequences\n", (long long)steps_of(config, problem), config.epochs,
+                (long long)problem.data->sequences_per_epoch());
   std::printf("%s", plan_text(plan, device->memory()).c_str());
   check_fits(plan, config, device->memory());
   return kOk;
@@ -88,6 +101,12 @@ void print_outcome(const TrainOutcome& outcome) {
   if (outcome.best && outcome.evaluation && outcome.best->step != outcome.evaluation->step)
     std::printf("best validation loss %.4f after step %lld: %s/best\n", outcome.best->validation_loss, (long long)outcome.best->step,
                 outcome.folder.c_str());
+  if (outcome.early)
+    std::printf("ended after step %lld: no lower validation loss in %lld evaluations\n", (long long)outcome.early->step,
+                (long long)outcome.early->evaluations);
+  if (outcome.skipped)
+    std::printf("%lld %s skipped: loss or gradient norm not finite\n", (long long)outcome.skipped,
+                outcome.skipped == 1 ? "step was" : "steps were");
   if (!outcome.finished)
     std::printf("stopped after step %lld; weft train --resume --out %s continues\n", (long long)outcome.step, outcome.folder.c_str());
   std::printf("report: %s\n", outcome.report.c_str());

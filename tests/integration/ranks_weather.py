@@ -15,6 +15,7 @@ import tempfile
 
 from checks import expect, finish
 from mpi import Run, need_mpi, run, small, tool
+from safetensors_file import change_tensor
 
 need_mpi()
 source = pathlib.Path(sys.argv[2]).resolve()
@@ -54,17 +55,6 @@ def settings(folder):
     shown = run(folder, 2, "--help")
     expect("--help is printed once", shown.code == 0 and shown.text().count("--shard") == 1, shown.shown())
     expect("nothing was begun", not (folder / "run").exists(), list(folder.iterdir()))
-
-
-def change_tensor(path, name, change):
-    """Applies `change` to the floats of a tensor."""
-    data = bytearray(path.read_bytes())
-    length = struct.unpack("<Q", data[:8])[0]
-    entry = json.loads(data[8:8 + length])[name]
-    first, end = (8 + length + offset for offset in entry["data_offsets"])
-    values = change(list(struct.unpack(f"<{(end - first) // 4}f", data[first:end])), entry["shape"])
-    data[first:end] = struct.pack(f"<{len(values)}f", *values)
-    path.write_bytes(data)
 
 
 def files(folder):

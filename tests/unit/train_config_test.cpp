@@ -81,7 +81,12 @@ TEST(train_config, rejects_invalid_settings) {
     return config;
   };
   EXPECT_NO_THROW(check_config(TrainConfig{}));
-  EXPECT_THROW(check_config(spoiled([](TrainConfig& c) { c.steps = 0; })), Error);
+  EXPECT_THROW(check_config(spoiled([](TrainConfig& c) { c.steps = -1; })), Error);
+  EXPECT_THROW(check_config(spoiled([](TrainConfig& c) { c.steps = 5, c.epochs = 1; })), Error);
+  EXPECT_THROW(check_config(spoiled([](TrainConfig& c) { c.epochs = -1; })), Error);
+  EXPECT_THROW(check_config(spoiled([](TrainConfig& c) { c.on_bad_step = "ignore"; })), Error);
+  EXPECT_THROW(check_config(spoiled([](TrainConfig& c) { c.patience = 2, c.evaluate_every = 0; })), Error);
+  EXPECT_THROW(check_config(spoiled([](TrainConfig& c) { c.patience = 2, c.keep_best = false; })), Error);
   EXPECT_THROW(check_config(spoiled([](TrainConfig& c) { c.dtype = "f16"; })), Error);
   EXPECT_THROW(check_config(spoiled([](TrainConfig& c) { c.dropout = 1; })), Error);
   EXPECT_THROW(check_config(spoiled([](TrainConfig& c) { c.clip = -1; })), Error);

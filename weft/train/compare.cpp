@@ -38,7 +38,8 @@ std::vector<Column> columns() {
   return {
       {"steps",
        [](const ComparedRun& run) {
-         return join(run.history.steps().empty() ? 0 : run.history.steps().back().step, " of ", run.config.steps);
+         const int64_t done = run.history.steps().empty() ? 0 : run.history.steps().back().step;
+         return run.config.epochs > 0 ? join(done, " of ", run.config.epochs, " epochs") : join(done, " of ", run.config.steps);
        }},
       {"training loss", of_steps([](const History& h) { return loss_text(smoothed_loss(h)); })},
       {"validation loss", of_last([](const EvaluationRecord& r) { return loss_text(r.validation_loss); })},

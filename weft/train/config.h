@@ -36,7 +36,8 @@ struct TrainConfig {
   double lora_dropout = 0;
   std::string lora_targets = "";
   // Training.
-  int64_t steps = 1000;
+  int64_t steps = 0;  // resolved: 1000, unless epochs is set
+  double epochs = 0;
   int64_t batch = 4;
   int64_t accumulate = 1;
   int64_t pass_tokens = 0;
@@ -52,6 +53,8 @@ struct TrainConfig {
   bool decay_all = false;
   double clip = 1.0;
   int64_t seed = 0;
+  int64_t patience = 0;
+  std::string on_bad_step = "stop";
   // Run.
   std::string device = "cpu";
   int64_t threads = 0;

@@ -21,7 +21,7 @@ void check_sizes(const TrainConfig& c) {
   const auto within = [](const char* key, int64_t value, int64_t least, int64_t most) {
     check(least <= value && value <= most, "train", key, " is ", value, ", expected ", least, " to ", most);
   };
-  within("steps", c.steps, 1, kMostSteps);
+  within("steps", c.steps, 0, kMostSteps);
   within("batch", c.batch, 1, kMostSequences);
   within("accumulate", c.accumulate, 1, kMostSequences);
   check(c.batch * c.accumulate <= kMostSequences, "train", "batch x accumulate is ", c.batch * c.accumulate,
@@ -40,6 +40,7 @@ void check_sizes(const TrainConfig& c) {
                                    {"context", c.context},
                                    {"pass_tokens", c.pass_tokens},
                                    {"warmup", c.warmup},
+                                   {"patience", c.patience},
                                    {"decay", c.decay},
                                    {"save_every", c.save_every},
                                    {"evaluate_every", c.evaluate_every},
@@ -59,8 +60,11 @@ void check_numbers(const TrainConfig& c) {
   const auto below_one = [](const char* key, double value) {
     check(value >= 0 && value < 1, "train", key, " is ", value, ", expected zero or more and below 1");
   };
-  for (const auto& [key, value] :
-       {std::pair{"learning_rate", c.learning_rate}, {"eps", c.eps}, {"weight_decay", c.weight_decay}, {"clip", c.clip}})
+  for (const auto& [key, value] : {std::pair{"learning_rate", c.learning_rate},
+                                   {"eps", c.eps},
+                                   {"weight_decay", c.weight_decay},
+                                   {"clip", c.clip},
+                                   {"epochs", c.epochs}})
     not_negative(key, value);
   for (const auto& [key, value] : {std::pair{"validation", c.validation},
                                    {"beta1", c.beta1},
@@ -84,6 +88,7 @@ void check_words(const TrainConfig& c) {
   check(c.vocabulary == "characters" || c.vocabulary == "bytes", "train", "vocabulary is '", c.vocabulary,
         "', expected characters or bytes");
   if (!c.chat_template.empty()) chat_template(c.chat_template);
+  check(c.on_bad_step == "stop" || c.on_bad_step == "skip", "train", "on_bad_step is '", c.on_bad_step, "', expected stop or skip");
   check_optimizer_name(c.optimizer);
   sharding_from_name(c.shard);
   schedule_from_name(c.schedule);
@@ -97,6 +102,10 @@ void check_agreement(const TrainConfig& c) {
   needs("lora_alpha", c.lora_alpha != usual.lora_alpha, lora, "lora_rank is 0: all weights would be trained");
   needs("lora_dropout", c.lora_dropout != usual.lora_dropout, lora, "lora_rank is 0: all weights would be trained");
   needs("lora_targets", c.lora_targets != usual.lora_targets, lora, "lora_rank is 0: all weights would be trained");
+  check(c.steps == 0 || c.epochs == 0, "train", "steps is ", c.steps, " and epochs is ", c.epochs,
+        ": the length of a run is given by one of them; 0 takes one back");
+  needs("patience", c.patience > 0, c.evaluate_every > 0, "evaluate_every is 0: there are no evaluations to wait for");
+  needs("patience", c.patience > 0, c.keep_best, "keep_best is off: the best model would be lost");
   needs("decay", c.decay != 0, c.schedule == "wsd", "only the schedule wsd has a decay");
   needs("nesterov", c.nesterov, c.optimizer == "sgd", "only the optimizer sgd has it");
   needs("nesterov", c.nesterov, c.momentum > 0, "momentum is 0");

@@ -1,5 +1,6 @@
 #include "weft/train/history.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <cmath>
 #include <cstring>
@@ -17,6 +18,11 @@ using Json = nlohmann::ordered_json;
 double number(const Json& object, const char* name) {
   const auto found = object.find(name);
   return found != object.end() && found->is_number() ? found->get<double>() : NAN;
+}
+
+int64_t integer(const Json& object, const char* name) {
+  const auto found = object.find(name);
+  return found != object.end() && found->is_number_integer() ? found->get<int64_t>() : 0;
 }
 
 std::string line_of(const Json& object) { return object.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n"; }
@@ -53,6 +59,15 @@ const EvaluationRecord* History::best() const {
   return best;
 }
 
+int64_t History::evaluations_since_best() const {
+  const EvaluationRecord* found = best();
+  return found ? evaluations_.data() + evaluations_.size() - found - 1 : int64_t(evaluations_.size());
+}
+
+int64_t History::skipped() const {
+  return std::count_if(steps_.begin(), steps_.end(), [](const StepRecord& r) { return r.skipped; });
+}
+
 // A truncated line (a full disk, a killed run) is skipped.
 bool History::take(const std::string& line, int64_t until) {
   const Json object = Json::parse(line, nullptr, false);
@@ -61,12 +76,15 @@ bool History::take(const std::string& line, int64_t until) {
   if (step > until) return false;
   if (object.contains("loss")) {
     steps_.push_back({step, number(object, "loss"), number(object, "learning_rate"), number(object, "gradient_norm"),
-                      number(object, "tokens_per_second"), number(object, "utilisation"), number(object, "seconds")});
+                      number(object, "tokens_per_second"), number(object, "utilisation"), number(object, "seconds"),
+                      number(object, "epoch"), object.contains("skipped") && object["skipped"] == true});
   } else if (object.contains("validation_loss")) {
     const double accuracy = number(object, "accuracy");
     evaluations_.push_back({step, number(object, "validation_loss"), accuracy == accuracy ? std::optional(accuracy) : std::nullopt});
   } else if (object.contains("sample") && object["sample"].is_string()) {
     samples_.push_back({step, object.value("prompt", ""), object["sample"].get<std::string>()});
+  } else if (object.contains("ended")) {
+    ends_.push_back({step, integer(object, "evaluations"), integer(object, "best_step"), number(object, "best_validation_loss")});
   }
   return true;
 }
@@ -85,7 +103,9 @@ void History::add(const StepRecord& r) {
                  {"gradient_norm", r.gradient_norm},
                  {"tokens_per_second", r.tokens_per_second}};
   if (r.utilisation > 0) object["utilisation"] = r.utilisation;
+  object["epoch"] = r.epoch;
   object["seconds"] = r.seconds;
+  if (r.skipped) object["skipped"] = true;
   write(line_of(object));
 }
 
@@ -99,6 +119,15 @@ void History::add(const EvaluationRecord& r) {
 void History::add(const SampleRecord& r) {
   samples_.push_back(r);
   write(line_of({{"step", r.step}, {"prompt", r.prompt}, {"sample", r.text}}));
+}
+
+void History::add(const EndRecord& r) {
+  ends_.push_back(r);
+  write(line_of({{"step", r.step},
+                 {"ended", "patience"},
+                 {"evaluations", r.evaluations},
+                 {"best_step", r.best_step},
+                 {"best_validation_loss", r.best_validation_loss}}));
 }
 
 }  // namespace weft

@@ -1,9 +1,13 @@
 // The measurements of a run, in memory and as metrics.jsonl, one JSON object per line:
 //
 //   {"step": 10, "loss": 2.1, "learning_rate": 0.0003, "gradient_norm": 0.9, "tokens_per_second": 12000, "utilisation": 0.4,
-//    "seconds": 3.5}
+//    "epoch": 0.25, "seconds": 3.5}
+//   {"step": 11, "loss": null, "learning_rate": 0.0003, "gradient_norm": null, ..., "skipped": true}
 //   {"step": 100, "validation_loss": 1.9, "accuracy": 0.97}
 //   {"step": 100, "prompt": "47+85=", "sample": "132"}
+//   {"step": 900, "ended": "patience", "evaluations": 3, "best_step": 600, "best_validation_loss": 1.8}
+//
+// docs/training.md has every field. A number that is not finite is null.
 #pragma once
 
 #include <cstdint>
@@ -20,6 +24,8 @@ struct StepRecord {
   double tokens_per_second = 0;
   double utilisation = 0;  // of the peak; 0: not known
   double seconds = 0;      // of training so far, interruptions not counted
+  double epoch = 0;        // training sequences read so far / those of an epoch
+  bool skipped = false;    // loss or gradient norm was not finite: the weights are those of the step before
 };
 
 struct EvaluationRecord {
@@ -31,6 +37,14 @@ struct EvaluationRecord {
 struct SampleRecord {
   int64_t step = 0;
   std::string prompt, text;
+};
+
+// The end of a run before its last step.
+struct EndRecord {
+  int64_t step = 0;
+  int64_t evaluations = 0;  // in a row without a lower validation loss
+  int64_t best_step = 0;
+  double best_validation_loss = 0;
 };
 
 class History {
@@ -45,13 +59,18 @@ class History {
   void add(const StepRecord& record);
   void add(const EvaluationRecord& record);
   void add(const SampleRecord& record);
+  void add(const EndRecord& record);
 
   const std::vector<StepRecord>& steps() const { return steps_; }
   const std::vector<EvaluationRecord>& evaluations() const { return evaluations_; }
   const std::vector<SampleRecord>& samples() const { return samples_; }
+  const std::vector<EndRecord>& ends() const { return ends_; }  // several: the run was resumed with more patience
 
   // The evaluation with the lowest validation loss, the first of several; null if there is none.
   const EvaluationRecord* best() const;
+  // Evaluations after the best one; all of them if none is finite.
+  int64_t evaluations_since_best() const;
+  int64_t skipped() const;  // steps
 
  private:
   bool take(const std::string& line, int64_t until);  // parses and adds a line; false: it is damaged or later than `until`
@@ -62,6 +81,7 @@ class History {
   std::vector<StepRecord> steps_;
   std::vector<EvaluationRecord> evaluations_;
   std::vector<SampleRecord> samples_;
+  std::vector<EndRecord> ends_;
 };
 
 }  // namespace weft

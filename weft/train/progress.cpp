@@ -71,8 +71,10 @@ Progress::Progress(std::FILE* out, int64_t steps, int64_t every, int ranks)
 
 void Progress::step(const StepRecord& record, double seconds_left) {
   constexpr double kKeep = 0.98;
-  smoothed_ = (smoothed_ * weight_ * kKeep + record.loss) / (weight_ * kKeep + 1);
-  weight_ = weight_ * kKeep + 1;
+  if (!record.skipped) {
+    smoothed_ = (smoothed_ * weight_ * kKeep + record.loss) / (weight_ * kKeep + 1);
+    weight_ = weight_ * kKeep + 1;
+  }
   if (line_.terminal())
     line_.draw(progress_line(record, steps_, smoothed_, seconds_left, line_.columns(), ranks_));
   else if (record.step % every_ == 0 || record.step == steps_ || record.step == 1)

@@ -21,6 +21,7 @@ class Progress {
   // `out` null: prints nothing. `every`: steps between two plain lines.
   Progress(std::FILE* out, int64_t steps, int64_t every, int ranks = 1);
 
+  void set_steps(int64_t steps) { steps_ = steps; }  // of the run, known once its data is read
   void step(const StepRecord& record, double seconds_left);
   void note(const std::string& text);  // prints a permanent line
   void finish();                       // leaves the progress line on the screen

@@ -18,6 +18,7 @@ struct Tile {
 void add_steps(std::vector<Tile>& tiles, const ReportFacts& facts, const History& history) {
   tiles.push_back({join(history.steps().back().step, "<small>/", facts.steps, "</small>"), "steps"});
   tiles.push_back({decimals("%.4f", smoothed_loss(history)), "training loss"});
+  if (const int64_t skipped = history.skipped()) tiles.push_back({std::to_string(skipped), "steps skipped"});
 }
 
 void add_evaluations(std::vector<Tile>& tiles, const History& history) {
@@ -117,7 +118,7 @@ std::string facts_list(const ReportFacts& facts) {
 }  // namespace
 
 std::string report_page(const ReportFacts& facts, const History& history) {
-  const bool running = facts.state == "running", finished = facts.state == "finished";
+  const bool running = facts.state == "running", finished = facts.state.starts_with("finished");
   std::string body = join("<h1>", escape_html(facts.title), "<span class=\"state",
                           finished  ? " done"
                           : running ? " live"

@@ -9,10 +9,10 @@
 namespace weft {
 
 struct ReportFacts {
-  std::string title;                                       // the model
-  std::string subtitle;                                    // the data
-  std::string state;                                       // "running" (the page then refreshes itself), "finished", "stopped at step 120"
-  int64_t steps = 0;                                       // planned
+  std::string title;     // the model
+  std::string subtitle;  // the data
+  std::string state;     // "running" (the page then refreshes itself), "finished", "finished early at step 90", "stopped at step 120"
+  int64_t steps = 0;     // planned
   std::vector<std::pair<std::string, std::string>> facts;  // parameters, device, ...
   std::string config;                                      // as TOML
   std::string written;                                     // the date in the footer

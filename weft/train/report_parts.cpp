@@ -70,7 +70,8 @@ std::string figure(const Chart& chart, bool log_scale) {
 
 Series step_series(const History& history, double StepRecord::* value) {
   Series series{.name = "each step", .x = {}, .y = {}, .faint = true};
-  for (const StepRecord& r : history.steps()) series.x.push_back(double(r.step)), series.y.push_back(r.*value);
+  for (const StepRecord& r : history.steps())
+    if (!r.skipped) series.x.push_back(double(r.step)), series.y.push_back(r.*value);
   return series;
 }
 
@@ -93,6 +94,9 @@ Series smooth(const Series& each) {
           .colour = each.colour};
 }
 
-double smoothed_loss(const History& history) { return smoothed(step_series(history, &StepRecord::loss).y, 50).back(); }
+double smoothed_loss(const History& history) {
+  const Series losses = step_series(history, &StepRecord::loss);
+  return losses.y.empty() ? NAN : smoothed(losses.y, 50).back();
+}
 
 }  // namespace weft

@@ -15,7 +15,7 @@ std::string html_page(const std::string& title, const std::string& body, int ref
 // A chart with title, legend and, if `log_scale`, a switch to a logarithmic axis. "" if it has no points.
 std::string figure(const Chart& chart, bool log_scale = false);
 
-// One value of every step of a run, or of every evaluation.
+// One value of every step of a run, skipped ones left out, or of every evaluation.
 Series step_series(const History& history, double StepRecord::* value);
 Series validation_series(const History& history);
 Series accuracy_series(const History& history);

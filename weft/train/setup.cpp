@@ -1,6 +1,7 @@
 #include "weft/train/setup.h"
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 
 #include "weft/base/check.h"
@@ -191,6 +192,7 @@ TrainConfig resolved(TrainConfig config) {
     check(!is_folder(config.model), "train", "model '", config.model, "' is a folder, and there is no data to train it on: pass --data");
     config.data = "sums";
   }
+  if (config.steps == 0 && config.epochs == 0) config.steps = 1000;
   if (config.pass_tokens == 0) config.pass_tokens = default_micro_batch_tokens(config.device);
   if (config.learning_rate == 0) config.learning_rate = config.data == "sums" ? 4e-3 : is_folder(config.model) ? 1e-4 : 1e-3;
   if (config.lora_rank > 0 && config.lora_targets.empty() && is_folder(config.model))
@@ -243,6 +245,13 @@ StepSize step_size(const TrainConfig& c, const TrainingProblem& problem) {
           .accumulate = c.accumulate,
           .sequence_tokens = int64_t(problem.data->training_sequence(0).ids.size()),
           .pass_tokens = c.pass_tokens};
+}
+
+int64_t steps_of(const TrainConfig& c, const TrainingProblem& problem) {
+  if (c.epochs == 0) return c.steps;
+  const double steps = std::ceil(c.epochs * double(problem.data->sequences_per_epoch()) / double(c.batch * c.accumulate));
+  check(steps <= double(INT32_MAX), "train", "epochs is ", c.epochs, ", which takes ", steps, " steps, expected at most ", INT32_MAX);
+  return int64_t(steps);
 }
 
 Schedule make_schedule(const TrainConfig& c) {

@@ -53,6 +53,8 @@ std::unique_ptr<Optimizer> make_optimizer(const TrainConfig& config, const Model
 
 StepOptions step_options(const TrainConfig& config);
 StepSize step_size(const TrainConfig& config, const TrainingProblem& problem);
-Schedule make_schedule(const TrainConfig& config);
+Schedule make_schedule(const TrainConfig& config);  // of config.steps, which is set
+// The steps of the run: --steps, or those that read every training sequence --epochs times, the last one rounded up to a whole step.
+int64_t steps_of(const TrainConfig& config, const TrainingProblem& problem);
 
 }  // namespace weft

@@ -10,9 +10,14 @@ namespace weft {
 void Trainer::save() {
   const RunMonitor::Finishing finishing(monitor_);
   gather_waits();
-  const Values values = {{"step", std::to_string(step_)}, {"position", std::to_string(position_)},
-                         {"config", to_toml(config_)},    {"data", problem_.data->identity()},
-                         {"base", base_checksum_},        {"arithmetic", device_->arithmetic()}};
+  const Values values = {{"step", std::to_string(step_)},
+                         {"position", std::to_string(position_)},
+                         {"config", to_toml(config_)},
+                         {"data", problem_.data->identity()},
+                         {"base", base_checksum_},
+                         {"arithmetic", device_->arithmetic()},
+                         {"skipped", std::to_string(skipped_)},
+                         {"skipped_in_a_row", std::to_string(skipped_in_a_row_)}};
   check_saved([&] { ranks_.first([&] { checkpoints_->save(step_, values, state_->tensors()); }, state_->server()); });
   saved_ = step_;
 }
@@ -45,31 +50,39 @@ void Trainer::raise_failure() {
 
 void Trainer::record_step(const StepRecord& record) {
   by_first([&] {
-    board_->scalar("loss", step_, record.loss);
+    if (!record.skipped) board_->scalar("loss", step_, record.loss);
     board_->scalar("learning_rate", step_, record.learning_rate);
-    board_->scalar("gradient_norm", step_, record.gradient_norm);
+    if (!record.skipped) board_->scalar("gradient_norm", step_, record.gradient_norm);
     board_->scalar("tokens_per_second", step_, record.tokens_per_second);
+    if (skipped_) board_->scalar("skipped_steps", step_, double(skipped_));
     history_->add(record);  // last: a killed run then has no step in metrics.jsonl that TensorBoard lacks
   });
-  progress_.step(record, double(config_.steps - step_) * seconds_ / double(step_));
+  progress_.step(record, double(steps_ - step_) * seconds_ / double(step_));
 }
 
 void Trainer::train_all(TrainOutcome& outcome) {
   if (step_ > 0) evaluate_and_sample();  // the run may have been stopped between a step and its evaluation
-  while (step_ < config_.steps) {
+  while (!ended()) {
     record_step(train_one());
     outcome.loss = progress_.smoothed_loss();
     evaluate_and_sample();
-    const bool last = step_ == config_.steps;
-    if (due(config_.save_every) || last) save();
-    if ((due(config_.evaluate_every) || report_due()) && !last) by_first([this] { report("running"); });
+    if (due(config_.save_every) || ended()) save();
+    if ((due(config_.evaluate_every) || report_due()) && !ended()) by_first([this] { report("running"); });
   }
   raise_failure();
-  ranks_.first([this] {
-    if (model_->has_adapters()) write_adapter(path("adapter"));
-    write_model(path("model"));
-    report("finished");
-  });
+  ranks_.first([this] { finish(); });
+  if (step_ < steps_) outcome.early = history_->ends().empty() ? EndRecord{.step = step_} : history_->ends().back();
+}
+
+// Writes the results of a run that has ended; rank 0.
+void Trainer::finish() {
+  if (step_ < steps_ && (history_->ends().empty() || history_->ends().back().step != step_)) {
+    const EvaluationRecord* best = history_->best();
+    history_->add(EndRecord{step_, history_->evaluations_since_best(), best ? best->step : 0, best ? best->validation_loss : NAN});
+  }
+  if (model_->has_adapters()) write_adapter(path("adapter"));
+  write_model(path("model"));
+  report(step_ < steps_ ? join("finished early at step ", step_) : "finished");
 }
 
 void Trainer::finish_stopped() {
@@ -84,8 +97,15 @@ void Trainer::finish_stopped() {
 TrainOutcome Trainer::run() {
   const Listening listening(monitor_);
   const LaunchProgress launches(device_->stream());
-  TrainOutcome outcome{
-      .step = step_, .finished = false, .loss = NAN, .evaluation = {}, .best = {}, .folder = config_.out, .report = path("report.html")};
+  TrainOutcome outcome{.step = step_,
+                       .finished = false,
+                       .skipped = 0,
+                       .early = {},
+                       .loss = NAN,
+                       .evaluation = {},
+                       .best = {},
+                       .folder = config_.out,
+                       .report = path("report.html")};
   try {
     train_all(outcome);
     outcome.finished = true;
@@ -94,6 +114,7 @@ TrainOutcome Trainer::run() {
   }
   progress_.finish();
   outcome.step = step_;
+  outcome.skipped = skipped_;
   if (!history_->evaluations().empty()) outcome.evaluation = history_->evaluations().back();
   if (best_) outcome.best = best_->record();
   return outcome;

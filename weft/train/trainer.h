@@ -53,7 +53,9 @@ struct TrainerOptions {
 
 struct TrainOutcome {
   int64_t step = 0;
-  bool finished = false;  // false: stopped by options.stop
+  bool finished = false;                // false: stopped by options.stop
+  int64_t skipped = 0;                  // steps without an update: --on-bad-step skip
+  std::optional<EndRecord> early = {};  // the run ended before its last step: --patience
   double loss = 0;
   std::optional<EvaluationRecord> evaluation;
   std::optional<EvaluationRecord> best;  // of the model in <folder>/best
@@ -66,8 +68,8 @@ class Trainer {
   Trainer(TrainConfig config, TrainerOptions options);
   ~Trainer();
 
-  // Trains to the last step and writes the model. A stop drops the current step between two of its ops and saves the last finished
-  // one; a run resumed from there ends with the same bits as one that was never stopped.
+  // Trains to the last step, or as long as --patience lasts, and writes the model. A stop drops the current step between two of its ops and
+  // saves the last finished one; a run resumed from there ends with the same bits as one that was never stopped.
   TrainOutcome run();
 
   const Model& model() const { return *model_; }
@@ -79,6 +81,7 @@ class Trainer {
   void compare_ranks();
   void compare_contents();
   void read_problem();
+  void set_steps();
   void make_parts();
   TrainConfig planned_config() const;
   MemoryInfo memory_of_rank() const;
@@ -91,14 +94,18 @@ class Trainer {
   std::vector<TokenBatch> own_sequences() const { return sequences_of(share_.micro_batches); }
   int64_t sequences_per_step() const { return config_.batch * config_.accumulate; }
   void set_random_state(const std::vector<uint32_t>& state);
-  StepResult gradients(std::span<const TokenBatch> own, const std::vector<uint32_t>& random_state);
+  StepResult gradients(std::span<const TokenBatch> own, const std::vector<uint32_t>& random_state, bool may_skip);
   StepResult computed(std::span<const TokenBatch> own);
   StepRecord train_one();
+  void update(double rate);
+  void note_skipped(const StepResult& result);
   void check_next_step();
   std::string bad_tensor(std::span<const TokenBatch> own);
   [[noreturn]] void stop_at_bad(const StepResult& result, std::span<const TokenBatch> own, const std::vector<uint32_t>& random_state);
 
   void train_all(TrainOutcome& outcome);
+  bool ended() const { return step_ == steps_ || out_of_patience_; }
+  void finish();
   void finish_stopped();
   void record_step(const StepRecord& record);
   void evaluate_and_sample();
@@ -135,15 +142,19 @@ class Trainer {
   std::unique_ptr<History> history_;    // of ranks other than 0: without a file
   std::unique_ptr<TensorBoard> board_;  // rank 0 alone, as checkpoints_, best_ and lock_
   std::unique_ptr<BestModel> best_;
+  int64_t steps_ = 0;  // of the whole run
   Schedule schedule_;
   std::vector<std::vector<int32_t>> prompts_;  // of the samples
   std::unique_ptr<FolderLock> lock_;
   std::string base_checksum_;  // of the weights below LoRA adapters; empty: all weights are trained
   Utilisation utilisation_;
-  double seconds_ = 0;      // of training, since the start of the run
-  int64_t step_ = 0;        // the last finished one
-  int64_t saved_ = 0;       // the step of the newest checkpoint
-  int64_t position_ = 0;    // sequences read
+  double seconds_ = 0;    // of training, since the start of the run
+  int64_t step_ = 0;      // the last finished one
+  int64_t saved_ = 0;     // the step of the newest checkpoint
+  int64_t position_ = 0;  // sequences read
+  int64_t skipped_ = 0;   // steps without an update
+  int64_t skipped_in_a_row_ = 0;
+  bool out_of_patience_ = false;
   int64_t resumed_at_ = 0;  // the step after which this process started
   struct Recorded {
     int64_t evaluation = -1, samples = -1;  // the last steps that have them

@@ -17,7 +17,7 @@ void Trainer::keep_best(const EvaluationRecord& record) {
 void Trainer::evaluate() {
   const EvaluationRecord record = evaluation(*model_, problem_, config_.evaluate_units, step_, ranks_);
   if (problem_.data->validation_sequences() == 0) return;
-  if (!std::isfinite(record.validation_loss)) check_next_step();
+  if (!std::isfinite(record.validation_loss) && config_.on_bad_step == "stop") check_next_step();
   gather_waits();
   const auto keep = [&] {
     board_->scalar("validation_loss", step_, record.validation_loss);
@@ -58,7 +58,7 @@ void Trainer::report(const std::string& state) {
   ReportFacts facts{.title = last_name(config_.model),
                     .subtitle = problem_.data->description(),
                     .state = state,
-                    .steps = config_.steps,
+                    .steps = steps_,
                     .facts = {{"parameters", parameters_text(plan_)},
                               {"device", device_->description()},
                               {"precision", config_.dtype == "bf16" ? "bf16, f32 master weights" : "f32"},
@@ -71,6 +71,12 @@ void Trainer::report(const std::string& state) {
   if (const PeakFlops& peak = utilisation_.peak(); peak.rate > 0)
     facts.facts.push_back({"peak of the device", count_text(peak.rate) + "FLOP/s, " + peak.of});
   add_rank_facts(facts);
+  if (config_.epochs > 0)
+    facts.facts.push_back({"epochs", join(config_.epochs, " of ", problem_.data->sequences_per_epoch(), " sequences, ", steps_, " steps")});
+  if (skipped_) facts.facts.push_back({"skipped steps", join(skipped_, ": loss or gradient norm was not finite")});
+  if (out_of_patience_ && step_ < steps_ && !history_->ends().empty())
+    facts.facts.push_back(
+        {"early stop", join("after step ", step_, ": no lower validation loss in ", history_->ends().back().evaluations, " evaluations")});
   if (best_->record())
     facts.facts.push_back(
         {"best model", join(path("best"), ", step ", best_->record()->step, ", validation loss ", best_->record()->validation_loss)});
@@ -109,12 +115,14 @@ bool Trainer::report_due() const { return std::chrono::steady_clock::now() - rep
 
 // Evaluates and samples after the last finished step, unless that is recorded already.
 void Trainer::evaluate_and_sample() {
-  const bool last = step_ == config_.steps, evaluating = due(config_.evaluate_every) || last;
+  const bool evaluating = due(config_.evaluate_every) || step_ == steps_;
   if (evaluating && recorded_.evaluation != step_) {
     evaluate();
     recorded_.evaluation = step_;
   }
-  if ((config_.sample_every ? due(config_.sample_every) || last : evaluating) && recorded_.samples != step_) {
+  if (evaluating && config_.patience > 0)  // rank 0 has the evaluations of the whole run, also of its resumed parts
+    out_of_patience_ = ranks_.of_first(history_->evaluations_since_best()) >= config_.patience;
+  if ((config_.sample_every ? due(config_.sample_every) || ended() : evaluating) && recorded_.samples != step_) {
     sample();
     recorded_.samples = step_;
   }

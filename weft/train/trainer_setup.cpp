@@ -66,7 +66,7 @@ Trainer::~Trainer() = default;
 
 void Trainer::prepare() {
   check(!options_.resume || fs::exists(path("config.toml")), config_.out, "holds no run to resume: there is no config.toml in it");
-  schedule_ = make_schedule(config_);
+  if (config_.epochs == 0) make_schedule(config_);  // a schedule that does not fit is an error before the data is read
   device_ = options_.device ? options_.device : open_device(config_.device, {.threads = int(config_.threads)});
 }
 
@@ -114,6 +114,7 @@ void Trainer::read_problem() {
   if (ranks_.several()) ranks_.some(!first, read);
   ranks_.all([this] {
     progress_.note(problem_.data->description());
+    set_steps();
     prompts_ = sample_prompts(config_, problem_);
     share_ = share_of(step_size(config_, problem_), ranks_.communicator(), sharding_from_name(config_.shard));
     monitor_.set_title("planning");
@@ -121,6 +122,18 @@ void Trainer::read_problem() {
     monitor_.set_title("");
     check_fits(plan_, config_, memory_of_rank());
   });
+}
+
+void Trainer::set_steps() {
+  steps_ = steps_of(config_, problem_);
+  progress_.set_steps(steps_);
+  if (config_.epochs > 0)
+    progress_.note(join(config_.epochs, " epochs of ", problem_.data->sequences_per_epoch(), " sequences: ", steps_, " steps"));
+  TrainConfig config = config_;
+  config.steps = steps_;
+  schedule_ = make_schedule(config);
+  check(config_.patience == 0 || problem_.data->validation_sequences() > 0, "train", "patience is ", config_.patience,
+        ", but there is no held-out data to evaluate on: validation is ", config_.validation);
 }
 
 void Trainer::make_parts() {
@@ -192,9 +205,10 @@ void Trainer::restore(const Checkpoint& checkpoint) {
     notice(join("the steps so far were computed by ", *then, ", the next ones will be by ", now,
                 ": their bits may differ from those of an unbroken run"));
   step_ = saved_ = checkpoint.integer("step");
-  check(step_ <= config_.steps, "train", "steps is ", config_.steps, ", but the run in ", config_.out, " has done ", step_, " already");
+  check(step_ <= steps_, "train", "steps is ", steps_, ", but the run in ", config_.out, " has done ", step_, " already");
   position_ = checkpoint.integer("position");
-  optimizer_->set_steps(step_);
+  if (checkpoint.find("skipped")) skipped_ = checkpoint.integer("skipped"), skipped_in_a_row_ = checkpoint.integer("skipped_in_a_row");
+  optimizer_->set_steps(step_ - skipped_);
   state_->restore(checkpoint);
   notice(join("resuming after step ", step_, " from ", checkpoint.path()));
 }

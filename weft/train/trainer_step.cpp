@@ -29,11 +29,11 @@ StepResult Trainer::computed(std::span<const TokenBatch> own) {
   return result;
 }
 
-// The gradients of the next step; ends the run if they are not finite. A stop restores the random state.
-StepResult Trainer::gradients(std::span<const TokenBatch> own, const std::vector<uint32_t>& random_state) {
+// The gradients of the next step; ends the run if they are not finite, unless the step may be skipped. A stop restores the random state.
+StepResult Trainer::gradients(std::span<const TokenBatch> own, const std::vector<uint32_t>& random_state, bool may_skip) {
   try {
     const StepResult result = computed(own);
-    if (!result.finite()) stop_at_bad(result, own, random_state);
+    if (!result.finite() && !may_skip) stop_at_bad(result, own, random_state);
     return result;
   } catch (const Stopped&) {
     set_random_state(random_state);
@@ -41,17 +41,35 @@ StepResult Trainer::gradients(std::span<const TokenBatch> own, const std::vector
   }
 }
 
+void Trainer::update(double rate) {
+  const RunMonitor::Finishing finishing(monitor_);  // a stop in the middle of an update would leave some weights updated and others not
+  training_->apply(rate);
+  device_->synchronize();
+}
+
+void Trainer::note_skipped(const StepResult& result) {
+  ++skipped_;
+  ++skipped_in_a_row_;
+  progress_.note(join("step ", step_ + 1, " is skipped: its loss is ", result.loss, ", its gradient norm ", result.gradient_norm, "; ",
+                      skipped_, skipped_ == 1 ? " step" : " steps", " skipped so far"));
+}
+
+// A skipped step counts as a step: the schedule goes on, its sequences are read, its random numbers are taken. Loss and norm are the same
+// on all ranks, so they skip alike.
 StepRecord Trainer::train_one() {
+  constexpr int64_t kMostSkipped = 100;  // in a row: then the weights are to blame, not the data
   const auto start = std::chrono::steady_clock::now();
   const double waited = ranks_.communicator().seconds_waited();
   const std::vector<TokenBatch> own = own_sequences();
-  monitor_.set_title(join("step ", step_ + 1, " of ", config_.steps));
-  const StepResult result = gradients(own, training_->random_state().to_host<uint32_t>());
+  monitor_.set_title(join("step ", step_ + 1, " of ", steps_));
+  const bool may_skip = config_.on_bad_step == "skip" && skipped_in_a_row_ < kMostSkipped;
+  const StepResult result = gradients(own, training_->random_state().to_host<uint32_t>(), may_skip);
   const double rate = learning_rate(schedule_, step_ + 1);
-  {
-    const RunMonitor::Finishing finishing(monitor_);  // a stop in the middle of an update would leave some weights updated and others not
-    training_->apply(rate);
-    device_->synchronize();
+  if (result.finite()) {
+    update(rate);
+    skipped_in_a_row_ = 0;
+  } else {
+    note_skipped(result);
   }
   monitor_.set_title("");
   ++step_;
@@ -61,8 +79,15 @@ StepRecord Trainer::train_one() {
   step_seconds_ += seconds;
   waited_ += ranks_.communicator().seconds_waited() - waited;
   const double own_flops = plan_.step.flops * double(share_.micro_batches.size()) / double(plan_.micro_batches);
-  return {step_,   result.loss, rate, result.gradient_norm, double(result.tokens) / seconds, utilisation_.of_step(own_flops, seconds),
-          seconds_};
+  return {step_,
+          result.loss,
+          rate,
+          result.gradient_norm,
+          double(result.tokens) / seconds,
+          utilisation_.of_step(own_flops, seconds),
+          seconds_,
+          double(position_) / double(problem_.data->sequences_per_epoch()),
+          !result.finite()};
 }
 
 // The first tensor that is not finite, as a text; of several ranks the first in the order of one process. Computes the step again.
@@ -113,15 +138,15 @@ void Trainer::stop_at_bad(const StepResult& result, std::span<const TokenBatch> 
     if (!ranks_.several()) find();
     keep([&] { report(join("stopped at step ", step)); });
   });
-  const std::string text =
-      join("step ", step, " gave a loss of ", result.loss, " and a gradient norm of ", result.gradient_norm, "; ", bad, "; ", kept);
+  const std::string text = join("step ", step, " gave a loss of ", result.loss, " and a gradient norm of ", result.gradient_norm, "; ", bad,
+                                skipped_in_a_row_ ? join("; the ", skipped_in_a_row_, " steps before it were skipped") : "", "; ", kept);
   throw AgreedError(ErrorCode::device_fault, "train", text);
 }
 
 // Finds weights that the last update made infinite before they are saved.
 void Trainer::check_next_step() {
   const std::vector<uint32_t> random_state = training_->random_state().to_host<uint32_t>();
-  gradients(own_sequences(), random_state);
+  gradients(own_sequences(), random_state, /*may_skip=*/false);
   set_random_state(random_state);
 }
 

@@ -1,0 +1,86 @@
+"""ranks_ends.py TOOL SOURCE: --patience and --on-bad-step skip end with the same bytes on one rank, and on two that are killed with SIGKILL and
+resumed."""
+import json
+import os
+import pathlib
+import signal
+import sys
+import tempfile
+
+from checks import expect, finish
+from mpi import Run, differences, need_mpi, records, results, run, small
+from safetensors_file import change_tensor
+
+need_mpi()
+
+
+def killed(at, ranks, after, arguments):
+    """Runs until so many steps are done, then SIGKILL."""
+    job = Run(at, ranks, *arguments)
+    reached = job.wait_for(lambda: job.steps() >= after)
+    for pid in ([job.process.pid] if ranks == 1 else job.pids().values()):
+        try:
+            os.kill(pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+    job.wait()
+    expect(f"{at.name}: killed after step {after}", reached and job.code != 0, job.shown())
+
+
+def same_everywhere(folder, name, arguments):
+    """One process against two that are killed and resumed. Returns the records of the run, and what it printed."""
+    one, at = run(folder / f"{name}1", 1, *arguments), folder / f"{name}_killed"
+    expect(f"{name} on 1 rank", one.code == 0, one.shown())
+    killed(at, 2, 4, arguments)
+    job = run(at, 2, *arguments, "--resume")
+    expect(f"{name}: resumed", job.code == 0, job.shown())
+    different = differences(results(folder / f"{name}1/run"), results(at / "run"))
+    expect(f"{name}: killed as whole", not different, different)
+    return records(folder / f"{name}1/run"), job.text()
+
+
+def patience(folder):
+    """A rate so large that the loss grows after its first fall."""
+    arguments = small("--out", "run", "--batch", 2, "--steps", 60, "--save-every", 3, "--evaluate-every", 2, "--evaluate-units", 2, "--learning-rate", 0.2,
+                      "--patience", 5, "--dropout", 0.1, "--warmup", 20, "--sample-tokens", 0)
+    lines, said = same_everywhere(folder, "patience", arguments)
+    ends = [line for line in lines if "ended" in line]
+    evaluations = [line for line in lines if "validation_loss" in line]
+    best = min(evaluations, key=lambda line: line["validation_loss"])
+    expect("it ends early", len(ends) == 1 and ends[0]["step"] == lines[-1]["step"] == best["step"] + 10 < 60 and ends[0]["evaluations"] == 5, lines[-3:])
+    expect("it is printed", f"ended after step {ends[0]['step']}: no lower validation loss in 5 evaluations" in said, said[-500:])
+    kept = json.loads((folder / "patience1/run/best/best.json").read_text())
+    expect("the best model is kept", kept["step"] == best["step"] == ends[0]["best_step"], (kept, best))
+
+
+def skipped(folder):
+    """A token whose logit is minus infinity: each step that reads it has an infinite loss."""
+    length, sequences = 16, 24
+    words = list("abcdefghijklmno " * sequences + "a")
+    for place in (20, 100, 300):
+        words[place] = "Z"
+    (folder / "plain.txt").write_text("".join(words))
+    data = ["--data", folder / "plain.txt", "--sequence", length, "--validation", 0, "--batch", 2, "--pass-tokens", 1, "--cache", folder / "cache",
+            "--sample-tokens", 0, "--evaluate-every", 0, "--log-every", 1, "--save-every", 1]
+    first = run(folder, 1, "--out", "base", "--model", "gpt2-124m", "--layers", 1, "--width", 32, "--heads", 2, "--steps", 1, *data)
+    expect("a base model", first.code == 0, first.shown())
+    weights, vocabulary = folder / "base/model/model.safetensors", json.loads((folder / "base/model/tokenizer.json").read_text())["model"]["vocab"]
+    change_tensor(weights, "transformer.ln_f.weight", lambda v, _: [0.0] * len(v))
+    change_tensor(weights, "transformer.ln_f.bias", lambda v, _: [1.0] * len(v))
+    z = vocabulary["Z"]
+    change_tensor(weights, "transformer.wte.weight", lambda v, s: v[:z * s[1]] + [-1e38] * s[1] + v[(z + 1) * s[1]:])
+    lines, said = same_everywhere(folder, "skip", ["--out", "run", "--model", folder / "base/model", "--epochs", 1, "--on-bad-step", "skip",
+                                                   "--learning-rate", 1e-5, *data])
+    steps = [line for line in lines if "loss" in line]
+    bad = [line for line in steps if line.get("skipped")]
+    expect("one epoch", len(steps) == sequences // 2, len(steps))
+    expect("some steps are skipped, not all", 1 <= len(bad) <= 3 and all(line["loss"] is None for line in bad), bad)
+    expect("it is printed", f"{len(bad)} step" in said and "skipped: loss or gradient norm not finite" in said, said[-500:])
+    stopped = run(folder / "stop", 1, "--out", "run", "--model", folder / "base/model", "--epochs", 1, "--learning-rate", 1e-5, *data)
+    expect("stop is the default", stopped.code == 1 and f"step {bad[0]['step']} gave a loss of " in stopped.text(), stopped.shown())
+
+
+with tempfile.TemporaryDirectory() as folder:
+    patience(pathlib.Path(folder))
+    skipped(pathlib.Path(folder))
+finish()
