@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -21,11 +22,21 @@ inline constexpr int32_t kIgnored = -100;  // a target that does not count in th
 struct TokenBatch {
   int64_t rows = 0, tokens = 0;
   std::vector<int32_t> ids, targets;  // row-major
+  // Several documents a row: where each begins in `ids`, the first at 0, ascending. Empty: every row is one document.
+  std::vector<int64_t> documents = {};
+  int64_t document_capacity = 0;  // the most documents that a batch of as many rows of this dataset has; the same for all of them
 
   int64_t counted() const;  // targets that are not kIgnored
   Tensor upload_ids(Device& device) const;
   Tensor upload_targets(Device& device) const;
+  // Cumulative lengths, i32 [capacity + 1]: where each document begins, then the number of ids up to the end, so that the shape does not
+  // depend on the batch. Undefined if every row is one document.
+  std::vector<int32_t> document_bounds() const;
+  Tensor upload_documents(Device& device) const;
 };
+
+// Sequences of one length as one batch, row by row.
+TokenBatch stacked(std::span<const TokenBatch> sequences);
 
 class Dataset {
  public:

@@ -5,9 +5,11 @@ target_sources(weft
     data/chat_vocabulary.cpp
     data/documents.cpp
     data/json_documents.cpp
+    data/packing.cpp
     data/permutation.cpp
     data/sums.cpp
     data/text_dataset.cpp
+    data/token_batch.cpp
     data/token_cache.cpp
     data/tokenise.cpp
     data/vocabulary.cpp
@@ -16,7 +18,9 @@ target_sources(weft
     data/chat_vocabulary.h
     data/dataset.h
     data/documents.h
+    data/packing.h
     data/permutation.h
     data/sums.h
     data/token_cache.h
+    data/token_documents.h
     data/vocabulary.h)

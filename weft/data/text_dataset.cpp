@@ -68,11 +68,6 @@ class TextDataset : public Dataset {
 
 }  // namespace
 
-int64_t TokenBatch::counted() const { return int64_t(targets.size()) - std::count(targets.begin(), targets.end(), kIgnored); }
-
-Tensor TokenBatch::upload_ids(Device& device) const { return Tensor::from_host(device, {rows, tokens}, ids); }
-Tensor TokenBatch::upload_targets(Device& device) const { return Tensor::from_host(device, {rows, tokens}, targets); }
-
 std::unique_ptr<Dataset> text_dataset(const TextOptions& options, std::shared_ptr<const Vocabulary> vocabulary,
                                       const std::function<void(const std::string&)>& notice) {
   check(options.tokens >= 1, "data", "tokens is ", options.tokens, ", expected a sequence of 1 or more");

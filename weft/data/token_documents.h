@@ -11,7 +11,7 @@ class TokenDocuments {
   virtual ~TokenDocuments() = default;
 
   virtual int64_t size() const = 0;                    // documents
-  virtual int64_t length(int64_t document) const = 0;  // of its ids, and of its targets; 1 or more
+  virtual int64_t length(int64_t document) const = 0;  // of its ids, and of its targets; 0: it is left out
   // Writes the ids from `begin` on, and their targets (kIgnored: does not count in the loss). Both spans have the same length.
   virtual void read(int64_t document, int64_t begin, std::span<int32_t> ids, std::span<int32_t> targets) const = 0;
 };

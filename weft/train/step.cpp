@@ -31,16 +31,6 @@ int64_t sequences_per_micro_batch(int64_t sequences, int64_t sequence_tokens, in
   return count;
 }
 
-TokenBatch stacked(std::span<const TokenBatch> sequences) {
-  TokenBatch all = sequences.front();
-  for (const TokenBatch& each : sequences.subspan(1)) {
-    all.rows += each.rows;
-    all.ids.insert(all.ids.end(), each.ids.begin(), each.ids.end());
-    all.targets.insert(all.targets.end(), each.targets.begin(), each.targets.end());
-  }
-  return all;
-}
-
 namespace {
 
 // The f32 tensors that a micro-batch is computed in.

@@ -108,6 +108,5 @@ class TrainingStep {
 // The number of sequences in a micro-batch of at most `tokens` tokens: divides the number of sequences; at least one.
 int64_t sequences_per_micro_batch(std::span<const TokenBatch> sequences, int64_t tokens);
 int64_t sequences_per_micro_batch(int64_t sequences, int64_t sequence_tokens, int64_t tokens);  // of one shape
-TokenBatch stacked(std::span<const TokenBatch> sequences);                                      // row by row
 
 }  // namespace weft
