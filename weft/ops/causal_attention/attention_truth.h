@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "weft/spec/problem.h"
@@ -54,53 +55,88 @@ inline bool rounds_on_cpu() { return cpu::bf16_dot() != cpu::Bf16Dot::none; }
 inline const double u = unit_roundoff(DType::f32);
 inline constexpr double kExp = 3;  // roundings that one exponential may err by
 
-// The scores of one query: s_j, the sums of magnitudes behind each, and what follows from them.
+// The numbers of a problem: scale, and the options of the op.
+struct Rule {
+  double scale;
+  int64_t window = 0;
+  double soft_cap = 0;
+  std::vector<int64_t> documents = {};  // cumulative lengths; empty: one document
+
+  // The document of token i: its first token and the first one after it.
+  std::pair<int64_t, int64_t> document(int64_t i, int64_t T) const {
+    for (size_t d = 1; d < documents.size(); ++d)
+      if (i < documents[d]) return {documents[d - 1], documents[d]};
+    return {0, T};
+  }
+  int64_t first_key(int64_t i, int64_t T) const { return std::max(document(i, T).first, window > 0 ? i - window + 1 : 0); }
+  // Queries that attend to key j.
+  int64_t queries(int64_t j, int64_t T) const {
+    const int64_t left = document(j, T).second - j;
+    return window > 0 ? std::min(left, window) : left;
+  }
+};
+
+// The scores of one query, of keys from `first` on: s_j and how much each may err; the soft cap's derivative; and what follows from them.
 struct Row {
-  std::vector<double> s, size;
+  int64_t first;
+  std::vector<double> s, error, slope, slope_error;
   double most = -INFINITY, least = INFINITY, total = 0, lse = 0;
 
-  Row(const Truth& t, const Places& at, const Size& n, double scale, int64_t b, int64_t h, int64_t i, bool with_size) {
+  Row(const Truth& t, const Places& at, const Size& n, const Rule& rule, int64_t b, int64_t h, int64_t i, bool with_error)
+      : first(rule.first_key(i, n.T)) {
     const Array &q = t[at.q.tensor], &k = t[at.k.tensor];
-    for (int64_t j = 0; j <= i; ++j) {
+    for (int64_t j = first; j <= i; ++j) {
       const int64_t qi = at.q.row(b, i, h), kj = at.k.row(b, j, h / (n.H / n.Hkv));
-      s.push_back(scale * dot(q, qi, k, kj, n.D));
-      if (with_size) size.push_back(std::abs(scale) * magnitude(q, qi, k, kj, n.D));
+      const double size = with_error ? std::abs(rule.scale) * magnitude(q, qi, k, kj, n.D) : 0;
+      add(rule, rule.scale * dot(q, qi, k, kj, n.D), growth(double(n.D + 2)) * u * size);
       if (!(s.back() <= most)) most = s.back();
       if (!(s.back() >= least)) least = s.back();
     }
     for (double x : s) total += std::exp(x - most);
     lse = most + std::log(total);
   }
+  int64_t count() const { return int64_t(s.size()); }
 
-  // A score errs by D + 2 roundings (scaling q, the chain, the scale itself) of the magnitudes it sums; the
-  // exponential turns that absolute error, and the rounding of its argument s - base, into a relative error of p.
-  double p_error(size_t j, const Size& n, double base) const {
-    return growth(double(n.D + 2)) * u * size[j] + u * std::abs(s[j] - base) + kExp * u;
+  // A score errs by D + 2 roundings (scaling q, the chain, the scale itself) of the magnitudes it sums. With c = tanh(x / cap): the
+  // argument's two roundings count less in c, as x' (1 - tanh^2 x') <= tanh x'; tanh errs by 2 ulp, at most 4 u; then the product with
+  // cap: 7 in all. And 1 - c^2 errs by 2 |c| times the error of c, and one rounding.
+  void add(const Rule& rule, double x, double x_error) {
+    const double c = rule.soft_cap > 0 ? std::tanh(x / rule.soft_cap) : 0, derivative = 1 - c * c;
+    const double c_error = rule.soft_cap > 0 ? derivative * x_error / rule.soft_cap + 6 * u * std::abs(c) : 0;
+    s.push_back(rule.soft_cap > 0 ? rule.soft_cap * c : x);
+    error.push_back(rule.soft_cap > 0 ? rule.soft_cap * c_error + u * std::abs(rule.soft_cap * c) : x_error);
+    slope.push_back(derivative);
+    slope_error.push_back(rule.soft_cap > 0 ? 2 * std::abs(c) * c_error + u : 0);
   }
+
+  // The exponential turns the absolute error of s, and the rounding of its argument s - base, into a relative error of p.
+  double p_error(size_t j, double base) const { return error[j] + u * std::abs(s[j] - base) + kExp * u; }
 };
 
 // p_ij is computed against the maximum of its time and scaled down as the maximum grows: over all steps the maximum
 // moves by at most the row's span, and each step rounds an exponential and a product. So p errs by a relative e, the
-// numerator and the denominator of o by e and the roundings of a sum of i + 1 terms each.
-inline void expect_attention(Truth& t, const Places& at, const Place& out, const Size& n, double scale) {
+// numerator and the denominator of o by e and the roundings of a sum of as many terms as there are keys. A window's keys may begin and
+// end within a tile: one step more.
+inline void expect_attention(Truth& t, const Places& at, const Place& out, const Size& n, const Rule& rule) {
   const Array& v = t[at.v.tensor];
   t["o"].narrow_on_cpu = rounds_on_cpu();
   for (int64_t b = 0; b < n.B; ++b)
     for (int64_t h = 0; h < n.H; ++h)
       for (int64_t i = 0; i < n.T; ++i) {
-        const Row row(t, at, n, scale, b, h, i, true);
-        const double steps = double(i) / 64 + 2, span = row.most - row.least;
+        const Row row(t, at, n, rule, b, h, i, true);
+        const double before = double(row.count() - 1), steps = before / 64 + (rule.window > 0 ? 3 : 2), span = row.most - row.least;
         double e = 0;
-        for (size_t j = 0; j < row.s.size(); ++j) e = std::max(e, row.p_error(j, n, row.most));
+        for (size_t j = 0; j < row.s.size(); ++j) e = std::max(e, row.p_error(j, row.most));
         e += u * span + (kExp + 1) * u * steps;
-        const double sum_error = e + growth(double(i) + steps + 3) * u;
+        const double sum_error = e + growth(before + steps + 3) * u;
         const int64_t index = (b * n.H + h) * n.T + i;
         // log turns the relative error of the sum into an absolute one; then its own roundings and one sum.
         t["lse"].expect_within(index, row.lse, sum_error + 3 * u * (std::abs(row.most) + std::abs(row.lse) + std::log(row.total)));
         for (int64_t d = 0; d < n.D; ++d) {
           double o = 0, size = 0;
-          for (int64_t j = 0; j <= i; ++j) {
-            const double weighted = std::exp(row.s[size_t(j)] - row.most) / row.total * v[at.v.row(b, j, h / (n.H / n.Hkv)) + d];
+          for (int64_t j = row.first; j <= i; ++j) {
+            const double weighted =
+                std::exp(row.s[size_t(j - row.first)] - row.most) / row.total * v[at.v.row(b, j, h / (n.H / n.Hkv)) + d];
             o += weighted;
             size += std::abs(weighted);
           }
@@ -111,17 +147,17 @@ inline void expect_attention(Truth& t, const Places& at, const Place& out, const
 }
 
 // o and lse of the forward, into `o` and (when there) `lse`.
-inline void attend(const Truth& t, const Places& at, const Place& out, const Size& n, double scale, Array& o, Array* lse) {
+inline void attend(const Truth& t, const Places& at, const Place& out, const Size& n, const Rule& rule, Array& o, Array* lse) {
   const Array& v = t[at.v.tensor];
   for (int64_t b = 0; b < n.B; ++b)
     for (int64_t h = 0; h < n.H; ++h)
       for (int64_t i = 0; i < n.T; ++i) {
-        const Row row(t, at, n, scale, b, h, i, false);
+        const Row row(t, at, n, rule, b, h, i, false);
         if (lse) lse->v[size_t((b * n.H + h) * n.T + i)] = row.lse;
         double* oi = &o.v[size_t(out.row(b, i, h))];
         std::fill_n(oi, n.D, 0.0);
-        for (int64_t j = 0; j <= i; ++j) {
-          const double weight = std::exp(row.s[size_t(j)] - row.lse), *vj = &v.v[size_t(at.v.row(b, j, h / (n.H / n.Hkv)))];
+        for (int64_t j = row.first; j <= i; ++j) {
+          const double weight = std::exp(row.s[size_t(j - row.first)] - row.lse), *vj = &v.v[size_t(at.v.row(b, j, h / (n.H / n.Hkv)))];
           for (int64_t d = 0; d < n.D; ++d) oi[d] += weight * vj[d];
         }
       }
@@ -148,8 +184,10 @@ struct Sums {
 
 // With e the relative error of p_ij = exp(s_ij - lse_i), G = sum |do v| and Delta = sum |o do|: do . v errs by D
 // roundings of G, delta by fewer of Delta, so ds by p (G + Delta) (e + (D + 3) u). A gradient sums such terms, each
-// times an element of k, q or do, in a chain of as many roundings as there are terms (and three for scale and product).
-inline void differentiate(Truth& t, const Places& at, const Places& grad, const Place& out, const Size& n, double scale) {
+// times an element of k, q or do, in a chain of as many roundings as there are terms (and three for scale and product). A soft cap
+// multiplies ds by its derivative: one rounding more, and the error of that derivative.
+inline void differentiate(Truth& t, const Places& at, const Places& grad, const Place& out, const Size& n, const Rule& rule) {
+  const double scale = rule.scale;
   const Array &q = t[at.q.tensor], &k = t[at.k.tensor], &v = t[at.v.tensor], &o = t["o"], &dout = t["dout"];
   // packed: dq, dk and dv share a tensor; then so do the sums
   const bool shared = grad.q.tensor == grad.k.tensor;
@@ -158,16 +196,20 @@ inline void differentiate(Truth& t, const Places& at, const Places& grad, const 
   for (int64_t b = 0; b < n.B; ++b)
     for (int64_t h = 0; h < n.H; ++h)
       for (int64_t i = 0; i < n.T; ++i) {
-        const Row row(t, at, n, scale, b, h, i, true);
+        const Row row(t, at, n, rule, b, h, i, true);
         const int64_t group = n.H / n.Hkv, oi = out.row(b, i, h), qi = at.q.row(b, i, h);
         const double lse = t["lse"][(b * n.H + h) * n.T + i], delta = dot(o, oi, dout, oi, n.D),
                      delta_size = magnitude(o, oi, dout, oi, n.D);
-        for (int64_t j = 0; j <= i; ++j) {
+        for (int64_t j = row.first; j <= i; ++j) {
+          const size_t at_j = size_t(j - row.first);
           const int64_t kj = at.k.row(b, j, h / group), vj = at.v.row(b, j, h / group);
-          const double e = row.p_error(size_t(j), n, lse), p = std::exp(row.s[size_t(j)] - lse);
-          const double ds = p * (dot(dout, oi, v, vj, n.D) - delta), size = p * (magnitude(dout, oi, v, vj, n.D) + delta_size);
-          const double ds_error = size * (e + growth(double(n.D) + 3) * u);
-          const double over_keys = growth(double(i) + 4) * u, over_queries = growth(double(group * (n.T - j)) + 3) * u;
+          const double e = row.p_error(at_j, lse), p = std::exp(row.s[at_j] - lse), slope = row.slope[at_j];
+          const double centred = p * (dot(dout, oi, v, vj, n.D) - delta), centred_size = p * (magnitude(dout, oi, v, vj, n.D) + delta_size);
+          const double ds = centred * slope, size = centred_size * slope;
+          const double ds_error = size * (e + growth(double(n.D) + 3 + (rule.soft_cap > 0)) * u) +
+                                  (rule.soft_cap > 0 ? centred_size * row.slope_error[at_j] : 0);
+          const double over_keys = growth(double(i - row.first) + 4) * u,
+                       over_queries = growth(double(group * rule.queries(j, n.T)) + 3) * u;
           for (int64_t d = 0; d < n.D; ++d) {
             dq.add(grad.q.row(b, i, h) + d, scale * ds * k[kj + d], std::abs(scale * k[kj + d]) * (ds_error + size * over_keys));
             dk.add(grad.k.row(b, j, h / group) + d, scale * ds * q[qi + d], std::abs(scale * q[qi + d]) * (ds_error + size * over_queries));

@@ -7,6 +7,12 @@
 //   delta_i = o_i . do_i        ds_ij = p_ij (do_i . v_j - delta_i)
 //   dq_i = scale sum over j of ds_ij k_j       dk_j = scale sum over i of ds_ij q_i       dv_j = sum over i of p_ij do_i
 //
+// Three options, each off by default:
+//   documents  token t attends to the tokens of its own document only. Each document is computed exactly as a sequence of its own:
+//              tiles of keys start at its first token, so o and lse have the bits of the document alone (docs/numerics.md).
+//   window     i attends to j only if i - window < j <= i. Tiles of keys wholly outside are skipped; tile boundaries do not move.
+//   soft_cap   s_ij = cap tanh(scale q_i . k_j / cap)         ds_ij = p_ij (do_i . v_j - delta_i) (1 - (s_ij / cap)^2)
+//
 // The backward recomputes p from lse. dk and dv sum over the H / Hkv heads that share a key head. All operands are
 // indexed [B, T, H, D] with any strides over B, T and H and unit stride over D: pass a [B, H, T, D] tensor as
 // permute({0, 2, 1, 3}). f32 or bf16; scores, p and sums are f32.
@@ -23,13 +29,18 @@ struct CausalAttentionArgs {
   View q, k, v;  // 1 <= D <= 256; K heads of k and v, H a multiple of K
   MutView o, lse;
   float scale;
+  // Cumulative lengths 0 = documents[0] <= documents[1] <= ... <= documents[n] = T, for B = 1; absent: one document a sequence. Equal
+  // neighbours are empty documents: a tail that repeats T pads the array to a fixed size. Other values are a fault raised by the stream.
+  View documents = {};
+  int64_t window = 0;  // 0: none
+  float soft_cap = 0;  // 0: none
 
   static constexpr auto operands() {
     using namespace operand;
     using A = CausalAttentionArgs;
-    return std::array{in("q", &A::q, "B T H D", kFloats).columns(), in("k", &A::k, "B T K D", like("q")).columns(),
+    return std::array{in("q", &A::q, "B T H D", kFloats).columns(),   in("k", &A::k, "B T K D", like("q")).columns(),
                       in("v", &A::v, "B T K D", like("q")).columns(), out("o", &A::o, "B T H D", like("q")).columns(),
-                      out("lse", &A::lse, "B H T", DType::f32)};
+                      out("lse", &A::lse, "B H T", DType::f32),       in("documents", &A::documents, "N", DType::i32).optional()};
   }
 };
 
@@ -38,6 +49,9 @@ struct CausalAttentionBackwardArgs {
   View dout, q, k, v, o, lse;
   MutView dq, dk, dv;
   float scale;
+  View documents = {};  // these three as of the forward
+  int64_t window = 0;
+  float soft_cap = 0;
 
   static constexpr auto operands() {
     using namespace operand;
@@ -46,17 +60,36 @@ struct CausalAttentionBackwardArgs {
                       in("k", &A::k, "B T K D", like("dout")).columns(),    in("v", &A::v, "B T K D", like("dout")).columns(),
                       in("o", &A::o, "B T H D", like("dout")).columns(),    in("lse", &A::lse, "B H T", DType::f32),
                       out("dq", &A::dq, "B T H D", like("dout")).columns(), out("dk", &A::dk, "B T K D", like("dout")).columns(),
-                      out("dv", &A::dv, "B T K D", like("dout")).columns()};
+                      out("dv", &A::dv, "B T K D", like("dout")).columns(), in("documents", &A::documents, "N", DType::i32).optional()};
   }
 };
 
 // Checked launches into memory the caller owns.
 void causal_attention(Stream& stream, const CausalAttentionArgs& args);
 void causal_attention_backward(Stream& stream, const CausalAttentionBackwardArgs& args);
+// The host does not know the lengths of documents: their FLOPs count as those of one document.
 Cost cost(const CausalAttentionArgs& args);
 Cost cost(const CausalAttentionBackwardArgs& args);
 
+struct AttentionOptions {
+  float scale = 0;     // 0: 1 / sqrt(D)
+  int64_t window = 0;  // 0: none
+  float soft_cap = 0;  // 0: none
+  Tensor documents = {};
+};
+
 // o [B, T, H, D], contiguous. scale = 0 means 1 / sqrt(D).
 Tensor causal_attention(const Tensor& q, const Tensor& k, const Tensor& v, float scale = 0);
+Tensor causal_attention(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& options);
+
+// Throws `unsupported` if args (of the forward or the backward) have documents, a window or a soft cap: for a device whose kernels lack
+// them.
+template <class Args>
+void require_plain_attention(const char* device, const Args& args) {
+  const char* option = args.documents ? "documents" : args.window > 0 ? "window" : args.soft_cap > 0 ? "soft_cap" : nullptr;
+  if (option)
+    fail(ErrorCode::unsupported, args.kOp, "the kernels of ", device, " have no ", option,
+         args.documents ? "; pack with --packing concatenate instead" : "; use the CPU");
+}
 
 }  // namespace weft

@@ -32,64 +32,100 @@ void declare(Problem& p, const Size& s, DType dtype, Store store, const std::str
   add("v", s.Hkv);
 }
 
-Problem forward(DType dtype, Size n, Store store, Layout layout = Layout::contiguous, Fill fill = normal(), float scale = 0) {
+struct Setup {
+  DType dtype;
+  Size size;
+  Store store = Store::by_token;
+  Layout layout = Layout::contiguous;
+  Fill fill = normal();
+  float scale = 0;
+  bool smooth = true;  // finite differences say something
+  int64_t window = 0;
+  float soft_cap = 0;
+  std::vector<int64_t> documents = {};  // cumulative lengths; empty: absent
+
+  Rule rule() const { return {scale != 0 ? scale : 1 / std::sqrt(float(size.D)), window, soft_cap, documents}; }
+  Shape out() const {
+    const Size& n = size;
+    return store == Store::by_head ? Shape{n.B, n.H, n.T, n.D} : Shape{n.B, n.T, n.H, n.D};
+  }
+  Place place(const char* tensor) const { return {tensor, size.T, size.H, size.D, 0, store == Store::by_head}; }
+};
+
+void declare_documents(Problem& p, const Setup& s) {
+  if (s.documents.empty()) return;
+  p.input("documents", DType::i32, {int64_t(s.documents.size())}, listed({s.documents.begin(), s.documents.end()}));
+}
+
+// The numbers of either Args, and documents.
+template <class Args>
+Args with_options(const Setup& s, const Bound& b, Args args) {
+  args.scale = float(s.rule().scale), args.window = s.window, args.soft_cap = s.soft_cap;
+  if (!s.documents.empty()) args.documents = b.view("documents");
+  return args;
+}
+
+Problem forward(const Setup& s) {
   Problem p;
-  if (scale == 0) scale = 1 / std::sqrt(float(n.D));
-  const Places at = places(n, store, "");
-  const Place out{"o", n.T, n.H, n.D, 0, store == Store::by_head};
-  declare(p, n, dtype, store, "", false, layout, fill);
-  p.output("o", dtype, store == Store::by_head ? Shape{n.B, n.H, n.T, n.D} : Shape{n.B, n.T, n.H, n.D}, layout)
-      .output("lse", DType::f32, {n.B, n.H, n.T});
+  const Size n = s.size;
+  const Places at = places(n, s.store, "");
+  const Place out = s.place("o");
+  declare(p, n, s.dtype, s.store, "", false, s.layout, s.fill);
+  p.output("o", s.dtype, s.out(), s.layout).output("lse", DType::f32, {n.B, n.H, n.T});
+  declare_documents(p, s);
   const auto args = [=](const Bound& b) {
-    return CausalAttentionArgs{.q = at.q.of(b, n.H).view(),
-                               .k = at.k.of(b, n.Hkv).view(),
-                               .v = at.v.of(b, n.Hkv).view(),
-                               .o = out.of(b, n.H).mut_view(),
-                               .lse = b.mut("lse"),
-                               .scale = scale};
+    return with_options(s, b,
+                        CausalAttentionArgs{.q = at.q.of(b, n.H).view(),
+                                            .k = at.k.of(b, n.Hkv).view(),
+                                            .v = at.v.of(b, n.Hkv).view(),
+                                            .o = out.of(b, n.H).mut_view(),
+                                            .lse = b.mut("lse"),
+                                            .scale = 0});
   };
   p.run = [=](Stream& stream, const Bound& b) { causal_attention(stream, args(b)); };
   p.cost = [=](const Bound& b) { return cost(args(b)); };
-  p.reference = [=](Truth& t) { expect_attention(t, at, out, n, scale); };
+  p.reference = [=](Truth& t) { expect_attention(t, at, out, n, s.rule()); };
   return p;
 }
 
-Problem backward(DType dtype, Size n, Store store, Layout layout = Layout::contiguous, Fill fill = normal(), float scale = 0) {
+Problem backward(const Setup& s) {
   Problem p;
-  if (scale == 0) scale = 1 / std::sqrt(float(n.D));
-  const Places at = places(n, store, ""), grad = places(n, store, "d");
-  const Place out{"o", n.T, n.H, n.D, 0, store == Store::by_head}, dout{"dout", n.T, n.H, n.D, 0, store == Store::by_head};
-  const Shape shape = store == Store::by_head ? Shape{n.B, n.H, n.T, n.D} : Shape{n.B, n.T, n.H, n.D};
-  declare(p, n, dtype, store, "", false, layout, fill);
-  p.input("dout", dtype, shape, normal(), layout)
-      .input("o", dtype, shape, constant(0), layout)
+  const Size n = s.size;
+  const Places at = places(n, s.store, ""), grad = places(n, s.store, "d");
+  const Place out = s.place("o"), dout = s.place("dout");
+  declare(p, n, s.dtype, s.store, "", false, s.layout, s.fill);
+  p.input("dout", s.dtype, s.out(), normal(), s.layout)
+      .input("o", s.dtype, s.out(), constant(0), s.layout)
       .input("lse", DType::f32, {n.B, n.H, n.T}, constant(0));
-  declare(p, n, dtype, store, "d", true, layout, {});
-  p.prepare = [=](Truth& t) { attend(t, at, out, n, scale, t["o"], &t["lse"]); };
+  declare_documents(p, s);
+  declare(p, n, s.dtype, s.store, "d", true, s.layout, {});
+  p.prepare = [=](Truth& t) { attend(t, at, out, n, s.rule(), t["o"], &t["lse"]); };
   const auto args = [=](const Bound& b) {
-    return CausalAttentionBackwardArgs{.dout = dout.of(b, n.H).view(),
-                                       .q = at.q.of(b, n.H).view(),
-                                       .k = at.k.of(b, n.Hkv).view(),
-                                       .v = at.v.of(b, n.Hkv).view(),
-                                       .o = out.of(b, n.H).view(),
-                                       .lse = b.view("lse"),
-                                       .dq = grad.q.of(b, n.H).mut_view(),
-                                       .dk = grad.k.of(b, n.Hkv).mut_view(),
-                                       .dv = grad.v.of(b, n.Hkv).mut_view(),
-                                       .scale = scale};
+    return with_options(s, b,
+                        CausalAttentionBackwardArgs{.dout = dout.of(b, n.H).view(),
+                                                    .q = at.q.of(b, n.H).view(),
+                                                    .k = at.k.of(b, n.Hkv).view(),
+                                                    .v = at.v.of(b, n.Hkv).view(),
+                                                    .o = out.of(b, n.H).view(),
+                                                    .lse = b.view("lse"),
+                                                    .dq = grad.q.of(b, n.H).mut_view(),
+                                                    .dk = grad.k.of(b, n.Hkv).mut_view(),
+                                                    .dv = grad.v.of(b, n.Hkv).mut_view(),
+                                                    .scale = 0});
   };
   p.run = [=](Stream& stream, const Bound& b) { causal_attention_backward(stream, args(b)); };
   p.cost = [=](const Bound& b) { return cost(args(b)); };
-  p.reference = [=](Truth& t) { differentiate(t, at, grad, out, n, scale); };
+  p.reference = [=](Truth& t) { differentiate(t, at, grad, out, n, s.rule()); };
+  if (!s.smooth) return p;  // no finite differences of NaN, nor of a loss that cancels to nothing
   p.loss = [=](const Truth& t) {
     Array o = t["o"];
-    attend(t, at, out, n, scale, o, nullptr);
+    attend(t, at, out, n, s.rule(), o, nullptr);
     double loss = 0;
     for (int64_t i = 0; i < o.size(); ++i) loss += o[i] * t["dout"][i];
     return loss;
   };
   p.derivatives = {{at.q.tensor, grad.q.tensor}};
-  if (store != Store::packed) p.derivatives = {{"q", "dq"}, {"k", "dk"}, {"v", "dv"}};
+  if (s.store != Store::packed) p.derivatives = {{"q", "dq"}, {"k", "dk"}, {"v", "dv"}};
   return p;
 }
 
@@ -100,11 +136,10 @@ void add_golden(Registry& registry) {
   const auto given = [](const GoldenCase& g, Problem p) {
     return p.given("q", g.values("q")).given("k", g.values("k")).given("v", g.values("v"));
   };
-  registry.golden({"causal_attention", "golden_forward", "causal_attention.safetensors", [=](const GoldenCase& g) {
-                     return given(g, forward(DType::f32, size(g), Store::by_token)).golden("o", g.values("o"));
-                   }});
+  registry.golden({"causal_attention", "golden_forward", "causal_attention.safetensors",
+                   [=](const GoldenCase& g) { return given(g, forward({DType::f32, size(g)})).golden("o", g.values("o")); }});
   registry.golden({"causal_attention", "golden_backward", "causal_attention.safetensors", [=](const GoldenCase& g) {
-                     Problem p = given(g, backward(DType::f32, size(g), Store::by_token));
+                     Problem p = given(g, backward({DType::f32, size(g)}));
                      for (const char* name : {"dq", "dk", "dv"}) p.golden(name, g.values(name));
                      return p.given("dout", g.values("do"));
                    }});
@@ -134,20 +169,146 @@ void add_rejections(Registry& registry) {
   });
 }
 
+void add_option_rejections(Registry& registry) {
+  const auto reject = [&](const char* name, int64_t B, std::vector<int32_t> documents, int64_t window = 0, float soft_cap = 0) {
+    registry.rejects("causal_attention", name, [=](Device& d) {
+      AttentionOptions options{.window = window, .soft_cap = soft_cap};
+      if (!documents.empty()) options.documents = Tensor::from_host(d, {int64_t(documents.size())}, documents);
+      const Tensor q = Tensor::empty(d, {B, 4, 2, 8});
+      causal_attention(q, q, q, options);
+    });
+  };
+  reject("documents_of_two_sequences", 2, {0, 4});
+  reject("documents_end_early", 1, {0, 2, 3});
+  reject("documents_end_late", 1, {0, 2, 5});
+  reject("documents_not_from_zero", 1, {1, 4});
+  reject("documents_descend", 1, {0, 3, 2, 4});
+  reject("documents_negative", 1, {0, -1, 4});
+  reject("window_negative", 1, {}, -1);
+  reject("soft_cap_negative", 1, {}, 0, -1.0f);
+  reject("soft_cap_nan", 1, {}, 0, NAN);
+  reject("soft_cap_infinite", 1, {}, 0, INFINITY);
+  const auto reject_tensor = [&](const char* name, Shape shape, DType dtype) {
+    registry.rejects("causal_attention", name, [=](Device& d) {
+      const Tensor q = Tensor::empty(d, {1, 4, 2, 8});
+      causal_attention(q, q, q, {.documents = Tensor::empty(d, shape, dtype)});
+    });
+  };
+  reject_tensor("documents_rank", {1, 2}, DType::i32);
+  reject_tensor("documents_none", {0}, DType::i32);
+  reject_tensor("documents_floats", {2}, DType::f32);
+}
+
+void add_both(Registry& registry, const std::string& name, const Setup& s) {
+  const std::string full = dims({s.size.B, s.size.T, s.size.H, s.size.Hkv, s.size.D}) + name;
+  registry.add({"causal_attention", "forward", s.dtype, full, [=] { return forward(s); }});
+  registry.add({"causal_attention", "backward", s.dtype, full, [=] { return backward(s); }});
+}
+
+// A tile has 64 tokens on the CPU, 16 to 128 on a GPU; a segment of keys has 512.
+void add_documents(Registry& registry, DType dtype) {
+  const auto both = [&](const std::string& name, const Setup& s) { add_both(registry, "/" + name, s); };
+  const auto every = [](int64_t length, int64_t T) {
+    std::vector<int64_t> ends{0};
+    while (ends.back() < T) ends.push_back(std::min(T, ends.back() + length));
+    return ends;
+  };
+  both("one_document", {.dtype = dtype, .size = {1, 70, 2, 1, 16}, .documents = {0, 70}});
+  both("documents", {.dtype = dtype, .size = {1, 200, 4, 2, 64}, .documents = {0, 1, 66, 130, 131, 195, 200}});
+  both("empty_documents", {.dtype = dtype, .size = {1, 90, 2, 2, 16}, .documents = {0, 0, 17, 17, 17, 82, 90, 90, 90}});
+  both("single_tokens", {.dtype = dtype, .size = {1, 19, 3, 1, 8}, .documents = every(1, 19)});
+  both("many_documents", {.dtype = dtype, .size = {1, 260, 2, 1, 8}, .documents = every(7, 260)});
+  both("tiles_of_documents", {.dtype = dtype, .size = {1, 256, 2, 1, 8}, .documents = every(64, 256)});
+  both("segments", {.dtype = dtype, .size = {1, 1100, 1, 1, 4}, .smooth = false, .documents = {0, 30, 600, 1100}});
+  both("no_documents", {.dtype = dtype, .size = {1, 0, 2, 1, 8}, .documents = {0}});
+  both("documents_by_head", {.dtype = dtype, .size = {1, 131, 4, 2, 80}, .store = Store::by_head, .documents = {0, 65, 67, 131}});
+  both("documents_packed",
+       {.dtype = dtype, .size = {1, 100, 3, 1, 20}, .store = Store::packed, .layout = Layout::padded_rows, .documents = {0, 33, 98, 100}});
+  both("documents", {.dtype = dtype, .size = {1, 133, 2, 1, 128}, .documents = {0, 66, 68, 133}});
+  both("documents", {.dtype = dtype, .size = {1, 70, 2, 1, 256}, .documents = {0, 3, 68, 70}});
+  // A NaN stays in its document: token 71 of those from 60 to 79.
+  both("documents_nan", {.dtype = dtype,
+                         .size = {1, 90, 2, 1, 16},
+                         .store = Store::packed,
+                         .fill = sprinkle(normal(), 90 * 4 * 16, 71 * 4 * 16 + 3 * 16 + 5, NAN),
+                         .smooth = false,
+                         .documents = {0, 60, 80, 90}});
+}
+
+void add_windows_and_soft_caps(Registry& registry, DType dtype) {
+  const auto both = [&](const std::string& name, const Setup& s) { add_both(registry, "/" + name, s); };
+  for (int64_t window : {1, 2, 17, 64, 65, 100, 150, 199, 200, 300})
+    both(join("window_", window), {.dtype = dtype, .size = {1, 200, 2, 1, 16}, .window = window});
+  both("window_63", {.dtype = dtype, .size = {2, 131, 4, 2, 80}, .store = Store::by_head, .window = 63});
+  both("window_33", {.dtype = dtype, .size = {1, 100, 2, 1, 256}, .window = 33});
+  both("window_128", {.dtype = dtype, .size = {1, 193, 2, 1, 128}, .layout = Layout::padded_rows, .window = 128});
+  // Windows that begin after the first segment of keys, and ranges of keys in the backward that a query does not see.
+  both("window_70", {.dtype = dtype, .size = {1, 1300, 1, 1, 4}, .smooth = false, .window = 70});
+  both("window_600", {.dtype = dtype, .size = {1, 1300, 1, 1, 4}, .smooth = false, .window = 600});
+  // A NaN at token 71 of a window of 12: queries 71 to 82 see it as a key; keys 60 to 71 see its query.
+  both("window_nan", {.dtype = dtype,
+                      .size = {1, 150, 2, 1, 16},
+                      .store = Store::packed,
+                      .fill = sprinkle(normal(), 150 * 4 * 16, 71 * 4 * 16 + 3 * 16 + 5, NAN),
+                      .smooth = false,
+                      .window = 12});
+  both("window_nan_query", {.dtype = dtype,
+                            .size = {1, 150, 2, 1, 16},
+                            .store = Store::packed,
+                            .fill = sprinkle(normal(), 150 * 4 * 16, 71 * 4 * 16 + 5, NAN),
+                            .smooth = false,
+                            .window = 12});
+  for (float cap : {0.5f, 5.0f, 50.0f})
+    both(join("soft_cap_", cap), {.dtype = dtype, .size = {1, 131, 2, 1, 16}, .fill = normal(1.5), .soft_cap = cap});
+  both("soft_cap_20", {.dtype = dtype, .size = {2, 70, 4, 2, 64}, .store = Store::by_head, .soft_cap = 20});
+  both("soft_cap_30", {.dtype = dtype, .size = {1, 66, 2, 2, 256}, .soft_cap = 30});
+  both("soft_cap_scale", {.dtype = dtype, .size = {1, 80, 2, 1, 24}, .scale = 0.5f, .soft_cap = 3});
+  both("documents_window", {.dtype = dtype, .size = {1, 200, 4, 2, 64}, .window = 40, .documents = {0, 1, 66, 106, 200}});
+  both("documents_soft_cap", {.dtype = dtype, .size = {1, 131, 2, 1, 80}, .soft_cap = 10, .documents = {0, 64, 65, 131}});
+  both("all_options", {.dtype = dtype,
+                       .size = {1, 193, 4, 1, 128},
+                       .store = Store::packed,
+                       .window = 65,
+                       .soft_cap = 8,
+                       .documents = {0, 5, 133, 133, 193}});
+}
+
+void add_benches(Registry& registry, DType dtype) {
+  const char* op = "causal_attention";
+  for (Size c : {Size{1, 128, 2, 1, 64}, Size{1, 256, 2, 1, 64}, Size{1, 131, 2, 1, 80}, Size{1, 70, 1, 1, 200}}) {
+    const std::string name = dims({c.B, c.T, c.H, c.Hkv, c.D});
+    registry.count({op, "forward", dtype, name, [=] { return forward({dtype, c}); }});
+    registry.count({op, "backward", dtype, name, [=] { return backward({dtype, c}); }});
+  }
+  for (Size b : {Size{4, 4096, 32, 32, 128}, Size{32, 1024, 12, 12, 64}}) {
+    const std::string name = dims({b.B, b.T, b.H, b.Hkv, b.D});
+    registry.bench_gpu({op, "forward", dtype, name, [=] { return forward({dtype, b}); }});
+    registry.bench_gpu({op, "backward", dtype, name, [=] { return backward({dtype, b}); }});
+  }
+  for (Size b : {Size{8, 256, 6, 6, 64}, Size{1, 1024, 9, 3, 64}}) {
+    const std::string name = dims({b.B, b.T, b.H, b.Hkv, b.D});
+    registry.bench({op, "forward", dtype, name, [=] { return forward({dtype, b}); }});
+    registry.bench({op, "backward", dtype, name, [=] { return backward({dtype, b}); }});
+  }
+  // Documents of 256 tokens, and a window as long.
+  const Size b{1, 1024, 9, 3, 64};
+  const Setup documents{.dtype = dtype, .size = b, .documents = {0, 256, 512, 768, 1024}}, window{.dtype = dtype, .size = b, .window = 256};
+  for (const auto& [name, s] : {std::pair{"/documents", documents}, std::pair{"/window", window}}) {
+    const std::string full = dims({b.B, b.T, b.H, b.Hkv, b.D}) + name;
+    registry.bench({op, "forward", dtype, full, [s = s] { return forward(s); }});
+    registry.bench({op, "backward", dtype, full, [s = s] { return backward(s); }});
+  }
+}
+
 }  // namespace
 
 void add_specs_causal_attention(Registry& registry) {
   const char* op = "causal_attention";
   for (DType dtype : {DType::f32, DType::bf16}) {
-    const auto both = [&](Size s, const std::string& suffix, Store store, Layout layout, Fill fill = normal(), float scale = 0,
+    const auto both = [&](Size n, const std::string& suffix, Store store, Layout layout, Fill fill = normal(), float scale = 0,
                           bool smooth = true) {
-      const std::string name = dims({s.B, s.T, s.H, s.Hkv, s.D}) + suffix;
-      registry.add({op, "forward", dtype, name, [=] { return forward(dtype, s, store, layout, fill, scale); }});
-      registry.add({op, "backward", dtype, name, [=] {
-                      Problem p = backward(dtype, s, store, layout, fill, scale);
-                      if (!smooth) p.loss = {};  // no finite differences of NaN, nor of a loss that cancels to nothing
-                      return p;
-                    }});
+      add_both(registry, suffix,
+               {.dtype = dtype, .size = n, .store = store, .layout = layout, .fill = fill, .scale = scale, .smooth = smooth});
     };
     for (Size s : {Size{1, 1, 1, 1, 4}, Size{1, 17, 4, 2, 8}, Size{2, 65, 6, 2, 64}, Size{1, 130, 4, 4, 32}, Size{1, 33, 8, 1, 128},
                    Size{1, 63, 2, 1, 80}, Size{1, 64, 2, 2, 16}, Size{2, 31, 3, 3, 5}, Size{1, 19, 2, 1, 256}, Size{1, 200, 1, 1, 40},
@@ -167,7 +328,7 @@ void add_specs_causal_attention(Registry& registry) {
     // Scores of 2e11: what is one rounding of them is more than any exponent, and the bound says no more than that outputs
     // are numbers.
     registry.add({op, "forward", dtype, "1x150x2x1x16/huge_equal_scores",
-                  [=] { return forward(dtype, {1, 150, 2, 1, 16}, Store::by_token, Layout::contiguous, constant(199680)); }});
+                  [=] { return forward({.dtype = dtype, .size = {1, 150, 2, 1, 16}, .fill = constant(199680)}); }});
     // A NaN at one token reaches the queries after it (forward) and the keys before it (backward), and no others.
     both({1, 90, 2, 1, 16}, "/nan", Store::packed, Layout::contiguous, sprinkle(normal(), 90 * 4 * 16, 71 * 4 * 16 + 3 * 16 + 5, NAN), 0,
          false);
@@ -175,24 +336,13 @@ void add_specs_causal_attention(Registry& registry) {
          false);
     both({1, 90, 2, 1, 16}, "/infinite_value", Store::packed, Layout::contiguous,
          sprinkle(normal(), 90 * 4 * 16, 71 * 4 * 16 + 3 * 16 + 5, INFINITY), 0, false);
-    for (Size c : {Size{1, 128, 2, 1, 64}, Size{1, 256, 2, 1, 64}, Size{1, 131, 2, 1, 80}, Size{1, 70, 1, 1, 200}}) {
-      const std::string name = dims({c.B, c.T, c.H, c.Hkv, c.D});
-      registry.count({op, "forward", dtype, name, [=] { return forward(dtype, c, Store::by_token); }});
-      registry.count({op, "backward", dtype, name, [=] { return backward(dtype, c, Store::by_token); }});
-    }
-    for (Size b : {Size{4, 4096, 32, 32, 128}, Size{32, 1024, 12, 12, 64}}) {
-      const std::string name = dims({b.B, b.T, b.H, b.Hkv, b.D});
-      registry.bench_gpu({op, "forward", dtype, name, [=] { return forward(dtype, b, Store::by_token); }});
-      registry.bench_gpu({op, "backward", dtype, name, [=] { return backward(dtype, b, Store::by_token); }});
-    }
-    for (Size b : {Size{8, 256, 6, 6, 64}, Size{1, 1024, 9, 3, 64}}) {
-      const std::string name = dims({b.B, b.T, b.H, b.Hkv, b.D});
-      registry.bench({op, "forward", dtype, name, [=] { return forward(dtype, b, Store::by_token); }});
-      registry.bench({op, "backward", dtype, name, [=] { return backward(dtype, b, Store::by_token); }});
-    }
+    add_documents(registry, dtype);
+    add_windows_and_soft_caps(registry, dtype);
+    add_benches(registry, dtype);
   }
   add_golden(registry);
   add_rejections(registry);
+  add_option_rejections(registry);
 }
 
 }  // namespace weft::spec

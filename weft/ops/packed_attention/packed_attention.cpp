@@ -2,7 +2,6 @@
 
 #include <cmath>
 
-#include "weft/ops/causal_attention/causal_attention.h"
 #include "weft/ops/copy/copy.h"
 #include "weft/tensor/node.h"
 
@@ -25,14 +24,34 @@ Parts<V> parts(const char* op, const V& packed, int64_t Hkv) {
 
 CausalAttentionArgs unpacked(const PackedAttentionArgs& a) {
   const Parts<View> in = parts(a.kOp, a.qkv, a.kv_heads);
-  return {.q = in.q, .k = in.k, .v = in.v, .o = a.o, .lse = a.lse, .scale = a.scale};
+  return {.q = in.q,
+          .k = in.k,
+          .v = in.v,
+          .o = a.o,
+          .lse = a.lse,
+          .scale = a.scale,
+          .documents = a.documents,
+          .window = a.window,
+          .soft_cap = a.soft_cap};
 }
 
 CausalAttentionBackwardArgs unpacked(const PackedAttentionBackwardArgs& a) {
   const Parts<View> in = parts(a.kOp, a.qkv, a.kv_heads);
   check(a.dqkv && a.dqkv.shape == a.qkv.shape, a.kOp, "dqkv has shape ", a.dqkv.shape, ", qkv ", a.qkv.shape);
   const Parts<MutView> out = parts(a.kOp, a.dqkv, a.kv_heads);
-  return {.dout = a.dout, .q = in.q, .k = in.k, .v = in.v, .o = a.o, .lse = a.lse, .dq = out.q, .dk = out.k, .dv = out.v, .scale = a.scale};
+  return {.dout = a.dout,
+          .q = in.q,
+          .k = in.k,
+          .v = in.v,
+          .o = a.o,
+          .lse = a.lse,
+          .dq = out.q,
+          .dk = out.k,
+          .dv = out.v,
+          .scale = a.scale,
+          .documents = a.documents,
+          .window = a.window,
+          .soft_cap = a.soft_cap};
 }
 
 }  // namespace
@@ -46,15 +65,27 @@ Cost cost(const PackedAttentionArgs& args) { return cost(unpacked(args)); }
 Cost cost(const PackedAttentionBackwardArgs& args) { return cost(unpacked(args)); }
 
 Tensor packed_attention(const Tensor& qkv, int64_t kv_heads, float scale) {
+  return packed_attention(qkv, kv_heads, AttentionOptions{.scale = scale});
+}
+
+Tensor packed_attention(const Tensor& qkv, int64_t kv_heads, const AttentionOptions& options) {
   constexpr const char* kOp = PackedAttentionArgs::kOp;
   check(qkv.defined(), kOp, "qkv is missing (an undefined tensor)");
   Device& device = qkv.device();
   const Shape s = parts(kOp, qkv.view(), kv_heads).q.shape;
-  if (scale == 0) scale = 1 / std::sqrt(float(std::max<int64_t>(1, s[3])));
+  const float scale = options.scale != 0 ? options.scale : 1 / std::sqrt(float(std::max<int64_t>(1, s[3])));
   Tensor o = Tensor::empty(device, s, qkv.dtype());
   const Tensor lse = Tensor::empty(device, {s[0], s[2], s[1]});
-  packed_attention(device.stream(), {.qkv = qkv.view(), .o = o.mut_view(), .lse = lse.mut_view(), .kv_heads = kv_heads, .scale = scale});
-  record(kOp, {&qkv}, {&o}, [qkv = Kept(qkv), o = Kept(o), lse, kv_heads, scale](const Upstream& up) {
+  packed_attention(device.stream(), {.qkv = qkv.view(),
+                                     .o = o.mut_view(),
+                                     .lse = lse.mut_view(),
+                                     .kv_heads = kv_heads,
+                                     .scale = scale,
+                                     .documents = options.documents.view(),
+                                     .window = options.window,
+                                     .soft_cap = options.soft_cap});
+  const auto rule = [qkv = Kept(qkv), o = Kept(o), documents = Kept(options.documents), lse, kv_heads, scale, window = options.window,
+                     soft_cap = options.soft_cap](const Upstream& up) {
     const Tensor dout = contiguous(up.grads[0].detach()), dqkv = Tensor::empty(qkv.device(), qkv.shape(), qkv.dtype());
     packed_attention_backward(qkv.device().stream(), {.dout = dout.view(),
                                                       .qkv = qkv.view(),
@@ -62,9 +93,13 @@ Tensor packed_attention(const Tensor& qkv, int64_t kv_heads, float scale) {
                                                       .lse = lse.view(),
                                                       .dqkv = dqkv.mut_view(),
                                                       .kv_heads = kv_heads,
-                                                      .scale = scale});
+                                                      .scale = scale,
+                                                      .documents = documents.view(),
+                                                      .window = window,
+                                                      .soft_cap = soft_cap});
     return std::vector<Tensor>{dqkv};
-  });
+  };
+  record(kOp, {&qkv}, {&o}, rule);
   return o;
 }
 

@@ -7,6 +7,7 @@
 // copied apart, and its gradient is never concatenated.
 #pragma once
 
+#include "weft/ops/causal_attention/causal_attention.h"
 #include "weft/ops/contract.h"
 #include "weft/tensor/tensor.h"
 
@@ -19,6 +20,9 @@ struct PackedAttentionArgs {
   MutView lse;       // [B, H, T], f32, contiguous
   int64_t kv_heads;  // Hkv; H is a multiple of it
   float scale;
+  View documents = {};  // these three as causal_attention's
+  int64_t window = 0;
+  float soft_cap = 0;
 };
 
 struct PackedAttentionBackwardArgs {
@@ -29,6 +33,9 @@ struct PackedAttentionBackwardArgs {
   MutView dqkv;  // as qkv
   int64_t kv_heads;
   float scale;
+  View documents = {};
+  int64_t window = 0;
+  float soft_cap = 0;
 };
 
 // Checked launches into memory the caller owns.
@@ -39,5 +46,6 @@ Cost cost(const PackedAttentionBackwardArgs& args);
 
 // o [B, T, H, D], contiguous. scale = 0 means 1 / sqrt(D).
 Tensor packed_attention(const Tensor& qkv, int64_t kv_heads, float scale = 0);
+Tensor packed_attention(const Tensor& qkv, int64_t kv_heads, const AttentionOptions& options);
 
 }  // namespace weft

@@ -18,9 +18,13 @@ struct Setup {
   Fill fill = normal();
   float scale = 0;
   bool smooth = true;  // finite differences say something
+  int64_t window = 0;
+  float soft_cap = 0;
+  std::vector<int64_t> documents = {};  // cumulative lengths; empty: absent
 
   int64_t heads() const { return size.H + 2 * size.Hkv; }
   float factor() const { return scale != 0 ? scale : 1 / std::sqrt(float(size.D)); }
+  Rule rule() const { return {factor(), window, soft_cap, documents}; }
   Shape packed() const { return {size.B, size.T, heads(), size.D}; }
   Shape out() const { return {size.B, size.T, size.H, size.D}; }
   Place place(const char* tensor, int64_t first_head) const { return {tensor, size.T, heads(), size.D, first_head}; }
@@ -28,17 +32,31 @@ struct Setup {
   Place out_place() const { return {"o", size.T, size.H, size.D}; }
 };
 
+void declare_documents(Problem& p, const Setup& s) {
+  if (s.documents.empty()) return;
+  p.input("documents", DType::i32, {int64_t(s.documents.size())}, listed({s.documents.begin(), s.documents.end()}));
+}
+
+template <class Args>
+Args with_options(const Setup& s, const Bound& b, Args args) {
+  args.scale = s.factor(), args.window = s.window, args.soft_cap = s.soft_cap;
+  if (!s.documents.empty()) args.documents = b.view("documents");
+  return args;
+}
+
 Problem forward(const Setup& s) {
   const Size n = s.size;
   Problem p;
   p.input("qkv", s.dtype, s.packed(), s.fill, s.layout);
   p.output("o", s.dtype, s.out(), s.layout).output("lse", DType::f32, {n.B, n.H, n.T});
+  declare_documents(p, s);
   const auto args = [=](const Bound& b) {
-    return PackedAttentionArgs{.qkv = b.view("qkv"), .o = b.mut("o"), .lse = b.mut("lse"), .kv_heads = n.Hkv, .scale = s.factor()};
+    return with_options(s, b,
+                        PackedAttentionArgs{.qkv = b.view("qkv"), .o = b.mut("o"), .lse = b.mut("lse"), .kv_heads = n.Hkv, .scale = 0});
   };
   p.run = [=](Stream& stream, const Bound& b) { packed_attention(stream, args(b)); };
   p.cost = [=](const Bound& b) { return cost(args(b)); };
-  p.reference = [=](Truth& t) { expect_attention(t, s.places("qkv"), s.out_place(), n, s.factor()); };
+  p.reference = [=](Truth& t) { expect_attention(t, s.places("qkv"), s.out_place(), n, s.rule()); };
   return p;
 }
 
@@ -48,23 +66,25 @@ Problem backward(const Setup& s) {
   p.input("qkv", s.dtype, s.packed(), s.fill, s.layout).input("dout", s.dtype, s.out(), normal(), s.layout);
   p.input("o", s.dtype, s.out(), constant(0), s.layout).input("lse", DType::f32, {n.B, n.H, n.T}, constant(0));
   p.output("dqkv", s.dtype, s.packed(), s.layout);
-  p.prepare = [=](Truth& t) { attend(t, s.places("qkv"), s.out_place(), n, s.factor(), t["o"], &t["lse"]); };
+  declare_documents(p, s);
+  p.prepare = [=](Truth& t) { attend(t, s.places("qkv"), s.out_place(), n, s.rule(), t["o"], &t["lse"]); };
   const auto args = [=](const Bound& b) {
-    return PackedAttentionBackwardArgs{.dout = b.view("dout"),
-                                       .qkv = b.view("qkv"),
-                                       .o = b.view("o"),
-                                       .lse = b.view("lse"),
-                                       .dqkv = b.mut("dqkv"),
-                                       .kv_heads = n.Hkv,
-                                       .scale = s.factor()};
+    return with_options(s, b,
+                        PackedAttentionBackwardArgs{.dout = b.view("dout"),
+                                                    .qkv = b.view("qkv"),
+                                                    .o = b.view("o"),
+                                                    .lse = b.view("lse"),
+                                                    .dqkv = b.mut("dqkv"),
+                                                    .kv_heads = n.Hkv,
+                                                    .scale = 0});
   };
   p.run = [=](Stream& stream, const Bound& b) { packed_attention_backward(stream, args(b)); };
   p.cost = [=](const Bound& b) { return cost(args(b)); };
-  p.reference = [=](Truth& t) { differentiate(t, s.places("qkv"), s.places("dqkv"), s.out_place(), n, s.factor()); };
+  p.reference = [=](Truth& t) { differentiate(t, s.places("qkv"), s.places("dqkv"), s.out_place(), n, s.rule()); };
   if (!s.smooth) return p;
   p.loss = [=](const Truth& t) {
     Array o = t["o"];
-    attend(t, s.places("qkv"), s.out_place(), n, s.factor(), o, nullptr);
+    attend(t, s.places("qkv"), s.out_place(), n, s.rule(), o, nullptr);
     double loss = 0;
     for (int64_t i = 0; i < o.size(); ++i) loss += o[i] * t["dout"][i];
     return loss;
@@ -88,6 +108,10 @@ void add_cases(Registry& registry, DType dtype) {
   // A NaN in the value of token 71: queries from there on see it, and gradients of keys up to there.
   const Size n{1, 90, 2, 1, 16};
   both({.dtype = dtype, .size = n, .fill = sprinkle(normal(), 90 * 4 * 16, 71 * 4 * 16 + 3 * 16 + 5, NAN), .smooth = false}, "/nan");
+  both({.dtype = dtype, .size = {1, 130, 4, 2, 64}, .documents = {0, 1, 66, 66, 130}}, "/documents");
+  both({.dtype = dtype, .size = {2, 100, 2, 1, 16}, .window = 30}, "/window");
+  both({.dtype = dtype, .size = {1, 66, 3, 1, 20}, .layout = Layout::padded_rows, .soft_cap = 5}, "/soft_cap");
+  both({.dtype = dtype, .size = {1, 100, 2, 2, 80}, .window = 7, .soft_cap = 2, .documents = {0, 65, 100}}, "/all_options");
   for (Size b : {Size{8, 256, 6, 6, 64}, Size{1, 1024, 9, 3, 64}}) {
     registry.bench({kOp, "forward", dtype, name_of(b), [=] { return forward({dtype, b}); }});
     registry.bench({kOp, "backward", dtype, name_of(b), [=] { return backward({dtype, b}); }});
@@ -110,6 +134,16 @@ void add_rejections(Registry& registry) {
   reject("head_dim_too_large", {1, 4, 3, 257}, 1);
   reject("integers", {1, 4, 3, 8}, 1, DType::i32);
   reject("scale_nan", {1, 4, 3, 8}, 1, DType::f32, NAN);
+  const auto reject_options = [&](const char* name, int64_t B, int64_t window, std::vector<int32_t> documents) {
+    registry.rejects(kOp, name, [=](Device& d) {
+      AttentionOptions options{.window = window};
+      if (!documents.empty()) options.documents = Tensor::from_host(d, {int64_t(documents.size())}, documents);
+      packed_attention(Tensor::empty(d, {B, 4, 3, 8}), 1, options);
+    });
+  };
+  reject_options("window_negative", 1, -1, {});
+  reject_options("documents_of_two_sequences", 2, 0, {0, 4});
+  reject_options("documents_end_early", 1, 0, {0, 3});
   registry.rejects(kOp, "undefined", [](Device&) { packed_attention(Tensor(), 1); });
   registry.rejects(kOp, "strided_elements", [](Device& d) { packed_attention(Tensor::empty(d, {1, 4, 8, 3}).permute({0, 1, 3, 2}), 1); });
   registry.rejects(kOp, "gradient_shape", [](Device& d) {

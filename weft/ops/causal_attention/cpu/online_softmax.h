@@ -9,7 +9,6 @@
 #endif
 
 #include "weft/ops/causal_attention/cpu/scores.h"
-#include "weft/tile/cpu/math.h"
 #include "weft/tile/cpu/order.h"
 #include "weft/tile/cpu/scratch_slots.h"
 #include "weft/tile/cpu/tile_rows.h"
@@ -31,16 +30,27 @@ struct Seen {
 };
 inline constexpr Seen kAllSeen{-(int64_t(1) << 40)};
 
+// The same for one token a lane and a window: row r is attended to by the lanes from r - ahead on, `window` of them.
+struct SeenInBand {
+  Band band;
+
+  int64_t first_lane(int64_t r) const { return queries_of(band, r).first; }
+  int64_t last_lane(int64_t r) const { return queries_of(band, r).last; }
+  int64_t rows(int64_t, int64_t) const { return 0; }  // every row is masked
+};
+
 // Online softmax of kBlocks blocks of queries from `lane` on: scores become p relative to the new running maximum m (with pairs, words of
 // two rows); l is the running sum of p before it is rounded, since lse belongs to the scores and not to the rounded weights. rescale is
 // the factor for earlier sums.
-template <class In, int kBlocks>
-void online_softmax(int64_t lane, int64_t rows, const Seen& seen, float scale, float* scores, float* m, float* l, float* rescale) {
+template <class In, int kBlocks, class Mask>
+void online_softmax(int64_t lane, int64_t rows, const Mask& seen, float scale, float* scores, float* m, float* l, float* rescale) {
   const F32x16 none = splat(-HUGE_VALF), number = lane_numbers();
   const int64_t full = seen.rows(lane, rows);  // rows that every lane attends to
   const auto score = [&](int64_t r, int j) HWY_ATTR { return load(scores + r * kTile + lane + j * kBlock) * splat(scale); };
-  const auto where_seen = [&](int64_t r, F32x16 x, F32x16 otherwise)
-                              HWY_ATTR { return r < full ? x : select(number < splat(float(seen.first_lane(r) - lane)), otherwise, x); };
+  const auto where_seen = [&](int64_t r, F32x16 x, F32x16 otherwise) HWY_ATTR {
+    if constexpr (std::is_same_v<Mask, SeenInBand>) x = select(number < splat(float(seen.last_lane(r) - lane)), x, otherwise);
+    return r < full ? x : select(number < splat(float(seen.first_lane(r) - lane)), otherwise, x);
+  };
   F32x16 most[kBlocks], base[kBlocks], sum[kBlocks];
   for (int j = 0; j < kBlocks; ++j) most[j] = load(m + lane + j * kBlock);
   for (int64_t r = 0; r < rows; ++r)

@@ -8,6 +8,7 @@
 #endif
 
 #include "weft/ops/causal_attention/cpu/operands.h"
+#include "weft/tile/cpu/math.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace weft::cpu::HWY_NAMESPACE {
@@ -15,11 +16,48 @@ namespace {
 
 constexpr int64_t kSteps = kTile / 6;  // register blocks of a matmul, at least: how often it prefetches
 
+// Keys that queries attend to in a tile that a window cuts: those less than `window` before query's own position, and none after it.
+// The tile's first query is `ahead` positions after its first key.
+struct Band {
+  int64_t ahead = 0, window = 0;
+
+  explicit operator bool() const { return window > 0; }
+};
+
+struct Range {
+  int64_t first, last;  // last is not in it
+
+  Range within(int64_t count) const { return {std::clamp<int64_t>(first, 0, count), std::clamp<int64_t>(last, 0, count)}; }
+};
+inline Range keys_of(const Band& band, int64_t query) { return {query + band.ahead - band.window + 1, query + band.ahead + 1}; }
+inline Range queries_of(const Band& band, int64_t key) { return {key - band.ahead, key - band.ahead + band.window}; }
+
 // Scores of `rows` rows against `lanes` lanes (a multiple of 16), in a tile [64][64]. On the diagonal, row r and lane r
-// are the same token.
+// are the same token. A tile that a window cuts has a band instead, whether it is on the diagonal or not.
 struct Scores {
   int64_t rows, lanes;
   bool diagonal;
+  Band band = {};
+};
+
+// The rule for scores of a sequence: s = scale q . k, then the soft cap; and the window.
+struct ScoreRule {
+  static constexpr int64_t kNoWindow = int64_t(1) << 40;
+  float scale, soft_cap;
+  int64_t window;
+
+  ScoreRule(float scale, float soft_cap, int64_t window, int64_t T)
+      : scale(scale), soft_cap(soft_cap), window(window > 0 && window < T ? window : kNoWindow) {}
+
+  // The first key of the first tile that query i attends to.
+  int64_t first_key(int64_t i) const { return std::max<int64_t>(0, i - window + 1) / kTile * kTile; }
+  // One past the last query that attends to keys before `key`.
+  int64_t last_query(int64_t key) const { return key + window - 1; }
+  // The tile of `queries` queries from i0 on and the keys from j0 on.
+  Scores tile(int64_t rows, int64_t lanes, int64_t i0, int64_t queries, int64_t j0) const {
+    if (i0 + queries - 1 - j0 >= window) return {rows, lanes, false, {i0 - j0, window}};
+    return {rows, lanes, i0 == j0};
+  }
 };
 
 enum class Lanes { queries, keys };
@@ -32,6 +70,48 @@ struct LaneRange {
 template <Lanes kSide>
 LaneRange near_side(const Scores& t, int64_t row) {
   return kSide == Lanes::queries ? LaneRange{row, t.lanes - row} : LaneRange{0, row + kBlock};
+}
+
+// Whether no element of rows of floats is an infinity or NaN.
+inline bool rows_are_finite(const float* at, int64_t row, int64_t rows, int64_t columns) {
+  const DU du;
+  auto most = hn::Zero(du);
+  for (int64_t r = 0; r < rows; ++r)
+    for (int64_t c = 0; c < columns; c += kLanes)
+      most = hn::Max(most, hn::And(hn::BitCast(du, hn::LoadU(D(), at + r * row + c)), hn::Set(du, 0x7fffffffu)));
+  return hn::AllTrue(du, hn::Lt(most, hn::Set(du, 0x7f800000u)));
+}
+
+// The same for rows of a matmul's steps: floats, or words of two.
+template <class Step>
+bool steps_are_finite(const float* at, int64_t row, int64_t steps, int64_t columns) {
+  if constexpr (Step::kElements == 2) return pairs_are_finite(at, row, steps, columns);
+  return rows_are_finite(at, row, steps, columns);
+}
+
+// A matmul of which row m of C takes only the k of range(m), and A is zero elsewhere. Zero times NaN or infinity would spoil the sum: if
+// B is not finite, those terms are left out one by one.
+template <class Step, class RangeOf>
+void banded_matmul(const TileMatmulBy<Step>& t, RangeOf range) {
+  constexpr int kElements = Step::kElements;
+  if (steps_are_finite<Step>(t.b, t.b_row, t.k, t.n)) return tile_matmul<Step>(t);
+  for (int64_t m = 0; m < t.m; ++m) {
+    const Range taken = range(m).within(t.k * kElements);
+    for (int64_t n = 0; n < t.n; n += kBlock) {
+      float* c = t.c + m * t.c_row + n;
+      F32x16 sum = t.add ? load(c) : zero();
+      if (t.factor) sum = sum * splat(t.factor[m]);
+      for (int64_t k = taken.first / kElements; k < ceil_div(taken.last, kElements) && taken.first < taken.last; ++k) {
+        F32x16 a = splat(t.a[m * t.a_row + k * t.a_step]), b = load(t.b + k * t.b_row + n);
+        if constexpr (kElements == 2) {
+          if (2 * k < taken.first) a = Step::odd_only(a), b = Step::odd_only(b);
+          if (2 * k + 1 >= taken.last) a = Step::even_only(a), b = Step::even_only(b);
+        }
+        sum = Step::add(a, b, sum);
+      }
+      store(sum, c);
+    }
+  }
 }
 
 // c[rows][64] = rows[.][D] times lanes[D][64]: scores, or do . v.
@@ -80,6 +160,8 @@ void add_weighted_rows(const Scores& t, const Sizes& s, const float* weights, co
                              .add = begin.add,
                              .factor = begin.factor,
                              .prefetch = &prefetch};
+  if (t.band)
+    return banded_matmul(p, [&](int64_t lane) { return kSide == Lanes::queries ? keys_of(t.band, lane) : queries_of(t.band, lane); });
   t.diagonal ? triangle_matmul<kSide == Lanes::queries ? Steps::through_row : Steps::from_row>(p) : tile_matmul<Step>(p);
 }
 

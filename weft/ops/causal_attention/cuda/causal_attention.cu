@@ -251,10 +251,12 @@ void attention_forward(Stream& stream, const AttentionForward& a) {
 }
 
 void causal_attention(Stream& stream, const CausalAttentionArgs& a) {
+  require_plain_attention("CUDA", a);
   const AttentionForward forward{.op = a.kOp, .q = a.q, .k = a.k, .v = a.v, .start = {}, .o = a.o, .lse = a.lse, .scale = a.scale};
   attention_forward(stream, forward);
 }
 void causal_attention_backward(Stream& stream, const CausalAttentionBackwardArgs& a) {
+  require_plain_attention("CUDA", a);
   const Launch launch(stream, a.kOp, {&a.q, &a.k});
   check_extents(a.kOp, a.q);
   if (a.q.numel() == 0) return;

@@ -24,8 +24,20 @@ void attention_forward(Stream& stream, const AttentionForward& a) {
   check_extents(a.op, a.q, a.k);
   if (a.q.numel() == 0) return;
   const int64_t B = a.q.shape[0], T = a.q.shape[1], H = a.q.shape[2], D = a.q.shape[3], queries = D <= 128 ? 64 : 32;
-  const AttentionParams p{head_strides(a.q), head_strides(a.k),         head_strides(a.v), head_strides(a.o),     int32_t(T),
-                          int32_t(H),        int32_t(H / a.k.shape[2]), int32_t(D),        int32_t(a.k.shape[1]), a.scale};
+  const AttentionParams p{head_strides(a.q),
+                          head_strides(a.k),
+                          head_strides(a.v),
+                          head_strides(a.o),
+                          int32_t(T),
+                          int32_t(H),
+                          int32_t(H / a.k.shape[2]),
+                          int32_t(D),
+                          int32_t(a.k.shape[1]),
+                          a.scale,
+                          0,
+                          0,
+                          0,
+                          0};
   const bool aligned = heads_in_fours(a.q) && heads_in_fours(a.k) && heads_in_fours(a.v);
   const Kernel kernel{a.op,
                       "weft/ops/causal_attention/metal/forward.metal",
@@ -37,20 +49,33 @@ void attention_forward(Stream& stream, const AttentionForward& a) {
 }
 
 void causal_attention(Stream& stream, const CausalAttentionArgs& a) {
+  require_plain_attention("Metal", a);
   attention_forward(stream, {.op = a.kOp, .q = a.q, .k = a.k, .v = a.v, .start = {}, .o = a.o, .lse = a.lse, .scale = a.scale});
 }
 
 void causal_attention_backward(Stream& stream, const CausalAttentionBackwardArgs& a) {
+  require_plain_attention("Metal", a);
   check_extents(a.kOp, a.q, a.k);
   if (a.q.numel() == 0) return;
   const int64_t B = a.q.shape[0], T = a.q.shape[1], H = a.q.shape[2], D = a.q.shape[3], Hkv = a.k.shape[2];
-  const AttentionBackwardParams p{head_strides(a.q),    head_strides(a.k),
-                                  head_strides(a.v),    head_strides(a.o),
-                                  head_strides(a.dout), head_strides(a.dq),
-                                  head_strides(a.dk),   head_strides(a.dv),
-                                  int32_t(T),           int32_t(H),
-                                  int32_t(H / Hkv),     int32_t(D),
-                                  int32_t(B),           a.scale};
+  const AttentionBackwardParams p{head_strides(a.q),
+                                  head_strides(a.k),
+                                  head_strides(a.v),
+                                  head_strides(a.o),
+                                  head_strides(a.dout),
+                                  head_strides(a.dq),
+                                  head_strides(a.dk),
+                                  head_strides(a.dv),
+                                  int32_t(T),
+                                  int32_t(H),
+                                  int32_t(H / Hkv),
+                                  int32_t(D),
+                                  int32_t(B),
+                                  a.scale,
+                                  0,
+                                  0,
+                                  0,
+                                  0};
   const bool aligned = heads_in_fours(a.q) && heads_in_fours(a.k) && heads_in_fours(a.v) && heads_in_fours(a.dout);
   const auto kernel = [&](const char* name, const char* head_dim) {
     return Kernel{a.kOp,

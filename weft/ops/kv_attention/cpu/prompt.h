@@ -14,15 +14,6 @@ HWY_BEFORE_NAMESPACE();
 namespace weft::cpu::HWY_NAMESPACE {
 namespace {
 
-inline bool rows_are_finite(const float* at, int64_t row, int64_t rows, int64_t columns) {
-  const DU du;
-  auto most = hn::Zero(du);
-  for (int64_t r = 0; r < rows; ++r)
-    for (int64_t c = 0; c < columns; c += kLanes)
-      most = hn::Max(most, hn::And(hn::BitCast(du, hn::LoadU(D(), at + r * row + c)), hn::Set(du, 0x7fffffffu)));
-  return hn::AllTrue(du, hn::Lt(most, hn::Set(du, 0x7f800000u)));
-}
-
 template <class In>
 class Prompt {
   using T = typename In::T;
@@ -95,14 +86,10 @@ class Prompt {
     for (int64_t lane = 0; lane < tile.lanes; lane += kBlock)
       online_softmax<In, 1>(lane, keys, all_seen ? kAllSeen : seen, a_.scale, t.scores, sums.m, sums.l, t.rescale);
     // Where a key is not attended to, p is zero. Zero times NaN or infinity would spoil the sum.
-    if (all_seen || finite(v, keys))
+    if (all_seen || steps_are_finite<Step>(v.at, v.step, ceil_div(keys, Step::kElements), width()))
       add_weighted_rows<Lanes::queries, Step>(tile, s_, t.scores, v, rows.count, {.add = true, .factor = t.rescale}, sums.o, prefetch);
     else
       for (int64_t r = 0; r < rows.count; ++r) add_seen(t, r, seen.rows(r, keys), v, sums.o + r * width());
-  }
-  bool finite(const TileRows& v, int64_t keys) const {
-    if constexpr (Step::kElements == 2) return pairs_are_finite(v.at, v.step, ceil_div(keys, 2), width());
-    return rows_are_finite(v.at, v.step, keys, width());
   }
 
   // o = o factor + the sum over the first `seen` keys, for one query.
