@@ -98,7 +98,7 @@ class ThreadRanks {
         Message& message = *posted[size_t(each.number)];
         check(message.bytes == each.bytes, "thread_ranks", "rank ", rank(), " expected ", each.bytes, " bytes from rank ", each.from,
               ", which sent ", message.bytes);
-        std::memcpy(each.data, message.data, each.bytes);
+        if (each.bytes > 0) std::memcpy(each.data, message.data, each.bytes);
         message.taken = true;
       }
       all_.changed_.notify_all();

@@ -98,8 +98,8 @@ TEST_F(TrainerRanks, the_plan_is_of_the_rank_that_needs_the_most) {
   int64_t most = 0, first = 0;
   for (int rank = 0; rank < 16; ++rank) {
     int64_t bytes = 0;
-    for (const NamedTensor& t : make_optimizer(c, *model, *planned_ranks(16, rank), Sharding::optimizer)->state())
-      bytes += t.tensor.numel() * size_of(t.tensor.dtype());
+    const auto optimizer = make_optimizer(c, *model, *planned_ranks(16, rank), Sharding::optimizer);
+    for (const NamedTensor& t : optimizer->state()) bytes += t.tensor.numel() * size_of(t.tensor.dtype());
     if (rank == 0) first = bytes;
     most = std::max(most, bytes);
   }
