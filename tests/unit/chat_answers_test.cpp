@@ -4,9 +4,8 @@
 #include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
-#include <sstream>
 
-#include "weft/base/error.h"
+#include "tests/unit/observed.h"
 #include "weft/chat/chat_example.h"
 #include "weft/chat/chat_format.h"
 #include "weft/io/tokenizer/tokenizer.h"
@@ -44,15 +43,6 @@ std::string text_of(const std::vector<uint8_t>& mask) {
   return text;
 }
 
-std::string error_of(const std::function<void()>& work) {
-  try {
-    work();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no error";
-}
-
 TEST(ChatAnswers, ids_and_masks) {
   const ordered_json golden = read(WEFT_GOLDEN "/chat/answers.json");
   std::map<std::string, Tokenizer> tokenizers;
@@ -65,7 +55,7 @@ TEST(ChatAnswers, ids_and_masks) {
     const ChatExample example = parse_chat_example(golden["conversations"][conversation].dump(), conversation);
     const auto encode = [&] { return format.encode_answers(example.conversation, tokenizers.at(name + added), example.first); };
     if (row.contains("refused")) {
-      const std::string error = error_of(encode);
+      const std::string error = message_of(encode);
       EXPECT_NE(error.find("the answer in message " + std::to_string(row["refused"].get<int>()) + " cannot be found"), error.npos) << error;
       ++refused;
       continue;
@@ -124,7 +114,7 @@ TEST(ChatAnswers, prompts_and_completions_are_messages) {
 }
 
 TEST(ChatAnswers, refused_lines) {
-  const auto refused = [](const std::string& json) { return error_of([&] { parse_chat_example(json, "chat.jsonl:7"); }); };
+  const auto refused = [](const std::string& json) { return message_of([&] { parse_chat_example(json, "chat.jsonl:7"); }); };
   const auto messages = [](const std::string& list) { return R"({"messages": [{"role": "user", "content": "a"}, )" + list + "]}"; };
   const std::pair<std::string, std::string> cases[] = {
       {"[1]", "chat.jsonl:7: is not an object"},

@@ -30,6 +30,7 @@ class ChatVocabulary : public Vocabulary {
   }
 
   int64_t size() const override { return size_; }
+  const Tokenizer* tokenizer() const override { return &tokenizer_; }
   std::string decode(std::span<const int32_t> ids) const override { return tokenizer_.decode(ids); }
   std::span<const int32_t> before() const override { return tokenizer_.before(); }
   std::span<const int32_t> after() const override { return tokenizer_.after(); }

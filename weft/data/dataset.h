@@ -51,6 +51,9 @@ class Dataset {
   // The sequence at position 0, 1, 2, ... of the run; every epoch has an order of its own.
   virtual TokenBatch training_sequence(int64_t position) const = 0;
 
+  // Share of the tokens (padding aside) that count in the loss.
+  virtual double counted_share() const { return 1; }
+
   virtual int64_t validation_sequences() const = 0;  // held out; may be 0
   virtual TokenBatch validation_sequence(int64_t index) const = 0;
 };

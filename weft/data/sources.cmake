@@ -1,6 +1,10 @@
 target_sources(weft
   PRIVATE
     data/byte_level_json.cpp
+    data/chat_cache.cpp
+    data/chat_dataset.cpp
+    data/chat_encoder.cpp
+    data/chat_lines.cpp
     data/chat_template.cpp
     data/chat_vocabulary.cpp
     data/documents.cpp
@@ -14,6 +18,9 @@ target_sources(weft
     data/tokenise.cpp
     data/vocabulary.cpp
   PUBLIC FILE_SET HEADERS FILES
+    data/chat_cache.h
+    data/chat_dataset.h
+    data/chat_encoder.h
     data/chat_template.h
     data/chat_vocabulary.h
     data/dataset.h

@@ -108,16 +108,17 @@ class Tokens : public Vocabulary {
     else if (!end_token.empty())
       end_ = id_of(end_token);
   }
-  int64_t size() const override { return tokenizer().vocab_size(); }
+  int64_t size() const override { return folder_.tokenizer().vocab_size(); }
+  const Tokenizer* tokenizer() const override { return &folder_.tokenizer(); }
   void encode(std::string_view text, std::vector<int32_t>& ids, std::string_view where, bool rest) const override {
-    std::vector<int32_t> found = encode_text(tokenizer(), text, where, false, rest);
+    std::vector<int32_t> found = encode_text(folder_.tokenizer(), text, where, false, rest);
     if (ids.empty()) return ids.swap(found);  // no second copy of a long text's ids
     ids.insert(ids.end(), found.begin(), found.end());
   }
-  size_t cut(std::string_view text, size_t most) const override { return tokenizer().cut(text, most); }
-  std::string decode(std::span<const int32_t> ids) const override { return tokenizer().decode(ids); }
-  std::span<const int32_t> before() const override { return tokenizer().before(); }
-  std::span<const int32_t> after() const override { return tokenizer().after(); }
+  size_t cut(std::string_view text, size_t most) const override { return folder_.tokenizer().cut(text, most); }
+  std::string decode(std::span<const int32_t> ids) const override { return folder_.tokenizer().decode(ids); }
+  std::span<const int32_t> before() const override { return folder_.tokenizer().before(); }
+  std::span<const int32_t> after() const override { return folder_.tokenizer().after(); }
   std::optional<int32_t> end_of_text() const override { return end_; }
   // A text also ends at the token that separates documents of the training data.
   SpecialIds special_ids() const override {
@@ -133,7 +134,7 @@ class Tokens : public Vocabulary {
   std::string tokenizer_json(const std::vector<std::string>& added) const override {
     const MappedFile file(folder_.file());
     const std::string json(reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size());
-    return added.empty() ? json : with_special_tokens(json, folder_.file(), tokenizer().vocab_size(), added);
+    return added.empty() ? json : with_special_tokens(json, folder_.file(), folder_.tokenizer().vocab_size(), added);
   }
   std::string tokenizer_config_json() const override { return read_tokenizer_config_json(folder_.path()); }
   void write_files(const std::string& folder) const override { copy_tokenizer(folder_.path(), folder); }
@@ -141,12 +142,11 @@ class Tokens : public Vocabulary {
 
  private:
   static constexpr const char* kNone = "none";
-  const Tokenizer& tokenizer() const { return folder_.tokenizer(); }
 
   // The id of a token given as the vocabulary spells it, or as a text that encodes to one token.
   int32_t id_of(const std::string& token) const {
-    if (const auto id = tokenizer().id_of(token)) return *id;
-    const std::vector<int32_t> ids = tokenizer().encode(token, false);
+    if (const auto id = folder_.tokenizer().id_of(token)) return *id;
+    const std::vector<int32_t> ids = folder_.tokenizer().encode(token, false);
     check(ids.size() == 1, "train", "end_token is '", token, "', which encodes to ", ids.size(), " tokens of ", folder_.path(),
           ", expected one");
     return ids[0];

@@ -13,6 +13,8 @@
 
 namespace weft {
 
+class Tokenizer;
+
 class Vocabulary {
  public:
   virtual ~Vocabulary() = default;
@@ -24,6 +26,8 @@ class Vocabulary {
   // UTF-8.
   virtual size_t cut(std::string_view text, size_t most) const = 0;
   virtual std::string decode(std::span<const int32_t> ids) const = 0;
+  // The tokenizer that gives these ids; null for characters and bytes without a chat template.
+  virtual const Tokenizer* tokenizer() const { return nullptr; }
   // The ids that the tokenizer's template puts before and after every document.
   virtual std::span<const int32_t> before() const { return {}; }
   virtual std::span<const int32_t> after() const { return {}; }
