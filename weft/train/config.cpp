@@ -18,6 +18,9 @@ namespace {
 using C = TrainConfig;
 
 constexpr Setting kSettings[] = {
+    {"data", "task", &C::task, Resume::fixed,
+     "pretrain: learn the text of --data; sft: learn the assistant's answers in conversations (\"messages\", or \"prompt\" and "
+     "\"completion\"), rendered with the chat template"},
     {"data", "data", &C::data, Resume::free,  // a checkpoint has the hash of its contents
      "A text, JSONL or JSON file (field \"text\"), a folder of such files, or 'sums': built-in arithmetic (default for a new model: sums)",
      "dataset"},
@@ -29,9 +32,9 @@ constexpr Setting kSettings[] = {
      "template of the tokenizer's folder)"},
     {"data", "vocabulary", &C::vocabulary, Resume::fixed, "Vocabulary if there is no tokenizer: the 'characters' of the text, or 'bytes'"},
     {"data", "cache", &C::cache, Resume::free, "Cache folder for tokenised data (default: ~/.cache/weft)"},
-    {"data", "sequence", &C::sequence, Resume::fixed, "Tokens per sequence (0: the model's context length, at most 256)",
+    {"data", "sequence", &C::sequence, Resume::fixed, "Tokens per sequence (0: the model's context length, at most 256; sft: 1024)",
      "seq-len,seq-length,sequence-length,block-size,max-seq-length"},
-    {"data", "validation", &C::validation, Resume::fixed, "Fraction of the sequences held out for validation"},
+    {"data", "validation", &C::validation, Resume::fixed, "Fraction of the sequences (sft: conversations) held out for validation"},
     {"data", "sums_digits", &C::sums_digits, Resume::fixed, "sums: digits per operand, 2 or 3"},
     {"data", "sums_reversed", &C::sums_reversed, Resume::fixed, "sums: write the digits of the answer in reverse order"},
     {"data", "sums_rows", &C::sums_rows, Resume::fixed, "sums: examples per block; a block counts as one sequence of the batch"},
@@ -111,7 +114,8 @@ constexpr Setting kSettings[] = {
      "evaluate-sequences,eval-sequences,eval-units", "evaluate_sequences"},
     {"run", "sample_every", &C::sample_every, Resume::free, "Steps between samples for the report (0: at every evaluation)"},
     {"run", "sample_tokens", &C::sample_tokens, Resume::free, "Tokens per sample"},
-    {"run", "prompt", &C::prompt, Resume::free, "Prompt of the samples (default: the beginning of the held-out text)"},
+    {"run", "prompt", &C::prompt, Resume::free,
+     "Prompt of the samples (default: the beginning of the held-out text; sft: a question, default: that of a held-out conversation)"},
     {"run", "log_every", &C::log_every, Resume::free, "Steps between log lines if the output is not a terminal"},
 };
 

@@ -12,6 +12,7 @@
 namespace weft {
 
 struct TrainConfig {
+  std::string task = "pretrain";
   // Data.
   std::string data = "";  // resolved: "sums" for a new model
   std::string tokenizer = "";

@@ -84,6 +84,7 @@ void check_words(const TrainConfig& c) {
       check(first_invalid_utf8(c.**field) == (c.**field).size(), "train", setting.key,
             " is not UTF-8: the run's config.toml could not be read back");
   check(!c.model.empty(), "train", "model is empty, expected a name or a folder");
+  check(c.task == "pretrain" || c.task == "sft", "train", "task is '", c.task, "', expected pretrain or sft");
   check(c.dtype == "f32" || c.dtype == "bf16", "train", "dtype is '", c.dtype, "', expected f32 or bf16");
   check(c.vocabulary == "characters" || c.vocabulary == "bytes", "train", "vocabulary is '", c.vocabulary,
         "', expected characters or bytes");
@@ -109,6 +110,8 @@ void check_agreement(const TrainConfig& c) {
   needs("decay", c.decay != 0, c.schedule == "wsd", "only the schedule wsd has a decay");
   needs("nesterov", c.nesterov, c.optimizer == "sgd", "only the optimizer sgd has it");
   needs("nesterov", c.nesterov, c.momentum > 0, "momentum is 0");
+  needs("task", c.task == "sft", !sums, "sums are not conversations: pass --data");
+  needs("end_token", !c.end_token.empty(), c.task != "sft", "the chat template writes all tokens of a conversation");
   needs("tokenizer", !c.tokenizer.empty(), !sums, "sums have a vocabulary of their own");
   needs("end_token", !c.end_token.empty(), !sums, "sums end with a newline");
   needs("chat_template", !c.chat_template.empty(), !sums, "sums have a vocabulary of their own");

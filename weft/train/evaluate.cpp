@@ -12,6 +12,7 @@
 #include "weft/tensor/node.h"
 #include "weft/train/phase.h"
 #include "weft/train/step.h"
+#include "weft/train/task.h"
 
 namespace weft {
 namespace {
@@ -60,6 +61,12 @@ std::vector<SequenceLoss> dealt(Communicator& ranks, const std::vector<SequenceL
   return all;
 }
 
+std::vector<int32_t> fitting(std::vector<int32_t> prompt, const TrainingProblem& problem) {
+  check(!prompt.empty() && int64_t(prompt.size()) < problem.model.max_positions, "train", "prompt has ", prompt.size(),
+        " tokens, expected 1 or more and fewer than the model's context of ", problem.model.max_positions);
+  return prompt;
+}
+
 }  // namespace
 
 double validation_loss(const Model& model, const Dataset& data, int64_t sequences, const Agreement& ranks) {
@@ -103,6 +110,11 @@ double sums_accuracy(const Model& model, const SumsDataset& sums, const Agreemen
 
 std::vector<std::vector<int32_t>> sample_prompts(const TrainConfig& config, const TrainingProblem& problem) {
   if (config.sample_tokens == 0) return {};
+  if (problem.chat) {
+    std::vector<int32_t> prompt = conversation_prompt(config, problem);
+    if (config.prompt.empty() && int64_t(prompt.size()) >= problem.model.max_positions) return {};  // it leaves no room for an answer
+    return {fitting(std::move(prompt), problem)};
+  }
   std::vector<std::string> prompts;
   if (!config.prompt.empty())
     prompts = {config.prompt};
@@ -112,8 +124,7 @@ std::vector<std::vector<int32_t>> sample_prompts(const TrainConfig& config, cons
   for (const std::string& prompt : prompts) {
     problem.vocabulary->append_beginning(/*first=*/true, ids.emplace_back(), "prompt");
     problem.vocabulary->encode(prompt, ids.back(), "prompt");
-    check(!ids.back().empty() && int64_t(ids.back().size()) < problem.model.max_positions, "train", "prompt has ", ids.back().size(),
-          " tokens, expected 1 or more and fewer than the model's context of ", problem.model.max_positions);
+    fitting(ids.back(), problem);
   }
   if (ids.empty() && problem.data->validation_sequences() > 0) {
     const TokenBatch sequence = problem.data->validation_sequence(0);
@@ -125,7 +136,9 @@ std::vector<std::vector<int32_t>> sample_prompts(const TrainConfig& config, cons
 
 SampleOptions sample_options(const TrainConfig& config, const TrainingProblem& problem) {
   if (problem.sums) return {.tokens = problem.sums->answer_length() - 1, .temperature = 0, .seed = uint64_t(config.seed)};
-  return {.tokens = config.sample_tokens, .temperature = 0.8, .seed = uint64_t(config.seed)};
+  SampleOptions options{.tokens = config.sample_tokens, .temperature = 0.8, .seed = uint64_t(config.seed)};
+  if (problem.chat) options.end_ids.assign(problem.model.eos_ids.begin(), problem.model.eos_ids.end());
+  return options;
 }
 
 std::string sample_text(const Model& model, const Vocabulary& vocabulary, const std::vector<int32_t>& prompt,
@@ -133,7 +146,8 @@ std::string sample_text(const Model& model, const Vocabulary& vocabulary, const 
   const Phase phase(model.device());
   const int64_t room = model.config().max_positions - int64_t(prompt.size());
   GenerateOptions generate{.sampling = {.temperature = options.temperature, .seed = options.seed},
-                           .max_tokens = std::min(options.tokens, room)};
+                           .max_tokens = std::min(options.tokens, room),
+                           .eos_ids = options.end_ids};
   Generator generator(model, generate);
   return vocabulary.decode(generator.run({prompt}).at(0).ids);
 }

@@ -28,9 +28,10 @@ struct SampleOptions {
   int64_t tokens = 200;
   double temperature = 0.8;  // 0: greedy
   uint64_t seed = 0;
+  std::vector<int32_t> end_ids = {};  // end a sample
 };
-// The prompts of a run's samples: its --prompt, held-out sums, or the beginning of the held-out text. Throws for a prompt that
-// does not fit into the model's context.
+// The prompts of a run's samples: its --prompt, held-out sums, the beginning of a held-out conversation, or of the held-out text. Throws
+// for a prompt that does not fit into the model's context.
 std::vector<std::vector<int32_t>> sample_prompts(const TrainConfig& config, const TrainingProblem& problem);
 SampleOptions sample_options(const TrainConfig& config, const TrainingProblem& problem);
 // A continuation of `prompt`.

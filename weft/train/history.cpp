@@ -77,7 +77,8 @@ bool History::take(const std::string& line, int64_t until) {
   if (object.contains("loss")) {
     steps_.push_back({step, number(object, "loss"), number(object, "learning_rate"), number(object, "gradient_norm"),
                       number(object, "tokens_per_second"), number(object, "utilisation"), number(object, "seconds"),
-                      number(object, "epoch"), object.contains("skipped") && object["skipped"] == true});
+                      number(object, "epoch"), object.contains("skipped") && object["skipped"] == true,
+                      object.value("counted_share", 1.0)});
   } else if (object.contains("validation_loss")) {
     const double accuracy = number(object, "accuracy");
     evaluations_.push_back({step, number(object, "validation_loss"), accuracy == accuracy ? std::optional(accuracy) : std::nullopt});
@@ -104,6 +105,7 @@ void History::add(const StepRecord& r) {
                  {"tokens_per_second", r.tokens_per_second}};
   if (r.utilisation > 0) object["utilisation"] = r.utilisation;
   object["epoch"] = r.epoch;
+  if (r.counted_share < 1) object["counted_share"] = r.counted_share;
   object["seconds"] = r.seconds;
   if (r.skipped) object["skipped"] = true;
   write(line_of(object));

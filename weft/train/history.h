@@ -1,7 +1,7 @@
 // The measurements of a run, in memory and as metrics.jsonl, one JSON object per line:
 //
 //   {"step": 10, "loss": 2.1, "learning_rate": 0.0003, "gradient_norm": 0.9, "tokens_per_second": 12000, "utilisation": 0.4,
-//    "epoch": 0.25, "seconds": 3.5}
+//    "epoch": 0.25, "counted_share": 0.4, "seconds": 3.5}
 //   {"step": 11, "loss": null, "learning_rate": 0.0003, "gradient_norm": null, ..., "skipped": true}
 //   {"step": 100, "validation_loss": 1.9, "accuracy": 0.97}
 //   {"step": 100, "prompt": "47+85=", "sample": "132"}
@@ -22,10 +22,11 @@ struct StepRecord {
   int64_t step = 0;
   double loss = 0, learning_rate = 0, gradient_norm = 0;
   double tokens_per_second = 0;
-  double utilisation = 0;  // of the peak; 0: not known
-  double seconds = 0;      // of training so far, interruptions not counted
-  double epoch = 0;        // training sequences read so far / those of an epoch
-  bool skipped = false;    // loss or gradient norm was not finite: the weights are those of the step before
+  double utilisation = 0;    // of the peak; 0: not known
+  double seconds = 0;        // of training so far, interruptions not counted
+  double epoch = 0;          // training sequences read so far / those of an epoch
+  bool skipped = false;      // loss or gradient norm was not finite: the weights are those of the step before
+  double counted_share = 1;  // of the step's tokens, padding included: those that count in the loss
 };
 
 struct EvaluationRecord {

@@ -135,6 +135,7 @@ void rehearse(const TrainConfig& config, const TrainingProblem& problem, Device&
 Plan make_plan(const TrainConfig& config, const TrainingProblem& problem, int ranks) {
   Plan plan;
   plan.ranks = ranks;
+  plan.counted_share = problem.data->counted_share();
   const auto counting = counting::open_device(int(config.threads));
   const LaunchProgress launches(counting->stream());
   rehearse(config, problem, *counting, alone(), &counting::counts(*counting), plan);
@@ -167,8 +168,15 @@ std::string parameters_text(const Plan& plan) {
   return plan.kept == 0 ? trained : join(trained, " of ", count_text(double(plan.parameters + plan.kept)));
 }
 
+std::string counted_text(double share) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.1f %% of the tokens", 100 * share);
+  return text;
+}
+
 std::string plan_text(const Plan& plan, const MemoryInfo& device) {
   std::string out = join(parameters_text(plan), " parameters, ", plan.tokens, " tokens a step\n");
+  if (plan.counted_share < 1) out += join("the loss counts ", counted_text(plan.counted_share), ": the answers\n");
   if (plan.ranks > 1) out += join("each of ", plan.ranks, " ranks needs\n");
   char line[160];
   for (MemoryUse use : kUses) {

@@ -17,6 +17,7 @@ struct Plan {
   int64_t kept = 0;           // frozen: the model's below its adapters
   int64_t tokens = 0;         // read by one step
   int64_t micro_batches = 1;  // of one step
+  double counted_share = 1;   // of the data's tokens, padding aside: those that count in the loss
   int ranks = 1;
   std::vector<int> additions = {};  // of several ranks: TrainingStep::additions()
 
@@ -25,6 +26,9 @@ struct Plan {
 
 // Of the rank of so many that needs the most. Throws if they cannot share the step.
 Plan make_plan(const TrainConfig& config, const TrainingProblem& problem, int ranks = 1);
+
+// "41.2 % of the tokens"
+std::string counted_text(double share);
 
 // The plan as a table.
 std::string plan_text(const Plan& plan, const MemoryInfo& device);

@@ -15,6 +15,7 @@
 #include "weft/train/conversations.h"
 #include "weft/train/optimizer_choice.h"
 #include "weft/train/phase.h"
+#include "weft/train/task.h"
 #include "weft/data/token_cache.h"
 
 namespace weft {
@@ -86,6 +87,7 @@ std::unique_ptr<Vocabulary> plain_vocabulary(const TrainConfig& c) {
   check(c.end_token.empty(), "train", "end_token is '", c.end_token, "', but there is no tokenizer: ", c.vocabulary,
         " have a token of their own between documents");
   if (c.vocabulary == "bytes") return byte_vocabulary();
+  if (c.task == "sft") return character_vocabulary(characters_of_conversations(c), /*end_of_text=*/false);
   const CharactersFound found = characters_of(Documents(c.data, {}, conversation_reader(c)));
   return character_vocabulary(found.characters, /*end_of_text=*/found.documents > 1);
 }
@@ -118,7 +120,8 @@ void read_sums(const TrainConfig& c, TrainingProblem& problem) {
 
 // The context of a new model is the length of its training sequences unless --context says otherwise; a folder has its own.
 int64_t set_context(const TrainConfig& c, ModelConfig& model) {
-  const int64_t sequence = c.sequence ? c.sequence : std::min<int64_t>(256, c.context ? c.context : model.max_positions);
+  const int64_t sequence =
+      c.sequence ? c.sequence : std::min<int64_t>(c.task == "sft" ? 1024 : 256, c.context ? c.context : model.max_positions);
   if (!is_folder(c.model)) model.max_positions = c.context ? c.context : sequence;
   check(sequence <= model.max_positions, "train", "sequence is ", sequence, ", the model takes at most ", model.max_positions);
   return sequence;
@@ -128,6 +131,7 @@ void read_text(const TrainConfig& c, TrainingProblem& problem, const Notice& not
   const int64_t sequence = set_context(c, problem.model);
   problem.vocabulary = vocabulary_for(c);
   add_embeddings(c, problem, notice);
+  if (c.task == "sft") return read_conversations(c, sequence, problem, notice);
   problem.data = text_dataset({.path = c.data,
                                .cache_folder = c.cache.empty() ? default_cache_folder() : c.cache,
                                .tokens = sequence,
@@ -150,8 +154,11 @@ void set_special_ids(const TrainConfig& c, TrainingProblem& problem) {
   if (problem.sums) return take_ids(problem.model, {.bos_id = {}, .pad_id = {}, .eos_ids = {problem.sums->newline()}});
   const SpecialIds ids = problem.vocabulary->special_ids();
   const bool own_tokenizer = is_folder(c.model) && c.tokenizer.empty() && c.chat_template.empty();
-  if (!own_tokenizer) return take_ids(problem.model, ids);
-  if (ids.eos_ids != TokenizerFolder(c.model).special_ids().eos_ids) problem.model.eos_ids = ids.eos_ids;
+  if (!own_tokenizer)
+    take_ids(problem.model, ids);
+  else if (ids.eos_ids != TokenizerFolder(c.model).special_ids().eos_ids)
+    problem.model.eos_ids = ids.eos_ids;
+  if (problem.chat) end_at_turns(problem);
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 
 #include "weft/models/model.h"
 #include "weft/train/config.h"
+#include "weft/data/chat_dataset.h"
 #include "weft/data/dataset.h"
 #include "weft/train/optimizer.h"
 #include "weft/train/schedule.h"
@@ -21,7 +22,9 @@ using Notice = std::function<void(const std::string&)>;
 struct TrainingProblem {
   std::shared_ptr<const Vocabulary> vocabulary;
   std::unique_ptr<Dataset> data;
-  const SumsDataset* sums = nullptr;  // the data, if it is the built-in sums
+  const SumsDataset* sums = nullptr;             // the data, if it is the built-in sums
+  const ChatDataset* conversations = nullptr;    // the data, if they are conversations: --task sft
+  std::shared_ptr<const ChatEncoder> chat = {};  // of the conversations
   ModelConfig model;
 };
 

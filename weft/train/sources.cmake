@@ -32,6 +32,7 @@ target_sources(weft
     train/shared_step.cpp
     train/sharding.cpp
     train/step.cpp
+    train/task.cpp
     train/tensorboard.cpp
     train/trainer.cpp
     train/trainer_output.cpp

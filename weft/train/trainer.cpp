@@ -54,6 +54,7 @@ void Trainer::record_step(const StepRecord& record) {
     board_->scalar("learning_rate", step_, record.learning_rate);
     if (!record.skipped) board_->scalar("gradient_norm", step_, record.gradient_norm);
     board_->scalar("tokens_per_second", step_, record.tokens_per_second);
+    if (record.counted_share < 1) board_->scalar("counted_share", step_, record.counted_share);
     if (skipped_) board_->scalar("skipped_steps", step_, double(skipped_));
     history_->add(record);  // last: a killed run then has no step in metrics.jsonl that TensorBoard lacks
   });

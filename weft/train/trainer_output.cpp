@@ -68,6 +68,7 @@ void Trainer::report(const std::string& state) {
                               {"memory at the peak", bytes_text(double(plan_.peak()))}},
                     .config = to_toml(config_),
                     .written = date_text(std::chrono::system_clock::now())};
+  if (plan_.counted_share < 1) facts.facts.push_back({"counted in the loss", counted_text(plan_.counted_share)});
   if (const PeakFlops& peak = utilisation_.peak(); peak.rate > 0)
     facts.facts.push_back({"peak of the device", count_text(peak.rate) + "FLOP/s, " + peak.of});
   add_rank_facts(facts);

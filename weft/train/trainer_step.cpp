@@ -87,7 +87,8 @@ StepRecord Trainer::train_one() {
           utilisation_.of_step(own_flops, seconds),
           seconds_,
           double(position_) / double(problem_.data->sequences_per_epoch()),
-          !result.finite()};
+          !result.finite(),
+          double(result.targets) / double(result.tokens)};
 }
 
 // The first tensor that is not finite, as a text; of several ranks the first in the order of one process. Computes the step again.

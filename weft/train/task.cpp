@@ -1,0 +1,52 @@
+#include "weft/train/task.h"
+
+#include <algorithm>
+#include <set>
+
+#include "weft/base/check.h"
+#include "weft/chat/chat_example.h"
+#include "weft/data/chat_lines.h"
+#include "weft/data/token_cache.h"
+#include "weft/train/conversations.h"
+
+namespace weft {
+
+void read_conversations(const TrainConfig& c, int64_t sequence, TrainingProblem& problem, const Notice& notice) {
+  problem.chat = std::make_shared<const ChatEncoder>(chat_format(c), problem.vocabulary, template_hash(c));
+  if (notice && !problem.chat->end_of_turn().id)
+    notice("the chat template ends an answer with no special token: the model may not learn where an answer ends");
+  auto data = chat_dataset({.path = c.data,
+                            .cache_folder = c.cache.empty() ? default_cache_folder() : c.cache,
+                            .tokens = sequence,
+                            .validation_fraction = c.validation,
+                            .seed = uint64_t(c.seed),
+                            .vocabulary_limit = is_folder(c.model) ? problem.model.vocab_size : 0,
+                            .threads = int(c.threads)},
+                           problem.chat, notice);
+  problem.conversations = data.get();
+  problem.data = std::move(data);
+}
+
+std::vector<char32_t> characters_of_conversations(const TrainConfig& c) {
+  const ChatFormat format = chat_format(c);
+  std::set<char32_t> found = {U'\n'};
+  visit_chat_lines(Documents(c.data), [&](std::string_view json, const std::string& where) {
+    const std::string text = format.render(parse_chat_example(json, where).conversation, /*add_generation_prompt=*/true);
+    for (size_t at = 0; at < text.size();) found.insert(next_character(text, at, where));
+  });
+  return {found.begin(), found.end()};
+}
+
+void end_at_turns(TrainingProblem& problem) {
+  const auto end = problem.chat->end_of_turn().id;
+  if (!end) return;
+  std::vector<int64_t>& ids = problem.model.eos_ids;
+  std::erase(ids, int64_t(*end));
+  ids.insert(ids.begin(), int64_t(*end));
+}
+
+std::vector<int32_t> conversation_prompt(const TrainConfig& config, const TrainingProblem& problem) {
+  return config.prompt.empty() ? problem.conversations->sample_prompt() : problem.chat->prompt(config.prompt);
+}
+
+}  // namespace weft
