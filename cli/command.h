@@ -18,6 +18,7 @@ using Run = std::function<int()>;
 Run add_devices(CLI::App& app);
 Run add_inspect(CLI::App& app);
 Run add_tokenize(CLI::App& app);
+Run add_tokenizer(CLI::App& app);
 Run add_generate(CLI::App& app);
 Run add_chat(CLI::App& app);
 Run add_eval(CLI::App& app);

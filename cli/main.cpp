@@ -44,7 +44,7 @@ int main(int argc, char** argv) {
       {"check", add_check(app)},       {"bench", add_bench(app)},
       {"support", add_support(app)},   {"train", add_train(app, command_line(argc, argv))},
       {"report", add_report(app)},     {"chat", add_chat(app)},
-      {"score", add_score(app)},
+      {"score", add_score(app)},       {"tokenizer", add_tokenizer(app)},
   };
   check_integers(app);
   // CLI11 alone would only report that a subcommand is required.

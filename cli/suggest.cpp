@@ -59,19 +59,23 @@ std::vector<std::string> with_known_names(int argc, char** argv) {
 }
 
 std::string unknown_option(const CLI::App& command, const std::string& given) {
+  const CLI::App* above = command.get_parent();
+  const std::string words = join(above && above->get_parent() ? above->get_name() + " " : "", command.get_name());
   const std::string name = name_of(given);
   for (const auto& [elsewhere, advice] : kElsewhere)
     if (name == elsewhere) return join("unknown option ", name, "; ", advice);
   const std::string near = nearest_word(name, options_of(command));
-  return join("unknown option ", name,
-              near.empty() ? join("; see weft ", command.get_name(), " --help") : join("; did you mean ", near, "?"));
+  return join("unknown option ", name, near.empty() ? join("; see weft ", words, " --help") : join("; did you mean ", near, "?"));
 }
 
 std::string unknown_option(const CLI::App& app, const CLI::ParseError& error) {
   if (error.get_exit_code() != int(CLI::ExitCodes::ExtrasError)) return "";
   for (const CLI::App* command : app.get_subcommands())
-    for (const std::string& given : command->remaining(true))
-      if (given.starts_with("-") && given.size() > 1) return unknown_option(*command, given);
+    for (const std::string& given : command->remaining(true)) {
+      if (!given.starts_with("-") || given.size() == 1) continue;
+      while (!command->get_subcommands().empty()) command = command->get_subcommands().front();  // "tokenizer train"
+      return unknown_option(*command, given);
+    }
   return "";
 }
 

@@ -13,6 +13,7 @@
 #include "weft/data/chat_vocabulary.h"
 #include "weft/data/dataset.h"
 #include "weft/data/sums.h"
+#include "weft/data/tokenizer_training/train_tokenizer.h"
 #include "weft/generate/chat_session.h"
 #include "weft/generate/generator.h"
 #include "weft/generate/score.h"

@@ -16,6 +16,12 @@ target_sources(weft
     data/token_batch.cpp
     data/token_cache.cpp
     data/tokenise.cpp
+    data/tokenizer_training/merge_learner.cpp
+    data/tokenizer_training/merged_words.cpp
+    data/tokenizer_training/train_tokenizer.cpp
+    data/tokenizer_training/trained_json.cpp
+    data/tokenizer_training/word_counts.cpp
+    data/tokenizer_training/word_table.cpp
     data/vocabulary.cpp
   PUBLIC FILE_SET HEADERS FILES
     data/chat_cache.h
@@ -30,4 +36,5 @@ target_sources(weft
     data/sums.h
     data/token_cache.h
     data/token_documents.h
+    data/tokenizer_training/train_tokenizer.h
     data/vocabulary.h)

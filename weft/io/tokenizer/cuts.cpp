@@ -3,16 +3,15 @@
 #include <algorithm>
 #include <optional>
 
+#include "weft/io/tokenizer/patterns.h"
 #include "weft/io/tokenizer/utf8.h"
 
 namespace weft {
 namespace {
 
 constexpr std::string_view kPatterns[] = {
-    // GPT-2
-    R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)",
-    // Llama 3, GPT-4
-    R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)",
+    kGpt2Pattern,
+    kLlama3Pattern,
     // Qwen 2 and 3
     R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)",
     // GPT-4o

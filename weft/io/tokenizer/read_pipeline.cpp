@@ -3,12 +3,12 @@
 
 #include "weft/io/tokenizer/cuts.h"
 #include "weft/io/tokenizer/parts.h"
+#include "weft/io/tokenizer/patterns.h"
 #include "weft/io/tokenizer/utf8.h"
 
 namespace weft {
 namespace {
 
-constexpr const char* kGpt2Pattern = R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)";
 constexpr size_t kLongestPrepended = 1000;  // bytes; that of real files has three
 
 SplitBehavior behavior_of(const JsonNode& node) {
