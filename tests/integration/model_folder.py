@@ -287,7 +287,7 @@ def generation_settings(folder):
 def spelling_of_options(folder):
     for given, words in [
         (["train", "--lerning-rate", "1"], ["unknown option --lerning-rate; did you mean --learning-rate?"]),
-        (["train", "--epochs", "3"], ["unknown option --epochs", "--steps"]),
+        (["train", "--epoch", "3"], ["unknown option --epoch", "--epochs"]),
         (["generate", golden / "llama", "x", "--temprature", "1"], ["--temprature", "--temperature"]),
         (["eval", golden / "llama", "--dat=x"], ["--dat", "--data"]),
         (["trian"], ["'trian'", "did you mean train?"]),
