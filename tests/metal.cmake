@@ -77,7 +77,7 @@ set_tests_properties(metal.counters metal.multiply_adds PROPERTIES LABELS "metal
 
 # Every fast kernel against slow ones in the documented order of sums. The order within a simdgroup_matrix is k ascending, or drawn from a
 # seed: a kernel that takes the matrix unit's order for a scalar one is caught.
-foreach(name IN ITEMS metal_order_test metal_model_order_test)
+foreach(name IN ITEMS metal_documents_test metal_order_test metal_model_order_test)
   add_executable(${name} unit/${name}.cpp)
   weft_target_defaults(${name})
   target_link_libraries(${name} PRIVATE weft GTest::gtest_main)
@@ -88,6 +88,9 @@ foreach(order IN ITEMS 0 7)
   add_test(NAME metal.order.${order} COMMAND metal_order_test)
   set_tests_properties(metal.order.${order} PROPERTIES LABELS "metal" ENVIRONMENT WEFT_METAL_SIM_MATRIX_ORDER=${order})
 endforeach()
+# Packed documents have the bytes of each alone, in a drawn order within a matrix: keys shifted by less than eight give other bits.
+add_test(NAME metal.documents COMMAND metal_documents_test)
+set_tests_properties(metal.documents PROPERTIES LABELS "metal;mutant" ENVIRONMENT WEFT_METAL_SIM_MATRIX_ORDER=7)
 # Kernels in another order, which the check of the promise must find.
 foreach(order IN ITEMS 0 7)
   add_test(NAME metal.order_mutants.${order} COMMAND metal_order_mutants)

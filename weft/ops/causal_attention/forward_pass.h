@@ -13,6 +13,9 @@ struct AttentionForward {
   MutView o;
   MutView lse;  // absent: not computed
   float scale;
+  View documents = {};  // these three as CausalAttentionArgs, without `start`
+  int64_t window = 0;
+  float soft_cap = 0;
 };
 
 namespace cuda {

@@ -29,4 +29,9 @@ struct AttentionBackwardParams {
 };
 static_assert(sizeof(AttentionBackwardParams) == 232, "the host and MSL must agree");
 
+struct DocumentsParams {
+  int32_t documents, T;
+};
+static_assert(sizeof(DocumentsParams) == 8, "the host and MSL must agree");
+
 }  // namespace weft

@@ -118,6 +118,19 @@ inline Matrix outside_causal(Positions at, int room) {
   for (int e = 0; e < 2; ++e) outside.thread_elements()[e] -= at.row.thread_elements()[e] + float(room);
   return outside;
 }
+// Leaves out elements with column - row < least, or > most, too.
+inline void leave_out_below(thread Matrix& outside, Positions at, int least) {
+  for (int e = 0; e < 2; ++e) {
+    const float ahead = at.column.thread_elements()[e] - at.row.thread_elements()[e];
+    outside.thread_elements()[e] = metal::fmax(outside.thread_elements()[e], float(least) - ahead);
+  }
+}
+inline void leave_out_above(thread Matrix& outside, Positions at, int most) {
+  for (int e = 0; e < 2; ++e) {
+    const float ahead = at.column.thread_elements()[e] - at.row.thread_elements()[e];
+    outside.thread_elements()[e] = metal::fmax(outside.thread_elements()[e], ahead - float(most));
+  }
+}
 // Above 0 in columns that are not among the first `columns`.
 inline Matrix outside_columns(Positions at, int columns) {
   Matrix outside = at.column;
@@ -132,13 +145,20 @@ inline void scores_to_weights(thread Matrix& s, Matrix shift, Matrix outside) {
         outside.thread_elements()[e] <= 0.0f ? metal::precise::exp(s.thread_elements()[e] - shift.thread_elements()[e]) : 0.0f;
 }
 
-// Scales a block's scores and stores them side by side, `row` floats to a row. They are scaled here: in the exponent a fused step would
-// round the largest score and its maximum differently.
+// A score with a soft cap; 0 is none.
+inline float soft_capped(float score, float cap) { return cap > 0.0f ? cap * metal::precise::tanh(score / cap) : score; }
+inline void cap_elements(thread Matrix& scores, float cap) {
+  for (int e = 0; e < 2; ++e) scores.thread_elements()[e] = soft_capped(scores.thread_elements()[e], cap);
+}
+
+// Scales a block's scores, caps them and stores them side by side, `row` floats to a row. They are scaled here: in the exponent a fused
+// step would round the largest score and its maximum differently.
 template <int kCount>
-inline void store_scaled(thread Matrix (&scores)[kCount], float scale, threadgroup float* to, int row) {
+inline void store_scaled(thread Matrix (&scores)[kCount], float scale, threadgroup float* to, int row, float cap = 0.0f) {
   WEFT_UNROLL
   for (int i = 0; i < kCount; ++i) {
     scale_elements(scores[i], scale);
+    cap_elements(scores[i], cap);
     metal::simdgroup_store(scores[i], to + 8 * i, ulong(row));
   }
 }

@@ -8,7 +8,15 @@
 namespace weft {
 namespace metal_fault {
 
-enum Kind { none = 0, id_out_of_range = 1, target_out_of_range = 2, position_out_of_range = 3, start_out_of_range = 4, bad_step = 5 };
+enum Kind {
+  none = 0,
+  id_out_of_range = 1,
+  target_out_of_range = 2,
+  position_out_of_range = 3,
+  start_out_of_range = 4,
+  bad_step = 5,
+  bad_documents = 6
+};
 
 // The first report is kept: the thread that changes `claimed` from 0 to 1 writes the rest.
 struct Record {

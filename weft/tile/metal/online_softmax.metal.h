@@ -16,23 +16,24 @@
 
 namespace weft {
 
-// The largest of `most` and this lane's quarter of a row: the scores of the first `count` of kKeys keys, each the sum of kSlices blocks
-// of eight rows.
+// The largest of `most` and this lane's quarter of a row: the scores of keys [first, count) of kKeys, each the sum of kSlices blocks
+// of eight rows, then capped.
 template <int kSlices, int kKeys>
-inline float largest_score(float most, threadgroup const float* at, int row, int count, uint lane) {
+inline float largest_score(float most, threadgroup const float* at, int row, int count, uint lane, int first = 0, float cap = 0.0f) {
   for (int c = int(lane) % 4; c < kKeys; c += 4) {
     float score = at[c];
     for (int slice = 1; slice < kSlices; ++slice) score += at[slice * 8 * row + c];
-    if (c < count) most = metal::fmax(most, score);
+    if (c >= first && c < count) most = metal::fmax(most, soft_capped(score, cap));
   }
   return most;
 }
 
-// The scores of eight keys from column `column` on: the sum of kSlices blocks of eight rows.
+// The scores of eight keys from column `column` on: the sum of kSlices blocks of eight rows, then capped.
 template <int kSlices>
-inline Matrix sum_slices(threadgroup const float* slices, int row, int column) {
+inline Matrix sum_slices(threadgroup const float* slices, int row, int column, float cap = 0.0f) {
   Matrix sum = matrix_at(slices + column, row);
   for (int i = 1; i < kSlices; ++i) add_elements(sum, matrix_at(slices + i * 8 * row + column, row));
+  cap_elements(sum, cap);
   return sum;
 }
 

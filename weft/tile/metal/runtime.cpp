@@ -20,6 +20,8 @@ std::string describe(const metal_fault::Record& f) {
       return join("position ", f.value, " of sequence ", f.at, " is outside the table of ", f.limit, " positions");
     case metal_fault::start_out_of_range: return join("start ", f.value, " of sequence ", f.at, " is outside [0, ", f.limit, "]");
     case metal_fault::bad_step: return join("the step is ", f.value, ", expected 1 or more");
+    case metal_fault::bad_documents:
+      return join("documents[", f.at, "] is ", f.value, ", expected lengths that ascend from 0 to ", f.limit);
     default: return join("a kernel reported a fault of unknown kind ", f.kind);
   }
 }
