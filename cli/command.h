@@ -28,6 +28,7 @@ Run add_check(CLI::App& app);
 Run add_bench(CLI::App& app);
 Run add_support(CLI::App& app);
 Run add_train(CLI::App& app, std::string command_line);  // command_line: shown in the report
+Run add_prepare(CLI::App& app);
 Run add_report(CLI::App& app);
 
 }  // namespace weft::cli

@@ -66,7 +66,7 @@ void speed(const std::string& folder, const std::string& file, int threads, int 
   const auto vocabulary = tokenizer_vocabulary(folder, "none");
   const double data = best_seconds(rounds, [&] {
     Counter counter;
-    tokenise(Documents(file), *vocabulary, threads, counter);
+    tokenise(Documents(file), *vocabulary, {threads}, counter);
     data_ids = counter.ids;
   });
   std::cout << json{{"bytes", text.size()}, {"ids", ids},   {"paragraphs", by_parts},

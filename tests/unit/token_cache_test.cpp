@@ -27,7 +27,7 @@ class TokenCacheTest : public testing::Test {
   }
   std::string cache_of(const std::string& path, const Vocabulary& vocabulary, int threads) const {
     const std::string in = (folder / "cache" / std::to_string(threads)).string();
-    return contents(TokenCache(Documents(path), vocabulary, in, {}, threads).path());
+    return contents(fs::path(TokenCache(Documents(path), vocabulary, in, {}, threads).path()) / "shard-00000.tokens");
   }
   const fs::path folder = fs::temp_directory_path() / ("weft_token_cache_" + std::to_string(::getpid()));
 };
@@ -136,20 +136,23 @@ TEST_F(TokenCacheTest, error_in_a_long_text_has_its_position) {
   const std::string unknown = error(text + " \u2603 " + text, *vocabularies(text)[1]);
   EXPECT_NE(unknown.find("the character '\u2603'"), std::string::npos) << unknown;
   EXPECT_EQ(place(unknown), text.size() + 1) << unknown;
-  EXPECT_EQ(fs::directory_iterator(folder / "cache"), fs::directory_iterator());  // no partial file
+  for (const auto& entry : fs::recursive_directory_iterator(folder / "cache"))  // no partial file, no shard
+    EXPECT_TRUE(entry.is_directory() || entry.path().filename() == "weft-preparing.json") << entry.path();
 }
 
 TEST_F(TokenCacheTest, removes_partial_files_of_a_killed_run) {
   const std::string path = write("a.txt", "some words"), cache = (folder / "cache").string();
-  write("cache/0123.tokens.77.incomplete", "half");
-  AtomicFile living((folder / "cache/4567.tokens").string());  // another running process
+  const fs::path in = TokenCache(Documents(path), *byte_vocabulary(), cache).path();
+  fs::remove(in / "shard-00000.tokens");
+  std::ofstream(in / "shard-00000.tokens.77.incomplete") << "half";
+  AtomicFile living((in / "shard-00007.tokens").string());  // another running process
   TokenCache(Documents(path), *byte_vocabulary(), cache);
   int incomplete = 0;
-  for (const auto& entry : fs::directory_iterator(cache)) incomplete += entry.path().extension() == ".incomplete";
+  for (const auto& entry : fs::directory_iterator(in)) incomplete += entry.path().extension() == ".incomplete";
   EXPECT_EQ(incomplete, 1);
   living.write("whole");
   living.commit();
-  EXPECT_EQ(contents(folder / "cache/4567.tokens"), "whole");
+  EXPECT_EQ(contents(in / "shard-00007.tokens"), "whole");
 }
 
 }  // namespace

@@ -59,7 +59,8 @@ class Dataset {
 };
 
 struct TextOptions {
-  std::string path;                   // a file or a folder
+  std::string path = {};              // an unweighted list of files, folders and globs (data_list.h), or a prepared folder
+  std::string field = "text";         // of a JSON object: the text
   std::string cache_folder;           // where tokenised data is kept
   int64_t tokens = 256;               // per sequence
   double validation_fraction = 0.05;  // of the sequences, taken from the end of the text

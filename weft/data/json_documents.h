@@ -1,19 +1,40 @@
-// Documents in JSON files, parsed one at a time. Not installed.
+// Documents in JSON. Not installed.
 #pragma once
 
-#include "weft/data/documents.h"
+#include <string>
+#include <string_view>
 
 namespace weft {
 
-// The functions that get the documents of a file: the text, or the JSON of a conversation (empty: conversations are refused).
-struct JsonVisitor {
-  const DocumentVisitor &text, &conversation;
+// The place of a JSON value: in a line of its own, in a list, or in a row of objects.
+struct JsonForm {
+  const char* step = "column";  // what the parser's position counts, for messages: "column" or "byte"
+  bool string_allowed = false;  // a string is a document
 };
 
-// One object per line; a text that begins with '[' is read as visit_json reads it.
-void visit_json_lines(std::string_view text, const std::string& path, const JsonVisitor& visitor);
+struct JsonDocument {
+  std::string text;           // of a conversation: its JSON
+  bool conversation = false;  // there is no text, but a list of messages
+};
 
-// A list of objects or strings, or several objects separated by white space.
-void visit_json(std::string_view text, const std::string& path, const JsonVisitor& visitor);
+// Throws bad_file with `where` for a value that is not JSON or has no string in `field`.
+JsonDocument json_document(std::string_view value, const std::string& where, const JsonForm& form, const std::string& field);
+
+// Finds the end of a JSON value by quotes and brackets alone, in parts; the parser reports errors inside it.
+class ValueEnd {
+ public:
+  // Whether the value ends within `text`, which continues what was seen before; then position() is its end, from the value's start.
+  bool find(std::string_view text);
+  size_t position() const { return position_; }
+
+ private:
+  bool step(char c);  // false: the value ended before c
+
+  size_t position_ = 0;
+  int64_t depth_ = 0;
+  bool string_ = false, escaped_ = false, scalar_ = false, done_ = false;
+};
+
+std::string shown_character(char c);  // for messages: 'x', or byte 255
 
 }  // namespace weft

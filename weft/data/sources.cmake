@@ -7,14 +7,22 @@ target_sources(weft
     data/chat_lines.cpp
     data/chat_template.cpp
     data/chat_vocabulary.cpp
+    data/data_files.cpp
+    data/data_list.cpp
+    data/document_stream.cpp
     data/documents.cpp
     data/json_documents.cpp
     data/packing.cpp
+    data/mixture.cpp
+    data/passage_readers.cpp
     data/permutation.cpp
+    data/prepare.cpp
+    data/prepared.cpp
     data/sums.cpp
     data/text_dataset.cpp
     data/token_batch.cpp
     data/token_cache.cpp
+    data/token_shard.cpp
     data/tokenise.cpp
     data/tokenizer_training/merge_learner.cpp
     data/tokenizer_training/merged_words.cpp
@@ -30,9 +38,12 @@ target_sources(weft
     data/chat_template.h
     data/chat_vocabulary.h
     data/dataset.h
+    data/data_list.h
     data/documents.h
     data/packing.h
+    data/mixture.h
     data/permutation.h
+    data/prepare.h
     data/sums.h
     data/token_cache.h
     data/token_documents.h

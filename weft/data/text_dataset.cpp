@@ -13,11 +13,8 @@ namespace {
 
 class TextDataset : public Dataset {
  public:
-  TextDataset(const TextOptions& options, const Documents& documents, std::shared_ptr<const Vocabulary> vocabulary,
-              const std::function<void(const std::string&)>& notice)
-      : options_(options),
-        vocabulary_(std::move(vocabulary)),
-        tokens_(documents, *vocabulary_, options.cache_folder, notice, options.threads) {
+  TextDataset(const TextOptions& options, TokenCache tokens, std::shared_ptr<const Vocabulary> vocabulary)
+      : options_(options), vocabulary_(std::move(vocabulary)), tokens_(std::move(tokens)) {
     if (options.vocabulary_limit > 0 && vocabulary_->size() > options.vocabulary_limit) check_ids();
     const int64_t sequences = (tokens_.size() - 1) / options.tokens;
     if (sequences < 1)
@@ -44,19 +41,17 @@ class TextDataset : public Dataset {
  private:
   // A tokenizer may have more ids than the model has embeddings; an error only if the text contains one of them.
   void check_ids() const {
-    for (int64_t i = 0; i < tokens_.size(); ++i)
-      if (const int32_t id = tokens_[i]; id >= options_.vocabulary_limit)
-        fail(ErrorCode::invalid_argument, options_.path, "has the token '", vocabulary_->decode(std::span(&id, 1)), "' of id ", id,
-             ", the model takes ids below ", options_.vocabulary_limit);
+    if (const int32_t id = tokens_.largest_id(); id >= options_.vocabulary_limit)
+      fail(ErrorCode::invalid_argument, options_.path, "has the token '", vocabulary_->decode(std::span(&id, 1)), "' of id ", id,
+           ", the model takes ids below ", options_.vocabulary_limit);
   }
 
   TokenBatch sequence(int64_t index) const {
     const int64_t T = options_.tokens, first = index * T;
     TokenBatch batch{1, T, std::vector<int32_t>(size_t(T)), std::vector<int32_t>(size_t(T))};
-    for (int64_t i = 0; i < T; ++i) {
-      batch.ids[size_t(i)] = tokens_[first + i];
-      batch.targets[size_t(i)] = tokens_[first + i + 1];
-    }
+    tokens_.read(first, batch.ids);
+    std::copy(batch.ids.begin() + 1, batch.ids.end(), batch.targets.begin());
+    tokens_.read(first + T, std::span(batch.targets).last(1));
     return batch;
   }
 
@@ -66,6 +61,12 @@ class TextDataset : public Dataset {
   int64_t training_ = 0, held_out_ = 0;  // sequences
 };
 
+TokenCache open_tokens(const TextOptions& options, const Vocabulary& vocabulary, const std::function<void(const std::string&)>& notice) {
+  if (is_prepared_data(options.path)) return TokenCache::prepared(options.path, vocabulary, notice);
+  const Documents documents(options.path, notice, options.conversations, options.field);
+  return TokenCache(documents, vocabulary, options.cache_folder, notice, options.threads);
+}
+
 }  // namespace
 
 std::unique_ptr<Dataset> text_dataset(const TextOptions& options, std::shared_ptr<const Vocabulary> vocabulary,
@@ -73,23 +74,28 @@ std::unique_ptr<Dataset> text_dataset(const TextOptions& options, std::shared_pt
   check(options.tokens >= 1, "data", "tokens is ", options.tokens, ", expected a sequence of 1 or more");
   check(options.validation_fraction >= 0 && options.validation_fraction < 1, "data", "the validation fraction is ",
         options.validation_fraction, ", expected zero or more and below 1");
-  return std::make_unique<TextDataset>(options, Documents(options.path, notice, options.conversations), std::move(vocabulary), notice);
+  TokenCache tokens = open_tokens(options, *vocabulary, notice);
+  return std::make_unique<TextDataset>(options, std::move(tokens), std::move(vocabulary));
 }
 
 CharactersFound characters_of(const Documents& documents) {
-  constexpr size_t kPiece = 1 << 20;  // bytes between two progress reports
   std::set<char32_t> found = {U'\n'};
-  int64_t done = 0, count = 0;
+  std::vector<bool> seen(0x110000);
+  int64_t count = 0;
   const auto tell = report_bytes("collecting characters", size_t(documents.bytes()));
-  documents.visit([&](std::string_view text, const std::string& where) {
-    for (size_t at = 0; at < text.size();) {
-      tell(done + int64_t(at));
-      for (const size_t end = std::min(at + kPiece, text.size()); at < end;) found.insert(next_character(text, at, where));
+  const auto at_character = [](std::string_view text, size_t most) {
+    while (most > 1 && (text[most] & 0xc0) == 0x80) --most;
+    return most;
+  };
+  documents.visit_parts(at_character, [&](const Documents::Part& part) {
+    for (size_t at = 0; at < part.text.size();) {
+      const char32_t character = next_character(part.text, at, part.where);
+      if (!seen[character]) found.insert(character);
+      seen[character] = true;
     }
-    done += int64_t(text.size());
-    ++count;
+    count += part.begins;
+    tell(part.bytes);
   });
-  tell(documents.bytes());
   return {{found.begin(), found.end()}, count};
 }
 

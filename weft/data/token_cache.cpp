@@ -3,122 +3,154 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
 #include <filesystem>
 
 #include "weft/base/check.h"
-#include "weft/base/parallel.h"
-#include "weft/base/progress.h"
+#include "weft/data/prepare.h"
+#include "weft/data/prepared.h"
+#include "weft/data/token_shard.h"
 #include "weft/io/atomic_file.h"
-#include "weft/io/checksum.h"
-#include "weft/data/tokenise.h"
 
 namespace weft {
 namespace {
 
-struct Header {
-  char magic[8];
-  uint32_t width;  // bytes per id
-  uint32_t crc;    // of all after the header
-  uint64_t count, documents;
-  uint64_t content, vocabulary;  // what the file's name is made of
-  uint64_t unused[2];
-};
-static_assert(sizeof(Header) == 64);
-constexpr char kMagic[8] = {'W', 'E', 'F', 'T', 'T', 'O', 'K', '2'};
+namespace fs = std::filesystem;
 
-// Bytes between the ids and the positions of documents.
-size_t padding(size_t bytes) { return (8 - bytes % 8) % 8; }
+constexpr int64_t kReadWhole = int64_t(32) << 20;  // ids that are compared with their hash at every start: a few hundredths of a second
 
-bool are_ordered(std::span<const int64_t> begins, int64_t count) {
-  return std::is_sorted(begins.begin(), begins.end()) && (begins.empty() || (begins.front() == 0 && begins.back() <= count));
+size_t part_of(const std::vector<int64_t>& begins, int64_t i) {
+  return size_t(std::upper_bound(begins.begin(), begins.end(), i) - begins.begin()) - 1;
 }
 
-// Appends ids to a file in their width, with a running checksum.
-class Writer : public TokenSink {
- public:
-  Writer(const std::string& path, Header header) : file_(path), header_(header) { file_.write(std::as_bytes(std::span(&header_, 1))); }
+// The files as they are now; nothing if the data is not here, or not as it was listed.
+std::vector<SourceFile> files_now(const Inputs& inputs) {
+  std::vector<SourceFile> files;
+  const Documents documents(inputs.list, {}, {}, inputs.field);
+  for (const DataFile& file : documents.listed())
+    files.push_back({.path = file.path, .stamp = file.stamp, .fingerprint = fingerprint_of(file.path)});
+  return files;
+}
 
-  void add(std::span<const int32_t> ids) override {
-    header_.count += ids.size();
-    if (header_.width == 4) return append(std::as_bytes(ids));
-    for (; !ids.empty(); ids = ids.subspan(narrow_.size())) {
-      narrow_.assign(ids.begin(), ids.begin() + ptrdiff_t(std::min(ids.size(), kNarrowed)));
-      append(std::as_bytes(std::span(narrow_)));
-    }
+// Compares prepared data with what it was made of, if that is here.
+std::string difference_now(Prepared& prepared) {
+  bool any = false;
+  for (const SourceFile& file : prepared.inputs.files) any |= fs::exists(file.path);
+  if (!any) return "";
+  try {
+    return changed(prepared.inputs.files, files_now(prepared.inputs));
+  } catch (const Error& error) {
+    return error.what();
   }
-  void begin_document() override { begins_.push_back(int64_t(header_.count)); }
-  void commit() {
-    constexpr std::byte kZeros[8] = {};
-    append(std::span(kZeros).first(padding(header_.count * header_.width)));
-    append(std::as_bytes(std::span(begins_)));
-    header_.documents = begins_.size();
-    file_.write_at(0, std::as_bytes(std::span(&header_, 1)));
-    file_.commit();
-  }
+}
 
- private:
-  static constexpr size_t kNarrowed = size_t(1) << 18;  // ids at once
-  void append(std::span<const std::byte> bytes) {
-    header_.crc = crc32c(bytes, header_.crc);
-    file_.write(bytes);
+// The folder can be read-only: then a file with another time is compared again at the next start.
+void try_to_write(const std::string& folder, const Prepared& prepared) {
+  try {
+    write_prepared(folder, prepared);
+  } catch (const Error&) {
   }
-  AtomicFile file_;
-  Header header_;
-  std::vector<uint16_t> narrow_;
-  std::vector<int64_t> begins_;
-};
+}
 
-std::span<const std::byte> bytes_of_text(const std::string& text) { return std::as_bytes(std::span(text)); }
+// What killed runs left, of any data.
+void remove_partial_files(const std::string& cache) {
+  std::error_code ignored;
+  for (const fs::directory_entry& entry : fs::directory_iterator(cache, ignored))
+    if (entry.is_directory() && entry.path().filename().string().starts_with("tokens-")) remove_incomplete(entry.path().string());
+}
 
 }  // namespace
 
-TokenCache::TokenCache(const Documents& documents, const Vocabulary& vocabulary, const std::string& folder,
-                       const std::function<void(const std::string&)>& notice, int threads) {
-  Header header{};
-  std::memcpy(header.magic, kMagic, sizeof kMagic);
-  header.width = vocabulary.size() <= 65536 ? 2 : 4;
-  header.content = documents.content_hash();
-  header.vocabulary = xxh64(bytes_of_text(vocabulary.kind()), vocabulary.hash());
-  char name[48];
-  std::snprintf(name, sizeof name, "%016llx-%016llx.tokens", (unsigned long long)header.content, (unsigned long long)header.vocabulary);
-  path_ = (std::filesystem::path(folder) / name).string();
-  if (open()) return;
-  if (notice) notice(join("tokenising ", documents.files().size(), documents.files().size() == 1 ? " file" : " files", " into ", path_));
-  std::error_code error;
-  std::filesystem::create_directories(folder, error);
-  if (error)
-    fail(ErrorCode::bad_file, folder, "the token cache cannot be created: ", error.message(), "; choose another folder with --cache");
-  remove_incomplete(folder);  // what a killed run left
-  Writer writer(path_, header);
-  tokenise(documents, vocabulary, threads > 0 ? threads : available_threads(), writer);
-  writer.commit();
-  check(open(), path_, "the token cache was written, but does not read back");
+TokenCache::TokenCache(TokenCache&&) noexcept = default;
+TokenCache::~TokenCache() = default;
+
+TokenCache::TokenCache(const Documents& documents, const Vocabulary& vocabulary, const std::string& cache,
+                       const std::function<void(const std::string&)>& notice, int threads)
+    : vocabulary_(vocabulary.size()) {
+  const Inputs inputs = inputs_of(documents, vocabulary);
+  const std::string folder = (fs::path(cache) / cache_name(inputs)).string();
+  bool usable = false;
+  if (is_prepared(folder)) {
+    try {
+      Prepared prepared = read_prepared(folder);
+      const std::vector<SourceFile> before = prepared.inputs.files;
+      usable = difference(prepared.inputs, inputs, prepared.conversations).empty() && open(folder);
+      if (usable && prepared.inputs.files != before) try_to_write(folder, prepared);
+    } catch (const Error&) {  // damaged
+      fs::remove(fs::path(folder) / kPrepared);
+    }
+  }
+  if (usable) return;
+  remove_partial_files(cache);
+  prepare(documents, vocabulary, folder, {.threads = threads, .overwrite = true, .notice = notice});
+  check(open(folder), folder, "the token cache was written, but does not read back");
 }
 
-std::string TokenCache::identity() const { return std::filesystem::path(path_).stem().string(); }
+TokenCache TokenCache::prepared(const std::string& folder, const Vocabulary& vocabulary,
+                                const std::function<void(const std::string&)>& notice) {
+  Prepared prepared = read_prepared(folder);
+  const uint64_t hash = vocabulary_hash(vocabulary);
+  if (hash != prepared.inputs.vocabulary_hash && hash != prepared.copy_hash)
+    fail(ErrorCode::bad_file, folder, "was prepared with another tokenizer or end token (", prepared.inputs.vocabulary_size,
+         " ids) than this run's (", vocabulary.size(), " ids); prepare the data again with --tokenizer");
+  TokenCache tokens;
+  tokens.vocabulary_ = vocabulary.size();
+  if (!tokens.open(folder))
+    fail(ErrorCode::bad_file, folder, "a shard is damaged or missing; run weft prepare again, which makes only what is missing");
+  const std::vector<SourceFile> before = prepared.inputs.files;
+  if (const std::string other = difference_now(prepared); !other.empty() && notice)
+    notice(join(folder, ": the data has changed since it was prepared: ", other, "; training uses the prepared ids"));
+  if (prepared.inputs.files != before) try_to_write(folder, prepared);
+  return tokens;
+}
 
-bool TokenCache::open() {
-  if (!std::filesystem::exists(path_)) return false;
-  file_ = std::make_unique<MappedFile>(path_);
-  const auto bytes = file_->bytes();
-  Header header;
-  if (bytes.size() < sizeof header) return false;
-  std::memcpy(&header, bytes.data(), sizeof header);
-  const auto rest = bytes.subspan(sizeof header);
-  if (std::memcmp(header.magic, kMagic, sizeof kMagic) != 0 || (header.width != 2 && header.width != 4)) return false;
-  if (header.count > rest.size() || header.documents > rest.size()) return false;
-  const size_t of_ids = header.count * header.width + padding(header.count * header.width);
-  if (rest.size() != of_ids + header.documents * sizeof(int64_t) ||
-      crc32c(rest, 0, report_bytes("reading tokens", rest.size())) != header.crc)
-    return false;
-  width_ = int(header.width);
-  count_ = int64_t(header.count);
-  documents_ = int64_t(header.documents);
-  narrow_ = reinterpret_cast<const uint16_t*>(rest.data());
-  wide_ = reinterpret_cast<const int32_t*>(rest.data());
-  begins_ = reinterpret_cast<const int64_t*>(rest.data() + of_ids);
-  return are_ordered(std::span(begins_, size_t(documents_)), count_);
+bool TokenCache::open(const std::string& folder) {
+  const std::vector<ShardFacts> facts = read_prepared(folder).shards;
+  int64_t total = 0;
+  for (const ShardFacts& shard : facts) total += shard.tokens;
+  folder_ = folder;
+  shards_.clear();
+  begins_ = documents_ = {0};
+  uint64_t content = 0;
+  for (size_t i = 0; i < facts.size(); ++i) {
+    auto shard = TokenShard::open(folder, int64_t(i), total <= kReadWhole);
+    if (!shard || shard->header().hash != facts[i].hash) return false;
+    content = shard->header().content;
+    begins_.push_back(begins_.back() + shard->count());
+    documents_.push_back(documents_.back() + shard->documents());
+    largest_ = std::max(largest_, shard->header().largest);
+    shards_.push_back(std::move(shard));
+  }
+  char text[20];
+  std::snprintf(text, sizeof text, "%016llx", (unsigned long long)content);
+  identity_ = text;
+  return !facts.empty();
+}
+
+int32_t TokenCache::operator[](int64_t i) const {
+  const size_t shard = part_of(begins_, i);
+  return (*shards_[shard])[i - begins_[shard]];
+}
+
+void TokenCache::read(int64_t first, std::span<int32_t> ids) const {
+  for (size_t done = 0; done < ids.size();) {
+    const size_t shard = part_of(begins_, first + int64_t(done));
+    const int64_t at = first + int64_t(done) - begins_[shard];
+    const size_t count = std::min(ids.size() - done, size_t(shards_[shard]->count() - at));
+    for (size_t i = 0; i < count; ++i) {
+      const int32_t id = (*shards_[shard])[at + int64_t(i)];
+      if (id < 0 || id >= vocabulary_)
+        fail(ErrorCode::bad_file, join(folder_, "/", shard_name(int64_t(shard))), "is damaged: its id ", at + int64_t(i), " is ", id,
+             ", the vocabulary has ", vocabulary_, "; prepare the data again");
+      ids[done + i] = id;
+    }
+    done += count;
+  }
+}
+
+int64_t TokenCache::document_begin(int64_t d) const {
+  if (d >= documents()) return size();
+  const size_t shard = part_of(documents_, d);
+  return begins_[shard] + shards_[shard]->document_begin(d - documents_[shard]);
 }
 
 std::string default_cache_folder() {
@@ -130,6 +162,14 @@ std::string default_cache_folder() {
   if (const std::string folder = set("XDG_CACHE_HOME"); !folder.empty()) return folder + "/weft";
   if (const std::string home = set("HOME"); !home.empty()) return home + "/.cache/weft";
   return ".weft_cache";
+}
+
+bool is_prepared_data(const std::string& path) { return is_prepared(path); }
+
+std::unique_ptr<Vocabulary> prepared_vocabulary(const std::string& folder) {
+  const Prepared prepared = read_prepared(folder);
+  if (prepared.copy_hash == 0) fail(ErrorCode::bad_file, folder, "holds no tokenizer; pass --tokenizer");
+  return tokenizer_vocabulary(folder + "/tokenizer", prepared.end_token);
 }
 
 }  // namespace weft

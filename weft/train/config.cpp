@@ -22,9 +22,15 @@ constexpr Setting kSettings[] = {
      "pretrain: learn the text of --data; sft: learn the assistant's answers in conversations (\"messages\", or \"prompt\" and "
      "\"completion\"), rendered with the chat template"},
     {"data", "data", &C::data, Resume::free,  // a checkpoint has the hash of its contents
-     "A text, JSONL or JSON file (field \"text\"), a folder of such files, or 'sums': built-in arithmetic (default for a new model: sums)",
+     "Text, JSONL or JSON files (also .gz, .zst), folders and globs of them, a folder of weft prepare, a list of these separated by "
+     "commas, "
+     "with weights (a.jsonl:0.7,b/:0.3) or without, or 'sums': built-in arithmetic (default for a new model: sums)",
      "dataset"},
-    {"data", "tokenizer", &C::tokenizer, Resume::free, "Folder with tokenizer.json (default: the model folder, if it has one)"},
+    {"data", "validation_data", &C::validation_data, Resume::reported,
+     "Data to validate on, as --data (default: a fraction of --data is held out, --validation)", "validation-file,eval-data,val-data"},
+    {"data", "field", &C::field, Resume::fixed, "Field of a JSON object that holds its text", "text-field,text-column,text-key"},
+    {"data", "tokenizer", &C::tokenizer, Resume::free,
+     "Folder with tokenizer.json (default: the model folder, if it has one; the prepared folder)"},
     {"data", "end_token", &C::end_token, Resume::fixed,
      "Token placed between documents (default: the tokenizer's end token; none: no token)", "eos-token"},
     {"data", "chat_template", &C::chat_template, Resume::fixed,

@@ -15,6 +15,8 @@ struct TrainConfig {
   std::string task = "pretrain";
   // Data.
   std::string data = "";  // resolved: "sums" for a new model
+  std::string validation_data = "";
+  std::string field = "text";
   std::string tokenizer = "";
   std::string end_token = "";
   std::string chat_template = "";

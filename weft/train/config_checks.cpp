@@ -83,6 +83,7 @@ void check_words(const TrainConfig& c) {
     if (const auto field = std::get_if<std::string TrainConfig::*>(&setting.field))
       check(first_invalid_utf8(c.**field) == (c.**field).size(), "train", setting.key,
             " is not UTF-8: the run's config.toml could not be read back");
+  check(!c.field.empty(), "train", "field is empty, expected the name of a field");
   check(!c.model.empty(), "train", "model is empty, expected a name or a folder");
   check(c.task == "pretrain" || c.task == "sft", "train", "task is '", c.task, "', expected pretrain or sft");
   check(c.dtype == "f32" || c.dtype == "bf16", "train", "dtype is '", c.dtype, "', expected f32 or bf16");
@@ -113,6 +114,9 @@ void check_agreement(const TrainConfig& c) {
   needs("task", c.task == "sft", !sums, "sums are not conversations: pass --data");
   needs("end_token", !c.end_token.empty(), c.task != "sft", "the chat template writes all tokens of a conversation");
   needs("tokenizer", !c.tokenizer.empty(), !sums, "sums have a vocabulary of their own");
+  needs("field", c.field != usual.field, !sums, "sums have no fields");
+  needs("validation_data", !c.validation_data.empty(), !sums, "sums hold out some of their own");
+  needs("validation", c.validation != usual.validation, c.validation_data.empty(), "validation_data is the data to validate on");
   needs("end_token", !c.end_token.empty(), !sums, "sums end with a newline");
   needs("chat_template", !c.chat_template.empty(), !sums, "sums have a vocabulary of their own");
   needs("context", c.context != 0, !sums, "sums have a length of their own");

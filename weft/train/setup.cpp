@@ -11,7 +11,9 @@
 #include "weft/models/load.h"
 #include "weft/models/tokenizer_folder.h"
 #include "weft/nn/weights.h"
+#include "weft/data/data_list.h"
 #include "weft/data/documents.h"
+#include "weft/data/mixture.h"
 #include "weft/train/conversations.h"
 #include "weft/train/optimizer_choice.h"
 #include "weft/train/phase.h"
@@ -81,20 +83,26 @@ std::optional<LoraOptions> lora_options(const TrainConfig& c, const ModelConfig&
                      .dropout = c.lora_dropout};
 }
 
+// The first prepared folder of the data; "" if there is none.
+std::string prepared_folder(const std::string& data) {
+  for (const DataItem& item : data_items(data))
+    if (is_prepared_data(item.path)) return item.path;
+  return "";
+}
+
 std::unique_ptr<Vocabulary> plain_vocabulary(const TrainConfig& c) {
   if (!c.tokenizer.empty()) return tokenizer_vocabulary(c.tokenizer, c.end_token);
   if (is_folder(c.model)) return tokenizer_vocabulary(c.model, c.end_token);
+  if (const std::string folder = prepared_folder(c.data); !folder.empty()) {
+    check(c.end_token.empty(), "train", "end_token is '", c.end_token, "', but ", folder, " was prepared with its own; prepare it again");
+    return prepared_vocabulary(folder);
+  }
   check(c.end_token.empty(), "train", "end_token is '", c.end_token, "', but there is no tokenizer: ", c.vocabulary,
         " have a token of their own between documents");
   if (c.vocabulary == "bytes") return byte_vocabulary();
   if (c.task == "sft") return character_vocabulary(characters_of_conversations(c), /*end_of_text=*/false);
-  const CharactersFound found = characters_of(Documents(c.data, {}, conversation_reader(c)));
+  const CharactersFound found = characters_of(Documents(unweighted_data(c), {}, conversation_reader(c), c.field));
   return character_vocabulary(found.characters, /*end_of_text=*/found.documents > 1);
-}
-
-std::shared_ptr<const Vocabulary> vocabulary_for(const TrainConfig& c) {
-  if (c.chat_template.empty()) return plain_vocabulary(c);
-  return chat_vocabulary(plain_vocabulary(c), chat_template(c.chat_template));
 }
 
 // A model folder gets embeddings for the tokens of a chat template that it has none for.
@@ -129,18 +137,21 @@ int64_t set_context(const TrainConfig& c, ModelConfig& model) {
 
 void read_text(const TrainConfig& c, TrainingProblem& problem, const Notice& notice) {
   const int64_t sequence = set_context(c, problem.model);
-  problem.vocabulary = vocabulary_for(c);
+  problem.vocabulary = training_vocabulary(c);
   add_embeddings(c, problem, notice);
   if (c.task == "sft") return read_conversations(c, sequence, problem, notice);
-  problem.data = text_dataset({.path = c.data,
-                               .cache_folder = c.cache.empty() ? default_cache_folder() : c.cache,
-                               .tokens = sequence,
-                               .validation_fraction = c.validation,
-                               .seed = uint64_t(c.seed),
-                               .vocabulary_limit = is_folder(c.model) ? problem.model.vocab_size : 0,
-                               .threads = int(c.threads),
-                               .conversations = conversation_reader(c)},
-                              problem.vocabulary, notice);
+  TextOptions options{.field = c.field,
+                      .cache_folder = c.cache.empty() ? default_cache_folder() : c.cache,
+                      .tokens = sequence,
+                      .validation_fraction = c.validation_data.empty() ? c.validation : 0,
+                      .vocabulary_limit = is_folder(c.model) ? problem.model.vocab_size : 0,
+                      .threads = int(c.threads),
+                      .conversations = conversation_reader(c)};
+  problem.data = read_lists(c, [&](const std::string& list, uint64_t seed) {
+    options.path = list;
+    options.seed = seed;
+    return text_dataset(options, problem.vocabulary, notice);
+  });
 }
 
 void take_ids(ModelConfig& model, const SpecialIds& ids) {
@@ -162,6 +173,33 @@ void set_special_ids(const TrainConfig& c, TrainingProblem& problem) {
 }
 
 }  // namespace
+
+std::string unweighted_data(const TrainConfig& config) {
+  std::string list;
+  for (const std::string& data : {config.data, config.validation_data})
+    if (!data.empty())
+      for (const DataItem& item : data_items(data)) list += (list.empty() ? "" : ",") + item.path;
+  return list;
+}
+
+std::unique_ptr<Dataset> read_lists(const TrainConfig& config, const DatasetReader& read) {
+  const auto read_list = [&](const std::string& list) {
+    const std::vector<DataItem> items = data_items(list);
+    uint64_t seed = uint64_t(config.seed);
+    if (!is_weighted(items)) return read(list, seed);
+    std::vector<MixturePart> parts;
+    for (const DataItem& item : items) parts.push_back({read(item.path, seed++), item.weight});
+    return mixture(std::move(parts), seed);
+  };
+  std::unique_ptr<Dataset> training = read_list(config.data);
+  if (config.validation_data.empty()) return training;
+  return with_validation(std::move(training), read_list(config.validation_data));
+}
+
+std::shared_ptr<const Vocabulary> training_vocabulary(const TrainConfig& c) {
+  if (c.chat_template.empty()) return plain_vocabulary(c);
+  return chat_vocabulary(plain_vocabulary(c), chat_template(c.chat_template));
+}
 
 TrainingProblem make_problem(const TrainConfig& config, const Notice& notice) {
   TrainingProblem problem;
@@ -204,7 +242,7 @@ TrainConfig resolved(TrainConfig config) {
   if (config.learning_rate == 0) config.learning_rate = config.data == "sums" ? 4e-3 : is_folder(config.model) ? 1e-4 : 1e-3;
   if (config.lora_rank > 0 && config.lora_targets.empty() && is_folder(config.model))
     config.lora_targets = default_targets(read_model_config(config.model));
-  if (config.out.empty()) config.out = join("runs/", last_name(config.model), "-", fs::path(last_name(config.data)).stem().string());
+  if (config.out.empty()) config.out = join("runs/", last_name(config.model), "-", data_name(config.data));
   return config;
 }
 

@@ -28,6 +28,16 @@ struct TrainingProblem {
   ModelConfig model;
 };
 
+// Reads the data of an unweighted list; its order has the seed.
+using DatasetReader = std::function<std::unique_ptr<Dataset>(const std::string& list, uint64_t seed)>;
+// --data and --validation-data: a list whose items have weights is a mixture, each part of which has an order of its own.
+std::unique_ptr<Dataset> read_lists(const TrainConfig& config, const DatasetReader& read);
+// All data as one list without weights: a vocabulary needs the characters of all of it.
+std::string unweighted_data(const TrainConfig& config);
+
+// The vocabulary that data is tokenised with: a tokenizer's, or the bytes or characters of the data.
+std::shared_ptr<const Vocabulary> training_vocabulary(const TrainConfig& config);
+
 // Reads and, if needed, tokenises the data. Throws, naming the file or the setting, when data and model do not fit together.
 TrainingProblem make_problem(const TrainConfig& config, const Notice& notice);
 

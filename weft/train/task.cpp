@@ -15,22 +15,24 @@ void read_conversations(const TrainConfig& c, int64_t sequence, TrainingProblem&
   problem.chat = std::make_shared<const ChatEncoder>(chat_format(c), problem.vocabulary, template_hash(c));
   if (notice && !problem.chat->end_of_turn().id)
     notice("the chat template ends an answer with no special token: the model may not learn where an answer ends");
-  auto data = chat_dataset({.path = c.data,
-                            .cache_folder = c.cache.empty() ? default_cache_folder() : c.cache,
-                            .tokens = sequence,
-                            .validation_fraction = c.validation,
-                            .seed = uint64_t(c.seed),
-                            .vocabulary_limit = is_folder(c.model) ? problem.model.vocab_size : 0,
-                            .threads = int(c.threads)},
-                           problem.chat, notice);
-  problem.conversations = data.get();
-  problem.data = std::move(data);
+  problem.data = read_lists(c, [&](const std::string& list, uint64_t seed) {
+    auto data = chat_dataset({.path = list,
+                              .cache_folder = c.cache.empty() ? default_cache_folder() : c.cache,
+                              .tokens = sequence,
+                              .validation_fraction = c.validation_data.empty() ? c.validation : 0,
+                              .seed = seed,
+                              .vocabulary_limit = is_folder(c.model) ? problem.model.vocab_size : 0,
+                              .threads = int(c.threads)},
+                             problem.chat, notice);
+    if (!problem.conversations) problem.conversations = data.get();
+    return data;
+  });
 }
 
 std::vector<char32_t> characters_of_conversations(const TrainConfig& c) {
   const ChatFormat format = chat_format(c);
   std::set<char32_t> found = {U'\n'};
-  visit_chat_lines(Documents(c.data), [&](std::string_view json, const std::string& where) {
+  visit_chat_lines(Documents(unweighted_data(c)), [&](std::string_view json, const std::string& where) {
     const std::string text = format.render(parse_chat_example(json, where).conversation, /*add_generation_prompt=*/true);
     for (size_t at = 0; at < text.size();) found.insert(next_character(text, at, where));
   });
