@@ -9,6 +9,7 @@
 #include "weft/comm/cores.h"
 #include "weft/comm/launch.h"
 #include "weft/comm/on_device.h"
+#include "weft/data/chat_dataset.h"
 #include "weft/data/chat_template.h"
 #include "weft/data/chat_vocabulary.h"
 #include "weft/data/dataset.h"

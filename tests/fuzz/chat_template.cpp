@@ -1,8 +1,9 @@
 // Any bytes as a chat template: rejected with one error, or it renders a conversation or fails with one error, within small limits. Bytes
-// after a NUL are the conversation.
+// after a NUL are the conversation, and a line of chat data.
 #include "weft/chat/chat_template.h"
 
 #include "tests/fuzz/targets.h"
+#include "weft/chat/chat_example.h"
 #include "weft/chat/chat_format.h"
 #include "weft/chat/conversation_state.h"
 
@@ -43,6 +44,12 @@ void render(const chat::ChatTemplate& compiled, const Conversation& conversation
 void chat_template(std::string_view bytes) {
   static const chat::TemplateLimits limits = small_limits();
   const size_t end = std::min(bytes.find('\0'), bytes.size());
+  if (end < bytes.size()) try {
+      const ChatExample example = parse_chat_example(bytes.substr(end + 1), "line");
+      require(example.first < example.conversation.size(), "there is no message to learn");
+    } catch (const Error& error) {
+      require_file_error(error);
+    }
   try {
     const Conversation conversation = Conversation::parse(end < bytes.size() ? bytes.substr(end + 1) : kConversation);
     const chat::ChatTemplate compiled(bytes.substr(0, end), "template", limits);

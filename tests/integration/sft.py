@@ -1,8 +1,9 @@
 """sft.py TOOL SOURCE: weft train --task sft as a stranger uses it. A small model learns answers from conversations; the exported folder gives
-them with weft chat and weft generate, and stops; the same weights after SIGKILL; LoRA; every error."""
+them with weft chat and weft generate, and stops; the same weights after SIGKILL and by two ranks; LoRA; every error."""
 import json
 import pathlib
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -10,6 +11,7 @@ import tempfile
 import time
 
 from checks import expect, finish
+from mpi import ENVIRONMENT, command
 
 tool, source = sys.argv[1], pathlib.Path(sys.argv[2])
 ANSWERS = {"What is your name?": "I am Weft.", "Say hello.": "Hello there!", "What do you do?": "I run transformers.", "Is it late?": "No, it is early."}
@@ -97,7 +99,8 @@ def trained(folder, model):
 def killed(folder, model):
     """SIGKILL and --resume: the bytes of a run that was never stopped."""
     data = folder / "chat.jsonl"
-    common = ["train", "--task", "sft", "--data", data, "--model", model, *TRAINED, "--learning-rate", 0.004, "--cache", folder / "cache", "--steps", 30, "--save-every", 1, "--sample-tokens", 0]
+    common = ["train", "--task", "sft", "--data", data, "--model", model, *TRAINED, "--learning-rate", 0.004, "--cache", folder / "cache", "--steps", 30, "--save-every", 1, "--sample-tokens", 0,
+              "--pass-tokens", 200]  # several micro-batches a step, which ranks share
     run(*common, "--out", folder / "whole")
     out = folder / "killed"
     process = subprocess.Popen([tool, *map(str, common), "--out", str(out)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
@@ -109,6 +112,9 @@ def killed(folder, model):
     expect("resumed", "resuming after step" in err, err[:400])
     weights = [(folder / name / "model/model.safetensors").read_bytes() for name in ("whole", "killed")]
     expect("the same weights after SIGKILL", weights[0] == weights[1])
+    if shutil.which("mpirun") and re.search(r"(?m)^MPI +Open MPI", run("devices")[0]):
+        done = subprocess.run(command(2, *common[1:], "--out", folder / "ranks"), env=ENVIRONMENT, capture_output=True, text=True)
+        expect("two ranks", done.returncode == 0 and (folder / "ranks/model/model.safetensors").read_bytes() == weights[0], done.stderr[:400])
     data_line = json.dumps({"prompt": "x", "completion": "y"}) + "\n"
     changed = folder / "changed.jsonl"
     changed.write_text(data.read_text() + data_line)
@@ -146,6 +152,8 @@ def errors(folder, model):
     refused("no answer", ["bad.jsonl:3: has no message of the assistant"], [good, good, {"messages": [user("a")]}])
     refused("text", ["bad.jsonl:1: has neither \"messages\" nor \"prompt\" and \"completion\""], [{"text": "a"}])
     refused("too long", ["none of 1 has an answer in its first 16 tokens"], [good], "--model", model, "--sequence", 16, "--validation", 0)
+    refused("tool calls that the template leaves out", ["bad.jsonl:1: the chat template writes an answer as special tokens alone"],
+            [{"messages": [user("a"), assistant("", tool_calls=[{"function": {"name": "f"}}])]}])
     refused("the template refuses", ["bad.jsonl:1: ", "chat_template.jinja"], [{"messages": [user("a"), assistant(None, tool_calls=[{"function": {"name": "f"}}])]}])
     refused("no template", ["has no chat template; pass --chat-template chatml"], [good], "--model", source / "tests/golden/models/llama")
     refused("no tokenizer", ["there is no chat template", "--chat-template chatml"], [good], "--vocabulary", "bytes")

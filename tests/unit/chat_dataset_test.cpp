@@ -82,6 +82,21 @@ TEST_F(ChatData, template_that_writes_no_answer) {
             std::string::npos);
 }
 
+// chatml knows no tool calls.
+TEST_F(ChatData, template_that_leaves_out_tool_calls) {
+  const auto error = [&](const std::string& more) {
+    return message_of([&] {
+      encoder->encode(
+          R"({"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "", "tool_calls": [{"function": {"name": "f"}}]})" +
+              more + "]}",
+          "chat.jsonl:3");
+    });
+  };
+  const std::string expected = "chat.jsonl:3: the chat template writes an answer as special tokens alone";
+  EXPECT_NE(error("").find(expected), std::string::npos) << error("");
+  EXPECT_NE(error(R"(, {"role": "tool", "content": "1"}, {"role": "assistant", "content": "b"})").find(expected), std::string::npos);
+}
+
 TEST_F(ChatData, tokenizer_without_the_end_of_turn) {
   const std::string tokenizer = WEFT_GOLDEN "/chat/tokenizers/gpt2.json";
   const std::string error =

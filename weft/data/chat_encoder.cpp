@@ -22,6 +22,18 @@ bool looks_special(std::string_view text) {
   return text.size() >= 3 && ((text.starts_with('<') && text.ends_with('>')) || (text.starts_with('[') && text.ends_with(']')));
 }
 
+// Whether some answer, a run of tokens that count, consists of special tokens alone.
+bool has_hollow_answer(const EncodedChat& chat, const Tokenizer& tokenizer) {
+  bool inside = false, says = true;
+  for (size_t i = 0; i < chat.ids.size(); ++i) {
+    if (chat.counts[i] && !inside) says = false;
+    if (!chat.counts[i] && inside && !says) return true;
+    inside = chat.counts[i];
+    says = says || !tokenizer.is_special(chat.ids[i]);
+  }
+  return !says;
+}
+
 }  // namespace
 
 ChatEncoder::ChatEncoder(ChatFormat format, std::shared_ptr<const Vocabulary> vocabulary, uint64_t template_hash)
@@ -54,6 +66,9 @@ EncodedChat ChatEncoder::encode(std::string_view json, const std::string& where)
   const size_t size = size_t(chat.counts.rend() - last);
   chat.ids.resize(size);
   chat.counts.resize(size);
+  if (has_hollow_answer(chat, *vocabulary_->tokenizer()))
+    fail(ErrorCode::bad_file, where,
+         "the chat template writes an answer as special tokens alone: it leaves out the content or the tool calls");
   return chat;
 }
 
