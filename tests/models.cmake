@@ -2,6 +2,7 @@
 weft_unit_test(backward_test)
 weft_unit_test(graph_test)
 weft_unit_test(layers_test)
+weft_unit_test(document_model_test)
 weft_unit_test(model_test)
 weft_unit_test(model_golden_test)
 target_compile_definitions(model_golden_test PRIVATE WEFT_GOLDEN_MODELS="${CMAKE_CURRENT_SOURCE_DIR}/golden/models")

@@ -28,6 +28,7 @@
   X(causal_attention_backward, CausalAttentionBackwardArgs) \
   X(kv_attention, KvAttentionArgs)                          \
   X(kv_append, KvAppendArgs)                                \
+  X(document_positions, DocumentPositionsArgs)              \
   X(transpose_2d, Transpose2dArgs)                          \
   X(cross_entropy, CrossEntropyArgs)                        \
   X(adamw, AdamwArgs)                                       \

@@ -86,6 +86,7 @@ Residual Gpt2::blocks(const Tensor& ids, const Pass& pass) const {
 
 // Positions of the tokens of a forward pass, [B, T].
 Tensor Gpt2::places(const Pass& pass) const {
+  if (pass.document_positions) return pass.document_positions.reshape({1, pass.T});
   if (!pass.kv) return pass.positions->ids(pass.B, pass.T);
   if (pass.T == 1) return pass.start().reshape({pass.B, 1});
   std::vector<int32_t> places;

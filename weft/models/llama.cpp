@@ -67,8 +67,9 @@ Tensor Llama::attention(const Block& block, const Tensor& x, int64_t layer, cons
     pass.see(layer, "k_norm", k);
   }
   const RopeTable& table = rope_for(pass);
-  q = rope(q, table, pass.start());
-  k = rope(k, table, pass.start());
+  const RopeOptions places{.start = pass.start(), .positions = pass.document_positions};
+  q = rope(q, table, places);
+  k = rope(k, table, places);
   pass.see(layer, "rope of q", q);
   pass.see(layer, "rope of k", k);
   const Tensor o = attend(q, k, v, pass, {.layer = layer, .dropout = config().attention_dropout, .site = uint32_t(layer)});

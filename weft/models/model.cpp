@@ -6,6 +6,7 @@
 #include "weft/models/gpt2.h"
 #include "weft/models/llama.h"
 #include "weft/ops/copy/copy.h"
+#include "weft/ops/document_positions/document_positions.h"
 #include "weft/ops/embedding/embedding.h"
 #include "weft/ops/linear_cross_entropy/linear_cross_entropy.h"
 #include "weft/ops/matmul/matmul.h"
@@ -22,6 +23,9 @@ Tensor last_rows(const Tensor& x, const std::vector<int64_t>& lengths) {
   for (int64_t b = 0; b < B; ++b) rows.push_back(int32_t(b * T + lengths[size_t(b)] - 1));
   return embedding(x.reshape({B * T, C}), Tensor::from_host(x.device(), {B, 1}, rows));
 }
+
+// ids as the pass takes them: all in one row where there are documents.
+Tensor ids_of(const Pass& pass, const Tensor& ids) { return pass.documents ? contiguous(ids).reshape({pass.B, pass.T}) : ids; }
 
 }  // namespace
 
@@ -56,7 +60,7 @@ bool Model::has_dropout() const {
   return adapters || config_.embedding_dropout > 0 || config_.attention_dropout > 0 || config_.residual_dropout > 0;
 }
 
-Pass Model::pass_of(const Tensor& ids, const char* where) const {
+Pass Model::pass_of(const Tensor& ids, const char* where, const Tensor& documents) const {
   check(ids.defined(), where, "ids are missing (an undefined tensor)");
   check(ids.rank() == 2 && is_id(ids.dtype()), where, "ids must be [batch, time] of i32 or u32, got ", ids.dtype(), " of shape ",
         ids.shape());
@@ -68,6 +72,13 @@ Pass Model::pass_of(const Tensor& ids, const char* where) const {
   pass.T = T;
   pass.positions = &positions_;
   if (observer_) pass.observer = &observer_;
+  if (!documents) return pass;
+  check(documents.rank() == 1 && documents.dtype() == DType::i32, where, "documents must be cumulative lengths, i32 [n + 1], got ",
+        documents.dtype(), " of shape ", documents.shape());
+  pass.B = 1;
+  pass.T = B * T;
+  pass.documents = documents;
+  pass.document_positions = document_positions(documents, pass.T);
   return pass;
 }
 
@@ -79,9 +90,10 @@ Tensor Model::normed(const Residual& stream, const Pass& pass) const {
 
 Tensor Model::head_logits(const Tensor& y) const { return matmul(y, head(), {.transpose_b = true, .out_dtype = DType::f32}); }
 
-Tensor Model::logits(const Tensor& ids) const {
-  const Pass pass = pass_of(ids, "logits");
-  return head_logits(normed(blocks(ids, pass), pass));
+Tensor Model::logits(const Tensor& ids, const Tensor& documents) const {
+  const Pass pass = pass_of(ids, "logits", documents);
+  const Tensor logits = head_logits(normed(blocks(ids_of(pass, ids), pass), pass));
+  return documents ? logits.reshape({ids.shape()[0], ids.shape()[1], config_.vocab_size}) : logits;
 }
 
 Tensor Model::last_logits(const Tensor& ids, KvCache& cache, const std::vector<int64_t>& lengths) const {
@@ -120,7 +132,7 @@ KvCache Model::make_cache(int64_t batch, int64_t capacity) const {
 }
 
 Tensor Model::loss(const Tensor& ids, const Tensor& targets, const LossOptions& options) const {
-  Pass pass = pass_of(ids, "loss");
+  Pass pass = pass_of(ids, "loss", options.documents);
   check(targets.defined(), "loss", "targets are missing (an undefined tensor)");
   check(targets.shape() == ids.shape() && is_id(targets.dtype()), "loss", "targets must be i32 or u32 of ids' shape ", ids.shape(),
         ", got ", targets.dtype(), " of shape ", targets.shape());
@@ -128,7 +140,7 @@ Tensor Model::loss(const Tensor& ids, const Tensor& targets, const LossOptions& 
   pass.recompute = options.recompute;
   const int64_t rows = pass.B * pass.T;
   const auto by_row = [&](const Tensor& x) { return x ? x.reshape({rows}) : x; };
-  const Tensor y = normed(blocks(ids, pass), pass).reshape({rows, config_.hidden_size});
+  const Tensor y = normed(blocks(ids_of(pass, ids), pass), pass).reshape({rows, config_.hidden_size});
   return linear_cross_entropy(
       y, head(), contiguous(targets).reshape({rows}),
       {.pad_id = options.pad_id, .count = options.count, .losses = by_row(options.losses), .digests = by_row(options.digests)});

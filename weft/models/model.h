@@ -24,6 +24,10 @@ struct LossOptions {
   bool recompute = false;  // keep only the activations between blocks and recompute each block in the backward pass
   Tensor losses = {};      // written, if defined: the loss of each position, f32 [B, T]; 0 where the target does not count
   Tensor digests = {};     // written, if defined: the digest of each position's logits, u32 [B, T] (weft/ops/cross_entropy)
+  // Packed documents: their cumulative lengths over the B T tokens, row by row, i32 [n + 1] (weft/ops/causal_attention). Each is computed
+  // as if it were alone: its positions restart, and each token's logits and loss have the bits of the document alone. Undefined: each
+  // row is one document.
+  Tensor documents = {};
 };
 
 class Model {
@@ -43,8 +47,8 @@ class Model {
   bool has_adapters() const { return !adapters_.empty(); }
   bool has_dropout() const;  // of the model or of its adapters, while it is trained
 
-  // ids [B, T] (i32 or u32): the logits of every position, [B, T, vocabulary], f32.
-  Tensor logits(const Tensor& ids) const;
+  // ids [B, T] (i32 or u32): the logits of every position, [B, T, vocabulary], f32. `documents` as in LossOptions.
+  Tensor logits(const Tensor& ids, const Tensor& documents = {}) const;
 
   // The logits after the last token of each sequence, [B, vocabulary], f32. The tokens follow what the cache holds and
   // are added to it: the whole prompt at first, then one token at a time. Sequences of different lengths are padded
@@ -74,7 +78,7 @@ class Model {
   static Residual through(const Pass& pass, const Residual& stream, const std::function<Residual(const Residual&)>& block);
 
  private:
-  Pass pass_of(const Tensor& ids, const char* where) const;
+  Pass pass_of(const Tensor& ids, const char* where, const Tensor& documents = {}) const;
   Tensor normed(const Residual& stream, const Pass& pass) const;
   Tensor head_logits(const Tensor& y) const;
 

@@ -6,6 +6,7 @@
 #include "weft/ops/copy/copy.h"
 #include "weft/ops/dropout/dropout.h"
 #include "weft/ops/elementwise/elementwise.h"
+#include "weft/ops/embedding/embedding.h"
 #include "weft/ops/kv_attention/kv_attention.h"
 #include "weft/ops/matmul/matmul.h"
 #include "weft/ops/packed_attention/packed_attention.h"
@@ -27,12 +28,23 @@ Tensor masked(const Tensor& scores, const Tensor& at, float scale) {
   return mask(scores, at.reshape({T, 1}), at, scale);
 }
 
+// The same where only the keys of the query's document count: those at most as far before it as its position there.
+Tensor masked_by_document(const Tensor& scores, const Tensor& at, const Tensor& positions, float scale) {
+  static const auto mask =
+      fuse([](Expr s, Expr i, Expr j, Expr back, Param by) { return select(j <= i && i - j <= back, s * by, -3e38f); });
+  const int64_t T = scores.shape().back();
+  const Tensor back = embedding(at.reshape({T, 1}), positions);  // the positions as f32
+  return mask(scores, at.reshape({T, 1}), at, back, scale);
+}
+
 // Attention with the T by T probabilities in memory (causal_attention never holds them), so that some can be dropped.
 Tensor attend_with_dropout(const Tensor& q, const Tensor& k, const Tensor& v, const Pass& pass, const AttendOptions& options) {
   const int64_t B = pass.B, T = pass.T, H = q.shape()[2], Hkv = k.shape()[2], D = q.shape()[3];
   const float scale = options.scale != 0 ? options.scale : 1 / std::sqrt(float(D));
   const Tensor scores = matmul(heads_first(q, Hkv), heads_first(k, Hkv), {.transpose_b = true}).reshape({B, H, T, T});
-  const Tensor p = dropout(softmax(masked(scores, pass.positions->values(T), scale)), options.dropout, pass.dropout, options.site);
+  const Tensor at = pass.positions->values(T);
+  const Tensor seen = pass.documents ? masked_by_document(scores, at, pass.document_positions, scale) : masked(scores, at, scale);
+  const Tensor p = dropout(softmax(seen), options.dropout, pass.dropout, options.site);
   const Tensor o = matmul(p.reshape({B, Hkv, H / Hkv * T, T}), heads_first(v, Hkv));
   return contiguous(o.reshape({B, H, T, D}).permute({0, 2, 1, 3}));
 }
@@ -47,11 +59,12 @@ Tensor attend(const Tensor& q, const Tensor& k, const Tensor& v, const Pass& pas
     return kv_attention(q, pass.kv->keys(options.layer), pass.kv->values(options.layer), pass.kv->start(), options.scale);
   }
   if (pass.dropout && options.dropout > 0) return attend_with_dropout(q, k, v, pass, options);
-  return causal_attention(q, k, v, options.scale);
+  return causal_attention(q, k, v, AttentionOptions{.scale = options.scale, .documents = pass.documents});
 }
 
 Tensor attend_packed(const Tensor& qkv, int64_t kv_heads, const Pass& pass, const AttendOptions& options) {
-  if (!pass.kv && !(pass.dropout && options.dropout > 0)) return packed_attention(qkv, kv_heads, options.scale);
+  if (!pass.kv && !(pass.dropout && options.dropout > 0))
+    return packed_attention(qkv, kv_heads, AttentionOptions{.scale = options.scale, .documents = pass.documents});
   const int64_t heads = qkv.shape()[2], H = heads - 2 * kv_heads;
   const Tensor q = slice(qkv, 2, 0, H), k = slice(qkv, 2, H, H + kv_heads), v = slice(qkv, 2, H + kv_heads, heads);
   return attend(q, k, v, pass, options);

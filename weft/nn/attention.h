@@ -24,6 +24,9 @@ struct Pass {
   Tensor dropout;                  // a random state (weft/ops/uniform); undefined: no dropout
   const PassObserver* observer = nullptr;
   bool recompute = false;  // run each block again in the backward instead of keeping its activations
+  // Packed documents, with B = 1 and no cache: cumulative lengths, i32 [n + 1] (weft/ops/causal_attention), and the position of each token
+  // in its document, i32 [T]. Undefined: one document a sequence.
+  Tensor documents = {}, document_positions = {};
 
   void see(int64_t layer, const char* name, const Tensor& value) const {
     if (observer && *observer) (*observer)({layer, name, value});

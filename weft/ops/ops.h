@@ -6,6 +6,7 @@
 #include "weft/ops/clip_of_squares/clip_of_squares.h"
 #include "weft/ops/copy/copy.h"
 #include "weft/ops/cross_entropy/cross_entropy.h"
+#include "weft/ops/document_positions/document_positions.h"
 #include "weft/ops/dropout/dropout.h"
 #include "weft/ops/elementwise/elementwise.h"
 #include "weft/ops/elementwise/functions.h"

@@ -136,13 +136,26 @@ void add_golden(Registry& registry) {
   const auto given = [](const GoldenCase& g, Problem p) {
     return p.given("q", g.values("q")).given("k", g.values("k")).given("v", g.values("v"));
   };
+  // Without documents, a list of none.
+  const auto with_options = [=](const GoldenCase& g) {
+    return Setup{.dtype = DType::f32,
+                 .size = size(g),
+                 .window = g.integer("window"),
+                 .soft_cap = float(g.number("soft_cap")),
+                 .documents = g.numbers("documents")};
+  };
+  const auto given_gradients = [=](const GoldenCase& g, Problem p) {
+    for (const char* name : {"dq", "dk", "dv"}) p.golden(name, g.values(name));
+    return given(g, p).given("dout", g.values("do"));
+  };
+  registry.golden({"causal_attention", "golden_options_forward", "attention_options.safetensors",
+                   [=](const GoldenCase& g) { return given(g, forward(with_options(g))).golden("o", g.values("o")); }});
+  registry.golden({"causal_attention", "golden_options_backward", "attention_options.safetensors",
+                   [=](const GoldenCase& g) { return given_gradients(g, backward(with_options(g))); }});
   registry.golden({"causal_attention", "golden_forward", "causal_attention.safetensors",
                    [=](const GoldenCase& g) { return given(g, forward({DType::f32, size(g)})).golden("o", g.values("o")); }});
-  registry.golden({"causal_attention", "golden_backward", "causal_attention.safetensors", [=](const GoldenCase& g) {
-                     Problem p = given(g, backward({DType::f32, size(g)}));
-                     for (const char* name : {"dq", "dk", "dv"}) p.golden(name, g.values(name));
-                     return p.given("dout", g.values("do"));
-                   }});
+  registry.golden({"causal_attention", "golden_backward", "causal_attention.safetensors",
+                   [=](const GoldenCase& g) { return given_gradients(g, backward({DType::f32, size(g)})); }});
 }
 
 void add_rejections(Registry& registry) {

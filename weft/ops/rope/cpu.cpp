@@ -31,9 +31,16 @@ void turn_neighbours(const T* x, const float* cos, const float* sin, float sign,
   }
 }
 
-// Reports the first sequence that leaves the table.
+// Reports the first sequence, or token with a position of its own, that leaves the table.
 bool positions_in_table(Stream& stream, const RopeArgs& a) {
   const int64_t B = a.x.shape[0], T = a.x.shape[1], positions = a.cos.shape[0];
+  for (int64_t t = 0; a.positions && t < T; ++t) {
+    const int64_t position = data<int32_t>(a.positions)[t];
+    if (position >= 0 && position < positions) continue;
+    stream.report(join("position ", position, " of token ", t, " is out of range [0, ", positions, ")"));
+    return false;
+  }
+  if (a.positions) return true;
   for (int64_t b = 0; b < B; ++b) {
     const int64_t start = a.start ? data<int32_t>(a.start)[a.start.shape[0] == 1 ? 0 : b] : 0;
     if (start >= 0 && start + T <= positions) continue;
@@ -44,7 +51,7 @@ bool positions_in_table(Stream& stream, const RopeArgs& a) {
 }
 
 // Equation: (y1, y2) = (x1 cos - x2 sin, x2 cos + x1 sin) for each pair of the first R elements; y = x for the rest.
-// Layout:   x, y [B, T, H, D] with any strides over B, T, H; cos, sin [positions, R / 2]; start [B], [1] or absent.
+// Layout:   x, y [B, T, H, D] with any strides over B, T, H; cos, sin [positions, R / 2]; start [B], [1] or absent; or positions [T].
 // Order:    tokens are independent tasks in groups; no sums.
 // Requires: every position within the table, else it is reported and nothing is written.
 // Traffic:  one read of x and one write of y; a token's row of the table stays in cache for its heads.
@@ -57,7 +64,8 @@ void turn(Stream& stream, const RopeArgs& a) {
   for_each_row_group(stream, a.x.shape[0] * tokens, H * D, [&](int64_t first, int64_t last) HWY_ATTR {
     for (int64_t r = first; r < last; ++r) {
       const int64_t b = r / tokens, t = r % tokens;
-      const int64_t position = t + (a.start ? data<int32_t>(a.start)[a.start.shape[0] == 1 ? 0 : b] : 0);
+      const int64_t start = a.start ? data<int32_t>(a.start)[a.start.shape[0] == 1 ? 0 : b] : 0;
+      const int64_t position = a.positions ? data<int32_t>(a.positions)[t] : start + t;
       const float *cos = data<float>(a.cos) + position * half, *sin = data<float>(a.sin) + position * half;
       for (int64_t h = 0; h < H; ++h) {
         const T* from = x.row(b, t, h);

@@ -53,6 +53,7 @@ __global__ void turn(const Params<T> p) {
 }  // namespace
 
 void rope(Stream& stream, const RopeArgs& a) {
+  if (a.positions) fail(ErrorCode::unsupported, a.kOp, "the kernel of CUDA has no positions; pack with --packing concatenate instead");
   dispatch_device<float, bf16>(a.x.dtype, [&]<class T>() {
     const int H = int(a.x.shape[2]), D = int(a.x.shape[3]), half = int(a.cos.shape[1]), per = D - half;
     const int64_t count = a.x.shape[0] * a.x.shape[1] * H * per;

@@ -12,6 +12,10 @@ void rope(Stream& stream, const RopeArgs& args) {
   if (args.start)
     contract.require(args.start.rank() == 1 && (args.start.shape[0] == 1 || args.start.shape[0] == args.x.shape[0]),
                      "start must hold one position, or one for each of ", args.x.shape[0], " sequences, got shape ", args.start.shape);
+  if (args.positions) {
+    contract.require(!args.start, "both start and positions are given, expected one of them");
+    contract.require(args.x.shape[0] == 1, "positions need one sequence, got ", args.x.shape[0], " of x's shape ", args.x.shape);
+  }
   stream.device().kernels().rope(stream, args);
 }
 
@@ -21,7 +25,12 @@ Cost cost(const RopeArgs& a) {
 }
 
 Tensor rope(const Tensor& x, const RopeTable& table, const Tensor& start, RopePairs pairs) {
-  const auto turned = [cos = Kept(table.cos), sin = Kept(table.sin), start = Kept(start), pairs](const Tensor& from, bool inverse) {
+  return rope(x, table, RopeOptions{.start = start, .pairs = pairs});
+}
+
+Tensor rope(const Tensor& x, const RopeTable& table, const RopeOptions& options) {
+  const auto turned = [cos = Kept(table.cos), sin = Kept(table.sin), start = Kept(options.start), positions = Kept(options.positions),
+                       pairs = options.pairs](const Tensor& from, bool inverse) {
     Device& device = from.device();
     Tensor to = Tensor::empty(device, from.shape(), from.dtype());
     rope(device.stream(), {.x = from.view(),
@@ -29,6 +38,7 @@ Tensor rope(const Tensor& x, const RopeTable& table, const Tensor& start, RopePa
                            .sin = sin.view(),
                            .start = start.view(),
                            .y = to.mut_view(),
+                           .positions = positions.view(),
                            .pairs = pairs,
                            .inverse = inverse});
     return to;

@@ -15,7 +15,8 @@ struct Variant {
   bool inverse = false, in_place = false, by_head = false;  // by_head: x and y are stored [B, H, T, D]
   Layout layout = Layout::contiguous;
   double theta = 10000;
-  std::vector<double> start;  // empty: absent
+  std::vector<double> start;           // empty: absent
+  std::vector<double> positions = {};  // empty: absent
 };
 
 // The float64 rotation of the head that begins at element `at`.
@@ -36,6 +37,7 @@ Problem problem(DType dtype, Size s, Variant v, Fill fill = normal()) {
   const int64_t half = s.R / 2;
   int64_t positions = s.T;
   for (double start : v.start) positions = std::max(positions, int64_t(start) + s.T);
+  for (double position : v.positions) positions = std::max(positions, int64_t(position) + 1);
   const auto angle = [=](int64_t i) { return double(i / half) * std::pow(v.theta, -2.0 * double(i % half) / double(s.R)); };
   const Shape shape = v.by_head ? Shape{s.B, s.H, s.T, s.D} : Shape{s.B, s.T, s.H, s.D};
   Problem p;
@@ -44,6 +46,7 @@ Problem problem(DType dtype, Size s, Variant v, Fill fill = normal()) {
   p.input("cos", DType::f32, {positions, half}, [=](PhiloxStream&, int64_t i) { return std::cos(angle(i)); });
   p.input("sin", DType::f32, {positions, half}, [=](PhiloxStream&, int64_t i) { return std::sin(angle(i)); });
   if (!v.start.empty()) p.input("start", DType::i32, {int64_t(v.start.size())}, listed(v.start));
+  if (!v.positions.empty()) p.input("positions", DType::i32, {s.T}, listed(v.positions));
   p.launches<RopeArgs>(rope, [=](RopeArgs& a) {
     if (v.in_place) a.y = MutView{a.x};
     if (v.by_head)  // [B, H, T, D] seen as [B, T, H, D]
@@ -57,7 +60,8 @@ Problem problem(DType dtype, Size s, Variant v, Fill fill = normal()) {
         for (int64_t h = 0; h < s.H; ++h) {
           const int64_t row = v.by_head ? (b * s.H + h) * s.T + i : (b * s.T + i) * s.H + h;
           const int64_t start = v.start.empty() ? 0 : int64_t(v.start[v.start.size() == 1 ? 0 : size_t(b)]);
-          turn(t["x"], row * s.D, t["cos"], t["sin"], start + i, s, variant, y);
+          const int64_t position = v.positions.empty() ? start + i : int64_t(v.positions[size_t(i)]);
+          turn(t["x"], row * s.D, t["cos"], t["sin"], position, s, variant, y);
         }
   };
   p.reference = [=](Truth& t) { walk(t, t[v.in_place ? result("x") : "y"], v); };
@@ -111,6 +115,18 @@ void add_rejections(Registry& registry) {
   reject("past_the_table", {2, 3, 2, 8}, {4, 4}, {4, 4}, {0, 2});
   reject("past_the_table_without_start", {2, 5, 2, 8}, {4, 4}, {4, 4}, {});
   reject("negative_position", {2, 3, 2, 8}, {4, 4}, {4, 4}, {-1});
+  const auto reject_positions = [&](const char* name, int64_t B, std::vector<int32_t> positions, bool start = false) {
+    registry.rejects("rope", name, [=](Device& d) {
+      RopeOptions options{.positions = Tensor::from_host(d, {int64_t(positions.size())}, positions)};
+      if (start) options.start = Tensor::from_host(d, {1}, std::vector<int32_t>{0});
+      rope(Tensor::empty(d, {B, 3, 2, 8}), RopeTable{Tensor::empty(d, {4, 4}), Tensor::empty(d, {4, 4})}, options);
+    });
+  };
+  reject_positions("positions_of_two_sequences", 2, {0, 1, 2});
+  reject_positions("positions_of_other_length", 1, {0, 1});
+  reject_positions("positions_past_the_table", 1, {0, 4, 0});
+  reject_positions("positions_negative", 1, {0, 0, -1});
+  reject_positions("positions_and_start", 1, {0, 1, 2}, true);
   registry.rejects("rope", "undefined_table", [](Device& d) { rope(Tensor::empty(d, {1, 1, 1, 4}), RopeTable{}, Tensor()); });
   registry.rejects("rope", "strided_elements", [](Device& d) {
     rope(Tensor::empty(d, {1, 3, 8, 2}).permute({0, 1, 3, 2}), RopeTable{Tensor::empty(d, {4, 4}), Tensor::empty(d, {4, 4})}, Tensor());
@@ -118,6 +134,23 @@ void add_rejections(Registry& registry) {
   registry.rejects("rope", "integers", [](Device& d) {
     rope(Tensor::empty(d, {1, 3, 2, 8}, DType::i32), RopeTable{Tensor::empty(d, {4, 4}), Tensor::empty(d, {4, 4})}, Tensor());
   });
+}
+
+// Positions that restart, as those of packed documents do, and far ones.
+void add_positions(Registry& registry, DType dtype) {
+  const char* op = "rope";
+  for (bool inverse : {false, true}) {
+    const char* variant = inverse ? "inverse" : "forward";
+    std::vector<double> restarting;
+    for (int64_t t = 0; t < 67; ++t) restarting.push_back(double(t < 3 ? t : t < 4 ? 0 : t < 60 ? t - 4 : t - 60));
+    const Variant v{.inverse = inverse, .start = {}, .positions = restarting};
+    registry.add({op, variant, dtype, "1x67x3x64x64/positions", [=] { return problem(dtype, {1, 67, 3, 64, 64}, v); }});
+    Variant by_head = v;
+    by_head.by_head = true, by_head.pairs = RopePairs::interleaved;
+    registry.add({op, variant, dtype, "1x67x2x33x32/positions_by_head", [=] { return problem(dtype, {1, 67, 2, 33, 32}, by_head); }});
+    const Variant far_apart{.inverse = inverse, .in_place = true, .start = {}, .positions = {70000, 0, 65535, 4095, 4096}};
+    registry.add({op, variant, dtype, "1x5x2x6x4/positions_far", [=] { return problem(dtype, {1, 5, 2, 6, 4}, far_apart); }});
+  }
 }
 
 }  // namespace
@@ -148,6 +181,7 @@ void add_specs_rope(Registry& registry) {
     }
     registry.add(
         {op, "forward", dtype, "nan", [=] { return problem(dtype, {1, 5, 2, 34, 32}, {.start = {}}, sprinkle(normal(), 40, 3, NAN)); }});
+    add_positions(registry, dtype);
     // Positions that 12 and 16 bits do not hold: by their starts, and in one long sequence.
     const std::vector<double> far{4095, 5000, 65535, 70000};
     for (bool inverse : {false, true}) {
