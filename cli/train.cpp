@@ -17,6 +17,7 @@
 #include "weft/comm/launch.h"
 #include "weft/comm/on_device.h"
 #include "weft/train/capture.h"
+#include "weft/train/packing_choice.h"
 #include "weft/train/same_on_ranks.h"
 #include "weft/train/trainer.h"
 #include "weft/train/work_line.h"
@@ -57,19 +58,20 @@ TrainConfig resolve(const Options& options) {
   if (!options.resume) return config;
   const std::string out = config.out.empty() ? resolved(config).out : config.out, before = out + "/config.toml";
   if (!std::filesystem::exists(before)) return config;
-  TrainConfig run;
-  read_config(before, run);
+  TrainConfig run = read_run_config(before);
   run.out = out;
   return changed(run, options);
 }
 
-int print_plan(const TrainConfig& config, int64_t ranks) {
+int print_plan(TrainConfig config, int64_t ranks) {
   ShownProgress progress;
   const auto device = open_device(config.device, {.threads = int(config.threads)});
-  const TrainingProblem problem = make_problem(config, [&](const std::string& text) {
+  const auto print = [&](const std::string& text) {
     progress.hide();
     std::fprintf(stderr, "%s\n", text.c_str());
-  });
+  };
+  choose_packing(config, config.device, print);
+  const TrainingProblem problem = make_problem(config, print);
   const Plan plan = make_plan(config, problem, int(ranks));
   progress.hide();
   if (config.epochs > 0)

@@ -1,14 +1,16 @@
-"""ranks_ends.py TOOL SOURCE: --patience and --on-bad-step skip end with the same bytes on one rank, and on two that are killed with SIGKILL and
+"""ranks_ends.py TOOL SOURCE: --patience, --on-bad-step skip and --packing documents end with the same bytes on one rank, and on two that are killed with SIGKILL and
 resumed."""
 import json
 import os
 import pathlib
+import random
 import signal
+import subprocess
 import sys
 import tempfile
 
 from checks import expect, finish
-from mpi import Run, differences, need_mpi, records, results, run, small
+from mpi import Run, differences, need_mpi, records, results, run, small, tool
 from safetensors_file import change_tensor
 
 need_mpi()
@@ -80,7 +82,25 @@ def skipped(folder):
     expect("stop is the default", stopped.code == 1 and f"step {bad[0]['step']} gave a loss of " in stopped.text(), stopped.shown())
 
 
+def packed(folder):
+    """Documents that share rows, with dropout and several micro-batches a step."""
+    chance = random.Random(3)
+    lines = [json.dumps({"text": "".join(chance.choices("abcdef ", k=chance.randrange(1, 50)))}) for _ in range(120)]
+    (folder / "documents.jsonl").write_text("\n".join(lines))
+    arguments = ["--out", "run", "--data", folder / "documents.jsonl", "--packing", "documents", "--sequence", 32, "--batch", 4, "--pass-tokens", 64,
+                 "--steps", 12, "--save-every", 2, "--evaluate-every", 5, "--dropout", 0.1, "--cache", folder / "cache", "--log-every", 1,
+                 "--layers", 1, "--width", 32, "--heads", 2, "--sample-tokens", 4]
+    possible = subprocess.run([tool, "train", "--plan", *map(str, arguments)], capture_output=True, text=True)
+    if "packed documents" in possible.stderr:
+        return print("skipped: packed documents:", possible.stderr.strip())
+    lines, _ = same_everywhere(folder, "packed", arguments)
+    expect("the padding is recorded", lines[0]["packing"] == "documents" and lines[0]["padding"] < 0.05, lines[0])
+    again = subprocess.run([tool, "eval", "--run", folder / "packed1/run", "--json"], capture_output=True, text=True)
+    expect("weft eval --run repeats it", again.returncode == 0 and json.loads(again.stdout)["recorded"]["same_bits"], again.stdout + again.stderr)
+
+
 with tempfile.TemporaryDirectory() as folder:
+    packed(pathlib.Path(folder))
     patience(pathlib.Path(folder))
     skipped(pathlib.Path(folder))
 finish()

@@ -63,7 +63,9 @@ def wrong_data(folder):
 
     fails("no such data", train("--data", folder / "none.txt", "--out", folder / "c"), "none.txt")
     fails("empty data", with_data("empty.txt", ""), "empty.txt", "empty")
-    fails("short data", with_data("short.txt", "a few words"), "short.txt", "less than one sequence")
+    fails("short data", with_data("short.txt", "a few words", "--packing", "concatenate"), "short.txt", "less than one sequence")
+    fails("no document of two tokens", with_data("letters.jsonl", '{"text": "a"}\n', "--packing", "documents"), "letters.jsonl", "no document of two tokens")
+    fails("unknown packing", with_data("packed.txt", "a few words", "--packing", "some"), "packing is 'some'", "documents")
     fails("malformed JSONL", with_data("bad.jsonl", '{"text": "fine"}\n{"text": oops}\n'), "bad.jsonl:2")
     fails("JSONL without text", with_data("other.jsonl", '{"text": "fine"}\n\n{"words": "fine"}\n'), "other.jsonl:3", "text")
     fails("empty JSONL", with_data("empty.jsonl", "\n"), "empty.jsonl")

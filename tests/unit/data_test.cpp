@@ -261,6 +261,37 @@ TEST_F(Data, text_shorter_than_a_sequence_is_an_error) {
   EXPECT_EQ(text_dataset({.path = path, .cache_folder = cache(), .tokens = 9}, byte_vocabulary())->sequences_per_epoch(), 1);
 }
 
+// Each document with the end token after it, and nothing of its neighbours.
+TEST_F(Data, documents_stay_apart_in_packed_text) {
+  const std::string path = write("three.jsonl", "{\"text\": \"abcdefgh\"}\n{\"text\": \"xy\"}\n{\"text\": \"\"}\n{\"text\": \"123\"}\n");
+  const std::shared_ptr<const Vocabulary> vocabulary = byte_vocabulary();
+  const auto data = text_dataset(
+      {.path = path, .cache_folder = cache(), .tokens = 6, .packing = Packing::documents, .validation_fraction = 0}, vocabulary);
+  std::multiset<std::string> found;
+  for (int64_t i = 0; i < data->sequences_per_epoch(); ++i) {
+    const TokenBatch row = data->training_sequence(i);
+    for (size_t d = 0; d < row.documents.size(); ++d) {
+      const int64_t begin = row.documents[d], end = d + 1 < row.documents.size() ? row.documents[d + 1] : row.tokens;
+      if (row.targets[size_t(begin)] == kIgnored) continue;  // padding
+      std::string text;
+      for (int64_t i = begin; i < end; ++i) text += char(row.ids[size_t(i)]);
+      for (int64_t i = begin; i + 1 < end; ++i) EXPECT_EQ(row.targets[size_t(i)], row.ids[size_t(i + 1)]);
+      const int32_t last = row.targets[size_t(end - 1)];
+      found.insert(text + "->" + (last < 256 ? std::string(1, char(last)) : std::string("end")));
+    }
+  }
+  EXPECT_EQ(found, (std::multiset<std::string>{"abcdef->g", "gh->end", "xy->end", "12->3"}));
+  EXPECT_EQ(data->sequences_per_epoch(), 2);
+  EXPECT_DOUBLE_EQ(data->packing().padding, 0);
+  const auto alone =
+      text_dataset({.path = path, .cache_folder = cache(), .tokens = 6, .packing = Packing::none, .validation_fraction = 0}, vocabulary);
+  EXPECT_EQ(alone->sequences_per_epoch(), 4);
+  EXPECT_DOUBLE_EQ(alone->packing().padding, 0.5);
+  EXPECT_TRUE(alone->training_sequence(0).documents.empty());
+  EXPECT_ERROR(text_dataset({.path = write("one.txt", "a"), .cache_folder = cache(), .tokens = 6, .packing = Packing::none}, vocabulary),
+               "no document of two tokens");
+}
+
 TEST_F(Data, unwritable_cache_is_an_error) {
   const std::string path = write("y.txt", "some text");
   EXPECT_ERROR(text_dataset({.path = path, .cache_folder = "/proc/nowhere", .tokens = 4}, byte_vocabulary()), "--cache");

@@ -24,7 +24,7 @@ class TrainerEnds : public TrainerTest {
 
 TEST_F(TrainerEnds, epochs_are_as_many_steps_as_read_every_sequence) {
   TrainConfig c = config("epochs");
-  c.steps = 0, c.epochs = 1.5, c.batch = 32, c.pass_tokens = 800, c.warmup = 1;
+  c.packing = "concatenate", c.steps = 0, c.epochs = 1.5, c.batch = 32, c.pass_tokens = 800, c.warmup = 1;
   const int64_t sequences = Trainer(c, {.out = quiet}).problem().data->sequences_per_epoch();
   const TrainOutcome outcome = train(c);
   const int64_t steps = (3 * sequences + 63) / 64;

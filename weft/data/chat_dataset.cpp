@@ -83,7 +83,12 @@ class Conversations : public ChatDataset {
     return training_rows_.sequence(Permutation(size, options_.seed, uint64_t(position / size))[position % size]);
   }
   int64_t validation_sequences() const override { return validation_rows_.size(); }
-  TokenBatch validation_sequence(int64_t index) const override { return validation_rows_.sequence(index); }
+  // Packed rows are shuffled, as the first ones have the longest conversations.
+  TokenBatch validation_sequence(int64_t index) const override {
+    const bool packed = options_.packing == Packing::documents;
+    return validation_rows_.sequence(packed ? Permutation(validation_rows_.size(), options_.seed, UINT64_MAX)[index] : index);
+  }
+  PackingFacts packing() const override { return {.name = std::string(name(options_.packing)), .padding = padding()}; }
 
   std::vector<int32_t> sample_prompt() const override { return validation_.size() > 0 ? validation_.prompt(0) : training_.prompt(0); }
 

@@ -7,6 +7,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "weft/data/documents.h"
@@ -38,6 +39,16 @@ struct TokenBatch {
 // Sequences of one length as one batch, row by row.
 TokenBatch stacked(std::span<const TokenBatch> sequences);
 
+// How documents fill sequences (weft/data/packing.h).
+enum class Packing { none, concatenate, documents };
+std::string_view name(Packing packing);
+Packing packing_from_name(std::string_view name);  // throws for an unknown name, listing the known ones
+
+struct PackingFacts {
+  std::string name = "";  // empty: the data is not made of documents
+  double padding = 0;     // share of the tokens of all training sequences
+};
+
 class Dataset {
  public:
   virtual ~Dataset() = default;
@@ -56,22 +67,27 @@ class Dataset {
 
   virtual int64_t validation_sequences() const = 0;  // held out; may be 0
   virtual TokenBatch validation_sequence(int64_t index) const = 0;
+
+  virtual PackingFacts packing() const { return {}; }
 };
 
 struct TextOptions {
-  std::string path = {};              // an unweighted list of files, folders and globs (data_list.h), or a prepared folder
-  std::string field = "text";         // of a JSON object: the text
-  std::string cache_folder;           // where tokenised data is kept
-  int64_t tokens = 256;               // per sequence
-  double validation_fraction = 0.05;  // of the sequences, taken from the end of the text
+  std::string path = {};       // an unweighted list of files, folders and globs (data_list.h), or a prepared folder
+  std::string field = "text";  // of a JSON object: the text
+  std::string cache_folder;    // where tokenised data is kept
+  int64_t tokens = 256;        // per sequence
+  Packing packing = Packing::concatenate;
+  double validation_fraction = 0.05;  // of the sequences (of packed documents: of the tokens), taken from the end of the text
   uint64_t seed = 0;                  // of the order
   int64_t vocabulary_limit = 0;       // ids must be below it; 0: no limit
   int threads = 0;                    // that tokenise; 0: all that the process may use
   ConversationReader conversations = {};
 };
 
-// Packed sequences: sequence i reads ids [i tokens, (i + 1) tokens) and its targets are the ids one further, so that two
-// neighbours share one id. Throws when the text is shorter than one sequence and the token after it.
+// concatenate: sequence i reads ids [i tokens, (i + 1) tokens) and its targets are the ids one further, so that two neighbours share
+// one id. Throws when the text is shorter than one sequence and the token after it.
+// none, documents: the inputs of a document are its ids but the last, its targets all but the first; the separator after it belongs to it.
+// Throws when no document has two ids or more.
 std::unique_ptr<Dataset> text_dataset(const TextOptions& options, std::shared_ptr<const Vocabulary> vocabulary,
                                       const std::function<void(const std::string&)>& notice = {});
 

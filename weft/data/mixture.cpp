@@ -74,6 +74,12 @@ class Mixture : public Dataset {
     return share;
   }
 
+  PackingFacts packing() const override {
+    PackingFacts facts{.name = parts_[0].data->packing().name};
+    for (size_t p = 0; p < parts_.size(); ++p) facts.padding += parts_[p].data->packing().padding * double(counts_[p]) / double(sequences_);
+    return facts;
+  }
+
   int64_t validation_sequences() const override { return int64_t(validation_.size()); }
   TokenBatch validation_sequence(int64_t index) const override {
     const auto& [part, own] = validation_[size_t(index)];
@@ -131,6 +137,7 @@ class WithValidation : public Dataset {
   int64_t sequences_per_epoch() const override { return training_->sequences_per_epoch(); }
   TokenBatch training_sequence(int64_t position) const override { return training_->training_sequence(position); }
   double counted_share() const override { return training_->counted_share(); }
+  PackingFacts packing() const override { return training_->packing(); }
   int64_t validation_sequences() const override { return validation_->sequences_per_epoch(); }
   TokenBatch validation_sequence(int64_t index) const override { return validation_->training_sequence(index); }
 

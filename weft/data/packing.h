@@ -15,17 +15,12 @@
 
 #include <cstdint>
 #include <span>
-#include <string_view>
 #include <vector>
 
 #include "weft/data/dataset.h"
 #include "weft/data/token_documents.h"
 
 namespace weft {
-
-enum class Packing { none, concatenate, documents };
-std::string_view name(Packing packing);
-Packing packing_from_name(std::string_view name);  // throws for an unknown name, listing the known ones
 
 // The tokens [index T, (index + 1) T) of a document, or what there is of them.
 struct Piece {

@@ -1,5 +1,6 @@
 #include "weft/train/capture.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 
@@ -31,6 +32,16 @@ std::string text_of(double value) {
 
 std::string saved_name(size_t sequence, const char* tensor) { return join("unit", sequence, ".", tensor); }
 
+// From the saved bounds, whose number is the capacity: the tail of them is the end of the ids.
+void set_documents(TokenBatch& sequence, const std::vector<int32_t>& bounds, const std::string& where) {
+  const auto end = int64_t(sequence.ids.size());
+  sequence.document_capacity = int64_t(bounds.size()) - 1;
+  for (int32_t begin : bounds)
+    if (begin < end) sequence.documents.push_back(begin);
+  check(!bounds.empty() && bounds.front() == 0 && bounds.back() == end && std::is_sorted(bounds.begin(), bounds.end()), where,
+        "has documents that do not cover their sequence");
+}
+
 std::vector<TokenBatch> read_sequences(const Checkpoint& file) {
   std::vector<TokenBatch> sequences;
   for (int64_t i = 0; i < file.integer("units"); ++i) {
@@ -40,7 +51,8 @@ std::vector<TokenBatch> read_sequences(const Checkpoint& file) {
       return std::vector<int32_t>(first, first + bytes.size() / sizeof(int32_t));
     };
     const Shape& shape = file.file().at(saved_name(size_t(i), "ids")).shape;
-    sequences.push_back({shape[0], shape[1], read("ids"), read("targets")});
+    TokenBatch& sequence = sequences.emplace_back(TokenBatch{shape[0], shape[1], read("ids"), read("targets")});
+    if (file.file().contains(saved_name(size_t(i), "documents"))) set_documents(sequence, read("documents"), file.path());
   }
   return sequences;
 }
@@ -71,6 +83,7 @@ void write_capture(const std::string& path, const TrainConfig& config, const Mod
   for (size_t i = 0; i < sequences.size(); ++i) {
     tensors.push_back({saved_name(i, "ids"), sequences[i].upload_ids(model.device())});
     tensors.push_back({saved_name(i, "targets"), sequences[i].upload_targets(model.device())});
+    if (const Tensor documents = sequences[i].upload_documents(model.device())) tensors.push_back({saved_name(i, "documents"), documents});
   }
   Values values = {{"capture", "1"},
                    {"step", std::to_string(facts.step)},

@@ -125,7 +125,7 @@ ComparedRun read_run(const std::string& folder) {
   for (const fs::path& file : {config, metrics})
     if (!fs::exists(file)) fail(ErrorCode::bad_file, folder, "is not the folder of a run: it has no ", file.filename().string());
   ComparedRun run{last_name(folder), {}, History::read(metrics.string())};
-  read_config(config.string(), run.config);
+  run.config = read_run_config(config.string());
   return run;
 }
 

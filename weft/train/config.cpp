@@ -40,6 +40,9 @@ constexpr Setting kSettings[] = {
     {"data", "cache", &C::cache, Resume::free, "Cache folder for tokenised data (default: ~/.cache/weft)"},
     {"data", "sequence", &C::sequence, Resume::fixed, "Tokens per sequence (0: the model's context length, at most 256; sft: 1024)",
      "seq-len,seq-length,sequence-length,block-size,max-seq-length"},
+    {"data", "packing", &C::packing, Resume::fixed,
+     "Documents in sequences: none (one in each, padded), concatenate (one stream that is cut), or documents (several in each that do not "
+     "see each other) (default: documents; if the device has no attention for them concatenate, sft: none)"},
     {"data", "validation", &C::validation, Resume::fixed, "Fraction of the sequences (sft: conversations) held out for validation"},
     {"data", "sums_digits", &C::sums_digits, Resume::fixed, "sums: digits per operand, 2 or 3"},
     {"data", "sums_reversed", &C::sums_reversed, Resume::fixed, "sums: write the digits of the answer in reverse order"},
@@ -234,6 +237,20 @@ void parse_config(std::string_view text, const std::string& where, TrainConfig& 
 void read_config(const std::string& path, TrainConfig& config) {
   const MappedFile file(path);
   parse_config({reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()}, path, config);
+}
+
+TrainConfig parse_run_config(std::string_view text, const std::string& where) {
+  TrainConfig config;
+  config.packing = "concatenate";
+  parse_config(text, where, config);
+  if (config.data == "sums") config.packing = "";
+  if (config.task == "sft" && config.packing == "concatenate") config.packing = "none";
+  return config;
+}
+
+TrainConfig read_run_config(const std::string& path) {
+  const MappedFile file(path);
+  return parse_run_config({reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()}, path);
 }
 
 std::string to_toml(const TrainConfig& config) {

@@ -23,6 +23,7 @@ struct TrainConfig {
   std::string vocabulary = "characters";
   std::string cache = "";
   int64_t sequence = 0;
+  std::string packing = "";  // resolved, unless the data is sums
   double validation = 0.05;
   int64_t sums_digits = 2;
   bool sums_reversed = false;
@@ -101,6 +102,11 @@ std::string setting_text(const TrainConfig& config, const Setting& setting);  //
 // Sets what the file sets. Throws bad_file naming the file, the line, and for an unknown key the nearest known one.
 void read_config(const std::string& path, TrainConfig& config);
 void parse_config(std::string_view text, const std::string& where, TrainConfig& config);
+
+// The settings of a run, from its config.toml or a checkpoint. A key that it lacks has the meaning of the time before there was one:
+// packing was concatenate, of conversations none.
+TrainConfig read_run_config(const std::string& path);
+TrainConfig parse_run_config(std::string_view text, const std::string& where);
 
 // All settings as TOML, in the order of the table; read_config restores the same config.
 std::string to_toml(const TrainConfig& config);

@@ -3,6 +3,7 @@
 
 #include "weft/base/check.h"
 #include "weft/data/chat_template.h"
+#include "weft/data/dataset.h"
 #include "weft/io/tokenizer/utf8.h"
 #include "weft/train/config.h"
 #include "weft/train/optimizer_choice.h"
@@ -91,6 +92,7 @@ void check_words(const TrainConfig& c) {
         "', expected characters or bytes");
   if (!c.chat_template.empty()) chat_template(c.chat_template);
   check(c.on_bad_step == "stop" || c.on_bad_step == "skip", "train", "on_bad_step is '", c.on_bad_step, "', expected stop or skip");
+  if (!c.packing.empty()) packing_from_name(c.packing);
   check_optimizer_name(c.optimizer);
   sharding_from_name(c.shard);
   schedule_from_name(c.schedule);
@@ -119,6 +121,8 @@ void check_agreement(const TrainConfig& c) {
   needs("validation", c.validation != usual.validation, c.validation_data.empty(), "validation_data is the data to validate on");
   needs("end_token", !c.end_token.empty(), !sums, "sums end with a newline");
   needs("chat_template", !c.chat_template.empty(), !sums, "sums have a vocabulary of their own");
+  needs("packing", !c.packing.empty(), !sums, "sums have sequences of their own");
+  needs("packing", c.packing == "concatenate", c.task != "sft", "conversations are not concatenated: expected none or documents");
   needs("context", c.context != 0, !sums, "sums have a length of their own");
   needs("vocabulary", c.vocabulary != usual.vocabulary, !sums, "sums have a vocabulary of their own");
   needs("vocabulary", c.vocabulary != usual.vocabulary, c.tokenizer.empty(), "there is a tokenizer");

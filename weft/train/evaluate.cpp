@@ -40,13 +40,21 @@ std::vector<int32_t> continue_greedily(const Model& model, std::span<const int32
   return out;
 }
 
+// The length of the first document of a sequence, without padding.
+int64_t first_document(const TokenBatch& sequence) {
+  const int64_t end = sequence.documents.size() > 1 ? sequence.documents[1] : sequence.tokens;
+  const auto last = std::find_if(sequence.targets.rbegin(), sequence.targets.rend(), [](int32_t target) { return target != kIgnored; });
+  return std::min<int64_t>(end, sequence.targets.rend() - last);
+}
+
 struct SequenceLoss {
   double loss = 0, targets = 0;
 };
 
 SequenceLoss loss_of(const Model& model, const TokenBatch& sequence, const Tensor& one) {
-  const Tensor loss =
-      model.loss(sequence.upload_ids(model.device()), sequence.upload_targets(model.device()), {.pad_id = kIgnored, .count = one});
+  LossOptions options{.pad_id = kIgnored, .count = one};
+  options.documents = sequence.upload_documents(model.device());
+  const Tensor loss = model.loss(sequence.upload_ids(model.device()), sequence.upload_targets(model.device()), options);
   return {loss.item<float>(), double(sequence.counted())};
 }
 
@@ -129,7 +137,7 @@ std::vector<std::vector<int32_t>> sample_prompts(const TrainConfig& config, cons
   if (ids.empty() && problem.data->validation_sequences() > 0) {
     const TokenBatch sequence = problem.data->validation_sequence(0);
     const int64_t most = std::min<int64_t>(32, problem.model.max_positions - 1);
-    if (most > 0) ids.emplace_back(sequence.ids.begin(), sequence.ids.begin() + std::clamp<int64_t>(sequence.tokens / 2, 1, most));
+    if (most > 0) ids.emplace_back(sequence.ids.begin(), sequence.ids.begin() + std::clamp<int64_t>(first_document(sequence) / 2, 1, most));
   }
   return ids;
 }

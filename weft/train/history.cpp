@@ -84,6 +84,9 @@ bool History::take(const std::string& line, int64_t until) {
     evaluations_.push_back({step, number(object, "validation_loss"), accuracy == accuracy ? std::optional(accuracy) : std::nullopt});
   } else if (object.contains("sample") && object["sample"].is_string()) {
     samples_.push_back({step, object.value("prompt", ""), object["sample"].get<std::string>()});
+  } else if (object.contains("packing") && object["packing"].is_string()) {
+    data_ = {object["packing"].get<std::string>(), integer(object, "training_sequences"), integer(object, "validation_sequences"),
+             number(object, "padding")};
   } else if (object.contains("ended")) {
     ends_.push_back({step, integer(object, "evaluations"), integer(object, "best_step"), number(object, "best_validation_loss")});
   }
@@ -121,6 +124,15 @@ void History::add(const EvaluationRecord& r) {
 void History::add(const SampleRecord& r) {
   samples_.push_back(r);
   write(line_of({{"step", r.step}, {"prompt", r.prompt}, {"sample", r.text}}));
+}
+
+void History::add(const DataRecord& r) {
+  data_ = r;
+  write(line_of({{"step", 0},
+                 {"packing", r.packing},
+                 {"training_sequences", r.training_sequences},
+                 {"validation_sequences", r.validation_sequences},
+                 {"padding", r.padding}}));
 }
 
 void History::add(const EndRecord& r) {

@@ -1,5 +1,6 @@
 // The measurements of a run, in memory and as metrics.jsonl, one JSON object per line:
 //
+//   {"step": 0, "packing": "documents", "training_sequences": 800, "validation_sequences": 40, "padding": 0.004}
 //   {"step": 10, "loss": 2.1, "learning_rate": 0.0003, "gradient_norm": 0.9, "tokens_per_second": 12000, "utilisation": 0.4,
 //    "epoch": 0.25, "counted_share": 0.4, "seconds": 3.5}
 //   {"step": 11, "loss": null, "learning_rate": 0.0003, "gradient_norm": null, ..., "skipped": true}
@@ -40,6 +41,13 @@ struct SampleRecord {
   std::string prompt, text;
 };
 
+// How documents fill the sequences of the run.
+struct DataRecord {
+  std::string packing;
+  int64_t training_sequences = 0, validation_sequences = 0;
+  double padding = 0;  // share of the tokens of all training sequences
+};
+
 // The end of a run before its last step.
 struct EndRecord {
   int64_t step = 0;
@@ -61,7 +69,9 @@ class History {
   void add(const EvaluationRecord& record);
   void add(const SampleRecord& record);
   void add(const EndRecord& record);
+  void add(const DataRecord& record);
 
+  const std::optional<DataRecord>& data() const { return data_; }
   const std::vector<StepRecord>& steps() const { return steps_; }
   const std::vector<EvaluationRecord>& evaluations() const { return evaluations_; }
   const std::vector<SampleRecord>& samples() const { return samples_; }
@@ -79,6 +89,7 @@ class History {
 
   std::string path_;
   std::ofstream file_;
+  std::optional<DataRecord> data_;
   std::vector<StepRecord> steps_;
   std::vector<EvaluationRecord> evaluations_;
   std::vector<SampleRecord> samples_;

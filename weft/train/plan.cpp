@@ -83,14 +83,13 @@ int fullest_rank(const TrainConfig& config, const TrainingProblem& problem, Devi
   return int(std::max_element(owned.begin(), owned.end()) - owned.begin());
 }
 
-// A short run on a device that has neither memory nor work behind it: some steps, an evaluation, samples, the export. Fills in the
-// plan; the cost of a step only if `counts` counts it.
-void rehearse(const TrainConfig& config, const TrainingProblem& problem, Device& device, Communicator& ranks, counting::Counts* counts,
-              Plan& plan) {
+// A short run on a device that has neither memory nor work behind it: some steps of sequences like `sequence`, an evaluation, samples,
+// the export. Fills in the plan; the cost of a step only if `counts` counts it.
+void rehearse(const TrainConfig& config, const TrainingProblem& problem, const TokenBatch& sequence, Device& device, Communicator& ranks,
+              counting::Counts* counts, Plan& plan) {
   const auto model = make_planned_model(config, problem.model, device);
   const Sharding sharding = sharding_from_name(config.shard);
   const auto optimizer = make_optimizer(config, *model, ranks, sharding);
-  const TokenBatch sequence = problem.data->training_sequence(0);
   const StepSize size = step_size(config, problem);
   const int64_t at_once = size.sequences_at_once();
   share_of(size, ranks, sharding);  // throws if they cannot share the step
@@ -129,6 +128,17 @@ void rehearse(const TrainConfig& config, const TrainingProblem& problem, Device&
   for (const Parameter& p : model->all_parameters()) (p.tensor.requires_grad() ? plan.parameters : plan.kept) += p.tensor.numel();
 }
 
+// The work of a step whose rows are one document each: no device knows the lengths of documents, and would count all of a micro-batch
+// as one. Attention inside shorter documents is less work.
+Cost cost_of_rows(const TrainConfig& config, const TrainingProblem& problem, TokenBatch sequence) {
+  sequence.documents.clear();
+  sequence.document_capacity = 0;
+  Plan plan;
+  const auto counting = counting::open_device(int(config.threads));
+  rehearse(config, problem, sequence, *counting, alone(), &counting::counts(*counting), plan);
+  return plan.step;
+}
+
 }  // namespace
 
 // The counting device counts the work of the whole step; the planned device of a rank takes the memory.
@@ -138,16 +148,18 @@ Plan make_plan(const TrainConfig& config, const TrainingProblem& problem, int ra
   plan.counted_share = problem.data->counted_share();
   const auto counting = counting::open_device(int(config.threads));
   const LaunchProgress launches(counting->stream());
-  rehearse(config, problem, *counting, alone(), &counting::counts(*counting), plan);
+  const TokenBatch sequence = problem.data->training_sequence(0);
+  rehearse(config, problem, sequence, *counting, alone(), &counting::counts(*counting), plan);
+  if (!sequence.documents.empty()) plan.step = cost_of_rows(config, problem, sequence);
   const auto target = open_planned(config.device, {.threads = int(config.threads)});
   if (ranks == 1) {
-    if (target->name() != counting->name()) rehearse(config, problem, *target, alone(), nullptr, plan);
+    if (target->name() != counting->name()) rehearse(config, problem, sequence, *target, alone(), nullptr, plan);
     return plan;
   }
   const auto all = planned_ranks(ranks, fullest_rank(config, problem, *counting, ranks));
   if (sharding_from_name(config.shard) == Sharding::gradients)  // with additions known, the first step too releases gradients
-    rehearse(config, problem, *open_planned(config.device, {.threads = int(config.threads)}), *all, nullptr, plan);
-  rehearse(config, problem, *target, *all, nullptr, plan);
+    rehearse(config, problem, sequence, *open_planned(config.device, {.threads = int(config.threads)}), *all, nullptr, plan);
+  rehearse(config, problem, sequence, *target, *all, nullptr, plan);
   return plan;
 }
 

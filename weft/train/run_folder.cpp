@@ -16,8 +16,7 @@ TrainConfig run_config(const std::string& folder) {
   const std::string file = folder + "/config.toml";
   std::error_code ignored;
   if (!fs::exists(file, ignored)) fail(ErrorCode::bad_file, folder, "holds no run: there is no config.toml in it");
-  TrainConfig config;
-  read_config(file, config);
+  TrainConfig config = read_run_config(file);
   config.out = folder;
   return resolved(config);
 }

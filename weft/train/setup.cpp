@@ -34,33 +34,6 @@ class PlannedWeights : public Weights {
   Tensor fetch(const std::string&, const Shape& shape, const Init&) override { return Tensor::empty(device(), shape, dtype()); }
 };
 
-ModelConfig model_config(const TrainConfig& c) {
-  if (is_folder(c.model)) {
-    check(!c.layers && !c.width && !c.heads && !c.kv_heads && !c.ffn && !c.context, "train", "model '", c.model,
-          "' is a folder: its sizes cannot be changed");
-    ModelConfig m = read_model_config(c.model);
-    if (c.dropout >= 0) m.embedding_dropout = m.attention_dropout = m.residual_dropout = float(c.dropout);
-    return m;
-  }
-  ModelConfig m = preset(c.model);
-  const int64_t width = m.hidden_size;
-  if (c.layers) m.layers = c.layers;
-  if (c.width) m.hidden_size = c.width;
-  if (c.heads) m.heads = c.heads;
-  if (c.kv_heads)
-    m.kv_heads = c.kv_heads;
-  else if (c.heads)
-    m.kv_heads = c.heads;
-  if (c.ffn)
-    m.intermediate_size = c.ffn;
-  else if (c.width)
-    m.intermediate_size = std::max<int64_t>(16, m.intermediate_size * c.width / width / 16 * 16);
-  check(m.hidden_size % m.heads == 0, "train", "width is ", m.hidden_size, ", which is not a multiple of the ", m.heads, " heads");
-  if (c.width || c.heads) m.head_dim = m.hidden_size / m.heads;
-  if (c.dropout >= 0) m.embedding_dropout = m.attention_dropout = m.residual_dropout = float(c.dropout);
-  return m;
-}
-
 std::vector<std::string> names_in(const std::string& list) {
   std::vector<std::string> names;
   for (size_t from = 0; from <= list.size();) {
@@ -143,6 +116,7 @@ void read_text(const TrainConfig& c, TrainingProblem& problem, const Notice& not
   TextOptions options{.field = c.field,
                       .cache_folder = c.cache.empty() ? default_cache_folder() : c.cache,
                       .tokens = sequence,
+                      .packing = packing_of(c),
                       .validation_fraction = c.validation_data.empty() ? c.validation : 0,
                       .vocabulary_limit = is_folder(c.model) ? problem.model.vocab_size : 0,
                       .threads = int(c.threads),
@@ -201,6 +175,33 @@ std::shared_ptr<const Vocabulary> training_vocabulary(const TrainConfig& c) {
   return chat_vocabulary(plain_vocabulary(c), chat_template(c.chat_template));
 }
 
+ModelConfig model_config(const TrainConfig& c) {
+  if (is_folder(c.model)) {
+    check(!c.layers && !c.width && !c.heads && !c.kv_heads && !c.ffn && !c.context, "train", "model '", c.model,
+          "' is a folder: its sizes cannot be changed");
+    ModelConfig m = read_model_config(c.model);
+    if (c.dropout >= 0) m.embedding_dropout = m.attention_dropout = m.residual_dropout = float(c.dropout);
+    return m;
+  }
+  ModelConfig m = preset(c.model);
+  const int64_t width = m.hidden_size;
+  if (c.layers) m.layers = c.layers;
+  if (c.width) m.hidden_size = c.width;
+  if (c.heads) m.heads = c.heads;
+  if (c.kv_heads)
+    m.kv_heads = c.kv_heads;
+  else if (c.heads)
+    m.kv_heads = c.heads;
+  if (c.ffn)
+    m.intermediate_size = c.ffn;
+  else if (c.width)
+    m.intermediate_size = std::max<int64_t>(16, m.intermediate_size * c.width / width / 16 * 16);
+  check(m.hidden_size % m.heads == 0, "train", "width is ", m.hidden_size, ", which is not a multiple of the ", m.heads, " heads");
+  if (c.width || c.heads) m.head_dim = m.hidden_size / m.heads;
+  if (c.dropout >= 0) m.embedding_dropout = m.attention_dropout = m.residual_dropout = float(c.dropout);
+  return m;
+}
+
 TrainingProblem make_problem(const TrainConfig& config, const Notice& notice) {
   TrainingProblem problem;
   check(config.lora_rank == 0 || is_folder(config.model), "train", "lora_rank is ", config.lora_rank, ", but '", config.model,
@@ -226,6 +227,8 @@ std::string last_name(const std::string& path) {
   const fs::path last = whole.filename().empty() ? whole.parent_path().filename() : whole.filename();
   return last.empty() ? "root" : last.string();
 }
+
+Packing packing_of(const TrainConfig& c) { return c.packing.empty() ? Packing::documents : packing_from_name(c.packing); }
 
 bool is_folder(const std::string& model) { return std::filesystem::is_directory(model); }
 

@@ -41,6 +41,11 @@ std::shared_ptr<const Vocabulary> training_vocabulary(const TrainConfig& config)
 // Reads and, if needed, tokenises the data. Throws, naming the file or the setting, when data and model do not fit together.
 TrainingProblem make_problem(const TrainConfig& config, const Notice& notice);
 
+// The model before its data sets the size of its vocabulary and its context.
+ModelConfig model_config(const TrainConfig& config);
+
+Packing packing_of(const TrainConfig& config);  // documents, if it is left open
+
 std::string last_name(const std::string& path);  // the last part of a path, to name a run by
 
 // Whether `model` names a folder to start from rather than a preset.

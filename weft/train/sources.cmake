@@ -18,6 +18,7 @@ target_sources(weft
     train/optimizer.cpp
     train/optimizer_choice.cpp
     train/optimizers.cpp
+    train/packing_choice.cpp
     train/plan.cpp
     train/progress.cpp
     train/report.cpp

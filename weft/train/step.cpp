@@ -76,23 +76,27 @@ TrainingStep::TrainingStep(Model& model, Optimizer& optimizer, const StepOptions
 
 TrainingStep::~TrainingStep() = default;
 
-// Writes ids and targets into the tensors that captured launches read.
+// Writes ids, targets and the bounds of documents into the tensors that captured launches read.
 void TrainingStep::set_micro_batch(const TokenBatch& batch) {
-  if (!ids_ || ids_.shape() != Shape{batch.rows, batch.tokens}) {
+  const std::vector<int32_t> bounds = batch.document_bounds();
+  if (!ids_ || ids_.shape() != Shape{batch.rows, batch.tokens} || (documents_ ? documents_.numel() : 0) != int64_t(bounds.size())) {
     micro_batch_.forget();
     ids_ = batch.upload_ids(model_.device());
     targets_ = batch.upload_targets(model_.device());
+    documents_ = batch.upload_documents(model_.device());
     return;
   }
   ids_.write(batch.ids);
   targets_.write(batch.targets);
+  if (documents_) documents_.write(bounds);
 }
 
 void TrainingStep::run_micro_batch() {
   const bool drops = model_.has_dropout();
-  const Tensor loss = model_.loss(
-      ids_, targets_,
-      {.pad_id = kIgnored, .count = count_, .dropout = drops ? micro_batch_random_ : Tensor(), .recompute = options_.recompute});
+  LossOptions options{
+      .pad_id = kIgnored, .count = count_, .dropout = drops ? micro_batch_random_ : Tensor(), .recompute = options_.recompute};
+  options.documents = documents_;
+  const Tensor loss = model_.loss(ids_, targets_, options);
   loss.backward();
   const NoGrad no_grad;
   add_assign(loss_, loss.detach());

@@ -7,8 +7,8 @@
 // therefore depend on its sequences and on micro_batch_tokens alone: not on threads, nor on how --batch and --accumulate split the
 // step, nor on who computed which micro-batch.
 //
-// If the device captures graphs, a step after the first is a replay: ids, targets, their number, the learning rate and the step
-// number are written into device memory, and the launches are those of the step before. A micro-batch of another shape is captured
+// If the device captures graphs, a step after the first is a replay: ids, targets, bounds of documents, their number, the learning rate and
+// the step number are written into device memory, and the launches are those of the step before. A micro-batch of another shape is captured
 // anew.
 //
 // Several ranks share a step (weft/train/sharding.h): each is given the sequences of its own micro-batches, and all have the same weights
@@ -98,9 +98,9 @@ class TrainingStep {
   Communicator& ranks_;
   Sharding sharding_;
   Tensor random_state_, count_, loss_, norm_, clip_;
-  Tensor ids_, targets_, micro_batch_random_;  // of the current micro-batch
-  std::unique_ptr<Shared> shared_;             // of several ranks
-  GradientTree tree_;                          // of loss and gradients; of several ranks: of gradients
+  Tensor ids_, targets_, documents_, micro_batch_random_;  // of the current micro-batch
+  std::unique_ptr<Shared> shared_;                         // of several ranks
+  GradientTree tree_;                                      // of loss and gradients; of several ranks: of gradients
   Replayed begin_, micro_batch_, end_, update_;
   double micro_batch_seconds_ = 1;  // in the step before; before the first step: long enough to wait for each
 };

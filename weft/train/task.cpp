@@ -22,7 +22,8 @@ void read_conversations(const TrainConfig& c, int64_t sequence, TrainingProblem&
                               .validation_fraction = c.validation_data.empty() ? c.validation : 0,
                               .seed = seed,
                               .vocabulary_limit = is_folder(c.model) ? problem.model.vocab_size : 0,
-                              .threads = int(c.threads)},
+                              .threads = int(c.threads),
+                              .packing = packing_of(c)},
                              problem.chat, notice);
     if (!problem.conversations) problem.conversations = data.get();
     return data;

@@ -72,6 +72,8 @@ void Trainer::report(const std::string& state) {
   if (const PeakFlops& peak = utilisation_.peak(); peak.rate > 0)
     facts.facts.push_back({"peak of the device", count_text(peak.rate) + "FLOP/s, " + peak.of});
   add_rank_facts(facts);
+  if (const PackingFacts packing = problem_.data->packing(); !packing.name.empty())
+    facts.facts.push_back({"packing", join(packing.name, ", ", std::lround(1e4 * packing.padding) / 100.0, " % padding")});
   if (config_.epochs > 0)
     facts.facts.push_back({"epochs", join(config_.epochs, " of ", problem_.data->sequences_per_epoch(), " sequences, ", steps_, " steps")});
   if (skipped_) facts.facts.push_back({"skipped steps", join(skipped_, ": loss or gradient norm was not finite")});

@@ -6,6 +6,7 @@
 #include "weft/device/launch_progress.h"
 #include "weft/io/atomic_file.h"
 #include "weft/train/evaluate.h"
+#include "weft/train/packing_choice.h"
 #include "weft/train/resume.h"
 #include "weft/train/same_on_ranks.h"
 #include "weft/train/trainer.h"
@@ -68,6 +69,7 @@ void Trainer::prepare() {
   check(!options_.resume || fs::exists(path("config.toml")), config_.out, "holds no run to resume: there is no config.toml in it");
   if (config_.epochs == 0) make_schedule(config_);  // a schedule that does not fit is an error before the data is read
   device_ = options_.device ? options_.device : open_device(config_.device, {.threads = int(config_.threads)});
+  choose_packing(config_, planned_config().device, [this](const std::string& text) { progress_.note(text); });
 }
 
 void Trainer::compare_ranks() {
@@ -187,6 +189,8 @@ void Trainer::open_output() {
   history_ = std::make_unique<History>(path("metrics.jsonl"), step_);
   board_ = std::make_unique<TensorBoard>(config_.out, step_);
   best_ = std::make_unique<BestModel>(config_.out, step_ == 0);
+  if (const PackingFacts packing = problem_.data->packing(); !packing.name.empty() && !history_->data())
+    history_->add(DataRecord{packing.name, problem_.data->sequences_per_epoch(), problem_.data->validation_sequences(), packing.padding});
   if (!history_->steps().empty()) seconds_ = history_->steps().back().seconds;
   if (!history_->evaluations().empty()) recorded_.evaluation = history_->evaluations().back().step;
   if (!history_->samples().empty()) recorded_.samples = history_->samples().back().step;
@@ -194,8 +198,7 @@ void Trainer::open_output() {
 
 void Trainer::restore(const Checkpoint& checkpoint) {
   const auto notice = [this](const std::string& text) { progress_.note(text); };
-  TrainConfig before;
-  parse_config(checkpoint.value("config"), checkpoint.path(), before);
+  const TrainConfig before = parse_run_config(checkpoint.value("config"), checkpoint.path());
   check_resumable(config_, before, checkpoint.path(), notice);
   check(checkpoint.value("data") == problem_.data->identity(), config_.data, "encodes to other ids than when the run in ", config_.out,
         " was started: the data or its tokenizer has changed");
