@@ -50,10 +50,10 @@ def changed(path, **more):
 
 def cached_ids(cache):
     """The ids of the one token cache in a folder."""
-    (file,) = cache.glob("*.tokens")
+    (file,) = cache.glob("tokens-*/shard-00000.tokens")
     data = file.read_bytes()
-    width, _, count = struct.unpack("<IIQ", data[8:24])
-    return list(struct.unpack(f"<{count}{'H' if width == 2 else 'i'}", data[64 : 64 + width * count]))
+    width, _, count = struct.unpack_from("<IiQ", data, 8)
+    return list(struct.unpack_from(f"<{count}{'H' if width == 2 else 'i'}", data, 128))
 
 
 class Folder:

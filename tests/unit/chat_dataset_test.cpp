@@ -223,6 +223,14 @@ TEST_F(ChatData, rows) {
   }
 }
 
+// The parts of a mixture have rows of one length.
+TEST_F(ChatData, full_rows) {
+  const std::string path = write("a.jsonl", line("q", "a"));
+  const auto data = chat_dataset({.path = path, .cache_folder = cache_folder(), .tokens = 77, .full_rows = true}, encoder);
+  EXPECT_EQ(data->training_sequence(0).tokens, 77);
+  EXPECT_EQ(data->training_sequence(0).ids.size(), 77u);
+}
+
 TEST_F(ChatData, id_without_an_embedding) {
   const std::string path = write("a.jsonl", line("q", "a"));
   const std::string error =

@@ -119,6 +119,13 @@ TEST_P(EveryPackedModel, recompute_is_bitwise_equal) {
   }
 }
 
+TEST_P(EveryPackedModel, adapters_see_documents_alone) {
+  const auto m = model({.trainable = true, .lora = LoraOptions{.rank = 2, .scale = 0.7, .targets = {"all-linear"}, .seed = 5}});
+  for (const Parameter& p : m->trainable_parameters()) p.tensor.write(normal_values(p.tensor.numel(), 3, 0.2));
+  const Step all = packed(*m);
+  for_each_document([&](int64_t first, int64_t last) { EXPECT_EQ(range(all.losses, first, last, 4), alone(*m, first, last).losses); });
+}
+
 // Dropout of probabilities holds them in memory, under a mask: a document's losses do not depend on the other documents' tokens.
 TEST_P(EveryPackedModel, dropout_stays_within_documents) {
   ModelConfig config = GetParam().config;

@@ -50,6 +50,7 @@ int64_t held_out(const ChatCache& cache, double fraction) {
 }
 
 int64_t row_tokens(const ChatDataOptions& options, const ChatDocuments& training, const ChatDocuments& validation) {
+  if (options.full_rows) return options.tokens;
   const int64_t longest = std::max(training.longest(), validation.longest());
   return options.packing == Packing::none ? longest : std::min(options.tokens, std::max(longest, training.tokens()));
 }

@@ -22,6 +22,7 @@ struct ChatDataOptions {
   int64_t vocabulary_limit = 0;       // ids must be below it; 0: no limit
   int threads = 0;                    // that tokenise; 0: all that the process may use
   Packing packing = Packing::none;    // or documents
+  bool full_rows = false;             // rows have `tokens` tokens: those of several datasets are then alike
 };
 
 // Conversations [first, last) of a cache, each cut to `most` ids. One without an answer in these ids is left out.

@@ -6,6 +6,7 @@
 #include "weft/base/check.h"
 #include "weft/chat/chat_example.h"
 #include "weft/data/chat_lines.h"
+#include "weft/data/data_list.h"
 #include "weft/data/token_cache.h"
 #include "weft/train/conversations.h"
 
@@ -23,7 +24,8 @@ void read_conversations(const TrainConfig& c, int64_t sequence, TrainingProblem&
                               .seed = seed,
                               .vocabulary_limit = is_folder(c.model) ? problem.model.vocab_size : 0,
                               .threads = int(c.threads),
-                              .packing = packing_of(c)},
+                              .packing = packing_of(c),
+                              .full_rows = is_weighted(data_items(c.data))},
                              problem.chat, notice);
     if (!problem.conversations) problem.conversations = data.get();
     return data;
