@@ -1,10 +1,11 @@
-// weft eval: computes the loss and perplexity of a model on a text.
+// weft eval: computes the loss and perplexity of a model on a text, or its scores on tasks.
 #include <cmath>
 #include <cstdio>
 #include <memory>
 #include <nlohmann/json.hpp>
 
 #include "cli/command.h"
+#include "cli/eval_tasks.h"
 #include "cli/notice.h"
 #include "weft/backends/open.h"
 #include "weft/device/launch_progress.h"
@@ -22,6 +23,7 @@ namespace {
 struct Options {
   std::string folder, adapter, data, run, device, dtype;
   int64_t context = 0;
+  TaskFlags tasks;
   int threads = 0;
   bool json = false;
 };
@@ -52,7 +54,7 @@ void score(const Model& model, const std::vector<int32_t>& ids, int64_t context,
 
 // Repeats the validation of a training run on its held-out sequences.
 int score_run(const Options& o) {
-  check(o.folder.empty() && o.data.empty() && o.adapter.empty() && o.context == 0 && o.dtype.empty(), "eval",
+  check(o.folder.empty() && o.data.empty() && !o.tasks.any() && o.adapter.empty() && o.context == 0 && o.dtype.empty(), "eval",
         "--run takes model, data, context and dtype from the run; do not pass them");
   const RunEvaluation e = evaluate_run(o.run, {.device = o.device, .threads = o.threads},
                                        [](const std::string& text) { std::fprintf(stderr, "%s\n", text.c_str()); });
@@ -77,9 +79,17 @@ int score_run(const Options& o) {
   return kOk;
 }
 
+int run_tasks(const Options& o) {
+  check(!o.folder.empty() && o.data.empty(), "eval", "--task needs a model folder and takes no --data");
+  TaskFlags flags = o.tasks;
+  flags.options.context = o.context;
+  return evaluate_tasks(flags, {o.folder, o.adapter, o.device, o.dtype, o.threads}, o.json);
+}
+
 int run(const Options& o) {
   if (!o.run.empty()) return score_run(o);
-  check(!o.folder.empty() && !o.data.empty(), "eval", "expected a model folder and --data, or --run with the folder of a run");
+  if (o.tasks.any()) return run_tasks(o);
+  check(!o.folder.empty() && !o.data.empty(), "eval", "expected a model folder and --data or --task, or --run with the folder of a run");
   const auto device = open_device(o.device.empty() ? "cpu" : o.device, {.threads = o.threads});
   ShownProgress progress;
   const LaunchProgress launches(device->stream());
@@ -119,7 +129,7 @@ int run(const Options& o) {
 }  // namespace
 
 Run add_eval(CLI::App& app) {
-  CLI::App* command = app.add_subcommand("eval", "Compute the loss and perplexity of a model on a text");
+  CLI::App* command = app.add_subcommand("eval", "Compute the loss and perplexity of a model on a text, or its scores on tasks");
   command->footer("Each document is split into windows of --context tokens; every token but a document's first is scored once.");
   auto o = std::make_shared<Options>();
   command->add_option("model", o->folder, "Folder with config.json, model.safetensors and tokenizer.json");
@@ -128,6 +138,7 @@ Run add_eval(CLI::App& app) {
   command->add_option(
       "--run", o->run,
       "Folder of a training run: repeat its validation on the held-out sequences with the weights of the newest checkpoint");
+  o->tasks.add_to(*command);
   command->add_option("--context", o->context, "Tokens per window (default: the model's context length)");
   command->add_option("--adapter", o->adapter, "Folder with a LoRA adapter of the model (adapter_config.json, adapter_model.safetensors)");
   command->add_option("--device", o->device, "Device to run on (default: cpu; with --run: the device of the run)");

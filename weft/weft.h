@@ -15,6 +15,8 @@
 #include "weft/data/dataset.h"
 #include "weft/data/sums.h"
 #include "weft/data/tokenizer_training/train_tokenizer.h"
+#include "weft/evaluate/examples.h"
+#include "weft/evaluate/results.h"
 #include "weft/generate/chat_session.h"
 #include "weft/generate/generator.h"
 #include "weft/generate/score.h"

@@ -1,0 +1,29 @@
+// weft eval --task: tasks of JSON lines, scored.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <string>
+#include <vector>
+
+#include "weft/evaluate/examples.h"
+
+namespace weft::cli {
+
+struct TaskFlags {
+  std::vector<std::string> files;
+  std::string results;
+  TaskOptions options;
+
+  void add_to(CLI::App& command);
+  bool any() const { return !files.empty(); }
+};
+
+struct TaskModel {
+  std::string folder, adapter, device, dtype;
+  int threads = 0;
+};
+
+// Evaluates and prints; returns the exit code.
+int evaluate_tasks(const TaskFlags& flags, const TaskModel& from, bool json);
+
+}  // namespace weft::cli
