@@ -30,8 +30,10 @@ void create_folder(const std::string& folder) {
     fail(ErrorCode::bad_file, folder, "the folder of tokens cannot be created: ", error.message(), "; choose another one (--cache, --out)");
 }
 
-std::unique_ptr<FolderLock> wait_for_lock(const std::string& folder, const PrepareOptions& options) {
+// The process that is waited for may remove the folder.
+std::unique_ptr<FolderLock> lock_folder(const std::string& folder, const PrepareOptions& options) {
   for (bool told = false;; told = true) {
+    create_folder(folder);
     if (auto lock = FolderLock::try_lock(folder)) return lock;
     if (!told && options.notice) options.notice(join("another process prepares ", folder, ": waiting for it"));
     report_progress({.what = "waiting for another process"});
@@ -91,8 +93,7 @@ class Preparation {
       : documents_(documents), vocabulary_(vocabulary), folder_(folder), options_(options), inputs_(inputs_of(documents, vocabulary)) {}
 
   PrepareOutcome run() {
-    create_folder(folder_);
-    const auto lock = wait_for_lock(folder_, options_);
+    const auto lock = lock_folder(folder_, options_);
     refuse_other_files();
     if (is_prepared(folder_) && !check_prepared()) return outcome(int64_t(read_prepared(folder_).shards.size()));
     if (is_preparing(folder_)) check_preparing();
@@ -101,7 +102,12 @@ class Preparation {
     const int64_t kept = read_shards();
     remove_shards_from(kept);
     announce(kept);
-    if (next_.position.file < int64_t(documents_.files().size())) make_shards(kept);
+    try {
+      if (next_.position.file < int64_t(documents_.files().size())) make_shards(kept);
+    } catch (...) {
+      forget_without_shards();
+      throw;
+    }
     write_description();
     return outcome(kept);
   }
@@ -186,6 +192,14 @@ class Preparation {
     const int threads = options_.threads > 0 ? options_.threads : available_threads();
     tokenise(documents_, vocabulary_, {threads, options_.batch_bytes}, sink, next_);
     sink.finish();
+  }
+
+  // Stopped before the first whole shard, a preparation leaves nothing to continue.
+  void forget_without_shards() const {
+    if (fs::exists(fs::path(folder_) / shard_name(0))) return;
+    std::error_code ignored;
+    fs::remove(fs::path(folder_) / kPreparing, ignored);
+    fs::remove(folder_, ignored);  // fails, rightly, if there is something else
   }
 
   void write_description() {
