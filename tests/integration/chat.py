@@ -66,7 +66,8 @@ def train(folder):
     refused("conversations without a template", ["talk.jsonl:1", "--chat-template chatml"], "train", "--data", data, "--out", folder / "none", *TINY)
     refused("an unknown template", ["chat_template is 'chatlm'", "chatml"], "train", "--data", data, "--chat-template", "chatlm", "--out", folder / "none")
     refused("sums have no template", ["chat_template"], "train", "--chat-template", "chatml", "--out", folder / "none")
-    flags = ["train", "--data", data, "--chat-template", "chatml", *TINY]
+    # Conversations of one question each: packed apart, the model would never see a second turn.
+    flags = ["train", "--data", data, "--chat-template", "chatml", "--packing", "concatenate", *TINY]
     run(*flags, "--steps", 200, "--out", folder / "run")
     first = folder / "stopped"
     run(*flags, "--steps", 200, "--save-every", 100, "--keep", 9, "--out", first)
