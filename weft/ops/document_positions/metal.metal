@@ -4,8 +4,7 @@
 #include "weft/tile/metal/fault.metal.h"
 
 using namespace metal;
-
-namespace weft {
+using namespace weft;
 
 // Equation: positions[t] = t - documents[d], documents[d] <= t < documents[d + 1].
 // Layout:   documents [N], positions [T].
@@ -32,5 +31,3 @@ kernel void positions_of(device const int* documents [[buffer(0)]], device int* 
   }
   positions[i] = min(max(i - max(documents[first], 0), 0), p.T - 1);
 }
-
-}  // namespace weft
