@@ -67,7 +67,7 @@ TEST_F(ChatData, encoded_line) {
     text += token;
     marks += chat.counts[i] ? token : "";
   }
-  // What follows the last answer is left out: nothing in it counts, and nothing before it sees it.
+  // Tokens after the last answer are left out: none of them counts, and none before them sees them.
   EXPECT_EQ(text,
             "<|im_start|>user\nQ<|im_end|>\n<|im_start|>assistant\nA<|im_end|>\n<|im_start|>user\nR<|im_end|>\n<|im_start|>assistant\nBC<|"
             "im_end|>");

@@ -121,7 +121,7 @@ void make_folder(const std::string& folder) {
   std::filesystem::create_directories(folder, error);
   if (error)
     fail(ErrorCode::bad_file, folder, "the token cache cannot be created: ", error.message(), "; choose another folder with --cache");
-  remove_incomplete(folder);  // what a killed run left
+  remove_incomplete(folder);  // of killed runs
 }
 
 }  // namespace

@@ -15,7 +15,7 @@ namespace weft {
 
 struct ChatDataOptions {
   std::string path;                   // a file or a folder
-  std::string cache_folder;           // where tokenised data is kept
+  std::string cache_folder;           // of tokenised data
   int64_t tokens = 1024;              // per sequence: of a longer conversation the first ones are read
   double validation_fraction = 0.05;  // of the conversations, taken from the end
   uint64_t seed = 0;                  // of the order

@@ -74,7 +74,7 @@ class Dataset {
 struct TextOptions {
   std::string path = {};       // an unweighted list of files, folders and globs (data_list.h), or a prepared folder
   std::string field = "text";  // of a JSON object: the text
-  std::string cache_folder;    // where tokenised data is kept
+  std::string cache_folder;    // of tokenised data
   int64_t tokens = 256;        // per sequence
   Packing packing = Packing::concatenate;
   double validation_fraction = 0.05;  // of the sequences (of packed documents: of the tokens), taken from the end of the text

@@ -56,7 +56,7 @@ class DocumentStream {
 
   const std::vector<DataFile>& files_;
   const Cut cut_;
-  StreamPosition begin_;  // where the next file is opened
+  StreamPosition begin_;  // of the next file that is opened
   int64_t finished_ = 0;  // bytes of the files that were read whole
   std::unique_ptr<ByteStream> stream_;
   std::unique_ptr<PassageReader> reader_;

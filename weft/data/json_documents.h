@@ -8,7 +8,7 @@ namespace weft {
 
 // The place of a JSON value: in a line of its own, in a list, or in a row of objects.
 struct JsonForm {
-  const char* step = "column";  // what the parser's position counts, for messages: "column" or "byte"
+  const char* step = "column";  // unit of the parser's position in messages: "column" or "byte"
   bool string_allowed = false;  // a string is a document
 };
 

@@ -51,7 +51,7 @@ void try_to_write(const std::string& folder, const Prepared& prepared) {
   }
 }
 
-// What killed runs left, of any data.
+// Removes files of killed runs, of any data.
 void remove_partial_files(const std::string& cache) {
   std::error_code ignored;
   for (const fs::directory_entry& entry : fs::directory_iterator(cache, ignored))

@@ -43,7 +43,7 @@ struct TrainedTokenizer {
 
 // Throws invalid_argument for options that contradict each other, bad_file for data that cannot be read or has no text.
 TrainedTokenizer train_tokenizer(const Documents& documents, const TokenizerTraining& options);
-// What train_tokenizer() checks before it reads any data.
+// The checks of train_tokenizer() before it reads any data.
 void check_options(const TokenizerTraining& options);
 
 // Throws bad_file if the folder exists, or cannot be made.
