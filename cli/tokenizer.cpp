@@ -13,7 +13,7 @@ namespace weft::cli {
 namespace {
 
 struct Options {
-  std::string data, out, pattern = "gpt2", end_token = "<|endoftext|>";
+  std::string data, field = "text", out, pattern = "gpt2", end_token = "<|endoftext|>";
   TokenizerTraining training;
 };
 
@@ -39,10 +39,13 @@ int run(Options options) {
   const auto began = std::chrono::steady_clock::now();
   const TrainedTokenizer trained = [&] {
     ShownProgress progress;
-    const Documents documents(options.data, [&](const std::string& text) {
-      progress.hide();
-      notice(text);
-    });
+    const Documents documents(
+        options.data,
+        [&](const std::string& text) {
+          progress.hide();
+          notice(text);
+        },
+        {}, options.field);
     return train_tokenizer(documents, training);
   }();
   write_tokenizer_folder(trained, options.out);
@@ -63,7 +66,8 @@ Run add_tokenizer(CLI::App& app) {
       "The folder has a tokenizer.json and a tokenizer_config.json, for weft train --tokenizer, weft tokenize, tokenizers and "
       "transformers.");
   auto options = std::make_shared<Options>();
-  train->add_option("--data", options->data, "Text to train on: a file or a folder, as for weft train")->required();
+  train->add_option("--data", options->data, "Text to train on: files, folders or a list of them, as for weft train")->required();
+  train->add_option("--field", options->field, "Field of a JSON object that has its text")->capture_default_str();
   train->add_option("--out", options->out, "Folder to write; it must not exist")->required();
   train->add_option("--vocab", options->training.vocabulary, "Number of tokens, with the special ones and the 256 bytes")
       ->capture_default_str();

@@ -31,7 +31,7 @@ target_compile_definitions(token_cache_test PRIVATE WEFT_GOLDEN_MODELS="${CMAKE_
 target_link_libraries(token_cache_test PRIVATE nlohmann_json::nlohmann_json)
 weft_unit_test(tokenizer_training_test)
 target_compile_definitions(tokenizer_training_test PRIVATE WEFT_GOLDEN_TOKENIZER_TRAINING="${CMAKE_CURRENT_SOURCE_DIR}/golden/tokenizer_training")
-target_link_libraries(tokenizer_training_test PRIVATE nlohmann_json::nlohmann_json)
+target_link_libraries(tokenizer_training_test PRIVATE nlohmann_json::nlohmann_json PkgConfig::ZLIB PkgConfig::ZSTD)
 weft_unit_test(train_config_test)
 weft_unit_test(trainer_ends_test)
 weft_unit_test(trainer_ranks_test)

@@ -1,4 +1,5 @@
 """weft tokenizer train: the folder it writes is used by train, tokenize and generate; its errors; Ctrl-C."""
+import gzip
 import json
 import pathlib
 import random
@@ -62,6 +63,21 @@ def notices(folder):
     expect("dropped words are told", done.returncode == 0 and "more than 2 distinct words: 3 of them that had occurred at most 1 time were dropped (60 %" in done.stderr, done.stderr)
 
 
+def inputs(folder):
+    """The same documents under another field, compressed, and in several files give the same tokenizer."""
+    case = CASES["english/gpt2"]
+    lines = [json.dumps({"body": text, "id": i}) + "\n" for i, text in enumerate(case["documents"])]
+    (folder / "parts").mkdir()
+    (folder / "parts/a.jsonl").write_text("".join(lines[:1]))
+    (folder / "parts/b.jsonl.gz").write_bytes(gzip.compress("".join(lines[1:]).encode()))
+    done = weft("tokenizer", "train", "--data", f"{folder}/parts/*.jsonl,{folder}/parts/b.jsonl.gz", "--field", "body", "--vocab", case["vocab"], "--out", folder / "fields")
+    expect("--field and a list are read", done.returncode == 0, done.stderr)
+    written = json.loads((folder / "fields/tokenizer.json").read_text())
+    expect("--field: merges", [" ".join(merge) for merge in written["model"]["merges"]] == case["merges"])
+    done = weft("tokenizer", "train", "--data", folder / "parts", "--out", folder / "without")
+    expect("a missing field is an error", done.returncode == 2 and 'a.jsonl:1: has no field "text"; its fields are "body", "id" (--field NAME reads another)' in done.stderr, done.stderr)
+
+
 def errors(folder):
     data = write(folder / "data.jsonl", ["some text"])
     (folder / "bytes.txt").write_bytes(b"good \xff bad")
@@ -82,6 +98,7 @@ def errors(folder):
         (("--data", folder / "empty.txt", "--out", folder / "new"), "empty.txt: the file is empty"),
         (("--data", folder / "none.jsonl", "--out", folder / "new"), "none.jsonl: there is no text to train on: all 2 documents are empty"),
         (("--data", folder / "missing.txt", "--out", folder / "new"), "missing.txt: there is no such file or folder"),
+        (("--data", f"{data}:0.5,{data}:0.5", "--out", folder / "new"), "has weights, which only weft train --data takes"),
         (("--out", folder / "new"), "--data"),
         (("--data", data), "--out"),
     ]:
@@ -110,6 +127,7 @@ with tempfile.TemporaryDirectory() as name:
     folder = pathlib.Path(name)
     from_text_to_model(folder)
     notices(folder)
+    inputs(folder)
     errors(folder)
     interrupted(folder)
 finish()

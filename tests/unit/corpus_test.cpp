@@ -1,12 +1,11 @@
 // Corpora: compressed files, lists with weights and globs, shards that are continued after a stop, data that changes.
 #include <gtest/gtest.h>
 #include <unistd.h>
-#include <zlib.h>
-#include <zstd.h>
 
 #include <nlohmann/json.hpp>
 #include <random>
 
+#include "tests/unit/compressed.h"
 #include "tests/unit/observed.h"
 #include "weft/base/check.h"
 #include "weft/base/progress.h"
@@ -46,26 +45,6 @@ class Corpus : public testing::Test {
 };
 
 #define EXPECT_HAS(message, part) EXPECT_NE((message).find(part), std::string::npos) << (message) << "\nlacks " << (part)
-
-std::string gzipped(const std::string& text) {
-  std::string out(compressBound(uLong(text.size())) + 64, '\0');
-  z_stream stream{};
-  deflateInit2(&stream, 6, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY);
-  stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(text.data()));
-  stream.avail_in = uInt(text.size());
-  stream.next_out = reinterpret_cast<Bytef*>(out.data());
-  stream.avail_out = uInt(out.size());
-  EXPECT_EQ(deflate(&stream, Z_FINISH), Z_STREAM_END);
-  out.resize(stream.total_out);
-  deflateEnd(&stream);
-  return out;
-}
-
-std::string zstandard(const std::string& text) {
-  std::string out(ZSTD_compressBound(text.size()), '\0');
-  out.resize(ZSTD_compress(out.data(), out.size(), text.data(), text.size(), 3));
-  return out;
-}
 
 std::string words(size_t bytes, unsigned seed) {
   std::mt19937 random(seed);

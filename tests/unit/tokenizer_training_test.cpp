@@ -7,6 +7,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "tests/unit/compressed.h"
 #include "tests/unit/observed.h"
 #include "weft/base/progress.h"
 #include "weft/io/tokenizer/tokenizer.h"
@@ -143,6 +144,37 @@ TEST_F(TokenizerTrainingTest, drops_between_batches_alike_on_any_number_of_threa
   EXPECT_GT(one.dropped_words, 2000);
   EXPECT_LE(one.distinct_words, 2000);
   EXPECT_TRUE(Tokenizer::parse(one.tokenizer_json).id_of("Ġfrequent"));
+}
+
+// A text file is read in parts of 64 KiB, compressed or not; its words are those of one document, and progress counts bytes of the file.
+TEST_F(TokenizerTrainingTest, text_files_are_read_in_parts) {
+  struct Seen : ProgressListener {
+    void progress(const Work& work) override {
+      if (work.what != "counting words") return;
+      EXPECT_LE(last, work.done);
+      EXPECT_LE(work.done, work.total);
+      last = work.done;
+      total = work.total;
+    }
+    int64_t last = 0, total = 0;
+  };
+  std::string text;
+  for (int i = 0; text.size() < (size_t(9) << 20); ++i) text += (i % 7 ? " word" : "\nline") + std::to_string(i * 7919 % 5003);
+  const TokenizerTraining options{.vocabulary = 700};
+  const TrainedTokenizer whole = train({text}, options);
+  EXPECT_EQ(whole.documents, 1);
+  for (const auto& [name, bytes] : {std::pair{"a.txt", text}, {"a.txt.gz", gzipped(text)}, {"a.txt.zst", zstandard(text)}}) {
+    SCOPED_TRACE(name);
+    Seen seen;
+    const Listening listening(seen);
+    const TrainedTokenizer parts = train_tokenizer(Documents(write(name, bytes)), options);
+    EXPECT_TRUE(parts.tokenizer_json == whole.tokenizer_json);
+    EXPECT_EQ(parts.documents, 1);
+    EXPECT_EQ(parts.bytes, whole.bytes);
+    EXPECT_EQ(parts.words, whole.words);
+    EXPECT_EQ(seen.total, int64_t(bytes.size()));
+    EXPECT_EQ(seen.last, seen.total);
+  }
 }
 
 // A word longer than 64 KiB is split between characters; a text without places to cut at is counted whole.

@@ -91,21 +91,29 @@ struct Task {
 class Counter {
  public:
   Counter(const Regex& pattern, const CountingOptions& options, int64_t bytes)
-      : pattern_(pattern), options_(options), tell_(report_bytes("counting words", size_t(bytes))) {
+      : pattern_(pattern), options_(options), file_bytes_(bytes), tell_(report_bytes("counting words", size_t(bytes))) {
     batch_.reserve(kBatchBytes);
   }
 
-  void add_document(std::string_view text, const std::string& where) {
-    ++counts_.documents;
-    counts_.bytes += int64_t(text.size());
-    for (size_t at = 0; at < text.size();) {
-      const size_t bytes = length_of_piece(text.substr(at));
-      add_piece(text.substr(at, bytes), where, at);
+  // The parts of a document come one after the other.
+  void add_part(const Documents::Part& part) {
+    if (part.begins) {
+      ++counts_.documents;
+      offset_ = 0;
+      document_ = part.where;  // later parts are called "... from byte n"
+    }
+    read_ = part.bytes;
+    counts_.bytes += int64_t(part.text.size());
+    for (size_t at = 0; at < part.text.size();) {
+      const size_t bytes = length_of_piece(part.text.substr(at));
+      add_piece(part.text.substr(at, bytes), document_, offset_ + at);
       at += bytes;
     }
+    offset_ += part.text.size();
   }
 
   WordCounts finish() {
+    read_ = file_bytes_;
     flush();
     return std::move(counts_);
   }
@@ -150,7 +158,7 @@ class Counter {
     batch_.clear();
     used_ = held_ = 0;
     keep_limit();
-    tell_(counts_.bytes);
+    tell_(read_);
   }
 
   // Counts a long text that cannot be split, without a copy of it.
@@ -163,7 +171,7 @@ class Counter {
       counts_.shards[size_t(word_shard_of(hash))].add(word, hash, 1);
       if (++counts_.occurrences % kWordsBetweenChecks != 0) return;
       keep_limit();
-      tell_(counts_.bytes - int64_t(text.size()) + (word.data() - text.data()));
+      tell_(read_);
     });
     keep_limit();
   }
@@ -200,9 +208,13 @@ class Counter {
 
   const Regex& pattern_;
   const CountingOptions options_;
-  const std::function<void(int64_t)> tell_;  // reports the bytes of text that are done
+  const int64_t file_bytes_;
+  const std::function<void(int64_t)> tell_;  // reports the bytes of the files that are done
   std::string batch_;                        // texts of the pieces
   std::vector<Task> tasks_;                  // the first used_ are filled; the others keep their memory for the next batch
+  std::string document_;                     // its name
+  size_t offset_ = 0;                        // of the part in its document
+  int64_t read_ = 0;                         // bytes of the files
   size_t used_ = 0, held_ = 0;               // held_: bytes of text and pieces
   WordCounts counts_;
 };
@@ -223,7 +235,7 @@ int64_t WordCounts::word_bytes() const {
 
 WordCounts count_words(const Documents& documents, const Regex& pattern, const CountingOptions& options) {
   Counter counter(pattern, options, documents.bytes());
-  documents.visit([&](std::string_view text, const std::string& where) { counter.add_document(text, where); });
+  documents.visit_parts(last_cut, [&](const Documents::Part& part) { counter.add_part(part); });
   return counter.finish();
 }
 
