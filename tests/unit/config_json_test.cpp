@@ -64,11 +64,18 @@ TEST(ConfigJson, real_configs) {
   EXPECT_EQ(llama.rope_scaling, (RopeScaling{RopeScaling::Kind::llama3, 32, 1, 4, 8192}));
   EXPECT_EQ(llama.eos_ids, (std::vector<int64_t>{128001, 128008, 128009}));
   EXPECT_EQ(llama.parameter_count(), 1235814400);
+  expected = preset("llama-3.2-1b");
+  expected.dtype = DType::bf16;
+  expected.eos_ids = llama.eos_ids;  // the file is the instruction-tuned model's
+  EXPECT_EQ(llama, expected);
 
   const ModelConfig qwen2 = parse(kQwen25);
   EXPECT_TRUE(qwen2.qkv_bias && !qwen2.attention_out_bias && !qwen2.mlp_bias && !qwen2.qk_norm);
   EXPECT_EQ(qwen2.head_dim, 64);
   EXPECT_EQ(qwen2.parameter_count(), 494032768);
+  expected = preset("qwen2.5-0.5b");
+  expected.dtype = DType::bf16;
+  EXPECT_EQ(qwen2, expected);
 
   const ModelConfig qwen3 = parse(kQwen3);
   EXPECT_TRUE(qwen3.qk_norm && !qwen3.qkv_bias);

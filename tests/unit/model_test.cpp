@@ -204,6 +204,9 @@ TEST(Models, negative_targets_are_ignored) {
 TEST(Models, preset_sizes) {
   EXPECT_EQ(preset("gpt2-124m").parameter_count(), 124439808);
   EXPECT_EQ(preset("smollm2-135m").parameter_count(), 134515008);
+  EXPECT_EQ(preset("llama-3.2-1b").parameter_count(), 1235814400);
+  EXPECT_EQ(preset("qwen2.5-0.5b").parameter_count(), 494032768);
+  EXPECT_EQ(preset("qwen2.5-1.5b").parameter_count(), 1543714304);
   EXPECT_EQ(preset("shakespeare-char").parameter_count(), 10770816);
 }
 

@@ -59,6 +59,25 @@ ModelConfig llama_1b() {
   return c;
 }
 
+ModelConfig llama_3_2_1b() {
+  ModelConfig c = llama_1b();
+  c.max_positions = 131072;
+  c.rope_scaling = {RopeScaling::Kind::llama3, 32, 1, 4, 8192};
+  return c;
+}
+
+ModelConfig qwen2_5(int64_t hidden, int64_t layers, int64_t heads, int64_t intermediate, int64_t positions) {
+  ModelConfig c = llama(151936, hidden, layers, heads, 2, intermediate);
+  c.architecture = Architecture::qwen2;
+  c.max_positions = positions;
+  c.norm_eps = 1e-6;
+  c.rope_theta = 1000000;
+  c.tie_embeddings = c.qkv_bias = true;
+  c.bos_id = 151643;
+  c.eos_ids = {151643};
+  return c;
+}
+
 ModelConfig gpt2_124m() {
   ModelConfig c = gpt2(50257, 768, 12, 12, 1024);
   c.embedding_dropout = c.attention_dropout = c.residual_dropout = 0.1f;
@@ -73,6 +92,9 @@ const std::map<std::string, ModelConfig, std::less<>>& presets() {
       {"gpt2-124m", gpt2_124m()},
       {"smollm2-135m", smollm2_135m()},
       {"llama-1b", llama_1b()},
+      {"llama-3.2-1b", llama_3_2_1b()},
+      {"qwen2.5-0.5b", qwen2_5(896, 24, 14, 4864, 32768)},
+      {"qwen2.5-1.5b", qwen2_5(1536, 28, 12, 8960, 131072)},
       {"shakespeare-char", gpt2(65, 384, 6, 6, 256)},
   };
   return all;

@@ -60,7 +60,8 @@ struct ModelConfig {
 // Throws, naming `where` (a file, or "config"), the field and its value, if the sizes are invalid.
 void check_config(const ModelConfig& config, std::string_view where = "config");
 
-// "llama-tiny", "gpt2-124m", "smollm2-135m", "llama-1b", "shakespeare-char". Throws listing the names for any other.
+// "llama-tiny", "gpt2-124m", "smollm2-135m", "llama-1b", "llama-3.2-1b", "qwen2.5-0.5b", "qwen2.5-1.5b", "shakespeare-char". Throws
+// listing the names for any other.
 ModelConfig preset(std::string_view name);
 std::vector<std::string> preset_names();
 

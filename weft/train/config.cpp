@@ -48,7 +48,8 @@ constexpr Setting kSettings[] = {
     {"data", "sums_reversed", &C::sums_reversed, Resume::fixed, "sums: write the digits of the answer in reverse order"},
     {"data", "sums_rows", &C::sums_rows, Resume::fixed, "sums: examples per block; a block counts as one sequence of the batch"},
     {"model", "model", &C::model, Resume::fixed,
-     "llama-tiny, gpt2-124m, smollm2-135m, llama-1b, shakespeare-char, or a Hugging Face folder to fine-tune"},
+     "llama-tiny, gpt2-124m, smollm2-135m, llama-1b, llama-3.2-1b, qwen2.5-0.5b, qwen2.5-1.5b, shakespeare-char, or a Hugging Face folder "
+     "to fine-tune"},
     {"model", "context", &C::context, Resume::fixed, "Context length of a new model (0: --sequence, the length it is trained on)",
      "max-positions,context-length"},
     {"model", "layers", &C::layers, Resume::fixed, "Transformer blocks of a new model (0: as in --model)", "num-layers,n-layer,n-layers"},

@@ -293,7 +293,7 @@ void add_benches(Registry& registry, DType dtype) {
     registry.count({op, "forward", dtype, name, [=] { return forward({dtype, c}); }});
     registry.count({op, "backward", dtype, name, [=] { return backward({dtype, c}); }});
   }
-  for (Size b : {Size{4, 4096, 32, 32, 128}, Size{32, 1024, 12, 12, 64}}) {
+  for (Size b : {Size{4, 4096, 32, 32, 128}, Size{32, 1024, 12, 12, 64}, Size{8, 4096, 16, 16, 64}, Size{2, 8192, 32, 8, 128}}) {
     const std::string name = dims({b.B, b.T, b.H, b.Hkv, b.D});
     registry.bench_gpu({op, "forward", dtype, name, [=] { return forward({dtype, b}); }});
     registry.bench_gpu({op, "backward", dtype, name, [=] { return backward({dtype, b}); }});

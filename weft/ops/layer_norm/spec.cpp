@@ -202,6 +202,9 @@ void add_specs_layer_norm(Registry& registry) {
     registry.add_rows(op, backward_name, sizes, make_backward);
     registry.count_rows(op, name, counted, make_forward);
     registry.count_rows(op, backward_name, counted, make_backward);
+    const RowCase gpt2{DType::bf16, 65536, 768};
+    registry.bench_gpu({op, name, gpt2.dtype, "65536x768", [=] { return make_forward(gpt2); }});
+    registry.bench_gpu({op, backward_name, gpt2.dtype, "65536x768", [=] { return make_backward(gpt2); }});
     if (residual) continue;
     registry.bench_rows(op, name, timed, make_forward);
     registry.bench_rows(op, backward_name, timed, make_backward);

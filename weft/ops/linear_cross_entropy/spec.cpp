@@ -213,8 +213,9 @@ void add_cases(Registry& registry, DType dtype) {
                   [=] { return problem({.dtype = dtype, .rows = 1024, .C = 384, .V = 50304, .dx = false, .dweight = false}); }});
   registry.bench(
       {kOp, "gradients", dtype, "1024x384x50304", [=] { return problem({.dtype = dtype, .rows = 1024, .C = 384, .V = 50304}); }});
-  registry.bench_gpu({kOp, "gradients", dtype, "8192x768x50257",
-                      [=] { return problem({.dtype = dtype, .rows = 8192, .C = 768, .V = 50257, .more_rows = 47}); }});
+  for (int64_t rows : {8192, 65536})
+    registry.bench_gpu({kOp, "gradients", dtype, dims({rows, 768, 50257}),
+                        [=] { return problem({.dtype = dtype, .rows = rows, .C = 768, .V = 50257, .more_rows = 47}); }});
 }
 
 // A launch on fresh operands, but for what `spoil` does to them.

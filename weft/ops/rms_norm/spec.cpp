@@ -115,6 +115,11 @@ void add_specs_rms_norm(Registry& registry) {
     registry.add_rows(op, backward_name, sizes, make_backward);
     registry.count_rows(op, name, counted, make_forward);
     registry.count_rows(op, backward_name, counted, make_backward);
+    for (auto [rows, columns] : RowSizes{{32768, 576}, {16384, 2048}}) {  // training steps on a GPU
+      const RowCase c{DType::bf16, rows, columns};
+      registry.bench_gpu({op, name, c.dtype, dims({rows, columns}), [=] { return make_forward(c); }});
+      registry.bench_gpu({op, backward_name, c.dtype, dims({rows, columns}), [=] { return make_backward(c); }});
+    }
     if (residual) continue;
     registry.bench_rows(op, name, timed, make_forward);
     registry.bench_rows(op, backward_name, timed, make_backward);

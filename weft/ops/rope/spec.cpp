@@ -202,6 +202,8 @@ void add_specs_rope(Registry& registry) {
     registry.bench({op, "forward_interleaved", dtype, "8x1024x9x64",
                     [=] { return problem(dtype, {8, 1024, 9, 64, 64}, {.pairs = RopePairs::interleaved, .start = {}}); }});
   }
+  for (Size c : {Size{16, 2048, 9, 64, 64}, Size{4, 4096, 32, 64, 64}})
+    registry.bench_gpu({op, "forward", DType::bf16, dims({c.B, c.T, c.H, c.D}), [=] { return problem(DType::bf16, c, {.start = {}}); }});
   add_golden(registry);
   add_rejections(registry);
 }
