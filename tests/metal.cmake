@@ -80,7 +80,7 @@ set_tests_properties(metal.counters metal.multiply_adds PROPERTIES LABELS "metal
 foreach(name IN ITEMS metal_documents_test metal_order_test metal_model_order_test)
   add_executable(${name} unit/${name}.cpp)
   weft_target_defaults(${name})
-  target_link_libraries(${name} PRIVATE weft GTest::gtest_main)
+  target_link_libraries(${name} PRIVATE weft weft_specs GTest::gtest_main)
   target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR})
   target_compile_definitions(${name} PRIVATE WEFT_METAL_ONE_ORDER="${CMAKE_CURRENT_SOURCE_DIR}/metal/one_order.metal")
 endforeach()

@@ -1,5 +1,5 @@
-// Packed documents on Metal: o, lse and gradients of each document have the bytes of the document alone, kernels with a wrong document
-// edge are found by that, and wrong cumulative lengths are a fault that leaves the results alone.
+// Packed documents on Metal: o, lse, rotated vectors and gradients of each document have the bytes of the document alone, kernels with a
+// wrong document edge or position are found by that, and wrong cumulative lengths or positions are a fault that leaves the results alone.
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -9,6 +9,7 @@
 #include "weft/backends/open.h"
 #include "weft/base/philox.h"
 #include "weft/ops/ops.h"
+#include "weft/spec/runner.h"
 #include "weft/tensor/node.h"
 #include "weft/tile/metal/runtime.h"
 #include "weft/tile/metal/source.h"
@@ -150,6 +151,95 @@ TEST_F(MetalDocuments, with_a_wrong_edge_are_found) {
     use_changed(mutant);
     EXPECT_NE(difference({0, 1, 66, 90}, {1, 1, 12}, DType::f32, {}), "") << mutant.to;
   }
+}
+
+class MetalPositions : public MetalDocuments {
+ protected:
+  // Turns x [1, T, H, D] forward or back, tokens from position 0 on or at `positions`.
+  Tensor turned(const Tensor& x, RopePairs pairs, bool inverse, const Tensor& positions = {}) {
+    const RopeTable table = rope_table(*device, 70, (x.shape()[3] - 1) / 2 * 2, 100);
+    const Tensor y = full(*device, x.shape(), 7, x.dtype());
+    rope(device->stream(), {.x = x.view(),
+                            .cos = table.cos.view(),
+                            .sin = table.sin.view(),
+                            .start = {},
+                            .y = y.mut_view(),
+                            .positions = positions.view(),
+                            .pairs = pairs,
+                            .inverse = inverse});
+    return y;
+  }
+  // The first document that differs from the document alone; empty if none does.
+  std::string difference_of_rope(int64_t D, DType dtype, RopePairs pairs, bool inverse) {
+    const std::vector<int32_t> ends{0, 1, 66, 66, 97, 120};
+    PhiloxStream random(29);
+    const Tensor x = normal(random, {1, ends.back(), 3, D}, dtype);
+    const Tensor packed = turned(x, pairs, inverse, document_positions(lengths(ends), ends.back()));
+    for (size_t d = 1; d < ends.size(); ++d) {
+      if (ends[d] == ends[d - 1]) continue;
+      const std::vector<float> a = floats(slice(packed, 1, ends[d - 1], ends[d])),
+                               b = floats(turned(slice(x, 1, ends[d - 1], ends[d]), pairs, inverse));
+      if (std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) != 0) return join("document ", d - 1, " differs");
+    }
+    return "";
+  }
+  // The cases of rope's spec with positions that fail.
+  int failing_cases() {
+    spec::Registry registry;
+    spec::add_all_specs(registry);
+    int failing = 0;
+    for (const spec::Case& c : registry.cases()) {
+      if (c.op != "rope" || c.dtype != DType::f32 || c.name.find("positions") == c.name.npos) continue;
+      const spec::Outcome outcome = spec::run_case(c, device, {});
+      EXPECT_NE(outcome.status, spec::Status::skipped) << outcome.message;
+      EXPECT_EQ(outcome.message.find("does not compile"), std::string::npos) << outcome.message;
+      failing += outcome.status == spec::Status::failed;
+    }
+    return failing;
+  }
+};
+
+// Whole vectors and others.
+TEST_F(MetalPositions, turn_tokens_to_the_bytes_of_each_document_alone) {
+  for (const int64_t D : {16, 33})
+    for (const DType dtype : {DType::f32, DType::bf16})
+      for (const RopePairs pairs : {RopePairs::half_split, RopePairs::interleaved})
+        for (const bool inverse : {false, true})
+          EXPECT_EQ(difference_of_rope(D, dtype, pairs, inverse), "") << D << " " << dtype << " inverse " << inverse;
+}
+
+TEST_F(MetalPositions, that_are_ignored_are_found_by_the_spec) {
+  constexpr const char* kRope = "weft/ops/rope/metal.metal";
+  device = open_device("metal-sim", {.checked = true});
+  EXPECT_EQ(failing_cases(), 0);
+  const Change mutants[] = {
+      {kRope, "const long position = positions_in[t];", "const long position = t % p.positions;"},          // tokens follow each other
+      {kRope, "const long position = positions_in[t];", "const long position = positions_in[t / 4 * 4];"},  // of another token
+      {kRope, "const long position = positions_in[t];", "const long position = positions_in[t] & 4095;"},   // 12 bits
+  };
+  for (const Change& mutant : mutants) {
+    device = open_device("metal-sim", {.checked = true});
+    use_changed(mutant);
+    EXPECT_GT(failing_cases(), 0) << mutant.to;
+  }
+  device = open_device("metal-sim");
+  use_changed(mutants[0]);
+  EXPECT_EQ(difference_of_rope(16, DType::f32, RopePairs::half_split, true), "document 1 differs");
+}
+
+TEST_F(MetalPositions, outside_the_table_are_a_fault) {
+  PhiloxStream random(31);
+  const Tensor x = normal(random, {1, 3, 2, 8}, DType::f32);
+  for (const int32_t wrong : {70, -1, 2147483647}) {
+    Tensor y;
+    const std::string message = message_of([&] {
+      y = turned(x, RopePairs::half_split, false, lengths({0, wrong, 69}));
+      device->stream().synchronize();
+    });
+    EXPECT_NE(message.find(join("position ", wrong, " of token 1 is out of range [0, 70)")), std::string::npos) << message;
+    EXPECT_EQ(floats(slice(y, 1, 1, 2)), std::vector<float>(16, 7));
+  }
+  EXPECT_EQ(difference_of_rope(16, DType::f32, RopePairs::half_split, false), "");  // later launches are not affected
 }
 
 TEST_F(MetalDocuments, that_are_not_cumulative_are_a_fault) {

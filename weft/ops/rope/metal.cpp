@@ -6,7 +6,6 @@ namespace weft::metal {
 
 void rope(Stream& stream, const RopeArgs& a) {
   constexpr int kThreads = 128;
-  if (a.positions) fail(ErrorCode::unsupported, a.kOp, "the kernel of Metal has no positions; pack with --packing concatenate instead");
   const int64_t B = a.x.shape[0], T = a.x.shape[1], H = a.x.shape[2], D = a.x.shape[3], half = a.cos.shape[1], N = 16 / size_of(a.x.dtype);
   const bool shared = !a.start || a.start.shape[0] == 1;
   const int64_t sharers = shared ? T : B * T, rows = shared ? B * H : H, pieces = (half + N - 1) / N + (D - 2 * half + N - 1) / N;
@@ -36,12 +35,13 @@ void rope(Stream& stream, const RopeArgs& a) {
                      shared,
                      a.inverse ? -1.0f : 1.0f,
                      0};
-  const Kernel kernel{a.kOp,
-                      "weft/ops/rope/metal.metal",
-                      join("turn", suffix_of(a.x.dtype)),
-                      {constant(0, bool(a.start)), constant(1, a.pairs == RopePairs::interleaved), constant(2, aligned)}};
+  const Kernel kernel{
+      a.kOp,
+      "weft/ops/rope/metal.metal",
+      join("turn", suffix_of(a.x.dtype)),
+      {constant(0, bool(a.start)), constant(1, a.pairs == RopePairs::interleaved), constant(2, aligned), constant(3, bool(a.positions))}};
   launch(stream, kernel, {.groups = {(columns + p.across - 1) / p.across, slices, 1}, .threads = kThreads},
-         {in(a.x), in(a.cos), in(a.sin), in(a.start), out(a.y), params(p), fault(stream)});
+         bind(a, {params(p), fault(stream)}));
 }
 
 }  // namespace weft::metal

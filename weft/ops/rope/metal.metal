@@ -10,6 +10,7 @@ using namespace weft;
 constant bool kStart [[function_constant(0)]];       // start is there
 constant bool kNeighbours [[function_constant(1)]];  // pairs are neighbours, not halves
 constant bool kAligned [[function_constant(2)]];     // every vector of x, y and the table starts at 16 bytes
+constant bool kPositions [[function_constant(3)]];   // each token has a position of its own, and start is absent
 
 // Turns `count` pairs of a row. Pairs that are neighbours lie in one run of 2 N elements, others in two of N.
 template <class T, int N>
@@ -39,17 +40,35 @@ inline void turn_pairs(device const T* x, device T* y, int k, int pairs, int cou
 
 constant constexpr int kThreads = 128;
 
+// Position of token t of a sequence, or -1 if the sequence, or the token with a position of its own, leaves the table; the thread that
+// `reports` then names it.
+inline long position_of(device const int* start_in, device const int* positions_in, long sequence, long t, constant RopeParams& p,
+                        device Fault& fault, bool reports) {
+  if (kPositions) {
+    const long position = positions_in[t];
+    if (position >= 0 && position < p.positions) return position;
+    if (reports) report(fault, metal_fault::token_position_out_of_range, position, t, p.positions);
+    return -1;
+  }
+  const long start = kStart ? long(start_in[sequence]) : 0;
+  if (start >= 0 && start + p.tokens <= p.positions) return start + t;
+  if (reports && t == 0) report(fault, metal_fault::position_out_of_range, start < 0 ? start : start + p.tokens - 1, sequence, p.positions);
+  return -1;
+}
+
 // Equation: (y1, y2) = (x1 cos - x2 sin, x2 cos + x1 sin) for each pair of the first R elements; y = x for the rest.
-// Layout:   x, y [B, T, H, D] with any strides over B, T, H; cos, sin [positions, R / 2]; start [B], [1] or absent.
+// Layout:   x, y [B, T, H, D] with any strides over B, T, H; cos, sin [positions, R / 2]; start [B], [1] or absent; or positions
+//           [T].
 // Order:    no sums; a threadgroup has p.across columns (params.h) by as many rows at once as threads are left for, and walks
 //           over a slice of the rows of its sharers. A column's part of the table is read by one thread and shared.
-// Requires: 128 threads. Every position within the table; a sequence that leaves it is reported and not written. y may be x.
+// Requires: 128 threads. Every position within the table; a sequence, or token with a position of its own, that leaves it is reported
+//           and not written. y may be x.
 // Traffic:  one read of x and one write of y; the table once for each slice of 64 rows.
 template <class T>
 [[max_total_threads_per_threadgroup(128)]]
 kernel void turn(device const T* x [[buffer(0)]], device const float* cos_in [[buffer(1)]], device const float* sin_in [[buffer(2)]],
-                 device const int* start_in [[buffer(3)]], device T* y [[buffer(4)]], constant RopeParams& p [[buffer(5)]],
-                 device Fault& fault [[buffer(6)]], uint thread_index [[thread_index_in_threadgroup]],
+                 device const int* start_in [[buffer(3)]], device T* y [[buffer(4)]], device const int* positions_in [[buffer(5)]],
+                 constant RopeParams& p [[buffer(6)]], device Fault& fault [[buffer(7)]], uint thread_index [[thread_index_in_threadgroup]],
                  uint2 group [[threadgroup_position_in_grid]]) {
   constexpr int N = per_vector<T>();
   threadgroup float table[kThreads][2 * N];
@@ -60,12 +79,9 @@ kernel void turn(device const T* x [[buffer(0)]], device const float* cos_in [[b
   const int count = min(N, (piece < turned ? p.pairs : p.head_dim - 2 * p.pairs) - k);
   const long b0 = p.shared ? 0 : sharer / p.tokens, t = p.shared ? sharer : sharer - b0 * p.tokens;
   if (int(thread_index) < p.across && column < p.columns) {
-    const long start = kStart ? long(start_in[b0]) : 0, position = start + t;
-    inside[own] = start >= 0 && start + p.tokens <= p.positions;
-    if (!inside[own]) {
-      if (piece == 0 && t == 0 && group.y == 0)
-        report(fault, metal_fault::position_out_of_range, start < 0 ? start : start + p.tokens - 1, b0, p.positions);
-    } else if (piece < turned) {
+    const long position = position_of(start_in, positions_in, b0, t, p, fault, piece == 0 && group.y == 0);
+    inside[own] = position >= 0;
+    if (inside[own] && piece < turned) {
       const Chunk<float, N> c = load_chunk<float, N>(cos_in + position * p.pairs + k, count, kAligned);
       const Chunk<float, N> s = load_chunk<float, N>(sin_in + position * p.pairs + k, count, kAligned);
 #pragma unroll

@@ -7,8 +7,9 @@
 
 namespace weft {
 
-// A sharer is a set of rows at one position: token t of all sequences and heads where all sequences start at one place, else
-// token t of sequence b with its heads. It has rows, [B, H] or [H], each of them cut into pieces; a column is one piece of all its rows.
+// A sharer is a set of rows at one position: token t of all sequences and heads where all sequences start at one place (or one sequence
+// has positions), else token t of sequence b with its heads. It has rows, [B, H] or [H], each of them cut into pieces; a column is one
+// piece of all its rows.
 struct RopeParams {
   int64_t columns, rows, slice;                              // of all sharers; of a sharer; rows of a slice
   int64_t tokens, positions;                                 // T; rows of the table

@@ -198,6 +198,11 @@ void add_specs_rope(Registry& registry) {
           registry.count({op, pairs == RopePairs::interleaved ? "forward_interleaved" : "forward", dtype, name,
                           [=] { return problem(dtype, c, {.pairs = pairs, .start = starts}); }});
       }
+    registry.count({op, "forward", dtype, "1x128x8x128x128/positions", [=] {
+                      std::vector<double> restarting(128);
+                      for (size_t t = 0; t < restarting.size(); ++t) restarting[t] = double(t % 50);
+                      return problem(dtype, {1, 128, 8, 128, 128}, {.start = {}, .positions = restarting});
+                    }});
     registry.bench({op, "forward", dtype, "8x1024x9x64", [=] { return problem(dtype, {8, 1024, 9, 64, 64}, {.start = {}}); }});
     registry.bench({op, "forward_interleaved", dtype, "8x1024x9x64",
                     [=] { return problem(dtype, {8, 1024, 9, 64, 64}, {.pairs = RopePairs::interleaved, .start = {}}); }});

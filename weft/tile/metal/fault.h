@@ -15,7 +15,8 @@ enum Kind {
   position_out_of_range = 3,
   start_out_of_range = 4,
   bad_step = 5,
-  bad_documents = 6
+  bad_documents = 6,
+  token_position_out_of_range = 7
 };
 
 // The first report is kept: the thread that changes `claimed` from 0 to 1 writes the rest.

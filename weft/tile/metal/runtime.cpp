@@ -22,6 +22,8 @@ std::string describe(const metal_fault::Record& f) {
     case metal_fault::bad_step: return join("the step is ", f.value, ", expected 1 or more");
     case metal_fault::bad_documents:
       return join("documents[", f.at, "] is ", f.value, ", expected lengths that ascend from 0 to ", f.limit);
+    case metal_fault::token_position_out_of_range:
+      return join("position ", f.value, " of token ", f.at, " is out of range [0, ", f.limit, ")");
     default: return join("a kernel reported a fault of unknown kind ", f.kind);
   }
 }
