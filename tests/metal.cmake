@@ -12,6 +12,12 @@ if(APPLE OR (WEFT_METAL_SIM_RUNS AND NOT WEFT_SANITIZE))
     add_test(NAME metal.${test} COMMAND ${test})
     set_tests_properties(metal.${test} PROPERTIES LABELS "metal;golden" ENVIRONMENT WEFT_TEST_DEVICE=${device} SKIP_REGULAR_EXPRESSION "no Metal device")
   endforeach()
+  # Packed documents: each token's logits and loss have the bits of its document alone; a run packs documents unless told otherwise.
+  add_test(NAME metal.document_model_test COMMAND document_model_test "--gtest_filter=*losses_and_logits*:*weight_gradients*/llama_untied:*bad_documents*/llama_untied")
+  add_test(NAME metal.packed_training_test COMMAND packed_training_test --gtest_filter=*a_run_keeps_its_packing)
+  weft_long_test(metal.packed_training_test COMMAND packed_training_test --gtest_filter=PackedDocuments.*)
+  set_tests_properties(metal.document_model_test metal.packed_training_test PROPERTIES LABELS "metal")
+  set_tests_properties(metal.document_model_test metal.packed_training_test long.metal.packed_training_test PROPERTIES ENVIRONMENT WEFT_TEST_DEVICE=${device} SKIP_REGULAR_EXPRESSION "no Metal device")
   # The memory plan of a run equals what the run then allocates.
   add_test(NAME metal.training_memory_test COMMAND training_memory_test --gtest_filter=*plan_holds_for_random_settings)
   set_tests_properties(metal.training_memory_test PROPERTIES LABELS "metal" ENVIRONMENT "WEFT_TEST_DEVICE=${device};WEFT_DRAWS=2" SKIP_REGULAR_EXPRESSION "no Metal device")

@@ -19,11 +19,13 @@ def run(*args):
 
 def losses(device, name, dtype, model, folder):
     out = folder / f"{device}-{name}"
-    text = folder / "text.txt"
-    text.write_text("the quick brown fox jumps over the lazy dog. " * 40)
-    run("train", "--data", text, "--cache", folder, "--device", device, "--dtype", dtype, "--steps", STEPS, "--batch", 2, "--sequence", 24, *model,
+    data = folder / "documents.jsonl"
+    words = "the quick brown fox jumps over the lazy dog. " * 2
+    data.write_text("".join(json.dumps({"text": words[i : i + 1 + i * 7 % 31]}) + "\n" for i in range(60)))
+    run("train", "--data", data, "--cache", folder, "--device", device, "--dtype", dtype, "--steps", STEPS, "--batch", 2, "--sequence", 24, *model,
         "--evaluate-units", 1, "--sample-tokens", 1, "--warmup", 2, "--out", out)
     rows = [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
+    assert [row["packing"] for row in rows if "packing" in row] == ["documents"], rows[0]
     return [row["loss"] for row in rows if "loss" in row][:STEPS]
 
 

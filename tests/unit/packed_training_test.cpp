@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "tests/unit/model_cases.h"
+#include "tests/unit/test_device.h"
 #include "tests/unit/thread_ranks.h"
 #include "tests/unit/trainer_run.h"
 #include "weft/data/packing.h"
@@ -63,7 +64,7 @@ bool same_bytes(const std::vector<T>& all, int64_t begin, const std::vector<T>& 
 
 void compare_with_alone(const ModelCase& each, DType dtype, bool recompute) {
   SCOPED_TRACE(testing::Message() << each.name << " " << name(dtype) << (recompute ? " recomputed" : ""));
-  const auto device = open_device("cpu");
+  const auto device = open_device(test_device());
   const auto model = make_model(each.config, *device, 5, {.dtype = dtype, .trainable = true});
   const RandomDocuments documents;
   const PackedSequences rows(documents, all_pieces(documents), each.config.max_positions, Packing::documents);
@@ -97,7 +98,7 @@ void compare_with_alone(const ModelCase& each, DType dtype, bool recompute) {
 
 // A device or a build that cannot keep documents apart says so; the tests are then skipped, visibly.
 std::string unsupported_documents() {
-  const auto device = open_device("cpu");
+  const auto device = open_device(test_device());
   const auto model = make_model(model_cases().front().config, *device, 5);
   const TokenBatch two{.rows = 1, .tokens = 2, .ids = {0, 0}, .targets = {0, 0}, .documents = {0, 1}, .document_capacity = 2};
   LossOptions options;
@@ -123,7 +124,7 @@ TEST(PackedDocuments, every_token_has_the_bits_of_its_document_alone) {
 
 TEST(PackedDocuments, evaluation_of_rows_is_the_sum_of_documents) {
   WEFT_NEEDS_DOCUMENTS();
-  const auto device = open_device("cpu");
+  const auto device = open_device(test_device());
   const auto model = make_model(model_cases().front().config, *device, 5);
   const RandomDocuments documents;
   const PackedSequences one(documents, all_pieces(documents), 48, Packing::none),
@@ -237,7 +238,7 @@ TEST_F(PackedTraining, a_captured_step_keeps_its_documents) {
 TEST_F(PackedTraining, a_run_keeps_its_packing) {
   WEFT_NEEDS_DOCUMENTS();
   TrainConfig c = packed("default");
-  c.packing = "";
+  c.device = test_device(), c.packing = "";
   train(c);
   const std::string text = contents(folder / "default/config.toml");
   EXPECT_NE(text.find("packing = \"documents\""), std::string::npos);
