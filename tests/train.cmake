@@ -55,7 +55,7 @@ weft_integration_test(sft)
 weft_integration_test(model_folder)
 
 # Several ranks under mpirun; each script starts as many processes as there are cores, or more.
-foreach(name IN ITEMS ranks ranks_bench ranks_ends ranks_kills ranks_weather)
+foreach(name IN ITEMS ranks ranks_bench ranks_data ranks_ends ranks_kills ranks_weather)
   weft_integration_test(${name})
   set_tests_properties(integration.${name} PROPERTIES LABELS "mpi" PROCESSORS 2)
 endforeach()

@@ -56,6 +56,7 @@ class Dataset {
   virtual std::string description() const = 0;
   // Changes with the contents and with the vocabulary.
   virtual std::string identity() const = 0;
+  virtual std::string validation_identity() const { return identity(); }  // of the held-out sequences, if they are other data
   virtual const Vocabulary& vocabulary() const = 0;
 
   virtual int64_t sequences_per_epoch() const = 0;

@@ -133,6 +133,7 @@ class WithValidation : public Dataset {
 
   std::string description() const override { return join(training_->description(), "; validation: ", validation_->description()); }
   std::string identity() const override { return training_->identity(); }
+  std::string validation_identity() const override { return validation_->identity(); }
   const Vocabulary& vocabulary() const override { return training_->vocabulary(); }
   int64_t sequences_per_epoch() const override { return training_->sequences_per_epoch(); }
   TokenBatch training_sequence(int64_t position) const override { return training_->training_sequence(position); }

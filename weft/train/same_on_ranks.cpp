@@ -142,7 +142,7 @@ std::string weights_checksum(const Model& model) {
 }
 
 std::vector<Fact> setting_facts(const TrainConfig& config) {
-  constexpr std::array kOfTheRank = {"data", "tokenizer", "cache", "device", "threads"};
+  constexpr std::array kOfTheRank = {"data", "validation_data", "tokenizer", "cache", "device", "threads"};
   std::vector<Fact> facts;
   for (const Setting& setting : settings())
     if (std::find(kOfTheRank.begin(), kOfTheRank.end(), setting.key) == kOfTheRank.end())

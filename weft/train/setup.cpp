@@ -121,7 +121,7 @@ void read_text(const TrainConfig& c, TrainingProblem& problem, const Notice& not
                       .vocabulary_limit = is_folder(c.model) ? problem.model.vocab_size : 0,
                       .threads = int(c.threads),
                       .conversations = conversation_reader(c)};
-  problem.data = read_lists(c, [&](const std::string& list, uint64_t seed) {
+  problem.data = read_lists(c, [&](const std::string& list, uint64_t seed, bool) {
     options.path = list;
     options.seed = seed;
     return text_dataset(options, problem.vocabulary, notice);
@@ -160,9 +160,9 @@ std::unique_ptr<Dataset> read_lists(const TrainConfig& config, const DatasetRead
   const auto read_list = [&](const std::string& list) {
     const std::vector<DataItem> items = data_items(list);
     uint64_t seed = uint64_t(config.seed);
-    if (!is_weighted(items)) return read(list, seed);
+    if (!is_weighted(items)) return read(list, seed, false);
     std::vector<MixturePart> parts;
-    for (const DataItem& item : items) parts.push_back({read(item.path, seed++), item.weight});
+    for (const DataItem& item : items) parts.push_back({read(item.path, seed++, true), item.weight});
     return mixture(std::move(parts), seed);
   };
   std::unique_ptr<Dataset> training = read_list(config.data);

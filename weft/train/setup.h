@@ -23,13 +23,13 @@ struct TrainingProblem {
   std::shared_ptr<const Vocabulary> vocabulary;
   std::unique_ptr<Dataset> data;
   const SumsDataset* sums = nullptr;             // the data, if it is the built-in sums
-  const ChatDataset* conversations = nullptr;    // the data, if they are conversations: --task sft
+  const ChatDataset* conversations = nullptr;    // of --task sft: the data with the first held-out one
   std::shared_ptr<const ChatEncoder> chat = {};  // of the conversations
   ModelConfig model;
 };
 
-// Reads the data of an unweighted list; its order has the seed.
-using DatasetReader = std::function<std::unique_ptr<Dataset>(const std::string& list, uint64_t seed)>;
+// Reads the data of an unweighted list; its order has the seed. `part`: of a mixture, whose parts have sequences of one length.
+using DatasetReader = std::function<std::unique_ptr<Dataset>(const std::string& list, uint64_t seed, bool part)>;
 // --data and --validation-data: a list whose items have weights is a mixture, each part of which has an order of its own.
 std::unique_ptr<Dataset> read_lists(const TrainConfig& config, const DatasetReader& read);
 // All data as one list without weights: a vocabulary needs the characters of all of it.

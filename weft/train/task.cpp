@@ -16,7 +16,8 @@ void read_conversations(const TrainConfig& c, int64_t sequence, TrainingProblem&
   problem.chat = std::make_shared<const ChatEncoder>(chat_format(c), problem.vocabulary, template_hash(c));
   if (notice && !problem.chat->end_of_turn().id)
     notice("the chat template ends an answer with no special token: the model may not learn where an answer ends");
-  problem.data = read_lists(c, [&](const std::string& list, uint64_t seed) {
+  std::vector<const ChatDataset*> read;
+  problem.data = read_lists(c, [&](const std::string& list, uint64_t seed, bool part) {
     auto data = chat_dataset({.path = list,
                               .cache_folder = c.cache.empty() ? default_cache_folder() : c.cache,
                               .tokens = sequence,
@@ -25,11 +26,13 @@ void read_conversations(const TrainConfig& c, int64_t sequence, TrainingProblem&
                               .vocabulary_limit = is_folder(c.model) ? problem.model.vocab_size : 0,
                               .threads = int(c.threads),
                               .packing = packing_of(c),
-                              .full_rows = is_weighted(data_items(c.data))},
+                              .full_rows = part},
                              problem.chat, notice);
-    if (!problem.conversations) problem.conversations = data.get();
+    read.push_back(data.get());
     return data;
   });
+  const std::vector<DataItem> items = data_items(c.data);
+  problem.conversations = c.validation_data.empty() ? read[0] : read[is_weighted(items) ? items.size() : 1];
 }
 
 std::vector<char32_t> characters_of_conversations(const TrainConfig& c) {

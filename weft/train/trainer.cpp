@@ -10,14 +10,15 @@ namespace weft {
 void Trainer::save() {
   const RunMonitor::Finishing finishing(monitor_);
   gather_waits();
-  const Values values = {{"step", std::to_string(step_)},
-                         {"position", std::to_string(position_)},
-                         {"config", to_toml(config_)},
-                         {"data", problem_.data->identity()},
-                         {"base", base_checksum_},
-                         {"arithmetic", device_->arithmetic()},
-                         {"skipped", std::to_string(skipped_)},
-                         {"skipped_in_a_row", std::to_string(skipped_in_a_row_)}};
+  Values values = {{"step", std::to_string(step_)},
+                   {"position", std::to_string(position_)},
+                   {"config", to_toml(config_)},
+                   {"data", problem_.data->identity()},
+                   {"base", base_checksum_},
+                   {"arithmetic", device_->arithmetic()},
+                   {"skipped", std::to_string(skipped_)},
+                   {"skipped_in_a_row", std::to_string(skipped_in_a_row_)}};
+  if (!config_.validation_data.empty()) values.emplace("validation_data", problem_.data->validation_identity());
   check_saved([&] { ranks_.first([&] { checkpoints_->save(step_, values, state_->tensors()); }, state_->server()); });
   saved_ = step_;
 }

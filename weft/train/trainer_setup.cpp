@@ -3,6 +3,7 @@
 
 #include "weft/backends/open.h"
 #include "weft/base/check.h"
+#include "weft/data/data_list.h"
 #include "weft/device/launch_progress.h"
 #include "weft/io/atomic_file.h"
 #include "weft/train/evaluate.h"
@@ -20,6 +21,18 @@ void write_text(const std::string& path, const std::string& text) {
   AtomicFile file(path);
   file.write(text);
   file.commit();
+}
+
+// Training data must be the same as before; other validation data changes only what is reported.
+void check_data(const Checkpoint& checkpoint, const Dataset& data, const TrainConfig& config, const std::string& before,
+                const Notice& notice) {
+  if (checkpoint.value("data") != data.identity())
+    fail(ErrorCode::invalid_argument, config.data, "encodes to other ids than when the run in ", config.out, " was started: the data",
+         is_weighted(data_items(config.data)) ? ", its weights" : "", " or its tokenizer has changed",
+         config.data == before ? "" : join(" (data was ", before, ")"));
+  const std::string* validation = checkpoint.find("validation_data");
+  if (validation && !config.validation_data.empty() && *validation != data.validation_identity())
+    notice(join(config.validation_data, ": the validation data has changed; validation losses before this are of other data"));
 }
 
 TrainConfig agreed_config(const Agreement& ranks, TrainConfig config) {
@@ -88,7 +101,9 @@ void Trainer::compare_contents() {
   if (!ranks_.several()) return;
   std::string weights;
   ranks_.all([&] { weights = weights_checksum(*model_); });
-  check_same(ranks_.communicator(), {{"data", problem_.data->identity()}, {"weights to start from", weights}});
+  check_same(
+      ranks_.communicator(),
+      {{"data", problem_.data->identity()}, {"validation data", problem_.data->validation_identity()}, {"weights to start from", weights}});
 }
 
 // Of several ranks each plans for the GPU that it has.
@@ -200,8 +215,7 @@ void Trainer::restore(const Checkpoint& checkpoint) {
   const auto notice = [this](const std::string& text) { progress_.note(text); };
   const TrainConfig before = parse_run_config(checkpoint.value("config"), checkpoint.path());
   check_resumable(config_, before, checkpoint.path(), notice);
-  check(checkpoint.value("data") == problem_.data->identity(), config_.data, "encodes to other ids than when the run in ", config_.out,
-        " was started: the data or its tokenizer has changed");
+  check_data(checkpoint, *problem_.data, config_, before.data, notice);
   check(checkpoint.value("base") == base_checksum_, config_.model, "has other weights than when the run in ", config_.out, " was started");
   const std::string now = device_->arithmetic();
   if (const std::string* then = checkpoint.find("arithmetic"); then && *then != now)
