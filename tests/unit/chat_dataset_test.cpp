@@ -130,6 +130,33 @@ TEST_F(ChatData, cache_is_found_again) {
   EXPECT_NE(ChatCache(Documents(write("b.jsonl", line("a", "c"))), *encoder, cache_folder()).identity(), first);
 }
 
+// A start compares sizes, times and fingerprints: it reads all of a file that was touched, and nothing of the middle of others.
+TEST_F(ChatData, start_does_not_read_the_data) {
+  std::string lines;
+  while (lines.size() < (size_t(3) << 20)) lines += line("a question", std::string(2000, 'x'));
+  const std::string path = write("a.jsonl", lines);
+  const std::string first = dataset(path, 64, Packing::none)->identity();
+  ASSERT_EQ(notices.size(), 2u);  // and that conversations are cut
+  const auto tokenised = [&] { return notices[0].find("tokenising") != std::string::npos; };
+  const auto time = fs::last_write_time(path);
+  fs::last_write_time(path, time + std::chrono::seconds(5));
+  EXPECT_EQ(dataset(path, 64, Packing::none)->identity(), first);
+  EXPECT_FALSE(tokenised()) << "a touched file";
+  EXPECT_EQ(dataset(write("copy.jsonl", lines), 64, Packing::none)->identity(), first);
+  EXPECT_FALSE(tokenised()) << "a copy";
+
+  const size_t unread = lines.find("xxx", lines.size() / 3);
+  lines[unread] = 'y';
+  fs::last_write_time(write("copy.jsonl", lines), time);  // the copy's name and time were noted by no cache
+  EXPECT_NE(dataset((folder / "copy.jsonl").string(), 64, Packing::none)->identity(), first);
+  EXPECT_TRUE(tokenised()) << "another time, other contents";
+  const auto noted = fs::last_write_time(folder / "copy.jsonl");
+  lines[unread] = 'z';
+  fs::last_write_time(write("copy.jsonl", lines), noted);
+  dataset((folder / "copy.jsonl").string(), 64, Packing::none);
+  EXPECT_FALSE(tokenised()) << "nothing was read that could show the change";
+}
+
 TEST_F(ChatData, threads_do_not_matter) {
   std::string lines;
   for (int i = 0; i < 300; ++i)

@@ -9,6 +9,7 @@
 #include <fstream>
 
 #include "weft/base/check.h"
+#include "weft/data/prepared.h"
 #include "weft/data/token_cache.h"
 #include "weft/models/tokenizer_folder.h"
 
@@ -130,16 +131,18 @@ TEST_F(ChatVocabularyTest, ConversationsBesideTexts) {
   vocabulary->write_files(folder.string());
   const auto tokenizer = tokenizer_vocabulary(folder.string(), "<|endoftext|>");
   EXPECT_EQ(cached(path, *tokenizer, ended), (Ids{'T', 256, 'C', 256, ' ', '\n', 'T', 256, 'C', 256, ' ', '\n'}));
-  // Without a reader a conversation is refused, and the hash knows the template.
+  // Without a reader a conversation is refused, and the cache knows the template.
   try {
     cached(path, *vocabulary);
     FAIL() << "a conversation without a reader was read";
   } catch (const Error& error) {
     EXPECT_NE(std::string(error.what()).find("mixed.jsonl:2: has no field \"text\""), std::string::npos) << error.what();
   }
-  EXPECT_NE(Documents(path, {}, reader).content_hash(), Documents(path, {}, ended).content_hash());
-  const std::string text = write("text.jsonl", R"({"text": "T"})");
-  EXPECT_EQ(Documents(text, {}, reader).content_hash(), Documents(text).content_hash());
+  Inputs first = inputs_of(Documents(path, {}, reader), *vocabulary);
+  const Inputs second = inputs_of(Documents(path, {}, ended), *vocabulary);
+  EXPECT_NE(cache_name(first), cache_name(second));
+  EXPECT_EQ(difference(first, second, /*conversations=*/true), "the chat template is another one");
+  EXPECT_EQ(difference(first, second, /*conversations=*/false), "");
 }
 
 // A tokenizer that begins every text with a token leaves conversations as the template writes them.

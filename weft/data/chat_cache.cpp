@@ -4,57 +4,65 @@
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
+#include <functional>
 #include <span>
 
 #include "weft/base/check.h"
 #include "weft/base/parallel.h"
 #include "weft/base/progress.h"
-#include "weft/data/chat_lines.h"
+#include "weft/data/prepared.h"
 #include "weft/io/atomic_file.h"
 #include "weft/io/checksum.h"
 
 namespace weft {
 namespace {
 
+namespace fs = std::filesystem;
+
 struct Header {
   char magic[8];
   uint32_t crc;      // of all after the header
   uint32_t largest;  // id
   uint64_t tokens, conversations;
-  uint64_t content, encoder;  // the name of the file
-  uint64_t unused[2];
+  uint64_t content;  // a hash of the words of each conversation
+  uint64_t unused[3];
 };
 static_assert(sizeof(Header) == 64);
-constexpr char kMagic[8] = {'W', 'E', 'F', 'T', 'C', 'H', 'T', '1'};
+constexpr char kMagic[8] = {'W', 'E', 'F', 'T', 'C', 'H', 'T', '2'};
 constexpr uint32_t kCounts = 0x80000000;
+constexpr uint64_t kReadWhole = uint64_t(32) << 20;  // ids that are compared with their checksum at every start, as of text
 
-// Bytes between the words and the positions of conversations.
+// Bytes between the words and the index of conversations.
 size_t padding(size_t tokens) { return tokens % 2 * sizeof(uint32_t); }
 
 class Writer {
  public:
-  Writer(const std::string& path, const Header& header) : file_(path), header_(header) {
+  explicit Writer(const std::string& path) : file_(path) {
+    std::memcpy(header_.magic, kMagic, sizeof kMagic);
     file_.write(std::as_bytes(std::span(&header_, 1)));
   }
 
   void add(const EncodedChat& chat) {
-    begins_.push_back(int64_t(header_.tokens));
+    index_.push_back({int64_t(header_.tokens), std::count(chat.counts.begin(), chat.counts.end(), 1)});
     words_.clear();
     for (size_t i = 0; i < chat.ids.size(); ++i) {
       words_.push_back(uint32_t(chat.ids[i]) | (chat.counts[i] ? kCounts : 0));
       header_.largest = std::max(header_.largest, uint32_t(chat.ids[i]));
     }
     header_.tokens += words_.size();
+    header_.content = xxh64(std::as_bytes(std::span(words_)), header_.content);
     append(std::as_bytes(std::span(words_)));
   }
-  void commit() {
+  Header commit() {
     constexpr std::byte kZeros[sizeof(uint32_t)] = {};
     append(std::span(kZeros).first(padding(header_.tokens)));
-    append(std::as_bytes(std::span(begins_)));
-    header_.conversations = begins_.size();
+    append(std::as_bytes(std::span(index_)));
+    header_.conversations = index_.size();
     file_.write_at(0, std::as_bytes(std::span(&header_, 1)));
     file_.commit();
+    return header_;
   }
+  bool empty() const { return index_.empty(); }
 
  private:
   void append(std::span<const std::byte> bytes) {
@@ -62,9 +70,9 @@ class Writer {
     file_.write(bytes);
   }
   AtomicFile file_;
-  Header header_;
+  Header header_{};
   std::vector<uint32_t> words_;
-  std::vector<int64_t> begins_;
+  std::vector<ChatCache::Entry> index_;
 };
 
 // Encodes lines in parallel, a few megabytes at a time, and passes them on in order. Raises the first error in that order.
@@ -76,12 +84,13 @@ class Encoding {
   void add(std::string_view json, const std::string& where) {
     lines_.push_back({std::string(json), where, {}});
     held_ += json.size() + sizeof(Line);
-    done_ += int64_t(json.size());
-    if (held_ >= kBatchBytes) flush();
   }
-
-  void flush() {
-    tell_(done_);
+  // `bytes` of the files were read.
+  void read(int64_t bytes) {
+    if (held_ >= kBatchBytes) flush(bytes);
+  }
+  void flush(int64_t bytes) {
+    tell_(bytes);
     const int64_t tasks = ceil_div(int64_t(lines_.size()), kTaskLines);
     parallel_for(tasks, threads_, [&](int64_t task) {
       const int64_t end = std::min((task + 1) * kTaskLines, int64_t(lines_.size()));
@@ -93,6 +102,7 @@ class Encoding {
     for (const Line& line : lines_) writer_.add(line.chat);
     lines_.clear();
     held_ = 0;
+    tell_(bytes);
   }
 
  private:
@@ -105,75 +115,106 @@ class Encoding {
   const ChatEncoder& encoder_;
   const int threads_;
   Writer& writer_;
-  const std::function<void(int64_t)> tell_;
+  const std::function<void(int64_t)> tell_;  // reports the bytes of the files that are read
   std::vector<Line> lines_;
   size_t held_ = 0;
-  int64_t done_ = 0;
 };
 
-bool are_ordered(std::span<const int64_t> begins, int64_t tokens) {
-  return std::adjacent_find(begins.begin(), begins.end(), std::greater_equal<>()) == begins.end() && !begins.empty() &&
-         begins.front() == 0 && begins.back() < tokens;
-}
-
-void make_folder(const std::string& folder) {
-  std::error_code error;
-  std::filesystem::create_directories(folder, error);
-  if (error)
-    fail(ErrorCode::bad_file, folder, "the token cache cannot be created: ", error.message(), "; choose another folder with --cache");
-  remove_incomplete(folder);  // of killed runs
+// Every conversation has an id before its answers, and an answer.
+bool is_index(std::span<const ChatCache::Entry> index, int64_t tokens) {
+  int64_t end = tokens;
+  for (size_t i = index.size(); i-- > 0; end = index[i].begin)
+    if (index[i].begin < 0 || index[i].begin >= end || index[i].counted < 1 || index[i].counted >= end - index[i].begin) return false;
+  return end == 0;
 }
 
 }  // namespace
 
-ChatCache::ChatCache(const Documents& documents, const ChatEncoder& encoder, const std::string& folder,
+ChatCache::ChatCache(const Documents& documents, const ChatEncoder& encoder, const std::string& cache,
                      const std::function<void(const std::string&)>& notice, int threads) {
-  Header header{};
-  std::memcpy(header.magic, kMagic, sizeof kMagic);
-  header.content = documents.content_hash();
-  header.encoder = encoder.identity();
-  char name[48];
-  std::snprintf(name, sizeof name, "%016llx-%016llx.chat", (unsigned long long)header.content, (unsigned long long)header.encoder);
-  path_ = (std::filesystem::path(folder) / name).string();
-  if (open()) return;
-  if (notice) notice(join("tokenising ", documents.files().size(), documents.files().size() == 1 ? " file" : " files", " into ", path_));
-  make_folder(folder);
-  Writer writer(path_, header);
-  Encoding encoding(encoder, threads > 0 ? threads : available_threads(), writer, documents.bytes());
-  int64_t count = 0;
-  visit_chat_lines(documents, [&](std::string_view json, const std::string& where) {
-    encoding.add(json, where);
-    ++count;
-  });
-  encoding.flush();
-  if (count == 0) fail(ErrorCode::bad_file, documents.files().front(), "has no conversations");
-  writer.commit();
-  report_progress({.what = "tokenising", .done = documents.bytes(), .total = documents.bytes(), .bytes = true});
-  check(open(), path_, "the token cache was written, but does not read back");
+  Inputs inputs = inputs_of(documents, encoder.vocabulary());
+  inputs.chat_template = encoder.identity();
+  const std::string folder = (fs::path(cache) / cache_name(inputs, "chat")).string();
+  path_ = folder + "/conversations";
+  if (!find(folder, inputs)) {
+    const auto lock = lock_prepared(folder, notice);
+    if (!find(folder, inputs)) {
+      if (notice)
+        notice(join("tokenising ", documents.files().size(), documents.files().size() == 1 ? " file" : " files", " into ", folder));
+      make(folder, documents, encoder, inputs, threads);
+      check(find(folder, inputs), path_, "the token cache was written, but does not read back");
+    }
+  }
+  char text[20];
+  std::snprintf(text, sizeof text, "-%016llx", (unsigned long long)encoder.identity());
+  identity_ += text;
 }
 
-std::string ChatCache::identity() const { return std::filesystem::path(path_).stem().string(); }
+void ChatCache::make(const std::string& folder, const Documents& documents, const ChatEncoder& encoder, Inputs& inputs, int threads) {
+  try {
+    fs::remove(fs::path(folder) / kPrepared);
+    remove_incomplete(folder);  // of killed runs
+    Writer writer(path_);
+    Encoding encoding(encoder, threads > 0 ? threads : available_threads(), writer, documents.bytes());
+    documents.visit_json({.document = [&](std::string_view json, const std::string& where) { encoding.add(json, where); },
+                          .read = [&](int64_t bytes) { encoding.read(bytes); },
+                          .end_file = [&](int64_t file, uint64_t hash) { inputs.files[size_t(file)].hash = hash; }});
+    encoding.flush(documents.bytes());
+    if (writer.empty()) fail(ErrorCode::bad_file, documents.files().front(), "has no conversations");
+    const Header header = writer.commit();
+    write_prepared(
+        folder,
+        {.inputs = inputs, .conversations = true, .shards = {{int64_t(header.tokens), int64_t(header.conversations), header.content}}});
+  } catch (...) {
+    std::error_code ignored;
+    fs::remove(folder, ignored);  // fails, rightly, if there is something else
+    throw;
+  }
+}
 
-bool ChatCache::open() {
-  if (!std::filesystem::exists(path_)) return false;
+bool ChatCache::find(const std::string& folder, const Inputs& inputs) {
+  if (!is_prepared(folder)) return false;
+  try {
+    Prepared prepared = read_prepared(folder);
+    const std::vector<SourceFile> before = prepared.inputs.files;
+    if (prepared.shards.size() != 1 || !difference(prepared.inputs, inputs, true).empty() || !open(prepared.shards[0].hash)) return false;
+    if (prepared.inputs.files != before) write_prepared_if_possible(folder, prepared);
+    return true;
+  } catch (const Error&) {  // damaged
+    return false;
+  }
+}
+
+bool ChatCache::open(uint64_t content) {
   file_ = std::make_unique<MappedFile>(path_);
   const auto bytes = file_->bytes();
   Header header;
   if (bytes.size() < sizeof header) return false;
   std::memcpy(&header, bytes.data(), sizeof header);
   const auto rest = bytes.subspan(sizeof header);
-  if (std::memcmp(header.magic, kMagic, sizeof kMagic) != 0 || header.tokens > rest.size() || header.conversations > rest.size())
+  if (std::memcmp(header.magic, kMagic, sizeof kMagic) != 0 || header.content != content || header.tokens > rest.size() ||
+      header.conversations > rest.size() || header.largest > kId)
     return false;
   const size_t of_words = header.tokens * sizeof(uint32_t) + padding(header.tokens);
-  if (rest.size() != of_words + header.conversations * sizeof(int64_t) ||
-      crc32c(rest, 0, report_bytes("reading tokens", rest.size())) != header.crc)
-    return false;
+  if (rest.size() != of_words + header.conversations * sizeof(Entry)) return false;
+  if (header.tokens <= kReadWhole && crc32c(rest, 0, report_bytes("reading tokens", rest.size())) != header.crc) return false;
   tokens_ = int64_t(header.tokens);
   conversations_ = int64_t(header.conversations);
   largest_ = int32_t(header.largest);
   words_ = reinterpret_cast<const uint32_t*>(rest.data());
-  begins_ = reinterpret_cast<const int64_t*>(rest.data() + of_words);
-  return are_ordered(std::span(begins_, size_t(conversations_)), tokens_);
+  index_ = reinterpret_cast<const Entry*>(rest.data() + of_words);
+  char text[20];
+  std::snprintf(text, sizeof text, "%016llx", (unsigned long long)content);
+  identity_ = text;
+  return conversations_ > 0 && is_index(std::span(index_, size_t(conversations_)), tokens_);
+}
+
+int32_t ChatCache::id(int64_t conversation, int64_t i) const {
+  const auto id = int32_t(words_[index_[conversation].begin + i] & kId);
+  if (id > largest_)
+    fail(ErrorCode::bad_file, path_, "is damaged: conversation ", conversation, " has the id ", id, ", the largest is ", largest_,
+         "; remove the file, and the data is tokenised again");
+  return id;
 }
 
 }  // namespace weft

@@ -23,7 +23,8 @@ ChatDocuments::ChatDocuments(std::shared_ptr<const ChatCache> cache, int64_t fir
     kept_.push_back({c, length});
     tokens_ += length;
     longest_ = std::max(longest_, length);
-    for (int64_t i = 1; i <= length; ++i) counted_ += cache_->counts(c, i);
+    if (!long_one) counted_ += cache_->counted(c);
+    for (int64_t i = 1; long_one && i <= length; ++i) counted_ += cache_->counts(c, i);
   }
 }
 
@@ -39,7 +40,7 @@ void ChatDocuments::read(int64_t document, int64_t begin, std::span<int32_t> ids
 std::vector<int32_t> ChatDocuments::prompt(int64_t document) const {
   const int64_t c = kept_[size_t(document)].conversation;
   std::vector<int32_t> ids;
-  for (int64_t i = 0; !cache_->counts(c, i); ++i) ids.push_back(cache_->id(c, i));
+  for (int64_t i = 0; i < cache_->length(c) && !cache_->counts(c, i); ++i) ids.push_back(cache_->id(c, i));
   return ids;
 }
 

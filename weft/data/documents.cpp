@@ -1,13 +1,9 @@
 #include "weft/data/documents.h"
 
-#include <span>
 #include <utility>
 
 #include "weft/base/check.h"
-#include "weft/base/progress.h"
 #include "weft/data/document_stream.h"
-#include "weft/data/text_window.h"
-#include "weft/io/checksum.h"
 
 namespace weft {
 
@@ -58,40 +54,14 @@ void Documents::visit_parts(const Cut& cut, const std::function<void(const Part&
   }
 }
 
-void Documents::visit_json(const DocumentVisitor& visitor) const {
+void Documents::visit_json(const JsonVisitor& visitor) const {
   DocumentStream stream(files_, [](std::string_view, size_t most) { return most; });
+  stream.on_end = visitor.end_file;
   for (Passage passage; stream.next(passage);) {
     if (!passage.json) fail(ErrorCode::bad_file, passage.where, "is a text file, expected JSON lines (.jsonl, .ndjson) or JSON (.json)");
-    visitor(passage.text, passage.where);
+    visitor.document(passage.text, passage.where);
+    if (visitor.read) visitor.read(stream.raw_bytes());
   }
-}
-
-uint64_t Documents::content_hash() const {
-  uint64_t hash = 0;
-  int64_t done = 0;
-  const auto tell = report_bytes("reading the data", size_t(bytes_));
-  for (const DataFile& file : files_) {
-    const Kind kind = kind_of(file.path);
-    ByteStream stream(file.path, coding_of(file.path));
-    TextWindow window(stream);
-    window.fill(kMark.size());
-    if (window.view().starts_with(kMark)) window.drop(kMark.size());
-    hash += uint64_t(kind == Kind::unknown ? Kind::text : kind);
-    bool conversations = false;
-    for (bool more = true; more;) {
-      constexpr std::string_view kMessages = "\"messages\"";
-      window.fill(ByteStream::kBlock + kMessages.size());
-      const std::string_view block = window.view().substr(0, ByteStream::kBlock);
-      more = block.size() == ByteStream::kBlock;
-      conversations |= (kind == Kind::json_lines || kind == Kind::json) && window.view().find(kMessages) != block.npos;
-      hash = xxh64(std::as_bytes(std::span(block)), hash);
-      window.drop(block.size());
-      tell(done + stream.raw_bytes());
-    }
-    if (conversations) hash = xxh64(std::as_bytes(std::span(&reader_.identity, 1)), hash);
-    done += file.stamp.bytes;
-  }
-  return hash;
 }
 
 }  // namespace weft

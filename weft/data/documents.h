@@ -65,11 +65,14 @@ class Documents {
   };
   void visit_parts(const Cut& cut, const std::function<void(const Part&)>& visitor) const;
 
-  // Visits the JSON of every document as it is. Throws for a text file.
-  void visit_json(const DocumentVisitor& visitor) const;
-
-  // A hash of the contents, and of the template if there may be conversations among them; file names do not matter. Reads everything.
-  uint64_t content_hash() const;
+  // Visits the JSON of every document as it is. Throws for a text file. `read` is called after each with how much of bytes() was read,
+  // `end_file` at the end of each file with its hash (hash_of_file).
+  struct JsonVisitor {
+    DocumentVisitor document;
+    std::function<void(int64_t bytes)> read = {};
+    std::function<void(int64_t file, uint64_t hash)> end_file = {};
+  };
+  void visit_json(const JsonVisitor& visitor) const;
 
   // Renders the JSON of a conversation. Throws without a template.
   std::string render(std::string_view json, const std::string& where) const;

@@ -1,17 +1,13 @@
 #include "weft/data/prepare.h"
 
-#include <chrono>
 #include <filesystem>
-#include <thread>
 
 #include "weft/base/check.h"
 #include "weft/base/parallel.h"
-#include "weft/base/progress.h"
 #include "weft/data/prepared.h"
 #include "weft/data/token_shard.h"
 #include "weft/io/atomic_file.h"
 #include "weft/io/checksum.h"
-#include "weft/io/folder_lock.h"
 
 namespace weft {
 namespace {
@@ -21,24 +17,6 @@ namespace fs = std::filesystem;
 uint64_t hash_of(const Inputs& inputs) {
   const std::string name = cache_name(inputs);
   return xxh64(std::as_bytes(std::span(name)));
-}
-
-void create_folder(const std::string& folder) {
-  std::error_code error;
-  fs::create_directories(folder, error);
-  if (error)
-    fail(ErrorCode::bad_file, folder, "the folder of tokens cannot be created: ", error.message(), "; choose another one (--cache, --out)");
-}
-
-// The process that is waited for may remove the folder.
-std::unique_ptr<FolderLock> lock_folder(const std::string& folder, const PrepareOptions& options) {
-  for (bool told = false;; told = true) {
-    create_folder(folder);
-    if (auto lock = FolderLock::try_lock(folder)) return lock;
-    if (!told && options.notice) options.notice(join("another process prepares ", folder, ": waiting for it"));
-    report_progress({.what = "waiting for another process"});
-    std::this_thread::sleep_for(std::chrono::milliseconds(100));
-  }
 }
 
 // Writes ids into shards.
@@ -93,7 +71,7 @@ class Preparation {
       : documents_(documents), vocabulary_(vocabulary), folder_(folder), options_(options), inputs_(inputs_of(documents, vocabulary)) {}
 
   PrepareOutcome run() {
-    const auto lock = lock_folder(folder_, options_);
+    const auto lock = lock_prepared(folder_, options_.notice);
     refuse_other_files();
     if (is_prepared(folder_) && !check_prepared()) return outcome(int64_t(read_prepared(folder_).shards.size()));
     if (is_preparing(folder_)) check_preparing();

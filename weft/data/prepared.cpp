@@ -1,11 +1,14 @@
 #include "weft/data/prepared.h"
 
 #include <charconv>
+#include <chrono>
 #include <cstdio>
 #include <filesystem>
 #include <set>
+#include <thread>
 
 #include "weft/base/check.h"
+#include "weft/base/progress.h"
 #include "weft/data/data_files.h"
 #include "weft/data/data_list.h"
 #include "weft/io/atomic_file.h"
@@ -90,7 +93,25 @@ std::string absolute_list(const std::string& list) {
   return whole;
 }
 
+void create_folder(const std::string& folder) {
+  std::error_code error;
+  fs::create_directories(folder, error);
+  if (error)
+    fail(ErrorCode::bad_file, folder, "the folder of tokens cannot be created: ", error.message(), "; choose another one (--cache, --out)");
+}
+
 }  // namespace
+
+// The process that is waited for may remove the folder.
+std::unique_ptr<FolderLock> lock_prepared(const std::string& folder, const std::function<void(const std::string&)>& notice) {
+  for (bool told = false;; told = true) {
+    create_folder(folder);
+    if (auto lock = FolderLock::try_lock(folder)) return lock;
+    if (!told && notice) notice(join("another process prepares ", folder, ": waiting for it"));
+    report_progress({.what = "waiting for another process"});
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  }
+}
 
 uint64_t vocabulary_hash(const Vocabulary& vocabulary) {
   const std::string kind = vocabulary.kind();
@@ -108,13 +129,14 @@ Inputs inputs_of(const Documents& documents, const Vocabulary& vocabulary) {
   return inputs;
 }
 
-std::string cache_name(const Inputs& inputs) {
+std::string cache_name(const Inputs& inputs, const std::string& of) {
   uint64_t hash = xxh64(std::as_bytes(std::span(inputs.field)), inputs.chat_template);
   for (const SourceFile& file : inputs.files) {
-    const uint64_t facts[] = {uint64_t(kind_of(file.path)), uint64_t(coding_of(file.path)), uint64_t(file.stamp.bytes), file.fingerprint};
+    const Kind kind = kind_of(file.path) == Kind::unknown ? Kind::text : kind_of(file.path);
+    const uint64_t facts[] = {uint64_t(kind), uint64_t(coding_of(file.path)), uint64_t(file.stamp.bytes), file.fingerprint};
     hash = xxh64(std::as_bytes(std::span(facts)), hash);
   }
-  return join("tokens-", hex(hash), "-", hex(inputs.vocabulary_hash));
+  return join(of, "-", hex(hash), "-", hex(inputs.vocabulary_hash));
 }
 
 bool is_prepared(const std::string& folder) { return fs::exists(path_in(folder, kPrepared)); }
@@ -150,6 +172,13 @@ void write_prepared(const std::string& folder, const Prepared& prepared) {
   AtomicFile file(path_in(folder, kPrepared));
   file.write(dumped(json));
   file.commit();
+}
+
+void write_prepared_if_possible(const std::string& folder, const Prepared& prepared) {
+  try {
+    write_prepared(folder, prepared);
+  } catch (const Error&) {
+  }
 }
 
 void write_preparing(const std::string& folder, const Inputs& inputs) {

@@ -10,12 +10,14 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "weft/data/documents.h"
 #include "weft/data/vocabulary.h"
+#include "weft/io/folder_lock.h"
 
 namespace weft {
 
@@ -55,8 +57,8 @@ struct Prepared {
 
 // Reads sizes, times and fingerprints of the files.
 Inputs inputs_of(const Documents& documents, const Vocabulary& vocabulary);
-// Names the cache's folder: depends on the contents' fingerprints, not on names and times.
-std::string cache_name(const Inputs& inputs);
+// Names the cache's folder: depends on the contents' fingerprints, not on names and times. `of`: what it holds.
+std::string cache_name(const Inputs& inputs, const std::string& of = "tokens");
 uint64_t vocabulary_hash(const Vocabulary& vocabulary);
 
 inline constexpr const char *kPrepared = "weft-prepared.json", *kPreparing = "weft-preparing.json";
@@ -64,9 +66,14 @@ inline constexpr const char *kPrepared = "weft-prepared.json", *kPreparing = "we
 bool is_prepared(const std::string& folder);
 bool is_preparing(const std::string& folder);  // begun, and not whole
 
+// Creates the folder if needed, and waits for another process that prepares it, which `notice` (may be empty) says once.
+std::unique_ptr<FolderLock> lock_prepared(const std::string& folder, const std::function<void(const std::string&)>& notice);
+
 // Throws bad_file naming the file and what is wrong in it.
 Prepared read_prepared(const std::string& folder);
 void write_prepared(const std::string& folder, const Prepared& prepared);
+// The same, unless the folder is read-only: then a file with another time is compared again at the next start.
+void write_prepared_if_possible(const std::string& folder, const Prepared& prepared);
 Inputs read_preparing(const std::string& folder);
 void write_preparing(const std::string& folder, const Inputs& inputs);
 

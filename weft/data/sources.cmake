@@ -4,7 +4,6 @@ target_sources(weft
     data/chat_cache.cpp
     data/chat_dataset.cpp
     data/chat_encoder.cpp
-    data/chat_lines.cpp
     data/chat_template.cpp
     data/chat_vocabulary.cpp
     data/data_files.cpp

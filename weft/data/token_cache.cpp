@@ -43,14 +43,6 @@ std::string difference_now(Prepared& prepared) {
   }
 }
 
-// The folder can be read-only: then a file with another time is compared again at the next start.
-void try_to_write(const std::string& folder, const Prepared& prepared) {
-  try {
-    write_prepared(folder, prepared);
-  } catch (const Error&) {
-  }
-}
-
 // Removes files of killed runs, of any data.
 void remove_partial_files(const std::string& cache) {
   std::error_code ignored;
@@ -74,7 +66,7 @@ TokenCache::TokenCache(const Documents& documents, const Vocabulary& vocabulary,
       Prepared prepared = read_prepared(folder);
       const std::vector<SourceFile> before = prepared.inputs.files;
       usable = difference(prepared.inputs, inputs, prepared.conversations).empty() && open(folder);
-      if (usable && prepared.inputs.files != before) try_to_write(folder, prepared);
+      if (usable && prepared.inputs.files != before) write_prepared_if_possible(folder, prepared);
     } catch (const Error&) {  // damaged
       fs::remove(fs::path(folder) / kPrepared);
     }
@@ -99,7 +91,7 @@ TokenCache TokenCache::prepared(const std::string& folder, const Vocabulary& voc
   const std::vector<SourceFile> before = prepared.inputs.files;
   if (const std::string other = difference_now(prepared); !other.empty() && notice)
     notice(join(folder, ": the data has changed since it was prepared: ", other, "; training uses the prepared ids"));
-  if (prepared.inputs.files != before) try_to_write(folder, prepared);
+  if (prepared.inputs.files != before) write_prepared_if_possible(folder, prepared);
   return tokens;
 }
 

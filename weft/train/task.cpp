@@ -5,7 +5,6 @@
 
 #include "weft/base/check.h"
 #include "weft/chat/chat_example.h"
-#include "weft/data/chat_lines.h"
 #include "weft/data/data_list.h"
 #include "weft/data/token_cache.h"
 #include "weft/train/conversations.h"
@@ -38,10 +37,10 @@ void read_conversations(const TrainConfig& c, int64_t sequence, TrainingProblem&
 std::vector<char32_t> characters_of_conversations(const TrainConfig& c) {
   const ChatFormat format = chat_format(c);
   std::set<char32_t> found = {U'\n'};
-  visit_chat_lines(Documents(unweighted_data(c)), [&](std::string_view json, const std::string& where) {
+  Documents(unweighted_data(c)).visit_json({.document = [&](std::string_view json, const std::string& where) {
     const std::string text = format.render(parse_chat_example(json, where).conversation, /*add_generation_prompt=*/true);
     for (size_t at = 0; at < text.size();) found.insert(next_character(text, at, where));
-  });
+  }});
   return {found.begin(), found.end()};
 }
 
