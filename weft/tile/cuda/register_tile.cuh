@@ -51,6 +51,14 @@ struct RegisterTile {
     });
   }
 
+  // Scores of keys up to their query's row on a diagonal become -inf: key0 + column <= query0 + row. With query0 a window before the
+  // query of row 0, these are the keys that the window excludes.
+  __device__ __forceinline__ void mask_below_diagonal(int query0, int key0, int lane) {
+    for_each(lane, [&](int row, int column, float& score) {
+      if (key0 + column <= query0 + row) score = Max::kNone;
+    });
+  }
+
   // Multiplies a lane's row of fragment row m by x.
   __device__ __forceinline__ void scale_row(int m, int half, float x) {
 #pragma unroll

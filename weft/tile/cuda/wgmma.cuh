@@ -117,7 +117,20 @@ __device__ __forceinline__ void mask_above_diagonal(float (&s)[N], int query, in
   for (int n = 0; n < N; ++n)
     if (key + sum_column(n) > query + sum_row(n)) s[n] = Max::kNone;
 }
-// The same for [keys, queries], with zeros: for weights and their gradients.
+// Scores of keys up to the diagonal become -inf; query: a window before that of this lane's first element.
+template <int N>
+__device__ __forceinline__ void mask_below_diagonal(float (&s)[N], int query, int key) {
+#pragma unroll
+  for (int n = 0; n < N; ++n)
+    if (key + sum_column(n) <= query + sum_row(n)) s[n] = Max::kNone;
+}
+// Both for [keys, queries], with zeros: for weights and their gradients.
+template <int N>
+__device__ __forceinline__ void zero_above_diagonal(float (&s)[N], int key, int query) {
+#pragma unroll
+  for (int n = 0; n < N; ++n)
+    if (key + sum_row(n) <= query + sum_column(n)) s[n] = 0;
+}
 template <int N>
 __device__ __forceinline__ void zero_below_diagonal(float (&s)[N], int key, int query) {
 #pragma unroll

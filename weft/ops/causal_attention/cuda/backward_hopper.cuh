@@ -62,22 +62,6 @@ inline constexpr int kHopperBackwardThreads = 1;
 
 #if WEFT_HAS_WGMMA
 
-// The work of a block: a tile of keys, and steps over the tiles of queries of each head in its group.
-struct HopperBackwardWork {
-  int b, hkv, j, n0, first, per_head, steps, heads;
-  template <class Tiles>
-  __device__ __forceinline__ static HopperBackwardWork of(const BackwardParams& p, int work) {
-    const int j = p.key_tiles - 1 - work % p.key_tiles, first = j * Tiles::kN / Tiles::kM, heads = p.H / p.Hkv;
-    return {work / p.key_tiles / p.Hkv, work / p.key_tiles % p.Hkv,      j,    j * Tiles::kN, first,
-            p.query_tiles - first,      (p.query_tiles - first) * heads, heads};
-  }
-  __device__ __forceinline__ int head(int step) const { return hkv * heads + step / per_head; }
-  __device__ __forceinline__ int query_tile(int step) const { return first + step % per_head; }
-  __device__ __forceinline__ void report_not_finite(const BackwardParams& p) const {
-    p.not_finite[0] = p.not_finite[1 + b * p.Hkv + hkv] = 1;
-  }
-};
-
 struct HopperBackwardBarriers {
   TileBarriers queries, dscores, sums;
 };
@@ -95,25 +79,25 @@ __device__ __forceinline__ void warp_arrive(uint32_t barrier) {
 }
 
 // A warp loads the queries, do, lse and delta of every second step.
-template <class Tiles>
+template <class Tiles, bool kOptions>
 __device__ __forceinline__ void load_queries(const BackwardParams& p, const HopperBackwardMemory<Tiles>& memory,
-                                             const HopperBackwardBarriers& barriers, const HopperBackwardWork& work, int warp) {
+                                             const HopperBackwardBarriers& barriers, const BackwardWork<Tiles, kOptions>& work, int warp) {
   const int lane = int(threadIdx.x) % 32;
   for (int step = warp; step < work.steps; step += 2) {
     const int stage = step % Tiles::kStages, h = work.head(step), m0 = work.query_tile(step) * Tiles::kM;
-    const int64_t row0 = (int64_t(work.b) * p.H + h) * p.T + m0;
+    const int64_t row0 = (int64_t(work.at.b) * p.H + h) * p.T + work.at.first + m0;
     const auto q = memory.queries(stage), dout = memory.douts(stage);
     float lse[Tiles::kM / 32], delta[Tiles::kM / 32];
 #pragma unroll
     for (int i = 0; i < Tiles::kM / 32; ++i) {
       const int row = i * 32 + lane;
-      const bool inside = m0 + row < p.T;
+      const bool inside = m0 + row < work.at.length;
       lse[i] = inside ? p.lse[row0 + row] * kLog2e : __builtin_huge_valf();
       delta[i] = inside ? p.delta[row0 + row] : 0.0f;
     }
     wait_empty(barriers.queries, Tiles::kStages, step);
-    q.load_by_warp(p.q.row(work.b, m0, h), p.q.time, p.T - m0, p.D, lane);
-    dout.load_by_warp(p.dout.row(work.b, m0, h), p.dout.time, p.T - m0, p.D, lane);
+    q.load_by_warp(p.q.row(work.at.b, work.at.first + m0, h), p.q.time, work.at.length - m0, p.D, lane);
+    dout.load_by_warp(p.dout.row(work.at.b, work.at.first + m0, h), p.dout.time, work.at.length - m0, p.D, lane);
     copies_end();
 #pragma unroll
     for (int i = 0; i < Tiles::kM / 32; ++i)
@@ -123,56 +107,58 @@ __device__ __forceinline__ void load_queries(const BackwardParams& p, const Hopp
     copies_wait<0>();
     fence_for_wgmma();
     barrier_arrive(barriers.queries.full_at(stage));
-    if (work.n0 + Tiles::kN - 1 > m0 && (q.template loaded_not_finite<32>(lane) || dout.template loaded_not_finite<32>(lane)))
+    if ((work.n0 + Tiles::kN - 1 > m0 || work.window_cuts(p, m0 + Tiles::kM - 1, work.n0)) &&
+        (q.template loaded_not_finite<32>(lane) || dout.template loaded_not_finite<32>(lane)))
       work.report_not_finite(p);
   }
 }
 
 // Writes a tile of dQ in bf16: the last addend, from shared memory, plus the sums so far if there are `some`.
 template <class Tiles>
-__device__ __forceinline__ void store_dq(const BackwardParams& p, uint32_t part, const float* sums, bool some, int b, int m0, int h) {
+__device__ __forceinline__ void store_dq(const BackwardParams& p, uint32_t part, const float* sums, bool some, const SequenceTile& at,
+                                         int m0, int h) {
   using Memory = HopperBackwardMemory<Tiles>;
   const int lane = int(threadIdx.x) % 32, column = lane % 8 * 8;
 #pragma unroll 4
   for (int i = 0; i < Memory::kSquares * 16; ++i) {
     const int square = i / 16, row = i % 16 * 4 + lane / 8, d = square * 64 + column;
-    const uint32_t at = uint32_t(square * Memory::kSquare) + Memory::in_square(row, column);
+    const uint32_t offset = uint32_t(square * Memory::kSquare) + Memory::in_square(row, column);
     float4 x[2], more[2] = {};
     if (some)
-      more[0] = __ldcg(reinterpret_cast<const float4*>(sums + at / 4)),
-      more[1] = __ldcg(reinterpret_cast<const float4*>(sums + at / 4) + 1);
+      more[0] = __ldcg(reinterpret_cast<const float4*>(sums + offset / 4)),
+      more[1] = __ldcg(reinterpret_cast<const float4*>(sums + offset / 4) + 1);
 #pragma unroll
     for (int k = 0; k < 2; ++k)
       asm volatile("ld.shared.v4.f32 {%0,%1,%2,%3}, [%4];\n"
                    : "=f"(x[k].x), "=f"(x[k].y), "=f"(x[k].z), "=f"(x[k].w)
-                   : "r"(part + at + uint32_t(k) * 16));
+                   : "r"(part + offset + uint32_t(k) * 16));
     const auto two = [&](float low, float low_more, float high, float high_more) {
       return pack((low + low_more) * p.scale, (high + high_more) * p.scale);
     };
     const uint4 out{two(x[0].x, more[0].x, x[0].y, more[0].y), two(x[0].z, more[0].z, x[0].w, more[0].w),
                     two(x[1].x, more[1].x, x[1].y, more[1].y), two(x[1].z, more[1].z, x[1].w, more[1].w)};
-    if (m0 + row < p.T && d < p.D) *reinterpret_cast<uint4*>(p.dq.row(b, m0 + row, h) + d) = out;
+    if (m0 + row < at.length && d < p.D) *reinterpret_cast<uint4*>(p.dq.row(at.b, at.first + m0 + row, h) + d) = out;
   }
 }
 
 // A warp adds the dQ of every second step to memory in this block's turn: the first addend is copied, the others are added in L2, the
 // last is written in bf16.
-template <class Tiles>
+template <class Tiles, bool kOptions>
 __device__ __forceinline__ void add_dq(const BackwardParams& p, const HopperBackwardMemory<Tiles>& memory,
-                                       const HopperBackwardBarriers& barriers, const HopperBackwardWork& work, int warp) {
+                                       const HopperBackwardBarriers& barriers, const BackwardWork<Tiles, kOptions>& work, int warp) {
   constexpr int kSums = HopperBackwardMemory<Tiles>::kSums;
   const uint32_t part = memory.sums(warp), empty = barriers.sums.empty_at(warp);
   for (int step = warp; step < work.steps; step += 2) {
     const int i = work.query_tile(step), h = work.head(step), m0 = i * Tiles::kM;
-    const int64_t tile = (int64_t(work.b) * p.H + h) * p.query_tiles + i;
-    const int last = min((m0 + Tiles::kM - 1) / Tiles::kN, p.key_tiles - 1);  // the tile of keys that adds to this tile of dQ first
-    float* sums = p.sums + tile * (kSums / 4);
+    const int64_t tile = work.turn(p, h, i);
+    const int last = work.last_key_tile(p, m0), end = work.first_key_tile(p, m0);  // the first and the last to add to this tile of dQ
+    float* sums = p.sums + work.sum_tile(p, h, i) * (kSums / 4);
     if (threadIdx.x % 32 == 0)
       while (load_acquire(p.turns + tile) != unsigned(last - work.j)) __nanosleep(20);
     __syncwarp();
     wait_full(barriers.sums, 2, step);
-    if (work.j == 0) {
-      store_dq<Tiles>(p, part, sums, last > 0, work.b, m0, h);
+    if (work.j == end) {
+      store_dq<Tiles>(p, part, sums, last > end, work.at, m0, h);
     } else if (threadIdx.x % 32 == 0) {
       asm volatile("fence.proxy.async;\n" ::: "memory");
       if (work.j == last)
@@ -184,7 +170,7 @@ __device__ __forceinline__ void add_dq(const BackwardParams& p, const HopperBack
     }
     __syncwarp();
     barrier_arrive(empty);
-    if (work.j > 0 && threadIdx.x % 32 == 0) {
+    if (work.j > end && threadIdx.x % 32 == 0) {
       asm volatile("cp.async.bulk.wait_group 0;\nfence.proxy.async;\n" ::: "memory");
       store_release(p.turns + tile, unsigned(last - work.j) + 1);
     }
@@ -192,13 +178,13 @@ __device__ __forceinline__ void add_dq(const BackwardParams& p, const HopperBack
 }
 
 // Writes a warp's 16 rows of dK or dV in bf16 through its own rows of `tile`, sixteen bytes at a time.
-template <class Tile, int kSums>
+template <class Tiles, bool kOptions, class Tile, int kSums>
 __device__ __forceinline__ void store_keys(const Tile& tile, const float (&x)[kSums], float scale, const Heads<__nv_bfloat16>& to,
-                                           const BackwardParams& p, const HopperBackwardWork& work, int row0) {
+                                           const BackwardParams& p, const BackwardWork<Tiles, kOptions>& work, int row0) {
   const int lane = int(threadIdx.x) % 32;
   put_rows(tile, row0, x, scale, lane);
   __syncwarp();
-  store_rows<16>(to, tile, row0, work.b, work.hkv, work.n0, p.T, p.D, lane);
+  store_rows<16>(work.at.from_first(to), tile, row0, work.at.b, work.hkv, work.n0, work.at.length, p.D, lane);
   __syncwarp();
 }
 
@@ -230,11 +216,27 @@ __device__ __forceinline__ void dp_to_dscores(float (&dp)[32], const float (&wei
   if (diagonal) zero_below_diagonal(dp, key, query);
 }
 
+// Both with a soft cap: ratio = tanh(scale q . k / cap), P^T = exp(cap ratio - lse), dS^T = P^T (dP^T - delta) (1 - ratio^2).
+__device__ __forceinline__ void capped_to_dscores(float (&s)[32], float (&dp)[32], uint32_t lse, uint32_t delta,
+                                                  const AttentionRule& rule) {
+#pragma unroll
+  for (int n = 0; n < 8; ++n) {
+    const float2 row = row_pair(lse, n), row_delta = row_pair(delta, n);
+#pragma unroll
+    for (int x = 0; x < 4; ++x) {
+      const float ratio = rule.capped_ratio(s[n * 4 + x]);
+      s[n * 4 + x] = exp2_approx(fmaf(rule.soft_cap * ratio, kLog2e, x % 2 ? -row.y : -row.x));
+      dp[n * 4 + x] = s[n * 4 + x] * (dp[n * 4 + x] - (x % 2 ? row_delta.y : row_delta.x)) * fmaf(-ratio, ratio, 1.0f);
+    }
+  }
+}
+
 // One warpgroup's 64 keys against all their tiles of queries. With two squares of dQ each warpgroup computes its own; with one, they
 // take every second step's.
-template <class Tiles>
+template <class Tiles, bool kOptions>
 __device__ __forceinline__ void differentiate_keys(const BackwardParams& p, const HopperBackwardMemory<Tiles>& memory,
-                                                   const HopperBackwardBarriers& barriers, const HopperBackwardWork& work, int group) {
+                                                   const HopperBackwardBarriers& barriers, const BackwardWork<Tiles, kOptions>& work,
+                                                   int group) {
   using Memory = HopperBackwardMemory<Tiles>;
   constexpr int kM = Tiles::kM, kD = Tiles::kD, kSquares = Memory::kSquares;
   constexpr bool kKeysInRegisters = kD == 64;
@@ -297,10 +299,24 @@ __device__ __forceinline__ void differentiate_keys(const BackwardParams& p, cons
     wgmma_commit();
     wgmma_wait<1>();
     pin(s);
-    scores_to_weights(s, memory.rows(stage), p.scale * kLog2e, diagonal, key, m0 + lane_column(lane));
+    const bool capped = p.rule.template capped<kOptions>();
+    if (!capped) scores_to_weights(s, memory.rows(stage), p.scale * kLog2e, diagonal, key, m0 + lane_column(lane));
     wgmma_wait<0>();
     pin(dp);
-    dp_to_dscores(dp, s, memory.rows(stage) + kM * 4, diagonal, key, m0 + lane_column(lane));
+    if (!capped) dp_to_dscores(dp, s, memory.rows(stage) + kM * 4, diagonal, key, m0 + lane_column(lane));
+    if constexpr (kOptions) {
+      if (capped) {
+        capped_to_dscores(s, dp, memory.rows(stage), memory.rows(stage) + kM * 4, p.rule);
+        if (diagonal) {
+          zero_below_diagonal(s, key, m0 + lane_column(lane));
+          zero_below_diagonal(dp, key, m0 + lane_column(lane));
+        }
+      }
+      if (work.window_cuts(p, m0 + kM - 1, work.n0 + group * 64)) {
+        zero_above_diagonal(s, key, m0 - p.rule.window + lane_column(lane));
+        zero_above_diagonal(dp, key, m0 - p.rule.window + lane_column(lane));
+      }
+    }
     round_to_operands(weights, s);
     round_to_operands(dscores, dp);
     pin(weights);
@@ -358,7 +374,7 @@ __device__ __forceinline__ void differentiate_keys(const BackwardParams& p, cons
 // Order:    as causal_backward: a block per (tile of 128 keys, key head, sequence), taken from a ticket; dq by turns.
 // Requires: sm_90a; aligned rows, D <= kD, kThreads threads; turns and ticket zero.
 // Traffic:  k, v once; q, do once per tile of keys (mostly from L2); dq's sums go to L2 once per tile of keys and are added there.
-template <class Tiles>
+template <class Tiles, bool kOptions>
 __global__ void __launch_bounds__(kHopperBackwardThreads<Tiles>, 1) causal_backward_hopper(const BackwardParams p) {
 #if WEFT_HAS_WGMMA
   using Memory = HopperBackwardMemory<Tiles>;
@@ -383,25 +399,28 @@ __global__ void __launch_bounds__(kHopperBackwardThreads<Tiles>, 1) causal_backw
     asm volatile("fence.mbarrier_init.release.cluster;\n" ::: "memory");
   }
   __syncthreads();  // the barriers are initialized
-  const HopperBackwardWork work = HopperBackwardWork::of<Tiles>(p, int(ticket));
+  const auto work = BackwardWork<Tiles, kOptions>::of(p, int(ticket));
+  if (work.nothing()) return;
   const int warp = int(threadIdx.x) / 32;
   if (warp < 4) {
     asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;\n" ::"n"(Tiles::kLoadRegisters));
     if (warp < 2)
-      load_queries<Tiles>(p, memory, barriers, work, warp);
+      load_queries<Tiles, kOptions>(p, memory, barriers, work, warp);
     else
-      add_dq<Tiles>(p, memory, barriers, work, warp - 2);
+      add_dq<Tiles, kOptions>(p, memory, barriers, work, warp - 2);
   } else {
     asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;\n" ::"n"(Tiles::kComputeRegisters));
     const int group = warp / 4 - 1, thread = int(threadIdx.x) % 128, row = work.n0 + group * 64;
-    memory.keys().template load<128, 64>(p.k.row(work.b, row, work.hkv), p.k.time, p.T - row, p.D, thread, group * 64);
-    memory.values().template load<128, 64>(p.v.row(work.b, row, work.hkv), p.v.time, p.T - row, p.D, thread, group * 64);
+    memory.keys().template load<128, 64>(p.k.row(work.at.b, work.at.first + row, work.hkv), p.k.time, work.at.length - row, p.D, thread,
+                                         group * 64);
+    memory.values().template load<128, 64>(p.v.row(work.at.b, work.at.first + row, work.hkv), p.v.time, work.at.length - row, p.D, thread,
+                                           group * 64);
     copies_end();
     copies_wait<0>();
     if (memory.keys().template loaded_not_finite<128, 64>(thread, group * 64)) work.report_not_finite(p);
     fence_for_wgmma();
     warpgroup_barrier(group);
-    differentiate_keys<Tiles>(p, memory, barriers, work, group);
+    differentiate_keys<Tiles, kOptions>(p, memory, barriers, work, group);
   }
 #endif
 }

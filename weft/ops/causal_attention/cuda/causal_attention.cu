@@ -1,9 +1,5 @@
-#include "weft/ops/causal_attention/cuda/backward_bf16.cuh"
-#include "weft/ops/causal_attention/cuda/backward_hopper.cuh"
 #include "weft/ops/causal_attention/causal_attention.h"
-#include "weft/ops/causal_attention/forward_pass.h"
-#include "weft/ops/causal_attention/cuda/forward_hopper.cuh"
-#include "weft/ops/causal_attention/cuda/simt.cuh"
+#include "weft/ops/causal_attention/cuda/launches.cuh"
 #include "weft/tile/cuda/vector.cuh"
 
 namespace weft::cuda {
@@ -69,176 +65,42 @@ void launch_row_products(const Launch& launch, const CausalAttentionBackwardArgs
          int(a.q.shape[2]), int(a.q.shape[3]));
 }
 
-// Flags on the device, all zero.
-class Flags {
- public:
-  Flags(Stream& stream, int64_t count) : memory_(stream, count) {
-    if (count)
-      of(stream).enqueue("causal_attention", "zeroing",
-                         [&](cudaStream_t s) { return cudaMemsetAsync(memory_.data(), 0, size_t(count) * sizeof(int), s); });
+// Equation: count = the number of documents, or 0 and a fault if their cumulative lengths do not ascend from 0 to T.
+// Layout:   documents [n + 1].
+// Order:    one block; no sums.
+// Requires: nothing more; the kernels that follow do nothing if count is 0.
+// Traffic:  one read of documents.
+__global__ void __launch_bounds__(1024) check_documents(const int32_t* documents, int n, int T, int* count, Fault* fault, const char* op) {
+  bool bad = false;
+  for (int i = int(threadIdx.x); i <= n; i += int(blockDim.x)) {
+    const int end = documents[i];
+    if ((i == 0 ? end == 0 : end >= documents[i - 1] && end <= T) && (i < n || end == T)) continue;
+    bad = true;
+    report(fault, Fault::bad_documents, op, end, i, T);
   }
-  int* data() const { return memory_.data(); }
-
- private:
-  Scratch<int> memory_;
-};
-
-// One block for each piece of work; one for each multiprocessor if there is most likely none.
-unsigned simt_blocks(const Stream& stream, const int* only, int64_t length, int tile, int64_t heads) {
-  return only ? unsigned(multiprocessors(stream)) : unsigned(std::min<int64_t>((length + tile - 1) / tile * heads, int64_t(1) << 30));
+  bad = __syncthreads_or(bad);
+  if (threadIdx.x == 0) *count = bad ? 0 : n;
 }
 
-template <class T>
-void forward_simt(Stream& stream, const Launch& launch, const AttentionForward& a, const int* only) {
-  const int length = int(a.q.shape[1]), H = int(a.q.shape[2]), D = int(a.q.shape[3]);
-  const SimtForward<T> p{heads<T>(a.q),
-                         heads<T>(a.k),
-                         heads<T>(a.v),
-                         heads<T>(a.o),
-                         data<float>(a.lse),
-                         data<int32_t>(a.start),
-                         only,
-                         length,
-                         int(a.q.shape[0]),
-                         H,
-                         H / int(a.k.shape[2]),
-                         D,
-                         int(a.k.shape[1]),
-                         a.scale};
-  with_head_dim(D, [&]<int kD>() {
-    with_tiles(typename SimtChoice<kD>::List(), a.op, shared_memory(stream), [&]<class Tiles>() {
-      launch(simt_blocks(stream, only, length, Tiles::kB, H * a.q.shape[0]), 256, Tiles::kForwardBytes, causal_forward_simt<T, Tiles>, p);
-    });
-  });
-}
-
-// Whether a Hopper kernel was compiled for sm_90a and this GPU runs it.
-template <class Params>
-bool compiled_for(void (*kernel)(Params), int threads) {
-  cudaFuncAttributes compiled{};
-  return cudaFuncGetAttributes(&compiled, kernel) == cudaSuccess && compiled.maxThreadsPerBlock >= threads;
-}
-
-template <int kD>
-bool forward_hopper(Stream& stream, const Launch& launch, const AttentionForward& a, const ForwardParams& p) {
-  using Tiles = HopperTiles<kD>;
-  if (!p.aligned || Tiles::kBytes + kStaticShared > shared_memory(stream) || !compiled_for(causal_forward_hopper<kD>, Tiles::kThreads))
-    return false;
-  launch(dim3(unsigned((p.T + Tiles::kM - 1) / Tiles::kM), unsigned(p.H), unsigned(a.q.shape[0])), Tiles::kThreads, Tiles::kBytes,
-         causal_forward_hopper<kD>, p);
-  return true;
-}
-
-void forward_bf16(Stream& stream, const Launch& launch, const AttentionForward& a) {
-  using T16 = __nv_bfloat16;
-  check(a.scale > 0, a.op, "needs a positive scale in bf16 on this device, got ", a.scale);
-  const int length = int(a.q.shape[1]), H = int(a.q.shape[2]), Hkv = int(a.k.shape[2]), D = int(a.q.shape[3]);
-  const bool aligned = heads_aligned<T16>(a.q) && heads_aligned<T16>(a.k) && heads_aligned<T16>(a.v) && heads_aligned<T16>(a.o);
-  const Flags not_finite(stream, 1 + a.q.shape[0] * Hkv);
-  const ForwardParams p{heads<T16>(a.q),
-                        heads<T16>(a.k),
-                        heads<T16>(a.v),
-                        heads<T16>(a.o),
-                        data<float>(a.lse),
-                        data<int32_t>(a.start),
-                        not_finite.data(),
-                        length,
-                        H,
-                        H / Hkv,
-                        D,
-                        int(a.k.shape[1]),
-                        a.scale,
-                        aligned};
-  with_head_dim(D, [&]<int kD>() {
-    if constexpr (kD <= 128)
-      if (forward_hopper<kD>(stream, launch, a, p)) return;
-    with_tiles(typename ForwardChoice<kD>::List(), a.op, shared_memory(stream), [&]<class Tiles>() {
-      launch(dim3(unsigned((length + Tiles::kM - 1) / Tiles::kM), unsigned(H), unsigned(a.q.shape[0])), Tiles::kWarps * 32, Tiles::kBytes,
-             causal_forward<Tiles>, p);
-    });
-  });
-  forward_simt<T16>(stream, launch, a, not_finite.data());
-}
-
-template <class T>
-void backward_simt(Stream& stream, const Launch& launch, const CausalAttentionBackwardArgs& a, const float* delta, const int* only) {
-  const int length = int(a.q.shape[1]), H = int(a.q.shape[2]), Hkv = int(a.k.shape[2]), D = int(a.q.shape[3]);
-  const SimtBackward<T> p{heads<T>(a.q),
-                          heads<T>(a.k),
-                          heads<T>(a.v),
-                          heads<T>(a.dout),
-                          heads<T>(a.dq),
-                          heads<T>(a.dk),
-                          heads<T>(a.dv),
-                          data<float>(a.lse),
-                          delta,
-                          only,
-                          length,
-                          int(a.q.shape[0]),
-                          H,
-                          H / Hkv,
-                          D,
-                          a.scale};
-  with_head_dim(D, [&]<int kD>() {
-    with_tiles(typename SimtChoice<kD>::List(), a.kOp, shared_memory(stream), [&]<class Tiles>() {
-      launch(simt_blocks(stream, only, length, Tiles::kB, H * a.q.shape[0]), 256, Tiles::kBytes, causal_dq_simt<T, Tiles>, p);
-      launch(simt_blocks(stream, only, length, Tiles::kB, Hkv * a.q.shape[0]), 256, Tiles::kBytes, causal_dkv_simt<T, Tiles>, p);
-    });
-  });
-}
-
-// Runs `kernel` over all tiles, then simt.cuh where it found values that are not finite.
-template <class Tiles>
-void backward_tiles(Stream& stream, const Launch& launch, const CausalAttentionBackwardArgs& a, const float* delta, bool aligned,
-                    int threads, int bytes, void (*kernel)(BackwardParams)) {
-  using T16 = __nv_bfloat16;
-  const int length = int(a.q.shape[1]), H = int(a.q.shape[2]), Hkv = int(a.k.shape[2]), D = int(a.q.shape[3]);
-  const int key_tiles = (length + Tiles::kN - 1) / Tiles::kN, query_tiles = (length + Tiles::kM - 1) / Tiles::kM;
-  const int64_t B = a.q.shape[0], blocks = B * Hkv * key_tiles, tiles = B * H * query_tiles;
-  const Scratch<float> sums(stream, tiles * Tiles::kM * Tiles::kD);
-  const Flags flags(stream, tiles + 2 + B * Hkv);
-  unsigned* turns = reinterpret_cast<unsigned*>(flags.data());
-  int* not_finite = flags.data() + tiles + 1;
-  const BackwardParams p{heads<T16>(a.q),
-                         heads<T16>(a.k),
-                         heads<T16>(a.v),
-                         heads<T16>(a.dout),
-                         heads<T16>(a.dq),
-                         heads<T16>(a.dk),
-                         heads<T16>(a.dv),
-                         data<float>(a.lse),
-                         delta,
-                         sums.data(),
-                         turns,
-                         turns + tiles,
-                         not_finite,
-                         length,
-                         H,
-                         Hkv,
-                         D,
-                         key_tiles,
-                         query_tiles,
-                         a.scale,
-                         aligned};
-  launch(unsigned(blocks), unsigned(threads), size_t(bytes), kernel, p);
-  backward_simt<T16>(stream, launch, a, delta, not_finite);
-}
-
-void backward_bf16(Stream& stream, const Launch& launch, const CausalAttentionBackwardArgs& a, const float* delta) {
-  using T16 = __nv_bfloat16;
-  const bool aligned = heads_aligned<T16>(a.q) && heads_aligned<T16>(a.k) && heads_aligned<T16>(a.v) && heads_aligned<T16>(a.dout);
-  const bool all_aligned = aligned && heads_aligned<T16>(a.dq) && heads_aligned<T16>(a.dk) && heads_aligned<T16>(a.dv);
-  with_head_dim(a.q.shape[3], [&]<int kD>() {
-    if constexpr (kD <= 128) {
-      using Tiles = HopperBackwardTiles<kD>;
-      constexpr int kBytes = HopperBackwardMemory<Tiles>::kBytes;
-      if (all_aligned && kBytes + kStaticShared <= shared_memory(stream) && compiled_for(causal_backward_hopper<Tiles>, Tiles::kThreads))
-        return backward_tiles<Tiles>(stream, launch, a, delta, true, Tiles::kThreads, kBytes, causal_backward_hopper<Tiles>);
-    }
-    with_tiles(typename BackwardChoice<kD>::List(), a.kOp, shared_memory(stream), [&]<class Tiles>() {
-      backward_tiles<Tiles>(stream, launch, a, delta, aligned, Tiles::kWarps * 32, Tiles::kBytes, causal_backward<Tiles>);
-    });
-  });
+// Calls pass.operator()<kOptions>(options) with the options of either Args.
+template <class Args, class Pass>
+void with_options(Stream& stream, const Launch& launch, const Args& a, Pass&& pass) {
+  const int64_t T = a.q.shape[1];
+  const bool cut = a.window > 0 && a.window < T;
+  if (!a.documents && !cut && !(a.soft_cap > 0)) return a.q.numel() == 0 ? void() : pass.template operator()<false>(LaunchOptions());
+  LaunchOptions options;
+  options.rule.window = int(cut ? a.window : T);
+  options.rule.soft_cap = a.soft_cap;
+  options.rule.cap_scale = a.soft_cap > 0 ? a.scale / a.soft_cap : 0;
+  const Scratch<int> count(stream, 1);
+  if (a.documents) {
+    options.documents = a.documents.numel() - 1;
+    check(options.documents < (int64_t(1) << 30), a.kOp, options.documents, " documents are more than this device takes in one launch");
+    options.rule.documents = data<int32_t>(a.documents);
+    options.rule.count = count.data();
+    launch(1, 1024, 0, check_documents, options.rule.documents, int(options.documents), int(T), count.data(), launch.fault(), launch.op());
+  }
+  if (a.q.numel() > 0) pass.template operator()<true>(options);
 }
 
 }  // namespace
@@ -246,27 +108,25 @@ void backward_bf16(Stream& stream, const Launch& launch, const CausalAttentionBa
 void attention_forward(Stream& stream, const AttentionForward& a) {
   const Launch launch(stream, a.op, {&a.q, &a.k});
   check_extents(a.op, a.q);
-  if (a.q.numel() == 0) return;
-  a.q.dtype == DType::f32 ? forward_simt<float>(stream, launch, a, nullptr) : forward_bf16(stream, launch, a);
+  if (a.q.numel() > 0) forward_pass<false>(stream, launch, a, {});
 }
 
 void causal_attention(Stream& stream, const CausalAttentionArgs& a) {
-  require_plain_attention("CUDA", a);
   const AttentionForward forward{.op = a.kOp, .q = a.q, .k = a.k, .v = a.v, .start = {}, .o = a.o, .lse = a.lse, .scale = a.scale};
-  attention_forward(stream, forward);
-}
-void causal_attention_backward(Stream& stream, const CausalAttentionBackwardArgs& a) {
-  require_plain_attention("CUDA", a);
   const Launch launch(stream, a.kOp, {&a.q, &a.k});
   check_extents(a.kOp, a.q);
-  if (a.q.numel() == 0) return;
-  const Scratch<float> delta(stream, a.q.shape[0] * a.q.shape[1] * a.q.shape[2]);
-  if (a.q.dtype == DType::f32) {
-    launch_row_products<float>(launch, a, delta.data());
-    return backward_simt<float>(stream, launch, a, delta.data(), nullptr);
-  }
-  launch_row_products<__nv_bfloat16>(launch, a, delta.data());
-  backward_bf16(stream, launch, a, delta.data());
+  with_options(stream, launch, a,
+               [&]<bool kOptions>(const LaunchOptions& options) { forward_pass<kOptions>(stream, launch, forward, options); });
+}
+void causal_attention_backward(Stream& stream, const CausalAttentionBackwardArgs& a) {
+  const Launch launch(stream, a.kOp, {&a.q, &a.k});
+  check_extents(a.kOp, a.q);
+  with_options(stream, launch, a, [&]<bool kOptions>(const LaunchOptions& options) {
+    const Scratch<float> delta(stream, a.q.shape[0] * a.q.shape[1] * a.q.shape[2]);
+    a.q.dtype == DType::f32 ? launch_row_products<float>(launch, a, delta.data())
+                            : launch_row_products<__nv_bfloat16>(launch, a, delta.data());
+    backward_pass<kOptions>(stream, launch, a, options, delta.data());
+  });
 }
 
 }  // namespace weft::cuda

@@ -42,14 +42,14 @@ struct TileBarriers {
   __device__ __forceinline__ uint32_t empty_at(int stage) const { return full_at(stage) + 8; }
 };
 
-// Two warps load the tiles of keys, or those of values, from the diagonal to the first. inspect(tile, n0) is called with each tile
-// once it has arrived.
+// Two warps load the tiles of keys, or those of values, from the diagonal, in tile `last`, to tile `stop`. inspect(tile, n0) is
+// called with each tile once it has arrived.
 template <int kD, class Inspect>
 __device__ __forceinline__ void load_tiles(uint32_t tiles, TileBarriers barriers, const __nv_bfloat16* rows, int64_t stride, int last,
-                                           int keys, int D, Inspect&& inspect) {
+                                           int stop, int keys, int D, Inspect&& inspect) {
   using Tiles = HopperTiles<kD>;
   const int thread = int(threadIdx.x) % Tiles::kLoadThreads;
-  for (int step = 0; step <= last; ++step) {
+  for (int step = 0; step <= last - stop; ++step) {
     const int stage = step % Tiles::kStages, n0 = (last - step) * Tiles::kN;
     barrier_wait(barriers.empty_at(stage), uint32_t(step / Tiles::kStages + 1) & 1);
     const typename Tiles::K tile{tiles + uint32_t(stage) * Tiles::K::kBytes};
@@ -73,15 +73,15 @@ __device__ __forceinline__ void scores_to_weights(float (&s)[N], RunningRow (&ro
 }
 
 // One warpgroup's 64 queries against all their tiles of keys.
-template <int kD>
+template <int kD, bool kOptions>
 __device__ __forceinline__ void attend_queries(const ForwardParams& p, const typename HopperTiles<kD>::Q& q, uint32_t keys_at,
-                                               uint32_t values_at, TileBarriers kb, TileBarriers vb, int group, int m0, int before,
-                                               int last) {
+                                               uint32_t values_at, TileBarriers kb, TileBarriers vb, int group, const SequenceTile& at,
+                                               int before, int last, int stop) {
   using Tiles = HopperTiles<kD>;
   constexpr int kN = Tiles::kN;
-  const int h = int(blockIdx.y), b = int(blockIdx.z);
+  const int h = int(blockIdx.y), b = at.b, m0 = at.tile * Tiles::kM, steps = last - stop;
   const int thread = int(threadIdx.x) % 128, warp = thread / 32, lane = thread % 32, row0 = group * 64 + warp * 16;
-  const float to_log2 = p.scale * kLog2e;
+  const float score_scale = p.rule.template score_scale<kOptions>(p.scale), to_log2 = score_scale * kLog2e;
   const auto key_tile = [&](int step) { return typename Tiles::K{keys_at + uint32_t(step % Tiles::kStages) * Tiles::K::kBytes}; };
   const auto value_tile = [&](int step) { return typename Tiles::K{values_at + uint32_t(step % Tiles::kStages) * Tiles::K::kBytes}; };
   const auto ready = [&](TileBarriers at, int step) {
@@ -115,7 +115,12 @@ __device__ __forceinline__ void attend_queries(const ForwardParams& p, const typ
   };
   const auto softmax = [&](int step) {
     const int n0 = (last - step) * kN, first = before + m0 + row0;
+    if (p.rule.template capped<kOptions>())
+#pragma unroll
+      for (int n = 0; n < kN / 2; ++n) s[n] = p.rule.cap(s[n]);
     if (n0 + kN - 1 > first) mask_above_diagonal(s, first + lane_row(lane), n0 + lane_column(lane));  // also past the last key
+    if (p.rule.template window_cuts<kOptions>(first + 15, n0))
+      mask_below_diagonal(s, first - p.rule.window + lane_row(lane), n0 + lane_column(lane));
     scores_to_weights(s, rows, to_log2);
   };
   const auto shrink_and_round = [&] {
@@ -131,7 +136,7 @@ __device__ __forceinline__ void attend_queries(const ForwardParams& p, const typ
   release(kb, 0);
   softmax(0);
   shrink_and_round();
-  for (int step = 1; step <= last; ++step) {
+  for (int step = 1; step <= steps; ++step) {
     scores(step);
     ready(vb, step - 1);
     weigh_values(step - 1);
@@ -144,8 +149,8 @@ __device__ __forceinline__ void attend_queries(const ForwardParams& p, const typ
     release(vb, step - 1);
     shrink_and_round();
   }
-  ready(vb, last);
-  weigh_values(last);
+  ready(vb, steps);
+  weigh_values(steps);
   wgmma_wait<0>();
   pin(o);
 
@@ -156,11 +161,11 @@ __device__ __forceinline__ void attend_queries(const ForwardParams& p, const typ
     const float total = quad_sum(rows[half].sum);
     const int row = row0 + lane_row(lane) + half * 8;
     put_row(q, row, o, half, 1.0f / total, lane);
-    if (p.lse && lane % 4 == 0 && m0 + row < p.T)
-      p.lse[(int64_t(b) * p.H + h) * p.T + m0 + row] = rows[half].largest * p.scale + logf(total);
+    if (p.lse && lane % 4 == 0 && m0 + row < at.length)
+      p.lse[(int64_t(b) * p.H + h) * p.T + at.first + m0 + row] = rows[half].largest * score_scale + logf(total);
   }
   __syncwarp();
-  store_rows<16>(p.o, q, row0, b, h, m0, p.T, p.D, lane);
+  store_rows<16>(at.from_first(p.o), q, row0, b, h, m0, at.length, p.D, lane);
 }
 
 #endif  // WEFT_HAS_WGMMA
@@ -170,7 +175,7 @@ __device__ __forceinline__ void attend_queries(const ForwardParams& p, const typ
 //           registers; p is rounded to bf16 for its matmul with v. Maximum and sum of a row over four lanes by butterfly.
 // Requires: sm_90a; aligned rows, D <= kD, kThreads threads. A start out of range: nothing is written.
 // Traffic:  q once, k and v once per tile of queries (mostly from L2), o and lse once.
-template <int kD>
+template <int kD, bool kOptions>
 __global__ void __launch_bounds__(kHopperThreads<kD>, 1) causal_forward_hopper(const ForwardParams p) {
 #if WEFT_HAS_WGMMA
   using Tiles = HopperTiles<kD>;
@@ -179,11 +184,14 @@ __global__ void __launch_bounds__(kHopperThreads<kD>, 1) causal_forward_hopper(c
   const typename Tiles::Q q{(shared_address(memory) + 1023) & ~1023u};
   const uint32_t keys_at = q.base + q.kBytes, values_at = keys_at + Tiles::kStages * Tiles::K::kBytes;
   const TileBarriers kb{shared_address(barriers)}, vb{kb.at + 16 * Tiles::kStages};
-  const int m0 = int(gridDim.x - 1 - blockIdx.x) * Tiles::kM;  // the longest first
-  const int h = int(blockIdx.y), b = int(blockIdx.z), hkv = h / p.group;
-  const int before = p.start ? p.start[b] : 0, keys = before + p.T;
-  if (before < 0 || before > p.most - p.T) return;
+  const SequenceTile at =
+      tile_of_slot<kOptions, Tiles::kM>(p.rule, int(gridDim.x - 1 - blockIdx.x), int(blockIdx.z), p.T);  // the longest first
+  const int h = int(blockIdx.y), b = at.b, hkv = h / p.group, m0 = at.tile * Tiles::kM;
+  if (kOptions && m0 >= at.length) return;
+  const int before = p.start ? p.start[b] : 0, keys = before + at.length;
+  if (before < 0 || before > p.most - at.length) return;
   const int last = min(before + m0 + Tiles::kM - 1, keys - 1) / Tiles::kN;
+  const int stop = p.rule.template first_key_tile<kOptions, Tiles::kN>(m0);
 
   const int group = int(threadIdx.x) / 128;
   if (threadIdx.x == 0) {
@@ -197,23 +205,23 @@ __global__ void __launch_bounds__(kHopperThreads<kD>, 1) causal_forward_hopper(c
   if (group == 0) {
     asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;\n" ::"n"(Tiles::kLoadRegisters));
     const auto inspect = [&](const typename Tiles::K& values, int n0) {
-      if (n0 + Tiles::kN - 1 > before + m0 &&
+      if ((n0 + Tiles::kN - 1 > before + m0 || p.rule.template window_cuts<kOptions>(m0 + Tiles::kM - 1, n0)) &&
           values.template loaded_not_finite<Tiles::kLoadThreads>(int(threadIdx.x) % Tiles::kLoadThreads))
-        report_not_finite(p, b, hkv);
+        report_not_finite(p, at.number, hkv);
     };
     if (threadIdx.x < Tiles::kLoadThreads)
-      load_tiles<kD>(keys_at, kb, p.k.row(b, 0, hkv), p.k.time, last, keys, p.D, [](const auto&, int) {});
+      load_tiles<kD>(keys_at, kb, p.k.row(b, at.first, hkv), p.k.time, last, stop, keys, p.D, [](const auto&, int) {});
     else
-      load_tiles<kD>(values_at, vb, p.v.row(b, 0, hkv), p.v.time, last, keys, p.D, inspect);
+      load_tiles<kD>(values_at, vb, p.v.row(b, at.first, hkv), p.v.time, last, stop, keys, p.D, inspect);
   } else {
     asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;\n" ::"n"(Tiles::kComputeRegisters));
     const int first = (group - 1) * 64;
-    q.template load<128, 64>(p.q.row(b, m0 + first, h), p.q.time, p.T - m0 - first, p.D, int(threadIdx.x) % 128, first);
+    q.template load<128, 64>(p.q.row(b, at.first + m0 + first, h), p.q.time, at.length - m0 - first, p.D, int(threadIdx.x) % 128, first);
     copies_end();
     copies_wait<0>();
     fence_for_wgmma();
     warpgroup_barrier(group - 1);
-    attend_queries<kD>(p, q, keys_at, values_at, kb, vb, group - 1, m0, before, last);
+    attend_queries<kD, kOptions>(p, q, keys_at, values_at, kb, vb, group - 1, at, before, last, stop);
   }
 #endif
 }

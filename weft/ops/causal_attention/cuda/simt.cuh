@@ -3,6 +3,7 @@
 // would multiply it by the zero of a masked score. Masked terms are left out here, not multiplied by zero.
 #pragma once
 
+#include "weft/ops/causal_attention/cuda/sequence.cuh"
 #include "weft/ops/causal_attention/cuda/tiles.h"
 #include "weft/tile/cuda/group.cuh"
 #include "weft/tile/cuda/heads.cuh"
@@ -11,16 +12,20 @@
 namespace weft::cuda {
 
 // Blocks take pieces of work one after the other. `only` flags the work: its first element whether there is any, then one for each
-// [B, Hkv]; absent: all. A launch without work is a few blocks that return at once.
+// [sequence, Hkv]; absent: all. A launch without work is a few blocks that return at once.
 struct SimtWork {
-  int tile, h, b;
+  SequenceTile at;
+  int h;
 };
-template <class Body>
-__device__ __forceinline__ void for_each_simt_work(const int* only, int tiles, int heads, int B, int heads_per_flag, Body&& body) {
-  if (only && only[0] == 0) return;
-  for (int64_t i = blockIdx.x; i < int64_t(tiles) * heads * B; i += gridDim.x) {
-    const SimtWork work{tiles - 1 - int(i % tiles), int(i / tiles % heads), int(i / tiles / heads)};
-    if (only && only[1 + work.b * (heads / heads_per_flag) + work.h / heads_per_flag] == 0) continue;
+template <bool kOptions, int kTile, class Params, class Body>
+__device__ __forceinline__ void for_each_simt_work(const Params& p, int heads, int heads_per_flag, Body&& body) {
+  if (p.only && p.only[0] == 0) return;
+  const int slots = p.slots;
+  for (int64_t i = blockIdx.x; i < int64_t(slots) * heads * p.B; i += gridDim.x) {
+    const SequenceTile at = tile_of_slot<kOptions, kTile>(p.rule, slots - 1 - int(i % slots), int(i / slots / heads), p.length);
+    const SimtWork work{at, int(i / slots % heads)};
+    if (kOptions && at.tile * kTile >= at.length) continue;
+    if (p.only && p.only[1 + at.number * (heads / heads_per_flag) + work.h / heads_per_flag] == 0) continue;
     __syncthreads();
     body(work);
   }
@@ -35,6 +40,8 @@ struct SimtForward {
   const int* only;
   int length, B, H, group, D, most;
   float scale;
+  int slots;  // tiles of a sequence of T tokens; with documents, see sequence.cuh
+  AttentionRule rule;
 };
 
 template <class T>
@@ -45,6 +52,8 @@ struct SimtBackward {
   const int* only;
   int length, B, H, group, D;
   float scale;
+  int slots;
+  AttentionRule rule;
 };
 
 template <class Tiles, class T>
@@ -124,28 +133,29 @@ __device__ __forceinline__ SimtWeights simt_weights(float (&s)[kSide], float& la
   return {shrink, row_reduce(more, Sum())};
 }
 
-// Equation: o = softmax(scale q k^T) v over the keys up to start + query; lse = log of the sum of exponentials.
+// Equation: o = softmax(scale q k^T) v over the keys up to start + query; lse = log of the sum of exponentials. With options: those of
+//           the op, and no start.
 // Layout:   as the bf16 kernel, f32.
 // Order:    a block per (tile of queries, head, sequence); tiles of keys ascending, keys in order within a tile.
 // Requires: D <= kD, 256 threads.
 // Traffic:  q once, k and v once per tile of queries, o and lse once.
-template <class T, class Tiles>
+template <class T, class Tiles, bool kOptions>
 __device__ __forceinline__ void forward_tile(const SimtForward<T>& p, SimtWork work) {
   constexpr int kD = Tiles::kD, kB = Tiles::kB, kSide = Tiles::kSide, kRow = Tiles::kRow;
   extern __shared__ float shared[];
   float *q = shared, *k = q + kB * kRow, *v = k + kB * kRow, *probability = v + kB * kRow;
-  const int m0 = work.tile * kB, h = work.h, b = work.b, hkv = h / p.group;
+  const int m0 = work.at.tile * kB, h = work.h, b = work.at.b, hkv = h / p.group, first = work.at.first, length = work.at.length;
   const int ty = int(threadIdx.x) / 16, tx = int(threadIdx.x) % 16;
-  const int before = p.start ? p.start[b] : 0, keys = before + p.length;
-  if (before < 0 || before > p.most - p.length) return;
-  load_rows<Tiles>(q, p.q.row(b, m0, h), p.q.time, p.length - m0, p.D);
+  const int before = p.start ? p.start[b] : 0, keys = before + length;
+  if (before < 0 || before > p.most - length) return;
+  load_rows<Tiles>(q, p.q.row(b, first + m0, h), p.q.time, length - m0, p.D);
   float o[kSide][kD / 16] = {}, largest[kSide], sum[kSide] = {};
 #pragma unroll
   for (int a = 0; a < kSide; ++a) largest[a] = Max::kNone;
-  for (int n0 = 0; n0 < min(keys, before + m0 + kB); n0 += kB) {
+  for (int n0 = p.rule.template first_key_tile<kOptions, kB>(m0) * kB; n0 < min(keys, before + m0 + kB); n0 += kB) {
     __syncthreads();
-    load_rows<Tiles>(k, p.k.row(b, n0, hkv), p.k.time, keys - n0, p.D);
-    load_rows<Tiles>(v, p.v.row(b, n0, hkv), p.v.time, keys - n0, p.D);
+    load_rows<Tiles>(k, p.k.row(b, first + n0, hkv), p.k.time, keys - n0, p.D);
+    load_rows<Tiles>(v, p.v.row(b, first + n0, hkv), p.v.time, keys - n0, p.D);
     __syncthreads();
     float s[kSide][kSide];
     dot_rows<Tiles>(s, q, k);
@@ -155,7 +165,8 @@ __device__ __forceinline__ void forward_tile(const SimtForward<T>& p, SimtWork w
 #pragma unroll
       for (int c = 0; c < kSide; ++c) {
         const int key = n0 + tx + 16 * c;
-        s[a][c] = key <= query && key < keys ? s[a][c] * p.scale : Max::kNone;
+        const bool seen = key <= query && key < keys && !p.rule.template window_cuts<kOptions>(query, key);
+        s[a][c] = !seen ? Max::kNone : p.rule.template capped<kOptions>() ? p.rule.cap(s[a][c]) : s[a][c] * p.scale;
       }
       const auto [shrink, more] = simt_weights(s[a], largest[a]);
 #pragma unroll
@@ -166,30 +177,31 @@ __device__ __forceinline__ void forward_tile(const SimtForward<T>& p, SimtWork w
     }
     __syncthreads();
     add_rows<Tiles>(
-        o, v, [&](int row, int j) { return probability[row * (kB + 1) + j]; }, [&](int row, int j) { return n0 + j <= before + m0 + row; });
+        o, v, [&](int row, int j) { return probability[row * (kB + 1) + j]; },
+        [&](int row, int j) { return n0 + j <= before + m0 + row && !p.rule.template window_cuts<kOptions>(m0 + row, n0 + j); });
   }
 #pragma unroll
   for (int a = 0; a < kSide; ++a) {
     const int query = m0 + ty + 16 * a;
-    if (query >= p.length) continue;
+    if (query >= length) continue;
 #pragma unroll
     for (int c = 0; c < kD / 16; ++c)
-      if (tx + 16 * c < p.D) p.o.row(b, query, h)[tx + 16 * c] = from_float<T>(o[a][c] / sum[a]);
-    if (p.lse && tx == 0) p.lse[(int64_t(b) * p.H + h) * p.length + query] = largest[a] + logf(sum[a]);
+      if (tx + 16 * c < p.D) p.o.row(b, first + query, h)[tx + 16 * c] = from_float<T>(o[a][c] / sum[a]);
+    if (p.lse && tx == 0) p.lse[(int64_t(b) * p.H + h) * p.length + first + query] = largest[a] + logf(sum[a]);
   }
 }
 
 // All five as forward_tile, for each piece of work.
-template <class T, class Tiles>
+template <class T, class Tiles, bool kOptions>
 __global__ void __launch_bounds__(256) causal_forward_simt(const SimtForward<T> p) {
-  for_each_simt_work(p.only, (p.length + Tiles::kB - 1) / Tiles::kB, p.H, p.B, p.group,
-                     [&](SimtWork work) { forward_tile<T, Tiles>(p, work); });
+  for_each_simt_work<kOptions, Tiles::kB>(p, p.H, p.group, [&](SimtWork work) { forward_tile<T, Tiles, kOptions>(p, work); });
 }
 
-// P and dS of a tile of queries and a tile of keys, [query][key], to shared memory.
-template <class T, class Tiles>
+// P and dS of a tile of queries and a tile of keys, [query][key], to shared memory. rows: where lse and delta of the sequence's `length`
+// queries begin.
+template <class T, class Tiles, bool kOptions>
 __device__ __forceinline__ void simt_gradients(const SimtBackward<T>& p, const float* q, const float* k, const float* v, const float* dout,
-                                               int64_t rows, int m0, int n0, float* probability, float* dscore) {
+                                               int64_t rows, int length, int m0, int n0, float* probability, float* dscore) {
   constexpr int kB = Tiles::kB, kSide = Tiles::kSide;
   const int ty = int(threadIdx.x) / 16, tx = int(threadIdx.x) % 16;
   float s[kSide][kSide], dp[kSide][kSide];
@@ -198,13 +210,17 @@ __device__ __forceinline__ void simt_gradients(const SimtBackward<T>& p, const f
 #pragma unroll
   for (int a = 0; a < kSide; ++a) {
     const int query = m0 + ty + 16 * a;
-    const float lse = query < p.length ? p.lse[rows + query] : 0.0f, delta = query < p.length ? p.delta[rows + query] : 0.0f;
+    const float lse = query < length ? p.lse[rows + query] : 0.0f, delta = query < length ? p.delta[rows + query] : 0.0f;
 #pragma unroll
     for (int c = 0; c < kSide; ++c) {
       const int key = n0 + tx + 16 * c, at = (ty + 16 * a) * (kB + 1) + tx + 16 * c;
-      const float e = key <= query && query < p.length ? expf(s[a][c] * p.scale - lse) : 0.0f;
+      const bool seen = key <= query && query < length && !p.rule.template window_cuts<kOptions>(query, key);
+      const float ratio = p.rule.template capped<kOptions>() ? p.rule.capped_ratio(s[a][c]) : 0.0f;
+      const float score = p.rule.template capped<kOptions>() ? p.rule.soft_cap * ratio : s[a][c] * p.scale;
+      const float e = seen ? expf(score - lse) : 0.0f;
       probability[at] = e;
       dscore[at] = e * (dp[a][c] - delta);
+      if (p.rule.template capped<kOptions>() && seen) dscore[at] *= fmaf(-ratio, ratio, 1.0f);
     }
   }
 }
@@ -214,38 +230,41 @@ __device__ __forceinline__ void simt_gradients(const SimtBackward<T>& p, const f
 // Order:    a block per (tile of queries, head, sequence); keys ascending.
 // Requires: D <= kD, 256 threads.
 // Traffic:  q, do once, k and v once per tile of queries, dq once.
-template <class T, class Tiles>
+template <class T, class Tiles, bool kOptions>
 __device__ __forceinline__ void dq_tile(const SimtBackward<T>& p, SimtWork work) {
   constexpr int kD = Tiles::kD, kB = Tiles::kB, kSide = Tiles::kSide, kRow = Tiles::kRow;
   extern __shared__ float shared[];
   float *q = shared, *dout = q + kB * kRow, *k = dout + kB * kRow, *v = k + kB * kRow, *probability = v + kB * kRow,
         *dscore = probability + kB * (kB + 1);
-  const int m0 = work.tile * kB, h = work.h, b = work.b, hkv = h / p.group;
+  const int m0 = work.at.tile * kB, h = work.h, b = work.at.b, hkv = h / p.group, first = work.at.first, length = work.at.length;
   const int ty = int(threadIdx.x) / 16, tx = int(threadIdx.x) % 16;
-  load_rows<Tiles>(q, p.q.row(b, m0, h), p.q.time, p.length - m0, p.D);
-  load_rows<Tiles>(dout, p.dout.row(b, m0, h), p.dout.time, p.length - m0, p.D);
+  const int64_t rows = (int64_t(b) * p.H + h) * p.length + first;
+  load_rows<Tiles>(q, p.q.row(b, first + m0, h), p.q.time, length - m0, p.D);
+  load_rows<Tiles>(dout, p.dout.row(b, first + m0, h), p.dout.time, length - m0, p.D);
   float dq[kSide][kD / 16] = {};
-  for (int n0 = 0; n0 <= m0 && n0 < p.length; n0 += kB) {
+  for (int n0 = p.rule.template first_key_tile<kOptions, kB>(m0) * kB; n0 <= m0 && n0 < length; n0 += kB) {
     __syncthreads();
-    load_rows<Tiles>(k, p.k.row(b, n0, hkv), p.k.time, p.length - n0, p.D);
-    load_rows<Tiles>(v, p.v.row(b, n0, hkv), p.v.time, p.length - n0, p.D);
+    load_rows<Tiles>(k, p.k.row(b, first + n0, hkv), p.k.time, length - n0, p.D);
+    load_rows<Tiles>(v, p.v.row(b, first + n0, hkv), p.v.time, length - n0, p.D);
     __syncthreads();
-    simt_gradients<T, Tiles>(p, q, k, v, dout, (int64_t(b) * p.H + h) * p.length, m0, n0, probability, dscore);
+    simt_gradients<T, Tiles, kOptions>(p, q, k, v, dout, rows, length, m0, n0, probability, dscore);
     __syncthreads();
-    add_rows<Tiles>(dq, k, [&](int row, int j) { return dscore[row * (kB + 1) + j]; }, [&](int row, int j) { return n0 + j <= m0 + row; });
+    add_rows<Tiles>(
+        dq, k, [&](int row, int j) { return dscore[row * (kB + 1) + j]; },
+        [&](int row, int j) { return n0 + j <= m0 + row && !p.rule.template window_cuts<kOptions>(m0 + row, n0 + j); });
   }
 #pragma unroll
   for (int a = 0; a < kSide; ++a)
 #pragma unroll
     for (int c = 0; c < kD / 16; ++c)
-      if (m0 + ty + 16 * a < p.length && tx + 16 * c < p.D)
-        p.dq.row(b, m0 + ty + 16 * a, h)[tx + 16 * c] = from_float<T>(dq[a][c] * p.scale);
+      if (m0 + ty + 16 * a < length && tx + 16 * c < p.D)
+        p.dq.row(b, first + m0 + ty + 16 * a, h)[tx + 16 * c] = from_float<T>(dq[a][c] * p.scale);
 }
 
 // All five as dq_tile, for each piece of work.
-template <class T, class Tiles>
+template <class T, class Tiles, bool kOptions>
 __global__ void __launch_bounds__(256) causal_dq_simt(const SimtBackward<T> p) {
-  for_each_simt_work(p.only, (p.length + Tiles::kB - 1) / Tiles::kB, p.H, p.B, p.group, [&](SimtWork work) { dq_tile<T, Tiles>(p, work); });
+  for_each_simt_work<kOptions, Tiles::kB>(p, p.H, p.group, [&](SimtWork work) { dq_tile<T, Tiles, kOptions>(p, work); });
 }
 
 // Equation: dv = p^T do, dk = scale ds^T q, summed over the heads that share a key head.
@@ -253,26 +272,28 @@ __global__ void __launch_bounds__(256) causal_dq_simt(const SimtBackward<T> p) {
 // Order:    a block per (tile of keys, key head, sequence); heads of the group in order, queries ascending.
 // Requires: D <= kD, 256 threads.
 // Traffic:  k, v once, q and do once per tile of keys, dk and dv once.
-template <class T, class Tiles>
+template <class T, class Tiles, bool kOptions>
 __device__ __forceinline__ void dkv_tile(const SimtBackward<T>& p, SimtWork work) {
   constexpr int kD = Tiles::kD, kB = Tiles::kB, kSide = Tiles::kSide, kRow = Tiles::kRow;
   extern __shared__ float shared[];
   float *q = shared, *dout = q + kB * kRow, *k = dout + kB * kRow, *v = k + kB * kRow, *probability = v + kB * kRow,
         *dscore = probability + kB * (kB + 1);
-  const int n0 = work.tile * kB, hkv = work.h, b = work.b;
+  const int n0 = work.at.tile * kB, hkv = work.h, b = work.at.b, first = work.at.first, length = work.at.length;
   const int ty = int(threadIdx.x) / 16, tx = int(threadIdx.x) % 16;
-  load_rows<Tiles>(k, p.k.row(b, n0, hkv), p.k.time, p.length - n0, p.D);
-  load_rows<Tiles>(v, p.v.row(b, n0, hkv), p.v.time, p.length - n0, p.D);
+  const int past = kOptions ? min(length, n0 + kB - 1 + p.rule.window) : length;  // of the queries that attend to a key of the tile
+  load_rows<Tiles>(k, p.k.row(b, first + n0, hkv), p.k.time, length - n0, p.D);
+  load_rows<Tiles>(v, p.v.row(b, first + n0, hkv), p.v.time, length - n0, p.D);
   float dk[kSide][kD / 16] = {}, dv[kSide][kD / 16] = {};
   for (int h = hkv * p.group; h < (hkv + 1) * p.group; ++h)
-    for (int m0 = n0; m0 < p.length; m0 += kB) {
+    for (int m0 = n0; m0 < past; m0 += kB) {
       __syncthreads();
-      load_rows<Tiles>(q, p.q.row(b, m0, h), p.q.time, p.length - m0, p.D);
-      load_rows<Tiles>(dout, p.dout.row(b, m0, h), p.dout.time, p.length - m0, p.D);
+      load_rows<Tiles>(q, p.q.row(b, first + m0, h), p.q.time, length - m0, p.D);
+      load_rows<Tiles>(dout, p.dout.row(b, first + m0, h), p.dout.time, length - m0, p.D);
       __syncthreads();
-      simt_gradients<T, Tiles>(p, q, k, v, dout, (int64_t(b) * p.H + h) * p.length, m0, n0, probability, dscore);
+      const int64_t rows = (int64_t(b) * p.H + h) * p.length + first;
+      simt_gradients<T, Tiles, kOptions>(p, q, k, v, dout, rows, length, m0, n0, probability, dscore);
       __syncthreads();
-      const auto inside = [&](int row, int j) { return n0 + row <= m0 + j; };
+      const auto inside = [&](int row, int j) { return n0 + row <= m0 + j && !p.rule.template window_cuts<kOptions>(m0 + j, n0 + row); };
       add_rows<Tiles>(dv, dout, [&](int row, int j) { return probability[j * (kB + 1) + row]; }, inside);
       add_rows<Tiles>(dk, q, [&](int row, int j) { return dscore[j * (kB + 1) + row]; }, inside);
     }
@@ -280,17 +301,16 @@ __device__ __forceinline__ void dkv_tile(const SimtBackward<T>& p, SimtWork work
   for (int a = 0; a < kSide; ++a)
 #pragma unroll
     for (int c = 0; c < kD / 16; ++c) {
-      if (n0 + ty + 16 * a >= p.length || tx + 16 * c >= p.D) continue;
-      p.dk.row(b, n0 + ty + 16 * a, hkv)[tx + 16 * c] = from_float<T>(dk[a][c] * p.scale);
-      p.dv.row(b, n0 + ty + 16 * a, hkv)[tx + 16 * c] = from_float<T>(dv[a][c]);
+      if (n0 + ty + 16 * a >= length || tx + 16 * c >= p.D) continue;
+      p.dk.row(b, first + n0 + ty + 16 * a, hkv)[tx + 16 * c] = from_float<T>(dk[a][c] * p.scale);
+      p.dv.row(b, first + n0 + ty + 16 * a, hkv)[tx + 16 * c] = from_float<T>(dv[a][c]);
     }
 }
 
 // All five as dkv_tile, for each piece of work.
-template <class T, class Tiles>
+template <class T, class Tiles, bool kOptions>
 __global__ void __launch_bounds__(256) causal_dkv_simt(const SimtBackward<T> p) {
-  for_each_simt_work(p.only, (p.length + Tiles::kB - 1) / Tiles::kB, p.H / p.group, p.B, 1,
-                     [&](SimtWork work) { dkv_tile<T, Tiles>(p, work); });
+  for_each_simt_work<kOptions, Tiles::kB>(p, p.H / p.group, 1, [&](SimtWork work) { dkv_tile<T, Tiles, kOptions>(p, work); });
 }
 
 }  // namespace weft::cuda
