@@ -82,14 +82,4 @@ struct AttentionOptions {
 Tensor causal_attention(const Tensor& q, const Tensor& k, const Tensor& v, float scale = 0);
 Tensor causal_attention(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& options);
 
-// Throws `unsupported` if args (of the forward or the backward) have documents, a window or a soft cap: for a device whose kernels lack
-// them.
-template <class Args>
-void require_plain_attention(const char* device, const Args& args) {
-  const char* option = args.documents ? "documents" : args.window > 0 ? "window" : args.soft_cap > 0 ? "soft_cap" : nullptr;
-  if (option)
-    fail(ErrorCode::unsupported, args.kOp, "the kernels of ", device, " have no ", option,
-         args.documents ? "; pack with --packing concatenate instead" : "; use the CPU");
-}
-
 }  // namespace weft

@@ -13,6 +13,7 @@ std::string describe(const Fault& f) {
     case Fault::target_out_of_range: return join("target ", f.value, " at position ", f.at, " is out of range [0, ", f.limit, ")");
     case Fault::position_out_of_range:
       return join("position ", f.value, " of sequence ", f.at, " is outside the table of ", f.limit, " positions");
+    case Fault::token_position_out_of_range: return join("position ", f.value, " of token ", f.at, " is out of range [0, ", f.limit, ")");
     case Fault::start_out_of_range: return join("start ", f.value, " of sequence ", f.at, " is outside [0, ", f.limit, "]");
     case Fault::bad_step: return join("the step is ", f.value, ", expected 1 or more");
     case Fault::bad_documents: return join("documents[", f.at, "] is ", f.value, ", expected lengths that ascend from 0 to ", f.limit);

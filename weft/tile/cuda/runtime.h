@@ -21,7 +21,16 @@ inline void require(cudaError_t status, const char* where, const char* what) {
 // A fault that a kernel found in its data, in host memory that the device can write. The first report is kept: the thread that changes
 // `claimed`, in device memory (where atomics work), from 0 to 1 writes it.
 struct Fault {
-  enum Kind : int { none = 0, id_out_of_range, target_out_of_range, position_out_of_range, start_out_of_range, bad_step, bad_documents };
+  enum Kind : int {
+    none = 0,
+    id_out_of_range,
+    target_out_of_range,
+    position_out_of_range,
+    token_position_out_of_range,
+    start_out_of_range,
+    bad_step,
+    bad_documents
+  };
   int kind = none;
   int* claimed = nullptr;
   const char* op = "";  // a string constant of the host
