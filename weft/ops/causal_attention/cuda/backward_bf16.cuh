@@ -239,7 +239,7 @@ __global__ void __launch_bounds__(Tiles::kWarps * 32, 1) causal_backward(const B
     __syncthreads();  // this step's tiles have arrived; all warps are done with the last step's
     if (passed && threadIdx.x == 0) store_release(passed, load_acquire(passed) + 1);
     if (kStages == 2 && step + 1 < steps) load_queries(step + 1, (step + 1) % kStages);
-    if ((n0 + kN - 1 > m0 || work.window_cuts(p, m0 + kM - 1, n0)) &&
+    if ((n0 + kN - 1 > m0 || work.window_cuts(p, min(m0 + kM, length) - 1, n0)) &&
         (k.template some_not_finite<kThreads>() || q.template some_not_finite<kThreads>() || dout.template some_not_finite<kThreads>()))
       work.report_not_finite(p);
 

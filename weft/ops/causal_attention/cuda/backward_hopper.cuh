@@ -107,7 +107,7 @@ __device__ __forceinline__ void load_queries(const BackwardParams& p, const Hopp
     copies_wait<0>();
     fence_for_wgmma();
     barrier_arrive(barriers.queries.full_at(stage));
-    if ((work.n0 + Tiles::kN - 1 > m0 || work.window_cuts(p, m0 + Tiles::kM - 1, work.n0)) &&
+    if ((work.n0 + Tiles::kN - 1 > m0 || work.window_cuts(p, min(m0 + Tiles::kM, work.at.length) - 1, work.n0)) &&
         (q.template loaded_not_finite<32>(lane) || dout.template loaded_not_finite<32>(lane)))
       work.report_not_finite(p);
   }

@@ -102,7 +102,7 @@ __global__ void __launch_bounds__(Tiles::kWarps * 32, Tiles::kBlocks) causal_for
     if (j > stop) load_keys(n0 - kN);
 
     const bool masked = n0 + kN - 1 > before + m0 ||  // for some query of the block; also at the last key
-                        p.rule.template window_cuts<kOptions>(m0 + kM - 1, n0);
+                        p.rule.template window_cuts<kOptions>(min(m0 + kM, at.length) - 1, n0);
     if (masked && v.template some_not_finite<kThreads>()) report_not_finite(p, at.number, hkv);
     if (p.rule.template capped<kOptions>()) s.for_each(lane, [&](int, int, float& score) { score = p.rule.cap(score); });
     if (n0 + kN - 1 > before + m0 + row0) s.mask_above_diagonal(before + m0 + row0, n0, lane);

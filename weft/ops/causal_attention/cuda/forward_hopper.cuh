@@ -205,7 +205,7 @@ __global__ void __launch_bounds__(kHopperThreads<kD>, 1) causal_forward_hopper(c
   if (group == 0) {
     asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;\n" ::"n"(Tiles::kLoadRegisters));
     const auto inspect = [&](const typename Tiles::K& values, int n0) {
-      if ((n0 + Tiles::kN - 1 > before + m0 || p.rule.template window_cuts<kOptions>(m0 + Tiles::kM - 1, n0)) &&
+      if ((n0 + Tiles::kN - 1 > before + m0 || p.rule.template window_cuts<kOptions>(min(m0 + Tiles::kM, at.length) - 1, n0)) &&
           values.template loaded_not_finite<Tiles::kLoadThreads>(int(threadIdx.x) % Tiles::kLoadThreads))
         report_not_finite(p, at.number, hkv);
     };
