@@ -65,21 +65,26 @@ void launch_row_products(const Launch& launch, const CausalAttentionBackwardArgs
          int(a.q.shape[2]), int(a.q.shape[3]));
 }
 
-// Equation: count = the number of documents, or 0 and a fault if their cumulative lengths do not ascend from 0 to T.
+// Equation: count = the number of documents without the empty ones at the end, or 0 and a fault if their cumulative lengths do not
+//           ascend from 0 to T.
 // Layout:   documents [n + 1].
 // Order:    one block; no sums.
 // Requires: nothing more; the kernels that follow do nothing if count is 0.
 // Traffic:  one read of documents.
 __global__ void __launch_bounds__(1024) check_documents(const int32_t* documents, int n, int T, int* count, Fault* fault, const char* op) {
+  __shared__ int used;  // written by one thread if the lengths ascend to T > 0
   bool bad = false;
   for (int i = int(threadIdx.x); i <= n; i += int(blockDim.x)) {
-    const int end = documents[i];
-    if ((i == 0 ? end == 0 : end >= documents[i - 1] && end <= T) && (i < n || end == T)) continue;
+    const int end = documents[i], before = i == 0 ? 0 : documents[i - 1];
+    if (before <= end && end <= (i == 0 ? 0 : T) && (i < n || end == T)) {
+      if (before < T && end == T) used = i;
+      continue;
+    }
     bad = true;
     report(fault, Fault::bad_documents, op, end, i, T);
   }
   bad = __syncthreads_or(bad);
-  if (threadIdx.x == 0) *count = bad ? 0 : n;
+  if (threadIdx.x == 0) *count = bad || T == 0 ? 0 : used;
 }
 
 // Calls pass.operator()<kOptions>(options) with the options of either Args.

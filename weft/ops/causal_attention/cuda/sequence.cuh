@@ -13,7 +13,7 @@ namespace weft::cuda {
 // Kernels are compiled twice: plain (kOptions = false), which ignores all of this, and with options.
 struct AttentionRule {
   const int32_t* documents = nullptr;  // cumulative lengths; absent: one document a sequence
-  const int* count = nullptr;          // of documents; 0 if their lengths are not cumulative: then there is no work
+  const int* count = nullptr;          // of documents up to the last token; 0 if their lengths are not cumulative: then there is no work
   int window = 0;                      // keys that a query attends to, up to its own; T: all
   float soft_cap = 0;                  // 0: none
   float cap_scale = 0;                 // scale / soft_cap
@@ -60,7 +60,7 @@ __device__ __forceinline__ SequenceTile tile_of_slot(const AttentionRule& rule, 
   if constexpr (kOptions)
     if (rule.documents) {
       int d = 0, past = *rule.count;  // the document is in [d, past)
-      if (past == 0) return {b, 0, 0, 0, 0};
+      if (past == 0 || slot >= T / kTile + past) return {b, 0, 0, 0, 0};
       while (past - d > 1) {
         const int middle = (d + past) / 2;
         (rule.documents[middle] / kTile + middle <= slot ? d : past) = middle;
