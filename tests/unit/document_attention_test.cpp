@@ -143,6 +143,27 @@ TEST(DocumentAttention, one_document_is_the_plain_sequence) {
   }
 }
 
+// Rows of an odd number of elements, which kernels for aligned rows do not take.
+TEST(DocumentAttention, unaligned_rows_have_the_bits_of_aligned_ones_in_a_window) {
+  const auto device = open_device(test_device());
+  const auto unaligned = [&](const Tensor& x) {
+    Shape shape = x.shape();
+    shape[3] |= 1;
+    const Tensor rows = Tensor::empty(*device, shape, x.dtype()).part(3, 0, x.shape()[3]);
+    copy(x, rows);
+    return rows;
+  };
+  for (const Options& s : {Options{DType::bf16, 2, 1, 64, 70}, Options{DType::bf16, 2, 1, 128, 200, 8}}) {
+    Attended aligned(*device, s, 700), other = aligned;
+    other.make_outputs(*device);
+    for (auto member : {&Attended::q, &Attended::k, &Attended::v, &Attended::dout}) other.*member = unaligned(aligned.*member);
+    const Tensor documents = Tensor::from_host(*device, {4}, std::vector<int32_t>{0, 30, 470, 700});
+    aligned.compute(device->stream(), s, documents.view());
+    other.compute(device->stream(), s, documents.view());
+    for (auto member : {&Attended::o, &Attended::lse}) EXPECT_EQ(bytes(other.*member), bytes(aligned.*member)) << s;
+  }
+}
+
 TEST(DocumentAttention, bad_lengths_are_named) {
   const auto device = open_device(test_device());
   const Tensor q = normal(*device, {1, 8, 1, 4}, DType::f32, 5);
