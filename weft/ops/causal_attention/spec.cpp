@@ -277,6 +277,9 @@ void add_windows_and_soft_caps(Registry& registry, DType dtype) {
   both("soft_cap_30", {.dtype = dtype, .size = {1, 66, 2, 2, 256}, .soft_cap = 30});
   both("soft_cap_scale", {.dtype = dtype, .size = {1, 80, 2, 1, 24}, .scale = 0.5f, .soft_cap = 3});
   both("documents_window", {.dtype = dtype, .size = {1, 200, 4, 2, 64}, .window = 40, .documents = {0, 1, 66, 106, 200}});
+  // Windows that begin after a document's first tile of keys and end before its last.
+  both("long_documents_window",
+       {.dtype = dtype, .size = {1, 700, 2, 1, 8}, .smooth = false, .window = 150, .documents = {0, 30, 470, 700}});
   both("documents_soft_cap", {.dtype = dtype, .size = {1, 132, 2, 1, 80}, .soft_cap = 10, .documents = {0, 64, 65, 132}});
   both("all_options", {.dtype = dtype,
                        .size = {1, 193, 4, 1, 128},
