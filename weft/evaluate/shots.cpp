@@ -88,4 +88,12 @@ std::vector<std::string> with_shots(const Task& task, const ShotOptions& options
   return texts;
 }
 
+void write_shots(Task& task, const ShotOptions& options) {
+  std::vector<std::string> texts = with_shots(task, options);
+  for (size_t i = 0; i < texts.size(); ++i) {
+    task.items[i].prompt = std::move(texts[i]);
+    task.items[i].description.clear();
+  }
+}
+
 }  // namespace weft

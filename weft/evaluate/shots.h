@@ -20,4 +20,7 @@ struct ShotOptions {
 // there are not enough examples, or if the file of examples has another kind of task.
 std::vector<std::string> with_shots(const Task& task, const ShotOptions& options);
 
+// Writes these texts into the prompts of the task, for a task that is evaluated often: it then takes ShotOptions without examples.
+void write_shots(Task& task, const ShotOptions& options);
+
 }  // namespace weft

@@ -70,6 +70,12 @@ struct TrainConfig {
   bool keep_best = true;
   int64_t evaluate_every = 100;
   int64_t evaluate_units = 50;
+  std::string evaluate_tasks = "";
+  int64_t evaluate_tasks_every = 0;
+  int64_t evaluate_tasks_items = 0;
+  int64_t evaluate_tasks_shots = 0;
+  std::string evaluate_tasks_shots_data = "";
+  int64_t evaluate_tasks_seed = 1234;
   int64_t sample_every = 0;
   int64_t sample_tokens = 200;
   std::string prompt = "";

@@ -46,6 +46,10 @@ void check_sizes(const TrainConfig& c) {
                                    {"save_every", c.save_every},
                                    {"evaluate_every", c.evaluate_every},
                                    {"evaluate_units", c.evaluate_units},
+                                   {"evaluate_tasks_every", c.evaluate_tasks_every},
+                                   {"evaluate_tasks_items", c.evaluate_tasks_items},
+                                   {"evaluate_tasks_shots", c.evaluate_tasks_shots},
+                                   {"evaluate_tasks_seed", c.evaluate_tasks_seed},
                                    {"sample_every", c.sample_every},
                                    {"sample_tokens", c.sample_tokens},
                                    {"log_every", c.log_every},
@@ -84,6 +88,10 @@ void check_words(const TrainConfig& c) {
     if (const auto field = std::get_if<std::string TrainConfig::*>(&setting.field))
       check(first_invalid_utf8(c.**field) == (c.**field).size(), "train", setting.key,
             " is not UTF-8: the run's config.toml could not be read back");
+  check(c.evaluate_tasks_shots_data.empty() || c.evaluate_tasks_shots > 0, "train", "evaluate_tasks_shots_data is '",
+        c.evaluate_tasks_shots_data, "', which needs evaluate_tasks_shots, the number of examples before each item");
+  check(c.evaluate_tasks_shots == 0 || !c.evaluate_tasks.empty(), "train", "evaluate_tasks_shots is ", c.evaluate_tasks_shots,
+        ", but there are no tasks: evaluate_tasks is empty");
   check(!c.field.empty(), "train", "field is empty, expected the name of a field");
   check(!c.model.empty(), "train", "model is empty, expected a name or a folder");
   check(c.task == "pretrain" || c.task == "sft", "train", "task is '", c.task, "', expected pretrain or sft");

@@ -27,6 +27,23 @@ int64_t integer(const Json& object, const char* name) {
 
 std::string line_of(const Json& object) { return object.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n"; }
 
+Json score_json(const Score& score) {
+  return {{"value", score.value}, {"stderr", score.standard_error}, {"low", score.low}, {"high", score.high}};
+}
+
+// Members that are not as History::add writes them are left out.
+TasksRecord tasks_of(const Json& object, int64_t step) {
+  TasksRecord record{step, {}};
+  for (const auto& [task, result] : object["tasks"].items()) {
+    if (!result.is_object() || !result.contains("scores") || !result["scores"].is_object()) continue;
+    TaskScores& scores = record.tasks.emplace_back(TaskScores{task, integer(result, "items"), integer(result, "shots"), {}});
+    for (const auto& [metric, score] : result["scores"].items())
+      if (score.is_object())
+        scores.scores.push_back({metric, number(score, "value"), number(score, "stderr"), number(score, "low"), number(score, "high")});
+  }
+  return record;
+}
+
 }  // namespace
 
 History::History(std::string path, int64_t until) : path_(std::move(path)) {
@@ -87,6 +104,8 @@ bool History::take(const std::string& line, int64_t until) {
   } else if (object.contains("packing") && object["packing"].is_string()) {
     data_ = {object["packing"].get<std::string>(), integer(object, "training_sequences"), integer(object, "validation_sequences"),
              number(object, "padding")};
+  } else if (object.contains("tasks")) {
+    tasks_.push_back(tasks_of(object, step));
   } else if (object.contains("ended")) {
     ends_.push_back({step, integer(object, "evaluations"), integer(object, "best_step"), number(object, "best_validation_loss")});
   }
@@ -133,6 +152,17 @@ void History::add(const DataRecord& r) {
                  {"training_sequences", r.training_sequences},
                  {"validation_sequences", r.validation_sequences},
                  {"padding", r.padding}}));
+}
+
+void History::add(const TasksRecord& r) {
+  tasks_.push_back(r);
+  Json tasks = Json::object();
+  for (const TaskScores& each : r.tasks) {
+    Json scores = Json::object();
+    for (const Score& score : each.scores) scores[score.metric] = score_json(score);
+    tasks[each.task] = {{"items", each.items}, {"shots", each.shots}, {"scores", scores}};
+  }
+  write(line_of({{"step", r.step}, {"tasks", tasks}}));
 }
 
 void History::add(const EndRecord& r) {

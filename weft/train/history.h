@@ -6,6 +6,8 @@
 //   {"step": 11, "loss": null, "learning_rate": 0.0003, "gradient_norm": null, ..., "skipped": true}
 //   {"step": 100, "validation_loss": 1.9, "accuracy": 0.97}
 //   {"step": 100, "prompt": "47+85=", "sample": "132"}
+//   {"step": 100, "tasks": {"arc": {"items": 299, "shots": 0, "scores": {"acc": {"value": 0.31, "stderr": 0.03,
+//    "low": 0.26, "high": 0.36}}}}}
 //   {"step": 900, "ended": "patience", "evaluations": 3, "best_step": 600, "best_validation_loss": 1.8}
 //
 // docs/training.md has every field. A number that is not finite is null.
@@ -16,6 +18,8 @@
 #include <optional>
 #include <string>
 #include <vector>
+
+#include "weft/evaluate/statistics.h"
 
 namespace weft {
 
@@ -48,6 +52,18 @@ struct DataRecord {
   double padding = 0;  // share of the tokens of all training sequences
 };
 
+// The scores of a run on its tasks after a step.
+struct TaskScores {
+  std::string task;
+  int64_t items = 0;
+  int64_t shots = 0;  // few-shot examples before each item
+  std::vector<Score> scores;
+};
+struct TasksRecord {
+  int64_t step = 0;
+  std::vector<TaskScores> tasks;
+};
+
 // The end of a run before its last step.
 struct EndRecord {
   int64_t step = 0;
@@ -68,6 +84,7 @@ class History {
   void add(const StepRecord& record);
   void add(const EvaluationRecord& record);
   void add(const SampleRecord& record);
+  void add(const TasksRecord& record);
   void add(const EndRecord& record);
   void add(const DataRecord& record);
 
@@ -75,6 +92,7 @@ class History {
   const std::vector<StepRecord>& steps() const { return steps_; }
   const std::vector<EvaluationRecord>& evaluations() const { return evaluations_; }
   const std::vector<SampleRecord>& samples() const { return samples_; }
+  const std::vector<TasksRecord>& tasks() const { return tasks_; }
   const std::vector<EndRecord>& ends() const { return ends_; }  // several: the run was resumed with more patience
 
   // The evaluation with the lowest validation loss, the first of several; null if there is none.
@@ -93,6 +111,7 @@ class History {
   std::vector<StepRecord> steps_;
   std::vector<EvaluationRecord> evaluations_;
   std::vector<SampleRecord> samples_;
+  std::vector<TasksRecord> tasks_;
   std::vector<EndRecord> ends_;
 };
 

@@ -12,6 +12,7 @@
 #include "weft/train/optimizer_choice.h"
 #include "weft/train/phase.h"
 #include "weft/train/progress.h"
+#include "weft/train/run_tasks.h"
 #include "weft/train/step.h"
 
 namespace weft {
@@ -121,6 +122,7 @@ void rehearse(const TrainConfig& config, const TrainingProblem& problem, const T
   if (problem.sums) sums_accuracy(*model, *problem.sums);
   for (const auto& prompt : sample_prompts(config, problem))
     sample_text(*model, *problem.vocabulary, prompt, sample_options(config, problem));
+  if (problem.tasks) problem.tasks->rehearse(*model);
   rehearse_export(*model);
   plan.memory = device.pool().stats();
   plan.additions = step.additions();

@@ -64,6 +64,23 @@ Chart loss_chart(const History& history) {
   return chart;
 }
 
+// One line for each task: shares in one chart, bits per byte in another.
+std::string task_charts(const History& history, double from, double to) {
+  Chart shares{.title = "Tasks", .y_label = "share right", .series = {}, .from_zero = true, .percent = true, .whole = true};
+  Chart bits{.title = "Bits per byte of task texts", .y_label = "bits per byte", .series = {}};
+  for (const Series& series : task_series(history)) {
+    Chart& chart = series.name.ends_with(" bits_per_byte") ? bits : shares;  // texts have no few-shot examples
+    chart.series.push_back(series);
+    chart.series.back().colour = int(chart.series.size()) - 1;
+  }
+  std::string out;
+  for (Chart* chart : {&shares, &bits}) {
+    if (from < to) chart->x_from = from, chart->x_to = to;
+    out += figure(*chart);
+  }
+  return out;
+}
+
 std::string charts(const History& history) {
   const Series norm = step_series(history, &StepRecord::gradient_norm), speed = step_series(history, &StepRecord::tokens_per_second);
   Series rate = step_series(history, &StepRecord::learning_rate);
@@ -83,7 +100,23 @@ std::string charts(const History& history) {
   add({.title = "Learning rate", .y_label = "learning rate", .series = {rate}, .from_zero = true});
   add({.title = "Gradient norm", .y_label = "L2 norm, before clipping", .series = {norm, smooth(norm)}, .from_zero = true}, true);
   add({.title = "Tokens a second", .y_label = "tokens a second", .series = {speed, smooth(speed)}, .from_zero = true});
+  if (!rate.x.empty()) out += task_charts(history, rate.x.front(), rate.x.back());
   return out + "</div>";
+}
+
+// The scores of the last evaluation.
+std::string task_table(const History& history) {
+  if (history.tasks().empty()) return "";
+  const TasksRecord& last = history.tasks().back();
+  std::string out = join("<h2>Tasks, step ", last.step,
+                         "</h2><div class=\"card results\"><table><tr><th>task<th>items<th>few-shot examples<th>score<th>value<th>standard "
+                         "error<th>95 % interval</tr>");
+  for (const TaskScores& each : last.tasks)
+    for (const Score& score : each.scores)
+      out += join("<tr><td>", escape_html(each.task), "<td>", each.items, "<td>", each.shots, "<td>", escape_html(score.metric), "<td>",
+                  decimals("%.4f", score.value), "<td>", decimals("%.4f", score.standard_error), "<td>", decimals("%.4f", score.low),
+                  " to ", decimals("%.4f", score.high), "</tr>");
+  return out + "</table></div>";
 }
 
 // The newest first; of many, the newest and a few spread over the run.
@@ -125,7 +158,7 @@ std::string report_page(const ReportFacts& facts, const History& history) {
                                     : "",
                           "\">", escape_html(facts.state), "</span></h1>");
   body += join("<p class=sub>", escape_html(facts.subtitle), "</p>");
-  body += tiles(facts, history) + charts(history) + samples(history) + facts_list(facts);
+  body += tiles(facts, history) + charts(history) + task_table(history) + samples(history) + facts_list(facts);
   body += join("<footer>Written by weft train, ", escape_html(facts.written), ".",
                running ? join(" Loaded again every ", kReportSeconds, " seconds while the run continues.") : "", "</footer>");
   return html_page(facts.title + ": training report", body, running ? kReportSeconds : 0);

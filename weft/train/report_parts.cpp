@@ -87,6 +87,20 @@ Series accuracy_series(const History& history) {
   return series;
 }
 
+std::vector<Series> task_series(const History& history) {
+  std::vector<Series> all;
+  for (const TasksRecord& record : history.tasks())
+    for (const TaskScores& each : record.tasks) {
+      if (each.scores.empty()) continue;
+      const std::string name = join(each.task, " ", each.scores.front().metric, each.shots > 0 ? join(" (", each.shots, "-shot)") : "");
+      auto found = std::find_if(all.begin(), all.end(), [&](const Series& series) { return series.name == name; });
+      if (found == all.end()) found = all.insert(all.end(), Series{.name = name, .x = {}, .y = {}, .dots = true});
+      found->x.push_back(double(record.step));
+      found->y.push_back(each.scores.front().value);
+    }
+  return all;
+}
+
 Series smooth(const Series& each) {
   return {.name = "smoothed",
           .x = each.x,

@@ -19,6 +19,8 @@ std::string figure(const Chart& chart, bool log_scale = false);
 Series step_series(const History& history, double StepRecord::* value);
 Series validation_series(const History& history);
 Series accuracy_series(const History& history);
+// The first score of each task over the steps, named "arc acc".
+std::vector<Series> task_series(const History& history);
 
 // The series smoothed over a number of steps that grows with its length.
 Series smooth(const Series& each);

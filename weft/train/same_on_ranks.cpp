@@ -142,7 +142,8 @@ std::string weights_checksum(const Model& model) {
 }
 
 std::vector<Fact> setting_facts(const TrainConfig& config) {
-  constexpr std::array kOfTheRank = {"data", "validation_data", "tokenizer", "cache", "device", "threads"};
+  constexpr std::array kOfTheRank = {"data",           "validation_data",           "tokenizer", "cache",
+                                     "evaluate_tasks", "evaluate_tasks_shots_data", "device",    "threads"};
   std::vector<Fact> facts;
   for (const Setting& setting : settings())
     if (std::find(kOfTheRank.begin(), kOfTheRank.end(), setting.key) == kOfTheRank.end())

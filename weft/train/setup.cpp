@@ -17,6 +17,7 @@
 #include "weft/train/conversations.h"
 #include "weft/train/optimizer_choice.h"
 #include "weft/train/phase.h"
+#include "weft/train/run_tasks.h"
 #include "weft/train/task.h"
 #include "weft/data/token_cache.h"
 
@@ -216,6 +217,7 @@ TrainingProblem make_problem(const TrainConfig& config, const Notice& notice) {
         " ids, the model in ", config.model, " takes ", problem.model.vocab_size);
   set_special_ids(config, problem);
   check_config(problem.model, "train");
+  if (!config.evaluate_tasks.empty()) problem.tasks = std::make_shared<RunTasks>(config, problem.vocabulary, problem.model);
   return problem;
 }
 

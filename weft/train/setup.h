@@ -16,6 +16,8 @@
 
 namespace weft {
 
+class RunTasks;
+
 using Notice = std::function<void(const std::string&)>;
 
 // The data, and the config of the model that reads it.
@@ -26,6 +28,7 @@ struct TrainingProblem {
   const ChatDataset* conversations = nullptr;    // of --task sft: the data with the first held-out one
   std::shared_ptr<const ChatEncoder> chat = {};  // of the conversations
   ModelConfig model;
+  std::shared_ptr<const RunTasks> tasks;  // null: there are none
 };
 
 // Reads the data of an unweighted list; its order has the seed. `part`: of a mixture, whose parts have sequences of one length.

@@ -26,6 +26,7 @@ target_sources(weft
     train/resume.cpp
     train/run_facts.cpp
     train/run_folder.cpp
+    train/run_tasks.cpp
     train/same_on_ranks.cpp
     train/saved_state.cpp
     train/schedule.cpp
@@ -64,6 +65,7 @@ target_sources(weft
     train/run_facts.h
     train/run_monitor.h
     train/run_folder.h
+    train/run_tasks.h
     train/saved_state.h
     train/schedule.h
     train/setup.h

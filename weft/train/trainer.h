@@ -110,6 +110,7 @@ class Trainer {
   void record_step(const StepRecord& record);
   void evaluate_and_sample();
   void evaluate();
+  void evaluate_tasks();
   void sample();
   void save();
   void check_saved(const std::function<void()>& write);
@@ -157,7 +158,7 @@ class Trainer {
   bool out_of_patience_ = false;
   int64_t resumed_at_ = 0;  // the step after which this process started
   struct Recorded {
-    int64_t evaluation = -1, samples = -1;  // the last steps that have them
+    int64_t evaluation = -1, tasks = -1, samples = -1;  // the last steps that have them
   } recorded_;
   double step_seconds_ = 0, waited_ = 0;  // of this process in steps; waited_: for other ranks
   std::vector<double> shares_waited_;     // by rank, of the time of steps

@@ -6,9 +6,15 @@
 #include "weft/train/evaluate.h"
 #include "weft/train/export.h"
 #include "weft/train/run_facts.h"
+#include "weft/train/run_tasks.h"
 #include "weft/train/trainer.h"
 
 namespace weft {
+namespace {
+
+double rounded(double value) { return std::round(10000 * value) / 10000; }
+
+}  // namespace
 
 void Trainer::keep_best(const EvaluationRecord& record) {
   best_->replace(record, [&](const std::string& folder) { model_->has_adapters() ? write_adapter(folder) : write_model(folder); });
@@ -28,6 +34,23 @@ void Trainer::evaluate() {
                         record.accuracy ? join(", ", int(std::floor(1000 * *record.accuracy)) / 10.0, " % of unseen sums right") : ""));
   };
   check_saved([&] { ranks_.first(keep); });
+}
+
+void Trainer::evaluate_tasks() {
+  TasksRecord record;
+  monitor_.set_title("tasks");
+  check_saved([&] { record = problem_.tasks->evaluate(*model_, step_, ranks_); });
+  monitor_.set_title("");
+  ranks_.first([&] {
+    std::string text;
+    for (const TaskScores& each : record.tasks) {
+      const std::string tag = join("tasks/", each.task, "/", each.shots > 0 ? join(each.shots, "-shot/") : "");
+      for (const Score& score : each.scores) board_->scalar(tag + score.metric, step_, score.value);
+      text += join(text.empty() ? "" : ", ", each.task, " ", each.scores.front().metric, " ", rounded(each.scores.front().value));
+    }
+    history_->add(record);
+    progress_.note(join("step ", step_, ": ", text));
+  });
 }
 
 void Trainer::sample() {
@@ -125,6 +148,11 @@ void Trainer::evaluate_and_sample() {
   }
   if (evaluating && config_.patience > 0)  // rank 0 has the evaluations of the whole run, also of its resumed parts
     out_of_patience_ = ranks_.of_first(history_->evaluations_since_best()) >= config_.patience;
+  if (problem_.tasks && (config_.evaluate_tasks_every ? due(config_.evaluate_tasks_every) || ended() : evaluating) &&
+      recorded_.tasks != step_) {
+    evaluate_tasks();
+    recorded_.tasks = step_;
+  }
   if ((config_.sample_every ? due(config_.sample_every) || ended() : evaluating) && recorded_.samples != step_) {
     sample();
     recorded_.samples = step_;

@@ -9,6 +9,7 @@
 #include "weft/train/evaluate.h"
 #include "weft/train/packing_choice.h"
 #include "weft/train/resume.h"
+#include "weft/train/run_tasks.h"
 #include "weft/train/same_on_ranks.h"
 #include "weft/train/trainer.h"
 
@@ -101,9 +102,10 @@ void Trainer::compare_contents() {
   if (!ranks_.several()) return;
   std::string weights;
   ranks_.all([&] { weights = weights_checksum(*model_); });
-  check_same(
-      ranks_.communicator(),
-      {{"data", problem_.data->identity()}, {"validation data", problem_.data->validation_identity()}, {"weights to start from", weights}});
+  check_same(ranks_.communicator(), {{"data", problem_.data->identity()},
+                                     {"validation data", problem_.data->validation_identity()},
+                                     {"weights to start from", weights},
+                                     {"tasks", problem_.tasks ? problem_.tasks->identity() : "none"}});
 }
 
 // Of several ranks each plans for the GPU that it has.
@@ -208,6 +210,7 @@ void Trainer::open_output() {
     history_->add(DataRecord{packing.name, problem_.data->sequences_per_epoch(), problem_.data->validation_sequences(), packing.padding});
   if (!history_->steps().empty()) seconds_ = history_->steps().back().seconds;
   if (!history_->evaluations().empty()) recorded_.evaluation = history_->evaluations().back().step;
+  if (!history_->tasks().empty()) recorded_.tasks = history_->tasks().back().step;
   if (!history_->samples().empty()) recorded_.samples = history_->samples().back().step;
 }
 
