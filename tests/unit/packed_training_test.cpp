@@ -11,6 +11,7 @@
 #include "tests/unit/trainer_run.h"
 #include "weft/data/packing.h"
 #include "weft/train/capture.h"
+#include "weft/train/plan.h"
 
 namespace weft {
 namespace {
@@ -186,6 +187,35 @@ TEST_F(PackedTraining, nothing_but_the_sequences_decides_the_bits) {
   c.packing = "concatenate";
   train(c);
   EXPECT_NE(weights("plain"), weights("stream"));
+}
+
+// A step's work has 4 D FLOPs forward and 10 D backward for each head and each pair of a query and a key of one document.
+TEST_F(PackedTraining, work_is_that_of_attention_inside_documents) {
+  WEFT_NEEDS_DOCUMENTS();
+  TrainConfig c = resolved(packed("work"));
+  c.dropout = 0;
+  const TrainingProblem problem = make_problem(c, [](const std::string&) {});
+  const Plan plan = make_plan(c, problem);
+  const double of_pair = 14.0 * double(problem.model.layers * problem.model.heads * problem.model.head_dim);
+  const auto pairs = [](std::vector<double> lengths) {
+    double sum = 0;
+    for (double length : lengths) sum += length * (length + 1) / 2;
+    return sum;
+  };
+  TokenBatch row = problem.data->training_sequence(0);
+  row.documents = {0, 8, 40};
+  const double sequences = double(c.batch * c.accumulate);
+  EXPECT_DOUBLE_EQ(plan.flops_of(std::vector(size_t(sequences), row), 1), plan.other_flops + sequences * of_pair * pairs({8, 32, 8}));
+  row.documents = {};
+  EXPECT_DOUBLE_EQ(plan.flops_of(std::vector{row}, 0.5), 0.5 * (plan.other_flops + sequences * of_pair * pairs({48})));
+  double all = 0;
+  for (int64_t i = 0; i < problem.data->sequences_per_epoch(); ++i) all += problem.data->training_sequence(i).attended_pairs();
+  const double mean = all / double(problem.data->sequences_per_epoch());
+  EXPECT_LT(mean, pairs({48}));
+  EXPECT_NEAR(plan.step.flops, plan.other_flops + sequences * of_pair * mean, 1e-9 * plan.step.flops);
+  c.packing = "concatenate";
+  const Plan stream = make_plan(c, make_problem(c, [](const std::string&) {}));
+  EXPECT_NEAR(stream.step.flops, plan.other_flops + sequences * of_pair * pairs({48}), 1e-3 * stream.step.flops);  // rope reads positions
 }
 
 TEST_F(PackedTraining, padding_is_recorded) {

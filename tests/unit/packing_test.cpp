@@ -80,11 +80,15 @@ void check_all(const Counted& documents, int64_t T, Packing packing, double frac
   for (const PieceRange& range : {parts.training, parts.validation}) {
     const PackedSequences sequences(documents, range, T, packing);
     int64_t tokens = 0;
+    double pairs = 0;
     for (int64_t row = 0; row < sequences.size(); ++row) {
       const TokenBatch batch = sequences.sequence(row);
       check_row(documents, batch, T, packing, seen);
       tokens += batch.counted();
+      pairs += batch.attended_pairs();
     }
+    const double whole = double(sequences.size()) * causal_pairs(double(T));
+    EXPECT_DOUBLE_EQ(sequences.rows().attention(), whole > 0 ? pairs / whole : 1);
     EXPECT_EQ(tokens, sequences.rows().tokens());
     held = tokens;
   }

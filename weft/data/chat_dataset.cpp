@@ -90,7 +90,9 @@ class Conversations : public ChatDataset {
     const bool packed = options_.packing == Packing::documents;
     return validation_rows_.sequence(packed ? Permutation(validation_rows_.size(), options_.seed, UINT64_MAX)[index] : index);
   }
-  PackingFacts packing() const override { return {.name = std::string(name(options_.packing)), .padding = padding()}; }
+  PackingFacts packing() const override {
+    return {.name = std::string(name(options_.packing)), .padding = padding(), .attention = training_rows_.rows().attention()};
+  }
 
   std::vector<int32_t> sample_prompt() const override { return validation_.size() > 0 ? validation_.prompt(0) : training_.prompt(0); }
 

@@ -27,7 +27,8 @@ struct TokenBatch {
   std::vector<int64_t> documents = {};
   int64_t document_capacity = 0;  // the most documents that a batch of as many rows of this dataset has; the same for all of them
 
-  int64_t counted() const;  // targets that are not kIgnored
+  int64_t counted() const;        // targets that are not kIgnored
+  double attended_pairs() const;  // pairs of a query and a key of its document that is not after it
   Tensor upload_ids(Device& device) const;
   Tensor upload_targets(Device& device) const;
   // Cumulative lengths, i32 [capacity + 1]: where each document begins, then the number of ids up to the end, so that the shape does not
@@ -47,7 +48,11 @@ Packing packing_from_name(std::string_view name);  // throws for an unknown name
 struct PackingFacts {
   std::string name = "";  // empty: the data is not made of documents
   double padding = 0;     // share of the tokens of all training sequences
+  double attention = 1;   // their pairs of a query and a key that attend, over those of sequences of one document each
 };
+
+// Pairs of a query and a key that is not after it, of so many tokens.
+inline double causal_pairs(double tokens) { return tokens * (tokens + 1) / 2; }
 
 class Dataset {
  public:

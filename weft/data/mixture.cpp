@@ -75,8 +75,12 @@ class Mixture : public Dataset {
   }
 
   PackingFacts packing() const override {
-    PackingFacts facts{.name = parts_[0].data->packing().name};
-    for (size_t p = 0; p < parts_.size(); ++p) facts.padding += parts_[p].data->packing().padding * double(counts_[p]) / double(sequences_);
+    PackingFacts facts{.name = parts_[0].data->packing().name, .attention = 0};
+    for (size_t p = 0; p < parts_.size(); ++p) {
+      const PackingFacts part = parts_[p].data->packing();
+      facts.padding += part.padding * double(counts_[p]) / double(sequences_);
+      facts.attention += part.attention * double(counts_[p]) / double(sequences_);
+    }
     return facts;
   }
 

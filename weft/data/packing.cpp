@@ -104,18 +104,25 @@ std::vector<Piece> by_length(const TokenDocuments& documents, const PieceRange& 
 }
 
 // The row of each of the sorted pieces; rows are numbered in the order they are opened.
-std::vector<uint32_t> best_fit(const std::vector<int64_t>& ends, int64_t pieces, int64_t row_tokens, uint32_t& rows) {
+struct Fit {
+  std::vector<uint32_t> row_of;
+  uint32_t rows = 0;
+  double pairs = 0;  // of a query and a key in one piece, or in the padding of one row
+};
+Fit best_fit(const std::vector<int64_t>& ends, int64_t pieces, int64_t row_tokens) {
   Rooms rooms(row_tokens);
-  std::vector<uint32_t> row_of(static_cast<size_t>(pieces));
+  Fit fit{.row_of = std::vector<uint32_t>(static_cast<size_t>(pieces))};
   int64_t at = 0;
   for (int64_t length = row_tokens - 1; length > 0; --length)
     for (; at < ends[size_t(length)]; ++at) {
       const int64_t room = rooms.least(length);
-      const uint32_t row = room < 0 ? rows++ : rooms.take(room);
-      row_of[size_t(at)] = row;
-      if (const int64_t left = (room < 0 ? row_tokens : room) - length; left > 0) rooms.add(row, left);
+      const uint32_t row = room < 0 ? fit.rows++ : rooms.take(room);
+      fit.row_of[size_t(at)] = row;
+      const int64_t left = (room < 0 ? row_tokens : room) - length;
+      fit.pairs += causal_pairs(double(length)) + causal_pairs(double(left)) - (room < 0 ? 0 : causal_pairs(double(room)));
+      if (left > 0) rooms.add(row, left);
     }
-  return row_of;
+  return fit;
 }
 
 }  // namespace
@@ -157,13 +164,15 @@ HeldOut hold_out(const TokenDocuments& documents, int64_t row_tokens, double fra
   return {{all.begin, split}, {split, all.end}};
 }
 
-PackedRows::PackedRows(const TokenDocuments& documents, const PieceRange& range, int64_t row_tokens, Packing packing) {
+PackedRows::PackedRows(const TokenDocuments& documents, const PieceRange& range, int64_t row_tokens, Packing packing)
+    : row_tokens_(row_tokens) {
   check(packing != Packing::concatenate, "data", "packing is concatenate, expected none or documents");
   check(row_tokens >= 1 && row_tokens < int64_t(kNone), "data", "a row has ", row_tokens, " tokens, expected 1 or more");
   const auto add_row = [&](Piece piece, int64_t length) {
     if (packing == Packing::none || length == row_tokens) {
       begins_.push_back(int64_t(pieces_.size()));
       pieces_.push_back(piece);
+      pairs_ += causal_pairs(double(row_tokens));
     }
     tokens_ += length;
     most_pieces_ = 1;
@@ -174,8 +183,8 @@ PackedRows::PackedRows(const TokenDocuments& documents, const PieceRange& range,
     const std::vector<Piece> sorted = by_length(documents, range, row_tokens, ends);
     check(pieces_.size() + sorted.size() < kNone, "data", "there are ", pieces_.size() + sorted.size(),
           " pieces of documents, expected fewer than ", kNone);
-    uint32_t rows = 0;
-    const std::vector<uint32_t> row_of = best_fit(ends, int64_t(sorted.size()), row_tokens, rows);
+    const auto [row_of, rows, pairs] = best_fit(ends, int64_t(sorted.size()), row_tokens);
+    pairs_ += pairs;
     std::vector<int64_t> places(size_t(rows) + 1);  // of the next piece of each row, after their number
     for (uint32_t row : row_of) ++places[row + 1];
     for (size_t row = 0; row < rows; ++row) {

@@ -52,11 +52,14 @@ class PackedRows {
   int64_t pieces() const { return int64_t(pieces_.size()); }
   int64_t tokens() const { return tokens_; }            // of all pieces
   int64_t most_pieces() const { return most_pieces_; }  // in a row
+  // Pairs of a query and a key that attend, padding included, over those of rows that are one document each.
+  double attention() const { return size() > 0 ? pairs_ / (double(size()) * causal_pairs(double(row_tokens_))) : 1; }
 
  private:
   std::vector<Piece> pieces_;    // row by row; in a row the longest first
   std::vector<int64_t> begins_;  // of each row in pieces_, and the end
-  int64_t tokens_ = 0, most_pieces_ = 0;
+  int64_t row_tokens_, tokens_ = 0, most_pieces_ = 0;
+  double pairs_ = 0;
 };
 
 // Rows as sequences of a dataset. What is left of a row is padding: id 0, no target, and with Packing::documents a document of its own.

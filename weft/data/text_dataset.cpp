@@ -124,7 +124,9 @@ class PackedText : public TextDataset {
   }
   PackingFacts packing() const override {
     const double tokens = double(training_.size()) * double(options().tokens);
-    return {.name = std::string(name(options().packing)), .padding = 1 - double(training_.rows().tokens()) / tokens};
+    return {.name = std::string(name(options().packing)),
+            .padding = 1 - double(training_.rows().tokens()) / tokens,
+            .attention = training_.rows().attention()};
   }
 
  private:

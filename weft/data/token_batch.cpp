@@ -7,6 +7,14 @@ namespace weft {
 
 int64_t TokenBatch::counted() const { return int64_t(targets.size()) - std::count(targets.begin(), targets.end(), kIgnored); }
 
+double TokenBatch::attended_pairs() const {
+  if (documents.empty()) return double(rows) * causal_pairs(double(tokens));
+  double pairs = 0;
+  for (size_t d = 0; d < documents.size(); ++d)
+    pairs += causal_pairs(double((d + 1 < documents.size() ? documents[d + 1] : int64_t(ids.size())) - documents[d]));
+  return pairs;
+}
+
 Tensor TokenBatch::upload_ids(Device& device) const { return Tensor::from_host(device, {rows, tokens}, ids); }
 Tensor TokenBatch::upload_targets(Device& device) const { return Tensor::from_host(device, {rows, tokens}, targets); }
 

@@ -8,6 +8,7 @@
 #include "weft/base/check.h"
 #include "weft/device/launch_progress.h"
 #include "weft/models/load.h"
+#include "weft/ops/causal_attention/causal_attention.h"
 #include "weft/train/evaluate.h"
 #include "weft/train/optimizer_choice.h"
 #include "weft/train/phase.h"
@@ -84,6 +85,25 @@ int fullest_rank(const TrainConfig& config, const TrainingProblem& problem, Devi
   return int(std::max_element(owned.begin(), owned.end()) - owned.begin());
 }
 
+// FLOPs of the kernels whose work depends on the lengths of documents.
+double attention_of(const counting::Counts& counts) {
+  double flops = 0;
+  for (const char* kernel : {CausalAttentionArgs::kOp, CausalAttentionBackwardArgs::kOp})
+    if (const auto found = counts.kernels().find(kernel); found != counts.kernels().end()) flops += found->second.cost.flops;
+  return flops;
+}
+
+// Kernels count all documents of a micro-batch as one: the share of that which rows of one document each have.
+double rows_of_documents(const TokenBatch& sequence, int64_t sequences) {
+  const double tokens = double(sequence.tokens), rows = double(sequences);
+  return sequence.documents.empty() ? 1 : rows * causal_pairs(tokens) / causal_pairs(rows * tokens);
+}
+
+struct CountedWork {
+  Cost all;
+  double attention = 0;  // FLOPs, of those
+};
+
 // A short run on a device that has neither memory nor work behind it: some steps of sequences like `sequence`, an evaluation, samples,
 // the export. Fills in the plan; the cost of a step only if `counts` counts it.
 void rehearse(const TrainConfig& config, const TrainingProblem& problem, const TokenBatch& sequence, Device& device, Communicator& ranks,
@@ -104,7 +124,7 @@ void rehearse(const TrainConfig& config, const TrainingProblem& problem, const T
     if (counts) counts->reset();
     step.gradients(some);
     step.apply(0);
-    return counts ? counts->total() : Cost{};
+    return counts ? CountedWork{counts->total(), attention_of(*counts)} : CountedWork{};
   };
   // All micro-batches are alike: two are counted, after a step that leaves the memory every later step finds.
   plan.tokens = size.batch * size.accumulate * size.sequence_tokens;
@@ -112,11 +132,14 @@ void rehearse(const TrainConfig& config, const TrainingProblem& problem, const T
   step.reserve(micro_batches);
   const int64_t counted = std::min<int64_t>(micro_batches, 2);
   count(counted);
-  const Cost one = count(1), some = count(counted);
-  if (counts) plan.step = one;
-  if (counts && counted > 1) {
-    plan.step.flops += double(micro_batches - 1) * (some.flops - one.flops);
-    plan.step.bytes += double(micro_batches - 1) * (some.bytes - one.bytes);
+  const CountedWork one = count(1), some = count(counted);
+  if (counts) {
+    const auto of_all = [&](double first, double two) { return first + (counted > 1 ? double(micro_batches - 1) * (two - first) : 0); };
+    plan.step = {of_all(one.all.bytes, some.all.bytes), of_all(one.all.flops, some.all.flops)};
+    const double attention = of_all(one.attention, some.attention);
+    plan.other_flops = plan.step.flops - attention;
+    plan.attention_flops = attention * rows_of_documents(sequence, at_once);
+    plan.step.flops = plan.other_flops + plan.attention_flops * problem.data->packing().attention;
   }
   validation_loss(*model, *problem.data, 1);
   if (problem.sums) sums_accuracy(*model, *problem.sums);
@@ -130,17 +153,6 @@ void rehearse(const TrainConfig& config, const TrainingProblem& problem, const T
   for (const Parameter& p : model->all_parameters()) (p.tensor.requires_grad() ? plan.parameters : plan.kept) += p.tensor.numel();
 }
 
-// The work of a step whose rows are one document each: no device knows the lengths of documents, and would count all of a micro-batch
-// as one. Attention inside shorter documents is less work.
-Cost cost_of_rows(const TrainConfig& config, const TrainingProblem& problem, TokenBatch sequence) {
-  sequence.documents.clear();
-  sequence.document_capacity = 0;
-  Plan plan;
-  const auto counting = counting::open_device(int(config.threads));
-  rehearse(config, problem, sequence, *counting, alone(), &counting::counts(*counting), plan);
-  return plan.step;
-}
-
 }  // namespace
 
 // The counting device counts the work of the whole step; the planned device of a rank takes the memory.
@@ -152,7 +164,6 @@ Plan make_plan(const TrainConfig& config, const TrainingProblem& problem, int ra
   const LaunchProgress launches(counting->stream());
   const TokenBatch sequence = problem.data->training_sequence(0);
   rehearse(config, problem, sequence, *counting, alone(), &counting::counts(*counting), plan);
-  if (!sequence.documents.empty()) plan.step = cost_of_rows(config, problem, sequence);
   const auto target = open_planned(config.device, {.threads = int(config.threads)});
   if (ranks == 1) {
     if (target->name() != counting->name()) rehearse(config, problem, sequence, *target, alone(), nullptr, plan);
@@ -163,6 +174,15 @@ Plan make_plan(const TrainConfig& config, const TrainingProblem& problem, int ra
     rehearse(config, problem, sequence, *open_planned(config.device, {.threads = int(config.threads)}), *all, nullptr, plan);
   rehearse(config, problem, sequence, *target, *all, nullptr, plan);
   return plan;
+}
+
+double Plan::flops_of(std::span<const TokenBatch> sequences, double share_of_step) const {
+  double attended = 0, whole = 0;
+  for (const TokenBatch& each : sequences) {
+    attended += each.attended_pairs();
+    whole += double(each.rows) * causal_pairs(double(each.tokens));
+  }
+  return share_of_step * (other_flops + attention_flops * (whole > 0 ? attended / whole : 1));
 }
 
 std::string bytes_text(double bytes) {

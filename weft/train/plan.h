@@ -1,6 +1,7 @@
 // Memory and work of a run, known before anything is allocated: the real step runs on a counting device.
 #pragma once
 
+#include <span>
 #include <string>
 #include <vector>
 
@@ -12,7 +13,7 @@ namespace weft {
 
 struct Plan {
   PoolStats memory;           // high-water marks of the pool, by use and in total; of one rank
-  Cost step;                  // of one optimizer step
+  Cost step;                  // of one optimizer step, the mean over the steps of an epoch
   int64_t parameters = 0;     // trained
   int64_t kept = 0;           // frozen: the model's below its adapters
   int64_t tokens = 0;         // read by one step
@@ -20,6 +21,12 @@ struct Plan {
   double counted_share = 1;   // of the data's tokens, padding aside: those that count in the loss
   int ranks = 1;
   std::vector<int> additions = {};  // of several ranks: TrainingStep::additions()
+
+  // FLOPs of a step whose rows are one document each: attention's, and all others. Attention inside shorter documents is less work; with
+  // dropout of its probabilities it is not, and counts to the others.
+  double attention_flops = 0, other_flops = 0;
+  // FLOPs of the micro-batches of a step that have these sequences.
+  double flops_of(std::span<const TokenBatch> sequences, double share_of_step) const;
 
   int64_t peak() const { return memory.held_high_water; }  // what the run takes from the device, cached blocks included
 };

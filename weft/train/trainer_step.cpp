@@ -78,7 +78,7 @@ StepRecord Trainer::train_one() {
   seconds_ += seconds;
   step_seconds_ += seconds;
   waited_ += ranks_.communicator().seconds_waited() - waited;
-  const double own_flops = plan_.step.flops * double(share_.micro_batches.size()) / double(plan_.micro_batches);
+  const double own_flops = plan_.flops_of(own, double(share_.micro_batches.size()) / double(plan_.micro_batches));
   return {step_,
           result.loss,
           rate,
