@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <cmath>
 
 #include "tests/unit/test_device.h"
 #include "weft/autograd/gradcheck.h"
@@ -21,6 +22,12 @@ namespace weft {
 namespace {
 
 constexpr int64_t kB = 2, kT = 7, kC = 12;
+
+double largest_difference(const std::vector<float>& a, const std::vector<float>& b) {
+  double largest = 0;
+  for (size_t i = 0; i < a.size(); ++i) largest = std::max(largest, std::abs(double(a[i]) - double(b[i])));
+  return largest;
+}
 
 class Layers : public testing::Test {
  protected:
@@ -162,6 +169,81 @@ TEST_F(Layers, attention_packed) {
   Positions positions(*device);
   const Pass pass{.B = kB, .T = kT, .positions = &positions, .kv = nullptr, .dropout = {}};
   expect_gradients([&] { return o(attend_packed(qkv(in).reshape({kB, kT, 3 * H, D}), H, pass).reshape({kB, kT, H * D})); });
+}
+
+// The reason why attention on this device has no window; "" if it has.
+std::string unsupported_window(Device& device) {
+  const Tensor q = Tensor::from_host(device, {1, 2, 1, 4}, std::vector<float>(8));
+  Positions positions(device);
+  try {
+    attend(q, q, q, {.B = 1, .T = 2, .positions = &positions, .kv = nullptr, .dropout = {}}, {.window = 1});
+  } catch (const Error& error) {
+    if (error.code() == ErrorCode::unsupported) return error.what();
+    throw;
+  }
+  return "";
+}
+
+// Window and soft cap, each alone and both, in one op and with the probabilities in memory: gradients, and equal results. A window of
+// all keys and a cap far above the scores change nothing.
+TEST_F(Layers, attention_with_window_and_soft_cap) {
+  if (const std::string why = unsupported_window(*device); !why.empty()) GTEST_SKIP() << why;
+  constexpr int64_t H = 4, Hkv = 2, D = 6;
+  const Tensor q = input("q", {kB, kT, H, D}), k = input("k", {kB, kT, Hkv, D}), v = input("v", {kB, kT, Hkv, D});
+  const Tensor qkv = input("qkv", {kB, kT, H + 2 * Hkv, D});
+  Positions positions(*device);
+  const Pass pass{.B = kB, .T = kT, .positions = &positions, .kv = nullptr, .dropout = {}};
+  Pass dropping = pass;
+  dropping.dropout = random_state(*device, 5);
+  const auto attended = [&](const Pass& pass, const AttendOptions& options) { return attend(q, k, v, pass, options).to_host<float>(); };
+  const std::vector<float> plain = attended(pass, {});
+  EXPECT_EQ(attended(pass, {.window = kT}), plain);
+  for (const AttendOptions& options : {AttendOptions{.window = 3}, {.soft_cap = 0.8f}, {.window = 2, .soft_cap = 1.5f}}) {
+    SCOPED_TRACE(testing::Message() << "window " << options.window << ", soft cap " << options.soft_cap);
+    const std::vector<float> found = attended(pass, options);
+    EXPECT_GT(largest_difference(found, plain), 1e-2);
+    AttendOptions in_memory = options;
+    in_memory.dropout = 1e-9f;  // drops nothing here
+    EXPECT_LE(largest_difference(attended(dropping, in_memory), found), 1e-5);
+    expect_gradients([&] { return add(attend(q, k, v, pass, options), attend_packed(qkv, Hkv, pass, options)); });
+    expect_gradients([&] { return add(attend(q, k, v, dropping, in_memory), attend_packed(qkv, Hkv, dropping, in_memory)); });
+  }
+}
+
+// Position i of a window attends to itself and the keys right before it: values of other keys do not reach it.
+TEST_F(Layers, a_window_hides_earlier_values) {
+  if (const std::string why = unsupported_window(*device); !why.empty()) GTEST_SKIP() << why;
+  constexpr int64_t D = 4, kWindow = 3;
+  Positions positions(*device);
+  const Pass pass{.B = 1, .T = kT, .positions = &positions, .kv = nullptr, .dropout = {}};
+  Pass dropping = pass;
+  dropping.dropout = random_state(*device, 5);
+  const Tensor q = input("q", {1, kT, 1, D}), k = input("k", {1, kT, 1, D}), v = input("v", {1, kT, 1, D});
+  std::vector<float> values = v.to_host<float>();
+  for (int64_t c = 0; c < D; ++c) values[size_t(c)] += 100;  // of the first key
+  const Tensor other = Tensor::from_host(*device, v.shape(), values);
+  for (const auto& [of, dropout] : {std::pair{&pass, 0.0f}, {&dropping, 1e-9f}}) {
+    const AttendOptions options{.dropout = dropout, .window = kWindow};
+    const std::vector<float> one = attend(q, k, v, *of, options).to_host<float>(), two = attend(q, k, other, *of, options).to_host<float>();
+    for (int64_t i = 0; i < kT; ++i) EXPECT_EQ(one[size_t(i * D)] != two[size_t(i * D)], i < kWindow) << "position " << i;
+  }
+}
+
+TEST_F(Layers, attention_refuses_what_it_has_not) {
+  const Tensor q = input("q", {1, 3, 2, 4});
+  Positions positions(*device);
+  Pass pass{.B = 1, .T = 3, .positions = &positions, .kv = nullptr, .dropout = {}};
+  EXPECT_THROW(attend(q, q, q, pass, {.window = -1}), Error);
+  EXPECT_THROW(attend(q, q, q, pass, {.soft_cap = -1}), Error);
+  KvCache cache(*device, {.layers = 1, .batch = 1, .capacity = 8, .heads = 2, .head_dim = 4});
+  KvPass kv(cache, 3);
+  pass.kv = &kv;
+  for (const AttendOptions& options : {AttendOptions{.window = 2}, {.soft_cap = 1}}) try {
+      attend(q, q, q, pass, options);
+      ADD_FAILURE() << "a pass with a cache takes a window or a soft cap";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::unsupported);
+    }
 }
 
 TEST_F(Layers, embedding) {

@@ -1,7 +1,9 @@
 #include "weft/nn/attention.h"
 
 #include <cmath>
+#include <utility>
 
+#include "weft/base/check.h"
 #include "weft/ops/causal_attention/causal_attention.h"
 #include "weft/ops/copy/copy.h"
 #include "weft/ops/dropout/dropout.h"
@@ -28,30 +30,59 @@ Tensor masked(const Tensor& scores, const Tensor& at, float scale) {
   return mask(scores, at.reshape({T, 1}), at, scale);
 }
 
-// The same where only the keys of the query's document count: those at most as far before it as its position there.
-Tensor masked_by_document(const Tensor& scores, const Tensor& at, const Tensor& positions, float scale) {
+// The same where only keys at most `back` [T, 1] before the query count.
+Tensor masked_beyond(const Tensor& scores, const Tensor& at, const Tensor& back, float scale) {
   static const auto mask =
       fuse([](Expr s, Expr i, Expr j, Expr back, Param by) { return select(j <= i && i - j <= back, s * by, -3e38f); });
   const int64_t T = scores.shape().back();
-  const Tensor back = embedding(at.reshape({T, 1}), positions);  // the positions as f32
   return mask(scores, at.reshape({T, 1}), at, back, scale);
+}
+
+// The keys before each query that it attends to, f32 [T, 1]: those of its document in its window.
+Tensor keys_before(const Tensor& at, const Pass& pass, int64_t window) {
+  static const auto least = fuse([](Expr back, Param most) { return min(back, most); });
+  const Tensor query = at.reshape({pass.T, 1});
+  const Tensor back = pass.documents ? embedding(query, pass.document_positions) : query;  // the position in the document as f32
+  return window > 0 ? least(back, float(window - 1)) : back;
+}
+
+Tensor capped(const Tensor& scores, float scale, float cap) {
+  static const auto soft = fuse([](Expr s, Param by, Param cap) { return cap * tanh(s * by / cap); });
+  return soft(scores, scale, cap);
 }
 
 // Attention with the T by T probabilities in memory (causal_attention never holds them), so that some can be dropped.
 Tensor attend_with_dropout(const Tensor& q, const Tensor& k, const Tensor& v, const Pass& pass, const AttendOptions& options) {
   const int64_t B = pass.B, T = pass.T, H = q.shape()[2], Hkv = k.shape()[2], D = q.shape()[3];
-  const float scale = options.scale != 0 ? options.scale : 1 / std::sqrt(float(D));
-  const Tensor scores = matmul(heads_first(q, Hkv), heads_first(k, Hkv), {.transpose_b = true}).reshape({B, H, T, T});
+  float scale = options.scale != 0 ? options.scale : 1 / std::sqrt(float(D));
+  Tensor scores = matmul(heads_first(q, Hkv), heads_first(k, Hkv), {.transpose_b = true}).reshape({B, H, T, T});
+  if (options.soft_cap > 0) scores = capped(scores, std::exchange(scale, 1.0f), options.soft_cap);
   const Tensor at = pass.positions->values(T);
-  const Tensor seen = pass.documents ? masked_by_document(scores, at, pass.document_positions, scale) : masked(scores, at, scale);
+  const bool all = !pass.documents && options.window == 0;
+  const Tensor seen = all ? masked(scores, at, scale) : masked_beyond(scores, at, keys_before(at, pass, options.window), scale);
   const Tensor p = dropout(softmax(seen), options.dropout, pass.dropout, options.site);
   const Tensor o = matmul(p.reshape({B, Hkv, H / Hkv * T, T}), heads_first(v, Hkv));
   return contiguous(o.reshape({B, H, T, D}).permute({0, 2, 1, 3}));
 }
 
+void check_options(const Pass& pass, const AttendOptions& options) {
+  constexpr const char* kWhere = "attend";
+  check(options.window >= 0, kWhere, "window is ", options.window, ", expected a number of keys, or 0 for none");
+  check(std::isfinite(options.soft_cap) && options.soft_cap >= 0, kWhere, "soft_cap is ", options.soft_cap,
+        ", expected a positive number, or 0 for none");
+  if (pass.kv && (options.window > 0 || options.soft_cap > 0))
+    fail(ErrorCode::unsupported, kWhere, "a pass with a cache has no ", options.window > 0 ? "window" : "soft_cap",
+         ": kv_attention reads all keys as they are; run the pass without a cache");
+}
+
+AttentionOptions options_of_op(const Pass& pass, const AttendOptions& options) {
+  return {.scale = options.scale, .window = options.window, .soft_cap = options.soft_cap, .documents = pass.documents};
+}
+
 }  // namespace
 
 Tensor attend(const Tensor& q, const Tensor& k, const Tensor& v, const Pass& pass, const AttendOptions& options) {
+  check_options(pass, options);
   if (pass.kv) {
     pass.kv->append(options.layer, k, v);
     // A prompt reads no earlier positions: blocks of queries share the keys.
@@ -59,12 +90,11 @@ Tensor attend(const Tensor& q, const Tensor& k, const Tensor& v, const Pass& pas
     return kv_attention(q, pass.kv->keys(options.layer), pass.kv->values(options.layer), pass.kv->start(), options.scale);
   }
   if (pass.dropout && options.dropout > 0) return attend_with_dropout(q, k, v, pass, options);
-  return causal_attention(q, k, v, AttentionOptions{.scale = options.scale, .documents = pass.documents});
+  return causal_attention(q, k, v, options_of_op(pass, options));
 }
 
 Tensor attend_packed(const Tensor& qkv, int64_t kv_heads, const Pass& pass, const AttendOptions& options) {
-  if (!pass.kv && !(pass.dropout && options.dropout > 0))
-    return packed_attention(qkv, kv_heads, AttentionOptions{.scale = options.scale, .documents = pass.documents});
+  if (!pass.kv && !(pass.dropout && options.dropout > 0)) return packed_attention(qkv, kv_heads, options_of_op(pass, options));
   const int64_t heads = qkv.shape()[2], H = heads - 2 * kv_heads;
   const Tensor q = slice(qkv, 2, 0, H), k = slice(qkv, 2, H, H + kv_heads), v = slice(qkv, 2, H + kv_heads, heads);
   return attend(q, k, v, pass, options);

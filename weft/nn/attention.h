@@ -34,11 +34,14 @@ struct Pass {
   Tensor start() const { return kv ? kv->start() : Tensor(); }
 };
 
+// Throws `unsupported` for a window or a soft cap on a device whose attention has none, and in a pass with a cache (kv_attention has none).
 struct AttendOptions {
-  int64_t layer = 0;  // of the cache
-  float scale = 0;    // 0: 1 / sqrt(D)
-  float dropout = 0;  // of the probabilities, if the pass has a random state
-  uint32_t site = 0;  // of the random numbers
+  int64_t layer = 0;   // of the cache
+  float scale = 0;     // 0: 1 / sqrt(D)
+  float dropout = 0;   // of the probabilities, if the pass has a random state
+  uint32_t site = 0;   // of the random numbers
+  int64_t window = 0;  // i attends to j only if i - window < j <= i; 0: none
+  float soft_cap = 0;  // scores are cap tanh(score / cap); 0: none
 };
 
 // q [B, T, H, D], k and v [B, T, Hkv, D] of the new tokens: o [B, T, H, D].
