@@ -1,21 +1,16 @@
 #include "weft/data/byte_level_json.h"
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 #include <set>
 
 #include "weft/base/check.h"
+#include "weft/data/tokenizer_json.h"
 #include "weft/io/tokenizer/byte_alphabet.h"
 
 namespace weft {
 namespace {
 
-using Json = nlohmann::ordered_json;
-
-Json added_token(size_t id, const std::string& content) {
-  return {{"id", id},        {"content", content},  {"single_word", false}, {"lstrip", false},
-          {"rstrip", false}, {"normalized", false}, {"special", true}};
-}
+using Json = OrderedJson;
 
 std::string spelled(std::string_view bytes) {
   std::string out;
@@ -61,21 +56,12 @@ std::string byte_level_json(const std::vector<std::string>& tokens, const std::v
       know(left + right);
       if (merged.insert(left + right).second) merges.push_back({left, right});
     }
-  const Json level = {{"type", "ByteLevel"}, {"add_prefix_space", false}, {"trim_offsets", true}, {"use_regex", false}};
-  const Json model = {{"type", "BPE"},
-                      {"dropout", nullptr},
-                      {"unk_token", nullptr},
-                      {"continuing_subword_prefix", nullptr},
-                      {"end_of_word_suffix", nullptr},
-                      {"fuse_unk", false},
-                      {"byte_fallback", false},
-                      {"ignore_merges", false},
-                      {"vocab", vocab},
-                      {"merges", merges}};
-  const Json all = {{"version", "1.0"},          {"truncation", nullptr}, {"padding", nullptr},
-                    {"added_tokens", added},     {"normalizer", nullptr}, {"pre_tokenizer", level},
-                    {"post_processor", nullptr}, {"decoder", level},      {"model", model}};
-  return all.dump(1) + "\n";
+  return tokenizer_json({.added = added,
+                         .pre_tokenizer = byte_level_part(false),
+                         .post_processor = nullptr,
+                         .decoder = byte_level_part(false),
+                         .vocab = vocab,
+                         .merges = merges});
 }
 
 }  // namespace weft

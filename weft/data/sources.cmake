@@ -23,6 +23,7 @@ target_sources(weft
     data/token_cache.cpp
     data/token_shard.cpp
     data/tokenise.cpp
+    data/tokenizer_json.cpp
     data/tokenizer_training/merge_learner.cpp
     data/tokenizer_training/merged_words.cpp
     data/tokenizer_training/train_tokenizer.cpp

@@ -1,22 +1,17 @@
 #include "weft/data/tokenizer_training/trained_json.h"
 
-#include <nlohmann/json.hpp>
-
+#include "weft/data/tokenizer_json.h"
 #include "weft/io/tokenizer/patterns.h"
 
 namespace weft {
 namespace {
 
-using Json = nlohmann::ordered_json;
-
-Json byte_level(bool use_regex) {
-  return {{"type", "ByteLevel"}, {"add_prefix_space", false}, {"trim_offsets", true}, {"use_regex", use_regex}};
-}
+using Json = OrderedJson;
 
 Json pre_tokenizer(WordPattern pattern) {
-  if (pattern == WordPattern::gpt2) return byte_level(true);  // ByteLevel has the pattern built in
+  if (pattern == WordPattern::gpt2) return byte_level_part(true);  // ByteLevel has the pattern built in
   const Json split = {{"type", "Split"}, {"pattern", {{"Regex", pattern_text(pattern)}}}, {"behavior", "Isolated"}, {"invert", false}};
-  return {{"type", "Sequence"}, {"pretokenizers", {split, byte_level(false)}}};
+  return {{"type", "Sequence"}, {"pretokenizers", {split, byte_level_part(false)}}};
 }
 
 Json vocab_of(const std::vector<std::string>& tokens) {
@@ -45,36 +40,15 @@ std::vector<std::string> special_tokens(const TokenizerTraining& options) {
 
 std::string trained_tokenizer_json(const LearnedMerges& learned, const TokenizerTraining& options) {
   Json added = Json::array();
-  for (const std::string& token : special_tokens(options))
-    added.push_back({{"id", added.size()},
-                     {"content", token},
-                     {"single_word", false},
-                     {"lstrip", false},
-                     {"rstrip", false},
-                     {"normalized", false},
-                     {"special", true}});
-  Json post_processor = byte_level(true);
+  for (const std::string& token : special_tokens(options)) added.push_back(added_token(added.size(), token));
+  Json post_processor = byte_level_part(true);
   post_processor["trim_offsets"] = false;
-  const Json all = {{"version", "1.0"},
-                    {"truncation", nullptr},
-                    {"padding", nullptr},
-                    {"added_tokens", added},
-                    {"normalizer", nullptr},
-                    {"pre_tokenizer", pre_tokenizer(options.pattern)},
-                    {"post_processor", post_processor},
-                    {"decoder", byte_level(true)},
-                    {"model",
-                     {{"type", "BPE"},
-                      {"dropout", nullptr},
-                      {"unk_token", nullptr},
-                      {"continuing_subword_prefix", nullptr},
-                      {"end_of_word_suffix", nullptr},
-                      {"fuse_unk", false},
-                      {"byte_fallback", false},
-                      {"ignore_merges", false},
-                      {"vocab", vocab_of(learned.tokens)},
-                      {"merges", merges_of(learned)}}}};
-  return all.dump(1) + "\n";
+  return tokenizer_json({.added = added,
+                         .pre_tokenizer = pre_tokenizer(options.pattern),
+                         .post_processor = post_processor,
+                         .decoder = byte_level_part(true),
+                         .vocab = vocab_of(learned.tokens),
+                         .merges = merges_of(learned)});
 }
 
 std::string trained_config_json(const TokenizerTraining& options) {
