@@ -7,6 +7,7 @@
 #include "cli/command.h"
 #include "weft/base/check.h"
 #include "weft/chat/chat_format.h"
+#include "weft/io/is_there.h"
 #include "weft/io/json.h"
 #include "weft/io/weight_files.h"
 #include "weft/models/folder.h"
@@ -16,11 +17,6 @@ namespace {
 
 namespace fs = std::filesystem;
 using Ordered = nlohmann::ordered_json;
-
-bool there(const fs::path& path) {
-  std::error_code ignored;
-  return fs::exists(path, ignored);
-}
 
 // The tokenizer and the spelling of the tokens that begin and end a text.
 Ordered tokenizer_of(const ModelFolder& folder) {
@@ -79,7 +75,7 @@ Ordered describe(const std::string& path) {
   const bool folder = fs::is_directory(path, ignored);
   Ordered out;
   out["path"] = path;
-  if (folder && there(fs::path(path) / "config.json")) {
+  if (folder && is_there(fs::path(path) / "config.json")) {
     out["config"] = unless_unsupported([&] { return Ordered::parse(model_config_json(read_model_config(path))); });
   }
   const WeightFiles files(path);

@@ -10,16 +10,12 @@
 
 #include "weft/base/check.h"
 #include "weft/io/byte_stream.h"
+#include "weft/io/is_there.h"
 
 namespace weft {
 namespace {
 
 namespace fs = std::filesystem;
-
-bool exists(const std::string& path) {
-  std::error_code error;
-  return fs::exists(path, error);
-}
 
 // Whether the part after a colon is meant as a weight: it begins like a number.
 bool looks_like_weight(std::string_view text) {
@@ -37,7 +33,7 @@ double weight_of(const std::string& text, const std::string& item) {
 
 DataItem item_of(const std::string& text) {
   const size_t colon = text.rfind(':');
-  if (exists(text) || colon == text.npos || colon == 0 || !looks_like_weight(std::string_view(text).substr(colon + 1))) return {text};
+  if (is_there(text) || colon == text.npos || colon == 0 || !looks_like_weight(std::string_view(text).substr(colon + 1))) return {text};
   return {text.substr(0, colon), weight_of(text.substr(colon + 1), text.substr(0, colon))};
 }
 
@@ -53,7 +49,7 @@ std::string stem_of(const std::string& path) {
 }  // namespace
 
 std::vector<DataItem> data_items(const std::string& list) {
-  if (exists(list)) return {{list}};
+  if (is_there(list)) return {{list}};
   std::vector<DataItem> items;
   for (size_t from = 0; from <= list.size();) {
     const size_t comma = std::min(list.find(',', from), list.size());
@@ -73,7 +69,7 @@ bool is_weighted(const std::vector<DataItem>& items) {
 }
 
 std::vector<std::string> paths_of(const std::string& item) {
-  if (exists(item)) return {item};
+  if (is_there(item)) return {item};
   if (item.find_first_of("*?[") == item.npos) fail(ErrorCode::bad_file, item, "there is no such file or folder");
   glob_t found{};
   const int code = ::glob(item.c_str(), 0, nullptr, &found);

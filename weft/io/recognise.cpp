@@ -3,16 +3,12 @@
 #include <filesystem>
 
 #include "weft/base/check.h"
+#include "weft/io/is_there.h"
 
 namespace weft {
 namespace {
 
 namespace fs = std::filesystem;
-
-bool is_there(const fs::path& path) {
-  std::error_code ignored;
-  return fs::exists(path, ignored);
-}
 
 // PyTorch writes a zip archive; before version 1.6 it wrote a pickle that starts with a ten-byte magic number. Neither can
 // start a safetensors file, except one whose header has exactly 67324752 bytes.

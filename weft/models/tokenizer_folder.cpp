@@ -7,6 +7,7 @@
 #include "weft/base/check.h"
 #include "weft/io/atomic_file.h"
 #include "weft/io/checksum.h"
+#include "weft/io/is_there.h"
 #include "weft/io/mapped_file.h"
 #include "weft/io/recognise.h"
 
@@ -30,11 +31,6 @@ fs::path folder_of(const std::string& file) {
   return folder.empty() ? fs::path(".") : folder;
 }
 
-bool there(const fs::path& path) {
-  std::error_code ignored;
-  return fs::exists(path, ignored);
-}
-
 void write_file(const fs::path& path, std::span<const std::byte> bytes) {
   AtomicFile file(path.string());
   file.write(bytes);
@@ -56,7 +52,7 @@ void remove_named_templates(const fs::path& folder) {
 }
 
 void copy_or_remove(const fs::path& from, const fs::path& to) {
-  if (!there(from)) return remove_if_there(to);
+  if (!is_there(from)) return remove_if_there(to);
   const MappedFile source(from.string());
   refuse_other_formats(from.string(), {reinterpret_cast<const char*>(source.bytes().data()), source.bytes().size()});
   write_file(to, source.bytes());
@@ -98,7 +94,7 @@ uint64_t TokenizerFolder::hash() const {
   return hash;
 }
 
-bool has_tokenizer(const std::string& folder) { return there(fs::path(folder) / kTokenizerJson); }
+bool has_tokenizer(const std::string& folder) { return is_there(fs::path(folder) / kTokenizerJson); }
 
 void copy_tokenizer(const std::string& path, const std::string& folder) {
   const fs::path file(tokenizer_file(path)), to(folder);
@@ -117,7 +113,7 @@ std::string read_tokenizer_config_json(const std::string& path) {
   const fs::path folder = folder_of(tokenizer_file(path));
   nlohmann::ordered_json all = nlohmann::ordered_json::object();
   for (const char* name : {"tokenizer_config.json", "special_tokens_map.json"})
-    if (there(folder / name)) {
+    if (is_there(folder / name)) {
       const MappedFile file((folder / name).string());
       const std::string_view text(reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size());
       const auto json = nlohmann::ordered_json::parse(text, nullptr, false);

@@ -2,17 +2,13 @@
 
 #include <filesystem>
 
+#include "weft/io/is_there.h"
 #include "weft/io/json.h"
 
 namespace weft {
 namespace {
 
 namespace fs = std::filesystem;
-
-bool there(const fs::path& path) {
-  std::error_code ignored;
-  return fs::exists(path, ignored);
-}
 
 // A token is given by its spelling, or as an object with the spelling as `content`.
 std::optional<std::string> token(const JsonNode& root, const char* key) {
@@ -60,7 +56,7 @@ std::vector<ConfiguredToken> added_tokens(const JsonNode& root) {
 TokenizerConfig read_tokenizer_config(const std::string& folder) {
   TokenizerConfig config;
   const fs::path at(folder);
-  if (const fs::path path = at / "tokenizer_config.json"; there(path)) {
+  if (const fs::path path = at / "tokenizer_config.json"; is_there(path)) {
     const Json document = read_json(path.string());
     const JsonNode root = JsonNode(path.string(), document).object();
     config.file = path.string();
@@ -72,14 +68,14 @@ TokenizerConfig read_tokenizer_config(const std::string& folder) {
     config.add_eos = flag(root, "add_eos_token");
     config.chat_template = root.find("chat_template").has_value();
   }
-  if (const fs::path path = at / "special_tokens_map.json"; there(path)) {
+  if (const fs::path path = at / "special_tokens_map.json"; is_there(path)) {
     const Json document = read_json(path.string());
     const JsonNode root = JsonNode(path.string(), document).object();
     fill(config.bos_token, root, "bos_token", config.file);
     fill(config.eos_token, root, "eos_token", config.file);
     if (!config.pad_token) config.pad_token = token(root, "pad_token");
   }
-  config.chat_template |= there(at / "chat_template.jinja") || there(at / "chat_template.json");
+  config.chat_template |= is_there(at / "chat_template.jinja") || is_there(at / "chat_template.json");
   return config;
 }
 
