@@ -1,6 +1,6 @@
 #include <cmath>
 
-#include "weft/ops/causal_attention/attention_truth.h"
+#include "weft/ops/causal_attention/attention_setup.h"
 #include "weft/ops/causal_attention/causal_attention.h"
 #include "weft/spec/registry.h"
 
@@ -8,9 +8,6 @@ namespace weft::spec {
 namespace {
 
 using namespace attention;
-
-// Storage of q, k, v and their gradients.
-enum class Store { by_token, by_head, packed };  // [B, T, H, D]; [B, H, T, D]; q, k, v in one [B, T, H + 2 Hkv, D]
 
 Places places(const Size& s, Store store, const std::string& prefix) {
   const auto one = [&](const char* name, int64_t heads, int64_t offset) {
@@ -30,39 +27,6 @@ void declare(Problem& p, const Size& s, DType dtype, Store store, const std::str
   add("q", s.H);
   add("k", s.Hkv);
   add("v", s.Hkv);
-}
-
-struct Setup {
-  DType dtype;
-  Size size;
-  Store store = Store::by_token;
-  Layout layout = Layout::contiguous;
-  Fill fill = normal();
-  float scale = 0;
-  bool smooth = true;  // finite differences say something
-  int64_t window = 0;
-  float soft_cap = 0;
-  std::vector<int64_t> documents = {};  // cumulative lengths; empty: absent
-
-  Rule rule() const { return {scale != 0 ? scale : 1 / std::sqrt(float(size.D)), window, soft_cap, documents}; }
-  Shape out() const {
-    const Size& n = size;
-    return store == Store::by_head ? Shape{n.B, n.H, n.T, n.D} : Shape{n.B, n.T, n.H, n.D};
-  }
-  Place place(const char* tensor) const { return {tensor, size.T, size.H, size.D, 0, store == Store::by_head}; }
-};
-
-void declare_documents(Problem& p, const Setup& s) {
-  if (s.documents.empty()) return;
-  p.input("documents", DType::i32, {int64_t(s.documents.size())}, listed({s.documents.begin(), s.documents.end()}));
-}
-
-// The numbers of either Args, and documents.
-template <class Args>
-Args with_options(const Setup& s, const Bound& b, Args args) {
-  args.scale = float(s.rule().scale), args.window = s.window, args.soft_cap = s.soft_cap;
-  if (!s.documents.empty()) args.documents = b.view("documents");
-  return args;
 }
 
 Problem forward(const Setup& s) {
@@ -117,13 +81,7 @@ Problem backward(const Setup& s) {
   p.cost = [=](const Bound& b) { return cost(args(b)); };
   p.reference = [=](Truth& t) { differentiate(t, at, grad, out, n, s.rule()); };
   if (!s.smooth) return p;  // no finite differences of NaN, nor of a loss that cancels to nothing
-  p.loss = [=](const Truth& t) {
-    Array o = t["o"];
-    attend(t, at, out, n, s.rule(), o, nullptr);
-    double loss = 0;
-    for (int64_t i = 0; i < o.size(); ++i) loss += o[i] * t["dout"][i];
-    return loss;
-  };
+  p.loss = [=](const Truth& t) { return loss(t, at, s); };
   p.derivatives = {{at.q.tensor, grad.q.tensor}};
   if (s.store != Store::packed) p.derivatives = {{"q", "dq"}, {"k", "dk"}, {"v", "dv"}};
   return p;

@@ -22,36 +22,24 @@ Parts<V> parts(const char* op, const V& packed, int64_t Hkv) {
   return {part(packed, 2, 0, H), part(packed, 2, H, H + Hkv), part(packed, 2, H + Hkv, heads)};
 }
 
+template <class Args, class Packed>
+Args with_options(const Packed& packed, Args args) {
+  args.scale = packed.scale, args.documents = packed.documents, args.window = packed.window, args.soft_cap = packed.soft_cap;
+  return args;
+}
+
 CausalAttentionArgs unpacked(const PackedAttentionArgs& a) {
-  const Parts<View> in = parts(a.kOp, a.qkv, a.kv_heads);
-  return {.q = in.q,
-          .k = in.k,
-          .v = in.v,
-          .o = a.o,
-          .lse = a.lse,
-          .scale = a.scale,
-          .documents = a.documents,
-          .window = a.window,
-          .soft_cap = a.soft_cap};
+  const auto [q, k, v] = parts(a.kOp, a.qkv, a.kv_heads);
+  return with_options(a, CausalAttentionArgs{.q = q, .k = k, .v = v, .o = a.o, .lse = a.lse, .scale = 0});
 }
 
 CausalAttentionBackwardArgs unpacked(const PackedAttentionBackwardArgs& a) {
-  const Parts<View> in = parts(a.kOp, a.qkv, a.kv_heads);
+  const auto [q, k, v] = parts(a.kOp, a.qkv, a.kv_heads);
   check(a.dqkv && a.dqkv.shape == a.qkv.shape, a.kOp, "dqkv has shape ", a.dqkv.shape, ", qkv ", a.qkv.shape);
-  const Parts<MutView> out = parts(a.kOp, a.dqkv, a.kv_heads);
-  return {.dout = a.dout,
-          .q = in.q,
-          .k = in.k,
-          .v = in.v,
-          .o = a.o,
-          .lse = a.lse,
-          .dq = out.q,
-          .dk = out.k,
-          .dv = out.v,
-          .scale = a.scale,
-          .documents = a.documents,
-          .window = a.window,
-          .soft_cap = a.soft_cap};
+  const auto [dq, dk, dv] = parts(a.kOp, a.dqkv, a.kv_heads);
+  CausalAttentionBackwardArgs args{
+      .dout = a.dout, .q = q, .k = k, .v = v, .o = a.o, .lse = a.lse, .dq = dq, .dk = dk, .dv = dv, .scale = 0};
+  return with_options(a, args);
 }
 
 }  // namespace

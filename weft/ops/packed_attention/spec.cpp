@@ -1,6 +1,6 @@
 #include <cmath>
 
-#include "weft/ops/causal_attention/attention_truth.h"
+#include "weft/ops/causal_attention/attention_setup.h"
 #include "weft/ops/packed_attention/packed_attention.h"
 #include "weft/spec/registry.h"
 
@@ -11,43 +11,18 @@ using namespace attention;
 
 constexpr const char* kOp = "packed_attention";
 
-struct Setup {
-  DType dtype;
-  Size size;
-  Layout layout = Layout::contiguous;
-  Fill fill = normal();
-  float scale = 0;
-  bool smooth = true;  // finite differences say something
-  int64_t window = 0;
-  float soft_cap = 0;
-  std::vector<int64_t> documents = {};  // cumulative lengths; empty: absent
-
-  int64_t heads() const { return size.H + 2 * size.Hkv; }
-  float factor() const { return scale != 0 ? scale : 1 / std::sqrt(float(size.D)); }
-  Rule rule() const { return {factor(), window, soft_cap, documents}; }
-  Shape packed() const { return {size.B, size.T, heads(), size.D}; }
-  Shape out() const { return {size.B, size.T, size.H, size.D}; }
-  Place place(const char* tensor, int64_t first_head) const { return {tensor, size.T, heads(), size.D, first_head}; }
-  Places places(const char* tensor) const { return {place(tensor, 0), place(tensor, size.H), place(tensor, size.H + size.Hkv)}; }
-  Place out_place() const { return {"o", size.T, size.H, size.D}; }
-};
-
-void declare_documents(Problem& p, const Setup& s) {
-  if (s.documents.empty()) return;
-  p.input("documents", DType::i32, {int64_t(s.documents.size())}, listed({s.documents.begin(), s.documents.end()}));
-}
-
-template <class Args>
-Args with_options(const Setup& s, const Bound& b, Args args) {
-  args.scale = s.factor(), args.window = s.window, args.soft_cap = s.soft_cap;
-  if (!s.documents.empty()) args.documents = b.view("documents");
-  return args;
+// q, k and v side by side in one tensor.
+int64_t heads(const Size& n) { return n.H + 2 * n.Hkv; }
+Shape packed(const Size& n) { return {n.B, n.T, heads(n), n.D}; }
+Places places(const Size& n, const char* tensor) {
+  const auto place = [&](int64_t first_head) { return Place{tensor, n.T, heads(n), n.D, first_head}; };
+  return {place(0), place(n.H), place(n.H + n.Hkv)};
 }
 
 Problem forward(const Setup& s) {
   const Size n = s.size;
   Problem p;
-  p.input("qkv", s.dtype, s.packed(), s.fill, s.layout);
+  p.input("qkv", s.dtype, packed(n), s.fill, s.layout);
   p.output("o", s.dtype, s.out(), s.layout).output("lse", DType::f32, {n.B, n.H, n.T});
   declare_documents(p, s);
   const auto args = [=](const Bound& b) {
@@ -56,18 +31,18 @@ Problem forward(const Setup& s) {
   };
   p.run = [=](Stream& stream, const Bound& b) { packed_attention(stream, args(b)); };
   p.cost = [=](const Bound& b) { return cost(args(b)); };
-  p.reference = [=](Truth& t) { expect_attention(t, s.places("qkv"), s.out_place(), n, s.rule()); };
+  p.reference = [=](Truth& t) { expect_attention(t, places(n, "qkv"), s.place("o"), n, s.rule()); };
   return p;
 }
 
 Problem backward(const Setup& s) {
   const Size n = s.size;
   Problem p;
-  p.input("qkv", s.dtype, s.packed(), s.fill, s.layout).input("dout", s.dtype, s.out(), normal(), s.layout);
+  p.input("qkv", s.dtype, packed(n), s.fill, s.layout).input("dout", s.dtype, s.out(), normal(), s.layout);
   p.input("o", s.dtype, s.out(), constant(0), s.layout).input("lse", DType::f32, {n.B, n.H, n.T}, constant(0));
-  p.output("dqkv", s.dtype, s.packed(), s.layout);
+  p.output("dqkv", s.dtype, packed(n), s.layout);
   declare_documents(p, s);
-  p.prepare = [=](Truth& t) { attend(t, s.places("qkv"), s.out_place(), n, s.rule(), t["o"], &t["lse"]); };
+  p.prepare = [=](Truth& t) { attend(t, places(n, "qkv"), s.place("o"), n, s.rule(), t["o"], &t["lse"]); };
   const auto args = [=](const Bound& b) {
     return with_options(s, b,
                         PackedAttentionBackwardArgs{.dout = b.view("dout"),
@@ -80,15 +55,9 @@ Problem backward(const Setup& s) {
   };
   p.run = [=](Stream& stream, const Bound& b) { packed_attention_backward(stream, args(b)); };
   p.cost = [=](const Bound& b) { return cost(args(b)); };
-  p.reference = [=](Truth& t) { differentiate(t, s.places("qkv"), s.places("dqkv"), s.out_place(), n, s.rule()); };
+  p.reference = [=](Truth& t) { differentiate(t, places(n, "qkv"), places(n, "dqkv"), s.place("o"), n, s.rule()); };
   if (!s.smooth) return p;
-  p.loss = [=](const Truth& t) {
-    Array o = t["o"];
-    attend(t, s.places("qkv"), s.out_place(), n, s.rule(), o, nullptr);
-    double loss = 0;
-    for (int64_t i = 0; i < o.size(); ++i) loss += o[i] * t["dout"][i];
-    return loss;
-  };
+  p.loss = [=](const Truth& t) { return loss(t, places(n, "qkv"), s); };
   p.derivatives = {{"qkv", "dqkv"}};
   return p;
 }
