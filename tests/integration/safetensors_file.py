@@ -12,3 +12,12 @@ def change_tensor(path, name, change):
     values = change(list(struct.unpack(f"<{(end - first) // 4}f", data[first:end])), entry["shape"])
     data[first:end] = struct.pack(f"<{len(values)}f", *values)
     path.write_bytes(data)
+
+
+def forbid_token(model, token):
+    """Makes the logit of a token of a GPT-2 folder minus infinity and all others finite: a step that reads the token has an infinite loss."""
+    weights, vocabulary = model / "model.safetensors", json.loads((model / "tokenizer.json").read_text())["model"]["vocab"]
+    row = vocabulary[token]
+    change_tensor(weights, "transformer.ln_f.weight", lambda v, _: [0.0] * len(v))
+    change_tensor(weights, "transformer.ln_f.bias", lambda v, _: [1.0] * len(v))
+    change_tensor(weights, "transformer.wte.weight", lambda v, s: v[:row * s[1]] + [-1e38] * s[1] + v[(row + 1) * s[1]:])
