@@ -45,8 +45,9 @@ void print_outcome(const PrepareOutcome& outcome, const Options& options, int64_
                             .c_str());
     return;
   }
-  std::printf("%s: %lld tokens of %lld documents in %lld shards%s\n", options.config.out.c_str(), (long long)outcome.tokens,
-              (long long)outcome.documents, (long long)outcome.shards, made ? "" : ", prepared before and unchanged");
+  std::printf("%s: %lld tokens of %lld documents in %lld shard%s%s\n", options.config.out.c_str(), (long long)outcome.tokens,
+              (long long)outcome.documents, (long long)outcome.shards, outcome.shards == 1 ? "" : "s",
+              made ? "" : ", prepared before and unchanged");
   if (made && outcome.kept == 0) std::printf("%.1f s, %.1f MB/s\n", seconds, double(bytes) / 1e6 / std::max(seconds, 1e-3));
   std::printf("weft train --data %s trains on it\n", options.config.out.c_str());
 }

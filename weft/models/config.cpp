@@ -165,7 +165,8 @@ ModelConfig preset(std::string_view name) {
   if (found != presets().end()) return found->second;
   std::string known;
   for (const std::string& each : preset_names()) known += (known.empty() ? "" : ", ") + each;
-  fail(ErrorCode::invalid_argument, "preset", "unknown model '", name, "'; expected one of ", known);
+  fail(ErrorCode::invalid_argument, "preset", "'", name, "' is neither a folder nor a known model; expected a model folder, or one of ",
+       known);
 }
 
 std::vector<std::string> preset_names() {

@@ -85,7 +85,7 @@ void add_embeddings(const TrainConfig& c, TrainingProblem& problem, const Notice
   if (c.chat_template.empty() || !is_folder(c.model) || wanted <= rows) return;
   check(c.lora_rank == 0, "train", "chat_template adds tokens ", rows, " to ", wanted - 1,
         ", whose embeddings LoRA would not train: lora_rank is ", c.lora_rank, ", and the model in ", c.model, " has ", rows,
-        " embeddings; train all weights (lora_rank 0) first");
+        " embeddings; train all weights (lora_rank 0) on conversations first");
   problem.model.vocab_size = wanted;
   if (notice)
     notice(join("the model grows by ", wanted - rows, " tokens of the chat template, whose embeddings start as the mean of the others"));

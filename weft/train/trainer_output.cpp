@@ -46,7 +46,8 @@ void Trainer::evaluate_tasks() {
     for (const TaskScores& each : record.tasks) {
       const std::string tag = join("tasks/", each.task, "/", each.shots > 0 ? join(each.shots, "-shot/") : "");
       for (const Score& score : each.scores) board_->scalar(tag + score.metric, step_, score.value);
-      text += join(text.empty() ? "" : ", ", each.task, " ", each.scores.front().metric, " ", rounded(each.scores.front().value));
+      text += join(text.empty() ? "" : ", ", each.task, " ", each.scores.front().metric, " ", rounded(each.scores.front().value),
+                   each.shots > 0 ? join(" (", each.shots, "-shot)") : "");
     }
     history_->add(record);
     progress_.note(join("step ", step_, ": ", text));
