@@ -88,6 +88,10 @@ def with_shots(folder):
     page = (out / "report.html").read_text()
     expect("the report has the examples", "few-shot examples" in page and "mmlu acc (2-shot)" in page)
     events = b"".join(path.read_bytes() for path in out.glob("events.*"))
+    run("report", folder / "whole", out, "--out", folder / "both.html")
+    both = (folder / "both.html").read_text()
+    for words in ("Task mmlu acc (2-shot)", "Task arc acc", "Task plain_texts bits_per_byte", "<th>arc acc</th>"):
+        expect(f"the comparison has {words}", words in both)
     expect("TensorBoard has the examples", b"tasks/mmlu/2-shot/acc" in events and b"tasks/plain_texts/bits_per_byte" in events)
     wrong = [*COMMON, "--data", folder / "text.txt", "--out", folder / "refused", "--evaluate-tasks", golden / "mmlu.jsonl"]
     expect("too few examples", "examples" in run(*wrong, "--evaluate-tasks-shots", 1000, code=2))

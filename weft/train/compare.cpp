@@ -50,6 +50,22 @@ std::vector<Column> columns() {
       {"time", of_steps([](const History& h) { return duration_text(h.steps().back().seconds); })}};
 }
 
+// The scores of a run on a task, as task_series names them; empty if it has none.
+Series scores_of(const History& history, const std::string& name) {
+  for (Series& series : task_series(history))
+    if (series.name == name) return series;
+  return {};
+}
+
+// The tasks of all runs.
+std::vector<std::string> task_names(const std::vector<ComparedRun>& runs) {
+  std::vector<std::string> names;
+  for (const ComparedRun& run : runs)
+    for (const Series& series : task_series(run.history))
+      if (std::find(names.begin(), names.end(), series.name) == names.end()) names.push_back(series.name);
+  return names;
+}
+
 // The table of results, without columns that are empty for all runs.
 std::string results(const std::vector<ComparedRun>& runs) {
   std::string head = "<tr><th>run</th>";
@@ -59,6 +75,13 @@ std::string results(const std::vector<ComparedRun>& runs) {
     if (std::all_of(runs.begin(), runs.end(), [&](const ComparedRun& run) { return text_of(run).empty(); })) continue;
     head += cell(name, "th");
     for (size_t i = 0; i < runs.size(); ++i) rows[i] += cell(text_of(runs[i]));
+  }
+  for (const std::string& name : task_names(runs)) {
+    head += cell(name, "th");
+    for (size_t i = 0; i < runs.size(); ++i) {
+      const Series scores = scores_of(runs[i].history, name);
+      rows[i] += cell(scores.y.empty() ? "" : decimals("%.4f", scores.y.back()));
+    }
   }
   std::string out = "<div class=\"card scroll\"><table class=results>" + head + "</tr>";
   for (const std::string& row : rows) out += row + "</tr>";
@@ -105,6 +128,16 @@ std::string charts(const std::vector<ComparedRun>& runs) {
        .percent = true,
        .whole = true},
       false, accuracy_series);
+  for (const std::string& name : task_names(runs)) {
+    const bool share = !is_bits_per_byte(name);
+    add({.title = "Task " + name,
+         .y_label = share ? "share right" : "bits per byte",
+         .series = {},
+         .from_zero = share,
+         .percent = share,
+         .whole = share},
+        false, [&](const History& h) { return scores_of(h, name); });
+  }
   add({.title = "Learning rate", .y_label = "learning rate", .series = {}, .from_zero = true}, false, [](const History& h) {
     Series rate = step_series(h, &StepRecord::learning_rate);
     rate.faint = false;

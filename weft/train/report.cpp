@@ -69,7 +69,7 @@ std::string task_charts(const History& history, double from, double to) {
   Chart shares{.title = "Tasks", .y_label = "share right", .series = {}, .from_zero = true, .percent = true, .whole = true};
   Chart bits{.title = "Bits per byte of task texts", .y_label = "bits per byte", .series = {}};
   for (const Series& series : task_series(history)) {
-    Chart& chart = series.name.ends_with(" bits_per_byte") ? bits : shares;  // texts have no few-shot examples
+    Chart& chart = is_bits_per_byte(series.name) ? bits : shares;
     chart.series.push_back(series);
     chart.series.back().colour = int(chart.series.size()) - 1;
   }
@@ -108,9 +108,10 @@ std::string charts(const History& history) {
 std::string task_table(const History& history) {
   if (history.tasks().empty()) return "";
   const TasksRecord& last = history.tasks().back();
-  std::string out = join("<h2>Tasks, step ", last.step,
-                         "</h2><div class=\"card results\"><table><tr><th>task<th>items<th>few-shot examples<th>score<th>value<th>standard "
-                         "error<th>95 % interval</tr>");
+  std::string out =
+      join("<h2>Tasks, step ", last.step,
+           "</h2><div class=\"card scroll\"><table class=results><tr><th>task<th>items<th>few-shot examples<th>score<th>value<th>standard "
+           "error<th>95 % interval</tr>");
   for (const TaskScores& each : last.tasks)
     for (const Score& score : each.scores)
       out += join("<tr><td>", escape_html(each.task), "<td>", each.items, "<td>", each.shots, "<td>", escape_html(score.metric), "<td>",

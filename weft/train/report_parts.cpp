@@ -101,6 +101,8 @@ std::vector<Series> task_series(const History& history) {
   return all;
 }
 
+bool is_bits_per_byte(const std::string& series) { return series.ends_with(" bits_per_byte"); }  // texts have no few-shot examples
+
 Series smooth(const Series& each) {
   return {.name = "smoothed",
           .x = each.x,

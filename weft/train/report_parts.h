@@ -19,8 +19,9 @@ std::string figure(const Chart& chart, bool log_scale = false);
 Series step_series(const History& history, double StepRecord::* value);
 Series validation_series(const History& history);
 Series accuracy_series(const History& history);
-// The first score of each task over the steps, named "arc acc".
+// The first score of each task over the steps, named "arc acc" or "arc acc (5-shot)".
 std::vector<Series> task_series(const History& history);
+bool is_bits_per_byte(const std::string& series);  // by its name; else a share
 
 // The series smoothed over a number of steps that grows with its length.
 Series smooth(const Series& each);
