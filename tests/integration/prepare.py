@@ -108,7 +108,7 @@ def errors(folder):
     (folder / "x.jsonl").write_text('{"text": "a"}\n{"text": "b"\n')
     (folder / "cut.jsonl.gz").write_bytes(gzip.compress(b'{"text": "a"}\n' * 1000)[:-9])
     for args, text in (
-        (["--data", folder / "x.jsonl"], "x.jsonl:2: is not valid JSON, at column 13"),
+        (["--data", folder / "x.jsonl"], "x.jsonl:2: is not valid JSON, at column 13: unexpected end of input; expected '}'"),
         (["--data", folder / "cut.jsonl.gz"], "cut.jsonl.gz: is truncated: its gzip data ends after"),
         (["--data", folder / "x.jsonl", "--field", "body"], 'x.jsonl:1: has no field "body"; its fields are "text"'),
         (["--data", folder / "*.csv"], "*.csv: no file matches this pattern"),

@@ -192,7 +192,8 @@ TEST_F(Data, errors_have_file_and_line) {
   EXPECT_ERROR(visit(write("b.jsonl", "{\"text\": \"x\"}\n\n[1]\n")), "b.jsonl:3: is not a JSON object");
   EXPECT_ERROR(visit(write("c.jsonl", "{\"txt\": \"x\"}\n")), "c.jsonl:1: has no field \"text\"");
   EXPECT_ERROR(visit(write("d.jsonl", "{\"text\": 5}")), "d.jsonl:1: its field \"text\" is not a string");
-  EXPECT_ERROR(visit(write("e.jsonl", "{\"text\": \"x\"}\n{\"text\": \"x\", \"score\": 1e999}\n")), "e.jsonl:2: is not valid JSON");
+  EXPECT_ERROR(visit(write("e.jsonl", "{\"text\": \"x\"}\n{\"text\": \"x\", \"score\": 1e999}\n")),
+               "e.jsonl:2: is not valid JSON: number overflow parsing '1e999'");
   ASSERT_EQ(::mkfifo((folder / "pipe").c_str(), 0600), 0);
   EXPECT_ERROR(visit((folder / "pipe").string()), "pipe: is neither a file nor a folder");
 }

@@ -61,15 +61,15 @@ TEST_F(DocumentsTest, json_without_texts_is_an_error) {
              "b.json[1]: is not a JSON object but number, expected an object with a field \"text\" or a string");
   EXPECT_HAS(error("c.json", R"([{"text": ["x"]}])"), "c.json[0]: its field \"text\" is not a string but array");
   EXPECT_HAS(error("d.json", "plain words"), "d.json:1: has 'p', expected a list of texts, or objects");
-  EXPECT_HAS(error("e.json", "{\"text\": \"x\"}\n{\"text\": oops}\n"), "e.json:2: is not valid JSON");
+  EXPECT_HAS(error("e.json", "{\"text\": \"x\"}\n{\"text\": oops}\n"), "e.json:2: is not valid JSON, at byte 10: invalid literal");
   EXPECT_HAS(error("f.json", "{\"text\": \"x\"}\n5\n"), "f.json:2: has '5'");
   EXPECT_HAS(error("g.json", "[\"x\""), "its list is not closed");
   EXPECT_HAS(error("h.json", "["), "its list is not closed");
   EXPECT_HAS(error("i.json", "[\"x\" \"y\"]"), "element 0 of its list is followed by '\"'");
   EXPECT_HAS(error("j.json", "[\"x\"] [\"y\"]"), "its list is followed by '['");
   EXPECT_HAS(error("k.json", "[\"x\",]"), "k.json[1]: is not valid JSON");
-  EXPECT_HAS(error("l.json", "[\"x"), "l.json[0]: is not valid JSON");
-  EXPECT_HAS(error("m.json", "{\"text\": \"x\""), "m.json:1: is not valid JSON");
+  EXPECT_HAS(error("l.json", "[\"x"), "l.json[0]: is not valid JSON, at byte 3: invalid string: missing closing quote");
+  EXPECT_HAS(error("m.json", "{\"text\": \"x\""), "m.json:1: is not valid JSON, at byte 13: unexpected end of input; expected '}'");
   EXPECT_HAS(error("n.json", "\xff\xfe{"), "n.json:1: has byte 255");
   EXPECT_HAS(error("o.ndjson", "plain words"), "o.ndjson:1: is not valid JSON");
 }

@@ -47,10 +47,7 @@ class Builder : public nlohmann::json_sax<Json> {
   }
   bool end_array() override { return put(heap_.list(close().values)); }
   bool parse_error(size_t position, const std::string&, const Json::exception& error) override {
-    const std::string_view text = error.what();  // "[json.exception.parse_error.101] parse error at line 1, column 2: what"
-    const size_t colon = text.find(": ");
-    fail(ErrorCode::bad_file, file_, "is not valid JSON at byte ", position, ": ",
-         shown(colon == text.npos ? text : text.substr(colon + 2)));
+    fail(ErrorCode::bad_file, file_, "is not valid JSON at byte ", position, ": ", parse_error_reason(error));
   }
 
  private:

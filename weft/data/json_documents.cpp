@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "weft/base/check.h"
+#include "weft/io/json.h"
 
 namespace weft {
 namespace {
@@ -11,9 +12,9 @@ nlohmann::json parsed(std::string_view value, const std::string& where, const ch
   try {
     return nlohmann::json::parse(value);
   } catch (const nlohmann::json::parse_error& error) {
-    fail(ErrorCode::bad_file, where, "is not valid JSON, at ", step, " ", error.byte);
+    fail(ErrorCode::bad_file, where, "is not valid JSON, at ", step, " ", error.byte, ": ", parse_error_reason(error));
   } catch (const nlohmann::json::exception& error) {  // a number out of range
-    fail(ErrorCode::bad_file, where, "is not valid JSON: ", error.what());
+    fail(ErrorCode::bad_file, where, "is not valid JSON: ", parse_error_reason(error));
   }
 }
 

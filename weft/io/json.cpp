@@ -32,11 +32,7 @@ class Builder : public nlohmann::json_sax<Json> {
     return true;
   }
   bool parse_error(size_t position, const std::string&, const Json::exception& error) override {
-    // nlohmann: "[json.exception.parse_error.101] parse error at line 1, column 2: what"
-    const std::string_view text = error.what();
-    const size_t colon = text.find(": ");
-    fail(ErrorCode::bad_file, file_, "is not valid JSON at byte ", position, ": ",
-         shown(colon == text.npos ? text : text.substr(colon + 2)));
+    fail(ErrorCode::bad_file, file_, "is not valid JSON at byte ", position, ": ", parse_error_reason(error));
   }
 
  private:
@@ -79,6 +75,23 @@ std::string shown(std::string_view text) {
     out += (unsigned char)c < 0x20 || c == 0x7f ? '?' : c;
   }
   return out;
+}
+
+// nlohmann: "[json.exception.parse_error.101] parse error at line 1, column 2: syntax error while parsing value - invalid literal; last
+// read: 'x'; expected '}'"
+std::string parse_error_reason(const std::exception& error) {
+  std::string reason = error.what();
+  const auto drop_to = [&](std::string_view begin, std::string_view end) {
+    if (const size_t at = reason.find(end); reason.starts_with(begin) && at != reason.npos) reason.erase(0, at + end.size());
+  };
+  drop_to("[", "] ");
+  drop_to("parse error", ": ");
+  drop_to("syntax error", " - ");
+  if (const size_t read = reason.find("; last read: '"); read != reason.npos) {
+    const size_t expected = reason.rfind("; expected ");
+    reason.erase(read, expected == reason.npos || expected < read ? reason.npos : expected - read);
+  }
+  return shown(reason);
 }
 
 std::string shown_value(const Json& value) {

@@ -29,6 +29,8 @@ Json read_json(const std::string& path, const JsonLimits& limits = {});
 // The value as short text on one line, for a message.
 std::string shown_value(const Json& value);
 std::string shown(std::string_view text);
+// The reason in the message of a parse error, without the place and the text that was read: "unexpected end of input; expected '}'".
+std::string parse_error_reason(const std::exception& error);
 
 // A value of a document and its path in it. The document must outlive it.
 class JsonNode {

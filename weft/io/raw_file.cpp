@@ -46,7 +46,7 @@ std::span<const char> RawFile::next() {
 
 void RawFile::check_unchanged() const {
   const FileStamp now = stamp_of(file_, path_);
-  const int64_t bytes = ended_ ? done_ : now.bytes;
+  const int64_t bytes = ended_ && now.bytes == stamp_.bytes ? done_ : now.bytes;  // it can have grown again
   if (bytes != stamp_.bytes)
     fail(ErrorCode::bad_file, path_, bytes < stamp_.bytes ? "shrank" : "grew", " while it was read: it had ", stamp_.bytes,
          " bytes, and now has ", bytes, "; start again when nothing writes to it");
