@@ -1,4 +1,5 @@
 """Every command of examples/text_to_answers.md in its order; the training run is also killed with SIGKILL and resumed."""
+import json
 import os
 import pathlib
 import re
@@ -57,6 +58,9 @@ with tempfile.TemporaryDirectory() as name:
         shown[each] = done.stdout
         if "--out runs/base" in each and "--packing" in each:
             killed(each, place, environment)
+    lines = [json.loads(line) for line in (place / "runs/base/metrics.jsonl").read_text().splitlines()]
+    samples = [line["sample"] for line in lines if "sample" in line]
+    expect("samples stop at the end of a document", any(samples) and all("<|endoftext|>" not in sample[:-1] for sample in samples), samples)
     answers = [shown[each] for each in shown if "weft chat" in each]
     expect("it knows a colour", "The colour of the owl is grey." in answers[0], answers)
     expect("it knows a home", "The owl lives in a barn." in answers[1], answers)

@@ -145,7 +145,11 @@ std::vector<std::vector<int32_t>> sample_prompts(const TrainConfig& config, cons
 SampleOptions sample_options(const TrainConfig& config, const TrainingProblem& problem) {
   if (problem.sums) return {.tokens = problem.sums->answer_length() - 1, .temperature = 0, .seed = uint64_t(config.seed)};
   SampleOptions options{.tokens = config.sample_tokens, .temperature = 0.8, .seed = uint64_t(config.seed)};
-  if (problem.chat) options.end_ids.assign(problem.model.eos_ids.begin(), problem.model.eos_ids.end());
+  if (problem.chat) {
+    options.end_ids.assign(problem.model.eos_ids.begin(), problem.model.eos_ids.end());
+  } else if (const auto end = problem.vocabulary->end_of_text(); end && packing_of(config) != Packing::concatenate) {
+    options.end_ids = {*end};  // no document goes on after it
+  }
   return options;
 }
 

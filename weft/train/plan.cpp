@@ -143,8 +143,9 @@ void rehearse(const TrainConfig& config, const TrainingProblem& problem, const T
   }
   validation_loss(*model, *problem.data, 1);
   if (problem.sums) sums_accuracy(*model, *problem.sums);
-  for (const auto& prompt : sample_prompts(config, problem))
-    sample_text(*model, *problem.vocabulary, prompt, sample_options(config, problem));
+  SampleOptions longest = sample_options(config, problem);
+  longest.end_ids.clear();  // a planned device draws no tokens
+  for (const auto& prompt : sample_prompts(config, problem)) sample_text(*model, *problem.vocabulary, prompt, longest);
   if (problem.tasks) problem.tasks->rehearse(*model);
   rehearse_export(*model);
   plan.memory = device.pool().stats();
