@@ -79,17 +79,23 @@ def skipped(folder):
 
 
 def packed(folder):
-    """Documents that share rows, with dropout and several micro-batches a step."""
+    """Documents that share rows, with dropout, several micro-batches a step and tasks, whose items the ranks divide."""
     chance = random.Random(3)
     lines = [json.dumps({"text": "".join(chance.choices("abcdef ", k=chance.randrange(1, 50)))}) for _ in range(120)]
     (folder / "documents.jsonl").write_text("\n".join(lines))
-    arguments = ["--out", "run", "--data", folder / "documents.jsonl", "--packing", "documents", "--sequence", 32, "--batch", 4, "--pass-tokens", 64,
+    items = [json.dumps({"prompt": "ab", "choices": ["c", "dd", "e f"], "answer": i % 3}) for i in range(5)]
+    (folder / "letters.jsonl").write_text("\n".join(items))
+    (folder / "next.jsonl").write_text("\n".join(json.dumps({"prompt": "abc " * i, "target": "a", "max_tokens": 3}) for i in range(1, 4)))
+    arguments = ["--evaluate-tasks", f"{folder}/letters.jsonl,{folder}/next.jsonl", "--evaluate-tasks-shots", 1, "--evaluate-tasks-every", 3,
+                 "--out", "run", "--data", folder / "documents.jsonl", "--packing", "documents", "--sequence", 32, "--batch", 4, "--pass-tokens", 64,
                  "--steps", 12, "--save-every", 2, "--evaluate-every", 5, "--dropout", 0.1, "--cache", folder / "cache", "--log-every", 1,
                  "--layers", 1, "--width", 32, "--heads", 2, "--sample-tokens", 4]
     possible = subprocess.run([tool, "train", "--plan", *map(str, arguments)], capture_output=True, text=True)
     if "packed documents" in possible.stderr:
         return print("skipped: packed documents:", possible.stderr.strip())
     lines, _ = same_everywhere(folder, "packed", arguments)
+    tasks = [line for line in lines if "tasks" in line]
+    expect("tasks are scored", [line["step"] for line in tasks] == [3, 6, 9, 12] and tasks[0]["tasks"]["letters"]["items"] == 5, tasks)
     expect("the padding is recorded", lines[0]["packing"] == "documents" and lines[0]["padding"] < 0.05, lines[0])
     again = subprocess.run([tool, "eval", "--run", folder / "packed1/run", "--json"], capture_output=True, text=True)
     expect("weft eval --run repeats it", again.returncode == 0 and json.loads(again.stdout)["recorded"]["same_bits"], again.stdout + again.stderr)
