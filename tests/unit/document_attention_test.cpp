@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "tests/unit/attention_launch.h"
 #include "tests/unit/test_device.h"
 #include "weft/autograd/backward.h"
 #include "weft/base/philox.h"
@@ -61,29 +62,9 @@ struct Attended {
     dk = Tensor::empty(d, k.shape(), q.dtype()), dv = Tensor::empty(d, k.shape(), q.dtype());
   }
   void compute(Stream& stream, const Options& s, const View& documents) {
-    const float scale = 1 / std::sqrt(float(s.D));
-    causal_attention(stream, {.q = q.view(),
-                              .k = k.view(),
-                              .v = v.view(),
-                              .o = o.mut_view(),
-                              .lse = lse.mut_view(),
-                              .scale = scale,
-                              .documents = documents,
-                              .window = s.window,
-                              .soft_cap = s.soft_cap});
-    causal_attention_backward(stream, {.dout = dout.view(),
-                                       .q = q.view(),
-                                       .k = k.view(),
-                                       .v = v.view(),
-                                       .o = o.view(),
-                                       .lse = lse.view(),
-                                       .dq = dq.mut_view(),
-                                       .dk = dk.mut_view(),
-                                       .dv = dv.mut_view(),
-                                       .scale = scale,
-                                       .documents = documents,
-                                       .window = s.window,
-                                       .soft_cap = s.soft_cap});
+    const LaunchOptions options{1 / std::sqrt(float(s.D)), s.window, s.soft_cap, documents};
+    launch_forward(stream, *this, options);
+    launch_backward(stream, *this, options);
   }
 };
 

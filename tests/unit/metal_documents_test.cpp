@@ -5,6 +5,7 @@
 #include <cstring>
 #include <sstream>
 
+#include "tests/unit/attention_launch.h"
 #include "tests/unit/observed.h"
 #include "weft/backends/open.h"
 #include "weft/base/philox.h"
@@ -61,30 +62,10 @@ class MetalDocuments : public testing::Test {
   Tensor lengths(const std::vector<int32_t>& values) { return Tensor::from_host(*device, {int64_t(values.size())}, values); }
 
   void forward(const Pass& p, const Options& options, const Tensor& documents = {}) {
-    causal_attention(device->stream(), {.q = p.q.view(),
-                                        .k = p.k.view(),
-                                        .v = p.v.view(),
-                                        .o = p.o.mut_view(),
-                                        .lse = p.lse.mut_view(),
-                                        .scale = 0.3f,
-                                        .documents = documents.view(),
-                                        .window = options.window,
-                                        .soft_cap = options.soft_cap});
+    launch_forward(device->stream(), p, {0.3f, options.window, options.soft_cap, documents.view()});
   }
   void backward(const Pass& p, const Options& options, const Tensor& documents = {}) {
-    causal_attention_backward(device->stream(), {.dout = p.dout.view(),
-                                                 .q = p.q.view(),
-                                                 .k = p.k.view(),
-                                                 .v = p.v.view(),
-                                                 .o = p.o.view(),
-                                                 .lse = p.lse.view(),
-                                                 .dq = p.dq.mut_view(),
-                                                 .dk = p.dk.mut_view(),
-                                                 .dv = p.dv.mut_view(),
-                                                 .scale = 0.3f,
-                                                 .documents = documents.view(),
-                                                 .window = options.window,
-                                                 .soft_cap = options.soft_cap});
+    launch_backward(device->stream(), p, {0.3f, options.window, options.soft_cap, documents.view()});
   }
 
   static std::vector<float> floats(const Tensor& x) { return cast(contiguous(x), DType::f32).to_host<float>(); }
