@@ -35,11 +35,12 @@ def write_data(folder):
 
 
 def cases(data):
+    """Settings, and the runs of two ranks that are compared with one rank's."""
     text = ["--data", f"{data}/a.jsonl:0.7,{data}/b/:0.3", "--sequence", 48, "--batch", 4, "--pass-tokens", 48]
     chat = ["--task", "sft", "--chat-template", "chatml", "--data", f"{data}/chat.jsonl:3,{data}/pairs/:1", "--sequence", 320, "--batch", 4, "--pass-tokens", 320]
-    return {"text": [*text, "--validation-data", f"{data}/held.jsonl"],
-            "conversations": [*chat, "--validation-data", f"{data}/held-chat.jsonl:1,{data}/pairs/:2"],
-            "packed conversations": [*chat, "--packing", "documents", "--validation-data", f"{data}/held-chat.jsonl"]}
+    return {"text": ([*text, "--validation-data", f"{data}/held.jsonl"], ("whole", "killed")),
+            "conversations": ([*chat, "--packing", "none", "--validation-data", f"{data}/held-chat.jsonl:1,{data}/pairs/:2"], ("killed",)),
+            "packed conversations": ([*chat, "--packing", "documents", "--validation-data", f"{data}/held-chat.jsonl"], ("whole",))}
 
 def killed(folder, arguments):
     """Rank 1 is killed after the first checkpoint; True if the run was not over."""
@@ -54,26 +55,28 @@ def killed(folder, arguments):
     return job.wait().code != 0
 
 
-def same_bytes(folder, case, arguments):
+def same_bytes(folder, case, arguments, runs):
+    """True if a run was killed."""
     arguments = [*arguments, *TINY, *STEPS]
     one = run(folder / "one", 1, *arguments)
     expect(f"{case}: one rank", one.code == 0, one.shown())
-    two = run(folder / "two", 2, *arguments)
-    expect(f"{case}: two ranks", two.code == 0, two.shown())
-    if one.code or two.code:
+    if one.code:
         return False
     reference = results(folder / "one/run")
     expect(f"{case}: the list is a mixture", "a mixture of 2 parts" in one.text() and "; validation: " in one.text(), one.text()[:1500])
     losses = [record["validation_loss"] for record in records(folder / "one/run") if "validation_loss" in record]
     expect(f"{case}: evaluated", len(losses) == 2 and losses[1] < losses[0], losses)
-    differ = differences(reference, results(folder / "two/run"))
-    expect(f"{case}: two ranks have the bytes of one", not differ, differ)
-    was_killed = killed(folder / "killed", arguments)
-    again = run(folder / "killed", 2, *(["--resume", "--out", "run"] if was_killed else [*arguments, "--resume"]))
-    expect(f"{case}: resumed", again.code == 0, again.shown())
-    expect(f"{case}: continued behind a checkpoint", not was_killed or "resuming after step" in again.text(), again.shown())
-    differ = differences(reference, results(folder / "killed/run"))
-    expect(f"{case}: killed and resumed has the bytes of an unbroken run", not differ, differ)
+    was_killed = False
+    for name in runs:
+        again = []
+        if name == "killed":
+            was_killed = killed(folder / name, arguments)
+            again = ["--resume"]
+        two = run(folder / name, 2, *(["--out", "run"] if was_killed else arguments), *again)
+        expect(f"{case}: two ranks, {name}", two.code == 0, two.shown())
+        expect(f"{case}: continued behind a checkpoint", not was_killed or "resuming after step" in two.text(), two.shown())
+        differ = differences(reference, results(folder / name / "run"))
+        expect(f"{case}: two ranks, {name}, have the bytes of one", not differ, differ)
     return was_killed
 
 
@@ -103,7 +106,7 @@ def other_validation(folder, data):
 with tempfile.TemporaryDirectory() as name:
     folder = pathlib.Path(name)
     data = write_data(folder / "data")
-    kills = [same_bytes(folder / f"case{i}", case, arguments) for i, (case, arguments) in enumerate(cases(data).items())]
+    kills = [same_bytes(folder / f"case{i}", case, *settings) for i, (case, settings) in enumerate(cases(data).items())]
     expect("runs were killed before their end", any(kills), kills)
     changed_on_resume(folder / "case1/one", data)
     other_validation(folder / "other", data)

@@ -161,6 +161,10 @@ def errors(folder, model):
     refused("an unknown task", ["task is 'dpo', expected pretrain or sft"], [good], "--config", dpo)
     refused("an end token", ["end_token is set, but the chat template writes all tokens"], [good], "--model", model, "--end-token", "x")
 
+    run("prepare", "--data", folder / "text.txt", "--vocabulary", "bytes", "--out", folder / "prepared")
+    _, err = run("train", "--task", "sft", "--data", folder / "prepared", "--model", model, "--out", folder / "refused", code=2)
+    expect("prepared ids", "prepared: holds prepared ids, which do not tell answers from questions; --task sft takes the conversations" in err, err)
+
     lacking = folder / "lacking"
     lacking.mkdir()
     for file in model.iterdir():
@@ -178,7 +182,7 @@ def errors(folder, model):
     write_lines(folder / "long.jsonl", [good, {"messages": [user("a"), assistant("b" * 60)]}, {"messages": [user("a" * 90), assistant("b")]}])
     _, err = run("train", "--task", "sft", "--data", folder / "long.jsonl", "--model", model, "--sequence", 64, "--steps", 1, "--validation", 0, "--cache", folder / "cache",
                  "--sample-tokens", 0, "--out", folder / "long")
-    expect("long conversations are counted", "of 3 conversations 1 are cut to their first 64 tokens, and 1 are left out" in err, err)
+    expect("long conversations are counted", "of 3 conversations 1 is cut to the first 64 tokens, and 1 is left out" in err, err)
 
 
 with tempfile.TemporaryDirectory() as name:

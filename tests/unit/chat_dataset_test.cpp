@@ -214,8 +214,8 @@ TEST_F(ChatData, long_conversations_are_cut_and_counted) {
 
   const auto data = dataset(path, before + 10, Packing::none);
   ASSERT_EQ(notices.size(), 1u);
-  EXPECT_NE(notices[0].find(": of 3 conversations 1 are cut to their first"), std::string::npos) << notices[0];
-  EXPECT_NE(notices[0].find("and 1 are left out"), std::string::npos) << notices[0];
+  EXPECT_NE(notices[0].find(": of 3 conversations 1 is cut to the first"), std::string::npos) << notices[0];
+  EXPECT_NE(notices[0].find("and 1 is left out"), std::string::npos) << notices[0];
   EXPECT_NE(message_of([&] { dataset(path, 5, Packing::none); }).find("none of 3 has an answer in its first 5 tokens"), std::string::npos);
 }
 

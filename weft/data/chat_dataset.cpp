@@ -100,8 +100,9 @@ class Conversations : public ChatDataset {
   std::string shortened_text() const {
     const int64_t left_out = training_.left_out() + validation_.left_out(), shortened = training_.shortened() + validation_.shortened();
     if (shortened + left_out == 0) return "";
-    return join(options_.path, ": of ", cache_->size(), " conversations ", shortened, " are cut to their first ", options_.tokens,
-                " tokens, and ", left_out, " are left out because they have no answer in these; a longer --sequence reads more");
+    const auto are = [](int64_t count) { return join(count, count == 1 ? " is" : " are"); };
+    return join(options_.path, ": of ", cache_->size(), " conversations ", are(shortened), " cut to the first ", options_.tokens,
+                " tokens, and ", are(left_out), " left out for want of an answer in these; a longer --sequence reads more");
   }
 
  private:

@@ -36,8 +36,9 @@ class Mixture : public Dataset {
     counts_ = shares_of(parts_, sequences_);
     begins_ = {0};
     for (size_t p = 0; p < parts_.size(); ++p) {
-      check(counts_[p] > 0, "data", "the weight ", parts_[p].weight, " gives ", parts_[p].data->description(), " none of the ", sequences_,
-            " sequences of an epoch");
+      const std::string description = parts_[p].data->description();
+      check(counts_[p] > 0, "data", "the weight ", parts_[p].weight, " gives ", description.substr(0, description.find(", ")),
+            " none of the ", sequences_, " sequences of an epoch");
       begins_.push_back(begins_.back() + counts_[p]);
     }
     deal_validation();

@@ -111,6 +111,7 @@ int64_t set_context(const TrainConfig& c, ModelConfig& model) {
 
 void read_text(const TrainConfig& c, TrainingProblem& problem, const Notice& notice) {
   const int64_t sequence = set_context(c, problem.model);
+  if (c.task == "sft") check_conversations(c);
   problem.vocabulary = training_vocabulary(c);
   add_embeddings(c, problem, notice);
   if (c.task == "sft") return read_conversations(c, sequence, problem, notice);

@@ -11,6 +11,15 @@
 
 namespace weft {
 
+void check_conversations(const TrainConfig& c) {
+  for (const std::string& list : {c.data, c.validation_data})
+    if (!list.empty())
+      for (const DataItem& item : data_items(list))
+        if (is_prepared_data(item.path))
+          fail(ErrorCode::bad_file, item.path,
+               "holds prepared ids, which do not tell answers from questions; --task sft takes the conversations themselves");
+}
+
 void read_conversations(const TrainConfig& c, int64_t sequence, TrainingProblem& problem, const Notice& notice) {
   problem.chat = std::make_shared<const ChatEncoder>(chat_format(c), problem.vocabulary, template_hash(c));
   if (notice && !problem.chat->end_of_turn().id)

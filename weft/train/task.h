@@ -7,6 +7,8 @@
 
 namespace weft {
 
+// Throws if the data holds prepared ids, which have no marks of answers.
+void check_conversations(const TrainConfig& config);
 // Reads, and if needed tokenises, the conversations of --data as training sequences of at most `sequence` tokens.
 void read_conversations(const TrainConfig& config, int64_t sequence, TrainingProblem& problem, const Notice& notice);
 
