@@ -4,7 +4,7 @@
 #pragma once
 
 #include "weft/ops/causal_attention/cuda/forward_bf16.cuh"
-#include "weft/tile/cuda/wgmma.cuh"
+#include "weft/tile/cuda/tma.cuh"
 
 namespace weft::cuda {
 
@@ -34,13 +34,6 @@ inline constexpr int kHopperThreads = 1;
 #endif
 
 #if WEFT_HAS_WGMMA
-
-// Two mbarriers for each stage: full (its tile has arrived) and empty (its tile has been read).
-struct TileBarriers {
-  uint32_t at;
-  __device__ __forceinline__ uint32_t full_at(int stage) const { return at + uint32_t(stage) * 16; }
-  __device__ __forceinline__ uint32_t empty_at(int stage) const { return full_at(stage) + 8; }
-};
 
 // Two warps load the tiles of keys, or those of values, from the diagonal, in tile `last`, to tile `stop`. inspect(tile, n0) is
 // called with each tile once it has arrived.

@@ -4,6 +4,7 @@
 #include "weft/ops/causal_attention/cuda/backward_bf16.cuh"
 #include "weft/ops/causal_attention/cuda/backward_hopper.cuh"
 #include "weft/ops/causal_attention/cuda/forward_hopper.cuh"
+#include "weft/ops/causal_attention/cuda/forward_persistent.cuh"
 #include "weft/ops/causal_attention/cuda/passes.h"
 #include "weft/ops/causal_attention/cuda/simt.cuh"
 
@@ -57,8 +58,8 @@ void forward_simt(Stream& stream, const Launch& launch, const AttentionForward& 
 }
 
 // Whether a Hopper kernel was compiled for sm_90a and this GPU runs it.
-template <class Params>
-bool compiled_for(void (*kernel)(Params), int threads) {
+template <class... Parameters>
+bool compiled_for(void (*kernel)(Parameters...), int threads) {
   cudaFuncAttributes compiled{};
   return cudaFuncGetAttributes(&compiled, kernel) == cudaSuccess && compiled.maxThreadsPerBlock >= threads;
 }
@@ -72,13 +73,33 @@ bool forward_hopper(Stream& stream, const Launch& launch, const AttentionForward
   return true;
 }
 
+// Plain attention over whole sequences; next: a counter that is zero. False if this GPU or the strides do not allow it.
+template <int kD>
+bool forward_persistent(Stream& stream, const Launch& launch, const AttentionForward& a, const ForwardParams& p, int* next) {
+  using Tiles = PersistentTiles<kD>;
+  CUtensorMap q, k, v;
+  if (of(stream).planned()) return true;  // there is no workspace of its own
+  if (p.start || !p.aligned || Tiles::kBytes + kStaticShared > shared_memory(stream) ||
+      !compiled_for(causal_forward_persistent<kD>, Tiles::kThreads) || !map_heads(q, a.q, p.T, Tiles::kM) ||
+      !map_heads(k, a.k, p.T, Tiles::kN) || !map_heads(v, a.v, p.T, Tiles::kN))
+    return false;
+  const int64_t B = a.q.shape[0], length = p.T, tiles = (length + Tiles::kM - 1) / Tiles::kM, all = tiles * B * p.H;
+  const int64_t in_l2 = std::max<int64_t>(1, kPersistentL2 / (length * kD * 4)) * p.group;  // 4: bytes of an element of k and of v
+  const QueryTiles queue{next, int(B), int(tiles), int(std::min(in_l2, B * p.H))};
+  if (all > (int64_t(1) << 30)) return false;  // their numbers are int
+  launch(unsigned(std::min<int64_t>(all, multiprocessors(stream))), Tiles::kThreads, Tiles::kBytes, causal_forward_persistent<kD>, q, k, v,
+         queue, p);
+  return true;
+}
+
 template <bool kOptions>
 void forward_bf16(Stream& stream, const Launch& launch, const AttentionForward& a, const LaunchOptions& options) {
   using T16 = __nv_bfloat16;
   check(a.scale > 0, a.op, "needs a positive scale in bf16 on this device, got ", a.scale);
   const int length = int(a.q.shape[1]), H = int(a.q.shape[2]), Hkv = int(a.k.shape[2]), D = int(a.q.shape[3]);
   const bool aligned = heads_aligned<T16>(a.q) && heads_aligned<T16>(a.k) && heads_aligned<T16>(a.v) && heads_aligned<T16>(a.o);
-  const Flags not_finite(stream, 1 + options.sequences(a.q.shape[0]) * Hkv);
+  const int64_t not_finite_count = 1 + options.sequences(a.q.shape[0]) * Hkv;
+  const Flags not_finite(stream, not_finite_count + 1);  // and the counter of forward_persistent
   const ForwardParams p{heads<T16>(a.q),
                         heads<T16>(a.k),
                         heads<T16>(a.v),
@@ -95,6 +116,8 @@ void forward_bf16(Stream& stream, const Launch& launch, const AttentionForward& 
                         aligned,
                         options.rule};
   with_head_dim(D, [&]<int kD>() {
+    if constexpr (kD <= 128 && !kOptions)
+      if (forward_persistent<kD>(stream, launch, a, p, not_finite.data() + not_finite_count)) return;
     if constexpr (kD <= 128)
       if (forward_hopper<kD, kOptions>(stream, launch, a, options, p)) return;
     with_tiles(typename ForwardChoice<kD>::List(), a.op, shared_memory(stream), [&]<class Tiles>() {
