@@ -3,22 +3,12 @@
 
 #include <type_traits>
 
+#include "weft/ops/row_norm/cuda_params.cuh"
+#include "weft/ops/row_norm/cuda_warp.cuh"
 #include "weft/ops/row_norm/row_norm.h"
 #include "weft/tile/cuda/column_sums.cuh"
 
 namespace weft::cuda {
-
-template <class T, class Weight>
-struct RowNorm {
-  const T *x, *residual;
-  const Weight *w, *b;
-  T *h, *y;
-  float *mean, *rstd;
-  int64_t rows, x_stride, residual_stride, h_stride, y_stride;
-  int columns;
-  bool aligned;
-  float eps;
-};
 
 // Equation: y = (h - mean) rstd w (+ b), rstd = 1 / sqrt(mean((h - mean)^2) + eps), h = x (+ residual); mean = 0 unless centred.
 // Layout:   x, residual, h, y [R, C] with a row stride each, w, b [C], mean, rstd [R].
@@ -85,18 +75,6 @@ __global__ void __launch_bounds__(Group<W::kThreads>::kBlockThreads) norm_forwar
     });
   }
 }
-
-template <class T, class Weight>
-struct RowNormBackward {
-  const T *dy, *dh, *h;
-  const Weight* w;
-  const float *mean, *rstd;
-  T* dx;
-  float *dw_partial, *db_partial;  // [P, C] each; db_partial may be absent
-  int64_t rows, partials, dy_stride, dh_stride, h_stride, dx_stride;
-  int columns;
-  bool aligned;
-};
 
 // Stands in for db where there is none.
 struct NoColumnSums {
@@ -199,6 +177,9 @@ void launch_norm(Stream& stream, const RowNormArgs& a) {
                              .aligned = aligned,
                              .eps = a.eps};
   const Launch launch(stream, kOp, {&a.x, &a.w, &a.y});
+  if constexpr (std::is_same_v<T, __nv_bfloat16>)
+    if (aligned && row_of_warp(x.columns))
+      return launch(row_blocks<Walk<32, 1, kPerVector<T>, true>, 1>(stream, x.rows), 128, 0, norm_forward_by_warp<Weight, kCentred>, p);
   with_whole_walk<kPerVector<T>>(x.columns, aligned, [&]<class W>() {
     launch(row_blocks<W, 1>(stream, x.rows), Group<W::kThreads>::kBlockThreads, stream_bytes<W, 1>(), norm_forward<T, Weight, W, kCentred>,
            p);
@@ -213,30 +194,40 @@ void launch_norm(Stream& stream, const RowNormBackwardArgs& a) {
   const bool aligned =
       rows_aligned<T>({{&a.dy, dy.stride}, {&a.dh, dh.stride}, {&a.h, h.stride}, {&a.dx, dx.stride}}) && aligned16(data<Weight>(a.w));
   const Launch launch(stream, kOp, {&a.dy, &a.w, &a.dx});
-  with_walk<kPerVector<T>>(dy.columns, [&]<class W>() {
-    const int64_t P = partial_rows(dy.rows, W::kThreads);
+  const auto with_partials = [&](int threads, auto&& start) {  // start(p): a launch that fills P rows of partial sums
+    const int64_t P = partial_rows(dy.rows, threads);
     const Scratch<float> dw(stream, P * dy.columns), db(stream, a.db ? P * dy.columns : 0);
-    const RowNormBackward<T, Weight> p{.dy = data<T>(a.dy),
-                                       .dh = data<T>(a.dh),
-                                       .h = data<T>(a.h),
-                                       .w = data<Weight>(a.w),
-                                       .mean = data<float>(a.mean),
-                                       .rstd = data<float>(a.rstd),
-                                       .dx = data<T>(a.dx),
-                                       .dw_partial = dw.data(),
-                                       .db_partial = a.db ? db.data() : nullptr,
-                                       .rows = dy.rows,
-                                       .partials = P,
-                                       .dy_stride = dy.stride,
-                                       .dh_stride = dh.stride,
-                                       .h_stride = h.stride,
-                                       .dx_stride = dx.stride,
-                                       .columns = columns_of(kOp, dy),
-                                       .aligned = aligned};
-    launch(unsigned((P + Group<W::kThreads>::kPerBlock - 1) / Group<W::kThreads>::kPerBlock), Group<W::kThreads>::kBlockThreads,
-           stream_bytes<W, 2>(), norm_backward<T, Weight, W, kCentred>, p);
+    start(RowNormBackward<T, Weight>{.dy = data<T>(a.dy),
+                                     .dh = data<T>(a.dh),
+                                     .h = data<T>(a.h),
+                                     .w = data<Weight>(a.w),
+                                     .mean = data<float>(a.mean),
+                                     .rstd = data<float>(a.rstd),
+                                     .dx = data<T>(a.dx),
+                                     .dw_partial = dw.data(),
+                                     .db_partial = a.db ? db.data() : nullptr,
+                                     .rows = dy.rows,
+                                     .partials = P,
+                                     .dy_stride = dy.stride,
+                                     .dh_stride = dh.stride,
+                                     .h_stride = h.stride,
+                                     .dx_stride = dx.stride,
+                                     .columns = columns_of(kOp, dy),
+                                     .aligned = aligned});
     sum_partials(launch, dw.data(), P, dy.columns, data<float>(a.dw));
     if (a.db) sum_partials(launch, db.data(), P, dy.columns, data<float>(a.db));
+  };
+  if constexpr (std::is_same_v<T, __nv_bfloat16>)
+    if (aligned && row_of_warp(dy.columns))
+      return with_partials(128, [&](const RowNormBackward<T, Weight>& p) {
+        launch(unsigned(p.partials), 32, RowsAhead<Weight>::bytes(dy.columns), norm_backward_by_warp<Weight, kCentred>, p);
+      });
+  with_walk<kPerVector<T>>(dy.columns, [&]<class W>() {
+    with_partials(W::kThreads, [&](const RowNormBackward<T, Weight>& p) {
+      using G = Group<W::kThreads>;
+      launch(unsigned((p.partials + G::kPerBlock - 1) / G::kPerBlock), G::kBlockThreads, stream_bytes<W, 2>(),
+             norm_backward<T, Weight, W, kCentred>, p);
+    });
   });
 }
 
