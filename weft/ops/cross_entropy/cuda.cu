@@ -4,6 +4,7 @@
 #include "weft/tile/cuda/math.cuh"
 #include "weft/tile/cuda/mma.cuh"
 #include "weft/tile/cuda/rows.cuh"
+#include "weft/tile/cuda/shared_vector.cuh"
 
 namespace weft::cuda {
 namespace {
@@ -179,6 +180,136 @@ __global__ void __launch_bounds__(kThreads, 2) rows(const Params<T, G, Id> p) {
   }
 }
 
+// The first chunks of a long row of f32, up to kMostSlots for each thread, in shared memory. Chunks of a slot are copied by their warp in
+// whole lines: lane l copies the pieces l and l + 32 of 16 bytes, and thread t reads the pieces 2 t and 2 t + 1. Every second group of
+// eight pieces is stored with neighbours exchanged, so that eight threads read from different banks.
+class HeldRow {
+ public:
+  static constexpr int kMostSlots = 7, kSlotBytes = kThreads * kWidth * 4;  // seven fill 224 of 227 KiB
+
+  __device__ __forceinline__ HeldRow(void* memory, int slots) : memory_(shared_address(memory)), slots_(slots) {}
+
+  // Copies slot j of a row, which its warp has read before (row = null: of no row). One group of copies.
+  __device__ __forceinline__ void fetch(int j, const float* row, int columns) const {
+    __syncwarp();
+    if (row && j < slots_)
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        const int piece = int(threadIdx.x) / 32 * 64 + half * 32 + int(threadIdx.x) % 32, column = (j * kThreads * 2 + piece) * 4;
+        const int left = columns - column;
+        copy_async(address(j, piece), row + (left > 0 ? column : 0), left >= 4 ? 16 : left > 0 ? left * 4 : 0);
+      }
+    copies_end();
+  }
+  // Waits for slot j, where the slots after it may still be on their way.
+  template <int j>
+  __device__ __forceinline__ static void wait() {
+    copies_wait<kMostSlots - 1 - j>();
+    __syncwarp();
+  }
+  __device__ __forceinline__ Chunk<float, kWidth> chunk(int j) const {
+    Chunk<float, kWidth> chunk;
+#pragma unroll
+    for (int half = 0; half < 2; ++half) reinterpret_cast<uint4*>(chunk.at)[half] = shared_vector(address(j, int(threadIdx.x) * 2 + half));
+    return chunk;
+  }
+
+ private:
+  __device__ __forceinline__ uint32_t address(int j, int piece) const {
+    return memory_ + uint32_t(j * kSlotBytes + (piece ^ (piece >> 3 & 1)) * 16);
+  }
+  uint32_t memory_;
+  int slots_;
+};
+
+// body.operator()<j>() for each slot in order.
+template <class F>
+__device__ __forceinline__ void each_slot(F&& body) {
+  [&]<int... j>(std::integer_sequence<int, j...>) {
+    (body.template operator()<j>(), ...);
+  }(std::make_integer_sequence<int, HeldRow::kMostSlots>());
+}
+
+// Equation: as rows().
+// Layout:   as rows(); f32 logits in aligned rows.
+// Order:    as rows().
+// Requires: as rows(); a gradient; one block to a multiprocessor, of `slots` slots in shared memory (HeldRow).
+// Traffic:  one read of logits, one write of dlogits. While a row's gradient is written the next row's slots are loaded. Elements beyond
+//           the slots are read a second time, at once and last ones first: mostly from L2.
+template <class G, class Id>
+__global__ void __launch_bounds__(kThreads, 1) long_rows(const Params<float, G, Id> p, int slots) {
+  extern __shared__ __align__(16) unsigned char memory[];
+  if (p.shared->wrong) return;
+  const HeldRow held(memory, slots);
+  Group<kThreads> group;
+  const auto larger = [](float a, float b) { return fmaxf(a, b); };
+  const float over_count = 1.0f / p.shared->count;
+  const int beyond = (slots * kThreads + int(threadIdx.x)) * kWidth;  // this thread's first column past the slots
+  const auto row_at = [&](int64_t r) { return r < p.rows ? p.logits + r * p.stride : nullptr; };
+  int64_t r = blockIdx.x;
+  each_slot([&]<int j>() { held.fetch(j, row_at(r), p.columns); });
+  int64_t target = r < p.rows ? int64_t(p.targets[r]) : 0;
+  for (int64_t next; r < p.rows; r = next) {
+    next = r + gridDim.x;
+    const int64_t next_target = next < p.rows ? int64_t(p.targets[next]) : 0;
+    const float *row = row_at(r), *next_row = row_at(next);
+    G* out = p.dlogits + r * p.d_stride;
+    const auto write = [&](const Chunk<G, kWidth>& piece, int first) {
+      first + kWidth <= p.columns ? stream_chunk(piece, out + first) : store_chunk(piece, out + first, p.columns - first);
+    };
+    if (p.pad_id != -1 && target == p.pad_id) {
+      if (threadIdx.x == 0) put_row(p, r, 0, 0, 0);
+      Chunk<G, kWidth> zero;
+#pragma unroll
+      for (int i = 0; i < kWidth; ++i) zero.set(i, 0);
+      for (int first = int(threadIdx.x) * kWidth; first < p.columns; first += kThreads * kWidth) write(zero, first);
+      HeldRow::wait<HeldRow::kMostSlots - 1>();
+      each_slot([&]<int j>() { held.fetch(j, next_row, p.columns); });
+    } else {
+      const float at_target = row[target];  // before an in-place gradient overwrites it
+      ExpSum mine;
+      const auto take = [&](const Chunk<float, kWidth>& piece, int first) {
+        first + kWidth <= p.columns ? add(mine, piece, kWidth) : add(mine, piece, p.columns - first);
+      };
+      each_slot([&]<int j>() {
+        HeldRow::wait<j>();
+        const int first = (j * kThreads + int(threadIdx.x)) * kWidth;
+        if (j < slots && first < p.columns) take(held.chunk(j), first);
+      });
+      const auto read = [&](int first) {
+        return first + kWidth <= p.columns ? load_chunk<float, kWidth>(row + first)
+                                           : load_chunk<float, kWidth>(row + first, p.columns - first, 0);
+      };
+#pragma unroll 4
+      for (int first = beyond; first < p.columns; first += kThreads * kWidth) take(read(first), first);
+      const float top = group.reduce(mine.most, larger), m = top == Max::kNone ? 0.0f : top;
+      const float s = group.sum(mine.most == Max::kNone ? mine.sum : mine.sum * exp_of_difference<float>(mine.most, m));
+      if (threadIdx.x == 0) put_row(p, r, top, at_target, logf(s));
+      const float factor = over_count / s;
+      const auto put_gradient = [&](const Chunk<float, kWidth>& piece, int first) {
+        Chunk<G, kWidth> gradient;
+#pragma unroll
+        for (int i = 0; i < kWidth; ++i) gradient.set(i, exp_of_difference<float>(piece[i], m) * factor);
+        write(gradient, first);
+      };
+      if (beyond < p.columns) {
+        const int last = beyond + (p.columns - 1 - beyond) / (kThreads * kWidth) * (kThreads * kWidth);
+#pragma unroll 4
+        for (int first = last; first >= beyond; first -= kThreads * kWidth) put_gradient(read(first), first);
+      }
+      each_slot([&]<int j>() {
+        const int first = (j * kThreads + int(threadIdx.x)) * kWidth;
+        if (j < slots && first < p.columns) put_gradient(held.chunk(j), first);
+        held.fetch(j, next_row, p.columns);
+      });
+      // The element of the target, by the thread that wrote its chunk.
+      if (int(target) / kWidth % kThreads == int(threadIdx.x))
+        out[target] = from_float<G>(exp_of_difference<float>(at_target, m) * factor - over_count);
+    }
+    target = next_target;
+  }
+}
+
 // Equation: loss (+)= sum of losses / count.
 // Layout:   losses [N], loss a scalar.
 // Order:    one block; thread t adds rows t, t + 1024, ..., then the block (group.cuh).
@@ -193,6 +324,14 @@ __global__ void total(const float* losses, int64_t rows, const Shared* shared, f
   if (threadIdx.x > 0) return;
   const float mean = shared->targets ? sum / shared->count : 0.0f;
   *loss = accumulate ? *loss + mean : mean;
+}
+
+template <class G, class Id>
+void launch_long_rows(const Launch& launch, const Stream& stream, const Params<float, G, Id>& p) {
+  const int64_t room = (shared_memory(stream) - kStaticShared) / HeldRow::kSlotBytes;
+  const int64_t wanted = (int64_t(p.columns) + kThreads * kWidth - 1) / (kThreads * kWidth);
+  const int slots = int(std::min<int64_t>({room, wanted, HeldRow::kMostSlots}));
+  launch(blocks_for(stream, p.rows, 1, 1), kThreads, size_t(slots) * HeldRow::kSlotBytes, long_rows<G, Id>, p, slots);
 }
 
 template <class T, class G, class Id>
@@ -225,9 +364,14 @@ void run(Stream& stream, const CrossEntropyArgs& a) {
   const int64_t bytes = (x.columns + kWidth - 1) / kWidth * kWidth * int64_t(sizeof(T));
   const unsigned blocks = blocks_for(stream, x.rows, 1, 2);
   const bool held = p.aligned && bytes <= std::min<int64_t>(kMostHeld, shared_memory(stream) - kStaticShared);
-  if constexpr (std::is_same_v<T, G>)
-    if (held) launch(blocks, kThreads, size_t(bytes), rows<T, G, Id, true>, p);
-  if (!held || !std::is_same_v<T, G>) launch(blocks, kThreads, 0, rows<T, G, Id, false>, p);
+  const auto start = [&] {
+    if constexpr (std::is_same_v<T, G>)
+      if (held) return launch(blocks, kThreads, size_t(bytes), rows<T, G, Id, true>, p);
+    if constexpr (std::is_same_v<T, float>)
+      if (p.aligned && p.dlogits && bytes > kMostHeld) return launch_long_rows(launch, stream, p);
+    launch(blocks, kThreads, 0, rows<T, G, Id, false>, p);
+  };
+  start();
   launch(1, 1024, 0, total, losses, x.rows, shared.data(), data<float>(a.loss), a.accumulate);
 }
 
