@@ -1,6 +1,7 @@
 #include "weft/backends/cuda/cuda_device.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstdlib>
 #include <cstring>
 #include <mutex>
@@ -193,9 +194,13 @@ class CudaDevice : public Device {
                 " bytes of shared memory, cuBLASLt ", cublasLtGetVersion());
   }
   Dialect dialect() const override { return Dialect::cuda; }
-  // Measured on an H200 with GPT-2's head: 50257 columns take 5 to 8 times as long as 50304, and chunks of 2341 rows (128 Mi
-  // logits, 512 MiB) instead of 328 fill all multiprocessors (docs/performance.md).
-  DeviceTraits traits() const override { return {.matmul_multiple = 64, .temporary_elements = int64_t(128) << 20}; }
+  // Measured on an H200 with GPT-2's head: 50257 columns take 5 to 8 times as long as 50304. Each chunk of logits reads and writes the
+  // head's gradient (154 MB), so chunks are large: a power of two of elements whose f32 logits take up to a 64th of the memory, 2 GiB on an
+  // H200. By the GPU's memory alone, not by what is free: chunks are part of the order of sums.
+  DeviceTraits traits() const override {
+    const int64_t most = int64_t(properties_.totalGlobalMem) / 256;
+    return {.matmul_multiple = 64, .temporary_elements = int64_t(std::bit_floor(uint64_t(std::max(most, int64_t(16) << 20))))};
+  }
   const Kernels& kernels() const override { return cuda::kernels(); }
   Stream& stream() override { return stream_; }
   Pool& pool() override { return pool_; }

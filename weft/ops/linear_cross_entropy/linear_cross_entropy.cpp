@@ -125,8 +125,12 @@ std::vector<Tensor> scaled(const Tensor& dx, const Tensor& dweight, DType dweigh
 }  // namespace
 
 int64_t linear_cross_entropy_chunk(const Device& device, int64_t rows, int64_t V) {
-  const int64_t most = std::max<int64_t>(1, device.traits().temporary_elements / std::max<int64_t>(1, V));
-  return std::max<int64_t>(1, ceil_div(rows, std::max<int64_t>(1, ceil_div(rows, most))));
+  const DeviceTraits traits = device.traits();
+  const int64_t most = std::max<int64_t>(1, traits.temporary_elements / std::max<int64_t>(1, V));
+  const int64_t equal = std::max<int64_t>(1, ceil_div(rows, std::max<int64_t>(1, ceil_div(rows, most))));
+  // Rows of a chunk are M of one matmul and K of another: whole tiles where the matmul has a preference.
+  const int64_t tile = traits.matmul_multiple > 1 ? 4 * traits.matmul_multiple : 1;
+  return equal < tile ? equal : ceil_div(equal, tile) * tile;
 }
 
 void linear_cross_entropy(Stream& stream, const LinearCrossEntropyArgs& args) {

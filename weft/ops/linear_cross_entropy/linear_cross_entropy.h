@@ -39,7 +39,8 @@ Cost cost(const LinearCrossEntropyArgs& args);
 // The loss, a device scalar. Where there is a pad_id and no count, the targets are counted on the host, which waits for the device.
 Tensor linear_cross_entropy(const Tensor& x, const Tensor& weight, const Tensor& targets, const CrossEntropyOptions& options = {});
 
-// Rows per chunk for a vocabulary of V: as few chunks as the device's temporaries allow, of equal length.
+// Rows per chunk for a vocabulary of V: as few chunks as the device's temporaries allow, of equal length but for rounding it up to whole
+// tiles where the device's matmul prefers multiples.
 int64_t linear_cross_entropy_chunk(const Device& device, int64_t rows, int64_t V);
 
 }  // namespace weft
