@@ -1,9 +1,11 @@
 #include "weft/train/optimizer.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "weft/autograd/backward.h"
 #include "weft/base/check.h"
+#include "weft/base/parallel.h"
 #include "weft/ops/adamw/adamw.h"
 #include "weft/ops/copy/copy.h"
 #include "weft/ops/fill/fill.h"
@@ -15,6 +17,12 @@ namespace {
 Device& device_of(const std::vector<Parameter>& parameters) {
   check(!parameters.empty(), "optimizer", "there are no parameters to update");
   return parameters.front().tensor.device();
+}
+
+// Whether all gradients lie in the memory of `whole`.
+bool all_within(const std::vector<Parameter>& parameters, const Tensor& whole) {
+  const auto within = [&](const Parameter& p) { return p.tensor.grad() && p.tensor.grad().view().buffer == whole.view().buffer; };
+  return std::all_of(parameters.begin(), parameters.end(), within);
 }
 
 }  // namespace
@@ -92,6 +100,8 @@ void Optimizer::update(const Tensor& grad_scale) {
 }
 
 void Optimizer::zero_grad() {
+  const NoGrad no_grad;
+  if (gradients_ && all_within(parameters_, gradients_)) return zero(gradients_);
   for (const Parameter& p : parameters_)
     if (p.tensor.grad()) weft::zero_grad(p.tensor);
 }
@@ -105,8 +115,21 @@ GradientNorm Optimizer::gradient_norm(double max_norm) const {
   return weft::gradient_norm(device_, grads, float(max_norm));
 }
 
-void Optimizer::allocate_gradients() {
-  for (const Parameter& p : parameters_) weft::zero_grad(p.tensor);
+Tensor Optimizer::allocate_gradients() {
+  constexpr int64_t kMultiple = 64;  // elements: every gradient starts at 256 bytes, as in memory of its own
+  const NoGrad no_grad;
+  std::vector<int64_t> firsts = {0};
+  for (const Parameter& p : parameters_) {
+    firsts.push_back(firsts.back() + ceil_div(p.tensor.numel(), kMultiple) * kMultiple);
+    p.tensor.node()->grad = Tensor();
+  }
+  const MemoryScope scope(device_, MemoryUse::gradients);
+  gradients_ = zeros(device_, {firsts.back()});
+  for (size_t i = 0; i < parameters_.size(); ++i) {
+    const Tensor& p = parameters_[i].tensor;
+    p.node()->grad = gradients_.part(0, firsts[i], firsts[i] + p.numel()).reshape(p.shape());
+  }
+  return gradients_;
 }
 
 void Optimizer::set_gradient_ranges(std::vector<Tensor> gradients) {

@@ -45,8 +45,9 @@ class Optimizer {
   // step and writes learning rate and step number into device memory, update() only launches kernels.
   void begin_step();
   void update(const Tensor& grad_scale);
-  // Gives every parameter a gradient of zeros that keeps its memory from step to step, which a captured graph needs.
-  void allocate_gradients();
+  // Gives every parameter a gradient of zeros that keeps its memory from step to step, which a captured graph needs. All of them are
+  // parts of one tensor of one axis, which is returned: one launch clears or adds them. Between them it has zeros.
+  Tensor allocate_gradients();
 
   int64_t steps() const { return steps_; }           // taken so far
   void set_steps(int64_t steps) { steps_ = steps; }  // when a run resumes
@@ -115,6 +116,7 @@ class Optimizer {
   Decay decay_;
   std::vector<Range> owned_;  // one per parameter
   std::vector<Tensor> gradient_ranges_;
+  Tensor gradients_;  // of all parameters, where allocate_gradients() made them
   std::vector<NamedTensor> state_;
   std::vector<StatePart> state_parts_;
   std::vector<Slots> slots_;          // one per parameter

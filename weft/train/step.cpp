@@ -34,12 +34,7 @@ int64_t sequences_per_micro_batch(int64_t sequences, int64_t sequence_tokens, in
 namespace {
 
 // The f32 tensors that a micro-batch is computed in.
-std::vector<Tensor> summed(const Tensor& loss, Optimizer& optimizer) {
-  optimizer.allocate_gradients();
-  std::vector<Tensor> values = {loss};
-  for (const Parameter& p : optimizer.parameters()) values.push_back(p.tensor.grad());
-  return values;
-}
+std::vector<Tensor> summed(const Tensor& loss, Optimizer& optimizer) { return {loss, optimizer.allocate_gradients()}; }
 
 int64_t targets_of(std::span<const TokenBatch> sequences) {
   int64_t targets = 0;
