@@ -1,6 +1,8 @@
 #include "weft/ops/reduce/reduce.h"
 #include "weft/tile/cuda/group.cuh"
 #include "weft/tile/cuda/launch.h"
+#include "weft/tile/cuda/mma.cuh"
+#include "weft/tile/cuda/shared_vector.cuh"
 #include "weft/tile/cuda/vector.cuh"
 
 namespace weft::cuda {
@@ -19,8 +21,7 @@ constexpr int64_t kSegment = 16384;   // elements of a row to one group: 64 to e
 constexpr int64_t kWarpRow = 512;     // the longest row that a warp reduces: 16 elements a lane; a block takes longer ones
 constexpr int kRowBlocks = 64;        // blocks of a multiprocessor: twice its resident ones, so that none is idle at the end
 constexpr int64_t kMostGrid = 65535;  // CUDA's limit along y and z
-// Chunks of n rows, by n alone: 16 rows or more each, which is what a thread has in flight twice over (unrolled by eight), and at
-// most 256, which eight threads fold 32 each.
+// Chunks of n rows, by n alone: 16 rows or more each, and at most 256, which eight threads fold 32 each.
 constexpr int64_t kChunkRows = 16, kMostChunks = 256;
 
 // Equation: y[o, segment] = sum over the segment of term(x[o, i]).
@@ -84,29 +85,68 @@ void reduce_columns(const Launch& launch, const T* x, const ReduceSpan& s, int64
   launch(grid, 128, 0, across_rows<K, T, Y>, x, s, chunks, length, y);
 }
 
+// Rows of which a warp copies 32 pieces of 16 bytes each into shared memory, up to kGroups - 1 groups of rows before it adds them. A lane
+// reads what it copied itself, so that no barrier is needed.
+class PiecesAhead {
+ public:
+  static constexpr int kGroup = 4, kGroups = 8;              // rows of one group of copies; groups in the ring
+  static constexpr int kBytes = kGroup * kGroups * 32 * 16;  // 16 KiB: 13 blocks have 180 KiB in flight, 6 of a narrow matrix 80
+
+  __device__ __forceinline__ explicit PiecesAhead(void* shared) : shared_(shared_address(shared) + threadIdx.x * 16) {}
+
+  // take(piece) for each of `rows` rows from `at` on, in order.
+  template <class T, class F>
+  __device__ __forceinline__ void each(const T* at, int64_t stride, int64_t rows, F&& take) const {
+    const auto fetch = [&](int64_t group) {
+#pragma unroll
+      for (int k = 0; k < kGroup; ++k)
+        if (group * kGroup + k < rows) copy_async(slot(group, k), at + (group * kGroup + k) * stride);
+      copies_end();  // past the last row too: copies_wait counts groups
+    };
+#pragma unroll 1
+    for (int group = 0; group < kGroups - 1; ++group) fetch(group);
+#pragma unroll 1
+    for (int64_t group = 0; group * kGroup < rows; ++group) {
+      fetch(group + kGroups - 1);
+      copies_wait<kGroups - 1>();
+      Chunk<T, kPerVector<T>> piece[kGroup];
+#pragma unroll
+      for (int k = 0; k < kGroup; ++k) *reinterpret_cast<uint4*>(piece[k].at) = shared_vector(slot(group, k));
+#pragma unroll
+      for (int k = 0; k < kGroup; ++k)
+        if (group * kGroup + k < rows) take(piece[k]);
+    }
+  }
+
+ private:
+  __device__ __forceinline__ uint32_t slot(int64_t group, int k) const {
+    return shared_ + uint32_t((int(group) % kGroups * kGroup + k) * 512);
+  }
+  uint32_t shared_;
+};
+
 // Equation: y[o, chunk, j] = sum over the chunk's i of term(x[o, i, j]).
 // Layout:   x [outer, n, inner] with strides for outer and n, y [outer, chunks, inner].
-// Order:    a thread per (o, chunk) and sixteen bytes along inner, i in order.
-// Requires: rows of whole sixteen bytes, so aligned; blocks of 32 by 4 threads, the second along chunks.
+// Order:    a thread per (o, chunk) and sixteen bytes along inner, i in order: as across_rows.
+// Requires: rows of whole sixteen bytes, so aligned; blocks of a warp.
 // Traffic:  one read of x, one write of y.
 template <Reduction K, class T>
-__global__ void __launch_bounds__(128) across_wide_rows(const T* x, ReduceSpan s, int64_t chunks, int64_t length, float* y) {
+__global__ void __launch_bounds__(32) across_wide_rows(const T* x, ReduceSpan s, int64_t chunks, int64_t length, float* y) {
   constexpr int kWidth = kPerVector<T>;
-  const int64_t j = (int64_t(blockIdx.x) * 32 + threadIdx.x) * kWidth, chunk = int64_t(blockIdx.y) * 4 + threadIdx.y;
-  if (j >= s.inner || chunk >= chunks) return;
-  const int64_t last = (chunk + 1) * length < s.n ? (chunk + 1) * length : s.n;
+  __shared__ __align__(16) unsigned char shared[PiecesAhead::kBytes];
+  const PiecesAhead pieces(shared);
+  const int64_t j = (int64_t(blockIdx.x) * 32 + threadIdx.x) * kWidth, chunk = blockIdx.y, first = chunk * length;
+  if (j >= s.inner) return;
+  const int64_t rows = first + length < s.n ? length : s.n - first;
   for (int64_t o = blockIdx.z; o < s.outer; o += gridDim.z) {
-    float total[kWidth];
+    Chunk<float, kWidth> total;
 #pragma unroll
-    for (int c = 0; c < kWidth; ++c) total[c] = Kind<K>::kIdentity;
-#pragma unroll 8
-    for (int64_t i = chunk * length; i < last; ++i) {
-      const auto piece = load_chunk<T, kWidth>(x + o * s.outer_stride + i * s.stride + j);
+    for (int c = 0; c < kWidth; ++c) total.at[c] = Kind<K>::kIdentity;
+    pieces.each(x + o * s.outer_stride + first * s.stride + j, s.stride, rows, [&](const Chunk<T, kWidth>& piece) {
 #pragma unroll
-      for (int c = 0; c < kWidth; ++c) total[c] = Kind<K>::combine(total[c], Kind<K>::term(piece[c]));
-    }
-#pragma unroll
-    for (int c = 0; c < kWidth; ++c) y[(o * chunks + chunk) * s.inner + j + c] = total[c];
+      for (int c = 0; c < kWidth; ++c) total.at[c] = Kind<K>::combine(total.at[c], Kind<K>::term(piece[c]));
+    });
+    store_chunk(total, y + (o * chunks + chunk) * s.inner + j);
   }
 }
 
@@ -123,7 +163,7 @@ __global__ void __launch_bounds__(256) fold_chunks(const float* partial, int64_t
   for (int64_t o = blockIdx.y; o < outer; o += gridDim.y) {
     float total = Kind<K>::kIdentity;
     if (j < inner)
-#pragma unroll 16
+#pragma unroll 32
       for (int64_t chunk = first; chunk < last; ++chunk) total = Kind<K>::combine(total, partial[(o * chunks + chunk) * inner + j]);
     runs[threadIdx.y][threadIdx.x] = total;
     __syncthreads();
@@ -140,9 +180,8 @@ void reduce_to_chunks(const Launch& launch, const T* x, const ReduceSpan& s, int
   constexpr int64_t kWidth = kPerVector<T>;
   if (s.inner % kWidth != 0 || s.stride % kWidth != 0 || s.outer_stride % kWidth != 0 || !aligned16(x))
     return reduce_columns<K>(launch, x, s, chunks, partial);
-  const dim3 grid(unsigned((s.inner + 32 * kWidth - 1) / (32 * kWidth)), unsigned((chunks + 3) / 4),
-                  unsigned(std::min(s.outer, kMostGrid)));
-  launch(grid, dim3(32, 4), 0, across_wide_rows<K, T>, x, s, chunks, (s.n + chunks - 1) / chunks, partial);
+  const dim3 grid(unsigned((s.inner + 32 * kWidth - 1) / (32 * kWidth)), unsigned(chunks), unsigned(std::min(s.outer, kMostGrid)));
+  launch(grid, 32, 0, across_wide_rows<K, T>, x, s, chunks, (s.n + chunks - 1) / chunks, partial);
 }
 
 template <Reduction K, class T, class Y>
