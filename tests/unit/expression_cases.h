@@ -29,6 +29,7 @@ inline std::vector<EmitCase> emit_cases() {
       {"swiglu_backward", derivative(trace(swiglu), {true, true}), {{x, x, x}, {f32, f32}}},
       {"gelu_tanh", trace([](Expr x) { return gelu_tanh(x); }), {{x}, {f32}}},
       {"gelu_erf", trace([](Expr x) { return gelu_erf(x); }), {{x}, {f32}}},
+      {"reciprocal", trace([](Expr x) { return 1.0f / x; }), {{x}, {f32}}},
       {"softplus", trace([](Expr x) { return softplus(x); }), {{x}, {f32}}},
       {"softplus_backward", derivative(trace([](Expr x) { return softplus(x); }), {true}), {{x, x}, {f32}}},
       {"bias_add", trace([](Expr x, Expr bias) { return x + bias; }), {{x, x}, {f32}, 1}},

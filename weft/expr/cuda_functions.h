@@ -71,6 +71,16 @@ __device__ __forceinline__ float sigmoid_of(float x) {
   return fabsf(x) < 87.0f ? sigmoid_quick(x) : x > 0.0f ? 1.0f : exp_of(x);
 }
 )";
+// The steps by which the compiler divides 1 by a number whose reciprocal is a normal number, without its branch: the same bits. Otherwise
+// (0, subnormals, 2^126 and above, infinity, NaN) `error` is not small.
+inline constexpr const char* kReciprocal = R"(__device__ __forceinline__ float reciprocal_quick(float x, bool& rare) {
+  float r;
+  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(x));
+  const float error = fmaf(x, r, -1.0f);
+  rare |= !(fabsf(error) < 0.5f);
+  return fmaf(r, -error, r);
+}
+)";
 // From the hardware's approximation r of 1 / sqrt(x): g = x r, then g + (x - g^2) r / 2, which rounds correctly. g is NaN for 0,
 // subnormals, infinity and negative numbers.
 inline constexpr const char* kSqrt = R"(__device__ __forceinline__ float sqrt_quick(float x, bool& rare) {

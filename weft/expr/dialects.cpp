@@ -295,6 +295,7 @@ const char* quick_spelling(Dialect dialect, Op op) {
     case Op::exp2: return "exp2_quick($a)";
     case Op::sigmoid: return "sigmoid_quick($a)";
     case Op::sqrt: return "sqrt_quick($a, rare)";
+    case Op::reciprocal: return "reciprocal_quick($a, rare)";
     case Op::sin: return "sin_quick($a)";
     case Op::log1p: return "log1p_quick($a, rare)";
     default: return nullptr;
@@ -325,6 +326,7 @@ std::vector<const char*> helpers(Dialect dialect, Op op) {
       case Op::exp2: return {kScale, kExp2};
       case Op::sigmoid: return {kExpReduced, kScale, kExp, kSigmoid};
       case Op::sqrt: return {kSqrt};
+      case Op::reciprocal: return {kReciprocal};
       case Op::tanh: return {kTanh};
       case Op::sin: return {kSin};
       case Op::log1p: return {kLog1p};

@@ -385,7 +385,8 @@ int vector_width(const Signature& signature, Dialect dialect) {
 int chunks_per_thread(const Graph& graph, const Signature& signature, Dialect dialect) {
   constexpr int kMany = 3, kElements = 16;
   int functions = 0;
-  for (int i = 0; i < graph.size(); ++i) functions += quick_spelling(dialect, graph[i].op) != nullptr;
+  for (int i = 0; i < graph.size(); ++i)
+    functions += graph[i].op != Op::reciprocal && quick_spelling(dialect, graph[i].op) != nullptr;  // a reciprocal is as cheap as a product
   return signature.axes == 0 && functions >= kMany ? kElements / vector_width(signature, dialect) : 1;
 }
 
