@@ -8,8 +8,13 @@
 #include "tests/unit/test_device.h"
 #include "weft/ops/copy/copy.h"
 #include "weft/ops/cross_entropy/cross_entropy.h"
+#include "weft/ops/elementwise/elementwise.h"
+#include "weft/ops/elementwise/functions.h"
+#include "weft/ops/elementwise/kind.h"
 #include "weft/ops/fill/fill.h"
 #include "weft/ops/layer_norm/layer_norm.h"
+#include "weft/ops/matmul/matmul.h"
+#include "weft/ops/reduce/reduce.h"
 #include "weft/ops/rms_norm/rms_norm.h"
 #include "weft/ops/rope/rope.h"
 
@@ -147,6 +152,71 @@ TEST_P(StoredRows, rope) {
     };
     for (bool inverse : {false, true}) EXPECT_TRUE(run(0, inverse) == run(1, inverse)) << B << "x" << T << "x" << H << "x" << D;
   }
+}
+
+// Sums over rows: fewer rows than are copied ahead, as many, and chunks of them with a last one that is shorter or empty.
+TEST_P(StoredRows, reduce) {
+  for (auto [outer, n, inner] : {std::array<int64_t, 3>{1, 33, 8}, {2, 517, 264}, {1, 4097, 72}, {1, 9001, 768}, {3, 1030, 8}})
+    for (Reduction kind : {Reduction::sum, Reduction::sum_squares, Reduction::max}) {
+      const auto run = [&](int64_t more) {
+        const Tensor x = random({outer, n, inner}, GetParam(), more, 1), y = zeros(*device, {outer, inner});
+        reduce(device->stream(), {.x = x.view(), .y = y.mut_view(), .axis = 1, .kind = kind});
+        return bits(y);
+      };
+      EXPECT_TRUE(run(0) == run(1)) << outer << "x" << n << "x" << inner << ", kind " << int(kind);
+    }
+}
+
+// Values before the activation from 0 and far below 1 to those past which e^x leaves the numbers.
+TEST_P(StoredRows, matmul_with_activation) {
+  constexpr int64_t M = 131, N = 72, K = 64;
+  for (Activation activation : {Activation::relu, Activation::silu, Activation::gelu_tanh})
+    for (float alpha : {0.0f, 0x1p-24f, 0.25f, 8.0f})
+      for (DType bias_dtype : {DType::f32, GetParam()}) {
+        const auto run = [&](int64_t more, float beta) {
+          const Tensor a = random({M, K}, GetParam(), 0, 1), b = random({N, K}, GetParam(), 0, 2), bias = random({N}, bias_dtype, 0, 3);
+          const Tensor c = random({M, N}, GetParam(), more, 4), pre = rows({M, N}, GetParam(), more);
+          const bool biased = alpha > 0x1p-20f;
+          matmul(device->stream(), {.a = a.view(),
+                                    .b = b.view(),
+                                    .c = c.mut_view(),
+                                    .bias = biased ? bias.view() : View(),
+                                    .pre = pre.mut_view(),
+                                    .transpose_b = true,
+                                    .alpha = alpha,
+                                    .beta = beta,
+                                    .activation = activation});
+          return Results{bits(c), bits(pre)};
+        };
+        for (float beta : {0.0f, 0.5f}) EXPECT_TRUE(run(0, beta) == run(1, beta)) << name(activation) << " " << alpha << " " << beta;
+      }
+}
+
+// Every exponent and sign, so that some vectors are all normal numbers and others have a zero, a subnormal or an infinity.
+TEST_P(StoredRows, reciprocal_and_derivatives) {
+  constexpr int64_t R = 512, C = 40;
+  std::vector<float> host(static_cast<size_t>(R * C));
+  uint32_t seed = 7;
+  for (size_t i = 0; i < host.size(); ++i) {
+    seed = seed * 1664525u + 1013904223u;
+    const uint32_t exponent = uint32_t(i) / (2 * C) % 256, word = (seed & 0x807fffffu) | exponent << 23;
+    std::memcpy(&host[i], &word, sizeof word);
+    if (exponent == 255) host[i] = i % 3 ? -INFINITY : INFINITY;
+    if (i % 997 == 0) host[i] = 0;
+  }
+  static const auto reciprocal = fuse([](Expr x) { return 1.0f / x; });
+  const auto run = [&](int64_t more) {
+    const Tensor x = rows({R, C}, GetParam(), more), dy = random({R, C}, GetParam(), more, 5);
+    copy(cast(Tensor::from_host(*device, {R, C}, host), GetParam()), x);
+    Results all = {bits(reciprocal(x))};
+    for (Activation kind : {Activation::silu, Activation::gelu_tanh}) all.push_back(bits(activation_backward(x, dy, kind)));
+    for (auto& values : all)
+      for (uint32_t& word : values)
+        if ((word & 0x7fffffffu) > 0x7f800000u) word = 0x7fc00000u;  // the bits of a NaN are free
+    return all;
+  };
+  const Results first = run(0), other = run(1);
+  for (size_t i = 0; i < first.size(); ++i) EXPECT_TRUE(first[i] == other[i]) << "result " << i;
 }
 
 INSTANTIATE_TEST_SUITE_P(Dtypes, StoredRows, testing::Values(DType::f32, DType::bf16),

@@ -42,32 +42,51 @@ __global__ void finish(const Epilogue<Out> e) {
 
 // Equation: as finish.
 // Layout:   one matrix; product [M, N] packed, c and pre with a row stride each, bias [N].
-// Order:    elementwise, eight of a row to a thread.
+// Order:    elementwise, eight of each of kWideRows rows to a thread.
 // Requires: N a multiple of eight; rows of c and pre, and bias, aligned to sixteen bytes.
-// Traffic:  as finish, sixteen bytes at a time.
+// Traffic:  as finish, sixteen bytes at a time; all sums of a thread are loaded before the first is used.
+constexpr int kWideRows = 4;
 template <class Out>
 __global__ void __launch_bounds__(128) finish_wide(const Epilogue<Out> e) {
   constexpr int kWidth = 8;
   const int64_t n = (int64_t(blockIdx.x) * 128 + threadIdx.x) * kWidth;
   if (n >= e.N) return;
-  float bias[kWidth] = {};
-  if (e.bias)
+  Chunk<float, kWidth> bias{};
+  if (e.bias && e.wide_bias) bias = load_chunk<float, kWidth>(static_cast<const float*>(e.bias) + n);
+  if (e.bias && !e.wide_bias) {
+    const auto narrow = load_chunk<Out, kWidth>(static_cast<const Out*>(e.bias) + n);
 #pragma unroll
-    for (int i = 0; i < kWidth; ++i) bias[i] = bias_at<Out>(e.bias, e.wide_bias, n + i);
-  for (int64_t m = blockIdx.y; m < e.M; m += gridDim.y) {
-    const auto product = load_chunk<float, kWidth>(e.product + m * e.N + n);
-    Chunk<Out, kWidth> before, pre, c;
-    if (e.before) before = load_chunk<Out, kWidth>(e.before + m * e.c_at.row + n);
+    for (int i = 0; i < kWidth; ++i) bias.at[i] = narrow[i];
+  }
+  for (int64_t first = int64_t(blockIdx.y) * kWideRows; first < e.M; first += int64_t(gridDim.y) * kWideRows) {
+    Chunk<float, kWidth> product[kWideRows];
 #pragma unroll
-    for (int i = 0; i < kWidth; ++i) {
-      float x = product[i];
-      if (e.before) x = fmaf(e.beta, before[i], x);
-      if (e.bias) x += bias[i];
-      pre.set(i, x);
-      c.set(i, activate(x, e.activation));
+    for (int r = 0; r < kWideRows; ++r)
+      if (first + r < e.M) product[r] = load_chunk<float, kWidth>(e.product + (first + r) * e.N + n);
+#pragma unroll
+    for (int r = 0; r < kWideRows; ++r) {
+      const int64_t m = first + r;
+      if (m >= e.M) break;
+      float(&x)[kWidth] = product[r].at, y[kWidth];
+      if (e.before) {
+        const auto before = load_chunk<Out, kWidth>(e.before + m * e.c_at.row + n);
+#pragma unroll
+        for (int i = 0; i < kWidth; ++i) x[i] = fmaf(e.beta, before[i], x[i]);
+      }
+      Chunk<Out, kWidth> pre, c;
+#pragma unroll
+      for (int i = 0; i < kWidth; ++i) {
+        if (e.bias) x[i] += bias.at[i];
+        pre.set(i, x[i]);
+      }
+      if (e.pre) stream_chunk(pre, e.pre + m * e.pre_at.row + n);
+      activate_all(x, y, e.activation);
+#pragma unroll
+      for (int i = 0; i < kWidth; ++i) c.set(i, y[i]);
+#pragma unroll
+      for (int v = 0; v < c.kVectors; ++v)  // as an intrinsic: the compiler splits a plain store of what a branch has changed
+        __stwb(reinterpret_cast<uint4*>(e.c + m * e.c_at.row + n) + v, reinterpret_cast<const uint4*>(c.at)[v]);
     }
-    if (e.pre) store_chunk(pre, e.pre + m * e.pre_at.row + n);
-    store_chunk(c, e.c + m * e.c_at.row + n);
   }
 }
 
@@ -167,7 +186,7 @@ void run(Stream& stream, const MatmulArgs& a) {
                         a.activation};
   const Launch launch(stream, a.kOp, {&a.a, &a.b, &a.c});
   if (takes_wide(e)) {
-    const dim3 grid(unsigned((p.N + 1023) / 1024), unsigned(std::min<int64_t>(p.M, 65535)));
+    const dim3 grid(unsigned((p.N + 1023) / 1024), unsigned(std::min<int64_t>((p.M + kWideRows - 1) / kWideRows, 65535)));
     return launch(grid, 128, 0, finish_wide<Out>, e);
   }
   launch(blocks_for(stream, count, 256), 256, 0, finish<Out>, e);
