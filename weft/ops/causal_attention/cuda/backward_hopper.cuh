@@ -113,14 +113,14 @@ __device__ __forceinline__ void load_queries(const BackwardParams& p, const Hopp
   }
 }
 
-// Writes a tile of dQ in bf16: the last addend, from shared memory, plus the sums so far if there are `some`.
-template <class Tiles>
+// Writes a tile of dQ in bf16: the last addend, from shared memory, plus the sums so far if there are `some`. kWarps share the work.
+template <class Tiles, int kWarps = 1>
 __device__ __forceinline__ void store_dq(const BackwardParams& p, uint32_t part, const float* sums, bool some, const SequenceTile& at,
-                                         int m0, int h) {
+                                         int m0, int h, int warp = 0) {
   using Memory = HopperBackwardMemory<Tiles>;
   const int lane = int(threadIdx.x) % 32, column = lane % 8 * 8;
-#pragma unroll 4
-  for (int i = 0; i < Memory::kSquares * 16; ++i) {
+#pragma unroll(kWarps == 1 ? 4 : 2)
+  for (int i = warp; i < Memory::kSquares * 16; i += kWarps) {
     const int square = i / 16, row = i % 16 * 4 + lane / 8, d = square * 64 + column;
     const uint32_t offset = uint32_t(square * Memory::kSquare) + Memory::in_square(row, column);
     float4 x[2], more[2] = {};
@@ -139,6 +139,19 @@ __device__ __forceinline__ void store_dq(const BackwardParams& p, uint32_t part,
                     two(x[1].x, more[1].x, x[1].y, more[1].y), two(x[1].z, more[1].z, x[1].w, more[1].w)};
     if (m0 + row < at.length && d < p.D) *reinterpret_cast<uint4*>(p.dq.row(at.b, at.first + m0 + row, h) + d) = out;
   }
+}
+
+// One thread copies or adds a tile of dQ from shared memory to its sums, asynchronously; the tile has been read when this returns.
+template <class Tiles>
+__device__ __forceinline__ void begin_adding(uint32_t part, float* sums, bool first) {
+  constexpr int kSums = HopperBackwardMemory<Tiles>::kSums;
+  asm volatile("fence.proxy.async;\n" ::: "memory");
+  if (first)
+    asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;\n" ::"l"(sums), "r"(part), "r"(kSums) : "memory");
+  else
+    asm volatile("cp.reduce.async.bulk.global.shared::cta.bulk_group.add.f32 [%0], [%1], %2;\n" ::"l"(sums), "r"(part), "r"(kSums)
+                 : "memory");
+  asm volatile("cp.async.bulk.commit_group;\ncp.async.bulk.wait_group.read 0;\n" ::: "memory");
 }
 
 // A warp adds the dQ of every second step to memory in this block's turn: the first addend is copied, the others are added in L2, the
@@ -160,13 +173,7 @@ __device__ __forceinline__ void add_dq(const BackwardParams& p, const HopperBack
     if (work.j == end) {
       store_dq<Tiles>(p, part, sums, last > end, work.at, m0, h);
     } else if (threadIdx.x % 32 == 0) {
-      asm volatile("fence.proxy.async;\n" ::: "memory");
-      if (work.j == last)
-        asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;\n" ::"l"(sums), "r"(part), "r"(kSums) : "memory");
-      else
-        asm volatile("cp.reduce.async.bulk.global.shared::cta.bulk_group.add.f32 [%0], [%1], %2;\n" ::"l"(sums), "r"(part), "r"(kSums)
-                     : "memory");
-      asm volatile("cp.async.bulk.commit_group;\ncp.async.bulk.wait_group.read 0;\n" ::: "memory");
+      begin_adding<Tiles>(part, sums, work.j == last);
     }
     __syncwarp();
     barrier_arrive(empty);

@@ -3,6 +3,7 @@
 
 #include "weft/ops/causal_attention/cuda/backward_bf16.cuh"
 #include "weft/ops/causal_attention/cuda/backward_hopper.cuh"
+#include "weft/ops/causal_attention/cuda/backward_persistent.cuh"
 #include "weft/ops/causal_attention/cuda/forward_hopper.cuh"
 #include "weft/ops/causal_attention/cuda/forward_persistent.cuh"
 #include "weft/ops/causal_attention/cuda/passes.h"
@@ -159,15 +160,15 @@ void backward_simt(Stream& stream, const Launch& launch, const CausalAttentionBa
   });
 }
 
-// Runs `kernel` over all tiles, then simt.cuh where it found values that are not finite.
-template <class Tiles, bool kOptions>
+// Calls run(params) to work on all tiles, then simt.cuh where it found values that are not finite.
+template <class Tiles, bool kOptions, class Run>
 void backward_tiles(Stream& stream, const Launch& launch, const CausalAttentionBackwardArgs& a, const LaunchOptions& options,
-                    const float* delta, bool aligned, int threads, int bytes, void (*kernel)(BackwardParams)) {
+                    const float* delta, bool aligned, Run&& run) {
   using T16 = __nv_bfloat16;
   const int length = int(a.q.shape[1]), H = int(a.q.shape[2]), Hkv = int(a.k.shape[2]), D = int(a.q.shape[3]);
   const int key_tiles = options.slots(length, Tiles::kN), query_tiles = options.slots(length, Tiles::kM);
   const int sum_tiles = options.rule.documents ? length / Tiles::kM + length / Tiles::kN : query_tiles;
-  const int64_t B = a.q.shape[0], blocks = B * Hkv * key_tiles, tiles = B * H * query_tiles;
+  const int64_t B = a.q.shape[0], tiles = B * H * query_tiles;
   const Scratch<float> sums(stream, B * H * sum_tiles * Tiles::kM * Tiles::kD);
   const Flags flags(stream, tiles + 2 + options.sequences(B) * Hkv);
   unsigned* turns = reinterpret_cast<unsigned*>(flags.data());
@@ -195,8 +196,34 @@ void backward_tiles(Stream& stream, const Launch& launch, const CausalAttentionB
                          aligned,
                          sum_tiles,
                          options.rule};
-  launch(unsigned(blocks), unsigned(threads), size_t(bytes), kernel, p);
+  run(p);
   backward_simt<T16, kOptions>(stream, launch, a, options, delta, not_finite);
+}
+
+// Plain attention by persistent blocks, with rows aligned. False if this GPU or the strides do not allow it.
+template <int kD>
+bool backward_persistent(Stream& stream, const Launch& launch, const CausalAttentionBackwardArgs& a, const float* delta) {
+  using Tiles = PersistentBackwardTiles<kD>;
+  constexpr int kBytes = PersistentBackwardMemory<Tiles>::kBytes;
+  const int64_t B = a.q.shape[0], length = a.q.shape[1], group = a.q.shape[2] / a.k.shape[2];
+  CUtensorMap q, k, v, dout;
+  if (B * a.q.shape[2] * ((length + Tiles::kN - 1) / Tiles::kN) > (int64_t(1) << 30)) return false;  // numbers of tiles are int
+  if (kBytes + kStaticShared > shared_memory(stream) || !compiled_for(causal_backward_persistent<Tiles>, Tiles::kThreads)) return false;
+  if (!of(stream).planned() && !(map_heads(q, a.q, length, Tiles::kM) && map_heads(k, a.k, length, Tiles::kN) &&
+                                 map_heads(v, a.v, length, Tiles::kN) && map_heads(dout, a.dout, length, Tiles::kM)))
+    return false;
+  backward_tiles<Tiles, false>(stream, launch, a, {}, delta, true, [&](const BackwardParams& p) {
+    const int64_t row_count = B * p.H * p.query_tiles * Tiles::kM, carried_tiles = group > 1 ? B * p.Hkv * p.key_tiles : 0;
+    const Scratch<float> rows(stream, 2 * row_count), carry(stream, carried_tiles * 2 * Tiles::kN * kD);
+    const Flags carried(stream, carried_tiles);
+    launch(unsigned((row_count + 255) / 256), 256, 0, tile_rows<Tiles::kM>, p.lse, delta, rows.data(), p.T, p.query_tiles, row_count);
+    const int64_t blocks = multiprocessors(stream), key_heads = B * p.Hkv;
+    const int64_t at_once = std::clamp<int64_t>(kPersistentBackwardL2 / (length * kD * 8), 1, std::min<int64_t>(16, key_heads));
+    const int64_t round = std::clamp(3 * blocks / p.key_tiles, at_once, key_heads);
+    const KeyTiles all{p.ticket, reinterpret_cast<unsigned*>(carried.data()), carry.data(), rows.data(), int(B), int(round), int(at_once)};
+    launch(unsigned(blocks), Tiles::kThreads, kBytes, causal_backward_persistent<Tiles>, q, k, v, dout, all, p);
+  });
+  return true;
 }
 
 template <bool kOptions>
@@ -205,17 +232,24 @@ void backward_bf16(Stream& stream, const Launch& launch, const CausalAttentionBa
   using T16 = __nv_bfloat16;
   const bool aligned = heads_aligned<T16>(a.q) && heads_aligned<T16>(a.k) && heads_aligned<T16>(a.v) && heads_aligned<T16>(a.dout);
   const bool all_aligned = aligned && heads_aligned<T16>(a.dq) && heads_aligned<T16>(a.dk) && heads_aligned<T16>(a.dv);
+  const auto launch_tiles = [&](int threads, int bytes, void (*kernel)(BackwardParams)) {
+    return [&launch, &a, threads, bytes, kernel](const BackwardParams& p) {
+      launch(unsigned(a.q.shape[0] * p.Hkv * p.key_tiles), unsigned(threads), size_t(bytes), kernel, p);
+    };
+  };
   with_head_dim(a.q.shape[3], [&]<int kD>() {
-    if constexpr (kD <= 128) {
+    if constexpr (kD <= 128 && !kOptions)
+      if (all_aligned && backward_persistent<kD>(stream, launch, a, delta)) return;
+    if constexpr (kD <= 128 && kOptions) {
       using Tiles = HopperBackwardTiles<kD>;
       constexpr int kBytes = HopperBackwardMemory<Tiles>::kBytes;
       constexpr auto kernel = causal_backward_hopper<Tiles, kOptions>;
       if (all_aligned && kBytes + kStaticShared <= shared_memory(stream) && compiled_for(kernel, Tiles::kThreads))
-        return backward_tiles<Tiles, kOptions>(stream, launch, a, options, delta, true, Tiles::kThreads, kBytes, kernel);
+        return backward_tiles<Tiles, kOptions>(stream, launch, a, options, delta, true, launch_tiles(Tiles::kThreads, kBytes, kernel));
     }
     with_tiles(typename BackwardChoice<kD>::List(), a.kOp, shared_memory(stream), [&]<class Tiles>() {
-      backward_tiles<Tiles, kOptions>(stream, launch, a, options, delta, aligned, Tiles::kWarps * 32, Tiles::kBytes,
-                                      causal_backward<Tiles, kOptions>);
+      backward_tiles<Tiles, kOptions>(stream, launch, a, options, delta, aligned,
+                                      launch_tiles(Tiles::kWarps * 32, Tiles::kBytes, causal_backward<Tiles, kOptions>));
     });
   });
 }
