@@ -6,11 +6,17 @@
 #include "weft/ops/copy/copy.h"
 #include "weft/ops/elementwise/functions.h"
 #include "weft/ops/fill/fill.h"
+#include "weft/tensor/gradient_home.h"
 #include "weft/tensor/node.h"
 #include "weft/tensor/watch.h"
 
 namespace weft {
 namespace {
+
+// Memory for the gradient of a leaf of this shape, not initialised.
+Tensor gradient_memory(const Node& leaf, Device& device, const Shape& shape) {
+  return leaf.home ? leaf.home->place(device, leaf.home_place) : Tensor::empty(device, shape);
+}
 
 // Gradients under way: for each node not yet visited, the sum that has reached each of its outputs.
 class Frontier {
@@ -66,14 +72,14 @@ class Frontier {
  private:
   static void add_to_leaf(Node& leaf, Tensor grad) {
     if (leaf.grad) return add_assign(leaf.grad, grad);
-    if (grad.dtype() == DType::f32 && grad.contiguous() && grad.sole_owner()) {
+    if (grad.dtype() == DType::f32 && grad.contiguous() && grad.sole_owner() && !leaf.home) {
       leaf.grad = std::move(grad);
       leaf.grad.count_as(MemoryUse::gradients);
       return;
     }
     // A copy: the memory may also be on its way to another leaf, or be the caller's.
     const MemoryScope scope(grad.device(), MemoryUse::gradients);
-    leaf.grad = Tensor::empty(grad.device(), grad.shape(), DType::f32);
+    leaf.grad = gradient_memory(leaf, grad.device(), grad.shape());
     copy(grad, leaf.grad);
   }
 
@@ -153,7 +159,8 @@ void zero_grad(const Tensor& leaf) {
   Tensor& grad = leaf.node()->grad;
   if (grad) return zero(grad);
   const MemoryScope scope(leaf.device(), MemoryUse::gradients);
-  grad = zeros(leaf.device(), leaf.shape());
+  grad = gradient_memory(*leaf.node(), leaf.device(), leaf.shape());
+  zero(grad);
 }
 
 void Tensor::backward() const { weft::backward(*this); }

@@ -16,6 +16,8 @@
 
 namespace weft {
 
+class GradientHome;
+
 // Input of a rule: the gradient of each output (undefined: none) and which inputs want one.
 struct Upstream {
   std::vector<Tensor> grads;
@@ -42,10 +44,12 @@ struct Node {
   std::vector<std::shared_ptr<Node>> inputs;  // null where the input needs no gradient
   std::vector<int> input_outputs;             // which output of that node the input was
   int outputs = 1;
-  BackwardRule backward;    // empty for a leaf, and after its visit
-  Tensor grad;              // leaves only: f32, accumulated over backward() calls
-  bool walked = false;      // its rule has run and is gone
-  bool contiguous = false;  // its rule takes contiguous gradients only
+  BackwardRule backward;                    // empty for a leaf, and after its visit
+  Tensor grad;                              // leaves only: f32, accumulated over backward() calls
+  bool walked = false;                      // its rule has run and is gone
+  bool contiguous = false;                  // its rule takes contiguous gradients only
+  std::shared_ptr<GradientHome> home = {};  // leaves only: the memory for grad (weft/tensor/gradient_home.h); null: its own
+  size_t home_place = 0;
 
   bool leaf() const { return !backward && !walked; }
 };

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
+#include <utility>
 
 #include "weft/autograd/backward.h"
 #include "weft/base/check.h"
@@ -9,6 +11,7 @@
 #include "weft/ops/adamw/adamw.h"
 #include "weft/ops/copy/copy.h"
 #include "weft/ops/fill/fill.h"
+#include "weft/tensor/gradient_home.h"
 #include "weft/tensor/node.h"
 
 namespace weft {
@@ -23,6 +26,23 @@ Device& device_of(const std::vector<Parameter>& parameters) {
 bool all_within(const std::vector<Parameter>& parameters, const Tensor& whole) {
   const auto within = [&](const Parameter& p) { return p.tensor.grad() && p.tensor.grad().view().buffer == whole.view().buffer; };
   return std::all_of(parameters.begin(), parameters.end(), within);
+}
+
+// The first element of each parameter's gradient in one tensor of all, then the size of that tensor. Gradients of one home
+// (weft/tensor/gradient_home.h) follow each other.
+std::vector<int64_t> places_in_one_tensor(const std::vector<Parameter>& parameters) {
+  constexpr int64_t kMultiple = 64;  // elements: a gradient or a home starts at 256 bytes, as in memory of its own
+  int64_t end = 0;
+  const auto reserve = [&](int64_t elements) { return std::exchange(end, end + ceil_div(elements, kMultiple) * kMultiple); };
+  std::vector<int64_t> firsts;
+  std::map<const GradientHome*, int64_t> homes;
+  for (const Parameter& p : parameters) {
+    const Node& leaf = *p.tensor.node();
+    if (leaf.home && !homes.contains(leaf.home.get())) homes[leaf.home.get()] = reserve(leaf.home->elements());
+    firsts.push_back(leaf.home ? homes[leaf.home.get()] + leaf.home->first(leaf.home_place) : reserve(p.tensor.numel()));
+  }
+  firsts.push_back(end);
+  return firsts;
 }
 
 }  // namespace
@@ -116,13 +136,9 @@ GradientNorm Optimizer::gradient_norm(double max_norm) const {
 }
 
 Tensor Optimizer::allocate_gradients() {
-  constexpr int64_t kMultiple = 64;  // elements: every gradient starts at 256 bytes, as in memory of its own
   const NoGrad no_grad;
-  std::vector<int64_t> firsts = {0};
-  for (const Parameter& p : parameters_) {
-    firsts.push_back(firsts.back() + ceil_div(p.tensor.numel(), kMultiple) * kMultiple);
-    p.tensor.node()->grad = Tensor();
-  }
+  const std::vector<int64_t> firsts = places_in_one_tensor(parameters_);
+  for (const Parameter& p : parameters_) p.tensor.clear_grad();
   const MemoryScope scope(device_, MemoryUse::gradients);
   gradients_ = zeros(device_, {firsts.back()});
   for (size_t i = 0; i < parameters_.size(); ++i) {
