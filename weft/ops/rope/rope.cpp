@@ -28,23 +28,61 @@ Tensor rope(const Tensor& x, const RopeTable& table, const Tensor& start, RopePa
   return rope(x, table, RopeOptions{.start = start, .pairs = pairs});
 }
 
-Tensor rope(const Tensor& x, const RopeTable& table, const RopeOptions& options) {
-  const auto turned = [cos = Kept(table.cos), sin = Kept(table.sin), start = Kept(options.start), positions = Kept(options.positions),
-                       pairs = options.pairs](const Tensor& from, bool inverse) {
-    Device& device = from.device();
-    Tensor to = Tensor::empty(device, from.shape(), from.dtype());
-    rope(device.stream(), {.x = from.view(),
-                           .cos = cos.view(),
-                           .sin = sin.view(),
-                           .start = start.view(),
-                           .y = to.mut_view(),
-                           .positions = positions.view(),
-                           .pairs = pairs,
-                           .inverse = inverse});
+namespace {
+
+// The rotation of a call, kept for its backward.
+struct Turn {
+  Kept cos, sin, start, positions;
+  RopePairs pairs;
+
+  Turn(const RopeTable& table, const RopeOptions& options)
+      : cos(table.cos), sin(table.sin), start(options.start), positions(options.positions), pairs(options.pairs) {}
+
+  void operator()(const Tensor& from, const Tensor& to, bool inverse) const {
+    rope(from.device().stream(), {.x = from.view(),
+                                  .cos = cos.view(),
+                                  .sin = sin.view(),
+                                  .start = start.view(),
+                                  .y = to.mut_view(),
+                                  .positions = positions.view(),
+                                  .pairs = pairs,
+                                  .inverse = inverse});
+  }
+  Tensor operator()(const Tensor& from, bool inverse) const {
+    const Tensor to = Tensor::empty(from.device(), from.shape(), from.dtype());
+    (*this)(from, to, inverse);
     return to;
-  };
-  Tensor y = turned(x, false);
-  record("rope", {&x}, {&y}, [turned](const Upstream& up) { return std::vector<Tensor>{turned(contiguous(up.grads[0]), true)}; });
+  }
+};
+
+// x itself if it is contiguous and nothing else refers to its memory, else a contiguous copy.
+Tensor own_memory(const Tensor& x) {
+  if (x.sole_owner() && x.contiguous()) return x;
+  const Tensor own = Tensor::empty(x.device(), x.shape(), x.dtype());
+  copy(x, own);
+  return own;
+}
+
+}  // namespace
+
+Tensor rope(const Tensor& x, const RopeTable& table, const RopeOptions& options) {
+  const Turn turn(table, options);
+  Tensor y = turn(x, false);
+  record("rope", {&x}, {&y}, [turn](const Upstream& up) { return std::vector<Tensor>{turn(contiguous(up.grads[0]), true)}; });
+  return y;
+}
+
+Tensor rope_in_place(const Tensor& x, int64_t heads, const RopeTable& table, const RopeOptions& options) {
+  check(x.defined() && x.rank() == 4 && 1 <= heads && heads <= x.shape()[2], RopeArgs::kOp, "got ", heads, " heads of x of shape ",
+        x.shape(), ", expected [batch, time, heads, head_dim]");
+  const Turn turn(table, options);
+  Tensor y = x.detach();
+  turn(y.part(2, 0, heads), y.part(2, 0, heads), false);
+  record("rope_in_place", {&x}, {&y}, [turn, heads](const Upstream& up) {
+    const Tensor dx = own_memory(up.grads[0]), part = dx.part(2, 0, heads);
+    turn(part, part, true);
+    return std::vector<Tensor>{dx};
+  });
   return y;
 }
 

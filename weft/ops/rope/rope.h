@@ -47,4 +47,8 @@ struct RopeOptions {
 Tensor rope(const Tensor& x, const RopeTable& table, const Tensor& start, RopePairs pairs = RopePairs::half_split);
 Tensor rope(const Tensor& x, const RopeTable& table, const RopeOptions& options);
 
+// The same for the first `heads` of x's heads, in x's memory; the others stay. x's old values are gone, so nothing else may need them:
+// backward() raises an error if an op had kept them. The gradient is turned in its memory, too.
+Tensor rope_in_place(const Tensor& x, int64_t heads, const RopeTable& table, const RopeOptions& options);
+
 }  // namespace weft
