@@ -1,6 +1,7 @@
 # Whole models: golden data, gradients, KV caches.
 weft_unit_test(backward_test)
 weft_unit_test(graph_test)
+weft_unit_test(joint_linear_test)
 weft_unit_test(layers_test)
 weft_unit_test(document_model_test)
 weft_unit_test(model_test)

@@ -47,6 +47,9 @@ inline std::vector<ModelCase> model_cases() {
   add("llama_gelu", [](ModelConfig& c) { c.activation = HiddenActivation::gelu_erf; });
   add("qwen2", [](ModelConfig& c) { c.architecture = Architecture::qwen2, c.qkv_bias = true, c.rope_theta = 1e6; });
   add("qwen3", [](ModelConfig& c) { c.architecture = Architecture::qwen3, c.qk_norm = true, c.head_dim = 10; });
+  // q, k and v are one matmul in training (weft/nn/joint_linear.h).
+  add("llama_joint", [](ModelConfig& c) { c.head_dim = 8; });
+  add("qwen2_joint", [](ModelConfig& c) { c.architecture = Architecture::qwen2, c.qkv_bias = true, c.head_dim = 8; });
   add("gpt2", gpt2);
   add("gpt2_untied_narrow", [&](ModelConfig& c) { gpt2(c), c.tie_embeddings = false, c.intermediate_size = 17; });
   add("gpt2_relu_scaled_by_layer",

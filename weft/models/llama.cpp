@@ -24,17 +24,19 @@ Llama::Block Llama::make_block(const ModelConfig& c, Weights& weights, const std
   };
   Block b;
   b.input_norm = RmsNorm(weights, prefix + "input_layernorm", C, c.norm_eps);
-  b.q = linear("self_attn.q_proj", C, c.heads * D, c.qkv_bias);
-  b.k = linear("self_attn.k_proj", C, c.kv_heads * D, c.qkv_bias);
-  b.v = linear("self_attn.v_proj", C, c.kv_heads * D, c.qkv_bias);
+  const int64_t Nq = c.heads * D, Nkv = c.kv_heads * D;
+  // Norms of heads read q and k as tensors of their own.
+  b.qkv =
+      JointLinear(weights, prefix, C, {{"self_attn.q_proj", Nq, &b.q}, {"self_attn.k_proj", Nkv, &b.k}, {"self_attn.v_proj", Nkv, &b.v}},
+                  {.bias = c.qkv_bias, .stddev = c.initializer_range}, !c.qk_norm);
   b.o = linear("self_attn.o_proj", c.heads * D, C, c.attention_out_bias);
   if (c.qk_norm) {
     b.q_norm = RmsNorm(weights, prefix + "self_attn.q_norm", D, c.norm_eps);
     b.k_norm = RmsNorm(weights, prefix + "self_attn.k_norm", D, c.norm_eps);
   }
   b.post_attention_norm = RmsNorm(weights, prefix + "post_attention_layernorm", C, c.norm_eps);
-  b.mlp.gate = linear("mlp.gate_proj", C, F, c.mlp_bias);
-  b.mlp.up = linear("mlp.up_proj", C, F, c.mlp_bias);
+  b.mlp.gate_up = JointLinear(weights, prefix, C, {{"mlp.gate_proj", F, &b.mlp.gate}, {"mlp.up_proj", F, &b.mlp.up}},
+                              {.bias = c.mlp_bias, .stddev = c.initializer_range});
   b.mlp.down = linear("mlp.down_proj", F, C, c.mlp_bias);
   b.mlp.activation = c.activation;
   return b;
@@ -53,6 +55,16 @@ Residual Llama::forward(const Block& block, const Residual& stream, int64_t laye
 }
 
 Tensor Llama::attention(const Block& block, const Tensor& x, int64_t layer, const Pass& pass) const {
+  const bool joint = !pass.kv && block.qkv.applies(std::array{&block.q, &block.k, &block.v}, x);
+  const Tensor o = joint ? joint_heads(block, x, layer, pass) : heads(block, x, layer, pass);
+  pass.see(layer, "attention", o);
+  const Tensor y = block.o(o.reshape({pass.B, pass.T, config().heads * config().head_dim}), pass.dropout);
+  pass.see(layer, "o_proj", y);
+  return y;
+}
+
+// The result of every head, [B, T, H, D].
+Tensor Llama::heads(const Block& block, const Tensor& x, int64_t layer, const Pass& pass) const {
   const int64_t B = pass.B, T = pass.T, H = config().heads, Hkv = config().kv_heads, D = config().head_dim;
   const std::vector<Tensor> qkv = apply_each(std::array{&block.q, &block.k, &block.v}, x, pass.dropout);
   pass.see(layer, "q_proj", qkv[0]);
@@ -72,11 +84,23 @@ Tensor Llama::attention(const Block& block, const Tensor& x, int64_t layer, cons
   k = rope(k, table, places);
   pass.see(layer, "rope of q", q);
   pass.see(layer, "rope of k", k);
-  const Tensor o = attend(q, k, v, pass, {.layer = layer, .dropout = config().attention_dropout, .site = uint32_t(layer)});
-  pass.see(layer, "attention", o);
-  const Tensor y = block.o(o.reshape({B, T, H * D}), pass.dropout);
-  pass.see(layer, "o_proj", y);
-  return y;
+  return attend(q, k, v, pass, {.layer = layer, .dropout = config().attention_dropout, .site = uint32_t(layer)});
+}
+
+// The same with q, k and v side by side in one tensor [B, T, H + 2 Hkv, D], and so their gradients: one matmul each.
+Tensor Llama::joint_heads(const Block& block, const Tensor& x, int64_t layer, const Pass& pass) const {
+  const int64_t H = config().heads, Hkv = config().kv_heads, D = config().head_dim;
+  const Tensor y = block.qkv(std::array{&block.q, &block.k, &block.v}, x, pass.dropout).reshape({pass.B, pass.T, H + 2 * Hkv, D});
+  const auto see = [&](const char* name, const Tensor& heads, int64_t first, int64_t count) {
+    pass.see(layer, name, heads.detach().part(2, first, first + count));
+  };
+  see("q_proj", y, 0, H);
+  see("k_proj", y, H, Hkv);
+  see("v_proj", y, H + Hkv, Hkv);
+  const Tensor qkv = rope_in_place(y, H + Hkv, rope_for(pass), {.positions = pass.document_positions});
+  see("rope of q", qkv, 0, H);
+  see("rope of k", qkv, H, Hkv);
+  return attend_packed(qkv, Hkv, pass, {.layer = layer, .dropout = config().attention_dropout, .site = uint32_t(layer)});
 }
 
 Residual Llama::blocks(const Tensor& ids, const Pass& pass) const {

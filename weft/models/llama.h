@@ -21,6 +21,7 @@ class Llama : public Model {
   struct Block {
     RmsNorm input_norm;
     Linear q, k, v, o;
+    JointLinear qkv;
     RmsNorm q_norm, k_norm;  // Qwen3
     RmsNorm post_attention_norm;
     GatedMlp mlp;
@@ -28,6 +29,8 @@ class Llama : public Model {
 
   static Block make_block(const ModelConfig& config, Weights& weights, const std::string& prefix);
   Tensor attention(const Block& block, const Tensor& x, int64_t layer, const Pass& pass) const;
+  Tensor heads(const Block& block, const Tensor& x, int64_t layer, const Pass& pass) const;
+  Tensor joint_heads(const Block& block, const Tensor& x, int64_t layer, const Pass& pass) const;
   Residual forward(const Block& block, const Residual& stream, int64_t layer, const Pass& pass) const;
   const RopeTable& rope_for(const Pass& pass) const;
 

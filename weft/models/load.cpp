@@ -49,11 +49,7 @@ class FolderWeights : public Weights {
       }();
       return cast(stored, dtype());
     }
-    const Tensor stored = files_.tensor(device(), name);
-    if (!trainable() || !stored.view().buffer->borrowed()) return stored;
-    const Tensor own = Tensor::empty(device(), shape, dtype());
-    copy(stored, own);
-    return own;
+    return files_.tensor(device(), name);
   }
 
  private:

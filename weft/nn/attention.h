@@ -8,7 +8,8 @@
 
 namespace weft {
 
-// An intermediate result of a forward pass, [B, T, ...], as a PassObserver sees it. The names are the same with and without a cache.
+// An intermediate result of a forward pass, [B, T, ...], as a PassObserver sees it; perhaps columns of a wider tensor, so not contiguous.
+// The names are the same with and without a cache.
 struct Intermediate {
   int64_t layer;  // config().layers: after the last block
   const char* name;

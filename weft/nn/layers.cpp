@@ -10,11 +10,11 @@
 
 namespace weft {
 
-Linear::Linear(Weights& weights, const std::string& name, int64_t in, int64_t out, const Options& options)
-    : weight(
-          weights.take(name + ".weight", options.layout == Layout::out_in ? Shape{out, in} : Shape{in, out}, Init::normal(options.stddev))),
+Linear::Linear(Weights& weights, const std::string& name, int64_t in, int64_t out, const Options& options, const Place& place)
+    : weight(weights.take(name + ".weight", options.layout == Layout::out_in ? Shape{out, in} : Shape{in, out},
+                          Init::normal(options.stddev), place.weight)),
       layout(options.layout) {
-  if (options.bias) bias = weights.take(name + ".bias", {out}, Init::zeros());
+  if (options.bias) bias = weights.take(name + ".bias", {out}, Init::zeros(), place.bias);
   adapter = weights.take_adapter(name, in, out, layout == Layout::in_out);
 }
 

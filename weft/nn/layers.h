@@ -19,12 +19,19 @@ struct Linear {
     double stddev = 0.02;  // of new weights
   };
 
+  // Memory for new parameters, such as parts of larger tensors; undefined: their own.
+  struct Place {
+    Tensor weight, bias;
+  };
+
   Linear() = default;
   // A layer of its own, not part of a model: f32 weights drawn from `seed` that require a gradient. Layers of one shape need
   // different seeds, or they start equal.
   Linear(Device& device, int64_t in, int64_t out, uint64_t seed = 0);
   Linear(Device& device, int64_t in, int64_t out, const Options& options, uint64_t seed = 0);
-  Linear(Weights& weights, const std::string& name, int64_t in, int64_t out, const Options& options);
+  Linear(Weights& weights, const std::string& name, int64_t in, int64_t out, const Options& options)
+      : Linear(weights, name, in, out, options, Place{}) {}
+  Linear(Weights& weights, const std::string& name, int64_t in, int64_t out, const Options& options, const Place& place);
 
   Tensor weight, bias;  // bias may be undefined: none
   Layout layout = Layout::out_in;

@@ -8,7 +8,7 @@
 
 #include <functional>
 
-#include "weft/nn/layers.h"
+#include "weft/nn/joint_linear.h"
 
 namespace weft {
 
@@ -20,12 +20,16 @@ const char* name(HiddenActivation kind);
 struct GatedMlp {
   Linear gate, up, down;
   HiddenActivation activation = HiddenActivation::silu;
+  JointLinear gate_up = {};  // of gate and up, if they were made joint
 
   std::vector<Parameter> parameters() const {
     return all_parameters({{"gate", gate.parameters()}, {"up", up.parameters()}, {"down", down.parameters()}});
   }
 
   Tensor operator()(const Tensor& x, const Tensor& random = {}, const SeeIntermediate& see = {}) const;
+
+ private:
+  Tensor hidden(const Tensor& x, const Tensor& random, const SeeIntermediate& see) const;
 };
 
 struct Mlp {

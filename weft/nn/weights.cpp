@@ -47,13 +47,24 @@ Tensor drawn(Device& device, const Shape& shape, double stddev, uint64_t seed, u
 
 }  // namespace
 
-Tensor Weights::take(const std::string& name, const Shape& shape, const Init& init, ParameterRole role) {
+Tensor Weights::take(const std::string& name, const Shape& shape, const Init& init, ParameterRole role, const Tensor& place) {
   report_taken();
-  Tensor value = fetch(name, shape, init);
+  Tensor value = place ? fetch_into(place, name, shape, init) : fetch(name, shape, init);
+  if (trainable_ && value.view().buffer->borrowed()) {  // a mapped file cannot be written to
+    const Tensor own = Tensor::empty(device_, shape, value.dtype());
+    copy(value, own);
+    value = own;
+  }
   elements_ += shape.numel();
-  if (trainable_ && !lora_) value.set_requires_grad();
+  if (trains_parameters()) value.set_requires_grad();
   taken_.push_back({name, value, role});
   return value;
+}
+
+Tensor Weights::fetch_into(const Tensor& place, const std::string& name, const Shape& shape, const Init& init) {
+  const MemoryScope scope(device_, MemoryUse::activations);  // of the copy that is fetched, which does not live long
+  copy(fetch(name, shape, init), place);
+  return place.detach();
 }
 
 void Weights::report_taken() const { report_progress({.what = doing(), .done = elements_, .total = expected_, .bytes = true}); }

@@ -34,9 +34,12 @@ class Weights {
   void expect(int64_t elements) { expected_ = elements; }
   void report_taken() const;
 
-  // The parameter of this name; a leaf that requires a gradient if the model is to be trained.
-  Tensor take(const std::string& name, const Shape& shape, const Init& init, ParameterRole role);
-  Tensor take(const std::string& name, const Shape& shape, const Init& init) { return take(name, shape, init, role_of_rank(shape.rank())); }
+  // The parameter of this name; a leaf that requires a gradient if the model is to be trained. `place`: contiguous memory of its shape to
+  // keep it in, such as a part of a larger tensor; undefined: its own.
+  Tensor take(const std::string& name, const Shape& shape, const Init& init, ParameterRole role, const Tensor& place = {});
+  Tensor take(const std::string& name, const Shape& shape, const Init& init, const Tensor& place = {}) {
+    return take(name, shape, init, role_of_rank(shape.rank()), place);
+  }
   // The adapter of a layer; undefined matrices if it gets none.
   LowRank take_adapter(const std::string& layer, int64_t in, int64_t out, bool transposed);
   // Throws for a target that matches no layer, with the names of the layers.
@@ -45,14 +48,18 @@ class Weights {
   Device& device() const { return device_; }
   DType dtype() const { return dtype_; }  // of every parameter
   bool trainable() const { return trainable_; }
+  bool trains_parameters() const { return trainable_ && !lora_; }  // the parameters themselves, not adapters to them
   const std::vector<Parameter>& taken() const { return taken_; }
   const std::vector<LoraAdapter>& adapters() const { return adapters_; }
 
  protected:
+  // Values of a parameter, in memory of their own or borrowed from a file.
   virtual Tensor fetch(const std::string& name, const Shape& shape, const Init& init) = 0;
   virtual const char* doing() const { return "loading weights"; }  // the text of the progress
 
  private:
+  Tensor fetch_into(const Tensor& place, const std::string& name, const Shape& shape, const Init& init);
+
   Device& device_;
   DType dtype_;
   bool trainable_;
