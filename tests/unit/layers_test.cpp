@@ -171,23 +171,9 @@ TEST_F(Layers, attention_packed) {
   expect_gradients([&] { return o(attend_packed(qkv(in).reshape({kB, kT, 3 * H, D}), H, pass).reshape({kB, kT, H * D})); });
 }
 
-// The reason why attention on this device has no window; "" if it has.
-std::string unsupported_window(Device& device) {
-  const Tensor q = Tensor::from_host(device, {1, 2, 1, 4}, std::vector<float>(8));
-  Positions positions(device);
-  try {
-    attend(q, q, q, {.B = 1, .T = 2, .positions = &positions, .kv = nullptr, .dropout = {}}, {.window = 1});
-  } catch (const Error& error) {
-    if (error.code() == ErrorCode::unsupported) return error.what();
-    throw;
-  }
-  return "";
-}
-
 // Window and soft cap, each alone and both, in one op and with the probabilities in memory: gradients, and equal results. A window of
 // all keys and a cap far above the scores change nothing.
 TEST_F(Layers, attention_with_window_and_soft_cap) {
-  if (const std::string why = unsupported_window(*device); !why.empty()) GTEST_SKIP() << why;
   constexpr int64_t H = 4, Hkv = 2, D = 6;
   const Tensor q = input("q", {kB, kT, H, D}), k = input("k", {kB, kT, Hkv, D}), v = input("v", {kB, kT, Hkv, D});
   const Tensor qkv = input("qkv", {kB, kT, H + 2 * Hkv, D});
@@ -212,7 +198,6 @@ TEST_F(Layers, attention_with_window_and_soft_cap) {
 
 // Position i of a window attends to itself and the keys right before it: values of other keys do not reach it.
 TEST_F(Layers, a_window_hides_earlier_values) {
-  if (const std::string why = unsupported_window(*device); !why.empty()) GTEST_SKIP() << why;
   constexpr int64_t D = 4, kWindow = 3;
   Positions positions(*device);
   const Pass pass{.B = 1, .T = kT, .positions = &positions, .kv = nullptr, .dropout = {}};

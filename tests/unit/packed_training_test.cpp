@@ -97,34 +97,13 @@ void compare_with_alone(const ModelCase& each, DType dtype, bool recompute) {
   }
 }
 
-// A device or a build that cannot keep documents apart says so; the tests are then skipped, visibly.
-std::string unsupported_documents() {
-  const auto device = open_device(test_device());
-  const auto model = make_model(model_cases().front().config, *device, 5);
-  const TokenBatch two{.rows = 1, .tokens = 2, .ids = {0, 0}, .targets = {0, 0}, .documents = {0, 1}, .document_capacity = 2};
-  LossOptions options;
-  options.documents = two.upload_documents(*device);
-  try {
-    const NoGrad no_grad;
-    model->loss(two.upload_ids(*device), two.upload_targets(*device), options);
-  } catch (const Error& error) {
-    if (error.code() != ErrorCode::unsupported) throw;
-    return error.what();
-  }
-  return "";
-}
-#define WEFT_NEEDS_DOCUMENTS() \
-  if (const std::string why = unsupported_documents(); !why.empty()) GTEST_SKIP() << why
-
 TEST(PackedDocuments, every_token_has_the_bits_of_its_document_alone) {
-  WEFT_NEEDS_DOCUMENTS();
   for (const ModelCase& each : model_cases()) compare_with_alone(each, DType::f32, false);
   compare_with_alone(model_cases().front(), DType::f32, true);
   for (const ModelCase& each : {model_cases().front(), model_cases().back()}) compare_with_alone(each, DType::bf16, false);
 }
 
 TEST(PackedDocuments, evaluation_of_rows_is_the_sum_of_documents) {
-  WEFT_NEEDS_DOCUMENTS();
   const auto device = open_device(test_device());
   const auto model = make_model(model_cases().front().config, *device, 5);
   const RandomDocuments documents;
@@ -168,7 +147,6 @@ class PackedTraining : public TrainerTest {
 };
 
 TEST_F(PackedTraining, nothing_but_the_sequences_decides_the_bits) {
-  WEFT_NEEDS_DOCUMENTS();
   train(packed("plain"));
   TrainConfig c = packed("threads");
   c.threads = 1, c.batch = 2, c.accumulate = 2, c.recompute = true;
@@ -191,7 +169,6 @@ TEST_F(PackedTraining, nothing_but_the_sequences_decides_the_bits) {
 
 // A step's work has 4 D FLOPs forward and 10 D backward for each head and each pair of a query and a key of one document.
 TEST_F(PackedTraining, work_is_that_of_attention_inside_documents) {
-  WEFT_NEEDS_DOCUMENTS();
   TrainConfig c = resolved(packed("work"));
   c.dropout = 0;
   const TrainingProblem problem = make_problem(c, [](const std::string&) {});
@@ -219,7 +196,6 @@ TEST_F(PackedTraining, work_is_that_of_attention_inside_documents) {
 }
 
 TEST_F(PackedTraining, padding_is_recorded) {
-  WEFT_NEEDS_DOCUMENTS();
   for (const char* packing : {"none", "concatenate", "documents"}) {
     TrainConfig c = packed(packing);
     c.packing = packing;
@@ -239,7 +215,6 @@ TEST_F(PackedTraining, padding_is_recorded) {
 }
 
 TEST_F(PackedTraining, adapters_are_trained_on_packed_documents) {
-  WEFT_NEEDS_DOCUMENTS();
   train(packed("base"));
   TrainConfig c = packed("adapter");
   c.model = (folder / "base/model").string();
@@ -248,7 +223,6 @@ TEST_F(PackedTraining, adapters_are_trained_on_packed_documents) {
 }
 
 TEST_F(PackedTraining, a_captured_step_keeps_its_documents) {
-  WEFT_NEEDS_DOCUMENTS();
   TrainConfig c = packed("bad");
   c.optimizer = "sgd", c.learning_rate = 1e30, c.clip = 0, c.warmup = 0, c.dropout = 0;
   EXPECT_THROW(train(c), Error);
@@ -266,7 +240,6 @@ TEST_F(PackedTraining, a_captured_step_keeps_its_documents) {
 
 // The default is written down, so that a run keeps it; a run from before there was a choice concatenated.
 TEST_F(PackedTraining, a_run_keeps_its_packing) {
-  WEFT_NEEDS_DOCUMENTS();
   TrainConfig c = packed("default");
   c.device = test_device(), c.packing = "";
   train(c);
