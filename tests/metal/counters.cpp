@@ -99,6 +99,11 @@ double exception(const Counted& k) {
     const double digest = k.find("digests") ? double(k.bytes("logits") + rows * 8 * 8) + (kMost - 1) * k.least.bytes : 0;
     return double(k.c.variant != "loss" ? again : 0) + digest;
   }
+  if (k.c.op == "kv_append" && k.find("pages")) {  // a thread reads the id of its page, a simdgroup the start
+    const Shape& x = k.operand("k").shape;
+    const int64_t size = size_of(k.c.dtype), threads = x.numel() / (x[3] * size % 16 == 0 ? 16 / size : 1);
+    return double(4 * threads + 4 * threads / 32);
+  }
   return 0;
 }
 
@@ -228,15 +233,20 @@ std::string hold_attention(const Counted& k) {
 std::string hold_decode(const Counted& k) {
   const bool by_head = k.c.name.ends_with("by_head") || k.c.name.ends_with("padded");
   const Shape &q = k.operand("q").shape, &cache = k.operand("k").shape;
-  const int64_t B = q[0], H = q[by_head ? 1 : 2], D = q[3], Hkv = cache[by_head ? 1 : 2], capacity = cache[by_head ? 2 : 1];
+  const spec::Operand* pages = k.find("pages");
+  const int64_t B = q[0], H = q[by_head ? 1 : 2], D = q[3], Hkv = cache[by_head ? 1 : 2];
+  const int64_t capacity = cache[by_head ? 2 : 1] * (pages ? pages->shape[1] : 1), window = window_of(k.c.name, capacity).value();
   const int64_t row = D * size_of(k.c.dtype), rows = Hkv * ceil_div(H / Hkv, 8), segments = ceil_div(capacity, kKeySegment);
   const bool whole = segments == 1 || B * rows >= 128;
-  const int64_t blocks = D <= 64 ? 4 : D <= 128 ? 2 : 1;  // simdgroups that read q
+  const int64_t blocks = D <= 64 ? 4 : D <= 128 ? 2 : 1;  // simdgroups that read q; eight keys of a tile each
   int64_t read = 4 * 128 * (whole ? 1 : segments) * rows * B, written = k.bytes("o");
   PhiloxStream none(0);
   for (int64_t b = 0; b < B; ++b) {
-    const int64_t keys = int64_t(k.operand("start").fill(none, b)) + 1, used = ceil_div(keys, kKeySegment);
-    read += 2 * keys * rows * row + blocks * (whole ? 1 : used) * H * row;
+    // Keys from the window's first tile on, and its values; every thread reads the page of each tile of both.
+    const int64_t end = int64_t(k.operand("start").fill(none, b)) + 1, hidden = std::max<int64_t>(0, end - window),
+                  first = hidden / (8 * blocks) * (8 * blocks), used = ceil_div(end, kKeySegment) - first / kKeySegment;
+    read += (end - first + end - hidden) * rows * row + blocks * (whole ? 1 : used) * H * row;
+    if (pages) read += 2 * 4 * 128 * ceil_div(end - first, 8 * blocks) * rows;
     if (whole) continue;
     const int64_t partial = 4 * used * H * D, statistics = 8 * used * H;
     written += partial + statistics;

@@ -24,11 +24,14 @@ namespace {
 struct Case {
   int64_t T, Hkv, group, D;
   DType dtype;
+  int64_t window = 0;
+  float soft_cap = 0;
 
   int64_t H() const { return Hkv * group; }
 };
 std::ostream& operator<<(std::ostream& out, const Case& c) {
-  return out << name(c.dtype) << " T " << c.T << ", " << c.Hkv << " key heads of " << c.group << " heads, D " << c.D;
+  return out << name(c.dtype) << " T " << c.T << ", " << c.Hkv << " key heads of " << c.group << " heads, D " << c.D << ", window "
+             << c.window << ", soft cap " << c.soft_cap;
 }
 
 // Rows [1, T, heads, D], then NaN up to `capacity` and in the `padding` after each row, which makes rows unaligned if it is odd.
@@ -63,7 +66,10 @@ class Attention {
         k(make_rows<T>(device, c, c.Hkv, c.T + 37, padding, 2, 1)),
         v(make_rows<T>(device, c, c.Hkv, c.T + 37, padding, 3, 1)) {}
 
-  std::vector<T> trained() const { return causal_attention(q, k.part(1, 0, c_.T), v.part(1, 0, c_.T)).template to_host<T>(); }
+  std::vector<T> trained() const {
+    return causal_attention(q, k.part(1, 0, c_.T), v.part(1, 0, c_.T), {.window = c_.window, .soft_cap = c_.soft_cap})
+        .template to_host<T>();
+  }
 
   // Queries [first, first + count) of one sequence in one call.
   std::vector<T> chunk(int64_t first, int64_t count) const {
@@ -83,9 +89,14 @@ class Attention {
  private:
   void attend(const View& queries, const View& keys, const View& values, const std::vector<int32_t>& start, const Tensor& o) const {
     const Tensor starts = Tensor::from_host(device_, {int64_t(start.size())}, start);
-    kv_attention(
-        device_.stream(),
-        {.q = queries, .k_cache = keys, .v_cache = values, .start = starts.view(), .o = o.mut_view(), .scale = 1 / std::sqrt(float(c_.D))});
+    kv_attention(device_.stream(), {.q = queries,
+                                    .k_cache = keys,
+                                    .v_cache = values,
+                                    .start = starts.view(),
+                                    .o = o.mut_view(),
+                                    .scale = 1 / std::sqrt(float(c_.D)),
+                                    .window = c_.window,
+                                    .soft_cap = c_.soft_cap});
   }
 
   Device& device_;
@@ -151,13 +162,24 @@ std::vector<Case> cases() {
                                                                               {300, 1, 8, 160},
                                                                               {1100, 1, 3, 256}})
       all.push_back({T, Hkv, group, D, dtype});
+    if (test_device() == "cuda") continue;  // its decode kernels have no window and no soft cap
+    for (const auto& [T, Hkv, group, D, window] : std::vector<std::array<int64_t, 5>>{{300, 2, 3, 40, 1},
+                                                                                      {300, 2, 4, 64, 64},
+                                                                                      {700, 1, 2, 16, 37},
+                                                                                      {1300, 1, 2, 64, 600},
+                                                                                      {300, 1, 2, 256, 130},
+                                                                                      {300, 1, 20, 32, 65}})
+      all.push_back({T, Hkv, group, D, dtype, window});
+    all.push_back({300, 2, 2, 64, dtype, 0, 2});
+    all.push_back({600, 1, 3, 128, dtype, 100, 1.5});
+    all.push_back({300, 1, 2, 256, dtype, 77, 4});
   }
   return all;
 }
 INSTANTIATE_TEST_SUITE_P(, AttentionOrder, testing::ValuesIn(cases()), [](const auto& info) {
   const Case& c = info.param;
   return std::string(name(c.dtype)) + "_T" + std::to_string(c.T) + "_K" + std::to_string(c.Hkv) + "_G" + std::to_string(c.group) + "_D" +
-         std::to_string(c.D);
+         std::to_string(c.D) + (c.window > 0 ? "_W" + std::to_string(c.window) : "") + (c.soft_cap > 0 ? "_capped" : "");
 });
 
 }  // namespace

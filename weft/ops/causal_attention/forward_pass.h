@@ -13,9 +13,10 @@ struct AttentionForward {
   MutView o;
   MutView lse;  // absent: not computed
   float scale;
-  View documents = {};  // these three as CausalAttentionArgs, without `start`
+  View documents = {};  // these three as CausalAttentionArgs; documents without `start`
   int64_t window = 0;
   float soft_cap = 0;
+  View pages = {};  // of k and v, with `start`; absent: one row of positions a sequence
 };
 
 namespace cuda {

@@ -14,8 +14,9 @@ struct AttentionParams {
   int32_t window;     // 0: none
   float soft_cap;     // 0: none
   int32_t unused;
+  PageSizes pages;
 };
-static_assert(sizeof(AttentionParams) == 136, "the host and MSL must agree");
+static_assert(sizeof(AttentionParams) == 152, "the host and MSL must agree");
 
 struct AttentionBackwardParams {
   HeadStrides q, k, v, o, dout, dq, dk, dv;

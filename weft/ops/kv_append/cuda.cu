@@ -59,6 +59,7 @@ void run(Stream& stream, const KvAppendArgs& a) {
 
 void kv_append(Stream& stream, const KvAppendArgs& args) {
   if (args.k.numel() == 0) return;
+  if (args.pages) fail(ErrorCode::unsupported, args.kOp, "the CUDA kernels have no pages yet");
   size_of(args.k.dtype) == 4 ? run<uint32_t>(stream, args) : run<uint16_t>(stream, args);  // the bits
 }
 

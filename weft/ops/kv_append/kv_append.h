@@ -2,10 +2,11 @@
 //
 //   k_cache[b, start[b] + t] = k[b, t]          v_cache[b, start[b] + t] = v[b, t]
 //
-// Only the device knows their positions, so that a step can be captured and replayed. The bits are copied; every other
-// position of the cache stays as it is. No gradient.
+// The cache may be in pages (weft/ops/kv_pages.h). Only the device knows their positions, so that a step can be captured and replayed. The
+// bits are copied; every other position of the cache stays as it is. No gradient.
 #pragma once
 
+#include "weft/ops/kv_pages.h"
 #include "weft/ops/operands.h"
 #include "weft/tensor/tensor.h"
 
@@ -14,15 +15,19 @@ namespace weft {
 struct KvAppendArgs {
   static constexpr const char* kOp = "kv_append";
   View k, v;
-  View start;                // 0 <= start[b] <= S - T, else the stream raises a fault
+  View start;                // 0 <= start[b] <= capacity - T, else the stream raises a fault
   MutView k_cache, v_cache;  // k and v lie elsewhere
+  View pages = {};           // no two sequences write to one page
 
   static constexpr auto operands() {
     using namespace operand;
     using A = KvAppendArgs;
-    return std::array{in("k", &A::k, "B T H D", kFloats).columns(), in("v", &A::v, "B T H D", like("k")).columns(),
-                      in("start", &A::start, "B", DType::i32), out("k_cache", &A::k_cache, "B S H D", like("k")).columns().uncounted(),
-                      out("v_cache", &A::v_cache, "B S H D", like("k")).columns().uncounted()};
+    return std::array{in("k", &A::k, "B T H D", kFloats).columns(),
+                      in("v", &A::v, "B T H D", like("k")).columns(),
+                      in("start", &A::start, "B", DType::i32),
+                      out("k_cache", &A::k_cache, "N S H D", like("k")).columns().uncounted(),
+                      out("v_cache", &A::v_cache, "N S H D", like("k")).columns().uncounted(),
+                      in("pages", &A::pages, "B P", DType::i32).optional()};
   }
 };
 

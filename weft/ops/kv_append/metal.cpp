@@ -20,8 +20,9 @@ HeadStrides counted_in(const View& v, int64_t elements) {
 
 void kv_append(Stream& stream, const KvAppendArgs& a) {
   if (a.k.numel() == 0) return;
-  const int64_t B = a.k.shape[0], T = a.k.shape[1], H = a.k.shape[2], D = a.k.shape[3], most = a.k_cache.shape[1] - T;
-  check(a.k_cache.shape[1] <= INT32_MAX, a.kOp, "a cache of shape ", a.k_cache.shape, " is longer than this device takes");
+  const int64_t B = a.k.shape[0], T = a.k.shape[1], H = a.k.shape[2], D = a.k.shape[3], most = kv_capacity(a.k_cache, a.pages) - T;
+  check(most <= INT32_MAX && a.k_cache.shape[0] <= INT32_MAX, a.kOp, "a cache of shape ", a.k_cache.shape,
+        " is longer than this device takes");
   const int64_t sixteen = 16 / size_of(a.k.dtype);
   const bool whole = in_pieces(a.k, sixteen) && in_pieces(a.v, sixteen) && in_pieces(a.k_cache, sixteen) && in_pieces(a.v_cache, sixteen);
   const int64_t N = whole ? sixteen : 1;
@@ -33,8 +34,9 @@ void kv_append(Stream& stream, const KvAppendArgs& a) {
                          int32_t(most),
                          int32_t(H),
                          int32_t(D / N),
-                         0};
-  launch(stream, {a.kOp, "weft/ops/kv_append/metal.metal", join("append_", N * size_of(a.k.dtype)), {}},
+                         0,
+                         page_sizes(a.k_cache, a.pages)};
+  launch(stream, {a.kOp, "weft/ops/kv_append/metal.metal", join("append_", N * size_of(a.k.dtype)), {constant(0, bool(a.pages))}},
          {.groups = {(p.count + 255) / 256, B, 1}, .threads = 256}, bind(a, {params(p), fault(stream)}));
 }
 

@@ -11,7 +11,8 @@ struct KvAppendParams {
   int32_t most;   // the last place where a sequence may start
   int32_t H, D;
   int32_t unused;
+  PageSizes pages;
 };
-static_assert(sizeof(KvAppendParams) == 120, "the host and MSL must agree");
+static_assert(sizeof(KvAppendParams) == 136, "the host and MSL must agree");
 
 }  // namespace weft

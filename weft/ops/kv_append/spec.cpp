@@ -8,9 +8,17 @@ namespace {
 struct Size {
   std::vector<int64_t> start;  // one per sequence
   int64_t T, capacity, H, D;
+  int64_t page = 0;  // positions; 0: no pages
 
   int64_t B() const { return int64_t(start.size()); }
-  std::string name() const { return join(dims({B(), T, H, D}), "/after_", start.empty() ? 0 : start.back(), "_of_", capacity); }
+  int64_t pages() const { return capacity / page; }     // of a sequence
+  int64_t stored() const { return B() * pages() + 1; }  // in the cache; page 0 belongs to none
+  int64_t page_of(int64_t b, int64_t n) const { return stored() - 1 - (b * pages() + n); }
+  int64_t row(int64_t b, int64_t t) const { return page > 0 ? page_of(b, t / page) * page + t % page : b * capacity + t; }
+  std::string name() const {
+    const std::string of = join(dims({B(), T, H, D}), "/after_", start.empty() ? 0 : start.back(), "_of_", capacity);
+    return page > 0 ? join(of, "/pages_of_", page) : of;
+  }
 };
 
 // Exact: the new tokens where they belong, and every other position as it was.
@@ -21,14 +29,18 @@ void append(Truth& t, const Size& s, const char* fresh, const char* cache) {
   for (int64_t i = 0; i < before.size(); ++i) after.expect_within(i, before[i], 0);
   for (int64_t b = 0; b < s.B(); ++b)
     for (int64_t i = 0; i < s.T * row; ++i)
-      after.expect_within((b * s.capacity + s.start[size_t(b)]) * row + i, t[fresh][b * s.T * row + i], 0);
+      after.expect_within(s.row(b, s.start[size_t(b)] + i / row) * row + i % row, t[fresh][b * s.T * row + i], 0);
   for (double& bound : after.bound) bound = 0;
 }
 
 Problem problem(DType dtype, Size s, Layout layout = Layout::contiguous) {
   Problem p;
   for (const char* name : {"k", "v"}) p.input(name, dtype, {s.B(), s.T, s.H, s.D}, normal(), layout);
-  for (const char* name : {"k_cache", "v_cache"}) p.in_place(name, dtype, {s.B(), s.capacity, s.H, s.D}, normal(), layout);
+  const Shape stored{s.page > 0 ? s.stored() : s.B(), s.page > 0 ? s.page : s.capacity, s.H, s.D};
+  for (const char* name : {"k_cache", "v_cache"}) p.in_place(name, dtype, stored, normal(), layout);
+  if (s.page > 0)
+    p.input("pages", DType::i32, {s.B(), s.pages()},
+            [=](PhiloxStream&, int64_t i) { return double(s.page_of(i / s.pages(), i % s.pages())); });
   p.input("start", DType::i32, {s.B()}, [=](PhiloxStream&, int64_t b) { return double(s.start[size_t(b)]); });
   p.launches<KvAppendArgs>(kv_append);
   p.reference = [=](Truth& t) {
@@ -48,6 +60,24 @@ void add_rejections(Registry& registry) {
                 {.k = keys.view(), .v = values.view(), .start = at.view(), .k_cache = k_cache.mut_view(), .v_cache = v_cache.mut_view()});
     });
   };
+  const auto reject_pages = [&](const char* name, int64_t page, std::vector<int32_t> pages) {
+    registry.rejects("kv_append", name, [=](Device& d) {
+      const Tensor fresh = Tensor::empty(d, {1, 3, 2, 8}), cache = Tensor::empty(d, {3, page, 2, 8}),
+                   other = Tensor::empty(d, {3, page, 2, 8});
+      const Tensor at = Tensor::from_host(d, {1}, std::vector<int32_t>{63}),
+                   table = Tensor::from_host(d, {1, int64_t(pages.size())}, pages);
+      kv_append(d.stream(), {.k = fresh.view(),
+                             .v = fresh.view(),
+                             .start = at.view(),
+                             .k_cache = cache.mut_view(),
+                             .v_cache = other.mut_view(),
+                             .pages = table.view()});
+    });
+  };
+  reject_pages("page_size", 72, {0, 1});
+  reject_pages("page_past_the_cache", 64, {0, 3});
+  reject_pages("page_negative", 64, {0, -1});
+  reject_pages("past_the_pages", 64, {0});
   reject("past_the_cache", {2, 3, 2, 8}, {2, 3, 2, 8}, {2, 16, 2, 8}, {13, 14});
   reject("negative_start", {2, 3, 2, 8}, {2, 3, 2, 8}, {2, 16, 2, 8}, {0, -1});
   reject("more_tokens_than_capacity", {1, 17, 2, 8}, {1, 17, 2, 8}, {1, 16, 2, 8}, {0});
@@ -65,7 +95,8 @@ void add_specs_kv_append(Registry& registry) {
     for (const Size& s :
          {Size{{0}, 1, 1, 1, 1}, Size{{5}, 1, 16, 2, 8}, Size{{63, 64, 0}, 1, 70, 2, 64}, Size{{0, 3}, 7, 10, 3, 33},
           Size{{11}, 130, 141, 2, 80}, Size{{0, 4095, 65535, 70000}, 2, 70002, 1, 2},  // starts that 12 and 16 bits do not hold
-          Size{{}, 3, 8, 1, 8}, Size{{4}, 0, 8, 1, 8}})
+          Size{{}, 3, 8, 1, 8}, Size{{4}, 0, 8, 1, 8}, Size{{0}, 1, 64, 1, 1, 64}, Size{{63, 64, 0, 130}, 1, 192, 2, 64, 64},
+          Size{{50, 3}, 130, 192, 3, 33, 64}, Size{{120}, 100, 256, 2, 20, 128}})
       registry.add({op, "forward", dtype, s.name(), [=] { return problem(dtype, s); }});
     const Size padded{{70, 3}, 11, 90, 2, 20};
     registry.add({op, "forward", dtype, padded.name() + "/padded", [=] { return problem(dtype, padded, Layout::padded_rows); }});

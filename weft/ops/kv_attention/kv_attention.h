@@ -4,9 +4,12 @@
 //
 //   s_ij = scale q_i . k_j          o_i = sum over j <= start[b] + i of softmax(s_i)_j v_j
 //
+// A window leaves out j <= start[b] + i - window, a soft cap makes s_ij = cap tanh(scale q_i . k_j / cap), as in causal_attention.
+// The cache may be in pages (weft/ops/kv_pages.h); tiles and segments of keys count positions, so that pages do not change a bit.
 // Positions after the last query are never read. f32 or bf16; scores and sums are f32. No gradient.
 #pragma once
 
+#include "weft/ops/kv_pages.h"
 #include "weft/ops/operands.h"
 #include "weft/tensor/tensor.h"
 
@@ -16,25 +19,39 @@ struct KvAttentionArgs {
   static constexpr const char* kOp = "kv_attention";
   static constexpr int64_t kMostHeadDim = 256;
   View q, k_cache, v_cache;  // 1 <= D <= 256; K heads of the caches, H a multiple of K
-  View start;                // 0 <= start[b] <= S - T, else the stream raises a fault
+  View start;                // 0 <= start[b] <= capacity - T, else the stream raises a fault
   MutView o;
   float scale;
+  int64_t window = 0;  // 0: none
+  float soft_cap = 0;  // 0: none
+  View pages = {};
 
   static constexpr auto operands() {
     using namespace operand;
     using A = KvAttentionArgs;
-    return std::array{in("q", &A::q, "B T H D", kFloats).columns(), in("k_cache", &A::k_cache, "B S K D", like("q")).columns(),
-                      in("v_cache", &A::v_cache, "B S K D", like("q")).columns(), in("start", &A::start, "B", DType::i32),
-                      out("o", &A::o, "B T H D", like("q")).columns()};
+    return std::array{in("q", &A::q, "B T H D", kFloats).columns(),
+                      in("k_cache", &A::k_cache, "N S K D", like("q")).columns(),
+                      in("v_cache", &A::v_cache, "N S K D", like("q")).columns(),
+                      in("start", &A::start, "B", DType::i32),
+                      out("o", &A::o, "B T H D", like("q")).columns(),
+                      in("pages", &A::pages, "B P", DType::i32).optional()};
   }
 };
 
 // A checked launch into memory the caller owns.
 void kv_attention(Stream& stream, const KvAttentionArgs& args);
 // Counts a full cache: how much of it is used is known on the device alone.
-inline Cost cost(const KvAttentionArgs& a) { return {operand_bytes(a), 4.0 * double(a.q.numel()) * double(a.k_cache.shape[1])}; }
+Cost cost(const KvAttentionArgs& args);
 
-// o [B, Tq, H, D], contiguous. scale = 0 means 1 / sqrt(D).
-Tensor kv_attention(const Tensor& q, const Tensor& k_cache, const Tensor& v_cache, const Tensor& start, float scale = 0);
+struct KvAttentionOptions {
+  float scale = 0;     // 0: 1 / sqrt(D)
+  int64_t window = 0;  // 0: none
+  float soft_cap = 0;  // 0: none
+  Tensor pages = {};
+};
+
+// o [B, Tq, H, D], contiguous.
+Tensor kv_attention(const Tensor& q, const Tensor& k_cache, const Tensor& v_cache, const Tensor& start,
+                    const KvAttentionOptions& options = {});
 
 }  // namespace weft

@@ -10,7 +10,10 @@ struct DecodeParams {
   int32_t capacity, H, group, D;  // group: heads to a key head
   int32_t segments;               // of the whole capacity
   float scale;
+  int32_t window;  // 0: none
+  float soft_cap;  // 0: none
+  PageSizes pages;
 };
-static_assert(sizeof(DecodeParams) == 120, "the host and MSL must agree");
+static_assert(sizeof(DecodeParams) == 144, "the host and MSL must agree");
 
 }  // namespace weft

@@ -11,9 +11,15 @@ namespace {
 struct Size {
   std::vector<int64_t> start;  // one per sequence
   int64_t Tq, capacity, H, Hkv, D;
+  int64_t page = 0;  // positions; 0: no pages
 
   int64_t B() const { return int64_t(start.size()); }
-  std::string name() const { return join(dims({B(), Tq, H, Hkv, D}), "/after_", start.empty() ? 0 : start.back(), "_of_", capacity); }
+  int64_t pages() const { return capacity / page; }           // of a sequence
+  int64_t stored() const { return 2 + B() * (pages() - 1); }  // in the cache
+  std::string name() const {
+    const std::string of = join(dims({B(), Tq, H, Hkv, D}), "/after_", start.empty() ? 0 : start.back(), "_of_", capacity);
+    return page > 0 ? join(of, "/pages_of_", page) : of;
+  }
 };
 
 // By token [B, T, heads, D] or by head [B, heads, T, D].
@@ -21,29 +27,43 @@ int64_t row(bool by_head, int64_t T, int64_t heads, int64_t b, int64_t t, int64_
   return by_head ? (b * heads + h) * T + t : (b * T + t) * heads + h;
 }
 
+// Pages [N, page, heads, D] in another order than positions; page 0 belongs to no sequence, and all share the first of theirs.
+int64_t page_of(const Size& s, int64_t b, int64_t n) { return n == 0 ? 1 : s.stored() - 1 - (b * (s.pages() - 1) + n - 1); }
+
+// The row of position t of sequence b in the cache.
+int64_t cached_row(const Size& s, bool by_head, int64_t b, int64_t t, int64_t h) {
+  if (s.page == 0) return row(by_head, s.capacity, s.Hkv, b, t, h);
+  return row(by_head, s.page, s.Hkv, page_of(s, b, t / s.page), t % s.page, h);
+}
+
 // The cache after the last query must not be read: it holds NaN.
 Fill cache(const Size& s, bool by_head, Fill fill) {
+  std::vector<bool> held(size_t(s.page > 0 ? s.stored() * s.page * s.Hkv : s.B() * s.capacity * s.Hkv));
+  for (int64_t b = 0; b < s.B(); ++b)
+    for (int64_t t = 0; t < s.start[size_t(b)] + s.Tq; ++t)
+      for (int64_t h = 0; h < s.Hkv; ++h) held[size_t(cached_row(s, by_head, b, t, h))] = true;
   return [=](PhiloxStream& random, int64_t i) {
     const double drawn = fill(random, i);
-    const int64_t r = i / s.D, position = by_head ? r % s.capacity : r / s.Hkv % s.capacity, b = r / (s.capacity * s.Hkv);
-    return position < s.start[size_t(b)] + s.Tq ? drawn : NAN;
+    return held[size_t(i / s.D)] ? drawn : NAN;
   };
 }
 
-// Bounds as in causal_attention's spec: a score errs by D + 2 roundings of the magnitudes it sums, and its exponential by
-// that much relatively, by the rounding of its argument and by 3 of its own. p is scaled down as the maximum grows, tile by
-// tile and chunk by chunk; the maximum moves by at most the row's span. Numerator and denominator err by that, e, and by
-// the roundings of a sum of n terms each.
-void attend(Truth& t, const Size& s, bool by_head, double scale) {
+// Bounds as in causal_attention's spec: a score errs by D + 2 roundings of the magnitudes it sums (with a soft cap by that times its
+// derivative, and by 7 of its own), and its exponential by that much relatively, by the rounding of its argument and by 3 of its own. p is
+// scaled down as the maximum grows, tile by tile and chunk by chunk; the maximum moves by at most the row's span. Numerator and
+// denominator err by that, e, and by the roundings of a sum of n terms each.
+void attend(Truth& t, const Size& s, bool by_head, const KvAttentionOptions& options) {
+  const double scale = options.scale, cap = options.soft_cap;
   const Array &q = t["q"], &k = t["k"], &v = t["v"];
   const double u = unit_roundoff(DType::f32);
   t["o"].narrow_on_cpu = cpu::bf16_dot() != cpu::Bf16Dot::none;  // as in causal_attention, which rounds p to bf16 then
   for (int64_t b = 0; b < s.B(); ++b)
     for (int64_t i = 0; i < s.Tq; ++i)
       for (int64_t h = 0; h < s.H; ++h) {
-        const int64_t n = s.start[size_t(b)] + i + 1, qi = row(by_head, s.Tq, s.H, b, i, h) * s.D;
-        const auto cached = [&](int64_t j) { return row(by_head, s.capacity, s.Hkv, b, j, h / (s.H / s.Hkv)) * s.D; };
-        std::vector<double> score(size_t(n), 0), size(size_t(n), 0);
+        const int64_t end = s.start[size_t(b)] + i + 1, first = options.window > 0 ? std::max<int64_t>(0, end - options.window) : 0;
+        const int64_t n = end - first, qi = row(by_head, s.Tq, s.H, b, i, h) * s.D;
+        const auto cached = [&](int64_t j) { return cached_row(s, by_head, b, first + j, h / (s.H / s.Hkv)) * s.D; };
+        std::vector<double> score(size_t(n), 0), size(size_t(n), 0), error(size_t(n), 0);
         double most = -INFINITY, least = INFINITY, total = 0, e = 0;
         for (int64_t j = 0; j < n; ++j) {
           for (int64_t d = 0; d < s.D; ++d) {
@@ -51,11 +71,17 @@ void attend(Truth& t, const Size& s, bool by_head, double scale) {
             score[size_t(j)] += term;
             size[size_t(j)] += std::abs(term);
           }
+          error[size_t(j)] = growth(double(s.D) + 2) * u * size[size_t(j)];
+          if (cap > 0) {
+            const double c = std::tanh(score[size_t(j)] / cap);
+            error[size_t(j)] = (1 - c * c) * error[size_t(j)] + 7 * u * std::abs(cap * c);
+            score[size_t(j)] = cap * c;
+          }
           most = std::max(most, score[size_t(j)]);
           least = std::min(least, score[size_t(j)]);
         }
         for (int64_t j = 0; j < n; ++j) {
-          e = std::max(e, growth(double(s.D) + 2) * u * size[size_t(j)] + u * (most - score[size_t(j)]));
+          e = std::max(e, error[size_t(j)] + u * (most - score[size_t(j)]));
           score[size_t(j)] = std::exp(score[size_t(j)] - most);
           total += score[size_t(j)];
         }
@@ -74,13 +100,20 @@ void attend(Truth& t, const Size& s, bool by_head, double scale) {
       }
 }
 
-Problem problem(DType dtype, Size s, bool by_head = false, Layout layout = Layout::contiguous, Fill values = normal(), float scale = 0) {
-  if (scale == 0) scale = 1 / std::sqrt(float(s.D));
+Problem problem(DType dtype, Size s, bool by_head = false, Layout layout = Layout::contiguous, Fill values = normal(),
+                KvAttentionOptions options = {}) {
+  if (options.scale == 0) options.scale = 1 / std::sqrt(float(s.D));
   const auto shape = [&](int64_t T, int64_t heads) { return by_head ? Shape{s.B(), heads, T, s.D} : Shape{s.B(), T, heads, s.D}; };
   Problem p;
   p.input("q", dtype, shape(s.Tq, s.H), normal(), layout);
-  p.input("k", dtype, shape(s.capacity, s.Hkv), cache(s, by_head, normal()), layout);
-  p.input("v", dtype, shape(s.capacity, s.Hkv), cache(s, by_head, values), layout);
+  const Shape stored = s.page == 0 ? shape(s.capacity, s.Hkv)
+                       : by_head   ? Shape{s.stored(), s.Hkv, s.page, s.D}
+                                   : Shape{s.stored(), s.page, s.Hkv, s.D};
+  p.input("k", dtype, stored, cache(s, by_head, normal()), layout);
+  p.input("v", dtype, stored, cache(s, by_head, values), layout);
+  if (s.page > 0)
+    p.input("pages", DType::i32, {s.B(), s.pages()},
+            [=](PhiloxStream&, int64_t i) { return double(page_of(s, i / s.pages(), i % s.pages())); });
   p.input("start", DType::i32, {s.B()}, [=](PhiloxStream&, int64_t b) { return double(s.start[size_t(b)]); });
   p.output("o", dtype, shape(s.Tq, s.H), layout);
   const auto args = [=](const Bound& b) {
@@ -90,11 +123,14 @@ Problem problem(DType dtype, Size s, bool by_head = false, Layout layout = Layou
                            .v_cache = seen("v").view(),
                            .start = b.view("start"),
                            .o = seen("o").mut_view(),
-                           .scale = scale};
+                           .scale = options.scale,
+                           .window = options.window,
+                           .soft_cap = options.soft_cap,
+                           .pages = s.page > 0 ? b.view("pages") : View()};
   };
   p.run = [=](Stream& stream, const Bound& b) { kv_attention(stream, args(b)); };
   p.cost = [=](const Bound& b) { return cost(args(b)); };
-  p.reference = [=](Truth& t) { attend(t, s, by_head, scale); };
+  p.reference = [=](Truth& t) { attend(t, s, by_head, options); };
   return p;
 }
 
@@ -115,6 +151,28 @@ void add_rejections(Registry& registry) {
   reject("starts_of_other_batch", {2, 3, 2, 8}, {2, 16, 2, 8}, {2, 16, 2, 8}, {0});
   reject("value_shape", {1, 3, 2, 8}, {1, 16, 2, 8}, {1, 15, 2, 8}, {0});
   reject("rank", {3, 2, 8}, {1, 16, 2, 8}, {1, 16, 2, 8}, {0});
+  const auto reject_options = [&](const char* name, KvAttentionOptions options) {
+    registry.rejects("kv_attention", name, [=](Device& d) {
+      const Tensor cache = Tensor::empty(d, {1, 16, 2, 8});
+      kv_attention(Tensor::empty(d, {1, 3, 2, 8}), cache, cache, Tensor::from_host(d, {1}, std::vector<int32_t>{0}), options);
+    });
+  };
+  reject_options("window_negative", {.window = -1});
+  reject_options("soft_cap_negative", {.soft_cap = -1});
+  reject_options("soft_cap_nan", {.soft_cap = NAN});
+  reject_options("scale_infinite", {.scale = INFINITY});
+  const auto reject_pages = [&](const char* name, int64_t page, std::vector<int32_t> pages, Shape shape, int32_t start = 60) {
+    registry.rejects("kv_attention", name, [=](Device& d) {
+      const Tensor cache = Tensor::empty(d, {3, page, 2, 8});
+      kv_attention(Tensor::empty(d, {1, 30, 2, 8}), cache, cache, Tensor::from_host(d, {1}, std::vector<int32_t>{start}),
+                   {.pages = Tensor::from_host(d, shape, pages)});
+    });
+  };
+  reject_pages("page_size", 60, {0, 1}, {1, 2});
+  reject_pages("page_past_the_cache", 64, {0, 3}, {1, 2});
+  reject_pages("page_negative", 64, {-1, 1}, {1, 2});
+  reject_pages("pages_of_other_batch", 64, {0, 1, 2, 0}, {2, 2});
+  reject_pages("past_the_pages", 64, {0, 1}, {1, 2}, 99);
   registry.rejects("kv_attention", "undefined_start", [](Device& d) {
     kv_attention(Tensor::empty(d, {1, 3, 2, 8}), Tensor::empty(d, {1, 16, 2, 8}), Tensor::empty(d, {1, 16, 2, 8}), Tensor());
   });
@@ -124,14 +182,72 @@ void add_rejections(Registry& registry) {
   });
 }
 
+// Caches in pages: of one tile and of several, sequences of other lengths, options, prompts that begin and end within a page.
+void add_pages(Registry& registry, DType dtype) {
+  const auto add = [&](Size s, int64_t page, const std::string& name = "", KvAttentionOptions options = {}, bool by_head = false,
+                       Layout layout = Layout::contiguous) {
+    s.page = page;
+    registry.add({"kv_attention", s.Tq == 1 ? "decode" : "prefill", dtype, s.name() + name,
+                  [=] { return problem(dtype, s, by_head, layout, normal(), options); }});
+  };
+  add({{0}, 1, 64, 2, 1, 8}, 64);
+  add({{63, 64, 0, 130}, 1, 192, 6, 2, 64}, 64);
+  add({{1500, 30, 700}, 1, 1536, 9, 3, 64}, 128);
+  add({{600, 511}, 1, 640, 4, 2, 128}, 64);
+  add({{300}, 1, 320, 2, 1, 256}, 64, "/by_head", {}, true);
+  add({{270, 5}, 1, 384, 3, 1, 33}, 192, "/wide_rows", {}, false, Layout::padded_rows);
+  add({{0, 60}, 65, 192, 6, 2, 20}, 64);
+  add({{130, 3}, 70, 256, 4, 2, 16}, 64, "/by_head", {}, true);
+  add({{700, 20}, 40, 768, 4, 1, 64}, 256);
+  add({{505}, 9, 576, 2, 1, 256}, 64);
+  add({{700, 20}, 1, 768, 4, 1, 64}, 64, "/window_100_soft_cap_3", {.window = 100, .soft_cap = 3});
+  add({{600}, 40, 640, 4, 2, 32}, 64, "/window_70", {.window = 70});
+}
+
+// Windows that begin within a tile, at its first key, after the first segment and before the first key; rows of a block with different
+// windows. A tile has 64 keys on the CPU, 8 to 32 on Metal; a segment 512 and 256.
+void add_options(Registry& registry, DType dtype) {
+  const auto add = [&](const Size& s, const std::string& name, KvAttentionOptions options, bool by_head = false, Fill values = normal()) {
+    registry.add({"kv_attention", s.Tq == 1 ? "decode" : "prefill", dtype, s.name() + "/" + name,
+                  [=] { return problem(dtype, s, by_head, Layout::contiguous, values, options); }});
+  };
+  const auto window = [&](const Size& s, std::initializer_list<int64_t> windows) {
+    for (int64_t w : windows) add(s, join("window_", w), {.window = w});
+  };
+  window({{199}, 1, 210, 4, 2, 16}, {1, 2, 8, 17, 63, 64, 65, 72, 100, 199, 200, 300});
+  window({{1500, 30}, 1, 1600, 9, 3, 64}, {5, 33, 512, 700, 1501});
+  window({{1023, 600}, 1, 1024, 2, 1, 128}, {129, 511, 513});
+  window({{530}, 1, 531, 16, 2, 32}, {19, 500});
+  window({{300}, 1, 310, 2, 1, 256}, {45, 290});
+  window({{270}, 1, 300, 3, 1, 33}, {71});
+  window({{130, 0}, 70, 210, 4, 2, 16}, {1, 9, 64, 65, 128, 150, 199});
+  window({{700}, 40, 740, 4, 1, 16}, {30, 150, 600, 739});
+  window({{600}, 9, 620, 2, 1, 130}, {77});
+  add({{500}, 33, 540, 6, 2, 80}, "window_50", {.window = 50}, true);
+  for (const Size& s : {Size{{150}, 1, 160, 4, 2, 64}, Size{{600}, 1, 610, 2, 1, 256}, Size{{40}, 1, 41, 5, 1, 48},
+                        Size{{100, 3}, 30, 140, 4, 2, 64}, Size{{520}, 20, 540, 2, 2, 256}}) {
+    for (float cap : {0.5f, 20.0f}) add(s, join("soft_cap_", cap), {.soft_cap = cap});
+    add(s, "window_37_soft_cap_3_scale", {.scale = 0.5f, .window = 37, .soft_cap = 3});
+  }
+  // A NaN, or an infinity, at position 66: queries from 66 + window on do not see it, the others do.
+  for (double value : {double(NAN), double(INFINITY)})
+    for (int64_t w : {12, 13, 15, 40}) {
+      const Fill odd = sprinkle(normal(), 90 * 2 * 16, 66 * 2 * 16 + 3, value);
+      add({{60}, 25, 90, 4, 2, 16}, join("window_", w, "_", value), {.window = w}, false, odd);
+      for (int64_t start : {66, 77, 78, 79, 80, 89})
+        if (start - w < 66 + 20) add({{start}, 1, 90, 4, 2, 16}, join("window_", w, "_", value), {.window = w}, false, odd);
+    }
+}
+
 }  // namespace
 
 void add_specs_kv_attention(Registry& registry) {
   const char* op = "kv_attention";
   for (DType dtype : {DType::f32, DType::bf16}) {
-    const auto add = [&](const Size& s, const std::string& suffix, bool by_head, Layout layout, Fill values = normal(), float scale = 0) {
+    const auto add = [&](const Size& s, const std::string& suffix, bool by_head, Layout layout, Fill values = normal(),
+                         KvAttentionOptions options = {}) {
       registry.add({op, s.Tq == 1 ? "decode" : "prefill", dtype, s.name() + suffix,
-                    [=] { return problem(dtype, s, by_head, layout, values, scale); }});
+                    [=] { return problem(dtype, s, by_head, layout, values, options); }});
     };
     for (const Size& s : {Size{{0}, 1, 1, 1, 1, 4},         Size{{5}, 1, 16, 4, 2, 8},          Size{{63, 64, 0}, 1, 70, 6, 2, 64},
                           Size{{511}, 1, 512, 2, 1, 16},    Size{{512}, 1, 600, 3, 3, 33},      Size{{1500, 30}, 1, 1600, 9, 3, 64},
@@ -146,13 +262,15 @@ void add_specs_kv_attention(Registry& registry) {
     }
     add({{70, 3}, 1, 90, 4, 2, 20}, "/padded", true, Layout::padded_rows);
     add({{70, 3}, 11, 90, 4, 2, 20}, "/padded", false, Layout::padded_rows);
-    add({{70}, 1, 90, 4, 2, 20}, "/scale", false, Layout::contiguous, normal(), 0.7f);
+    add({{70}, 1, 90, 4, 2, 20}, "/scale", false, Layout::contiguous, normal(), {.scale = 0.7f});
     for (int64_t Tq : {1, 20})
-      add({{60}, Tq, 90, 4, 2, 16}, "/huge_scores", false, Layout::contiguous, normal(), 1e11f);  // outputs are numbers
+      add({{60}, Tq, 90, 4, 2, 16}, "/huge_scores", false, Layout::contiguous, normal(), {.scale = 1e11f});  // outputs are numbers
     // A NaN at position 66 reaches the queries that attend to it and no others.
     add({{60}, 20, 90, 4, 2, 16}, "/nan", false, Layout::contiguous, sprinkle(normal(), 90 * 2 * 16, 66 * 2 * 16 + 3, NAN));
     add({{60}, 20, 90, 4, 2, 16}, "/infinity", false, Layout::contiguous, sprinkle(normal(), 90 * 2 * 16, 66 * 2 * 16 + 3, INFINITY));
     add({{80}, 1, 90, 4, 2, 16}, "/nan", false, Layout::contiguous, sprinkle(normal(), 90 * 2 * 16, 66 * 2 * 16 + 3, NAN));
+    add_options(registry, dtype);
+    add_pages(registry, dtype);
     // Caches longer than 12 and 16 bits count. Only values past those positions are not 0, so that a start or a key that is lost
     // shows although the bound grows with the length.
     for (const auto& [start, zeros] : {std::pair<int64_t, int64_t>{5000, 4096}, {70000, 65536}}) {

@@ -138,6 +138,12 @@ inline Matrix outside_columns(Positions at, int columns) {
   return outside;
 }
 
+// Leaves out the first `count` columns, too.
+inline void leave_out_columns(thread Matrix& outside, Positions at, int count) {
+  for (int e = 0; e < 2; ++e)
+    outside.thread_elements()[e] = metal::fmax(outside.thread_elements()[e], float(count) - at.column.thread_elements()[e]);
+}
+
 // Scores become weights exp(score - shift), zero where outside.
 inline void scores_to_weights(thread Matrix& s, Matrix shift, Matrix outside) {
   for (int e = 0; e < 2; ++e)

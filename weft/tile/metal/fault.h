@@ -16,7 +16,8 @@ enum Kind {
   start_out_of_range = 4,
   bad_step = 5,
   bad_documents = 6,
-  token_position_out_of_range = 7
+  token_position_out_of_range = 7,
+  page_out_of_range = 8
 };
 
 // The first report is kept: the thread that changes `claimed` from 0 to 1 writes the rest.

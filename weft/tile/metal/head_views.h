@@ -8,6 +8,12 @@ namespace weft::metal {
 
 inline HeadStrides head_strides(const View& v) { return {v.strides[0], v.strides[1], v.strides[2]}; }
 
+// All zero without a table.
+inline PageSizes page_sizes(const View& cache, const View& pages) {
+  if (!pages) return {};
+  return {int32_t(cache.shape[0]), int32_t(cache.shape[1]), int32_t(pages.shape[1]), 0};
+}
+
 // Whether every head's row starts at a multiple of four elements.
 inline bool heads_in_fours(const View& v) {
   return (v.buffer->offset() + v.offset) % (4 * size_of(v.dtype)) == 0 && v.strides[0] % 4 == 0 && v.strides[1] % 4 == 0 &&

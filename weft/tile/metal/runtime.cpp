@@ -24,6 +24,7 @@ std::string describe(const metal_fault::Record& f) {
       return join("documents[", f.at, "] is ", f.value, ", expected lengths that ascend from 0 to ", f.limit);
     case metal_fault::token_position_out_of_range:
       return join("position ", f.value, " of token ", f.at, " is out of range [0, ", f.limit, ")");
+    case metal_fault::page_out_of_range: return join("page ", f.at, " of a sequence is ", f.value, ", expected 0 to ", f.limit);
     default: return join("a kernel reported a fault of unknown kind ", f.kind);
   }
 }

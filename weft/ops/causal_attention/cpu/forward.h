@@ -44,16 +44,6 @@ inline void end_segment(const Sizes& s, QueryLanes& q, int64_t segment) {
     q.before.merge(q.now, s.width(), q.count);
 }
 
-// s -> cap tanh(scale s / cap), for the scores that a tile computes.
-inline void cap_scores(const Scores& t, const ScoreRule& rule, float* scores) {
-  const F32x16 cap = splat(rule.soft_cap), inverse = splat(1 / rule.soft_cap), scale = splat(rule.scale);
-  for (int64_t r = 0; r < t.rows; ++r)
-    for (int64_t lane = t.diagonal ? r / kBlock * kBlock : 0; lane < t.lanes; lane += kBlock) {
-      float* at = scores + r * kTile + lane;
-      store(cap * tanh(load(at) * scale * inverse), at);
-    }
-}
-
 // One tile of keys and values, as rows, for 64 queries.
 template <class In>
 void attend(const Sizes& s, const ScoreRule& rule, QueryLanes& q, int64_t j0, const TileRows& k, const TileRows& v, float* scores,

@@ -28,6 +28,20 @@ struct Seen {
   // Rows that `lane` attends to, if the tile has `rows`.
   int64_t rows(int64_t lane, int64_t rows) const { return std::clamp<int64_t>((lane + first) / group - shift + 1, 0, rows); }
 };
+
+// The same with a window: row r is attended to by the lanes of `window` tokens.
+struct SeenInWindow {
+  Seen causal;
+  int64_t window;
+
+  int64_t first_lane(int64_t r) const { return causal.first_lane(r); }
+  int64_t last_lane(int64_t r) const { return causal.first_lane(r + window); }
+  int64_t rows(int64_t, int64_t) const { return 0; }  // every row is masked
+  Range keys(int64_t lane, int64_t rows) const {
+    const int64_t last = (lane + causal.first) / causal.group - causal.shift + 1;
+    return Range{last - window, last}.within(rows);
+  }
+};
 inline constexpr Seen kAllSeen{-(int64_t(1) << 40)};
 
 // The same for one token a lane and a window: row r is attended to by the lanes from r - ahead on, `window` of them.
@@ -48,7 +62,7 @@ void online_softmax(int64_t lane, int64_t rows, const Mask& seen, float scale, f
   const int64_t full = seen.rows(lane, rows);  // rows that every lane attends to
   const auto score = [&](int64_t r, int j) HWY_ATTR { return load(scores + r * kTile + lane + j * kBlock) * splat(scale); };
   const auto where_seen = [&](int64_t r, F32x16 x, F32x16 otherwise) HWY_ATTR {
-    if constexpr (std::is_same_v<Mask, SeenInBand>) x = select(number < splat(float(seen.last_lane(r) - lane)), x, otherwise);
+    if constexpr (requires { seen.last_lane(r); }) x = select(number < splat(float(seen.last_lane(r) - lane)), x, otherwise);
     return r < full ? x : select(number < splat(float(seen.first_lane(r) - lane)), otherwise, x);
   };
   F32x16 most[kBlocks], base[kBlocks], sum[kBlocks];

@@ -60,6 +60,16 @@ struct ScoreRule {
   }
 };
 
+// s -> cap tanh(scale s / cap), for the scores that a tile computes.
+inline void cap_scores(const Scores& t, const ScoreRule& rule, float* scores) {
+  const F32x16 cap = splat(rule.soft_cap), inverse = splat(1 / rule.soft_cap), scale = splat(rule.scale);
+  for (int64_t r = 0; r < t.rows; ++r)
+    for (int64_t lane = t.diagonal ? r / kBlock * kBlock : 0; lane < t.lanes; lane += kBlock) {
+      float* at = scores + r * kTile + lane;
+      store(cap * tanh(load(at) * scale * inverse), at);
+    }
+}
+
 enum class Lanes { queries, keys };
 
 // The lanes of a diagonal tile that take part in the sixteen rows from `row` on, triangle included: queries from there on,
@@ -142,24 +152,30 @@ struct Begin {
   const float* factor = nullptr;
 };
 
-// sums[lanes][D] (+)= weights[rows][64]^T times rows[.][D], in steps of a row or of two: a chain over the rows for each lane, up to
-// its own (queries) or from its own on (keys).
+// The matmul sums[lanes][D] (+)= weights[rows][64]^T times rows[.][D], in steps of a row or of two: a chain over the rows for each lane.
+template <class Step>
+TileMatmulBy<Step> weighted_rows(const Scores& t, const Sizes& s, const float* weights, const TileRows& rows, int64_t lanes, Begin begin,
+                                 float* sums, PrefetchQueue& prefetch) {
+  return {.m = lanes,
+          .n = s.width(),
+          .k = ceil_div(t.rows, Step::kElements),
+          .a = weights,
+          .a_row = 1,
+          .a_step = kTile,
+          .b = rows.at,
+          .b_row = rows.step,
+          .c = sums,
+          .c_row = s.width(),
+          .add = begin.add,
+          .factor = begin.factor,
+          .prefetch = &prefetch};
+}
+
+// That matmul, of which a lane takes the rows up to its own (queries) or from its own on (keys).
 template <Lanes kSide, class Step>
 void add_weighted_rows(const Scores& t, const Sizes& s, const float* weights, const TileRows& rows, int64_t lanes, Begin begin, float* sums,
                        PrefetchQueue& prefetch) {
-  const TileMatmulBy<Step> p{.m = lanes,
-                             .n = s.width(),
-                             .k = ceil_div(t.rows, Step::kElements),
-                             .a = weights,
-                             .a_row = 1,
-                             .a_step = kTile,
-                             .b = rows.at,
-                             .b_row = rows.step,
-                             .c = sums,
-                             .c_row = s.width(),
-                             .add = begin.add,
-                             .factor = begin.factor,
-                             .prefetch = &prefetch};
+  const TileMatmulBy<Step> p = weighted_rows<Step>(t, s, weights, rows, lanes, begin, sums, prefetch);
   if (t.band)
     return banded_matmul(p, [&](int64_t lane) { return kSide == Lanes::queries ? keys_of(t.band, lane) : queries_of(t.band, lane); });
   t.diagonal ? triangle_matmul<kSide == Lanes::queries ? Steps::through_row : Steps::from_row>(p) : tile_matmul<Step>(p);

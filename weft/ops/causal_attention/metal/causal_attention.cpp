@@ -1,6 +1,7 @@
 #include "weft/ops/causal_attention/causal_attention.h"
 #include "weft/ops/causal_attention/forward_pass.h"
 #include "weft/ops/causal_attention/params.h"
+#include "weft/ops/kv_pages.h"
 #include "weft/tile/metal/head_views.h"
 #include "weft/tile/metal/key_segments.h"
 #include "weft/tile/metal/launch.h"
@@ -44,14 +45,15 @@ Documents check_documents(Stream& stream, const char* op, const View& documents,
 }
 
 // A window of all keys is none.
-int32_t window_of(int64_t window, int64_t T) { return window < T ? int32_t(window) : 0; }
+int32_t window_of(int64_t window, int64_t keys) { return window < keys ? int32_t(window) : 0; }
 
 }  // namespace
 
 void attention_forward(Stream& stream, const AttentionForward& a) {
   check_extents(a.op, a.q, a.k, a.documents);
   if (a.q.numel() == 0) return;
-  const int64_t B = a.q.shape[0], T = a.q.shape[1], H = a.q.shape[2], D = a.q.shape[3], queries = D <= 128 ? 64 : 32;
+  const int64_t B = a.q.shape[0], T = a.q.shape[1], H = a.q.shape[2], D = a.q.shape[3], queries = D <= 128 ? 64 : 32,
+                keys = kv_capacity(a.k, a.pages);
   const Documents documents = check_documents(stream, a.op, a.documents, T);
   const AttentionParams p{head_strides(a.q),
                           head_strides(a.k),
@@ -61,21 +63,22 @@ void attention_forward(Stream& stream, const AttentionForward& a) {
                           int32_t(H),
                           int32_t(H / a.k.shape[2]),
                           int32_t(D),
-                          int32_t(a.k.shape[1]),
+                          int32_t(keys),
                           a.scale,
                           int32_t(documents.count),
-                          window_of(a.window, T),
+                          window_of(a.window, keys),
                           a.soft_cap,
-                          0};
+                          0,
+                          page_sizes(a.k, a.pages)};
   const bool aligned = heads_in_fours(a.q) && heads_in_fours(a.k) && heads_in_fours(a.v);
-  const Kernel kernel{
-      a.op,
-      "weft/ops/causal_attention/metal/forward.metal",
-      join("attend", dtype_suffix(a.q.dtype), head_dim_suffix(D)),
-      {constant(0, matrices(D)), constant(1, aligned), constant(2, bool(a.start)), constant(3, bool(a.lse)),
-       constant(4, a.k.shape[1] > kKeySegment), constant(5, bool(a.documents)), constant(6, p.window > 0), constant(7, p.soft_cap > 0)}};
+  const Kernel kernel{a.op,
+                      "weft/ops/causal_attention/metal/forward.metal",
+                      join("attend", dtype_suffix(a.q.dtype), head_dim_suffix(D)),
+                      {constant(0, matrices(D)), constant(1, aligned), constant(2, bool(a.start)), constant(3, bool(a.lse)),
+                       constant(4, keys > kKeySegment), constant(5, bool(a.documents)), constant(6, p.window > 0),
+                       constant(7, p.soft_cap > 0), constant(8, bool(a.pages))}};
   launch(stream, kernel, {.groups = {documents.groups(T, queries), H, B}, .threads = 256},
-         {in(a.q), in(a.k), in(a.v), out(a.o), out(a.lse), in(a.start), params(p), fault(stream), documents.argument()});
+         {in(a.q), in(a.k), in(a.v), out(a.o), out(a.lse), in(a.start), params(p), fault(stream), documents.argument(), in(a.pages)});
 }
 
 void causal_attention(Stream& stream, const CausalAttentionArgs& a) {

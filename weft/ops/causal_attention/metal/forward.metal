@@ -6,6 +6,7 @@
 #include "weft/tile/metal/fault.metal.h"
 #include "weft/tile/metal/mma.metal.h"
 #include "weft/tile/metal/online_softmax.metal.h"
+#include "weft/tile/metal/pages.metal.h"
 #include "weft/tile/metal/scalar.metal.h"
 #include "weft/tile/metal/tile.metal.h"
 
@@ -21,6 +22,7 @@ constant bool kJoins [[function_constant(4)]];  // there may be more keys than a
 constant bool kHasDocuments [[function_constant(5)]];
 constant bool kHasWindow [[function_constant(6)]];
 constant bool kHasSoftCap [[function_constant(7)]];
+constant bool kPaged [[function_constant(8)]];  // k and v are in pages (weft/ops/kv_pages.h)
 
 // Equation: o_i = sum over j <= before + i of exp(s_ij - m_i) v_j / l_i, s = scale q k^T, m its maximum, l the sum of the
 //           exponentials; lse = m + log l. `before` keys come before the first query: start[b], or none. A window leaves out
@@ -38,9 +40,9 @@ kernel void attend(device const T* q [[buffer(0)]], device const T* k [[buffer(1
                    device T* o [[buffer(3)]], device float* lse [[buffer(4), function_constant(kKeepsLse)]],
                    device const int* start [[buffer(5), function_constant(kHasStart)]], constant AttentionParams& p [[buffer(6)]],
                    device Fault& fault [[buffer(7)]], device const int* documents [[buffer(8), function_constant(kHasDocuments)]],
-                   uint3 group [[threadgroup_position_in_grid]], uint3 groups [[threadgroups_per_grid]],
-                   uint thread_index [[thread_index_in_threadgroup]], uint simd [[simdgroup_index_in_threadgroup]],
-                   uint lane [[thread_index_in_simdgroup]]) {
+                   device const int* pages [[buffer(9), function_constant(kPaged)]], uint3 group [[threadgroup_position_in_grid]],
+                   uint3 groups [[threadgroups_per_grid]], uint thread_index [[thread_index_in_threadgroup]],
+                   uint simd [[simdgroup_index_in_threadgroup]], uint lane [[thread_index_in_simdgroup]]) {
   constexpr int kRow = kD + 4, kSpan = kD / kSlices, kMatrices = kSpan / 8, kQueries = 64 / kSlices, kKeyBlocks = kKeys / 8,
                 kScore = kKeys + 4;
   threadgroup float tiles[2 * kKeys * kRow], scores[kSimdgroups * 8 * kScore], tables[kSimdgroups * 128];
@@ -75,8 +77,10 @@ kernel void attend(device const T* q [[buffer(0)]], device const T* k [[buffer(1
       clear(seen);
       joined = true;
     }
-    stage(keys, kRow, kKeys, 8 * kMatricesOfD, head_rows(k, p.k, b, t0 + n0, hkv, 0, end - n0, p.D, kAligned), thread_index, 256);
-    stage(values, kRow, kKeys, 8 * kMatricesOfD, head_rows(v, p.v, b, t0 + n0, hkv, 0, end - n0, p.D, kAligned), thread_index, 256);
+    const Piece<T> k_rows{k + cached_row_at(kPaged, p.k, p.pages, pages, fault, b, t0 + n0, hkv), p.k.time, end - n0, p.D, kAligned},
+        v_rows{v + cached_row_at(kPaged, p.v, p.pages, pages, fault, b, t0 + n0, hkv), p.v.time, end - n0, p.D, kAligned};
+    stage(keys, kRow, kKeys, 8 * kMatricesOfD, k_rows, thread_index, 256);
+    stage(values, kRow, kKeys, 8 * kMatricesOfD, v_rows, thread_index, 256);
     threadgroup_barrier(mem_flags::mem_threadgroup);
     Matrix s[kKeyBlocks];
     if (sees_some) {

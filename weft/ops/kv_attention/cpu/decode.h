@@ -55,28 +55,37 @@ class Decode {
   static constexpr bool kWords = Step::kElements == 2;  // p is rounded to bf16 and multiplied in pairs
 
   Decode(const Work& w, const KvAttentionArgs& a)
-      : w_(w), a_(a), q_(heads<T>(a.q)), k_(heads<T>(a.k_cache)), v_(heads<T>(a.v_cache)), heads_(ceil_div(w.H, kBlock) * kBlock) {}
+      : w_(w),
+        a_(a),
+        q_(heads<T>(a.q)),
+        k_(cached_heads<T>(a.k_cache, a.pages)),
+        v_(cached_heads<T>(a.v_cache, a.pages)),
+        heads_(ceil_div(w.H, kBlock) * kBlock) {}
 
   static bool applies(const Work& w) { return w.Tq == 1 && w.group <= kDecodeRows && w.D % kBlock == 0; }
 
   int64_t floats() const { return w_.H * w_.D + heads_ * kSegment + heads_ * kTilesOfSegment + w_.H * kSegment / 2; }
   int64_t sums_floats() const { return ceil_div(w_.H * w_.D, kBlock) * kBlock + 2 * heads_; }  // o [H][D], m and l [H] of a segment
 
-  // The positions [begin, end) of one sequence and segment, for every head.
-  void run(int64_t b, int64_t begin, int64_t end, ScratchSlots::Lease& lease, float* sums) const {
+  // The positions [begin, end) of one sequence and segment, for every head; begin is the first of a tile, of which a window hides the first
+  // `hidden`.
+  void run(int64_t b, int64_t begin, int64_t end, int64_t hidden, ScratchSlots::Lease& lease, float* sums) const {
     float *x = lease.take(w_.H * w_.D), *p = lease.take(heads_ * kSegment), *factors = lease.take(heads_ * kTilesOfSegment);
     bf16* rounded = reinterpret_cast<bf16*>(lease.take(w_.H * kSegment / 2));
     for (int64_t h = 0; h < w_.H; ++h) copy_query(q_.row(b, 0, h), x + h * w_.D);
     scores(b, begin, end, x, p);
-    for (int64_t h = 0; h < w_.H; ++h) weights(end - begin, h, p + h * kSegment, factors, m(sums), rounded + h * kSegment);
+    for (int64_t h = 0; h < w_.H; ++h) {
+      const float scale = apply_rule(end - begin, hidden, p + h * kSegment);
+      weights(end - begin, hidden, h, scale, p + h * kSegment, factors, m(sums), rounded + h * kSegment);
+    }
     row_sums(end - begin, p, factors, l(sums));
     std::fill_n(sums, w_.H * w_.D, 0.0f);
-    for (int64_t j = begin; j < end; j += kBlock)
+    for (int64_t j = begin + hidden / kBlock * kBlock; j < end; j += kBlock)  // sums are 0 before: factors do not matter
       for (int64_t hk = 0; hk < w_.Hkv; ++hk) {
         const int64_t h = hk * w_.group, at = j - begin;
         const float* weights = kWords ? reinterpret_cast<const float*>(rounded + h * kSegment + at) : p + h * kSegment + at;
         add_values<4>({weights, at % kKeyTile == 0 ? factors + at / kKeyTile * heads_ + h : nullptr, v_.row(b, j, hk),
-                       std::min<int64_t>(kBlock, end - j), sums + h * w_.D},
+                       std::max<int64_t>(0, hidden - at), std::min<int64_t>(kBlock, end - j), sums + h * w_.D},
                       w_.group);
       }
   }
@@ -106,7 +115,7 @@ class Decode {
     for (int64_t h = 0; h < heads_; ++h) std::fill_n(p + h * kSegment, ceil_div(end - begin, kKeyTile) * kKeyTile, 0.0f);
     for (int64_t j = begin; j < end; j += kDotGroup)
       for (int64_t hk = 0; hk < w_.Hkv; ++hk) {
-        const Heads<const T>& next = j + kDotGroup < end ? k_ : v_;
+        const CachedHeads<const T>& next = j + kDotGroup < end ? k_ : v_;
         const int64_t position = j + kDotGroup < end ? j + kDotGroup : begin;
         const T* ahead = next.time == w_.D ? next.row(b, position, hk) : next.row(b, position, 0) + hk * kDotGroup * w_.D;
         const T* lines = k_.row(b, j, hk);
@@ -131,10 +140,22 @@ class Decode {
     }
   }
 
-  // Scores of a head become p, zeros up to a whole tile; rounded: the same as bf16. factors[tile][head].
-  void weights(int64_t count, int64_t h, float* p, float* factors, float* most, bf16* rounded) const {
+  // The soft cap, and -inf for keys that the window hides. Returns the scale that is left for weights().
+  float apply_rule(int64_t count, int64_t hidden, float* p) const {
+    if (w_.rule.soft_cap == 0 && hidden == 0) return w_.rule.scale;
+    const F32x16 cap = splat(w_.rule.soft_cap), inverse = splat(1 / w_.rule.soft_cap), scale = splat(w_.rule.scale);
+    for (int64_t j = 0; j < count; j += kBlock) {
+      const F32x16 scaled = load(p + j) * scale;
+      store(w_.rule.soft_cap > 0 ? cap * tanh(scaled * inverse) : scaled, p + j);
+    }
+    std::fill_n(p, hidden, -HUGE_VALF);
+    return 1;
+  }
+
+  // Scores of a head become p, zeros up to a whole tile and where hidden; rounded: the same as bf16. factors[tile][head].
+  void weights(int64_t count, int64_t hidden, int64_t h, float score_scale, float* p, float* factors, float* most, bf16* rounded) const {
     float m = -HUGE_VALF;
-    const F32x16 scale = splat(a_.scale);
+    const F32x16 scale = splat(score_scale);
     for (int64_t j = 0; j < count; j += kKeyTile, p += kKeyTile, rounded += kKeyTile) {
       const int64_t keys = std::min(kKeyTile, count - j);
       const float largest = row_max_number(keys, [&](At at) HWY_ATTR { return at.load(p) * scale; });
@@ -143,6 +164,7 @@ class Decode {
       for (int64_t i = 0; i < kKeyTile; i += kBlock) {
         F32x16 weight = i < keys ? exp_of_negative(load(p + i) * scale - splat(base)) : zero();
         if (keys - i < kBlock && i < keys) weight = first_n(keys - i, weight, zero());
+        if (j + i < hidden) weight = first_n(hidden - i, zero(), weight);
         store(weight, p + i);
         if constexpr (kWords) store(weight, rounded + i);
       }
@@ -169,15 +191,16 @@ class Decode {
     const float* p;        // [query], kSegment apart; or words, half as far
     const float* factors;  // of earlier sums, where a tile begins; else null
     const T* v;
-    int64_t count;
-    float* o;  // [query][D]
+    int64_t hidden, count;  // positions that a window hides, and all of them
+    float* o;               // [query][D]
   };
 
   template <int kR>
   void add_values(const Values& t, int64_t rows) const {
     int64_t r = 0;
     const auto from = [&](int64_t row) {
-      return Values{t.p + row * (kWords ? kSegment / 2 : kSegment), t.factors ? t.factors + row : nullptr, t.v, t.count, t.o + row * w_.D};
+      return Values{
+          t.p + row * (kWords ? kSegment / 2 : kSegment), t.factors ? t.factors + row : nullptr, t.v, t.hidden, t.count, t.o + row * w_.D};
     };
     for (; r + kR <= rows; r += kR) r == 0 ? add_rows<kR, true>(t) : add_rows<kR, false>(from(r));
     if constexpr (kR > 1)
@@ -201,11 +224,15 @@ class Decode {
         sum[r][i] = load(t.o + r * w_.D + d + i * kBlock);
         if (t.factors) sum[r][i] = sum[r][i] * splat(t.factors[r]);
       }
-    const T* v = t.v + d;
-    for (int64_t j = 0; j < t.count; j += kKeys, v += kKeys * v_.time) {
+    const int64_t first = t.hidden / kKeys * kKeys;
+    const T* v = t.v + first * v_.time + d;
+    for (int64_t j = first; j < t.count; j += kKeys, v += kKeys * v_.time) {
       if (kFetch) prefetch_rows(v + kBlock * v_.time, v_.time, kKeys, w_.D);
       F32x16 value[kB];
       for (int i = 0; i < kB; ++i) value[i] = words(v + i * kBlock, j + 1 < t.count);
+      if constexpr (kWords)
+        if (j < t.hidden)  // the first of two: zero times NaN or infinity would spoil the sum
+          for (int i = 0; i < kB; ++i) value[i] = Step::odd_only(value[i]);
       for (int r = 0; r < kR; ++r) {
         const F32x16 weight = splat(t.p[r * kRow + j / kKeys]);
         for (int i = 0; i < kB; ++i) sum[r][i] = Step::add(weight, value[i], sum[r][i]);
@@ -238,12 +265,13 @@ class Decode {
 
   const Work& w_;
   const KvAttentionArgs& a_;
-  const Heads<const T> q_, k_, v_;
+  const Heads<const T> q_;
+  const CachedHeads<const T> k_, v_;
   const int64_t heads_;  // H, in whole blocks
 };
 
-// Equation: o = sum over j <= start of softmax(scale q . k_j)_j v_j.
-// Layout:   q, o [B, 1, H, D] and k_cache, v_cache [B, capacity, Hkv, D] with any strides but over D; start [B].
+// Equation: o = sum over j of softmax(s)_j v_j, s_j = scale q . k_j (or its soft cap); j <= start and within the window.
+// Layout:   q, o [B, 1, H, D] and k_cache, v_cache [B, capacity, Hkv, D], or pages of them, with any strides but over D; start [B].
 // Order:    weft/tile/cpu/order.h's. Tasks are (b, segment), all heads.
 // Requires: Decode::applies(); 0 <= start < capacity.
 // Traffic:  the used part of the cache once.
@@ -254,14 +282,17 @@ void attend_decode(Stream& stream, const Work& w, const KvAttentionArgs& a) {
   const auto sums = [&](int64_t task) { return all.data() + task * decode.sums_floats(); };
   ScratchSlots slots(stream, decode.floats(), w.B * w.segments);
   parallel_for(w.B * w.segments, threads(stream), [&](int64_t task) HWY_ATTR {
-    const int64_t b = task / w.segments, begin = task % w.segments * kSegment, end = data<int32_t>(a.start)[b] + 1;
-    if (begin >= end) return;
+    const int64_t b = task / w.segments, segment = task % w.segments * kSegment, end = data<int32_t>(a.start)[b] + 1;
+    const int64_t begin = std::max(segment, w.rule.first_key(end - 1)), hidden = std::max<int64_t>(0, end - w.rule.window - begin);
+    if (begin >= std::min(end, segment + kSegment)) return;
     ScratchSlots::Lease lease(slots);
-    decode.run(b, begin, std::min(end, begin + kSegment), lease, sums(task));
+    decode.run(b, begin, std::min(end, segment + kSegment), hidden, lease, sums(task));
   });
   const bool alone = w.B * w.H * w.segments < 256;  // less work than starting a second set of tasks
-  parallel_for(w.B, alone ? 1 : threads(stream),
-               [&](int64_t b) HWY_ATTR { decode.finish(b, ceil_div(data<int32_t>(a.start)[b] + 1, kSegment), sums(b * w.segments)); });
+  parallel_for(w.B, alone ? 1 : threads(stream), [&](int64_t b) HWY_ATTR {
+    const int64_t last = data<int32_t>(a.start)[b], first = w.rule.first_key(last) / kSegment;
+    decode.finish(b, last / kSegment + 1 - first, sums(b * w.segments + first));
+  });
 }
 
 }  // namespace

@@ -11,24 +11,8 @@
 
 HWY_BEFORE_NAMESPACE();
 namespace weft::cpu::HWY_NAMESPACE {
-namespace {
-
-bool starts_in_range(Stream& stream, const KvAttentionArgs& a) {
-  const int64_t Tq = a.q.shape[1], capacity = a.k_cache.shape[1];
-  for (int64_t b = 0; b < a.q.shape[0]; ++b) {
-    const int64_t start = data<int32_t>(a.start)[b];
-    if (start >= 0 && start + Tq <= capacity) continue;
-    stream.report(
-        join("start ", start, " of sequence ", b, " with ", Tq, " queries is out of range of a cache of ", capacity, " positions"));
-    return false;
-  }
-  return true;
-}
-
-}  // namespace
-
 void kv_attention(Stream& stream, const KvAttentionArgs& args) {
-  if (args.q.numel() == 0 || !starts_in_range(stream, args)) return;
+  if (args.q.numel() == 0 || !cache_holds(stream, args.start, args.q.shape[1], args.k_cache, args.pages)) return;
   const Work w(args);
   with_operands(args.q.dtype, [&]<class In>() {
     if constexpr (!std::is_void_v<typename DotsOf<In>::Type>)

@@ -30,9 +30,10 @@ class Prompt {
   void run(const Queries& rows, ScratchSlots::Lease& lease) const {
     SegmentSums now(lease.take(SegmentSums::floats(width())), width()), before(lease.take(SegmentSums::floats(width())), width());
     const Tiles tiles = load(rows, lease);
-    for (int64_t begin = 0; begin < rows.end(); begin += kSegment) {
+    const int64_t first = first_segment(rows);
+    for (int64_t begin = first; begin < rows.end(); begin += kSegment) {
       segment(rows, tiles, begin, now);
-      if (begin == 0)
+      if (begin == first)
         std::swap(now, before);
       else
         before.merge(now, width(), rows.count);
@@ -43,6 +44,8 @@ class Prompt {
   void run(const Queries& rows, int64_t begin, const SegmentSums& sums, ScratchSlots::Lease& lease) const {
     segment(rows, load(rows, lease), begin, sums);
   }
+  // Start of the first segment that a row attends to.
+  int64_t first_segment(const Queries& rows) const { return w_.rule.first_key(rows.first_position()) / kSegment * kSegment; }
 
  private:
   struct Tiles {
@@ -60,17 +63,19 @@ class Prompt {
   }
 
   void segment(const Queries& rows, const Tiles& t, int64_t begin, const SegmentSums& sums) const {
-    const Heads<const T> k = heads<T>(a_.k_cache), v = heads<T>(a_.v_cache);
+    const CachedHeads<const T> k = cached_heads<T>(a_.k_cache, a_.pages), v = cached_heads<T>(a_.v_cache, a_.pages);
     const int64_t end = std::min(begin + kSegment, rows.end());
     const typename In::Unit unit;
     sums.clear();
     std::fill_n(sums.o, rows.count * width(), 0.0f);
     PrefetchQueue prefetch;
-    for (int64_t j0 = begin; j0 < end; j0 += kTile) {
+    for (int64_t j0 = std::max(begin, w_.rule.first_key(rows.first_position())); j0 < end; j0 += kTile) {
       const int64_t keys = std::min(kTile, end - j0), next = std::min(kTile, end - j0 - kTile);
       prefetch.clear();
-      prefetch.add(k.row(rows.b, j0 + kTile, rows.hk), k.time, next, w_.D);
-      prefetch.add(v.row(rows.b, j0 + kTile, rows.hk), v.time, next, w_.D);
+      if (next > 0) {
+        prefetch.add(k.row(rows.b, j0 + kTile, rows.hk), k.time, next, w_.D);
+        prefetch.add(v.row(rows.b, j0 + kTile, rows.hk), v.time, next, w_.D);
+      }
       prefetch.spread(2 * kSteps);
       attend(rows, t, j0, keys, In::left(s_, {k.row(rows.b, j0, rows.hk), k.time, keys}, t.k),
              In::right(s_, {v.row(rows.b, j0, rows.hk), v.time, keys}, t.v), sums, prefetch);
@@ -80,30 +85,22 @@ class Prompt {
   void attend(const Queries& rows, const Tiles& t, int64_t j0, int64_t keys, const TileRows& k, const TileRows& v, const SegmentSums& sums,
               PrefetchQueue& prefetch) const {
     const Scores tile{keys, padded(rows.count), false};
-    const Seen seen = rows.seen(j0);
-    const bool all_seen = seen.rows(0, keys) == keys;
+    const Seen causal = rows.seen(j0);
+    const SeenInWindow seen{causal, w_.rule.window};
+    const bool cut = rows.end() - 1 - j0 >= w_.rule.window, all_seen = !cut && causal.rows(0, keys) == keys;
     matmul_of_rows<Lanes::queries, Step>(tile, s_, k, t.qt, t.scores, prefetch);
+    if (w_.rule.soft_cap > 0) cap_scores(tile, w_.rule, t.scores);
+    const float scale = w_.rule.soft_cap > 0 ? 1 : w_.rule.scale;
     for (int64_t lane = 0; lane < tile.lanes; lane += kBlock)
-      online_softmax<In, 1>(lane, keys, all_seen ? kAllSeen : seen, a_.scale, t.scores, sums.m, sums.l, t.rescale);
-    // Where a key is not attended to, p is zero. Zero times NaN or infinity would spoil the sum.
-    if (all_seen || steps_are_finite<Step>(v.at, v.step, ceil_div(keys, Step::kElements), width()))
-      add_weighted_rows<Lanes::queries, Step>(tile, s_, t.scores, v, rows.count, {.add = true, .factor = t.rescale}, sums.o, prefetch);
+      if (cut)
+        online_softmax<In, 1>(lane, keys, seen, scale, t.scores, sums.m, sums.l, t.rescale);
+      else
+        online_softmax<In, 1>(lane, keys, all_seen ? kAllSeen : causal, scale, t.scores, sums.m, sums.l, t.rescale);
+    const auto p = weighted_rows<Step>(tile, s_, t.scores, v, rows.count, {.add = true, .factor = t.rescale}, sums.o, prefetch);
+    if (all_seen)
+      tile_matmul<Step>(p);
     else
-      for (int64_t r = 0; r < rows.count; ++r) add_seen(t, r, seen.rows(r, keys), v, sums.o + r * width());
-  }
-
-  // o = o factor + the sum over the first `seen` keys, for one query.
-  void add_seen(const Tiles& t, int64_t r, int64_t seen, const TileRows& v, float* o) const {
-    for (int64_t d = 0; seen > 0 && d < width(); d += kBlock) {
-      F32x16 sum = HWY_NAMESPACE::load(o + d) * splat(t.rescale[r]);
-      for (int64_t k = 0; k < ceil_div(seen, Step::kElements); ++k) {
-        F32x16 weight = splat(t.scores[k * kTile + r]), value = HWY_NAMESPACE::load(v.at + k * v.step + d);
-        if constexpr (Step::kElements == 2)
-          if (2 * k + 1 == seen) weight = Step::even_only(weight), value = Step::even_only(value);
-        sum = Step::add(weight, value, sum);
-      }
-      store(sum, o + d);
-    }
+      banded_matmul(p, [&](int64_t lane) { return seen.keys(lane, keys); });
   }
 
   const Work& w_;
@@ -111,8 +108,8 @@ class Prompt {
   const Sizes s_;
 };
 
-// Equation: o_i = sum over j <= start + i of softmax(scale q_i . k_j)_j v_j.
-// Layout:   q, o [B, Tq, H, D] and k_cache, v_cache [B, capacity, Hkv, D] with any strides but over D; start [B].
+// Equation: o_i = sum over j of softmax(s_i)_j v_j, s_ij = scale q_i . k_j (or its soft cap); j <= start + i and within its window.
+// Layout:   q, o [B, Tq, H, D] and k_cache, v_cache [B, capacity, Hkv, D], or pages of them, with any strides but over D; start [B].
 // Order:    weft/tile/cpu/order.h's. Tasks are (b, key head, block of rows), and segments if there is one block.
 // Requires: 0 <= start <= capacity - Tq.
 // Traffic:  the used part of the cache once per block of 64 rows; q and o once.
@@ -136,14 +133,15 @@ void attend_prompt(Stream& stream, const Work& w, const KvAttentionArgs& a) {
   parallel_for(tasks, threads(stream), [&](int64_t task) HWY_ATTR {
     const Queries rows(w, a, task / w.segments / w.Hkv, task / w.segments % w.Hkv, 0);
     const int64_t begin = task % w.segments * kSegment;
-    if (begin >= rows.end()) return;
+    if (begin < prompt.first_segment(rows) || begin >= rows.end()) return;
     ScratchSlots::Lease lease(slots);
     prompt.run(rows, begin, sums(task), lease);
   });
   parallel_for(w.B * w.Hkv, threads(stream), [&](int64_t pair) HWY_ATTR {
     const Queries rows(w, a, pair / w.Hkv, pair % w.Hkv, 0);
-    const SegmentSums total = sums(pair * w.segments);
-    for (int64_t i = 1; i * kSegment < rows.end(); ++i) total.merge(sums(pair * w.segments + i), prompt.width(), rows.count);
+    const int64_t first = prompt.first_segment(rows) / kSegment;
+    const SegmentSums total = sums(pair * w.segments + first);
+    for (int64_t i = first + 1; i * kSegment < rows.end(); ++i) total.merge(sums(pair * w.segments + i), prompt.width(), rows.count);
     store_queries<typename In::T>(w, a, rows, total, prompt.width());
   });
 }

@@ -19,6 +19,7 @@ namespace {
 // there are few tasks, so the segments of the cache are tasks, too; a long prompt has blocks enough.
 struct Work {
   int64_t B, Tq, H, Hkv, D, group, rows, blocks, segments;
+  ScoreRule rule;
 
   explicit Work(const KvAttentionArgs& a)
       : B(a.q.shape[0]),
@@ -28,7 +29,8 @@ struct Work {
         D(a.q.shape[3]),
         group(H / Hkv),
         rows(Tq * group),
-        blocks(ceil_div(rows, kTile)) {
+        blocks(ceil_div(rows, kTile)),
+        rule(a.scale, a.soft_cap, a.window, kv_capacity(a.k_cache, a.pages)) {
     int64_t longest = 0;
     for (int64_t b = 0; b < B; ++b) longest = std::max(longest, data<int32_t>(a.start)[b] + Tq);
     segments = ceil_div(longest, kSegment);
@@ -45,6 +47,7 @@ struct Queries {
   int64_t token(int64_t r) const { return (first + r) / group; }
   int64_t head(int64_t r) const { return hk * group + (first + r) % group; }
   int64_t end() const { return start + token(count - 1) + 1; }  // positions that the last one attends to
+  int64_t first_position() const { return start + token(0); }   // of the first one
   Seen seen(int64_t j0) const { return {j0 - start, group, first}; }
 };
 

@@ -105,6 +105,9 @@ void kv_attention(Stream& stream, const KvAttentionArgs& a) {
   if (a.q.numel() == 0) return;
   check(B <= 65535 && a.q.shape[2] <= 65535 && a.k_cache.shape[1] < (int64_t(1) << 30), a.kOp, "shape ", a.k_cache.shape,
         " is more than this device takes in one launch");
+  if (a.pages) fail(ErrorCode::unsupported, a.kOp, "the CUDA kernels have no pages yet");
+  if (a.window > 0 || a.soft_cap > 0)
+    fail(ErrorCode::unsupported, a.kOp, "the CUDA kernels that read a cache have no ", a.window > 0 ? "window" : "soft cap", " yet");
   if (Tq == 1) return a.q.dtype == DType::f32 ? decode_f32(stream, launch, a) : decode_bf16(stream, launch, a);
   launch(1, 256, 0, check_starts, data<int32_t>(a.start), int(B), int(a.k_cache.shape[1] - Tq), launch.fault(), launch.op());
   const AttentionForward forward{
