@@ -10,7 +10,7 @@
 namespace weft {
 namespace {
 
-constexpr RopeScaling kLlama31{
+const RopeScaling kLlama31{
     .kind = RopeScaling::Kind::llama3, .factor = 8, .low_freq_factor = 1, .high_freq_factor = 4, .original_context = 8192};
 
 TEST(RopeTable, FrequenciesAreAGeometricSeries) {
@@ -41,6 +41,40 @@ TEST(RopeTable, Llama3IsAClampedBlend) {
     const double weight = std::min(1.0, std::max(0.0, (turns - 1) / (4 - 1)));
     EXPECT_NEAR(scaled[i], plain[i] * weight + plain[i] / 8 * (1 - weight), 1e-15 * plain[i]) << i;
   }
+}
+
+void expect_frequencies(const std::vector<double>& got, const std::vector<double>& expected) {
+  ASSERT_EQ(got.size(), expected.size());
+  for (size_t i = 0; i < got.size(); ++i) EXPECT_NEAR(got[i], expected[i], 2e-7 * expected[i]) << i;  // transformers computes them in f32
+}
+
+// Values of transformers' functions for R = 8, theta = 10000.
+TEST(RopeTable, KindsOfScaling) {
+  expect_frequencies(rope_frequencies(8, 10000, {.kind = RopeScaling::Kind::linear, .factor = 3}), {1.0 / 3, 0.1 / 3, 0.01 / 3, 0.001 / 3});
+  const RopeScaling dynamic{.kind = RopeScaling::Kind::dynamic, .factor = 3, .original_context = 32};
+  expect_frequencies(rope_frequencies(8, 10000, dynamic, 32), {1, 0.1, 0.01, 0.001});
+  expect_frequencies(rope_frequencies(8, 10000, dynamic, 80), {1, 0.056651637, 0.00320940767, 0.000181818177});
+  RopeScaling yarn{.kind = RopeScaling::Kind::yarn, .factor = 4, .original_context = 64, .beta_fast = 4, .beta_slow = 0.5};
+  expect_frequencies(rope_frequencies(8, 10000, yarn), {1, 0.0625, 0.0025, 0.00025});
+  yarn.truncate = false;
+  expect_frequencies(rope_frequencies(8, 10000, yarn), {1, 0.0506643951, 0.0025, 0.00025});
+}
+
+TEST(RopeTable, LongropeIsChosenByTheDeclaredContext) {
+  const RopeScaling s{.kind = RopeScaling::Kind::longrope, .original_context = 16, .short_factors = {1, 2}, .long_factors = {4, 5}};
+  const std::vector<double> plain = rope_frequencies(4, 10000);
+  expect_frequencies(rope_frequencies(4, 10000, s, 16), {plain[0], plain[1] / 2});
+  expect_frequencies(rope_frequencies(4, 10000, s, 17), {plain[0] / 4, plain[1] / 5});
+}
+
+TEST(RopeTable, FactorsOfCosAndSin) {
+  const auto device = open_device("cpu", {});
+  RopeScaling s{.kind = RopeScaling::Kind::yarn, .factor = 4, .original_context = 2, .attention_factor = 1.5};
+  const std::vector<double> f = rope_frequencies(4, 10000, s);
+  const std::vector<float> cos = rope_table(*device, 5, 4, 10000, RopeTableOptions{.scaling = s, .growth = 0.3}).cos.to_host<float>();
+  for (int p = 0; p < 5; ++p)  // growth by floor(p / 2)
+    for (int i = 0; i < 2; ++i)
+      EXPECT_FLOAT_EQ(cos[size_t(2 * p + i)], float(1.5 * (1 + 0.3 * std::log(1.0 + p / 2)) * std::cos(p * f[size_t(i)])));
 }
 
 TEST(RopeTable, HoldsCosAndSinRoundedOnce) {
@@ -80,6 +114,10 @@ TEST(RopeTable, RejectsInvalidArguments) {
   scaling = kLlama31;
   scaling.original_context = 0;
   EXPECT_THROW(rope_table(*device, 4, 8, 10000, scaling), Error);
+  scaling = {.kind = RopeScaling::Kind::longrope, .original_context = 16, .short_factors = {1, 2}, .long_factors = {4}};
+  EXPECT_THROW(rope_table(*device, 4, 4, 10000, scaling), Error);
+  EXPECT_THROW(rope_table(*device, 4, 2, 10000, RopeScaling{.kind = RopeScaling::Kind::dynamic, .factor = 2, .original_context = 4}),
+               Error);
 }
 
 }  // namespace

@@ -1,5 +1,7 @@
 #include "weft/ops/elementwise/functions.h"
 
+#include <cmath>
+
 #include "weft/ops/copy/copy.h"
 #include "weft/ops/elementwise/elementwise.h"
 #include "weft/ops/reduce/reduce.h"
@@ -38,6 +40,16 @@ Expr gelu_tanh_backward(Expr x, Expr dy) {
   const Expr c = clamp(x, -16.0f, 16.0f), q = c * c;
   const Logistic l = logistic(c * (q * kP1 + kP0));
   return dy * (l.s * (c * (q * (3 * kP1) + kP0) * l.rest + 1.0f));
+}
+
+const auto& capped() {
+  static const auto f = fuse([](Expr x, Param cap) { return cap * tanh(x / cap); });
+  return f;
+}
+
+void check_cap(const char* op, const Tensor& x, float cap) {
+  check_defined(op, "x", x);
+  check(std::isfinite(cap) && cap > 0, op, "cap is ", cap, ", expected a number above 0");
 }
 
 Tensor activated(const Tensor& x, Activation kind) {
@@ -105,6 +117,22 @@ Tensor scale(const Tensor& x, float by, const Tensor& factor) {
   check(!should_record({&factor}), kOp, "factor has no gradient, but requires one; use detach()");
   Contract(kOp, x.device().stream()).scalar("factor", factor.view(), DType::f32);
   return by_both(x, factor.detach().reshape({}), by);
+}
+
+Tensor soft_cap(const Tensor& x, float cap) {
+  check_cap("soft_cap", x, cap);
+  return capped()(x, cap);
+}
+
+void soft_cap_in_place(const Tensor& x, float cap) {
+  check_cap("soft_cap", x, cap);
+  capped().into(x, x, cap);
+}
+
+void soft_cap_backward_in_place(const Tensor& y, const Tensor& dy, float cap) {
+  static const auto slope = fuse([](Expr y, Expr dy, Param cap) { return dy * (1.0f - (y / cap) * (y / cap)); });
+  check_cap("soft_cap", y, cap);
+  slope.into(dy, y, dy, cap);
 }
 
 // The rule is written out: the derived one has 1 - s, which cancels, and loses the limits in infinity times 0.

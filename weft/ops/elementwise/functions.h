@@ -5,6 +5,7 @@
 //   add:        y = a + b                da = dy      db = dy
 //   add_assign: dst = dst + src
 //   scale:      y = x s, s = by factor   dx = dy s
+//   soft_cap:   y = cap tanh(x / cap)    dx = dy (1 - (y / cap)^2)
 //   activation: y = f(x)                 dx = dy f'(x)
 //
 // With s(t) = 1 / (1 + e^-t) the activations are
@@ -36,6 +37,12 @@ void add_assign(const Tensor& dst, const Tensor& src);
 // `factor` is a device scalar (a loss scale, a clip factor), one f32; absent: 1. Differentiable in x; factor may not
 // require a gradient.
 Tensor scale(const Tensor& x, float by, const Tensor& factor = {});
+
+// cap > 0. Differentiable.
+Tensor soft_cap(const Tensor& x, float cap);
+// The same in x's memory, which may not require a gradient, and dx = dy (1 - (y / cap)^2) in dy's memory.
+void soft_cap_in_place(const Tensor& x, float cap);
+void soft_cap_backward_in_place(const Tensor& y, const Tensor& dy, float cap);
 
 // Differentiable.
 Tensor activation(const Tensor& x, Activation kind);

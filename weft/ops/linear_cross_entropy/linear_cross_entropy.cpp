@@ -1,10 +1,12 @@
 #include "weft/ops/linear_cross_entropy/linear_cross_entropy.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "weft/base/parallel.h"
 #include "weft/ops/copy/copy.h"
 #include "weft/ops/elementwise/elementwise.h"
+#include "weft/ops/elementwise/functions.h"
 #include "weft/ops/fill/fill.h"
 #include "weft/ops/matmul/matmul.h"
 #include "weft/tensor/node.h"
@@ -30,6 +32,7 @@ void check_operands(const Stream& stream, const LinearCrossEntropyArgs& a) {
   contract.require(
       !a.dweight || (a.dweight.rank() == 2 && a.dweight.shape[0] >= a.weight.shape[0] && a.dweight.shape[1] == a.weight.shape[1]),
       "dweight has shape ", a.dweight.shape, ", expected that of weight, ", a.weight.shape, ", or more rows");
+  contract.require(std::isfinite(a.soft_cap) && a.soft_cap >= 0, "soft_cap is ", a.soft_cap, ", expected a positive number, or 0 for none");
   contract.require(a.chunk_rows >= 0, "chunk_rows is ", a.chunk_rows, ", expected 0 (the device's preference) or more");
 }
 
@@ -52,9 +55,9 @@ Tensor with_rows(Stream& stream, const View& weight, int64_t rows) {
   return all;
 }
 
-// dlogits of a bf16 x, zeros beyond the vocabulary.
-Tensor empty_gradient(const Tensor& logits, int64_t V) {
-  const Tensor made = Tensor::empty(logits.device(), logits.shape(), DType::bf16);
+// dlogits in memory of its own, zeros beyond the vocabulary.
+Tensor empty_gradient(const Tensor& logits, int64_t V, DType dtype) {
+  const Tensor made = Tensor::empty(logits.device(), logits.shape(), dtype);
   if (V < logits.shape()[1]) zero(made.part(1, V, logits.shape()[1]));
   return made;
 }
@@ -65,8 +68,10 @@ void add_chunk(Stream& stream, const LinearCrossEntropyArgs& a, const View& weig
   const View x = part(a.x, 0, row, end);
   const Tensor logits = Tensor::empty(stream.device(), {end - row, weight.shape[0]});
   matmul(stream, {.a = x, .b = weight, .c = logits.mut_view(), .bias = {}, .pre = {}, .transpose_b = true});
-  const bool wanted = a.dx || a.dweight;
-  const Tensor dlogits = !wanted ? Tensor() : a.x.dtype == DType::f32 ? logits : empty_gradient(logits, V);
+  if (a.soft_cap > 0) soft_cap_in_place(logits, a.soft_cap);
+  // In the memory of the logits unless its dtype differs or the cap's slope needs them.
+  const bool wanted = a.dx || a.dweight, in_place = a.x.dtype == DType::f32 && a.soft_cap == 0;
+  const Tensor dlogits = !wanted ? Tensor() : in_place ? logits : empty_gradient(logits, V, a.x.dtype);
   const bool first = row == 0;
   cross_entropy(stream, {.logits = part(logits.view(), 1, 0, V),
                          .targets = part(a.targets, 0, row, end),
@@ -77,6 +82,7 @@ void add_chunk(Stream& stream, const LinearCrossEntropyArgs& a, const View& weig
                          .count = a.count,
                          .pad_id = a.pad_id,
                          .accumulate = !first});
+  if (wanted && a.soft_cap > 0) soft_cap_backward_in_place(logits, dlogits, a.soft_cap);
   if (a.dx) matmul(stream, {.a = dlogits.view(), .b = weight, .c = part(a.dx, 0, row, end), .bias = {}, .pre = {}, .any_order = true});
   if (!a.dweight) return;
   const int64_t rows = std::min(a.dweight.shape[0], weight.shape[0]);  // at least V
@@ -154,7 +160,8 @@ Cost cost(const LinearCrossEntropyArgs& a) {
           logits * (2.0 * double(a.x.shape[1]) * matmuls + (a.dx || a.dweight ? 7 : 4))};
 }
 
-Tensor linear_cross_entropy(const Tensor& x, const Tensor& weight, const Tensor& targets, const CrossEntropyOptions& options) {
+Tensor linear_cross_entropy(const Tensor& x, const Tensor& weight, const Tensor& targets, const CrossEntropyOptions& options,
+                            float soft_cap) {
   check(x.defined() && weight.defined() && targets.defined(), kOp, "x, weight or targets are missing (an undefined tensor)");
   check(weight.rank() == 2 && is_id(targets.dtype()), kOp, "weight must be [V, C] and targets ids, got shape ", weight.shape(), " and ",
         targets.dtype());
@@ -173,7 +180,8 @@ Tensor linear_cross_entropy(const Tensor& x, const Tensor& weight, const Tensor&
                                          .digests = options.digests.mut_view(),
                                          .dx = dx.mut_view(),
                                          .dweight = dweight.mut_view(),
-                                         .pad_id = options.pad_id});
+                                         .pad_id = options.pad_id,
+                                         .soft_cap = soft_cap});
   const DType dweight_dtype = weight.node() && weight.node()->leaf() ? DType::f32 : weight.dtype();
   record(kOp, {&x, &weight}, {&loss}, [dx, dw = dweight ? dweight.part(0, 0, V) : Tensor(), dweight_dtype](const Upstream& up) {
     return scaled(dx, dw, dweight_dtype, up);

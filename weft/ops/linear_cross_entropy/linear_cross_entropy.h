@@ -4,6 +4,8 @@
 //
 //   dlogits = (softmax - onehot) / count     dx = dlogits W     dW = dlogits^T x   (f32)
 //
+// With a soft cap the logits are cap tanh(x W^T / cap), and dlogits is multiplied by 1 - (logits / cap)^2.
+//
 // Rows are processed in chunks, so that never more than a chunk of the logits exists (DeviceTraits::temporary_elements), and the
 // gradients are computed on the way, while a chunk's logits are there. Logits are f32; dlogits has x's dtype. Each chunk is a
 // matmul, a cross_entropy and, for the gradients, two matmuls. dW adds the chunks in order: on a device whose matmul adds in
@@ -30,6 +32,7 @@ struct LinearCrossEntropyArgs {
   MutView dweight;
   int64_t pad_id = -1;     // -1: no target is padding
   int64_t chunk_rows = 0;  // rows per chunk; 0: linear_cross_entropy_chunk
+  float soft_cap = 0;      // 0: none
 };
 
 // A checked launch into memory the caller owns.
@@ -37,7 +40,8 @@ void linear_cross_entropy(Stream& stream, const LinearCrossEntropyArgs& args);
 Cost cost(const LinearCrossEntropyArgs& args);
 
 // The loss, a device scalar. Where there is a pad_id and no count, the targets are counted on the host, which waits for the device.
-Tensor linear_cross_entropy(const Tensor& x, const Tensor& weight, const Tensor& targets, const CrossEntropyOptions& options = {});
+Tensor linear_cross_entropy(const Tensor& x, const Tensor& weight, const Tensor& targets, const CrossEntropyOptions& options = {},
+                            float soft_cap = 0);
 
 // Rows per chunk for a vocabulary of V: as few chunks as the device's temporaries allow, of equal length but for rounding it up to whole
 // tiles where the device's matmul prefers multiples.

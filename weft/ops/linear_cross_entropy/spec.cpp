@@ -27,15 +27,17 @@ struct Setup {
   Fill targets = {};  // default: ids below V
   double count = 7;
   bool smooth = true;  // finite differences say something
+  float soft_cap = 0;
 };
 
 bool padded(const Setup& s, const Truth& t, int64_t r) { return s.pad_id != -1 && int64_t(t["targets"][r]) == s.pad_id; }
 
-// The logits of one row, and what each may be off by: a matmul's sum of C products (weft/ops/matmul/spec.cpp).
+// The logits of one row, and what each may be off by: a matmul's sum of C products (weft/ops/matmul/spec.cpp). `slope`: of the soft cap.
 struct Logits {
-  std::vector<double> value, error;
+  std::vector<double> value, error, slope, slope_error;
 
-  Logits(const Setup& s, const Truth& t, int64_t r) : value(size_t(s.V), 0), error(size_t(s.V), 0) {
+  Logits(const Setup& s, const Truth& t, int64_t r)
+      : value(size_t(s.V), 0), error(size_t(s.V), 0), slope(size_t(s.V), 1), slope_error(size_t(s.V), 0) {
     const Array &x = t["x"], &w = t["weight"];
     for (int64_t j = 0; j < s.V; ++j) {
       double size = 0;
@@ -45,7 +47,17 @@ struct Logits {
         size += std::abs(term);
       }
       error[size_t(j)] = growth(double(s.C) + 3) * u * size;
+      if (s.soft_cap > 0) cap(size_t(j), double(s.soft_cap));
     }
+  }
+
+  // A slope of at most 1 passes the error on; a division, tanh (at most 12 u) and a product add theirs.
+  void cap(size_t j, double cap) {
+    const double y = cap * std::tanh(value[j] / cap);
+    error[j] += 14 * u * std::abs(y);
+    value[j] = y;
+    slope[j] = 1 - y * y / (cap * cap);
+    slope_error[j] = 2 * std::abs(y) / (cap * cap) * error[j] + 5 * u;
   }
 };
 
@@ -105,9 +117,12 @@ void reference(const Setup& s, Truth& t) {
     if (t.has("losses")) t["losses"].expect_within(r, row.loss, row_error);
     if (!s.dx && !s.dweight) continue;
     for (int64_t j = 0; j < s.V; ++j) {
-      const double p = row.p[size_t(j)], at_target = j == target, d = (p - at_target) / count;
-      const double d_error = p * (row.share[size_t(j)] + 1.01 * (logits.error[size_t(j)] + moved)) / count +
-                             at_target * (u / count + u * std::abs(d)) + 3 * 0x1p-150 + narrow * std::abs(d) + read_as_zero(s, d);
+      const double p = row.p[size_t(j)], at_target = j == target, plain = (p - at_target) / count;
+      const double slope = logits.slope[size_t(j)], d = plain * slope;
+      double d_error = p * (row.share[size_t(j)] + 1.01 * (logits.error[size_t(j)] + moved)) / count +
+                       at_target * (u / count + u * std::abs(plain)) + 3 * 0x1p-150 + narrow * std::abs(plain);
+      if (s.soft_cap > 0) d_error = d_error * slope + std::abs(plain) * logits.slope_error[size_t(j)] + (u + narrow) * std::abs(d);
+      d_error += read_as_zero(s, d);
       for (int64_t c = 0; c < s.C; ++c) {
         dx.add(r * s.C + c, d, d_error, t["weight"][j * s.C + c]);
         dw.add(j * s.C + c, d, d_error, t["x"][r * s.C + c]);
@@ -138,7 +153,8 @@ Problem problem(const Setup& s) {
                                   .dx = s.dx ? b.mut("dx") : MutView{},
                                   .dweight = s.dweight ? b.mut("dweight") : MutView{},
                                   .pad_id = s.pad_id,
-                                  .chunk_rows = s.chunk_rows};
+                                  .chunk_rows = s.chunk_rows,
+                                  .soft_cap = s.soft_cap};
   };
   p.run = [=](Stream& stream, const Bound& b) { linear_cross_entropy(stream, args(b)); };
   p.cost = [=](const Bound& b) { return cost(args(b)); };
@@ -199,6 +215,11 @@ void add_cases(Registry& registry, DType dtype) {
   }
   for (int64_t chunk : {1, 4, 5, 16, 17, 40})
     add("chunks", join("/by_", chunk), {.dtype = dtype, .rows = 17, .C = 20, .V = 37, .chunk_rows = chunk, .pad_id = 3});
+  for (float cap : {1.5f, 30.0f}) {
+    add("soft_cap", join("/", cap), {.dtype = dtype, .rows = 9, .C = 12, .V = 50, .soft_cap = cap});
+    add("soft_cap", join("/", cap, "_by_4"), {.dtype = dtype, .rows = 17, .C = 20, .V = 37, .chunk_rows = 4, .pad_id = 3, .soft_cap = cap});
+  }
+  add("soft_cap", "/loss", {.dtype = dtype, .rows = 9, .C = 33, .V = 65, .dx = false, .dweight = false, .soft_cap = 5});
   add("gradients", "/u32_targets", {.dtype = dtype, .rows = 9, .C = 12, .V = 50, .id = DType::u32});
   add("gradients", "/all_pads", {.dtype = dtype, .rows = 6, .C = 12, .V = 20, .pad_id = 3, .targets = constant(3), .smooth = false});
   add("gradients", "/one_pad", {.dtype = dtype, .rows = 6, .C = 12, .V = 20, .pad_id = 19, .targets = listed({1, 19, 0, 18, 2, 19})});
@@ -263,6 +284,8 @@ void add_rejections(Registry& registry) {
   rejects(registry, "dweight_bf16", [](Attempt& a, Device& d) { a.dweight = zeros(d, {10, 8}, DType::bf16); });
   rejects(registry, "strided_columns", [](Attempt& a, Device& d) { a.x = zeros(d, {8, 4}).permute({1, 0}); });
   rejects(registry, "negative_chunk", [](Attempt& a, Device&) { a.chunk_rows = -1; });
+  registry.rejects(kOp, "negative_soft_cap",
+                   [](Device& d) { linear_cross_entropy(zeros(d, {4, 8}), zeros(d, {10, 8}), zeros(d, {4}, DType::i32), {}, -1); });
   registry.rejects(kOp, "undefined_weight", [](Device& d) { linear_cross_entropy(zeros(d, {4, 8}), Tensor(), zeros(d, {4}, DType::i32)); });
 }
 
