@@ -230,7 +230,7 @@ TEST_F(JointLinearTest, gated_mlp_equals_separate_layers) {
 }
 
 TEST_F(JointLinearTest, rope_in_place_equals_rope) {
-  const RopeTable table = rope_table(*device, 8, 6, 10000.0, {});
+  const RopeTable table = rope_table(*device, 8, 6, 10000.0);
   for (DType dtype : {DType::f32, DType::bf16}) {
     const Tensor values = normal({2, 8, 4, 6}, dtype), dy = normal({2, 8, 4, 6}, dtype), before = Tensor::empty(*device, dy.shape(), dtype);
     copy(dy, before);

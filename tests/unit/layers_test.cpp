@@ -17,6 +17,7 @@
 #include "weft/ops/reduce/reduce.h"
 #include "weft/ops/rope/rope.h"
 #include "weft/ops/uniform/uniform.h"
+#include "weft/tensor/node.h"
 
 namespace weft {
 namespace {
@@ -152,7 +153,7 @@ TEST_F(Layers, attention) {
   constexpr int64_t H = 4, Hkv = 2, D = 6;
   const Tensor in = x();
   const Linear q = linear("q", kC, H * D), k = linear("k", kC, Hkv * D), v = linear("v", kC, Hkv * D), o = linear("o", H * D, kC);
-  const RopeTable table = rope_table(*device, kT, D, 10000.0, {});
+  const RopeTable table = rope_table(*device, kT, D, 10000.0);
   Positions positions(*device);
   const Pass pass{.B = kB, .T = kT, .positions = &positions, .kv = nullptr, .dropout = {}};
   expect_gradients([&] {
@@ -214,21 +215,36 @@ TEST_F(Layers, a_window_hides_earlier_values) {
   }
 }
 
-TEST_F(Layers, attention_refuses_what_it_has_not) {
+TEST_F(Layers, attention_refuses_wrong_options) {
   const Tensor q = input("q", {1, 3, 2, 4});
   Positions positions(*device);
-  Pass pass{.B = 1, .T = 3, .positions = &positions, .kv = nullptr, .dropout = {}};
+  const Pass pass{.B = 1, .T = 3, .positions = &positions, .kv = nullptr, .dropout = {}};
   EXPECT_THROW(attend(q, q, q, pass, {.window = -1}), Error);
   EXPECT_THROW(attend(q, q, q, pass, {.soft_cap = -1}), Error);
-  KvCache cache(*device, {.layers = 1, .batch = 1, .capacity = 8, .heads = 2, .head_dim = 4});
-  KvPass kv(cache, 3);
-  pass.kv = &kv;
-  for (const AttendOptions& options : {AttendOptions{.window = 2}, {.soft_cap = 1}}) try {
-      attend(q, q, q, pass, options);
-      ADD_FAILURE() << "a pass with a cache takes a window or a soft cap";
-    } catch (const Error& error) {
-      EXPECT_EQ(error.code(), ErrorCode::unsupported);
+}
+
+// A window and a soft cap in passes with a cache: a prompt, then tokens one by one, have the bits of the pass without one.
+TEST_F(Layers, attention_with_a_cache_has_a_window_and_a_soft_cap) {
+  if (test_device() == "cuda") GTEST_SKIP() << "kv_attention on CUDA has neither";
+  const NoGrad no_grad;
+  constexpr int64_t kPrompt = 4, kTokens = 9;
+  const Tensor q = input("q", {1, kTokens, 2, 4}), k = input("k", {1, kTokens, 2, 4}), v = input("v", {1, kTokens, 2, 4});
+  Positions positions(*device);
+  for (const AttendOptions& options : {AttendOptions{.window = 3}, {.soft_cap = 0.5f}, {.window = 2, .soft_cap = 1}}) {
+    const Pass whole{.B = 1, .T = kTokens, .positions = &positions, .kv = nullptr, .dropout = {}};
+    const std::vector<float> expected = attend(q, k, v, whole, options).to_host<float>();
+    KvCache cache(*device, {.layers = 1, .batch = 1, .capacity = 16, .heads = 2, .head_dim = 4});
+    std::vector<float> got;
+    for (int64_t first = 0; first < kTokens; first = std::max(kPrompt, first + 1)) {
+      const int64_t last = std::max(kPrompt, first + 1);
+      KvPass kv(cache, last - first);
+      const Pass pass{.B = 1, .T = last - first, .positions = &positions, .kv = &kv, .dropout = {}};
+      const auto part = [&](const Tensor& x) { return contiguous(x.part(1, first, last)); };
+      for (float value : attend(part(q), part(k), part(v), pass, options).to_host<float>()) got.push_back(value);
+      kv.commit();
     }
+    EXPECT_EQ(got, expected) << "window " << options.window << ", soft cap " << options.soft_cap;
+  }
 }
 
 TEST_F(Layers, embedding) {

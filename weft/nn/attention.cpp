@@ -65,14 +65,11 @@ Tensor attend_with_dropout(const Tensor& q, const Tensor& k, const Tensor& v, co
   return contiguous(o.reshape({B, H, T, D}).permute({0, 2, 1, 3}));
 }
 
-void check_options(const Pass& pass, const AttendOptions& options) {
+void check_options(const AttendOptions& options) {
   constexpr const char* kWhere = "attend";
   check(options.window >= 0, kWhere, "window is ", options.window, ", expected a number of keys, or 0 for none");
   check(std::isfinite(options.soft_cap) && options.soft_cap >= 0, kWhere, "soft_cap is ", options.soft_cap,
         ", expected a positive number, or 0 for none");
-  if (pass.kv && (options.window > 0 || options.soft_cap > 0))
-    fail(ErrorCode::unsupported, kWhere, "a pass with a cache has no ", options.window > 0 ? "window" : "soft_cap",
-         ": kv_attention reads all keys as they are; run the pass without a cache");
 }
 
 AttentionOptions options_of_op(const Pass& pass, const AttendOptions& options) {
@@ -82,12 +79,14 @@ AttentionOptions options_of_op(const Pass& pass, const AttendOptions& options) {
 }  // namespace
 
 Tensor attend(const Tensor& q, const Tensor& k, const Tensor& v, const Pass& pass, const AttendOptions& options) {
-  check_options(pass, options);
+  check_options(options);
   if (pass.kv) {
     pass.kv->append(options.layer, k, v);
     // A prompt reads no earlier positions: blocks of queries share the keys.
-    if (!pass.kv->reads_cache()) return causal_attention(q, k, v, options.scale);
-    return kv_attention(q, pass.kv->keys(options.layer), pass.kv->values(options.layer), pass.kv->start(), options.scale);
+    if (!pass.kv->reads_cache()) return causal_attention(q, k, v, options_of_op(pass, options));
+    const int64_t window = options.window < pass.kv->cache().capacity() ? options.window : 0;
+    return kv_attention(q, pass.kv->keys(options.layer), pass.kv->values(options.layer), pass.kv->start(),
+                        {.scale = options.scale, .window = window, .soft_cap = options.soft_cap});
   }
   if (pass.dropout && options.dropout > 0) return attend_with_dropout(q, k, v, pass, options);
   return causal_attention(q, k, v, options_of_op(pass, options));

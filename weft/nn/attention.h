@@ -35,7 +35,7 @@ struct Pass {
   Tensor start() const { return kv ? kv->start() : Tensor(); }
 };
 
-// Throws `unsupported` for a window or a soft cap on a device whose attention has none, and in a pass with a cache (kv_attention has none).
+// Throws `unsupported` for a window or a soft cap in a pass that reads a cache on CUDA. A window that the cache cannot exceed is none.
 struct AttendOptions {
   int64_t layer = 0;   // of the cache
   float scale = 0;     // 0: 1 / sqrt(D)

@@ -75,7 +75,7 @@ void KvCache::join(const KvCache& spare) {
   lengths_.push_back(spare.lengths_[0]);
 }
 
-void KvCache::remove(int64_t b) {
+void KvCache::remove(int64_t b, KvCache* spare) {
   check_closed();
   check(0 <= b && b < batch(), kWhere, "holds ", batch(), " sequences, there is no number ", b);
   const int64_t last = batch() - 1, length = lengths_.back();
@@ -84,6 +84,24 @@ void KvCache::remove(int64_t b) {
       for (const Tensor& x : *list) copy(x.part(0, last, last + 1).part(1, 0, length), x.part(0, b, b + 1).part(1, 0, length));
   lengths_[size_t(b)] = length;
   lengths_.pop_back();
+  if (!spare) return;
+  KvCache moved = this->spare();
+  moved.copy_from(*spare, 0, spare->lengths_[0], 0);
+  *spare = std::move(moved);
+}
+
+void KvCache::copy_from(const KvCache& other, int64_t row, int64_t length, int64_t b) {
+  check_closed();
+  check(0 <= row && row < other.batch() && 0 <= b && b < batch(), kWhere, "cannot copy sequence ", row, " of ", other.batch(),
+        " to sequence ", b, " of ", batch());
+  check(0 <= length && length <= other.lengths_[size_t(row)] && length <= capacity(), kWhere, "cannot copy ", length, " of ",
+        other.lengths_[size_t(row)], " positions into a cache of ", capacity());
+  if (length > 0)
+    for (size_t layer = 0; layer < keys_.size(); ++layer) {
+      copy(other.keys_[layer].part(0, row, row + 1).part(1, 0, length), keys_[layer].part(0, b, b + 1).part(1, 0, length));
+      copy(other.values_[layer].part(0, row, row + 1).part(1, 0, length), values_[layer].part(0, b, b + 1).part(1, 0, length));
+    }
+  lengths_[size_t(b)] = length;
 }
 
 KvPass::KvPass(KvCache& cache, int64_t T) : cache_(cache), tokens_(T) {

@@ -32,7 +32,10 @@ class KvCache {
   // sequence of this one, and then joins; when one is removed, the last takes its place.
   KvCache spare() const;
   void join(const KvCache& spare);
-  void remove(int64_t b);
+  void remove(int64_t b, KvCache* spare = nullptr);  // `spare`: one that is being filled; it moves, too
+
+  // Sequence b becomes the first `length` positions of sequence `row` of another cache of the same model.
+  void copy_from(const KvCache& other, int64_t row, int64_t length, int64_t b);
 
  private:
   friend class KvPass;

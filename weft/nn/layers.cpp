@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "weft/ops/elementwise/elementwise.h"
 #include "weft/ops/elementwise/functions.h"
 #include "weft/ops/layer_norm/layer_norm.h"
 #include "weft/ops/matmul_group/matmul_group.h"
@@ -51,14 +52,19 @@ std::vector<Tensor> apply_each(std::span<const Linear* const> layers, const Tens
   return results;
 }
 
-RmsNorm::RmsNorm(Weights& weights, const std::string& name, int64_t size, double eps)
-    : weight(weights.take(name + ".weight", {size}, Init::ones())), eps(float(eps)) {}
+RmsNorm::RmsNorm(Weights& weights, const std::string& name, int64_t size, double eps, bool adds_one)
+    : weight(weights.take(name + ".weight", {size}, adds_one ? Init::zeros() : Init::ones())), eps(float(eps)), adds_one(adds_one) {}
 
-Tensor RmsNorm::operator()(const Tensor& x) const { return rms_norm(x, weight, eps); }
+Tensor RmsNorm::gain() const {
+  static const auto plus_one = fuse([](Expr w) { return w + 1.0f; }).as(DType::f32);
+  return adds_one ? plus_one(weight) : weight;
+}
+
+Tensor RmsNorm::operator()(const Tensor& x) const { return rms_norm(x, gain(), eps); }
 
 Normed RmsNorm::operator()(const Residual& stream) const {
-  if (!stream.delta) return {stream.x, rms_norm(stream.x, weight, eps)};
-  const auto [h, y] = rms_norm_residual(stream.delta, stream.x, weight, eps);
+  if (!stream.delta) return {stream.x, rms_norm(stream.x, gain(), eps)};
+  const auto [h, y] = rms_norm_residual(stream.delta, stream.x, gain(), eps);
   return {h, y};
 }
 

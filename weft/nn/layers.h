@@ -60,15 +60,21 @@ struct Normed {
 
 struct RmsNorm {
   RmsNorm() = default;
-  RmsNorm(Weights& weights, const std::string& name, int64_t size, double eps);
+  // `adds_one`: the gain is 1 + weight, computed in f32, and new weights are zeros (Gemma).
+  RmsNorm(Weights& weights, const std::string& name, int64_t size, double eps, bool adds_one = false);
 
   Tensor weight;
   float eps = 0;
+  bool adds_one = false;
 
   std::vector<Parameter> parameters() const { return {{"weight", weight}}; }
 
   Tensor operator()(const Tensor& x) const;
   Normed operator()(const Residual& stream) const;
+  explicit operator bool() const { return weight.defined(); }
+
+ private:
+  Tensor gain() const;
 };
 
 struct LayerNorm {

@@ -76,8 +76,8 @@ Tensor GatedMlp::operator()(const Tensor& x, const Tensor& random, const SeeInte
 
 Tensor GatedMlp::hidden(const Tensor& x, const Tensor& random, const SeeIntermediate& see) const {
   const std::array layers{&gate, &up};
-  if (gate_up.applies(layers, x)) {
-    const Tensor both = gate_up(layers, x, random);
+  if (fused.weight || gate_up.applies(layers, x)) {
+    const Tensor both = fused.weight ? fused(x, random) : gate_up(layers, x, random);
     if (see) {
       const Halves halves(both.detach());
       see("gate_proj", halves.gate), see("up_proj", halves.up);
