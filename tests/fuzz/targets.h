@@ -24,6 +24,7 @@ inline void require_file_error(const Error& error) {
 }
 
 void safetensors(std::string_view bytes);
+void gguf(std::string_view bytes);
 void tokenizer(std::string_view bytes);
 void config(std::string_view bytes);
 void chat_template(std::string_view bytes);

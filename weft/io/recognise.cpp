@@ -25,12 +25,13 @@ void refuse_run(const std::string& folder) {
        " continues it");
 }
 
+// A GGUF file is a model by itself.
 void refuse_gguf(const std::string& folder) {
   if (is_there(fs::path(folder) / "model.safetensors") || is_there(fs::path(folder) / "model.safetensors.index.json")) return;
   std::error_code ignored;
   for (const auto& entry : fs::directory_iterator(folder, ignored))
     if (entry.path().extension() == ".gguf")
-      fail(ErrorCode::unsupported, folder, "holds a GGUF file, ", entry.path().filename().string(), ", ", kUseSafetensors);
+      fail(ErrorCode::bad_file, folder, "is not a model's folder, but holds a GGUF file; use ", entry.path().string());
 }
 
 }  // namespace
@@ -38,7 +39,7 @@ void refuse_gguf(const std::string& folder) {
 void refuse_other_formats(const std::string& path, std::string_view bytes) {
   if (bytes.starts_with("version https://git-lfs.github.com/spec/"))
     fail(ErrorCode::bad_file, path, "is a Git LFS pointer, not the file itself; fetch it with `git lfs pull`");
-  if (bytes.starts_with("GGUF")) fail(ErrorCode::unsupported, path, "is a GGUF file, ", kUseSafetensors);
+  if (bytes.starts_with("GGUF")) fail(ErrorCode::bad_file, path, "is a GGUF file in the place of another; pass it as the model itself");
   if (is_pytorch(bytes)) fail(ErrorCode::unsupported, path, "is a PyTorch file, ", kUseSafetensors);
 }
 
