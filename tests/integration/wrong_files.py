@@ -51,14 +51,19 @@ def lfs_pointers(temporary):
 
 def other_formats(temporary):
     gguf = temporary / "model.gguf"
-    gguf.write_bytes(b"GGUF" + bytes([3]) + bytes(1000))
-    for args in (["generate", gguf, "Hello"], ["inspect", gguf], ["tokenize", gguf, "x"]):
-        fails(f"a GGUF file, {args[0]}", args, "model.gguf: is a GGUF file", "config.json and model.safetensors", code=NOT_SUPPORTED)
+    gguf.write_bytes(b"GGUF" + bytes([3]) + bytes(1000))  # no keys, no tensors
+    for args in (["generate", gguf, "Hello"], ["inspect", gguf]):
+        fails(f"an empty GGUF file, {args[0]}", args, "model.gguf: has no key 'general.architecture'")
+    fails("an empty GGUF file, tokenize", ["tokenize", gguf, "x"], "model.gguf: has no key 'tokenizer.ggml.model'")
+    fails("train on a GGUF file", ["train", "--model", gguf, "--out", temporary / "out"], "is a GGUF file", f"weft export {gguf} FOLDER")
     folder = temporary / "gguf"
     folder.mkdir()
     shutil.copy(gguf, folder / "llama-q4.gguf")
     for args in commands(folder):
-        fails(f"a folder of GGUF, {args[0]}", args, f"{folder}: holds a GGUF file, llama-q4.gguf", code=NOT_SUPPORTED)
+        fails(f"a folder of GGUF, {args[0]}", args, f"{folder}: is not a model's folder, but holds a GGUF file; use {folder / 'llama-q4.gguf'}")
+    folder = copy_of("misplaced", temporary)
+    shutil.copy(gguf, folder / "model.safetensors")
+    fails("a GGUF file as safetensors", ["generate", folder, "Hello"], "model.safetensors: is a GGUF file in the place of another")
 
     folder = copy_of("pytorch", temporary)
     (folder / "model.safetensors").unlink()

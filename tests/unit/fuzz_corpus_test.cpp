@@ -12,8 +12,11 @@ namespace {
 
 namespace fs = std::filesystem;
 
-const std::map<std::string, void (*)(std::string_view)> kTargets = {
-    {"chat_template", fuzz::chat_template}, {"config", fuzz::config}, {"safetensors", fuzz::safetensors}, {"tokenizer", fuzz::tokenizer}};
+const std::map<std::string, void (*)(std::string_view)> kTargets = {{"chat_template", fuzz::chat_template},
+                                                                    {"config", fuzz::config},
+                                                                    {"gguf", fuzz::gguf},
+                                                                    {"safetensors", fuzz::safetensors},
+                                                                    {"tokenizer", fuzz::tokenizer}};
 
 TEST(FuzzCorpus, every_seed_passes_through_its_target) {
   for (const auto& [name, target] : kTargets) {

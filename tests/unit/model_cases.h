@@ -1,6 +1,7 @@
 // Small models of every family, with the settings of real folders.
 #pragma once
 
+#include <cmath>
 #include <string>
 #include <vector>
 
@@ -14,6 +15,51 @@ struct ModelCase {
 
   friend std::ostream& operator<<(std::ostream& out, const ModelCase& c) { return out << c.name; }
 };
+
+// The families that are Llama with other options.
+template <class Add>
+void add_families(const Add& add) {
+  const auto gemma = [](ModelConfig& c) {
+    c.norms = NormPlaces::around;
+    c.norm_adds_one = c.tie_embeddings = true;
+    c.activation = HiddenActivation::gelu_tanh;
+    c.embedding_scale = std::sqrt(double(c.hidden_size));
+    c.attention_scale = 1 / std::sqrt(5.0);
+    c.window = 5;
+    c.window_layers = {true, false};
+  };
+  const auto yarn = [](ModelConfig& c) {
+    c.rope_scaling = {.kind = RopeScaling::Kind::yarn, .factor = 4, .original_context = 12, .attention_factor = 1.14};
+    c.rope_scaling.beta_fast = 2, c.rope_scaling.beta_slow = 0.25;
+  };
+  add("dynamic_rope", [](ModelConfig& c) { c.rope_scaling = {.kind = RopeScaling::Kind::dynamic, .factor = 3, .original_context = 48}; });
+  add("mistral", [](ModelConfig& c) { c.architecture = Architecture::mistral, c.window = 5, c.head_dim = 8; });
+  add("ministral3", [&](ModelConfig& c) { c.architecture = Architecture::ministral3, yarn(c), c.query_growth = 0.3; });
+  add("granite", [](ModelConfig& c) {
+    c.architecture = Architecture::granite, c.embedding_scale = 3, c.attention_scale = 0.6, c.residual_scale = 0.4, c.logits_divisor = 2;
+    c.rope_scaling = {.kind = RopeScaling::Kind::linear, .factor = 3};
+  });
+  add("smollm3", [&](ModelConfig& c) {
+    c.architecture = Architecture::smollm3, c.rotary_layers = {true, false}, c.window = 7, c.window_layers = {false, true}, yarn(c);
+  });
+  add("olmo2",
+      [](ModelConfig& c) { c.architecture = Architecture::olmo2, c.norms = NormPlaces::after, c.qk_norm = c.qk_norm_whole = true; });
+  add("olmo3", [&](ModelConfig& c) {
+    c.architecture = Architecture::olmo3, c.norms = NormPlaces::after, c.qk_norm = c.qk_norm_whole = true, yarn(c);
+    c.window = 5, c.window_layers = {true, false}, c.local_rope_theta = 500000;
+  });
+  add("phi3", [](ModelConfig& c) {
+    c.architecture = Architecture::phi3, c.fused_projections = true, c.head_dim = 8, c.rotary_fraction = 0.75;
+    c.rope_scaling = {.kind = RopeScaling::Kind::longrope, .factor = 4, .original_context = 12, .attention_factor = 1.2};
+    c.rope_scaling.short_factors = {1, 1.1, 1.3}, c.rope_scaling.long_factors = {1.2, 2.5, 3.75};
+  });
+  add("qwen3_window",
+      [](ModelConfig& c) { c.architecture = Architecture::qwen3, c.qk_norm = true, c.window = 6, c.window_layers = {false, true}; });
+  add("gemma2", [&](ModelConfig& c) { c.architecture = Architecture::gemma2, gemma(c), c.attention_soft_cap = 2, c.logits_soft_cap = 5; });
+  add("gemma3", [&](ModelConfig& c) {
+    c.architecture = Architecture::gemma3, gemma(c), c.qk_norm = true, c.rope_theta = 1e6, c.local_rope_theta = 10000;
+  });
+}
 
 inline std::vector<ModelCase> model_cases() {
   std::vector<ModelCase> cases;
@@ -50,6 +96,7 @@ inline std::vector<ModelCase> model_cases() {
   // q, k and v are one matmul in training (weft/nn/joint_linear.h).
   add("llama_joint", [](ModelConfig& c) { c.head_dim = 8; });
   add("qwen2_joint", [](ModelConfig& c) { c.architecture = Architecture::qwen2, c.qkv_bias = true, c.head_dim = 8; });
+  add_families(add);
   add("gpt2", gpt2);
   add("gpt2_untied_narrow", [&](ModelConfig& c) { gpt2(c), c.tie_embeddings = false, c.intermediate_size = 17; });
   add("gpt2_relu_scaled_by_layer",

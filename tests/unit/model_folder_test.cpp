@@ -82,6 +82,32 @@ TEST_F(ModelFolder, exported_golden_model_is_bytewise_equal) {
   }
 }
 
+// The families' folders of transformers, which have no tokenizer.
+TEST_F(ModelFolder, every_family_is_exported_bytewise_equal) {
+  for (const std::string& name : golden::models()) {
+    const std::string from = golden::folder(name), to = folder(name);
+    export_model(*load_model(from, *device), to);
+    const SafeTensors before(from + "/model.safetensors"), after(to + "/model.safetensors");
+    EXPECT_EQ(before.entries().size(), after.entries().size()) << name;
+    for (const auto& [tensor, entry] : before.entries())
+      EXPECT_TRUE(entry.shape == after.at(tensor).shape && std::ranges::equal(entry.bytes, after.at(tensor).bytes))
+          << name << " " << tensor;
+    EXPECT_EQ(read_model_config(from), read_model_config(to)) << name;
+  }
+}
+
+TEST_F(ModelFolder, fused_tensors_of_the_wrong_size) {
+  const ModelConfig c = config("phi3");
+  const Named good = tensors(*make_model(c, *device, 3));
+  for (const auto& [name, expected] :
+       {std::pair{"model.layers.1.self_attn.qkv_proj.weight", "64x24"}, {"model.layers.0.mlp.gate_up_proj.weight", "80x24"}}) {
+    Named wrong = good;
+    for (auto& each : wrong)
+      if (each.name == name) each.tensor = zeros(*device, {40, 24});
+    expect_words(error_of(write("wrong", c, wrong)), {"model.safetensors", name, "has shape 40x24, expected ", expected});
+  }
+}
+
 TEST_F(ModelFolder, settings_round_trip) {
   for (const ModelCase& each : model_cases()) {
     const auto model = make_model(each.config, *device, 3);

@@ -208,6 +208,52 @@ TEST(Models, preset_sizes) {
   EXPECT_EQ(preset("qwen2.5-0.5b").parameter_count(), 494032768);
   EXPECT_EQ(preset("qwen2.5-1.5b").parameter_count(), 1543714304);
   EXPECT_EQ(preset("shakespeare-char").parameter_count(), 10770816);
+  EXPECT_EQ(preset("mistral-7b").parameter_count(), 7241732096);
+  EXPECT_EQ(preset("granite-3.3-2b").parameter_count(), 2533539840);
+  EXPECT_EQ(preset("smollm3-3b").parameter_count(), 3075098624);
+  EXPECT_EQ(preset("olmo2-1b").parameter_count(), 1484916736);
+  EXPECT_EQ(preset("phi-3-mini").parameter_count(), 3821079552);
+  EXPECT_EQ(preset("gemma-3-270m").parameter_count(), 268098176);
+  EXPECT_EQ(preset("gemma-3-1b").parameter_count(), 999885952);
+}
+
+TEST(Models, other_numbers_of_layers_keep_the_pattern) {
+  ModelConfig smol = preset("smollm3-3b"), gemma = preset("gemma-3-270m");
+  set_layers(smol, 5);
+  EXPECT_EQ(smol.rotary_layers, (std::vector<bool>{true, true, true, false, true}));
+  set_layers(gemma, 1);
+  EXPECT_EQ(gemma.window_layers, std::vector<bool>{true});
+  check_config(gemma);
+  set_layers(gemma, 20);
+  EXPECT_EQ(gemma.window_layers.size(), 20u);
+}
+
+// dynamic and longrope positions follow the declared context, never the length of a sequence.
+TEST(Models, declared_context) {
+  const auto device = open_device(test_device());
+  const Tensor ids = Tensor::from_host(*device, {1, 6}, std::vector<int32_t>{3, 1, 4, 1, 5, 9});
+  const auto logits = [&](const ModelConfig& c, std::optional<int64_t> context) {
+    return make_model(c, *device, 1, {.context = context})->logits(ids).to_host<float>();
+  };
+  ModelConfig dynamic = preset("llama-tiny"), plain = dynamic;
+  dynamic.rope_scaling = {.kind = RopeScaling::Kind::dynamic, .factor = 3, .original_context = 256};
+  EXPECT_EQ(logits(dynamic, {}), logits(plain, {}));
+  plain.rope_theta *= std::pow(3.0 * 512 / 256 - 2, 16.0 / 14);
+  EXPECT_EQ(logits(dynamic, 512), logits(plain, {}));
+  EXPECT_EQ(message_of([&] { logits(dynamic, 769); }), "context: a context of 769 tokens is not possible, expected 1 to 768");
+
+  ModelConfig scaled = preset("llama-tiny");
+  scaled.rope_scaling = {.kind = RopeScaling::Kind::longrope, .original_context = 64};
+  scaled.rope_scaling.short_factors.assign(8, 1), scaled.rope_scaling.long_factors.assign(8, 3);
+  plain = preset("llama-tiny");
+  EXPECT_EQ(logits(scaled, 64), logits(plain, {}));
+  plain.rope_scaling = {.kind = RopeScaling::Kind::linear, .factor = 3};
+  EXPECT_EQ(logits(scaled, 65), logits(plain, {}));
+  EXPECT_THROW(logits(preset("shakespeare-char"), 100), Error);
+
+  ModelConfig windowed = preset("llama-tiny");
+  windowed.window = 300;
+  EXPECT_EQ(message_of([&] { logits(windowed, {}); }), "config: a window of 300 tokens exceeds the context of 256");
 }
 
 TEST(Models, new_weights_depend_on_the_seed_only) {

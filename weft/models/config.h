@@ -13,8 +13,12 @@
 
 namespace weft {
 
-enum class Architecture { llama, qwen2, qwen3, gpt2 };
+// The families: weft/models/families has a file for each.
+enum class Architecture { llama, qwen2, qwen3, gpt2, mistral, ministral3, granite, smollm3, olmo2, olmo3, phi3, gemma2, gemma3 };
 std::string_view name(Architecture architecture);  // as config.json's model_type
+
+// RMSNorms of a block: before attention and the MLP (Llama), after them (OLMo 2), or both (Gemma 2).
+enum class NormPlaces { before, after, around };
 
 struct ModelConfig {
   Architecture architecture = Architecture::llama;
@@ -27,17 +31,34 @@ struct ModelConfig {
   int64_t intermediate_size = 0;  // n_inner; GPT-2's default: 4 hidden_size
   int64_t max_positions = 0;      // max_position_embeddings, n_positions
 
-  double norm_eps = 1e-5;         // rms_norm_eps, layer_norm_epsilon
-  double rope_theta = 10000;      // Llama and Qwen
-  RopeScaling rope_scaling = {};  // none or llama3
+  double norm_eps = 1e-5;  // rms_norm_eps, layer_norm_epsilon
+  NormPlaces norms = NormPlaces::before;
+  bool norm_adds_one = false;  // Gemma: the gain of a norm is 1 + weight
+
+  double rope_theta = 10000;  // all but GPT-2
+  RopeScaling rope_scaling = {};
+  double rotary_fraction = 1;            // partial_rotary_factor: the part of a head that is rotated
+  double local_rope_theta = 0;           // Gemma 3, OLMo 3: of the layers with a window, which have no scaling; 0: all layers are alike
+  std::vector<bool> rotary_layers = {};  // SmolLM3's no_rope_layers: which layers have rotary positions; empty: all
+  double query_growth = 0;               // Ministral 3's llama_4_scaling_beta (weft/ops/rope/rope_table.h)
+  int64_t window = 0;                    // sliding_window: a token attends to this many, itself among them; 0: to all before it
+  std::vector<bool> window_layers = {};  // layer_types: which layers have the window; empty: all
+  float attention_soft_cap = 0;          // attn_logit_softcapping; 0: none
+  float logits_soft_cap = 0;             // final_logit_softcapping; 0: none
 
   bool tie_embeddings = false;      // the head is the token embedding
   bool qkv_bias = false;            // Llama and Qwen3: attention_bias; Qwen2 and GPT-2: always
   bool attention_out_bias = false;  // Llama and Qwen3: attention_bias; GPT-2: always
   bool mlp_bias = false;
-  bool qk_norm = false;  // Qwen3: each head of q and k through an RMSNorm of head_dim
+  bool qk_norm = false;            // Qwen3, Gemma 3: each head of q and k through an RMSNorm of head_dim
+  bool qk_norm_whole = false;      // with qk_norm, OLMo 2: all heads of q and all of k through one RMSNorm each
+  bool fused_projections = false;  // Phi-3: qkv_proj, gate_up_proj
   HiddenActivation activation = HiddenActivation::silu;
 
+  double embedding_scale = 1;           // Granite's embedding_multiplier; Gemma: sqrt(hidden_size), rounded to the weights' dtype
+  double attention_scale = 0;           // Granite's attention_multiplier; Gemma: query_pre_attn_scalar^-1/2; 0: head_dim^-1/2
+  double residual_scale = 1;            // Granite's residual_multiplier
+  double logits_divisor = 1;            // Granite's logits_scaling
   bool scale_attention = true;          // GPT-2's scale_attn_weights: 1 / sqrt(head_dim)
   bool scale_by_inverse_layer = false;  // GPT-2's scale_attn_by_inverse_layer_idx: and 1 / (layer + 1)
 
@@ -48,11 +69,15 @@ struct ModelConfig {
   double initializer_range = 0.02;  // standard deviation of a new model's weights
   DType dtype = DType::f32;         // of the stored weights
   std::optional<int64_t> bos_id;
-  std::optional<int64_t> pad_id;  // Llama and Qwen: a token whose embedding is not trained by looking it up
+  std::optional<int64_t> pad_id;  // all but GPT-2: a token whose embedding is not trained by looking it up
   std::vector<int64_t> eos_ids;
 
   // Parameters of the model, tied ones once.
   int64_t parameter_count() const;
+
+  int64_t rotary_dims() const { return int64_t(double(head_dim) * rotary_fraction); }
+  bool has_window(int64_t layer) const { return window > 0 && (window_layers.empty() || window_layers[size_t(layer)]); }
+  bool has_rope(int64_t layer) const { return rotary_layers.empty() || rotary_layers[size_t(layer)]; }
 
   bool operator==(const ModelConfig&) const = default;
 };
@@ -60,8 +85,15 @@ struct ModelConfig {
 // Throws, naming `where` (a file, or "config"), the field and its value, if the sizes are invalid.
 void check_config(const ModelConfig& config, std::string_view where = "config");
 
-// "llama-tiny", "gpt2-124m", "smollm2-135m", "llama-1b", "llama-3.2-1b", "qwen2.5-0.5b", "qwen2.5-1.5b", "shakespeare-char". Throws
-// listing the names for any other.
+// Declares the context of a run: the most positions that a sequence may have. RoPE scalings of kind dynamic and longrope are chosen from
+// it, once. At most the config's own; `dynamic` takes up to `factor` times as many. Throws for others, and for GPT-2, whose positions are
+// weights.
+void declare_context(ModelConfig& config, int64_t context);
+
+// Another number of layers; which of them have windows or rotary positions follows the config's pattern.
+void set_layers(ModelConfig& config, int64_t layers);
+
+// The known shapes ("llama-tiny", "gpt2-124m", "smollm2-135m", "gemma-3-1b", ...: preset_names()). Throws listing the names for any other.
 ModelConfig preset(std::string_view name);
 std::vector<std::string> preset_names();
 

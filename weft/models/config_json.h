@@ -11,7 +11,7 @@
 
 namespace weft {
 
-// `path`: a config.json, or the folder that has one. Throws bad_file or unsupported with the file, the place in it
+// `path`: a config.json, or the folder that has one, or a GGUF file. Throws bad_file or unsupported with the file, the place in it
 // ($.rope_scaling.factor), the value and what was expected.
 ModelConfig read_model_config(const std::string& path);
 ModelConfig parse_model_config(std::string_view json, const std::string& file = "config.json");
@@ -28,7 +28,7 @@ struct GenerationConfig {
   std::optional<int64_t> top_k, max_new_tokens;
 };
 
-// `path`: a generation_config.json, or a folder; a folder without one gives an empty result.
+// `path`: a generation_config.json, a folder or a GGUF file; a folder without one gives an empty result.
 GenerationConfig read_generation_config(const std::string& path);
 GenerationConfig parse_generation_config(std::string_view json, const std::string& file = "generation_config.json");
 std::string generation_config_json(const GenerationConfig& config);
@@ -37,7 +37,7 @@ std::string generation_config_json(const GenerationConfig& config);
 std::string generation_config_json(const std::string& folder, const ModelConfig& config);
 
 // The special tokens that a folder's files name by id: from generation_config.json, else config.json. Reads nothing else of them, so
-// it works for a folder of any family, and for one with only a tokenizer.
+// it works for a folder of any family, and for one with only a tokenizer. `folder` may be a GGUF file.
 struct SpecialIds {
   std::optional<int64_t> bos_id, pad_id;
   std::vector<int64_t> eos_ids;

@@ -4,11 +4,14 @@
 
 namespace weft {
 
-ModelFolder::ModelFolder(std::string path, std::string adapter) : path_(std::move(path)), adapter_(std::move(adapter)) {}
+ModelFolder::ModelFolder(std::string path, std::string adapter, int64_t context)
+    : path_(std::move(path)), adapter_(std::move(adapter)), context_(context) {}
 
 const ModelConfig& ModelFolder::config() const {
-  if (!config_) config_ = read_model_config(path_);
-  return *config_;
+  if (config_) return *config_;
+  ModelConfig config = read_model_config(path_);
+  if (context_ != 0) declare_context(config, context_);
+  return config_.emplace(std::move(config));
 }
 
 const GenerationConfig& ModelFolder::generation() const {

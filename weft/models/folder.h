@@ -1,5 +1,5 @@
-// A Hugging Face model folder as one type: config, weights, tokenizer with its special tokens, generation settings. Every command of
-// the tool and every program reads a folder through it, so that all use the same tokens.
+// A Hugging Face model folder, or a GGUF file, as one type: config, weights, tokenizer with its special tokens, generation settings, chat
+// templates. Every command of the tool and every program reads a model through it, so that all use the same tokens.
 //
 //   const ModelFolder folder("SmolLM2-135M");
 //   const auto model = folder.load(*device);
@@ -20,8 +20,9 @@ namespace weft {
 // Files are read on first use, and errors name them. Not thread-safe.
 class ModelFolder {
  public:
-  // `adapter`: a folder with a LoRA adapter of the model. If that folder has a tokenizer, it is used instead.
-  explicit ModelFolder(std::string path, std::string adapter = "");
+  // `path`: a folder or a GGUF file. `adapter`: a folder with a LoRA adapter of the model. If that folder has a tokenizer, it is used
+  // instead. `context`: the most positions of a sequence (declare_context); 0: what the config says.
+  explicit ModelFolder(std::string path, std::string adapter = "", int64_t context = 0);
 
   const std::string& path() const { return path_; }
   const ModelConfig& config() const;
@@ -40,6 +41,7 @@ class ModelFolder {
   std::string tokenizer_path() const;
 
   std::string path_, adapter_;
+  int64_t context_;
   mutable std::optional<ModelConfig> config_;
   mutable std::optional<GenerationConfig> generation_;
   mutable std::optional<TokenizerFolder> tokenizer_;

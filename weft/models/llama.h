@@ -1,4 +1,5 @@
-// Llama (Touvron et al., 2023), and with it SmolLM, Qwen2 (biases on q, k, v) and Qwen3 (norms on the heads of q and k).
+// The decoder of Llama (Touvron et al., 2023) and of all families that are like it (weft/models/families): whatever they do differently is
+// an option of the config.
 #pragma once
 
 #include <map>
@@ -19,25 +20,31 @@ class Llama : public Model {
 
  private:
   struct Block {
-    RmsNorm input_norm;
+    RmsNorm before_attention, after_attention, before_mlp, after_mlp;  // undefined: none there
     Linear q, k, v, o;
     JointLinear qkv;
-    RmsNorm q_norm, k_norm;  // Qwen3
-    RmsNorm post_attention_norm;
+    Linear fused_qkv;  // Phi-3: instead of q, k and v
+    RmsNorm q_norm, k_norm;
     GatedMlp mlp;
   };
+  enum class Positions { all, local, queries };  // a table of rotary positions: of all layers, of those with a window, of growing queries
 
   static Block make_block(const ModelConfig& config, Weights& weights, const std::string& prefix);
+  static void make_projections(const ModelConfig& config, Weights& weights, const std::string& prefix, Block& block);
+  static void make_norms(const ModelConfig& config, Weights& weights, const std::string& prefix, Block& block);
   Tensor attention(const Block& block, const Tensor& x, int64_t layer, const Pass& pass) const;
   Tensor heads(const Block& block, const Tensor& x, int64_t layer, const Pass& pass) const;
   Tensor joint_heads(const Block& block, const Tensor& x, int64_t layer, const Pass& pass) const;
+  AttendOptions attend_options(int64_t layer) const;
   Residual forward(const Block& block, const Residual& stream, int64_t layer, const Pass& pass) const;
-  const RopeTable& rope_for(const Pass& pass) const;
+  Tensor embed(const Tensor& ids) const;
+  const RopeTable& rope_for(const Pass& pass, Positions which) const;
+  const RopeTable& rope_for(const Pass& pass, int64_t layer) const;
 
   Tensor embed_tokens_, lm_head_;
   std::vector<Block> blocks_;
   RmsNorm norm_;
-  mutable std::map<int64_t, RopeTable> rope_;  // by the positions it covers; kept, for a captured step may read it
+  mutable std::map<std::pair<Positions, int64_t>, RopeTable> rope_;  // by the positions covered; kept, for a captured step may read it
 };
 
 }  // namespace weft

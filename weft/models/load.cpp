@@ -6,6 +6,7 @@
 #include "weft/io/weight_files.h"
 #include "weft/models/adapter.h"
 #include "weft/models/config_json.h"
+#include "weft/models/gguf_weights.h"
 #include "weft/ops/copy/copy.h"
 
 namespace weft {
@@ -123,6 +124,12 @@ DType stored_dtype(const ModelConfig& config, const WeightFiles& files) {
   return config.dtype;
 }
 
+DType running_dtype(const ModelConfig& config, const ModelOptions& options) {
+  const DType dtype = options.dtype.value_or(config.dtype == DType::bf16 ? DType::bf16 : DType::f32);
+  check(dtype == DType::f32 || dtype == DType::bf16, "load_model", "a model runs in f32 or bf16, got ", dtype);
+  return dtype;
+}
+
 }  // namespace
 
 std::unique_ptr<Model> load_model(const std::string& folder, Device& device, const ModelOptions& options, const std::string& adapter) {
@@ -132,19 +139,26 @@ std::unique_ptr<Model> load_model(const std::string& folder, Device& device, con
 std::unique_ptr<Model> load_model(const std::string& folder, ModelConfig config, Device& device, const ModelOptions& options,
                                   const std::string& adapter) {
   if (options.dropout) config.embedding_dropout = config.attention_dropout = config.residual_dropout = *options.dropout;
-  const WeightFiles files(folder);
-  config.dtype = stored_dtype(config, files);
-  const DType dtype = options.dtype.value_or(config.dtype == DType::bf16 ? DType::bf16 : DType::f32);
-  check(dtype == DType::f32 || dtype == DType::bf16, "load_model", "a model runs in f32 or bf16, got ", dtype);
-  FolderWeights weights(device, dtype, options, config, files);
+  if (options.context) declare_context(config, *options.context);
   check(adapter.empty() || !options.lora, "load_model", "options.lora makes new adapters and cannot be combined with the adapter in ",
         adapter);
-  if (options.lora) weights.adapt(*options.lora);
-  if (!adapter.empty()) weights.adapt(read_adapter_options(adapter));
-  std::unique_ptr<Model> model = make_model(config, weights);
-  weights.check_all_used();
-  if (!adapter.empty()) load_adapter(*model, adapter);
-  return model;
+  const auto take = [&](auto& weights) {
+    if (options.lora) weights.adapt(*options.lora);
+    if (!adapter.empty()) weights.adapt(read_adapter_options(adapter));
+    std::unique_ptr<Model> model = make_model(config, weights);
+    weights.check_all_used();
+    if (!adapter.empty()) load_adapter(*model, adapter);
+    return model;
+  };
+  if (is_gguf(folder)) {
+    const Gguf file(folder);
+    GgufWeights weights(device, running_dtype(config, options), options.trainable, config, file);
+    return take(weights);
+  }
+  const WeightFiles files(folder);
+  config.dtype = stored_dtype(config, files);
+  FolderWeights weights(device, running_dtype(config, options), options, config, files);
+  return take(weights);
 }
 
 }  // namespace weft

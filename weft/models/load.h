@@ -1,4 +1,4 @@
-// Loading a model from a Hugging Face folder and exporting one.
+// Loading a model from a Hugging Face folder or a GGUF file, and exporting one.
 #pragma once
 
 #include <memory>
@@ -13,10 +13,10 @@
 
 namespace weft {
 
-// The model in a folder: config.json, and model.safetensors or its shards. On the CPU weights that already have the
-// requested dtype are used in the mapped file; a trainable model gets its own copies. Throws, naming the file, the tensor and the
-// expected shape, if a tensor is missing, unexpected or of another shape.
-// `adapter`: a folder written by PEFT or save_adapter; its matrices are added to the layers it names, unmerged.
+// The model in a folder: config.json, and model.safetensors or its shards; or in a GGUF file, whose quantised weights are dequantised. On
+// the CPU weights that already have the requested dtype are used in the mapped file; a trainable model gets its own copies. Throws, naming
+// the file, the tensor and the expected shape, if a tensor is missing, unexpected or of another shape. `adapter`: a folder written by PEFT
+// or save_adapter; its matrices are added to the layers it names, unmerged.
 std::unique_ptr<Model> load_model(const std::string& folder, Device& device, const ModelOptions& options = {},
                                   const std::string& adapter = "");
 
@@ -36,6 +36,17 @@ struct ExportOptions {
 // Writes a folder that transformers loads: config.json, generation_config.json (with the model's own special ids),
 // model.safetensors and the files of one tokenizer. Adapters are merged into their layers. Each file is written atomically.
 void export_model(const Model& model, const std::string& folder, const ExportOptions& options = {});
+
+struct GgufOptions {
+  std::string dtype =
+      "f32";              // of the weights: f32, f16, bf16 or q8_0. Norms and biases are f32; rows that are no multiple of 32 f16, not q8_0
+  std::string like = {};  // the folder (or file) the model was loaded from: its sampling settings are written; empty: none
+  std::string tokenizer = {};  // the folder (or file) whose tokenizer is written; empty: none
+};
+
+// Writes one GGUF file that llama.cpp loads, atomically. Throws unsupported, naming it, for a setting of the model or a step of the
+// tokenizer that llama.cpp does not have.
+void export_gguf(const Model& model, const std::string& path, const GgufOptions& options = {});
 
 // The weights that export_model writes, each made when it is written: the model's own tensors, or copies if the dtype differs or an
 // adapter is merged. The model must outlive them.

@@ -7,6 +7,7 @@
 #include "weft/models/llama.h"
 #include "weft/ops/copy/copy.h"
 #include "weft/ops/document_positions/document_positions.h"
+#include "weft/ops/elementwise/functions.h"
 #include "weft/ops/embedding/embedding.h"
 #include "weft/ops/linear_cross_entropy/linear_cross_entropy.h"
 #include "weft/ops/matmul/matmul.h"
@@ -85,10 +86,13 @@ Pass Model::pass_of(const Tensor& ids, const char* where, const Tensor& document
 Tensor Model::normed(const Residual& stream, const Pass& pass) const {
   const Tensor y = final_norm(stream);
   pass.see(config_.layers, "final_norm", y);
-  return y;
+  return config_.logits_divisor == 1 ? y : scale(y, float(1 / config_.logits_divisor));
 }
 
-Tensor Model::head_logits(const Tensor& y) const { return matmul(y, head(), {.transpose_b = true, .out_dtype = DType::f32}); }
+Tensor Model::head_logits(const Tensor& y) const {
+  const Tensor logits = matmul(y, head(), {.transpose_b = true, .out_dtype = DType::f32});
+  return config_.logits_soft_cap > 0 ? soft_cap(logits, config_.logits_soft_cap) : logits;
+}
 
 Tensor Model::logits(const Tensor& ids, const Tensor& documents) const {
   const Pass pass = pass_of(ids, "logits", documents);
@@ -143,7 +147,8 @@ Tensor Model::loss(const Tensor& ids, const Tensor& targets, const LossOptions& 
   const Tensor y = normed(blocks(ids_of(pass, ids), pass), pass).reshape({rows, config_.hidden_size});
   return linear_cross_entropy(
       y, head(), contiguous(targets).reshape({rows}),
-      {.pad_id = options.pad_id, .count = options.count, .losses = by_row(options.losses), .digests = by_row(options.digests)});
+      {.pad_id = options.pad_id, .count = options.count, .losses = by_row(options.losses), .digests = by_row(options.digests)},
+      config_.logits_soft_cap);
 }
 
 Residual Model::through(const Pass& pass, const Residual& stream, const std::function<Residual(const Residual&)>& block) {
@@ -167,7 +172,10 @@ std::unique_ptr<Model> make_model(const ModelConfig& config, Device& device, uin
   const DType stored = config.dtype == DType::bf16 ? DType::bf16 : DType::f32;
   NewWeights weights(device, options.dtype.value_or(stored), options.trainable, seed);
   if (options.lora) weights.adapt(*options.lora);
-  return make_model(config, weights);
+  if (!options.context) return make_model(config, weights);
+  ModelConfig declared = config;
+  declare_context(declared, *options.context);
+  return make_model(declared, weights);
 }
 
 }  // namespace weft

@@ -99,6 +99,7 @@ struct ModelOptions {
   bool trainable = false;                // parameters require gradients
   std::optional<float> dropout = {};     // everywhere; not given: what the config says
   std::optional<LoraOptions> lora = {};  // new adapters; where the model is trainable they alone are trained
+  std::optional<int64_t> context = {};   // the most positions of a sequence (declare_context); not given: what the config says
   bool add_embeddings = false;           // load_model: a config with a larger vocabulary than the files adds rows, each the mean of theirs
 };
 

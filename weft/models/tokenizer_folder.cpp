@@ -1,15 +1,21 @@
 #include "weft/models/tokenizer_folder.h"
 
+#include <algorithm>
+#include <cctype>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <span>
 
 #include "weft/base/check.h"
+#include "weft/chat/template_files.h"
 #include "weft/io/atomic_file.h"
 #include "weft/io/checksum.h"
+#include "weft/io/gguf.h"
 #include "weft/io/is_there.h"
+#include "weft/io/json.h"
 #include "weft/io/mapped_file.h"
 #include "weft/io/recognise.h"
+#include "weft/models/gguf_tokenizer.h"
 
 namespace weft {
 namespace {
@@ -58,8 +64,8 @@ void copy_or_remove(const fs::path& from, const fs::path& to) {
   write_file(to, source.bytes());
 }
 
-SpecialIds find_special_ids(const std::string& folder, const Tokenizer& tokenizer) {
-  SpecialIds ids = read_special_ids(folder);
+// Without the ids that have no token.
+SpecialIds known_ids(SpecialIds ids, const Tokenizer& tokenizer) {
   const auto unknown = [&](int64_t id) { return id >= tokenizer.vocab_size() || tokenizer.token_of(int32_t(id)).empty(); };
   std::erase_if(ids.eos_ids, unknown);
   if (ids.bos_id && unknown(*ids.bos_id)) ids.bos_id.reset();
@@ -70,13 +76,41 @@ SpecialIds find_special_ids(const std::string& folder, const Tokenizer& tokenize
   return ids;
 }
 
+std::shared_ptr<const GgufTokenizer> gguf_of(const std::string& path) {
+  return is_gguf(path) ? std::make_shared<const GgufTokenizer>(read_gguf_tokenizer(Gguf(path))) : nullptr;
+}
+
+std::string text_of(const std::string& path) {
+  const MappedFile file(path);
+  return {reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()};
+}
+
 }  // namespace
 
 TokenizerFolder::TokenizerFolder(const std::string& path)
     : path_(path),
       file_(tokenizer_file(path)),
-      tokenizer_(Tokenizer::load(path)),
-      special_(find_special_ids(folder_of(file_).string(), tokenizer_)) {}
+      gguf_(gguf_of(path)),
+      tokenizer_(gguf_ ? Tokenizer::parse(gguf_->json, path, gguf_->config) : Tokenizer::load(path)),
+      special_(known_ids(read_special_ids(gguf_ ? path : folder_of(file_).string()), tokenizer_)) {}
+
+std::string TokenizerFolder::json() const { return gguf_ ? gguf_->json : text_of(file_); }
+
+std::map<std::string, std::string> TokenizerFolder::chat_templates() const {
+  if (gguf_) return gguf_->templates;
+  std::map<std::string, std::string> templates;
+  for (const chat::TemplateText& text : chat::read_templates(folder_of(file_).string())) templates[text.name] = text.text;
+  return templates;
+}
+
+std::optional<ChatFormat> TokenizerFolder::chat_format(const std::string& name) const {
+  if (gguf_) return ChatFormat::of(gguf_->templates, gguf_->special, path_, name);
+  return ChatFormat::load(folder_of(file_).string(), name);
+}
+
+std::map<std::string, std::string> TokenizerFolder::special_tokens() const {
+  return gguf_ ? gguf_->special : ChatFormat::read_special_tokens(folder_of(file_).string());
+}
 
 std::optional<int32_t> TokenizerFolder::separator() const {
   if (tokenizer_.eos_id()) return tokenizer_.eos_id();
@@ -84,8 +118,10 @@ std::optional<int32_t> TokenizerFolder::separator() const {
 }
 
 uint64_t TokenizerFolder::hash() const {
-  uint64_t hash = xxh64(MappedFile(file_).bytes());
+  const std::string text = json();
+  uint64_t hash = xxh64(std::as_bytes(std::span(text)));
   for (const auto around : {tokenizer_.before(), tokenizer_.after()}) hash = xxh64(std::as_bytes(around), hash);
+  if (gguf_) return hash;
   // Tokens that tokenizer_config.json adds.
   for (const ConfiguredToken& token : read_tokenizer_config(folder_of(file_).string()).added_tokens) {
     const int32_t numbers[] = {token.id, token.single_word, token.lstrip, token.rstrip, token.normalized, token.special};
@@ -94,9 +130,44 @@ uint64_t TokenizerFolder::hash() const {
   return hash;
 }
 
-bool has_tokenizer(const std::string& folder) { return is_there(fs::path(folder) / kTokenizerJson); }
+bool has_tokenizer(const std::string& folder) {
+  return is_gguf(folder) ? has_gguf_tokenizer(Gguf(folder)) : is_there(fs::path(folder) / kTokenizerJson);
+}
+
+namespace {
+
+void remove_tokenizer(const fs::path& folder) {
+  remove_if_there(folder / kTokenizerJson);
+  for (const char* name : kFilesBeside) remove_if_there(folder / name);
+  remove_named_templates(folder);
+}
+
+// A name of a file in the folder of templates: it comes from the GGUF file.
+void check_template_name(const std::string& name, const std::string& path) {
+  const bool plain = !name.empty() && name[0] != '.' &&
+                     std::ranges::all_of(name, [](unsigned char c) { return std::isalnum(c) || c == '_' || c == '-' || c == '.'; });
+  if (!plain) fail(ErrorCode::bad_file, path, "has a chat template named '", shown(name), "', expected letters, digits, '_', '-' and '.'");
+}
+
+void copy_gguf_tokenizer(const std::string& path, const std::string& folder) {
+  if (!has_tokenizer(path)) return remove_tokenizer(folder);
+  const GgufTokenizer from = read_gguf_tokenizer(Gguf(path));
+  for (const auto& [name, text] : from.templates) check_template_name(name, path);
+  const auto own = from.templates.find("default");
+  write_tokenizer(from.json, from.config_json, folder, own == from.templates.end() ? "" : own->second);
+  const fs::path named = fs::path(folder) / kNamedTemplates;
+  for (const auto& [name, text] : from.templates) {
+    if (name == "default") continue;
+    std::error_code ignored;
+    fs::create_directories(named, ignored);
+    write_file(named / (name + ".jinja"), std::as_bytes(std::span(text)));
+  }
+}
+
+}  // namespace
 
 void copy_tokenizer(const std::string& path, const std::string& folder) {
+  if (is_gguf(path)) return copy_gguf_tokenizer(path, folder);
   const fs::path file(tokenizer_file(path)), to(folder);
   copy_or_remove(file, to / kTokenizerJson);
   for (const char* name : kFilesBeside) copy_or_remove(folder_of(file.string()) / name, to / name);
@@ -110,6 +181,7 @@ void copy_tokenizer(const std::string& path, const std::string& folder) {
 }
 
 std::string read_tokenizer_config_json(const std::string& path) {
+  if (is_gguf(path)) return read_gguf_tokenizer(Gguf(path)).config_json;
   const fs::path folder = folder_of(tokenizer_file(path));
   nlohmann::ordered_json all = nlohmann::ordered_json::object();
   for (const char* name : {"tokenizer_config.json", "special_tokens_map.json"})

@@ -1,23 +1,30 @@
-// The tokenizer of a folder: tokenizer.json, and the files beside it that name the tokens which begin and end a text.
+// The tokenizer of a folder: tokenizer.json, and the files beside it that name the tokens which begin and end a text; or that of a GGUF
+// file.
 #pragma once
 
 #include <cstdint>
+#include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "weft/chat/chat_format.h"
 #include "weft/io/tokenizer/tokenizer.h"
 #include "weft/models/config_json.h"
 
 namespace weft {
 
+struct GgufTokenizer;
+
 class TokenizerFolder {
  public:
-  // `path`: a folder that has a tokenizer.json, or the file itself.
+  // `path`: a folder that has a tokenizer.json, or the file itself, or a GGUF file.
   explicit TokenizerFolder(const std::string& path);
 
   const std::string& path() const { return path_; }
-  const std::string& file() const { return file_; }  // the tokenizer.json
+  const std::string& file() const { return file_; }  // the tokenizer.json, or the GGUF file
+  std::string json() const;                          // the text of the tokenizer.json
   const Tokenizer& tokenizer() const { return tokenizer_; }
 
   // The tokens that begin, pad and end a text: from generation_config.json, else config.json, else tokenizer_config.json. Ids without
@@ -27,19 +34,27 @@ class TokenizerFolder {
   // The token between two documents: the tokenizer's eos_token, else the first of end_ids(). nullopt: the files name none.
   std::optional<int32_t> separator() const;
 
+  // The chat templates, by name ("default" for the one without), and the format that applies them (ChatFormat::load). nullopt: there is
+  // none.
+  std::map<std::string, std::string> chat_templates() const;
+  std::optional<ChatFormat> chat_format(const std::string& name = "") const;
+  // The special tokens that templates see: bos_token, eos_token ...
+  std::map<std::string, std::string> special_tokens() const;
+
   // Differs between tokenizers that give different ids.
   uint64_t hash() const;
 
  private:
   std::string path_, file_;
+  std::shared_ptr<const GgufTokenizer> gguf_;  // null: of a folder
   Tokenizer tokenizer_;
   SpecialIds special_;
 };
 
-// Whether a folder holds a tokenizer.json.
+// Whether a folder holds a tokenizer.json, or a GGUF file a tokenizer.
 bool has_tokenizer(const std::string& folder);
 
-// Copies the files of the tokenizer at `path` (a folder, or a tokenizer.json) into `folder`, and removes the files of any other
+// Writes the files of the tokenizer at `path` (a folder, a tokenizer.json or a GGUF file) into `folder`, and removes the files of any other
 // tokenizer from it.
 void copy_tokenizer(const std::string& path, const std::string& folder);
 

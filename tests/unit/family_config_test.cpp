@@ -1,0 +1,151 @@
+// config.json of the families: published files, round trips, and errors that name the key.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "weft/base/error.h"
+#include "weft/models/config_json.h"
+
+namespace weft {
+namespace {
+
+using nlohmann::json;
+
+json model(const char* type, const char* class_name, const json& keys) {
+  json config = json::parse(R"({"hidden_size":2048,"intermediate_size":8192,"num_hidden_layers":16,"num_attention_heads":16,
+    "num_key_value_heads":4,"max_position_embeddings":4096,"rms_norm_eps":1e-05,"rope_theta":10000.0,"torch_dtype":"bfloat16",
+    "vocab_size":32000,"bos_token_id":1,"eos_token_id":2})");
+  config["model_type"] = type;
+  config["architectures"] = {class_name};
+  config.update(keys);
+  return config;
+}
+
+const json kMistral = model("mistral", "MistralForCausalLM", json::parse(R"({"hidden_size":4096,"intermediate_size":14336,
+  "num_hidden_layers":32,"num_attention_heads":32,"num_key_value_heads":8,"max_position_embeddings":32768,"sliding_window":4096})"));
+const json kGranite = model("granite", "GraniteForCausalLM", json::parse(R"({"attention_bias":false,"attention_multiplier":0.015625,
+  "bos_token_id":0,"embedding_multiplier":12.0,"eos_token_id":0,"logits_scaling":8.0,"max_position_embeddings":131072,"mlp_bias":false,
+  "num_attention_heads":32,"num_hidden_layers":40,"num_key_value_heads":8,"pad_token_id":0,"residual_multiplier":0.22,"rope_scaling":null,
+  "rope_theta":10000000.0,"tie_word_embeddings":true,"vocab_size":49159})"));
+const json kSmolLm3 =
+    model("smollm3", "SmolLM3ForCausalLM", json::parse(R"({"bos_token_id":null,"eos_token_id":128001,"pad_token_id":128004,
+  "intermediate_size":11008,"num_hidden_layers":36,"max_position_embeddings":65536,"no_rope_layer_interval":4,"rms_norm_eps":1e-06,
+  "rope_theta":5000000.0,"sliding_window":null,"tie_word_embeddings":true,"use_sliding_window":false,"vocab_size":128256})"));
+const json kOlmo2 = model("olmo2", "Olmo2ForCausalLM", json::parse(R"({"bos_token_id":null,"eos_token_id":100257,"pad_token_id":100277,
+  "num_key_value_heads":16,"rms_norm_eps":1e-06,"rope_theta":500000,"tie_word_embeddings":false,"vocab_size":100352})"));
+const json kPhi3 =
+    model("phi3", "Phi3ForCausalLM", json::parse(R"({"auto_map":{"AutoConfig":"configuration_phi3.Phi3Config"},"embd_pdrop":0.0,
+  "eos_token_id":32000,"hidden_size":3072,"num_attention_heads":32,"num_hidden_layers":32,"num_key_value_heads":32,
+  "original_max_position_embeddings":4096,"pad_token_id":32000,"resid_pdrop":0.0,"rope_scaling":null,"sliding_window":2047,"vocab_size":32064})"));
+const json kGemma2 = model("gemma2", "Gemma2ForCausalLM", json::parse(R"({"attn_logit_softcapping":50.0,"final_logit_softcapping":30.0,
+  "bos_token_id":2,"eos_token_id":1,"pad_token_id":0,"head_dim":256,"hidden_act":"gelu_pytorch_tanh","hidden_activation":"gelu_pytorch_tanh",
+  "hidden_size":2304,"intermediate_size":9216,"max_position_embeddings":8192,"num_attention_heads":8,"num_hidden_layers":26,
+  "query_pre_attn_scalar":256,"rms_norm_eps":1e-06,"sliding_window":4096,"vocab_size":256000})"));
+const json kGemma3 = model("gemma3_text", "Gemma3ForCausalLM", json::parse(R"({"attn_logit_softcapping":null,"final_logit_softcapping":null,
+  "bos_token_id":2,"eos_token_id":1,"pad_token_id":0,"head_dim":256,"hidden_activation":"gelu_pytorch_tanh","hidden_size":1152,
+  "intermediate_size":6912,"max_position_embeddings":32768,"num_attention_heads":4,"num_hidden_layers":26,"num_key_value_heads":1,
+  "query_pre_attn_scalar":256,"rms_norm_eps":1e-06,"rope_local_base_freq":10000,"rope_scaling":null,"rope_theta":1000000,"sliding_window":512,
+  "sliding_window_pattern":6,"vocab_size":262144})"));
+const json kQwen3 =
+    model("qwen3", "Qwen3ForCausalLM", json::parse(R"({"use_sliding_window":true,"sliding_window":1024,"max_window_layers":12})"));
+const json kLlama = model("llama", "LlamaForCausalLM", json::object());
+
+ModelConfig parse(const json& config) { return parse_model_config(config.dump(), "folder/config.json"); }
+json with(json config, const json& changes) {
+  config.update(changes);
+  return config;
+}
+
+TEST(FamilyConfig, published_files_are_the_presets) {
+  for (const auto& [file, name] : {std::pair{kMistral, "mistral-7b"},
+                                   {kGranite, "granite-3.3-2b"},
+                                   {kSmolLm3, "smollm3-3b"},
+                                   {kOlmo2, "olmo2-1b"},
+                                   {kPhi3, "phi-3-mini"},
+                                   {kGemma3, "gemma-3-1b"}}) {
+    ModelConfig expected = preset(name);
+    expected.dtype = DType::bf16;
+    EXPECT_EQ(parse(file), expected) << name;
+  }
+  const ModelConfig gemma2 = parse(kGemma2);
+  EXPECT_EQ(gemma2.parameter_count(), 2614341888);
+  EXPECT_EQ(gemma2.attention_soft_cap, 50);
+  EXPECT_EQ(gemma2.logits_soft_cap, 30);
+  EXPECT_TRUE(gemma2.has_window(0) && !gemma2.has_window(1));
+}
+
+TEST(FamilyConfig, round_trips) {
+  for (const json& file : {kMistral, kGranite, kSmolLm3, kOlmo2, kPhi3, kGemma2, kGemma3, kQwen3})
+    EXPECT_EQ(parse_model_config(model_config_json(parse(file))), parse(file)) << file["model_type"];
+  for (const json& scaling :
+       {json{{"type", "linear"}, {"factor", 2}}, json{{"type", "dynamic"}, {"factor", 2.5}},
+        json{{"rope_type", "yarn"}, {"factor", 4}, {"original_max_position_embeddings", 1024}, {"beta_fast", 16}, {"truncate", false}},
+        json{{"rope_type", "longrope"}, {"short_factor", json(std::vector(64, 1.5))}, {"long_factor", json(std::vector(64, 2.5))}}}) {
+    const ModelConfig config = parse(with(kLlama, {{"rope_scaling", scaling}}));
+    EXPECT_EQ(parse_model_config(model_config_json(config)), config) << scaling;
+  }
+}
+
+// Phi-3-mini-128k: an older name of longrope, an attention factor from the two contexts, a window that is never reached.
+TEST(FamilyConfig, phi3_longrope) {
+  const json factors = json(std::vector(48, 1.25));
+  const ModelConfig c = parse(with(kPhi3, {{"max_position_embeddings", 131072},
+                                           {"sliding_window", 262144},
+                                           {"rope_scaling", {{"type", "su"}, {"short_factor", factors}, {"long_factor", factors}}}}));
+  EXPECT_EQ(c.rope_scaling.kind, RopeScaling::Kind::longrope);
+  EXPECT_EQ(c.rope_scaling.original_context, 4096);
+  EXPECT_NEAR(c.rope_scaling.attention_factor, std::sqrt(1 + std::log(32.0) / std::log(4096.0)), 1e-15);
+  EXPECT_EQ(c.window, 0);
+  EXPECT_EQ(parse_model_config(model_config_json(c)), c);
+  EXPECT_EQ(parse(with(kPhi3, {{"partial_rotary_factor", 0.75}})).rotary_dims(), 72);
+}
+
+TEST(FamilyConfig, windows) {
+  EXPECT_EQ(parse(with(kMistral, {{"sliding_window", nullptr}})).window, 0);
+  json absent = kMistral;
+  absent.erase("sliding_window");
+  EXPECT_EQ(parse(absent).window, 4096);  // as in transformers
+  const ModelConfig qwen = parse(kQwen3);
+  EXPECT_EQ(qwen.window, 1024);
+  EXPECT_TRUE(!qwen.has_window(11) && qwen.has_window(12));
+  EXPECT_EQ(parse(with(kQwen3, {{"max_window_layers", 16}})).window, 0);
+  EXPECT_EQ(parse(with(kQwen3, {{"use_sliding_window", false}})).window, 0);
+}
+
+void refuses(const json& config, ErrorCode code, const std::string& reason) {
+  try {
+    parse(config);
+    ADD_FAILURE() << "accepted: " << reason;
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), code) << error.what();
+    EXPECT_EQ(std::string(error.what()).substr(0, 20 + reason.size()), "folder/config.json: " + reason);
+  }
+}
+
+TEST(FamilyConfig, errors_name_the_key) {
+  const auto bad = ErrorCode::bad_file;
+  refuses(with(kMistral, {{"sliding_window", 40000}}), bad,
+          "$.sliding_window is 40000, more than the context, max_position_embeddings 32768");
+  refuses(with(kMistral, {{"sliding_window", 0}}), bad, "$.sliding_window is 0");
+  refuses(with(kGemma2, {{"final_logit_softcapping", 0}}), bad,
+          "$.final_logit_softcapping is 0, expected a number above 0, or null for none");
+  refuses(with(kGemma2, {{"attn_logit_softcapping", -1}}), bad, "$.attn_logit_softcapping is -1");
+  refuses(with(kGemma2, {{"layer_types", {"full_attention"}}}), bad, "$.layer_types has 1 elements, expected one for each of 26 layers");
+  refuses(with(kGemma2, {{"sliding_window", nullptr}}), bad, "$ has layers with sliding_attention, but no sliding_window is given");
+  refuses(with(kGranite, {{"residual_multiplier", 0}}), bad, "$.residual_multiplier is 0");
+  refuses(with(kSmolLm3, {{"no_rope_layers", {1, 0}}}), bad, "$.no_rope_layers has 2 elements, expected one for each of 36 layers");
+  refuses(with(kLlama, {{"rope_scaling", {{"type", "linear"}, {"factor", 0.5}}}}), bad, "$.rope_scaling.factor is 0.5, expected 1 or more");
+  refuses(with(kLlama, {{"rope_scaling", {{"type", "longrope"}, {"short_factor", {1}}, {"long_factor", {1}}}}}), bad,
+          "$.rope_scaling.short_factor has 1 elements, expected one for each of 64 rotated pairs");
+  const auto no = ErrorCode::unsupported;
+  refuses(with(kGemma3, {{"attn_logit_softcapping", 50}}), no, "$.attn_logit_softcapping is 50");
+  refuses(with(kGemma3, {{"use_bidirectional_attention", true}}), no, "$.use_bidirectional_attention is true");
+  refuses(with(kGemma2, {{"layer_types", {"chunked_attention"}}}), no, "$.layer_types[0] is 'chunked_attention'");
+  refuses(with(kPhi3, {{"resid_pdrop", 0.1}}), no, "$.resid_pdrop is 0.1");
+  refuses(with(kPhi3, {{"rope_scaling", {{"type", "linear"}, {"factor", 2}}}}), no, "$.rope_scaling.type is 'linear'");
+  refuses(with(kMistral, {{"auto_map", {{"AutoConfig", "x.Y"}}}}), no, "$.auto_map is given");
+}
+
+}  // namespace
+}  // namespace weft

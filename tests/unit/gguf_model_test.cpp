@@ -1,0 +1,328 @@
+// Models as GGUF files: logits and ids are those of llama.cpp, and a folder survives the way there and back.
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "tests/unit/golden_model.h"
+#include "tests/unit/model_cases.h"
+#include "tests/unit/observed.h"
+#include "weft/io/gguf.h"
+#include "weft/models/gguf_config.h"
+
+namespace weft {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::json;
+
+class GgufModel : public testing::Test {
+ protected:
+  std::shared_ptr<Device> device = open_device("cpu", {.checked = true});
+  fs::path root = fs::path(testing::TempDir()) / ("weft_gguf_model_" + std::to_string(::getpid()));
+
+  void SetUp() override {
+    fs::remove_all(root);
+    fs::create_directories(root);
+  }
+  void TearDown() override { fs::remove_all(root); }
+  std::string at(const std::string& name) const { return (root / name).string(); }
+
+  // A small model with the vocabulary of a tokenizer, and three rows more.
+  std::string exported(const std::string& tokenizer) {
+    ModelConfig c = model_cases()[0].config;
+    c.vocab_size = TokenizerFolder(tokenizer).tokenizer().vocab_size() + 3;
+    export_gguf(*make_model(c, *device, 1), at("tokenizer.gguf"), {.tokenizer = tokenizer});
+    return at("tokenizer.gguf");
+  }
+  std::vector<float> last_logits(const std::string& path, const std::vector<int32_t>& ids, int64_t rows) {
+    const auto model = load_model(path, *device);
+    const auto all = model->logits(Tensor::from_host(*device, {1, int64_t(ids.size())}, ids)).to_host<float>();
+    return {all.end() - rows * model->config().vocab_size, all.end()};
+  }
+  static void expect_same_weights(const Model& a, const Model& b) {
+    ASSERT_EQ(a.parameters().size(), b.parameters().size());
+    for (size_t i = 0; i < a.parameters().size(); ++i) {
+      EXPECT_EQ(a.parameters()[i].name, b.parameters()[i].name);
+      EXPECT_EQ(a.parameters()[i].tensor.to_host<float>(), b.parameters()[i].tensor.to_host<float>()) << a.parameters()[i].name;
+    }
+  }
+};
+
+const std::string kGolden = WEFT_GOLDEN_GGUF;
+
+// llama.cpp rounds activations to the dtype of the weights, or to eight bits: its own error. GPT-2's GELU is a table of f16.
+TEST_F(GgufModel, logits_are_those_of_llama_cpp) {
+  const SafeTensors golden(kGolden + "/logits.safetensors");
+  for (const char* name : {"llama", "qwen2", "qwen3", "gpt2"}) {
+    const SafeTensors expected(golden::folder(name) + "/expected.safetensors");
+    std::vector<int32_t> ids = golden::values<int32_t>(expected.at("ids"));
+    ids.resize(size_t(expected.at("ids").shape[1]));
+    const auto model = load_model(golden::folder(name), *device);
+    const auto near = [&](const std::string& key, const std::string& path, double bound) {
+      const double distance = golden::distance(last_logits(path, ids, 2), golden::values<float>(golden.at(name + ("." + key))));
+      RecordProperty(name + ("." + key), std::to_string(distance));
+      EXPECT_LT(distance, bound) << name << " " << key;
+    };
+    for (const auto& [dtype, bound] : {std::pair{"f32", 1e-4}, {"f16", 4e-3}, {"bf16", 3e-2}, {"q8_0", 3e-2}}) {
+      export_gguf(*model, at("model.gguf"), {.dtype = dtype});
+      near(dtype, at("model.gguf"), bound);
+    }
+    near("q8_0.dequantised", at("model.gguf"), 1e-4);
+  }
+}
+
+TEST_F(GgufModel, a_file_quantised_by_llama_cpp_is_read) {
+  const SafeTensors golden(kGolden + "/logits.safetensors");
+  const std::string path = kGolden + "/q4_k_m.gguf";
+  std::set<std::string> types;
+  const Gguf file(path);
+  for (const auto& [name, entry] : file.tensors()) types.insert(entry.type->name);
+  EXPECT_EQ(types, (std::set<std::string>{"F32", "Q4_K", "Q6_K"}));
+  std::vector<int32_t> ids(24);
+  for (size_t i = 0; i < ids.size(); ++i) ids[i] = int32_t(i) + 1;
+  const auto logits = last_logits(path, ids, 2);
+  EXPECT_LT(golden::distance(logits, golden::values<float>(golden.at("q4_k_m.dequantised"))), 1e-5);
+  EXPECT_LT(golden::distance(logits, golden::values<float>(golden.at("q4_k_m"))), 5e-2);
+  const auto bf16 = load_model(path, *device, {.dtype = DType::bf16});
+  EXPECT_EQ(bf16->dtype(), DType::bf16);
+}
+
+TEST_F(GgufModel, ids_are_those_of_llama_cpp) {
+  const Json rows = Json::parse(contents(kGolden + "/tokens.json"));
+  int compared = 0;
+  for (const auto& [name, unused] : rows[0].items()) {
+    if (name == "text") continue;
+    const std::string source = kGolden + "/../" + name;
+    const ModelFolder file(exported(source));
+    const TokenizerFolder folder(source);
+    for (const Json& row : rows) {
+      const std::string text = row["text"];
+      const auto ids = file.tokenizer().encode(text);
+      EXPECT_EQ(ids, row[name].get<std::vector<int32_t>>()) << name << " " << text;
+      EXPECT_EQ(ids, folder.tokenizer().encode(text)) << name << " " << text;
+      EXPECT_EQ(file.tokenizer().decode(ids, true), folder.tokenizer().decode(ids, true)) << name << " " << text;
+      ++compared;
+    }
+    EXPECT_EQ(file.tokenizer().vocab_size(), folder.tokenizer().vocab_size());
+    EXPECT_EQ(file.end_ids(), folder.end_ids()) << name;
+  }
+  EXPECT_GE(compared, 200);
+}
+
+TEST_F(GgufModel, every_family_round_trips) {
+  int refused = 0;
+  std::set<std::string_view> families;
+  for (const ModelCase& each : model_cases()) {
+    const auto model = make_model(each.config, *device, 7);
+    try {
+      export_gguf(*model, at("model.gguf"));
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::unsupported) << each.name << error.what();
+      ++refused;
+      continue;
+    }
+    const ModelFolder file(at("model.gguf"));
+    ModelConfig expected = each.config;
+    expected.initializer_range = file.config().initializer_range;  // not in the file
+    if (expected.architecture == Architecture::mistral) expected.architecture = Architecture::llama;
+    families.insert(name(each.config.architecture));
+    EXPECT_EQ(file.config(), expected) << each.name;
+    EXPECT_FALSE(file.has_tokenizer());
+    expect_same_weights(*file.load(*device), *model);
+    for (const char* dtype : {"f16", "bf16", "q8_0"}) {
+      export_gguf(*model, at("small.gguf"), {.dtype = dtype});
+      EXPECT_NO_THROW(load_model(at("small.gguf"), *device)) << each.name << dtype;
+    }
+  }
+  EXPECT_GE(refused, 3);  // llama with GELU, GPT-2 with other activations
+  for (const char* family : {"llama", "qwen2", "qwen3", "gpt2"}) EXPECT_TRUE(families.contains(family)) << family;
+}
+
+// Settings that llama.cpp has for the families: those of published models.
+TEST_F(GgufModel, published_settings_of_every_family_round_trip) {
+  ModelConfig base = model_cases()[0].config;
+  base.architecture = Architecture::llama;
+  base.hidden_size = 32;
+  base.head_dim = 8;
+  base.heads = 4;
+  base.kv_heads = 2;
+  base.layers = 7;
+  const auto round_trip = [&](Architecture architecture, auto change) {
+    ModelConfig c = base;
+    c.architecture = architecture;
+    change(c);
+    const auto model = make_model(c, *device, 5);
+    export_gguf(*model, at("family.gguf"));
+    const ModelFolder file(at("family.gguf"));
+    if (architecture == Architecture::mistral) c.architecture = Architecture::llama;
+    c.initializer_range = file.config().initializer_range;
+    EXPECT_EQ(file.config(), c) << name(architecture);
+    const auto loaded = file.load(*device);
+    for (size_t i = 0; i < model->parameters().size(); ++i) {
+      const auto a = model->parameters()[i].tensor.to_host<float>(), b = loaded->parameters()[i].tensor.to_host<float>();
+      for (size_t j = 0; j < a.size(); ++j) ASSERT_NEAR(a[j], b[j], c.norm_adds_one ? 1e-6 : 0) << model->parameters()[i].name;
+    }
+  };
+  const auto gemma = [](ModelConfig& c) {
+    c.norms = NormPlaces::around;
+    c.norm_adds_one = c.tie_embeddings = true;
+    c.activation = HiddenActivation::gelu_tanh;
+    c.embedding_scale = std::sqrt(32.0);
+    c.attention_scale = 1 / std::sqrt(8.0);
+    c.window = 5;
+  };
+  round_trip(Architecture::mistral, [](ModelConfig&) {});
+  round_trip(Architecture::granite, [](ModelConfig& c) {
+    c.embedding_scale = 12, c.attention_scale = 0.25, c.residual_scale = 0.5, c.logits_divisor = 8;
+    c.rope_scaling = {.kind = RopeScaling::Kind::linear, .factor = 4};
+  });
+  round_trip(Architecture::smollm3, [](ModelConfig& c) { c.rotary_layers = {true, true, true, false, true, true, true}; });
+  round_trip(Architecture::olmo2, [](ModelConfig& c) { c.norms = NormPlaces::after, c.qk_norm = c.qk_norm_whole = true; });
+  round_trip(Architecture::phi3, [](ModelConfig& c) { c.fused_projections = true; });
+  round_trip(Architecture::gemma2, [&](ModelConfig& c) {
+    gemma(c), c.attention_soft_cap = 50, c.logits_soft_cap = 30;
+    c.window_layers = {true, false, true, false, true, false, true};
+  });
+  round_trip(Architecture::gemma3, [&](ModelConfig& c) {
+    gemma(c), c.qk_norm = true, c.rope_theta = 1e6, c.local_rope_theta = 10000;
+    c.window_layers = {true, true, true, true, true, false, true};
+  });
+}
+
+TEST_F(GgufModel, a_folder_comes_back) {
+  for (const char* name : {"llama", "qwen3", "gpt2"}) {
+    const ModelFolder source(golden::folder(name));
+    const auto original = source.load(*device);
+    export_gguf(*original, at("model.gguf"), {.like = source.path(), .tokenizer = source.path()});
+    const ModelFolder file(at("model.gguf"));
+    const auto model = file.load(*device);
+    export_model(*model, at(name), {.like = file.path(), .tokenizer = file.path()});
+    EXPECT_EQ(contents(at(name) + "/model.safetensors"), contents(golden::folder(name) + "/model.safetensors")) << name;
+    const ModelFolder back(at(name));
+    EXPECT_EQ(back.tokenizer().encode("Hello world 12"), source.tokenizer().encode("Hello world 12"));
+    Generator from_folder(*original, source, {.max_tokens = 8}), from_file(*model, file, {.max_tokens = 8});
+    const std::vector<std::vector<int32_t>> prompts{source.tokenizer().encode("Hello")};
+    EXPECT_EQ(from_folder.run(prompts)[0].ids, from_file.run(prompts)[0].ids) << name;
+  }
+}
+
+TEST_F(GgufModel, settings_and_templates_are_kept) {
+  const std::string source = at("source");
+  fs::create_directories(source + "/additional_chat_templates");
+  for (const char* file : {"config.json", "model.safetensors", "tokenizer.json"}) fs::copy(golden::folder("llama") + "/" + file, source);
+  std::ofstream(source + "/tokenizer_config.json")
+      << R"({"bos_token": "<s>", "eos_token": "</s>", "pad_token": "<|pad|>", "add_bos_token": true})";
+  std::ofstream(source + "/generation_config.json")
+      << R"({"eos_token_id": [1, 2, 5], "do_sample": true, "temperature": 0.6, "top_k": 20, "top_p": 0.95, "repetition_penalty": 1.05})";
+  std::ofstream(source + "/chat_template.jinja") << "{{ bos_token }}{% for m in messages %}{{ m.content }}{{ eos_token }}{% endfor %}";
+  std::ofstream(source + "/additional_chat_templates/tool_use.jinja") << "tools";
+  export_gguf(*load_model(source, *device), at("model.gguf"), {.dtype = "q8_0", .like = source, .tokenizer = source});
+  const ModelFolder file(at("model.gguf"));
+  EXPECT_EQ(file.generation().do_sample, true);
+  EXPECT_EQ(file.generation().temperature, 0.6);
+  EXPECT_EQ(file.generation().top_k, 20);
+  EXPECT_EQ(file.generation().top_p, 0.95);
+  EXPECT_EQ(file.generation().repetition_penalty, 1.05);
+  EXPECT_EQ(file.end_ids(), (std::vector<int32_t>{1, 2, 5}));
+  EXPECT_EQ(file.tokenizer().before().size(), 1u);
+  const auto format = file.tokenizer_folder().chat_format();
+  ASSERT_TRUE(format);
+  EXPECT_EQ(format->names(), (std::vector<std::string>{"default", "tool_use"}));
+  Conversation talk;
+  talk.add("user", "Hi");
+  EXPECT_EQ(format->render(talk, true), "<s>Hi</s>");
+  export_model(*file.load(*device), at("back"), {.like = file.path(), .tokenizer = file.path()});
+  EXPECT_EQ(contents(at("back/chat_template.jinja")), contents(source + "/chat_template.jinja"));
+  EXPECT_EQ(contents(at("back/additional_chat_templates/tool_use.jinja")), "tools");
+  EXPECT_EQ(read_generation_config(at("back")).temperature, 0.6);
+  EXPECT_EQ(read_generation_config(at("back")).top_k, 20);
+}
+
+// A vocabulary of bytes or characters has no pattern, and needs none.
+TEST_F(GgufModel, vocabularies_of_characters_need_no_pattern) {
+  fs::create_directories(at("characters"));
+  std::ofstream(at("characters/tokenizer.json"))
+      << R"({"added_tokens": [], "normalizer": null, "decoder": {"type": "ByteLevel"}, "post_processor": null,
+             "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": false, "use_regex": false},
+             "model": {"type": "BPE", "vocab": {"a": 0, "1": 1, "\u00c3": 2, "\u00a9": 3, "\u00c3\u00a9": 4}, "merges": [["\u00c3", "\u00a9"]]}})";
+  const ModelFolder file(exported(at("characters")));
+  EXPECT_EQ(file.tokenizer().encode("a1\u00e91a"), (std::vector<int32_t>{0, 1, 4, 1, 0}));
+}
+
+TEST_F(GgufModel, tokenizers_that_llama_cpp_lacks_are_refused) {
+  const auto with = [&](const std::string& from, auto change) {
+    Json json = Json::parse(contents(from + "/tokenizer.json"));
+    change(json);
+    fs::create_directories(at("changed"));
+    std::ofstream(at("changed/tokenizer.json")) << json.dump();
+    return message_of([&] { exported(at("changed")); });
+  };
+  const auto expect_part = [](const std::string& message, const std::string& part) {
+    EXPECT_NE(message.find(part), std::string::npos) << message;
+  };
+  const std::string bytes = golden::folder("llama"), pieces = kGolden + "/pieces";
+  expect_part(with(bytes, [](Json& j) { j["pre_tokenizer"]["pretokenizers"][0]["pattern"]["Regex"] = "\\p{L}+"; }),
+              "$.pre_tokenizer is none of the pre-tokenizers of llama.cpp that are known here (gpt-2, smollm,");
+  expect_part(with(bytes, [](Json& j) { j["normalizer"] = {{"type", "NFKC"}}; }), "$.normalizer is the normalizer 'NFKC'");
+  expect_part(with(bytes, [](Json& j) { j["pre_tokenizer"]["pretokenizers"][1]["add_prefix_space"] = true; }), "sets add_prefix_space");
+  expect_part(with(pieces, [](Json& j) { j["model"]["merges"].erase(40); }), "which forms the token");
+  expect_part(with(pieces, [](Json& j) { j["model"]["byte_fallback"] = false; }), "has no byte_fallback");
+  expect_part(with(pieces, [](Json& j) { j["normalizer"]["normalizers"].push_back({{"type", "NFC"}}); }), "is the normalizer 'NFC'");
+  EXPECT_FALSE(fs::exists(at("tokenizer.gguf")));
+}
+
+TEST_F(GgufModel, wrong_models_are_named) {
+  const ModelConfig config = model_cases()[0].config;
+  const auto model = make_model(config, *device, 3);
+  const auto metadata = [&](const char* leave_out, auto change) {
+    GgufMetadata all;
+    if (std::string(leave_out) != "general.architecture") all.put("general.architecture", "llama");
+    put_model_config(config, all);
+    change(all);
+    return all;
+  };
+  const auto error = [&](const GgufMetadata& keys, const std::vector<GgufTensor>& tensors) {
+    write_gguf(at("wrong.gguf"), keys, tensors);
+    const std::string message = message_of([&] { load_model(at("wrong.gguf"), *device); });
+    EXPECT_TRUE(message.starts_with(at("wrong.gguf") + ": ")) << message;
+    return message.substr(std::min(message.size(), at("wrong.gguf").size() + 2));
+  };
+  const auto none = [](GgufMetadata&) {};
+  const GgufType& f32 = gguf_type_to_write("f32");
+  const GgufTensor embedding{"token_embd.weight", &f32, {61, 24}, [] { return std::vector<float>(61 * 24); }};
+  GgufTensor narrow{"output_norm.weight", &f32, {23}, [] { return std::vector<float>(23); }};
+  EXPECT_EQ(error(metadata("general.architecture", none), {}), "has no key 'general.architecture'");
+  EXPECT_EQ(error(metadata("", none), {}), "has no tensor 'token_embd.weight'");
+  EXPECT_EQ(error(metadata("", none), {embedding}), "has no tensor 'blk.0.attn_norm.weight', expected one of shape 24");
+  EXPECT_EQ(error(metadata("", [](GgufMetadata& m) { m.put("llama.expert_count", uint32_t(8)); }), {embedding}),
+            "llama.expert_count is 8, which is not supported");
+  EXPECT_EQ(error(metadata("", [](GgufMetadata& m) { m.put("llama.rope.scaling.type", "yarn"); }), {embedding}),
+            "llama.rope.scaling.type is 'yarn'; none, linear and the factors of llama3 are supported");
+  GgufMetadata other;
+  other.put("general.architecture", "bert");
+  EXPECT_EQ(error(other, {}),
+            "general.architecture is 'bert'; supported are llama, qwen2, qwen3, gpt2, granite, smollm3, olmo2, phi3, gemma2, gemma3");
+
+  export_gguf(*model, at("model.gguf"));
+  std::vector<GgufTensor> tensors;
+  const Gguf file(at("model.gguf"));
+  for (const auto& [name, entry] : file.tensors())
+    tensors.push_back({name, &f32, entry.shape, [&entry = entry] {
+                         std::vector<float> values(size_t(entry.shape.numel()));
+                         to_floats(*entry.type, entry.bytes, values);
+                         return values;
+                       }});
+  tensors.push_back({"blk.0.extra.weight", &f32, {2}, [] { return std::vector<float>(2); }});
+  EXPECT_EQ(error(metadata("", none), tensors),
+            "has a tensor 'blk.0.extra.weight' of shape 2 that a llama model of its keys does not have");
+  tensors.pop_back();
+  for (GgufTensor& tensor : tensors)
+    if (tensor.name == narrow.name) tensor = narrow;
+  EXPECT_EQ(error(metadata("", none), tensors), "tensor 'output_norm.weight' has shape 23, expected 24");
+}
+
+}  // namespace
+}  // namespace weft

@@ -1,0 +1,30 @@
+// A model family: its name in config.json, and how its keys become the options of a ModelConfig and back. Everything that a family does
+// differently is such an option, so a family is two short functions (CONTRIBUTING.md, "Add a model family").
+#pragma once
+
+#include <span>
+
+#include "weft/io/json.h"
+#include "weft/models/config.h"
+
+namespace weft {
+
+constexpr int64_t kMostLayers = 4096;  // each is objects of its own, whatever its size
+
+struct Family {
+  Architecture architecture;
+  const char* model_type;
+  const char* class_name;  // in transformers
+  void (*read)(const JsonNode& root, ModelConfig& config);
+  void (*write)(const ModelConfig& config, nlohmann::ordered_json& out);
+  bool code_in_folder = false;  // published folders name a copy of the class in auto_map, which transformers does not need
+};
+
+std::span<const Family* const> families();
+const Family& family_of(Architecture architecture);
+
+// The families' own files define these.
+extern const Family kLlamaFamily, kQwen2Family, kQwen3Family, kGpt2Family, kMistralFamily, kMinistral3Family, kGraniteFamily,
+    kSmolLm3Family, kOlmo2Family, kOlmo3Family, kPhi3Family, kGemma2Family, kGemma3Family;
+
+}  // namespace weft

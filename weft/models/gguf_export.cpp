@@ -1,0 +1,75 @@
+#include <filesystem>
+
+#include "weft/models/gguf_config.h"
+#include "weft/models/gguf_families.h"
+#include "weft/models/gguf_tokenizer.h"
+#include "weft/models/load.h"
+#include "weft/models/tokenizer_folder.h"
+
+namespace weft {
+namespace {
+
+namespace fs = std::filesystem;
+
+// llama.cpp's numbers for the type of most weights of a file.
+uint32_t file_type(const GgufType& type) {
+  switch (type.id) {
+    case 0: return 0;
+    case 1: return 1;
+    case 30: return 32;
+    default: return 7;  // Q8_0
+  }
+}
+
+// llama.cpp adds and multiplies vectors as f32, and looks up positions as f32.
+const GgufType& type_of(const std::string& name, const Shape& shape, const GgufType& wanted) {
+  const bool vector = shape.rank() < 2 || name.ends_with("_norm.weight") || name == "position_embd.weight";
+  if (vector) return gguf_type_to_write("f32");
+  return shape[shape.rank() - 1] % wanted.elements == 0 ? wanted : gguf_type_to_write("f16");
+}
+
+std::vector<GgufTensor> tensors_of(const Model& model, const GgufType& wanted) {
+  const ModelConfig& config = model.config();
+  const GgufFamily& family = gguf_family(config.architecture);
+  std::vector<GgufTensor> tensors;
+  if (config.rope_scaling.kind == RopeScaling::Kind::llama3)
+    tensors.push_back(
+        {kGgufRopeFactors, &gguf_type_to_write("f32"), {config.head_dim / 2}, [config] { return gguf_rope_factors(config); }});
+  for (DeferredTensor& weight : exported_weights(model, DType::f32)) {
+    const auto place = gguf_place(family, weight.name);
+    if (!place) fail(ErrorCode::unsupported, "export", "a ", family.name, " model of GGUF has no tensor for '", weight.name, "'");
+    const Shape shape = gguf_shape(place->layout, weight.shape);
+    const int64_t heads = gguf_heads(config, weight.name);
+    tensors.push_back({place->name, &type_of(place->name, shape, wanted), shape, [weight, place, heads] {
+                         return to_gguf_layout(place->layout, weight.shape, heads, weight.make().to_host<float>());
+                       }});
+  }
+  return tensors;
+}
+
+}  // namespace
+
+void export_gguf(const Model& model, const std::string& path, const GgufOptions& options) {
+  const GgufType& type = gguf_type_to_write(options.dtype);
+  std::error_code error;
+  check(options.like.empty() || !fs::equivalent(path, options.like, error), "export", "'", path, "' is the file the model was loaded from");
+  const ModelConfig& config = model.config();
+  GgufMetadata metadata;
+  metadata.put("general.architecture", gguf_family(config.architecture).name);
+  metadata.put("general.type", "model");
+  metadata.put("general.name", fs::path(path).stem().string());
+  metadata.put("general.file_type", file_type(type));
+  metadata.put("general.quantization_version", uint32_t(2));
+  put_model_config(config, metadata);
+  if (!options.like.empty()) put_generation_config(read_generation_config(options.like), metadata);
+  if (!options.tokenizer.empty() && has_tokenizer(options.tokenizer)) {
+    put_tokenizer(TokenizerFolder(options.tokenizer), config.vocab_size, metadata);
+  } else {
+    put_no_tokenizer(metadata);
+    put_special_ids({config.bos_id, config.pad_id, config.eos_ids}, metadata);
+  }
+  if (const fs::path folder = fs::path(path).parent_path(); !folder.empty()) fs::create_directories(folder, error);
+  write_gguf(path, metadata, tensors_of(model, type));
+}
+
+}  // namespace weft

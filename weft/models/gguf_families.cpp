@@ -1,0 +1,259 @@
+#include "weft/models/gguf_families.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "weft/base/check.h"
+
+namespace weft {
+namespace {
+
+constexpr GgufName kLlama[] = {
+    {"model.embed_tokens", "token_embd"},
+    {"model.norm", "output_norm"},
+    {"lm_head", "output"},
+    {"model.layers.{}.input_layernorm", "blk.{}.attn_norm"},
+    {"model.layers.{}.self_attn.q_proj", "blk.{}.attn_q", GgufLayout::paired_rows},
+    {"model.layers.{}.self_attn.k_proj", "blk.{}.attn_k", GgufLayout::paired_rows},
+    {"model.layers.{}.self_attn.v_proj", "blk.{}.attn_v"},
+    {"model.layers.{}.self_attn.o_proj", "blk.{}.attn_output"},
+    {"model.layers.{}.post_attention_layernorm", "blk.{}.ffn_norm"},
+    {"model.layers.{}.mlp.gate_proj", "blk.{}.ffn_gate"},
+    {"model.layers.{}.mlp.up_proj", "blk.{}.ffn_up"},
+    {"model.layers.{}.mlp.down_proj", "blk.{}.ffn_down"},
+};
+
+// Rotated as in transformers.
+constexpr GgufName kQwen[] = {
+    {"model.embed_tokens", "token_embd"},
+    {"model.norm", "output_norm"},
+    {"lm_head", "output"},
+    {"model.layers.{}.input_layernorm", "blk.{}.attn_norm"},
+    {"model.layers.{}.self_attn.q_proj", "blk.{}.attn_q"},
+    {"model.layers.{}.self_attn.k_proj", "blk.{}.attn_k"},
+    {"model.layers.{}.self_attn.v_proj", "blk.{}.attn_v"},
+    {"model.layers.{}.self_attn.o_proj", "blk.{}.attn_output"},
+    {"model.layers.{}.self_attn.q_norm", "blk.{}.attn_q_norm"},
+    {"model.layers.{}.self_attn.k_norm", "blk.{}.attn_k_norm"},
+    {"model.layers.{}.post_attention_layernorm", "blk.{}.ffn_norm"},
+    {"model.layers.{}.mlp.gate_proj", "blk.{}.ffn_gate"},
+    {"model.layers.{}.mlp.up_proj", "blk.{}.ffn_up"},
+    {"model.layers.{}.mlp.down_proj", "blk.{}.ffn_down"},
+};
+
+constexpr GgufName kGpt2[] = {
+    {"transformer.wte", "token_embd"},
+    {"transformer.wpe", "position_embd"},
+    {"transformer.ln_f", "output_norm"},
+    {"lm_head", "output"},
+    {"transformer.h.{}.ln_1", "blk.{}.attn_norm"},
+    {"transformer.h.{}.attn.c_attn", "blk.{}.attn_qkv", GgufLayout::transposed},
+    {"transformer.h.{}.attn.c_proj", "blk.{}.attn_output", GgufLayout::transposed},
+    {"transformer.h.{}.ln_2", "blk.{}.ffn_norm"},
+    {"transformer.h.{}.mlp.c_fc", "blk.{}.ffn_up", GgufLayout::transposed},
+    {"transformer.h.{}.mlp.c_proj", "blk.{}.ffn_down", GgufLayout::transposed},
+};
+
+// Norms after attention and the MLP.
+constexpr GgufName kOlmo2[] = {
+    {"model.embed_tokens", "token_embd"},
+    {"model.norm", "output_norm"},
+    {"lm_head", "output"},
+    {"model.layers.{}.self_attn.q_proj", "blk.{}.attn_q"},
+    {"model.layers.{}.self_attn.k_proj", "blk.{}.attn_k"},
+    {"model.layers.{}.self_attn.v_proj", "blk.{}.attn_v"},
+    {"model.layers.{}.self_attn.o_proj", "blk.{}.attn_output"},
+    {"model.layers.{}.self_attn.q_norm", "blk.{}.attn_q_norm"},
+    {"model.layers.{}.self_attn.k_norm", "blk.{}.attn_k_norm"},
+    {"model.layers.{}.post_attention_layernorm", "blk.{}.post_attention_norm"},
+    {"model.layers.{}.post_feedforward_layernorm", "blk.{}.post_ffw_norm"},
+    {"model.layers.{}.mlp.gate_proj", "blk.{}.ffn_gate"},
+    {"model.layers.{}.mlp.up_proj", "blk.{}.ffn_up"},
+    {"model.layers.{}.mlp.down_proj", "blk.{}.ffn_down"},
+};
+
+constexpr GgufName kPhi3[] = {
+    {"model.embed_tokens", "token_embd"},
+    {"model.norm", "output_norm"},
+    {"lm_head", "output"},
+    {"model.layers.{}.input_layernorm", "blk.{}.attn_norm"},
+    {"model.layers.{}.self_attn.qkv_proj", "blk.{}.attn_qkv"},
+    {"model.layers.{}.self_attn.o_proj", "blk.{}.attn_output"},
+    {"model.layers.{}.post_attention_layernorm", "blk.{}.ffn_norm"},
+    {"model.layers.{}.mlp.gate_up_proj", "blk.{}.ffn_up"},
+    {"model.layers.{}.mlp.down_proj", "blk.{}.ffn_down"},
+};
+
+// Norms around attention and the MLP, with gains of 1 + weight.
+constexpr GgufName kGemma[] = {
+    {"model.embed_tokens", "token_embd"},
+    {"model.norm", "output_norm", GgufLayout::plus_one},
+    {"model.layers.{}.input_layernorm", "blk.{}.attn_norm", GgufLayout::plus_one},
+    {"model.layers.{}.self_attn.q_proj", "blk.{}.attn_q"},
+    {"model.layers.{}.self_attn.k_proj", "blk.{}.attn_k"},
+    {"model.layers.{}.self_attn.v_proj", "blk.{}.attn_v"},
+    {"model.layers.{}.self_attn.o_proj", "blk.{}.attn_output"},
+    {"model.layers.{}.self_attn.q_norm", "blk.{}.attn_q_norm", GgufLayout::plus_one},
+    {"model.layers.{}.self_attn.k_norm", "blk.{}.attn_k_norm", GgufLayout::plus_one},
+    {"model.layers.{}.post_attention_layernorm", "blk.{}.post_attention_norm", GgufLayout::plus_one},
+    {"model.layers.{}.pre_feedforward_layernorm", "blk.{}.ffn_norm", GgufLayout::plus_one},
+    {"model.layers.{}.post_feedforward_layernorm", "blk.{}.post_ffw_norm", GgufLayout::plus_one},
+    {"model.layers.{}.mlp.gate_proj", "blk.{}.ffn_gate"},
+    {"model.layers.{}.mlp.up_proj", "blk.{}.ffn_up"},
+    {"model.layers.{}.mlp.down_proj", "blk.{}.ffn_down"},
+};
+
+constexpr GgufNumber kEpsilon{"attention.layer_norm_rms_epsilon", &ModelConfig::norm_eps, true},
+    kTheta{"rope.freq_base", &ModelConfig::rope_theta, false};
+constexpr GgufNumber kRotary[] = {kEpsilon, kTheta};
+constexpr GgufNumber kLearned[] = {{"attention.layer_norm_epsilon", &ModelConfig::norm_eps, true}};
+constexpr GgufNumber kGranite[] = {kEpsilon,
+                                   kTheta,
+                                   {"attention.scale", &ModelConfig::attention_scale, false},
+                                   {"embedding_scale", &ModelConfig::embedding_scale, false},
+                                   {"residual_scale", &ModelConfig::residual_scale, false},
+                                   {"logit_scale", &ModelConfig::logits_divisor, true}};
+constexpr GgufNumber kGemma2[] = {kEpsilon,
+                                  kTheta,
+                                  {"attn_logit_softcapping", nullptr, false, &ModelConfig::attention_soft_cap},
+                                  {"final_logit_softcapping", nullptr, false, &ModelConfig::logits_soft_cap}};
+constexpr GgufNumber kGemma3[] = {kEpsilon,
+                                  kTheta,
+                                  {"rope.freq_base_swa", &ModelConfig::local_rope_theta, false},
+                                  {"final_logit_softcapping", nullptr, false, &ModelConfig::logits_soft_cap}};
+
+// Layers with `every`-th left out: llama.cpp has these patterns in its code.
+std::vector<bool> all_but(int64_t every, int64_t layers) {
+  std::vector<bool> chosen;
+  for (int64_t layer = 0; layer < layers; ++layer) chosen.push_back((layer + 1) % every != 0);
+  return std::ranges::all_of(chosen, [](bool each) { return each; }) ? std::vector<bool>() : chosen;
+}
+
+void complete_qwen3(ModelConfig& c) { c.qk_norm = true; }
+void complete_smollm3(ModelConfig& c) { c.rotary_layers = all_but(4, c.layers); }
+void complete_olmo2(ModelConfig& c) {
+  c.norms = NormPlaces::after;
+  c.qk_norm = c.qk_norm_whole = true;
+}
+void complete_phi3(ModelConfig& c) { c.fused_projections = true; }
+
+// `large`: the layers of the model of 27B, by which llama.cpp knows its scale.
+void complete_gemma(ModelConfig& c, int64_t every, int64_t large) {
+  c.norms = NormPlaces::around;
+  c.norm_adds_one = c.tie_embeddings = true;
+  c.embedding_scale = std::sqrt(double(c.hidden_size));
+  c.attention_scale = 1 / std::sqrt(double(c.layers == large ? c.hidden_size / c.heads : c.head_dim));
+  if (c.window > 0) c.window_layers = all_but(every, c.layers);
+}
+void complete_gemma2(ModelConfig& c) { complete_gemma(c, 2, 46); }
+void complete_gemma3(ModelConfig& c) {
+  complete_gemma(c, 6, 62);
+  c.qk_norm = true;
+  if (c.local_rope_theta == 0) c.local_rope_theta = 10000;
+}
+
+constexpr HiddenActivation kSilu = HiddenActivation::silu, kGelu = HiddenActivation::gelu_tanh;
+constexpr GgufFamily kFamilies[] = {
+    {Architecture::llama, "llama", kLlama, kRotary, kSilu},
+    {Architecture::mistral, "llama", kLlama, kRotary, kSilu},
+    {Architecture::qwen2, "qwen2", kQwen, kRotary, kSilu},
+    {Architecture::qwen3, "qwen3", kQwen, kRotary, kSilu, complete_qwen3},
+    {Architecture::gpt2, "gpt2", kGpt2, kLearned, kGelu},
+    {Architecture::granite, "granite", kLlama, kGranite, kSilu},
+    {Architecture::smollm3, "smollm3", kLlama, kRotary, kSilu, complete_smollm3},
+    {Architecture::olmo2, "olmo2", kOlmo2, kRotary, kSilu, complete_olmo2},
+    {Architecture::phi3, "phi3", kPhi3, kRotary, kSilu, complete_phi3},
+    {Architecture::gemma2, "gemma2", kGemma, kGemma2, kGelu, complete_gemma2, true},
+    {Architecture::gemma3, "gemma3", kGemma, kGemma3, kGelu, complete_gemma3, true},
+};
+
+// The layer's number in `text`, which matches a pattern with {} for it; "" for a pattern without; nullopt: no match.
+std::optional<std::string_view> matched(std::string_view pattern, std::string_view text) {
+  const size_t hole = pattern.find("{}");
+  if (hole == pattern.npos) return pattern == text ? std::optional(std::string_view()) : std::nullopt;
+  const std::string_view front = pattern.substr(0, hole), back = pattern.substr(hole + 2);
+  if (!text.starts_with(front) || !text.ends_with(back) || text.size() <= front.size() + back.size()) return std::nullopt;
+  const std::string_view layer = text.substr(front.size(), text.size() - front.size() - back.size());
+  return layer.find_first_not_of("0123456789") == layer.npos ? std::optional(layer) : std::nullopt;
+}
+
+std::string filled(std::string_view pattern, std::string_view layer) {
+  const size_t hole = pattern.find("{}");
+  return hole == pattern.npos ? std::string(pattern) : join(pattern.substr(0, hole), layer, pattern.substr(hole + 2));
+}
+
+// Rows of one head: there 2 i + s, here s D / 2 + i.
+std::vector<float> paired(const Shape& shape, int64_t heads, const std::vector<float>& values, bool to_pairs) {
+  const int64_t rows = shape[0], width = shape.numel() / rows, half = rows / heads / 2;
+  std::vector<float> out(values.size());
+  for (int64_t head = 0; head < heads; ++head)
+    for (int64_t i = 0; i < half; ++i)
+      for (int64_t side = 0; side < 2; ++side) {
+        const int64_t theirs = head * 2 * half + 2 * i + side, ours = head * 2 * half + side * half + i;
+        std::copy_n(values.begin() + (to_pairs ? ours : theirs) * width, width, out.begin() + (to_pairs ? theirs : ours) * width);
+      }
+  return out;
+}
+
+std::vector<float> transposed(int64_t rows, int64_t columns, const std::vector<float>& values) {
+  std::vector<float> out(values.size());
+  for (int64_t row = 0; row < rows; ++row)
+    for (int64_t column = 0; column < columns; ++column) out[size_t(column * rows + row)] = values[size_t(row * columns + column)];
+  return out;
+}
+
+}  // namespace
+
+const GgufFamily& gguf_family(Architecture architecture) {
+  for (const GgufFamily& family : kFamilies)
+    if (family.architecture == architecture) return family;
+  fail(ErrorCode::unsupported, "export", "a ", name(architecture), " model cannot be written as GGUF; ", gguf_family_names(), " can");
+}
+
+const GgufFamily* gguf_family(std::string_view name) {
+  for (const GgufFamily& family : kFamilies)
+    if (name == family.name) return &family;
+  return nullptr;
+}
+
+std::string gguf_family_names() {
+  std::string list;
+  for (const GgufFamily& family : kFamilies)
+    if (&family == gguf_family(std::string_view(family.name))) list += join(list.empty() ? "" : ", ", family.name);
+  return list;
+}
+
+std::optional<GgufPlace> gguf_place(const GgufFamily& family, const std::string& name) {
+  const size_t dot = name.rfind('.');
+  if (dot == name.npos) return std::nullopt;
+  for (const GgufName& entry : family.names)
+    if (const auto layer = matched(entry.ours, std::string_view(name).substr(0, dot)))
+      return GgufPlace{filled(entry.theirs, *layer) + name.substr(dot), entry.layout};
+  return std::nullopt;
+}
+
+Shape gguf_shape(GgufLayout layout, const Shape& shape) {
+  return layout == GgufLayout::transposed && shape.rank() == 2 ? Shape{shape[1], shape[0]} : shape;
+}
+
+std::vector<float> to_gguf_layout(GgufLayout layout, const Shape& shape, int64_t heads, std::vector<float> values) {
+  if (layout == GgufLayout::paired_rows) return paired(shape, heads, values, true);
+  if (layout == GgufLayout::transposed && shape.rank() == 2) return transposed(shape[0], shape[1], values);
+  if (layout == GgufLayout::plus_one)
+    for (float& value : values) value += 1;
+  return values;
+}
+
+std::vector<float> from_gguf_layout(GgufLayout layout, const Shape& shape, int64_t heads, std::vector<float> values) {
+  if (layout == GgufLayout::paired_rows) return paired(shape, heads, values, false);
+  if (layout == GgufLayout::transposed && shape.rank() == 2) return transposed(shape[1], shape[0], values);
+  if (layout == GgufLayout::plus_one)
+    for (float& value : values) value -= 1;
+  return values;
+}
+
+int64_t gguf_heads(const ModelConfig& config, const std::string& name) {
+  return name.find("k_proj") == name.npos ? config.heads : config.kv_heads;
+}
+
+}  // namespace weft

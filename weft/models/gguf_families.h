@@ -1,0 +1,73 @@
+// The families of models that GGUF files hold, by the names of llama.cpp: one entry of a table for each, with the names of its tensors.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "weft/models/config.h"
+
+namespace weft {
+
+// The layout of a tensor in a GGUF file, against ours.
+enum class GgufLayout {
+  same,
+  // Rows of q and k: llama.cpp rotates elements 2 i and 2 i + 1 of a head together, transformers i and i + D / 2. Row 2 i + s of a head
+  // there is row s D / 2 + i here.
+  paired_rows,
+  transposed,  // [out, in] there, [in, out] here (GPT-2)
+  plus_one,    // 1 + w there, w here: the weights of an RMSNorm that computes x (1 + w)
+};
+
+struct GgufName {
+  const char* ours;    // "model.layers.{}.self_attn.q_proj", without .weight and .bias
+  const char* theirs;  // "blk.{}.attn_q"
+  GgufLayout layout = GgufLayout::same;
+};
+
+// A key below "<family>." that holds a number of the config.
+struct GgufNumber {
+  const char* key;
+  double ModelConfig::* member;
+  bool required;
+  float ModelConfig::* single = nullptr;  // instead of `member`; 0 is not written
+
+  double of(const ModelConfig& config) const { return single ? double(config.*single) : config.*member; }
+  void set(ModelConfig& config, double value) const { single ? void(config.*single = float(value)) : void(config.*member = value); }
+};
+
+struct GgufFamily {
+  Architecture architecture;
+  const char* name;  // general.architecture, and the first part of the keys: "llama.block_count"
+  std::span<const GgufName> names;
+  std::span<const GgufNumber> numbers;  // beside the sizes, which all families have
+  HiddenActivation activation;          // the one that llama.cpp computes
+  // Sets what every model of the family has, from its sizes and numbers; nullptr: nothing.
+  void (*complete)(ModelConfig& config) = nullptr;
+  bool windows = false;  // attention.sliding_window is applied, to the layers that `complete` chooses
+};
+
+// Throws unsupported if llama.cpp does not have the family.
+const GgufFamily& gguf_family(Architecture architecture);
+// nullptr: not supported here. Of families with one name the first: a Mistral is read as a Llama.
+const GgufFamily* gguf_family(std::string_view name);
+std::string gguf_family_names();  // "llama, qwen2, ..."
+
+// The place of our tensor `name` ("model.layers.0.self_attn.q_proj.weight") in a file of the family; nullopt: it has no such tensor.
+struct GgufPlace {
+  std::string name;
+  GgufLayout layout;
+};
+std::optional<GgufPlace> gguf_place(const GgufFamily& family, const std::string& name);
+
+// The values of a tensor as the file has them, from ours, and the other way round. `shape` is ours; `heads` of a tensor with paired rows.
+std::vector<float> to_gguf_layout(GgufLayout layout, const Shape& shape, int64_t heads, std::vector<float> values);
+std::vector<float> from_gguf_layout(GgufLayout layout, const Shape& shape, int64_t heads, std::vector<float> values);
+Shape gguf_shape(GgufLayout layout, const Shape& shape);
+
+// The number of heads whose rows a tensor holds: those of k for a name with "k_proj".
+int64_t gguf_heads(const ModelConfig& config, const std::string& name);
+
+}  // namespace weft

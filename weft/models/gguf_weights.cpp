@@ -1,0 +1,63 @@
+#include "weft/models/gguf_weights.h"
+
+#include "weft/io/json.h"
+#include "weft/models/gguf_config.h"
+#include "weft/ops/copy/copy.h"
+
+namespace weft {
+namespace {
+
+// The stored bytes as a tensor; borrowed from the mapped file if the device can.
+Tensor stored_tensor(Device& device, const Gguf& file, const Gguf::Entry& entry, DType dtype) {
+  const auto start = size_t(entry.bytes.data() - file.mapping()->bytes().data());
+  std::byte* const memory = file.mapping()->private_bytes().data() + start;
+  const auto bytes = int64_t(entry.bytes.size());
+  if (reinterpret_cast<uintptr_t>(memory) % uintptr_t(size_of(dtype)) == 0)
+    if (auto buffer = device.borrow(memory, bytes, file.mapping())) return Tensor::from_buffer(std::move(buffer), entry.shape, dtype);
+  return Tensor::from_bytes(device, entry.shape, dtype, memory, bytes);
+}
+
+}  // namespace
+
+GgufWeights::GgufWeights(Device& device, DType dtype, bool trainable, const ModelConfig& config, const Gguf& file)
+    : Weights(device, dtype, trainable), config_(config), family_(gguf_family(config.architecture)), file_(file) {}
+
+const Gguf::Entry& GgufWeights::entry_of(const std::string& name, const Shape& shape) {
+  const auto found = file_.tensors().find(name);
+  if (found == file_.tensors().end()) fail(ErrorCode::bad_file, file_.path(), "has no tensor '", name, "', expected one of shape ", shape);
+  const Gguf::Entry& entry = found->second;
+  if (!(entry.shape == shape)) fail(ErrorCode::bad_file, file_.path(), "tensor '", name, "' has shape ", entry.shape, ", expected ", shape);
+  if (!entry.type->loadable)
+    fail(ErrorCode::unsupported, file_.path(), "tensor '", name, "' is ", entry.type->name, ", expected one of ", loadable_gguf_types());
+  used_.insert(name);
+  return entry;
+}
+
+Tensor GgufWeights::fetch(const std::string& wanted, const Shape& shape, const Init&) {
+  const auto place = gguf_place(family_, wanted);
+  if (!place) fail(ErrorCode::unsupported, file_.path(), "a ", family_.name, " model of GGUF has no tensor for '", wanted, "'");
+  const Gguf::Entry& entry = entry_of(place->name, gguf_shape(place->layout, shape));
+  const auto stored = entry.type->dtype();
+  if (place->layout == GgufLayout::same && stored == dtype()) return stored_tensor(device(), file_, entry, dtype());
+  std::vector<float> values;
+  if (place->layout != GgufLayout::same || !stored) {
+    values.resize(size_t(entry.shape.numel()));
+    to_floats(*entry.type, entry.bytes, values);
+    values = from_gguf_layout(place->layout, shape, gguf_heads(config_, wanted), std::move(values));
+    if (dtype() == DType::f32) return Tensor::from_host(device(), shape, values);
+  }
+  const Tensor loaded = [&] {
+    const MemoryScope scope(device(), MemoryUse::activations);  // not for long
+    return values.empty() ? stored_tensor(device(), file_, entry, *stored) : Tensor::from_host(device(), shape, values);
+  }();
+  return cast(loaded, dtype());
+}
+
+void GgufWeights::check_all_used() const {
+  for (const auto& [name, entry] : file_.tensors())
+    if (!used_.contains(name) && name != kGgufRopeFactors)
+      fail(ErrorCode::bad_file, file_.path(), "has a tensor '", shown(name), "' of shape ", entry.shape, " that a ", family_.name,
+           " model of its keys does not have");
+}
+
+}  // namespace weft
