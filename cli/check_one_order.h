@@ -11,7 +11,7 @@ namespace weft::cli {
 struct CheckOneOrder {
   bool wanted = false;
   std::string model, shape, adapter;
-  int64_t tokens = 20000, batch = 8, length = 0, models = 12;
+  int64_t tokens = 20000, batch = 8, length = 0, models = 26;
   uint64_t seed = 1;
 
   void add_to(CLI::App& command);

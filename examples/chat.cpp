@@ -14,7 +14,7 @@ int main(int argc, char** argv) {
     const auto model = folder.load(*device);
 
     // The folder's template, or ChatML for one that has none.
-    auto format = ChatFormat::load(folder.path());
+    auto format = folder.tokenizer_folder().chat_format();
     if (!format) format = ChatFormat::parse(chat_template("chatml").text);
     ChatSession chat(*model, folder, *format);
     chat.set_system("Be brief.");

@@ -189,7 +189,7 @@ TEST(Generator, StepsAllocateNothing) {
     reserved.push_back(model->device().pool().stats().reserved);
     in_use.push_back(model->device().pool().stats().in_use);
   });
-  for (size_t i = 8; i < reserved.size(); ++i) {
+  for (size_t i = 8; i + 1 < reserved.size(); ++i) {  // before the last token one sequence has left, and the other took its row
     EXPECT_EQ(reserved[i], reserved[7]);
     EXPECT_EQ(in_use[i], in_use[7]);
   }

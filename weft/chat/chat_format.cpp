@@ -88,11 +88,12 @@ ChatFormat& ChatFormat::operator=(const ChatFormat& other) { return *this = Chat
 ChatFormat& ChatFormat::operator=(ChatFormat&&) noexcept = default;
 ChatFormat::~ChatFormat() = default;
 
-std::optional<ChatFormat> ChatFormat::load(const std::string& folder, const std::string& name) {
-  const std::vector<chat::TemplateText> templates = chat::read_templates(folder);
-  if (templates.empty()) return std::nullopt;
-  auto state = std::make_unique<State>();
-  state->folder = folder;
+namespace {
+
+std::unique_ptr<ChatFormat::State> state_of(const std::vector<chat::TemplateText>& templates, const std::string& where,
+                                            const std::string& name) {
+  auto state = std::make_unique<ChatFormat::State>();
+  state->folder = where;
   for (const chat::TemplateText& text : templates) state->names.push_back(text.name);
   const auto parsed = [&](const std::string& wanted) -> std::shared_ptr<const ChatTemplate> {
     for (const chat::TemplateText& text : templates)
@@ -100,10 +101,31 @@ std::optional<ChatFormat> ChatFormat::load(const std::string& folder, const std:
     return nullptr;
   };
   if (!name.empty() && std::find(state->names.begin(), state->names.end(), name) == state->names.end())
-    fail(ErrorCode::invalid_argument, folder, "has no chat template '", name, "', only ", listed(state->names));
+    fail(ErrorCode::invalid_argument, where, "has no chat template '", name, "', only ", listed(state->names));
   state->plain = parsed(name.empty() ? "default" : name);
   if (name.empty()) state->with_tools = parsed("tool_use");
+  return state;
+}
+
+}  // namespace
+
+std::optional<ChatFormat> ChatFormat::load(const std::string& folder, const std::string& name) {
+  const std::vector<chat::TemplateText> templates = chat::read_templates(folder);
+  if (templates.empty()) return std::nullopt;
+  auto state = state_of(templates, folder, name);
   state->special_tokens = chat::read_special_tokens(folder);
+  return ChatFormat(std::move(state));
+}
+
+std::optional<ChatFormat> ChatFormat::of(const std::map<std::string, std::string>& templates,
+                                         const std::map<std::string, std::string>& special_tokens, const std::string& where,
+                                         const std::string& name) {
+  std::vector<chat::TemplateText> texts;
+  for (const auto& [each, text] : templates)
+    texts.push_back({each, text, each == "default" ? where + " chat_template" : where + " chat_template '" + each + "'"});
+  if (texts.empty()) return std::nullopt;
+  auto state = state_of(texts, where, name);
+  state->special_tokens = special_tokens;
   return ChatFormat(std::move(state));
 }
 

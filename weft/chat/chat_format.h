@@ -28,6 +28,11 @@ class ChatFormat {
   // uses "tool_use" if there is one, else "default". Throws bad_file or unsupported with the template, the line and the construct.
   static std::optional<ChatFormat> load(const std::string& folder, const std::string& name = "");
 
+  // Templates given as texts by name, of which `name` chooses as above. `where` names their file.
+  static std::optional<ChatFormat> of(const std::map<std::string, std::string>& templates,
+                                      const std::map<std::string, std::string>& special_tokens, const std::string& where,
+                                      const std::string& name = "");
+
   // One template given as text. `special_tokens`: bos_token, eos_token ... as variables of the template.
   static ChatFormat parse(std::string_view text, const std::map<std::string, std::string>& special_tokens = {},
                           const std::string& file = "chat template");

@@ -5,7 +5,6 @@
 
 #include "weft/base/check.h"
 #include "weft/io/checksum.h"
-#include "weft/io/mapped_file.h"
 #include "weft/io/tokenizer/tokenizer.h"
 #include "weft/io/tokenizer/utf8.h"
 #include "weft/models/tokenizer_folder.h"
@@ -132,8 +131,7 @@ class Tokens : public Vocabulary {
     return xxh64(std::as_bytes(std::span(&end, 1)), folder_.hash());
   }
   std::string tokenizer_json(const std::vector<std::string>& added) const override {
-    const MappedFile file(folder_.file());
-    const std::string json(reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size());
+    const std::string json = folder_.json();
     return added.empty() ? json : with_special_tokens(json, folder_.file(), folder_.tokenizer().vocab_size(), added);
   }
   std::string tokenizer_config_json() const override { return read_tokenizer_config_json(folder_.path()); }

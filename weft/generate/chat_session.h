@@ -2,7 +2,7 @@
 // earlier messages differently in a later turn (reasoning is often left out): the longest common prefix of ids is reused and the rest is
 // computed again.
 //
-//   ChatSession chat(*model, folder, *ChatFormat::load(folder.path()));
+//   ChatSession chat(*model, folder, *folder.tokenizer_folder().chat_format());
 //   chat.conversation().add("user", "Hello");
 //   chat.answer({.max_tokens = 100}, [](const NewToken& token) { std::cout << token.text << std::flush; });
 //

@@ -5,9 +5,9 @@
 //   Generator generator(*model, folder, {.sampling = {.temperature = 0.8}, .max_tokens = 100});
 //   generator.run({folder.tokenizer().encode_prompt("Once")}, [](const NewToken& t) { std::cout << t.text << std::flush; });
 //
-// Each prompt is prefilled alone; then up to `batch` sequences are decoded as a batch, and the next prompt replaces one that ends. A draw
-// depends on the seed, the prompt's ids, the position of the token and the number of earlier occurrences of the same prompt: a prompt
-// continues the same way alone or in a batch, and differently when it is given again.
+// Up to `batch` sequences are decoded as a batch, and the next prompt replaces one that ends (weft/generate/engine.h). A draw depends on
+// the seed, the prompt's ids, the position of the token and the number of earlier occurrences of the same prompt: a prompt continues the
+// same way alone or in a batch, and differently when it is given again.
 #pragma once
 
 #include <atomic>
@@ -17,7 +17,7 @@
 #include <vector>
 
 #include "weft/generate/cached_sequence.h"
-#include "weft/generate/decode_step.h"
+#include "weft/generate/engine.h"
 #include "weft/generate/log_probability.h"
 #include "weft/generate/sampler.h"
 #include "weft/generate/text_stream.h"
@@ -44,9 +44,6 @@ struct GenerateOptions {
 // greedy; its repetition penalty in both cases.
 SamplingOptions sampling_of(const GenerationConfig& config);
 
-enum class FinishReason { eos, stop, length, stopped };  // stop: a stop string; stopped: on request
-std::string_view name(FinishReason reason);
-
 struct Completion {
   std::vector<int32_t> ids;  // the new tokens, including the one that ended the sequence
   std::string text;          // their text, up to a stop string
@@ -60,14 +57,6 @@ struct NewToken {
   std::string_view text;  // the text that is certain now; the last token adds all that was held back
   bool last;
   const TokenLogProbability* log_probability = nullptr;  // if wanted
-};
-
-struct GenerateTimes {
-  int64_t prompts = 0, prompt_tokens = 0, step_tokens = 0;  // prompt_tokens: computed, without those a kept cache had
-  double prompt_seconds = 0;                                // reading prompts, and the first new token of each
-  double step_seconds = 0;                                  // all later tokens
-  // New tokens per second, without the first token of each prompt if there are others.
-  double tokens_per_second() const;
 };
 
 class Generator {
@@ -98,24 +87,16 @@ class Generator {
   bool records_log_probabilities() const { return options_.log_probabilities; }
 
  private:
-  struct Sequence;
+  struct Continued;
 
-  int64_t room(size_t prompt, const std::vector<int32_t>& ids) const;
-  Sequence sequence_of(size_t prompt, const std::vector<int32_t>& ids, uint32_t occurrence) const;
+  SequenceOptions options_of(uint32_t occurrence) const;
   bool stop_requested() const { return options_.stop_request && *options_.stop_request; }
-  static void end(Sequence& sequence);
-  void start(Sequence& sequence, KvCache& cache);
-  void step(std::vector<Sequence*>& active, DecodeStep& decode);
-  std::vector<RowTerms> terms_of(const Tensor& logits) const;
-  std::vector<RowTerms> terms_of(std::span<const float> logits) const;
-  void take(Sequence& sequence, std::span<const float> logits, const RowTerms* terms);
-  std::span<const float> download(const Tensor& logits);
+  static void end(Continued& sequence);
+  void take(Continued& sequence, EngineToken token);
 
   const Model& model_;
   GenerateOptions options_;
   TokenTexts texts_;
-  Sampler sampler_;
-  std::vector<float> logits_;
   std::function<void(const NewToken&)> on_token_;
   GenerateTimes times_;
 };

@@ -1,5 +1,7 @@
 #include "weft/order/random_models.h"
 
+#include <algorithm>
+#include <cmath>
 #include <random>
 
 #include "weft/base/check.h"
@@ -23,10 +25,62 @@ class Dice {
   std::mt19937_64 random_;
 };
 
+RopeScaling random_scaling(Dice& dice, int64_t pairs, int64_t context) {
+  using Kind = RopeScaling::Kind;
+  constexpr Kind kKinds[] = {Kind::none, Kind::llama3, Kind::linear, Kind::dynamic, Kind::yarn, Kind::longrope};
+  RopeScaling s{
+      .kind = kKinds[dice.between(0, 5)], .factor = double(dice.between(2, 8)), .original_context = std::max<int64_t>(1, context / 2)};
+  if (s.kind == Kind::yarn || s.kind == Kind::longrope) s.attention_factor = 1.1;
+  for (int64_t i = 0; s.kind == Kind::longrope && i < pairs; ++i) {
+    s.short_factors.push_back(1 + 0.1 * double(dice.between(0, 9)));
+    s.long_factors.push_back(1 + double(dice.between(0, 9)));
+  }
+  return s;
+}
+
+std::vector<bool> random_layers(Dice& dice, int64_t layers) {
+  std::vector<bool> some;
+  for (int64_t layer = 0; layer < layers; ++layer) some.push_back(dice.coin());
+  return some;
+}
+
+// Differences of a family from Llama: options that its config.json sets.
+void add_options(Dice& dice, ModelConfig& c) {
+  const auto any = [&](std::initializer_list<Architecture> families) {
+    return std::ranges::find(families, c.architecture) != families.end();
+  };
+  using enum Architecture;
+  if (any({llama, granite, smollm3, gemma2, gemma3, olmo2, olmo3})) c.qkv_bias = c.attention_out_bias = dice.coin();
+  if (any({llama, granite, smollm3})) c.mlp_bias = dice.coin();
+  c.qkv_bias |= c.architecture == qwen2;
+  c.qk_norm = any({qwen3, olmo2, olmo3, gemma3});
+  c.qk_norm_whole = any({olmo2, olmo3});
+  c.norms = any({olmo2, olmo3}) ? NormPlaces::after : any({gemma2, gemma3}) ? NormPlaces::around : NormPlaces::before;
+  c.fused_projections = c.architecture == phi3;
+  if (c.architecture == phi3 && dice.coin()) c.rotary_fraction = 0.75;
+  if (dice.coin()) c.rope_scaling = random_scaling(dice, c.rotary_dims() / 2, c.max_positions);
+  if (any({mistral, phi3, qwen2, qwen3, smollm3, gemma2, gemma3, olmo3}) && dice.between(0, 2) > 0)
+    c.window = dice.between(1, std::max<int64_t>(1, c.max_positions / 2));
+  if (c.window > 0 && !any({mistral, phi3})) c.window_layers = random_layers(dice, c.layers);
+  if (c.architecture == smollm3) c.rotary_layers = random_layers(dice, c.layers);
+  if (any({gemma3, olmo3})) c.local_rope_theta = 5000;
+  if (c.architecture == ministral3) {
+    c.rope_scaling = {.kind = RopeScaling::Kind::yarn, .factor = 4, .original_context = std::max<int64_t>(1, c.max_positions / 4)};
+    c.query_growth = 0.3;
+  }
+  if (c.architecture == granite) c.embedding_scale = 3, c.attention_scale = 0.1, c.residual_scale = 0.3, c.logits_divisor = 1.7;
+  if (any({gemma2, gemma3})) {
+    c.norm_adds_one = true;
+    c.activation = HiddenActivation::gelu_tanh;
+    c.embedding_scale = std::sqrt(double(c.hidden_size)), c.attention_scale = 0.1;
+  }
+  if (c.architecture == gemma2) c.attention_soft_cap = 3, c.logits_soft_cap = 10;
+}
+
 ModelConfig random_config(Dice& dice, int64_t index, int64_t context) {
-  constexpr Architecture kAll[] = {Architecture::llama, Architecture::gpt2, Architecture::qwen2, Architecture::qwen3};
+  constexpr int64_t kFamilies = int64_t(Architecture::gemma3) + 1;
   ModelConfig c = preset("llama-tiny");
-  c.architecture = kAll[index % 4];
+  c.architecture = Architecture(index % kFamilies);
   const bool gpt2 = c.architecture == Architecture::gpt2;
   c.layers = dice.between(1, 3);
   c.head_dim = dice.one_of({16, 32, 48, 64, 80, 96, 128});
@@ -37,22 +91,21 @@ ModelConfig random_config(Dice& dice, int64_t index, int64_t context) {
   c.vocab_size = dice.between(97, 900);
   c.max_positions = context;
   c.tie_embeddings = dice.coin();
-  c.qkv_bias = gpt2 || c.architecture == Architecture::qwen2 || (c.architecture == Architecture::llama && dice.coin());
-  c.attention_out_bias = gpt2 || (c.architecture == Architecture::llama && c.qkv_bias);
-  c.mlp_bias = gpt2 || (c.architecture == Architecture::llama && dice.coin());
-  c.qk_norm = c.architecture == Architecture::qwen3;
+  c.qkv_bias = c.attention_out_bias = c.mlp_bias = gpt2;
   c.activation = gpt2 ? HiddenActivation::gelu_tanh : HiddenActivation::silu;
   c.initializer_range = 0.15;  // so that logits differ and probabilities are far from even
   c.embedding_dropout = c.attention_dropout = c.residual_dropout = 0;
   c.bos_id = c.pad_id = std::nullopt;
   c.eos_ids.clear();
+  if (!gpt2) add_options(dice, c);
   return c;
 }
 
 std::string describe(const ModelConfig& c, DType dtype, bool lora) {
   return join(name(c.architecture), " ", dtype, ": layers ", c.layers, ", heads ", c.heads, "/", c.kv_heads, " x ", c.head_dim, ", hidden ",
               c.hidden_size, ", mlp ", c.intermediate_size, ", vocabulary ", c.vocab_size, c.tie_embeddings ? ", tied" : "",
-              c.qkv_bias ? ", biases" : "", lora ? ", LoRA" : "");
+              c.qkv_bias ? ", biases" : "", c.rope_scaling.kind == RopeScaling::Kind::none ? "" : ", scaled RoPE",
+              c.window > 0 ? join(", window ", c.window) : "", lora ? ", LoRA" : "");
 }
 
 // Biases and an adapter's B start at zero, gains at one: all get random values.
@@ -84,7 +137,9 @@ OrderModel make(const ModelConfig& config, Device& device, DType dtype, uint64_t
 
 OrderModel random_order_model(Device& device, DType dtype, uint64_t seed, int64_t index, int64_t context) {
   Dice dice(seed * 1000003 + uint64_t(index));
-  const ModelConfig config = random_config(dice, index, context);
+  ModelConfig config = random_config(dice, index, context);
+  // CUDA's kernels that read a cache have neither windows nor soft caps yet.
+  if (device.name().starts_with("cuda")) config.window = 0, config.attention_soft_cap = 0;
   return make(config, device, dtype, dice.seed(), dice.between(0, 2) == 0);
 }
 

@@ -48,7 +48,8 @@ constexpr Setting kSettings[] = {
     {"data", "sums_reversed", &C::sums_reversed, Resume::fixed, "sums: write the digits of the answer in reverse order"},
     {"data", "sums_rows", &C::sums_rows, Resume::fixed, "sums: examples per block; a block counts as one sequence of the batch"},
     {"model", "model", &C::model, Resume::fixed,
-     "llama-tiny, gpt2-124m, smollm2-135m, llama-1b, llama-3.2-1b, qwen2.5-0.5b, qwen2.5-1.5b, shakespeare-char, or a Hugging Face folder "
+     "llama-tiny, gpt2-124m, smollm2-135m, llama-1b, llama-3.2-1b, qwen2.5-0.5b, qwen2.5-1.5b, shakespeare-char, mistral-7b, "
+     "granite-3.3-2b, smollm3-3b, olmo2-1b, phi-3-mini, gemma-3-270m, gemma-3-1b, or a Hugging Face folder "
      "to fine-tune"},
     {"model", "context", &C::context, Resume::fixed, "Context length of a new model (0: --sequence, the length it is trained on)",
      "max-positions,context-length"},
@@ -69,7 +70,8 @@ constexpr Setting kSettings[] = {
     {"model", "lora_alpha", &C::lora_alpha, Resume::fixed, "LoRA scale is alpha / rank"},
     {"model", "lora_dropout", &C::lora_dropout, Resume::fixed, "Dropout probability of an adapter's input during training"},
     {"model", "lora_targets", &C::lora_targets, Resume::fixed,
-     "Names of the layers that get an adapter, separated by commas, or all-linear (default: q_proj,v_proj; c_attn for GPT-2)",
+     "Names of the layers that get an adapter, separated by commas, or all-linear (default: q_proj,v_proj; c_attn for GPT-2, qkv_proj for "
+     "Phi-3)",
      "lora-target-modules"},
     {"training", "steps", &C::steps, Resume::reported, "Optimizer steps (0: as many as --epochs takes, or 1000)",
      "max-steps,iters,max-iters,num-steps"},

@@ -13,7 +13,7 @@ namespace {
 void rehearse_documents(const TrainConfig& config, const std::string& device_name) {
   const auto device = open_planned(device_name, {.threads = int(config.threads)});
   ModelConfig small = model_config(config);
-  small.layers = 1;
+  set_layers(small, 1);
   const auto model = make_planned_model(config, small, *device);
   const TokenBatch two{.rows = 1, .tokens = 4, .ids = {0, 0, 0, 0}, .targets = {0, 0, 0, 0}, .documents = {0, 2}, .document_capacity = 2};
   LossOptions options{.recompute = config.recompute};

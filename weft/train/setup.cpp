@@ -7,6 +7,7 @@
 #include "weft/base/check.h"
 #include "weft/data/chat_vocabulary.h"
 #include "weft/device/memory_use.h"
+#include "weft/io/gguf.h"
 #include "weft/models/config_json.h"
 #include "weft/models/load.h"
 #include "weft/models/tokenizer_folder.h"
@@ -46,7 +47,9 @@ std::vector<std::string> names_in(const std::string& list) {
   return names;
 }
 
-const char* default_targets(const ModelConfig& model) { return model.architecture == Architecture::gpt2 ? "c_attn" : "q_proj,v_proj"; }
+const char* default_targets(const ModelConfig& model) {
+  return model.architecture == Architecture::gpt2 ? "c_attn" : model.fused_projections ? "qkv_proj" : "q_proj,v_proj";
+}
 
 std::optional<LoraOptions> lora_options(const TrainConfig& c, const ModelConfig& model) {
   if (c.lora_rank == 0) return std::nullopt;
@@ -97,14 +100,19 @@ void read_sums(const TrainConfig& c, TrainingProblem& problem) {
   problem.sums = data.get();
   problem.data = std::move(data);
   problem.vocabulary = {std::shared_ptr<void>(), &problem.data->vocabulary()};
-  if (!is_folder(c.model)) problem.model.max_positions = problem.sums->example_length();
+  if (is_folder(c.model)) return;
+  problem.model.max_positions = problem.sums->example_length();
+  problem.model.window = std::min(problem.model.window, problem.model.max_positions);
 }
 
 // The context of a new model is the length of its training sequences unless --context says otherwise; a folder has its own.
 int64_t set_context(const TrainConfig& c, ModelConfig& model) {
   const int64_t sequence =
       c.sequence ? c.sequence : std::min<int64_t>(c.task == "sft" ? 1024 : 256, c.context ? c.context : model.max_positions);
-  if (!is_folder(c.model)) model.max_positions = c.context ? c.context : sequence;
+  if (!is_folder(c.model)) {
+    model.max_positions = c.context ? c.context : sequence;
+    model.window = std::min(model.window, model.max_positions);
+  }
   check(sequence <= model.max_positions, "train", "sequence is ", sequence, ", the model takes at most ", model.max_positions);
   return sequence;
 }
@@ -185,9 +193,10 @@ ModelConfig model_config(const TrainConfig& c) {
     if (c.dropout >= 0) m.embedding_dropout = m.attention_dropout = m.residual_dropout = float(c.dropout);
     return m;
   }
-  ModelConfig m = preset(c.model);
+  const ModelConfig known = preset(c.model);
+  ModelConfig m = known;
   const int64_t width = m.hidden_size;
-  if (c.layers) m.layers = c.layers;
+  if (c.layers) set_layers(m, c.layers);
   if (c.width) m.hidden_size = c.width;
   if (c.heads) m.heads = c.heads;
   if (c.kv_heads)
@@ -199,7 +208,8 @@ ModelConfig model_config(const TrainConfig& c) {
   else if (c.width)
     m.intermediate_size = std::max<int64_t>(16, m.intermediate_size * c.width / width / 16 * 16);
   check(m.hidden_size % m.heads == 0, "train", "width is ", m.hidden_size, ", which is not a multiple of the ", m.heads, " heads");
-  if (c.width || c.heads) m.head_dim = m.hidden_size / m.heads;
+  if (m.hidden_size != known.hidden_size || m.heads != known.heads) m.head_dim = m.hidden_size / m.heads;
+  if (known.embedding_scale == std::sqrt(double(width))) m.embedding_scale = std::sqrt(double(m.hidden_size));  // Gemma
   if (c.dropout >= 0) m.embedding_dropout = m.attention_dropout = m.residual_dropout = float(c.dropout);
   return m;
 }
@@ -238,6 +248,10 @@ bool is_folder(const std::string& model) { return std::filesystem::is_directory(
 int64_t default_micro_batch_tokens(const std::string& device) { return device == "cpu" ? 2048 : 16384; }
 
 TrainConfig resolved(TrainConfig config) {
+  check(!is_gguf(config.model), "train", "model '", config.model, "' is a GGUF file; write it as a folder first: weft export ",
+        config.model, " FOLDER");
+  check(!is_gguf(config.tokenizer), "train", "tokenizer '", config.tokenizer, "' is a GGUF file; write it as a folder first: weft export ",
+        config.tokenizer, " FOLDER");
   namespace fs = std::filesystem;
   if (config.data.empty()) {
     check(!is_folder(config.model), "train", "model '", config.model, "' is a folder, and there is no data to train it on: pass --data");

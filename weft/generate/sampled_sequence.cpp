@@ -1,0 +1,30 @@
+#include "weft/generate/sampled_sequence.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace weft {
+
+SampledSequence::SampledSequence(std::vector<int32_t> prompt, const SequenceOptions& options, int64_t positions)
+    : options_(options),
+      sampler_(options.sampling),
+      key_(prompt_key(prompt)),
+      tokens_(std::move(prompt)),
+      prompt_tokens_(tokens_.size()),
+      most_(options.max_tokens > 0 ? prompt_tokens_ + size_t(options.max_tokens) : size_t(positions)) {
+  tokens_.reserve(most_);  // steps allocate nothing
+}
+
+EngineToken SampledSequence::next(std::span<const float> logits, const RowTerms* terms) {
+  const int32_t id = sampler_.next(logits, tokens_, {key_, options_.occurrence, uint32_t(tokens_.size())});
+  tokens_.push_back(id);
+  EngineToken token{.sequence = 0, .id = id};
+  if (options_.log_probabilities) token.log_probability = token_log_probability(logits, *terms, id, options_.top_log_probabilities);
+  if (std::ranges::find(options_.end_ids, id) != options_.end_ids.end())
+    token.finished = FinishReason::eos;
+  else if (tokens_.size() == most_)
+    token.finished = FinishReason::length;
+  return token;
+}
+
+}  // namespace weft
