@@ -1,0 +1,127 @@
+// weft serve: OpenAI's API over HTTP for one model, and a chat page.
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <memory>
+
+#include "cli/chat_flags.h"
+#include "cli/command.h"
+#include "cli/stop_signals.h"
+#include "cli/waiting.h"
+#include "weft/backends/open.h"
+#include "weft/serve/http_server.h"
+
+namespace weft::cli {
+namespace {
+
+struct Options {
+  std::string folder, adapter, device = "cpu", dtype, name;
+  serve::HttpOptions http;
+  serve::SchedulerOptions scheduler;
+  ChatFlags chat;
+  int64_t max_body = int64_t(8) << 20;
+  int threads = 0;
+
+  Options() { scheduler.engine.kept = 4; }
+};
+
+constexpr int kFinishSeconds = 10;        // for requests that run when the server is stopped
+constexpr int64_t kMostPositions = 8192;  // by default: contexts of 128k tokens would take gigabytes for each sequence
+
+void check_options(const Options& o) {
+  check(o.http.port >= 0 && o.http.port <= 65535, "serve", "--port is ", o.http.port, ", expected 0 to 65535");
+  check(o.scheduler.engine.sequences >= 1, "serve", "--sequences is ", o.scheduler.engine.sequences, ", expected 1 or more");
+  check(o.scheduler.engine.positions >= 0, "serve", "--positions is ", o.scheduler.engine.positions, ", expected 0 or more");
+  check(o.scheduler.engine.kept >= 0, "serve", "--kept is ", o.scheduler.engine.kept, ", expected 0 or more");
+  check(o.scheduler.queue >= 0, "serve", "--queue is ", o.scheduler.queue, ", expected 0 or more");
+  check(o.max_body >= 1, "serve", "--max-body is ", o.max_body, ", expected 1 or more");
+  check(o.http.timeout > 0 && o.http.timeout <= 1e9, "serve", "--timeout is ", o.http.timeout, ", expected seconds above 0, at most 1e9");
+  check(o.http.connections >= 1 && o.http.connections <= 900, "serve", "--connections is ", o.http.connections, ", expected 1 to 900");
+}
+
+// The last part of the path: clients see no other.
+std::string base_name(const std::string& folder) {
+  std::filesystem::path path = std::filesystem::absolute(folder).lexically_normal();
+  if (!path.has_filename()) path = path.parent_path();
+  return path.filename().string();
+}
+
+std::optional<ChatFormat> format_of(const Options& o, const ModelFolder& folder) {
+  if (!folder.has_tokenizer()) return {};
+  if (o.chat.given()) return o.chat.format(folder.tokenizer_folder());
+  return folder.tokenizer_folder().chat_format();
+}
+
+int run(Options o) {
+  check_options(o);
+  o.http.max_body = size_t(o.max_body);
+  if (const char* key = std::getenv("WEFT_API_KEY"); key && o.http.api_key.empty()) o.http.api_key = key;
+  const auto device = open_device(o.device, {.threads = o.threads});
+  const ModelFolder folder(o.folder, o.adapter);
+  folder.config();  // first: its error says what a folder without a model is
+  auto format = format_of(o, folder);
+  const auto model = [&] {
+    const Waiting waits(*device);
+    return folder.load(*device, {.dtype = o.dtype.empty() ? std::optional<DType>() : dtype_from_name(o.dtype)});
+  }();
+  if (o.scheduler.engine.positions == 0) o.scheduler.engine.positions = std::min(model->config().max_positions, kMostPositions);
+  serve::Metrics metrics;
+  serve::Scheduler scheduler(*model, folder.has_tokenizer() ? &folder.tokenizer() : nullptr, o.scheduler, metrics);
+  const bool chats = format.has_value();
+  const serve::ServedModel served(folder, o.name.empty() ? base_name(o.folder) : o.name, std::move(format), scheduler.positions(),
+                                  {o.folder, o.adapter, o.chat.template_file});
+  serve::HttpServer http(o.http, served, scheduler, metrics);
+  const int port = http.bind();
+  http.start();
+  const StopSignals signals(
+      [&] {
+        http.stop();
+        scheduler.finish();
+      },
+      [&] { scheduler.abandon(); }, kFinishSeconds);
+  const bool v6 = o.http.host.find(':') != std::string::npos;
+  std::printf("serving %s at http://%s:%d%s\n", served.name().c_str(), (v6 ? "[" + o.http.host + "]" : o.http.host).c_str(), port,
+              chats ? "" : " (no chat template: completions only)");
+  std::printf("%ld sequences at once, %ld tokens each at most\n", long(o.scheduler.engine.sequences), long(scheduler.positions()));
+  std::fflush(stdout);
+  scheduler.run();
+  http.join();
+  return kOk;
+}
+
+}  // namespace
+
+Run add_serve(CLI::App& app) {
+  CLI::App* command = app.add_subcommand("serve", "Serve a model over HTTP: OpenAI's API and a chat page");
+  command->footer(
+      "Endpoints: /v1/chat/completions, /v1/completions, /v1/models, /tokenize, /health, /metrics, and a chat page at / (docs/serve.md). "
+      "An "
+      "answer does not depend on other requests. Ctrl-C or SIGTERM finishes what runs and ends the server.");
+  auto o = std::make_shared<Options>();
+  command->add_option("model", o->folder, "Folder with config.json, model.safetensors and tokenizer.json, or a GGUF file")->required();
+  command->add_option("--host", o->http.host, "Address to listen on; 0.0.0.0 is every network of this machine")->capture_default_str();
+  command->add_option("--port", o->http.port, "Port to listen on; 0 is any free one, which is printed")->capture_default_str();
+  command->add_option("--name", o->name, "Name of the model in answers (default: the folder's)");
+  command->add_option("--sequences", o->scheduler.engine.sequences, "Sequences decoded as a batch")->capture_default_str();
+  command->add_option("--positions", o->scheduler.engine.positions,
+                      "Tokens of a sequence at most, its prompt included (default: the model's context, at most 8192)");
+  command
+      ->add_option("--kept", o->scheduler.engine.kept, "Ended sequences that are kept: a prompt that begins like one is read from there on")
+      ->capture_default_str();
+  command->add_option("--queue", o->scheduler.queue, "Sequences that wait; further requests are refused (429)")->capture_default_str();
+  command->add_option("--api-key", o->http.api_key, "Key that clients must send (default: $WEFT_API_KEY, else none)");
+  command->add_option("--max-body", o->max_body, "Bytes of a request at most")->capture_default_str();
+  command->add_option("--timeout", o->http.timeout, "Seconds of a request at most, in the queue and running")->capture_default_str();
+  command->add_option("--connections", o->http.connections, "Open connections; further ones are refused (503)")->capture_default_str();
+  command->add_option("--template", o->chat.template_name, "Name of the chat template, if the folder has several");
+  command->add_option("--template-file", o->chat.template_file, "File with a chat template (Jinja) to use instead of the folder's")
+      ->check(CLI::ExistingFile);
+  command->add_option("--adapter", o->adapter, "Folder with a LoRA adapter of the model (adapter_config.json, adapter_model.safetensors)");
+  command->add_option("--device", o->device, "Device to run on")->capture_default_str();
+  command->add_option("--dtype", o->dtype, "f32 or bf16 (default: as stored)");
+  command->add_option("--threads", o->threads, "CPU threads (default: all this process may use)");
+  return [o] { return run(*o); };
+}
+
+}  // namespace weft::cli

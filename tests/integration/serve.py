@@ -1,0 +1,385 @@
+"""weft serve with plain HTTP: completions, chats, streams, errors, limits, clients that leave, many at once, the end. Only 127.0.0.1."""
+import http.client
+import json
+import os
+import pathlib
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+from checks import expect, finish
+
+tool, source = sys.argv[1], pathlib.Path(sys.argv[2])
+LLAMA = source / "tests/golden/models/llama"
+TEMPLATE = ("{% for m in messages %}{% if m.role == 'bad' %}{{ raise_exception('no such role: bad') }}{% endif %}[{{ m.role }}] {{ m.content }}\n{% endfor %}"
+            "{% if tools %}tools: {{ tools | tojson }}\n{% endif %}{% if add_generation_prompt %}[assistant] {% endif %}")
+LONG = {"prompt": [5, 6, 7], "max_tokens": 240, "n": 1024, "temperature": 1, "seed": 1}  # much more than the tests wait for
+
+
+class Server:
+    def __init__(self, folder, *args, env=None):
+        self.folder = folder
+        self.process = subprocess.Popen([tool, "serve", str(folder), "--port", "0", "--threads", "2", *map(str, args)], stdout=subprocess.PIPE,
+                                        stderr=subprocess.STDOUT, text=True, env={**os.environ, **(env or {})})
+        line = self.process.stdout.readline()
+        found = re.search(r"http://127\.0\.0\.1:(\d+)", line)
+        if not found:
+            sys.exit(f"weft serve: {line}{self.process.stdout.read()}")
+        self.port = int(found[1])
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.wait()
+
+    def connect(self, timeout=300):
+        return http.client.HTTPConnection("127.0.0.1", self.port, timeout=timeout)
+
+    def ask(self, path, body=None, headers=None, raw=None):
+        """(status, parsed JSON or text). `raw`: the body as bytes."""
+        connection = self.connect()
+        data = raw if raw is not None else None if body is None else json.dumps(body).encode()
+        connection.request("GET" if data is None else "POST", path, data, {"Content-Type": "application/json", **(headers or {})} if data is not None else headers or {})
+        response = connection.getresponse()
+        text = response.read().decode()
+        connection.close()
+        expect("no path of this machine in an answer", str(self.folder.parent) not in text, text[:300])
+        return response.status, json.loads(text) if response.getheader("Content-Type", "").startswith("application/json") else text
+
+    def events(self, path, body):
+        """The events of a stream, parsed; the last one is [DONE]."""
+        connection = self.connect()
+        connection.request("POST", path, json.dumps({**body, "stream": True}), {"Content-Type": "application/json"})
+        response = connection.getresponse()
+        expect("a stream's type", response.getheader("Content-Type") == "text/event-stream", response.getheader("Content-Type"))
+        text = response.read().decode()
+        connection.close()
+        expect("events are complete", text.endswith("data: [DONE]\n\n"), text[-200:])
+        return [json.loads(line[6:]) for line in text.split("\n\n") if line.startswith("data: {")]
+
+    def open_request(self, body):
+        """A socket with a request for completions; nothing is read but what the kernel takes."""
+        client = socket.socket()
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        client.settimeout(30)
+        client.connect(("127.0.0.1", self.port))
+        data = json.dumps(body).encode()
+        client.sendall(f"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: {len(data)}\r\n\r\n".encode() + data)
+        return client
+
+    def metric(self, name):
+        return float(re.search(rf"^{re.escape(name)} (\S+)$", self.ask("/metrics")[1], re.MULTILINE)[1])
+
+    def wait_for(self, what, condition, seconds=300):
+        end = time.time() + seconds
+        while not condition() and time.time() < end:
+            time.sleep(0.02)
+        expect(what, condition())
+
+
+def completions(server):
+    status, one = server.ask("/v1/completions", {"prompt": "Hello", "max_tokens": 8, "logprobs": 0})
+    choice = one["choices"][0]
+    expect("a completion", status == 200 and one["object"] == "text_completion" and choice["finish_reason"] == "length" and one["model"] == "llama", one)
+    expect("usage", one["usage"]["completion_tokens"] == 8 and one["usage"]["total_tokens"] == one["usage"]["prompt_tokens"] + 8, one["usage"])
+    made = json.loads(subprocess.run([tool, "generate", str(LLAMA), "Hello", "--max-tokens", "8", "--logprobs", "--json"], capture_output=True, text=True).stdout)
+    expect("the text of weft generate", choice["text"] == made["text"], (choice, made))
+    expect("the log-probabilities of weft generate", choice["logprobs"]["token_logprobs"] == [float(json.dumps(x)) for x in bits(made["logprobs"])], made)
+    ids = made["prompt_ids"]
+    for prompt in (ids, [ids], ["Hello"]):
+        expect(f"prompt {prompt}", server.ask("/v1/completions", {"prompt": prompt, "max_tokens": 8})[1]["choices"][0]["text"] == choice["text"])
+    both = server.ask("/v1/completions", {"prompt": ["Hello", "World"], "max_tokens": 4, "n": 2, "temperature": 1, "seed": 3})[1]
+    texts = [c["text"] for c in both["choices"]]
+    expect("two prompts, twice each", [c["index"] for c in both["choices"]] == [0, 1, 2, 3] and texts[0] != texts[1] and texts[2] != texts[3], texts)
+    expect("a seed repeats", texts == [c["text"] for c in server.ask("/v1/completions", {"prompt": ["Hello", "World"], "max_tokens": 4, "n": 2, "temperature": 1, "seed": 3})[1]["choices"]])
+    free = server.ask("/v1/completions", {"prompt": "Hello", "max_tokens": 8, "temperature": 1})[1]
+    again = server.ask("/v1/completions", {"prompt": "Hello", "max_tokens": 8, "temperature": 1, "seed": free["seed"]})[1]
+    expect("the seed of an answer repeats it", free["choices"] == again["choices"], (free, again))
+    stop = choice["text"][3:6]
+    cut = server.ask("/v1/completions", {"prompt": "Hello", "max_tokens": 8, "stop": stop})[1]["choices"][0]
+    expect("a stop string", cut["text"] == choice["text"][:choice["text"].index(stop)] and cut["finish_reason"] == "stop", (stop, cut))
+
+
+def bits(values):
+    """The floats that the shortest texts of weft generate stand for, as the doubles that the server prints."""
+    import struct
+    return [struct.unpack("f", struct.pack("f", x))[0] for x in values]
+
+
+def echo(server):
+    request = {"prompt": "Hello World", "max_tokens": 3, "echo": True, "logprobs": 2}
+    one = server.ask("/v1/completions", request)[1]
+    choice, lists = one["choices"][0], one["choices"][0]["logprobs"]
+    count = one["usage"]["prompt_tokens"] + 3
+    expect("echo", choice["text"].startswith("Hello World") and all(len(lists[key]) == count for key in lists), choice)
+    expect("the first token has none", lists["token_logprobs"][0] is None and lists["top_logprobs"][0] is None and all(x < 0 for x in lists["token_logprobs"][1:]))
+    expect("the most likely", all(max(top.values()) >= value and len(top) in (2, 3) for top, value in zip(lists["top_logprobs"][1:], lists["token_logprobs"][1:])))
+    expect("offsets", "".join(choice["text"][a:b] for a, b in zip(lists["text_offset"], [*lists["text_offset"][1:], None])) == choice["text"], lists)
+    plain = server.ask("/v1/completions", {**request, "logprobs": 0})[1]["choices"][0]["logprobs"]
+    expect("score() has the same bits", plain["token_logprobs"] == lists["token_logprobs"] and plain["top_logprobs"] is None, plain)
+    only = server.ask("/v1/completions", {**request, "max_tokens": 0})[1]["choices"][0]
+    expect("the prompt alone", only["text"] == "Hello World" and only["logprobs"]["token_logprobs"] == lists["token_logprobs"][:-3], only)
+    fed = server.ask("/v1/completions", {"prompt": choice["text"], "max_tokens": 0, "echo": True, "logprobs": 0})[1]["choices"][0]["logprobs"]
+    if fed["tokens"] == lists["tokens"]:  # the text may be cut into tokens in another way
+        expect("new tokens as a prompt have the same bits", fed["token_logprobs"] == lists["token_logprobs"])
+
+
+def chats(server):
+    talk = [{"role": "user", "content": "Hello"}]
+    request = {"messages": talk, "max_completion_tokens": 6, "logprobs": True, "top_logprobs": 2}
+    status, one = server.ask("/v1/chat/completions", request)
+    choice = one["choices"][0]
+    content = choice["logprobs"]["content"]
+    expect("a chat", status == 200 and one["object"] == "chat.completion" and choice["message"]["role"] == "assistant", one)
+    expect("its log-probabilities", len(content) == one["usage"]["completion_tokens"] and all(len(t["top_logprobs"]) == 2 for t in content), content)
+    text = "[user] Hello\n[assistant] "
+    tokens = server.ask("/tokenize", {"messages": talk})[1]
+    expect("/tokenize", tokens["tokens"] == server.ask("/tokenize", {"text": text, "add_special_tokens": False})[1]["tokens"] and
+           tokens["count"] == one["usage"]["prompt_tokens"] == len(tokens["tokens"]), tokens)
+    same = server.ask("/v1/completions", {"prompt": tokens["tokens"], "max_tokens": 6})[1]["choices"][0]
+    expect("the template", same["text"].strip() == choice["message"]["content"].strip(), (same, choice))
+    parts = server.ask("/v1/chat/completions", {**request, "messages": [{"role": "user", "content": [{"type": "text", "text": "Hel"}, {"type": "text", "text": "lo"}]}]})[1]
+    expect("parts of a content", parts["choices"] == one["choices"])
+    tools = server.ask("/v1/chat/completions", {**request, "tools": [{"type": "function", "function": {"name": "f"}}]})[1]
+    expect("tools reach the template", tools["usage"]["prompt_tokens"] > one["usage"]["prompt_tokens"])
+    events = server.events("/v1/chat/completions", {**request, "n": 2, "stream_options": {"include_usage": True}})
+    expect("the first events have roles", [e["choices"][0]["delta"].get("role") for e in events[:2]] == ["assistant"] * 2, events[:2])
+    streamed = "".join(e["choices"][0]["delta"].get("content", "") for e in events[:-1] if e["choices"][0]["index"] == 0)
+    expect("a stream has the same text", streamed == choice["message"]["content"], (streamed, choice))
+    values = [t for e in events[:-1] if e["choices"][0]["index"] == 0 and e["choices"][0]["logprobs"] for t in e["choices"][0]["logprobs"]["content"]]
+    expect("and the same log-probabilities", values == content)
+    expect("usage comes last", events[-1]["choices"] == [] and events[-1]["usage"]["completion_tokens"] == 12, events[-1])
+    expect("both end", sorted(e["choices"][0]["index"] for e in events[:-1] if e["choices"][0]["finish_reason"]) == [0, 1])
+    events = server.events("/v1/completions", {"prompt": "Hello", "max_tokens": 8})
+    expect("a streamed completion", "".join(e["choices"][0]["text"] for e in events) == server.ask("/v1/completions", {"prompt": "Hello", "max_tokens": 8})[1]["choices"][0]["text"])
+
+
+def refused(server, what, status, body=None, path="/v1/completions", code=None, param=None, **more):
+    got, error = server.ask(path, body, **more)
+    error = error["error"] if isinstance(error, dict) and "error" in error else {}
+    expect(what, got == status and set(error) == {"message", "type", "param", "code"} and error["message"] and
+           (code is None or error["code"] == code) and (param is None or error["param"] == param), (got, error))
+
+
+def errors(server):
+    hello = {"prompt": "Hello", "max_tokens": 2}
+    refused(server, "no JSON", 400, raw=b"{", code="invalid_json")
+    refused(server, "deep JSON", 400, raw=b'{"prompt":' + b"[" * 50000 + b"]" * 50000 + b"}", code="invalid_json")
+    refused(server, "invalid UTF-8", 400, raw=b'{"prompt":"\xff"}', code="invalid_json")
+    refused(server, "an empty body", 400, raw=b"", code="invalid_json")
+    refused(server, "a wrong value", 400, {**hello, "temperature": "hot"}, param="temperature")
+    refused(server, "no prompt", 400, {}, param="prompt")
+    refused(server, "ids outside the vocabulary", 400, {"prompt": [10**6]}, param="prompt")
+    refused(server, "an empty prompt", 400, {"prompt": [[]]}, param="prompt")
+    refused(server, "too many tokens", 400, {**hello, "max_tokens": 1000}, code="context_length_exceeded")
+    refused(server, "a long prompt", 400, {"prompt": [1] * 300}, code="context_length_exceeded")
+    refused(server, "a full context", 400, {"prompt": [1] * 256}, code="context_length_exceeded")
+    refused(server, "another model", 404, {**hello, "model": "gpt"}, code="model_not_found", param="model")
+    refused(server, "a template that refuses", 400, {"messages": [{"role": "bad", "content": ""}]}, path="/v1/chat/completions")
+    refused(server, "an image", 400, {"messages": [{"role": "user", "content": [{"type": "image_url", "image_url": {}}]}]}, path="/v1/chat/completions",
+            param="messages.0.content")
+    refused(server, "no such path", 404, path="/v1/nothing", code="unknown_url")
+    refused(server, "no such model", 404, path="/v1/models/gpt", code="model_not_found")
+    expect("one model", server.ask("/v1/models/llama")[1] == server.ask("/v1/models")[1]["data"][0])
+    refused(server, "GET of a POST", 404, path="/v1/completions")
+    refused(server, "another type", 415, hello, headers={"Content-Type": "text/plain"})
+    connection = server.connect()
+    form = b'--x\r\nContent-Disposition: form-data; name="a"\r\n\r\nGET /nothing HTTP/1.1\r\n\r\n\r\n--x--\r\n'
+    connection.request("POST", "/v1/completions", form, {"Content-Type": "multipart/form-data; boundary=x"})
+    response = connection.getresponse()
+    expect("a whole form", response.status == 415 and b"application/json" in response.read(), response.status)
+    connection.request("GET", "/health")
+    expect("a request after it", connection.getresponse().read() == b'{"status":"ok"}')
+    connection.close()
+    with socket.create_connection(("127.0.0.1", server.port), timeout=300) as client:  # a request inside a broken form
+        inner = b"GET /health HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
+        client.sendall(b"POST /v1/completions HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: multipart/form-data; boundary=x\r\nContent-Length: " +
+                       str(len(inner)).encode() + b"\r\n\r\n" + inner)
+        answer = b""
+        while more := client.recv(4096):
+            answer += more
+        expect("is not answered", b'"status":"ok"' not in answer, answer)
+    for host in ("attacker.example", "127.0.0.1.attacker.example:80"):
+        refused(server, "another host", 403, hello, headers={"Host": host}, code="forbidden_host")
+    refused(server, "a long body", 413, raw=b'{"prompt":"' + b"a" * 200000 + b'"}')
+    connection = server.connect()
+    connection.request("POST", "/v1/completions", iter([b'{"prompt":"'] + [b"a" * 10000] * 20 + [b'"}']), {"Content-Type": "application/json"}, encode_chunked=True)
+    response = connection.getresponse()
+    expect("a long chunked body", response.status == 413 and "error" in json.loads(response.read()))
+    connection.request("POST", "/v1/completions", json.dumps(hello), {"Content-Type": "application/json"})
+    expect("the connection goes on", connection.getresponse().status == 200)
+    for junk in (b"\r\n\r\n", b"GET\r\n\r\n", b"\x00" * 100 + b"\r\n\r\n", b"GET / HTTP/9\r\n\r\n", b"POST /v1/completions HTTP/1.1\r\nContent-Length: -5\r\n\r\n{}"):
+        with socket.create_connection(("127.0.0.1", server.port), timeout=30) as client:
+            client.sendall(junk)
+            client.shutdown(socket.SHUT_WR)
+            while client.recv(4096):
+                pass
+    expect("junk does no harm", server.ask("/health") == (200, {"status": "ok"}))
+    status, page = server.ask("/")
+    expect("the chat page", status == 200 and "<!doctype html>" in page and not re.search(r"(src|href)=[\"']?(https?:)?//", page), page[:200])
+    connection = server.connect()
+    for method in ("GET", "OPTIONS"):
+        connection.request(method, "/v1/models", headers={"Origin": "http://attacker.example"})
+        response = connection.getresponse()
+        response.read()
+        expect("CORS is off", response.getheader("Access-Control-Allow-Origin") is None, response.getheaders())
+    connection.close()
+
+
+def leaving(server):
+    """Clients that leave: their sequences are removed, whether they wait, stream or only wait for the whole answer."""
+    begun = server.metric("weft_requests_aborted_total")
+    for stream in (True, False):
+        client = server.open_request({**LONG, "stream": stream})
+        server.wait_for("a long request runs", lambda: server.metric("weft_sequences_waiting") > 100)
+        refused(server, "the queue is full", 429, {"prompt": "Hello", "max_tokens": 1}, code="queue_full")
+        client.close()
+        server.wait_for("it is removed", lambda: server.metric("weft_sequences_running") + server.metric("weft_sequences_waiting") == 0)
+    expect("they are counted", server.metric("weft_requests_aborted_total") >= begun + 2)
+    expect("others are answered", server.ask("/v1/completions", {"prompt": "Hello", "max_tokens": 1})[0] == 200)
+
+
+def crowd(server):
+    """Alone and among others, slow readers and idle connections too: the same bits."""
+    asked = [("/v1/completions", {"prompt": "Hello World", "max_tokens": 40, "logprobs": 3, "temperature": 0.8, "seed": 5, "n": 2}),
+             ("/v1/chat/completions", {"messages": [{"role": "user", "content": "Hi"}], "max_tokens": 30, "logprobs": True, "top_logprobs": 3}),
+             ("/v1/completions", {"prompt": list(range(3, 200)), "max_tokens": 20, "logprobs": 1, "echo": True})]
+    alone = [server.ask(*one)[1]["choices"] for one in asked]
+    idle = [socket.create_connection(("127.0.0.1", server.port)) for _ in range(20)]
+    busy = server.open_request({"prompt": [9, 9], "max_tokens": 200, "n": 20, "temperature": 1, "seed": 2})
+    slow = [server.open_request({"stream": True, "prompt": [3 + i, 4], "max_tokens": 200, "n": 4, "logprobs": 20, "temperature": 1, "seed": i}) for i in range(8)]
+    server.wait_for("they run", lambda: server.metric("weft_sequences_running") > 1)
+    among = [None] * 6
+    def send(i):
+        among[i] = server.ask(*asked[i % 3])[1].get("choices")
+    threads = [threading.Thread(target=send, args=(i,)) for i in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    expect("the same answers among others, to the bit", among == alone * 2, "")
+    server.wait_for("the slow ones are computed", lambda: server.metric("weft_sequences_running") == 0)
+    text = b""
+    while not text.endswith(b"0\r\n\r\n") and (more := slow[0].recv(65536)):
+        text += more
+    expect("a slow reader gets all", text.count(b'"finish_reason":"length"') == 4 and b"[DONE]" in text, text[-100:])
+    for client in [busy, *slow, *idle]:
+        client.close()
+
+
+def turns(folder):
+    """A request of many sequences shares the batch with a later one."""
+    with Server(folder, "--sequences", 2, "--queue", 2000) as server:
+        client = server.open_request(LONG)
+        server.wait_for("a long request runs", lambda: server.metric("weft_sequences_waiting") > 100)
+        expect("a later one is answered", server.ask("/v1/completions", {"prompt": "Hello", "max_tokens": 5})[0] == 200)
+        expect("before the long one ends", server.metric("weft_sequences_waiting") > 100, server.metric("weft_sequences_waiting"))
+        client.close()
+
+
+def ends(folder):
+    """SIGTERM finishes what runs; a second server has a key, few connections and a short time."""
+    with Server(folder, "--queue", 100) as server:
+        client = server.open_request({"stream": True, "prompt": "Hello", "max_tokens": 200, "n": 8, "logprobs": 1})
+        text = client.recv(4096)
+        server.process.send_signal(signal.SIGTERM)
+        while more := client.recv(65536):
+            text += more
+        expect("a stream is finished after SIGTERM", text.count(b'"finish_reason":"length"') == 8 and text.endswith(b"0\r\n\r\n"), text[-200:])
+        expect("exit code 0", server.process.wait(20) == 0, server.process.returncode)
+    environment = {"WEFT_API_KEY": "secret"}
+    with Server(LLAMA, "--connections", 4, "--timeout", 0.3, "--queue", 2000, "--name", "mine", env=environment) as server:
+        key = {"Authorization": "Bearer secret"}
+        refused(server, "no key", 401, {"prompt": "Hello"}, code="invalid_api_key")
+        refused(server, "a wrong key", 401, {"prompt": "Hello"}, headers={"Authorization": "Bearer secre"}, code="invalid_api_key")
+        expect("the key", server.ask("/v1/models", headers=key)[1]["data"][0]["id"] == "mine")
+        expect("health needs none", server.ask("/health")[0] == 200 and server.ask("/")[0] == 200)
+        refused(server, "no chat template", 400, {"messages": [{"role": "user", "content": "a"}]}, path="/v1/chat/completions", headers=key)
+        refused(server, "too long", 504, LONG, headers=key, code="timeout")
+        held = [socket.create_connection(("127.0.0.1", server.port)) for _ in range(4)]
+        time.sleep(0.2)
+        refused(server, "too many connections", 503, path="/v1/models", headers=key, code="overloaded")
+        for client in held:
+            client.close()
+        server.process.send_signal(signal.SIGINT)
+        expect("exit code 0 after Ctrl-C", server.process.wait(20) == 0, server.process.returncode)
+
+
+def talks(folder):
+    """A model trained here to answer: questions at once, each answered to the end of its turn."""
+    answers = {"What is your name?": "I am Weft.", "Say hello.": "Hello there!", "What do you do?": "I run transformers.", "Is it late?": "No, it is early."}
+    data = folder / "talk.jsonl"
+    data.write_text("".join(json.dumps({"messages": [{"role": "user", "content": q}, {"role": "assistant", "content": a}]}) + "\n" for q, a in answers.items()) * 40)
+    subprocess.run([tool, "train", "--data", data, "--chat-template", "chatml", "--packing", "concatenate", "--vocabulary", "bytes", "--width", "64", "--layers",
+                    "2", "--heads", "4", "--sequence", "96", "--context", "192", "--batch", "8", "--validation", "0", "--learning-rate", "0.004", "--warmup", "10",
+                    "--evaluate-every", "0", "--steps", "200", "--out", folder / "run"], check=True, capture_output=True)
+    got = []
+    with Server(folder / "run/model", "--sequences", 3) as server:
+        def send(question):
+            got.append((question, server.ask("/v1/chat/completions", {"messages": [{"role": "user", "content": question}]})[1]["choices"][0]))
+        threads = [threading.Thread(target=send, args=(question,)) for question in list(answers) * 4]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        events = server.events("/v1/chat/completions", {"messages": [{"role": "user", "content": "Say hello."}]})
+    expect("questions are answered", len(got) == 16 and all(one["message"]["content"] == answers[q] and one["finish_reason"] == "stop" for q, one in got), got)
+    expect("a stream ends with the turn", "".join(e["choices"][0]["delta"].get("content", "") for e in events) == "Hello there!" and
+           events[-1]["choices"][0]["finish_reason"] == "stop", events[-1])
+
+
+def gguf(folder):
+    """A GGUF file has the answers of the folder it was made of, with its chat template."""
+    file = folder.parent / "model.gguf"
+    subprocess.run([tool, "export", folder, file], check=True, capture_output=True)
+    asked = [("/v1/completions", {"prompt": "Hello World", "max_tokens": 12, "logprobs": 2}),
+             ("/v1/chat/completions", {"messages": [{"role": "user", "content": "Hi"}], "max_tokens": 12, "logprobs": True})]
+    answers = []
+    for model in (folder, file):
+        with Server(model, "--name", "same") as server:
+            answers.append([server.ask(*one)[1].get("choices") for one in asked])
+            refused(server, "a template that refuses", 400, {"messages": [{"role": "bad", "content": "a"}]}, path="/v1/chat/completions")
+    expect("the same answers from a GGUF file", answers[0] == answers[1] and None not in answers[0], answers)
+
+
+def without_tokenizer(folder):
+    shutil.copytree(LLAMA, folder, ignore=lambda *_: ["tokenizer.json", "tokenizer_config.json"])
+    with Server(folder) as server:
+        one = server.ask("/v1/completions", {"prompt": [5, 6], "max_tokens": 3, "logprobs": 0, "echo": True})[1]["choices"][0]
+        expect("token ids alone", one["text"] == "" and one["logprobs"]["tokens"][:2] == ["5", "6"] and len(one["logprobs"]["tokens"]) == 5, one)
+        refused(server, "a text", 400, {"prompt": "a"}, param="prompt")
+        refused(server, "a stop string", 400, {"prompt": [5], "stop": "a"}, param="stop")
+        refused(server, "a text to tokenize", 400, {"text": "a"}, path="/tokenize")
+
+
+def usage():
+    for args, words in ((["--port", "99999"], "--port"), (["--sequences", "0"], "--sequences"), (["--host", "203.0.113.1"], "203.0.113.1")):
+        done = subprocess.run([tool, "serve", str(LLAMA), *args], capture_output=True, text=True, timeout=30)
+        expect(f"{args} is refused", done.returncode == 2 and words in done.stderr, done.stderr)
+
+
+with tempfile.TemporaryDirectory() as temporary:
+    folder = pathlib.Path(temporary) / "private" / "llama"
+    shutil.copytree(LLAMA, folder)
+    (folder / "chat_template.jinja").write_text(TEMPLATE)
+    usage()
+    with Server(folder, "--sequences", 4, "--queue", 500, "--max-body", 150000) as server:
+        for test in (completions, echo, chats, errors, leaving, crowd):
+            begin = time.time()
+            test(server)
+            print(f"{test.__name__}: {time.time() - begin:.1f} s")
+    turns(folder)
+    talks(pathlib.Path(temporary))
+    gguf(folder)
+    without_tokenizer(pathlib.Path(temporary) / "private" / "bare")
+    ends(folder)
+finish()

@@ -1,0 +1,180 @@
+#include "weft/serve/answer.h"
+
+#include <chrono>
+#include <random>
+
+#include "weft/serve/prompt_scores.h"
+
+namespace weft::serve {
+namespace {
+
+std::string new_id(const char* prefix) {
+  std::random_device device;
+  char text[32];
+  std::snprintf(text, sizeof text, "%08x%08x%08x", device(), device(), device());
+  return std::string(prefix) + text;
+}
+
+OrderedJson finish_reason(const std::optional<FinishReason>& reason) {
+  if (!reason) return nullptr;
+  return *reason == FinishReason::length ? "length" : "stop";
+}
+
+OrderedJson or_null(const std::string& text) { return text.empty() ? OrderedJson() : OrderedJson(text); }
+
+}  // namespace
+
+std::string text_of(const OrderedJson& json) { return json.dump(-1, ' ', false, OrderedJson::error_handler_t::replace); }
+
+std::string error_json(const ApiError& error) {
+  return text_of(
+      {{"error", {{"message", error.message}, {"type", error.type}, {"param", or_null(error.param)}, {"code", or_null(error.code)}}}});
+}
+
+Answer::Answer(GenerationRequest request, const ServedModel& model)
+    : request_(std::move(request)),
+      model_(model),
+      id_(new_id(request_.chat ? "chatcmpl-" : "cmpl-")),
+      created_(std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch()).count()),
+      sampling_(model.sampling(request_.sampling)),
+      job_(std::make_shared<Job>()) {
+  if (!request_.model.empty()) model.check_name(request_.model);
+  if (!request_.stop.empty() && !model.tokenizer()) refuse("stop", "this model has no tokenizer: there is no text to stop");
+  if (request_.chat) {
+    add_sequences(model.encode(model.encode_chat(request_.conversation)));
+  } else {
+    for (const Prompt& prompt : request_.prompts) add_sequences(model.encode(prompt));
+  }
+  job_->stop = request_.stop;
+  job_->answer = request_.chat;
+  job_->scored_top = request_.top_log_probabilities;
+  if (request_.echo && request_.log_probabilities) job_->scored = prompts_;
+  choices_.resize(job_->sequences.size());
+  open_ = choices_.size();
+}
+
+void Answer::add_sequences(const Ids& ids) {
+  const bool needs_logits = request_.echo && request_.top_log_probabilities > 0;
+  if (needs_logits && int64_t(ids.size()) * model_.vocabulary() > kMostPromptLogits)
+    refuse("logprobs", "the prompt is too long for the most likely tokens of each position; logprobs 0 returns its own tokens' alone");
+  SequenceOptions options{.sampling = sampling_,
+                          .max_tokens = model_.max_tokens(request_, ids.size()),
+                          .end_ids = model_.end_ids(request_.chat),
+                          .log_probabilities = request_.log_probabilities,
+                          .top_log_probabilities = request_.top_log_probabilities};
+  for (int64_t i = 0; i < request_.n; ++i) {
+    options.occurrence = uint32_t(i);
+    job_->sequences.push_back({ids, options});
+  }
+  prompt_tokens_ += int64_t(ids.size());
+  prompts_.push_back(ids);
+}
+
+void Answer::add(const TokenEvent& event) {
+  Choice& choice = choices_[event.choice];
+  choice.text += event.text;
+  if (event.id >= 0) ++new_tokens_;
+  if (event.log_probability) choice.log_probabilities.push_back(*event.log_probability);
+  if (event.finished && !choice.finished) --open_;
+  if (event.finished) choice.finished = event.finished;
+}
+
+OrderedJson Answer::head(bool chunk) const {
+  const char* object = !request_.chat ? "text_completion" : chunk ? "chat.completion.chunk" : "chat.completion";
+  OrderedJson json{{"id", id_}, {"object", object}, {"created", created_}, {"model", model_.name()}, {"choices", OrderedJson::array()}};
+  if (sampling_.temperature > 0) json["seed"] = sampling_.seed;  // repeats the answer
+  return json;
+}
+
+OrderedJson Answer::usage() const {
+  return {{"prompt_tokens", prompt_tokens_}, {"completion_tokens", new_tokens_}, {"total_tokens", prompt_tokens_ + new_tokens_}};
+}
+
+std::string Answer::echoed(size_t prompt) const {
+  if (!request_.echo) return "";
+  if (const auto* text = std::get_if<std::string>(&request_.prompts[prompt])) return *text;
+  return model_.tokenizer() ? model_.tokenizer()->decode(prompts_[prompt], true) : "";
+}
+
+OrderedJson Answer::log_probabilities(const Choice& choice, const Ids* prompt, const PromptScores* scores) const {
+  if (!request_.log_probabilities) return nullptr;
+  if (request_.chat) {
+    OrderedJson content = OrderedJson::array();
+    for (const auto& token : choice.log_probabilities) content.push_back(chat_log_probability(model_.tokenizer(), token));
+    return {{"content", std::move(content)}};
+  }
+  CompletionLogProbabilities lists(model_.tokenizer(), request_.top_log_probabilities);
+  int64_t offset = choice.offset;
+  if (scores) {
+    lists.add({{prompt->front(), 0}, {}}, false, offset);
+    for (const auto& token : *scores) lists.add(token, true, offset);
+  }
+  for (const auto& token : choice.log_probabilities) lists.add(token, true, offset);
+  return lists.json();
+}
+
+OrderedJson Answer::whole() const {
+  OrderedJson json = head(false);
+  const std::vector<PromptScores> scores = job_->scores();
+  for (size_t i = 0; i < choices_.size(); ++i) {
+    const Choice& choice = choices_[i];
+    const size_t prompt = i / size_t(request_.n);
+    OrderedJson one{{"index", i}};
+    if (request_.chat)
+      one["message"] = {{"role", "assistant"}, {"content", choice.text}, {"refusal", nullptr}};
+    else
+      one["text"] = echoed(prompt) + choice.text;
+    one["logprobs"] = log_probabilities(choice, &prompts_[prompt], scores.empty() ? nullptr : &scores[prompt]);
+    one["finish_reason"] = finish_reason(choice.finished);
+    json["choices"].push_back(std::move(one));
+  }
+  json["usage"] = usage();
+  return json;
+}
+
+std::vector<OrderedJson> Answer::first_chunks() const {
+  std::vector<OrderedJson> chunks;
+  for (size_t i = 0; i < choices_.size(); ++i) {
+    OrderedJson one{{"index", i}};
+    if (request_.chat)
+      one["delta"] = {{"role", "assistant"}, {"content", ""}};
+    else if (request_.echo)
+      one["text"] = echoed(i / size_t(request_.n));
+    else
+      continue;
+    one["logprobs"] = nullptr;
+    one["finish_reason"] = nullptr;
+    chunks.push_back(head(true));
+    chunks.back()["choices"].push_back(std::move(one));
+    if (request_.include_usage) chunks.back()["usage"] = nullptr;
+  }
+  return chunks;
+}
+
+OrderedJson Answer::chunk(const TokenEvent& event) {
+  if (event.text.empty() && !event.finished && !event.log_probability) return nullptr;  // held back; comes with a later event
+  OrderedJson one{{"index", event.choice}};
+  if (request_.chat)
+    one["delta"] = event.text.empty() && event.finished ? OrderedJson::object() : OrderedJson{{"content", event.text}};
+  else
+    one["text"] = event.text;
+  Choice& choice = choices_[event.choice];
+  Choice piece;
+  piece.offset = choice.offset;
+  if (event.log_probability) piece.log_probabilities.push_back(*event.log_probability);
+  one["logprobs"] = event.log_probability ? log_probabilities(piece, nullptr, nullptr) : OrderedJson();
+  if (event.id >= 0) choice.offset += token_characters(model_.tokenizer(), event.id);
+  one["finish_reason"] = finish_reason(event.finished);
+  OrderedJson json = head(true);
+  json["choices"].push_back(std::move(one));
+  if (request_.include_usage) json["usage"] = nullptr;
+  return json;
+}
+
+OrderedJson Answer::usage_chunk() const {
+  OrderedJson json = head(true);
+  json["usage"] = usage();
+  return json;
+}
+
+}  // namespace weft::serve

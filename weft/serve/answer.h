@@ -1,0 +1,64 @@
+// A request's way from the client's JSON to a job, and from the job's events to the answer's JSON.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "weft/serve/job.h"
+#include "weft/serve/request.h"
+#include "weft/serve/served_model.h"
+#include "weft/serve/token_json.h"
+
+namespace weft::serve {
+
+class Answer {
+ public:
+  // Encodes the prompts and makes the job. Throws ApiErrors, and Errors of the template and the tokenizer.
+  Answer(GenerationRequest request, const ServedModel& model);
+
+  const GenerationRequest& request() const { return request_; }
+  const std::shared_ptr<Job>& job() const { return job_; }
+  int64_t prompt_tokens() const { return prompt_tokens_; }
+
+  void add(const TokenEvent& event);
+  bool finished() const { return open_ == 0; }
+
+  OrderedJson whole() const;  // the whole answer; of a finished one
+  // Pieces of a streamed answer: those before the first token, one for an event (null: nothing to send), and the last.
+  std::vector<OrderedJson> first_chunks() const;
+  OrderedJson chunk(const TokenEvent& event);
+  OrderedJson usage_chunk() const;
+
+ private:
+  struct Choice {
+    std::string text;
+    std::vector<TokenLogProbability> log_probabilities;
+    std::optional<FinishReason> finished;
+    int64_t offset = 0;  // characters of the tokens that were streamed
+  };
+
+  void add_sequences(const Ids& ids);
+  OrderedJson head(bool chunk) const;
+  OrderedJson usage() const;
+  OrderedJson log_probabilities(const Choice& choice, const Ids* prompt, const PromptScores* scores) const;
+  std::string echoed(size_t prompt) const;
+
+  GenerationRequest request_;
+  const ServedModel& model_;
+  std::string id_;
+  int64_t created_;
+  SamplingOptions sampling_;
+  std::shared_ptr<Job> job_;
+  std::vector<Ids> prompts_;  // encoded
+  std::vector<Choice> choices_;
+  size_t open_ = 0;  // choices that have not ended
+  int64_t prompt_tokens_ = 0, new_tokens_ = 0;
+};
+
+// {"error": {"message", "type", "param", "code"}}
+std::string error_json(const ApiError& error);
+// Text of any JSON; bytes that are not UTF-8 become U+FFFD.
+std::string text_of(const OrderedJson& json);
+
+}  // namespace weft::serve

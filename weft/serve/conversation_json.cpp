@@ -1,0 +1,65 @@
+#include "weft/serve/conversation_json.h"
+
+#include <nlohmann/json.hpp>
+
+#include "weft/serve/api_error.h"
+
+namespace weft::serve {
+namespace {
+
+using Ordered = nlohmann::ordered_json;
+
+const Ordered* member(const Ordered& object, const char* key) {
+  const auto found = object.find(key);
+  return found == object.end() || found->is_null() ? nullptr : &*found;
+}
+
+// [{"type": "text", "text": "a"}, ...] as one text.
+std::string text_of_parts(const Ordered& parts, const std::string& param) {
+  std::string text;
+  for (const Ordered& part : parts) {
+    const Ordered* of = part.is_object() ? member(part, "text") : nullptr;
+    const Ordered* type = part.is_object() ? member(part, "type") : nullptr;
+    if (!of || !of->is_string() || (type && *type != "text")) refuse(param, param, " has a part that is no text");
+    text += of->get<std::string>();
+  }
+  return text;
+}
+
+Ordered message_of(Ordered message, size_t index) {
+  const std::string param = join("messages.", index);
+  if (!message.is_object()) refuse(param, param, " is no object");
+  const Ordered* role = member(message, "role");
+  if (!role || !role->is_string()) refuse(param + ".role", param, ".role is missing or no string");
+  if (*role == "developer") message["role"] = "system";
+  if (const Ordered* content = member(message, "content")) {
+    if (content->is_array())
+      message["content"] = text_of_parts(*content, param + ".content");
+    else if (!content->is_string())
+      refuse(param + ".content", param, ".content is neither a string nor a list of texts");
+  }
+  return message;
+}
+
+}  // namespace
+
+std::string conversation_json(std::string_view body) {
+  const Ordered request = Ordered::parse(body);
+  const Ordered* messages = member(request, "messages");
+  if (!messages || !messages->is_array() || messages->empty()) refuse("messages", "messages is missing, empty or no list");
+  Ordered conversation;
+  if (const Ordered* variables = member(request, "chat_template_kwargs")) {
+    if (!variables->is_object()) refuse("chat_template_kwargs", "chat_template_kwargs is no object");
+    conversation = *variables;
+  }
+  conversation["messages"] = Ordered::array();
+  for (size_t i = 0; i < messages->size(); ++i) conversation["messages"].push_back(message_of((*messages)[i], i));
+  const Ordered* choice = member(request, "tool_choice");
+  if (const Ordered* tools = member(request, "tools"); tools && !(choice && *choice == "none")) {
+    if (!tools->is_array()) refuse("tools", "tools is no list");
+    conversation["tools"] = *tools;
+  }
+  return conversation.dump();
+}
+
+}  // namespace weft::serve

@@ -1,0 +1,222 @@
+#include "weft/serve/scheduler.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <utility>
+
+#include "weft/serve/prompt_scores.h"
+
+namespace weft::serve {
+namespace {
+
+int64_t work_of(const Job& job) { return int64_t(job.sequences.size() + job.scored.size()); }
+
+ApiError internal_error() {
+  return api_error(500, "the model could not compute an answer; the server's log has the reason", "server_error");
+}
+
+void print_error(const std::exception_ptr& thrown) {
+  try {
+    std::rethrow_exception(thrown);
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "weft: %s\n", error.what());
+  }
+}
+
+}  // namespace
+
+Scheduler::Scheduler(const Model& model, const Tokenizer* tokenizer, const SchedulerOptions& options, Metrics& metrics)
+    : model_(model), tokenizer_(tokenizer), options_(options), metrics_(metrics), engine_(model, options.engine) {}
+
+Scheduler::~Scheduler() = default;
+
+void Scheduler::submit(std::shared_ptr<Job> job) {
+  const std::lock_guard lock(mutex_);
+  if (finishing_) throw stopping();
+  if (unfinished_ >= options_.engine.sequences + options_.queue)
+    throw api_error(429, join("the queue is full: ", options_.queue, " sequences wait; try again later"), "rate_limit_error", "queue_full");
+  unfinished_ += work_of(*job);
+  inbox_.push_back(std::move(job));
+  work_.notify_one();
+}
+
+void Scheduler::cancel(Job& job) {
+  job.cancelled = true;
+  const std::lock_guard lock(mutex_);
+  cancels_ = true;
+  work_.notify_one();
+}
+
+void Scheduler::finish() {
+  const std::lock_guard lock(mutex_);
+  finishing_ = true;
+  work_.notify_one();
+}
+
+void Scheduler::abandon() {
+  const std::lock_guard lock(mutex_);
+  finishing_ = abandoned_ = true;
+  work_.notify_one();
+}
+
+void Scheduler::run() {
+  while (take_jobs()) {
+    remove_cancelled();
+    score_one();
+    fill_places();
+    step();
+    publish();
+  }
+  fail_running(stopping());
+  publish();
+  const std::lock_guard lock(mutex_);
+  for (const auto& job : inbox_) job->fail(stopping());
+  inbox_.clear();
+}
+
+// Waits for something to do; false: the end.
+bool Scheduler::take_jobs() {
+  std::deque<std::shared_ptr<Job>> taken;
+  {
+    std::unique_lock lock(mutex_);
+    if (idle()) work_.wait(lock, [&] { return !inbox_.empty() || finishing_ || cancels_; });
+    if (abandoned_ || (finishing_ && idle() && inbox_.empty())) return false;
+    taken.swap(inbox_);
+  }
+  for (auto& job : taken) {
+    if (job->scored.empty())
+      ready_.push_back({std::move(job)});
+    else
+      scoring_.push_back(std::move(job));
+  }
+  return true;
+}
+
+void Scheduler::remove_cancelled() {
+  {
+    const std::lock_guard lock(mutex_);
+    if (!std::exchange(cancels_, false)) return;
+  }
+  for (auto place = running_.begin(); place != running_.end();) {
+    const auto next = std::next(place);
+    if (place->second.job->cancelled) end(place, false);
+    place = next;
+  }
+}
+
+// Adds sequences to the engine while it has places, one of each request in turn.
+void Scheduler::fill_places() {
+  while (!ready_.empty() && engine_.running() + engine_.waiting() < options_.engine.sequences) {
+    Ready ready = std::move(ready_.front());
+    ready_.pop_front();
+    if (ready.job->cancelled) {
+      count_done(int64_t(ready.job->sequences.size() - ready.next));
+      continue;
+    }
+    begin(ready.job, ready.next);
+    if (++ready.next < ready.job->sequences.size()) ready_.push_back(std::move(ready));
+  }
+}
+
+void Scheduler::begin(const std::shared_ptr<Job>& job, size_t choice) {
+  auto& [prompt, options] = job->sequences[choice];
+  if (options.max_tokens == 0) {
+    job->push(TokenEvent{choice, -1, "", {}, FinishReason::length});
+    return count_done();
+  }
+  try {
+    const uint64_t id = engine_.add(std::move(prompt), options);
+    running_.emplace(id, Running{job, choice, SequenceText(tokenizer_, job->stop, job->answer)});
+  } catch (const std::exception& error) {  // the connection's thread has checked all that the engine checks
+    std::fprintf(stderr, "weft: %s\n", error.what());
+    job->fail(internal_error());
+    count_done();
+  }
+}
+
+// One prompt's log-probabilities, so that decoding goes on in between.
+void Scheduler::score_one() {
+  if (scoring_.empty()) return;
+  const std::shared_ptr<Job> job = scoring_.front();
+  try {
+    if (!job->cancelled) job->push(prompt_scores(model_, job->scored[scored_], job->scored_top));
+  } catch (const std::exception& error) {  // out of memory, too: later requests may fit
+    std::fprintf(stderr, "weft: %s\n", error.what());
+    job->fail(internal_error());
+    job->cancelled = true;
+  }
+  count_done();
+  if (++scored_ == job->scored.size()) {
+    scored_ = 0;
+    scoring_.pop_front();
+    ready_.push_back({job});
+  }
+}
+
+void Scheduler::step() {
+  if (engine_.idle()) return;
+  try {
+    for (const EngineToken& token : engine_.step()) deliver(token);
+  } catch (...) {
+    print_error(std::current_exception());
+    fail_running(internal_error());
+  }
+}
+
+void Scheduler::deliver(const EngineToken& token) {
+  const auto place = running_.find(token.sequence);
+  if (place == running_.end()) return;
+  Running& running = place->second;
+  if (token.error) {
+    running.job->fail(internal_error());
+    cancel(*running.job);  // its other sequences
+    end(place, true);
+    return print_error(token.error);
+  }
+  ++metrics_.new_tokens;
+  TokenEvent event{running.choice, token.id, running.text.push(token.id), token.log_probability, token.finished};
+  const bool stopped = running.text.stopped();
+  if (stopped) event.finished = FinishReason::stop;
+  if (event.finished) event.text += running.text.finish();
+  const bool ended = event.finished.has_value();
+  running.job->push(std::move(event));
+  if (ended) end(place, token.finished.has_value());
+}
+
+// `left`: the engine has removed it already.
+void Scheduler::end(std::unordered_map<uint64_t, Running>::iterator place, bool left) {
+  if (!left) engine_.remove(place->first);
+  running_.erase(place);
+  count_done();
+}
+
+void Scheduler::count_done(int64_t sequences) {
+  const std::lock_guard lock(mutex_);
+  unfinished_ -= sequences;
+}
+
+// Jobs first: removing sequences may fail where a step has.
+void Scheduler::fail_running(const ApiError& error) {
+  const auto running = std::exchange(running_, {});
+  for (const auto& [id, each] : running) each.job->fail(error);
+  for (const auto& job : std::exchange(scoring_, {})) job->fail(error);
+  for (const Ready& ready : std::exchange(ready_, {})) ready.job->fail(error);
+  scored_ = 0;
+  try {
+    for (const auto& [id, each] : running) engine_.remove(id);
+  } catch (...) {
+    print_error(std::current_exception());
+  }
+  const std::lock_guard lock(mutex_);
+  unfinished_ = 0;
+  for (const auto& job : inbox_) unfinished_ += work_of(*job);
+}
+
+void Scheduler::publish() {
+  metrics_.running = engine_.running();
+  metrics_.reused_tokens = engine_.reused_tokens();
+  const std::lock_guard lock(mutex_);
+  metrics_.waiting = unfinished_ - engine_.running();
+}
+
+}  // namespace weft::serve

@@ -1,0 +1,87 @@
+// The loop that owns the model: takes requests from a queue, decodes them as one batch and sends each its tokens. A device has one user at
+// a time, so all work of the model happens in the thread that calls run().
+#pragma once
+
+#include <condition_variable>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <unordered_map>
+#include <vector>
+
+#include "weft/generate/engine.h"
+#include "weft/serve/job.h"
+#include "weft/serve/metrics.h"
+#include "weft/serve/sequence_text.h"
+
+namespace weft::serve {
+
+struct SchedulerOptions {
+  EngineOptions engine = {};
+  int64_t queue = 64;  // sequences that wait for a place in the batch before requests are refused
+};
+
+class Scheduler {
+ public:
+  // All must outlive it. `tokenizer` may be null.
+  Scheduler(const Model& model, const Tokenizer* tokenizer, const SchedulerOptions& options, Metrics& metrics);
+  ~Scheduler();
+
+  // From any thread. Throws an ApiError: 429 if the queue is full, 503 after finish().
+  void submit(std::shared_ptr<Job> job);
+  // The job's reader has left.
+  void cancel(Job& job);
+  // Refuses further jobs; run() returns when those it has are done.
+  void finish();
+  // Also ends the jobs that run, with an error.
+  void abandon();
+
+  void run();
+  int64_t positions() const { return engine_.positions(); }
+
+ private:
+  struct Running {
+    std::shared_ptr<Job> job;
+    size_t choice;
+    SequenceText text;
+  };
+
+  struct Ready {
+    std::shared_ptr<Job> job;
+    size_t next = 0;  // sequence to be added to the engine
+  };
+
+  bool idle() const { return engine_.idle() && scoring_.empty() && ready_.empty(); }
+  bool take_jobs();
+  void remove_cancelled();
+  void fill_places();
+  void begin(const std::shared_ptr<Job>& job, size_t choice);
+  void score_one();
+  void step();
+  void deliver(const EngineToken& token);
+  void end(std::unordered_map<uint64_t, Running>::iterator place, bool left);
+  void fail_running(const ApiError& error);
+  void count_done(int64_t sequences = 1);
+  void publish();
+
+  const Model& model_;
+  const Tokenizer* tokenizer_;
+  const SchedulerOptions options_;
+  Metrics& metrics_;
+
+  std::mutex mutex_;
+  std::condition_variable work_;
+  std::deque<std::shared_ptr<Job>> inbox_;
+  int64_t unfinished_ = 0;  // sequences of admitted jobs, and prompts to be scored
+  bool finishing_ = false, abandoned_ = false;
+  bool cancels_ = false;  // some job was cancelled
+
+  // The rest is of run()'s thread alone.
+  Engine engine_;
+  std::deque<std::shared_ptr<Job>> scoring_;
+  size_t scored_ = 0;        // prompts of the first of scoring_
+  std::deque<Ready> ready_;  // each gets a place in turn: a request of many sequences does not hold up the others
+  std::unordered_map<uint64_t, Running> running_;
+};
+
+}  // namespace weft::serve

@@ -1,0 +1,58 @@
+// The model as threads of connections see it: its tokenizer, template and settings. The model itself belongs to the scheduler.
+#pragma once
+
+#include <cstdint>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "weft/chat/chat_format.h"
+#include "weft/generate/sampler.h"
+#include "weft/models/folder.h"
+#include "weft/serve/request.h"
+
+namespace weft::serve {
+
+class ServedModel {
+ public:
+  // `folder` must outlive it. `positions`: of one sequence, its prompt included. `private_paths`: of the folder and of other files that
+  // errors may name; clients do not see them.
+  ServedModel(const ModelFolder& folder, std::string name, std::optional<ChatFormat> format, int64_t positions,
+              std::vector<std::string> private_paths);
+
+  const std::string& name() const { return name_; }
+  int64_t created() const { return created_; }  // seconds since 1970
+  int64_t positions() const { return positions_; }
+  int64_t vocabulary() const { return vocabulary_; }
+  const Tokenizer* tokenizer() const { return tokenizer_; }  // null: prompts are token ids, and answers have no text
+  const std::vector<int32_t>& end_ids(bool chat) const { return chat ? chat_end_ids_ : end_ids_; }
+
+  // The folder's settings, with those of the request in their place. A request without a seed has one of its own.
+  SamplingOptions sampling(const SamplingRequest& request) const;
+  // New tokens of a sequence. Throws an ApiError if they do not fit behind the prompt.
+  int64_t max_tokens(const GenerationRequest& request, size_t prompt_tokens) const;
+
+  // The ids of a prompt, checked: at least one, each in the vocabulary, shorter than the context.
+  Ids encode(const Prompt& prompt) const;
+  Ids encode_chat(const std::string& conversation, bool add_generation_prompt = true) const;
+  const Tokenizer& need_tokenizer() const;
+
+  void check_name(const std::string& name) const;  // throws an ApiError if this is another model's
+
+  // The text of an error without private paths.
+  std::string public_text(std::string text) const;
+
+ private:
+  std::string name_;
+  int64_t created_, positions_, vocabulary_;
+  const Tokenizer* tokenizer_;
+  SamplingOptions sampling_;
+  std::optional<int64_t> max_new_tokens_;
+  std::vector<int32_t> end_ids_, chat_end_ids_;
+  std::optional<ChatFormat> format_;
+  std::vector<std::string> private_paths_;
+  mutable std::mutex rendering_;
+};
+
+}  // namespace weft::serve

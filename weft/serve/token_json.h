@@ -1,0 +1,40 @@
+// Log-probabilities of tokens in the JSON of OpenAI's two APIs. Numbers are printed with all digits: they read back to the same bits.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <span>
+#include <string>
+
+#include "weft/generate/log_probability.h"
+#include "weft/io/tokenizer/tokenizer.h"
+
+namespace weft::serve {
+
+using OrderedJson = nlohmann::ordered_json;
+
+// The text of one token: a special token's name, the text of whole characters, or "bytes:\xe2\x80" for a part of one. The id as text
+// without a tokenizer.
+std::string token_label(const Tokenizer* tokenizer, int32_t id);
+
+// Characters that a token adds to the text, counted by their first bytes; a special token is hidden.
+int64_t token_characters(const Tokenizer* tokenizer, int32_t id);
+
+// An element of "content": {"token", "logprob", "bytes", "top_logprobs"}.
+OrderedJson chat_log_probability(const Tokenizer* tokenizer, const TokenLogProbability& token);
+
+// "logprobs" of a completion: lists of tokens, their log-probabilities, the most likely ones and offsets into the text.
+class CompletionLogProbabilities {
+ public:
+  CompletionLogProbabilities(const Tokenizer* tokenizer, int64_t top);
+
+  // A token without a value is the first one of a text. `offset`: characters of the text before it, advanced by the token's own.
+  void add(const TokenLogProbability& token, bool has_value, int64_t& offset);
+  OrderedJson json() const;
+
+ private:
+  const Tokenizer* tokenizer_;
+  const bool tops_;
+  OrderedJson tokens_ = OrderedJson::array(), values_ = OrderedJson::array(), top_ = OrderedJson::array(), offsets_ = OrderedJson::array();
+};
+
+}  // namespace weft::serve
