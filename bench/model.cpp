@@ -6,7 +6,8 @@
 #include "bench/between.h"
 #include "weft/backends/counting/counting_device.h"
 #include "weft/backends/cpu/system_memory.h"
-#include "weft/generate/generator.h"
+#include "weft/base/parallel.h"
+#include "weft/generate/engine.h"
 #include "weft/tensor/node.h"
 #include "weft/tile/cpu/caches.h"
 #include "weft/train/setup.h"
@@ -17,6 +18,7 @@ namespace {
 double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
 double median(std::vector<double> times) {
+  check(!times.empty(), "bench", "no step was timed");
   std::nth_element(times.begin(), times.begin() + int64_t(times.size() / 2), times.end());
   return times[times.size() / 2];
 }
@@ -44,12 +46,14 @@ WeightBytes weight_bytes(const Model& model) {
   return sum;
 }
 
-// Tokens after a filled cache, decoded repeatedly.
+// Tokens of `batch` sequences after a filled cache, read repeatedly.
 class Reading {
  public:
-  Reading(const Model& model, int64_t before, int64_t tokens)
-      : model_(model), before_(before), ids_(prompt(model, tokens)), cache_(model.make_cache(1, before + tokens)) {
-    if (before > 0) model.last_logits(prompt(model, before), cache_);
+  Reading(const Model& model, int64_t before, int64_t tokens, int64_t batch = 1)
+      : model_(model), before_(before), ids_(prompts(model, batch, tokens)), cache_(model.make_cache(batch, before + tokens)) {
+    constexpr int64_t kChunk = 4096;  // tokens of a pass: the activations of all would take gigabytes
+    for (int64_t first = 0, count = std::max<int64_t>(1, kChunk / batch); first < before; first += count)
+      model.last_logits(prompts(model, batch, std::min(count, before - first)), cache_);
   }
   void operator()() {
     cache_.truncate(before_);
@@ -58,8 +62,8 @@ class Reading {
   }
 
  private:
-  static Tensor prompt(const Model& model, int64_t tokens) {
-    return Tensor::from_host(model.device(), {1, tokens}, some_prompt(model, tokens));
+  static Tensor prompts(const Model& model, int64_t batch, int64_t tokens) {
+    return Tensor::from_host(model.device(), {batch, tokens}, some_prompt(model, batch * tokens));
   }
 
   const Model& model_;
@@ -68,11 +72,11 @@ class Reading {
   KvCache cache_;
 };
 
-Breakdown reading_by_op(const Model& model, int threads, int64_t before, int64_t tokens) {
+Breakdown reading_by_op(const Model& model, int threads, int64_t before, int64_t tokens, int64_t batch = 1) {
   constexpr int kTimes = 5;
   const auto device = counting::open_device(threads);
   const auto planned = make_planned_model({.dtype = std::string(name(model.dtype()))}, model.config(), *device);
-  Reading counted(*planned, before, tokens), timed(model, before, tokens);
+  Reading counted(*planned, before, tokens, batch), timed(model, before, tokens, batch);
   counting::counts(*device).reset();
   counted();
   return break_down(model.device(), kTimes, counting::counts(*device).kernels(), [&] { timed(); });
@@ -94,32 +98,53 @@ ModelResult measure_prefill(const Model& model, Ceilings& ceilings, int64_t toke
   return result;
 }
 
-ModelResult measure_decode(const Model& model, Ceilings& ceilings, int64_t prompt_tokens, int64_t new_tokens) {
+// Keys and values of one sequence.
+double cache_bytes(const Model& model, int64_t positions) {
+  const ModelConfig& c = model.config();
+  return 2.0 * double(c.layers * c.kv_heads * c.head_dim * positions) * double(size_of(model.dtype()));
+}
+
+constexpr int64_t kPromptChunk = 4096;
+
+// New tokens of the first sequence: a step between any two chunks of the other prompts, then those that are timed.
+int64_t most_new_tokens(const ModelSizes& sizes) { return sizes.new_tokens + sizes.batch * ceil_div(sizes.prompt_tokens, kPromptChunk); }
+
+// The time of a step, from one to the next: median of those in which all sequences are decoded.
+double step_time(const Model& model, const ModelSizes& sizes) {
+  const int64_t most = most_new_tokens(sizes), chunks = ceil_div(sizes.prompt_tokens, kPromptChunk);
+  Engine engine(model, {.sequences = sizes.batch, .positions = sizes.prompt_tokens + most, .prompt_chunk = kPromptChunk});
+  for (int64_t b = 0; b < sizes.batch; ++b) {
+    std::vector<int32_t> prompt = some_prompt(model, sizes.prompt_tokens);
+    prompt[0] = int32_t(b % model.config().vocab_size);  // no shared prefix: every prompt is read
+    engine.add(std::move(prompt), {.max_tokens = most - b * chunks});
+  }
+  std::vector<double> times;
+  while (!engine.idle()) {
+    const double begin = now();
+    const int64_t before = engine.times().step_tokens;
+    engine.step();
+    if (engine.times().step_tokens - before == sizes.batch) times.push_back(now() - begin);
+  }
+  return median(times);
+}
+
+ModelResult measure_decode(const Model& model, Ceilings& ceilings, const ModelSizes& sizes) {
   const WeightBytes bytes = weight_bytes(model);
+  const double cached = double(sizes.batch) * cache_bytes(model, sizes.prompt_tokens + sizes.new_tokens / 2);
   ModelResult result{.what = "decode",
                      .dtype = std::string(name(model.dtype())),
                      .ceiling = "read_gbps",
-                     .tokens = 1,
-                     .cost = {bytes.huge + bytes.small, 0},
-                     .wanted = kDecodeWanted,
+                     .tokens = double(sizes.batch),
+                     .cost = {bytes.huge + bytes.small + cached, 0},
+                     .wanted = sizes.batch == 1 ? kDecodeWanted : 0,
                      .breakdown = {}};
-  Generator generator(model, {.max_tokens = new_tokens});
   measure_between(
       result,
       [&] {
-        return bytes.huge / ceilings.measure(Ceiling::read, cpu::kBenchOutOfCache) +
+        return (bytes.huge + cached) / ceilings.measure(Ceiling::read, cpu::kBenchOutOfCache) +
                bytes.small / ceilings.measure(Ceiling::read_small, cpu::kBenchOutOfCache);
       },
-      [&] {
-        std::vector<double> times;
-        double last = 0;
-        generator.run({some_prompt(model, prompt_tokens)}, [&](const NewToken&) {
-          const double at = now();
-          if (last > 0) times.push_back(at - last);
-          last = at;
-        });
-        return median(times);
-      });
+      [&] { return step_time(model, sizes); });
   return result;
 }
 
@@ -133,15 +158,16 @@ double prefill_flops(const ModelConfig& c, int64_t T) {
   return double(c.layers) * (2 * linear * double(T) + attention) + 2 * C * double(c.vocab_size);
 }
 
-std::vector<ModelResult> measure_model(const Model& model, Ceilings& ceilings, int threads, int64_t prompt_tokens, int64_t new_tokens) {
+std::vector<ModelResult> measure_model(const Model& model, Ceilings& ceilings, int threads, const ModelSizes& sizes) {
+  const int64_t prompt_tokens = sizes.prompt_tokens, new_tokens = sizes.new_tokens, batch = sizes.batch;
   const int64_t context = model.config().max_positions;
-  check(prompt_tokens >= 1 && new_tokens >= 8 && prompt_tokens + new_tokens <= context, "bench", "a prompt of ", prompt_tokens,
-        " tokens and ", new_tokens, " new tokens (at least 8) do not fit in the model's context length of ", context);
+  check(batch >= 1, "bench", "a batch of ", batch, " sequences, expected 1 or more");
+  check(prompt_tokens >= 1 && new_tokens >= 8 && prompt_tokens + most_new_tokens(sizes) <= context, "bench", "a prompt of ", prompt_tokens,
+        " tokens and ", most_new_tokens(sizes), " new tokens do not fit in the model's context length of ", context);
   const NoGrad no_grad;
-  std::vector<ModelResult> results = {measure_prefill(model, ceilings, prompt_tokens),
-                                      measure_decode(model, ceilings, prompt_tokens, new_tokens)};
+  std::vector<ModelResult> results = {measure_prefill(model, ceilings, prompt_tokens), measure_decode(model, ceilings, sizes)};
   results[0].breakdown = reading_by_op(model, threads, 0, prompt_tokens);
-  results[1].breakdown = reading_by_op(model, threads, prompt_tokens, 1);
+  results[1].breakdown = reading_by_op(model, threads, prompt_tokens, 1, batch);
   return results;
 }
 

@@ -1,5 +1,5 @@
 // Times a whole model with random weights against ceilings: prefill against the multiply-add (or bf16 dot) peak, and decoding against
-// reading every weight once per token.
+// reading every weight once per step, and the keys and values of every sequence.
 #pragma once
 
 #include <string>
@@ -29,7 +29,12 @@ inline constexpr double kPrefillWanted = 0.75, kDecodeWanted = 0.85;
 // positions before.
 double prefill_flops(const ModelConfig& config, int64_t T);
 
-// Prefill of `prompt_tokens`, then `new_tokens` greedy tokens.
-std::vector<ModelResult> measure_model(const Model& model, Ceilings& ceilings, int threads, int64_t prompt_tokens, int64_t new_tokens);
+struct ModelSizes {
+  int64_t prompt_tokens = 128, new_tokens = 64;
+  int64_t batch = 1;  // sequences that are decoded together
+};
+
+// Prefill of one prompt, then greedy tokens of `batch` sequences after prompts of that length.
+std::vector<ModelResult> measure_model(const Model& model, Ceilings& ceilings, int threads, const ModelSizes& sizes);
 
 }  // namespace weft::bench

@@ -33,7 +33,7 @@ struct Options {
   std::string device = "cpu", model, train, shard = "optimizer";
   Selection selection;
   int threads = 0;
-  std::optional<int64_t> pass_tokens, batch, sequence;
+  std::optional<int64_t> pass_tokens, batch, sequence, context;
   bool json = false, quick = false, table = false, overhead = false;
 };
 
@@ -239,13 +239,23 @@ int run(const Options& options) {
   spec::Registry registry;
   spec::add_all_specs(registry);
   only.check_names("bench", registry);
-  for (const auto& [flag, value] :
-       {std::pair{"--pass-tokens", options.pass_tokens}, {"--batch", options.batch}, {"--sequence", options.sequence}})
+  for (const auto& [flag, value] : {std::pair{"--pass-tokens", options.pass_tokens},
+                                    {"--batch", options.batch},
+                                    {"--sequence", options.sequence},
+                                    {"--context", options.context}})
     check(!value || *value >= 1, "bench", flag, " is ", value.value_or(0), ", expected 1 or more");
+  check(!options.batch || !options.train.empty() || !options.model.empty(), "bench", "--batch needs --train or --model");
   if (!options.train.empty()) return run_train(options);
   const auto device = open_device(options.device, {.threads = options.threads});
   const int threads = options.threads > 0 ? options.threads : available_threads();
-  if (!options.model.empty()) return bench_model({options.model, only.dtype, threads, options.json}, *device);
+  if (!options.model.empty())
+    return bench_model({.model = options.model,
+                        .dtype = only.dtype,
+                        .threads = threads,
+                        .json = options.json,
+                        .batch = options.batch.value_or(1),
+                        .context = options.context.value_or(128)},
+                       *device);
 #ifdef WEFT_HAS_METAL
   if (device->traits().simulated) return bench_counted({only, options.json}, registry);
 #endif
@@ -267,7 +277,9 @@ Run add_bench(CLI::App& app) {
       ->excludes("--model");
   command->add_option("--pass-tokens,--micro-batch-tokens", options->pass_tokens, "Tokens per micro-batch at most (default: as weft train)")
       ->needs("--train");
-  command->add_option("--batch", options->batch, "Sequences per step (default: 8)")->needs("--train");
+  command->add_option("--batch", options->batch,
+                      "Sequences per training step (default: 8), or with --model sequences decoded together (default: 1)");
+  command->add_option("--context", options->context, "Tokens before those that are decoded (default: 128)")->needs("--model");
   command->add_option("--sequence", options->sequence, "Tokens per sequence (default: 256)")->needs("--train");
   command->add_option("--shard", options->shard, "Under mpirun: what ranks keep a part of only: none, optimizer, gradients")
       ->capture_default_str()

@@ -14,7 +14,6 @@ namespace {
 using bench::Ceiling;
 using bench::ModelResult;
 
-constexpr int64_t kPromptTokens = 128, kNewTokens = 64;
 constexpr double kOutOfCache = 256e6;
 
 nlohmann::ordered_json as_json(const ModelResult& r) {
@@ -50,15 +49,21 @@ int bench_model(const BenchModelOptions& options, Device& device) {
   const ModelConfig config = preset(options.model);
   check(options.dtype.empty() || options.dtype == "f32" || options.dtype == "bf16", "bench", "a model is timed in f32 or bf16, got ",
         options.dtype);
+  const bench::ModelSizes sizes{.prompt_tokens = options.context, .batch = options.batch};
   const auto ceilings = bench::ceilings_of(device, options.threads);
-  nlohmann::ordered_json report = {{"device", device.name()},        {"threads", options.threads},
-                                   {"model", options.model},         {"parameters", config.parameter_count()},
-                                   {"prompt_tokens", kPromptTokens}, {"new_tokens", kNewTokens}};
+  nlohmann::ordered_json report = {{"device", device.name()},
+                                   {"threads", options.threads},
+                                   {"model", options.model},
+                                   {"parameters", config.parameter_count()},
+                                   {"prompt_tokens", sizes.prompt_tokens},
+                                   {"new_tokens", sizes.new_tokens},
+                                   {"batch", sizes.batch}};
   for (Ceiling kind : {Ceiling::fma, Ceiling::bf16_dot}) report["ceilings"][name(kind)] = ceilings->measure(kind, 0) * 1e-9;
   for (Ceiling kind : {Ceiling::read, Ceiling::read_small}) report["ceilings"][name(kind)] = ceilings->measure(kind, kOutOfCache) * 1e-9;
   if (!options.json) {
-    std::printf("%s\n%s: %.1f million parameters, random weights; %ld prompt tokens, %ld new tokens\n", device.description().c_str(),
-                options.model.c_str(), double(config.parameter_count()) * 1e-6, long(kPromptTokens), long(kNewTokens));
+    std::printf("%s\n%s: %.1f million parameters, random weights; %ld prompt tokens, %ld new tokens, batch %ld\n",
+                device.description().c_str(), options.model.c_str(), double(config.parameter_count()) * 1e-6, long(sizes.prompt_tokens),
+                long(sizes.new_tokens), long(sizes.batch));
     for (const auto& [ceiling, value] : report["ceilings"].items()) std::printf("%s %.1f  ", ceiling.c_str(), value.get<double>());
     std::printf("\n\n");
   }
@@ -66,7 +71,7 @@ int bench_model(const BenchModelOptions& options, Device& device) {
   for (DType dtype : {DType::f32, DType::bf16}) {
     if (!options.dtype.empty() && dtype_from_name(options.dtype) != dtype) continue;
     const auto model = make_model(config, device, /*seed=*/1, {.dtype = dtype});
-    for (ModelResult& result : bench::measure_model(*model, *ceilings, options.threads, kPromptTokens, kNewTokens)) {
+    for (ModelResult& result : bench::measure_model(*model, *ceilings, options.threads, sizes)) {
       if (device.dialect() != Dialect::c) result.wanted = 0;  // the targets are for a CPU
       report["results"].push_back(as_json(result));
       if (options.json) continue;

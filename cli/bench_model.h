@@ -10,6 +10,7 @@ struct BenchModelOptions {
   std::string model, dtype;
   int threads = 1;
   bool json = false;
+  int64_t batch = 1, context = 128;  // sequences decoded together, each after so many tokens
 };
 
 // weft bench --model NAME: times a model of this shape with random weights, in f32 and bf16 (or the given dtype).

@@ -26,6 +26,7 @@ struct Options {
   ChatFlags chat;
   std::vector<std::string> stop;
   int threads = 0;
+  int64_t context = 0;
   bool verbose = false, no_history = false;
 };
 
@@ -162,7 +163,7 @@ class Chat {
 
 int run(const Options& o) {
   const auto device = open_device(o.device, {.threads = o.threads});
-  const ModelFolder folder(o.folder, o.adapter);
+  const ModelFolder folder(o.folder, o.adapter, o.context);
   folder.config();  // first: its error says what a folder without a model is
   check(folder.has_tokenizer(), "chat", o.folder, " has no tokenizer.json");
   check(o.sampling.max_tokens.value_or(1) >= 1, "chat", "--max-tokens is ", o.sampling.max_tokens.value_or(0), ", expected 1 or more");
@@ -184,7 +185,8 @@ Run add_chat(CLI::App& app) {
                   "\nPiped lines are answered one after another, without prompt and colour; notices go to stderr." +
                   (LineEditor::kEdits ? "" : "\nThis build edits no lines: it was made without libedit."));
   auto o = std::make_shared<Options>();
-  command->add_option("model", o->folder, "Folder with config.json, model.safetensors, tokenizer.json and a chat template")->required();
+  command->add_option("model", o->folder, "Folder with config.json, model.safetensors, tokenizer.json and a chat template, or a GGUF file")
+      ->required();
   command->add_option("--system", o->system, "System message");
   command->add_option(
       "--max-tokens,--max-new-tokens", o->sampling.max_tokens,
@@ -194,6 +196,8 @@ Run add_chat(CLI::App& app) {
   command->add_option("--stop", o->stop, "Text that ends an answer; repeatable")->take_all()->expected(1)->allow_extra_args(false);
   command->add_option("--adapter", o->adapter, "Folder with a LoRA adapter of the model (adapter_config.json, adapter_model.safetensors)");
   command->add_option("--device", o->device, "Device to run on")->capture_default_str();
+  command->add_option("--context", o->context,
+                      "Most tokens of a sequence (default: the model's context length); dynamic and longrope follow it");
   command->add_option("--dtype", o->dtype, "f32 or bf16 (default: as stored)");
   command->add_option("--threads", o->threads, "CPU threads (default: all this process may use)");
   command->add_flag("--verbose", o->verbose, "Show for every answer how many tokens were reused from the cache and computed, and the rate");

@@ -19,11 +19,6 @@ std::string text_of(const std::string& path) {
   return {reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()};
 }
 
-std::string folder_of(const TokenizerFolder& tokenizer) {
-  const fs::path folder = fs::path(tokenizer.file()).parent_path();
-  return folder.empty() ? "." : folder.string();
-}
-
 std::vector<Conversation> read_lines(std::string_view text, const std::string& file) {
   std::vector<Conversation> conversations;
   int64_t number = 0;
@@ -59,15 +54,14 @@ void ChatFlags::add_to(CLI::App& command) {
 }
 
 ChatFormat ChatFlags::format(const TokenizerFolder& tokenizer) const {
-  const std::string folder = folder_of(tokenizer);
   if (!template_file.empty()) {
     check(template_name.empty(), "chat",
           "--template names a template of the folder, and --template-file replaces them: pass one of the two");
-    return ChatFormat::parse(text_of(template_file), ChatFormat::read_special_tokens(folder), template_file);
+    return ChatFormat::parse(text_of(template_file), tokenizer.special_tokens(), template_file);
   }
-  auto format = ChatFormat::load(folder, template_name);
+  auto format = tokenizer.chat_format(template_name);
   if (!format)
-    fail(ErrorCode::bad_file, folder,
+    fail(ErrorCode::bad_file, tokenizer.path(),
          "has no chat template (chat_template.jinja, or chat_template in tokenizer_config.json), so the model was probably not trained to "
          "chat; pass --template-file FILE, or train one with weft train --chat-template chatml");
   return *std::move(format);

@@ -30,5 +30,6 @@ Run add_support(CLI::App& app);
 Run add_train(CLI::App& app, std::string command_line);  // command_line: shown in the report
 Run add_prepare(CLI::App& app);
 Run add_report(CLI::App& app);
+Run add_serve(CLI::App& app);
 
 }  // namespace weft::cli

@@ -132,7 +132,7 @@ Run add_eval(CLI::App& app) {
   CLI::App* command = app.add_subcommand("eval", "Compute the loss and perplexity of a model on a text, or its scores on tasks");
   command->footer("Each document is split into windows of --context tokens; every token but a document's first is scored once.");
   auto o = std::make_shared<Options>();
-  command->add_option("model", o->folder, "Folder with config.json, model.safetensors and tokenizer.json");
+  command->add_option("model", o->folder, "Folder with config.json, model.safetensors and tokenizer.json, or a GGUF file");
   command->add_option("--data", o->data,
                       "UTF-8 text, .jsonl or .json (the \"text\" of each line or element is a document), or a folder of such files");
   command->add_option(

@@ -1,5 +1,6 @@
-// weft export: writes a model as a folder that transformers loads.
+// weft export: writes a model as a folder that transformers loads, or as a GGUF file that llama.cpp loads.
 #include <cstdio>
+#include <filesystem>
 #include <memory>
 
 #include "cli/command.h"
@@ -33,27 +34,33 @@ int run(const Options& given) {
   const auto device = open_device(options.device);
   const ModelFolder folder(options.from, options.adapter);
   const auto model = folder.load(*device);
-  const DType dtype = options.dtype.empty() ? model->config().dtype : export_dtype(options.dtype);
-  export_model(*model, options.to,
-               {.dtype = dtype, .like = options.from, .tokenizer = folder.has_tokenizer() ? folder.tokenizer_folder().path() : ""});
+  const std::string tokenizer = folder.has_tokenizer() ? folder.tokenizer_folder().path() : "";
+  const std::string dtype = options.dtype.empty() ? std::string(name(model->config().dtype)) : options.dtype;
+  if (std::filesystem::path(options.to).extension() == ".gguf")
+    export_gguf(*model, options.to, {.dtype = dtype, .like = options.from, .tokenizer = tokenizer});
+  else
+    export_model(*model, options.to, {.dtype = export_dtype(dtype), .like = options.from, .tokenizer = tokenizer});
   progress.hide();
   std::printf("%s: %s, %lld parameters, %s\n", options.to.c_str(), std::string(name(model->config().architecture)).c_str(),
-              static_cast<long long>(model->config().parameter_count()), std::string(name(dtype)).c_str());
+              static_cast<long long>(model->config().parameter_count()), dtype.c_str());
   return kOk;
 }
 
 }  // namespace
 
 Run add_export(CLI::App& app) {
-  CLI::App* command = app.add_subcommand("export", "Write a model as a Hugging Face folder");
-  command->footer("Weights keep their stored dtype unless --dtype is given; tokenizer files are copied.");
+  CLI::App* command = app.add_subcommand("export", "Write a model as a Hugging Face folder or a GGUF file");
+  command->footer(
+      "Weights keep their stored dtype unless --dtype is given; tokenizer files are copied. A path that ends in .gguf is written as one "
+      "file "
+      "for llama.cpp, with tokenizer and chat template; quantised weights of a GGUF file are read as f32.");
   auto options = std::make_shared<Options>();
-  command->add_option("MODEL_DIR", options->from, "A Hugging Face model folder")->required();
-  command->add_option("OUT_DIR", options->to, "Folder to write")->required();
+  command->add_option("MODEL_DIR", options->from, "A Hugging Face model folder, or a GGUF file")->required();
+  command->add_option("OUT", options->to, "Folder to write, or a file that ends in .gguf")->required();
   auto* adapter = command->add_option("--adapter", options->adapter, "Folder with a LoRA adapter to merge into the weights");
   command->add_flag("--best", options->best, "MODEL_DIR is the folder of a training run: export its model with the lowest validation loss")
       ->excludes(adapter);
-  command->add_option("--dtype", options->dtype, "dtype of the written weights: f32, bf16 or f16");
+  command->add_option("--dtype", options->dtype, "dtype of the written weights: f32, bf16 or f16; in a GGUF file also q8_0");
   command->add_option("--device", options->device, "Device to load the model on");
   return [options] { return run(*options); };
 }

@@ -34,6 +34,7 @@ struct Options {
   SamplingFlags sampling;
   ChatFlags chat;
   int threads = 0;
+  int64_t context = 0;
   bool json = false, ignore_eos = false, special = false, logprobs = false;
 
   bool chats() const { return !conversations.empty(); }
@@ -217,7 +218,7 @@ void check_options(const Options& o) {
 int run(const Options& o) {
   check_options(o);
   const auto device = open_device(o.device, {.threads = o.threads});
-  const ModelFolder folder(o.folder, o.adapter);
+  const ModelFolder folder(o.folder, o.adapter, o.context);
   folder.config();  // first: its error says what a folder without a model is
   std::optional<ChatFormat> format;
   if (o.chats()) format = o.chat.format(folder.tokenizer_folder());
@@ -242,12 +243,12 @@ int run(const Options& o) {
 }  // namespace
 
 Run add_generate(CLI::App& app) {
-  CLI::App* command = app.add_subcommand("generate", "Continue a text with a model from a Hugging Face folder");
+  CLI::App* command = app.add_subcommand("generate", "Continue a text with a model from a Hugging Face folder or a GGUF file");
   command->footer(
       "Samples as the folder's generation_config.json says if it sets do_sample, else decodes greedily; flags override it. A prompt is "
       "continued as it is; --chat applies the folder's chat template and answers a conversation. weft chat is interactive.");
   auto o = std::make_shared<Options>();
-  command->add_option("model", o->folder, "Folder with config.json, model.safetensors and tokenizer.json")->required();
+  command->add_option("model", o->folder, "Folder with config.json, model.safetensors and tokenizer.json, or a GGUF file")->required();
   command->add_option("text", o->words, "The prompt; several words form one prompt; without any prompt, standard input is read");
   command->add_option("--prompt", o->prompts, "A prompt; repeatable")->take_all()->expected(1)->allow_extra_args(false);
   command->add_option(
@@ -279,6 +280,8 @@ Run add_generate(CLI::App& app) {
   command->add_option("--batch", o->batch, "Prompts decoded in one batch (default 4; changes no bits)");
   command->add_option("--adapter", o->adapter, "Folder with a LoRA adapter of the model (adapter_config.json, adapter_model.safetensors)");
   command->add_option("--device", o->device, "Device to run on")->capture_default_str();
+  command->add_option("--context", o->context,
+                      "Most tokens of a sequence (default: the model's context length); dynamic and longrope follow it");
   command->add_option("--dtype", o->dtype, "f32 or bf16 (default: as stored)");
   command->add_option("--threads", o->threads, "CPU threads (default: all this process may use)");
   command->add_flag(

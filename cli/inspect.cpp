@@ -1,4 +1,4 @@
-// weft inspect: prints the contents of a safetensors file or a model folder.
+// weft inspect: prints the contents of a safetensors file, a GGUF file or a model folder.
 #include <cstdio>
 #include <filesystem>
 #include <memory>
@@ -7,6 +7,7 @@
 #include "cli/command.h"
 #include "weft/base/check.h"
 #include "weft/chat/chat_format.h"
+#include "weft/io/gguf.h"
 #include "weft/io/is_there.h"
 #include "weft/io/json.h"
 #include "weft/io/weight_files.h"
@@ -32,10 +33,10 @@ Ordered tokenizer_of(const ModelFolder& folder) {
           {"ignored", tokenizer.ignored()}};
 }
 
-// false: the folder has none. A template that cannot be read is described by its error.
-Ordered chat_template_of(const std::string& folder) {
+// false: there is none. A template that cannot be read is described by its error.
+Ordered chat_template_of(const std::string& path) {
   try {
-    const auto format = ChatFormat::load(folder);
+    const auto format = is_gguf(path) ? has_tokenizer(path) ? TokenizerFolder(path).chat_format() : std::nullopt : ChatFormat::load(path);
     if (!format) return false;
     return {{"names", format->names()}, {"parses", true}, {"marks_answers", format->has_generation_blocks()}};
   } catch (const Error& error) {
@@ -59,6 +60,44 @@ Ordered tensors_of(const WeightFiles& files, int64_t& parameters, int64_t& bytes
   return list;
 }
 
+// Tensors and metadata of the weight files of a folder, or of one safetensors file.
+void describe_weights(const std::string& path, Ordered& out) {
+  const WeightFiles files(path);
+  int64_t parameters = 0, bytes = 0;
+  Ordered tensors = tensors_of(files, parameters, bytes);
+  out["files"] = files.files().size();
+  out["parameters"] = parameters;
+  out["bytes"] = bytes;
+  Ordered metadata = Ordered::object();
+  for (const auto& file : files.files())
+    for (const auto& [key, value] : file->metadata()) metadata[key] = value;
+  out["metadata"] = std::move(metadata);
+  out["tensors"] = std::move(tensors);
+}
+
+void describe_gguf(const std::string& path, Ordered& out) {
+  const Gguf file(path);
+  int64_t parameters = 0, bytes = 0;
+  Ordered tensors = Ordered::array(), metadata = Ordered::object();
+  for (const auto& [name, entry] : file.tensors()) {
+    parameters += entry.shape.numel();
+    bytes += int64_t(entry.bytes.size());
+    tensors.push_back({{"name", name},
+                       {"dtype", entry.type->name},
+                       {"shape", std::vector<int64_t>(entry.shape.begin(), entry.shape.end())},
+                       {"bytes", entry.bytes.size()}});
+  }
+  for (const auto& [key, value] : file.metadata()) {
+    const std::string shown = file.shown_value(value);
+    metadata[key] = value.type != Gguf::Type::text && Ordered::accept(shown) ? Ordered::parse(shown) : Ordered(shown);
+  }
+  out["files"] = 1;
+  out["parameters"] = parameters;
+  out["bytes"] = bytes;
+  out["metadata"] = std::move(metadata);
+  out["tensors"] = std::move(tensors);
+}
+
 // A folder with an unsupported model can still be inspected.
 template <class Read>
 Ordered unless_unsupported(Read read) {
@@ -72,27 +111,19 @@ Ordered unless_unsupported(Read read) {
 
 Ordered describe(const std::string& path) {
   std::error_code ignored;
-  const bool folder = fs::is_directory(path, ignored);
-  Ordered out;
+  const bool gguf = is_gguf(path), model = gguf || fs::is_directory(path, ignored);
+  Ordered out, weights;
   out["path"] = path;
-  if (folder && is_there(fs::path(path) / "config.json")) {
+  if (gguf || (model && is_there(fs::path(path) / "config.json"))) {
     out["config"] = unless_unsupported([&] { return Ordered::parse(model_config_json(read_model_config(path))); });
   }
-  const WeightFiles files(path);
-  int64_t parameters = 0, bytes = 0;
-  Ordered tensors = tensors_of(files, parameters, bytes);
-  out["files"] = files.files().size();
-  out["parameters"] = parameters;
-  out["bytes"] = bytes;
-  Ordered metadata = Ordered::object();
-  for (const auto& file : files.files())
-    for (const auto& [key, value] : file->metadata()) metadata[key] = value;
-  out["metadata"] = std::move(metadata);
-  if (const ModelFolder model(path); folder && model.has_tokenizer())
-    out["tokenizer"] = unless_unsupported([&] { return tokenizer_of(model); });
-  if (folder) out["generation"] = Ordered::parse(generation_config_json(read_generation_config(path)));
-  if (folder) out["chat_template"] = chat_template_of(path);
-  out["tensors"] = std::move(tensors);
+  gguf ? describe_gguf(path, weights) : describe_weights(path, weights);
+  for (const char* key : {"files", "parameters", "bytes", "metadata"}) out[key] = std::move(weights[key]);
+  if (const ModelFolder folder(path); model && folder.has_tokenizer())
+    out["tokenizer"] = unless_unsupported([&] { return tokenizer_of(folder); });
+  if (model) out["generation"] = Ordered::parse(generation_config_json(read_generation_config(path)));
+  if (model) out["chat_template"] = chat_template_of(path);
+  out["tensors"] = std::move(weights["tensors"]);
   return out;
 }
 
@@ -156,19 +187,19 @@ void print(const Ordered& about) {
 }  // namespace
 
 Run add_inspect(CLI::App& app) {
-  CLI::App* command =
-      app.add_subcommand("inspect", "Show the tensors, shapes, dtypes, parameter count and config of a safetensors file or a model folder");
+  CLI::App* command = app.add_subcommand(
+      "inspect", "Show the tensors, shapes, dtypes, parameter count and config of a safetensors file, a GGUF file or a model folder");
   struct Options {
     std::string path;
     bool json = false;
   };
   auto options = std::make_shared<Options>();
-  command->add_option("FILE_OR_DIR", options->path, "A safetensors file, or a Hugging Face model folder")->required();
+  command->add_option("FILE_OR_DIR", options->path, "A safetensors file, a GGUF file, or a Hugging Face model folder")->required();
   command->add_flag("--json", options->json, "Print JSON");
   return [options] {
     const Ordered about = describe(options->path);
     if (options->json)
-      std::printf("%s\n", about.dump(2).c_str());
+      std::printf("%s\n", about.dump(2, ' ', false, Ordered::error_handler_t::replace).c_str());
     else
       print(about);
     return kOk;

@@ -45,7 +45,7 @@ int main(int argc, char** argv) {
       {"support", add_support(app)},   {"train", add_train(app, command_line(argc, argv))},
       {"report", add_report(app)},     {"chat", add_chat(app)},
       {"score", add_score(app)},       {"tokenizer", add_tokenizer(app)},
-      {"prepare", add_prepare(app)},
+      {"prepare", add_prepare(app)},   {"serve", add_serve(app)},
   };
   check_integers(app);
   // CLI11 alone would only report that a subcommand is required.

@@ -20,6 +20,7 @@ struct Options {
   int64_t batch = 8;
   ChatFlags chat;
   int threads = 0;
+  int64_t context = 0;
   bool json = false;
 };
 
@@ -92,7 +93,7 @@ class Scorer {
 int run(const Options& o) {
   check(o.batch >= 1, "score", "--batch is ", o.batch, ", expected 1 or more");
   const auto device = open_device(o.device, {.threads = o.threads});
-  const ModelFolder folder(o.folder, o.adapter);
+  const ModelFolder folder(o.folder, o.adapter, o.context);
   folder.config();  // first: its error says what a folder without a model is
   Waiting waits(*device);
   const auto model = folder.load(*device, {.dtype = o.dtype.empty() ? std::optional<DType>() : dtype_from_name(o.dtype)});
@@ -113,12 +114,14 @@ Run add_score(CLI::App& app) {
       "{\"prompt\", \"completion\"}, both texts or both lists of token ids, a line that generate --json printed, or a conversation "
       "{\"messages\"} whose last message is the completion.");
   auto o = std::make_shared<Options>();
-  command->add_option("model", o->folder, "Folder with config.json, model.safetensors and tokenizer.json")->required();
+  command->add_option("model", o->folder, "Folder with config.json, model.safetensors and tokenizer.json, or a GGUF file")->required();
   command->add_option("--data", o->data, "File of JSON lines with prompts and completions")->required();
   o->chat.add_to(*command);
   command->add_option("--batch", o->batch, "Pairs scored in one pass; changes no bits")->capture_default_str();
   command->add_option("--adapter", o->adapter, "Folder with a LoRA adapter of the model (adapter_config.json, adapter_model.safetensors)");
   command->add_option("--device", o->device, "Device to run on")->capture_default_str();
+  command->add_option("--context", o->context,
+                      "Most tokens of a sequence (default: the model's context length); dynamic and longrope follow it");
   command->add_option("--dtype", o->dtype, "f32 or bf16 (default: as stored)");
   command->add_option("--threads", o->threads, "CPU threads (default: all this process may use)");
   command->add_flag("--json", o->json,

@@ -86,7 +86,7 @@ Run add_tokenize(CLI::App& app) {
   CLI::App* command = app.add_subcommand("tokenize", "Show the tokens of a text, as the model's tokenizer encodes it");
   command->footer("A text is encoded as it is; --chat applies the folder's chat template to a conversation and shows what the model sees.");
   auto options = std::make_shared<Options>();
-  command->add_option("MODEL_DIR", options->model, "A Hugging Face model folder, or a tokenizer.json")->required();
+  command->add_option("MODEL_DIR", options->model, "A Hugging Face model folder, a tokenizer.json or a GGUF file")->required();
   CLI::Option* text = command->add_option("TEXT", options->text, "The text (default: read from standard input)");
   command->add_flag("--no-special", options->no_special, "Leave out the special tokens that the tokenizer adds around a text (BOS, EOS)");
   command
