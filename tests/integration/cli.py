@@ -45,11 +45,14 @@ for result in bench["results"]:
     assert result["ms"] > 0 and result["ratio"] > 0
 
 model = json.loads(run("bench", "--model", "llama-tiny", "--dtype", "bf16", "--json").stdout)
-assert {"device", "threads", "model", "parameters", "prompt_tokens", "new_tokens", "ceilings", "results"} == set(model)
+assert {"device", "threads", "model", "parameters", "prompt_tokens", "new_tokens", "batch", "ceilings", "results"} == set(model)
 assert [(r["test"], r["dtype"]) for r in model["results"]] == [("prefill", "bf16"), ("decode", "bf16")]
 for result in model["results"]:
     assert {"ms", "tokens_per_second", "gbps", "gflops", "ceiling", "ratio", "wanted", "attempts", "disturbed"} <= set(result)
     assert result["tokens_per_second"] > 0 and result["ratio"] > 0
+
+batch = json.loads(run("bench", "--model", "llama-tiny", "--dtype", "f32", "--batch", "3", "--context", "40", "--json").stdout)
+assert batch["batch"] == 3 and batch["prompt_tokens"] == 40 and [r["tokens"] for r in batch["results"]] == [40, 3]
 
 train = json.loads(run("bench", "--train", "llama-tiny", "--dtype", "f32", "--json").stdout)
 assert {"device", "threads", "model", "parameters", "sequences", "sequence", "pass_tokens", "results"} == set(train) and train["model"] == "llama-tiny"

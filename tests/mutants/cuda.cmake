@@ -15,7 +15,7 @@ function(weft_cuda_promise_mutant name kernels file from to)
   weft_cuda_options(mutant_${name})
   target_include_directories(mutant_${name} BEFORE PRIVATE ${folder})
   target_include_directories(mutant_${name} PRIVATE ${PROJECT_SOURCE_DIR})
-  target_link_libraries(mutant_${name} PRIVATE weft weft_specs weft_bench weft_editing CLI11::CLI11 nlohmann_json::nlohmann_json)
+  target_link_libraries(mutant_${name} PRIVATE weft weft_specs weft_bench weft_cli_libraries CLI11::CLI11 nlohmann_json::nlohmann_json)
   add_dependencies(cuda_mutants mutant_${name})
 endfunction()
 

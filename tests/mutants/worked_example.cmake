@@ -25,7 +25,7 @@ weft_target_defaults(worked_example)
 weft_simd_sources(${folder}/weft/ops/${op}/cpu.cpp)
 target_include_directories(worked_example BEFORE PRIVATE ${folder})
 target_include_directories(worked_example PRIVATE ${PROJECT_SOURCE_DIR})
-target_link_libraries(worked_example PRIVATE weft weft_specs weft_bench weft_editing hwy::hwy CLI11::CLI11 nlohmann_json::nlohmann_json)
+target_link_libraries(worked_example PRIVATE weft weft_specs weft_bench weft_cli_libraries hwy::hwy CLI11::CLI11 nlohmann_json::nlohmann_json)
 add_test(NAME worked_example COMMAND worked_example check --op ${op})
 set_tests_properties(worked_example PROPERTIES LABELS "cpu;mutant")
 if(WEFT_METAL_SIM_RUNS)  # no kernel there: the slot has the reason
