@@ -23,7 +23,7 @@ struct Options {
   int64_t max_body = int64_t(8) << 20;
   int threads = 0;
 
-  Options() { scheduler.engine.kept = 4; }
+  Options() { scheduler.engine.keep = true; }
 };
 
 constexpr int kFinishSeconds = 10;        // for requests that run when the server is stopped
@@ -33,7 +33,7 @@ void check_options(const Options& o) {
   check(o.http.port >= 0 && o.http.port <= 65535, "serve", "--port is ", o.http.port, ", expected 0 to 65535");
   check(o.scheduler.engine.sequences >= 1, "serve", "--sequences is ", o.scheduler.engine.sequences, ", expected 1 or more");
   check(o.scheduler.engine.positions >= 0, "serve", "--positions is ", o.scheduler.engine.positions, ", expected 0 or more");
-  check(o.scheduler.engine.kept >= 0, "serve", "--kept is ", o.scheduler.engine.kept, ", expected 0 or more");
+  check(o.scheduler.engine.pool >= 0, "serve", "--pool is ", o.scheduler.engine.pool, ", expected 0 or more");
   check(o.scheduler.queue >= 0, "serve", "--queue is ", o.scheduler.queue, ", expected 0 or more");
   check(o.max_body >= 1, "serve", "--max-body is ", o.max_body, ", expected 1 or more");
   check(o.http.timeout > 0 && o.http.timeout <= 1e9, "serve", "--timeout is ", o.http.timeout, ", expected seconds above 0, at most 1e9");
@@ -106,9 +106,8 @@ Run add_serve(CLI::App& app) {
   command->add_option("--sequences", o->scheduler.engine.sequences, "Sequences decoded as a batch")->capture_default_str();
   command->add_option("--positions", o->scheduler.engine.positions,
                       "Tokens of a sequence at most, its prompt included (default: the model's context, at most 8192)");
-  command
-      ->add_option("--kept", o->scheduler.engine.kept, "Ended sequences that are kept: a prompt that begins like one is read from there on")
-      ->capture_default_str();
+  command->add_option("--pool", o->scheduler.engine.pool,
+                      "Tokens that the memory for keys and values holds, of all sequences together (default: --sequences x --positions)");
   command->add_option("--queue", o->scheduler.queue, "Sequences that wait; further requests are refused (429)")->capture_default_str();
   command->add_option("--api-key", o->http.api_key, "Key that clients must send (default: $WEFT_API_KEY, else none)");
   command->add_option("--max-body", o->max_body, "Bytes of a request at most")->capture_default_str();

@@ -103,15 +103,15 @@ TEST_P(OneOrder, decoding_alone_and_in_batches) {
   std::vector<float> expected[3];
   for (int i = 0; i < 3; ++i) expected[i] = trained({i}, 0, 600);
   // Prompts of different lengths join one cache, one by one.
-  KvCache cache = model_->make_cache(3, kContext);
-  while (cache.batch() > 0) cache.remove(cache.batch() - 1);
+  KvCache cache(model_->make_pool(3 * pages_for(kContext)), 3, kContext);
   int64_t at[3] = {};
   const int64_t prompts[3] = {1, 70, 505};
   std::vector<int> order;
   for (int i = 0; i < 3; ++i) {
-    KvCache row = cache.spare();
+    KvCache row(cache.pool(), 1, kContext);
+    row.join();
     model_->last_logits(ids(sequences_[i], 0, prompts[i]), row);
-    cache.join(row);
+    cache.join(row.remove(0));
     at[i] = prompts[i];
     order.push_back(i);
     for (int step = 0; step < 12; ++step) {

@@ -12,6 +12,8 @@
 
 #include "tests/unit/test_device.h"
 #include "weft/backends/open.h"
+#include "weft/base/progress.h"
+#include "weft/device/launch_progress.h"
 
 namespace weft {
 namespace {
@@ -87,8 +89,10 @@ TEST(Engine, SequencesDoNotDependOnTheOthers) {
     const std::vector<Request> all = requests(24);
     std::vector<Result> expected;
     for (const Request& r : all) expected.push_back(alone(*model, r.prompt, r.options));
-    for (const auto& [sequences, chunk, kept] : {std::array<int64_t, 3>{1, 5, 0}, {3, 16, 2}, {8, 1, 5}, {24, 200, 1}}) {
-      Engine engine(*model, {.sequences = sequences, .prompt_chunk = chunk, .kept = kept});
+    // The last pools are of one sequence, and of some: others wait, and kept pages give way.
+    for (const auto& [sequences, chunk, pool] :
+         {std::array<int64_t, 3>{1, 5, 0}, {3, 16, 0}, {8, 1, 0}, {24, 200, 0}, {4, 30, 192}, {8, 7, 500}, {8, 64, 900}}) {
+      Engine engine(*model, {.sequences = sequences, .prompt_chunk = chunk, .pool = pool, .keep = sequences != 8 || pool > 0});
       std::mt19937 random{uint32_t(sequences)};
       std::map<uint64_t, Result> results;
       std::map<uint64_t, size_t> request;
@@ -104,7 +108,9 @@ TEST(Engine, SequencesDoNotDependOnTheOthers) {
           take(results, engine.step());
         }
         EXPECT_LE(engine.running(), sequences);
+        EXPECT_LE(engine.pages_in_use(), engine.pages());
       }
+      EXPECT_EQ(engine.pages_in_use(), 0);
       for (const auto& [number, i] : request) {
         const Result& got = results[number];
         if (!got.finished && std::ranges::find(removed, number) != removed.end()) {
@@ -136,30 +142,125 @@ TEST(Engine, PromptsAreReadBetweenSteps) {
   EXPECT_EQ(engine.waiting(), 1);  // two places, both taken
 }
 
-TEST(Engine, SharedPrefixesAreCopied) {
-  const auto model = small_model();
-  Engine engine(*model, {.sequences = 2, .kept = 2});
-  const SequenceOptions options{.max_tokens = 6, .log_probabilities = true};
-  std::map<uint64_t, Result> results;
-  const auto run = [&](const Ids& prompt) {
+// Runs prompts one after the other in an engine; each must have the results that it has alone.
+struct OneByOne {
+  const Model& model;
+  Engine& engine;
+  std::map<uint64_t, Result> results = {};
+
+  int64_t reused(const Ids& prompt) {
+    const SequenceOptions options{.max_tokens = 6, .log_probabilities = true};
     const int64_t before = engine.reused_tokens();
     const uint64_t number = engine.add(prompt, options);
     while (!engine.idle()) take(results, engine.step());
-    EXPECT_EQ(results[number], alone(*model, prompt, options));
+    EXPECT_EQ(results[number], alone(model, prompt, options));
     return engine.reused_tokens() - before;
-  };
+  }
+};
+
+TEST(Engine, SharedPrefixesAreNotComputedAgain) {
+  const auto model = small_model();
+  Engine engine(*model, {.sequences = 2, .keep = true});
+  OneByOne run{*model, engine};
   Ids chat(40, 7);
-  EXPECT_EQ(run(chat), 0);
-  const Ids answer = results.rbegin()->second.ids;
+  EXPECT_EQ(run.reused(chat), 0);
+  const Ids answer = run.results.rbegin()->second.ids;
   chat.insert(chat.end(), answer.begin(), answer.end());
-  EXPECT_EQ(run(Ids(40, 7)), 39);  // the last token is computed, for its logits
-  EXPECT_EQ(run({chat.begin(), chat.begin() + 20}), 19);
+  EXPECT_EQ(run.reused(Ids(40, 7)), 39);  // the last token is computed, for its logits
+  EXPECT_EQ(run.reused({chat.begin(), chat.begin() + 20}), 19);
   chat.insert(chat.end(), {1, 2, 3});
-  EXPECT_EQ(run(chat), 45);  // a prompt of 40 and 5 of 6 new tokens: the last one was never read
-  EXPECT_EQ(run({9, 9}), 0);
-  EXPECT_EQ(run({8, 8}), 0);
-  EXPECT_EQ(run({9, 9, 9}), 2);
-  EXPECT_EQ(run({7, 7}), 0);  // two sequences are kept: the conversation is gone
+  EXPECT_EQ(run.reused(chat), 45);  // a prompt of 40 and 5 of 6 new tokens: the last one was never read
+  EXPECT_EQ(run.reused({9, 9}), 0);
+  EXPECT_EQ(run.reused({8, 8}), 0);
+  EXPECT_EQ(run.reused({9, 9, 9}), 2);
+  EXPECT_EQ(run.reused(chat), 48);  // still there: nobody needed its page
+}
+
+// A pool of three pages: what was kept goes when a sequence needs pages, the least recently used first, from its end.
+TEST(Engine, KeptPagesGiveWay) {
+  const auto model = small_model();
+  Engine engine(*model, {.sequences = 2, .pool = 3 * kPagePositions, .keep = true});
+  OneByOne run{*model, engine};
+  EXPECT_EQ(engine.pages(), 3);
+  EXPECT_EQ(run.reused({5, 5, 5, 5}), 0);
+  EXPECT_EQ(run.reused({6, 6, 6, 6}), 0);
+  EXPECT_EQ(run.reused({5, 5, 5, 5}), 3);
+  EXPECT_EQ(run.reused(Ids(80, 4)), 0);    // two pages: that of 6 gives way
+  EXPECT_EQ(run.reused({5, 5, 5, 5}), 3);  // a page for the copy of what is shared: the second of 4
+  EXPECT_EQ(run.reused(Ids(80, 4)), 64);
+  EXPECT_EQ(run.reused({6, 6, 6, 6}), 0);  // that of 5
+  EXPECT_EQ(run.reused({5, 5, 5, 5}), 0);
+  EXPECT_EQ(engine.pages_in_use(), 0);
+}
+
+// Sequences of one prompt share its whole pages; each copies the page in which it goes on.
+TEST(Engine, PagesAreSharedWhileSequencesRun) {
+  const auto model = small_model();
+  Engine engine(*model, {.sequences = 4, .pool = 7 * kPagePositions});
+  const Ids prompt(100, 3);
+  std::map<uint64_t, Result> results;
+  std::vector<uint64_t> numbers;
+  const auto options = [](uint64_t i) {
+    return SequenceOptions{.sampling = {.temperature = 1, .seed = i}, .max_tokens = 20, .log_probabilities = true};
+  };
+  for (uint64_t i = 0; i < 4; ++i) numbers.push_back(engine.add(prompt, options(i)));
+  int64_t most = 0;
+  while (!engine.idle()) {
+    take(results, engine.step());
+    most = std::max(most, engine.pages_in_use());
+  }
+  EXPECT_EQ(most, 1 + 4);  // one shared page, and one of its own for each; alone they would take eight
+  EXPECT_EQ(engine.reused_tokens(), 3 * 99);
+  for (uint64_t i = 0; i < 4; ++i) EXPECT_EQ(results[numbers[i]], alone(*model, prompt, options(i))) << i;
+}
+
+// The second needs a page more than the pool has beside the first, and waits until that has left.
+TEST(Engine, SequencesWaitForPages) {
+  const auto model = small_model();
+  Engine engine(*model, {.sequences = 4, .pool = 3 * kPagePositions});
+  const uint64_t first = engine.add(Ids(60, 1), {.max_tokens = 20}), second = engine.add(Ids(60, 2), {.max_tokens = 20});
+  engine.add({3}, {.max_tokens = 3});
+  engine.step();
+  engine.step();
+  EXPECT_EQ(engine.running(), 1);
+  EXPECT_EQ(engine.waiting(), 2);  // in the order of calls: the short one does not pass the second
+  std::map<uint64_t, Result> results;
+  while (engine.running() > 0 && results[second].ids.empty()) take(results, engine.step());
+  EXPECT_TRUE(results[first].finished);
+  while (!engine.idle()) take(results, engine.step());
+  EXPECT_EQ(results[second], alone(*model, Ids(60, 2), {.max_tokens = 20}));
+}
+
+// Stops after a number of launches.
+struct StopAfter : ProgressListener {
+  explicit StopAfter(int launches) : left(launches) {}
+  void progress(const Work&) override {}
+  void part() override {
+    if (--left < 0) throw Stopped();
+  }
+  int left;
+};
+
+// A step that is stopped anywhere leaves every sequence as it was: the same tokens come from the next one.
+TEST(Engine, AStepThatIsStoppedHasDoneNothing) {
+  const auto model = small_model();
+  if (model->device().stream().captures()) GTEST_SKIP() << "launches of a stream that captures are not watched";
+  const std::vector<Request> all = requests(6);
+  Engine engine(*model, {.sequences = 3, .prompt_chunk = 20, .pool = 700, .keep = true});
+  std::map<uint64_t, Result> results;
+  std::vector<uint64_t> numbers;
+  for (const Request& r : all) numbers.push_back(engine.add(r.prompt, r.options));
+  std::mt19937 random(3);
+  while (!engine.idle()) {
+    try {
+      StopAfter listener(int(random() % 60));
+      const Listening listening(listener);
+      const LaunchProgress watch(model->device().stream());
+      take(results, engine.step());
+    } catch (const Stopped&) {
+    }
+  }
+  for (size_t i = 0; i < all.size(); ++i) EXPECT_EQ(results[numbers[i]], alone(*model, all[i].prompt, all[i].options)) << i;
 }
 
 TEST(Engine, RemovedSequencesLeaveNoTrace) {
@@ -184,7 +285,7 @@ TEST(Engine, AnErrorEndsItsOwnSequence) {
   const auto model = small_model();
   const Tensor embedding = model->parameters().front().tensor;
   embedding.part(0, 200, 201).write(std::vector<float>(size_t(embedding.shape()[1]), NAN));
-  Engine engine(*model, {.sequences = 3, .kept = 3});
+  Engine engine(*model, {.sequences = 3, .keep = true});
   const SequenceOptions options{.max_tokens = 8, .log_probabilities = true};
   const uint64_t good = engine.add({1, 2, 3}, options), bad = engine.add({1, 200}, options);
   std::map<uint64_t, Result> results;
@@ -223,7 +324,11 @@ TEST(Engine, ErrorsNameTheValues) {
             "generate: the prompt of 10 tokens and 41 new ones do not fit in the room of a sequence of 50");
   EXPECT_EQ(message_of([&] { engine.add({1}, {.top_log_probabilities = 2}); }), "generate: top_log_probabilities needs log_probabilities");
   EXPECT_EQ(message_of([&] { Engine(*model, {.sequences = 0}); }), "generate: an engine for 0 sequences has no place for one");
-  EXPECT_NE(message_of([&] { Engine(*model, {.positions = 161}); }).find("161"), std::string::npos);
+  EXPECT_EQ(message_of([&] { Engine(*model, {.positions = 161}); }), "generate: positions is 161, expected 0 to 160 (the model's context)");
+  EXPECT_EQ(message_of([&] { Engine(*model, {.pool = -1}); }),
+            "generate: pool is -1, expected 0 (enough for all sequences) or more positions");
+  EXPECT_EQ(message_of([&] { Engine(*model, {.pool = 100}).add(Ids(120, 1), {.max_tokens = 9}); }),
+            "generate: the prompt of 120 tokens and up to 9 new ones need 3 pages, the pool has 2");
   EXPECT_TRUE(engine.idle());
 }
 

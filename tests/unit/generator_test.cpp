@@ -51,14 +51,14 @@ TEST_P(Families, BatchedStepsAreBitwiseEqualToSingleOnes) {
     const auto model = small_model(GetParam(), 2, dtype);
     Device& device = model->device();
     for (size_t together : {2, 3, 4}) {
-      KvCache cache = model->make_cache(int64_t(together), 32);
-      while (cache.batch() > 0) cache.remove(0);
+      KvCache cache(model->make_pool(int64_t(together)), int64_t(together), 32), row(cache.pool(), 1, 32);
       std::vector<std::vector<float>> alone;
       for (size_t b = 0; b < together; ++b) {
         const Tensor prompt = Tensor::from_host(device, {1, int64_t(kPrompts[b].size())}, kPrompts[b]);
-        KvCache row = cache.spare(), own = model->make_cache(1, 32);
+        KvCache own = model->make_cache(1, 32);
+        row.join();
         model->last_logits(prompt, row);
-        cache.join(row);
+        cache.join(row.remove(0));
         model->last_logits(prompt, own);
         alone.push_back(model->last_logits(Tensor::from_host(device, {1, 1}, Ids{int32_t(b)}), own).to_host<float>());
       }
@@ -215,15 +215,12 @@ TEST(Generator, ErrorsNameTheValues) {
 
 TEST(KvCache, SequencesAreAddedAndRemoved) {
   const auto model = small_model("llama");
-  KvCache cache = model->make_cache(2, 8);
-  EXPECT_EQ(message_of([&] { cache.spare(); }), "kv_cache: has room for 2 sequences and holds as many");
+  KvCache cache = model->make_cache(2, 8), other = model->make_cache(1, 8);
+  EXPECT_EQ(message_of([&] { cache.join(); }), "kv_cache: has room for 2 sequences and holds as many");
   cache.remove(1);
-  KvCache spare = cache.spare(), other = model->make_cache(2, 8);
-  other.remove(1);
-  EXPECT_EQ(message_of([&] { other.join(spare); }), "kv_cache: can be joined by its own spare alone");
-  cache.join(spare);
+  EXPECT_EQ(message_of([&] { cache.join(other.remove(0)); }), "kv_cache: can be joined by a sequence of its own pool alone");
+  cache.join();
   EXPECT_EQ(cache.batch(), 2);
-  EXPECT_EQ(message_of([&] { cache.join(spare); }), "kv_cache: can be joined by its own spare alone");
   EXPECT_EQ(message_of([&] { cache.remove(2); }), "kv_cache: holds 2 sequences, there is no number 2");
 }
 

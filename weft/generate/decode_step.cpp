@@ -5,15 +5,21 @@ namespace weft {
 DecodeStep::DecodeStep(const Model& model, KvCache& cache) : model_(model), cache_(cache) {}
 
 const Tensor& DecodeStep::operator()(const std::vector<int32_t>& newest) {
+  KvPass pass(cache_, 1);
+  const Tensor& logits = (*this)(pass, newest);
+  pass.commit();
+  return logits;
+}
+
+const Tensor& DecodeStep::operator()(KvPass& pass, const std::vector<int32_t>& newest) {
   Device& device = model_.device();
   const int64_t batch = int64_t(newest.size());
   check(batch == cache_.batch(), "decode_step", "there are ", batch, " ids for ", cache_.batch(), " sequences");
+  check(&pass.cache() == &cache_ && pass.tokens() == 1, "decode_step", "needs a pass of one token over its own cache");
   CapturedStep& step = steps_[batch];
   if (!step.ids) step.ids = Tensor::empty(device, {batch, 1}, DType::i32);
   step.ids.write(newest);
-  KvPass pass(cache_, 1);
   step.replayed.run(device.stream(), [&] { step.logits = model_.last_logits(step.ids, pass); });
-  pass.commit();
   return step.logits;
 }
 

@@ -17,6 +17,8 @@ class DecodeStep {
 
   // newest: one id per sequence of the cache. The logits [batch, vocabulary] are valid until the next step.
   const Tensor& operator()(const std::vector<int32_t>& newest);
+  // The same within a pass of one token that the caller has opened and commits.
+  const Tensor& operator()(KvPass& pass, const std::vector<int32_t>& newest);
 
  private:
   struct CapturedStep {

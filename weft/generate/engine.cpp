@@ -14,18 +14,19 @@ constexpr const char* kWhere = "generate";
 
 double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
-size_t common_prefix(std::span<const int32_t> a, std::span<const int32_t> b) {
-  return size_t(std::mismatch(a.begin(), a.end(), b.begin(), b.end()).first - a.begin());
+int64_t positions_of(const Model& model, const EngineOptions& options) {
+  const int64_t context = model.config().max_positions;
+  check(options.positions >= 0 && options.positions <= context, kWhere, "positions is ", options.positions, ", expected 0 to ", context,
+        " (the model's context)");
+  return options.positions > 0 ? options.positions : context;
 }
 
-KvCache empty_cache(const Model& model, const EngineOptions& options) {
+std::shared_ptr<KvPool> make_pool(const Model& model, const EngineOptions& options) {
   check(options.sequences >= 1, kWhere, "an engine for ", options.sequences, " sequences has no place for one");
   check(options.prompt_chunk >= 1, kWhere, "prompt_chunk is ", options.prompt_chunk, ", expected 1 or more");
-  check(options.positions >= 0, kWhere, "positions is ", options.positions, ", expected 0 (the model's context) or more");
-  check(options.kept >= 0, kWhere, "kept is ", options.kept, ", expected 0 or more sequences");
-  KvCache cache = model.make_cache(options.sequences, options.positions > 0 ? options.positions : model.config().max_positions);
-  while (cache.batch() > 0) cache.remove(cache.batch() - 1);
-  return cache;
+  check(options.pool >= 0, kWhere, "pool is ", options.pool, ", expected 0 (enough for all sequences) or more positions");
+  const int64_t each = pages_for(positions_of(model, options));
+  return model.make_pool(options.pool > 0 ? pages_for(options.pool) : options.sequences * each);
 }
 
 }  // namespace
@@ -49,13 +50,22 @@ struct Engine::Sequence {
   uint64_t number;
   SampledSequence sampled;
   size_t read = 0;  // tokens of the prompt that are in the cache
+
+  std::span<const int32_t> ids() const { return sampled.tokens(); }
+  // Pages that it may yet take, those in `pages` being there.
+  int64_t future(const KvSequence& pages) const { return pages.missing(int64_t(sampled.most()) - pages.length()); }
 };
 
 Engine::Engine(const Model& model, const EngineOptions& options)
-    : model_(model), options_(options), cache_(empty_cache(model, options)), decode_step_(model, cache_), kept_(size_t(options.kept)) {
-  if (options.kept > 0) kept_cache_ = model.make_cache(options.kept, cache_.capacity());
-}
+    : model_(model),
+      options_(options),
+      pool_(make_pool(model, options)),
+      cache_(pool_, options.sequences, positions_of(model, options)),
+      prompt_cache_(pool_, 1, cache_.capacity()),
+      decode_step_(model, cache_) {}
 Engine::~Engine() = default;
+
+int64_t Engine::pages_in_use() const { return pool_->pages() - pool_->free_pages() - kept_.pages(); }
 
 void check_options(const SequenceOptions& options) {
   check(options.max_tokens >= 0, kWhere, "max_tokens is ", options.max_tokens, ", expected 0 (as many as fit) or more");
@@ -78,7 +88,11 @@ void check_sequence(const Model& model, std::string_view what, std::span<const i
 
 uint64_t Engine::add(std::vector<int32_t> prompt, const SequenceOptions& options) {
   check_sequence(model_, "the prompt", prompt, options, positions());
-  waiting_.push_back(std::make_unique<Sequence>(Sequence{next_, SampledSequence(std::move(prompt), options, positions())}));
+  auto sequence = std::make_unique<Sequence>(Sequence{next_, SampledSequence(std::move(prompt), options, positions())});
+  const int64_t pages = sequence->future(KvSequence(pool_));
+  check(pages <= pool_->pages(), kWhere, "the prompt of ", sequence->sampled.prompt_tokens(), " tokens and up to ",
+        sequence->sampled.most() - sequence->sampled.prompt_tokens(), " new ones need ", pages, " pages, the pool has ", pool_->pages());
+  waiting_.push_back(std::move(sequence));
   return next_++;
 }
 
@@ -86,9 +100,8 @@ void Engine::remove(uint64_t number) {
   const auto is = [=](const SequencePointer& s) { return s->number == number; };
   std::erase_if(waiting_, is);
   if (reading_ && reading_->number == number) {
-    keep(*row_, 0, std::span(reading_->sampled.tokens()).first(reading_->read));
+    keep(*reading_, prompt_cache_.remove(0));
     reading_.reset();
-    row_.reset();
   }
   const auto found = std::ranges::find_if(decoding_, is);
   if (found != decoding_.end()) leave(size_t(found - decoding_.begin()), true);
@@ -96,10 +109,16 @@ void Engine::remove(uint64_t number) {
 
 // The last row takes the place of one that leaves, here and in the cache.
 void Engine::leave(size_t row, bool kept) {
-  if (kept) keep(cache_, int64_t(row), std::span(decoding_[row]->sampled.tokens()).first(size_t(cache_.lengths()[row])));
-  cache_.remove(int64_t(row), row_ ? &*row_ : nullptr);
+  KvSequence pages = cache_.remove(int64_t(row));
+  if (kept) keep(*decoding_[row], std::move(pages));
   decoding_[row] = std::move(decoding_.back());
   decoding_.pop_back();
+}
+
+void Engine::keep(const Sequence& sequence, KvSequence pages) {
+  if (!options_.keep) return;
+  const std::span<const int32_t> ids = sequence.ids().first(size_t(pages.length()));
+  kept_.keep(ids, std::move(pages));
 }
 
 std::vector<EngineToken> Engine::step() {
@@ -115,77 +134,79 @@ std::vector<EngineToken> Engine::step() {
   return tokens;
 }
 
+// The first of those that wait, unless the pool is too full for all it may need.
 void Engine::begin_reading() {
+  const Sequence& next = *waiting_.front();
+  const std::span<const int32_t> prompt = next.ids().first(next.sampled.prompt_tokens() - 1);  // the last token is computed, for its logits
+  const KeptPrefixes::Match kept = kept_.find(prompt);
+  KvSequence pages = shared_prefix(prompt, kept);
+  // A last page that is shared stays while its copy is written. Without it the sequence takes no more than if it shared nothing.
+  if (!has_pages(pages)) pages.truncate(pages.length() / kPagePositions * kPagePositions);
+  if (!has_pages(pages)) return;
+  if (pages.length() > 0 && pages.length() <= int64_t(kept.length)) kept_.use(kept);
   reading_ = std::move(waiting_.front());
   waiting_.pop_front();
-  row_ = cache_.spare();
-  reuse_prefix();
+  reading_->read = size_t(pages.length());
+  reused_tokens_ += pages.length();
+  prompt_cache_.join(std::move(pages));
 }
 
-// Copies the positions that the prompt shares with a sequence in a cache; its last token is computed, for its logits.
-void Engine::reuse_prefix() {
-  const std::span<const int32_t> prompt = std::span(reading_->sampled.tokens()).first(reading_->sampled.prompt_tokens() - 1);
-  size_t longest = 0;
-  const KvCache* from = nullptr;
-  size_t row = 0;
-  const auto consider = [&](const KvCache& cache, size_t r, std::span<const int32_t> ids) {
-    const size_t shared = common_prefix(prompt, ids);
-    if (shared > longest) longest = shared, from = &cache, row = r;
-  };
+// The pages of the longest prefix that a sequence in the engine has, or the kept one.
+KvSequence Engine::shared_prefix(std::span<const int32_t> prompt, const KeptPrefixes::Match& kept) const {
+  size_t longest = kept.length, row = decoding_.size();
   for (size_t r = 0; r < decoding_.size(); ++r)
-    consider(cache_, r, std::span(decoding_[r]->sampled.tokens()).first(size_t(cache_.lengths()[r])));
-  for (size_t r = 0; r < kept_.size(); ++r) consider(*kept_cache_, r, kept_[r].ids);
-  if (!from) return;
-  if (from != &cache_) kept_[row].used = ++uses_;
-  row_->copy_from(*from, int64_t(row), int64_t(longest), 0);
-  reading_->read = longest;
-  reused_tokens_ += int64_t(longest);
+    if (const size_t shared = common_prefix(prompt, decoding_[r]->ids().first(size_t(cache_.sequence(int64_t(r)).length())));
+        shared > longest)
+      longest = shared, row = r;
+  if (longest == 0) return KvSequence(pool_);
+  return row < decoding_.size() ? cache_.sequence(int64_t(row)).prefix(int64_t(longest)) : kept_.prefix(kept);
 }
 
-// Keeps the positions of `ids` in place of those that they extend, else of the longest unused ones.
-void Engine::keep(const KvCache& from, int64_t row, std::span<const int32_t> ids) {
-  if (kept_.empty() || ids.empty()) return;
-  size_t to = 0;
-  for (size_t r = 0; r < kept_.size(); ++r) {
-    const size_t shared = common_prefix(kept_[r].ids, ids);
-    if (shared == ids.size()) return;  // kept already
-    if (shared == kept_[r].ids.size()) {
-      to = r;
-      break;
-    }
-    if (kept_[r].used < kept_[to].used) to = r;
-  }
-  kept_[to].ids.clear();  // while the copy is not whole
-  kept_cache_->copy_from(from, row, int64_t(ids.size()), int64_t(to));
-  kept_[to] = {{ids.begin(), ids.end()}, ++uses_};
+// Whether the pool has pages for all that those that are decoded may come to need, and for the next one, which has `first`.
+bool Engine::has_pages(const KvSequence& first) const {
+  int64_t needed = waiting_.front()->future(first);
+  for (size_t r = 0; r < decoding_.size(); ++r) needed += decoding_[r]->future(cache_.sequence(int64_t(r)));
+  return needed <= pool_->free_pages() || needed <= pool_->free_pages() + kept_.pages();
+}
+
+// Kept sequences give way; has_pages() has seen to it that there are enough.
+void Engine::make_room(int64_t pages) {
+  while (pool_->free_pages() < pages && !kept_.empty()) kept_.give_up_page();
 }
 
 // The next tokens of the prompt; after the last of them the first new one is sampled, and the sequence joins those that are decoded.
 void Engine::read_chunk(std::vector<EngineToken>& tokens) {
   const double begin = now();
   Sequence& s = *reading_;
-  const std::span<const int32_t> rest = std::span(s.sampled.tokens()).subspan(s.read);
+  const std::span<const int32_t> rest = s.ids().subspan(s.read);
   const size_t count = std::min(size_t(options_.prompt_chunk), rest.size());
-  const Tensor ids = Tensor::from_host(model_.device(), {1, int64_t(count)}, rest.first(count));
-  const Tensor logits = model_.last_logits(ids, *row_);
-  s.read += count;
-  times_.prompt_tokens += int64_t(count);
-  if (s.read == s.sampled.prompt_tokens()) {
-    SequencePointer done = std::exchange(reading_, nullptr);
-    const KvCache row = *std::exchange(row_, std::nullopt);
+  const bool last = count == rest.size();
+  make_room(prompt_cache_.missing(int64_t(count)));
+  KvPass pass(prompt_cache_, int64_t(count));
+  const Tensor logits = model_.last_logits(Tensor::from_host(model_.device(), {1, int64_t(count)}, rest.first(count)), pass);
+  if (last) {
     const std::vector<RowTerms> terms = s.sampled.options().log_probabilities ? row_terms(logits) : std::vector<RowTerms>();
     tokens.push_back(sample(s, download(logits), terms.data()));
-    if (tokens.back().finished) {
-      keep(row, 0, std::span(s.sampled.tokens()).first(s.read));
-    } else if (!tokens.back().error) {
-      cache_.join(row);
-      decoding_.push_back(std::move(done));
-    }
-    ++times_.prompts;
   } else {
     model_.device().stream().synchronize();  // the time is that of this chunk
   }
+  pass.commit();
+  s.read += count;
+  times_.prompt_tokens += int64_t(count);
+  if (last) end_reading(tokens.back());
   times_.prompt_seconds += now() - begin;
+}
+
+void Engine::end_reading(const EngineToken& first) {
+  KvSequence pages = prompt_cache_.remove(0);
+  if (first.finished) {
+    keep(*reading_, std::move(pages));
+  } else if (!first.error) {
+    cache_.join(std::move(pages));
+    decoding_.push_back(std::move(reading_));
+  }
+  reading_.reset();
+  ++times_.prompts;
 }
 
 void Engine::decode(std::vector<EngineToken>& tokens) {
@@ -196,9 +217,12 @@ void Engine::decode(std::vector<EngineToken>& tokens) {
     newest.push_back(s->sampled.tokens().back());
     wants_terms |= s->sampled.options().log_probabilities;
   }
-  const Tensor& rows = decode_step_(newest);
+  make_room(cache_.missing(1));
+  KvPass pass(cache_, 1);
+  const Tensor& rows = decode_step_(pass, newest);
   const std::vector<RowTerms> terms = wants_terms ? row_terms(rows) : std::vector<RowTerms>(newest.size());
   const std::span<const float> logits = download(rows);
+  pass.commit();
   const size_t vocabulary = size_t(model_.config().vocab_size);
   times_.step_tokens += int64_t(newest.size());
   for (size_t row = newest.size(); row-- > 0;) {  // backwards: a row that leaves is replaced by one that is done

@@ -5,9 +5,11 @@
 //   while (!engine.idle())
 //     for (const EngineToken& token : engine.step()) std::printf("%d\n", token.id);
 //
-// A prompt is read in chunks between decoding steps, one prompt at a time. The positions that it shares with a sequence in the engine, or
-// with one of the last that left (EngineOptions::kept), are copied instead of computed. A token depends on its own sequence alone (its
-// prompt, options and occurrence): never on the others, on the chunks, on what was copied or on when it joined (docs/numerics.md).
+// A prompt is read in chunks between decoding steps, one prompt at a time. Keys and values are in the pages of one pool, whose size is
+// fixed (weft/nn/kv_pool.h). A sequence waits until the pool has pages for all positions it may come to have, so none ever runs out of
+// them midway. The positions that a prompt shares with a sequence in the engine, or with one that left (EngineOptions::keep), are read
+// from that one's pages instead of computed. A token depends on its own sequence alone (its prompt, options and occurrence): never on the
+// others, on the chunks, on what was shared or on when it joined (docs/numerics.md).
 #pragma once
 
 #include <cstdint>
@@ -20,6 +22,7 @@
 #include <vector>
 
 #include "weft/generate/decode_step.h"
+#include "weft/generate/kept_prefixes.h"
 #include "weft/generate/log_probability.h"
 #include "weft/generate/sampler.h"
 #include "weft/models/model.h"
@@ -33,7 +36,8 @@ struct EngineOptions {
   int64_t sequences = 8;       // decoded as a batch, at most; others wait
   int64_t positions = 0;       // of a sequence, at most, its prompt included; 0: the model's context
   int64_t prompt_chunk = 512;  // tokens of a prompt that are read between two decoding steps
-  int64_t kept = 0;            // sequences that have left whose keys and values are kept, for prompts that begin as they did
+  int64_t pool = 0;            // positions of all sequences together, at most; 0: `sequences` times `positions`. In whole pages
+  bool keep = false;           // sequences that have left stay in pages that no other needs yet, for prompts that begin as they did
 };
 
 struct SequenceOptions {
@@ -72,22 +76,26 @@ struct GenerateTimes {
 
 class Engine {
  public:
-  // Memory for the keys and values of all sequences is taken here. The model must outlive the engine.
+  // The pool's memory is taken here. The model must outlive the engine.
   explicit Engine(const Model& model, const EngineOptions& options = {});
 
-  // The sequence's number. It waits until a place is free, in the order of calls. Throws as check_sequence does.
+  // The sequence's number. It waits until there is a place and enough pages, in the order of calls. Throws as check_sequence does, and if
+  // the sequence would not fit into the whole pool.
   uint64_t add(std::vector<int32_t> prompt, const SequenceOptions& options);
   // Ends a sequence, whatever it is doing; a number that is not in the engine changes nothing.
   void remove(uint64_t sequence);
 
-  // A chunk of a prompt, or one token of every sequence whose prompt is read, in turns: the new tokens.
+  // A chunk of a prompt, or one token of every sequence whose prompt is read, in turns: the new tokens. A step that throws leaves every
+  // sequence as it was.
   std::vector<EngineToken> step();
 
   bool idle() const { return waiting_.empty() && !reading_ && decoding_.empty(); }
   int64_t waiting() const { return int64_t(waiting_.size()); }
   int64_t running() const { return int64_t(decoding_.size()) + (reading_ ? 1 : 0); }
   int64_t positions() const { return cache_.capacity(); }
-  int64_t reused_tokens() const { return reused_tokens_; }  // of prompts: copied
+  int64_t reused_tokens() const { return reused_tokens_; }  // of prompts: in pages of others
+  int64_t pages() const { return pool_->pages(); }          // of the pool
+  int64_t pages_in_use() const;                             // by sequences that run; the others are free, or kept
   const EngineOptions& options() const { return options_; }
   const GenerateTimes& times() const { return times_; }
 
@@ -95,33 +103,29 @@ class Engine {
   struct Sequence;
   using SequencePointer = std::unique_ptr<Sequence>;
 
-  // The ids of positions that are in a cache, and when they were last used.
-  struct Kept {
-    std::vector<int32_t> ids;
-    uint64_t used = 0;
-  };
-
   void begin_reading();
-  void reuse_prefix();
-  void keep(const KvCache& from, int64_t row, std::span<const int32_t> ids);
+  KvSequence shared_prefix(std::span<const int32_t> prompt, const KeptPrefixes::Match& kept) const;
+  bool has_pages(const KvSequence& first) const;
+  void make_room(int64_t pages);
   void read_chunk(std::vector<EngineToken>& tokens);
+  void end_reading(const EngineToken& first);
   void decode(std::vector<EngineToken>& tokens);
   void leave(size_t row, bool kept);
+  void keep(const Sequence& sequence, KvSequence pages);
   std::span<const float> download(const Tensor& logits);
   EngineToken sample(Sequence& sequence, std::span<const float> logits, const RowTerms* terms) const;
 
   const Model& model_;
   EngineOptions options_;
-  KvCache cache_;
+  std::shared_ptr<KvPool> pool_;
+  KvCache cache_, prompt_cache_;  // of the sequences that are decoded; of the one that is read
   DecodeStep decode_step_;
   std::deque<SequencePointer> waiting_;
   SequencePointer reading_;
-  std::optional<KvCache> row_;             // of the sequence that is read: cache_'s spare
   std::vector<SequencePointer> decoding_;  // by row of cache_
-  std::optional<KvCache> kept_cache_;
-  std::vector<Kept> kept_;  // by row of kept_cache_
+  KeptPrefixes kept_;
   std::vector<float> logits_;
-  uint64_t next_ = 1, uses_ = 0;
+  uint64_t next_ = 1;
   int64_t reused_tokens_ = 0;
   bool read_last_ = false;  // the last step read a chunk
   GenerateTimes times_;

@@ -135,6 +135,12 @@ KvCache Model::make_cache(int64_t batch, int64_t capacity) const {
                             .dtype = dtype_});
 }
 
+std::shared_ptr<KvPool> Model::make_pool(int64_t pages) const {
+  return std::make_shared<KvPool>(
+      device(),
+      KvPoolOptions{.layers = config_.layers, .pages = pages, .heads = config_.kv_heads, .head_dim = config_.head_dim, .dtype = dtype_});
+}
+
 Tensor Model::loss(const Tensor& ids, const Tensor& targets, const LossOptions& options) const {
   Pass pass = pass_of(ids, "loss", options.documents);
   check(targets.defined(), "loss", "targets are missing (an undefined tensor)");

@@ -56,7 +56,8 @@ class Model {
   Tensor last_logits(const Tensor& ids, KvCache& cache, const std::vector<int64_t>& lengths = {}) const;
   // The same within a pass that the caller has opened and commits.
   Tensor last_logits(const Tensor& ids, KvPass& kv, const std::vector<int64_t>& lengths = {}) const;
-  KvCache make_cache(int64_t batch, int64_t capacity) const;
+  KvCache make_cache(int64_t batch, int64_t capacity) const;  // of `batch` empty sequences
+  std::shared_ptr<KvPool> make_pool(int64_t pages) const;
 
   // Cross entropy of targets [B, T], a device scalar.
   Tensor loss(const Tensor& ids, const Tensor& targets, const LossOptions& options = {}) const;

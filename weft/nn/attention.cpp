@@ -86,7 +86,7 @@ Tensor attend(const Tensor& q, const Tensor& k, const Tensor& v, const Pass& pas
     if (!pass.kv->reads_cache()) return causal_attention(q, k, v, options_of_op(pass, options));
     const int64_t window = options.window < pass.kv->cache().capacity() ? options.window : 0;
     return kv_attention(q, pass.kv->keys(options.layer), pass.kv->values(options.layer), pass.kv->start(),
-                        {.scale = options.scale, .window = window, .soft_cap = options.soft_cap});
+                        {.scale = options.scale, .window = window, .soft_cap = options.soft_cap, .pages = pass.kv->pages()});
   }
   if (pass.dropout && options.dropout > 0) return attend_with_dropout(q, k, v, pass, options);
   return causal_attention(q, k, v, options_of_op(pass, options));

@@ -1,9 +1,10 @@
-// The keys and values of the tokens a model has seen, so that a new token costs one step instead of all of them.
+// The keys and values of the tokens a model has seen, so that a new token costs one step instead of all of them: sequences in the pages of
+// a pool (weft/nn/kv_pool.h), computed as a batch.
 #pragma once
 
 #include <vector>
 
-#include "weft/tensor/tensor.h"
+#include "weft/nn/kv_pool.h"
 
 namespace weft {
 
@@ -12,59 +13,69 @@ struct KvCacheOptions {
   DType dtype = DType::f32;
 };
 
-// Keys and values [batch, capacity, heads, head_dim] of each layer. Sequences may have different lengths. A KvPass adds tokens.
+// Sequences of one pool, of different lengths. A KvPass adds tokens to all of them.
 class KvCache {
  public:
+  // `batch` empty sequences in a pool of their own, with pages for `capacity` positions of each.
   KvCache(Device& device, const KvCacheOptions& options);
+  // No sequence yet; there is room for `room`, of at most `capacity` positions each.
+  KvCache(std::shared_ptr<KvPool> pool, int64_t room, int64_t capacity);
 
-  int64_t batch() const { return int64_t(lengths_.size()); }  // sequences held; at first all there is room for
-  int64_t capacity() const { return options_.capacity; }
-  const std::vector<int64_t>& lengths() const { return lengths_; }  // positions held, per sequence
+  int64_t batch() const { return int64_t(sequences_.size()); }
+  int64_t capacity() const { return capacity_; }
+  const std::shared_ptr<KvPool>& pool() const { return pool_; }
+  const KvSequence& sequence(int64_t b) const { return sequences_[size_t(b)]; }
+  std::vector<int64_t> lengths() const;  // positions held, per sequence
   bool empty() const;
 
   // Drops all but the first `length` positions of every sequence.
   void truncate(int64_t length);
 
-  // A cache of another capacity that holds a copy of the same positions.
+  // A cache of another capacity that holds a copy of the same positions, in a pool of its own.
   KvCache resized(int64_t capacity) const;
 
-  // Sequences come and go. A new one is read into spare(), an empty cache of one sequence in the memory after the last
-  // sequence of this one, and then joins; when one is removed, the last takes its place.
-  KvCache spare() const;
-  void join(const KvCache& spare);
-  void remove(int64_t b, KvCache* spare = nullptr);  // `spare`: one that is being filled; it moves, too
+  // Sequences come and go, without copies. A new one is the last; when one is removed, the last takes its place.
+  void join(KvSequence sequence);
+  void join() { join(KvSequence(pool_)); }  // an empty one
+  KvSequence remove(int64_t b);
 
-  // Sequence b becomes the first `length` positions of sequence `row` of another cache of the same model.
-  void copy_from(const KvCache& other, int64_t row, int64_t length, int64_t b);
+  // Pages that a pass over `tokens` new tokens takes from the pool.
+  int64_t missing(int64_t tokens) const;
 
  private:
   friend class KvPass;
-  KvCache() = default;
   void check_closed() const;
+  void prepare(int64_t tokens);
+  void upload_pages();
   Tensor start() const { return start_.part(0, 0, batch()); }
+  Tensor pages() const { return pages_.part(0, 0, batch()); }
 
-  KvCacheOptions options_;
-  std::vector<Tensor> keys_, values_;
-  std::vector<int64_t> lengths_;
-  Tensor start_;       // [batch], i32: lengths_ on the device, when the pass was opened
+  std::shared_ptr<KvPool> pool_;
+  int64_t capacity_ = 0;
+  std::vector<KvSequence> sequences_;
+  Tensor start_;       // [room], i32: lengths on the device, when the pass was opened
+  Tensor pages_;       // [room, pages of capacity], i32; -1: no page
+  bool stale_ = true;  // pages_ has other pages than the sequences
   bool open_ = false;  // a KvPass exists
 };
 
 // A forward pass over T new tokens of every sequence, the only way to add to a cache:
 //
-//   KvPass pass(cache, T);       // checks that they fit and writes start()
+//   KvPass pass(cache, T);       // checks that they fit, takes pages for them, writes start() and pages()
 //   pass.append(layer, k, v);    // in each layer
 //   pass.commit();               // the cache holds them from now on
 //
 // A pass that ends without commit() leaves the cache as it was. One pass of a cache is open at a time, and the cache must outlive it
-// where it is. start() is always in the same memory, so the launches of a pass can be captured and replayed in another one.
+// where it is. start() and pages() are always in the same memory, so the launches of a pass can be captured and replayed in another one.
 //
 // A pass over an empty cache need not read the cache, and attention has a faster kernel for that. On the CPU a position has the same bits
 // either way, and whether the tokens before it came in the same pass or in earlier ones (docs/numerics.md).
 class KvPass {
  public:
   KvPass(KvCache& cache, int64_t T);
-  ~KvPass() { cache_.open_ = false; }
+  ~KvPass() {
+    if (!committed_) cache_.open_ = false;
+  }
   KvPass(const KvPass&) = delete;
   KvPass& operator=(const KvPass&) = delete;
 
@@ -72,13 +83,14 @@ class KvPass {
   int64_t tokens() const { return tokens_; }  // T
   bool reads_cache() const { return tokens_ == 1 || !cache_.empty(); }
   Tensor start() const { return cache_.start(); }  // [batch], i32: position of the first new token
+  Tensor pages() const { return cache_.pages(); }  // [batch, pages of a sequence], i32 (weft/ops/kv_pages.h)
 
   // Writes k and v [batch, T, heads, head_dim] of the new tokens after each sequence's positions.
   void append(int64_t layer, const Tensor& k, const Tensor& v);
-  Tensor keys(int64_t layer) const { return cache_.keys_[size_t(layer)].part(0, 0, cache_.batch()); }
-  Tensor values(int64_t layer) const { return cache_.values_[size_t(layer)].part(0, 0, cache_.batch()); }
+  const Tensor& keys(int64_t layer) const { return cache_.pool_->keys(layer); }
+  const Tensor& values(int64_t layer) const { return cache_.pool_->values(layer); }
 
-  // Keeps all T tokens, or the first `used[b]` of sequence b (what follows is right padding). Once.
+  // Keeps all T tokens, or the first `used[b]` of sequence b (what follows is right padding), and ends the pass.
   void commit();
   void commit(const std::vector<int64_t>& used);
 

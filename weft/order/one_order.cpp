@@ -14,7 +14,7 @@ namespace {
 
 using namespace order;
 
-// Mostly short ones; some reach the full length.
+// Mostly short ones; some reach the full length. Half of them begin as another one does.
 Sequences random_sequences(std::mt19937_64& random, size_t count, int64_t length, int64_t vocabulary) {
   Sequences sequences;
   for (size_t s = 0; s < count; ++s) {
@@ -22,6 +22,9 @@ Sequences random_sequences(std::mt19937_64& random, size_t count, int64_t length
     const auto n = s == 0 ? size_t(length) : size_t(2 + random() % uint64_t(most - 1));
     auto& ids = sequences.emplace_back(n);
     for (int32_t& id : ids) id = int32_t(random() % uint64_t(vocabulary));
+    if (s == 0 || random() % 2 == 0) continue;
+    const auto& other = sequences[random() % s];
+    std::copy_n(other.begin(), random() % std::min(n, other.size()), ids.begin());
   }
   return sequences;
 }

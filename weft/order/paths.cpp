@@ -139,9 +139,9 @@ class Decoder {
         random_(seed),
         batch_(batch),
         longest_(longest),
-        cache_(paths.model_.make_cache(batch, capacity())),
+        cache_(new_cache()),
+        row_(cache_.pool(), 1, cache_.capacity()),
         rows_(paths.none()) {
-    while (cache_.batch() > 0) cache_.remove(cache_.batch() - 1);
     decode_.emplace(paths_.model_, cache_);
   }
 
@@ -169,25 +169,50 @@ class Decoder {
   }
   const std::vector<int32_t>& ids(size_t sequence) const { return paths_.sequences_[sequence]; }
 
+  // Pages for sequences that are decoded, kept and read, each with one that is shared while its copy is written.
+  KvCache new_cache() {
+    const int64_t positions = capacity();
+    return KvCache(paths_.model_.make_pool((2 * batch_ + 1) * (pages_for(positions) + 1)), batch_, positions);
+  }
+
   void resize() {
     decode_.reset();  // its captured launches write into the old memory
-    cache_ = cache_.resized(capacity());
+    kept_.clear();
+    KvCache other = new_cache();
+    for (int64_t b = 0; b < cache_.batch(); ++b) other.join(cache_.sequence(b).copied_to(other.pool()));
+    cache_ = std::move(other);
+    row_ = KvCache(cache_.pool(), 1, cache_.capacity());
     decode_.emplace(paths_.model_, cache_);
   }
 
-  // Reads the first part of a sequence in pieces, some of them of one token.
+  // Some of the first positions, fewer than `most`, that another sequence has in its pages: often in the middle of one.
+  KvSequence shared(size_t sequence, int64_t most) {
+    std::vector<std::pair<size_t, const KvSequence*>> others;
+    for (size_t b = 0; b < active_.size(); ++b) others.emplace_back(active_[b].sequence, &cache_.sequence(int64_t(b)));
+    for (const auto& [other, pages] : kept_) others.emplace_back(other, &pages);
+    int64_t longest = 0;
+    const KvSequence* from = nullptr;
+    for (const auto& [other, pages] : others) {
+      const auto same = std::ranges::mismatch(ids(sequence), ids(other)).in1 - ids(sequence).begin();
+      if (const int64_t length = std::min({same, pages->length(), most - 1}); length > longest) longest = length, from = pages;
+    }
+    if (!from || below(random_, 4) == 0) return KvSequence(cache_.pool());
+    return from->prefix(below(random_, 2) == 0 ? longest : 1 + below(random_, longest));
+  }
+
+  // Reads the first part of a sequence in pieces, some of them of one token, after what it shares with another one.
   void start(size_t sequence) {
     const auto n = int64_t(ids(sequence).size()), prompt = 1 + below(random_, std::max<int64_t>(1, n / 2));
-    KvCache row = cache_.spare();
-    for (int64_t first = 0; first < prompt;) {
+    row_.join(shared(sequence, prompt));
+    for (int64_t first = row_.sequence(0).length(); first < prompt;) {
       const int64_t T = below(random_, 4) == 0 ? 1 : 1 + below(random_, prompt - first);
       const std::vector<Place> places{{sequence, first, T}};
       paths_.expect(places);
       const auto piece = std::span(ids(sequence)).subspan(size_t(first), size_t(T));
-      paths_.put(rows_, paths_.model_.last_logits(Tensor::from_host(paths_.model_.device(), {1, T}, piece), row), places);
+      paths_.put(rows_, paths_.model_.last_logits(Tensor::from_host(paths_.model_.device(), {1, T}, piece), row_), places);
       first += T;
     }
-    cache_.join(row);
+    cache_.join(row_.remove(0));
     active_.push_back({sequence, prompt});
     end_finished();
   }
@@ -213,7 +238,8 @@ class Decoder {
   void end_finished() {
     for (size_t b = active_.size(); b-- > 0;) {
       if (active_[b].length < int64_t(ids(active_[b].sequence).size())) continue;
-      cache_.remove(int64_t(b));  // the last row moves to its place, here and in the cache
+      kept_.emplace_back(active_[b].sequence, cache_.remove(int64_t(b)));  // the last row moves to its place, here and in the cache
+      if (int64_t(kept_.size()) > batch_) kept_.erase(kept_.begin());
       active_[b] = active_.back();
       active_.pop_back();
     }
@@ -222,9 +248,10 @@ class Decoder {
   const Paths& paths_;
   Random random_;
   int64_t batch_, longest_;
-  KvCache cache_;
+  KvCache cache_, row_;  // of those that are decoded; of the one that is read
   std::optional<DecodeStep> decode_;
   std::vector<Active> active_;
+  std::vector<std::pair<size_t, KvSequence>> kept_;  // sequences that have ended
   PositionBits rows_;
 };
 

@@ -1,6 +1,5 @@
 #include "weft/ops/kv_append/kv_append.h"
-#include "weft/tile/cuda/fault.cuh"
-#include "weft/tile/cuda/heads.cuh"
+#include "weft/tile/cuda/pages.cuh"
 #include "weft/tile/cuda/vector.cuh"
 
 namespace weft::cuda {
@@ -9,7 +8,7 @@ namespace {
 template <class T>
 struct Params {
   Heads<const T> k, v;
-  Heads<T> k_cache, v_cache;
+  CachedHeads<T> k_cache, v_cache;
   const int32_t* start;
   int64_t tokens, most, count;  // most: the last place where a sequence may start; count = B T H D, threads
   int H, D;
@@ -18,9 +17,9 @@ struct Params {
 };
 
 // Equation: k_cache[b, start[b] + t] = k[b, t], and so for v.
-// Layout:   k, v [B, T, Hkv, D] and the caches [B, capacity, Hkv, D], any strides over the first three axes.
+// Layout:   k, v [B, T, Hkv, D] and the caches [B, capacity, Hkv, D], or pages of them; any strides over the first three axes.
 // Order:    no sums; one element of k and of v a thread.
-// Requires: every start within the cache; a sequence that leaves it is reported and not written.
+// Requires: every start within the cache, and every page there; a sequence that leaves it is reported and not written.
 // Traffic:  one read and one write of each new element.
 template <class T>
 __global__ void append(const Params<T> p) {
@@ -32,8 +31,8 @@ __global__ void append(const Params<T> p) {
       if (d == 0 && h == 0 && t == 0) report(p.fault, Fault::start_out_of_range, p.op, start, b, p.most);
       continue;
     }
-    p.k_cache.row(b, start + t, h)[d] = p.k.row(b, t, h)[d];
-    p.v_cache.row(b, start + t, h)[d] = p.v.row(b, t, h)[d];
+    p.k_cache.row(b, int(start + t), h)[d] = p.k.row(b, t, h)[d];
+    p.v_cache.row(b, int(start + t), h)[d] = p.v.row(b, t, h)[d];
   }
 }
 
@@ -42,11 +41,11 @@ void run(Stream& stream, const KvAppendArgs& a) {
   const Launch launch(stream, a.kOp, {&a.k, &a.k_cache});
   const Params<T> p{heads<T>(a.k),
                     heads<T>(a.v),
-                    heads<T>(a.k_cache),
-                    heads<T>(a.v_cache),
+                    cached_heads<T>(a.k_cache, a.pages, launch),
+                    cached_heads<T>(a.v_cache, a.pages, launch),
                     data<int32_t>(a.start),
                     a.k.shape[1],
-                    a.k_cache.shape[1] - a.k.shape[1],
+                    kv_capacity(a.k_cache, a.pages) - a.k.shape[1],
                     a.k.numel(),
                     int(a.k.shape[2]),
                     int(a.k.shape[3]),
@@ -59,7 +58,6 @@ void run(Stream& stream, const KvAppendArgs& a) {
 
 void kv_append(Stream& stream, const KvAppendArgs& args) {
   if (args.k.numel() == 0) return;
-  if (args.pages) fail(ErrorCode::unsupported, args.kOp, "the CUDA kernels have no pages yet");
   size_of(args.k.dtype) == 4 ? run<uint32_t>(stream, args) : run<uint16_t>(stream, args);  // the bits
 }
 

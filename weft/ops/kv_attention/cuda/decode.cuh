@@ -1,18 +1,18 @@
 // One query per sequence, in two kernels: the first computes scores, all keys in parallel; the second weighs the values, tile after tile
 // of keys as the forward pass does, columns of the values in parallel. A query has the bits of the forward pass: nothing depends on
-// how many sequences or heads are decoded together, nor on the capacity of the cache.
+// how many sequences or heads are decoded together, nor on the capacity of the cache or its pages.
 #pragma once
 
 #include "weft/ops/kv_attention/cuda/tiles.h"
-#include "weft/tile/cuda/fault.cuh"
 #include "weft/tile/cuda/group.cuh"
-#include "weft/tile/cuda/heads.cuh"
+#include "weft/tile/cuda/pages.cuh"
 
 namespace weft::cuda {
 
 template <class T>
 struct DecodeParams {
-  Heads<const T> q, k, v;
+  Heads<const T> q;
+  CachedHeads<const T> k, v;
   Heads<T> o;
   const int32_t* start;
   float* scores;                     // [B, H, pitch]; bf16: not scaled, -inf after the last key up to the end of its tile

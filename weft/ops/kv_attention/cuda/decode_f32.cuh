@@ -14,7 +14,7 @@ __host__ __device__ inline int score_row(int D) { return D | 1; }
 inline int score_bytes(int D) { return 4 * score_row(D) * (kSimtScoreKeys + kDecodeHeads); }
 
 // Equation: s_j = scale q . k_j.
-// Layout:   q [B, 1, H, D]; k [B, capacity, Hkv, D] with any strides over B, time and heads; scores as DecodeParams.
+// Layout:   q [B, 1, H, D]; k [B, capacity, Hkv, D], or pages, with any strides over B, time and heads; scores as DecodeParams.
 // Order:    a block per (32 keys, up to kDecodeHeads heads of one key head, sequence), a thread per key and head; d in order.
 // Requires: 256 threads.
 // Traffic:  every cached key once per kDecodeHeads heads of its group.
@@ -69,7 +69,8 @@ __device__ __forceinline__ void load_values(const Tiles& to, const DecodeParams<
     for (int at = int(threadIdx.x); at < kRoundKeys * kPieces; at += kDecodeThreads) {
       const int j = at / kPieces, d = column0 + at % kPieces * kWords;
       const bool inside = key0 + j < block.length && d < p.D;
-      one(shared_address(to.values + at * kWords), inside ? p.v.row(block.b, key0 + j, block.hkv) + d : p.v.at, inside ? 4 * kWords : 0);
+      one(shared_address(to.values + at * kWords), inside ? p.v.row(block.b, key0 + j, block.hkv) + d : p.v.stored.at,
+          inside ? 4 * kWords : 0);
     }
   };
   if (key0 >= block.length)
@@ -126,7 +127,7 @@ __device__ __forceinline__ void add_round(const Tiles& from, int keys, int head,
 }
 
 // Equation: o = sum of e^(s_j - m) v_j / sum of e^(s_j - m), m the running maximum.
-// Layout:   scores as DecodeParams; v [B, capacity, Hkv, D] with any strides over B, time and heads; o [B, 1, H, D].
+// Layout:   scores as DecodeParams; v [B, capacity, Hkv, D], or pages, with any strides over B, time and heads; o [B, 1, H, D].
 // Order:    a block per (sixteen columns, up to kDecodeHeads heads of one key head, sequence). A row's as in forward_tile: tiles of kB keys
 //           ascending, keys in order within a tile. Half of the threads add a round, the others compute the weights of the next.
 // Requires: 256 threads.

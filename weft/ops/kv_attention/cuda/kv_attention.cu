@@ -19,17 +19,17 @@ class Decode {
         B_(a.q.shape[0]),
         Hkv_(a.k_cache.shape[2]),
         D_(a.q.shape[3]),
-        pitch_((a.k_cache.shape[1] + tile - 1) / tile * tile),
+        pitch_((kv_capacity(a.k_cache, a.pages) + tile - 1) / tile * tile),
         rows_(a.q.shape[0] * a.q.shape[2]),
         scores_(stream, rows_ * pitch_ + (sizeof(T) == 2 ? rows_ * pitch_ / kScoreKeys : 0)),
         params{heads<T>(a.q),
-               heads<T>(a.k_cache),
-               heads<T>(a.v_cache),
+               cached_heads<T>(a.k_cache, a.pages, launch),
+               cached_heads<T>(a.v_cache, a.pages, launch),
                heads<T>(a.o),
                data<int32_t>(a.start),
                scores_.data(),
                scores_.data() + rows_ * pitch_,
-               int(a.k_cache.shape[1]),
+               int(kv_capacity(a.k_cache, a.pages)),
                int(pitch_),
                int(a.q.shape[2]),
                int(a.q.shape[2] / Hkv_),
@@ -87,6 +87,69 @@ void decode_bf16(Stream& stream, const Launch& launch, const KvAttentionArgs& a)
   });
 }
 
+// Copies pieces of `count` keys and values in pages to rows of positions.
+template <class Piece>
+struct GatherParams {
+  CachedHeads<const Piece> k, v;
+  Piece *to_k, *to_v;  // [B, capacity, heads, pieces]
+  const int32_t* start;
+  int capacity, tokens, heads, pieces;
+};
+
+// Equation: to_k[b, t] = k[b, t] for t < start[b] + tokens, and so for v.
+// Layout:   k, v as kv_attention's caches, in pages; to_k, to_v contiguous.
+// Order:    no sums; one piece (sixteen bytes, or an element) of k and of v a thread; a row of blocks per sequence.
+// Requires: nothing more; a start out of range is another kernel's to report.
+// Traffic:  one read and one write of the positions in use.
+template <class Piece>
+__global__ void gather(const GatherParams<Piece> p) {
+  const int64_t b = blockIdx.y, row = int64_t(p.heads) * p.pieces;
+  const int64_t count = int64_t(max(0, min(p.capacity, p.start[b] + p.tokens))) * row;
+  for (int64_t i = int64_t(blockIdx.x) * blockDim.x + threadIdx.x; i < count; i += int64_t(gridDim.x) * blockDim.x) {
+    const int t = int(i / row), at = int(i - t * row), h = at / p.pieces, d = at - h * p.pieces;
+    const int64_t to = b * p.capacity * row + i;
+    p.to_k[to] = p.k.row(b, t, h)[d];
+    p.to_v[to] = p.v.row(b, t, h)[d];
+  }
+}
+
+// The forward pass reads rows of positions: what is in pages is copied there first.
+template <class Piece>
+void gather_as(Stream& stream, const Launch& launch, const KvAttentionArgs& a, const View& k, const View& v) {
+  const auto source = [&](const View& cache) {
+    CachedHeads<const Piece> pieces = cached_heads<Piece>(cache, a.pages, launch);
+    const int64_t elements = int64_t(sizeof(Piece)) / size_of(cache.dtype);
+    for (int64_t* stride : {&pieces.stored.batch, &pieces.stored.time, &pieces.stored.head}) *stride /= elements;
+    return pieces;
+  };
+  const int64_t B = k.shape[0], capacity = k.shape[1], heads = k.shape[2], D = k.shape[3];
+  const int64_t pieces = D * size_of(k.dtype) / int64_t(sizeof(Piece));
+  const GatherParams<Piece> p{source(a.k_cache),
+                              source(a.v_cache),
+                              const_cast<Piece*>(data<Piece>(k)),
+                              const_cast<Piece*>(data<Piece>(v)),
+                              data<int32_t>(a.start),
+                              int(capacity),
+                              int(a.q.shape[1]),
+                              int(heads),
+                              int(pieces)};
+  launch(dim3(blocks_for(stream, capacity * heads * pieces, 256), unsigned(B)), 256, 0, gather<Piece>, p);
+}
+
+void gather_pages(Stream& stream, const Launch& launch, const KvAttentionArgs& a, const Buffer& memory, AttentionForward& forward) {
+  const int64_t B = a.q.shape[0], capacity = kv_capacity(a.k_cache, a.pages), H = a.k_cache.shape[2], D = a.k_cache.shape[3];
+  forward.k = {&memory, 0, a.q.dtype, {B, capacity, H, D}, {capacity * H * D, H * D, D, 1}};
+  forward.v = forward.k;
+  forward.v.offset = B * capacity * H * D * size_of(a.q.dtype);
+  const auto vectors = [](const View& cache) {
+    return cache.dtype == DType::f32 ? heads_aligned<float>(cache) : heads_aligned<__nv_bfloat16>(cache);
+  };
+  if (vectors(a.k_cache) && vectors(a.v_cache) && forward.v.offset % 16 == 0)
+    return gather_as<uint4>(stream, launch, a, forward.k, forward.v);
+  if (a.q.dtype == DType::f32) return gather_as<uint32_t>(stream, launch, a, forward.k, forward.v);
+  gather_as<uint16_t>(stream, launch, a, forward.k, forward.v);
+}
+
 // Equation: a fault where start[b] is not in [0, most].
 // Layout:   start [B].
 // Order:    one block; no sums.
@@ -103,15 +166,18 @@ void kv_attention(Stream& stream, const KvAttentionArgs& a) {
   const Launch launch(stream, a.kOp, {&a.q, &a.k_cache});
   const int64_t B = a.q.shape[0], Tq = a.q.shape[1];
   if (a.q.numel() == 0) return;
-  check(B <= 65535 && a.q.shape[2] <= 65535 && a.k_cache.shape[1] < (int64_t(1) << 30), a.kOp, "shape ", a.k_cache.shape,
+  const int64_t capacity = kv_capacity(a.k_cache, a.pages);
+  check(B <= 65535 && a.q.shape[2] <= 65535 && capacity < (int64_t(1) << 30), a.kOp, "shape ", a.k_cache.shape,
         " is more than this device takes in one launch");
-  if (a.pages) fail(ErrorCode::unsupported, a.kOp, "the CUDA kernels have no pages yet");
   if (a.window > 0 || a.soft_cap > 0)
     fail(ErrorCode::unsupported, a.kOp, "the CUDA kernels that read a cache have no ", a.window > 0 ? "window" : "soft cap", " yet");
   if (Tq == 1) return a.q.dtype == DType::f32 ? decode_f32(stream, launch, a) : decode_bf16(stream, launch, a);
-  launch(1, 256, 0, check_starts, data<int32_t>(a.start), int(B), int(a.k_cache.shape[1] - Tq), launch.fault(), launch.op());
-  const AttentionForward forward{
-      .op = a.kOp, .q = a.q, .k = a.k_cache, .v = a.v_cache, .start = a.start, .o = a.o, .lse = {}, .scale = a.scale};
+  launch(1, 256, 0, check_starts, data<int32_t>(a.start), int(B), int(capacity - Tq), launch.fault(), launch.op());
+  AttentionForward forward{.op = a.kOp, .q = a.q, .k = a.k_cache, .v = a.v_cache, .start = a.start, .o = a.o, .lse = {}, .scale = a.scale};
+  if (!a.pages) return attention_forward(stream, forward);
+  const auto memory =
+      stream.device().allocate(2 * B * capacity * a.k_cache.shape[2] * a.k_cache.shape[3] * size_of(a.q.dtype), MemoryUse::workspace);
+  gather_pages(stream, launch, a, *memory, forward);
   attention_forward(stream, forward);
 }
 

@@ -46,7 +46,7 @@ __device__ __forceinline__ void load_keys(const Keys& keys, const __nv_bfloat16*
 }
 
 // Equation: s_j = q . k_j, and the maximum of each kScoreKeys of them.
-// Layout:   q [B, 1, H, D]; k [B, capacity, Hkv, D] with any strides over B, time and heads; scores and maxima as DecodeParams.
+// Layout:   q [B, 1, H, D]; k [B, capacity, Hkv, D], or pages, with any strides over B, time and heads; scores and maxima as DecodeParams.
 // Order:    a warp per (kScoreKeys keys, up to kDecodeHeads heads of one key head, sequence); D in sixteens in order. Keys are the rows
 //           of mma, heads its columns: the products of a sum are those of the forward pass, in the same order.
 // Requires: D <= kD, 32 threads; unaligned rows are loaded element by element.

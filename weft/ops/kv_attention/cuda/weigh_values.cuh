@@ -4,6 +4,7 @@
 #pragma once
 
 #include "weft/ops/kv_attention/cuda/decode.cuh"
+#include "weft/ops/kv_pages.h"
 #include "weft/tile/cuda/register_tile.cuh"
 
 namespace weft::cuda {
@@ -37,10 +38,10 @@ struct Round {
   int index, top, count;
 };
 
-// Loads the values of a round: columns [0, columns) of the rows `from`, `stride` elements apart, of which `length` exist; the rest are
-// zeros. All threads share the work.
-template <class Tiles>
-__device__ __forceinline__ void load_values(const WeighMemory<Tiles>& memory, const Round& round, const __nv_bfloat16* from, int64_t stride,
+// Loads the values of a round: columns [0, columns) of the rows at row(key), of which `length` exist; the rest are zeros. Sixty-four rows
+// from a multiple of that on follow each other, `stride` elements apart. All threads share the work.
+template <class Tiles, class Row>
+__device__ __forceinline__ void load_values(const WeighMemory<Tiles>& memory, const Round& round, const Row& row_at, int64_t stride,
                                             int length, int columns, bool aligned) {
   using Values = typename WeighMemory<Tiles>::Values;
   constexpr int kN = Tiles::kN, kThreads = kDecodeWarps * 32, kPieces = Values::kPieces, kRowsAtOnce = kThreads / kPieces;
@@ -51,21 +52,23 @@ __device__ __forceinline__ void load_values(const WeighMemory<Tiles>& memory, co
     static_assert(kThreads % kPieces == 0 && Tiles::kTiles % kTilesAtOnce == 0 && kRowsAtOnce % 8 == 0);
     const int t0 = thread / kPieces / kN, row = thread / kPieces % kN, column = thread % kPieces * 8, key0 = (round.top - t0) * kN + row;
     const uint32_t to = memory.values(round.index, t0).address(row, column);
-    const __nv_bfloat16* source = from + key0 * stride + column;
+    const __nv_bfloat16* none = row_at(0);
 #pragma unroll
     for (int i = 0; i < Tiles::kTiles / kTilesAtOnce * kInTile; ++i) {
       const int t = i / kInTile * kTilesAtOnce, below = i % kInTile * kRowsAtOnce, further = below - t * kN, key = key0 + further;
       if (key < 0) continue;  // the round has fewer tiles
       const bool inside = key < length && column < columns;
-      copy_async(to + uint32_t(t * Tiles::kValueBytes + below * Tiles::kColumns * 2), inside ? source + further * stride : from,
+      copy_async(to + uint32_t(t * Tiles::kValueBytes + below * Tiles::kColumns * 2), inside ? row_at(key) + column : none,
                  inside ? 16 : 0);
     }
   } else {
-    constexpr int kLoaders = kN * kPieces < kThreads ? kN * kPieces : kThreads;  // threads that load a tile
+    constexpr int kRows = int(kPageMultiple), kSlabs = kN / kRows;
+    constexpr int kLoaders = kRows * kPieces < kThreads ? kRows * kPieces : kThreads;  // threads that load a slab of a tile
 #pragma unroll 1
-    for (int t = thread / kLoaders; t < round.count; t += kThreads / kLoaders) {
-      const int key = (round.top - t) * kN;
-      memory.values(round.index, t).template load<kLoaders>(from + key * stride, stride, length - key, columns, false, thread % kLoaders);
+    for (int s = thread / kLoaders; s < round.count * kSlabs; s += kThreads / kLoaders) {
+      const int below = s % kSlabs * kRows, key = (round.top - s / kSlabs) * kN + below;
+      const SharedTile<kRows, Tiles::kColumns> slab{memory.values(round.index, s / kSlabs).base + uint32_t(below * Tiles::kColumns * 2)};
+      slab.template load<kLoaders>(row_at(min(key, length - 1)), stride, length - key, columns, false, thread % kLoaders);
     }
   }
   copies_end();
@@ -191,7 +194,7 @@ struct ValueSums {
 };
 
 // Equation: o = sum of 2^(to_log2 (s_j - m)) v_j / sum of 2^(to_log2 (s_j - m)), to_log2 = scale log2(e), m the running maximum.
-// Layout:   scores and maxima as DecodeParams; v [B, capacity, Hkv, D] with any strides over B, time and heads; o [B, 1, H, D].
+// Layout:   scores and maxima as DecodeParams; v [B, capacity, Hkv, D], or pages, with any strides over B, time and heads; o [B, 1, H, D].
 // Order:    a block per (kColumns columns, up to kDecodeHeads heads of one key head, sequence). A row's as in causal_forward: tiles of kN
 //           keys downward to the first, keys ascending in sixteens within a tile; p is rounded to bf16. The columns of a tile are the
 //           rows of mma, heads its columns: the products of a sum are those of causal_forward, in the same order.
@@ -210,7 +213,7 @@ __global__ void __launch_bounds__(kDecodeWarps * 32, 2) weigh_values(const Decod
     const int top = last - round * Tiles::kTiles;
     return Round{round, top, min(Tiles::kTiles, top + 1)};
   };
-  const __nv_bfloat16* values = p.v.row(block.b, 0, block.hkv) + column0;
+  const auto values = [&](int key) { return p.v.row(block.b, key, block.hkv) + column0; };
   const int64_t row = block.row(p, min(lane_row(lane), block.heads - 1));  // lanes without a head repeat the last one
   HeadWeights<Tiles> weights(p.scores + row * p.pitch, p.maxima + row * (p.pitch / kScoreKeys), p.scale * kLog2e, lane);
   ValueSums<Tiles> sums;

@@ -1,0 +1,44 @@
+// Sequences that have left an engine and whose pages stay in the pool, for prompts that begin as they did. They give way when a sequence
+// needs pages: the least recently used one, from its end.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "weft/nn/kv_pool.h"
+
+namespace weft {
+
+size_t common_prefix(std::span<const int32_t> a, std::span<const int32_t> b);
+
+class KeptPrefixes {
+ public:
+  // `ids`: of the positions in `pages`. In place of sequences that begin it; nothing new if it begins another one.
+  void keep(std::span<const int32_t> ids, KvSequence pages);
+
+  struct Match {
+    size_t entry = 0, length = 0;  // length 0: none
+  };
+  // The entry that has most of the first positions of `ids`.
+  Match find(std::span<const int32_t> ids) const;
+  KvSequence prefix(const Match& match) const { return entries_[match.entry].pages.prefix(int64_t(match.length)); }
+  void use(const Match& match) { entries_[match.entry].used = ++uses_; }
+
+  // Pages of the pool that no other sequence refers to.
+  int64_t pages() const;
+  // Gives back one page, or one reference to it. There must be an entry.
+  void give_up_page();
+  bool empty() const { return entries_.empty(); }
+
+ private:
+  struct Entry {
+    std::vector<int32_t> ids;
+    KvSequence pages;
+    uint64_t used;
+  };
+  std::vector<Entry> entries_;
+  uint64_t uses_ = 0;
+};
+
+}  // namespace weft

@@ -1,0 +1,41 @@
+// Rows of a KV cache that may be in pages (weft/ops/kv_pages.h).
+#pragma once
+
+#include "weft/tile/cuda/fault.cuh"
+#include "weft/tile/cuda/heads.cuh"
+
+namespace weft::cuda {
+
+template <class T>
+struct CachedHeads {
+  Heads<T> stored;
+  const int32_t* pages;           // [B, per_sequence]; null: a row of positions per sequence
+  int per_sequence, page, count;  // pages of a sequence; positions of a page; pages there are
+  Fault* fault;
+  const char* op;
+  int64_t time = stored.time;  // between positions of one page
+
+  // An id that is no page is reported and page 0 taken instead. Positions up to the end of its page follow at `time`.
+  __device__ __forceinline__ T* row(int64_t b, int t, int64_t h) const {
+    if (!pages) return stored.row(b, t, h);
+    const int n = int(unsigned(t) / unsigned(page)), id = pages[b * per_sequence + n];
+    if (unsigned(id) < unsigned(count)) return stored.row(id, t - n * page, h);
+    report(fault, Fault::id_out_of_range, op, id, n, count);
+    return stored.row(0, t - n * page, h);
+  }
+};
+
+template <class T, class AnyView>
+auto cached_heads(const AnyView& cache, const View& pages, const Launch& launch) {
+  const auto stored = heads<T>(cache);
+  using Element = std::remove_reference_t<decltype(*stored.at)>;
+  return CachedHeads<Element>{stored,
+                              pages ? data<int32_t>(pages) : nullptr,
+                              pages ? int(pages.shape[1]) : 0,
+                              int(cache.shape[1]),
+                              int(cache.shape[0]),
+                              launch.fault(),
+                              launch.op()};
+}
+
+}  // namespace weft::cuda
