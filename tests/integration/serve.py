@@ -1,4 +1,5 @@
 """weft serve with plain HTTP: completions, chats, streams, errors, limits, clients that leave, many at once, the end. Only 127.0.0.1."""
+import contextlib
 import http.client
 import json
 import os
@@ -25,12 +26,14 @@ LONG = {"prompt": [5, 6, 7], "max_tokens": 240, "n": 1024, "temperature": 1, "se
 class Server:
     def __init__(self, folder, *args, env=None):
         self.folder = folder
-        self.process = subprocess.Popen([tool, "serve", str(folder), "--port", "0", "--threads", "2", *map(str, args)], stdout=subprocess.PIPE,
-                                        stderr=subprocess.STDOUT, text=True, env={**os.environ, **(env or {})})
-        line = self.process.stdout.readline()
-        found = re.search(r"http://127\.0\.0\.1:(\d+)", line)
+        self.process = subprocess.Popen([tool, "serve", str(folder), "--port", "0", "--threads", "2", *map(str, args)], stdin=subprocess.DEVNULL,
+                                        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env={**os.environ, **(env or {})})
+        found, printed = None, ""
+        while not found and (line := self.process.stdout.readline()):
+            found = re.search(r"http://127\.0\.0\.1:(\d+)", line)
+            printed += line
         if not found:
-            sys.exit(f"weft serve: {line}{self.process.stdout.read()}")
+            sys.exit(f"weft serve: {printed}exit code {self.process.wait()}")
         self.port = int(found[1])
 
     def __enter__(self):
@@ -70,7 +73,7 @@ class Server:
         """A socket with a request for completions; nothing is read but what the kernel takes."""
         client = socket.socket()
         client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-        client.settimeout(30)
+        client.settimeout(300)
         client.connect(("127.0.0.1", self.port))
         data = json.dumps(body).encode()
         client.sendall(f"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: {len(data)}\r\n\r\n".encode() + data)
@@ -218,11 +221,12 @@ def errors(server):
     connection.request("POST", "/v1/completions", json.dumps(hello), {"Content-Type": "application/json"})
     expect("the connection goes on", connection.getresponse().status == 200)
     for junk in (b"\r\n\r\n", b"GET\r\n\r\n", b"\x00" * 100 + b"\r\n\r\n", b"GET / HTTP/9\r\n\r\n", b"POST /v1/completions HTTP/1.1\r\nContent-Length: -5\r\n\r\n{}"):
-        with socket.create_connection(("127.0.0.1", server.port), timeout=30) as client:
+        with socket.create_connection(("127.0.0.1", server.port), timeout=300) as client:
             client.sendall(junk)
-            client.shutdown(socket.SHUT_WR)
-            while client.recv(4096):
-                pass
+            with contextlib.suppress(ConnectionError):  # the server may have closed it already
+                client.shutdown(socket.SHUT_WR)
+                while client.recv(4096):
+                    pass
     expect("junk does no harm", server.ask("/health") == (200, {"status": "ok"}))
     status, page = server.ask("/")
     expect("the chat page", status == 200 and "<!doctype html>" in page and not re.search(r"(src|href)=[\"']?(https?:)?//", page), page[:200])
@@ -295,9 +299,9 @@ def ends(folder):
         while more := client.recv(65536):
             text += more
         expect("a stream is finished after SIGTERM", text.count(b'"finish_reason":"length"') == 8 and text.endswith(b"0\r\n\r\n"), text[-200:])
-        expect("exit code 0", server.process.wait(20) == 0, server.process.returncode)
+        expect("exit code 0", server.process.wait(300) == 0, server.process.returncode)
     environment = {"WEFT_API_KEY": "secret"}
-    with Server(LLAMA, "--connections", 4, "--timeout", 0.3, "--queue", 2000, "--name", "mine", env=environment) as server:
+    with Server(LLAMA, "--connections", 16, "--timeout", 0.3, "--queue", 2000, "--name", "mine", env=environment) as server:
         key = {"Authorization": "Bearer secret"}
         refused(server, "no key", 401, {"prompt": "Hello"}, code="invalid_api_key")
         refused(server, "a wrong key", 401, {"prompt": "Hello"}, headers={"Authorization": "Bearer secre"}, code="invalid_api_key")
@@ -305,13 +309,14 @@ def ends(folder):
         expect("health needs none", server.ask("/health")[0] == 200 and server.ask("/")[0] == 200)
         refused(server, "no chat template", 400, {"messages": [{"role": "user", "content": "a"}]}, path="/v1/chat/completions", headers=key)
         refused(server, "too long", 504, LONG, headers=key, code="timeout")
-        held = [socket.create_connection(("127.0.0.1", server.port)) for _ in range(4)]
+        # Connections of earlier requests count until the server has noticed their end: beside other tests that takes a while.
+        held = [socket.create_connection(("127.0.0.1", server.port)) for _ in range(16)]
         time.sleep(0.2)
         refused(server, "too many connections", 503, path="/v1/models", headers=key, code="overloaded")
         for client in held:
             client.close()
         server.process.send_signal(signal.SIGINT)
-        expect("exit code 0 after Ctrl-C", server.process.wait(20) == 0, server.process.returncode)
+        expect("exit code 0 after Ctrl-C", server.process.wait(300) == 0, server.process.returncode)
 
 
 def talks(folder):
@@ -363,7 +368,7 @@ def without_tokenizer(folder):
 
 def usage():
     for args, words in ((["--port", "99999"], "--port"), (["--sequences", "0"], "--sequences"), (["--host", "203.0.113.1"], "203.0.113.1")):
-        done = subprocess.run([tool, "serve", str(LLAMA), *args], capture_output=True, text=True, timeout=30)
+        done = subprocess.run([tool, "serve", str(LLAMA), *args], capture_output=True, text=True, timeout=300)
         expect(f"{args} is refused", done.returncode == 2 and words in done.stderr, done.stderr)
 
 
