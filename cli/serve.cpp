@@ -21,12 +21,11 @@ struct Options {
   serve::SchedulerOptions scheduler;
   ChatFlags chat;
   int64_t max_body = int64_t(8) << 20;
-  int threads = 0;
+  int threads = 0, grace = 10;
 
   Options() { scheduler.engine.keep = true; }
 };
 
-constexpr int kFinishSeconds = 10;        // for requests that run when the server is stopped
 constexpr int64_t kMostPositions = 8192;  // by default: contexts of 128k tokens would take gigabytes for each sequence
 
 void check_options(const Options& o) {
@@ -37,7 +36,9 @@ void check_options(const Options& o) {
   check(o.scheduler.queue >= 0, "serve", "--queue is ", o.scheduler.queue, ", expected 0 or more");
   check(o.max_body >= 1, "serve", "--max-body is ", o.max_body, ", expected 1 or more");
   check(o.http.timeout > 0 && o.http.timeout <= 1e9, "serve", "--timeout is ", o.http.timeout, ", expected seconds above 0, at most 1e9");
-  check(o.http.connections >= 1 && o.http.connections <= 900, "serve", "--connections is ", o.http.connections, ", expected 1 to 900");
+  check(o.http.connections >= 1 && o.http.connections <= 10000, "serve", "--connections is ", o.http.connections, ", expected 1 to 10000");
+  for (const auto& [flag, seconds] : {std::pair{"--idle", o.http.idle}, {"--stall", o.http.stall}, {"--grace", o.grace}})
+    check(seconds >= 1 && seconds <= 86400, "serve", flag, " is ", seconds, ", expected 1 to 86400 seconds");
 }
 
 // The last part of the path: clients see no other.
@@ -79,7 +80,7 @@ int run(Options o) {
         http.stop();
         scheduler.finish();
       },
-      [&] { scheduler.abandon(); }, kFinishSeconds);
+      [&] { scheduler.abandon(); }, o.grace);
   const bool v6 = o.http.host.find(':') != std::string::npos;
   std::printf("serving %s at http://%s:%d%s\n", served.name().c_str(), (v6 ? "[" + o.http.host + "]" : o.http.host).c_str(), port,
               chats ? "" : " (no chat template: completions only)");
@@ -113,6 +114,10 @@ Run add_serve(CLI::App& app) {
   command->add_option("--max-body", o->max_body, "Bytes of a request at most")->capture_default_str();
   command->add_option("--timeout", o->http.timeout, "Seconds of a request at most, in the queue and running")->capture_default_str();
   command->add_option("--connections", o->http.connections, "Open connections; further ones are refused (503)")->capture_default_str();
+  command->add_option("--idle", o->http.idle, "Seconds after which a connection without a request is closed")->capture_default_str();
+  command->add_option("--stall", o->http.stall, "Seconds without a byte read or written after which a connection in a request is closed")
+      ->capture_default_str();
+  command->add_option("--grace", o->grace, "Seconds that requests have to finish after Ctrl-C or SIGTERM")->capture_default_str();
   command->add_option("--template", o->chat.template_name, "Name of the chat template, if the folder has several");
   command->add_option("--template-file", o->chat.template_file, "File with a chat template (Jinja) to use instead of the folder's")
       ->check(CLI::ExistingFile);

@@ -3,7 +3,7 @@ set(WEFT_SERVE AUTO CACHE STRING "The HTTP server of the tool: AUTO (if cpp-http
 set_property(CACHE WEFT_SERVE PROPERTY STRINGS AUTO ON OFF)
 
 set(WEFT_HAS_SERVE OFF)
-if(NOT WEFT_TOOL OR NOT WEFT_SERVE)
+if(NOT (WEFT_TOOL OR WEFT_FUZZ) OR NOT WEFT_SERVE)
   message(STATUS "weft serve: not built")
 elseif(WEFT_SERVE STREQUAL AUTO AND CMAKE_CROSSCOMPILING)
   message(STATUS "weft serve: not built (this machine's cpp-httplib is for another processor)")
@@ -25,7 +25,7 @@ endif()
 # weft_serve_requests: requests and answers, without HTTP. weft_serve: the server.
 function(weft_add_serve)
   set(folder ${PROJECT_SOURCE_DIR}/weft/serve)
-  add_library(weft_serve_requests STATIC ${folder}/answer.cpp ${folder}/conversation_json.cpp ${folder}/fields.cpp ${folder}/job.cpp
+  add_library(weft_serve_requests STATIC ${folder}/answer.cpp ${folder}/conversation_json.cpp ${folder}/fields.cpp ${folder}/job.cpp ${folder}/loopback.cpp
     ${folder}/metrics.cpp ${folder}/prompt_scores.cpp ${folder}/request.cpp ${folder}/scheduler.cpp ${folder}/sequence_text.cpp
     ${folder}/served_model.cpp ${folder}/token_json.cpp)
   weft_target_defaults(weft_serve_requests)
@@ -37,7 +37,7 @@ function(weft_add_serve)
   set(script ${PROJECT_SOURCE_DIR}/cmake/embed_page.cmake)
   add_custom_command(OUTPUT ${page} COMMAND ${CMAKE_COMMAND} -DPAGE=${folder}/chat.html -DOUTPUT=${page} -P ${script}
     DEPENDS ${folder}/chat.html ${script} VERBATIM COMMENT "Embedding the chat page")
-  add_library(weft_serve STATIC ${folder}/client_socket.cpp ${folder}/connections.cpp ${folder}/exchange.cpp ${folder}/http_server.cpp ${page})
+  add_library(weft_serve STATIC ${folder}/connection.cpp ${folder}/exchange.cpp ${folder}/http_server.cpp ${folder}/listener.cpp ${page})
   weft_target_defaults(weft_serve)
   target_link_libraries(weft_serve PUBLIC weft_serve_requests PRIVATE PkgConfig::HTTPLIB)
 endfunction()

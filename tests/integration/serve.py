@@ -20,13 +20,14 @@ tool, source = sys.argv[1], pathlib.Path(sys.argv[2])
 LLAMA = source / "tests/golden/models/llama"
 TEMPLATE = ("{% for m in messages %}{% if m.role == 'bad' %}{{ raise_exception('no such role: bad') }}{% endif %}[{{ m.role }}] {{ m.content }}\n{% endfor %}"
             "{% if tools %}tools: {{ tools | tojson }}\n{% endif %}{% if add_generation_prompt %}[assistant] {% endif %}")
+PATIENT = {"--idle": 600, "--stall": 600, "--grace": 600}  # beside other tests no limit of time may end what is checked
 LONG = {"prompt": [5, 6, 7], "max_tokens": 240, "n": 1024, "temperature": 1, "seed": 1}  # much more than the tests wait for
 
 
 class Server:
     def __init__(self, folder, *args, env=None):
         self.folder = folder
-        self.process = subprocess.Popen([tool, "serve", str(folder), "--port", "0", "--threads", "2", *map(str, args)], stdin=subprocess.DEVNULL,
+        self.process = subprocess.Popen([tool, "serve", str(folder), "--port", "0", "--threads", "2", *self.options(args)], stdin=subprocess.DEVNULL,
                                         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env={**os.environ, **(env or {})})
         found, printed = None, ""
         while not found and (line := self.process.stdout.readline()):
@@ -35,6 +36,11 @@ class Server:
         if not found:
             sys.exit(f"weft serve: {printed}exit code {self.process.wait()}")
         self.port = int(found[1])
+
+    @staticmethod
+    def options(args):
+        """The given options, and those of PATIENT that are not among them."""
+        return [str(each) for option in PATIENT.items() if option[0] not in args for each in option] + [str(each) for each in args]
 
     def __enter__(self):
         return self
@@ -280,6 +286,69 @@ def crowd(server):
         client.close()
 
 
+def is_open(client):
+    """Whether the server has neither closed the connection nor answered on it."""
+    client.setblocking(False)
+    try:
+        client.recv(1)
+        return False
+    except BlockingIOError:
+        return True
+
+
+def idlers(folder):
+    """200 connections that wait, in all states, delay nobody: they are all still open when others have been answered."""
+    with Server(folder, "--connections", 220) as server:
+        hello = ("/v1/completions", {"prompt": "Hello", "max_tokens": 5})
+        alone = server.ask(*hello)[1]["choices"]
+        idle = []
+        for i in range(200):
+            idle.append(socket.create_connection(("127.0.0.1", server.port), timeout=300))
+            if i % 4 == 1:  # after an answer
+                idle[-1].sendall(b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n")
+                answer = b""
+                while b'{"status":"ok"}' not in answer:
+                    answer += idle[-1].recv(4096)
+            elif i % 4 == 2:
+                idle[-1].sendall(b"POST /v1/completions HTTP/1.1\r\nHost: loc")
+            elif i % 4 == 3:
+                idle[-1].sendall(b"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{")
+        slow = [server.open_request({"stream": True, "prompt": [3 + i, 4], "max_tokens": 100, "logprobs": 20, "n": 4}) for i in range(8)]
+        expect("others are answered", all(server.ask(*hello)[1]["choices"] == alone for _ in range(10)))
+        expect("and 200 still wait", all(is_open(client) for client in idle), sum(is_open(client) for client in idle))
+        last = [socket.create_connection(("127.0.0.1", server.port)) for _ in range(20)]
+        refused(server, "one above the limit", 503, path="/v1/models", code="overloaded")
+        for client in [*slow, *last, *idle[50:]]:
+            client.close()
+        server.wait_for("there is room again", lambda: server.ask("/v1/models")[0] == 200)
+        server.process.send_signal(signal.SIGTERM)
+        expect("idle connections do not hold up the end", server.process.wait(300) == 0)
+
+
+def limits(folder):
+    """Heads and idle connections have limits of size and time."""
+    def answer_to(data):
+        with socket.create_connection(("127.0.0.1", server.port), timeout=300) as client:
+            answer = b""
+            with contextlib.suppress(ConnectionError):
+                client.sendall(data)
+                while more := client.recv(4096):
+                    answer += more
+            return answer
+    with Server(folder, "--stall", 1, "--idle", 1) as server:
+        head = b"GET /v1/models HTTP/1.1\r\nHost: localhost\r\n"
+        expect("an idle connection is closed", answer_to(b"") == b"")
+        expect("a slow head", answer_to(head).startswith(b"HTTP/1.1 408 "))
+        expect("many headers", answer_to(head + b"".join(b"X-%d: a\r\n" % i for i in range(100000))).startswith(b"HTTP/1.1 431 "))
+        expect("a long header", answer_to(head + b"X: " + b"a" * 10**7).startswith(b"HTTP/1.1 431 "))
+        expect("a long path", answer_to(b"GET /" + b"a" * 10000 + b" HTTP/1.1\r\n\r\n").startswith(b"HTTP/1.1 414 "))
+        body = b"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: "
+        expect("a slow body", answer_to(body + b"100\r\n\r\n{").startswith(b"HTTP/1.1 4"))
+        expect("a body that is not worth reading", answer_to(body + b"100000000000\r\n\r\n{").startswith(b"HTTP/1.1 413 "))
+        expect("a request to nowhere", answer_to(body.replace(b"/v1/completions", b"/nowhere") + b"100000000000\r\n\r\n{").startswith(b"HTTP/1.1 404 "))
+        expect("others are answered", server.ask("/health")[0] == 200)
+
+
 def turns(folder):
     """A request of many sequences shares the batch with a later one."""
     with Server(folder, "--sequences", 2, "--queue", 2000) as server:
@@ -309,9 +378,7 @@ def ends(folder):
         expect("health needs none", server.ask("/health")[0] == 200 and server.ask("/")[0] == 200)
         refused(server, "no chat template", 400, {"messages": [{"role": "user", "content": "a"}]}, path="/v1/chat/completions", headers=key)
         refused(server, "too long", 504, LONG, headers=key, code="timeout")
-        # Connections of earlier requests count until the server has noticed their end: beside other tests that takes a while.
-        held = [socket.create_connection(("127.0.0.1", server.port)) for _ in range(16)]
-        time.sleep(0.2)
+        held = [socket.create_connection(("127.0.0.1", server.port)) for _ in range(16)]  # accepted before the next one
         refused(server, "too many connections", 503, path="/v1/models", headers=key, code="overloaded")
         for client in held:
             client.close()
@@ -382,6 +449,8 @@ with tempfile.TemporaryDirectory() as temporary:
             begin = time.time()
             test(server)
             print(f"{test.__name__}: {time.time() - begin:.1f} s")
+    idlers(folder)
+    limits(folder)
     turns(folder)
     talks(pathlib.Path(temporary))
     gguf(folder)

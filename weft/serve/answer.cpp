@@ -59,7 +59,7 @@ void Answer::add_sequences(const Ids& ids) {
     refuse("logprobs", "the prompt is too long for the most likely tokens of each position; logprobs 0 returns its own tokens' alone");
   SequenceOptions options{.sampling = sampling_,
                           .max_tokens = model_.max_tokens(request_, ids.size()),
-                          .end_ids = model_.end_ids(request_.chat),
+                          .end_ids = request_.ignore_eos ? Ids() : model_.end_ids(request_.chat),
                           .log_probabilities = request_.log_probabilities,
                           .top_log_probabilities = request_.top_log_probabilities};
   for (int64_t i = 0; i < request_.n; ++i) {
@@ -152,7 +152,8 @@ std::vector<OrderedJson> Answer::first_chunks() const {
 }
 
 OrderedJson Answer::chunk(const TokenEvent& event) {
-  if (event.text.empty() && !event.finished && !event.log_probability) return nullptr;  // held back; comes with a later event
+  // Held back, comes with a later event; without a tokenizer there is no text, and clients count the events.
+  if (event.text.empty() && !event.finished && !event.log_probability && model_.tokenizer()) return nullptr;
   OrderedJson one{{"index", event.choice}};
   if (request_.chat)
     one["delta"] = event.text.empty() && event.finished ? OrderedJson::object() : OrderedJson{{"content", event.text}};

@@ -15,10 +15,9 @@ bool write_event(httplib::DataSink& sink, const std::string& data) {
 
 }  // namespace
 
-Exchange::Exchange(Answer answer, const httplib::Request& request, Scheduler& scheduler, Metrics& metrics,
-                   std::chrono::duration<double> timeout)
+Exchange::Exchange(Answer answer, Scheduler& scheduler, Metrics& metrics, std::chrono::duration<double> timeout)
     : answer_(std::move(answer)),
-      client_(request),
+      client_(Connection::current()),
       scheduler_(scheduler),
       metrics_(metrics),
       start_(Clock::now()),

@@ -8,7 +8,7 @@
 #include <memory>
 
 #include "weft/serve/answer.h"
-#include "weft/serve/client_socket.h"
+#include "weft/serve/connection.h"
 #include "weft/serve/metrics.h"
 #include "weft/serve/scheduler.h"
 
@@ -18,7 +18,8 @@ class Exchange : public std::enable_shared_from_this<Exchange> {
  public:
   using Clock = std::chrono::steady_clock;
 
-  Exchange(Answer answer, const httplib::Request& request, Scheduler& scheduler, Metrics& metrics, std::chrono::duration<double> timeout);
+  // Of the connection that the calling thread serves.
+  Exchange(Answer answer, Scheduler& scheduler, Metrics& metrics, std::chrono::duration<double> timeout);
   ~Exchange();  // cancels a job that has not ended
 
   // Submits the job. A whole answer is in the response on return; a stream is written by the server after it, while the job runs. Throws
@@ -33,7 +34,7 @@ class Exchange : public std::enable_shared_from_this<Exchange> {
   void wait();
 
   Answer answer_;
-  const ClientSocket client_;
+  const Connection& client_;
   Scheduler& scheduler_;
   Metrics& metrics_;
   const Clock::time_point start_, deadline_;

@@ -1,40 +1,23 @@
 #include "weft/serve/http_server.h"
 
-#include <arpa/inet.h>
-#include <httplib.h>
-#include <netinet/in.h>
-#include <sys/socket.h>
-
 #include <algorithm>
-#include <thread>
-#include <tuple>
 
 #include "weft/serve/answer.h"
-#include "weft/serve/connections.h"
 #include "weft/serve/exchange.h"
+#include "weft/serve/listener.h"
+#include "weft/serve/loopback.h"
 
 namespace weft::serve {
 namespace {
 
-constexpr int kSocketSeconds = 30;    // without a byte read or written, a connection in a request is closed
-constexpr int kKeepAliveSeconds = 5;  // an idle connection
-constexpr size_t kDrained = 16;       // times max_body: that much of a body that is too long is read before the connection is given up
-constexpr const char* kEndpoints[] = {"/", "/v1/models", "/v1/completions", "/v1/chat/completions", "/tokenize", "/health", "/metrics"};
+constexpr int kRequests = 1000;  // of a connection
+constexpr size_t kDrained = 16;  // times max_body: that much of a body that is too long is read before the connection is given up
+constexpr const char* kPosts[] = {"/v1/completions", "/v1/chat/completions", "/tokenize"};
+constexpr const char* kGets[] = {"/", "/v1/models", "/health", "/metrics"};
 
 // The page runs its own script alone and talks to this server alone.
 constexpr const char* kPagePolicy =
-    "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; connect-src 'self'; frame-ancestors 'none'";
-
-bool is_loopback(const std::string& host) {
-  in_addr address;  // a name may begin with 127., too
-  if (::inet_pton(AF_INET, host.c_str(), &address) == 1) return ntohl(address.s_addr) >> 24 == 127;
-  return host == "localhost" || host == "::1" || host == "[::1]";
-}
-
-std::string without_port(const std::string& host) {
-  const size_t colon = host.rfind(':');
-  return colon == host.npos || (host.starts_with('[') && host.ends_with(']')) ? host : host.substr(0, colon);
-}
+    "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; connect-src 'self'; img-src data:; frame-ancestors 'none'";
 
 // Takes the same time wherever the two differ.
 bool same_key(const std::string& given, const std::string& expected) {
@@ -42,6 +25,26 @@ bool same_key(const std::string& given, const std::string& expected) {
   for (size_t i = 0; i < given.size(); ++i) difference |= unsigned(given[i] ^ expected[i % expected.size()]);
   return difference == 0;
 }
+
+template <size_t n>
+bool is_one_of(const std::string& path, const char* const (&paths)[n]) {
+  return std::find(std::begin(paths), std::end(paths), path) != std::end(paths);
+}
+
+// cpp-httplib's parser, routes and answers, on connections of our own.
+class Requests : public httplib::Server {
+ public:
+  Requests() { svr_sock_ = 0; }  // it takes a server without a socket for one that is stopping, and streams nothing
+
+  // Reads a request and answers it. False, or `closed`: no further one may follow.
+  template <class Stream>
+  bool answer(Stream& stream, bool last, bool& closed) {
+    if constexpr (requires { this->process_request(stream, last, closed, nullptr); })
+      return this->process_request(stream, last, closed, nullptr);
+    else  // later versions than 0.11 are given the addresses
+      return this->process_request(stream, std::string(), 0, std::string(), 0, last, closed, nullptr);
+  }
+};
 
 void set_json(httplib::Response& response, const std::string& body, int status = 200) {
   response.status = status;
@@ -53,16 +56,24 @@ void set_json(httplib::Response& response, const std::string& body, int status =
 struct HttpServer::State {
   using Handler = std::function<void(const httplib::Request&, const std::string& body, httplib::Response&)>;
 
-  State(HttpOptions o, const ServedModel& m, Scheduler& s, Metrics& c) : options(std::move(o)), model(m), scheduler(s), metrics(c) {}
+  State(HttpOptions o, const ServedModel& m, Scheduler& s, Metrics& c)
+      : options(std::move(o)),
+        model(m),
+        scheduler(s),
+        metrics(c),
+        listener(options.connections, {.idle = options.idle, .stall = options.stall, .request = options.timeout},
+                 [this](Connection& connection) { serve(connection); }) {}
 
+  void serve(Connection& connection);
   void configure();
+  bool refuse_head(const httplib::Request& request, httplib::Response& response) const;
   void add_routes();
   void get(const std::string& path, bool open, const Handler& handler);
   void post(const std::string& path, const Handler& handler);
   std::string read_body(const httplib::Request& request, const httplib::ContentReader& read) const;
   void admit(const httplib::Request& request, bool open) const;
   void guarded(httplib::Response& response, const std::function<void()>& handle) const;
-  void generate(const httplib::Request& http, GenerationRequest request, httplib::Response& response);
+  void generate(GenerationRequest request, httplib::Response& response);
   void tokenize(const std::string& body, httplib::Response& response) const;
   OrderedJson model_object() const;
 
@@ -70,23 +81,38 @@ struct HttpServer::State {
   const ServedModel& model;
   Scheduler& scheduler;
   Metrics& metrics;
-  httplib::Server server;
-  std::thread listening;
+  Requests server;
+  Listener listener;  // last: its threads use the others
 };
 
+void HttpServer::State::serve(Connection& connection) {
+  for (int left = kRequests; left > 0 && connection.wait_for_request(); --left) {
+    bool closed = false;
+    if (!server.answer(connection, left == 1, closed) || closed) connection.close_after();
+  }
+}
+
+// A request that is answered by its head alone: its body is not read, so no other can follow.
+bool HttpServer::State::refuse_head(const httplib::Request& request, httplib::Response& response) const {
+  Connection& connection = Connection::current();
+  connection.head_done();
+  const bool post = request.method == "POST", reads = request.method == "GET" || request.method == "HEAD";
+  const auto length = std::strtoull(request.get_header_value("Content-Length").c_str(), nullptr, 10);  // -5: a large number
+  if (!post && (length > 0 || request.has_header("Transfer-Encoding"))) connection.close_after();
+  if (reads || (post && is_one_of(request.path, kPosts) && length <= kDrained * options.max_body)) return false;
+  if (post) connection.close_after();
+  response.status = post && is_one_of(request.path, kPosts) ? 413 : 404;  // the error handler does the rest
+  return true;
+}
+
 void HttpServer::State::configure() {
-  server.new_task_queue = [this] { return new Connections(options.connections); };
-  // Its own options would let a second server bind the same port.
-  server.set_socket_options([](auto socket) {
-    const int yes = 1;
-    ::setsockopt(socket, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
-  });
-  server.set_tcp_nodelay(true);
-  server.set_keep_alive_timeout(kKeepAliveSeconds);
-  server.set_keep_alive_max_count(1000);
-  server.set_read_timeout(kSocketSeconds);
-  server.set_write_timeout(kSocketSeconds);
+  server.set_keep_alive_timeout(options.idle);
+  server.set_keep_alive_max_count(kRequests);
   server.set_payload_max_length(options.max_body);
+  server.set_pre_routing_handler([this](const httplib::Request& request, httplib::Response& response) {
+    using Result = httplib::Server::HandlerResponse;
+    return refuse_head(request, response) ? Result::Handled : Result::Unhandled;
+  });
   server.set_default_headers({{"X-Content-Type-Options", "nosniff"}});
   server.set_error_handler([](const httplib::Request& request, httplib::Response& response) {
     if (!response.body.empty()) return;
@@ -100,15 +126,14 @@ void HttpServer::State::configure() {
     set_json(response, error_json(api_error(500, "internal error", "server_error")), 500);
   });
   server.set_logger([this](const httplib::Request& request, const httplib::Response& response) {
-    const auto known = std::find(std::begin(kEndpoints), std::end(kEndpoints), request.path);
-    metrics.count_request(known == std::end(kEndpoints) ? "other" : *known, response.status);
+    metrics.count_request(is_one_of(request.path, kGets) || is_one_of(request.path, kPosts) ? request.path : "other", response.status);
   });
 }
 
 // Refuses requests above the limit of connections, without the key, and those of web pages that reach this host under another name (DNS
 // rebinding). `open`: needs no key.
 void HttpServer::State::admit(const httplib::Request& request, bool open) const {
-  if (Connections::refused()) throw api_error(503, "too many connections; try again later", "server_error", "overloaded");
+  if (Connection::current().refused()) throw api_error(503, "too many connections; try again later", "server_error", "overloaded");
   if (options.api_key.empty()) {
     const std::string host = without_port(request.get_header_value("Host"));
     if (is_loopback(options.host) && !host.empty() && !is_loopback(host))
@@ -141,7 +166,7 @@ std::string HttpServer::State::read_body(const httplib::Request& request, const 
   const auto other_type = [] { return api_error(415, "expected Content-Type: application/json", "invalid_request_error"); };
   if (request.is_multipart_form_data()) {
     const bool form = read([](const auto&) { return true; }, [](const char*, size_t) { return true; });
-    if (!form) ClientSocket(request).close();  // what is left of it would be taken for the next request
+    if (!form) Connection::current().close_after();  // what is left of it would be taken for the next request
     throw other_type();
   }
   std::string body;
@@ -151,7 +176,7 @@ std::string HttpServer::State::read_body(const httplib::Request& request, const 
     if (length <= options.max_body) body.append(data, size);
     return length <= kDrained * options.max_body;
   });
-  if (length > kDrained * options.max_body) ClientSocket(request).close();
+  if (length > kDrained * options.max_body) Connection::current().close_after();
   if (!whole || length > options.max_body)
     throw api_error(413, weft::join("the request's body has more than ", options.max_body, " bytes"), "invalid_request_error", "too_large");
   // Another type would let any web page send requests without asking (CORS).
@@ -178,9 +203,9 @@ void HttpServer::State::post(const std::string& path, const Handler& handler) {
   });
 }
 
-void HttpServer::State::generate(const httplib::Request& http, GenerationRequest request, httplib::Response& response) {
+void HttpServer::State::generate(GenerationRequest request, httplib::Response& response) {
   const std::chrono::duration<double> timeout(options.timeout);
-  std::make_shared<Exchange>(Answer(std::move(request), model), http, scheduler, metrics, timeout)->run(response);
+  std::make_shared<Exchange>(Answer(std::move(request), model), scheduler, metrics, timeout)->run(response);
 }
 
 void HttpServer::State::tokenize(const std::string& body, httplib::Response& response) const {
@@ -217,9 +242,9 @@ void HttpServer::State::add_routes() {
     set_json(response, text_of(model_object()));
   });
   post("/v1/completions",
-       [this](const Request& http, const std::string& body, Response& response) { generate(http, parse_completion(body), response); });
+       [this](const Request&, const std::string& body, Response& response) { generate(parse_completion(body), response); });
   post("/v1/chat/completions",
-       [this](const Request& http, const std::string& body, Response& response) { generate(http, parse_chat(body), response); });
+       [this](const Request&, const std::string& body, Response& response) { generate(parse_chat(body), response); });
   post("/tokenize", [this](const Request&, const std::string& body, Response& response) { tokenize(body, response); });
 }
 
@@ -234,22 +259,14 @@ HttpServer::~HttpServer() {
   join();
 }
 
-int HttpServer::bind() {
-  const auto& [host, port] = std::tie(state_->options.host, state_->options.port);
-  const int bound = port == 0 ? state_->server.bind_to_any_port(host) : state_->server.bind_to_port(host, port) ? port : -1;
-  check(bound > 0, "serve", "cannot listen on ", host, " port ", port, ": the port is in use or the host is not of this machine");
-  return bound;
-}
+int HttpServer::bind() { return state_->listener.bind(state_->options.host, state_->options.port); }
 
-void HttpServer::start() {
-  state_->listening = std::thread([this] { state_->server.listen_after_bind(); });
-  while (!state_->server.is_running()) std::this_thread::sleep_for(std::chrono::milliseconds(1));  // stop() before it does nothing
-}
+void HttpServer::start() { state_->listener.start(); }
 
-void HttpServer::join() {
-  if (state_->listening.joinable()) state_->listening.join();
-}
+void HttpServer::serve(int socket) { state_->listener.serve(socket); }
 
-void HttpServer::stop() { state_->server.stop(); }
+void HttpServer::join() { state_->listener.join(); }
+
+void HttpServer::stop() { state_->listener.stop(); }
 
 }  // namespace weft::serve

@@ -18,6 +18,8 @@ struct HttpOptions {
   size_t max_body = size_t(8) << 20;  // bytes of a request
   double timeout = 600;               // seconds of a request, in the queue and running
   int connections = 256;              // at once; further ones are answered with 503
+  int idle = 5;                       // seconds after which a connection without a request is closed
+  int stall = 30;                     // seconds without a byte read or written after which a connection in a request is closed
 };
 
 class HttpServer {
@@ -26,10 +28,11 @@ class HttpServer {
   HttpServer(HttpOptions options, const ServedModel& model, Scheduler& scheduler, Metrics& metrics);
   ~HttpServer();
 
-  int bind();    // the port. Throws, naming host and port, if it is not free
-  void start();  // accepts connections in a thread of its own, from the return on
-  void stop();   // accepts no more; requests that run are finished
-  void join();   // after stop(): waits until all connections have ended
+  int bind();              // the port. Throws, naming host and port, if it is not free
+  void start();            // accepts connections in a thread of its own, from the return on
+  void stop();             // accepts no more; requests that run are finished
+  void serve(int socket);  // a connection that was accepted elsewhere, in this thread
+  void join();             // after stop(): waits until all connections have ended
 
  private:
   struct State;

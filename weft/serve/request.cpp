@@ -78,6 +78,7 @@ GenerationRequest common(const Fields& fields) {
   if (int64_t(request.stop.size()) > kMostStops) refuse("stop", "stop has ", request.stop.size(), " texts, at most ", kMostStops);
   for (const std::string& stop : request.stop)
     if (stop.empty()) refuse("stop", "stop has an empty text");
+  request.ignore_eos = fields.boolean("ignore_eos", false);
   request.stream = fields.boolean("stream", false);
   if (const Json* options = fields.find("stream_options")) {
     if (!options->is_object()) refuse("stream_options", "stream_options is ", shown_value(*options), ", expected an object");

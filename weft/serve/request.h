@@ -28,7 +28,8 @@ struct GenerationRequest {
   SamplingRequest sampling;
   std::optional<int64_t> max_tokens;
   std::vector<std::string> stop;
-  int64_t n = 1;  // continuations of each prompt
+  bool ignore_eos = false;  // continues after tokens that end a text
+  int64_t n = 1;            // continuations of each prompt
   bool log_probabilities = false;
   int64_t top_log_probabilities = 0;
   bool echo = false;  // the prompt comes first in the text

@@ -1,0 +1,19 @@
+#include "weft/serve/loopback.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+
+namespace weft::serve {
+
+bool is_loopback(const std::string& host) {
+  in_addr address;  // a name may begin with 127., too
+  if (::inet_pton(AF_INET, host.c_str(), &address) == 1) return ntohl(address.s_addr) >> 24 == 127;
+  return host == "localhost" || host == "::1" || host == "[::1]";
+}
+
+std::string without_port(const std::string& host) {
+  const size_t colon = host.rfind(':');
+  return colon == host.npos || (host.starts_with('[') && host.ends_with(']')) ? host : host.substr(0, colon);
+}
+
+}  // namespace weft::serve
