@@ -1,5 +1,6 @@
 // weft bench: times every op at sizes that matter against ceilings of the machine measured in the same run.
 #include <cstdio>
+#include <cstdlib>
 #include <memory>
 #include <nlohmann/json.hpp>
 
@@ -11,6 +12,7 @@
 #include "cli/bench_counted.h"
 #endif
 #include "cli/bench_model.h"
+#include "cli/bench_serve.h"
 #include "cli/bench_train.h"
 #include "cli/ranked.h"
 #include "weft/comm/cores.h"
@@ -34,6 +36,7 @@ struct Options {
   Selection selection;
   int threads = 0;
   std::optional<int64_t> pass_tokens, batch, sequence, context;
+  bench::ServeLoad load;
   bool json = false, quick = false, table = false, overhead = false;
 };
 
@@ -236,6 +239,7 @@ int run_train(const Options& options) {
 
 int run(const Options& options) {
   const Selection& only = options.selection;
+  if (!options.load.url.empty()) return bench_serve(options.load, options.json);
   spec::Registry registry;
   spec::add_all_specs(registry);
   only.check_names("bench", registry);
@@ -263,6 +267,20 @@ int run(const Options& options) {
   return run_ops(options, threads, *device, registry);
 }
 
+void add_serve_options(CLI::App& command, bench::ServeLoad& load) {
+  command.add_option("--serve", load.url, "Send load to the server of OpenAI's API at this URL instead, on this machine alone")
+      ->excludes("--model")
+      ->excludes("--train");
+  const auto number = [&](const char* flag, int64_t& value, const char* what) {
+    command.add_option(flag, value, what)->capture_default_str()->needs("--serve");
+  };
+  number("--clients", load.clients, "Requests under way at once");
+  number("--requests", load.requests, "Requests in all");
+  number("--prompt-tokens", load.prompt_tokens, "Tokens of each prompt: random ids");
+  number("--new-tokens", load.new_tokens, "Tokens of each answer");
+  if (const char* key = std::getenv("WEFT_API_KEY")) load.api_key = key;
+}
+
 }  // namespace
 
 Run add_bench(CLI::App& app) {
@@ -284,6 +302,7 @@ Run add_bench(CLI::App& app) {
   command->add_option("--shard", options->shard, "Under mpirun: what ranks keep a part of only: none, optimizer, gradients")
       ->capture_default_str()
       ->needs("--train");
+  add_serve_options(*command, options->load);
   options->selection.add_to(*command);
   command->add_option("--threads", options->threads, "CPU threads (default: all this process may use)");
   command->add_flag("--table", options->table, "Only the cases of docs/performance.md that have a target");

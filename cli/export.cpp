@@ -17,6 +17,9 @@ struct Options {
   bool best = false;
 };
 
+constexpr std::string_view kRandom = "random:";  // before the name of a shape
+constexpr uint64_t kRandomSeed = 1;
+
 // The best model of the run folder given as MODEL_DIR.
 Options with_best(Options options) {
   if (!options.best) return options;
@@ -28,22 +31,31 @@ Options with_best(Options options) {
   return options;
 }
 
+// Writes the model, which comes from the folder `like` ("": from nowhere), with the tokenizer of another ("": none).
+int write(const Model& model, const Options& options, const std::string& like, const std::string& tokenizer, ShownProgress& progress) {
+  const std::string dtype = options.dtype.empty() ? std::string(name(model.config().dtype)) : options.dtype;
+  if (std::filesystem::path(options.to).extension() == ".gguf")
+    export_gguf(model, options.to, {.dtype = dtype, .like = like, .tokenizer = tokenizer});
+  else
+    export_model(model, options.to, {.dtype = export_dtype(dtype), .like = like, .tokenizer = tokenizer});
+  progress.hide();
+  std::printf("%s: %s, %lld parameters, %s\n", options.to.c_str(), std::string(name(model.config().architecture)).c_str(),
+              static_cast<long long>(model.config().parameter_count()), dtype.c_str());
+  return kOk;
+}
+
 int run(const Options& given) {
   const Options options = with_best(given);
   ShownProgress progress;
   const auto device = open_device(options.device);
+  if (options.from.starts_with(kRandom)) {
+    check(options.adapter.empty(), "export", "--adapter needs a model folder, not ", options.from);
+    const ModelConfig config = preset(options.from.substr(kRandom.size()));
+    return write(*make_model(config, *device, kRandomSeed, {.dtype = DType::f32}), options, "", "", progress);
+  }
   const ModelFolder folder(options.from, options.adapter);
   const auto model = folder.load(*device);
-  const std::string tokenizer = folder.has_tokenizer() ? folder.tokenizer_folder().path() : "";
-  const std::string dtype = options.dtype.empty() ? std::string(name(model->config().dtype)) : options.dtype;
-  if (std::filesystem::path(options.to).extension() == ".gguf")
-    export_gguf(*model, options.to, {.dtype = dtype, .like = options.from, .tokenizer = tokenizer});
-  else
-    export_model(*model, options.to, {.dtype = export_dtype(dtype), .like = options.from, .tokenizer = tokenizer});
-  progress.hide();
-  std::printf("%s: %s, %lld parameters, %s\n", options.to.c_str(), std::string(name(model->config().architecture)).c_str(),
-              static_cast<long long>(model->config().parameter_count()), dtype.c_str());
-  return kOk;
+  return write(*model, options, options.from, folder.has_tokenizer() ? folder.tokenizer_folder().path() : "", progress);
 }
 
 }  // namespace
@@ -55,7 +67,10 @@ Run add_export(CLI::App& app) {
       "file "
       "for llama.cpp, with tokenizer and chat template; quantised weights of a GGUF file are read as f32.");
   auto options = std::make_shared<Options>();
-  command->add_option("MODEL_DIR", options->from, "A Hugging Face model folder, or a GGUF file")->required();
+  command
+      ->add_option("MODEL_DIR", options->from,
+                   "A Hugging Face model folder, a GGUF file, or random:SHAPE for random weights (smollm2-135m, ...)")
+      ->required();
   command->add_option("OUT", options->to, "Folder to write, or a file that ends in .gguf")->required();
   auto* adapter = command->add_option("--adapter", options->adapter, "Folder with a LoRA adapter to merge into the weights");
   command->add_flag("--best", options->best, "MODEL_DIR is the folder of a training run: export its model with the lowest validation loss")
