@@ -15,5 +15,11 @@ endforeach()
 
 # The fuzz targets, run on their own corpora.
 weft_unit_test(fuzz_corpus_test)
-target_sources(fuzz_corpus_test PRIVATE fuzz/chat_template.cpp fuzz/config.cpp fuzz/gguf.cpp fuzz/safetensors.cpp fuzz/tokenizer.cpp)
+target_sources(fuzz_corpus_test PRIVATE fuzz/chat_template.cpp fuzz/config.cpp fuzz/gguf.cpp fuzz/safetensors.cpp fuzz/serve_request.cpp fuzz/tokenizer.cpp)
+target_link_libraries(fuzz_corpus_test PRIVATE weft_serve_requests)
+if(WEFT_HAS_SERVE)
+  target_sources(fuzz_corpus_test PRIVATE fuzz/serve_http.cpp)
+  target_link_libraries(fuzz_corpus_test PRIVATE weft_serve)
+  target_compile_definitions(fuzz_corpus_test PRIVATE WEFT_HAS_SERVE WEFT_FUZZ_MODEL="${CMAKE_CURRENT_SOURCE_DIR}/golden/models/llama")
+endif()
 target_compile_definitions(fuzz_corpus_test PRIVATE WEFT_FUZZ_CORPUS="${CMAKE_CURRENT_SOURCE_DIR}/fuzz/corpus")

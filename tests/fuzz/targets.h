@@ -28,5 +28,7 @@ void gguf(std::string_view bytes);
 void tokenizer(std::string_view bytes);
 void config(std::string_view bytes);
 void chat_template(std::string_view bytes);
+void serve_request(std::string_view bytes);
+void serve_http(std::string_view bytes);  // in builds with the server
 
 }  // namespace weft::fuzz

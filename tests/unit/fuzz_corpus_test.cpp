@@ -12,11 +12,14 @@ namespace {
 
 namespace fs = std::filesystem;
 
-const std::map<std::string, void (*)(std::string_view)> kTargets = {{"chat_template", fuzz::chat_template},
-                                                                    {"config", fuzz::config},
-                                                                    {"gguf", fuzz::gguf},
-                                                                    {"safetensors", fuzz::safetensors},
-                                                                    {"tokenizer", fuzz::tokenizer}};
+const std::map<std::string, void (*)(std::string_view)> kTargets = {
+    {"chat_template", fuzz::chat_template}, {"config", fuzz::config},      {"gguf", fuzz::gguf}, {"safetensors", fuzz::safetensors},
+#ifdef WEFT_HAS_SERVE
+    {"serve_http", fuzz::serve_http},
+#else
+    {"serve_http", [](std::string_view) {}},
+#endif
+    {"serve_request", fuzz::serve_request}, {"tokenizer", fuzz::tokenizer}};
 
 TEST(FuzzCorpus, every_seed_passes_through_its_target) {
   for (const auto& [name, target] : kTargets) {
