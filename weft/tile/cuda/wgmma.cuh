@@ -161,6 +161,20 @@ __device__ __forceinline__ void put_rows(const Tile& tile, int row0, const float
     tile.put(row0 + lane_row(lane) + sum_row(n), sum_column(n) + lane_column(lane), pack(x[n] * scale, x[n + 1] * scale));
 }
 
+// Word i of lane l of each quad becomes word l of lane i.
+__device__ __forceinline__ void transpose_quad(uint32_t (&w)[4], int lane) {
+#pragma unroll
+  for (int distance = 1; distance <= 2; distance *= 2) {
+    const bool upper = lane & distance;
+#pragma unroll
+    for (int k = 0; k < 2; ++k) {
+      const int i = distance == 1 ? 2 * k : k, j = i + distance;
+      const uint32_t other = __shfl_xor_sync(0xffffffffu, upper ? w[i] : w[j], distance);
+      w[i] = upper ? other : w[i], w[j] = upper ? w[j] : other;
+    }
+  }
+}
+
 // A warp writes rows [row0, row0 + kRows) of a tile in shared memory to rows t0 + row0, ... of [B, T, H, D] at (b, h), sixteen bytes
 // at a time; `rows` of T and `columns` of D exist.
 template <int kRows, class Tile>
@@ -169,6 +183,22 @@ __device__ __forceinline__ void store_rows(const Heads<__nv_bfloat16>& to, const
   for (int at = lane; at < kRows * Tile::kPieces; at += 32) {
     const int row = row0 + at / Tile::kPieces, column = at % Tile::kPieces * 8;
     if (t0 + row < rows && column < columns) *reinterpret_cast<uint4*>(to.row(b, t0 + row, h) + column) = tile.piece(row, column);
+  }
+}
+
+// One of a lane's two rows, times `scale` and rounded to bf16, to token t of [B, T, H, D] at (b, h), sixteen bytes at a time: of 32 columns
+// a quad's lanes have two of each eight, and exchange them. `rows` of T and `columns` of D exist.
+template <int N>
+__device__ __forceinline__ void store_row(const Heads<__nv_bfloat16>& to, const float (&x)[N], int half, float scale, int b, int h, int t,
+                                          int rows, int columns, int lane) {
+#pragma unroll
+  for (int n = 2 * half; n < N; n += 16) {
+    uint32_t w[4];
+#pragma unroll
+    for (int i = 0; i < 4; ++i) w[i] = pack(x[n + i * 4] * scale, x[n + i * 4 + 1] * scale);
+    transpose_quad(w, lane);
+    const int column = n / 16 * 32 + lane % 4 * 8;
+    if (t < rows && column < columns) *reinterpret_cast<uint4*>(to.row(b, t, h) + column) = make_uint4(w[0], w[1], w[2], w[3]);
   }
 }
 
@@ -235,6 +265,12 @@ __device__ __forceinline__ void multiply(float (&d)[32], const FragmentA& a, uin
   asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %37, 0;\nwgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 {" WEFT_LIST32
                "}, {%32,%33,%34,%35}, %36, p, 1, 1, 0;\n}\n"
                : WEFT_F32(d, 0)
+               : "r"(a.r[0]), "r"(a.r[1]), "r"(a.r[2]), "r"(a.r[3]), "l"(b), "r"(add));
+}
+__device__ __forceinline__ void multiply(float (&d)[64], const FragmentA& a, uint64_t b, int add) {
+  asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %69, 0;\nwgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 {" WEFT_LIST64
+               "}, {%64,%65,%66,%67}, %68, p, 1, 1, 0;\n}\n"
+               : WEFT_F32(d, 0), WEFT_F32(d, 32)
                : "r"(a.r[0]), "r"(a.r[1]), "r"(a.r[2]), "r"(a.r[3]), "l"(b), "r"(add));
 }
 // d += a b: a 64x16 in registers, b 16x(2N) by columns.

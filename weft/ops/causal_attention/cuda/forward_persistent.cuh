@@ -13,16 +13,19 @@ template <int kD_>
 struct PersistentTiles {
   static constexpr int kD = kD_, kComputeGroups = kD == 64 ? 3 : 2, kThreads = 128 * (1 + kComputeGroups);
   static constexpr int kM = 64 * kComputeGroups, kN = kForwardKeys<kD>;
-  static constexpr int kStages = kD == 64 ? 4 : 2;  // of keys and of values: 176 and 192 of 227 KiB, with two tiles of queries
+  // Of keys and of values, beside two tiles of queries, or one that is released as soon as it is in registers: 176 and 224 of 227 KiB.
+  static constexpr int kStages = kD == 64 ? 4 : 3, kQueryStages = kD == 64 ? 2 : 1;
   // The registers of a multiprocessor, 168 or 128 for each thread at the start: a thread that loads needs few.
   static constexpr int kLoadRegisters = kD == 64 ? 32 : 24, kComputeRegisters = kD == 64 ? 160 : 240;
   static_assert(kLoadRegisters + kComputeGroups * kComputeRegisters == (1 + kComputeGroups) * (kD == 64 ? 128 : 168));
   // A warpgroup whose diagonal is in the first half of a tile of keys multiplies by that half alone. Measured: 4 % more at D = 64,
   // 2 % less at D = 128.
   static constexpr bool kHalfTiles = kD == 64;
+  // As left operands of the scores: wgmma then reads keys alone from shared memory.
+  static constexpr bool kQueriesInRegisters = kD == 128;
   using Queries = SwizzledTile<kM, kD>;
   using Keys = SwizzledTile<kN, kD>;
-  static constexpr int kBytes = 2 * Queries::kBytes + 2 * kStages * Keys::kBytes + 1024;  // 1024: to align the tiles
+  static constexpr int kBytes = kQueryStages * Queries::kBytes + 2 * kStages * Keys::kBytes + 1024;  // 1024: to align the tiles
 };
 // K and V of the heads in work at a time fit into this much of the 50 MiB of L2: tiles are taken longest first among such heads.
 inline constexpr int64_t kPersistentL2 = 24 << 20;
@@ -57,7 +60,7 @@ struct QueryTile {
 // Shared memory of a block. `number`: of the tile whose queries are in each stage, or -1 after the last.
 template <class Tiles>
 struct PersistentMemory {
-  TileRing<typename Tiles::Queries, 2> queries;
+  TileRing<typename Tiles::Queries, Tiles::kQueryStages> queries;
   TileRing<typename Tiles::Keys, Tiles::kStages> keys, values;
   int* number;
 };
@@ -100,8 +103,8 @@ __device__ __forceinline__ void stay_before(float x, uint32_t at) {
   asm volatile("{\n.reg .pred p;\nsetp.eq.f32 p, %0, 0fBF800000;\n@p st.shared.f32 [%1], %0;\n}\n" ::"f"(x), "r"(at) : "memory");
 }
 
-// Writes o / sum and lse of a warp's 16 rows through the queries' memory, sixteen bytes at a time. A sum that is not finite may come from
-// a masked value, 0 x inf: it is reported.
+// Writes o / sum and lse of a warp's 16 rows, sixteen bytes at a time: through the queries' memory, or from registers if the next queries
+// may be there already. A sum that is not finite may come from a masked value, 0 x inf: it is reported.
 template <class Tiles, int N>
 __device__ __forceinline__ void store_output(const ForwardParams& p, const typename Tiles::Queries& q, const float (&o)[N],
                                              const RunningRow (&rows)[2], const float (&total)[2], const QueryTile& tile, int row0,
@@ -112,13 +115,25 @@ __device__ __forceinline__ void store_output(const ForwardParams& p, const typen
   if (zero != 0) report_not_finite(p, tile.b, tile.h / p.group);
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
-    const int row = row0 + lane_row(lane) + half * 8;
-    put_row(q, row, o, half, 1.0f / total[half], lane);
-    if (p.lse && lane % 4 == 0 && tile.m0 + row < p.T)
-      p.lse[(int64_t(tile.b) * p.H + tile.h) * p.T + tile.m0 + row] = rows[half].largest * p.scale + logf(total[half]);
+    const int row = row0 + lane_row(lane) + half * 8, t = tile.m0 + row;
+    if constexpr (Tiles::kQueriesInRegisters)
+      store_row(p.o, o, half, 1.0f / total[half], tile.b, tile.h, t, p.T, p.D, lane);
+    else
+      put_row(q, row, o, half, 1.0f / total[half], lane);
+    if (p.lse && lane % 4 == 0 && t < p.T)
+      p.lse[(int64_t(tile.b) * p.H + tile.h) * p.T + t] = rows[half].largest * p.scale + logf(total[half]);
   }
-  __syncwarp();
-  store_rows<16>(p.o, q, row0, tile.b, tile.h, tile.m0, p.T, p.D, lane);
+  if constexpr (!Tiles::kQueriesInRegisters) {
+    __syncwarp();
+    store_rows<16>(p.o, q, row0, tile.b, tile.h, tile.m0, p.T, p.D, lane);
+  }
+}
+
+// Ends this thread's use of a tile of queries and its number. Every thread arrives, which compute-sanitizer's racecheck understands.
+template <class Tiles>
+__device__ __forceinline__ void release_queries(PersistentMemory<Tiles>& memory) {
+  barrier_arrive(memory.queries.empty());
+  memory.queries.next();
 }
 
 // One warpgroup's 64 queries against all their tiles of keys.
@@ -134,12 +149,23 @@ __device__ __forceinline__ void attend_tile(const ForwardParams& p, PersistentMe
   float o[kD / 2] = {}, s[kN / 2] = {};
   FragmentA weights[kN / 16];
   RunningRow rows[2];
+  FragmentA own_queries[Tiles::kQueriesInRegisters ? kD / 16 : 1];
+  if constexpr (Tiles::kQueriesInRegisters) {
+#pragma unroll
+    for (int d = 0; d < kD; d += 16) load_matrices(own_queries[d / 16].r, q.address(row0 + lane % 16, d + lane / 16 * 8));
+    pin(own_queries);
+    release_queries(memory);
+  }
   // Scores of as many keys as `to` has columns, from the first of the tile on.
   const auto begin_scores = [&](auto& to) {
     pin(to);
     wgmma_begin();
 #pragma unroll
-    for (int d = 0; d < kD; d += 16) multiply(to, q.by_rows(group * 64, d), keys.tile().by_rows(0, d), d > 0);
+    for (int d = 0; d < kD; d += 16)
+      if constexpr (Tiles::kQueriesInRegisters)
+        multiply(to, own_queries[d / 16], keys.tile().by_rows(0, d), d > 0);
+      else
+        multiply(to, q.by_rows(group * 64, d), keys.tile().by_rows(0, d), d > 0);
     wgmma_commit();
   };
   const auto begin_output = [&] {
@@ -206,7 +232,7 @@ __device__ __forceinline__ void attend_tile(const ForwardParams& p, PersistentMe
   wgmma_wait<0>();
   pin(o);
   values.release();
-  warpgroup_barrier(group);  // all warps have read their queries
+  if constexpr (!Tiles::kQueriesInRegisters) warpgroup_barrier(group);  // all warps have read their queries
   store_output<Tiles>(p, q, o, rows, total, tile, row0, lane);
 }
 
@@ -223,17 +249,17 @@ __global__ void __launch_bounds__(kPersistentThreads<kD>, 1)
                               const __grid_constant__ CUtensorMap v_map, const QueryTiles all, const ForwardParams p) {
 #if WEFT_HAS_WGMMA
   using Tiles = PersistentTiles<kD>;
-  constexpr int kStages = Tiles::kStages;
+  constexpr int kStages = Tiles::kStages, kQueryStages = Tiles::kQueryStages;
   extern __shared__ unsigned char bytes[];
-  __shared__ __align__(16) uint64_t barriers[2 * (2 + 2 * kStages)];  // full, empty by stage: queries, keys, values
-  __shared__ int number[2];
+  __shared__ __align__(16) uint64_t barriers[2 * (kQueryStages + 2 * kStages)];  // full, empty by stage: queries, keys, values
+  __shared__ int number[kQueryStages];
   const uint32_t tiles = (shared_address(bytes) + 1023) & ~1023u, at = shared_address(barriers);
-  PersistentMemory<Tiles> memory{{tiles, {at}}, {tiles + 2 * Tiles::Queries::kBytes, {at + 16 * 2}}, {}, number};
-  memory.values = {memory.keys.tiles + memory.keys.kBytes, {at + 16 * (2 + kStages)}};
+  PersistentMemory<Tiles> memory{{tiles, {at}}, {tiles + kQueryStages * Tiles::Queries::kBytes, {at + 16 * kQueryStages}}, {}, number};
+  memory.values = {memory.keys.tiles + memory.keys.kBytes, {at + 16 * (kQueryStages + kStages)}};
   if (threadIdx.x == 0) {
-    for (int i = 0; i < 2 + 2 * kStages; ++i) {
-      barrier_init(TileBarriers{at}.full_at(i), 1);                           // the thread that loads
-      barrier_init(TileBarriers{at}.empty_at(i), 4 * Tiles::kComputeGroups);  // every warp that computes
+    for (int i = 0; i < kQueryStages + 2 * kStages; ++i) {
+      barrier_init(TileBarriers{at}.full_at(i), 1);                                                      // the thread that loads
+      barrier_init(TileBarriers{at}.empty_at(i), (i < kQueryStages ? 128 : 4) * Tiles::kComputeGroups);  // every thread, or every warp
     }
     asm volatile("fence.mbarrier_init.release.cluster;\n" ::: "memory");
   }
@@ -250,8 +276,10 @@ __global__ void __launch_bounds__(kPersistentThreads<kD>, 1)
       const int tile = number[memory.queries.stage];
       if (tile < 0) break;
       attend_tile<Tiles>(p, memory, QueryTile::of<Tiles>(all, p, tile), group);
-      fence_for_wgmma();  // o was written where the next queries are loaded
-      memory.queries.release();
+      if constexpr (!Tiles::kQueriesInRegisters) {
+        fence_for_wgmma();  // o was written where the next queries are loaded
+        release_queries(memory);
+      }
     }
     if (group == 0) await_turn(0);  // a block ends with no barrier in use
   }
