@@ -291,7 +291,8 @@ void add_specs_causal_attention(Registry& registry) {
       both(s, "/by_head", Store::by_head, Layout::contiguous);
     }
     // Several tiles of keys at every padded head dim, however small the tiles of a GPU.
-    for (Size s : {Size{1, 131, 2, 1, 80}, Size{1, 70, 2, 1, 200}}) both(s, "", Store::by_token, Layout::contiguous);
+    for (Size s : {Size{1, 131, 2, 1, 80}, Size{1, 131, 1, 1, 80}, Size{1, 70, 2, 1, 200}})
+      both(s, "", Store::by_token, Layout::contiguous);
     both({2, 65, 6, 2, 64}, "/packed", Store::packed, Layout::contiguous);
     both({1, 70, 3, 1, 20}, "/packed", Store::packed, Layout::padded_rows);
     both({1, 83, 2, 1, 33}, "/padded", Store::by_head, Layout::padded_rows);

@@ -113,14 +113,14 @@ __device__ __forceinline__ void load_queries(const BackwardParams& p, const Hopp
   }
 }
 
-// Writes a tile of dQ in bf16: the last addend, from shared memory, plus the sums so far if there are `some`. kWarps share the work.
-template <class Tiles, int kWarps = 1>
+// A warp writes a tile of dQ in bf16: the last addend, from shared memory, plus the sums so far if there are `some`.
+template <class Tiles>
 __device__ __forceinline__ void store_dq(const BackwardParams& p, uint32_t part, const float* sums, bool some, const SequenceTile& at,
-                                         int m0, int h, int warp = 0) {
+                                         int m0, int h) {
   using Memory = HopperBackwardMemory<Tiles>;
   const int lane = int(threadIdx.x) % 32, column = lane % 8 * 8;
-#pragma unroll(kWarps == 1 ? 4 : 2)
-  for (int i = warp; i < Memory::kSquares * 16; i += kWarps) {
+#pragma unroll 4
+  for (int i = 0; i < Memory::kSquares * 16; ++i) {
     const int square = i / 16, row = i % 16 * 4 + lane / 8, d = square * 64 + column;
     const uint32_t offset = uint32_t(square * Memory::kSquare) + Memory::in_square(row, column);
     float4 x[2], more[2] = {};

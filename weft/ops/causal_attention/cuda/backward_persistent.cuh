@@ -1,9 +1,8 @@
 // The backward pass in bf16 on Hopper without options: the steps of causal_backward_hopper by persistent blocks. Each takes tiles of 128
-// keys until none is left; one thread loads by TMA, the next tile's keys while this one's dK and dV are written; three warps add to dQ.
+// keys until none is left; one thread loads by TMA, the next tile's keys while this one's dK and dV are written; two warps add to dQ.
 //
-// Heads that share keys are separate pieces of work: dK and dV of a tile of keys are carried from head to head in f32 memory, in which
-// they are read and written once for each head. A block then works on one head's queries, which stay in L2 (measured on an H200 with
-// four heads to a key head, T 8192: blocks that go through all four have 64 MB of q, do and sums of dQ in use), and ends sooner.
+// A block goes through all heads that share a tile's keys, with dK and dV in registers. The last key heads are taken head by head, so that
+// blocks end at about the same time: dK and dV of a tile are then carried from head to head in f32 memory.
 #pragma once
 
 #include "weft/ops/causal_attention/cuda/key_tiles.cuh"
@@ -17,55 +16,57 @@ __device__ __forceinline__ void await_dq_turn(const unsigned* turn, int last, in
   while (load_acquire(turn) != unsigned(last - j)) __nanosleep(20);
 }
 
-// Three warps add dQ of each step to memory in this block's turn. The first addend is copied and the others are added in L2, by a thread
-// of the buffer's warp. The last tile of keys, j = 0, does not add in memory: sums so far are loaded into the buffer, the warps that
-// compute add them, and all three warps write the total in bf16.
+// A warp adds dQ of every second step to memory in this block's turn. The first addend is copied and the others are added in L2. The last
+// tile of keys, j = 0, does not add in memory: sums so far are loaded into the buffer, the warps that compute add them, and this warp
+// writes the total in bf16. Every lane arrives, which compute-sanitizer's racecheck understands.
 template <class Tiles>
 __device__ __forceinline__ void add_dq(const BackwardParams& p, const KeyTiles& all, const PersistentBackwardMemory<Tiles>& memory,
                                        int warp) {
   using Memory = PersistentBackwardMemory<Tiles>;
   const TileBarriers ring = memory.dq();
+  const uint32_t part = memory.sums(warp), empty = ring.empty_at(warp);
   const bool leader = threadIdx.x % 32 == 0;
   uint32_t round = 0;
   for (int use0 = 0;; round ^= 1) {
     const int number = memory.wait_number(round);
     warp_arrive(memory.kv().empty_at(0));
     if (number < 0) return;
-    const KeyTile tile = KeyTile::of<Tiles>(all, p, number);
-    const auto turn = [&](int step) { return p.turns + tile.query_index(p, step); };
-    const auto sums = [&](int step) { return p.sums + tile.query_index(p, step) * (Memory::kSums / 4); };
-    const auto last = [&](int step) {  // the tile of keys that adds to this tile of dQ first
-      return min(((tile.first + step) * Tiles::kM + Tiles::kM - 1) / Tiles::kN, p.key_tiles - 1);
-    };
-    for (int step = 0; step < tile.steps; ++step) {
-      const int use = use0 + step, buffer = use % 2;
-      const uint32_t empty = ring.empty_at(buffer);
-      if (tile.j == 0) {
-        wait_full(ring, 2, use);
-        store_dq<Tiles, Tiles::kAddWarps>(p, memory.sums(buffer), nullptr, false, {tile.b, 0, p.T, 0, tile.b},
-                                          (tile.first + step) * Tiles::kM, tile.h, warp);
-        asm volatile("bar.sync 1, %0;\n" ::"n"(32 * Tiles::kAddWarps) : "memory");  // all have read the buffer
-        if (warp > 0 || !leader) continue;
-        const int next = step + 2;  // in this buffer
-        if (next < tile.steps) {
-          await_dq_turn(turn(next), last(next), 0);
-          asm volatile("fence.proxy.async;\n" ::: "memory");
-          barrier_arrive_expecting(empty, Memory::kSums);
-          load_bulk(memory.sums(buffer), sums(next), Memory::kSums, empty);
+    KeyTile tile = KeyTile::of<Tiles>(all, p, number);
+    // The tile of keys that adds to a step's tile of dQ first.
+    const auto last = [&](int step) { return min(tile.j + step * Tiles::kM / Tiles::kN, p.key_tiles - 1); };
+#pragma unroll 1
+    for (const int end = tile.h + tile.heads; tile.h < end; ++tile.h, use0 += tile.steps) {
+      const unsigned index = unsigned(tile.query_index(p, 0));
+      const auto turn = [&](int step) { return p.turns + (index + step); };
+      const auto sums = [&](int step) { return p.sums + int64_t(index + step) * (Memory::kSums / 4); };
+#pragma unroll 1
+      for (int step = (use0 + warp) % 2; step < tile.steps; step += 2) {
+        if (leader && tile.j > 0) await_dq_turn(turn(step), last(step), tile.j);
+        __syncwarp();
+        wait_full(ring, 2, use0 + step);
+        if (tile.j == 0) {
+          store_dq<Tiles>(p, part, nullptr, false, {tile.b, 0, p.T, 0, tile.b}, step * Tiles::kM, tile.h);
+          __syncwarp();
+          const int next = step + 2;  // in this buffer
+          if (leader && next < tile.steps) {
+            await_dq_turn(turn(next), last(next), 0);
+            asm volatile("fence.proxy.async;\n" ::: "memory");
+            barrier_arrive_expecting(empty, Memory::kSums);
+            load_bulk(part, sums(next), Memory::kSums, empty);
+          } else {
+            barrier_arrive(empty);
+          }
         } else {
+          if (leader) begin_adding<Tiles>(part, sums(step), tile.j == last(step));
+          __syncwarp();
           barrier_arrive(empty);
+          if (leader) {
+            asm volatile("cp.async.bulk.wait_group 0;\nfence.proxy.async;\n" ::: "memory");
+            store_release(turn(step), unsigned(last(step) - tile.j) + 1);
+          }
         }
-      } else if (buffer == warp && leader) {
-        await_dq_turn(turn(step), last(step), tile.j);
-        wait_full(ring, 2, use);
-        begin_adding<Tiles>(memory.sums(buffer), sums(step), tile.j == last(step));
-        barrier_arrive(empty);
-        asm volatile("cp.async.bulk.wait_group 0;\nfence.proxy.async;\n" ::: "memory");
-        store_release(turn(step), unsigned(last(step) - tile.j) + 1);
       }
     }
-    __syncwarp();
-    use0 += tile.steps;
   }
 }
 
@@ -110,7 +111,7 @@ __device__ __forceinline__ void store_key_tile(const BackwardParams& p, const Ke
                                                const KeyTile& tile, const float (&dv)[N], const float (&dk)[N], int group) {
   using Keys = typename PersistentBackwardMemory<Tiles>::Keys;
   const auto [lane, row0] = KeyRows::of(group);
-  if (tile.h + 1 < (tile.hkv + 1) * (p.H / p.Hkv)) {
+  if (tile.h + tile.heads < (tile.hkv + 1) * (p.H / p.Hkv)) {
     float* to = all.carry + tile.carry_index(p) * (2 * Tiles::kN * Tiles::kD) + row0 * (2 * Tiles::kD);
     store_carried(dv, to, lane);
     store_carried(dk, to + 16 * Tiles::kD, lane);
@@ -131,14 +132,14 @@ __device__ __forceinline__ void store_key_tile(const BackwardParams& p, const Ke
   __syncwarp();
 }
 
-// One warpgroup's 64 keys against the tiles of queries of one head; `use`: steps of this block before. Returns the steps. With two squares
-// of dQ each warpgroup computes its own; with one, they take every second step's.
+// One warpgroup's 64 keys against the tiles of queries of its heads; `use`: steps of this block before. Returns those after. With two
+// squares of dQ each warpgroup computes its own; with one, they take every second step's.
 template <class Tiles>
 __device__ __forceinline__ int differentiate_tile(const BackwardParams& p, const KeyTiles& all,
-                                                  const PersistentBackwardMemory<Tiles>& memory, int number, int use, int group) {
+                                                  const PersistentBackwardMemory<Tiles>& memory, int tile_number, int use, int group) {
   using Memory = PersistentBackwardMemory<Tiles>;
   constexpr int kM = Tiles::kM, kD = Tiles::kD, kSquares = Memory::kSquares;
-  const KeyTile tile = KeyTile::of<Tiles>(all, p, number);
+  const KeyTile tile = KeyTile::of<Tiles>(all, p, tile_number);
   const auto keys = memory.keys(), values = memory.values();
   float dk[kD / 2] = {}, dv[kD / 2] = {}, dq[32];
   FragmentA k[Tiles::kKeysInRegisters ? kD / 16 : 1], v[Tiles::kKeysInRegisters ? kD / 16 : 1];
@@ -158,14 +159,9 @@ __device__ __forceinline__ int differentiate_tile(const BackwardParams& p, const
   }
   pin(dk);
   pin(dv);
-  // The tile, computed again so that only its number stays in a register.
-  const auto again = [&] {
-    asm volatile("" : "+r"(number));
-    return KeyTile::of<Tiles>(all, p, number);
-  };
-  // 0 x inf of a masked operand is in the sums.
+  // 0 x inf of a masked operand is in the sums. The tile is computed again, so that nothing of it stays in a register.
   const auto report = [&] {
-    const KeyTile at = again();
+    const KeyTile at = KeyTile::of<Tiles>(all, p, memory.read_number());
     p.not_finite[0] = p.not_finite[1 + at.b * p.Hkv + at.hkv] = 1;
   };
   const int added = tile.j == 0 ? 2 : tile.steps;  // from this step on, sums so far are in dQ's buffer; see add_dq
@@ -183,7 +179,7 @@ __device__ __forceinline__ int differentiate_tile(const BackwardParams& p, const
     const int buffer = (use + step) % 2, row = row0 % 64 + lane_row(lane), column = lane_column(lane);
     pin(dq);
     warp_arrive(memory.ds().empty_at(buffer));
-    if (step < 2 && some_not_finite(dq)) report();  // the first two steps are on the diagonal
+    if (step < 2 && __any_sync(0xffffffffu, some_not_finite(dq))) report();  // the first two steps are on the diagonal
     wait_empty(memory.dq(), 2, use + step);
     const uint32_t to = memory.sums(buffer) + uint32_t(kSquares == 2 ? group * Memory::kSquare : 0);
     if (step >= added)
@@ -201,7 +197,7 @@ __device__ __forceinline__ int differentiate_tile(const BackwardParams& p, const
                    "f"(dq[n + 1])
                    : "memory");
     fence_for_wgmma();
-    warp_arrive(memory.dq().full_at(buffer));
+    barrier_arrive(memory.dq().full_at(buffer));
   };
   const auto end_dq = [&](int step, auto keys_of_dq) {
     begin_dq(step, keys_of_dq);
@@ -213,8 +209,9 @@ __device__ __forceinline__ int differentiate_tile(const BackwardParams& p, const
   // are in flight.
   const auto run_step = [&](int step, auto keys_of_dq, auto may_be_masked) {
     const auto [lane, row0] = KeyRows::of(group);
-    const int now = use + step, stage = now % Tiles::kStages, m0 = (tile.first + step) * kM, key = tile.n0 + row0 + lane_row(lane);
-    const bool diagonal = may_be_masked.value && tile.n0 + group * 64 + 63 > m0;
+    const int now = use + step, stage = now % Tiles::kStages;
+    const int key = row0 + lane_row(lane), query = step * kM + lane_column(lane);  // from the first key of the tile on
+    const bool diagonal = may_be_masked.value && (kSquares == 2 || group * 64 + 63 > step * kM);
     const auto q = memory.queries(stage), dout = memory.douts(stage);
     float s[32], dp[32];
     FragmentA weights[4], dscores[4];  // p and ds, transposed
@@ -236,10 +233,10 @@ __device__ __forceinline__ int differentiate_tile(const BackwardParams& p, const
     wgmma_commit();
     wgmma_wait<1>();
     pin(s);
-    scores_to_weights(s, memory.rows(stage), p.scale * kLog2e, diagonal, key, m0 + lane_column(lane));
+    scores_to_weights(s, memory.rows(stage), p.scale * kLog2e, diagonal, key, query);
     wgmma_wait<0>();
     pin(dp);
-    dp_to_dscores(dp, s, memory.rows(stage) + kM * 4, diagonal, key, m0 + lane_column(lane));
+    dp_to_dscores(dp, s, memory.rows(stage) + kM * 4, diagonal, key, query);
     round_to_operands(weights, s);
     round_to_operands(dscores, dp);
     pin(weights);
@@ -264,7 +261,7 @@ __device__ __forceinline__ int differentiate_tile(const BackwardParams& p, const
     wgmma_wait<0>();
     pin(dk);
     pin(dv);
-    warp_arrive(memory.steps().empty_at(stage));
+    barrier_arrive(memory.steps().empty_at(stage));
   };
   constexpr std::integral_constant<int, 0> kNone;
   constexpr std::integral_constant<int, Tiles::kN> kAll;
@@ -272,39 +269,43 @@ __device__ __forceinline__ int differentiate_tile(const BackwardParams& p, const
   constexpr std::true_type kMasked;
   constexpr std::false_type kPlain;
   const int steps = tile.steps;
-  if (!Tiles::kSkip || group == 0) {
-    run_step(0, kNone, kMasked);
-  } else {  // all of its keys are after the first step's queries
-    wait_full(memory.steps(), Tiles::kStages, use);
-    warp_arrive(memory.steps().empty_at(use % Tiles::kStages));
-    warp_arrive(memory.ds().full_at(use % 2));
-  }
-  if constexpr (kSquares == 2) {
-    if (steps == 1) {
-      end_dq(0, kFirst);
+#pragma unroll 1
+  for (int end = use + tile.heads * steps; use < end; use += steps) {
+    if (!Tiles::kSkip || group == 0) {
+      run_step(0, kNone, kMasked);
+    } else {  // all of its keys are after the first step's queries
+      wait_full(memory.steps(), Tiles::kStages, use);
+      barrier_arrive(memory.steps().empty_at(use % Tiles::kStages));
+      warp_arrive(memory.ds().full_at(use % 2));
+    }
+    if constexpr (kSquares == 2) {
+      if (steps == 1) {
+        end_dq(0, kFirst);
+      } else {
+        run_step(1, kFirst, kMasked);
+#pragma unroll 1
+        for (int step = 2; step < steps; ++step) run_step(step, kAll, kPlain);
+        end_dq(steps - 1, kAll);
+      }
     } else {
-      run_step(1, kFirst, kMasked);
+      if (group == 1 && steps > 1) run_step(1, kNone, kMasked);
+      int step = 1 + group;
 #pragma unroll 1
-      for (int step = 2; step < steps; ++step) run_step(step, kAll, kPlain);
-      end_dq(steps - 1, kAll);
+      for (; step + 1 < steps; step += 2) {
+        run_step(step, kAll, kMasked);
+        run_step(step + 1, kNone, kMasked);
+      }
+      if (step < steps) run_step(step, kAll, kMasked);
+      if ((steps - 1) % 2 == group) end_dq(steps - 1, kAll);
     }
-  } else {
-    if (group == 1 && steps > 1) run_step(1, kNone, kMasked);
-    int step = 1 + group;
-#pragma unroll 1
-    for (; step + 1 < steps; step += 2) {
-      run_step(step, kAll, kMasked);
-      run_step(step + 1, kNone, kMasked);
-    }
-    if (step < steps) run_step(step, kAll, kMasked);
-    if ((steps - 1) % 2 == group) end_dq(steps - 1, kAll);
   }
-  if (some_not_finite(dk) || some_not_finite(dv)) report();
+  if (__any_sync(0xffffffffu, some_not_finite(dk) || some_not_finite(dv))) report();
+  const int number = memory.read_number();
   warp_arrive(memory.kv().empty_at(0));  // the next tile's keys may come
-  wait_empty(memory.ds(), 2, use + steps);
-  wait_empty(memory.ds(), 2, use + steps + 1);
-  store_key_tile(p, all, memory, again(), dv, dk, group);
-  return steps;
+  wait_empty(memory.ds(), 2, use);
+  wait_empty(memory.ds(), 2, use + 1);
+  store_key_tile(p, all, memory, KeyTile::of<Tiles>(all, p, number), dv, dk, group);
+  return use;
 }
 
 #endif  // WEFT_HAS_WGMMA
@@ -314,7 +315,8 @@ __device__ __forceinline__ int differentiate_tile(const BackwardParams& p, const
 //           the first. Persistent blocks take tiles of keys from a counter, and none waits for one that is taken later.
 // Requires: sm_90a; maps of q and do (boxes of kM rows), k and v (kN) with D <= kD; aligned dq, dk, dv; kThreads threads; turns, next
 //           and carried zero.
-// Traffic:  k, v once per head; q, do once per tile of keys (mostly from L2); dq's sums go to L2 once per tile of keys and are added there.
+// Traffic:  k, v once, or once per head; q, do once per tile of keys (mostly from L2); dq's sums go to L2 once per tile of keys and are
+// added there.
 template <class Tiles>
 __global__ void __launch_bounds__(kHopperBackwardThreads<Tiles>, 1)
     causal_backward_persistent(const __grid_constant__ CUtensorMap q, const __grid_constant__ CUtensorMap k,
@@ -329,7 +331,7 @@ __global__ void __launch_bounds__(kHopperBackwardThreads<Tiles>, 1)
   const int warp = int(threadIdx.x) / 32;
   if (warp < 4) {
     asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;\n" ::"n"(Tiles::kLoadRegisters));
-    if (warp > 0)
+    if (warp > 0 && warp <= Tiles::kAddWarps)
       add_dq<Tiles>(p, all, memory, warp - 1);
     else if (threadIdx.x == 0)
       load_key_tiles<Tiles>(p, all, {q, k, v, dout}, memory);
@@ -341,7 +343,7 @@ __global__ void __launch_bounds__(kHopperBackwardThreads<Tiles>, 1)
     for (int use = 0;; round ^= 1) {
       const int number = memory.wait_number(round);
       if (number < 0) break;
-      use += differentiate_tile<Tiles>(p, all, memory, number, use, group);
+      use = differentiate_tile<Tiles>(p, all, memory, number, use, group);
     }
   }
 #endif
