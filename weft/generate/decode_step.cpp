@@ -19,6 +19,10 @@ const Tensor& DecodeStep::operator()(KvPass& pass, const std::vector<int32_t>& n
   CapturedStep& step = steps_[batch];
   if (!step.ids) step.ids = Tensor::empty(device, {batch, 1}, DType::i32);
   step.ids.write(newest);
+  if (std::vector<AdapterRows> adapters = pass.adapters(); adapters != step.adapters) {  // other launches
+    step.replayed.forget();
+    step.adapters = std::move(adapters);
+  }
   step.replayed.run(device.stream(), [&] { step.logits = model_.last_logits(step.ids, pass); });
   return step.logits;
 }

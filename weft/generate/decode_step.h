@@ -23,6 +23,7 @@ class DecodeStep {
  private:
   struct CapturedStep {
     Tensor ids, logits;
+    std::vector<AdapterRows> adapters;
     Replayed replayed;
   };
 

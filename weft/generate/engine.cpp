@@ -49,6 +49,7 @@ double GenerateTimes::tokens_per_second() const {
 struct Engine::Sequence {
   uint64_t number;
   SampledSequence sampled;
+  int adapter;
   size_t read = 0;  // tokens of the prompt that are in the cache
 
   std::span<const int32_t> ids() const { return sampled.tokens(); }
@@ -78,6 +79,7 @@ void check_sequence(const Model& model, std::string_view what, std::span<const i
                     int64_t positions) {
   const int64_t vocabulary = model.config().vocab_size, size = int64_t(prompt.size());
   check_options(options);
+  model.adapter(options.adapter);
   const char* const most = positions == model.config().max_positions ? "the model's context" : "the room of a sequence";
   check(!prompt.empty(), kWhere, what, " is empty");
   for (int32_t id : prompt) check(id >= 0 && id < vocabulary, kWhere, what, " has token ", id, ", the vocabulary ends at ", vocabulary - 1);
@@ -88,7 +90,8 @@ void check_sequence(const Model& model, std::string_view what, std::span<const i
 
 uint64_t Engine::add(std::vector<int32_t> prompt, const SequenceOptions& options) {
   check_sequence(model_, "the prompt", prompt, options, positions());
-  auto sequence = std::make_unique<Sequence>(Sequence{next_, SampledSequence(std::move(prompt), options, positions())});
+  auto sequence = std::make_unique<Sequence>(
+      Sequence{next_, SampledSequence(std::move(prompt), options, positions()), model_.adapter(options.adapter)});
   const int64_t pages = sequence->future(KvSequence(pool_));
   check(pages <= pool_->pages(), kWhere, "the prompt of ", sequence->sampled.prompt_tokens(), " tokens and up to ",
         sequence->sampled.most() - sequence->sampled.prompt_tokens(), " new ones need ", pages, " pages, the pool has ", pool_->pages());
@@ -107,12 +110,10 @@ void Engine::remove(uint64_t number) {
   if (found != decoding_.end()) leave(size_t(found - decoding_.begin()), true);
 }
 
-// The last row takes the place of one that leaves, here and in the cache.
 void Engine::leave(size_t row, bool kept) {
   KvSequence pages = cache_.remove(int64_t(row));
   if (kept) keep(*decoding_[row], std::move(pages));
-  decoding_[row] = std::move(decoding_.back());
-  decoding_.pop_back();
+  decoding_.erase(decoding_.begin() + std::ptrdiff_t(row));
 }
 
 void Engine::keep(const Sequence& sequence, KvSequence pages) {
@@ -138,8 +139,8 @@ std::vector<EngineToken> Engine::step() {
 void Engine::begin_reading() {
   const Sequence& next = *waiting_.front();
   const std::span<const int32_t> prompt = next.ids().first(next.sampled.prompt_tokens() - 1);  // the last token is computed, for its logits
-  const KeptPrefixes::Match kept = kept_.find(prompt);
-  KvSequence pages = shared_prefix(prompt, kept);
+  const KeptPrefixes::Match kept = kept_.find(prompt, next.adapter);
+  KvSequence pages = shared_prefix(prompt, next.adapter, kept);
   // A last page that is shared stays while its copy is written. Without it the sequence takes no more than if it shared nothing.
   if (!has_pages(pages)) pages.truncate(pages.length() / kPagePositions * kPagePositions);
   if (!has_pages(pages)) return;
@@ -152,13 +153,14 @@ void Engine::begin_reading() {
 }
 
 // The pages of the longest prefix that a sequence in the engine has, or the kept one.
-KvSequence Engine::shared_prefix(std::span<const int32_t> prompt, const KeptPrefixes::Match& kept) const {
+KvSequence Engine::shared_prefix(std::span<const int32_t> prompt, int adapter, const KeptPrefixes::Match& kept) const {
   size_t longest = kept.length, row = decoding_.size();
-  for (size_t r = 0; r < decoding_.size(); ++r)
-    if (const size_t shared = common_prefix(prompt, decoding_[r]->ids().first(size_t(cache_.sequence(int64_t(r)).length())));
-        shared > longest)
-      longest = shared, row = r;
-  if (longest == 0) return KvSequence(pool_);
+  for (size_t r = 0; r < decoding_.size(); ++r) {
+    if (decoding_[r]->adapter != adapter) continue;
+    const size_t shared = common_prefix(prompt, decoding_[r]->ids().first(size_t(cache_.sequence(int64_t(r)).length())));
+    if (shared > longest) longest = shared, row = r;
+  }
+  if (longest == 0) return KvSequence(pool_, adapter);
   return row < decoding_.size() ? cache_.sequence(int64_t(row)).prefix(int64_t(longest)) : kept_.prefix(kept);
 }
 
@@ -202,11 +204,18 @@ void Engine::end_reading(const EngineToken& first) {
   if (first.finished) {
     keep(*reading_, std::move(pages));
   } else if (!first.error) {
-    cache_.join(std::move(pages));
-    decoding_.push_back(std::move(reading_));
+    join(std::move(pages));
   }
   reading_.reset();
   ++times_.prompts;
+}
+
+// Sequences of one adapter are neighbours: its matrices are read once a step.
+void Engine::join(KvSequence pages) {
+  size_t at = decoding_.size();
+  while (at > 0 && decoding_[at - 1]->adapter > reading_->adapter) --at;
+  cache_.join(std::move(pages), int64_t(at));
+  decoding_.insert(decoding_.begin() + std::ptrdiff_t(at), std::move(reading_));
 }
 
 void Engine::decode(std::vector<EngineToken>& tokens) {
@@ -225,7 +234,7 @@ void Engine::decode(std::vector<EngineToken>& tokens) {
   pass.commit();
   const size_t vocabulary = size_t(model_.config().vocab_size);
   times_.step_tokens += int64_t(newest.size());
-  for (size_t row = newest.size(); row-- > 0;) {  // backwards: a row that leaves is replaced by one that is done
+  for (size_t row = newest.size(); row-- > 0;) {  // backwards: only rows that are done move when one leaves
     tokens.push_back(sample(*decoding_[row], logits.subspan(row * vocabulary, vocabulary), &terms[row]));
     if (tokens.back().left()) leave(row, !tokens.back().error);  // keys and values behind an error may not be numbers
   }

@@ -18,6 +18,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -47,6 +48,7 @@ struct SequenceOptions {
   uint32_t occurrence = 0;            // number of earlier continuations of the same prompt: each has draws of its own
   bool log_probabilities = false;     // of each new token
   int64_t top_log_probabilities = 0;  // and of this many of the most likely ones; needs log_probabilities
+  std::string adapter = {};           // one of Model::named_adapters(); empty: none
 };
 
 // Throws, naming the option and its value, if one is out of range.
@@ -104,11 +106,12 @@ class Engine {
   using SequencePointer = std::unique_ptr<Sequence>;
 
   void begin_reading();
-  KvSequence shared_prefix(std::span<const int32_t> prompt, const KeptPrefixes::Match& kept) const;
+  KvSequence shared_prefix(std::span<const int32_t> prompt, int adapter, const KeptPrefixes::Match& kept) const;
   bool has_pages(const KvSequence& first) const;
   void make_room(int64_t pages);
   void read_chunk(std::vector<EngineToken>& tokens);
   void end_reading(const EngineToken& first);
+  void join(KvSequence pages);
   void decode(std::vector<EngineToken>& tokens);
   void leave(size_t row, bool kept);
   void keep(const Sequence& sequence, KvSequence pages);

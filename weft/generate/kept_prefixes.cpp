@@ -11,15 +11,17 @@ size_t common_prefix(std::span<const int32_t> a, std::span<const int32_t> b) {
 
 void KeptPrefixes::keep(std::span<const int32_t> ids, KvSequence pages) {
   if (ids.empty()) return;
-  if (const Match match = find(ids); match.length == ids.size()) return use(match);
-  std::erase_if(entries_, [&](const Entry& e) { return common_prefix(e.ids, ids) == e.ids.size(); });
+  if (const Match match = find(ids, pages.adapter()); match.length == ids.size()) return use(match);
+  std::erase_if(entries_,
+                [&](const Entry& e) { return e.pages.adapter() == pages.adapter() && common_prefix(e.ids, ids) == e.ids.size(); });
   entries_.push_back({{ids.begin(), ids.end()}, std::move(pages), ++uses_});
 }
 
-KeptPrefixes::Match KeptPrefixes::find(std::span<const int32_t> ids) const {
+KeptPrefixes::Match KeptPrefixes::find(std::span<const int32_t> ids, int adapter) const {
   Match longest;
   for (size_t i = 0; i < entries_.size(); ++i)
-    if (const size_t shared = common_prefix(ids, entries_[i].ids); shared > longest.length) longest = {i, shared};
+    if (entries_[i].pages.adapter() == adapter)
+      if (const size_t shared = common_prefix(ids, entries_[i].ids); shared > longest.length) longest = {i, shared};
   return longest;
 }
 

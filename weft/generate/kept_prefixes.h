@@ -20,8 +20,8 @@ class KeptPrefixes {
   struct Match {
     size_t entry = 0, length = 0;  // length 0: none
   };
-  // The entry that has most of the first positions of `ids`.
-  Match find(std::span<const int32_t> ids) const;
+  // The entry of this adapter that has most of the first positions of `ids`.
+  Match find(std::span<const int32_t> ids, int adapter) const;
   KvSequence prefix(const Match& match) const { return entries_[match.entry].pages.prefix(int64_t(match.length)); }
   void use(const Match& match) { entries_[match.entry].used = ++uses_; }
 

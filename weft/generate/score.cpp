@@ -27,7 +27,7 @@ void check_pair(const Model& model, const ScoredPair& pair, size_t index) {
 }
 
 // Scores the pairs of one pass: targets that are not of a completion are padding, which has no loss.
-void score_pass(const Model& model, std::span<const ScoredPair> pairs, std::vector<std::vector<float>>& scores) {
+void score_pass(const Model& model, std::span<const ScoredPair> pairs, int adapter, std::vector<std::vector<float>>& scores) {
   int64_t T = 1;
   for (const ScoredPair& pair : pairs) T = std::max(T, positions_of(pair));
   const int64_t B = int64_t(pairs.size()), padding = model.config().vocab_size;
@@ -43,7 +43,7 @@ void score_pass(const Model& model, std::span<const ScoredPair> pairs, std::vect
   Device& device = model.device();
   const Tensor losses = Tensor::empty(device, {B, T});
   model.loss(Tensor::from_host(device, {B, T}, ids), Tensor::from_host(device, {B, T}, targets),
-             {.pad_id = padding, .count = full(device, {}, 1), .losses = losses});
+             {.pad_id = padding, .count = full(device, {}, 1), .losses = losses, .adapter = adapter});
   const auto values = losses.to_host<float>();
   for (size_t b = 0; b < pairs.size(); ++b) {
     auto& of = scores.emplace_back();
@@ -58,6 +58,7 @@ std::vector<std::vector<float>> score(const Model& model, const std::vector<Scor
   check(options.batch >= 1 && options.pass_tokens >= 1, kWhere, "batch is ", options.batch, " and pass_tokens ", options.pass_tokens,
         ", expected 1 or more");
   for (size_t i = 0; i < pairs.size(); ++i) check_pair(model, pairs[i], i);
+  const int adapter = model.adapter(options.adapter);
   const NoGrad no_grad;
   std::vector<std::vector<float>> scores;
   for (size_t first = 0; first < pairs.size();) {
@@ -69,7 +70,7 @@ std::vector<std::vector<float>> score(const Model& model, const std::vector<Scor
       if (last > first && int64_t(last - first + 1) * longest > options.pass_tokens) break;
       ++last;
     }
-    score_pass(model, std::span(pairs).subspan(first, last - first), scores);
+    score_pass(model, std::span(pairs).subspan(first, last - first), adapter, scores);
     first = last;
   }
   return scores;

@@ -125,4 +125,27 @@ void load_adapter(const Model& model, const std::string& folder) {
          2 * model.adapters().size());
 }
 
+void add_adapter(Model& model, const std::string& name, const std::string& folder) {
+  const NoGrad no_grad;
+  const MemoryScope scope(model.device(), MemoryUse::weights);
+  const LoraOptions options = read_adapter_options(folder);
+  const SafeTensors file(weights_path(folder));
+  std::vector<LoraAdapter> layers;
+  for (const std::string& layer : options.targets) {
+    LoraAdapter adapter{layer, LowRank()};
+    adapter.matrices.scale = float(options.scale);
+    const auto matrix = [&](const std::string& tensor) {
+      if (!file.contains(tensor)) fail(ErrorCode::bad_file, file.path(), "has no tensor '", tensor, "'");
+      if (!is_float(file.dtype(tensor)) || file.at(tensor).shape.rank() != 2)
+        fail(ErrorCode::unsupported, file.path(), "tensor '", tensor, "' is ", file.at(tensor).stored, " of shape ", file.at(tensor).shape,
+             ", expected a matrix of F32, BF16 or F16");
+      return cast(tensor_from(model.device(), file, tensor), model.dtype());
+    };
+    adapter.matrices.a = matrix(adapter.a_name());
+    adapter.matrices.b = matrix(adapter.b_name());
+    layers.push_back(std::move(adapter));
+  }
+  model.add_adapter(name, layers);
+}
+
 }  // namespace weft

@@ -18,4 +18,8 @@ LoraOptions read_adapter_options(const std::string& folder);
 // Copies the matrices in the folder into those of the model.
 void load_adapter(const Model& model, const std::string& folder);
 
+// Adds the adapter in a folder by name (Model::add_adapter), in the model's dtype. Its sequences have the bits of the model loaded with the
+// adapter, unmerged.
+void add_adapter(Model& model, const std::string& name, const std::string& folder);
+
 }  // namespace weft

@@ -59,7 +59,7 @@ Residual Gpt2::forward(const Block& block, const Residual& stream, int64_t layer
   const auto [h, hn] = block.ln_2(Residual{x, a});
   pass.see(layer, "residual with attention", h);
   pass.see(layer, "ln_2", hn);
-  const Tensor y = block.mlp(hn, pass.dropout, [&](const char* name, const Tensor& value) { pass.see(layer, name, value); });
+  const Tensor y = block.mlp(hn, pass.lora(), [&](const char* name, const Tensor& value) { pass.see(layer, name, value); });
   return {h, dropped(y, p, pass, site(kMlpOut, layer))};
 }
 
@@ -67,12 +67,12 @@ Tensor Gpt2::attention(const Block& block, const Tensor& x, int64_t layer, const
   const int64_t B = pass.B, T = pass.T, H = config().heads, D = config().head_dim;
   float scale = config().scale_attention ? 1 / std::sqrt(float(D)) : 1.0f;
   if (config().scale_by_inverse_layer) scale /= float(layer + 1);
-  const Tensor qkv = block.c_attn(x, pass.dropout).reshape({B, T, 3 * H, D});
+  const Tensor qkv = block.c_attn(x, pass.lora()).reshape({B, T, 3 * H, D});
   pass.see(layer, "c_attn", qkv);
   const Tensor o =
       attend_packed(qkv, H, pass, {.layer = layer, .scale = scale, .dropout = config().attention_dropout, .site = site(kAttention, layer)});
   pass.see(layer, "attention", o);
-  const Tensor y = block.c_proj(o.reshape({B, T, H * D}), pass.dropout);
+  const Tensor y = block.c_proj(o.reshape({B, T, H * D}), pass.lora());
   pass.see(layer, "c_proj", y);
   return y;
 }

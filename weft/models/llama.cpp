@@ -83,7 +83,7 @@ Residual Llama::forward(const Block& block, const Residual& stream, int64_t laye
   const auto [h, hn] = normed_or_sum(block.before_mlp, {x, a});
   pass.see(layer, "residual with attention", h);
   pass.see(layer, "post_attention_norm", hn);
-  const Tensor y = block.mlp(hn, pass.dropout, [&](const char* name, const Tensor& value) { pass.see(layer, name, value); });
+  const Tensor y = block.mlp(hn, pass.lora(), [&](const char* name, const Tensor& value) { pass.see(layer, name, value); });
   return {h, added(y, block.after_mlp, "norm of mlp")};
 }
 
@@ -91,7 +91,7 @@ Tensor Llama::attention(const Block& block, const Tensor& x, int64_t layer, cons
   const bool joint = block.fused_qkv.weight || (!pass.kv && block.qkv.applies(std::array{&block.q, &block.k, &block.v}, x));
   const Tensor o = joint ? joint_heads(block, x, layer, pass) : heads(block, x, layer, pass);
   pass.see(layer, "attention", o);
-  const Tensor y = block.o(o.reshape({pass.B, pass.T, config().heads * config().head_dim}), pass.dropout);
+  const Tensor y = block.o(o.reshape({pass.B, pass.T, config().heads * config().head_dim}), pass.lora());
   pass.see(layer, "o_proj", y);
   return y;
 }
@@ -108,7 +108,7 @@ AttendOptions Llama::attend_options(int64_t layer) const {
 // The result of every head, [B, T, H, D].
 Tensor Llama::heads(const Block& block, const Tensor& x, int64_t layer, const Pass& pass) const {
   const int64_t B = pass.B, T = pass.T, H = config().heads, Hkv = config().kv_heads, D = config().head_dim;
-  const std::vector<Tensor> qkv = apply_each(std::array{&block.q, &block.k, &block.v}, x, pass.dropout);
+  const std::vector<Tensor> qkv = apply_each(std::array{&block.q, &block.k, &block.v}, x, pass.lora());
   pass.see(layer, "q_proj", qkv[0]);
   pass.see(layer, "k_proj", qkv[1]);
   pass.see(layer, "v_proj", qkv[2]);
@@ -135,7 +135,7 @@ Tensor Llama::heads(const Block& block, const Tensor& x, int64_t layer, const Pa
 Tensor Llama::joint_heads(const Block& block, const Tensor& x, int64_t layer, const Pass& pass) const {
   const int64_t H = config().heads, Hkv = config().kv_heads, D = config().head_dim;
   const Tensor projected =
-      block.fused_qkv.weight ? block.fused_qkv(x, pass.dropout) : block.qkv(std::array{&block.q, &block.k, &block.v}, x, pass.dropout);
+      block.fused_qkv.weight ? block.fused_qkv(x, pass.lora()) : block.qkv(std::array{&block.q, &block.k, &block.v}, x, pass.lora());
   Tensor qkv = projected.reshape({pass.B, pass.T, H + 2 * Hkv, D});
   const auto see = [&](const char* name, int64_t first, int64_t count) {
     pass.see(layer, name, qkv.detach().part(2, first, first + count));

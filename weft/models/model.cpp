@@ -38,6 +38,7 @@ void Model::finish(const Weights& weights) {
   weights.report_taken();
   parameters_ = weights.taken();
   adapters_ = weights.adapters();
+  named_adapters_ = weights.named_adapters();
 }
 
 std::vector<Parameter> Model::all_parameters() const {
@@ -54,6 +55,35 @@ std::vector<Parameter> Model::trainable_parameters() const {
   for (const Parameter& p : all_parameters())
     if (p.tensor.requires_grad()) trained.push_back(p);
   return trained;
+}
+
+int Model::adapter(std::string_view name) const {
+  if (name.empty()) return -1;
+  const auto found = std::ranges::find(adapter_names_, name);
+  std::string known;
+  for (const std::string& each : adapter_names_) known += (known.empty() ? "; there are " : ", ") + each;
+  check(found != adapter_names_.end(), "lora", "the model has no adapter '", name, "'", known);
+  return int(found - adapter_names_.begin());
+}
+
+void Model::add_adapter(const std::string& name, const std::vector<LoraAdapter>& layers) {
+  check(!has_adapters(), "lora", "a model with an adapter of its own takes none by name");
+  check(!name.empty() && std::ranges::find(adapter_names_, name) == adapter_names_.end(), "lora", "an adapter's name '", name,
+        "' is empty or taken");
+  const auto place_of = [&](const LoraAdapter& adapter) -> NamedAdapters& {
+    const auto place = std::ranges::find(named_adapters_, adapter.layer, [](const auto& place) { return place->layer; });
+    check(place != named_adapters_.end(), "lora", "the adapter '", name, "' is for a layer '", adapter.layer,
+          "', which the model does not have");
+    const int64_t rank = adapter.matrices.a.shape()[0];
+    check(adapter.matrices.a.shape() == Shape{rank, (*place)->in} && adapter.matrices.b.shape() == Shape{(*place)->out, rank}, "lora",
+          "the matrices of the adapter '", name, "' for ", adapter.layer, " are ", adapter.matrices.a.shape(), " and ",
+          adapter.matrices.b.shape(), ", the layer has ", (*place)->in, " inputs and ", (*place)->out, " outputs");
+    return **place;
+  };
+  for (const LoraAdapter& adapter : layers) place_of(adapter);  // all errors first
+  for (const auto& place : named_adapters_) place->adapters.emplace_back();
+  for (const LoraAdapter& adapter : layers) place_of(adapter).adapters.back() = adapter.matrices;
+  adapter_names_.push_back(name);
 }
 
 bool Model::has_dropout() const {
@@ -119,6 +149,7 @@ Tensor Model::last_logits(const Tensor& ids, KvPass& kv, const std::vector<int64
   check(int64_t(used.size()) == pass.B, kWhere, "got ", used.size(), " lengths for ", pass.B, " sequences");
   for (int64_t length : used) check(1 <= length && length <= pass.T, kWhere, "a length is ", length, ", expected 1 to ", pass.T);
   pass.kv = &kv;
+  pass.adapters = kv.adapters();
   const Residual stream = blocks(ids, pass);
   const Residual last{last_rows(stream.x, used), last_rows(stream.delta, used)};
   return head_logits(normed(last, pass)).reshape({pass.B, config_.vocab_size});
@@ -148,6 +179,7 @@ Tensor Model::loss(const Tensor& ids, const Tensor& targets, const LossOptions& 
         ", got ", targets.dtype(), " of shape ", targets.shape());
   pass.dropout = options.dropout;
   pass.recompute = options.recompute;
+  if (options.adapter >= 0) pass.adapters = {{options.adapter, 0, pass.B}};
   const int64_t rows = pass.B * pass.T;
   const auto by_row = [&](const Tensor& x) { return x ? x.reshape({rows}) : x; };
   const Tensor y = normed(blocks(ids_of(pass, ids), pass), pass).reshape({rows, config_.hidden_size});

@@ -10,6 +10,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "weft/models/config.h"
 #include "weft/nn/attention.h"
@@ -28,6 +29,7 @@ struct LossOptions {
   // as if it were alone: its positions restart, and each token's logits and loss have the bits of the document alone. Undefined: each
   // row is one document.
   Tensor documents = {};
+  int adapter = -1;  // the number of the named adapter that all sequences have; without gradients alone
 };
 
 class Model {
@@ -45,6 +47,11 @@ class Model {
   // Those that require a gradient: all of a trainable model, or its adapters alone.
   std::vector<Parameter> trainable_parameters() const;
   bool has_adapters() const { return !adapters_.empty(); }
+  // Adapters by name beside the model, for inference: a sequence (KvSequence, LossOptions) has one of them or none (weft/nn/lora.h).
+  const std::vector<std::string>& named_adapters() const { return adapter_names_; }
+  int adapter(std::string_view name) const;  // its number, -1 for ""; throws for an unknown name
+  // Each entry's `layer` is one of the model's. Not while passes run; refused in a model made with adapters of its own.
+  void add_adapter(const std::string& name, const std::vector<LoraAdapter>& layers);
   bool has_dropout() const;  // of the model or of its adapters, while it is trained
 
   // ids [B, T] (i32 or u32): the logits of every position, [B, T, vocabulary], f32. `documents` as in LossOptions.
@@ -88,6 +95,8 @@ class Model {
   DType dtype_;
   std::vector<Parameter> parameters_;
   std::vector<LoraAdapter> adapters_;
+  std::vector<std::shared_ptr<NamedAdapters>> named_adapters_;  // by layer
+  std::vector<std::string> adapter_names_;
   mutable Positions positions_;
   PassObserver observer_;
 };

@@ -28,10 +28,12 @@ struct Pass {
   // Packed documents, with B = 1 and no cache: cumulative lengths, i32 [n + 1] (weft/ops/causal_attention), and the position of each token
   // in its document, i32 [T]. Undefined: one document a sequence.
   Tensor documents = {}, document_positions = {};
+  std::vector<AdapterRows> adapters = {};  // named ones, of all sequences; empty: none
 
   void see(int64_t layer, const char* name, const Tensor& value) const {
     if (observer && *observer) (*observer)({layer, name, value});
   }
+  LoraUse lora() const { return {dropout, adapters}; }
   Tensor start() const { return kv ? kv->start() : Tensor(); }
 };
 

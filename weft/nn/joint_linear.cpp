@@ -123,7 +123,7 @@ bool JointLinear::applies(std::span<const Linear* const> layers, const Tensor& x
   return records && first == weight_.shape()[0];
 }
 
-Tensor JointLinear::operator()(std::span<const Linear* const> layers, const Tensor& x, const Tensor& random) const {
+Tensor JointLinear::operator()(std::span<const Linear* const> layers, const Tensor& x, const LoraUse& lora) const {
   check(applies(layers, x), kOp, "the layers are not those of the joint memory, or nothing is recorded");
   Tensor y = matmul(x.detach(), weight_, {.transpose_b = true, .bias = bias_});
   Saved saved{.x = x, .weight = weight_, .rows = {}, .dx = x.node() && x.node()->leaf() ? DType::f32 : x.dtype()};
@@ -134,7 +134,7 @@ Tensor JointLinear::operator()(std::span<const Linear* const> layers, const Tens
   record(kOp, inputs, outputs, std::move(saved));
   int64_t first = 0;
   for (const Linear* l : layers) {
-    if (l->adapter) y = add_to_columns(y, first, l->adapter(x, random));
+    if (l->adapter) y = add_to_columns(y, first, l->adapter(x, lora.random));
     first += l->weight.shape()[0];
   }
   return y;

@@ -38,7 +38,7 @@ class JointLinear {
   bool applies(std::span<const Linear* const> layers, const Tensor& x) const;
 
   // y [..., sum of the outputs], adapters included. Differentiable.
-  Tensor operator()(std::span<const Linear* const> layers, const Tensor& x, const Tensor& random = {}) const;
+  Tensor operator()(std::span<const Linear* const> layers, const Tensor& x, const LoraUse& lora = {}) const;
 
  private:
   Tensor weight_, bias_;  // of all layers; undefined: not joint, none

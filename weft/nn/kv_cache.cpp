@@ -58,12 +58,13 @@ KvCache KvCache::resized(int64_t capacity) const {
   return other;
 }
 
-void KvCache::join(KvSequence sequence) {
+void KvCache::join(KvSequence sequence, int64_t at) {
   check_closed();
   check(batch() < start_.numel(), kWhere, "has room for ", start_.numel(), " sequences and holds as many");
   check(sequence.pool() == pool_, kWhere, "can be joined by a sequence of its own pool alone");
   check(sequence.length() <= capacity_, kWhere, "has room for ", capacity_, " positions, the sequence has ", sequence.length());
-  sequences_.push_back(std::move(sequence));
+  check(0 <= at && at <= batch(), kWhere, "holds ", batch(), " sequences, cannot be joined at ", at);
+  sequences_.insert(sequences_.begin() + at, std::move(sequence));
   stale_ = true;
 }
 
@@ -71,8 +72,7 @@ KvSequence KvCache::remove(int64_t b) {
   check_closed();
   check(0 <= b && b < batch(), kWhere, "holds ", batch(), " sequences, there is no number ", b);
   KvSequence removed = std::move(sequences_[size_t(b)]);
-  if (b != batch() - 1) sequences_[size_t(b)] = std::move(sequences_.back());
-  sequences_.pop_back();
+  sequences_.erase(sequences_.begin() + b);
   stale_ = true;
   return removed;
 }
@@ -109,6 +109,18 @@ KvPass::KvPass(KvCache& cache, int64_t T) : cache_(cache), tokens_(T) {
           sequence.length(), "; ", T, " more do not fit");
   cache.prepare(T);
   cache.open_ = true;
+}
+
+std::vector<AdapterRows> KvPass::adapters() const {
+  std::vector<AdapterRows> rows;
+  bool some = false;
+  for (int64_t b = 0; b < cache_.batch(); ++b) {
+    const int adapter = cache_.sequence(b).adapter();
+    some |= adapter >= 0;
+    if (rows.empty() || rows.back().adapter != adapter) rows.push_back({adapter, b, 0});
+    ++rows.back().count;
+  }
+  return some ? rows : std::vector<AdapterRows>();
 }
 
 void KvPass::append(int64_t layer, const Tensor& k, const Tensor& v) {

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "weft/nn/kv_pool.h"
+#include "weft/nn/lora.h"
 
 namespace weft {
 
@@ -34,8 +35,9 @@ class KvCache {
   // A cache of another capacity that holds a copy of the same positions, in a pool of its own.
   KvCache resized(int64_t capacity) const;
 
-  // Sequences come and go, without copies. A new one is the last; when one is removed, the last takes its place.
-  void join(KvSequence sequence);
+  // Sequences come and go, without copies. A new one is the last, or takes place `at`.
+  void join(KvSequence sequence) { join(std::move(sequence), batch()); }
+  void join(KvSequence sequence, int64_t at);
   void join() { join(KvSequence(pool_)); }  // an empty one
   KvSequence remove(int64_t b);
 
@@ -84,6 +86,9 @@ class KvPass {
   bool reads_cache() const { return tokens_ == 1 || !cache_.empty(); }
   Tensor start() const { return cache_.start(); }  // [batch], i32: position of the first new token
   Tensor pages() const { return cache_.pages(); }  // [batch, pages of a sequence], i32 (weft/ops/kv_pages.h)
+
+  // The named adapters of the sequences (weft/nn/lora.h); empty if none has one.
+  std::vector<AdapterRows> adapters() const;
 
   // Writes k and v [batch, T, heads, head_dim] of the new tokens after each sequence's positions.
   void append(int64_t layer, const Tensor& k, const Tensor& v);

@@ -50,11 +50,12 @@ void KvSequence::swap(KvSequence& other) noexcept {
   pool_.swap(other.pool_);
   pages_.swap(other.pages_);
   std::swap(length_, other.length_);
+  std::swap(adapter_, other.adapter_);
 }
 
 KvSequence KvSequence::prefix(int64_t length) const {
   check(0 <= length && length <= length_, kWhere, "a sequence of ", length_, " positions has no first ", length);
-  KvSequence part(pool_);
+  KvSequence part(pool_, adapter_);
   part.pages_.assign(pages_.begin(), pages_.begin() + pages_for(length));
   for (int32_t page : part.pages_) pool_->refer(page);
   part.length_ = length;
@@ -62,7 +63,7 @@ KvSequence KvSequence::prefix(int64_t length) const {
 }
 
 KvSequence KvSequence::copied_to(const std::shared_ptr<KvPool>& pool) const {
-  KvSequence copied(pool);
+  KvSequence copied(pool, adapter_);
   copied.prepare(length_);
   for (size_t i = 0; i < copied.pages_.size(); ++i)
     copy_page(*pool_, pages_[i], *pool, copied.pages_[i], std::min(kPagePositions, length_ - int64_t(i) * kPagePositions));

@@ -54,10 +54,11 @@ class KvPool {
   std::vector<int32_t> references_, free_;  // by page; pages without references
 };
 
-// The positions of one sequence: the pages that hold them in order, and their number. A copy shares all pages.
+// The positions of one sequence: the pages that hold them in order, and their number. A copy shares all pages. `adapter`: the number of the
+// named one with which they are computed (Model::adapter); -1: none.
 class KvSequence {
  public:
-  explicit KvSequence(std::shared_ptr<KvPool> pool) : pool_(std::move(pool)) {}
+  explicit KvSequence(std::shared_ptr<KvPool> pool, int adapter = -1) : pool_(std::move(pool)), adapter_(adapter) {}
   ~KvSequence() { truncate(0); }
   KvSequence(const KvSequence& other) : KvSequence(other.prefix(other.length_)) {}
   KvSequence(KvSequence&& other) noexcept { swap(other); }
@@ -69,6 +70,7 @@ class KvSequence {
 
   const std::shared_ptr<KvPool>& pool() const { return pool_; }
   int64_t length() const { return length_; }
+  int adapter() const { return adapter_; }
   const std::vector<int32_t>& pages() const { return pages_; }
 
   KvSequence prefix(int64_t length) const;  // the first positions, in the same pages
@@ -90,6 +92,7 @@ class KvSequence {
   std::shared_ptr<KvPool> pool_;
   std::vector<int32_t> pages_;
   int64_t length_ = 0;
+  int adapter_ = -1;
 };
 
 }  // namespace weft

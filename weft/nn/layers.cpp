@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "weft/ops/copy/copy.h"
 #include "weft/ops/elementwise/elementwise.h"
 #include "weft/ops/elementwise/functions.h"
 #include "weft/ops/layer_norm/layer_norm.h"
@@ -17,6 +18,7 @@ Linear::Linear(Weights& weights, const std::string& name, int64_t in, int64_t ou
       layout(options.layout) {
   if (options.bias) bias = weights.take(name + ".bias", {out}, Init::zeros(), place.bias);
   adapter = weights.take_adapter(name, in, out, layout == Layout::in_out);
+  named = weights.named_adapters(name, in, out, layout == Layout::in_out);
 }
 
 Linear::Linear(Device& device, int64_t in, int64_t out, const Options& options, uint64_t seed) {
@@ -33,22 +35,41 @@ std::vector<Parameter> Linear::parameters() const {
   return all;
 }
 
-Tensor Linear::operator()(const Tensor& x, Activation activation, const Tensor& random) const {
-  const bool transpose = layout == Layout::out_in;
-  if (!adapter) return matmul(x, weight, {.transpose_b = transpose, .bias = bias, .activation = activation});
-  const Tensor sum = add(matmul(x, weight, {.transpose_b = transpose, .bias = bias}), adapter(x, random));
+Tensor Linear::operator()(const Tensor& x, Activation activation, const LoraUse& lora) const {
+  const bool transpose = layout == Layout::out_in, adds_named = has_named(lora);
+  if (!adapter && !adds_named) return matmul(x, weight, {.transpose_b = transpose, .bias = bias, .activation = activation});
+  const Tensor product = matmul(x, weight, {.transpose_b = transpose, .bias = bias});
+  if (adds_named) return add_named(x, product, activation, lora);
+  const Tensor sum = add(product, adapter(x, lora.random));
   return activation == Activation::none ? sum : weft::activation(sum, activation);
 }
 
-std::vector<Tensor> apply_each(std::span<const Linear* const> layers, const Tensor& x, const Tensor& random) {
-  const bool alone = std::ranges::any_of(layers, [&](const Linear* l) { return l->adapter || should_record({&x, &l->weight, &l->bias}); });
+// In the memory of `sum`. Sequences with an adapter have what a layer with that one computes, the others what a layer without any does: the
+// activation of these is in the matmul, before the result is rounded.
+Tensor Linear::add_named(const Tensor& x, const Tensor& sum, Activation activation, const LoraUse& lora) const {
+  check(!adapter && !should_record({&x, &weight}), "lora", "adapters by name are for inference, and for layers without one of their own");
+  for (const AdapterRows& rows : lora.rows) {
+    const Tensor in = x.part(0, rows.first, rows.first + rows.count), y = sum.part(0, rows.first, rows.first + rows.count);
+    if (const LowRank* matrices = named->of(rows.adapter)) {
+      add_assign(y, (*matrices)(in));
+      if (activation != Activation::none) copy(weft::activation(y, activation), y);
+    } else if (activation != Activation::none) {
+      copy(matmul(in, weight, {.transpose_b = layout == Layout::out_in, .bias = bias, .activation = activation}), y);
+    }
+  }
+  return sum;
+}
+
+std::vector<Tensor> apply_each(std::span<const Linear* const> layers, const Tensor& x, const LoraUse& lora) {
+  const bool alone = std::ranges::any_of(
+      layers, [&](const Linear* l) { return l->adapter || l->has_named(lora) || should_record({&x, &l->weight, &l->bias}); });
   if (!alone) {
     std::vector<RightOperand> right;
     for (const Linear* l : layers) right.push_back({l->weight, l->bias, l->layout == Linear::Layout::out_in});
     return matmul_group(x, right);
   }
   std::vector<Tensor> results;
-  for (const Linear* l : layers) results.push_back((*l)(x, random));
+  for (const Linear* l : layers) results.push_back((*l)(x, lora));
   return results;
 }
 

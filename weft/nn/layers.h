@@ -1,6 +1,7 @@
 // Layers with weights: plain structs of tensors, each a function of its input.
 #pragma once
 
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -35,17 +36,21 @@ struct Linear {
 
   Tensor weight, bias;  // bias may be undefined: none
   Layout layout = Layout::out_in;
-  LowRank adapter;  // added if defined (weft/nn/lora.h)
+  LowRank adapter;                       // added if defined (weft/nn/lora.h)
+  std::shared_ptr<NamedAdapters> named;  // added where a sequence of the pass has one; null in a layer of its own
 
   std::vector<Parameter> parameters() const;  // "weight", "bias", and an adapter's "lora_A.weight", "lora_B.weight"
 
-  // `random` is for the adapter's dropout.
-  Tensor operator()(const Tensor& x, Activation activation = Activation::none, const Tensor& random = {}) const;
-  Tensor operator()(const Tensor& x, const Tensor& random) const { return (*this)(x, Activation::none, random); }
+  Tensor operator()(const Tensor& x, Activation activation = Activation::none, const LoraUse& lora = {}) const;
+  Tensor operator()(const Tensor& x, const LoraUse& lora) const { return (*this)(x, Activation::none, lora); }
+  bool has_named(const LoraUse& lora) const { return named && named->used_by(lora); }
+
+ private:
+  Tensor add_named(const Tensor& x, const Tensor& sum, Activation activation, const LoraUse& lora) const;
 };
 
 // Each layer applied to the same x; in one launch if no gradient is recorded.
-std::vector<Tensor> apply_each(std::span<const Linear* const> layers, const Tensor& x, const Tensor& random = {});
+std::vector<Tensor> apply_each(std::span<const Linear* const> layers, const Tensor& x, const LoraUse& lora = {});
 
 // The residual stream between two layers: its value is x + delta. The next norm computes the sum. An undefined delta adds
 // nothing.

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -42,6 +43,41 @@ struct LoraAdapter {
 
   std::string a_name() const { return "base_model.model." + layer + ".lora_A.weight"; }  // as PEFT names them
   std::string b_name() const { return "base_model.model." + layer + ".lora_B.weight"; }
+};
+
+// Several adapters over one model, by name: in a pass each sequence has one of them, or none, and a sequence's bits are those of a model
+// with that adapter alone. For inference.
+
+// Sequences [first, first + count) of a pass have adapter number `adapter`; -1: none.
+struct AdapterRows {
+  int adapter;
+  int64_t first, count;
+  bool operator==(const AdapterRows&) const = default;
+};
+
+// What a pass does with adapters.
+struct LoraUse {
+  LoraUse() = default;
+  LoraUse(const Tensor& random, std::span<const AdapterRows> rows = {}) : random(random), rows(rows) {}
+  Tensor random;                      // a random state (weft/ops/uniform) for the dropout; undefined: no dropout
+  std::span<const AdapterRows> rows;  // of all sequences; empty: no named adapters
+};
+
+// The named adapters of one layer, by number; undefined where an adapter leaves the layer alone.
+struct NamedAdapters {
+  std::string layer;
+  int64_t in, out;
+  bool transposed;
+  std::vector<LowRank> adapters = {};
+
+  const LowRank* of(int adapter) const {
+    return adapter >= 0 && size_t(adapter) < adapters.size() && adapters[size_t(adapter)] ? &adapters[size_t(adapter)] : nullptr;
+  }
+  bool used_by(const LoraUse& lora) const {
+    for (const AdapterRows& rows : lora.rows)
+      if (of(rows.adapter)) return true;
+    return false;
+  }
 };
 
 // Matches as PEFT does: the whole name of a layer, or its end after a dot.

@@ -68,41 +68,41 @@ const char* name(HiddenActivation kind) {
   return "no such activation";
 }
 
-Tensor GatedMlp::operator()(const Tensor& x, const Tensor& random, const SeeIntermediate& see) const {
-  const Tensor h = hidden(x, random, see), y = down(h, random);
+Tensor GatedMlp::operator()(const Tensor& x, const LoraUse& lora, const SeeIntermediate& see) const {
+  const Tensor h = hidden(x, lora, see), y = down(h, lora);
   if (see) see("gated", h), see("down_proj", y);
   return y;
 }
 
-Tensor GatedMlp::hidden(const Tensor& x, const Tensor& random, const SeeIntermediate& see) const {
+Tensor GatedMlp::hidden(const Tensor& x, const LoraUse& lora, const SeeIntermediate& see) const {
   const std::array layers{&gate, &up};
   if (fused.weight || gate_up.applies(layers, x)) {
-    const Tensor both = fused.weight ? fused(x, random) : gate_up(layers, x, random);
+    const Tensor both = fused.weight ? fused(x, lora) : gate_up(layers, x, lora);
     if (see) {
       const Halves halves(both.detach());
       see("gate_proj", halves.gate), see("up_proj", halves.up);
     }
     return gated(activation, both);
   }
-  const std::vector<Tensor> both = apply_each(layers, x, random);
+  const std::vector<Tensor> both = apply_each(layers, x, lora);
   if (see) see("gate_proj", both[0]), see("up_proj", both[1]);
   return gated(activation, both[0], both[1]);
 }
 
-Tensor Mlp::operator()(const Tensor& x, const Tensor& random, const SeeIntermediate& see) const {
-  const Tensor h = hidden(x, random), y = proj(h, random);
+Tensor Mlp::operator()(const Tensor& x, const LoraUse& lora, const SeeIntermediate& see) const {
+  const Tensor h = hidden(x, lora), y = proj(h, lora);
   if (see) see("c_fc with activation", h), see("mlp.c_proj", y);
   return y;
 }
 
 // The matmul's epilogue applies the activations that it has.
-Tensor Mlp::hidden(const Tensor& x, const Tensor& random) const {
+Tensor Mlp::hidden(const Tensor& x, const LoraUse& lora) const {
   static const auto gelu = fuse([](Expr v) { return gelu_erf(v); });
   switch (activation) {
-    case HiddenActivation::silu: return fc(x, Activation::silu, random);
-    case HiddenActivation::relu: return fc(x, Activation::relu, random);
-    case HiddenActivation::gelu_tanh: return fc(x, Activation::gelu_tanh, random);
-    case HiddenActivation::gelu_erf: return gelu(fc(x, random));
+    case HiddenActivation::silu: return fc(x, Activation::silu, lora);
+    case HiddenActivation::relu: return fc(x, Activation::relu, lora);
+    case HiddenActivation::gelu_tanh: return fc(x, Activation::gelu_tanh, lora);
+    case HiddenActivation::gelu_erf: return gelu(fc(x, lora));
   }
   fail(ErrorCode::invalid_argument, "mlp", "unknown activation ", int(activation));
 }

@@ -3,7 +3,7 @@
 //   GatedMlp:  y = down(f(gate x) * (up x))          (Shazeer, 2020; Llama, Qwen: f = silu)
 //   Mlp:       y = c_proj(f(c_fc x))                 (GPT-2: f = gelu_tanh)
 //
-// `random` is for the dropout of adapters; `see` is called with the name and value of each intermediate result.
+// `lora`: what the pass does with adapters; `see` is called with the name and value of each intermediate result.
 #pragma once
 
 #include <functional>
@@ -28,10 +28,10 @@ struct GatedMlp {
     return all_parameters({{"gate", gate.parameters()}, {"up", up.parameters()}, {"down", down.parameters()}});
   }
 
-  Tensor operator()(const Tensor& x, const Tensor& random = {}, const SeeIntermediate& see = {}) const;
+  Tensor operator()(const Tensor& x, const LoraUse& lora = {}, const SeeIntermediate& see = {}) const;
 
  private:
-  Tensor hidden(const Tensor& x, const Tensor& random, const SeeIntermediate& see) const;
+  Tensor hidden(const Tensor& x, const LoraUse& lora, const SeeIntermediate& see) const;
 };
 
 struct Mlp {
@@ -40,10 +40,10 @@ struct Mlp {
 
   std::vector<Parameter> parameters() const { return all_parameters({{"fc", fc.parameters()}, {"proj", proj.parameters()}}); }
 
-  Tensor operator()(const Tensor& x, const Tensor& random = {}, const SeeIntermediate& see = {}) const;
+  Tensor operator()(const Tensor& x, const LoraUse& lora = {}, const SeeIntermediate& see = {}) const;
 
  private:
-  Tensor hidden(const Tensor& x, const Tensor& random) const;
+  Tensor hidden(const Tensor& x, const LoraUse& lora) const;
 };
 
 }  // namespace weft

@@ -84,6 +84,11 @@ LowRank Weights::take_adapter(const std::string& layer, int64_t in, int64_t out,
   return matrices;
 }
 
+std::shared_ptr<NamedAdapters> Weights::named_adapters(const std::string& layer, int64_t in, int64_t out, bool transposed) {
+  named_adapters_.push_back(std::make_shared<NamedAdapters>(NamedAdapters{layer, in, out, transposed}));
+  return named_adapters_.back();
+}
+
 void Weights::check_targets() const {
   if (!lora_) return;
   check(!lora_->targets.empty(), "lora", "the list of target layers is empty");

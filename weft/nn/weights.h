@@ -2,6 +2,7 @@
 // draws it. The parameters taken, in order, are the model's list.
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <set>
 #include <string>
@@ -42,6 +43,8 @@ class Weights {
   }
   // The adapter of a layer; undefined matrices if it gets none.
   LowRank take_adapter(const std::string& layer, int64_t in, int64_t out, bool transposed);
+  // The place of a layer's named adapters, none at first.
+  std::shared_ptr<NamedAdapters> named_adapters(const std::string& layer, int64_t in, int64_t out, bool transposed);
   // Throws for a target that matches no layer, with the names of the layers.
   void check_targets() const;
 
@@ -51,6 +54,7 @@ class Weights {
   bool trains_parameters() const { return trainable_ && !lora_; }  // the parameters themselves, not adapters to them
   const std::vector<Parameter>& taken() const { return taken_; }
   const std::vector<LoraAdapter>& adapters() const { return adapters_; }
+  const std::vector<std::shared_ptr<NamedAdapters>>& named_adapters() const { return named_adapters_; }
 
  protected:
   // Values of a parameter, in memory of their own or borrowed from a file.
@@ -66,8 +70,9 @@ class Weights {
   std::vector<Parameter> taken_;
   std::optional<LoraOptions> lora_;
   std::vector<LoraAdapter> adapters_;
-  std::set<std::string> layers_;         // by the last part of their names
-  int64_t elements_ = 0, expected_ = 0;  // taken; in all
+  std::vector<std::shared_ptr<NamedAdapters>> named_adapters_;  // by layer
+  std::set<std::string> layers_;                                // by the last part of their names
+  int64_t elements_ = 0, expected_ = 0;                         // taken; in all
 };
 
 // New weights, drawn from `seed`, each parameter from its own stream: the same for any number of threads.

@@ -212,8 +212,9 @@ class Decoder {
       paths_.put(rows_, paths_.model_.last_logits(Tensor::from_host(paths_.model_.device(), {1, T}, piece), row_), places);
       first += T;
     }
-    cache_.join(row_.remove(0));
-    active_.push_back({sequence, prompt});
+    const int64_t at = below(random_, int64_t(active_.size()) + 1);
+    cache_.join(row_.remove(0), at);
+    active_.insert(active_.begin() + at, {sequence, prompt});
     end_finished();
   }
 
@@ -238,10 +239,9 @@ class Decoder {
   void end_finished() {
     for (size_t b = active_.size(); b-- > 0;) {
       if (active_[b].length < int64_t(ids(active_[b].sequence).size())) continue;
-      kept_.emplace_back(active_[b].sequence, cache_.remove(int64_t(b)));  // the last row moves to its place, here and in the cache
+      kept_.emplace_back(active_[b].sequence, cache_.remove(int64_t(b)));
       if (int64_t(kept_.size()) > batch_) kept_.erase(kept_.begin());
-      active_[b] = active_.back();
-      active_.pop_back();
+      active_.erase(active_.begin() + std::ptrdiff_t(b));
     }
   }
 
