@@ -145,9 +145,18 @@ TEST(Cores, Crowded) {
 
 TEST(Cores, ThreadsOfOneCoreStayTogether) {
   const std::vector<RankCpus> ranks(2, RankCpus{"a", {0, 1, 2, 3}, {0, 1, 2, 3}});
-  const std::vector<int64_t> place = {0, 1, 0, 1};  // CPUs 0 and 2 are one core
-  EXPECT_EQ(core_share(ranks, 0, place).cpus, (Cpus{0, 2}));
-  EXPECT_EQ(core_share(ranks, 1, place).cpus, (Cpus{1, 3}));
+  const std::vector<detail::Place> places = {{0, 0}, {0, 1}, {0, 0}, {0, 1}};  // CPUs 0 and 2 are one core
+  EXPECT_EQ(core_share(ranks, 0, places).cpus, (Cpus{0, 2}));
+  EXPECT_EQ(core_share(ranks, 1, places).cpus, (Cpus{1, 3}));
+  EXPECT_EQ(core_share(ranks, 0, places).packages, (Cpus{0, 1, 2, 3}));
+}
+
+TEST(Cores, RanksAreBoundToTheirPackages) {
+  const std::vector<RankCpus> ranks(3, RankCpus{"a", {0, 1, 2, 3, 4, 5}, {0, 1, 2, 3, 4, 5}});
+  const std::vector<detail::Place> places = {{0, 0}, {1, 0}, {0, 1}, {1, 1}, {0, 2}, {1, 2}};
+  EXPECT_EQ(core_share(ranks, 0, places).packages, (Cpus{0, 2, 4}));
+  EXPECT_EQ(core_share(ranks, 1, places).packages, (Cpus{0, 1, 2, 3, 4, 5}));  // it has a core of each
+  EXPECT_EQ(core_share(ranks, 2, places).packages, (Cpus{1, 3, 5}));
 }
 
 }  // namespace

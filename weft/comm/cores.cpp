@@ -16,6 +16,7 @@ namespace weft {
 namespace {
 
 using detail::Cpus;
+using detail::Place;
 using detail::RankCpus;
 
 // The CPUs that any rank of this host may use.
@@ -39,7 +40,7 @@ bool crowded(std::span<const RankCpus> ranks, int rank) {
   return here > (own.quota > 0 ? std::min<int64_t>(own.quota, cpus) : cpus);
 }
 
-CoreShare core_share(std::span<const RankCpus> ranks, int rank, const std::vector<int64_t>& place) {
+CoreShare core_share(std::span<const RankCpus> ranks, int rank, const std::vector<Place>& places) {
   const RankCpus& own = ranks[size_t(rank)];
   // The launcher's default is undone if all ranks of the host would have the same CPUs then, and more than they have now.
   bool undo = used_cpus(ranks, own.host).size() < own.undone.size();
@@ -54,13 +55,16 @@ CoreShare core_share(std::span<const RankCpus> ranks, int rank, const std::vecto
     ++sharing;
   }
   share.ranks = int(sharing);
-  share.cpus = share.from;
+  share.cpus = share.packages = share.from;
   if (share.from.size() < sharing) return share;
-  const auto placed = [&](int cpu) { return size_t(cpu) < place.size() ? place[size_t(cpu)] : int64_t(cpu); };
+  const auto placed = [&](int cpu) { return size_t(cpu) < places.size() ? places[size_t(cpu)] : Place{0, cpu}; };
   std::stable_sort(share.cpus.begin(), share.cpus.end(), [&](int a, int b) { return placed(a) < placed(b); });
   const size_t first = index * share.from.size() / sharing, last = (index + 1) * share.from.size() / sharing;
   share.cpus = Cpus(share.cpus.begin() + ptrdiff_t(first), share.cpus.begin() + ptrdiff_t(last));
   std::sort(share.cpus.begin(), share.cpus.end());
+  std::erase_if(share.packages, [&](int cpu) {
+    return std::ranges::none_of(share.cpus, [&](int own) { return placed(own).package == placed(cpu).package; });
+  });
   return share;
 }
 
@@ -99,18 +103,18 @@ Cpus affinity_without_default() {
   return std::includes(parent.begin(), parent.end(), own.begin(), own.end()) ? parent : own;
 }
 
-// Threads of one core adjacent, cores of one package adjacent.
-std::vector<int64_t> places() {
-  std::vector<int64_t> place;
+std::vector<Place> places() {
+  std::vector<Place> places;
   for (int cpu : affinity_without_default()) {
-    int64_t package = 0, core = cpu;
+    Place place{0, cpu};
     const std::string folder = "/sys/devices/system/cpu/cpu" + std::to_string(cpu) + "/topology/";
-    std::ifstream(folder + "physical_package_id") >> package;
-    std::ifstream(folder + "core_id") >> core;
-    place.resize(size_t(cpu) + 1);
-    place[size_t(cpu)] = (std::max<int64_t>(package, 0) << 32) + core;
+    std::ifstream(folder + "physical_package_id") >> place.package;
+    std::ifstream(folder + "core_id") >> place.core;
+    place.package = std::max<int64_t>(place.package, 0);  // -1: not known
+    places.resize(size_t(cpu) + 1);
+    places[size_t(cpu)] = place;
   }
-  return place;
+  return places;
 }
 #else
 Cpus affinity(int) {
@@ -120,7 +124,7 @@ Cpus affinity(int) {
 }
 Cpus affinity_without_default() { return affinity(0); }
 bool bind(const Cpus&) { return false; }
-std::vector<int64_t> places() { return {}; }
+std::vector<Place> places() { return {}; }
 #endif
 
 bool threads_are_set() {
@@ -170,7 +174,7 @@ int share_cores(Communicator& communicator, int threads) {
   const detail::CoreShare share = detail::core_share(ranks, communicator.rank(), places());
   if (share.from != affinity(0)) bind(share.from);
   const int together = available_threads();  // less than share.from has if the container's quota is less: that is shared, too
-  if (share.cpus != share.from) bind(share.cpus);
+  if (share.packages != share.from) bind(share.packages);
   if (threads > 0) return threads;
   if (threads_are_set()) return available_threads();
   return int(

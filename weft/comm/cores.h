@@ -9,9 +9,9 @@
 
 namespace weft {
 
-// Binds this rank to its part of the cores that several ranks of this host have in common, and returns the number of threads for
-// DeviceOptions::threads: `threads` if it is not 0, else the cores of this rank; alone: `threads`. Collective; to be called before
-// the process starts threads.
+// Divides the cores that several ranks of this host have in common, and returns the number of threads for DeviceOptions::threads:
+// `threads` if it is not 0, else the cores of this rank; alone: `threads`. The rank is bound to the packages of its cores, not to the
+// cores: where others slow one of them down, its threads move. Collective; to be called before the process starts threads.
 //
 // Ranks that the user has bound to cores of their own (mpirun --map-by slot:PE=8, srun --cpus-per-task=8) stay there. A default of Open
 // MPI's mpirun is undone: it binds each of two ranks to one core, and the other cores would be idle. With more ranks than cores
@@ -38,11 +38,18 @@ bool crowded(std::span<const RankCpus> ranks, int rank);
 struct CoreShare {
   Cpus from;      // the CPUs that are shared
   Cpus cpus;      // the part of this rank; all of `from` if there are more ranks than CPUs
+  Cpus packages;  // those of `from` in the packages of `cpus`: where the rank is bound
   int ranks = 1;  // that share them
 };
 
-// The share of a rank. Ranks get neighbours in the order of `place`, a number for each CPU such that those of one core are adjacent.
-CoreShare core_share(std::span<const RankCpus> ranks, int rank, const std::vector<int64_t>& place = {});
+// Where a CPU is: ranks get neighbours in the order of their places.
+struct Place {
+  int64_t package = 0, core = 0;
+  auto operator<=>(const Place&) const = default;
+};
+
+// The share of a rank. `places`: of the CPUs, by number; without one a CPU is a core of the first package.
+CoreShare core_share(std::span<const RankCpus> ranks, int rank, const std::vector<Place>& places = {});
 
 }  // namespace detail
 }  // namespace weft
