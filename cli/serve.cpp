@@ -10,13 +10,15 @@
 #include "cli/stop_signals.h"
 #include "cli/waiting.h"
 #include "weft/backends/open.h"
+#include "weft/models/adapter.h"
 #include "weft/serve/http_server.h"
 
 namespace weft::cli {
 namespace {
 
 struct Options {
-  std::string folder, adapter, device = "cpu", dtype, name;
+  std::string folder, device = "cpu", dtype, name;
+  std::vector<std::string> adapters;  // as given: FOLDER or NAME=FOLDER
   serve::HttpOptions http;
   serve::SchedulerOptions scheduler;
   ChatFlags chat;
@@ -48,6 +50,35 @@ std::string base_name(const std::string& folder) {
   return path.filename().string();
 }
 
+struct NamedFolder {
+  std::string name, folder;
+};
+
+// --adapter: one that belongs to the model, or several with names. A '/' before the '=' makes it a folder.
+struct Adapters {
+  std::string own;
+  std::vector<NamedFolder> named;
+
+  explicit Adapters(const std::vector<std::string>& given) {
+    for (const std::string& one : given) {
+      const size_t equals = one.find('=');
+      if (equals != one.npos && equals > 0 && one.find('/') > equals)
+        named.push_back({one.substr(0, equals), one.substr(equals + 1)});
+      else
+        own = one;
+    }
+    check(own.empty() || given.size() == 1, "serve", "--adapter ", own, " is without a name: several are given as NAME=FOLDER");
+  }
+
+  std::vector<std::string> add_to(Model& model, const std::string& base) const {
+    for (const auto& [name, folder] : named) {
+      check(name != base, "serve", "--adapter ", name, " has the name of the model");
+      add_adapter(model, name, folder);
+    }
+    return model.named_adapters();
+  }
+};
+
 std::optional<ChatFormat> format_of(const Options& o, const ModelFolder& folder) {
   if (!folder.has_tokenizer()) return {};
   if (o.chat.given()) return o.chat.format(folder.tokenizer_folder());
@@ -59,19 +90,24 @@ int run(Options o) {
   o.http.max_body = size_t(o.max_body);
   if (const char* key = std::getenv("WEFT_API_KEY"); key && o.http.api_key.empty()) o.http.api_key = key;
   const auto device = open_device(o.device, {.threads = o.threads});
-  const ModelFolder folder(o.folder, o.adapter);
+  const Adapters adapters(o.adapters);
+  const ModelFolder folder(o.folder, adapters.own);
   folder.config();  // first: its error says what a folder without a model is
   auto format = format_of(o, folder);
   const auto model = [&] {
     const Waiting waits(*device);
     return folder.load(*device, {.dtype = o.dtype.empty() ? std::optional<DType>() : dtype_from_name(o.dtype)});
   }();
+  const std::string name = o.name.empty() ? base_name(o.folder) : o.name;
+  const std::vector<std::string> names = adapters.add_to(*model, name);
   if (o.scheduler.engine.positions == 0) o.scheduler.engine.positions = std::min(model->config().max_positions, kMostPositions);
+  check(o.scheduler.engine.pool == 0 || o.scheduler.engine.pool >= o.scheduler.engine.positions, "serve", "--pool is ",
+        o.scheduler.engine.pool, ", expected room for a sequence of ", o.scheduler.engine.positions, " tokens (--positions) at least");
   serve::Metrics metrics;
   serve::Scheduler scheduler(*model, folder.has_tokenizer() ? &folder.tokenizer() : nullptr, o.scheduler, metrics);
   const bool chats = format.has_value();
-  const serve::ServedModel served(folder, o.name.empty() ? base_name(o.folder) : o.name, std::move(format), scheduler.positions(),
-                                  {o.folder, o.adapter, o.chat.template_file});
+  const serve::ServedModel served(folder, name, std::move(format), scheduler.positions(), {o.folder, adapters.own, o.chat.template_file},
+                                  names);
   serve::HttpServer http(o.http, served, scheduler, metrics);
   const int port = http.bind();
   http.start();
@@ -121,7 +157,14 @@ Run add_serve(CLI::App& app) {
   command->add_option("--template", o->chat.template_name, "Name of the chat template, if the folder has several");
   command->add_option("--template-file", o->chat.template_file, "File with a chat template (Jinja) to use instead of the folder's")
       ->check(CLI::ExistingFile);
-  command->add_option("--adapter", o->adapter, "Folder with a LoRA adapter of the model (adapter_config.json, adapter_model.safetensors)");
+  command
+      ->add_option(
+          "--adapter", o->adapters,
+          "Folder with a LoRA adapter of the model (adapter_config.json, adapter_model.safetensors); NAME=FOLDER, repeatable, makes "
+          "it a model of its own beside the base")
+      ->take_all()
+      ->expected(1)
+      ->allow_extra_args(false);
   command->add_option("--device", o->device, "Device to run on")->capture_default_str();
   command->add_option("--dtype", o->dtype, "f32 or bf16 (default: as stored)");
   command->add_option("--threads", o->threads, "CPU threads (default: all this process may use)");

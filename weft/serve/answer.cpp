@@ -37,8 +37,8 @@ Answer::Answer(GenerationRequest request, const ServedModel& model)
       id_(new_id(request_.chat ? "chatcmpl-" : "cmpl-")),
       created_(std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch()).count()),
       sampling_(model.sampling(request_.sampling)),
+      adapter_(model.adapter_of(request_.model)),
       job_(std::make_shared<Job>()) {
-  if (!request_.model.empty()) model.check_name(request_.model);
   if (!request_.stop.empty() && !model.tokenizer()) refuse("stop", "this model has no tokenizer: there is no text to stop");
   if (request_.chat) {
     add_sequences(model.encode(model.encode_chat(request_.conversation)));
@@ -48,6 +48,7 @@ Answer::Answer(GenerationRequest request, const ServedModel& model)
   job_->stop = request_.stop;
   job_->answer = request_.chat;
   job_->scored_top = request_.top_log_probabilities;
+  job_->adapter = adapter_;
   if (request_.echo && request_.log_probabilities) job_->scored = prompts_;
   choices_.resize(job_->sequences.size());
   open_ = choices_.size();
@@ -57,11 +58,14 @@ void Answer::add_sequences(const Ids& ids) {
   const bool needs_logits = request_.echo && request_.top_log_probabilities > 0;
   if (needs_logits && int64_t(ids.size()) * model_.vocabulary() > kMostPromptLogits)
     refuse("logprobs", "the prompt is too long for the most likely tokens of each position; logprobs 0 returns its own tokens' alone");
+  if (request_.echo && request_.top_log_probabilities > 0 && !adapter_.empty())
+    refuse("logprobs", "with an adapter, logprobs 0 returns the log-probabilities of a prompt's own tokens alone");
   SequenceOptions options{.sampling = sampling_,
                           .max_tokens = model_.max_tokens(request_, ids.size()),
                           .end_ids = request_.ignore_eos ? Ids() : model_.end_ids(request_.chat),
                           .log_probabilities = request_.log_probabilities,
-                          .top_log_probabilities = request_.top_log_probabilities};
+                          .top_log_probabilities = request_.top_log_probabilities,
+                          .adapter = adapter_};
   for (int64_t i = 0; i < request_.n; ++i) {
     options.occurrence = uint32_t(i);
     job_->sequences.push_back({ids, options});
@@ -81,7 +85,11 @@ void Answer::add(const TokenEvent& event) {
 
 OrderedJson Answer::head(bool chunk) const {
   const char* object = !request_.chat ? "text_completion" : chunk ? "chat.completion.chunk" : "chat.completion";
-  OrderedJson json{{"id", id_}, {"object", object}, {"created", created_}, {"model", model_.name()}, {"choices", OrderedJson::array()}};
+  OrderedJson json{{"id", id_},
+                   {"object", object},
+                   {"created", created_},
+                   {"model", adapter_.empty() ? model_.name() : adapter_},
+                   {"choices", OrderedJson::array()}};
   if (sampling_.temperature > 0) json["seed"] = sampling_.seed;  // repeats the answer
   return json;
 }

@@ -49,6 +49,7 @@ class Answer {
   std::string id_;
   int64_t created_;
   SamplingOptions sampling_;
+  std::string adapter_;  // "": none
   std::shared_ptr<Job> job_;
   std::vector<Ids> prompts_;  // encoded
   std::vector<Choice> choices_;

@@ -75,7 +75,7 @@ struct HttpServer::State {
   void guarded(httplib::Response& response, const std::function<void()>& handle) const;
   void generate(GenerationRequest request, httplib::Response& response);
   void tokenize(const std::string& body, httplib::Response& response) const;
-  OrderedJson model_object() const;
+  OrderedJson model_object(const std::string& adapter) const;  // "": of the model itself
 
   const HttpOptions options;
   const ServedModel& model;
@@ -218,9 +218,14 @@ void HttpServer::State::tokenize(const std::string& body, httplib::Response& res
   set_json(response, text_of({{"tokens", ids}, {"count", ids.size()}, {"token_strs", tokens}, {"max_model_len", model.positions()}}));
 }
 
-OrderedJson HttpServer::State::model_object() const {
-  return {
-      {"id", model.name()}, {"object", "model"}, {"created", model.created()}, {"owned_by", "weft"}, {"max_model_len", model.positions()}};
+OrderedJson HttpServer::State::model_object(const std::string& adapter) const {
+  OrderedJson json{{"id", adapter.empty() ? model.name() : adapter},
+                   {"object", "model"},
+                   {"created", model.created()},
+                   {"owned_by", "weft"},
+                   {"max_model_len", model.positions()}};
+  if (!adapter.empty()) json["parent"] = model.name();
+  return json;
 }
 
 void HttpServer::State::add_routes() {
@@ -235,11 +240,12 @@ void HttpServer::State::add_routes() {
     response.set_content(metrics.text(), "text/plain; version=0.0.4");
   });
   get("/v1/models", false, [this](const Request&, const std::string&, Response& response) {
-    set_json(response, text_of({{"object", "list"}, {"data", OrderedJson::array({model_object()})}}));
+    OrderedJson list = OrderedJson::array({model_object("")});
+    for (const std::string& adapter : model.adapters()) list.push_back(model_object(adapter));
+    set_json(response, text_of({{"object", "list"}, {"data", list}}));
   });
   get("/v1/models/(.+)", false, [this](const Request& http, const std::string&, Response& response) {
-    model.check_name(http.matches[1]);
-    set_json(response, text_of(model_object()));
+    set_json(response, text_of(model_object(model.adapter_of(http.matches[1]))));
   });
   post("/v1/completions",
        [this](const Request&, const std::string& body, Response& response) { generate(parse_completion(body), response); });

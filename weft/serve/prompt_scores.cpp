@@ -5,14 +5,15 @@
 
 namespace weft::serve {
 
-PromptScores prompt_scores(const Model& model, const std::vector<int32_t>& ids, int64_t top) {
+PromptScores prompt_scores(const Model& model, const std::vector<int32_t>& ids, int64_t top, const std::string& adapter) {
   PromptScores scores;
   if (ids.size() < 2) return scores;
   if (top == 0) {
-    const auto values = score(model, {{.prompt = {ids.front()}, .completion = {ids.begin() + 1, ids.end()}}}).front();
+    const auto values = score(model, {{.prompt = {ids.front()}, .completion = {ids.begin() + 1, ids.end()}}}, {.adapter = adapter}).front();
     for (size_t i = 0; i < values.size(); ++i) scores.push_back({{ids[i + 1], values[i]}, {}});
     return scores;
   }
+  check(adapter.empty(), "serve", "the most likely tokens of a prompt with the adapter '", adapter, "' are not there");
   const NoGrad no_grad;
   const int64_t rows = int64_t(ids.size()) - 1, vocabulary = model.config().vocab_size;
   const std::vector<int32_t> inputs(ids.begin(), ids.end() - 1);

@@ -139,7 +139,7 @@ void Scheduler::score_one() {
   if (scoring_.empty()) return;
   const std::shared_ptr<Job> job = scoring_.front();
   try {
-    if (!job->cancelled) job->push(prompt_scores(model_, job->scored[scored_], job->scored_top));
+    if (!job->cancelled) job->push(prompt_scores(model_, job->scored[scored_], job->scored_top, job->adapter));
   } catch (const std::exception& error) {  // out of memory, too: later requests may fit
     std::fprintf(stderr, "weft: %s\n", error.what());
     job->fail(internal_error());

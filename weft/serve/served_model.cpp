@@ -21,7 +21,7 @@ uint64_t new_seed() {
 }  // namespace
 
 ServedModel::ServedModel(const ModelFolder& folder, std::string name, std::optional<ChatFormat> format, int64_t positions,
-                         std::vector<std::string> private_paths)
+                         std::vector<std::string> private_paths, std::vector<std::string> adapters)
     : name_(std::move(name)),
       created_(std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch()).count()),
       positions_(positions),
@@ -31,7 +31,8 @@ ServedModel::ServedModel(const ModelFolder& folder, std::string name, std::optio
       max_new_tokens_(folder.generation().max_new_tokens),
       end_ids_(folder.end_ids()),
       format_(std::move(format)),
-      private_paths_(std::move(private_paths)) {
+      private_paths_(std::move(private_paths)),
+      adapters_(std::move(adapters)) {
   if (format_) chat_end_ids_ = end_of_turn_ids(folder, *format_);
 }
 
@@ -90,10 +91,13 @@ Ids ServedModel::encode_chat(const std::string& conversation, bool add_generatio
   return format_->encode(parsed, need_tokenizer(), add_generation_prompt).ids;
 }
 
-void ServedModel::check_name(const std::string& name) const {
-  if (name == name_) return;
-  ApiError error = api_error(404, join("the model '", name, "' does not exist; this server has '", name_, "'"), "invalid_request_error",
-                             "model_not_found");
+std::string ServedModel::adapter_of(const std::string& model) const {
+  if (model.empty() || model == name_) return "";
+  if (std::ranges::find(adapters_, model) != adapters_.end()) return model;
+  std::string names = "'" + name_ + "'";
+  for (const std::string& adapter : adapters_) names += ", '" + adapter + "'";
+  ApiError error =
+      api_error(404, join("the model '", model, "' does not exist; this server has ", names), "invalid_request_error", "model_not_found");
   error.param = "model";
   throw error;
 }

@@ -17,9 +17,9 @@ namespace weft::serve {
 class ServedModel {
  public:
   // `folder` must outlive it. `positions`: of one sequence, its prompt included. `private_paths`: of the folder and of other files that
-  // errors may name; clients do not see them.
+  // errors may name; clients do not see them. `adapters`: names of the model's, each a model for clients.
   ServedModel(const ModelFolder& folder, std::string name, std::optional<ChatFormat> format, int64_t positions,
-              std::vector<std::string> private_paths);
+              std::vector<std::string> private_paths, std::vector<std::string> adapters = {});
 
   const std::string& name() const { return name_; }
   int64_t created() const { return created_; }  // seconds since 1970
@@ -38,7 +38,9 @@ class ServedModel {
   Ids encode_chat(const std::string& conversation, bool add_generation_prompt = true) const;
   const Tokenizer& need_tokenizer() const;
 
-  void check_name(const std::string& name) const;  // throws an ApiError if this is another model's
+  const std::vector<std::string>& adapters() const { return adapters_; }
+  // The adapter that a request's `model` names; "": the model itself, also if none is named. Throws an ApiError for any other name.
+  std::string adapter_of(const std::string& model) const;
 
   // The text of an error without private paths.
   std::string public_text(std::string text) const;
@@ -51,7 +53,7 @@ class ServedModel {
   std::optional<int64_t> max_new_tokens_;
   std::vector<int32_t> end_ids_, chat_end_ids_;
   std::optional<ChatFormat> format_;
-  std::vector<std::string> private_paths_;
+  std::vector<std::string> private_paths_, adapters_;
   mutable std::mutex rendering_;
 };
 
