@@ -20,7 +20,7 @@ void matmul_group(Stream& stream, const MatmulGroupArgs& args) {
     else
       cuda::matmul(stream, member);
   }
-  if (!together.empty()) multiply_few_rows(stream, together);
+  if (!together.empty()) multiply_few_rows(stream, together, /*ahead=*/true);
 }
 
 }  // namespace weft::cuda

@@ -1,7 +1,7 @@
 #include "weft/ops/matmul/cuda/few_rows.h"
 
 #include "weft/ops/matmul/cuda/few_rows.cuh"
-#include "weft/tile/cuda/launch.h"
+#include "weft/tile/cuda/overlap.cuh"
 
 namespace weft::cuda {
 namespace {
@@ -44,13 +44,13 @@ FewRowsParams<T, Out> parameters(std::span<const MatmulArgs> members) {
 
 // One block for each kRows rows of each W and each kCols rows of X.
 template <class Ring, class Params>
-void launch_rows(const Launch& launch, Params p, void (*kernel)(Params)) {
+dim3 blocks_of(Params& p) {
   int blocks = 0;
   for (int i = 0; i < p.members; ++i) {
     p.member[i].first_block = blocks;
     blocks += (p.member[i].N + Ring::kRows - 1) / Ring::kRows;
   }
-  launch(dim3(unsigned(blocks), unsigned((p.M + Ring::kCols - 1) / Ring::kCols)), kFewRowsThreads, Ring::kBytes, kernel, p);
+  return dim3(unsigned(blocks), unsigned((p.M + Ring::kCols - 1) / Ring::kCols));
 }
 
 // f.operator()<kCols>() with the smallest tile of x that holds M rows, or the largest.
@@ -70,7 +70,9 @@ void launch_bf16(Stream& stream, const Launch& launch, const FewRowsParams<__nv_
   with_columns(p.M, [&]<int kCols>() {
     const auto with_rows = [&]<int kRows, int kDepth>() {
       using Ring = FewRowsRing<__nv_bfloat16, kTransposed, kRows, kCols, kDepth>;
-      launch_rows<Ring>(launch, p, few_rows_bf16<Out, Ring>);
+      auto params = p;
+      const dim3 blocks = blocks_of<Ring>(params);
+      launch_overlapping(stream, launch.op(), blocks, kFewRowsThreads, Ring::kBytes, few_rows_bf16<Out, Ring>, params);
     };
     if (N >= int64_t(multiprocessors(stream)) * 48) return with_rows.template operator()<64, kCols <= 16 ? 128 : 64>();
     with_rows.template operator()<16, kCols <= 8 ? 256 : kCols <= 16 ? 128 : 64>();
@@ -81,27 +83,31 @@ template <bool kTransposed>
 void launch_f32(const Launch& launch, const FewRowsParams<float, float>& p) {
   const auto with_columns = [&]<int kCols>() {
     using Ring = FewRowsRing<float, kTransposed, 32, kCols, 32>;
-    launch_rows<Ring>(launch, p, few_rows_f32<Ring>);
+    auto params = p;
+    const dim3 blocks = blocks_of<Ring>(params);
+    launch(blocks, kFewRowsThreads, Ring::kBytes, few_rows_f32<Ring>, params);
   };
   p.M == 1 ? with_columns.template operator()<1>() : with_columns.template operator()<8>();
 }
 
 template <class Out>
-void launch_bf16(Stream& stream, const Launch& launch, std::span<const MatmulArgs> members) {
-  const auto p = parameters<__nv_bfloat16, Out>(members);
+void launch_bf16(Stream& stream, const Launch& launch, std::span<const MatmulArgs> members, bool ahead) {
+  auto p = parameters<__nv_bfloat16, Out>(members);
+  p.ahead = ahead;
   members.front().transpose_b ? launch_bf16<Out, true>(stream, launch, p) : launch_bf16<Out, false>(stream, launch, p);
 }
 
 }  // namespace
 
-void multiply_few_rows(Stream& stream, std::span<const MatmulArgs> members) {
+void multiply_few_rows(Stream& stream, std::span<const MatmulArgs> members, bool ahead) {
   const MatmulArgs& a = members.front();
+  if (multiply_held(stream, members, ahead)) return;
   const Launch launch(stream, a.kOp, {&a.a, &a.b, &a.c});
   if (a.a.dtype == DType::f32) {
     const auto p = parameters<float, float>(members);
     return a.transpose_b ? launch_f32<true>(launch, p) : launch_f32<false>(launch, p);
   }
-  a.c.dtype == DType::f32 ? launch_bf16<float>(stream, launch, members) : launch_bf16<__nv_bfloat16>(stream, launch, members);
+  a.c.dtype == DType::f32 ? launch_bf16<float>(stream, launch, members, ahead) : launch_bf16<__nv_bfloat16>(stream, launch, members, ahead);
 }
 
 }  // namespace weft::cuda

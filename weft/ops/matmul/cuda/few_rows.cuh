@@ -3,6 +3,7 @@
 
 #include "weft/ops/matmul/cuda/epilogue.cuh"
 #include "weft/tile/cuda/mma.cuh"
+#include "weft/tile/cuda/overlap.cuh"
 
 namespace weft::cuda {
 
@@ -21,6 +22,7 @@ struct FewRowsParams {
   int64_t x_row;
   int M, K, members;
   bool x_aligned, w_aligned;
+  bool ahead = false;  // no W is written by the kernel before
   Finish<Out> finish;
   FewRowsMember<T, Out> member[4];
 
@@ -89,12 +91,18 @@ struct FewRowsLoader {
   }
 
   __device__ __forceinline__ void load(int step) const {
+    load_w(step);
+    load_x(step);
+  }
+  __device__ __forceinline__ void load_w(int step) const {
+    if (step >= steps) return;
+    const int k0 = step * Ring::kDepth;
+    whole(k0) ? load_whole_w(step, k0) : load_rest_w(step, k0);
+  }
+  __device__ __forceinline__ void load_x(int step) const {
     if (step < steps) {
       const int k0 = step * Ring::kDepth;
-      if (p.w_aligned && p.x_aligned && k0 + Ring::kDepth <= p.K)
-        load_whole(step, k0);
-      else
-        load_rest(step, k0);
+      whole(k0) ? load_whole_x(step, k0) : load_rest_x(step, k0);
     }
     copies_end();  // past the last step too: copies_wait counts groups
   }
@@ -108,8 +116,10 @@ struct FewRowsLoader {
     return n < member.N && k < p.K ? (Ring::kTransposed ? p.K - k : member.N - n) : 0;
   }
 
-  // All of kDepth exists, and rows are aligned.
-  __device__ __forceinline__ void load_whole(int step, int k0) const {
+  // Whether all of kDepth exists, and rows are aligned.
+  __device__ __forceinline__ bool whole(int k0) const { return p.w_aligned && p.x_aligned && k0 + Ring::kDepth <= p.K; }
+
+  __device__ __forceinline__ void load_whole_w(int step, int k0) const {
     const uint32_t to = stage(step) + uint32_t(row_w * Ring::kPitchW + column_w * int(sizeof(T)));
     const T* from = w + (Ring::kTransposed ? k0 : k0 * member.w_row);
 #pragma unroll
@@ -119,6 +129,8 @@ struct FewRowsLoader {
                 bytes = max(0, min(kPer, Ring::kTransposed ? (n < member.N ? kPer : 0) : member.N - n));
       copy_async(to + uint32_t(r * Ring::kPitchW), bytes ? from + r * member.w_row : member.w, bytes * int(sizeof(T)));
     }
+  }
+  __device__ __forceinline__ void load_whole_x(int step, int k0) const {
     const uint32_t to_x = stage(step) + Ring::kBytesW + uint32_t(row * Ring::kPitch + column * int(sizeof(T)));
 #pragma unroll
     for (int r = 0; r < Ring::kCols; r += kAtOnce)
@@ -126,13 +138,16 @@ struct FewRowsLoader {
   }
 
   // The end of K, and rows that are not aligned.
-  __device__ __forceinline__ void load_rest(int step, int k0) const {
+  __device__ __forceinline__ void load_rest_w(int step, int k0) const {
     const uint32_t to = stage(step);
     for (int r = row_w; r < kRowsW; r += kAtOnceW) {
       const int n = n0 + (Ring::kTransposed ? r : column_w), k = k0 + (Ring::kTransposed ? column_w : r), count = left(n, k);
       const T* from = member.w + (Ring::kTransposed ? n * member.w_row + k : k * member.w_row + n);
       copy_piece(to + uint32_t(r * Ring::kPitchW + column_w * int(sizeof(T))), count ? from : member.w, count, p.w_aligned);
     }
+  }
+  __device__ __forceinline__ void load_rest_x(int step, int k0) const {
+    const uint32_t to = stage(step);
     for (int r = row; r < rows; r += kAtOnce) {
       const int count = max(0, p.K - k0 - column);
       copy_piece(to + Ring::kBytesW + uint32_t(r * Ring::kPitch + column * int(sizeof(T))), count ? x + k0 + (r - row) * p.x_row : p.x,
@@ -147,7 +162,9 @@ inline constexpr int kFewRowsThreads = 128;
 // Layout:   X [M, K], W [N, K] or [K, N], C and pre [M, N], with row strides; bias [N].
 // Order:    K in sixteens, one mma after the other from zero: for any M, any tile, any place of a row. Rows of W are spread over
 //           warps and blocks, K never.
-// Requires: 128 threads. All load; a warp computes 16 rows of W, or, where a block has fewer than 64 of them, some of their columns.
+// Requires: 128 threads. All load; a warp computes 16 rows of W, or, where a block has fewer than 64 of them, some of their columns. X, and
+// W
+//           where not `ahead`, may be written by the kernel before.
 // Traffic:  W once for kCols rows of X; X once for every kRows rows of W, from L2.
 template <class Out, class Ring>
 __global__ void __launch_bounds__(kFewRowsThreads) few_rows_bf16(const FewRowsParams<__nv_bfloat16, Out> p) {
@@ -187,9 +204,14 @@ __global__ void __launch_bounds__(kFewRowsThreads) few_rows_bf16(const FewRowsPa
         for (int g = 0; g < kMine; ++g) multiply_add(sum[g], a[half], b[half][g]);
     }
   };
+  let_next_kernel_start();
+  if (!p.ahead) wait_for_kernel_before();
   loader.zero_missing_rows();
 #pragma unroll 1
-  for (int s = 0; s < Ring::kStages - 1; ++s) loader.load(s);
+  for (int s = 0; s < Ring::kStages - 1; ++s) loader.load_w(s);
+  wait_for_kernel_before();
+#pragma unroll 1
+  for (int s = 0; s < Ring::kStages - 1; ++s) loader.load_x(s);
 #pragma unroll 1
   for (int s = 0; s < loader.steps; ++s) {
     copies_wait<Ring::kStages - 2>();

@@ -12,7 +12,11 @@ inline constexpr int64_t kFewRows = 64;  // more go to cuBLASLt, where it has th
 inline constexpr size_t kFewRowsMembers = 4;
 
 // Up to kFewRowsMembers products of the same `a`, which agree in everything but b, c, bias and pre; without a batch; K > 0. Takes any
-// number of rows: kFewRows of them share one read of b.
-void multiply_few_rows(Stream& stream, std::span<const MatmulArgs> members);
+// number of rows: kFewRows of them share one read of b. `ahead`: no b is written by the kernel before on the stream, so it may be read
+// before that has ended.
+void multiply_few_rows(Stream& stream, std::span<const MatmulArgs> members, bool ahead = false);
+
+// The same by kernels that hold all rows of `a` (held_rows.cuh). False, and nothing done, if they do not take these operands.
+bool multiply_held(Stream& stream, std::span<const MatmulArgs> members, bool ahead);
 
 }  // namespace weft::cuda
