@@ -28,6 +28,9 @@
   X(causal_attention_backward, CausalAttentionBackwardArgs) \
   X(kv_attention, KvAttentionArgs)                          \
   X(kv_append, KvAppendArgs)                                \
+  X(norm_heads, NormHeadsArgs)                              \
+  X(norm_gated, NormGatedArgs)                              \
+  X(sample, SampleArgs)                                     \
   X(document_positions, DocumentPositionsArgs)              \
   X(transpose_2d, Transpose2dArgs)                          \
   X(cross_entropy, CrossEntropyArgs)                        \

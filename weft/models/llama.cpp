@@ -70,6 +70,7 @@ void Llama::make_norms(const ModelConfig& c, Weights& weights, const std::string
 // h = x + attention(norm(x)),  y = h + mlp(norm(h)); each sum is made by the norm that reads it. The results of attention and of the MLP
 // may be scaled, or normed.
 Residual Llama::forward(const Block& block, const Residual& stream, int64_t layer, const Pass& pass) const {
+  if (decodes_fused(block, layer, pass)) return decode_fused(block, stream, layer, pass);
   const auto added = [&](const Tensor& y, const RmsNorm& norm, const char* name) {
     const float by = float(config().residual_scale);
     const Tensor scaled = by == 1 ? y : scale(y, by), normed = norm ? norm(scaled) : scaled;

@@ -36,6 +36,8 @@ class Llama : public Model {
   Tensor heads(const Block& block, const Tensor& x, int64_t layer, const Pass& pass) const;
   Tensor joint_heads(const Block& block, const Tensor& x, int64_t layer, const Pass& pass) const;
   AttendOptions attend_options(int64_t layer) const;
+  bool decodes_fused(const Block& block, int64_t layer, const Pass& pass) const;
+  Residual decode_fused(const Block& block, const Residual& stream, int64_t layer, const Pass& pass) const;
   Residual forward(const Block& block, const Residual& stream, int64_t layer, const Pass& pass) const;
   Tensor embed(const Tensor& ids) const;
   const RopeTable& rope_for(const Pass& pass, Positions which) const;

@@ -84,12 +84,16 @@ Tensor attend(const Tensor& q, const Tensor& k, const Tensor& v, const Pass& pas
     pass.kv->append(options.layer, k, v);
     // A prompt reads no earlier positions: blocks of queries share the keys.
     if (!pass.kv->reads_cache()) return causal_attention(q, k, v, options_of_op(pass, options));
-    const int64_t window = options.window < pass.kv->cache().capacity() ? options.window : 0;
-    return kv_attention(q, pass.kv->keys(options.layer), pass.kv->values(options.layer), pass.kv->start(),
-                        {.scale = options.scale, .window = window, .soft_cap = options.soft_cap, .pages = pass.kv->pages()});
+    return attend_cached(q, pass, options);
   }
   if (pass.dropout && options.dropout > 0) return attend_with_dropout(q, k, v, pass, options);
   return causal_attention(q, k, v, options_of_op(pass, options));
+}
+
+Tensor attend_cached(const Tensor& q, const Pass& pass, const AttendOptions& options) {
+  const int64_t window = options.window < pass.kv->cache().capacity() ? options.window : 0;
+  return kv_attention(q, pass.kv->keys(options.layer), pass.kv->values(options.layer), pass.kv->start(),
+                      {.scale = options.scale, .window = window, .soft_cap = options.soft_cap, .pages = pass.kv->pages()});
 }
 
 Tensor attend_packed(const Tensor& qkv, int64_t kv_heads, const Pass& pass, const AttendOptions& options) {

@@ -37,7 +37,7 @@ struct Pass {
   Tensor start() const { return kv ? kv->start() : Tensor(); }
 };
 
-// Throws `unsupported` for a window or a soft cap in a pass that reads a cache on CUDA. A window that the cache cannot exceed is none.
+// A window that the cache cannot exceed is none.
 struct AttendOptions {
   int64_t layer = 0;   // of the cache
   float scale = 0;     // 0: 1 / sqrt(D)
@@ -49,6 +49,9 @@ struct AttendOptions {
 
 // q [B, T, H, D], k and v [B, T, Hkv, D] of the new tokens: o [B, T, H, D].
 Tensor attend(const Tensor& q, const Tensor& k, const Tensor& v, const Pass& pass, const AttendOptions& options = {});
+
+// The same where k and v are in the cache already.
+Tensor attend_cached(const Tensor& q, const Pass& pass, const AttendOptions& options);
 
 // The same for q, k and v side by side in one tensor [B, T, H + 2 Hkv, D] (weft/ops/packed_attention).
 Tensor attend_packed(const Tensor& qkv, int64_t kv_heads, const Pass& pass, const AttendOptions& options = {});

@@ -28,10 +28,16 @@ bool computed(const CopyArgs& args) { return is_id(args.from.dtype) && is_id(arg
 WEFT_KERNELS(WEFT_COUNT)
 #undef WEFT_COUNT
 
+// An op without a kernel on the CPU has none here.
+template <class Args>
+Slot<Args> counted(void (*launch)(Stream&, const Args&), const Slot<Args>& slot) {
+  return slot.supported() ? Slot<Args>(launch) : Slot<Args>(unsupported(slot.reason()));
+}
+
 }  // namespace
 
 const Kernels& kernels() {
-#define WEFT_ENTRY(kernel, Args) .kernel = counting::kernel,
+#define WEFT_ENTRY(kernel, Args) .kernel = counted<Args>(counting::kernel, cpu::kernels().kernel),
   static const Kernels kTable = {WEFT_KERNELS(WEFT_ENTRY)};
 #undef WEFT_ENTRY
   return kTable;

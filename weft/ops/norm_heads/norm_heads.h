@@ -1,0 +1,69 @@
+// The first half of an attention layer for the few rows of a decode step, one new token of each sequence, in as few kernels as the device
+// can: residual, norm, the projections to q, k and v, RoPE, and the new key and value into the cache.
+//
+//   h = x (+ delta)      n = h rstd w      q, k = rope(n Wq^T + bq), rope(n Wk^T + bk)      v = n Wv^T + bv      rstd = 1 / sqrt(mean(h^2)
+//   + eps)
+//
+// q is returned, k and v go to position start[b] of sequence b (weft/ops/kv_append), which is also their position in RoPE's table. With
+// q_norm and k_norm each head of q and k is normed before RoPE, as rms_norm does, with the same eps. RoPE turns pairs of halves of whole
+// heads; without cos and sin there is none. h, n, the projections, the norms of heads and RoPE's results are each rounded to their dtype,
+// as rms_norm, matmul_group, rope and kv_append would: the results have their bits (docs/numerics.md, "One order: CUDA"). No gradient:
+// training has those ops.
+//
+// What the launch before this one on the stream writes may be x and delta, nothing else: the rest is read ahead of it.
+#pragma once
+
+#include "weft/ops/kv_pages.h"
+#include "weft/ops/operands.h"
+#include "weft/tensor/tensor.h"
+
+namespace weft {
+
+struct NormHeadsArgs {
+  static constexpr const char* kOp = "norm_heads";
+  static constexpr UnsupportedOn kUnsupportedOn{.cpu = "rms_norm, matmul_group, rope and kv_append follow each other without a gap",
+                                                .metal = "rms_norm, matmul_group, rope and kv_append follow each other without a gap"};
+  View x, delta, w;                   // without a delta h = x
+  View q_weight, k_weight, v_weight;  // as linear layers store them: heads times D rows
+  View q_bias = {}, k_bias = {}, v_bias = {};
+  View q_norm = {}, k_norm = {};  // of heads
+  View cos = {}, sin = {};        // P positions of D / 2 frequencies
+  View start;                     // 0 <= start[b] < the cache's positions and P, else the stream raises a fault
+  MutView h, q;
+  MutView k_cache, v_cache;
+  View pages = {};  // no two sequences write to one page
+  float eps;
+
+  // Whether the kernel takes R rows of C elements, which are held in shared memory, for heads of D elements.
+  static bool takes(int64_t R, int64_t C, int64_t D);
+
+  static constexpr auto operands() {
+    using namespace operand;
+    using A = NormHeadsArgs;
+    return std::array{in("x", &A::x, "R C", DType::bf16).rows(),
+                      in("delta", &A::delta, "R C", DType::bf16).rows().optional(),
+                      in("w", &A::w, "C", like("x", DType::f32)),
+                      in("q_weight", &A::q_weight, "N C", like("x")).rows(),
+                      in("k_weight", &A::k_weight, "M C", like("x")).rows(),
+                      in("v_weight", &A::v_weight, "M C", like("x")).rows(),
+                      in("q_bias", &A::q_bias, "N", like("x")).optional(),
+                      in("k_bias", &A::k_bias, "M", like("x")).optional(),
+                      in("v_bias", &A::v_bias, "M", like("x")).optional(),
+                      in("q_norm", &A::q_norm, "D", like("x", DType::f32)).optional(),
+                      in("k_norm", &A::k_norm, "D", like("x", DType::f32)).with("q_norm"),
+                      in("cos", &A::cos, "P F", DType::f32).optional().uncounted(),
+                      in("sin", &A::sin, "P F", DType::f32).with("cos").uncounted(),
+                      in("start", &A::start, "R", DType::i32),
+                      out("h", &A::h, "R C", like("x")).rows().with("delta"),
+                      out("q", &A::q, "R H D", like("x")).columns(),
+                      out("k_cache", &A::k_cache, "S T K D", like("x")).columns().uncounted(),
+                      out("v_cache", &A::v_cache, "S T K D", like("x")).columns().uncounted(),
+                      in("pages", &A::pages, "R L", DType::i32).optional()};
+  }
+};
+
+// A checked launch into memory the caller owns.
+void norm_heads(Stream& stream, const NormHeadsArgs& args);
+Cost cost(const NormHeadsArgs& args);
+
+}  // namespace weft
