@@ -1,5 +1,7 @@
 #include "weft/generate/decode_step.h"
 
+#include "weft/ops/sample/sample.h"
+
 namespace weft {
 
 DecodeStep::DecodeStep(const Model& model, KvCache& cache) : model_(model), cache_(cache) {}
@@ -23,7 +25,11 @@ const Tensor& DecodeStep::operator()(KvPass& pass, const std::vector<int32_t>& n
     step.replayed.forget();
     step.adapters = std::move(adapters);
   }
-  step.replayed.run(device.stream(), [&] { step.logits = model_.last_logits(step.ids, pass); });
+  step.replayed.run(device.stream(), [&] {
+    step.logits = model_.last_logits(step.ids, pass);
+    if (device.kernels().sample.supported()) step.best = sample(step.logits);
+  });
+  best_ = step.best;
   return step.logits;
 }
 

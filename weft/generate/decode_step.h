@@ -19,16 +19,19 @@ class DecodeStep {
   const Tensor& operator()(const std::vector<int32_t>& newest);
   // The same within a pass of one token that the caller has opened and commits.
   const Tensor& operator()(KvPass& pass, const std::vector<int32_t>& newest);
+  // The greedy choice of the last step's rows, [batch] (weft/ops/sample), if the device makes it; else undefined.
+  const Tensor& best() const { return best_; }
 
  private:
   struct CapturedStep {
-    Tensor ids, logits;
+    Tensor ids, logits, best;
     std::vector<AdapterRows> adapters;
     Replayed replayed;
   };
 
   const Model& model_;
   KvCache& cache_;
+  Tensor best_;
   std::map<int64_t, CapturedStep> steps_;  // by number of sequences
 };
 

@@ -229,17 +229,34 @@ void Engine::decode(std::vector<EngineToken>& tokens) {
   make_room(cache_.missing(1));
   KvPass pass(cache_, 1);
   const Tensor& rows = decode_step_(pass, newest);
+  const std::vector<int32_t> best = best_ids();
   const std::vector<RowTerms> terms = wants_terms ? row_terms(rows) : std::vector<RowTerms>(newest.size());
-  const std::span<const float> logits = download(rows);
+  const std::span<const float> logits = best.empty() ? download(rows) : std::span<const float>();
   pass.commit();
   const size_t vocabulary = size_t(model_.config().vocab_size);
   times_.step_tokens += int64_t(newest.size());
   for (size_t row = newest.size(); row-- > 0;) {  // backwards: only rows that are done move when one leaves
-    tokens.push_back(sample(*decoding_[row], logits.subspan(row * vocabulary, vocabulary), &terms[row]));
+    tokens.push_back(best.empty() ? sample(*decoding_[row], logits.subspan(row * vocabulary, vocabulary), &terms[row])
+                                  : take(*decoding_[row], best[row]));
     if (tokens.back().left()) leave(row, !tokens.back().error);  // keys and values behind an error may not be numbers
   }
   std::ranges::reverse(tokens);
   times_.step_seconds += now() - begin;
+}
+
+// The next id of every sequence, if all are the device's to choose and it could; else none: the sampler says what is wrong with a row.
+std::vector<int32_t> Engine::best_ids() const {
+  const Tensor& best = decode_step_.best();
+  if (!best || !std::ranges::all_of(decoding_, [](const SequencePointer& s) { return s->sampled.takes_best(); })) return {};
+  std::vector<int32_t> ids = best.to_host<int32_t>();
+  if (std::ranges::any_of(ids, [](int32_t id) { return id < 0; })) ids.clear();
+  return ids;
+}
+
+EngineToken Engine::take(Sequence& s, int32_t id) const {
+  EngineToken token = s.sampled.take(id);
+  token.sequence = s.number;
+  return token;
 }
 
 EngineToken Engine::sample(Sequence& s, std::span<const float> logits, const RowTerms* terms) const {

@@ -116,6 +116,8 @@ class Engine {
   void leave(size_t row, bool kept);
   void keep(const Sequence& sequence, KvSequence pages);
   std::span<const float> download(const Tensor& logits);
+  std::vector<int32_t> best_ids() const;
+  EngineToken take(Sequence& sequence, int32_t id) const;
   EngineToken sample(Sequence& sequence, std::span<const float> logits, const RowTerms* terms) const;
 
   const Model& model_;

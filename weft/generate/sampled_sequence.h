@@ -20,6 +20,9 @@ class SampledSequence {
 
   // Samples the next token from the logits after the last one. `terms`: theirs; ignored unless log-probabilities are wanted.
   EngineToken next(std::span<const float> logits, const RowTerms* terms);
+  // Whether the next token is the one with the largest logit, and nothing else is asked for: then it may come from elsewhere.
+  bool takes_best() const;
+  EngineToken take(int32_t id);
 
  private:
   SequenceOptions options_;
