@@ -13,8 +13,8 @@ inline constexpr int kDecodeThreads = 256, kSimtScoreKeys = 32;  // a warp of sc
 __host__ __device__ inline int score_row(int D) { return D | 1; }
 inline int score_bytes(int D) { return 4 * score_row(D) * (kSimtScoreKeys + kDecodeHeads); }
 
-// Equation: s_j = scale q . k_j.
-// Layout:   q [B, 1, H, D]; k [B, capacity, Hkv, D], or pages, with any strides over B, time and heads; scores as DecodeParams.
+// Equation: s_j = scale q . k_j, or with a soft cap cap tanh(that / cap).
+// Layout:   q [B, queries, H, D]; k [B, capacity, Hkv, D], or pages, with any strides over B, time and heads; scores as DecodeParams.
 // Order:    a block per (32 keys, up to kDecodeHeads heads of one key head, sequence), a thread per key and head; d in order.
 // Requires: 256 threads.
 // Traffic:  every cached key once per kDecodeHeads heads of its group.
@@ -25,8 +25,9 @@ static __global__ void __launch_bounds__(kDecodeThreads) score_keys_simt(const D
   const int head = int(threadIdx.x) / 32, lane = int(threadIdx.x) % 32, row = score_row(p.D);
   float *keys = shared, *queries = keys + kSimtScoreKeys * row;
   if (head < block.heads)
-    for (int d = lane; d < p.D; d += 32) queries[head * row + d] = p.q.row(block.b, 0, block.head0 + head)[d];
-  for (int key0 = int(blockIdx.x) * kSimtScoreKeys; key0 < block.length; key0 += int(gridDim.x) * kSimtScoreKeys) {
+    for (int d = lane; d < p.D; d += 32) queries[head * row + d] = p.q.row(block.b, block.t, block.head0 + head)[d];
+  for (int key0 = block.low / kSimtScoreKeys * kSimtScoreKeys + int(blockIdx.x) * kSimtScoreKeys; key0 < block.length;
+       key0 += int(gridDim.x) * kSimtScoreKeys) {
     __syncthreads();  // all threads are done with the keys
     for (int j = head; j < min(kSimtScoreKeys, block.length - key0); j += kDecodeHeads)
       for (int d = lane; d < p.D; d += 32) keys[j * row + d] = p.k.row(block.b, key0 + j, block.hkv)[d];
@@ -35,7 +36,7 @@ static __global__ void __launch_bounds__(kDecodeThreads) score_keys_simt(const D
     float s = 0;
 #pragma unroll 8
     for (int d = 0; d < p.D; ++d) s = fmaf(queries[head * row + d], keys[lane * row + d], s);
-    p.scores[block.row(p, head) * p.pitch + key0 + lane] = s * p.scale;
+    p.scores[block.row(p, head) * p.pitch + key0 + lane] = p.soft_cap > 0 ? p.soft_cap * tanhf(s * p.cap_scale) : s * p.scale;
   }
 }
 
@@ -84,7 +85,8 @@ __device__ __forceinline__ void load_values(const Tiles& to, const DecodeParams<
 
 // The weights of one head in a round, by sixteen threads; largest: the running maximum.
 template <class Tiles>
-__device__ __forceinline__ void weigh_round(const Tiles& to, const float* scores, int key0, int length, int head, int x, float& largest) {
+__device__ __forceinline__ void weigh_round(const Tiles& to, const float* scores, int key0, int low, int length, int head, int x,
+                                            float& largest) {
   constexpr int kSide = Tiles::kB / 16;
   float s[Tiles::kTiles][kSide];
 #pragma unroll
@@ -92,7 +94,7 @@ __device__ __forceinline__ void weigh_round(const Tiles& to, const float* scores
 #pragma unroll
     for (int c = 0; c < kSide; ++c) {
       const int key = key0 + t * Tiles::kB + 16 * c + x;
-      s[t][c] = key < length ? scores[key] : Max::kNone;
+      s[t][c] = key >= low && key < length ? scores[key] : Max::kNone;
     }
 #pragma unroll
   for (int t = 0; t < Tiles::kTiles; ++t)
@@ -104,16 +106,17 @@ __device__ __forceinline__ void weigh_round(const Tiles& to, const float* scores
     }
 }
 
-// The sum of one column for one head over a round, keys in order.
+// The sum of one column for one head over a round, keys in order, those before `low` left out.
 template <class Tiles>
-__device__ __forceinline__ void add_round(const Tiles& from, int keys, int head, int column, float& o, float& sum) {
+__device__ __forceinline__ void add_round(const Tiles& from, int low, int keys, int head, int column, float& o, float& sum) {
   const float *weights = from.weights + head * Tiles::kWeightRow, *values = from.values + column;
   for (int first = 0; first < keys; first += Tiles::kB) {
     const int factor = first / Tiles::kB * kDecodeHeads + head, end = min(first + Tiles::kB, keys);
     const float shrink = from.shrink[factor];
     o *= shrink;
     sum = fmaf(sum, shrink, from.more[factor]);
-    int j = first;
+    int j = max(first, low);
+    for (; j % 4 != 0 && j < end; ++j) o = fmaf(weights[j], values[j * Tiles::kColumns], o);
 #pragma unroll 4
     for (; j + 4 <= end; j += 4) {
       const float4 w = *reinterpret_cast<const float4*>(weights + j);
@@ -127,7 +130,7 @@ __device__ __forceinline__ void add_round(const Tiles& from, int keys, int head,
 }
 
 // Equation: o = sum of e^(s_j - m) v_j / sum of e^(s_j - m), m the running maximum.
-// Layout:   scores as DecodeParams; v [B, capacity, Hkv, D], or pages, with any strides over B, time and heads; o [B, 1, H, D].
+// Layout:   scores as DecodeParams; v [B, capacity, Hkv, D], or pages, with any strides over B, time and heads; o [B, queries, H, D].
 // Order:    a block per (sixteen columns, up to kDecodeHeads heads of one key head, sequence). A row's as in forward_tile: tiles of kB keys
 //           ascending, keys in order within a tile. Half of the threads add a round, the others compute the weights of the next.
 // Requires: 256 threads.
@@ -146,18 +149,20 @@ __global__ void __launch_bounds__(kDecodeThreads) weigh_values_simt(const Decode
   const auto load = [&](int round) { load_values(Tiles::of(simt_memory, round), p, block, round * kRoundKeys, column0); };
   float largest = Max::kNone, o = 0, sum = 0;
   const auto weigh = [&](int round) {
-    weigh_round(Tiles::of(simt_memory, round), scores, round * kRoundKeys, block.length, head, x, largest);
+    weigh_round(Tiles::of(simt_memory, round), scores, round * kRoundKeys, block.low, block.length, head, x, largest);
   };
 
-  load(0);
-  load(1);
-  if (!adds) weigh(0);
+  const int begin = block.low / kRoundKeys;  // a tile before the window is an exact no-op
+  load(begin);
+  load(begin + 1);
+  if (!adds) weigh(begin);
   copies_wait<1>();
-  __syncthreads();  // values and weights of round 0 are there
-  for (int round = 0;; ++round) {
+  __syncthreads();  // values and weights of the first round are there
+  for (int round = begin;; ++round) {
     const bool final_round = (round + 1) * kRoundKeys >= block.length;
     if (adds)
-      add_round(Tiles::of(simt_memory, round), min(kRoundKeys, block.length - round * kRoundKeys), head, x, o, sum);
+      add_round(Tiles::of(simt_memory, round), block.low - round * kRoundKeys, min(kRoundKeys, block.length - round * kRoundKeys), head, x,
+                o, sum);
     else if (!final_round)
       weigh(round + 1);
     if (final_round) break;
@@ -165,7 +170,7 @@ __global__ void __launch_bounds__(kDecodeThreads) weigh_values_simt(const Decode
     __syncthreads();  // values and weights of the next round are there; those of this one have been read
     load(round + 2);
   }
-  if (adds && head < block.heads && column0 + x < p.D) p.o.row(block.b, 0, block.head0 + head)[column0 + x] = o / sum;
+  if (adds && head < block.heads && column0 + x < p.D) p.o.row(block.b, block.t, block.head0 + head)[column0 + x] = o / sum;
 }
 
 }  // namespace weft::cuda

@@ -9,18 +9,18 @@ namespace {
 
 unsigned ceil_div(int64_t x, int64_t y) { return unsigned((x + y - 1) / y); }
 
-// One query per sequence: the kernels' parameters, and grids that fill this GPU.
+// Queries [first, first + count) of all sequences, one after the other: the kernels' parameters, and grids that fill this GPU.
 template <class T>
 class Decode {
  public:
-  Decode(Stream& stream, const Launch& launch, const KvAttentionArgs& a, int tile)
+  Decode(Stream& stream, const Launch& launch, const KvAttentionArgs& a, int tile, int64_t first, int64_t count)
       : stream_(stream),
         launch_(launch),
-        B_(a.q.shape[0]),
+        B_(count),
         Hkv_(a.k_cache.shape[2]),
         D_(a.q.shape[3]),
         pitch_((kv_capacity(a.k_cache, a.pages) + tile - 1) / tile * tile),
-        rows_(a.q.shape[0] * a.q.shape[2]),
+        rows_(count * a.q.shape[2]),
         scores_(stream, rows_ * pitch_ + (sizeof(T) == 2 ? rows_ * pitch_ / kScoreKeys : 0)),
         params{heads<T>(a.q),
                cached_heads<T>(a.k_cache, a.pages, launch),
@@ -34,7 +34,12 @@ class Decode {
                int(a.q.shape[2]),
                int(a.q.shape[2] / Hkv_),
                int(D_),
-               a.scale,
+               int(a.q.shape[1]),
+               int(first),
+               int(a.window > 0 ? std::min(a.window, kv_capacity(a.k_cache, a.pages)) : kv_capacity(a.k_cache, a.pages)),
+               a.soft_cap,
+               a.soft_cap > 0 ? a.scale / a.soft_cap : 0,
+               a.soft_cap > 0 ? 1 : a.scale,
                heads_aligned<T>(a.q) && heads_aligned<T>(a.k_cache) && heads_aligned<T>(a.v_cache),
                launch.fault(),
                launch.op()} {}
@@ -43,10 +48,10 @@ class Decode {
   void score(int keys, int threads, int bytes, void (*kernel)(DecodeParams<T>)) const {
     const int64_t most = int64_t(multiprocessors(stream_)) * kScoreBlocks / (Hkv_ * parts() * B_);
     const unsigned blocks = unsigned(std::min<int64_t>(ceil_div(pitch_, keys), std::max<int64_t>(1, most)));
-    launch_(dim3(blocks, unsigned(Hkv_ * parts()), unsigned(B_)), unsigned(threads), size_t(bytes), kernel, params);
+    run(dim3(blocks, unsigned(Hkv_ * parts()), unsigned(B_)), threads, bytes, kernel);
   }
   void weigh(int columns, int threads, int bytes, void (*kernel)(DecodeParams<T>)) const {
-    launch_(dim3(ceil_div(D_, columns), unsigned(Hkv_ * parts()), unsigned(B_)), unsigned(threads), size_t(bytes), kernel, params);
+    run(dim3(ceil_div(D_, columns), unsigned(Hkv_ * parts()), unsigned(B_)), threads, bytes, kernel);
   }
   // Whether blocks of so many columns keep three of four multiprocessors busy.
   bool fills(int columns) const { return 4 * ceil_div(D_, columns) * Hkv_ * parts() * B_ >= 3 * int64_t(multiprocessors(stream_)); }
@@ -54,6 +59,13 @@ class Decode {
  private:
   static constexpr int kScoreBlocks = 16;  // to a multiprocessor: 128 KiB of keys in flight at D = 64
   int64_t parts() const { return ceil_div(params.group, kDecodeHeads); }
+  // The kernels in bf16 wait for the kernel before; those in f32 start after it.
+  void run(dim3 grid, int threads, int bytes, void (*kernel)(DecodeParams<T>)) const {
+    if constexpr (sizeof(T) == 2)
+      launch_overlapping(stream_, launch_.op(), grid, unsigned(threads), size_t(bytes), kernel, params);
+    else
+      launch_(grid, unsigned(threads), size_t(bytes), kernel, params);
+  }
 
   Stream& stream_;
   const Launch& launch_;
@@ -64,8 +76,8 @@ class Decode {
   const DecodeParams<T> params;
 };
 
-void decode_f32(Stream& stream, const Launch& launch, const KvAttentionArgs& a) {
-  const Decode<float> decode(stream, launch, a, 1);
+void decode_f32(Stream& stream, const Launch& launch, const KvAttentionArgs& a, int64_t first, int64_t count) {
+  const Decode<float> decode(stream, launch, a, 1, first, count);
   decode.score(kSimtScoreKeys, kDecodeThreads, score_bytes(int(a.q.shape[3])), score_keys_simt);
   with_head_dim(a.q.shape[3], [&]<int kD>() {
     with_tiles(typename SimtChoice<kD>::List(), launch.op(), shared_memory(stream), [&]<class Tiles>() {
@@ -74,17 +86,33 @@ void decode_f32(Stream& stream, const Launch& launch, const KvAttentionArgs& a) 
   });
 }
 
-void decode_bf16(Stream& stream, const Launch& launch, const KvAttentionArgs& a) {
+void decode_bf16(Stream& stream, const Launch& launch, const KvAttentionArgs& a, int64_t first, int64_t count) {
   check(a.scale > 0, launch.op(), "needs a positive scale in bf16 on this device, got ", a.scale);
   with_head_dim(a.q.shape[3], [&]<int kD>() {
-    const Decode<__nv_bfloat16> decode(stream, launch, a, kForwardKeys<kD>);
+    const Decode<__nv_bfloat16> decode(stream, launch, a, kForwardKeys<kD>, first, count);
+    const auto weigh = [&]<class Tiles>() { decode.weigh(Tiles::kColumns, kDecodeWarps * 32, Tiles::kBytes, weigh_values<Tiles, 0>); };
+    if constexpr (kD <= 128) {
+      using Tiles = WeighTiles<kForwardKeys<kD>, kForwardQueries<kD>, 16>;
+      constexpr int kBytes = Tiles::kBytes + ScoresHere<Tiles::kShort>::kBytes;
+      if (!decode.fills(64) && decode.params.aligned && decode.params.pitch <= Tiles::kShort && kBytes <= shared_memory(stream))
+        return decode.weigh(Tiles::kColumns, kDecodeWarps * 32, kBytes, weigh_values<Tiles, kD>);
+    }
     decode.score(kScoreKeys, 32, kScoreBytes<kD>, score_keys<kD>);
-    const auto weigh = [&]<class Tiles>() { decode.weigh(Tiles::kColumns, kDecodeWarps * 32, Tiles::kBytes, weigh_values<Tiles>); };
     if (decode.fills(64))
       with_tiles(typename WeighChoice<kD>::Wide(), launch.op(), shared_memory(stream), weigh);
     else
       with_tiles(typename WeighChoice<kD>::Narrow(), launch.op(), shared_memory(stream), weigh);
   });
+}
+
+// Every query as if it were a sequence of its own; so many at once that their scores take at most 64 MiB.
+void decode(Stream& stream, const Launch& launch, const KvAttentionArgs& a) {
+  const int64_t all = a.q.shape[0] * a.q.shape[1], each = a.q.shape[2] * (kv_capacity(a.k_cache, a.pages) + 128);
+  const int64_t at_once = a.q.shape[1] == 1 ? all : std::clamp<int64_t>((int64_t(1) << 24) / each, 1, all);
+  for (int64_t first = 0; first < all; first += at_once) {
+    const int64_t count = std::min(at_once, all - first);
+    a.q.dtype == DType::f32 ? decode_f32(stream, launch, a, first, count) : decode_bf16(stream, launch, a, first, count);
+  }
 }
 
 // Copies pieces of `count` keys and values in pages to rows of positions.
@@ -169,9 +197,8 @@ void kv_attention(Stream& stream, const KvAttentionArgs& a) {
   const int64_t capacity = kv_capacity(a.k_cache, a.pages);
   check(B <= 65535 && a.q.shape[2] <= 65535 && capacity < (int64_t(1) << 30), a.kOp, "shape ", a.k_cache.shape,
         " is more than this device takes in one launch");
-  if (a.window > 0 || a.soft_cap > 0)
-    fail(ErrorCode::unsupported, a.kOp, "the CUDA kernels that read a cache have no ", a.window > 0 ? "window" : "soft cap", " yet");
-  if (Tq == 1) return a.q.dtype == DType::f32 ? decode_f32(stream, launch, a) : decode_bf16(stream, launch, a);
+  // With a window a row's first tile of keys depends on its place in the sequence: the forward pass counts from the chunk's.
+  if (Tq == 1 || a.window > 0 || a.soft_cap > 0) return decode(stream, launch, a);
   launch(1, 256, 0, check_starts, data<int32_t>(a.start), int(B), int(capacity - Tq), launch.fault(), launch.op());
   AttentionForward forward{.op = a.kOp, .q = a.q, .k = a.k_cache, .v = a.v_cache, .start = a.start, .o = a.o, .lse = {}, .scale = a.scale};
   if (!a.pages) return attention_forward(stream, forward);

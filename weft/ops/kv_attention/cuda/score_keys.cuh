@@ -45,9 +45,10 @@ __device__ __forceinline__ void load_keys(const Keys& keys, const __nv_bfloat16*
   copies_end();
 }
 
-// Equation: s_j = q . k_j, and the maximum of each kScoreKeys of them.
-// Layout:   q [B, 1, H, D]; k [B, capacity, Hkv, D], or pages, with any strides over B, time and heads; scores and maxima as DecodeParams.
-// Order:    a warp per (kScoreKeys keys, up to kDecodeHeads heads of one key head, sequence); D in sixteens in order. Keys are the rows
+// Equation: s_j = q . k_j, soft-capped where there is a cap, -inf outside the window; and the maximum of each kScoreKeys of them.
+// Layout:   q [B, queries, H, D]; k [B, capacity, Hkv, D], or pages, with any strides over B, time and heads; scores and maxima as
+// DecodeParams. Order:    a warp per (kScoreKeys keys, up to kDecodeHeads heads of one key head, query); D in sixteens in order. Keys are
+// the rows
 //           of mma, heads its columns: the products of a sum are those of the forward pass, in the same order.
 // Requires: D <= kD, 32 threads; unaligned rows are loaded element by element.
 // Traffic:  every cached key once per kDecodeHeads heads of its group.
@@ -55,6 +56,8 @@ template <int kD>
 __global__ void __launch_bounds__(32) score_keys(const DecodeParams<__nv_bfloat16> p) {
   constexpr int kTile = kForwardKeys<kD>, kSlabs = kScoreKeys / 16;
   extern __shared__ __align__(128) unsigned char memory[];
+  let_next_kernel_start();
+  wait_for_kernel_before();
   const DecodeBlock block(p);
   const int lane = int(threadIdx.x), end = (block.length + kTile - 1) / kTile * kTile;
   const SharedTile<kScoreKeys, kD> keys{shared_address(memory)};
@@ -62,11 +65,11 @@ __global__ void __launch_bounds__(32) score_keys(const DecodeParams<__nv_bfloat1
     const int rows = block.length - key0;
     load_keys(keys, p.k.row(block.b, rows > 0 ? key0 : 0, block.hkv), p.k.time, rows, p.D, p.aligned, lane);
   };
-  int key0 = int(blockIdx.x) * kScoreKeys;
+  int key0 = block.first_tile<kForwardQueries<kD>, kTile>(p) * kTile + int(blockIdx.x) * kScoreKeys;
   if (key0 >= end) return;
   load(key0);
   FragmentB q[kD / 16] = {};
-  if (lane_row(lane) < block.heads) load_query<kD>(q, p.q.row(block.b, 0, block.head0 + lane_row(lane)), p.D, p.aligned, lane);
+  if (lane_row(lane) < block.heads) load_query<kD>(q, p.q.row(block.b, block.t, block.head0 + lane_row(lane)), p.D, p.aligned, lane);
   for (int next; key0 < end; key0 = next) {
     copies_wait<0>();
     __syncwarp();  // the keys have arrived, for all lanes
@@ -85,7 +88,9 @@ __global__ void __launch_bounds__(32) score_keys(const DecodeParams<__nv_bfloat1
 #pragma unroll
       for (int i = 0; i < 4; ++i) {
         const int key = key0 + s * 16 + FragmentC::row(i, lane), head = FragmentC::column(i, lane);
-        const float x = key < block.length ? scores[s].x[i] : Max::kNone;
+        float x = scores[s].x[i];
+        if (p.soft_cap > 0) x = p.soft_cap * tanhf(x * p.cap_scale);
+        if (key >= block.length || key < block.low) x = Max::kNone;
         most[i % 2] = fmaxf(most[i % 2], x);
         if (head < block.heads) p.scores[block.row(p, head) * p.pitch + key] = x;
       }

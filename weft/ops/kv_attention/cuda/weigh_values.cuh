@@ -3,7 +3,7 @@
 // while others add this round's.
 #pragma once
 
-#include "weft/ops/kv_attention/cuda/decode.cuh"
+#include "weft/ops/kv_attention/cuda/scores_here.cuh"
 #include "weft/ops/kv_pages.h"
 #include "weft/tile/cuda/register_tile.cuh"
 
@@ -38,11 +38,11 @@ struct Round {
   int index, top, count;
 };
 
-// Loads the values of a round: columns [0, columns) of the rows at row(key), of which `length` exist; the rest are zeros. Sixty-four rows
-// from a multiple of that on follow each other, `stride` elements apart. All threads share the work.
+// Loads the values of a round: columns [0, columns) of the rows at row(key), of which those in [low, length) are seen; the rest are zeros.
+// Sixty-four rows from a multiple of that on follow each other, `stride` elements apart. All threads share the work.
 template <class Tiles, class Row>
 __device__ __forceinline__ void load_values(const WeighMemory<Tiles>& memory, const Round& round, const Row& row_at, int64_t stride,
-                                            int length, int columns, bool aligned) {
+                                            int low, int length, int columns, bool aligned) {
   using Values = typename WeighMemory<Tiles>::Values;
   constexpr int kN = Tiles::kN, kThreads = kDecodeWarps * 32, kPieces = Values::kPieces, kRowsAtOnce = kThreads / kPieces;
   const int thread = int(threadIdx.x);
@@ -56,8 +56,8 @@ __device__ __forceinline__ void load_values(const WeighMemory<Tiles>& memory, co
 #pragma unroll
     for (int i = 0; i < Tiles::kTiles / kTilesAtOnce * kInTile; ++i) {
       const int t = i / kInTile * kTilesAtOnce, below = i % kInTile * kRowsAtOnce, further = below - t * kN, key = key0 + further;
-      if (key < 0) continue;  // the round has fewer tiles
-      const bool inside = key < length && column < columns;
+      if (key < (round.top - round.count + 1) * kN) continue;  // the round has fewer tiles
+      const bool inside = key >= low && key < length && column < columns;
       copy_async(to + uint32_t(t * Tiles::kValueBytes + below * Tiles::kColumns * 2), inside ? row_at(key) + column : none,
                  inside ? 16 : 0);
     }
@@ -69,6 +69,9 @@ __device__ __forceinline__ void load_values(const WeighMemory<Tiles>& memory, co
       const int below = s % kSlabs * kRows, key = (round.top - s / kSlabs) * kN + below;
       const SharedTile<kRows, Tiles::kColumns> slab{memory.values(round.index, s / kSlabs).base + uint32_t(below * Tiles::kColumns * 2)};
       slab.template load<kLoaders>(row_at(min(key, length - 1)), stride, length - key, columns, false, thread % kLoaders);
+      for (int i = thread % kLoaders; i < kRows * kPieces; i += kLoaders)  // a thread's own pieces, in its own order
+        if (key + i / kPieces < low)
+          for (int two = 0; two < 8; two += 2) slab.put(i / kPieces, i % kPieces * 8 + two, 0);
     }
   }
   copies_end();
@@ -194,28 +197,43 @@ struct ValueSums {
 };
 
 // Equation: o = sum of 2^(to_log2 (s_j - m)) v_j / sum of 2^(to_log2 (s_j - m)), to_log2 = scale log2(e), m the running maximum.
-// Layout:   scores and maxima as DecodeParams; v [B, capacity, Hkv, D], or pages, with any strides over B, time and heads; o [B, 1, H, D].
-// Order:    a block per (kColumns columns, up to kDecodeHeads heads of one key head, sequence). A row's as in causal_forward: tiles of kN
-//           keys downward to the first, keys ascending in sixteens within a tile; p is rounded to bf16. The columns of a tile are the
-//           rows of mma, heads its columns: the products of a sum are those of causal_forward, in the same order.
+// Layout:   scores and maxima as DecodeParams; v [B, capacity, Hkv, D], or pages, with any strides over B, time and heads; o [B, queries,
+// H, D]. Order:    a block per (kColumns columns, up to kDecodeHeads heads of one key head, query). A row's as in causal_forward: tiles of
+// kN
+//           keys downward to the first one of its window, keys ascending in sixteens within a tile; p is rounded to bf16. The columns of a
+//           tile are the rows of mma, heads its columns: the products of a sum are those of causal_forward, in the same order.
 // Requires: 32 kDecodeWarps threads; unaligned rows are loaded element by element.
 // Traffic:  every cached value once per kDecodeHeads heads of its group, scores once per kColumns columns (from L2), o once.
-template <class Tiles>
-__global__ void __launch_bounds__(kDecodeWarps * 32, 2) weigh_values(const DecodeParams<__nv_bfloat16> p) {
+// kD: the scores are computed here, of head dims up to kD, in a cache of up to Tiles::kShort positions; 0: they were, by score_keys.
+template <class Tiles, int kD>
+__global__ void __launch_bounds__(kDecodeWarps * 32, kD > 0 ? 1 : 2) weigh_values(const DecodeParams<__nv_bfloat16> p) {
   constexpr int kChain = Tiles::kChainWarps;
   extern __shared__ __align__(128) unsigned char bytes[];
   const WeighMemory<Tiles> memory{bytes};
+  let_next_kernel_start();
+  wait_for_kernel_before();
   const DecodeBlock block(p);
   if (block.length == 0) return;
   const int warp = int(threadIdx.x) / 32, lane = int(threadIdx.x) % 32, column0 = int(blockIdx.x) * Tiles::kColumns;
-  const int last = (block.length - 1) / Tiles::kN, rounds = last / Tiles::kTiles + 1;
+  const int last = (block.length - 1) / Tiles::kN, tiles = last - block.first_tile<Tiles::kQueries, Tiles::kN>(p) + 1;
+  const int rounds = (tiles + Tiles::kTiles - 1) / Tiles::kTiles;
   const auto at = [&](int round) {
     const int top = last - round * Tiles::kTiles;
-    return Round{round, top, min(Tiles::kTiles, top + 1)};
+    return Round{round, top, min(Tiles::kTiles, tiles - round * Tiles::kTiles)};
   };
   const auto values = [&](int key) { return p.v.row(block.b, key, block.hkv) + column0; };
-  const int64_t row = block.row(p, min(lane_row(lane), block.heads - 1));  // lanes without a head repeat the last one
-  HeadWeights<Tiles> weights(p.scores + row * p.pitch, p.maxima + row * (p.pitch / kScoreKeys), p.scale * kLog2e, lane);
+  const auto load = [&](int round) { load_values(memory, at(round), values, p.v.time, block.low, block.length, p.D - column0, p.aligned); };
+  load(0);
+  load(1);
+  const int head = min(lane_row(lane), block.heads - 1);  // lanes without a head repeat the last one
+  const int64_t row = block.row(p, head);
+  const float *scores = p.scores + row * p.pitch, *maxima = p.maxima + row * (p.pitch / kScoreKeys);
+  if constexpr (kD > 0) {
+    const ScoresHere<Tiles::kShort> here{reinterpret_cast<float*>(bytes + Tiles::kBytes)};
+    score_here<kD, kDecodeWarps>(here, p, block, (last + 1 - tiles) * Tiles::kN, (last + 1) * Tiles::kN);
+    scores = here.scores(head), maxima = here.maxima(head);
+  }
+  HeadWeights<Tiles> weights(scores, maxima, p.scale * kLog2e, lane);
   ValueSums<Tiles> sums;
 
   // Round by round, some warps add its tiles while the others compute the weights of the next; before the first, all do the latter.
@@ -225,9 +243,7 @@ __global__ void __launch_bounds__(kDecodeWarps * 32, 2) weigh_values(const Decod
     const Round next = at(round + 1);
     typename HeadWeights<Tiles>::Loaded loaded = {};  // initialized, so that no register keeps the last iteration's while tiles are added
     if (!adds) weights.load(loaded, next, first);
-#pragma unroll 1
-    for (int ahead = round == 0 ? 2 : round + 1; ahead <= max(1, round + 1); ++ahead)  // rounds 0 and 1 are loaded before the first
-      load_values(memory, at(ahead), values, p.v.time, block.length, p.D - column0, p.aligned);
+    if (round > 0) load(round + 1);  // rounds 0 and 1 were loaded before
     if (adds)
       sums.add_round(memory, round, at(round).count, warp * 16, lane);
     else
@@ -244,7 +260,7 @@ __global__ void __launch_bounds__(kDecodeWarps * 32, 2) weigh_values(const Decod
 #pragma unroll
   for (int i = 0; i < 4; ++i) {
     const int head = FragmentC::column(i, lane), d = column0 + warp * 16 + FragmentC::row(i, lane);
-    if (head < block.heads && d < p.D) p.o.row(block.b, 0, block.head0 + head)[d] = __float2bfloat16_rn(sums.o.x[i] * of_head[i % 2]);
+    if (head < block.heads && d < p.D) p.o.row(block.b, block.t, block.head0 + head)[d] = __float2bfloat16_rn(sums.o.x[i] * of_head[i % 2]);
   }
 }
 
