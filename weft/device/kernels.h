@@ -40,6 +40,15 @@
   X(uniform, UniformArgs)                                   \
   X(advance_state, AdvanceStateArgs)                        \
   X(dropout, DropoutArgs)                                   \
+  X(route, RouteArgs)                                       \
+  X(route_backward, RouteBackwardArgs)                      \
+  X(expert_order, ExpertOrderArgs)                          \
+  X(expert_rows, ExpertRowsArgs)                            \
+  X(expert_sum, ExpertSumArgs)                              \
+  X(expert_dots, ExpertDotsArgs)                            \
+  X(grouped_matmul, GroupedMatmulArgs)                      \
+  X(grouped_matmul_weights, GroupedMatmulWeightsArgs)       \
+  X(grouped_sums, GroupedSumsArgs)                          \
   /* a new kernel goes above this line */
 
 namespace weft {

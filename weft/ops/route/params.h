@@ -1,0 +1,16 @@
+// The numbers of route's Metal kernels: one struct for the host and MSL.
+#pragma once
+
+#ifndef __METAL_VERSION__
+#include <cstdint>
+#endif
+
+namespace weft {
+
+struct RouteParams {
+  int64_t rows, stride, to_stride;  // strides of logits and dlogits, in elements
+  int32_t experts, chosen, of_chosen, unused;
+};
+static_assert(sizeof(RouteParams) == 40, "host and MSL agree");
+
+}  // namespace weft
