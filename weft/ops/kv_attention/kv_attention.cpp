@@ -27,6 +27,9 @@ void kv_attention(Stream& stream, const KvAttentionArgs& args) {
   contract.require(args.window >= 0, "window is ", args.window, ", expected a number of keys, or 0 for none");
   contract.require(std::isfinite(args.soft_cap) && args.soft_cap >= 0, "soft_cap is ", args.soft_cap,
                    ", expected a positive number, or 0 for none");
+  if (args.lse && stream.device().name().starts_with("cuda"))
+    fail(ErrorCode::unsupported, KvAttentionArgs::kOp,
+         "lse is not computed on CUDA yet: a model with attention sinks cannot read a cache there");
   stream.device().kernels().kv_attention(stream, args);
 }
 

@@ -6,6 +6,7 @@
 //
 // A window leaves out j <= start[b] + i - window, a soft cap makes s_ij = cap tanh(scale q_i . k_j / cap), as in causal_attention.
 // The cache may be in pages (weft/ops/kv_pages.h); tiles and segments of keys count positions, so that pages do not change a bit.
+// lse, if given, gets log sum over j of exp(s_ij), with the bits that causal_attention has.
 // Positions after the last query are never read. f32 or bf16; scores and sums are f32. No gradient.
 #pragma once
 
@@ -25,6 +26,7 @@ struct KvAttentionArgs {
   int64_t window = 0;  // 0: none
   float soft_cap = 0;  // 0: none
   View pages = {};
+  MutView lse = {};
 
   static constexpr auto operands() {
     using namespace operand;
@@ -34,7 +36,8 @@ struct KvAttentionArgs {
                       in("v_cache", &A::v_cache, "N S K D", like("q")).columns(),
                       in("start", &A::start, "B", DType::i32),
                       out("o", &A::o, "B T H D", like("q")).columns(),
-                      in("pages", &A::pages, "B P", DType::i32).optional()};
+                      in("pages", &A::pages, "B P", DType::i32).optional(),
+                      out("lse", &A::lse, "B H T", DType::f32).optional()};
   }
 };
 

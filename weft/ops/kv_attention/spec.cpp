@@ -87,6 +87,7 @@ void attend(Truth& t, const Size& s, bool by_head, const KvAttentionOptions& opt
         }
         const double steps = double(n) / 64 + double(n) / 512 + 3;
         e += u * (most - least) + 4 * u * steps + growth(double(n) + steps + 3) * u;
+        if (t.has("lse")) t["lse"].expect_within((b * s.H + h) * s.Tq + i, most + std::log(total), e + 4 * u * (1 + std::abs(most)));
         for (int64_t d = 0; d < s.D; ++d) {
           double o = 0, o_size = 0;
           for (int64_t j = 0; j < n; ++j) {
@@ -101,7 +102,7 @@ void attend(Truth& t, const Size& s, bool by_head, const KvAttentionOptions& opt
 }
 
 Problem problem(DType dtype, Size s, bool by_head = false, Layout layout = Layout::contiguous, Fill values = normal(),
-                KvAttentionOptions options = {}) {
+                KvAttentionOptions options = {}, bool keeps_lse = false) {
   if (options.scale == 0) options.scale = 1 / std::sqrt(float(s.D));
   const auto shape = [&](int64_t T, int64_t heads) { return by_head ? Shape{s.B(), heads, T, s.D} : Shape{s.B(), T, heads, s.D}; };
   Problem p;
@@ -116,6 +117,7 @@ Problem problem(DType dtype, Size s, bool by_head = false, Layout layout = Layou
             [=](PhiloxStream&, int64_t i) { return double(page_of(s, i / s.pages(), i % s.pages())); });
   p.input("start", DType::i32, {s.B()}, [=](PhiloxStream&, int64_t b) { return double(s.start[size_t(b)]); });
   p.output("o", dtype, shape(s.Tq, s.H), layout);
+  if (keeps_lse) p.output("lse", DType::f32, {s.B(), s.H, s.Tq});
   const auto args = [=](const Bound& b) {
     const auto seen = [&](const char* name) { return by_head ? b.tensor(name).permute({0, 2, 1, 3}) : b.tensor(name); };
     return KvAttentionArgs{.q = seen("q").view(),
@@ -126,7 +128,8 @@ Problem problem(DType dtype, Size s, bool by_head = false, Layout layout = Layou
                            .scale = options.scale,
                            .window = options.window,
                            .soft_cap = options.soft_cap,
-                           .pages = s.page > 0 ? b.view("pages") : View()};
+                           .pages = s.page > 0 ? b.view("pages") : View(),
+                           .lse = keeps_lse ? b.mut("lse") : MutView()};
   };
   p.run = [=](Stream& stream, const Bound& b) { kv_attention(stream, args(b)); };
   p.cost = [=](const Bound& b) { return cost(args(b)); };
@@ -239,6 +242,15 @@ void add_options(Registry& registry, DType dtype) {
     }
 }
 
+// With lse, which attention sinks need.
+void add_lse(Registry& registry, DType dtype) {
+  for (const Size& s : {Size{{5}, 1, 16, 4, 2, 8}, Size{{1500, 30}, 1, 1600, 9, 3, 64}, Size{{40}, 1, 41, 5, 1, 48},
+                        Size{{505}, 9, 520, 4, 2, 16}, Size{{700}, 40, 740, 4, 1, 16}})
+    for (int64_t window : {0, 20})
+      registry.add({"kv_attention", s.Tq == 1 ? "decode_lse" : "prefill_lse", dtype, s.name() + (window ? "/window" : ""),
+                    [=] { return problem(dtype, s, false, Layout::contiguous, normal(), {.window = window}, true); }});
+}
+
 }  // namespace
 
 void add_specs_kv_attention(Registry& registry) {
@@ -269,6 +281,7 @@ void add_specs_kv_attention(Registry& registry) {
     add({{60}, 20, 90, 4, 2, 16}, "/nan", false, Layout::contiguous, sprinkle(normal(), 90 * 2 * 16, 66 * 2 * 16 + 3, NAN));
     add({{60}, 20, 90, 4, 2, 16}, "/infinity", false, Layout::contiguous, sprinkle(normal(), 90 * 2 * 16, 66 * 2 * 16 + 3, INFINITY));
     add({{80}, 1, 90, 4, 2, 16}, "/nan", false, Layout::contiguous, sprinkle(normal(), 90 * 2 * 16, 66 * 2 * 16 + 3, NAN));
+    add_lse(registry, dtype);
     add_options(registry, dtype);
     add_pages(registry, dtype);
     // Caches longer than 12 and 16 bits count. Only values past those positions are not 0, so that a start or a key that is lost

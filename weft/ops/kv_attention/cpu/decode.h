@@ -96,6 +96,10 @@ class Decode {
       for (int64_t i = 1; i < count; ++i) merge(sums, sums + i * sums_floats(), h);
       store_output(sums + h * w_.D, l(sums)[h], w_.D, o.row(b, 0, h));
     }
+    if (!a_.lse) return;
+    float* const lse = data<float>(a_.lse) + b * w_.H;
+    const float *m_of = m(sums), *l_of = l(sums);
+    for_each_block(w_.H, [=](At at) HWY_ATTR { at.store(at.load(m_of) + log(at.load(l_of)), lse); });
   }
 
  private:

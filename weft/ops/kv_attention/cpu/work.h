@@ -55,6 +55,10 @@ template <class T>
 void store_queries(const Work& w, const KvAttentionArgs& a, const Queries& q, const SegmentSums& sums, int64_t width) {
   const Heads<T> o = heads<T>(a.o);
   for (int64_t r = 0; r < q.count; ++r) store_output(sums.o + r * width, sums.l[r], w.D, o.row(q.b, q.token(r), q.head(r)));
+  if (!a.lse) return;
+  float lse[kTile];
+  for_each_block(q.count, [&](At at) HWY_ATTR { at.store(at.load(sums.m) + log(at.load(sums.l)), lse); });
+  for (int64_t r = 0; r < q.count; ++r) data<float>(a.lse)[(q.b * w.H + q.head(r)) * w.Tq + q.token(r)] = lse[r];
 }
 
 }  // namespace

@@ -40,17 +40,19 @@ void decode(Stream& stream, const KvAttentionArgs& a) {
                                            constant(2, whole),
                                            constant(3, !whole),
                                            constant(4, p.window > 0),
-                                           constant(5, bool(a.pages))};
+                                           constant(5, bool(a.pages)),
+                                           constant(6, bool(a.lse)),
+                                           constant(7, bool(a.lse) && whole)};
   const int64_t results = whole ? 0 : B * H * segments;
   const std::shared_ptr<Buffer> partial = scratch(stream, results * D * int64_t(sizeof(float))),
                                 statistics = scratch(stream, results * 2 * int64_t(sizeof(float)));
   launch(stream, {a.kOp, kFile, join("attend_cached", dtype_suffix(a.q.dtype), head_dim_suffix(D)), constants},
          {.groups = {whole ? 1 : segments, rows, B}, .threads = 128},
          {in(a.q), in(a.k_cache), in(a.v_cache), in(a.start), whole ? out(a.o) : nothing(), whole ? nothing() : out(*partial),
-          whole ? nothing() : out(*statistics), params(p), fault(stream), in(a.pages)});
+          whole ? nothing() : out(*statistics), params(p), fault(stream), in(a.pages), whole ? out(a.lse) : nothing()});
   if (whole) return;
   launch(stream, {a.kOp, kFile, join("join_segments", dtype_suffix(a.q.dtype)), constants}, {.groups = {H, B, 1}, .threads = 256},
-         {in(*partial), in(*statistics), in(a.start), out(a.o), params(p)});
+         {in(*partial), in(*statistics), in(a.start), out(a.o), params(p), out(a.lse)});
 }
 
 }  // namespace
@@ -67,7 +69,7 @@ void kv_attention(Stream& stream, const KvAttentionArgs& a) {
                              .v = a.v_cache,
                              .start = a.start,
                              .o = a.o,
-                             .lse = {},
+                             .lse = a.lse,
                              .scale = a.scale,
                              .window = a.window,
                              .soft_cap = a.soft_cap,

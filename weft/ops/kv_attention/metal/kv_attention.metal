@@ -19,6 +19,8 @@ constant bool kWhole [[function_constant(2)]];       // a threadgroup has all se
 constant bool kParts [[function_constant(3)]];       // it has one, and writes its sums
 constant bool kHasWindow [[function_constant(4)]];
 constant bool kPaged [[function_constant(5)]];
+constant bool kKeepsLse [[function_constant(6)]];
+constant bool kWholeLse [[function_constant(7)]];  // kKeepsLse and kWhole
 
 template <class T>
 inline Piece<T> cached_rows(device const T* at, HeadStrides strides, PageSizes sizes, device const int* pages, device Fault& fault, int b,
@@ -46,8 +48,9 @@ kernel void attend_cached(device const T* q [[buffer(0)]], device const T* k [[b
                           device float* partial [[buffer(5), function_constant(kParts)]],
                           device float* statistics [[buffer(6), function_constant(kParts)]], constant DecodeParams& p [[buffer(7)]],
                           device Fault& fault [[buffer(8)]], device const int* pages [[buffer(9), function_constant(kPaged)]],
-                          uint3 group [[threadgroup_position_in_grid]], uint thread_index [[thread_index_in_threadgroup]],
-                          uint simd [[simdgroup_index_in_threadgroup]], uint lane [[thread_index_in_simdgroup]]) {
+                          device float* lse [[buffer(10), function_constant(kWholeLse)]], uint3 group [[threadgroup_position_in_grid]],
+                          uint thread_index [[thread_index_in_threadgroup]], uint simd [[simdgroup_index_in_threadgroup]],
+                          uint lane [[thread_index_in_simdgroup]]) {
   constexpr int kGroups = 4, kRow = kD + 4, kBlocks = kKeys / 8, kScore = kKeys + 4;
   constexpr int kSpan = kD / kSlices, kQueryMatrices = kSpan / 8;      // of D in a score
   constexpr int kValues = kD / kGroups, kValueMatrices = kValues / 8;  // columns of o of a simdgroup
@@ -118,7 +121,8 @@ kernel void attend_cached(device const T* q [[buffer(0)]], device const T* k [[b
       join(earlier, seen, false, table, lane);
       seen = earlier;
     }
-    divide(seen, patch, table, lane);
+    const float total = divide(seen, patch, table, lane);
+    if (kWholeLse && simd == 0 && lane % 4 == 0 && row < heads) lse[int64_t(b) * p.H + head + row] = seen.largest + precise::log(total);
     store_rows(seen.sums, o + row_at(p.o, b, 0, head) + value, p.o.head, heads, p.D - value, patch, lane);
     return;
   }
@@ -143,8 +147,8 @@ template <class T>
 [[max_total_threads_per_threadgroup(256)]]
 kernel void join_segments(device const float* partial [[buffer(0)]], device const float* statistics [[buffer(1)]],
                           device const int* start [[buffer(2)]], device T* o [[buffer(3)]], constant DecodeParams& p [[buffer(4)]],
-                          uint2 group [[threadgroup_position_in_grid]], uint thread_index [[thread_index_in_threadgroup]],
-                          uint lane [[thread_index_in_simdgroup]]) {
+                          device float* lse [[buffer(5), function_constant(kKeepsLse)]], uint2 group [[threadgroup_position_in_grid]],
+                          uint thread_index [[thread_index_in_threadgroup]], uint lane [[thread_index_in_simdgroup]]) {
   const int h = int(group.x), b = int(group.y), before = start[b], index = int(thread_index);
   if (before < 0 || before >= p.capacity || index - int(lane) >= p.D) return;  // whole simdgroups
   const int from = kHasWindow ? max(0, before + 1 - p.window) / kKeySegment : 0, used = before / kKeySegment + 1;
@@ -163,6 +167,7 @@ kernel void join_segments(device const float* partial [[buffer(0)]], device cons
     }
   }
   if (index < p.D) o[row_at(p.o, b, 0, h) + index] = from_float<T>(sum / total);
+  if (kKeepsLse && index == 0) lse[int64_t(b) * p.H + h] = largest + precise::log(total);
 }
 
 template [[host_name("attend_cached_f32_64")]] kernel decltype(attend_cached<float, 64, 1, 32>) attend_cached<float, 64, 1, 32>;
