@@ -153,9 +153,11 @@ ModelResult measure_decode(const Model& model, Ceilings& ceilings, const ModelSi
 double prefill_flops(const ModelConfig& c, int64_t T) {
   const double C = double(c.hidden_size), q = double(c.heads * c.head_dim), kv = double(c.kv_heads * c.head_dim),
                F = double(c.intermediate_size);
-  const double mlp = (c.architecture == Architecture::gpt2 ? 2 : 3) * C * F, linear = 2 * C * q + 2 * C * kv + mlp;
-  const double attention = 4 * q * double(T) * double(T + 1) / 2;
-  return double(c.layers) * (2 * linear * double(T) + attention) + 2 * C * double(c.vocab_size);
+  const double mlp = (c.architecture == Architecture::gpt2 ? 2 : 3) * C * F, projections = 2 * C * q + 2 * C * kv;
+  const double mixture = C * double(c.experts) + 3 * C * double(c.expert_size) * double(c.experts_per_token);
+  const double attention = 4 * q * double(T) * double(T + 1) / 2, sparse = double(c.layers_with_experts()), layers = double(c.layers);
+  const double linear = layers * projections + (layers - sparse) * mlp + sparse * mixture;
+  return 2 * linear * double(T) + layers * attention + 2 * C * double(c.vocab_size);
 }
 
 std::vector<ModelResult> measure_model(const Model& model, Ceilings& ceilings, int threads, const ModelSizes& sizes) {

@@ -48,6 +48,12 @@ FAMILIES = {
                                                    sliding_attention=dict(rope_type="default", rope_theta=10000.0)))),
     "olmo3": ("Olmo3", dict(sliding_window=7, layer_types=["sliding_attention", "full_attention"],
                             rope_parameters=dict(full_attention=YARN, sliding_attention=dict(rope_type="default", rope_theta=10000.0)))),
+    "qwen3_moe": ("Qwen3Moe", dict(num_hidden_layers=3, num_experts=6, num_experts_per_tok=2, moe_intermediate_size=16, mlp_only_layers=[1],
+                                   norm_topk_prob=True, output_router_logits=True, router_aux_loss_coef=0.5)),
+    "mixtral": ("Mixtral", dict(num_local_experts=4, num_experts_per_tok=3, intermediate_size=20, output_router_logits=True,
+                                router_aux_loss_coef=0.5)),
+    "gpt_oss": ("GptOss", dict(num_local_experts=4, num_experts_per_tok=2, sliding_window=7, output_router_logits=True, router_aux_loss_coef=0.5,
+                               swiglu_limit=1.5, rope_parameters=dict(YARN, truncate=False))),
     "ministral3": ("Ministral3", dict(rope_parameters=dict(YARN, llama_4_scaling_beta=0.3))),
 }
 
@@ -94,8 +100,10 @@ def outputs(model, generator):
     ids = torch.randint(0, 61, (2, 24), generator=generator)
     train = torch.randint(0, 61, (2, 33), generator=generator)
     train[0, 3] = train[1, 20] = PAD
-    logits = model(train[:, :-1], use_cache=False).logits
-    loss = torch.nn.functional.cross_entropy(logits.flatten(0, 1), train[:, 1:].flatten())
+    out = model(train[:, :-1], use_cache=False)
+    loss = torch.nn.functional.cross_entropy(out.logits.flatten(0, 1), train[:, 1:].flatten())
+    if getattr(out, "aux_loss", None) is not None:
+        loss = loss + model.config.router_aux_loss_coef * out.aux_loss
     loss.backward()
     tensors = {f"grad0.{key}": value.grad for key, value in model.named_parameters()}
     with torch.no_grad():

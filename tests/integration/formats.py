@@ -48,8 +48,8 @@ with tempfile.TemporaryDirectory() as temporary:
 
     # Unsupported parts are named and the rest is shown; a damaged file gives a one-line error.
     config = json.loads((folder / "config.json").read_text())
-    (folder / "config.json").write_text(json.dumps(config | {"model_type": "mixtral"}))
-    assert "mixtral" in json.loads(run("inspect", folder, "--json").stdout)["config"]["unsupported"]
+    (folder / "config.json").write_text(json.dumps(config | {"model_type": "qwen2_moe"}))
+    assert "qwen2_moe" in json.loads(run("inspect", folder, "--json").stdout)["config"]["unsupported"]
     (folder / "config.json").write_text(json.dumps(config | {"hidden_size": "64"}))
     done = run("inspect", folder, code=2)
     assert "config.json: $.hidden_size" in done.stderr and done.stderr.count("\n") == 1, done.stderr

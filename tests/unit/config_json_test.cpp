@@ -164,11 +164,11 @@ void refuses(const json& config, ErrorCode code, const std::string& reason) {
 
 TEST(ConfigJson, unsupported_options_are_named) {
   const auto code = ErrorCode::unsupported;
-  refuses(with(kSmolLm2, {{"model_type", "mixtral"}}), code, "'mixtral'");
+  refuses(with(kSmolLm2, {{"model_type", "qwen2_moe"}}), code, "'qwen2_moe'");
   refuses(with(kSmolLm2, {{"architectures", {"LlamaForSequenceClassification"}}}), code, "'LlamaForSequenceClassification'");
   refuses(with(without(kSmolLm2, "model_type"), {{"architectures", {"GemmaForCausalLM"}}}), code, "'GemmaForCausalLM'");
   refuses(with(kSmolLm2, {{"quantization_config", {{"bits", 4}}}}), code, "$.quantization_config");
-  refuses(with(kSmolLm2, {{"model_type", "qwen3_moe"}}), code, "$.model_type is 'qwen3_moe', a mixture of experts; supported are llama, ");
+  refuses(with(kSmolLm2, {{"model_type", "olmoe"}}), code, "$.model_type is 'olmoe', a mixture of experts; supported are llama, ");
   refuses(with(kSmolLm2, {{"model_type", "granitemoehybrid"}}), code, "recurrent");
   refuses(with(kSmolLm2, {{"model_type", "gemma3"}}), code, "text and images");
   refuses(with(kSmolLm2, {{"rope_scaling", {{"rope_type", "mrope"}, {"factor", 4}}}}), code, "'mrope'");

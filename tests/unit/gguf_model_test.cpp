@@ -182,6 +182,8 @@ TEST_F(GgufModel, published_settings_of_every_family_round_trip) {
   round_trip(Architecture::smollm3, [](ModelConfig& c) { c.rotary_layers = {true, true, true, false, true, true, true}; });
   round_trip(Architecture::olmo2, [](ModelConfig& c) { c.norms = NormPlaces::after, c.qk_norm = c.qk_norm_whole = true; });
   round_trip(Architecture::phi3, [](ModelConfig& c) { c.fused_projections = true; });
+  round_trip(Architecture::qwen3_moe, [](ModelConfig& c) { c.qk_norm = true, c.experts = 6, c.experts_per_token = 2, c.expert_size = 24; });
+  round_trip(Architecture::mixtral, [](ModelConfig& c) { c.experts = 4, c.experts_per_token = 3, c.expert_size = c.intermediate_size; });
   round_trip(Architecture::gemma2, [&](ModelConfig& c) {
     gemma(c), c.attention_soft_cap = 50, c.logits_soft_cap = 30;
     c.window_layers = {true, false, true, false, true, false, true};
@@ -298,13 +300,14 @@ TEST_F(GgufModel, wrong_models_are_named) {
   EXPECT_EQ(error(metadata("", none), {}), "has no tensor 'token_embd.weight'");
   EXPECT_EQ(error(metadata("", none), {embedding}), "has no tensor 'blk.0.attn_norm.weight', expected one of shape 24");
   EXPECT_EQ(error(metadata("", [](GgufMetadata& m) { m.put("llama.expert_count", uint32_t(8)); }), {embedding}),
-            "llama.expert_count is 8, which is not supported");
+            "has no key 'llama.expert_used_count'");
   EXPECT_EQ(error(metadata("", [](GgufMetadata& m) { m.put("llama.rope.scaling.type", "yarn"); }), {embedding}),
             "llama.rope.scaling.type is 'yarn'; none, linear and the factors of llama3 are supported");
   GgufMetadata other;
   other.put("general.architecture", "bert");
-  EXPECT_EQ(error(other, {}),
-            "general.architecture is 'bert'; supported are llama, qwen2, qwen3, gpt2, granite, smollm3, olmo2, phi3, gemma2, gemma3");
+  EXPECT_EQ(
+      error(other, {}),
+      "general.architecture is 'bert'; supported are llama, qwen2, qwen3, qwen3moe, gpt2, granite, smollm3, olmo2, phi3, gemma2, gemma3");
 
   export_gguf(*model, at("model.gguf"));
   std::vector<GgufTensor> tensors;

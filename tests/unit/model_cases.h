@@ -56,6 +56,18 @@ void add_families(const Add& add) {
   add("qwen3_window",
       [](ModelConfig& c) { c.architecture = Architecture::qwen3, c.qk_norm = true, c.window = 6, c.window_layers = {false, true}; });
   add("gemma2", [&](ModelConfig& c) { c.architecture = Architecture::gemma2, gemma(c), c.attention_soft_cap = 2, c.logits_soft_cap = 5; });
+  add("qwen3_moe", [](ModelConfig& c) {
+    c.architecture = Architecture::qwen3_moe, c.qk_norm = true;
+    c.experts = 5, c.experts_per_token = 2, c.expert_size = 12, c.expert_layers = {false, true}, c.router_of_chosen = false;
+  });
+  add("mixtral", [](ModelConfig& c) {
+    c.architecture = Architecture::mixtral, c.experts = 4, c.experts_per_token = 3, c.expert_size = c.intermediate_size;
+  });
+  add("gpt_oss", [&](ModelConfig& c) {
+    c.architecture = Architecture::gpt_oss, c.attention_sinks = c.clamped_experts = c.qkv_bias = c.attention_out_bias = true, yarn(c);
+    c.experts = 4, c.experts_per_token = 2, c.expert_size = c.intermediate_size, c.window = 5, c.window_layers = {true, false};
+    c.initializer_range = 0.2;  // third derivatives of sinks show at 0.25
+  });
   add("gemma3", [&](ModelConfig& c) {
     c.architecture = Architecture::gemma3, gemma(c), c.qk_norm = true, c.rope_theta = 1e6, c.local_rope_theta = 10000;
   });

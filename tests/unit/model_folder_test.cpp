@@ -108,6 +108,75 @@ TEST_F(ModelFolder, fused_tensors_of_the_wrong_size) {
   }
 }
 
+// One tensor for all experts of a layer, as a state_dict of transformers has them.
+TEST_F(ModelFolder, stacked_experts) {
+  for (const char* name : {"qwen3_moe", "mixtral"}) {
+    const auto model = make_model(config(name), *device, 3);
+    const auto loaded = load_model(write("stacked", config(name), tensors(*model)), *device);
+    EXPECT_EQ(model->logits(ids()).to_host<float>(), loaded->logits(ids()).to_host<float>()) << name;
+    Named wrong = tensors(*model);
+    for (auto& each : wrong)
+      if (each.name == "model.layers.1.mlp.experts.gate_up_proj") each.tensor = zeros(*device, {3, 24, 24});
+    expect_words(error_of(write("wrong", config(name), wrong)),
+                 {"model.safetensors", "model.layers.1.mlp.experts.gate_up_proj", "has shape 3x24x24, expected "});
+  }
+}
+
+TEST_F(ModelFolder, missing_expert) {
+  const ModelConfig c = config("mixtral");
+  const auto model = make_model(c, *device, 3);
+  export_model(*model, folder("whole"));
+  const SafeTensors file(folder("whole") + "/model.safetensors");
+  Named some;
+  for (const auto& [name, entry] : file.entries())
+    if (name != "model.layers.0.block_sparse_moe.experts.2.w3.weight") some.push_back({name, tensor_from(*device, file, name)});
+  expect_words(error_of(write("some", c, some)), {"no tensor 'model.layers.0.block_sparse_moe.experts.2.w3.weight'", "40x24"});
+}
+
+// gpt-oss is published with the matrices of its experts in MXFP4: 32 elements have a common power of two.
+TEST_F(ModelFolder, mxfp4_experts) {
+  ModelConfig c = config("gpt_oss");
+  c.hidden_size = 64;
+  c.intermediate_size = c.expert_size = 32;
+  const auto model = make_model(c, *device, 3);
+  const float values[] = {0, 0.5f, 1, 1.5f, 2, 3, 4, 6};
+  std::map<std::string, std::vector<float>> expected;
+  Named stored;
+  for (const auto& [name, tensor] : tensors(*model)) {
+    if (!name.ends_with("_proj") || name.find("experts") == name.npos) {
+      stored.push_back({name, tensor});
+      continue;
+    }
+    const int64_t E = tensor.shape()[0], in = tensor.shape()[1], out = tensor.shape()[2];
+    std::vector<uint8_t> blocks(size_t(E * in * out / 2)), scales(size_t(E * in * out / 32));
+    for (size_t i = 0; i < blocks.size(); ++i) blocks[i] = uint8_t(i * 37 + i / 7);
+    for (size_t i = 0; i < scales.size(); ++i) scales[i] = uint8_t(120 + i % 11);
+    std::vector<float> wide(size_t(E * in * out));
+    for (int64_t e = 0; e < E; ++e)
+      for (int64_t o = 0; o < out; ++o)
+        for (int64_t i = 0; i < in; ++i) {
+          const int64_t at = (e * out + o) * in + i;
+          const int half = i % 2 ? blocks[size_t(at / 2)] >> 4 : blocks[size_t(at / 2)] & 15;
+          wide[size_t((e * in + i) * out + o)] =
+              (half & 8 ? -1.0f : 1.0f) * values[half & 7] * std::exp2(float(scales[size_t(at / 32)]) - 127);
+        }
+    expected[name] = wide;
+    stored.push_back({name + "_blocks", Tensor::from_host(*device, {E, out, in / 32, 16}, blocks)});
+    stored.push_back({name + "_scales", Tensor::from_host(*device, {E, out, in / 32}, scales)});
+  }
+  const auto loaded = load_model(write("mxfp4", c, stored), *device);
+  size_t compared = 0;
+  for (const NamedTensor& p : loaded->parameters()) {
+    if (!expected.contains(p.name)) continue;
+    EXPECT_EQ(p.tensor.to_host<float>(), expected[p.name]) << p.name;
+    ++compared;
+  }
+  EXPECT_EQ(compared, 4u);
+  for (auto& each : stored)
+    if (each.name == "model.layers.0.mlp.experts.down_proj_scales") each.tensor = zeros(*device, {4, 64, 2}, DType::u8);
+  expect_words(error_of(write("mxfp4", c, stored)), {"down_proj_scales", "has shape 4x64x2, expected 4x64x1"});
+}
+
 TEST_F(ModelFolder, settings_round_trip) {
   for (const ModelCase& each : model_cases()) {
     const auto model = make_model(each.config, *device, 3);

@@ -42,9 +42,11 @@ TEST_P(EveryModel, parameter_count) {
 }
 
 TEST_P(EveryModel, gradients_match_finite_differences) {
-  const auto m = model({.trainable = true});
+  ModelConfig config = GetParam().config;
+  config.experts_per_token = config.experts;  // else a step may choose other experts (weft/ops/route checks that gradient)
+  const auto m = make_model(config, *device, 7, {.trainable = true});
   const Tensor tokens = ids(2, 7);
-  const bool kinks = GetParam().config.activation == HiddenActivation::relu;  // the step must rarely cross one
+  const bool kinks = config.activation == HiddenActivation::relu;  // the step must rarely cross one
   const std::vector<Parameter> parameters = m->parameters();
   const std::vector<NamedTensor> leaves(parameters.begin(), parameters.end());
   for (const GradcheckResult& r : gradcheck([&] { return m->logits(tokens); }, leaves, {.step = kinks ? 2e-3 : 2e-2}))
@@ -161,6 +163,35 @@ TEST_P(EveryModel, inference_saves_nothing) {
   const Tensor logits = m->last_logits(ids(1, T), cache);
   EXPECT_EQ(device->pool().stats().live, before + 1);
   EXPECT_FALSE(logits.requires_grad());
+}
+
+// The load-balancing loss is one of all layers: blocks that are recomputed pass its sums on.
+TEST(RouterLoss, recomputed_blocks_have_the_same_bits) {
+  const auto device = open_device(test_device(), {.checked = true});
+  for (const ModelCase& each : model_cases()) {
+    if (each.config.experts == 0) continue;
+    ModelConfig config = each.config;
+    config.router_loss = 0.5;
+    const auto m = make_model(config, *device, 7, {.trainable = true});
+    const Tensor ids = Tensor::from_host(*device, {2, 6}, std::vector<int32_t>{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12});
+    std::vector<std::vector<float>> plain;
+    for (const bool again : {false, true}) {
+      const Tensor loss = m->loss(ids, ids, {.recompute = again}), half = m->loss(ids, ids, {.share = full(*device, {}, 0.5)});
+      config.router_loss = 0;
+      const float alone = make_model(config, *device, 7)->loss(ids, ids).item<float>(), whole = loss.item<float>();
+      EXPECT_GT(whole, alone + 0.1f) << each.name;
+      EXPECT_NEAR(half.item<float>() - alone, (whole - alone) / 2, 1e-5) << each.name;
+      backward(loss);
+      for (size_t i = 0; i < m->parameters().size(); ++i) {
+        const NamedTensor& p = m->parameters()[i];
+        if (!again)
+          plain.push_back(p.tensor.grad().to_host<float>());
+        else
+          EXPECT_EQ(p.tensor.grad().to_host<float>(), plain[i]) << each.name << " " << p.name;
+        p.tensor.clear_grad();
+      }
+    }
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(settings, EveryModel, testing::ValuesIn(model_cases()), [](const auto& info) { return info.param.name; });

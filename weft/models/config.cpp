@@ -5,6 +5,7 @@
 
 #include "weft/models/families/family.h"
 #include "weft/ops/causal_attention/causal_attention.h"
+#include "weft/ops/route/route.h"
 
 namespace weft {
 namespace {
@@ -20,6 +21,7 @@ void check_numbers(const ModelConfig& c, std::string_view where) {
                              {"attention_soft_cap", double(c.attention_soft_cap)},
                              {"logits_soft_cap", double(c.logits_soft_cap)},
                              {"local_rope_theta", c.local_rope_theta},
+                             {"router_loss", c.router_loss},
                              {"query_growth", c.query_growth}})
     check(std::isfinite(value) && value >= 0, where, name, " is ", value, ", expected zero or more");
   for (auto [name, value] : {std::pair<const char*, double>{"embedding_scale", c.embedding_scale},
@@ -29,10 +31,22 @@ void check_numbers(const ModelConfig& c, std::string_view where) {
 }
 
 void check_layers(const ModelConfig& c, std::string_view where) {
-  for (auto [name, layers] : {std::pair{"window_layers", &c.window_layers}, {"rotary_layers", &c.rotary_layers}})
+  for (auto [name, layers] :
+       {std::pair{"window_layers", &c.window_layers}, {"rotary_layers", &c.rotary_layers}, {"expert_layers", &c.expert_layers}})
     check(layers->empty() || int64_t(layers->size()) == c.layers, where, name, " has ", layers->size(),
           " elements, expected one for each of ", c.layers, " layers");
   check(0 <= c.window && c.window <= c.max_positions, where, "a window of ", c.window, " tokens exceeds the context of ", c.max_positions);
+}
+
+void check_experts(const ModelConfig& c, std::string_view where) {
+  if (c.experts == 0) return;
+  check(1 <= c.experts && c.experts <= RouteArgs::kMostExperts, where, "experts is ", c.experts, ", expected 1 to ",
+        RouteArgs::kMostExperts);
+  check(1 <= c.experts_per_token && c.experts_per_token <= c.experts, where, "experts_per_token is ", c.experts_per_token,
+        ", expected 1 to the number of experts, ", c.experts);
+  check(1 <= c.expert_size && c.expert_size < int64_t(1) << 31, where, "expert_size is ", c.expert_size, ", expected 1 or more");
+  check(c.gate_limit > 0 && std::isfinite(c.gate_limit), where, "gate_limit is ", c.gate_limit, ", expected a number above zero");
+  check(std::isfinite(c.gate_slope), where, "gate_slope is ", c.gate_slope, ", expected a finite number");
 }
 
 void check_rope(const ModelConfig& c, std::string_view where) {
@@ -48,6 +62,12 @@ void check_rope(const ModelConfig& c, std::string_view where) {
 
 std::string_view name(Architecture architecture) { return family_of(architecture).model_type; }
 
+int64_t ModelConfig::layers_with_experts() const {
+  int64_t count = 0;
+  for (int64_t layer = 0; layer < layers; ++layer) count += has_experts(layer);
+  return count;
+}
+
 int64_t ModelConfig::parameter_count() const {
   const int64_t C = hidden_size, q = heads * head_dim, kv = kv_heads * head_dim, F = intermediate_size;
   const int64_t head = tie_embeddings ? 0 : vocab_size * C;
@@ -55,9 +75,11 @@ int64_t ModelConfig::parameter_count() const {
     return (vocab_size + max_positions) * C + head + layers * (4 * C * C + 4 * C + 2 * C * F + F + C + 4 * C) + 2 * C;
   const int64_t head_norms = !qk_norm ? 0 : qk_norm_whole ? q + kv : 2 * head_dim;
   const int64_t attention = 2 * C * q + 2 * C * kv + (qkv_bias ? q + 2 * kv : 0) + (attention_out_bias ? C : 0) + head_norms;
-  const int64_t mlp = 3 * C * F + (mlp_bias ? 2 * F + C : 0);
+  const int64_t mlp = 3 * C * F + (mlp_bias ? 2 * F + C : 0), Fe = expert_size, sparse = layers_with_experts();
+  const int64_t mixture = experts * (C + 3 * C * Fe) + (clamped_experts ? experts * (1 + 2 * Fe + C) : 0);
   const int64_t block_norms = (norms == NormPlaces::around ? 4 : 2) * C;
-  return vocab_size * C + head + layers * (attention + mlp + block_norms) + C;
+  const int64_t sinks = attention_sinks ? heads : 0;
+  return vocab_size * C + head + layers * (attention + sinks + block_norms) + (layers - sparse) * mlp + sparse * mixture + C;
 }
 
 void check_config(const ModelConfig& c, std::string_view where) {
@@ -77,6 +99,7 @@ void check_config(const ModelConfig& c, std::string_view where) {
         " are supported");
   check_numbers(c, where);
   check_layers(c, where);
+  check_experts(c, where);
   if (c.architecture == Architecture::gpt2) {
     check(c.heads == c.kv_heads && c.heads * c.head_dim == c.hidden_size, where,
           "GPT-2 needs as many key/value heads as query heads, and heads x head_dim = hidden_size; got ", c.heads, " and ", c.kv_heads,
@@ -88,7 +111,7 @@ void check_config(const ModelConfig& c, std::string_view where) {
 
 void set_layers(ModelConfig& c, int64_t layers) {
   c.layers = layers;
-  for (std::vector<bool>* each : {&c.window_layers, &c.rotary_layers}) {
+  for (std::vector<bool>* each : {&c.window_layers, &c.rotary_layers, &c.expert_layers}) {
     const std::vector<bool> pattern = *each;
     if (pattern.empty()) continue;
     each->clear();

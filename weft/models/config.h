@@ -14,7 +14,10 @@
 namespace weft {
 
 // The families: weft/models/families has a file for each.
-enum class Architecture { llama, qwen2, qwen3, gpt2, mistral, ministral3, granite, smollm3, olmo2, olmo3, phi3, gemma2, gemma3 };
+// clang-format off
+enum class Architecture { llama, qwen2, qwen3, gpt2, mistral, ministral3, granite, smollm3, olmo2, olmo3, phi3, gemma2, gemma3, qwen3_moe,
+                          mixtral, gpt_oss };
+// clang-format on
 std::string_view name(Architecture architecture);  // as config.json's model_type
 
 // RMSNorms of a block: before attention and the MLP (Llama), after them (OLMo 2), or both (Gemma 2).
@@ -55,6 +58,16 @@ struct ModelConfig {
   bool fused_projections = false;  // Phi-3: qkv_proj, gate_up_proj
   HiddenActivation activation = HiddenActivation::silu;
 
+  int64_t experts = 0;                   // num_experts, num_local_experts: of a layer with a mixture; 0: none
+  int64_t experts_per_token = 0;         // num_experts_per_tok
+  int64_t expert_size = 0;               // moe_intermediate_size; Mixtral, gpt-oss: intermediate_size
+  bool router_of_chosen = true;          // norm_topk_prob: the weights of the chosen experts sum to 1
+  std::vector<bool> expert_layers = {};  // Qwen3-MoE's decoder_sparse_step, mlp_only_layers: which layers have experts; empty: all
+  double router_loss = 0;                // router_aux_loss_coef where output_router_logits is true
+  bool clamped_experts = false;          // gpt-oss: biases, and a gate clamped to gate_limit (weft/nn/experts.h)
+  double gate_slope = 1.702, gate_limit = 7;
+  bool attention_sinks = false;  // gpt-oss: a learned logit of each head in the softmax
+
   double embedding_scale = 1;           // Granite's embedding_multiplier; Gemma: sqrt(hidden_size), rounded to the weights' dtype
   double attention_scale = 0;           // Granite's attention_multiplier; Gemma: query_pre_attn_scalar^-1/2; 0: head_dim^-1/2
   double residual_scale = 1;            // Granite's residual_multiplier
@@ -77,6 +90,8 @@ struct ModelConfig {
 
   int64_t rotary_dims() const { return int64_t(double(head_dim) * rotary_fraction); }
   bool has_window(int64_t layer) const { return window > 0 && (window_layers.empty() || window_layers[size_t(layer)]); }
+  bool has_experts(int64_t layer) const { return experts > 0 && (expert_layers.empty() || expert_layers[size_t(layer)]); }
+  int64_t layers_with_experts() const;
   bool has_rope(int64_t layer) const { return rotary_layers.empty() || rotary_layers[size_t(layer)]; }
 
   bool operator==(const ModelConfig&) const = default;

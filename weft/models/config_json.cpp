@@ -14,8 +14,8 @@ using keys::kMost;
 
 // Model types that this library recognises and cannot run.
 const char* reason_against(std::string_view type) {
-  for (const char* each : {"mixtral", "qwen2_moe", "qwen3_moe", "gpt_oss", "granitemoe", "granitemoeshared", "olmoe", "phimoe",
-                           "deepseek_v2", "deepseek_v3", "llama4", "llama4_text", "glm4_moe"})
+  for (const char* each : {"qwen2_moe", "granitemoe", "granitemoeshared", "olmoe", "phimoe", "deepseek_v2", "deepseek_v3", "llama4",
+                           "llama4_text", "glm4_moe"})
     if (type == each) return ", a mixture of experts";
   for (const char* each : {"qwen3_next", "qwen3_5", "qwen3_5_text", "lfm2", "granitemoehybrid", "jamba", "bamba", "falcon_h1", "nemotron_h",
                            "zamba2", "mamba", "mamba2", "recurrent_gemma"})
@@ -53,10 +53,17 @@ const Family& family_of(const JsonNode& root) {
   root.at("model_type").unsupported("is '", shown(type), "'", reason_against(type), "; supported are ", listed(&Family::model_type));
 }
 
+// Weights in MXFP4, which are dequantised as they are loaded.
+bool is_mxfp4(const JsonNode& root) {
+  const auto node = root.find("quantization_config");
+  return node && node->value().is_object() && node->text_or("quant_method", "") == "mxfp4";
+}
+
 // Options of transformers that change the computation, each with its neutral value.
 void refuse_unsupported(const JsonNode& root, const Family& family) {
   for (const char* key : {"quantization_config", "auto_map", "pruned_heads"}) {
     if (family.code_in_folder && key == std::string_view("auto_map")) continue;
+    if (family.mxfp4 && key == std::string_view("quantization_config") && is_mxfp4(root)) continue;
     if (const auto node = root.find(key); node && !node->value().empty()) node->unsupported("is given; ", key, " is not supported");
   }
   for (const char* key : {"add_cross_attention", "is_encoder_decoder", "rope_interleaved", "use_bidirectional_attention"})

@@ -5,6 +5,7 @@
 #include "weft/io/mapped_file.h"
 #include "weft/io/safetensors_writer.h"
 #include "weft/models/config_json.h"
+#include "weft/models/expert_tensors.h"
 #include "weft/models/load.h"
 #include "weft/models/tokenizer_folder.h"
 #include "weft/ops/copy/copy.h"
@@ -42,7 +43,7 @@ DType export_dtype(std::string_view text) {
   fail(ErrorCode::invalid_argument, "export", "weights are written as f32, bf16 or f16, got '", text, "'");
 }
 
-std::vector<DeferredTensor> exported_weights(const Model& model, DType dtype) {
+std::vector<DeferredTensor> parameters_to_export(const Model& model, DType dtype) {
   std::vector<DeferredTensor> tensors;
   for (const NamedTensor& p : model.parameters())
     tensors.push_back({p.name, dtype, p.tensor.shape(), [&model, dtype, name = p.name, value = p.tensor] {
@@ -51,6 +52,27 @@ std::vector<DeferredTensor> exported_weights(const Model& model, DType dtype) {
                                                                    [&](const LoraAdapter& each) { return each.layer + ".weight" == name; });
                          return cast(adapter == model.adapters().end() ? value.detach() : merged(value, *adapter), dtype);
                        }});
+  return tensors;
+}
+
+std::vector<DeferredTensor> exported_weights(const Model& model, DType dtype) {
+  std::vector<DeferredTensor> tensors;
+  for (DeferredTensor& whole : parameters_to_export(model, dtype)) {
+    const std::vector<ExpertPart> parts = expert_parts(model.config(), whole.name, whole.shape);
+    if (parts.empty()) {
+      whole.name = published_name(model.config(), whole.name);
+      tensors.push_back(std::move(whole));
+      continue;
+    }
+    const Tensor& all = std::ranges::find(model.parameters(), whole.name, &NamedTensor::name)->tensor;
+    for (const ExpertPart& part : parts) {
+      const Shape shape{part.last - part.first, whole.shape[2]};
+      tensors.push_back({part.name, dtype, shape, [all = all.detach(), part, shape, dtype] {
+                           const NoGrad no_grad;
+                           return cast(all.part(0, part.expert, part.expert + 1).part(1, part.first, part.last).reshape(shape), dtype);
+                         }});
+    }
+  }
   return tensors;
 }
 

@@ -28,7 +28,8 @@ constexpr IntegerKey kIntegers[] = {
     {"attention.key_length", &ModelConfig::head_dim, false},
 };
 constexpr const char *kValueLength = "attention.value_length", *kRotated = "rope.dimension_count", *kScaling = "rope.scaling.type",
-                     *kScalingFactor = "rope.scaling.factor", *kWindow = "attention.sliding_window";
+                     *kScalingFactor = "rope.scaling.factor", *kWindow = "attention.sliding_window", *kExperts = "expert_count",
+                     *kExpertsOfToken = "expert_used_count", *kExpertSize = "expert_feed_forward_length";
 
 // llama3 scaling is the tensor of its factors; these keys have what it was computed from. Other programs ignore them.
 constexpr const char *kFactor = "weft.rope_scaling.factor", *kLowFactor = "weft.rope_scaling.low_freq_factor",
@@ -53,6 +54,9 @@ const GgufFamily& family_of(const Gguf& file) {
   const std::string name = file.text("general.architecture");
   const GgufFamily* family = gguf_family(name);
   if (!family) fail(ErrorCode::unsupported, file.path(), "general.architecture is '", name, "'; supported are ", gguf_family_names());
+  // Mixtral is a Llama with experts.
+  if (family->architecture == Architecture::llama && file.find_integer(join(name, ".", kExperts)).value_or(0) > 0)
+    return gguf_family(Architecture::mixtral);
   return *family;
 }
 
@@ -63,8 +67,9 @@ bool has_rope(const GgufFamily& family) { return has_number(family, "rope.freq_b
 
 void refuse_unsupported(const Gguf& file, const GgufFamily& family, const std::string& prefix) {
   for (const char* key : kUnsupported)
-    if (const auto value = file.find_number(prefix + key);
-        value && *value != 0 && !has_number(family, key) && !(family.windows && std::string_view(key) == kWindow))
+    if (const auto value = file.find_number(prefix + key); value && *value != 0 && !has_number(family, key) &&
+                                                           !(family.windows && std::string_view(key) == kWindow) &&
+                                                           !(family.experts && std::string_view(key) == kExperts))
       fail(ErrorCode::unsupported, file.path(), prefix, key, " is ", *value, ", which is not supported");
   if (const auto scaling = file.find_text(prefix + kScaling); scaling && *scaling != "none" && *scaling != "linear")
     fail(ErrorCode::unsupported, file.path(), prefix, kScaling, " is '", *scaling,
@@ -106,6 +111,12 @@ void read_rope_factors(const Gguf& file, ModelConfig& c) {
       fail(ErrorCode::unsupported, file.path(), "tensor '", kGgufRopeFactors, "' has the factor ", factors[i], " at index ", i,
            ", expected ", expected[i], ", that of llama3 scaling by ", c.rope_scaling.factor, " from a context of ",
            c.rope_scaling.original_context);
+}
+
+void read_experts(const Gguf& file, const std::string& prefix, ModelConfig& c) {
+  c.experts = file.integer(prefix + kExperts, 1);
+  c.experts_per_token = file.integer(prefix + kExpertsOfToken, 1);
+  c.expert_size = c.architecture == Architecture::mixtral ? c.intermediate_size : file.integer(prefix + kExpertSize, 1);
 }
 
 void read_biases(const Gguf& file, ModelConfig& c) {
@@ -154,6 +165,7 @@ ModelConfig gguf_model_config(const Gguf& file) {
   c.activation = family.activation;
   read_biases(file, c);
   if (family.windows) c.window = file.find_integer(prefix + kWindow).value_or(0);
+  if (family.experts) read_experts(file, prefix, c);
   if (family.complete) family.complete(c);
   if (file.find_text(prefix + kScaling) == "linear") {
     c.rope_scaling = {.kind = RopeScaling::Kind::linear, .factor = shortest(file.number(prefix + kScalingFactor))};
@@ -194,6 +206,7 @@ void check_representable(const ModelConfig& c, const GgufFamily& family) {
   d.tie_embeddings = c.tie_embeddings;
   if (family.windows) d.window = c.window;
   if (family.complete) family.complete(d);
+  const bool expert_size = c.expert_size == (c.architecture == Architecture::mixtral ? c.intermediate_size : c.expert_size);
   const bool factors = family.name == std::string_view("llama") && c.rope_scaling.kind == Kind::llama3;
   const bool olmo2 = c.architecture == Architecture::olmo2, phi3 = c.architecture == Architecture::phi3;
   const bool biases = c.architecture == Architecture::llama || c.architecture == Architecture::granite ||
@@ -212,6 +225,7 @@ void check_representable(const ModelConfig& c, const GgufFamily& family) {
        c.rotary_fraction == 1 && c.rotary_layers == d.rotary_layers && c.local_rope_theta == d.local_rope_theta && c.query_growth == 0},
       {"head", c.tie_embeddings == d.tie_embeddings && !(c.tie_embeddings && olmo2)},
       {"size of heads", c.heads * c.head_dim == c.hidden_size || !(olmo2 || phi3)},
+      {"mixture of experts", c.router_of_chosen && c.expert_layers.empty() && expert_size && family.experts == (c.experts > 0)},
       {"set of biases", biases || !(c.qkv_bias || c.attention_out_bias || c.mlp_bias)},
   };
   for (const auto& [what, same] : settings)
@@ -232,6 +246,11 @@ void put_model_config(const ModelConfig& c, GgufMetadata& metadata) {
   for (const GgufNumber& number : family.numbers)
     if (number.of(c) != 0) metadata.put(prefix + number.key, float(number.of(c)));
   if (family.windows && c.window > 0) metadata.put(prefix + kWindow, uint32_t(c.window));
+  if (family.experts) {
+    metadata.put(prefix + kExperts, uint32_t(c.experts));
+    metadata.put(prefix + kExpertsOfToken, uint32_t(c.experts_per_token));
+    if (c.architecture != Architecture::mixtral) metadata.put(prefix + kExpertSize, uint32_t(c.expert_size));
+  }
   if (!has_rope(family)) return;
   metadata.put(prefix + kValueLength, uint32_t(c.head_dim));
   metadata.put(prefix + kRotated, uint32_t(c.head_dim));

@@ -5,6 +5,7 @@
 #include "weft/models/gguf_tokenizer.h"
 #include "weft/models/load.h"
 #include "weft/models/tokenizer_folder.h"
+#include "weft/ops/copy/copy.h"
 
 namespace weft {
 namespace {
@@ -23,9 +24,20 @@ uint32_t file_type(const GgufType& type) {
 
 // llama.cpp adds and multiplies vectors as f32, and looks up positions as f32.
 const GgufType& type_of(const std::string& name, const Shape& shape, const GgufType& wanted) {
-  const bool vector = shape.rank() < 2 || name.ends_with("_norm.weight") || name == "position_embd.weight";
+  const bool vector =
+      shape.rank() < 2 || name.ends_with("_norm.weight") || name.ends_with("ffn_gate_inp.weight") || name == "position_embd.weight";
   if (vector) return gguf_type_to_write("f32");
   return shape[shape.rank() - 1] % wanted.elements == 0 ? wanted : gguf_type_to_write("f16");
+}
+
+// The matrices of experts: rows of gate and those of up are tensors of their own.
+void add_experts(const std::vector<GgufExpertPart>& parts, const DeferredTensor& weight, const GgufType& wanted,
+                 std::vector<GgufTensor>& tensors) {
+  for (const GgufExpertPart& part : parts) {
+    const Shape shape{weight.shape[0], part.last - part.first, weight.shape[2]};
+    tensors.push_back({part.name, &type_of(part.name, shape, wanted), shape,
+                       [weight, part] { return contiguous(weight.make().part(1, part.first, part.last)).to_host<float>(); }});
+  }
 }
 
 std::vector<GgufTensor> tensors_of(const Model& model, const GgufType& wanted) {
@@ -35,7 +47,11 @@ std::vector<GgufTensor> tensors_of(const Model& model, const GgufType& wanted) {
   if (config.rope_scaling.kind == RopeScaling::Kind::llama3)
     tensors.push_back(
         {kGgufRopeFactors, &gguf_type_to_write("f32"), {config.head_dim / 2}, [config] { return gguf_rope_factors(config); }});
-  for (DeferredTensor& weight : exported_weights(model, DType::f32)) {
+  for (DeferredTensor& weight : parameters_to_export(model, DType::f32)) {
+    if (const auto parts = gguf_expert_parts(weight.name, weight.shape); !parts.empty()) {
+      add_experts(parts, weight, wanted, tensors);
+      continue;
+    }
     const auto place = gguf_place(family, weight.name);
     if (!place) fail(ErrorCode::unsupported, "export", "a ", family.name, " model of GGUF has no tensor for '", weight.name, "'");
     const Shape shape = gguf_shape(place->layout, weight.shape);

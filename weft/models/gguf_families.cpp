@@ -21,6 +21,7 @@ constexpr GgufName kLlama[] = {
     {"model.layers.{}.mlp.gate_proj", "blk.{}.ffn_gate"},
     {"model.layers.{}.mlp.up_proj", "blk.{}.ffn_up"},
     {"model.layers.{}.mlp.down_proj", "blk.{}.ffn_down"},
+    {"model.layers.{}.mlp.gate", "blk.{}.ffn_gate_inp"},
 };
 
 // Rotated as in transformers.
@@ -39,6 +40,7 @@ constexpr GgufName kQwen[] = {
     {"model.layers.{}.mlp.gate_proj", "blk.{}.ffn_gate"},
     {"model.layers.{}.mlp.up_proj", "blk.{}.ffn_up"},
     {"model.layers.{}.mlp.down_proj", "blk.{}.ffn_down"},
+    {"model.layers.{}.mlp.gate", "blk.{}.ffn_gate_inp"},
 };
 
 constexpr GgufName kGpt2[] = {
@@ -158,6 +160,8 @@ constexpr GgufFamily kFamilies[] = {
     {Architecture::mistral, "llama", kLlama, kRotary, kSilu},
     {Architecture::qwen2, "qwen2", kQwen, kRotary, kSilu},
     {Architecture::qwen3, "qwen3", kQwen, kRotary, kSilu, complete_qwen3},
+    {Architecture::qwen3_moe, "qwen3moe", kQwen, kRotary, kSilu, complete_qwen3, false, true},
+    {Architecture::mixtral, "llama", kLlama, kRotary, kSilu, nullptr, false, true},
     {Architecture::gpt2, "gpt2", kGpt2, kLearned, kGelu},
     {Architecture::granite, "granite", kLlama, kGranite, kSilu},
     {Architecture::smollm3, "smollm3", kLlama, kRotary, kSilu, complete_smollm3},
@@ -230,6 +234,19 @@ std::optional<GgufPlace> gguf_place(const GgufFamily& family, const std::string&
     if (const auto layer = matched(entry.ours, std::string_view(name).substr(0, dot)))
       return GgufPlace{filled(entry.theirs, *layer) + name.substr(dot), entry.layout};
   return std::nullopt;
+}
+
+std::vector<GgufExpertPart> gguf_expert_parts(const std::string& name, const Shape& shape) {
+  const auto of_layer = [&](const char* ours, const char* theirs) -> std::string {
+    const auto layer = matched(ours, name);
+    return layer ? filled(theirs, *layer) : "";
+  };
+  if (const std::string down = of_layer("model.layers.{}.mlp.experts.down_proj", "blk.{}.ffn_down_exps.weight"); !down.empty())
+    return {{down, 0, shape[1]}};
+  const char* ours = "model.layers.{}.mlp.experts.gate_up_proj";
+  const std::string gate = of_layer(ours, "blk.{}.ffn_gate_exps.weight"), up = of_layer(ours, "blk.{}.ffn_up_exps.weight");
+  if (gate.empty()) return {};
+  return {{gate, 0, shape[1] / 2}, {up, shape[1] / 2, shape[1]}};
 }
 
 Shape gguf_shape(GgufLayout layout, const Shape& shape) {

@@ -47,6 +47,7 @@ struct GgufFamily {
   // Sets what every model of the family has, from its sizes and numbers; nullptr: nothing.
   void (*complete)(ModelConfig& config) = nullptr;
   bool windows = false;  // attention.sliding_window is applied, to the layers that `complete` chooses
+  bool experts = false;  // the MLP of every layer is a mixture of experts
 };
 
 // Throws unsupported if llama.cpp does not have the family.
@@ -61,6 +62,14 @@ struct GgufPlace {
   GgufLayout layout;
 };
 std::optional<GgufPlace> gguf_place(const GgufFamily& family, const std::string& name);
+
+// The tensors of a file that hold our stacked matrices of experts `name` [E, rows, columns]: each the rows [first, last) of every expert.
+// None: `name` is no such tensor.
+struct GgufExpertPart {
+  std::string name;
+  int64_t first, last;
+};
+std::vector<GgufExpertPart> gguf_expert_parts(const std::string& name, const Shape& shape);
 
 // The values of a tensor as the file has them, from ours, and the other way round. `shape` is ours; `heads` of a tensor with paired rows.
 std::vector<float> to_gguf_layout(GgufLayout layout, const Shape& shape, int64_t heads, std::vector<float> values);

@@ -34,6 +34,7 @@ const Gguf::Entry& GgufWeights::entry_of(const std::string& name, const Shape& s
 }
 
 Tensor GgufWeights::fetch(const std::string& wanted, const Shape& shape, const Init&) {
+  if (const auto parts = gguf_expert_parts(wanted, shape); !parts.empty()) return from_parts(parts, shape);
   const auto place = gguf_place(family_, wanted);
   if (!place) fail(ErrorCode::unsupported, file_.path(), "a ", family_.name, " model of GGUF has no tensor for '", wanted, "'");
   const Gguf::Entry& entry = entry_of(place->name, gguf_shape(place->layout, shape));
@@ -51,6 +52,19 @@ Tensor GgufWeights::fetch(const std::string& wanted, const Shape& shape, const I
     return values.empty() ? stored_tensor(device(), file_, entry, *stored) : Tensor::from_host(device(), shape, values);
   }();
   return cast(loaded, dtype());
+}
+
+Tensor GgufWeights::from_parts(const std::vector<GgufExpertPart>& parts, const Shape& shape) {
+  const Tensor all = Tensor::empty(device(), shape, dtype());
+  for (const GgufExpertPart& part : parts) {
+    const Shape rows{shape[0], part.last - part.first, shape[2]};
+    const Gguf::Entry& entry = entry_of(part.name, rows);
+    std::vector<float> values(size_t(rows.numel()));
+    to_floats(*entry.type, entry.bytes, values);
+    const MemoryScope scope(device(), MemoryUse::activations);  // not for long
+    copy(cast(Tensor::from_host(device(), rows, values), dtype()), all.part(1, part.first, part.last));
+  }
+  return all;
 }
 
 void GgufWeights::check_all_used() const {

@@ -22,6 +22,7 @@ class GgufWeights : public Weights {
 
  private:
   const Gguf::Entry& entry_of(const std::string& name, const Shape& shape);
+  Tensor from_parts(const std::vector<GgufExpertPart>& parts, const Shape& shape);
 
   const ModelConfig& config_;
   const GgufFamily& family_;

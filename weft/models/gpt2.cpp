@@ -77,11 +77,12 @@ Tensor Gpt2::attention(const Block& block, const Tensor& x, int64_t layer, const
   return y;
 }
 
-Residual Gpt2::blocks(const Tensor& ids, const Pass& pass) const {
-  Residual stream{embed(ids, pass), Tensor()};
+Model::BlockState Gpt2::blocks(const Tensor& ids, const Pass& pass) const {
+  BlockState state{{embed(ids, pass), Tensor()}};
   for (size_t layer = 0; layer < blocks_.size(); ++layer)
-    stream = through(pass, stream, [this, layer, pass](const Residual& in) { return forward(blocks_[layer], in, int64_t(layer), pass); });
-  return stream;
+    state = through(pass, state,
+                    [this, layer, pass](const BlockState& in) { return BlockState{forward(blocks_[layer], in, int64_t(layer), pass)}; });
+  return state;
 }
 
 // Positions of the tokens of a forward pass, [B, T].

@@ -10,7 +10,7 @@ class Gpt2 : public Model {
   Gpt2(const ModelConfig& config, Weights& weights);
 
  protected:
-  Residual blocks(const Tensor& ids, const Pass& pass) const override;
+  BlockState blocks(const Tensor& ids, const Pass& pass) const override;
   Tensor final_norm(const Residual& stream) const override { return ln_f_(stream).y; }
   const Tensor& head() const override { return lm_head_; }
 

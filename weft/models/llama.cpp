@@ -22,18 +22,39 @@ Llama::Llama(const ModelConfig& config, Weights& weights) : Model(config, weight
   const int64_t C = config.hidden_size, V = config.vocab_size;
   const Init normal = Init::normal(config.initializer_range);
   embed_tokens_ = weights.take("model.embed_tokens.weight", {V, C}, normal, ParameterRole::embedding);
-  for (int64_t layer = 0; layer < config.layers; ++layer) blocks_.push_back(make_block(config, weights, join("model.layers.", layer, ".")));
+  for (int64_t layer = 0; layer < config.layers; ++layer) blocks_.push_back(make_block(config, weights, layer));
   norm_ = RmsNorm(weights, "model.norm", C, config.norm_eps, config.norm_adds_one);
   lm_head_ = config.tie_embeddings ? embed_tokens_ : weights.take("lm_head.weight", {V, C}, normal, ParameterRole::head);
   finish(weights);
 }
 
-Llama::Block Llama::make_block(const ModelConfig& c, Weights& weights, const std::string& prefix) {
-  const int64_t C = c.hidden_size, F = c.intermediate_size;
+Llama::Block Llama::make_block(const ModelConfig& c, Weights& weights, int64_t layer) {
+  const std::string prefix = join("model.layers.", layer, ".");
   Block b;
-  if (c.norms != NormPlaces::after) b.before_attention = RmsNorm(weights, prefix + "input_layernorm", C, c.norm_eps, c.norm_adds_one);
+  if (c.norms != NormPlaces::after)
+    b.before_attention = RmsNorm(weights, prefix + "input_layernorm", c.hidden_size, c.norm_eps, c.norm_adds_one);
   make_projections(c, weights, prefix, b);
   make_norms(c, weights, prefix, b);
+  c.has_experts(layer) ? make_experts(c, weights, prefix, b) : make_mlp(c, weights, prefix, b);
+  return b;
+}
+
+void Llama::make_experts(const ModelConfig& c, Weights& weights, const std::string& prefix, Block& b) {
+  b.experts = Experts(weights, prefix + "mlp.",
+                      {.in = c.hidden_size,
+                       .size = c.expert_size,
+                       .experts = c.experts,
+                       .chosen = c.experts_per_token,
+                       .of_chosen = c.router_of_chosen,
+                       .activation = c.activation,
+                       .stddev = c.initializer_range,
+                       .clamped = c.clamped_experts,
+                       .gate_slope = float(c.gate_slope),
+                       .gate_limit = float(c.gate_limit)});
+}
+
+void Llama::make_mlp(const ModelConfig& c, Weights& weights, const std::string& prefix, Block& b) {
+  const int64_t C = c.hidden_size, F = c.intermediate_size;
   const Linear::Options options{.bias = c.mlp_bias, .stddev = c.initializer_range};
   if (c.fused_projections)
     b.mlp.fused = Linear(weights, prefix + "mlp.gate_up_proj", C, 2 * F, options);
@@ -41,7 +62,6 @@ Llama::Block Llama::make_block(const ModelConfig& c, Weights& weights, const std
     b.mlp.gate_up = JointLinear(weights, prefix, C, {{"mlp.gate_proj", F, &b.mlp.gate}, {"mlp.up_proj", F, &b.mlp.up}}, options);
   b.mlp.down = Linear(weights, prefix + "mlp.down_proj", F, C, options);
   b.mlp.activation = c.activation;
-  return b;
 }
 
 void Llama::make_projections(const ModelConfig& c, Weights& weights, const std::string& prefix, Block& b) {
@@ -54,6 +74,7 @@ void Llama::make_projections(const ModelConfig& c, Weights& weights, const std::
         JointLinear(weights, prefix, C, {{"self_attn.q_proj", Nq, &b.q}, {"self_attn.k_proj", Nkv, &b.k}, {"self_attn.v_proj", Nkv, &b.v}},
                     options, !c.qk_norm && c.query_growth == 0);
   b.o = Linear(weights, prefix + "self_attn.o_proj", Nq, C, {.bias = c.attention_out_bias, .stddev = c.initializer_range});
+  if (c.attention_sinks) b.sinks = weights.take(prefix + "self_attn.sinks", {c.heads}, Init::normal(c.initializer_range));
   if (!c.qk_norm) return;
   b.q_norm = RmsNorm(weights, prefix + "self_attn.q_norm", c.qk_norm_whole ? Nq : D, c.norm_eps, c.norm_adds_one);
   b.k_norm = RmsNorm(weights, prefix + "self_attn.k_norm", c.qk_norm_whole ? Nkv : D, c.norm_eps, c.norm_adds_one);
@@ -69,8 +90,8 @@ void Llama::make_norms(const ModelConfig& c, Weights& weights, const std::string
 
 // h = x + attention(norm(x)),  y = h + mlp(norm(h)); each sum is made by the norm that reads it. The results of attention and of the MLP
 // may be scaled, or normed.
-Residual Llama::forward(const Block& block, const Residual& stream, int64_t layer, const Pass& pass) const {
-  if (decodes_fused(block, layer, pass)) return decode_fused(block, stream, layer, pass);
+Model::BlockState Llama::forward(const Block& block, const BlockState& stream, int64_t layer, const Pass& pass) const {
+  if (decodes_fused(block, layer, pass)) return {decode_fused(block, stream, layer, pass)};
   const auto added = [&](const Tensor& y, const RmsNorm& norm, const char* name) {
     const float by = float(config().residual_scale);
     const Tensor scaled = by == 1 ? y : scale(y, by), normed = norm ? norm(scaled) : scaled;
@@ -84,8 +105,10 @@ Residual Llama::forward(const Block& block, const Residual& stream, int64_t laye
   const auto [h, hn] = normed_or_sum(block.before_mlp, {x, a});
   pass.see(layer, "residual with attention", h);
   pass.see(layer, "post_attention_norm", hn);
-  const Tensor y = block.mlp(hn, pass.lora(), [&](const char* name, const Tensor& value) { pass.see(layer, name, value); });
-  return {h, added(y, block.after_mlp, "norm of mlp")};
+  const SeeIntermediate see = [&](const char* name, const Tensor& value) { pass.see(layer, name, value); };
+  RouterBalance balance = stream.balance;
+  const Tensor y = block.experts ? block.experts(hn, pass.balance ? &balance : nullptr, see) : block.mlp(hn, pass.lora(), see);
+  return {{h, added(y, block.after_mlp, "norm of mlp")}, balance};
 }
 
 Tensor Llama::attention(const Block& block, const Tensor& x, int64_t layer, const Pass& pass) const {
@@ -97,13 +120,14 @@ Tensor Llama::attention(const Block& block, const Tensor& x, int64_t layer, cons
   return y;
 }
 
-AttendOptions Llama::attend_options(int64_t layer) const {
+AttendOptions Llama::attend_options(const Block& block, int64_t layer) const {
   return {.layer = layer,
           .scale = float(config().attention_scale),
           .dropout = config().attention_dropout,
           .site = uint32_t(layer),
           .window = config().has_window(layer) ? config().window : 0,
-          .soft_cap = config().attention_soft_cap};
+          .soft_cap = config().attention_soft_cap,
+          .sinks = block.sinks};
 }
 
 // The result of every head, [B, T, H, D].
@@ -129,7 +153,7 @@ Tensor Llama::heads(const Block& block, const Tensor& x, int64_t layer, const Pa
     pass.see(layer, "rope of q", q);
     pass.see(layer, "rope of k", k);
   }
-  return attend(q, k, v, pass, attend_options(layer));
+  return attend(q, k, v, pass, attend_options(block, layer));
 }
 
 // The same with q, k and v side by side in one tensor [B, T, H + 2 Hkv, D], and so their gradients: one matmul each.
@@ -149,7 +173,7 @@ Tensor Llama::joint_heads(const Block& block, const Tensor& x, int64_t layer, co
     see("rope of q", 0, H);
     see("rope of k", H, Hkv);
   }
-  return attend_packed(qkv, Hkv, pass, attend_options(layer));
+  return attend_packed(qkv, Hkv, pass, attend_options(block, layer));
 }
 
 // Gemma's scale is rounded to the dtype of the weights, as transformers does it.
@@ -160,11 +184,11 @@ Tensor Llama::embed(const Tensor& ids) const {
   return scale(x, config().norm_adds_one && dtype() == DType::bf16 ? float(bf16(by)) : by);
 }
 
-Residual Llama::blocks(const Tensor& ids, const Pass& pass) const {
-  Residual stream{embed(ids), Tensor()};
+Model::BlockState Llama::blocks(const Tensor& ids, const Pass& pass) const {
+  BlockState state{{embed(ids), Tensor()}};
   for (size_t layer = 0; layer < blocks_.size(); ++layer)
-    stream = through(pass, stream, [this, layer, pass](const Residual& in) { return forward(blocks_[layer], in, int64_t(layer), pass); });
-  return stream;
+    state = through(pass, state, [this, layer, pass](const BlockState& in) { return forward(blocks_[layer], in, int64_t(layer), pass); });
+  return state;
 }
 
 const RopeTable& Llama::rope_for(const Pass& pass, int64_t layer) const {

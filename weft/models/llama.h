@@ -14,7 +14,7 @@ class Llama : public Model {
   Llama(const ModelConfig& config, Weights& weights);
 
  protected:
-  Residual blocks(const Tensor& ids, const Pass& pass) const override;
+  BlockState blocks(const Tensor& ids, const Pass& pass) const override;
   Tensor final_norm(const Residual& stream) const override { return norm_(stream).y; }
   const Tensor& head() const override { return lm_head_; }
 
@@ -26,19 +26,23 @@ class Llama : public Model {
     Linear fused_qkv;  // Phi-3: instead of q, k and v
     RmsNorm q_norm, k_norm;
     GatedMlp mlp;
+    Experts experts;  // instead of mlp
+    Tensor sinks;
   };
   enum class Positions { all, local, queries };  // a table of rotary positions: of all layers, of those with a window, of growing queries
 
-  static Block make_block(const ModelConfig& config, Weights& weights, const std::string& prefix);
+  static Block make_block(const ModelConfig& config, Weights& weights, int64_t layer);
   static void make_projections(const ModelConfig& config, Weights& weights, const std::string& prefix, Block& block);
+  static void make_mlp(const ModelConfig& config, Weights& weights, const std::string& prefix, Block& block);
+  static void make_experts(const ModelConfig& config, Weights& weights, const std::string& prefix, Block& block);
   static void make_norms(const ModelConfig& config, Weights& weights, const std::string& prefix, Block& block);
   Tensor attention(const Block& block, const Tensor& x, int64_t layer, const Pass& pass) const;
   Tensor heads(const Block& block, const Tensor& x, int64_t layer, const Pass& pass) const;
   Tensor joint_heads(const Block& block, const Tensor& x, int64_t layer, const Pass& pass) const;
-  AttendOptions attend_options(int64_t layer) const;
+  AttendOptions attend_options(const Block& block, int64_t layer) const;
   bool decodes_fused(const Block& block, int64_t layer, const Pass& pass) const;
   Residual decode_fused(const Block& block, const Residual& stream, int64_t layer, const Pass& pass) const;
-  Residual forward(const Block& block, const Residual& stream, int64_t layer, const Pass& pass) const;
+  BlockState forward(const Block& block, const BlockState& stream, int64_t layer, const Pass& pass) const;
   Tensor embed(const Tensor& ids) const;
   const RopeTable& rope_for(const Pass& pass, Positions which) const;
   const RopeTable& rope_for(const Pass& pass, int64_t layer) const;

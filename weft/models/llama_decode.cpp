@@ -21,11 +21,11 @@ View view_of(const Tensor& x) { return x ? x.view() : View(); }
 bool Llama::decodes_fused(const Block& b, int64_t layer, const Pass& pass) const {
   const ModelConfig& c = config();
   const Kernels& kernels = device().kernels();
-  const bool few = pass.kv && pass.T == 1 && dtype() == DType::bf16 && kernels.norm_heads.supported() && kernels.norm_gated.supported() &&
+  const bool few = pass.kv && pass.adapters.empty() && pass.T == 1 && dtype() == DType::bf16 && kernels.norm_heads.supported() && kernels.norm_gated.supported() &&
                    NormHeadsArgs::takes(pass.B, c.hidden_size, c.head_dim) && NormGatedArgs::takes(pass.B, c.hidden_size);
   const bool norms = c.norms == NormPlaces::before && !c.norm_adds_one && !c.qk_norm_whole && c.residual_scale == 1;
   const bool turned = !c.has_rope(layer) || (c.rotary_dims() == c.head_dim && c.query_growth == 0);
-  return few && norms && turned && !c.fused_projections && c.activation == HiddenActivation::silu &&
+  return few && norms && turned && !b.experts && !b.sinks && !c.fused_projections && c.activation == HiddenActivation::silu &&
          plain({&b.q, &b.k, &b.v, &b.o, &b.mlp.gate, &b.mlp.up, &b.mlp.down});
 }
 
@@ -59,7 +59,7 @@ Residual Llama::decode_fused(const Block& b, const Residual& stream, int64_t lay
                                  .eps = b.before_attention.eps});
   const Tensor entered = (h ? h : x).reshape({B, 1, C});
   pass.see(layer, "residual", entered);
-  const Tensor o = attend_cached(q.reshape({B, 1, H, D}), pass, attend_options(layer));
+  const Tensor o = attend_cached(q.reshape({B, 1, H, D}), pass, attend_options(b, layer));
   pass.see(layer, "attention", o);
   const Tensor a = apply_each(std::array{&b.o}, o.reshape({B, 1, H * D}))[0];
   pass.see(layer, "o_proj", a);

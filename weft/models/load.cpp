@@ -6,8 +6,10 @@
 #include "weft/io/weight_files.h"
 #include "weft/models/adapter.h"
 #include "weft/models/config_json.h"
+#include "weft/models/expert_tensors.h"
 #include "weft/models/gguf_weights.h"
 #include "weft/ops/copy/copy.h"
+#include "weft/tensor/node.h"
 
 namespace weft {
 namespace {
@@ -17,6 +19,8 @@ std::string_view base_prefix(Architecture architecture) { return architecture ==
 std::string_view token_embedding(Architecture architecture) {
   return architecture == Architecture::gpt2 ? "transformer.wte.weight" : "model.embed_tokens.weight";
 }
+
+constexpr const char* kBlocks = "_blocks";  // after the name of a tensor in MXFP4
 
 class FolderWeights : public Weights {
  public:
@@ -35,10 +39,20 @@ class FolderWeights : public Weights {
  protected:
   Tensor fetch(const std::string& wanted, const Shape& shape, const Init&) override {
     const std::string name = stored_name(wanted);
+    if (const auto parts = expert_parts(config_, wanted, shape); name.empty() && !parts.empty()) return from_parts(parts, shape);
+    if (name.empty() && !stored_name(wanted + kBlocks).empty()) return from_mxfp4(wanted, shape);
     if (name.empty()) fail(ErrorCode::bad_file, files_.path(), "has no tensor '", wanted, "', expected one of shape ", shape);
     const SafeTensors& file = files_.file_of(name);
     const Shape& found = file.at(name).shape;
     if (add_embeddings_ && wants_rows(wanted, found, shape)) return used_.insert(name), with_mean_rows(file, name, shape);
+    return stored(name, shape);
+  }
+
+ private:
+  // The tensor of this name, which must have this shape.
+  Tensor stored(const std::string& name, const Shape& shape) {
+    const SafeTensors& file = files_.file_of(name);
+    const Shape& found = file.at(name).shape;
     if (!(found == shape)) fail(ErrorCode::bad_file, file.path(), "tensor '", name, "' has shape ", found, ", expected ", shape);
     if (!is_float(file.dtype(name)))
       fail(ErrorCode::unsupported, file.path(), "tensor '", name, "' is ", file.at(name).stored, ", expected F32, BF16 or F16");
@@ -53,7 +67,48 @@ class FolderWeights : public Weights {
     return files_.tensor(device(), name);
   }
 
- private:
+  // The matrices of experts, each a tensor of its own.
+  Tensor from_parts(const std::vector<ExpertPart>& parts, const Shape& shape) {
+    const NoGrad no_grad;
+    const Tensor all = Tensor::empty(device(), shape, dtype());
+    for (const ExpertPart& part : parts) {
+      const Shape rows{part.last - part.first, shape[2]};
+      const std::string name = stored_name(part.name);
+      if (name.empty()) fail(ErrorCode::bad_file, files_.path(), "has no tensor '", part.name, "', expected one of shape ", rows);
+      const MemoryScope scope(device(), MemoryUse::activations);  // not for long
+      copy(stored(name, rows), all.part(0, part.expert, part.expert + 1).part(1, part.first, part.last).reshape(rows));
+    }
+    return all;
+  }
+
+  // The bytes of a tensor of U8, which must have this shape.
+  std::span<const uint8_t> bytes_of(const std::string& wanted, const Shape& shape) {
+    const std::string name = stored_name(wanted);
+    if (name.empty()) fail(ErrorCode::bad_file, files_.path(), "has no tensor '", wanted, "', expected one of shape ", shape);
+    const SafeTensors::Entry& entry = files_.at(name);
+    const std::string& file = files_.file_of(name).path();
+    if (!(entry.shape == shape)) fail(ErrorCode::bad_file, file, "tensor '", name, "' has shape ", entry.shape, ", expected ", shape);
+    if (entry.dtype != DType::u8) fail(ErrorCode::unsupported, file, "tensor '", name, "' is ", entry.stored, ", expected U8 (MXFP4)");
+    used_.insert(name);
+    return {reinterpret_cast<const uint8_t*>(entry.bytes.data()), entry.bytes.size()};
+  }
+
+  // The matrices of experts [E, in, out] in MXFP4, dequantised one after the other.
+  Tensor from_mxfp4(const std::string& wanted, const Shape& shape) {
+    const int64_t E = shape[0], in = shape[1], out = shape[2];
+    if (in % 32 != 0) fail(ErrorCode::bad_file, files_.path(), "'", wanted, kBlocks, "' has blocks of 32, which do not divide ", in);
+    const auto blocks = bytes_of(wanted + kBlocks, {E, out, in / 32, 16}), scales = bytes_of(wanted + "_scales", {E, out, in / 32});
+    const Tensor all = Tensor::empty(device(), shape, dtype());
+    std::vector<float> matrix(size_t(in * out));
+    for (int64_t e = 0; e < E; ++e) {
+      mxfp4_to_floats(blocks.subspan(size_t(e * in * out / 2), size_t(in * out / 2)),
+                      scales.subspan(size_t(e * in * out / 32), size_t(in * out / 32)), in, out, matrix.data());
+      const MemoryScope scope(device(), MemoryUse::activations);  // not for long
+      copy(cast(Tensor::from_host(device(), {1, in, out}, matrix), dtype()), all.part(0, e, e + 1));
+    }
+    return all;
+  }
+
   // The embedding and the head have a row per token.
   bool wants_rows(const std::string& wanted, const Shape& found, const Shape& shape) const {
     const bool rows_of_tokens = wanted == token_embedding(config_.architecture) || wanted == "lm_head.weight";
@@ -85,6 +140,7 @@ class FolderWeights : public Weights {
   std::string stored_name(const std::string& wanted) const {
     const std::string_view prefix = base_prefix(config_.architecture);
     std::vector<std::string> names{wanted};
+    if (const std::string published = published_name(config_, wanted); published != wanted) names.push_back(published);
     if (wanted.starts_with(prefix)) names.push_back(wanted.substr(prefix.size()));
     if (config_.tie_embeddings && wanted == token_embedding(config_.architecture)) names.push_back("lm_head.weight");
     for (const std::string& name : names)

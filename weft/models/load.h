@@ -51,5 +51,7 @@ void export_gguf(const Model& model, const std::string& path, const GgufOptions&
 // The weights that export_model writes, each made when it is written: the model's own tensors, or copies if the dtype differs or an
 // adapter is merged. The model must outlive them.
 std::vector<DeferredTensor> exported_weights(const Model& model, DType dtype);
+// The same, a tensor for each parameter: the matrices of experts in one.
+std::vector<DeferredTensor> parameters_to_export(const Model& model, DType dtype);
 
 }  // namespace weft

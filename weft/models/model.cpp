@@ -150,7 +150,7 @@ Tensor Model::last_logits(const Tensor& ids, KvPass& kv, const std::vector<int64
   for (int64_t length : used) check(1 <= length && length <= pass.T, kWhere, "a length is ", length, ", expected 1 to ", pass.T);
   pass.kv = &kv;
   pass.adapters = kv.adapters();
-  const Residual stream = blocks(ids, pass);
+  const BlockState stream = blocks(ids, pass);
   const Residual last{last_rows(stream.x, used), last_rows(stream.delta, used)};
   return head_logits(normed(last, pass)).reshape({pass.B, config_.vocab_size});
 }
@@ -182,21 +182,36 @@ Tensor Model::loss(const Tensor& ids, const Tensor& targets, const LossOptions& 
   if (options.adapter >= 0) pass.adapters = {{options.adapter, 0, pass.B}};
   const int64_t rows = pass.B * pass.T;
   const auto by_row = [&](const Tensor& x) { return x ? x.reshape({rows}) : x; };
-  const Tensor y = normed(blocks(ids_of(pass, ids), pass), pass).reshape({rows, config_.hidden_size});
-  return linear_cross_entropy(
+  pass.balance = config_.router_loss > 0 && grad_enabled();
+  const BlockState stream = blocks(ids_of(pass, ids), pass);
+  const Tensor y = normed(stream, pass).reshape({rows, config_.hidden_size});
+  const Tensor loss = linear_cross_entropy(
       y, head(), contiguous(targets).reshape({rows}),
       {.pad_id = options.pad_id, .count = options.count, .losses = by_row(options.losses), .digests = by_row(options.digests)},
       config_.logits_soft_cap);
+  return stream.balance ? with_router_loss(loss, stream.balance, rows, options.share) : loss;
 }
 
-Residual Model::through(const Pass& pass, const Residual& stream, const std::function<Residual(const Residual&)>& block) {
+Tensor Model::with_router_loss(const Tensor& loss, const RouterBalance& balance, int64_t rows, const Tensor& share) const {
+  const Tensor balanced = balance.loss(rows * config_.layers_with_experts()).reshape(loss.shape());
+  return add(loss, scale(balanced, float(config_.router_loss), share));
+}
+
+Model::BlockState Model::through(const Pass& pass, const BlockState& stream, const std::function<BlockState(const BlockState&)>& block) {
   if (!pass.recompute) return block(stream);
-  const auto run = [block](const std::vector<Tensor>& in) {
-    const Residual out = block({in[0], in[1]});
-    return std::vector<Tensor>{out.x, out.delta};
+  const auto run = [block, balance = pass.balance](const std::vector<Tensor>& in) {
+    const BlockState out = block({{in[0], in[1]}, balance ? RouterBalance{in[2], in[3]} : RouterBalance{}});
+    std::vector<Tensor> results{out.x, out.delta};
+    if (out.balance) results.push_back(out.balance.probabilities), results.push_back(out.balance.counts);
+    return results;
   };
-  const std::vector<Tensor> out = recompute(run, {stream.x, stream.delta});
-  return {out[0], out[1]};
+  std::vector<Tensor> in{stream.x, stream.delta};
+  if (pass.balance) {
+    in.push_back(stream.balance.probabilities);
+    in.push_back(stream.balance.counts ? stream.balance.counts.detach() : Tensor());  // has no gradient
+  }
+  const std::vector<Tensor> out = recompute(run, in);
+  return {{out[0], out[1]}, out.size() > 2 ? RouterBalance{out[2], out[3]} : RouterBalance{}};
 }
 
 std::unique_ptr<Model> make_model(const ModelConfig& config, Weights& weights) {

@@ -14,6 +14,7 @@
 
 #include "weft/models/config.h"
 #include "weft/nn/attention.h"
+#include "weft/nn/experts.h"
 #include "weft/nn/layers.h"
 
 namespace weft {
@@ -30,6 +31,9 @@ struct LossOptions {
   // row is one document.
   Tensor documents = {};
   int adapter = -1;  // the number of the named adapter that all sequences have; without gradients alone
+  // One f32 on the device, by which the load-balancing loss of a mixture of experts is multiplied: what these tokens are of a step.
+  // Undefined: 1.
+  Tensor share = {};
 };
 
 class Model {
@@ -66,7 +70,8 @@ class Model {
   KvCache make_cache(int64_t batch, int64_t capacity) const;  // of `batch` empty sequences
   std::shared_ptr<KvPool> make_pool(int64_t pages) const;
 
-  // Cross entropy of targets [B, T], a device scalar.
+  // Cross entropy of targets [B, T], a device scalar. While gradients are recorded it includes the load-balancing loss, if the config has
+  // one.
   Tensor loss(const Tensor& ids, const Tensor& targets, const LossOptions& options = {}) const;
 
   // Calls `observer` for the intermediate results of every pass from now on; an empty one ends that. Launches that are replayed from a
@@ -77,15 +82,21 @@ class Model {
   Model(const ModelConfig& config, Weights& weights);
   void finish(const Weights& weights);
 
+  // The residual stream between blocks, and what routers have added up so far.
+  struct BlockState : Residual {
+    RouterBalance balance = {};
+  };
+
   // The residual stream after the last block, and the norm before the head.
-  virtual Residual blocks(const Tensor& ids, const Pass& pass) const = 0;
+  virtual BlockState blocks(const Tensor& ids, const Pass& pass) const = 0;
   virtual Tensor final_norm(const Residual& stream) const = 0;
   virtual const Tensor& head() const = 0;  // [vocabulary, hidden]
 
   // block(stream), run again in the backward where the pass says so.
-  static Residual through(const Pass& pass, const Residual& stream, const std::function<Residual(const Residual&)>& block);
+  static BlockState through(const Pass& pass, const BlockState& stream, const std::function<BlockState(const BlockState&)>& block);
 
  private:
+  Tensor with_router_loss(const Tensor& loss, const RouterBalance& balance, int64_t rows, const Tensor& share) const;
   Pass pass_of(const Tensor& ids, const char* where, const Tensor& documents = {}) const;
   Tensor normed(const Residual& stream, const Pass& pass) const;
   Tensor head_logits(const Tensor& y) const;

@@ -172,6 +172,55 @@ ModelConfig gemma_3(int64_t hidden, int64_t layers, int64_t intermediate) {
   return c;
 }
 
+// A Qwen3 with experts of 768 in every layer.
+ModelConfig qwen3_moe(int64_t hidden, int64_t layers, int64_t heads, int64_t kv_heads, int64_t experts, int64_t per_token) {
+  ModelConfig c = llama(151936, hidden, layers, heads, kv_heads, 3 * hidden);
+  c.architecture = Architecture::qwen3_moe;
+  c.head_dim = 128;
+  c.qk_norm = true;
+  c.experts = experts;
+  c.experts_per_token = per_token;
+  c.expert_size = 768;
+  c.max_positions = 40960;
+  c.norm_eps = 1e-6;
+  c.rope_theta = 1000000;
+  c.bos_id = 151643;
+  c.eos_ids = {151645};
+  return c;
+}
+
+ModelConfig mixtral_8x7b() {
+  ModelConfig c = llama(32000, 4096, 32, 32, 8, 14336);
+  c.architecture = Architecture::mixtral;
+  c.experts = 8;
+  c.experts_per_token = 2;
+  c.expert_size = 14336;
+  c.max_positions = 32768;
+  c.rope_theta = 1000000;
+  c.bos_id = 1;
+  c.eos_ids = {2};
+  return c;
+}
+
+ModelConfig gpt_oss_20b() {
+  ModelConfig c = llama(201088, 2880, 24, 64, 8, 2880);
+  c.architecture = Architecture::gpt_oss;
+  c.head_dim = 64;
+  c.experts = 32;
+  c.experts_per_token = 4;
+  c.expert_size = 2880;
+  c.clamped_experts = c.attention_sinks = c.qkv_bias = c.attention_out_bias = true;
+  c.max_positions = 131072;
+  c.rope_theta = 150000;
+  c.rope_scaling = {.kind = RopeScaling::Kind::yarn, .factor = 32, .original_context = 4096, .attention_factor = 1 + 0.1 * std::log(32.0)};
+  c.rope_scaling.truncate = false;
+  c.window = 128;
+  for (int64_t layer = 0; layer < c.layers; ++layer) c.window_layers.push_back(layer % 2 == 0);
+  c.pad_id = 199999;
+  c.eos_ids = {200002};
+  return c;
+}
+
 const std::map<std::string, ModelConfig, std::less<>>& presets() {
   static const std::map<std::string, ModelConfig, std::less<>> all = {
       {"llama-tiny", llama_tiny()},
@@ -189,6 +238,10 @@ const std::map<std::string, ModelConfig, std::less<>>& presets() {
       {"phi-3-mini", phi_3_mini()},
       {"gemma-3-270m", gemma_3(640, 18, 2048)},
       {"gemma-3-1b", gemma_3(1152, 26, 6912)},
+      {"qwen3-30b-a3b", qwen3_moe(2048, 48, 32, 4, 128, 8)},
+      {"qwen3-moe-1b", qwen3_moe(1024, 12, 16, 4, 32, 4)},  // not published: a small one of its kind, for benchmarks
+      {"mixtral-8x7b", mixtral_8x7b()},
+      {"gpt-oss-20b", gpt_oss_20b()},
   };
   return all;
 }

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "weft/base/check.h"
+#include "weft/nn/attention_sinks.h"
 #include "weft/ops/causal_attention/causal_attention.h"
 #include "weft/ops/copy/copy.h"
 #include "weft/ops/dropout/dropout.h"
@@ -12,6 +13,7 @@
 #include "weft/ops/kv_attention/kv_attention.h"
 #include "weft/ops/matmul/matmul.h"
 #include "weft/ops/packed_attention/packed_attention.h"
+#include "weft/ops/reduce/reduce.h"
 #include "weft/ops/softmax/softmax.h"
 
 namespace weft {
@@ -51,6 +53,16 @@ Tensor capped(const Tensor& scores, float scale, float cap) {
   return soft(scores, scale, cap);
 }
 
+// The part of the softmax that the keys have, the sink the rest: [B, H, T, 1] of scores [B, H, T, T].
+Tensor share_of_keys(const Tensor& scores, const Tensor& sinks) {
+  static const auto shifted = fuse([](Expr s, Expr m) { return exp(s - m); }).as(DType::f32);
+  static const auto share = fuse([](Expr sum, Expr m, Expr sink) { return sigmoid(log(sum) + m - sink); });
+  Shape rows = scores.shape();
+  rows[rows.rank() - 1] = 1;
+  const Tensor m = reduce_max(scores.detach(), -1).reshape(rows);
+  return share(reduce_sum(shifted(scores, m), -1).reshape(rows), m, sinks.reshape({sinks.numel(), 1, 1}));
+}
+
 // Attention with the T by T probabilities in memory (causal_attention never holds them), so that some can be dropped.
 Tensor attend_with_dropout(const Tensor& q, const Tensor& k, const Tensor& v, const Pass& pass, const AttendOptions& options) {
   const int64_t B = pass.B, T = pass.T, H = q.shape()[2], Hkv = k.shape()[2], D = q.shape()[3];
@@ -60,7 +72,9 @@ Tensor attend_with_dropout(const Tensor& q, const Tensor& k, const Tensor& v, co
   const Tensor at = pass.positions->values(T);
   const bool all = !pass.documents && options.window == 0;
   const Tensor seen = all ? masked(scores, at, scale) : masked_beyond(scores, at, keys_before(at, pass, options.window), scale);
-  const Tensor p = dropout(softmax(seen), options.dropout, pass.dropout, options.site);
+  static const auto times = fuse([](Expr p, Expr share) { return p * share; });
+  const Tensor weights = options.sinks ? times(softmax(seen), share_of_keys(seen, options.sinks)) : softmax(seen);
+  const Tensor p = dropout(weights, options.dropout, pass.dropout, options.site);
   const Tensor o = matmul(p.reshape({B, Hkv, H / Hkv * T, T}), heads_first(v, Hkv));
   return contiguous(o.reshape({B, H, T, D}).permute({0, 2, 1, 3}));
 }
@@ -83,10 +97,12 @@ Tensor attend(const Tensor& q, const Tensor& k, const Tensor& v, const Pass& pas
   if (pass.kv) {
     pass.kv->append(options.layer, k, v);
     // A prompt reads no earlier positions: blocks of queries share the keys.
-    if (!pass.kv->reads_cache()) return causal_attention(q, k, v, options_of_op(pass, options));
-    return attend_cached(q, pass, options);
+    if (!pass.kv->reads_cache())
+      return options.sinks ? attend_with_sinks(q, k, v, pass, options) : causal_attention(q, k, v, options_of_op(pass, options));
+    return options.sinks ? attend_cache_with_sinks(q, pass, options) : attend_cached(q, pass, options);
   }
   if (pass.dropout && options.dropout > 0) return attend_with_dropout(q, k, v, pass, options);
+  if (options.sinks) return attend_with_sinks(q, k, v, pass, options);
   return causal_attention(q, k, v, options_of_op(pass, options));
 }
 
@@ -97,7 +113,8 @@ Tensor attend_cached(const Tensor& q, const Pass& pass, const AttendOptions& opt
 }
 
 Tensor attend_packed(const Tensor& qkv, int64_t kv_heads, const Pass& pass, const AttendOptions& options) {
-  if (!pass.kv && !(pass.dropout && options.dropout > 0)) return packed_attention(qkv, kv_heads, options_of_op(pass, options));
+  if (!pass.kv && !options.sinks && !(pass.dropout && options.dropout > 0))
+    return packed_attention(qkv, kv_heads, options_of_op(pass, options));
   const int64_t heads = qkv.shape()[2], H = heads - 2 * kv_heads;
   const Tensor q = slice(qkv, 2, 0, H), k = slice(qkv, 2, H, H + kv_heads), v = slice(qkv, 2, H + kv_heads, heads);
   return attend(q, k, v, pass, options);

@@ -25,6 +25,7 @@ struct Pass {
   Tensor dropout;                  // a random state (weft/ops/uniform); undefined: no dropout
   const PassObserver* observer = nullptr;
   bool recompute = false;  // run each block again in the backward instead of keeping its activations
+  bool balance = false;    // add up what the load-balancing loss of a mixture of experts needs
   // Packed documents, with B = 1 and no cache: cumulative lengths, i32 [n + 1] (weft/ops/causal_attention), and the position of each token
   // in its document, i32 [T]. Undefined: one document a sequence.
   Tensor documents = {}, document_positions = {};
@@ -45,6 +46,7 @@ struct AttendOptions {
   uint32_t site = 0;   // of the random numbers
   int64_t window = 0;  // i attends to j only if i - window < j <= i; 0: none
   float soft_cap = 0;  // scores are cap tanh(score / cap); 0: none
+  Tensor sinks = {};   // [H]: a logit of each head that joins the softmax and has no value; undefined: none
 };
 
 // q [B, T, H, D], k and v [B, T, Hkv, D] of the new tokens: o [B, T, H, D].

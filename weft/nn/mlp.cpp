@@ -39,7 +39,19 @@ struct Halves {
   Tensor gate, up;
 };
 
-// The same for gate and up side by side, and their gradients side by side, too.
+}  // namespace
+
+const char* name(HiddenActivation kind) {
+  switch (kind) {
+    case HiddenActivation::silu: return "silu";
+    case HiddenActivation::relu: return "relu";
+    case HiddenActivation::gelu_tanh: return "gelu_tanh";
+    case HiddenActivation::gelu_erf: return "gelu_erf";
+  }
+  return "no such activation";
+}
+
+// The gradients of gate and up are side by side, too.
 Tensor gated(HiddenActivation kind, const Tensor& gate_up) {
   return with_gate(kind, [&](const auto& f) {
     const Halves in(gate_up.detach());
@@ -54,18 +66,6 @@ Tensor gated(HiddenActivation kind, const Tensor& gate_up) {
            });
     return h;
   });
-}
-
-}  // namespace
-
-const char* name(HiddenActivation kind) {
-  switch (kind) {
-    case HiddenActivation::silu: return "silu";
-    case HiddenActivation::relu: return "relu";
-    case HiddenActivation::gelu_tanh: return "gelu_tanh";
-    case HiddenActivation::gelu_erf: return "gelu_erf";
-  }
-  return "no such activation";
 }
 
 Tensor GatedMlp::operator()(const Tensor& x, const LoraUse& lora, const SeeIntermediate& see) const {

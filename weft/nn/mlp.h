@@ -17,6 +17,9 @@ using SeeIntermediate = std::function<void(const char* name, const Tensor& value
 enum class HiddenActivation { silu, relu, gelu_tanh, gelu_erf };
 const char* name(HiddenActivation kind);
 
+// f(gate) up of gate and up side by side, the columns of one tensor [..., 2 F]: [..., F].
+Tensor gated(HiddenActivation kind, const Tensor& gate_up);
+
 struct GatedMlp {
   Linear gate, up, down;
   HiddenActivation activation = HiddenActivation::silu;

@@ -11,6 +11,7 @@ namespace weft {
 
 enum class ParameterRole {
   matrix,     // the weight of a layer inside the model
+  experts,    // such weights of all experts of a layer, one matrix each, in one tensor
   vector,     // a bias, the gain of a norm
   embedding,  // a table with one row per token or position
   head,       // the matrix from the last hidden state to the logits
@@ -23,6 +24,7 @@ struct RoleRules {
 constexpr RoleRules rules(ParameterRole role) {
   switch (role) {
     case ParameterRole::matrix: return {.decays = true, .orthogonalise = true};
+    case ParameterRole::experts: return {.decays = true, .orthogonalise = false};
     case ParameterRole::vector: return {.decays = false, .orthogonalise = false};
     case ParameterRole::embedding: return {.decays = true, .orthogonalise = false};
     case ParameterRole::head: return {.decays = true, .orthogonalise = false};

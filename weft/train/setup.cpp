@@ -207,6 +207,10 @@ ModelConfig model_config(const TrainConfig& c) {
     m.intermediate_size = c.ffn;
   else if (c.width)
     m.intermediate_size = std::max<int64_t>(16, m.intermediate_size * c.width / width / 16 * 16);
+  if (known.expert_size == known.intermediate_size)
+    m.expert_size = m.intermediate_size;
+  else if (c.width)
+    m.expert_size = std::max<int64_t>(16, m.expert_size * c.width / width / 16 * 16);
   check(m.hidden_size % m.heads == 0, "train", "width is ", m.hidden_size, ", which is not a multiple of the ", m.heads, " heads");
   if (m.hidden_size != known.hidden_size || m.heads != known.heads) m.head_dim = m.hidden_size / m.heads;
   if (known.embedding_scale == std::sqrt(double(width))) m.embedding_scale = std::sqrt(double(m.hidden_size));  // Gemma

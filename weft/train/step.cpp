@@ -62,6 +62,7 @@ TrainingStep::TrainingStep(Model& model, Optimizer& optimizer, const StepOptions
       sharding_(sharding),
       random_state_(weft::random_state(model.device(), options.seed)),
       count_(zeros(model.device(), {})),
+      share_(zeros(model.device(), {})),
       loss_(zeros(model.device(), {})),
       norm_(zeros(model.device(), {})),
       clip_(zeros(model.device(), {})),
@@ -91,6 +92,7 @@ void TrainingStep::run_micro_batch() {
   LossOptions options{
       .pad_id = kIgnored, .count = count_, .dropout = drops ? micro_batch_random_ : Tensor(), .recompute = options_.recompute};
   options.documents = documents_;
+  options.share = share_;
   const Tensor loss = model_.loss(ids_, targets_, options);
   loss.backward();
   const NoGrad no_grad;
@@ -127,6 +129,7 @@ void TrainingStep::sum_node(const Node& node, const std::function<void(int64_t)>
     const size_t sequence = size_t(node.first + i) * node.at_once;
     if (before) before(int64_t(sequence));
     set_micro_batch(stacked(node.sequences.subspan(sequence, node.at_once)));
+    share_.write({float(node.at_once) / float(node.sequences.size())});
     if (!random.empty()) micro_batch_random_.write(later_random_state(random, uint64_t(node.first + i)));
     run(micro_batch_, watched, [&] { run_micro_batch(); });
     tree_.add(i, node.count, !watched);

@@ -97,7 +97,7 @@ class TrainingStep {
   StepOptions options_;
   Communicator& ranks_;
   Sharding sharding_;
-  Tensor random_state_, count_, loss_, norm_, clip_;
+  Tensor random_state_, count_, share_, loss_, norm_, clip_;
   Tensor ids_, targets_, documents_, micro_batch_random_;  // of the current micro-batch
   std::unique_ptr<Shared> shared_;                         // of several ranks
   GradientTree tree_;                                      // of loss and gradients; of several ranks: of gradients

@@ -5,9 +5,9 @@
 namespace weft {
 
 std::span<const Family* const> families() {
-  static constexpr std::array kAll{&kLlamaFamily,      &kQwen2Family,   &kQwen3Family,   &kGpt2Family,  &kMistralFamily,
-                                   &kMinistral3Family, &kGraniteFamily, &kSmolLm3Family, &kOlmo2Family, &kOlmo3Family,
-                                   &kPhi3Family,       &kGemma2Family,  &kGemma3Family};
+  static constexpr std::array kAll{&kLlamaFamily,   &kQwen2Family,    &kQwen3Family,   &kGpt2Family,  &kMistralFamily, &kMinistral3Family,
+                                   &kGraniteFamily, &kSmolLm3Family,  &kOlmo2Family,   &kOlmo3Family, &kPhi3Family,    &kGemma2Family,
+                                   &kGemma3Family,  &kQwen3MoeFamily, &kMixtralFamily, &kGptOssFamily};
   return kAll;
 }
 

@@ -18,6 +18,7 @@ struct Family {
   void (*read)(const JsonNode& root, ModelConfig& config);
   void (*write)(const ModelConfig& config, nlohmann::ordered_json& out);
   bool code_in_folder = false;  // published folders name a copy of the class in auto_map, which transformers does not need
+  bool mxfp4 = false;           // quantization_config may say that matrices of experts are in MXFP4
 };
 
 std::span<const Family* const> families();
@@ -25,6 +26,6 @@ const Family& family_of(Architecture architecture);
 
 // The families' own files define these.
 extern const Family kLlamaFamily, kQwen2Family, kQwen3Family, kGpt2Family, kMistralFamily, kMinistral3Family, kGraniteFamily,
-    kSmolLm3Family, kOlmo2Family, kOlmo3Family, kPhi3Family, kGemma2Family, kGemma3Family;
+    kSmolLm3Family, kOlmo2Family, kOlmo3Family, kPhi3Family, kGemma2Family, kGemma3Family, kQwen3MoeFamily, kMixtralFamily, kGptOssFamily;
 
 }  // namespace weft

@@ -1,0 +1,101 @@
+// Mixtures of experts. Qwen3-MoE: Qwen3 with experts in some or all layers. Mixtral (Jiang et al., 2024): Llama with experts in every
+// layer. gpt-oss: biases, sinks in attention, windows in every other layer, a clamped gate.
+#include "weft/models/families/keys.h"
+#include "weft/ops/route/route.h"
+
+namespace weft {
+namespace {
+
+// How many experts there are and how many a token has; the load-balancing loss counts where output_router_logits is true.
+void read_experts(const JsonNode& root, ModelConfig& c, const char* experts_key, int64_t experts, int64_t per_token) {
+  // Both spellings are one attribute in transformers.
+  const char* other = std::string_view(experts_key) == "num_experts" ? "num_local_experts" : "num_experts";
+  c.experts = root.integer_or(root.value().contains(other) ? other : experts_key, experts, 1, RouteArgs::kMostExperts);
+  c.experts_per_token = root.integer_or("num_experts_per_tok", per_token, 1, keys::kMost);
+  if (c.experts_per_token > c.experts)
+    root.at("num_experts_per_tok").refuse("is ", c.experts_per_token, ", but there are ", c.experts, " experts");
+  const double loss = root.number_or("router_aux_loss_coef", 0.001);
+  if (!(loss >= 0)) root.at("router_aux_loss_coef").refuse("is ", loss, ", expected zero or more");
+  if (root.boolean_or("output_router_logits", false)) c.router_loss = loss;
+}
+
+void write_experts(const ModelConfig& c, keys::Ordered& out, const char* experts_key) {
+  out[experts_key] = c.experts;
+  out["num_experts_per_tok"] = c.experts_per_token;
+  out["output_router_logits"] = c.router_loss > 0;
+  out["router_aux_loss_coef"] = c.router_loss > 0 ? c.router_loss : 0.001;
+}
+
+void read_expert_layers(const JsonNode& root, ModelConfig& c) {
+  const int64_t step = root.integer_or("decoder_sparse_step", 1, 1, keys::kMost);
+  std::vector<bool> layers;
+  for (int64_t layer = 0; layer < c.layers; ++layer) layers.push_back((layer + 1) % step == 0);
+  if (const auto dense = root.find("mlp_only_layers"))
+    for (const JsonNode& each : dense->elements()) layers[size_t(each.integer(0, c.layers - 1))] = false;
+  for (const bool sparse : layers)
+    if (!sparse) c.expert_layers = layers;
+}
+
+void read_qwen3_moe(const JsonNode& root, ModelConfig& c) {
+  kQwen3Family.read(root, c);
+  read_experts(root, c, "num_experts", 128, 8);
+  c.expert_size = root.integer_or("moe_intermediate_size", 768, 1, keys::kMost);
+  c.router_of_chosen = root.boolean_or("norm_topk_prob", false);
+  read_expert_layers(root, c);
+}
+
+void write_qwen3_moe(const ModelConfig& c, keys::Ordered& out) {
+  kQwen3Family.write(c, out);
+  write_experts(c, out, "num_experts");
+  out["moe_intermediate_size"] = c.expert_size;
+  out["norm_topk_prob"] = c.router_of_chosen;
+  out["decoder_sparse_step"] = 1;
+  out["mlp_only_layers"] = keys::Ordered::array();
+  for (int64_t layer = 0; layer < c.layers; ++layer)
+    if (!c.has_experts(layer)) out["mlp_only_layers"].push_back(layer);
+}
+
+void read_mixtral(const JsonNode& root, ModelConfig& c) {
+  keys::read_decoder(root, c, {.norm_eps = 1e-5, .rope_theta = 1e6});
+  keys::read_window(root, c, 0);
+  read_experts(root, c, "num_local_experts", 8, 2);
+  c.expert_size = c.intermediate_size;
+  if (const double noise = root.number_or("router_jitter_noise", 0); noise != 0)
+    root.at("router_jitter_noise").unsupported("is ", noise, "; only 0 is supported");
+}
+
+void write_mixtral(const ModelConfig& c, keys::Ordered& out) {
+  keys::write_decoder(c, out);
+  keys::write_window(c, out);
+  write_experts(c, out, "num_local_experts");
+}
+
+void read_gpt_oss(const JsonNode& root, ModelConfig& c) {
+  keys::read_sizes(root, c, {.norm_eps = 1e-5, .head_dim = 64});
+  keys::read_rope(root, c, 150000);
+  keys::read_layer_windows(root, c, 128, [](int64_t layer) { return layer % 2 == 0; });
+  read_experts(root, c, "num_local_experts", 128, 4);
+  c.expert_size = c.intermediate_size;
+  c.qkv_bias = c.attention_out_bias = root.boolean_or("attention_bias", true);
+  c.attention_sinks = c.clamped_experts = true;
+  c.gate_slope = root.number_or("swiglu_alpha", 1.702);
+  c.gate_limit = root.number_or("swiglu_limit", 7);
+  if (c.activation != HiddenActivation::silu) root.at("hidden_act").unsupported("is not silu, which the clamped gate of this family is");
+}
+
+void write_gpt_oss(const ModelConfig& c, keys::Ordered& out) {
+  keys::write_decoder(c, out);
+  keys::write_layer_windows(c, out);
+  write_experts(c, out, "num_local_experts");
+  out["attention_bias"] = c.qkv_bias;
+  out["swiglu_alpha"] = c.gate_slope;
+  out["swiglu_limit"] = c.gate_limit;
+}
+
+}  // namespace
+
+const Family kQwen3MoeFamily{Architecture::qwen3_moe, "qwen3_moe", "Qwen3MoeForCausalLM", read_qwen3_moe, write_qwen3_moe};
+const Family kGptOssFamily{Architecture::gpt_oss, "gpt_oss", "GptOssForCausalLM", read_gpt_oss, write_gpt_oss, false, true};
+const Family kMixtralFamily{Architecture::mixtral, "mixtral", "MixtralForCausalLM", read_mixtral, write_mixtral};
+
+}  // namespace weft
