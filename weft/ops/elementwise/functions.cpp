@@ -144,21 +144,31 @@ Tensor activation(const Tensor& x, Activation kind) {
   return y;
 }
 
-Tensor activation_backward(const Tensor& x, const Tensor& dy, Activation kind) {
+namespace {
+
+const auto& backward_of(Activation kind) {
   static const auto relu = fuse(relu_backward);
   static const auto silu = fuse(silu_backward);
   static const auto gelu_tanh = fuse(gelu_tanh_backward);
+  switch (kind) {
+    case Activation::relu: return relu;
+    case Activation::silu: return silu;
+    case Activation::gelu_tanh: return gelu_tanh;
+    case Activation::none: break;
+  }
+  fail(ErrorCode::invalid_argument, "activation_backward", "kind is ", int(kind), ", which is no activation");
+}
+
+}  // namespace
+
+const ElementwiseFunction& activation_backward_function(Activation kind) { return backward_of(kind).function(); }
+
+Tensor activation_backward(const Tensor& x, const Tensor& dy, Activation kind) {
   constexpr const char* kOp = "activation_backward";
   check_defined(kOp, "x", x);
   check_defined(kOp, "dy", dy);
   check(dy.shape() == x.shape(), kOp, "dy has shape ", dy.shape(), ", expected x's, ", x.shape());
-  switch (kind) {
-    case Activation::none: return cast(dy, x.dtype());
-    case Activation::relu: return relu(x, dy);
-    case Activation::silu: return silu(x, dy);
-    case Activation::gelu_tanh: return gelu_tanh(x, dy);
-  }
-  fail(ErrorCode::invalid_argument, kOp, "kind is ", int(kind), ", which is no activation");
+  return kind == Activation::none ? cast(dy, x.dtype()) : backward_of(kind)(x, dy);
 }
 
 }  // namespace weft

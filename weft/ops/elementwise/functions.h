@@ -25,6 +25,8 @@
 
 namespace weft {
 
+class ElementwiseFunction;
+
 // x [..., C] and bias [C]. Differentiable.
 Tensor bias_add(const Tensor& x, const Tensor& bias);
 
@@ -47,7 +49,9 @@ void soft_cap_backward_in_place(const Tensor& y, const Tensor& dy, float cap);
 // Differentiable.
 Tensor activation(const Tensor& x, Activation kind);
 
-// dx = dy f'(x): the first step in the backward of an op that ends in an activation.
+// dx = dy f'(x): the first step in the backward of an op that ends in an activation. As a function of x and dy, for an activation that is
+// not `none`.
 Tensor activation_backward(const Tensor& x, const Tensor& dy, Activation kind);
+const ElementwiseFunction& activation_backward_function(Activation kind);
 
 }  // namespace weft

@@ -1,9 +1,11 @@
 #include "weft/ops/matmul/matmul.h"
 
+#include <array>
 #include <cmath>
 #include <numeric>
 
 #include "weft/ops/copy/copy.h"
+#include "weft/ops/elementwise/elementwise.h"
 #include "weft/ops/elementwise/functions.h"
 #include "weft/ops/fill/fill.h"
 #include "weft/ops/reduce/reduce.h"
@@ -55,13 +57,15 @@ MatmulPlan plan(const MatmulArgs& args) {
                .a = matrix(args.a),
                .b = matrix(args.b),
                .c = matrix(args.c),
-               .pre = args.pre ? matrix(args.pre) : MatmulPlan::Matrix{}};
+               .pre = args.pre ? matrix(args.pre) : MatmulPlan::Matrix{},
+               .slope_of = args.slope_of ? matrix(args.slope_of) : MatmulPlan::Matrix{}};
   const int rank = args.a.rank();
   if (rank > 3) p.outer = args.a.shape[0];
   if (rank > 2) p.inner = args.a.shape[rank - 3];
   p.shared_b = args.b.rank() == 2;
   // A batch that shares B is one matmul of more rows if the rows of all matrices are equally spaced.
-  if (p.shared_b && !args.transpose_a && stacked(p, p.a) && stacked(p, p.c) && (!args.pre || stacked(p, p.pre))) {
+  if (p.shared_b && !args.transpose_a && stacked(p, p.a) && stacked(p, p.c) && (!args.pre || stacked(p, p.pre)) &&
+      (!args.slope_of || stacked(p, p.slope_of))) {
     p.M *= p.batch();
     p.outer = p.inner = 1;
   }
@@ -72,6 +76,7 @@ void check_contract(const Stream& stream, const MatmulArgs& args) {
   const Contract contract = check_operands(stream, args);
   const Extents e = extents(args.a, args.b, args.transpose_a, args.transpose_b);
   contract.shape("c", args.c, e.c).shape("pre", args.pre, e.c).shape("bias", args.bias, Shape{e.N});
+  contract.shape("slope_of", args.slope_of, e.c).shape("column_sums", args.column_sums, Shape{e.N});
   contract.require(known(args.activation), "unknown activation ", int(args.activation));
   contract.require(args.precision == Precision::f32 || args.precision == Precision::tf32, "unknown precision ", int(args.precision));
   contract.require(args.precision == Precision::f32 || args.a.dtype == DType::f32, "precision tf32 is for f32 operands, a is ",
@@ -80,11 +85,42 @@ void check_contract(const Stream& stream, const MatmulArgs& args) {
                    "pre is for the backward of an activation, but there is no activation");
   contract.require(std::isfinite(args.alpha) && std::isfinite(args.beta), "alpha is ", args.alpha, " and beta ", args.beta,
                    ", expected finite values");
-  plan(args);
+  const MatmulPlan p = plan(args);
+  contract.require(!args.column_sums || args.slope_of, "column_sums are of a gradient, but there is no slope_of");
+  if (!args.slope_of) return;
+  contract.require(args.activation != Activation::none, "slope_of is the input of an activation, but there is no activation");
+  contract.require(!args.bias && !args.pre && args.beta == 0, "slope_of is for a product alone, without bias, pre or beta");
+  contract.require(args.any_order, "slope_of is for a gradient: any_order");
+  contract.require(p.batch() == 1, "slope_of is for one matrix, or for a batch whose matrices share b and stand under each other");
 }
+
+namespace {
+
+// The rows of all matrices of a batch, as one matrix.
+template <class AnyView>
+AnyView as_matrix(AnyView view, const MatmulPlan& p, int64_t row) {
+  view.shape = {p.M, p.N};
+  view.strides = {row, 1};
+  return view;
+}
+
+// The gradient before an activation in three launches.
+void matmul_then_slope(Stream& stream, const MatmulArgs& args) {
+  const MatmulPlan p = plan(args);
+  MatmulArgs product = args;
+  product.slope_of = {}, product.column_sums = {}, product.activation = Activation::none;
+  stream.device().kernels().matmul(stream, product);
+  const MutView c = as_matrix(args.c, p, p.c.row);
+  const std::array inputs{as_matrix(args.slope_of, p, p.slope_of.row), View(c)};
+  elementwise(stream, {.function = &activation_backward_function(args.activation), .inputs = inputs, .outputs = {&c, 1}, .parameters = {}});
+  if (args.column_sums) reduce(stream, {.x = c, .y = args.column_sums, .axis = 0, .kind = Reduction::sum});
+}
+
+}  // namespace
 
 void matmul(Stream& stream, const MatmulArgs& args) {
   check_contract(stream, args);
+  if (args.slope_of && stream.device().dialect() != Dialect::cuda) return matmul_then_slope(stream, args);
   stream.device().kernels().matmul(stream, args);
 }
 

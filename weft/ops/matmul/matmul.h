@@ -4,6 +4,10 @@
 //
 //   dA = dC op(B)^T    dB = op(A)^T dC    dbias = sum over rows of dC     (dC after f's own backward)
 //
+// or, for the gradient of the value x before an activation and that of the bias in it:
+//
+//   C = op(A) op(B) f'(x)      column_sums = sum over rows of C
+//
 // op(X) is X or its transpose; f is an activation. a and b are both f32, or both bf16; c is f32, or bf16 where they are.
 // Sums are f32 and are rounded to c's dtype once, at the end; f sees the unrounded value.
 //
@@ -36,6 +40,10 @@ struct MatmulArgs {
   MutView c;    // [..., M, N]
   View bias;    // [N], f32 or c's dtype; absent: none
   MutView pre;  // as c: the value before the activation, for its backward; absent: not kept
+  // For a gradient, one matrix, with `activation` as f: x, as c, and [N] f32, which may be absent. On CUDA part of the matmul, which then
+  // multiplies the f32 sum; elsewhere the matmul's result is rounded to c's dtype first.
+  View slope_of = {};
+  MutView column_sums = {};
   bool transpose_a = false, transpose_b = false;
   float alpha = 1, beta = 0;
   Activation activation = Activation::none;
@@ -48,10 +56,13 @@ struct MatmulArgs {
   static constexpr auto operands() {
     using namespace operand;
     using A = MatmulArgs;
-    return std::array{in("a", &A::a, "", kFloats).columns(), in("b", &A::b, "", like("a")).columns(),
+    return std::array{in("a", &A::a, "", kFloats).columns(),
+                      in("b", &A::b, "", like("a")).columns(),
                       out("c", &A::c, "", like("a", DType::f32)).columns(),
                       in("bias", &A::bias, "", like("c", DType::f32)).columns().optional(),
-                      out("pre", &A::pre, "", like("c")).columns().optional()};
+                      out("pre", &A::pre, "", like("c")).columns().optional(),
+                      in("slope_of", &A::slope_of, "", like("c")).columns().optional(),
+                      out("column_sums", &A::column_sums, "", DType::f32).optional()};
   }
 };
 
@@ -64,7 +75,7 @@ struct MatmulPlan {
   int64_t M, N, K;
   int64_t outer = 1, inner = 1;  // extents of the batch axes
   bool shared_b = false;
-  Matrix a, b, c, pre;
+  Matrix a, b, c, pre, slope_of;
 
   int64_t batch() const { return outer * inner; }
   int64_t offset(const Matrix& m, int64_t index) const { return index / inner * m.outer + index % inner * m.inner; }

@@ -23,6 +23,7 @@ struct Setup {
   Layout layout = Layout::contiguous;
   Fill a = normal();
   Precision precision = Precision::f32;
+  bool column_sums = false;  // of times_slope
 
   int64_t matrices() const { return batch.numel(); }
   Shape shape(int64_t rows, int64_t columns, bool batched = true) const {
@@ -42,6 +43,9 @@ struct Setup {
 };
 
 Problem forward(const Setup& s);
+
+// c = op(a) op(b) f'(slope_of), and its column sums.
+Problem times_slope(const Setup& s);
 
 // The backward rule of the tensor-level function, as autograd would call it.
 Problem gradients(const Setup& s);

@@ -89,6 +89,48 @@ Problem forward(const Setup& s) {
   return p;
 }
 
+// The slope of a bf16 kernel may err by kSlopeError besides: it takes approximate exponentials and reciprocals.
+Problem times_slope(const Setup& s) {
+  constexpr double kSlopeError = 0x1p-17;
+  Problem p;
+  add_operands(p, s);
+  p.output("c", s.out, s.c_shape(), s.layout).input("slope_of", s.out, s.c_shape(), s.a, s.layout);
+  if (s.column_sums) p.output("column_sums", DType::f32, {s.size.N});
+  p.launches<MatmulArgs>(matmul, [=](MatmulArgs& args) {
+    args.transpose_a = s.transpose_a;
+    args.transpose_b = s.transpose_b;
+    args.activation = s.activation;
+    args.any_order = true;
+  });
+  p.reference = [=](Truth& t) {
+    const double u = unit_roundoff(DType::f32), rounded = s.out == DType::bf16 ? unit_roundoff(DType::bf16) : 0;
+    std::vector<double> sum(size_t(s.size.N), 0), size = sum, error = sum;
+    for (int64_t g = 0; g < s.matrices(); ++g)
+      for (int64_t m = 0; m < s.size.M; ++m) {
+        const RowSums sums = row_sums(s, t, g, m);
+        for (int64_t n = 0; n < s.size.N; ++n) {
+          const int64_t i = s.c_at(g, m, n);
+          const double value = sums.value[size_t(n)], scale = sums.scale[size_t(n)];
+          const ActivationTruth f = activation_truth(s.activation, t["slope_of"][i]);
+          const double c = value * f.slope, slope_error = f.slope_error + f.slope_flush + (s.in == DType::bf16 ? kSlopeError : 0);
+          // The sum, its rounding where it is stored before, the slope and the multiplication.
+          const double c_error = std::abs(f.slope) * (growth(roundings(s)) * u * scale + 1.01 * rounded * std::abs(value)) +
+                                 1.01 * std::abs(value) * slope_error + 2 * u * std::abs(c);
+          t["c"].expect_within(i, c, c_error);
+          sum[size_t(n)] += c;
+          size[size_t(n)] += std::abs(c);
+          error[size_t(n)] += c_error + rounded * std::abs(c);
+        }
+      }
+    if (!s.column_sums) return;
+    const double length = double(s.matrices() * s.size.M);
+    for (size_t n = 0; n < sum.size(); ++n) {
+      t["column_sums"].expect_within(int64_t(n), sum[n], 1.01 * error[n] + growth(length + 2) * u * size[n]);
+    }
+  };
+  return p;
+}
+
 namespace {
 
 void gradient_reference(const Setup& s, Truth& t) {

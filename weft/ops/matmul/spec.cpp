@@ -10,6 +10,7 @@ using matmul_problems::forward;
 using matmul_problems::gradients;
 using matmul_problems::Setup;
 using matmul_problems::Size;
+using matmul_problems::times_slope;
 using matmul_problems::two_halves;
 
 const char* layout_name(bool transpose_a, bool transpose_b) { return transpose_a ? transpose_b ? "TT" : "TN" : transpose_b ? "NT" : "NN"; }
@@ -81,6 +82,14 @@ void add_forward(Registry& registry, const Variant& v) {
     add("/nan", v.with(size, [](Setup& s) { s.a = sprinkle(normal(), 101, 40, NAN); }));
     add("/infinity", v.with(size, [](Setup& s) { s.a = sprinkle(normal(), 101, 40, INFINITY); }));
   }
+  // More rows than a decoding step has; the last has more tiles of 128 x 192 than an H200 has multiprocessors.
+  if (v.types.out == DType::bf16)
+    for (Size size : {Size{65, 40, 8}, {100, 192, 200}, {129, 200, 72}, {260, 390, 136}, {2200, 1544, 72}})
+      for (bool pre : {false, true})
+        if (pre || size.M < 1000)
+          add(join("/bias/", Activation::gelu_tanh, pre ? "/pre" : ""), v.with(size, [=](Setup& s) {
+            s.bias = size.N != 192, s.activation = Activation::gelu_tanh, s.keep_pre = pre, s.bias_dtype = pre ? s.out : DType::f32;
+          }));
   if (v.types.in != DType::f32) return;
   for (Size size : {Size{3, 5, 7}, {64, 64, 64}, {130, 70, 257}, {4, 1500, 77}})
     add("/tf32", v.with(size, [](Setup& s) { s.precision = Precision::tf32; }));
@@ -103,6 +112,28 @@ void add_gradients(Registry& registry, const Variant& v) {
   if (v.types.in != DType::f32) return;
   for (Size size : {Size{3, 5, 7}, {64, 64, 64}, {130, 70, 257}, {4, 1500, 77}})
     add("/tf32", v.with(size, [](Setup& s) { s.precision = Precision::tf32; }));
+}
+
+void add_slopes(Registry& registry, const Variant& v) {
+  const auto add = [&](const std::string& name, const Setup& s) {
+    registry.add({kOp, v.layout() + "_slope", v.types.in, v.name(s.size, name), [=] { return times_slope(s); }});
+  };
+  const auto with = [&](Size size, Activation f, bool sums) {
+    return v.with(size, [=](Setup& s) { s.activation = f, s.column_sums = sums, s.a = normal(3); });
+  };
+  for (Size size : {Size{1, 1, 1}, {3, 5, 7}, {0, 3, 4}, {3, 0, 4}, {3, 4, 0}, {70, 33, 20}}) {
+    for (Activation f : {Activation::relu, Activation::silu, Activation::gelu_tanh}) add(join("/", f), with(size, f, true));
+    Setup padded = with(size, Activation::gelu_tanh, true);
+    padded.layout = Layout::padded_rows;
+    add("/padded", padded);
+  }
+  Setup batch = with({3, 8, 7}, Activation::gelu_tanh, true);
+  batch.batch = {2, 3}, batch.shared_b = true;
+  if (!v.transpose_a) add("/batch_2x3", batch);
+  // As the forward cases of more rows than a decoding step has.
+  for (Size size : {Size{65, 40, 8}, {100, 192, 200}, {129, 200, 72}, {260, 390, 136}, {2200, 1544, 72}})
+    for (bool sums : {false, true})
+      if (sums || size.M < 1000) add(sums ? "/sums" : "", with(size, Activation::gelu_tanh, sums));
 }
 
 // More than one slab of packed B, of packed A, one group of a batch; and K cut in two.
@@ -194,6 +225,28 @@ void add_rejections(Registry& registry) {
   };
   rejects("result_shape", [=](Device& d) { launch(d, {3, 7}, Tensor(), 1); });
   rejects("pre_without_activation", [=](Device& d) { launch(d, {3, 6}, empty(d, {3, 6}), 1); });
+  const auto slope = [=](Device& d, auto change) {
+    const Tensor a = empty(d, {3, 4}), b = empty(d, {4, 6}), c = empty(d, {3, 6}), x = empty(d, {3, 6}), sums = empty(d, {6});
+    MatmulArgs args{.a = a.view(),
+                    .b = b.view(),
+                    .c = c.mut_view(),
+                    .bias = {},
+                    .pre = {},
+                    .slope_of = x.view(),
+                    .column_sums = sums.mut_view(),
+                    .activation = Activation::silu,
+                    .any_order = true};
+    change(args);
+    matmul(d.stream(), args);
+  };
+  rejects("slope_without_activation", [=](Device& d) { slope(d, [](MatmulArgs& args) { args.activation = Activation::none; }); });
+  rejects("slope_with_bias", [=](Device& d) { slope(d, [](MatmulArgs& args) { args.bias = args.column_sums; }); });
+  rejects("slope_with_pre", [=](Device& d) { slope(d, [](MatmulArgs& args) { args.pre = args.c; }); });
+  rejects("slope_with_beta", [=](Device& d) { slope(d, [](MatmulArgs& args) { args.beta = 1; }); });
+  rejects("slope_in_one_order", [=](Device& d) { slope(d, [](MatmulArgs& args) { args.any_order = false; }); });
+  rejects("slope_shape", [=](Device& d) { slope(d, [](MatmulArgs& args) { args.slope_of.shape = {3, 5}; }); });
+  rejects("column_sums_length", [=](Device& d) { slope(d, [](MatmulArgs& args) { args.column_sums.shape = {5}; }); });
+  rejects("column_sums_without_slope", [=](Device& d) { slope(d, [](MatmulArgs& args) { args.slope_of = {}; }); });
   rejects("alpha_not_finite", [=](Device& d) { launch(d, {3, 6}, Tensor(), NAN); });
 }
 
@@ -205,6 +258,7 @@ void add_specs_matmul(Registry& registry) {
       for (bool tb : {false, true}) {
         add_forward(registry, {types, ta, tb});
         add_gradients(registry, {types, ta, tb});
+        if (!ta && types.in == types.out) add_slopes(registry, {types, ta, tb});
       }
   add_slabs(registry);
   add_benches(registry);

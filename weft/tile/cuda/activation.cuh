@@ -2,6 +2,7 @@
 #pragma once
 
 #include "weft/tile/activation.h"
+#include "weft/tile/cuda/math.cuh"
 
 namespace weft::cuda {
 
@@ -47,6 +48,32 @@ __device__ __forceinline__ void activate_all(const float (&x)[kCount], float (&y
   if (rare)
 #pragma unroll
     for (int i = 0; i < kCount; ++i) y[i] = activate_rarely(x[i], kind);
+}
+
+// f'(x). With e = e^-|t| and s = 1 / (1 + e^-t), neither s nor 1 - s cancels; past the clamps one of them is 0.
+__device__ __forceinline__ float slope_precise(float x, Activation kind) {
+  if (kind == Activation::none) return 1.0f;
+  if (kind == Activation::relu) return x > 0 ? 1.0f : x != x ? x : 0.0f;
+  const float most = kind == Activation::silu ? 128.0f : 16.0f, y = x != x ? x : fminf(fmaxf(x, -most), most), q = y * y;
+  const float t = kind == Activation::silu ? y : y * fmaf(q, 0.071354816f, 1.5957691f);
+  const float by = kind == Activation::silu ? y : y * fmaf(q, 0.21406445f, 1.5957691f);
+  const float e = expf(-fabsf(t)), scale = 1.0f / (1.0f + e), s = (t < 0 ? e : 1.0f) * scale, rest = (t < 0 ? 1.0f : e) * scale;
+  return s * fmaf(by, rest, 1.0f);
+}
+
+// f'(x) for a gradient in bf16, without a branch; the limits 0 and 1 beyond where s is neither. With s = 1 / (1 + e^-t):
+// silu: s (1 + x (1 - s)), t = x; gelu_tanh: s (1 + x t' (1 - s)). relu: 1 where x > 0. A NaN stays.
+__device__ __forceinline__ float slope_approx(float x, Activation kind) {
+  if (kind == Activation::none) return 1.0f;
+  if (kind == Activation::relu) return x > 0 ? 1.0f : x != x ? x : 0.0f;
+  const bool silu = kind == Activation::silu;
+  float y;  // x where e^-t is finite: beyond, the slope is 0 or 1 to within 2^-80
+  asm("min.NaN.f32 %0, %1, %2;" : "=f"(y) : "f"(x), "f"(silu ? 64.0f : 9.0f));
+  asm("max.NaN.f32 %0, %1, %2;" : "=f"(y) : "f"(y), "f"(silu ? -64.0f : -9.0f));
+  const float q = y * y, e = exp2_approx(silu ? -kLog2e * y : y * fmaf(q, -0.10294324f, -2.3022082f));  // -t log2(e)
+  float s;
+  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(s) : "f"(1.0f + e));
+  return s * fmaf(silu ? y : y * fmaf(q, 0.21406445f, 1.5957691f), e * s, 1.0f);
 }
 
 }  // namespace weft::cuda

@@ -4,33 +4,60 @@
 
 #include <cuda.h>
 
+#include <array>
+
 #include "weft/tile/cuda/wgmma.cuh"
 
 namespace weft::cuda {
 
-// Makes a map of the first T tokens of [B, T or more, H, D] in bf16 whose boxes are `rows` tokens by 64 columns of one head, laid out as
-// SwizzledTile. False if this driver has no maps or refuses the strides. The driver's function is looked up at run time: the tool starts
-// without a driver.
-inline bool map_heads(CUtensorMap& map, const View& v, int64_t T, int rows) {
-  using Encode =
-      CUresult (*)(CUtensorMap*, CUtensorMapDataType, cuuint32_t, void*, const cuuint64_t*, const cuuint64_t*, const cuuint32_t*,
-                   const cuuint32_t*, CUtensorMapInterleave, CUtensorMapSwizzle, CUtensorMapL2promotion, CUtensorMapFloatOOBfill);
+// Whether a Hopper kernel was compiled for sm_90a and this GPU runs it.
+template <class... Parameters>
+bool compiled_for(void (*kernel)(Parameters...), int threads) {
+  cudaFuncAttributes compiled{};
+  return cudaFuncGetAttributes(&compiled, kernel) == cudaSuccess && compiled.maxThreadsPerBlock >= threads;
+}
+
+// The driver's function that makes maps, looked up at run time: the tool starts without a driver. Null if this driver has none.
+using EncodeMap = CUresult (*)(CUtensorMap*, CUtensorMapDataType, cuuint32_t, void*, const cuuint64_t*, const cuuint64_t*,
+                               const cuuint32_t*, const cuuint32_t*, CUtensorMapInterleave, CUtensorMapSwizzle, CUtensorMapL2promotion,
+                               CUtensorMapFloatOOBfill);
+inline EncodeMap encode_map() {
   static const auto encode = [] {
     void* function = nullptr;
     cudaDriverEntryPointQueryResult found{};
     constexpr unsigned kFirstVersion = 12000;  // CUDA 12.0 has the function
     const cudaError_t status =
         cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &function, kFirstVersion, cudaEnableDefault, &found);
-    return status == cudaSuccess && found == cudaDriverEntryPointSuccess ? reinterpret_cast<Encode>(function) : nullptr;
+    return status == cudaSuccess && found == cudaDriverEntryPointSuccess ? reinterpret_cast<EncodeMap>(function) : nullptr;
   }();
-  if (!encode) return false;
+  return encode;
+}
+
+// Makes a map of a tensor in bf16 whose boxes are laid out as SwizzledTile: 64 elements of the first axis, the one that is contiguous,
+// and `box` of the others. strides: bytes along the others. False if this driver has no maps or refuses them.
+template <size_t kRank>
+bool map_tensor(CUtensorMap& map, const void* data, const std::array<cuuint64_t, kRank>& extents,
+                const std::array<cuuint64_t, kRank - 1>& strides, const std::array<cuuint32_t, kRank>& box) {
+  std::array<cuuint32_t, kRank> steps;
+  steps.fill(1);
+  const EncodeMap encode = encode_map();
+  return encode && encode(&map, CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, kRank, const_cast<void*>(data), extents.data(), strides.data(),
+                          box.data(), steps.data(), CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
+                          CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE) == CUDA_SUCCESS;
+}
+
+// Of the first T tokens of [B, T or more, H, D]: `rows` tokens by 64 columns of one head.
+inline bool map_heads(CUtensorMap& map, const View& v, int64_t T, int rows) {
   const auto extent = [&](int i) { return cuuint64_t(v.shape[size_t(i)]); };
   const auto bytes = [&](int i) { return cuuint64_t(v.strides[size_t(i)]) * sizeof(__nv_bfloat16); };
-  const cuuint64_t extents[] = {extent(3), cuuint64_t(T), extent(2), extent(0)}, strides[] = {bytes(1), bytes(2), bytes(0)};
-  const cuuint32_t box[] = {64, cuuint32_t(rows), 1, 1}, steps[] = {1, 1, 1, 1};
-  return encode(&map, CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, 4, const_cast<__nv_bfloat16*>(data<__nv_bfloat16>(v)), extents, strides, box, steps,
-                CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
-                CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE) == CUDA_SUCCESS;
+  return map_tensor<4>(map, data<__nv_bfloat16>(v), {extent(3), cuuint64_t(T), extent(2), extent(0)}, {bytes(1), bytes(2), bytes(0)},
+                       {64, cuuint32_t(rows), 1, 1});
+}
+
+// Of a matrix whose rows are `stride` elements apart: `box_rows` rows by 64 columns.
+inline bool map_matrix(CUtensorMap& map, const __nv_bfloat16* data, int64_t rows, int64_t columns, int64_t stride, int box_rows) {
+  return map_tensor<2>(map, data, {cuuint64_t(columns), cuuint64_t(rows)}, {cuuint64_t(stride) * sizeof(__nv_bfloat16)},
+                       {64, cuuint32_t(box_rows)});
 }
 
 #if WEFT_HAS_WGMMA
@@ -83,6 +110,50 @@ __device__ __forceinline__ void load_tile(const Tile& tile, const CUtensorMap& m
         "l"(&map), "r"(barrier), "r"(column), "r"(t), "r"(h), "r"(b)
         : "memory");
 }
+// Loads the columns of Tile from column `column` on of a matrix's rows from `row` on.
+template <class Tile>
+__device__ __forceinline__ void load_tile(const Tile& tile, const CUtensorMap& map, uint32_t barrier, int row, int column) {
+#pragma unroll
+  for (int panel = 0; panel < Tile::kColumns / 64; ++panel)
+    asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%3,%4}], [%2];\n" ::"r"(
+                     tile.base + uint32_t(panel * Tile::kPanel)),
+                 "l"(&map), "r"(barrier), "r"(column + panel * 64), "r"(row)
+                 : "memory");
+}
+// Clusters of blocks: a barrier of all their threads, an arrival at the barrier of block `block` that lies where this block's `barrier`
+// does, and a load of rows into the same place of all blocks in kBlocks, from row `first` of the tile on; it arrives at each one's barrier.
+__device__ __forceinline__ void cluster_sync() {
+  asm volatile("barrier.cluster.arrive.release;\nbarrier.cluster.wait.acquire;\n" ::: "memory");
+}
+__device__ __forceinline__ void barrier_arrive_in(uint32_t barrier, int block) {
+  asm volatile(
+      "{\n.reg .b32 there;\nmapa.shared::cluster.u32 there, %0, %1;\nmbarrier.arrive.release.cluster.shared::cluster.b64 _, "
+      "[there];\n}\n" ::"r"(barrier),
+      "r"(block)
+      : "memory");
+}
+template <uint16_t kBlocks, class Tile>
+__device__ __forceinline__ void load_rows_in(const Tile& tile, int first, const CUtensorMap& map, uint32_t barrier, int row, int column) {
+#pragma unroll
+  for (int panel = 0; panel < Tile::kColumns / 64; ++panel)
+    asm volatile(
+        "cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.multicast::cluster [%0], [%1, {%3,%4}], [%2], "
+        "%5;\n" ::"r"(tile.base + uint32_t(panel * Tile::kPanel + first * 128)),
+        "l"(&map), "r"(barrier), "r"(column + panel * 64), "r"(row), "h"(kBlocks)
+        : "memory");
+}
+// Stores a box of a matrix asynchronously, as part of this thread's next group of stores; what lies outside the matrix is left out.
+__device__ __forceinline__ void store_box(const CUtensorMap& map, uint32_t from, int row, int column) {
+  asm volatile("cp.async.bulk.tensor.2d.global.shared::cta.bulk_group [%0, {%2,%3}], [%1];\n" ::"l"(&map), "r"(from), "r"(column), "r"(row)
+               : "memory");
+}
+__device__ __forceinline__ void stores_end() { asm volatile("cp.async.bulk.commit_group;\n" ::: "memory"); }
+// Until at most kPending groups of this thread's stores have shared memory left to read.
+template <int kPending>
+__device__ __forceinline__ void stores_wait() {
+  asm volatile("cp.async.bulk.wait_group.read %0;\n" ::"n"(kPending) : "memory");
+}
+
 // Loads the next tile of a ring as soon as its stage is empty. Called by one thread.
 template <class Ring>
 __device__ __forceinline__ void load_next(Ring& ring, const CUtensorMap& map, int b, int t, int h) {

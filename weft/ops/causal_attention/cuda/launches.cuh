@@ -58,13 +58,6 @@ void forward_simt(Stream& stream, const Launch& launch, const AttentionForward& 
   });
 }
 
-// Whether a Hopper kernel was compiled for sm_90a and this GPU runs it.
-template <class... Parameters>
-bool compiled_for(void (*kernel)(Parameters...), int threads) {
-  cudaFuncAttributes compiled{};
-  return cudaFuncGetAttributes(&compiled, kernel) == cudaSuccess && compiled.maxThreadsPerBlock >= threads;
-}
-
 template <int kD, bool kOptions>
 bool forward_hopper(Stream& stream, const Launch& launch, const AttentionForward& a, const LaunchOptions& options, const ForwardParams& p) {
   using Tiles = HopperTiles<kD>;

@@ -1,11 +1,25 @@
 #include "weft/tile/cuda/blas.h"
 #include "weft/ops/matmul/cuda/epilogue.cuh"
 #include "weft/ops/matmul/cuda/few_rows.h"
+#include "weft/ops/matmul/cuda/persistent.h"
 #include "weft/ops/matmul/matmul.h"
+#include "weft/ops/reduce/reduce.h"
 #include "weft/tile/cuda/launch.h"
 
 namespace weft::cuda {
+
+void reduce(Stream& stream, const ReduceArgs& args);
+
 namespace {
+
+// f'(x) in the precision of Out.
+template <class Out>
+__device__ __forceinline__ float slope(float x, Activation kind) {
+  if constexpr (sizeof(Out) == 2)
+    return slope_approx(x, kind);
+  else
+    return slope_precise(x, kind);
+}
 
 template <class Out>
 struct Epilogue {
@@ -13,15 +27,16 @@ struct Epilogue {
   const Out* before;     // C, where beta is not 0
   const void* bias;
   Out *c, *pre;
+  const Out* slope_of;  // absent: f itself, not its gradient
   int64_t M, N, inner, count;
-  MatmulPlan::Matrix c_at, pre_at;
+  MatmulPlan::Matrix c_at, pre_at, slope_at;
   float beta;
   bool wide_bias;  // f32
   Activation activation;
 };
 
-// Equation: pre = product + beta C + bias, c = f(pre).
-// Layout:   product [batch, M, N] packed; c and pre with strides for the batch axes and rows, bias [N].
+// Equation: pre = product + beta C + bias, c = f(pre); or c = product f'(slope_of).
+// Layout:   product [batch, M, N] packed; c, pre and slope_of with strides for the batch axes and rows, bias [N].
 // Order:    elementwise, one to a thread.
 // Requires: product holds alpha op(A) op(B) in f32 (absent where K = 0).
 // Traffic:  one read of each operand, one write of c and pre.
@@ -36,14 +51,15 @@ __global__ void finish(const Epilogue<Out> e) {
     if (e.before) x = fmaf(e.beta, to_float(e.before[at(e.c_at)]), x);
     if (e.bias) x += bias_at<Out>(e.bias, e.wide_bias, n);
     if (e.pre) e.pre[at(e.pre_at)] = from_float<Out>(x);
-    e.c[at(e.c_at)] = from_float<Out>(activate(x, e.activation));
+    const float y = e.slope_of ? x * slope<Out>(to_float(e.slope_of[at(e.slope_at)]), e.activation) : activate(x, e.activation);
+    e.c[at(e.c_at)] = from_float<Out>(y);
   }
 }
 
 // Equation: as finish.
-// Layout:   one matrix; product [M, N] packed, c and pre with a row stride each, bias [N].
+// Layout:   one matrix; product [M, N] packed, c, pre and slope_of with a row stride each, bias [N].
 // Order:    elementwise, eight of each of kWideRows rows to a thread.
-// Requires: N a multiple of eight; rows of c and pre, and bias, aligned to sixteen bytes.
+// Requires: N a multiple of eight; rows of c, pre and slope_of, and bias, aligned to sixteen bytes.
 // Traffic:  as finish, sixteen bytes at a time; all sums of a thread are loaded before the first is used.
 constexpr int kWideRows = 4;
 template <class Out>
@@ -80,7 +96,13 @@ __global__ void __launch_bounds__(128) finish_wide(const Epilogue<Out> e) {
         pre.set(i, x[i]);
       }
       if (e.pre) stream_chunk(pre, e.pre + m * e.pre_at.row + n);
-      activate_all(x, y, e.activation);
+      if (e.slope_of) {
+        const auto at = load_chunk<Out, kWidth>(e.slope_of + m * e.slope_at.row + n);
+#pragma unroll
+        for (int i = 0; i < kWidth; ++i) y[i] = x[i] * slope<Out>(at[i], e.activation);
+      } else {
+        activate_all(x, y, e.activation);
+      }
 #pragma unroll
       for (int i = 0; i < kWidth; ++i) c.set(i, y[i]);
 #pragma unroll
@@ -96,7 +118,7 @@ bool takes_wide(const Epilogue<Out>& e) {
     return aligned16(at) && matrix.row % kPerVector<Out> == 0;
   };
   return e.product && e.count == e.M * e.N && e.N % 8 == 0 && rows_aligned(e.c, e.c_at) && (!e.pre || rows_aligned(e.pre, e.pre_at)) &&
-         aligned16(e.bias);
+         (!e.slope_of || rows_aligned(e.slope_of, e.slope_at)) && aligned16(e.bias);
 }
 
 // The largest power of two up to 16 that divides every row's first byte.
@@ -149,8 +171,8 @@ bool multiply(Stream& stream, const MatmulArgs& a, const MatmulPlan& plan, void*
   return true;
 }
 
-// With no epilogue but a bias, cuBLASLt writes c itself. Otherwise the sum goes to f32 workspace, so that the activation is applied to
-// the unrounded value, and finish() does the rest.
+// A kernel of our own computes GELU of many rows. With no epilogue but a bias, cuBLASLt writes c itself. Otherwise the sum goes to f32
+// workspace, so that the activation is applied to the unrounded value, and finish() does the rest.
 template <class Out>
 void run(Stream& stream, const MatmulArgs& a) {
   const MatmulPlan p = plan(a);
@@ -159,7 +181,7 @@ void run(Stream& stream, const MatmulArgs& a) {
   const auto by_our_own = [&] { multiply_few_rows(stream, {&a, 1}); };
   if (ordered(a, p) && p.M <= kFewRows) return by_our_own();
   const bool biased = !a.bias || (alignment(a.c, p.c) == 16 && aligned16(data<char>(a.bias)));  // as cuBLASLt's epilogue requires
-  const bool plain = a.activation == Activation::none && !a.pre && p.K > 0 && biased;
+  const bool plain = a.activation == Activation::none && !a.pre && !a.slope_of && p.K > 0 && biased;
   if (plain) {
     if (!multiply(stream, a, p, data<char>(a.c), a.c.dtype, p.c, alignment(a.c, p.c), bool(a.bias), a.beta)) by_our_own();
     return;
@@ -175,27 +197,40 @@ void run(Stream& stream, const MatmulArgs& a) {
                         data<char>(a.bias),
                         data<Out>(a.c),
                         data<Out>(a.pre),
+                        data<Out>(a.slope_of),
                         p.M,
                         p.N,
                         p.inner,
                         count,
                         p.c,
                         p.pre,
+                        p.slope_of,
                         a.beta,
                         a.bias && a.bias.dtype == DType::f32,
                         a.activation};
   const Launch launch(stream, a.kOp, {&a.a, &a.b, &a.c});
   if (takes_wide(e)) {
     const dim3 grid(unsigned((p.N + 1023) / 1024), unsigned(std::min<int64_t>((p.M + kWideRows - 1) / kWideRows, 65535)));
-    return launch(grid, 128, 0, finish_wide<Out>, e);
+    launch(grid, 128, 0, finish_wide<Out>, e);
+  } else {
+    launch(blocks_for(stream, count, 256), 256, 0, finish<Out>, e);
   }
-  launch(blocks_for(stream, count, 256), 256, 0, finish<Out>, e);
+}
+
+// The sums over the rows of all matrices of c.
+void sum_columns(Stream& stream, const MatmulArgs& a) {
+  const MatmulPlan p = plan(a);
+  MutView c = a.c;
+  c.shape = {p.M, p.N}, c.strides = {p.c.row, 1};
+  cuda::reduce(stream, {.x = c, .y = a.column_sums, .axis = 0, .kind = Reduction::sum});
 }
 
 }  // namespace
 
 void matmul(Stream& stream, const MatmulArgs& args) {
+  if (const MatmulPlan p = plan(args); takes_persistent(stream, args, p)) return multiply_persistent(stream, args, p);
   dispatch_device<float, bf16>(args.c.dtype, [&]<class Out>() { run<Out>(stream, args); });
+  if (args.column_sums) sum_columns(stream, args);
 }
 
 }  // namespace weft::cuda
