@@ -1,8 +1,12 @@
 #include "weft/nn/mlp.h"
 
 #include <array>
+#include <optional>
 
+#include "weft/ops/copy/copy.h"
 #include "weft/ops/elementwise/elementwise.h"
+#include "weft/ops/matmul/matmul.h"
+#include "weft/ops/reduce/reduce.h"
 #include "weft/tensor/node.h"
 
 namespace weft {
@@ -89,7 +93,116 @@ Tensor GatedMlp::hidden(const Tensor& x, const LoraUse& lora, const SeeIntermedi
   return gated(activation, both[0], both[1]);
 }
 
+namespace {
+
+// The activations that matmul has.
+std::optional<Activation> of_matmul(HiddenActivation kind) {
+  switch (kind) {
+    case HiddenActivation::silu: return Activation::silu;
+    case HiddenActivation::relu: return Activation::relu;
+    case HiddenActivation::gelu_tanh: return Activation::gelu_tanh;
+    case HiddenActivation::gelu_erf: return {};
+  }
+  fail(ErrorCode::invalid_argument, "mlp", "unknown activation ", int(kind));
+}
+
+bool transposed(const Linear& l) { return l.layout == Linear::Layout::out_in; }
+DType gradient_dtype(const Tensor& x) { return !x || (x.node() && x.node()->leaf()) ? DType::f32 : x.dtype(); }
+int64_t rows(const Tensor& x) { return x.shape().back() ? x.numel() / x.shape().back() : 0; }
+
+// The rule of both layers. Inputs: x, fc's weight and bias, proj's weight and bias. The gradient before the activation, and the sum of its
+// columns, fc's bias gradient, are one matmul.
+struct MlpBackward {
+  struct Layer {
+    Kept weight;
+    bool transposed;
+    DType dweight, dbias;
+    explicit Layer(const Linear& l)
+        : weight(l.weight), transposed(weft::transposed(l)), dweight(gradient_dtype(l.weight)), dbias(gradient_dtype(l.bias)) {}
+  };
+  Kept x, pre, h;
+  Layer fc, proj;
+  Activation activation;
+  DType dx;
+
+  // op(a) op(b) as a gradient of this dtype: added to `sum`, or in new memory.
+  static Tensor product(const Tensor& a, bool transpose_a, const Tensor& b, bool transpose_b, const Shape& shape, DType dtype,
+                        const Tensor& sum) {
+    const bool add = sum && sum.dtype() == dtype;
+    const Tensor c = add ? sum : Tensor::empty(a.device(), shape, dtype);
+    matmul(a.device().stream(), {.a = a.view(),
+                                 .b = b.view(),
+                                 .c = c.mut_view(),
+                                 .bias = {},
+                                 .pre = {},
+                                 .transpose_a = transpose_a,
+                                 .transpose_b = transpose_b,
+                                 .beta = add ? 1.0f : 0.0f,
+                                 .any_order = true});
+    return c;
+  }
+  static Tensor gradient_weight(const Layer& layer, const Tensor& in, const Tensor& dout, const Tensor& sum) {
+    const Tensor x = contiguous(in).reshape({rows(in), in.shape().back()}), d = dout.reshape({rows(dout), dout.shape().back()});
+    return layer.transposed ? product(d, true, x, false, layer.weight.shape(), layer.dweight, sum)
+                            : product(x, true, d, false, layer.weight.shape(), layer.dweight, sum);
+  }
+
+  std::vector<Tensor> operator()(const Upstream& up) const {
+    const Tensor dy = contiguous(up.grads[0].detach());
+    std::vector<Tensor> grads(5);
+    if (up.wanted[4]) grads[4] = cast(reduce_sum(dy.reshape({rows(dy), dy.shape().back()}), 0), proj.dbias);
+    if (up.wanted[3]) grads[3] = gradient_weight(proj, h, dy, up.sum(3));
+    if (!up.wanted[0] && !up.wanted[1] && !up.wanted[2]) return grads;
+    const Tensor dpre = Tensor::empty(dy.device(), pre.shape(), pre.dtype());
+    const Tensor dbias = up.wanted[2] ? Tensor::empty(dy.device(), {pre.shape().back()}) : Tensor();
+    matmul(dy.device().stream(), {.a = dy.view(),
+                                  .b = proj.weight.view(),
+                                  .c = dpre.mut_view(),
+                                  .bias = {},
+                                  .pre = {},
+                                  .slope_of = pre.view(),
+                                  .column_sums = dbias.mut_view(),
+                                  .transpose_b = !proj.transposed,
+                                  .activation = activation,
+                                  .any_order = true});
+    if (up.wanted[2]) grads[2] = cast(dbias, fc.dbias);
+    if (up.wanted[0]) grads[0] = product(dpre, false, fc.weight, !fc.transposed, x.shape(), dx, up.sum(0));
+    if (up.wanted[1]) grads[1] = gradient_weight(fc, x, dpre, up.sum(1));
+    return grads;
+  }
+};
+
+// Both layers as one node of the graph.
+Tensor recorded(const Linear& fc, const Linear& proj, const Tensor& x, Activation kind, const SeeIntermediate& see) {
+  Shape shape = x.shape();
+  shape[shape.rank() - 1] = fc.weight.shape()[transposed(fc) ? 0 : 1];
+  const Tensor h = Tensor::empty(x.device(), shape, x.dtype()), pre = Tensor::empty(x.device(), shape, x.dtype());
+  matmul(x.device().stream(), {.a = x.view(),
+                               .b = fc.weight.view(),
+                               .c = h.mut_view(),
+                               .bias = fc.bias.view(),
+                               .pre = pre.mut_view(),
+                               .transpose_b = transposed(fc),
+                               .activation = kind});
+  Tensor y = matmul(h, proj.weight.detach(), {.transpose_b = transposed(proj), .bias = proj.bias.detach()});
+  record("mlp", {&x, &fc.weight, &fc.bias, &proj.weight, &proj.bias}, {&y},
+         MlpBackward{.x = x,
+                     .pre = pre,
+                     .h = h,
+                     .fc = MlpBackward::Layer(fc),
+                     .proj = MlpBackward::Layer(proj),
+                     .activation = kind,
+                     .dx = gradient_dtype(x)});
+  if (see) see("c_fc with activation", h), see("mlp.c_proj", y);
+  return y;
+}
+
+}  // namespace
+
 Tensor Mlp::operator()(const Tensor& x, const LoraUse& lora, const SeeIntermediate& see) const {
+  const auto kind = of_matmul(activation);
+  if (kind && !fc.adapter && !proj.adapter && x.rank() <= 4 && should_record({&x, &fc.weight, &fc.bias, &proj.weight, &proj.bias}))
+    return recorded(fc, proj, x, *kind, see);
   const Tensor h = hidden(x, lora), y = proj(h, lora);
   if (see) see("c_fc with activation", h), see("mlp.c_proj", y);
   return y;
@@ -98,13 +211,8 @@ Tensor Mlp::operator()(const Tensor& x, const LoraUse& lora, const SeeIntermedia
 // The matmul's epilogue applies the activations that it has.
 Tensor Mlp::hidden(const Tensor& x, const LoraUse& lora) const {
   static const auto gelu = fuse([](Expr v) { return gelu_erf(v); });
-  switch (activation) {
-    case HiddenActivation::silu: return fc(x, Activation::silu, lora);
-    case HiddenActivation::relu: return fc(x, Activation::relu, lora);
-    case HiddenActivation::gelu_tanh: return fc(x, Activation::gelu_tanh, lora);
-    case HiddenActivation::gelu_erf: return gelu(fc(x, lora));
-  }
-  fail(ErrorCode::invalid_argument, "mlp", "unknown activation ", int(activation));
+  if (const auto kind = of_matmul(activation)) return fc(x, *kind, lora);
+  return gelu(fc(x, lora));
 }
 
 }  // namespace weft
