@@ -8,6 +8,7 @@
 #include "weft/backends/cpu/system_memory.h"
 #include "weft/base/parallel.h"
 #include "weft/generate/engine.h"
+#include "weft/ops/matmul/matmul.h"
 #include "weft/tensor/node.h"
 #include "weft/tile/cpu/caches.h"
 #include "weft/train/setup.h"
@@ -29,6 +30,10 @@ std::vector<int32_t> some_prompt(const Model& model, int64_t tokens) {
   return ids;
 }
 
+bool has_int8_weights(const Model& model) {
+  return std::ranges::any_of(model.parameters(), [](const NamedTensor& p) { return p.tensor.dtype() == DType::u8; });
+}
+
 // Bytes of weights that a step reads, those on huge pages and the others. An embedding that is not the head is read one row at a
 // time.
 struct WeightBytes {
@@ -36,11 +41,14 @@ struct WeightBytes {
 };
 
 WeightBytes weight_bytes(const Model& model) {
-  const bool tied = model.config().tie_embeddings;
+  const bool tied = model.config().tie_embeddings, int8 = has_int8_weights(model);
   WeightBytes sum;
   for (const NamedTensor& p : model.parameters()) {
-    if (p.name == "transformer.wpe.weight" || (!tied && p.name.ends_with("embed_tokens.weight"))) continue;
-    const double bytes = double(p.tensor.numel() * size_of(p.tensor.dtype()));
+    const bool table = p.name.ends_with("embed_tokens.weight") || p.name == "transformer.wte.weight";
+    if (p.name == "transformer.wpe.weight" || (!tied && table)) continue;
+    // An int8 matrix has a scale of two bytes for each 32 numbers; so has the head that is made of a tied embedding.
+    const bool numbers = p.tensor.dtype() == DType::u8 || (int8 && table);
+    const double bytes = double(p.tensor.numel()) * (numbers ? 1 + 2.0 / double(kInt8Group) : double(size_of(p.tensor.dtype())));
     (bytes >= double(cpu::SystemMemory::kHugeFrom) ? sum.huge : sum.small) += bytes;
   }
   return sum;
@@ -110,9 +118,10 @@ constexpr int64_t kPromptChunk = 4096;
 int64_t most_new_tokens(const ModelSizes& sizes) { return sizes.new_tokens + sizes.batch * ceil_div(sizes.prompt_tokens, kPromptChunk); }
 
 // The time of a step, from one to the next: median of those in which all sequences are decoded.
-double step_time(const Model& model, const ModelSizes& sizes) {
+double step_time(const Model& model, const ModelSizes& sizes, ModelResult::Memory& memory) {
   const int64_t most = most_new_tokens(sizes), chunks = ceil_div(sizes.prompt_tokens, kPromptChunk);
   Engine engine(model, {.sequences = sizes.batch, .positions = sizes.prompt_tokens + most, .prompt_chunk = kPromptChunk});
+  memory.pool = engine.pool_bytes();
   for (int64_t b = 0; b < sizes.batch; ++b) {
     std::vector<int32_t> prompt = some_prompt(model, sizes.prompt_tokens);
     prompt[0] = int32_t(b % model.config().vocab_size);  // no shared prefix: every prompt is read
@@ -125,6 +134,7 @@ double step_time(const Model& model, const ModelSizes& sizes) {
     engine.step();
     if (engine.times().step_tokens - before == sizes.batch) times.push_back(now() - begin);
   }
+  memory.peak = model.device().pool().stats().high_water;
   return median(times);
 }
 
@@ -137,14 +147,15 @@ ModelResult measure_decode(const Model& model, Ceilings& ceilings, const ModelSi
                      .tokens = double(sizes.batch),
                      .cost = {bytes.huge + bytes.small + cached, 0},
                      .wanted = sizes.batch == 1 ? kDecodeWanted : 0,
-                     .breakdown = {}};
+                     .breakdown = {},
+                     .memory = {.model = model.device().pool().stats().in_use}};
   measure_between(
       result,
       [&] {
         return (bytes.huge + cached) / ceilings.measure(Ceiling::read, cpu::kBenchOutOfCache) +
                bytes.small / ceilings.measure(Ceiling::read_small, cpu::kBenchOutOfCache);
       },
-      [&] { return step_time(model, sizes); });
+      [&] { return step_time(model, sizes, result.memory); });
   return result;
 }
 
@@ -168,6 +179,7 @@ std::vector<ModelResult> measure_model(const Model& model, Ceilings& ceilings, i
         " tokens and ", most_new_tokens(sizes), " new tokens do not fit in the model's context length of ", context);
   const NoGrad no_grad;
   std::vector<ModelResult> results = {measure_prefill(model, ceilings, prompt_tokens), measure_decode(model, ceilings, sizes)};
+  if (has_int8_weights(model)) return results;  // the counted model has none
   results[0].breakdown = reading_by_op(model, threads, 0, prompt_tokens);
   results[1].breakdown = reading_by_op(model, threads, prompt_tokens, 1, batch);
   return results;

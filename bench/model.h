@@ -21,6 +21,9 @@ struct ModelResult {
   int attempts = 1;
   bool disturbed = false;  // the ceiling changed by more than a tenth meanwhile, in every attempt
   Breakdown breakdown;     // of a few more runs, timed launch by launch
+  struct Memory {
+    int64_t model = 0, pool = 0, peak = 0;  // bytes: before the engine is made, its pages, the most at any time
+  } memory = {};                            // decode
 };
 
 inline constexpr double kPrefillWanted = 0.75, kDecodeWanted = 0.85;

@@ -21,6 +21,7 @@
 #include "weft/train/agreement.h"
 #include "cli/command.h"
 #include "cli/selection.h"
+#include "cli/weights_flag.h"
 #include "weft/backends/open.h"
 #include "weft/base/check.h"
 #include "weft/base/parallel.h"
@@ -34,6 +35,7 @@ using bench::Result;
 struct Options {
   std::string device = "cpu", model, train, shard = "optimizer";
   Selection selection;
+  WeightsFlag weights;
   int threads = 0;
   std::optional<int64_t> pass_tokens, batch, sequence, context;
   bench::ServeLoad load;
@@ -249,6 +251,7 @@ int run(const Options& options) {
                                     {"--context", options.context}})
     check(!value || *value >= 1, "bench", flag, " is ", value.value_or(0), ", expected 1 or more");
   check(!options.batch || !options.train.empty() || !options.model.empty(), "bench", "--batch needs --train or --model");
+  check(!options.weights.int8() || !options.model.empty(), "bench", "--weights int8 needs --model");
   if (!options.train.empty()) return run_train(options);
   const auto device = open_device(options.device, {.threads = options.threads});
   const int threads = options.threads > 0 ? options.threads : available_threads();
@@ -257,6 +260,7 @@ int run(const Options& options) {
                         .dtype = only.dtype,
                         .threads = threads,
                         .json = options.json,
+                        .int8 = options.weights.int8(),
                         .batch = options.batch.value_or(1),
                         .context = options.context.value_or(128)},
                        *device);
@@ -298,6 +302,7 @@ Run add_bench(CLI::App& app) {
   command->add_option("--batch", options->batch,
                       "Sequences per training step (default: 8), or with --model sequences decoded together (default: 1)");
   command->add_option("--context", options->context, "Tokens before those that are decoded (default: 128)")->needs("--model");
+  options->weights.add_to(*command);
   command->add_option("--sequence", options->sequence, "Tokens per sequence (default: 256)")->needs("--train");
   command->add_option("--shard", options->shard, "Under mpirun: what ranks keep a part of only: none, optimizer, gradients")
       ->capture_default_str()

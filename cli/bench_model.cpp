@@ -29,6 +29,7 @@ nlohmann::ordered_json as_json(const ModelResult& r) {
                                 {"wanted", r.wanted},
                                 {"attempts", r.attempts},
                                 {"disturbed", r.disturbed}};
+  if (r.memory.peak > 0) out["memory"] = {{"model", r.memory.model}, {"pool", r.memory.pool}, {"peak", r.memory.peak}};
   if (!r.breakdown.ops.empty()) out["breakdown"] = breakdown_json(r.breakdown);
   return out;
 }
@@ -40,6 +41,9 @@ void print(const ModelResult& r) {
               r.ceiling.c_str());
   if (r.wanted > 0) std::printf("  target %.2f %s", r.wanted, r.ratio >= r.wanted ? "met" : "MISSED");
   std::printf("%s\n", r.disturbed ? "  (disturbed: the ceiling changed in every attempt)" : "");
+  if (r.memory.peak > 0)
+    std::printf("  memory: model %.1f MB, keys and values %.1f MB, at most %.1f MB in all\n", double(r.memory.model) * 1e-6,
+                double(r.memory.pool) * 1e-6, double(r.memory.peak) * 1e-6);
   std::fflush(stdout);
 }
 
@@ -57,20 +61,21 @@ int bench_model(const BenchModelOptions& options, Device& device) {
                                    {"parameters", config.parameter_count()},
                                    {"prompt_tokens", sizes.prompt_tokens},
                                    {"new_tokens", sizes.new_tokens},
-                                   {"batch", sizes.batch}};
+                                   {"batch", sizes.batch},
+                                   {"weights", options.int8 ? "int8" : "in the model's dtype"}};
   for (Ceiling kind : {Ceiling::fma, Ceiling::bf16_dot}) report["ceilings"][name(kind)] = ceilings->measure(kind, 0) * 1e-9;
   for (Ceiling kind : {Ceiling::read, Ceiling::read_small}) report["ceilings"][name(kind)] = ceilings->measure(kind, kOutOfCache) * 1e-9;
   if (!options.json) {
-    std::printf("%s\n%s: %.1f million parameters, random weights; %ld prompt tokens, %ld new tokens, batch %ld\n",
-                device.description().c_str(), options.model.c_str(), double(config.parameter_count()) * 1e-6, long(sizes.prompt_tokens),
-                long(sizes.new_tokens), long(sizes.batch));
+    std::printf("%s\n%s: %.1f million parameters, random%s weights; %ld prompt tokens, %ld new tokens, batch %ld\n",
+                device.description().c_str(), options.model.c_str(), double(config.parameter_count()) * 1e-6, options.int8 ? " int8" : "",
+                long(sizes.prompt_tokens), long(sizes.new_tokens), long(sizes.batch));
     for (const auto& [ceiling, value] : report["ceilings"].items()) std::printf("%s %.1f  ", ceiling.c_str(), value.get<double>());
     std::printf("\n\n");
   }
   report["results"] = nlohmann::ordered_json::array();
   for (DType dtype : {DType::f32, DType::bf16}) {
     if (!options.dtype.empty() && dtype_from_name(options.dtype) != dtype) continue;
-    const auto model = make_model(config, device, /*seed=*/1, {.dtype = dtype});
+    const auto model = make_model(config, device, /*seed=*/1, {.dtype = dtype, .int8 = options.int8});
     for (ModelResult& result : bench::measure_model(*model, *ceilings, options.threads, sizes)) {
       if (device.dialect() != Dialect::c) result.wanted = 0;  // the targets are for a CPU
       report["results"].push_back(as_json(result));

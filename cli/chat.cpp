@@ -13,6 +13,7 @@
 #include "cli/sampling_flags.h"
 #include "cli/style.h"
 #include "cli/waiting.h"
+#include "cli/weights_flag.h"
 #include "weft/backends/open.h"
 #include "weft/generate/chat_session.h"
 #include "weft/io/tokenizer/utf8.h"
@@ -22,6 +23,7 @@ namespace {
 
 struct Options {
   std::string folder, adapter, device = "cpu", dtype, system;
+  WeightsFlag weights;
   SamplingFlags sampling;
   ChatFlags chat;
   std::vector<std::string> stop;
@@ -172,7 +174,7 @@ int run(const Options& o) {
   o.sampling.tell(folder);
   const auto model = [&] {
     const Waiting waits(*device);
-    return folder.load(*device, {.dtype = o.dtype.empty() ? std::optional<DType>() : dtype_from_name(o.dtype)});
+    return folder.load(*device, {.dtype = o.dtype.empty() ? std::optional<DType>() : dtype_from_name(o.dtype), .int8 = o.weights.int8()});
   }();
   return Chat(o, *model, folder, std::move(format)).run();
 }
@@ -199,6 +201,7 @@ Run add_chat(CLI::App& app) {
   command->add_option("--context", o->context,
                       "Most tokens of a sequence (default: the model's context length); dynamic and longrope follow it");
   command->add_option("--dtype", o->dtype, "f32 or bf16 (default: as stored)");
+  o->weights.add_to(*command);
   command->add_option("--threads", o->threads, "CPU threads (default: all this process may use)");
   command->add_flag("--verbose", o->verbose, "Show for every answer how many tokens were reused from the cache and computed, and the rate");
   command->add_flag("--no-history", o->no_history, "Do not keep the lines typed for later chats");

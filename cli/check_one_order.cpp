@@ -51,6 +51,7 @@ void CheckOneOrder::add_to(CLI::App& command) {
   command.add_option("--seed", seed, "--one-order: seed of models and sequences")->capture_default_str();
   command.add_option("--model", model, "--one-order: a model folder, instead of random models");
   command.add_option("--adapter", adapter, "--one-order: folder with a LoRA adapter of --model");
+  weights.add_to(command);
   command.add_option("--shape", shape, "--one-order: random weights in the shape of 1b, 135m or 124m, instead of small random models");
 }
 
@@ -75,15 +76,17 @@ int CheckOneOrder::run(Device& device, const std::string& dtype, bool json) cons
   const DType given = dtype.empty() ? DType::bf16 : dtype_from_name(dtype);
   if (!model.empty()) {
     const ModelFolder folder(model, adapter);
-    ModelOptions load{.trainable = true, .dropout = 0.0f};
+    ModelOptions load{.trainable = !weights.int8(), .dropout = 0.0f, .int8 = weights.int8()};
     if (!dtype.empty()) load.dtype = given;
     run_one({model, folder.load(device, load)}, 1);
   } else if (!shape.empty()) {
-    run_one(shaped_order_model(device, given, seed, shape), 1);
+    run_one(shaped_order_model(device, given, seed, shape, weights.int8()), 1);
   } else {
     for (int64_t i = 0; i < models; ++i) {
       options.length = length ? length : i % 4 == 3 ? 640 : 160;
-      run_one(random_order_model(device, dtype_of(i), seed, i, std::max(kContext, options.length)), models);  // an odd number of families
+      const bool int8 = weights.int8() || (i % 5 == 3 && !device.name().starts_with("metal"));
+      run_one(random_order_model(device, dtype_of(i), seed, i, std::max(kContext, options.length), int8),
+              models);  // an odd number of families
     }
   }
   if (json)

@@ -4,6 +4,7 @@
 #include <CLI/CLI.hpp>
 #include <string>
 
+#include "cli/weights_flag.h"
 #include "weft/device/device.h"
 
 namespace weft::cli {
@@ -11,6 +12,7 @@ namespace weft::cli {
 struct CheckOneOrder {
   bool wanted = false;
   std::string model, shape, adapter;
+  WeightsFlag weights;
   int64_t tokens = 20000, batch = 8, length = 0, models = 26;
   uint64_t seed = 1;
 

@@ -3,10 +3,12 @@
 #include <cstdio>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "cli/command.h"
 #include "cli/eval_tasks.h"
 #include "cli/notice.h"
+#include "cli/weights_flag.h"
 #include "weft/backends/open.h"
 #include "weft/device/launch_progress.h"
 #include "weft/io/tokenizer/utf8.h"
@@ -22,6 +24,7 @@ namespace {
 
 struct Options {
   std::string folder, adapter, data, run, device, dtype;
+  WeightsFlag weights;
   int64_t context = 0;
   TaskFlags tasks;
   int threads = 0;
@@ -30,7 +33,8 @@ struct Options {
 
 struct Score {
   double loss = 0;  // sum over tokens, in nats
-  int64_t tokens = 0, documents = 0, windows = 0;
+  int64_t tokens = 0, documents = 0, windows = 0, context = 0;
+  std::string weights;
   double mean() const { return loss / double(tokens); }
 };
 
@@ -54,8 +58,8 @@ void score(const Model& model, const std::vector<int32_t>& ids, int64_t context,
 
 // Repeats the validation of a training run on its held-out sequences.
 int score_run(const Options& o) {
-  check(o.folder.empty() && o.data.empty() && !o.tasks.any() && o.adapter.empty() && o.context == 0 && o.dtype.empty(), "eval",
-        "--run takes model, data, context and dtype from the run; do not pass them");
+  check(o.folder.empty() && o.data.empty() && !o.tasks.any() && o.adapter.empty() && o.context == 0 && o.dtype.empty() && !o.weights.int8(),
+        "eval", "--run takes model, data, context, dtype and weights from the run; do not pass them");
   const RunEvaluation e = evaluate_run(o.run, {.device = o.device, .threads = o.threads},
                                        [](const std::string& text) { std::fprintf(stderr, "%s\n", text.c_str()); });
   const bool same = e.recorded && e.recorded->step == e.step && e.recorded->validation_loss == e.result.validation_loss;
@@ -83,23 +87,21 @@ int run_tasks(const Options& o) {
   check(!o.folder.empty() && o.data.empty(), "eval", "--task needs a model folder and takes no --data");
   TaskFlags flags = o.tasks;
   flags.options.context = o.context;
-  return evaluate_tasks(flags, {o.folder, o.adapter, o.device, o.dtype, o.threads}, o.json);
+  return evaluate_tasks(flags, {o.folder, o.adapter, o.device, o.dtype, o.threads, o.weights.int8()}, o.json);
 }
 
-int run(const Options& o) {
-  if (!o.run.empty()) return score_run(o);
-  if (o.tasks.any()) return run_tasks(o);
-  check(!o.folder.empty() && !o.data.empty(), "eval", "expected a model folder and --data or --task, or --run with the folder of a run");
+// The score of all documents by a model with the given weights.
+Score score_data(const Options& o, bool int8) {
   const auto device = open_device(o.device.empty() ? "cpu" : o.device, {.threads = o.threads});
   ShownProgress progress;
   const LaunchProgress launches(device->stream());
   const ModelFolder folder(o.folder, o.adapter);
-  const auto model = folder.load(*device, {.dtype = o.dtype.empty() ? std::optional<DType>() : dtype_from_name(o.dtype)});
+  const auto model = folder.load(*device, {.dtype = o.dtype.empty() ? std::optional<DType>() : dtype_from_name(o.dtype), .int8 = int8});
   const Tokenizer& tokenizer = folder.tokenizer();
   const int64_t most = model->config().max_positions, context = o.context == 0 ? most : o.context;
   check(context >= 1 && context <= most, "eval", "--context is ", o.context, ", expected 1 to the model's ", most);
   const NoGrad no_grad;
-  Score total;
+  Score total{.context = context, .weights = std::string(int8 ? "int8" : name(model->dtype()))};
   const Documents documents(o.data, notice);
   const auto report_done = report_bytes("scoring", size_t(documents.bytes()));
   int64_t before = 0;  // bytes of the documents scored so far
@@ -114,15 +116,29 @@ int run(const Options& o) {
   });
   progress.hide();
   check(total.tokens > 0, "eval", o.data, " has no document of at least two tokens: there is nothing to score");
+  return total;
+}
+
+int run(const Options& o) {
+  if (!o.run.empty()) return score_run(o);
+  if (o.tasks.any()) return run_tasks(o);
+  check(!o.folder.empty() && !o.data.empty(), "eval", "expected a model folder and --data or --task, or --run with the folder of a run");
+  const Score total = score_data(o, o.weights.int8());
+  std::optional<Score> plain;  // what int8 costs
+  if (o.weights.int8()) plain = score_data(o, false);
   if (o.json) {
-    const nlohmann::ordered_json report = {{"loss", total.mean()},     {"perplexity", std::exp(total.mean())},
-                                           {"tokens", total.tokens},   {"documents", total.documents},
-                                           {"windows", total.windows}, {"context", context}};
+    nlohmann::ordered_json report = {{"loss", total.mean()},     {"perplexity", std::exp(total.mean())},
+                                     {"tokens", total.tokens},   {"documents", total.documents},
+                                     {"windows", total.windows}, {"context", total.context}};
+    if (plain) report["weights"] = "int8", report[plain->weights] = {{"loss", plain->mean()}, {"perplexity", std::exp(plain->mean())}};
     std::printf("%s\n", report.dump(2).c_str());
-  } else {
-    std::printf("loss %.4f nats/token, perplexity %.3f\n%ld tokens of %ld documents in %ld windows of up to %ld tokens\n", total.mean(),
-                std::exp(total.mean()), long(total.tokens), long(total.documents), long(total.windows), long(context));
+    return kOk;
   }
+  std::printf("loss %.4f nats/token, perplexity %.3f%s\n", total.mean(), std::exp(total.mean()), plain ? " with int8 weights" : "");
+  if (plain)
+    std::printf("loss %.4f nats/token, perplexity %.3f with %s weights\n", plain->mean(), std::exp(plain->mean()), plain->weights.c_str());
+  std::printf("%ld tokens of %ld documents in %ld windows of up to %ld tokens\n", long(total.tokens), long(total.documents),
+              long(total.windows), long(total.context));
   return kOk;
 }
 
@@ -143,6 +159,7 @@ Run add_eval(CLI::App& app) {
   command->add_option("--adapter", o->adapter, "Folder with a LoRA adapter of the model (adapter_config.json, adapter_model.safetensors)");
   command->add_option("--device", o->device, "Device to run on (default: cpu; with --run: the device of the run)");
   command->add_option("--dtype", o->dtype, "f32 or bf16 (default: as stored)");
+  o->weights.add_to(*command);
   command->add_option("--threads", o->threads, "CPU threads (default: all this process may use)");
   command->add_flag("--json", o->json, "Print JSON");
   return [o] { return run(*o); };

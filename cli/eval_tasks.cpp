@@ -67,7 +67,8 @@ int evaluate_tasks(const TaskFlags& flags, const TaskModel& from, bool json) {
   const TaskTokens tokens(folder);
   Waiting waits(*device);
   for (const Task& task : tasks) check_items(tokens, task, flags.options, folder.config().max_positions);
-  const auto model = folder.load(*device, {.dtype = from.dtype.empty() ? std::optional<DType>() : dtype_from_name(from.dtype)});
+  const auto model =
+      folder.load(*device, {.dtype = from.dtype.empty() ? std::optional<DType>() : dtype_from_name(from.dtype), .int8 = from.int8});
   std::string lines, list;
   for (const Task& task : tasks) {
     const std::vector<ItemResult> results = evaluate_items(*model, tokens, task, flags.options);

@@ -21,6 +21,7 @@ struct TaskFlags {
 struct TaskModel {
   std::string folder, adapter, device, dtype;
   int threads = 0;
+  bool int8 = false;  // weights
 };
 
 // Evaluates and prints; returns the exit code.

@@ -15,6 +15,7 @@
 #include "cli/notice.h"
 #include "cli/sampling_flags.h"
 #include "cli/waiting.h"
+#include "cli/weights_flag.h"
 #include "weft/backends/open.h"
 #include "weft/data/documents.h"
 #include "weft/generate/chat_session.h"
@@ -28,6 +29,7 @@ using Ids = std::vector<int32_t>;
 
 struct Options {
   std::string folder, adapter, device = "cpu", dtype, prompts_file;
+  WeightsFlag weights;
   std::vector<std::string> words, prompts, prompt_ids, conversations, stop;
   std::optional<int64_t> batch;
   int64_t top_logprobs = 0;
@@ -224,7 +226,8 @@ int run(const Options& o) {
   if (o.chats()) format = o.chat.format(folder.tokenizer_folder());
   o.sampling.tell(folder);
   std::optional<Waiting> waits(std::in_place, *device);
-  const auto model = folder.load(*device, {.dtype = o.dtype.empty() ? std::optional<DType>() : dtype_from_name(o.dtype)});
+  const auto model =
+      folder.load(*device, {.dtype = o.dtype.empty() ? std::optional<DType>() : dtype_from_name(o.dtype), .int8 = o.weights.int8()});
   const std::vector<Ids> prompts = format ? prompts_of(o, folder, *format) : prompts_of(o, folder);
   GenerateOptions options = generate_options(o, folder, prompts);
   if (format) options.eos_ids = end_of_turn_ids(folder, *format);
@@ -283,6 +286,7 @@ Run add_generate(CLI::App& app) {
   command->add_option("--context", o->context,
                       "Most tokens of a sequence (default: the model's context length); dynamic and longrope follow it");
   command->add_option("--dtype", o->dtype, "f32 or bf16 (default: as stored)");
+  o->weights.add_to(*command);
   command->add_option("--threads", o->threads, "CPU threads (default: all this process may use)");
   command->add_flag(
       "--json", o->json,

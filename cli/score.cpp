@@ -8,6 +8,7 @@
 #include "cli/log_probabilities.h"
 #include "cli/score_pairs.h"
 #include "cli/waiting.h"
+#include "cli/weights_flag.h"
 #include "weft/backends/open.h"
 #include "weft/base/check.h"
 #include "weft/generate/score.h"
@@ -17,6 +18,7 @@ namespace {
 
 struct Options {
   std::string folder, adapter, data, device = "cpu", dtype;
+  WeightsFlag weights;
   int64_t batch = 8;
   ChatFlags chat;
   int threads = 0;
@@ -96,7 +98,8 @@ int run(const Options& o) {
   const ModelFolder folder(o.folder, o.adapter, o.context);
   folder.config();  // first: its error says what a folder without a model is
   Waiting waits(*device);
-  const auto model = folder.load(*device, {.dtype = o.dtype.empty() ? std::optional<DType>() : dtype_from_name(o.dtype)});
+  const auto model =
+      folder.load(*device, {.dtype = o.dtype.empty() ? std::optional<DType>() : dtype_from_name(o.dtype), .int8 = o.weights.int8()});
   Scorer scorer(o, *model, waits);
   PairReader(folder, o.chat).read(o.data, [&](ScoredPair pair, const std::string& where) { scorer.add(std::move(pair), where); });
   scorer.flush();
@@ -123,6 +126,7 @@ Run add_score(CLI::App& app) {
   command->add_option("--context", o->context,
                       "Most tokens of a sequence (default: the model's context length); dynamic and longrope follow it");
   command->add_option("--dtype", o->dtype, "f32 or bf16 (default: as stored)");
+  o->weights.add_to(*command);
   command->add_option("--threads", o->threads, "CPU threads (default: all this process may use)");
   command->add_flag("--json", o->json,
                     "Print a line {\"ids\", \"logprobs\", \"sum\", \"count\"} for each pair: of the tokens of the completion");

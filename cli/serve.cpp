@@ -9,6 +9,7 @@
 #include "cli/command.h"
 #include "cli/stop_signals.h"
 #include "cli/waiting.h"
+#include "cli/weights_flag.h"
 #include "weft/backends/open.h"
 #include "weft/models/adapter.h"
 #include "weft/serve/http_server.h"
@@ -19,6 +20,7 @@ namespace {
 struct Options {
   std::string folder, device = "cpu", dtype, name;
   std::vector<std::string> adapters;  // as given: FOLDER or NAME=FOLDER
+  WeightsFlag weights;
   serve::HttpOptions http;
   serve::SchedulerOptions scheduler;
   ChatFlags chat;
@@ -96,7 +98,7 @@ int run(Options o) {
   auto format = format_of(o, folder);
   const auto model = [&] {
     const Waiting waits(*device);
-    return folder.load(*device, {.dtype = o.dtype.empty() ? std::optional<DType>() : dtype_from_name(o.dtype)});
+    return folder.load(*device, {.dtype = o.dtype.empty() ? std::optional<DType>() : dtype_from_name(o.dtype), .int8 = o.weights.int8()});
   }();
   const std::string name = o.name.empty() ? base_name(o.folder) : o.name;
   const std::vector<std::string> names = adapters.add_to(*model, name);
@@ -167,6 +169,7 @@ Run add_serve(CLI::App& app) {
       ->allow_extra_args(false);
   command->add_option("--device", o->device, "Device to run on")->capture_default_str();
   command->add_option("--dtype", o->dtype, "f32 or bf16 (default: as stored)");
+  o->weights.add_to(*command);
   command->add_option("--threads", o->threads, "CPU threads (default: all this process may use)");
   return [o] { return run(*o); };
 }

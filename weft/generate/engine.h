@@ -97,7 +97,8 @@ class Engine {
   int64_t positions() const { return cache_.capacity(); }
   int64_t reused_tokens() const { return reused_tokens_; }  // of prompts: in pages of others
   int64_t pages() const { return pool_->pages(); }          // of the pool
-  int64_t pages_in_use() const;                             // by sequences that run; the others are free, or kept
+  int64_t pool_bytes() const { return pool_->bytes(); }
+  int64_t pages_in_use() const;  // by sequences that run; the others are free, or kept
   const EngineOptions& options() const { return options_; }
   const GenerateTimes& times() const { return times_; }
 

@@ -27,7 +27,7 @@ Gpt2::Gpt2(const ModelConfig& config, Weights& weights) : Model(config, weights)
   for (int64_t layer = 0; layer < config.layers; ++layer)
     blocks_.push_back(make_block(config, weights, join("transformer.h.", layer, ".")));
   ln_f_ = LayerNorm(weights, "transformer.ln_f", C, config.norm_eps);
-  lm_head_ = config.tie_embeddings ? wte_ : weights.take("lm_head.weight", {config.vocab_size, C}, normal, ParameterRole::head);
+  lm_head_ = take_head(config, weights, wte_);
   finish(weights);
 }
 

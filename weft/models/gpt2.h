@@ -12,7 +12,7 @@ class Gpt2 : public Model {
  protected:
   BlockState blocks(const Tensor& ids, const Pass& pass) const override;
   Tensor final_norm(const Residual& stream) const override { return ln_f_(stream).y; }
-  const Tensor& head() const override { return lm_head_; }
+  const Head& head() const override { return lm_head_; }
 
  private:
   struct Block {
@@ -28,7 +28,8 @@ class Gpt2 : public Model {
   Tensor places(const Pass& pass) const;
   Tensor embed(const Tensor& ids, const Pass& pass) const;
 
-  Tensor wte_, wpe_, lm_head_;
+  Tensor wte_, wpe_;
+  Head lm_head_;
   std::vector<Block> blocks_;
   LayerNorm ln_f_;
 };

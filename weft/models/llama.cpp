@@ -24,7 +24,7 @@ Llama::Llama(const ModelConfig& config, Weights& weights) : Model(config, weight
   embed_tokens_ = weights.take("model.embed_tokens.weight", {V, C}, normal, ParameterRole::embedding);
   for (int64_t layer = 0; layer < config.layers; ++layer) blocks_.push_back(make_block(config, weights, layer));
   norm_ = RmsNorm(weights, "model.norm", C, config.norm_eps, config.norm_adds_one);
-  lm_head_ = config.tie_embeddings ? embed_tokens_ : weights.take("lm_head.weight", {V, C}, normal, ParameterRole::head);
+  lm_head_ = take_head(config, weights, embed_tokens_);
   finish(weights);
 }
 
@@ -112,7 +112,7 @@ Model::BlockState Llama::forward(const Block& block, const BlockState& stream, i
 }
 
 Tensor Llama::attention(const Block& block, const Tensor& x, int64_t layer, const Pass& pass) const {
-  const bool joint = block.fused_qkv.weight || (!pass.kv && block.qkv.applies(std::array{&block.q, &block.k, &block.v}, x));
+  const bool joint = bool(block.fused_qkv) || (!pass.kv && block.qkv.applies(std::array{&block.q, &block.k, &block.v}, x));
   const Tensor o = joint ? joint_heads(block, x, layer, pass) : heads(block, x, layer, pass);
   pass.see(layer, "attention", o);
   const Tensor y = block.o(o.reshape({pass.B, pass.T, config().heads * config().head_dim}), pass.lora());
@@ -160,7 +160,7 @@ Tensor Llama::heads(const Block& block, const Tensor& x, int64_t layer, const Pa
 Tensor Llama::joint_heads(const Block& block, const Tensor& x, int64_t layer, const Pass& pass) const {
   const int64_t H = config().heads, Hkv = config().kv_heads, D = config().head_dim;
   const Tensor projected =
-      block.fused_qkv.weight ? block.fused_qkv(x, pass.lora()) : block.qkv(std::array{&block.q, &block.k, &block.v}, x, pass.lora());
+      block.fused_qkv ? block.fused_qkv(x, pass.lora()) : block.qkv(std::array{&block.q, &block.k, &block.v}, x, pass.lora());
   Tensor qkv = projected.reshape({pass.B, pass.T, H + 2 * Hkv, D});
   const auto see = [&](const char* name, int64_t first, int64_t count) {
     pass.see(layer, name, qkv.detach().part(2, first, first + count));

@@ -16,7 +16,7 @@ class Llama : public Model {
  protected:
   BlockState blocks(const Tensor& ids, const Pass& pass) const override;
   Tensor final_norm(const Residual& stream) const override { return norm_(stream).y; }
-  const Tensor& head() const override { return lm_head_; }
+  const Head& head() const override { return lm_head_; }
 
  private:
   struct Block {
@@ -47,7 +47,8 @@ class Llama : public Model {
   const RopeTable& rope_for(const Pass& pass, Positions which) const;
   const RopeTable& rope_for(const Pass& pass, int64_t layer) const;
 
-  Tensor embed_tokens_, lm_head_;
+  Tensor embed_tokens_;
+  Head lm_head_;
   std::vector<Block> blocks_;
   RmsNorm norm_;
   mutable std::map<std::pair<Positions, int64_t>, RopeTable> rope_;  // by the positions covered; kept, for a captured step may read it

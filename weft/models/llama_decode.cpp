@@ -11,7 +11,7 @@ namespace weft {
 namespace {
 
 bool plain(std::initializer_list<const Linear*> layers) {
-  return std::ranges::none_of(layers, [](const Linear* l) { return bool(l->adapter); });
+  return std::ranges::none_of(layers, [](const Linear* l) { return l->adapter || l->int8; });
 }
 View view_of(const Tensor& x) { return x ? x.view() : View(); }
 

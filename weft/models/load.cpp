@@ -200,6 +200,7 @@ std::unique_ptr<Model> load_model(const std::string& folder, ModelConfig config,
         adapter);
   const auto take = [&](auto& weights) {
     if (options.lora) weights.adapt(*options.lora);
+    if (options.int8) weights.use_int8();
     if (!adapter.empty()) weights.adapt(read_adapter_options(adapter));
     std::unique_ptr<Model> model = make_model(config, weights);
     weights.check_all_used();

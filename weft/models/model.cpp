@@ -91,6 +91,16 @@ bool Model::has_dropout() const {
   return adapters || config_.embedding_dropout > 0 || config_.attention_dropout > 0 || config_.residual_dropout > 0;
 }
 
+Model::Head Model::take_head(const ModelConfig& config, Weights& weights, const Tensor& embedding) {
+  const Shape shape{config.vocab_size, config.hidden_size};
+  const Init init = Init::normal(config.initializer_range);
+  if (!weights.int8())
+    return {config.tie_embeddings ? embedding : weights.take("lm_head.weight", shape, init, ParameterRole::head), Tensor()};
+  const Int8Matrix matrix =
+      config.tie_embeddings ? to_int8(embedding) : weights.take_int8("lm_head.weight", shape, init, ParameterRole::head);
+  return {matrix.numbers, matrix.scales};
+}
+
 Pass Model::pass_of(const Tensor& ids, const char* where, const Tensor& documents) const {
   check(ids.defined(), where, "ids are missing (an undefined tensor)");
   check(ids.rank() == 2 && is_id(ids.dtype()), where, "ids must be [batch, time] of i32 or u32, got ", ids.dtype(), " of shape ",
@@ -120,7 +130,7 @@ Tensor Model::normed(const Residual& stream, const Pass& pass) const {
 }
 
 Tensor Model::head_logits(const Tensor& y) const {
-  const Tensor logits = matmul(y, head(), {.transpose_b = true, .out_dtype = DType::f32});
+  const Tensor logits = matmul(y, head().weight, {.transpose_b = true, .out_dtype = DType::f32, .scales = head().scales});
   return config_.logits_soft_cap > 0 ? soft_cap(logits, config_.logits_soft_cap) : logits;
 }
 
@@ -186,9 +196,9 @@ Tensor Model::loss(const Tensor& ids, const Tensor& targets, const LossOptions& 
   const BlockState stream = blocks(ids_of(pass, ids), pass);
   const Tensor y = normed(stream, pass).reshape({rows, config_.hidden_size});
   const Tensor loss = linear_cross_entropy(
-      y, head(), contiguous(targets).reshape({rows}),
+      y, head().weight, contiguous(targets).reshape({rows}),
       {.pad_id = options.pad_id, .count = options.count, .losses = by_row(options.losses), .digests = by_row(options.digests)},
-      config_.logits_soft_cap);
+      config_.logits_soft_cap, head().scales);
   return stream.balance ? with_router_loss(loss, stream.balance, rows, options.share) : loss;
 }
 
@@ -225,6 +235,7 @@ std::unique_ptr<Model> make_model(const ModelConfig& config, Device& device, uin
   const DType stored = config.dtype == DType::bf16 ? DType::bf16 : DType::f32;
   NewWeights weights(device, options.dtype.value_or(stored), options.trainable, seed);
   if (options.lora) weights.adapt(*options.lora);
+  if (options.int8) weights.use_int8();
   if (!options.context) return make_model(config, weights);
   ModelConfig declared = config;
   declare_context(declared, *options.context);

@@ -90,7 +90,13 @@ class Model {
   // The residual stream after the last block, and the norm before the head.
   virtual BlockState blocks(const Tensor& ids, const Pass& pass) const = 0;
   virtual Tensor final_norm(const Residual& stream) const = 0;
-  virtual const Tensor& head() const = 0;  // [vocabulary, hidden]
+  // [vocabulary, hidden]; scales: of an int8 weight.
+  struct Head {
+    Tensor weight, scales;
+  };
+  virtual const Head& head() const = 0;
+  // The embedding where they are tied; in int8 a matrix of its own.
+  static Head take_head(const ModelConfig& config, Weights& weights, const Tensor& embedding);
 
   // block(stream), run again in the backward where the pass says so.
   static BlockState through(const Pass& pass, const BlockState& stream, const std::function<BlockState(const BlockState&)>& block);
@@ -121,6 +127,7 @@ struct ModelOptions {
   std::optional<float> dropout = {};     // everywhere; not given: what the config says
   std::optional<LoraOptions> lora = {};  // new adapters; where the model is trainable they alone are trained
   std::optional<int64_t> context = {};   // the most positions of a sequence (declare_context); not given: what the config says
+  bool int8 = false;                     // linear layers and the head in int8, for inference (weft/ops/matmul)
   bool add_embeddings = false;           // load_model: a config with a larger vocabulary than the files adds rows, each the mean of theirs
 };
 

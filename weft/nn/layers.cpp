@@ -13,9 +13,13 @@
 namespace weft {
 
 Linear::Linear(Weights& weights, const std::string& name, int64_t in, int64_t out, const Options& options, const Place& place)
-    : weight(weights.take(name + ".weight", options.layout == Layout::out_in ? Shape{out, in} : Shape{in, out},
-                          Init::normal(options.stddev), place.weight)),
-      layout(options.layout) {
+    : layout(options.layout) {
+  const Shape shape = layout == Layout::out_in ? Shape{out, in} : Shape{in, out};
+  const Init init = Init::normal(options.stddev);
+  if (weights.int8())
+    int8 = weights.take_int8(name + ".weight", shape, init, ParameterRole::matrix, layout == Layout::in_out);
+  else
+    weight = weights.take(name + ".weight", shape, init, place.weight);
   if (options.bias) bias = weights.take(name + ".bias", {out}, Init::zeros(), place.bias);
   adapter = weights.take_adapter(name, in, out, layout == Layout::in_out);
   named = weights.named_adapters(name, in, out, layout == Layout::in_out);
@@ -36,12 +40,17 @@ std::vector<Parameter> Linear::parameters() const {
 }
 
 Tensor Linear::operator()(const Tensor& x, Activation activation, const LoraUse& lora) const {
-  const bool transpose = layout == Layout::out_in, adds_named = has_named(lora);
-  if (!adapter && !adds_named) return matmul(x, weight, {.transpose_b = transpose, .bias = bias, .activation = activation});
-  const Tensor product = matmul(x, weight, {.transpose_b = transpose, .bias = bias});
-  if (adds_named) return add_named(x, product, activation, lora);
-  const Tensor sum = add(product, adapter(x, lora.random));
+  const bool adds_named = has_named(lora);
+  if (!adapter && !adds_named) return product(x, activation);
+  const Tensor y = product(x, Activation::none);
+  if (adds_named) return add_named(x, y, activation, lora);
+  const Tensor sum = add(y, adapter(x, lora.random));
   return activation == Activation::none ? sum : weft::activation(sum, activation);
+}
+
+Tensor Linear::product(const Tensor& x, Activation activation) const {
+  if (int8) return matmul(x, int8.numbers, {.transpose_b = true, .bias = bias, .activation = activation, .scales = int8.scales});
+  return matmul(x, weight, {.transpose_b = layout == Layout::out_in, .bias = bias, .activation = activation});
 }
 
 // In the memory of `sum`. Sequences with an adapter have what a layer with that one computes, the others what a layer without any does: the
@@ -54,7 +63,7 @@ Tensor Linear::add_named(const Tensor& x, const Tensor& sum, Activation activati
       add_assign(y, (*matrices)(in));
       if (activation != Activation::none) copy(weft::activation(y, activation), y);
     } else if (activation != Activation::none) {
-      copy(matmul(in, weight, {.transpose_b = layout == Layout::out_in, .bias = bias, .activation = activation}), y);
+      copy(product(in, activation), y);
     }
   }
   return sum;
@@ -62,7 +71,7 @@ Tensor Linear::add_named(const Tensor& x, const Tensor& sum, Activation activati
 
 std::vector<Tensor> apply_each(std::span<const Linear* const> layers, const Tensor& x, const LoraUse& lora) {
   const bool alone = std::ranges::any_of(
-      layers, [&](const Linear* l) { return l->adapter || l->has_named(lora) || should_record({&x, &l->weight, &l->bias}); });
+      layers, [&](const Linear* l) { return l->int8 || l->adapter || l->has_named(lora) || should_record({&x, &l->weight, &l->bias}); });
   if (!alone) {
     std::vector<RightOperand> right;
     for (const Linear* l : layers) right.push_back({l->weight, l->bias, l->layout == Linear::Layout::out_in});

@@ -35,10 +35,12 @@ struct Linear {
   Linear(Weights& weights, const std::string& name, int64_t in, int64_t out, const Options& options, const Place& place);
 
   Tensor weight, bias;  // bias may be undefined: none
+  Int8Matrix int8;      // instead of the weight, [out, in], in a model for inference
   Layout layout = Layout::out_in;
   LowRank adapter;                       // added if defined (weft/nn/lora.h)
   std::shared_ptr<NamedAdapters> named;  // added where a sequence of the pass has one; null in a layer of its own
 
+  explicit operator bool() const { return weight || int8; }
   std::vector<Parameter> parameters() const;  // "weight", "bias", and an adapter's "lora_A.weight", "lora_B.weight"
 
   Tensor operator()(const Tensor& x, Activation activation = Activation::none, const LoraUse& lora = {}) const;
@@ -46,6 +48,7 @@ struct Linear {
   bool has_named(const LoraUse& lora) const { return named && named->used_by(lora); }
 
  private:
+  Tensor product(const Tensor& x, Activation activation) const;
   Tensor add_named(const Tensor& x, const Tensor& sum, Activation activation, const LoraUse& lora) const;
 };
 

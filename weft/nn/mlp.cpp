@@ -80,8 +80,8 @@ Tensor GatedMlp::operator()(const Tensor& x, const LoraUse& lora, const SeeInter
 
 Tensor GatedMlp::hidden(const Tensor& x, const LoraUse& lora, const SeeIntermediate& see) const {
   const std::array layers{&gate, &up};
-  if (fused.weight || gate_up.applies(layers, x)) {
-    const Tensor both = fused.weight ? fused(x, lora) : gate_up(layers, x, lora);
+  if (fused || gate_up.applies(layers, x)) {
+    const Tensor both = fused ? fused(x, lora) : gate_up(layers, x, lora);
     if (see) {
       const Halves halves(both.detach());
       see("gate_proj", halves.gate), see("up_proj", halves.up);

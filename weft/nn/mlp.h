@@ -27,7 +27,7 @@ struct GatedMlp {
   Linear fused = {};         // gate and up as one layer, one under the other, instead of them (Phi-3's gate_up_proj)
 
   std::vector<Parameter> parameters() const {
-    if (fused.weight) return all_parameters({{"gate_up", fused.parameters()}, {"down", down.parameters()}});
+    if (fused) return all_parameters({{"gate_up", fused.parameters()}, {"down", down.parameters()}});
     return all_parameters({{"gate", gate.parameters()}, {"up", up.parameters()}, {"down", down.parameters()}});
   }
 

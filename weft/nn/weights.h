@@ -23,6 +23,12 @@ struct Init {
   static Init zeros() { return {0, 0}; }
 };
 
+// A matrix [out, in] in int8 (weft/ops/matmul): numbers u8 and scales f16, their rows a multiple of 16 bytes apart.
+struct Int8Matrix {
+  Tensor numbers, scales;
+  explicit operator bool() const { return numbers.defined(); }
+};
+
 class Weights {
  public:
   Weights(Device& device, DType dtype, bool trainable) : device_(device), dtype_(dtype), trainable_(trainable) {}
@@ -30,6 +36,10 @@ class Weights {
 
   // Adds adapters to the layers that the options name; only those are trained. Before the first take().
   void adapt(const LoraOptions& options) { lora_ = options; }
+
+  // Linear layers and the head in int8, made from the f32 values: the model is for inference. Before the first take().
+  void use_int8();
+  bool int8() const { return int8_; }
 
   // The number of elements in all, for progress.
   void expect(int64_t elements) { expected_ = elements; }
@@ -41,6 +51,8 @@ class Weights {
   Tensor take(const std::string& name, const Shape& shape, const Init& init, const Tensor& place = {}) {
     return take(name, shape, init, role_of_rank(shape.rank()), place);
   }
+  // The same as an int8 matrix. transposed: the values are [in, out].
+  Int8Matrix take_int8(const std::string& name, const Shape& shape, const Init& init, ParameterRole role, bool transposed = false);
   // The adapter of a layer; undefined matrices if it gets none.
   LowRank take_adapter(const std::string& layer, int64_t in, int64_t out, bool transposed);
   // The place of a layer's named adapters, none at first.
@@ -66,7 +78,7 @@ class Weights {
 
   Device& device_;
   DType dtype_;
-  bool trainable_;
+  bool trainable_, int8_ = false;
   std::vector<Parameter> taken_;
   std::optional<LoraOptions> lora_;
   std::vector<LoraAdapter> adapters_;
@@ -74,6 +86,9 @@ class Weights {
   std::set<std::string> layers_;                                // by the last part of their names
   int64_t elements_ = 0, expected_ = 0;                         // taken; in all
 };
+
+// The int8 matrix nearest to a matrix: in each row and group the largest magnitude is 127 scales, as in GGUF's Q8_0.
+Int8Matrix to_int8(const Tensor& matrix);
 
 // New weights, drawn from `seed`, each parameter from its own stream: the same for any number of threads.
 class NewWeights : public Weights {

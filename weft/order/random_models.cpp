@@ -112,11 +112,11 @@ ModelConfig random_config(Dice& dice, int64_t index, int64_t context) {
   return c;
 }
 
-std::string describe(const ModelConfig& c, DType dtype, bool lora) {
-  return join(name(c.architecture), " ", dtype, ": layers ", c.layers, ", heads ", c.heads, "/", c.kv_heads, " x ", c.head_dim, ", hidden ",
-              c.hidden_size, ", mlp ", c.intermediate_size, ", vocabulary ", c.vocab_size, c.tie_embeddings ? ", tied" : "",
-              c.qkv_bias ? ", biases" : "", c.rope_scaling.kind == RopeScaling::Kind::none ? "" : ", scaled RoPE",
-              c.window > 0 ? join(", window ", c.window) : "",
+std::string describe(const ModelConfig& c, DType dtype, bool lora, bool int8) {
+  return join(name(c.architecture), " ", dtype, int8 ? ", int8 weights" : "", ": layers ", c.layers, ", heads ", c.heads, "/", c.kv_heads,
+              " x ", c.head_dim, ", hidden ", c.hidden_size, ", mlp ", c.intermediate_size, ", vocabulary ", c.vocab_size,
+              c.tie_embeddings ? ", tied" : "", c.qkv_bias ? ", biases" : "",
+              c.rope_scaling.kind == RopeScaling::Kind::none ? "" : ", scaled RoPE", c.window > 0 ? join(", window ", c.window) : "",
               c.experts > 0 ? join(", experts ", c.experts_per_token, " of ", c.experts) : "", lora ? ", LoRA" : "");
 }
 
@@ -137,31 +137,31 @@ void disturb(const Model& model, uint64_t seed) {
   }
 }
 
-OrderModel make(const ModelConfig& config, Device& device, DType dtype, uint64_t seed, bool lora) {
-  ModelOptions options{.dtype = dtype, .trainable = true};
+OrderModel make(const ModelConfig& config, Device& device, DType dtype, uint64_t seed, bool lora, bool int8) {
+  ModelOptions options{.dtype = dtype, .trainable = !int8, .int8 = int8};
   if (lora) options.lora = LoraOptions{.rank = 5, .scale = 0.7, .targets = {"all-linear"}, .seed = seed};
-  OrderModel made{describe(config, dtype, lora), make_model(config, device, seed, options)};
+  OrderModel made{describe(config, dtype, lora, int8), make_model(config, device, seed, options)};
   disturb(*made.model, seed);
   return made;
 }
 
 }  // namespace
 
-OrderModel random_order_model(Device& device, DType dtype, uint64_t seed, int64_t index, int64_t context) {
+OrderModel random_order_model(Device& device, DType dtype, uint64_t seed, int64_t index, int64_t context, bool int8) {
   Dice dice(seed * 1000003 + uint64_t(index));
   ModelConfig config = random_config(dice, index, context);
   // CUDA's kernels that read a cache do not have sinks yet.
   if (device.name().starts_with("cuda")) config.attention_sinks = false;
   // CUDA's kernels that read a cache have neither windows nor soft caps yet.
   if (device.name().starts_with("cuda")) config.window = 0, config.attention_soft_cap = 0;
-  return make(config, device, dtype, dice.seed(), dice.between(0, 2) == 0);
+  return make(config, device, dtype, dice.seed(), dice.between(0, 2) == 0, int8);
 }
 
-OrderModel shaped_order_model(Device& device, DType dtype, uint64_t seed, std::string_view shape) {
+OrderModel shaped_order_model(Device& device, DType dtype, uint64_t seed, std::string_view shape, bool int8) {
   check(shape == "1b" || shape == "135m" || shape == "124m", "check", "unknown shape '", shape, "'; expected one of 1b, 135m, 124m");
   ModelConfig config = preset(shape == "1b" ? "llama-1b" : shape == "135m" ? "smollm2-135m" : "gpt2-124m");
   config.embedding_dropout = config.attention_dropout = config.residual_dropout = 0;
-  return make(config, device, dtype, seed, false);
+  return make(config, device, dtype, seed, false, int8);
 }
 
 }  // namespace weft

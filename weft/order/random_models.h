@@ -15,11 +15,12 @@ struct OrderModel {
 };
 
 // The model number `index` of a seed: families take turns; head dims of 16 to 128, grouped heads, tied embeddings, biases, windows, scaled
-// RoPE, LoRA and odd sizes are drawn. Every parameter is random, biases and the matrices of adapters too. Trainable.
-OrderModel random_order_model(Device& device, DType dtype, uint64_t seed, int64_t index, int64_t context);
+// RoPE, LoRA and odd sizes are drawn. Every parameter is random, biases and the matrices of adapters too. Trainable, unless its
+// weights are int8.
+OrderModel random_order_model(Device& device, DType dtype, uint64_t seed, int64_t index, int64_t context, bool int8 = false);
 
 // Random weights in the shape of a known model: "1b" (Llama 3.2 1B), "135m" (SmolLM2), "124m" (GPT-2). Throws listing the names for any
 // other.
-OrderModel shaped_order_model(Device& device, DType dtype, uint64_t seed, std::string_view shape);
+OrderModel shaped_order_model(Device& device, DType dtype, uint64_t seed, std::string_view shape, bool int8 = false);
 
 }  // namespace weft

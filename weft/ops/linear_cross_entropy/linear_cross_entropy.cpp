@@ -19,7 +19,9 @@ constexpr std::initializer_list<DType> kFloats = {DType::f32, DType::bf16};
 
 void check_operands(const Stream& stream, const LinearCrossEntropyArgs& a) {
   const Contract contract(kOp, stream);
-  contract.operand("x", a.x, kFloats).operand("weight", a.weight, kFloats).same_dtype("weight", a.weight, "x", a.x);
+  contract.operand("x", a.x, kFloats).operand("weight", a.weight, {DType::f32, DType::bf16, DType::u8});
+  contract.require(!a.scales || (!a.dx && !a.dweight), "an int8 weight has no gradients");
+  if (!a.scales) contract.same_dtype("weight", a.weight, "x", a.x);
   contract.require(a.x.rank() == 2 && a.weight.rank() == 2 && a.x.shape[1] == a.weight.shape[1],
                    "x must be [rows, C] and weight [V, C], got shapes ", a.x.shape, " and ", a.weight.shape);
   contract.operand("targets", a.targets, {DType::i32, DType::u32}).shape("targets", a.targets, Shape{a.x.shape[0]});
@@ -67,7 +69,7 @@ void add_chunk(Stream& stream, const LinearCrossEntropyArgs& a, const View& weig
   const int64_t V = a.weight.shape[0];
   const View x = part(a.x, 0, row, end);
   const Tensor logits = Tensor::empty(stream.device(), {end - row, weight.shape[0]});
-  matmul(stream, {.a = x, .b = weight, .c = logits.mut_view(), .bias = {}, .pre = {}, .transpose_b = true});
+  matmul(stream, {.a = x, .b = weight, .c = logits.mut_view(), .bias = {}, .pre = {}, .transpose_b = true, .scales = a.scales});
   if (a.soft_cap > 0) soft_cap_in_place(logits, a.soft_cap);
   // In the memory of the logits unless its dtype differs or the cap's slope needs them.
   const bool wanted = a.dx || a.dweight, in_place = a.x.dtype == DType::f32 && a.soft_cap == 0;
@@ -142,7 +144,7 @@ int64_t linear_cross_entropy_chunk(const Device& device, int64_t rows, int64_t V
 void linear_cross_entropy(Stream& stream, const LinearCrossEntropyArgs& args) {
   check_operands(stream, args);
   const Device& device = stream.device();
-  const int64_t rows = args.x.shape[0], V = args.weight.shape[0], width = padded(device, V);
+  const int64_t rows = args.x.shape[0], V = args.weight.shape[0], width = args.scales ? V : padded(device, V);
   if (rows == 0) fill(stream, {.out = args.loss, .value = 0});
   if (args.dweight) zero_rows(stream, args.dweight, rows == 0 ? 0 : std::min(width, args.dweight.shape[0]));
   if (rows == 0) return;
@@ -161,7 +163,7 @@ Cost cost(const LinearCrossEntropyArgs& a) {
 }
 
 Tensor linear_cross_entropy(const Tensor& x, const Tensor& weight, const Tensor& targets, const CrossEntropyOptions& options,
-                            float soft_cap) {
+                            float soft_cap, const Tensor& scales) {
   check(x.defined() && weight.defined() && targets.defined(), kOp, "x, weight or targets are missing (an undefined tensor)");
   check(weight.rank() == 2 && is_id(targets.dtype()), kOp, "weight must be [V, C] and targets ids, got shape ", weight.shape(), " and ",
         targets.dtype());
@@ -181,7 +183,8 @@ Tensor linear_cross_entropy(const Tensor& x, const Tensor& weight, const Tensor&
                                          .dx = dx.mut_view(),
                                          .dweight = dweight.mut_view(),
                                          .pad_id = options.pad_id,
-                                         .soft_cap = soft_cap});
+                                         .soft_cap = soft_cap,
+                                         .scales = scales.view()});
   const DType dweight_dtype = weight.node() && weight.node()->leaf() ? DType::f32 : weight.dtype();
   record(kOp, {&x, &weight}, {&loss}, [dx, dw = dweight ? dweight.part(0, 0, V) : Tensor(), dweight_dtype](const Upstream& up) {
     return scaled(dx, dw, dweight_dtype, up);

@@ -21,7 +21,7 @@ namespace weft {
 struct LinearCrossEntropyArgs {
   static constexpr const char* kOp = "linear_cross_entropy";
   View x;                             // [rows, C], f32 or bf16, unit stride over C
-  View weight;                        // [V, C], x's dtype
+  View weight;                        // [V, C], x's dtype; or int8, with scales (weft/ops/matmul)
   View targets;                       // [rows], i32 or u32, contiguous
   View count;                         // one f32: what the sum of the losses is divided by
   MutView loss;                       // one f32
@@ -33,6 +33,7 @@ struct LinearCrossEntropyArgs {
   int64_t pad_id = -1;     // -1: no target is padding
   int64_t chunk_rows = 0;  // rows per chunk; 0: linear_cross_entropy_chunk
   float soft_cap = 0;      // 0: none
+  View scales = {};        // of an int8 weight, without dx and dweight
 };
 
 // A checked launch into memory the caller owns.
@@ -41,7 +42,7 @@ Cost cost(const LinearCrossEntropyArgs& args);
 
 // The loss, a device scalar. Where there is a pad_id and no count, the targets are counted on the host, which waits for the device.
 Tensor linear_cross_entropy(const Tensor& x, const Tensor& weight, const Tensor& targets, const CrossEntropyOptions& options = {},
-                            float soft_cap = 0);
+                            float soft_cap = 0, const Tensor& scales = {});
 
 // Rows per chunk for a vocabulary of V: as few chunks as the device's temporaries allow, of equal length but for rounding it up to whole
 // tiles where the device's matmul prefers multiples.

@@ -72,6 +72,18 @@ MatmulPlan plan(const MatmulArgs& args) {
   return p;
 }
 
+namespace {
+
+void check_int8(const Contract& contract, const MatmulArgs& args) {
+  contract.require(args.b.rank() == 2 && args.transpose_b && !args.transpose_a, "an int8 b must be [N, K] and a not transposed, got shape ",
+                   args.b.shape);
+  contract.shape("scales", args.scales, Shape{args.b.shape[0], (args.b.shape[1] + kInt8Group - 1) / kInt8Group});
+  contract.require(args.alpha == 1 && args.beta == 0 && !args.pre, "an int8 b goes with alpha 1, beta 0 and without pre, alpha is ",
+                   args.alpha, " and beta ", args.beta);
+}
+
+}  // namespace
+
 void check_contract(const Stream& stream, const MatmulArgs& args) {
   const Contract contract = check_operands(stream, args);
   const Extents e = extents(args.a, args.b, args.transpose_a, args.transpose_b);
@@ -83,6 +95,9 @@ void check_contract(const Stream& stream, const MatmulArgs& args) {
                    args.a.dtype);
   contract.require(!args.pre || args.activation != Activation::none,
                    "pre is for the backward of an activation, but there is no activation");
+  contract.require((args.b.dtype == DType::u8) == bool(args.scales), "b is ", args.b.dtype, args.scales ? " with" : " without",
+                   " scales; u8 has scales, and nothing else");
+  if (args.scales) check_int8(contract, args);
   contract.require(std::isfinite(args.alpha) && std::isfinite(args.beta), "alpha is ", args.alpha, " and beta ", args.beta,
                    ", expected finite values");
   const MatmulPlan p = plan(args);
@@ -262,7 +277,12 @@ Tensor matmul(const Tensor& a, const Tensor& b, const MatmulOptions& options) {
                            .transpose_a = options.transpose_a,
                            .transpose_b = options.transpose_b,
                            .activation = options.activation,
-                           .precision = options.precision});
+                           .precision = options.precision,
+                           .scales = options.scales.view()});
+  if (options.scales) {
+    record(kOp, {&a, &b, &bias}, {&c}, NotDifferentiable{"int8 weights are for inference"});
+    return c;
+  }
   record(kOp, {&a, &b, &bias}, {&c},
          Saved{.a = a,
                .b = b,

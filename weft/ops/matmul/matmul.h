@@ -17,6 +17,9 @@
 // One exception, for bf16 if the CPU multiplies pairs of them: k in pairs, the odd one first (weft/tile/cpu/bf16_dot.h), or in
 // blocks of 32, even and odd k apart (weft/tile/cpu/amx.h). Then a cut keeps the bits where it is at a multiple of 32.
 // beta = 0 does not read C. K = 0 gives f(beta C + bias).
+//
+// An int8 B (u8, the bits of int8) has a scale for each row and kInt8Group elements of K: its weights are b[n, k] scales[n, k / kInt8Group]
+// in f32, where that is exact, rounded to a's dtype. Everything after that is the matmul of these weights, with its order and its bits.
 #pragma once
 
 #include <optional>
@@ -26,6 +29,8 @@
 #include "weft/tensor/tensor.h"
 
 namespace weft {
+
+inline constexpr int64_t kInt8Group = 32;
 
 // The precision of f32 operands. f32: all bits. tf32 allows a device with TF32 matrix units to keep 10 of the 23 bits of fraction; other
 // devices compute in f32, which is within the same bound.
@@ -51,18 +56,22 @@ struct MatmulArgs {
   // A gradient's product: the device may sum over K in any order that depends on the shape alone. Else a row of c has one set of bits for
   // any number of rows (docs/numerics.md).
   bool any_order = false;
+  // Of an int8 b [N, K] (transpose_b), f16 [N, ceil(K / kInt8Group)]; with alpha 1, beta 0, a not transposed, no pre; absent: b has a's
+  // dtype.
+  View scales = {};
 
   // The shapes depend on the transposes and on whether b is shared: plan() checks them.
   static constexpr auto operands() {
     using namespace operand;
     using A = MatmulArgs;
     return std::array{in("a", &A::a, "", kFloats).columns(),
-                      in("b", &A::b, "", like("a")).columns(),
+                      in("b", &A::b, "", like("a", DType::u8)).columns(),
                       out("c", &A::c, "", like("a", DType::f32)).columns(),
                       in("bias", &A::bias, "", like("c", DType::f32)).columns().optional(),
                       out("pre", &A::pre, "", like("c")).columns().optional(),
                       in("slope_of", &A::slope_of, "", like("c")).columns().optional(),
-                      out("column_sums", &A::column_sums, "", DType::f32).optional()};
+                      out("column_sums", &A::column_sums, "", DType::f32).optional(),
+                      in("scales", &A::scales, "", DType::f16).columns().optional()};
   }
 };
 
@@ -97,6 +106,7 @@ struct MatmulOptions {
   Activation activation = Activation::none;
   std::optional<DType> out_dtype = {};   // a's when not given
   Precision precision = Precision::f32;  // of the product and of those of its gradient
+  Tensor scales = {};                    // of an int8 b: no gradient
 };
 
 // The gradient of a leaf is f32 (it is accumulated), any other has the dtype of its value.

@@ -3,6 +3,7 @@
 
 #include "weft/ops/matmul/matmul.h"
 #include "weft/spec/problem.h"
+#include "weft/spec/registry.h"
 
 namespace weft::spec::matmul_problems {
 
@@ -52,5 +53,8 @@ Problem gradients(const Setup& s);
 
 // K in two calls with beta = 1: on the CPU the bits must be those of one call; for bf16 if the cut is at a multiple of 32.
 Problem two_halves(const Setup& s, int64_t first);
+
+// Cases of an int8 b.
+void add_int8_cases(Registry& registry);
 
 }  // namespace weft::spec::matmul_problems

@@ -264,6 +264,7 @@ void add_specs_matmul(Registry& registry) {
   add_benches(registry);
   add_golden(registry);
   add_rejections(registry);
+  matmul_problems::add_int8_cases(registry);
 }
 
 }  // namespace weft::spec

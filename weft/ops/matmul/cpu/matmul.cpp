@@ -342,15 +342,44 @@ class PackedMatmul {
 
 int64_t rows_of_one_b(const MatmulPlan& p) { return p.shared_b ? p.batch() * p.M : p.M; }
 
+bool by_amx() { return bf16_dot() == Bf16Dot::amx || bf16_dot() == Bf16Dot::emulated_amx; }
+
+template <class T, class C>
+void multiply_one(Stream& stream, const MatmulArgs& args);
+
+// An int8 B and many rows: some rows of B become T in workspace, and are multiplied as stored ones are; then the next.
+template <class T, class C>
+void multiply_widened(Stream& stream, const MatmulArgs& args) {
+  constexpr int64_t kBytes = int64_t(4) << 20, kRows = 64, kTask = 16;  // what the caches hold between the two
+  const int64_t N = args.b.shape[0], K = args.b.shape[1], row = std::max<int64_t>(1, K * int64_t(sizeof(T)));
+  const int64_t most = std::min(N, std::max(kRows, kBytes / row / kRows * kRows));
+  const auto memory = stream.device().allocate(most * row, MemoryUse::workspace);
+  T* const widened = reinterpret_cast<T*>(static_cast<char*>(memory->handle()) + memory->offset());
+  for (int64_t first = 0; first < N; first += most) {
+    const int64_t count = std::min(most, N - first);
+    parallel_for(ceil_div(count, kTask), threads(stream), [&](int64_t task) HWY_ATTR {
+      widen_rows(args, first + task * kTask, std::min(kTask, count - task * kTask), widened + task * kTask * K);
+    });
+    MatmulArgs piece = args;
+    piece.scales = {};
+    piece.b = View{memory.get(), 0, args.a.dtype, {count, K}, {K, 1}};
+    piece.c = part(args.c, args.c.rank() - 1, first, first + count);
+    if (args.bias) piece.bias = part(args.bias, 0, first, first + count);
+    multiply_one<T, C>(stream, piece);
+  }
+}
+
 template <class T, class C>
 void multiply_one(Stream& stream, const MatmulArgs& args) {
   const MatmulPlan p = plan(args);
   if (p.batch() * p.M * p.N == 0) return;
+  if (args.scales && (rows_of_one_b(p) > MatmulArgs::kSkinnyRows || (std::is_same_v<T, bf16> && by_amx())))
+    return multiply_widened<T, C>(stream, args);
   if (rows_of_one_b(p) <= MatmulArgs::kSkinnyRows) return multiply_skinny<T, C>(stream, std::span(&args, 1));
   if constexpr (std::is_same_v<T, float>)
     if (TransposedMatmul::applies(args, p)) return TransposedMatmul(stream, args, p).run();
   if constexpr (std::is_same_v<T, bf16>) {
-    if (bf16_dot() == Bf16Dot::amx || bf16_dot() == Bf16Dot::emulated_amx) return AmxMatmul<C>(stream, args, p).run();
+    if (by_amx()) return AmxMatmul<C>(stream, args, p).run();
     if (bf16_dot() == Bf16Dot::emulated || (bf16_dot() == Bf16Dot::hardware && kTileColumns == kPairColumns))
       return PackedMatmul<PairedWords, C>(stream, args, p).run();
   }

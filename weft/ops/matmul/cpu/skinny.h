@@ -12,9 +12,11 @@
 #include <span>
 
 #include "weft/ops/matmul/cpu/finish.h"
+#include "weft/ops/matmul/cpu/int8.h"
 #include "weft/ops/matmul/cpu/skinny_amx.h"
 #include "weft/ops/matmul_group/matmul_group.h"
 #include "weft/tile/cpu/line_dots.h"
+#include "weft/tile/cpu/scratch_slots.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace weft::cpu::HWY_NAMESPACE {
@@ -70,13 +72,14 @@ void copy_rows(Stream& stream, const MatmulArgs& args, const MatmulPlan& p, floa
   });
 }
 
-// One matmul, cut into runs of columns; x: its rows of A.
+// One matmul, cut into runs of columns; x: its rows of A. widened: room for kDotGroup rows of an int8 B.
 template <class Dots, class C>
 class SkinnyMatmul {
   using T = typename Dots::Element;
 
  public:
-  SkinnyMatmul(const MatmulArgs& args, const float* x) : args_(args), p_(plan(args)), finish_(args_, p_), x_(x) {
+  SkinnyMatmul(const MatmulArgs& args, const float* x, ScratchSlots* widened)
+      : args_(args), p_(plan(args)), finish_(args_, p_), x_(x), widened_(widened) {
     // B transposed: a run has whole groups of lines, up to four while 64 runs are left, since its first lines are not prefetched.
     // B as stored: 32 runs, of whole cache lines in either dtype.
     constexpr int64_t kRuns = 32, kRunsOfLines = 64, kMostGroups = 4, kColumnsOfLines = 64;
@@ -86,12 +89,12 @@ class SkinnyMatmul {
                : std::clamp<int64_t>(ceil_div(ceil_div(p_.N, kRuns), kColumnsOfLines) * kColumnsOfLines, kColumnsOfLines, kMostColumns);
     runs_ = ceil_div(p_.N, run_);
   }
+  static int64_t widened_floats(int64_t K) { return ceil_div(kDotGroup * K * int64_t(sizeof(T)), int64_t(sizeof(float))); }
   int64_t tasks() const { return (p_.shared_b ? 1 : p_.batch()) * runs_; }
 
   void run(int64_t task) const {
     const int64_t job = task / runs_, first = task % runs_ * run_, columns = std::min(run_, p_.N - first);
     const int64_t rows = p_.shared_b ? p_.batch() * p_.M : p_.M;
-    const T* b = data<T>(args_.b) + p_.offset(p_.b, job) + first * (args_.transpose_b ? p_.b.row : 1);
     const float* a = x_ + job * rows * floats_of_x<Dots>(p_.K);
     const bool started = finish_.starts_at_c();
     const auto piece = [&](int64_t r) { return Piece{p_.shared_b ? r / p_.M : job, p_.shared_b ? r % p_.M : r, first, columns}; };
@@ -100,7 +103,12 @@ class SkinnyMatmul {
       std::memset(sums[r], 0, size_t(ceil_div(columns, kDotGroup) * kDotGroup) * sizeof(float));
       if (started) finish_.start(piece(r), sums[r]);
     }
-    args_.transpose_b ? multiply_lines(a, rows, b, columns, sums[0]) : multiply_columns(a, rows, b, columns, sums[0]);
+    if (args_.scales) {
+      multiply_int8(a, rows, first, columns, sums[0]);
+    } else {
+      const T* b = data<T>(args_.b) + p_.offset(p_.b, job) + first * (args_.transpose_b ? p_.b.row : 1);
+      args_.transpose_b ? multiply_lines(a, rows, b, p_.b.row, columns, sums[0]) : multiply_columns(a, rows, b, columns, sums[0]);
+    }
     for (int64_t r = 0; r < rows; ++r) finish_(piece(r), 1, sums[r], 0, started);
   }
 
@@ -109,10 +117,19 @@ class SkinnyMatmul {
   static constexpr int64_t kRowsAtOnce = 8;      // of B for each load and store of a sum: the hardware prefetches about as many
   static constexpr int64_t kRowsOfWord = Dots::kOfX == 2 ? 1 : Dots::kElements, kSteps = kRowsAtOnce / kRowsOfWord;
 
-  void multiply_lines(const float* a, int64_t rows, const T* b, int64_t columns, float* sums) const {
-    const auto multiply = [&]<int kRows>() HWY_ATTR {
-      dot_lines<Dots, kRows>(b, p_.b.row, columns, p_.K, a, floats_of_x<Dots>(p_.K), sums, kMostColumns);
-    };
+  void multiply_int8(const float* a, int64_t rows, int64_t first, int64_t columns, float* sums) const {
+    ScratchSlots::Lease lease(*widened_);
+    T* lines = reinterpret_cast<T*>(lease.take(widened_floats(p_.K)));
+    for (int64_t j = 0; j < columns; j += kDotGroup) {
+      const int64_t count = std::min<int64_t>(kDotGroup, columns - j);
+      widen_rows(args_, first + j, count, lines);
+      multiply_lines(a, rows, lines, p_.K, count, sums + j);
+    }
+  }
+
+  void multiply_lines(const float* a, int64_t rows, const T* b, int64_t step, int64_t columns, float* sums) const {
+    const auto multiply = [&]<int kRows>()
+                              HWY_ATTR { dot_lines<Dots, kRows>(b, step, columns, p_.K, a, floats_of_x<Dots>(p_.K), sums, kMostColumns); };
     switch (rows) {
       case 1: return multiply.template operator()<1>();
       case 2: return multiply.template operator()<2>();
@@ -138,6 +155,7 @@ class SkinnyMatmul {
   const MatmulPlan p_;
   const Finish<C> finish_;
   const float* x_;
+  ScratchSlots* const widened_;
   int64_t run_, runs_;
 };
 
@@ -145,15 +163,15 @@ class SkinnyMatmul {
 // Layout:   A, B, C row-major with any row stride; matrices of a batch at any distance.
 // Order:    as every matmul's (order.h): k in turn from beta C (or 0), by elements, pairs or blocks of 32.
 //           Tasks are runs of columns, their length by N alone; those of a member follow those of the member before.
-// Requires: 1 to MatmulGroupArgs::kMost members; at most kSkinnyRows rows for one B. K = 0 gives f(beta C + bias).
-// Traffic:  one read of A and B, one write of C (and one read where beta is not 0).
-template <class Matmul>
-void run_skinny(Stream& stream, std::span<const MatmulArgs> group, const float* x) {
+// Requires: 1 to MatmulGroupArgs::kMost members; at most kSkinnyRows rows for one B. K = 0 gives f(beta C + bias). An int8 B not with AMX.
+// Traffic:  one read of A and B (int8: as stored), one write of C (and one read where beta is not 0).
+template <class Matmul, class... Scratch>
+void run_skinny(Stream& stream, std::span<const MatmulArgs> group, const float* x, Scratch*... scratch) {
   std::optional<Matmul> members[MatmulGroupArgs::kMost];
   int64_t before[MatmulGroupArgs::kMost], tasks = 0;
   for (size_t i = 0; i < group.size(); ++i) {
     before[i] = tasks;
-    tasks += members[i].emplace(group[i], x).tasks();
+    tasks += members[i].emplace(group[i], x, scratch...).tasks();
   }
   parallel_for(tasks, threads(stream), [&](int64_t task) HWY_ATTR {
     size_t i = group.size() - 1;
@@ -167,7 +185,8 @@ void multiply_skinny_by(Stream& stream, std::span<const MatmulArgs> group) {
   const MatmulPlan p = plan(group.front());
   const Scratch<float> x(stream, p.batch() * p.M * floats_of_x<Dots>(p.K));
   copy_rows<Dots>(stream, group.front(), p, x.data());
-  run_skinny<SkinnyMatmul<Dots, C>>(stream, group, x.data());
+  ScratchSlots widened(stream, group.front().scales ? SkinnyMatmul<Dots, C>::widened_floats(p.K) : 0);
+  run_skinny<SkinnyMatmul<Dots, C>>(stream, group, x.data(), &widened);
 }
 
 template <class T, class C>

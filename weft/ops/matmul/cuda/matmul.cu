@@ -1,6 +1,7 @@
 #include "weft/tile/cuda/blas.h"
 #include "weft/ops/matmul/cuda/epilogue.cuh"
 #include "weft/ops/matmul/cuda/few_rows.h"
+#include "weft/ops/matmul/cuda/int8.h"
 #include "weft/ops/matmul/cuda/persistent.h"
 #include "weft/ops/matmul/matmul.h"
 #include "weft/ops/reduce/reduce.h"
@@ -228,6 +229,7 @@ void sum_columns(Stream& stream, const MatmulArgs& a) {
 }  // namespace
 
 void matmul(Stream& stream, const MatmulArgs& args) {
+  if (args.scales) return multiply_int8(stream, args);
   if (const MatmulPlan p = plan(args); takes_persistent(stream, args, p)) return multiply_persistent(stream, args, p);
   dispatch_device<float, bf16>(args.c.dtype, [&]<class Out>() { run<Out>(stream, args); });
   if (args.column_sums) sum_columns(stream, args);

@@ -30,6 +30,7 @@ int block(const MatmulPlan& p) {
 }  // namespace
 
 void matmul(Stream& stream, const MatmulArgs& a) {
+  if (a.scales) fail(ErrorCode::unsupported, a.kOp, "int8 weights have no Metal kernel");
   const MatmulPlan p = plan(a);
   if (p.batch() * p.M * p.N == 0) return;
   constexpr int64_t kFewRows = 8;  // of one matrix
