@@ -21,8 +21,9 @@ View view_of(const Tensor& x) { return x ? x.view() : View(); }
 bool Llama::decodes_fused(const Block& b, int64_t layer, const Pass& pass) const {
   const ModelConfig& c = config();
   const Kernels& kernels = device().kernels();
-  const bool few = pass.kv && pass.adapters.empty() && pass.T == 1 && dtype() == DType::bf16 && kernels.norm_heads.supported() && kernels.norm_gated.supported() &&
-                   NormHeadsArgs::takes(pass.B, c.hidden_size, c.head_dim) && NormGatedArgs::takes(pass.B, c.hidden_size);
+  const bool few = pass.kv && pass.adapters.empty() && pass.T == 1 && dtype() == DType::bf16 && kernels.norm_heads.supported() &&
+                   kernels.norm_gated.supported() && NormHeadsArgs::takes(pass.B, c.hidden_size, c.head_dim) &&
+                   NormGatedArgs::takes(pass.B, c.hidden_size);
   const bool norms = c.norms == NormPlaces::before && !c.norm_adds_one && !c.qk_norm_whole && c.residual_scale == 1;
   const bool turned = !c.has_rope(layer) || (c.rotary_dims() == c.head_dim && c.query_growth == 0);
   return few && norms && turned && !b.experts && !b.sinks && !c.fused_projections && c.activation == HiddenActivation::silu &&
