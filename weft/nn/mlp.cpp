@@ -201,7 +201,8 @@ Tensor recorded(const Linear& fc, const Linear& proj, const Tensor& x, Activatio
 
 Tensor Mlp::operator()(const Tensor& x, const LoraUse& lora, const SeeIntermediate& see) const {
   const auto kind = of_matmul(activation);
-  if (kind && !fc.adapter && !proj.adapter && x.rank() <= 4 && should_record({&x, &fc.weight, &fc.bias, &proj.weight, &proj.bias}))
+  const bool plain = !fc.adapter && !proj.adapter && !fc.has_named(lora) && !proj.has_named(lora);
+  if (kind && plain && x.rank() <= 4 && should_record({&x, &fc.weight, &fc.bias, &proj.weight, &proj.bias}))
     return recorded(fc, proj, x, *kind, see);
   const Tensor h = hidden(x, lora), y = proj(h, lora);
   if (see) see("c_fc with activation", h), see("mlp.c_proj", y);

@@ -78,8 +78,8 @@ void check_int8(const Contract& contract, const MatmulArgs& args) {
   contract.require(args.b.rank() == 2 && args.transpose_b && !args.transpose_a, "an int8 b must be [N, K] and a not transposed, got shape ",
                    args.b.shape);
   contract.shape("scales", args.scales, Shape{args.b.shape[0], (args.b.shape[1] + kInt8Group - 1) / kInt8Group});
-  contract.require(args.alpha == 1 && args.beta == 0 && !args.pre, "an int8 b goes with alpha 1, beta 0 and without pre, alpha is ",
-                   args.alpha, " and beta ", args.beta);
+  contract.require(args.alpha == 1 && args.beta == 0 && !args.pre && !args.slope_of,
+                   "an int8 b goes with alpha 1, beta 0 and without pre and slope_of, alpha is ", args.alpha, " and beta ", args.beta);
 }
 
 }  // namespace
