@@ -5,7 +5,6 @@
 
 #include "weft/ops/kv_attention/cuda/tiles.h"
 #include "weft/tile/cuda/group.cuh"
-#include "weft/tile/cuda/group.cuh"
 #include "weft/tile/cuda/overlap.cuh"
 #include "weft/tile/cuda/pages.cuh"
 
