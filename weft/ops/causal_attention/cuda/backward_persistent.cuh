@@ -1,8 +1,9 @@
 // The backward pass in bf16 on Hopper without options: the steps of causal_backward_hopper by persistent blocks. Each takes tiles of 128
 // keys until none is left; one thread loads by TMA, the next tile's keys while this one's dK and dV are written; two warps add to dQ.
 //
-// A block goes through all heads that share a tile's keys, with dK and dV in registers. The last key heads are taken head by head, so that
-// blocks end at about the same time: dK and dV of a tile are then carried from head to head in f32 memory.
+// Heads that share keys are separate pieces of work: dK and dV of a tile of keys are carried from head to head in f32 memory, in which
+// they are read and written once for each head. A block then works on one head's queries, which stay in L2, and ends sooner (measured on an
+// H200: a block that goes through all heads with dK and dV in registers needs 240 of them at D 128, and is slower; docs/lab/cuda.md).
 #pragma once
 
 #include "weft/ops/causal_attention/cuda/key_tiles.cuh"
@@ -31,42 +32,39 @@ __device__ __forceinline__ void add_dq(const BackwardParams& p, const KeyTiles& 
     const int number = memory.wait_number(round);
     warp_arrive(memory.kv().empty_at(0));
     if (number < 0) return;
-    KeyTile tile = KeyTile::of<Tiles>(all, p, number);
+    const KeyTile tile = KeyTile::of<Tiles>(all, p, number);
+    const unsigned index = unsigned(tile.query_index(p, 0));
+    const auto turn = [&](int step) { return p.turns + (index + step); };
+    const auto sums = [&](int step) { return p.sums + int64_t(index + step) * (Memory::kSums / 4); };
     // The tile of keys that adds to a step's tile of dQ first.
     const auto last = [&](int step) { return min(tile.j + step * Tiles::kM / Tiles::kN, p.key_tiles - 1); };
-#pragma unroll 1
-    for (const int end = tile.h + tile.heads; tile.h < end; ++tile.h, use0 += tile.steps) {
-      const unsigned index = unsigned(tile.query_index(p, 0));
-      const auto turn = [&](int step) { return p.turns + (index + step); };
-      const auto sums = [&](int step) { return p.sums + int64_t(index + step) * (Memory::kSums / 4); };
-#pragma unroll 1
-      for (int step = (use0 + warp) % 2; step < tile.steps; step += 2) {
-        if (leader && tile.j > 0) await_dq_turn(turn(step), last(step), tile.j);
+    for (int step = (use0 + warp) % 2; step < tile.steps; step += 2) {
+      if (leader && tile.j > 0) await_dq_turn(turn(step), last(step), tile.j);
+      __syncwarp();
+      wait_full(ring, 2, use0 + step);
+      if (tile.j == 0) {
+        store_dq<Tiles>(p, part, nullptr, false, {tile.b, 0, p.T, 0, tile.b}, step * Tiles::kM, tile.h);
         __syncwarp();
-        wait_full(ring, 2, use0 + step);
-        if (tile.j == 0) {
-          store_dq<Tiles>(p, part, nullptr, false, {tile.b, 0, p.T, 0, tile.b}, step * Tiles::kM, tile.h);
-          __syncwarp();
-          const int next = step + 2;  // in this buffer
-          if (leader && next < tile.steps) {
-            await_dq_turn(turn(next), last(next), 0);
-            asm volatile("fence.proxy.async;\n" ::: "memory");
-            barrier_arrive_expecting(empty, Memory::kSums);
-            load_bulk(part, sums(next), Memory::kSums, empty);
-          } else {
-            barrier_arrive(empty);
-          }
+        const int next = step + 2;  // in this buffer
+        if (leader && next < tile.steps) {
+          await_dq_turn(turn(next), last(next), 0);
+          asm volatile("fence.proxy.async;\n" ::: "memory");
+          barrier_arrive_expecting(empty, Memory::kSums);
+          load_bulk(part, sums(next), Memory::kSums, empty);
         } else {
-          if (leader) begin_adding<Tiles>(part, sums(step), tile.j == last(step));
-          __syncwarp();
           barrier_arrive(empty);
-          if (leader) {
-            asm volatile("cp.async.bulk.wait_group 0;\nfence.proxy.async;\n" ::: "memory");
-            store_release(turn(step), unsigned(last(step) - tile.j) + 1);
-          }
+        }
+      } else {
+        if (leader) begin_adding<Tiles>(part, sums(step), tile.j == last(step));
+        __syncwarp();
+        barrier_arrive(empty);
+        if (leader) {
+          asm volatile("cp.async.bulk.wait_group 0;\nfence.proxy.async;\n" ::: "memory");
+          store_release(turn(step), unsigned(last(step) - tile.j) + 1);
         }
       }
     }
+    use0 += tile.steps;
   }
 }
 
@@ -111,7 +109,7 @@ __device__ __forceinline__ void store_key_tile(const BackwardParams& p, const Ke
                                                const KeyTile& tile, const float (&dv)[N], const float (&dk)[N], int group) {
   using Keys = typename PersistentBackwardMemory<Tiles>::Keys;
   const auto [lane, row0] = KeyRows::of(group);
-  if (tile.h + tile.heads < (tile.hkv + 1) * (p.H / p.Hkv)) {
+  if (tile.h + 1 < (tile.hkv + 1) * (p.H / p.Hkv)) {
     float* to = all.carry + tile.carry_index(p) * (2 * Tiles::kN * Tiles::kD) + row0 * (2 * Tiles::kD);
     store_carried(dv, to, lane);
     store_carried(dk, to + 16 * Tiles::kD, lane);
@@ -132,7 +130,7 @@ __device__ __forceinline__ void store_key_tile(const BackwardParams& p, const Ke
   __syncwarp();
 }
 
-// One warpgroup's 64 keys against the tiles of queries of its heads; `use`: steps of this block before. Returns those after. With two
+// One warpgroup's 64 keys against the tiles of queries of one head; `use`: steps of this block before. Returns those after. With two
 // squares of dQ each warpgroup computes its own; with one, they take every second step's.
 template <class Tiles>
 __device__ __forceinline__ int differentiate_tile(const BackwardParams& p, const KeyTiles& all,
@@ -211,7 +209,7 @@ __device__ __forceinline__ int differentiate_tile(const BackwardParams& p, const
     const auto [lane, row0] = KeyRows::of(group);
     const int now = use + step, stage = now % Tiles::kStages;
     const int key = row0 + lane_row(lane), query = step * kM + lane_column(lane);  // from the first key of the tile on
-    const bool diagonal = may_be_masked.value && (kSquares == 2 || group * 64 + 63 > step * kM);
+    const bool diagonal = may_be_masked.value && group * 64 + 63 > step * kM;
     const auto q = memory.queries(stage), dout = memory.douts(stage);
     float s[32], dp[32];
     FragmentA weights[4], dscores[4];  // p and ds, transposed
@@ -269,36 +267,34 @@ __device__ __forceinline__ int differentiate_tile(const BackwardParams& p, const
   constexpr std::true_type kMasked;
   constexpr std::false_type kPlain;
   const int steps = tile.steps;
-#pragma unroll 1
-  for (int end = use + tile.heads * steps; use < end; use += steps) {
-    if (!Tiles::kSkip || group == 0) {
-      run_step(0, kNone, kMasked);
-    } else {  // all of its keys are after the first step's queries
-      wait_full(memory.steps(), Tiles::kStages, use);
-      barrier_arrive(memory.steps().empty_at(use % Tiles::kStages));
-      warp_arrive(memory.ds().full_at(use % 2));
-    }
-    if constexpr (kSquares == 2) {
-      if (steps == 1) {
-        end_dq(0, kFirst);
-      } else {
-        run_step(1, kFirst, kMasked);
-#pragma unroll 1
-        for (int step = 2; step < steps; ++step) run_step(step, kAll, kPlain);
-        end_dq(steps - 1, kAll);
-      }
-    } else {
-      if (group == 1 && steps > 1) run_step(1, kNone, kMasked);
-      int step = 1 + group;
-#pragma unroll 1
-      for (; step + 1 < steps; step += 2) {
-        run_step(step, kAll, kMasked);
-        run_step(step + 1, kNone, kMasked);
-      }
-      if (step < steps) run_step(step, kAll, kMasked);
-      if ((steps - 1) % 2 == group) end_dq(steps - 1, kAll);
-    }
+  if (!Tiles::kSkip || group == 0) {
+    run_step(0, kNone, kMasked);
+  } else {  // all of its keys are after the first step's queries
+    wait_full(memory.steps(), Tiles::kStages, use);
+    barrier_arrive(memory.steps().empty_at(use % Tiles::kStages));
+    warp_arrive(memory.ds().full_at(use % 2));
   }
+  if constexpr (kSquares == 2) {
+    if (steps == 1) {
+      end_dq(0, kFirst);
+    } else {
+      run_step(1, kFirst, kMasked);
+#pragma unroll 1
+      for (int step = 2; step < steps; ++step) run_step(step, kAll, kPlain);
+      end_dq(steps - 1, kAll);
+    }
+  } else {
+    if (group == 1 && steps > 1) run_step(1, kNone, kMasked);
+    int step = 1 + group;
+#pragma unroll 1
+    for (; step + 1 < steps; step += 2) {
+      run_step(step, kAll, kMasked);
+      run_step(step + 1, kNone, kMasked);
+    }
+    if (step < steps) run_step(step, kAll, kMasked);
+    if ((steps - 1) % 2 == group) end_dq(steps - 1, kAll);
+  }
+  use += steps;
   if (__any_sync(0xffffffffu, some_not_finite(dk) || some_not_finite(dv))) report();
   const int number = memory.read_number();
   warp_arrive(memory.kv().empty_at(0));  // the next tile's keys may come
@@ -315,7 +311,7 @@ __device__ __forceinline__ int differentiate_tile(const BackwardParams& p, const
 //           the first. Persistent blocks take tiles of keys from a counter, and none waits for one that is taken later.
 // Requires: sm_90a; maps of q and do (boxes of kM rows), k and v (kN) with D <= kD; aligned dq, dk, dv; kThreads threads; turns, next
 //           and carried zero.
-// Traffic:  k, v once, or once per head; q, do once per tile of keys (mostly from L2); dq's sums go to L2 once per tile of keys and are
+// Traffic:  k, v once per head; q, do once per tile of keys (mostly from L2); dq's sums go to L2 once per tile of keys and are
 // added there.
 template <class Tiles>
 __global__ void __launch_bounds__(kHopperBackwardThreads<Tiles>, 1)

@@ -8,9 +8,7 @@ namespace weft::cuda {
 
 template <int kD_>
 struct PersistentBackwardTiles : HopperBackwardTiles<kD_> {
-  static constexpr int kAddWarps = 2;  // one for each buffer of dQ
-  // D = 128: with 232 what is not a sum spills in every step (measured on an H200: 382 TFLOP/s, with 240 443).
-  static constexpr int kComputeRegisters = kD_ == 64 ? 232 : 240, kLoadRegisters = kD_ == 64 ? 40 : 24;
+  static constexpr int kComputeRegisters = 232, kLoadRegisters = 40, kAddWarps = 2;
   static constexpr bool kKeysInRegisters = kD_ == 64;  // as left operands of S and dP
   // The second half of the keys is after all queries of a diagonal's first tile: with two squares of dQ its warpgroup skips that step.
   static constexpr bool kSkip = kD_ == 128;
@@ -19,16 +17,16 @@ struct PersistentBackwardTiles : HopperBackwardTiles<kD_> {
 // Sums of dQ (f32), q and do of the heads in work at a time fit into this much of the 50 MiB of L2.
 inline constexpr int64_t kPersistentBackwardL2 = 16 << 20;
 
-// Tiles of keys in the order in which blocks take them, which is one in which none waits for a later one: `at_once` key heads at a time,
-// from their last tiles to their first. Of the first `whole` key heads a piece of work is a tile with all heads of its group. The rest are
-// taken head by head of their groups, so that blocks end at about the same time: so many that a tile's first head is done when its second
-// is taken (three tiles for each block are between them).
+// Tiles of keys in the order in which blocks take them, which is one in which none waits for a later one: `round` key heads at a time,
+// head by head of their groups; among them `at_once` key heads, from their last tiles to their first. A round is all key heads: a tile's
+// first head is then done long before its second is taken (measured on an H200, B2 H32/8 T8192 D128: rounds of 6 of the 16 key heads, three
+// tiles for each block, 411 TFLOP/s, of 8 465, of all 478).
 struct KeyTiles {
   unsigned* next;     // counter; zero at the start
   unsigned* carried;  // [B Hkv key tiles]: warps that have stored dK and dV for the next head; zero at the start
   float* carry;       // dK and dV between heads, as the fragments of their threads; absent if no heads share keys
   const float* rows;  // for each tile of queries: its lse in log2, then its delta
-  int B, whole, at_once;
+  int B, round, at_once;
 };
 
 // Equation: rows of a tile of kM queries: lse in log2, then delta; past the last query +inf and 0, which make P and dS zero.
@@ -89,20 +87,19 @@ struct PersistentBackwardMemory : HopperBackwardMemory<Tiles> {
 
 #if WEFT_HAS_WGMMA
 
-// A piece of work: a tile of 128 keys and `heads` of those that share them, from the g-th on, which is head h; for each a step for each
-// tile of queries from the diagonal on.
+// A piece of work: a tile of 128 keys and one of the heads that share them, with a step for each tile of queries from the diagonal on.
 struct KeyTile {
-  int b, hkv, g, h, heads, j, n0, first, steps;
+  int b, hkv, g, h, j, n0, first, steps;  // head h is the g-th of those that share keys
 
   template <class Tiles>
   __device__ __forceinline__ static KeyTile of(const KeyTiles& all, const BackwardParams& p, int number) {
-    const int kt = p.key_tiles, group = p.H / p.Hkv, whole = all.whole * kt, key_heads = all.B * p.Hkv;
-    const int heads = number < whole ? all.whole : key_heads - all.whole, after = number < whole ? number : number - whole;
-    const int g = number < whole ? 0 : after / (heads * kt), in_heads = after - g * heads * kt, head0 = number < whole ? 0 : all.whole;
-    const int some0 = in_heads / (all.at_once * kt) * all.at_once, some = min(all.at_once, heads - some0);
-    const int in_some = in_heads % (all.at_once * kt), head = head0 + some0 + in_some % some, j = kt - 1 - in_some / some;
+    const int kt = p.key_tiles, group = p.H / p.Hkv, per_round = all.round * group * kt;
+    const int head0 = number / per_round * all.round, heads = min(all.round, all.B * p.Hkv - head0);
+    const int g = number % per_round / (heads * kt), in_head = number % per_round % (heads * kt);
+    const int some0 = in_head / (all.at_once * kt) * all.at_once, some = min(all.at_once, heads - some0);
+    const int in_some = in_head % (all.at_once * kt), head = head0 + some0 + in_some % some, j = kt - 1 - in_some / some;
     const int hkv = head % p.Hkv, first = j * Tiles::kN / Tiles::kM;
-    return {head / p.Hkv, hkv, g, hkv * group + g, number < whole ? group : 1, j, j * Tiles::kN, first, p.query_tiles - first};
+    return {head / p.Hkv, hkv, g, hkv * group + g, j, j * Tiles::kN, first, p.query_tiles - first};
   }
   __device__ __forceinline__ int64_t carry_index(const BackwardParams& p) const { return (int64_t(b) * p.Hkv + hkv) * p.key_tiles + j; }
   __device__ __forceinline__ int64_t query_index(const BackwardParams& p, int step) const {
@@ -125,7 +122,7 @@ template <class Tiles>
 __device__ __forceinline__ void load_key_tiles(const BackwardParams& p, const KeyTiles& all, const BackwardMaps& maps,
                                                const PersistentBackwardMemory<Tiles>& memory) {
   using Memory = PersistentBackwardMemory<Tiles>;
-  const int count = p.key_tiles * (all.whole + (all.B * p.Hkv - all.whole) * (p.H / p.Hkv));
+  const int count = p.key_tiles * all.B * p.H;
   const TileBarriers kv = memory.kv(), ring = memory.steps();
   const auto publish = [&](uint32_t round, int number) {
     barrier_wait(kv.empty_at(0), round ^ 1);
@@ -135,28 +132,23 @@ __device__ __forceinline__ void load_key_tiles(const BackwardParams& p, const Ke
   for (int use = 0;; round ^= 1) {
     const int number = int(atomicAdd(all.next, 1u));
     if (number >= count) break;
-    KeyTile tile = KeyTile::of<Tiles>(all, p, number);
-    const auto load_step = [&](int step) {
+    const KeyTile tile = KeyTile::of<Tiles>(all, p, number);
+    for (int step = 0; step < tile.steps; ++step, ++use) {
       const int stage = use % Tiles::kStages, m0 = (tile.first + step) * Tiles::kM;
       const uint32_t full = ring.full_at(stage);
-      wait_empty(ring, Tiles::kStages, use++);
+      wait_empty(ring, Tiles::kStages, use);
       barrier_arrive_expecting(full, 2 * Memory::Queries::kBytes + Memory::kRows);
       load_tile(memory.queries(stage), maps.q, full, tile.b, m0, tile.h);
       load_tile(memory.douts(stage), maps.dout, full, tile.b, m0, tile.h);
       load_bulk(memory.rows(stage), all.rows + tile.query_index(p, step) * (2 * Tiles::kM), Memory::kRows, full);
-    };
-    load_step(0);  // while the tile before ends
-    if (tile.g > 0)
-      while (load_acquire(all.carried + tile.carry_index(p)) != unsigned(tile.g * 4 * Tiles::kComputeGroups)) __nanosleep(20);
-    publish(round, number);
-    barrier_arrive_expecting(kv.full_at(0), 2 * Memory::Keys::kBytes);
-    load_tile(memory.keys(), maps.k, kv.full_at(0), tile.b, tile.n0, tile.hkv);
-    load_tile(memory.values(), maps.v, kv.full_at(0), tile.b, tile.n0, tile.hkv);
-    const int end = tile.h + tile.heads;
-#pragma unroll 1
-    for (int step = 1; tile.h < end; ++tile.h, step = 0)
-#pragma unroll 1
-      for (; step < tile.steps; ++step) load_step(step);
+      if (step > 0) continue;
+      if (tile.g > 0)
+        while (load_acquire(all.carried + tile.carry_index(p)) != unsigned(tile.g * 4 * Tiles::kComputeGroups)) __nanosleep(20);
+      publish(round, number);
+      barrier_arrive_expecting(kv.full_at(0), 2 * Memory::Keys::kBytes);
+      load_tile(memory.keys(), maps.k, kv.full_at(0), tile.b, tile.n0, tile.hkv);
+      load_tile(memory.values(), maps.v, kv.full_at(0), tile.b, tile.n0, tile.hkv);
+    }
   }
   publish(round, -1);
   barrier_arrive(kv.full_at(0));

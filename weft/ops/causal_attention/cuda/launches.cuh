@@ -212,8 +212,8 @@ bool backward_persistent(Stream& stream, const Launch& launch, const CausalAtten
     launch(unsigned((row_count + 255) / 256), 256, 0, tile_rows<Tiles::kM>, p.lse, delta, rows.data(), p.T, p.query_tiles, row_count);
     const int64_t blocks = multiprocessors(stream), key_heads = B * p.Hkv;
     const int64_t at_once = std::clamp<int64_t>(kPersistentBackwardL2 / (length * kD * 8), 1, std::min<int64_t>(16, key_heads));
-    const int64_t whole = group > 1 ? key_heads - std::clamp(3 * blocks / p.key_tiles, at_once, key_heads) : key_heads;
-    const KeyTiles all{p.ticket, reinterpret_cast<unsigned*>(carried.data()), carry.data(), rows.data(), int(B), int(whole), int(at_once)};
+    const KeyTiles all{p.ticket,    reinterpret_cast<unsigned*>(carried.data()), carry.data(), rows.data(), int(B), int(key_heads),
+                       int(at_once)};
     launch(unsigned(blocks), Tiles::kThreads, kBytes, causal_backward_persistent<Tiles>, q, k, v, dout, all, p);
   });
   return true;
