@@ -15,13 +15,6 @@ bool whole_pieces(const View& view, int64_t columns, int64_t stride) {
   return aligned16(data<char>(view)) && columns % 8 == 0 && stride % 8 == 0;
 }
 
-// Whether a Hopper kernel was compiled for sm_90a and this GPU runs it.
-template <class... Parameters>
-bool compiled_for(void (*kernel)(Parameters...), int threads) {
-  cudaFuncAttributes compiled{};
-  return cudaFuncGetAttributes(&compiled, kernel) == cudaSuccess && compiled.maxThreadsPerBlock >= threads;
-}
-
 template <class Tiles>
 void launch_small(const Launch& launch, const GroupedMatmulArgs& a, const GroupedParams& p) {
   const int64_t tiles = most_row_tiles(p.rows.P, p.rows.E, Tiles::kM);
