@@ -1,5 +1,6 @@
 // Adapters by name in one engine: a sequence has the tokens and log-probabilities of a model with its adapter alone, in any company.
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <bit>
 #include <filesystem>
@@ -38,7 +39,7 @@ ModelConfig small(Architecture architecture) {
 
 struct Models {
   std::shared_ptr<Device> device = open_device(test_device(), {.threads = 2});
-  fs::path root = fs::path(testing::TempDir()) / "weft_engine_adapters";
+  fs::path root = fs::path(testing::TempDir()) / ("weft_engine_adapters_" + std::to_string(::getpid()));
   std::map<std::string, std::unique_ptr<Model>> alone;  // by adapter
   std::unique_ptr<Model> together;
 

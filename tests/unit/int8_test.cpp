@@ -1,5 +1,6 @@
 // Linear layers in int8: what they stand for, and what refuses them. `weft check --one-order` compares the paths of such models.
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <cmath>
 #include <filesystem>
@@ -66,7 +67,7 @@ TEST(Int8, NumbersAreTheNearest) {
 TEST(Int8, TakesQ80AsItIs) {
   if (!has_kernel()) GTEST_SKIP() << "Metal has no int8 kernel";
   const auto device = open_device(test_device(), {.threads = 2});
-  const fs::path path = fs::path(testing::TempDir()) / "weft_int8.gguf";
+  const fs::path path = fs::path(testing::TempDir()) / ("weft_int8_" + std::to_string(::getpid()) + ".gguf");
   for (bool tied : {false, true}) {
     const auto model = make_model(small(Architecture::llama, tied), *device, 3, {.dtype = DType::f32});
     export_gguf(*model, path.string(), {.dtype = "q8_0"});
