@@ -142,6 +142,57 @@ TEST(Engine, PromptsAreReadBetweenSteps) {
   EXPECT_EQ(engine.waiting(), 1);  // two places, both taken
 }
 
+// Prompts of like lengths that fit into a chunk together are read in one step, the others in the order of calls.
+TEST(Engine, ShortPromptsAreReadSideBySide) {
+  const auto model = small_model();
+  const std::vector<Ids> prompts{Ids(9, 1), Ids(7, 2), Ids(6, 3), Ids(3, 4), Ids(21, 5), Ids(20, 6), Ids(40, 7)};
+  Engine engine(*model, {.sequences = 7, .prompt_chunk = 36});
+  std::map<uint64_t, Result> results;
+  const auto options = [](size_t i) { return SequenceOptions{.max_tokens = 50, .log_probabilities = i % 2 == 0}; };
+  for (size_t i = 0; i < prompts.size(); ++i) engine.add(prompts[i], options(i));
+  std::vector<std::vector<uint64_t>> begun;  // the sequences whose first tokens came in one step
+  while (!engine.idle()) {
+    const std::vector<EngineToken> tokens = engine.step();
+    std::vector<uint64_t> first;
+    for (const EngineToken& token : tokens)
+      if (!results.contains(token.sequence)) first.push_back(token.sequence);
+    if (!first.empty()) begun.push_back(first);
+    take(results, tokens);
+  }
+  // 3 tokens would be padded to 9, and two prompts of 20 or more do not fit into 36.
+  EXPECT_EQ(begun, (std::vector<std::vector<uint64_t>>{{1, 2, 3}, {4}, {5}, {6}, {7}}));
+  EXPECT_EQ(engine.times().prompt_tokens, 9 + 7 + 6 + 3 + 21 + 20 + 40);
+  for (size_t i = 0; i < prompts.size(); ++i) EXPECT_EQ(results[i + 1], alone(*model, prompts[i], options(i))) << i;
+}
+
+// What would save half of a prompt is waited for; a short common beginning is computed by each.
+TEST(Engine, SideBySidePromptsDoNotRepeatALongBeginning) {
+  const auto model = small_model();
+  const auto reused = [&](const Ids& first, const Ids& second) {
+    Engine engine(*model, {.sequences = 2});
+    engine.add(first, {.max_tokens = 40});
+    engine.add(second, {.max_tokens = 40});
+    while (!engine.idle()) engine.step();
+    return engine.reused_tokens();
+  };
+  EXPECT_EQ(reused({1, 2, 3, 4, 5, 6}, {1, 2, 3, 7, 8, 9}), 3);
+  EXPECT_EQ(reused({1, 2, 3, 4, 5, 6}, {1, 2, 7, 8, 9, 10}), 0);
+  EXPECT_EQ(reused({1, 2, 3}, {1, 2, 3}), 2);
+}
+
+// Padding takes only positions that a sequence may come to have: beside a longer prompt there is no place for one of few new tokens.
+TEST(Engine, PaddingStaysWithinASequence) {
+  const auto model = small_model();
+  Engine engine(*model, {.sequences = 2, .pool = 2 * kPagePositions});
+  engine.add(Ids(60, 1), {.max_tokens = 4});
+  engine.add(Ids(50, 2), {.max_tokens = 3});
+  EXPECT_EQ(engine.step().size(), 1u);
+  while (!engine.idle()) engine.step();
+  engine.add(Ids(60, 1), {.max_tokens = 4});
+  engine.add(Ids(50, 2), {.max_tokens = 10});
+  EXPECT_EQ(engine.step().size(), 2u);
+}
+
 // Runs prompts one after the other in an engine; each must have the results that it has alone.
 struct OneByOne {
   const Model& model;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <numeric>
 #include <utility>
 
 #include "weft/base/check.h"
@@ -50,19 +51,26 @@ struct Engine::Sequence {
   uint64_t number;
   SampledSequence sampled;
   int adapter;
-  size_t read = 0;  // tokens of the prompt that are in the cache
 
   std::span<const int32_t> ids() const { return sampled.tokens(); }
+  std::span<const int32_t> unread(const KvSequence& pages) const { return ids().subspan(size_t(pages.length())); }
   // Pages that it may yet take, those in `pages` being there.
   int64_t future(const KvSequence& pages) const { return pages.missing(int64_t(sampled.most()) - pages.length()); }
 };
+
+// Where a sequence joins others: those of one adapter are neighbours, whose matrices are read once a step.
+size_t Engine::row_for(const std::vector<SequencePointer>& rows, int adapter) {
+  size_t at = rows.size();
+  while (at > 0 && rows[at - 1]->adapter > adapter) --at;
+  return at;
+}
 
 Engine::Engine(const Model& model, const EngineOptions& options)
     : model_(model),
       options_(options),
       pool_(make_pool(model, options)),
       cache_(pool_, options.sequences, positions_of(model, options)),
-      prompt_cache_(pool_, 1, cache_.capacity()),
+      prompt_cache_(pool_, options.sequences, cache_.capacity()),
       decode_step_(model, cache_) {}
 Engine::~Engine() = default;
 
@@ -102,9 +110,9 @@ uint64_t Engine::add(std::vector<int32_t> prompt, const SequenceOptions& options
 void Engine::remove(uint64_t number) {
   const auto is = [=](const SequencePointer& s) { return s->number == number; };
   std::erase_if(waiting_, is);
-  if (reading_ && reading_->number == number) {
-    keep(*reading_, prompt_cache_.remove(0));
-    reading_.reset();
+  if (const auto found = std::ranges::find_if(reading_, is); found != reading_.end()) {
+    keep(**found, prompt_cache_.remove(found - reading_.begin()));
+    reading_.erase(found);
   }
   const auto found = std::ranges::find_if(decoding_, is);
   if (found != decoding_.end()) leave(size_t(found - decoding_.begin()), true);
@@ -124,32 +132,58 @@ void Engine::keep(const Sequence& sequence, KvSequence pages) {
 
 std::vector<EngineToken> Engine::step() {
   std::vector<EngineToken> tokens;
-  if (!reading_ && !waiting_.empty() && int64_t(decoding_.size()) < options_.sequences) begin_reading();
-  if (reading_ && (decoding_.empty() || !read_last_)) {
-    read_last_ = true;
-    read_chunk(tokens);
-  } else if (!decoding_.empty()) {
-    read_last_ = false;
+  const bool may_read = decoding_.empty() || !read_last_;
+  if (may_read && reading_.empty()) begin_reading();
+  read_last_ = may_read && !reading_.empty();
+  if (read_last_)
+    read(tokens);
+  else if (!decoding_.empty())
     decode(tokens);
-  }
   return tokens;
 }
 
-// The first of those that wait, unless the pool is too full for all it may need.
+// The first of those that wait, and those after it that can be read beside it.
 void Engine::begin_reading() {
+  while (!waiting_.empty() && running() < options_.sequences && begin_next()) {
+  }
+}
+
+// The first of those that wait, unless the pool is too full for all it may need, or it had better be read later.
+bool Engine::begin_next() {
   const Sequence& next = *waiting_.front();
   const std::span<const int32_t> prompt = next.ids().first(next.sampled.prompt_tokens() - 1);  // the last token is computed, for its logits
   const KeptPrefixes::Match kept = kept_.find(prompt, next.adapter);
   KvSequence pages = shared_prefix(prompt, next.adapter, kept);
   // A last page that is shared stays while its copy is written. Without it the sequence takes no more than if it shared nothing.
   if (!has_pages(pages)) pages.truncate(pages.length() / kPagePositions * kPagePositions);
-  if (!has_pages(pages)) return;
+  if (!has_pages(pages) || !fits_beside(next, pages)) return false;
   if (pages.length() > 0 && pages.length() <= int64_t(kept.length)) kept_.use(kept);
-  reading_ = std::move(waiting_.front());
-  waiting_.pop_front();
-  reading_->read = size_t(pages.length());
   reused_tokens_ += pages.length();
-  prompt_cache_.join(std::move(pages));
+  const size_t row = row_for(reading_, next.adapter);
+  prompt_cache_.join(std::move(pages), int64_t(row));
+  reading_.insert(reading_.begin() + std::ptrdiff_t(row), std::move(waiting_.front()));
+  waiting_.pop_front();
+  return true;
+}
+
+// Whether a prompt, of which `pages` are there, is read in one pass with those that are read: all of them whole, padded to the longest.
+// They fit into a chunk; padding at most doubles what is computed, and takes positions that the sequence may come to have anyway. A prompt
+// that would save half of its own by waiting for the pages of one of them waits.
+bool Engine::fits_beside(const Sequence& next, const KvSequence& pages) const {
+  if (reading_.empty()) return true;
+  const size_t own = next.unread(pages).size();
+  size_t longest = own, shortest = own;
+  for (size_t r = 0; r < reading_.size(); ++r) {
+    const size_t tokens = reading_[r]->unread(prompt_cache_.sequence(int64_t(r))).size();
+    longest = std::max(longest, tokens), shortest = std::min(shortest, tokens);
+    if (reading_[r]->adapter != next.adapter) continue;
+    const size_t shared = common_prefix(next.ids().first(next.ids().size() - 1), reading_[r]->ids());
+    if (shared > size_t(pages.length()) && 2 * (shared - size_t(pages.length())) >= own) return false;
+  }
+  const auto has_positions = [=](const Sequence& s, const KvSequence& held) { return longest <= s.sampled.most() - size_t(held.length()); };
+  for (size_t r = 0; r < reading_.size(); ++r)
+    if (!has_positions(*reading_[r], prompt_cache_.sequence(int64_t(r)))) return false;
+  return (reading_.size() + 1) * longest <= size_t(options_.prompt_chunk) && longest <= 2 * shortest && has_positions(next, pages);
 }
 
 // The pages of the longest prefix that a sequence in the engine has, or the kept one.
@@ -164,9 +198,10 @@ KvSequence Engine::shared_prefix(std::span<const int32_t> prompt, int adapter, c
   return row < decoding_.size() ? cache_.sequence(int64_t(row)).prefix(int64_t(longest)) : kept_.prefix(kept);
 }
 
-// Whether the pool has pages for all that those that are decoded may come to need, and for the next one, which has `first`.
+// Whether the pool has pages for all that those that run may come to need, and for the next one, which has `first`.
 bool Engine::has_pages(const KvSequence& first) const {
   int64_t needed = waiting_.front()->future(first);
+  for (size_t r = 0; r < reading_.size(); ++r) needed += reading_[r]->future(prompt_cache_.sequence(int64_t(r)));
   for (size_t r = 0; r < decoding_.size(); ++r) needed += decoding_[r]->future(cache_.sequence(int64_t(r)));
   return needed <= pool_->free_pages() || needed <= pool_->free_pages() + kept_.pages();
 }
@@ -176,46 +211,58 @@ void Engine::make_room(int64_t pages) {
   while (pool_->free_pages() < pages && !kept_.empty()) kept_.give_up_page();
 }
 
-// The next tokens of the prompt; after the last of them the first new one is sampled, and the sequence joins those that are decoded.
-void Engine::read_chunk(std::vector<EngineToken>& tokens) {
+// The next tokens of the prompts, padded to the longest. After the last of a prompt its first new token is sampled, and the sequence joins
+// those that are decoded.
+void Engine::read(std::vector<EngineToken>& tokens) {
   const double begin = now();
-  Sequence& s = *reading_;
-  const std::span<const int32_t> rest = s.ids().subspan(s.read);
-  const size_t count = std::min(size_t(options_.prompt_chunk), rest.size());
-  const bool last = count == rest.size();
-  make_room(prompt_cache_.missing(int64_t(count)));
-  KvPass pass(prompt_cache_, int64_t(count));
-  const Tensor logits = model_.last_logits(Tensor::from_host(model_.device(), {1, int64_t(count)}, rest.first(count)), pass);
-  if (last) {
-    const std::vector<RowTerms> terms = s.sampled.options().log_probabilities ? row_terms(logits) : std::vector<RowTerms>();
-    tokens.push_back(sample(s, download(logits), terms.data()));
-  } else {
-    model_.device().stream().synchronize();  // the time is that of this chunk
+  std::vector<int64_t> counts;
+  bool ends = false, wants_terms = false;
+  for (size_t r = 0; r < reading_.size(); ++r) {
+    const int64_t left = int64_t(reading_[r]->unread(prompt_cache_.sequence(int64_t(r))).size());
+    counts.push_back(std::min(options_.prompt_chunk, left));
+    ends |= counts.back() == left;
+    wants_terms |= reading_[r]->sampled.options().log_probabilities;
   }
-  pass.commit();
-  s.read += count;
-  times_.prompt_tokens += int64_t(count);
-  if (last) end_reading(tokens.back());
+  const int64_t longest = std::ranges::max(counts);
+  std::vector<int32_t> ids(reading_.size() * size_t(longest), 0);
+  for (size_t r = 0; r < reading_.size(); ++r)
+    std::ranges::copy(reading_[r]->unread(prompt_cache_.sequence(int64_t(r))).first(size_t(counts[r])),
+                      ids.begin() + std::ptrdiff_t(r * size_t(longest)));
+
+  make_room(prompt_cache_.missing(longest));
+  KvPass pass(prompt_cache_, longest);
+  const Tensor rows = model_.last_logits(Tensor::from_host(model_.device(), {int64_t(reading_.size()), longest}, ids), pass, counts);
+  std::vector<RowTerms> terms(reading_.size());
+  if (ends && wants_terms) terms = row_terms(rows);
+  std::span<const float> logits;
+  if (ends)
+    logits = download(rows);
+  else
+    model_.device().stream().synchronize();  // the time is that of this chunk
+  pass.commit(counts);
+  times_.prompt_tokens += std::accumulate(counts.begin(), counts.end(), int64_t{0});
+
+  const size_t vocabulary = size_t(model_.config().vocab_size);
+  for (size_t row = counts.size(); row-- > 0;) {  // backwards: only rows that are done move when one leaves
+    if (!reading_[row]->unread(prompt_cache_.sequence(int64_t(row))).empty()) continue;
+    tokens.push_back(sample(*reading_[row], logits.subspan(row * vocabulary, vocabulary), &terms[row]));
+    end_reading(row, tokens.back());
+  }
+  std::ranges::reverse(tokens);
   times_.prompt_seconds += now() - begin;
 }
 
-void Engine::end_reading(const EngineToken& first) {
-  KvSequence pages = prompt_cache_.remove(0);
-  if (first.finished) {
-    keep(*reading_, std::move(pages));
-  } else if (!first.error) {
-    join(std::move(pages));
-  }
-  reading_.reset();
+void Engine::end_reading(size_t row, const EngineToken& first) {
+  const auto place = reading_.begin() + std::ptrdiff_t(row);
+  SequencePointer read = std::move(*place);
+  reading_.erase(place);
+  KvSequence pages = prompt_cache_.remove(int64_t(row));
   ++times_.prompts;
-}
-
-// Sequences of one adapter are neighbours: its matrices are read once a step.
-void Engine::join(KvSequence pages) {
-  size_t at = decoding_.size();
-  while (at > 0 && decoding_[at - 1]->adapter > reading_->adapter) --at;
+  if (first.error) return;
+  if (first.finished) return keep(*read, std::move(pages));
+  const size_t at = row_for(decoding_, read->adapter);
   cache_.join(std::move(pages), int64_t(at));
-  decoding_.insert(decoding_.begin() + std::ptrdiff_t(at), std::move(reading_));
+  decoding_.insert(decoding_.begin() + std::ptrdiff_t(at), std::move(read));
 }
 
 void Engine::decode(std::vector<EngineToken>& tokens) {

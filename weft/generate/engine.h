@@ -5,11 +5,11 @@
 //   while (!engine.idle())
 //     for (const EngineToken& token : engine.step()) std::printf("%d\n", token.id);
 //
-// A prompt is read in chunks between decoding steps, one prompt at a time. Keys and values are in the pages of one pool, whose size is
-// fixed (weft/nn/kv_pool.h). A sequence waits until the pool has pages for all positions it may come to have, so none ever runs out of
-// them midway. The positions that a prompt shares with a sequence in the engine, or with one that left (EngineOptions::keep), are read
-// from that one's pages instead of computed. A token depends on its own sequence alone (its prompt, options and occurrence): never on the
-// others, on the chunks, on what was shared or on when it joined (docs/numerics.md).
+// Prompts are read between decoding steps: a chunk of a long one, or several short ones side by side. Keys and values are in the pages of
+// one pool, whose size is fixed (weft/nn/kv_pool.h). A sequence waits until the pool has pages for all positions it may come to have, so
+// none ever runs out of them midway. The positions that a prompt shares with a sequence in the engine, or with one that left
+// (EngineOptions::keep), are read from that one's pages instead of computed. A token depends on its own sequence alone (its prompt, options
+// and occurrence): never on the others, on the chunks, on what was shared or on when it joined (docs/numerics.md).
 #pragma once
 
 #include <cstdint>
@@ -36,7 +36,7 @@ std::string_view name(FinishReason reason);
 struct EngineOptions {
   int64_t sequences = 8;       // decoded as a batch, at most; others wait
   int64_t positions = 0;       // of a sequence, at most, its prompt included; 0: the model's context
-  int64_t prompt_chunk = 512;  // tokens of a prompt that are read between two decoding steps
+  int64_t prompt_chunk = 512;  // tokens of prompts that are read between two decoding steps, at most
   int64_t pool = 0;            // positions of all sequences together, at most; 0: `sequences` times `positions`. In whole pages
   bool keep = false;           // sequences that have left stay in pages that no other needs yet, for prompts that begin as they did
 };
@@ -87,13 +87,13 @@ class Engine {
   // Ends a sequence, whatever it is doing; a number that is not in the engine changes nothing.
   void remove(uint64_t sequence);
 
-  // A chunk of a prompt, or one token of every sequence whose prompt is read, in turns: the new tokens. A step that throws leaves every
-  // sequence as it was.
+  // A chunk of a prompt or some short prompts, or one token of every sequence whose prompt is read, in turns: the new tokens. A step that
+  // throws leaves every sequence as it was.
   std::vector<EngineToken> step();
 
-  bool idle() const { return waiting_.empty() && !reading_ && decoding_.empty(); }
+  bool idle() const { return waiting_.empty() && reading_.empty() && decoding_.empty(); }
   int64_t waiting() const { return int64_t(waiting_.size()); }
-  int64_t running() const { return int64_t(decoding_.size()) + (reading_ ? 1 : 0); }
+  int64_t running() const { return int64_t(decoding_.size() + reading_.size()); }
   int64_t positions() const { return cache_.capacity(); }
   int64_t reused_tokens() const { return reused_tokens_; }  // of prompts: in pages of others
   int64_t pages() const { return pool_->pages(); }          // of the pool
@@ -106,13 +106,15 @@ class Engine {
   struct Sequence;
   using SequencePointer = std::unique_ptr<Sequence>;
 
+  static size_t row_for(const std::vector<SequencePointer>& rows, int adapter);
   void begin_reading();
+  bool begin_next();
+  bool fits_beside(const Sequence& next, const KvSequence& pages) const;
   KvSequence shared_prefix(std::span<const int32_t> prompt, int adapter, const KeptPrefixes::Match& kept) const;
   bool has_pages(const KvSequence& first) const;
   void make_room(int64_t pages);
-  void read_chunk(std::vector<EngineToken>& tokens);
-  void end_reading(const EngineToken& first);
-  void join(KvSequence pages);
+  void read(std::vector<EngineToken>& tokens);
+  void end_reading(size_t row, const EngineToken& first);
   void decode(std::vector<EngineToken>& tokens);
   void leave(size_t row, bool kept);
   void keep(const Sequence& sequence, KvSequence pages);
@@ -124,16 +126,16 @@ class Engine {
   const Model& model_;
   EngineOptions options_;
   std::shared_ptr<KvPool> pool_;
-  KvCache cache_, prompt_cache_;  // of the sequences that are decoded; of the one that is read
+  KvCache cache_, prompt_cache_;  // of the sequences that are decoded; of those that are read
   DecodeStep decode_step_;
   std::deque<SequencePointer> waiting_;
-  SequencePointer reading_;
+  std::vector<SequencePointer> reading_;   // by row of prompt_cache_: one with a long prompt, or some whose prompts fit into a chunk
   std::vector<SequencePointer> decoding_;  // by row of cache_
   KeptPrefixes kept_;
   std::vector<float> logits_;
   uint64_t next_ = 1;
   int64_t reused_tokens_ = 0;
-  bool read_last_ = false;  // the last step read a chunk
+  bool read_last_ = false;  // the last step read prompts
   GenerateTimes times_;
 
  public:
