@@ -1,5 +1,6 @@
-"""The chat page of weft serve in headless Chromium: streaming, stop, regenerate, settings, Markdown, probabilities, dark and light, a phone's
-width, the keyboard alone. Skipped without selenium (PyPI) and Chromium (Debian: chromium, chromium-driver).
+"""The chat page of weft serve in headless Chromium: streaming, stop, regenerate, late frames, failed requests, settings, Markdown,
+probabilities, dark and light, a phone's width, the keyboard alone. Skipped without selenium (PyPI) and Chromium (Debian: chromium,
+chromium-driver).
 
     serve_page.py TOOL SOURCE_DIR [FOLDER]    FOLDER: for screenshots
 """
@@ -28,6 +29,58 @@ tool, source = sys.argv[1], pathlib.Path(sys.argv[2])
 shots = pathlib.Path(sys.argv[3]) if len(sys.argv) > 3 else None
 CODE = "A **weft** is the thread that goes *across*:\n\n```c\nfor (int i = 0; i < n; ++i)\n  y[i] = <b>x[i]</b>;\n```\n\n- [docs](https://example.org/)\n- `weft serve`\n"
 ANSWERS = {"What is a weft?": CODE, "Say hello.": "Hello there!", "Count.": "1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 " * 6}
+# Refuses two questions in a row, as the templates of Gemma, Mistral and Llama 2 do.
+ALTERNATE = ("{% set first = 1 if messages[0]['role'] == 'system' else 0 %}{% for message in messages %}{% if loop.index0 >= first and "
+             "(message['role'] == 'user') != ((loop.index0 - first) % 2 == 0) %}{{ raise_exception('roles must alternate') }}{% endif %}{% endfor %}")
+# The test plays server and screen: event() sends an event of the answer, draw() draws the frames requested until now; refuse: status and
+# message of every response; pass: requests reach the real server.
+SCRIPTED = r"""
+  window.server = {sent: [], frames: [], refuse: null, pass: false, event: null, draw: () => server.frames.splice(0).forEach(frame => frame())};
+  window.requestAnimationFrame = frame => server.frames.push(frame);
+  const real = window.fetch;
+  window.fetch = async (url, options) => {
+    server.sent.push(JSON.parse(options.body).messages);
+    if (server.pass) return real(url, options);
+    if (server.refuse) return new Response(JSON.stringify({error: {message: server.refuse[1]}}), {status: server.refuse[0]});
+    return new Response(new ReadableStream({start(stream) {
+      server.event = data => stream.enqueue(new TextEncoder().encode("data: " + JSON.stringify(data) + "\n\n"));
+      options.signal.addEventListener("abort", () => stream.error(new DOMException("aborted", "AbortError")));
+    }}));
+  };"""
+ROLE = {"choices": [{"delta": {"role": "assistant", "content": ""}, "finish_reason": None}]}
+# Markdown and the HTML that it becomes.
+MARKDOWN = {
+    "```print(1)```\nafter": "<p><code>print(1)</code><br>after</p>",
+    "``a ` b`` `` `c` `` ``d `e`": "<p><code>a ` b</code> <code>`c`</code> ``d <code>e</code></p>",
+    "````md\n```\nx\n```\n````\nafter": "<pre><code>```\nx\n```</code></pre><p>after</p>",
+    "~~~\n```\n~~~~\n\nafter": "<pre><code>```</code></pre><p>after</p>",
+    "1. a\n\n2. b\n\nend": '<ol><li value="1">a</li><li value="2">b</li></ol><p>end</p>',
+    "a\n\n2024. It was": "<p>a</p><p>2024. It was</p>",
+    "999. a\n7. b": '<ol><li value="999">a</li><li value="7">b</li></ol>',
+    "1. a\n\ntext\n\n2. b": '<ol><li value="1">a</li></ol><p>text</p><ol><li value="2">b</li></ol>',
+    "1. a\n\n   more\n2. b\nlazy": '<ol><li value="1">a<p>more</p></li><li value="2">b<br>lazy</li></ol>',
+    "1. a\n   - x\n   - y\n\n2. b": '<ol><li value="1">a<ul><li>x</li><li>y</li></ul></li><li value="2">b</li></ol>',
+    "1. a\n   ```c\n   x\n     y\n   ```\n2. b": '<ol><li value="1">a<pre><code>x\n  y</code></pre></li><li value="2">b</li></ol>',
+    "# T\nb\n- c\n1) d\n## U": '<h2>T</h2><p>b</p><ul><li>c</li></ul><ol><li value="1">d</li></ol><h3>U</h3>',
+    "<b>\n`<i>`\n[x](javascript:y)": "<p>&lt;b&gt;<br><code>&lt;i&gt;</code><br>[x](javascript:y)</p>",
+    "```\n\n a\n": "<pre><code>\n a\n</code></pre>",
+}
+# Texts of random pieces: returns those of which a word is not shown, or with an element or attribute that Markdown has no use for.
+RANDOM_MARKDOWN = r"""
+  const pieces = ["W", "W", "W ", " ", "\n", "\n\n", "\n   ", "\n- ", "\n  * ", "\n1. ", "\n   2) ", "\n2024. ", "\n999) ", "\n# ", "`W`", "``W ` W``", "```W```", "\n```W W```\n", "\n```c\n",
+    "\n````\n", "\n   ```\n", "\n~~~\n", "*", "**", "**W**", "[W](https://e.org/)", "[W](", ")", "<img src=x onerror=W>", "</code></pre><script>W</script>", "\"", "' onclick='W", "&lt;W", "\u0000"];
+  const allowed = new Set(["P", "BR", "UL", "OL", "LI", "PRE", "CODE", "H2", "H3", "STRONG", "EM", "A", "LI value", "A href", "A rel", "A target"]), wrong = [];
+  let state = 1;
+  const random = n => (state = (state * 48271) % 2147483647) % n;
+  for (let i = 0; i < arguments[0]; ++i) {
+    let text = "", words = 0;
+    for (let left = 1 + random(30); left > 0; --left) text += pieces[random(pieces.length)].replace(/W/g, () => "w" + words++ + ".");
+    const body = new DOMParser().parseFromString(markdown(text), "text/html").body, all = Array.from(body.querySelectorAll("*"));
+    const names = all.flatMap(e => [e.tagName, ...Array.from(e.attributes, a => e.tagName + " " + a.name)]);
+    const lost = Array.from({length: words}, (_, i) => "w" + i + ".").filter(word => !body.textContent.includes(word));
+    if (lost.length || !names.every(name => allowed.has(name))) wrong.push([text, lost, names.filter(name => !allowed.has(name))]);
+  }
+  return wrong;"""
 
 
 def train(folder):
@@ -37,6 +90,8 @@ def train(folder):
     subprocess.run([tool, "train", "--data", data, "--chat-template", "chatml", "--packing", "concatenate", "--vocabulary", "bytes", "--width", "96", "--layers", "2",
                     "--heads", "4", "--sequence", "512", "--context", "1024", "--batch", "4", "--validation", "0", "--learning-rate", "0.004", "--warmup", "10",
                     "--evaluate-every", "0", "--steps", "250", "--out", folder / "run"], check=True, capture_output=True)
+    template = folder / "run/model/chat_template.jinja"
+    template.write_text(ALTERNATE + template.read_text())
     return folder / "run/model"
 
 
@@ -72,6 +127,27 @@ class Page:
         if wait:
             self.until(f"an answer to {text}", self.idle)
         return self.all("article.assistant")[-1] if self.all("article.assistant") else None
+
+    def script(self):
+        """A new page whose server and frames the test plays."""
+        self.driver.refresh()
+        self.until("the model's name", lambda: self.one("#name").text == "model")
+        self.js(SCRIPTED)
+
+    def ask(self, text, *events):
+        """Sends a question to the scripted server, which answers with these events and does not end."""
+        self.js("server.event = null; server.frames = []")
+        self.send(text, wait=False)
+        self.until("a request", lambda: self.js("return server.event !== null"))
+        for event in events:
+            self.js("server.event(arguments[0])", event)
+        self.until("a frame is requested", lambda: not events or self.js("return server.frames.length") > 0)
+
+    def talk(self):
+        return [(article.get_attribute("class"), article.text) for article in self.all("article")]
+
+    def written(self):
+        return self.one("#question").get_attribute("value")
 
     def keys(self, *keys):
         ActionChains(self.driver).send_keys(*keys).perform()
@@ -130,6 +206,102 @@ def stopping(page):
         expect(f"stopped by {how}", len(page.all("article.assistant")) == count + 1 and "stopped" in text and not ("1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 " * 5 in text), text)
         page.js("stopped.disconnect()")
     page.speed(-1)
+
+
+def token(text):
+    return {"choices": [{"delta": {"content": text}, "finish_reason": None}]}
+
+
+def late_frames(page):
+    """A frame that was requested before the answer ended, and comes after it."""
+    page.script()
+    page.ask("One.", ROLE, token("old"))
+    page.one("#clear").click()
+    page.until("stopped by New", page.idle)
+    page.js("server.draw()")
+    expect("New shows the hint", page.talk() == [] and page.one("#hint").text.startswith("Ask something"), page.one("#talk").text)
+    page.ask("One.", ROLE, token("old"))
+    page.one("#clear").click()
+    page.until("stopped by New", page.idle)
+    late = page.js("window.late = server.frames; return late.length")
+    page.ask("Two.", ROLE, token("new"))
+    page.js("late.forEach(frame => frame()); server.draw()")
+    expect("New keeps the next answer", late == 1 and page.talk() == [("user", "Two."), ("assistant", "new")], page.talk())
+    page.js("server.event(arguments[0])", {"error": {"message": "out of luck"}})
+    page.until("the error ends the answer", page.idle)
+    page.js("server.draw()")
+    failed = [("user", "Two."), ("assistant", "new"), ("error", "out of luck")]
+    expect("an error keeps the answer's start", page.talk() == failed, page.talk())
+    page.one("#clear").click()
+    page.ask("Two.", token("new"))
+    page.js("server.event(arguments[0])", {"error": {"message": "out of luck"}})
+    page.until("the error ends the answer", page.idle)
+    page.js("server.draw()")
+    expect("an error right after a token is shown", page.talk() == failed, page.talk())
+    for how in ("click", "escape"):
+        page.ask("Three.", ROLE)
+        page.one("#stop").click() if how == "click" else page.keys(Keys.ESCAPE)
+        page.until("stopped before any text", page.idle)
+        page.js("server.draw()")
+        expect("a stop before any text keeps the conversation", page.talk() == failed[:2], page.talk())
+        expect("and returns the question", page.written() == "Three.", page.written())
+        page.one("#question").clear()
+    page.driver.refresh()
+
+
+def unanswered(page):
+    """Questions without an answer are not sent with the next one: the model's template would refuse them."""
+    page.script()
+    for status, why in ((429, "the queue is full"), (503, "the server is stopping"), (504, "it took too long")):
+        page.js("server.refuse = arguments[0]", [status, why])
+        page.send("" if page.written() else "Say hello.")
+        expect(f"{status}: the question returns to the input box", page.talk() == [("error", why)] and page.written() == "Say hello.", (page.talk(), page.written()))
+        expect(f"{status}: nothing to regenerate", not page.one("#again").is_enabled())
+    page.shot("refused")
+    page.js("server.pass = true")
+    page.send("")
+    expect("the question is answered", page.talk()[0] == ("user", "Say hello.") and "Hello there!" in page.talk()[-1][1] and len(page.talk()) == 2, page.talk())
+    before = page.talk()
+    page.js("server.pass = false; server.refuse = null")
+    page.ask("Cuont.", ROLE)
+    page.one("#question").send_keys("and", Keys.SHIFT + Keys.ENTER + Keys.NULL, "then")
+    height = page.one("#question").size["height"]
+    page.one("#stop").click()
+    page.until("stopped", page.idle)
+    expect("a draft stays below the question", page.written() == "Cuont.\nand\nthen" and page.talk() == before, (page.written(), page.talk()))
+    expect("the box grows with it", page.one("#question").size["height"] > height)
+    expect("and needs no scroll bar", page.js("const box = document.getElementById('question'); return box.clientHeight >= box.scrollHeight"))
+    page.one("#question").clear()
+    page.ask("Half?", token("ha"))
+    page.one("#stop").click()
+    page.until("stopped", page.idle)
+    expect("a stopped answer stays", page.talk() == [*before, ("user", "Half?"), ("assistant", "ha\nstopped")] and page.written() == "", page.talk())
+    page.js("server.refuse = [429, 'the queue is full']")
+    page.one("#again").click()
+    page.until("refused", page.idle)
+    expect("a refused Regenerate keeps the answer", page.talk() == [*before, ("user", "Half?"), ("assistant", "ha\nstopped"), ("error", "the queue is full")] and page.written() == "", page.talk())
+    page.js("server.pass = true")
+    page.send("What is a weft?")
+    expect("the template takes what is sent", [role for role, _ in page.talk()] == ["user", "assistant"] * 3, page.talk())
+    sent = page.js("return server.sent")
+    expect("roles alternate in every request", all(m["role"] == ("user", "assistant")[i % 2] and m["content"] for s in sent for i, m in enumerate(s)) and len(sent) == 8, sent)
+    page.driver.refresh()
+
+
+def markdown_text(page):
+    """All text is shown, and nothing but text."""
+    for text, html in MARKDOWN.items():
+        shown = page.js("const e = document.createElement('article'); e.innerHTML = markdown(arguments[0]); return e.innerHTML", text)
+        expect(f"Markdown of {text!r}", shown == html, shown)
+    wrong = page.js(RANDOM_MARKDOWN, 5000)
+    expect("random Markdown", not wrong, (len(wrong), wrong[:3]))
+    page.js("messages = [{role: 'user', content: 'Markdown?'}, {role: 'assistant', tokens: [], content: arguments[0]}]; draw()", "\n\n---\n\n".join(MARKDOWN))
+    for width, height in ((1100, 1500), (375, 1700)):
+        page.size(width, height)
+        page.js("document.getElementById('talk').scrollTop = 0")
+        page.shot(f"markdown-{width}")
+    page.size(1100, 800)
+    page.driver.refresh()
 
 
 def settings(page):
@@ -223,7 +395,7 @@ with tempfile.TemporaryDirectory() as temporary:
     server = subprocess.Popen([tool, "serve", str(model), "--port", "0"], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True)
     page = Page(int(re.search(r"http://127\.0\.0\.1:(\d+)", server.stdout.readline())[1]))
     try:
-        for test in (markdown_and_streaming, stopping, settings, probabilities, colours_and_widths, keyboard):
+        for test in (markdown_and_streaming, stopping, late_frames, unanswered, markdown_text, settings, probabilities, colours_and_widths, keyboard):
             test(page)
             print(f"{test.__name__}: done")
         errors = [entry for entry in page.driver.get_log("browser") if entry["level"] == "SEVERE"]
