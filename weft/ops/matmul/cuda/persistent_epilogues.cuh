@@ -70,10 +70,12 @@ struct ActivationEpilogue {
         finish_box(this->sums_of(sums, i), tile, i);
         fence_for_wgmma();
         __syncwarp();
-        if (this->lane != 0 || !this->inside(tile, i)) continue;
-        if (this->params.keeps_pre) store_box(this->other_map, this->other(i).base, this->row(tile, i), this->column(tile, i));
-        store_box(this->c_map, this->c(i).base, this->row(tile, i), this->column(tile, i));
-        stores_end();
+        if (this->lane != 0) continue;
+        if (this->inside(tile, i)) {
+          if (this->params.keeps_pre) store_box(this->other_map, this->other(i).base, this->row(tile, i), this->column(tile, i));
+          store_box(this->c_map, this->c(i).base, this->row(tile, i), this->column(tile, i));
+        }
+        stores_end();  // of no box, too: stores_wait counts
       }
     }
 
@@ -133,9 +135,9 @@ struct SlopeEpilogue {
         if (i + 2 < this->kBoxes) load(tile, i + 2);
         fence_for_wgmma();
         __syncwarp();
-        if (this->lane == 0 && this->inside(tile, i)) {
-          store_box(this->c_map, this->c(i).base, this->row(tile, i), this->column(tile, i));
-          stores_end();
+        if (this->lane == 0) {
+          if (this->inside(tile, i)) store_box(this->c_map, this->c(i).base, this->row(tile, i), this->column(tile, i));
+          stores_end();  // of no box, too: stores_wait counts
         }
         if (i % 2 == 1 && this->params.partial) sum_rows(tile, i);
       }
