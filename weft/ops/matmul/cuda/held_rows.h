@@ -50,7 +50,7 @@ template <class Tiles>
 void launch_held(Stream& stream, const char* op, const HeldInput& in, const Tiles& tiles) {
   const int count = tiles.count(), all = multiprocessors(stream);
   const HeldMemory memory = held_memory(in, count, all, shared_memory(stream));
-  if (memory.stages < 1)
+  if (memory.stages < 2)  // a warp waits for the next stage before it gives up its own
     fail(ErrorCode::unsupported, op, in.M, " rows of ", in.K, " elements leave no room for weights in the ", shared_memory(stream),
          " bytes of shared memory that a block of this GPU has");
   const int blocks = std::min((count + memory.pairs - 1) / memory.pairs, memory.pairs == kHeldPairs ? all : 2 * all);
