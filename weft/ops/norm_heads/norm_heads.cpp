@@ -12,7 +12,7 @@ constexpr int64_t kMostRows = 8, kMostHeadDim = 256;
 }  // namespace
 
 bool NormHeadsArgs::takes(int64_t R, int64_t C, int64_t D) {
-  return normed_rows_take(R, C) && R <= kMostRows && D % 16 == 0 && D <= kMostHeadDim;
+  return normed_rows_take(R, C) && R <= kMostRows && D > 0 && D % 16 == 0 && D <= kMostHeadDim;
 }
 
 Cost cost(const NormHeadsArgs& a) {

@@ -15,11 +15,18 @@ bool whole_pieces(const View& view, int64_t columns, int64_t stride) {
   return aligned16(data<char>(view)) && columns % 8 == 0 && stride % 8 == 0;
 }
 
+// In a grid's second axis.
+unsigned row_blocks(const GroupedParams& p, int64_t rows) {
+  const int64_t tiles = most_row_tiles(p.rows.P, p.rows.E, rows);
+  if (tiles > 65535)
+    fail(ErrorCode::unsupported, GroupedMatmulArgs::kOp, p.rows.P, " rows for ", p.rows.E, " experts are more than a launch can have here");
+  return unsigned(tiles);
+}
+
 template <class Tiles>
 void launch_small(const Launch& launch, const GroupedMatmulArgs& a, const GroupedParams& p) {
-  const int64_t tiles = most_row_tiles(p.rows.P, p.rows.E, Tiles::kM);
-  launch(dim3(unsigned(ceil_div(p.N, Tiles::kN)), unsigned(tiles)), Tiles::kThreads, Tiles::kBytes, grouped_mma<Tiles>, data<T16>(a.a),
-         data<T16>(a.b), data<T16>(a.c), p);
+  launch(dim3(unsigned(ceil_div(p.N, Tiles::kN)), row_blocks(p, Tiles::kM)), Tiles::kThreads, Tiles::kBytes, grouped_mma<Tiles>,
+         data<T16>(a.a), data<T16>(a.b), data<T16>(a.c), p);
 }
 
 // False if this GPU, the alignment or the driver does not allow it.
@@ -44,9 +51,8 @@ bool launch_hopper(Stream& stream, const Launch& launch, const GroupedMatmulArgs
 template <bool kTransposed>
 void multiply(Stream& stream, const Launch& launch, const GroupedMatmulArgs& a, const GroupedParams& p) {
   if (a.a.dtype == DType::f32) {
-    const unsigned tiles = unsigned(most_row_tiles(p.rows.P, p.rows.E, kSimtSide));
-    return launch(dim3(unsigned(ceil_div(p.N, kSimtSide)), tiles), 256, 0, grouped_simt<kTransposed>, data<float>(a.a), data<float>(a.b),
-                  data<float>(a.c), p);
+    return launch(dim3(unsigned(ceil_div(p.N, kSimtSide)), row_blocks(p, kSimtSide)), 256, 0, grouped_simt<kTransposed>, data<float>(a.a),
+                  data<float>(a.b), data<float>(a.c), p);
   }
   // Sixteen rows or fewer to an expert: reading matrices is the work, by as many blocks as there are. The order is the same everywhere.
   constexpr int64_t kFew = 16, kSome = 48;

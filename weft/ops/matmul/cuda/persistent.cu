@@ -67,6 +67,7 @@ void multiply_by_slope(Stream& stream, const MatmulArgs& args, const MatmulPlan&
 bool takes_persistent(Stream& stream, const MatmulArgs& args, const MatmulPlan& plan) {
   using Tiles = AnyTiles;
   const auto aligned = [](const View& view, const MatmulPlan::Matrix& m) { return !view || rows_aligned(view, m); };
+  if (!of(stream).planned()) cudaSetDevice(of(stream).index());  // compiled_for() asks about the current one
   return args.activation == Activation::gelu_tanh && args.a.dtype == DType::bf16 && args.c.dtype == DType::bf16 && plan.batch() == 1 &&
          !args.transpose_a && args.alpha == 1 && args.beta == 0 && plan.M > kFewRows && plan.K > 0 && plan.N > 0 && plan.N % 2 == 0 &&
          aligned16(data<char>(args.bias)) && aligned(args.a, plan.a) && aligned(args.b, plan.b) && aligned(args.c, plan.c) &&
