@@ -103,6 +103,7 @@ def errors(server):
     hello = {"prompt": "Hello", "max_tokens": 2}
     refused(server, "no JSON", 400, raw=b"{", code="invalid_json")
     refused(server, "deep JSON", 400, raw=b'{"prompt":' + b"[" * 50000 + b"]" * 50000 + b"}", code="invalid_json")
+    refused(server, "an object of many members", 400, raw=b"{" + b",".join(b'"%d":0' % i for i in range(10000)) + b"}", path="/v1/chat/completions", code="invalid_json")
     refused(server, "invalid UTF-8", 400, raw=b'{"prompt":"\xff"}', code="invalid_json")
     refused(server, "an empty body", 400, raw=b"", code="invalid_json")
     refused(server, "a wrong value", 400, {**hello, "temperature": "hot"}, param="temperature")
@@ -137,6 +138,18 @@ def errors(server):
         while more := client.recv(4096):
             answer += more
         expect("is not answered", b'"status":"ok"' not in answer, answer)
+    with socket.create_connection(("127.0.0.1", server.port), timeout=300) as client:  # a request behind a body that cannot be read
+        body = b"no gzip" * 2000 + b"GET /health HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
+        client.sendall(b"POST /v1/completions HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\nContent-Encoding: gzip\r\nContent-Length: " +
+                       str(len(body)).encode() + b"\r\n\r\n" + body)
+        answer = b""
+        with contextlib.suppress(ConnectionError):
+            while more := client.recv(4096):
+                answer += more
+        expect("nor one behind a broken body", answer.startswith(b"HTTP/1.1 400 ") and b'"status":"ok"' not in answer, answer)
+    with socket.create_connection(("127.0.0.1", server.port), timeout=300) as client:
+        client.sendall(b"POST /v1/completions HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n\r\n")
+        expect("a body without a length", client.recv(4096).startswith(b"HTTP/1.1 411 "))
     for host in ("attacker.example", "127.0.0.1.attacker.example:80"):
         refused(server, "another host", 403, hello, headers={"Host": host}, code="forbidden_host")
     refused(server, "a long body", 413, raw=b'{"prompt":"' + b"a" * 200000 + b'"}')
@@ -171,7 +184,6 @@ def leaving(server):
     for stream in (True, False):
         client = server.open_request({**LONG, "stream": stream})
         server.wait_for("a long request runs", lambda: server.metric("weft_sequences_waiting") > 100)
-        refused(server, "the queue is full", 429, {"prompt": "Hello", "max_tokens": 1}, code="queue_full")
         client.close()
         server.wait_for("it is removed", lambda: server.metric("weft_sequences_running") + server.metric("weft_sequences_waiting") == 0)
     expect("they are counted", server.metric("weft_requests_aborted_total") >= begun + 2)
@@ -259,9 +271,27 @@ def limits(folder):
         expect("others are answered", server.ask("/health")[0] == 200)
 
 
+def queue(folder):
+    """At most --sequences and --queue requests, of however many sequences; those whose clients leave make room at once."""
+    with Server(folder, "--sequences", 1, "--queue", 2) as server:
+        first = server.open_request(LONG)
+        server.wait_for("a long request runs", lambda: server.metric("weft_sequences_waiting") > 100)
+        hello = {"prompt": "Hello", "max_tokens": 5}
+        expect("its many sequences leave room", server.ask("/v1/completions", hello)[0] == 200)
+        waits = [server.open_request(LONG), server.open_request({"prompt": list(range(3, 100)), "max_tokens": 1, "echo": True, "logprobs": 1, "n": 100})]
+        waiting = server.metric("weft_sequences_waiting")
+        server.wait_for("two more wait", lambda: server.metric("weft_sequences_waiting") > 200)
+        refused(server, "the queue is full", 429, hello, code="queue_full")
+        for client in waits:
+            client.close()
+        server.wait_for("they leave", lambda: server.metric("weft_sequences_waiting") <= waiting)
+        expect("and make room", server.ask("/v1/completions", hello)[0] == 200)
+        first.close()
+
+
 def turns(folder):
     """A request of many sequences shares the batch with a later one."""
-    with Server(folder, "--sequences", 2, "--queue", 2000) as server:
+    with Server(folder, "--sequences", 2) as server:
         client = server.open_request(LONG)
         server.wait_for("a long request runs", lambda: server.metric("weft_sequences_waiting") > 100)
         expect("a later one is answered", server.ask("/v1/completions", {"prompt": "Hello", "max_tokens": 5})[0] == 200)
@@ -361,6 +391,7 @@ with tempfile.TemporaryDirectory() as temporary:
             print(f"{test.__name__}: {time.time() - begin:.1f} s")
     idlers(folder)
     limits(folder)
+    queue(folder)
     turns(folder)
     talks(pathlib.Path(temporary))
     gguf(folder)

@@ -68,6 +68,22 @@ TEST(ServeRequest, Chat) {
   EXPECT_NE(r.conversation.find(R"("enable_thinking":false)"), std::string::npos);
 }
 
+// OpenAI's clients send the arguments of a call as text; templates see the object, in its order.
+TEST(ServeRequest, ArgumentsOfToolCallsAreObjects) {
+  const auto conversation = [](const std::string& arguments) {
+    return parse_chat(R"({"messages": [{"role": "assistant", "content": null, "tool_calls": [{"function": {"name": "f", "arguments": )" +
+                      arguments + "}}]}]}")
+        .conversation;
+  };
+  const auto has = [](const std::string& text, const std::string& part) { return text.find(part) != text.npos; };
+  EXPECT_TRUE(has(conversation(R"("{\"z\": 1, \"a\": [2]}")"), R"("arguments":{"z":1,"a":[2]})"));
+  EXPECT_TRUE(has(conversation(R"({"z": 1})"), R"("arguments":{"z":1})"));
+  EXPECT_TRUE(has(conversation(R"("not JSON")"), R"("arguments":"not JSON")"));
+  EXPECT_TRUE(has(conversation(R"("[1]")"), R"("arguments":"[1]")"));
+  const std::string deep = std::string(100, '[') + std::string(100, ']');
+  EXPECT_TRUE(has(conversation("\"{\\\"a\\\": " + deep + "}\""), R"("arguments":"{)"));
+}
+
 TEST(ServeRequest, WrongCompletions) {
   const std::pair<const char*, const char*> wrong[] = {
       {R"({})", "prompt"},

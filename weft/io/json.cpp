@@ -9,7 +9,7 @@ namespace {
 // Builds the document as nlohmann's own parser does, but rejects excessive depth and duplicate keys.
 class Builder : public nlohmann::json_sax<Json> {
  public:
-  Builder(const std::string& file, int depth) : file_(file), most_depth_(depth) {}
+  Builder(const std::string& file, const JsonLimits& limits) : file_(file), limits_(limits) {}
 
   Json take() { return std::move(root_); }
 
@@ -26,7 +26,9 @@ class Builder : public nlohmann::json_sax<Json> {
   bool end_array() override { return close(); }
 
   bool key(std::string& name) override {
-    const auto [place, added] = open_.back()->get_ref<Json::object_t&>().emplace(std::move(name), nullptr);
+    Json::object_t& object = open_.back()->get_ref<Json::object_t&>();
+    const auto [place, added] = object.emplace(std::move(name), nullptr);
+    if (object.size() > limits_.members) fail(ErrorCode::bad_file, file_, "has an object of more than ", limits_.members, " members");
     if (!added) fail(ErrorCode::bad_file, file_, "names the key '", shown(place->first), "' twice in one object");
     member_ = &place->second;
     return true;
@@ -48,7 +50,7 @@ class Builder : public nlohmann::json_sax<Json> {
     return true;
   }
   bool open(Json container) {
-    if (int(open_.size()) == most_depth_) fail(ErrorCode::bad_file, file_, "nests JSON more than ", most_depth_, " levels deep");
+    if (int(open_.size()) == limits_.depth) fail(ErrorCode::bad_file, file_, "nests JSON more than ", limits_.depth, " levels deep");
     open_.push_back(place(std::move(container)));
     return true;
   }
@@ -58,7 +60,7 @@ class Builder : public nlohmann::json_sax<Json> {
   }
 
   const std::string& file_;
-  const int most_depth_;
+  const JsonLimits limits_;
   Json root_;
   std::vector<Json*> open_;  // from the root to the innermost; a list reallocates its elements only when none is open
   Json* member_ = nullptr;
@@ -103,7 +105,7 @@ std::string shown_value(const Json& value) {
 Json parse_json(const std::string& file, std::string_view text, const JsonLimits& limits) {
   refuse_other_formats(file, text);
   if (text.size() > limits.bytes) fail(ErrorCode::bad_file, file, "has ", text.size(), " bytes of JSON, the limit is ", limits.bytes);
-  Builder builder(file, limits.depth);
+  Builder builder(file, limits);
   Json::sax_parse(text.begin(), text.end(), &builder);
   return builder.take();
 }

@@ -19,6 +19,7 @@ using Json = nlohmann::json;
 struct JsonLimits {
   size_t bytes = size_t(256) << 20;
   int depth = 64;
+  size_t members = std::numeric_limits<size_t>::max();  // of one object
 };
 
 // Throws bad_file with the position where the text is not JSON, too deep, or has a duplicate key; recognised other formats

@@ -90,7 +90,7 @@ OrderedJson Answer::head(bool chunk) const {
                    {"created", created_},
                    {"model", adapter_.empty() ? model_.name() : adapter_},
                    {"choices", OrderedJson::array()}};
-  if (sampling_.temperature > 0) json["seed"] = sampling_.seed;  // repeats the answer
+  if (sampling_.temperature > 0) json["seed"] = int64_t(sampling_.seed);  // repeats the answer
   return json;
 }
 

@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "weft/serve/api_error.h"
+#include "weft/serve/fields.h"
 
 namespace weft::serve {
 namespace {
@@ -26,12 +27,37 @@ std::string text_of_parts(const Ordered& parts, const std::string& param) {
   return text;
 }
 
+// Within the limits of a request's body.
+bool is_object(const std::string& text) {
+  try {
+    parse_body(text);
+    return true;
+  } catch (const ApiError&) {
+    return false;
+  }
+}
+
+// OpenAI's clients send a call's arguments as the text of a JSON object; templates print the object. Any other text stays one.
+void parse_arguments(Ordered& message) {
+  const auto calls = message.find("tool_calls");
+  if (calls == message.end() || !calls->is_array()) return;
+  for (Ordered& call : *calls) {
+    if (!call.is_object() || !member(call, "function") || !call["function"].is_object()) continue;
+    Ordered& function = call["function"];
+    const Ordered* arguments = member(function, "arguments");
+    if (!arguments || !arguments->is_string()) continue;
+    const std::string text = arguments->get<std::string>();
+    if (is_object(text)) function["arguments"] = Ordered::parse(text);
+  }
+}
+
 Ordered message_of(Ordered message, size_t index) {
   const std::string param = join("messages.", index);
   if (!message.is_object()) refuse(param, param, " is no object");
   const Ordered* role = member(message, "role");
   if (!role || !role->is_string()) refuse(param + ".role", param, ".role is missing or no string");
   if (*role == "developer") message["role"] = "system";
+  parse_arguments(message);
   if (const Ordered* content = member(message, "content")) {
     if (content->is_array())
       message["content"] = text_of_parts(*content, param + ".content");

@@ -3,11 +3,16 @@
 #include "weft/serve/api_error.h"
 
 namespace weft::serve {
+namespace {
+
+constexpr size_t kMostMembers = 1000;  // an object that keeps the order of its keys looks each one up among all (conversation_json.cpp)
+
+}  // namespace
 
 Json parse_body(std::string_view body) {
   Json document;
   try {
-    document = parse_json("the request's body", body);
+    document = parse_json("the request's body", body, {.members = kMostMembers});
   } catch (const Error& error) {
     throw api_error(400, error.what(), "invalid_request_error", "invalid_json");
   }

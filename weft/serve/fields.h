@@ -11,7 +11,8 @@
 
 namespace weft::serve {
 
-// The body of a request. Not JSON, deeper than 64 levels, a key twice or no object: an ApiError of status 400.
+// The body of a request. Not JSON, deeper than 64 levels, an object of more than 1000 members, a key twice or no object: an ApiError of
+// status 400.
 Json parse_body(std::string_view body);
 
 class Fields {

@@ -46,6 +46,11 @@ class Requests : public httplib::Server {
   }
 };
 
+// Of the body; -5 is a large number.
+size_t declared_length(const httplib::Request& request) {
+  return std::strtoull(request.get_header_value("Content-Length").c_str(), nullptr, 10);
+}
+
 void set_json(httplib::Response& response, const std::string& body, int status = 200) {
   response.status = status;
   response.set_content(body, "application/json");
@@ -97,11 +102,13 @@ bool HttpServer::State::refuse_head(const httplib::Request& request, httplib::Re
   Connection& connection = Connection::current();
   connection.head_done();
   const bool post = request.method == "POST", reads = request.method == "GET" || request.method == "HEAD";
-  const auto length = std::strtoull(request.get_header_value("Content-Length").c_str(), nullptr, 10);  // -5: a large number
-  if (!post && (length > 0 || request.has_header("Transfer-Encoding"))) connection.close_after();
-  if (reads || (post && is_one_of(request.path, kPosts) && length <= kDrained * options.max_body)) return false;
+  const size_t length = declared_length(request);
+  const bool chunked = request.has_header("Transfer-Encoding"), has_length = chunked || request.has_header("Content-Length");
+  if (!post && (length > 0 || chunked)) connection.close_after();
+  const bool known = post && is_one_of(request.path, kPosts);
+  if (reads || (known && has_length && length <= kDrained * options.max_body)) return false;
   if (post) connection.close_after();
-  response.status = post && is_one_of(request.path, kPosts) ? 413 : 404;  // the error handler does the rest
+  response.status = !known ? 404 : has_length ? 413 : 411;  // the error handler does the rest
   return true;
 }
 
@@ -118,6 +125,7 @@ void HttpServer::State::configure() {
     if (!response.body.empty()) return;
     const int status = response.status;
     const std::string message = status == 404   ? "there is no " + request.method + " " + request.path
+                                : status == 411 ? "the request has no Content-Length"
                                 : status == 413 ? "the request's body is too long"
                                                 : "the request is not valid";
     set_json(response, error_json(api_error(status, message, "invalid_request_error", status == 404 ? "unknown_url" : "")), status);
@@ -176,9 +184,10 @@ std::string HttpServer::State::read_body(const httplib::Request& request, const 
     if (length <= options.max_body) body.append(data, size);
     return length <= kDrained * options.max_body;
   });
-  if (length > kDrained * options.max_body) Connection::current().close_after();
-  if (!whole || length > options.max_body)
+  if (!whole) Connection::current().close_after();  // what is left of it would be taken for the next request
+  if (length > options.max_body || declared_length(request) > options.max_body)
     throw api_error(413, weft::join("the request's body has more than ", options.max_body, " bytes"), "invalid_request_error", "too_large");
+  if (!whole) throw api_error(400, "the request's body is incomplete, or not compressed as it says", "invalid_request_error");
   // Another type would let any web page send requests without asking (CORS).
   if (!request.get_header_value("Content-Type").starts_with("application/json")) throw other_type();
   return body;

@@ -39,8 +39,9 @@ class Job {
   std::vector<std::string> stop;
   std::vector<std::vector<int32_t>> scored;  // prompts whose log-probabilities are wanted
   int64_t scored_top = 0;
-  std::string adapter;  // of all its sequences; "": none
-  bool answer = false;  // of a chat: the text starts with its first word, without the space before it
+  std::string adapter;     // of all its sequences; "": none
+  bool answer = false;     // of a chat: the text starts with its first word, without the space before it
+  int64_t unfinished = 0;  // the scheduler's: sequences and scored prompts that have not ended
 
   // The scheduler's side. Neither waits for the reader: the queue holds at most the tokens of the sequences.
   void push(TokenEvent event);

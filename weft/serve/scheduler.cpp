@@ -33,9 +33,11 @@ Scheduler::~Scheduler() = default;
 void Scheduler::submit(std::shared_ptr<Job> job) {
   const std::lock_guard lock(mutex_);
   if (finishing_) throw stopping();
-  if (unfinished_ >= options_.engine.sequences + options_.queue)
-    throw api_error(429, join("the queue is full: ", options_.queue, " sequences wait; try again later"), "rate_limit_error", "queue_full");
-  unfinished_ += work_of(*job);
+  if (jobs_ >= options_.engine.sequences + options_.queue)
+    throw api_error(429, join("the queue is full: ", jobs_, " requests run or wait; try again later"), "rate_limit_error", "queue_full");
+  job->unfinished = work_of(*job);
+  unfinished_ += job->unfinished;
+  ++jobs_;
   inbox_.push_back(std::move(job));
   work_.notify_one();
 }
@@ -102,6 +104,22 @@ void Scheduler::remove_cancelled() {
     if (place->second.job->cancelled) end(place, false);
     place = next;
   }
+  drop_cancelled();
+}
+
+// Of those that wait.
+void Scheduler::drop_cancelled() {
+  std::erase_if(ready_, [this](const Ready& ready) {
+    if (!ready.job->cancelled) return false;
+    count_done(*ready.job, int64_t(ready.job->sequences.size() - ready.next));
+    return true;
+  });
+  if (!scoring_.empty() && scoring_.front()->cancelled) scored_ = 0;
+  std::erase_if(scoring_, [this](const std::shared_ptr<Job>& job) {
+    if (!job->cancelled) return false;
+    count_done(*job, job->unfinished);  // none of its sequences runs yet
+    return true;
+  });
 }
 
 // Adds sequences to the engine while it has places, one of each request in turn.
@@ -109,10 +127,6 @@ void Scheduler::fill_places() {
   while (!ready_.empty() && engine_.running() + engine_.waiting() < options_.engine.sequences) {
     Ready ready = std::move(ready_.front());
     ready_.pop_front();
-    if (ready.job->cancelled) {
-      count_done(int64_t(ready.job->sequences.size() - ready.next));
-      continue;
-    }
     begin(ready.job, ready.next);
     if (++ready.next < ready.job->sequences.size()) ready_.push_back(std::move(ready));
   }
@@ -122,7 +136,7 @@ void Scheduler::begin(const std::shared_ptr<Job>& job, size_t choice) {
   auto& [prompt, options] = job->sequences[choice];
   if (options.max_tokens == 0) {
     job->push(TokenEvent{choice, -1, "", {}, FinishReason::length});
-    return count_done();
+    return count_done(*job);
   }
   try {
     const uint64_t id = engine_.add(std::move(prompt), options);
@@ -130,7 +144,7 @@ void Scheduler::begin(const std::shared_ptr<Job>& job, size_t choice) {
   } catch (const std::exception& error) {  // the connection's thread has checked all that the engine checks
     std::fprintf(stderr, "weft: %s\n", error.what());
     job->fail(internal_error());
-    count_done();
+    count_done(*job);
   }
 }
 
@@ -139,13 +153,14 @@ void Scheduler::score_one() {
   if (scoring_.empty()) return;
   const std::shared_ptr<Job> job = scoring_.front();
   try {
-    if (!job->cancelled) job->push(prompt_scores(model_, job->scored[scored_], job->scored_top, job->adapter));
+    job->push(prompt_scores(model_, job->scored[scored_], job->scored_top, job->adapter));
   } catch (const std::exception& error) {  // out of memory, too: later requests may fit
     std::fprintf(stderr, "weft: %s\n", error.what());
     job->fail(internal_error());
     job->cancelled = true;
+    return drop_cancelled();
   }
-  count_done();
+  count_done(*job);
   if (++scored_ == job->scored.size()) {
     scored_ = 0;
     scoring_.pop_front();
@@ -186,13 +201,16 @@ void Scheduler::deliver(const EngineToken& token) {
 // `left`: the engine has removed it already.
 void Scheduler::end(std::unordered_map<uint64_t, Running>::iterator place, bool left) {
   if (!left) engine_.remove(place->first);
+  const std::shared_ptr<Job> job = std::move(place->second.job);
   running_.erase(place);
-  count_done();
+  count_done(*job);
 }
 
-void Scheduler::count_done(int64_t sequences) {
+void Scheduler::count_done(Job& job, int64_t sequences) {
   const std::lock_guard lock(mutex_);
   unfinished_ -= sequences;
+  job.unfinished -= sequences;
+  if (job.unfinished == 0) --jobs_;
 }
 
 // Jobs first: removing sequences may fail where a step has.
@@ -209,6 +227,7 @@ void Scheduler::fail_running(const ApiError& error) {
   }
   const std::lock_guard lock(mutex_);
   unfinished_ = 0;
+  jobs_ = int64_t(inbox_.size());
   for (const auto& job : inbox_) unfinished_ += work_of(*job);
 }
 

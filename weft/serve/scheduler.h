@@ -18,7 +18,7 @@ namespace weft::serve {
 
 struct SchedulerOptions {
   EngineOptions engine = {};
-  int64_t queue = 64;  // sequences that wait for a place in the batch before requests are refused
+  int64_t queue = 64;  // requests beyond the number of sequences before further ones are refused
 };
 
 class Scheduler {
@@ -61,7 +61,8 @@ class Scheduler {
   void deliver(const EngineToken& token);
   void end(std::unordered_map<uint64_t, Running>::iterator place, bool left);
   void fail_running(const ApiError& error);
-  void count_done(int64_t sequences = 1);
+  void count_done(Job& job, int64_t sequences = 1);
+  void drop_cancelled();
   void publish();
 
   const Model& model_;
@@ -73,6 +74,7 @@ class Scheduler {
   std::condition_variable work_;
   std::deque<std::shared_ptr<Job>> inbox_;
   int64_t unfinished_ = 0;  // sequences of admitted jobs, and prompts to be scored
+  int64_t jobs_ = 0;        // with any of these
   bool finishing_ = false, abandoned_ = false;
   bool cancels_ = false;  // some job was cancelled
 
