@@ -3,6 +3,8 @@
 #include <chrono>
 #include <utility>
 
+#include "weft/base/parallel.h"
+
 namespace weft {
 
 std::string_view name(Dialect dialect) {
@@ -13,6 +15,8 @@ std::string_view name(Dialect dialect) {
   }
   return "";
 }
+
+int Device::host_threads() const { return available_threads(); }
 
 std::shared_ptr<Buffer> Device::allocate(int64_t bytes, MemoryUse use) {
   return std::make_shared<Buffer>(shared_from_this(), pool().allocate(bytes, use));

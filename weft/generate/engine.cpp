@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "weft/base/check.h"
+#include "weft/base/parallel.h"
 #include "weft/generate/sampled_sequence.h"
 
 namespace weft {
@@ -126,6 +127,7 @@ void Engine::leave(size_t row, bool kept) {
 
 void Engine::keep(const Sequence& sequence, KvSequence pages) {
   if (!options_.keep) return;
+  pages.truncate(pages.length());  // without those that a step which failed had taken
   const std::span<const int32_t> ids = sequence.ids().first(size_t(pages.length()));
   kept_.keep(ids, std::move(pages));
 }
@@ -278,25 +280,30 @@ void Engine::decode(std::vector<EngineToken>& tokens) {
   const Tensor& rows = decode_step_(pass, newest);
   const std::vector<int32_t> best = best_ids();
   const std::vector<RowTerms> terms = wants_terms ? row_terms(rows) : std::vector<RowTerms>(newest.size());
-  const std::span<const float> logits = best.empty() ? download(rows) : std::span<const float>();
+  const bool samples = std::ranges::any_of(best, [](int32_t id) { return id < 0; });
+  const std::span<const float> logits = samples ? download(rows) : std::span<const float>();
   pass.commit();
   const size_t vocabulary = size_t(model_.config().vocab_size);
   times_.step_tokens += int64_t(newest.size());
-  for (size_t row = newest.size(); row-- > 0;) {  // backwards: only rows that are done move when one leaves
-    tokens.push_back(best.empty() ? sample(*decoding_[row], logits.subspan(row * vocabulary, vocabulary), &terms[row])
-                                  : take(*decoding_[row], best[row]));
-    if (tokens.back().left()) leave(row, !tokens.back().error);  // keys and values behind an error may not be numbers
-  }
-  std::ranges::reverse(tokens);
+  tokens.resize(newest.size());
+  parallel_for(int64_t(newest.size()), samples ? model_.device().host_threads() : 1, [&](int64_t task) {
+    const size_t row = size_t(task);
+    tokens[row] = best[row] < 0 ? sample(*decoding_[row], logits.subspan(row * vocabulary, vocabulary), &terms[row])
+                                : take(*decoding_[row], best[row]);
+  });
+  for (size_t row = newest.size(); row-- > 0;)               // backwards: only rows that are done move when one leaves
+    if (tokens[row].left()) leave(row, !tokens[row].error);  // keys and values behind an error may not be numbers
   times_.step_seconds += now() - begin;
 }
 
-// The next id of every sequence, if all are the device's to choose and it could; else none: the sampler says what is wrong with a row.
+// The next id of every sequence whose id is the device's to choose; negative where the sampler chooses, or says what is wrong with a row.
 std::vector<int32_t> Engine::best_ids() const {
   const Tensor& best = decode_step_.best();
-  if (!best || !std::ranges::all_of(decoding_, [](const SequencePointer& s) { return s->sampled.takes_best(); })) return {};
+  const auto takes_best = [](const SequencePointer& s) { return s->sampled.takes_best(); };
+  if (!best || !std::ranges::any_of(decoding_, takes_best)) return std::vector<int32_t>(decoding_.size(), -1);
   std::vector<int32_t> ids = best.to_host<int32_t>();
-  if (std::ranges::any_of(ids, [](int32_t id) { return id < 0; })) ids.clear();
+  for (size_t row = 0; row < ids.size(); ++row)
+    if (!takes_best(decoding_[row])) ids[row] = -1;
   return ids;
 }
 

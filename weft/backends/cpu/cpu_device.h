@@ -11,6 +11,7 @@ namespace weft::cpu {
 class HostDevice : public Device {
  public:
   virtual int threads() const = 0;
+  int host_threads() const override { return threads(); }
 };
 
 std::shared_ptr<Device> open_device(const DeviceOptions& options);
