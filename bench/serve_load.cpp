@@ -47,7 +47,8 @@ Address address_of(const std::string& url) {
 }
 
 std::string body_of(const ServeLoad& load, int64_t request, int64_t new_tokens) {
-  std::minstd_rand random(uint32_t(request + 1));
+  std::seed_seq seeds{load.seed, uint32_t(request + 1)};
+  std::mt19937 random(seeds);
   std::uniform_int_distribution<int32_t> id(kFirstId, kLastId);
   std::vector<int32_t> prompt(static_cast<size_t>(load.prompt_tokens));
   for (int32_t& one : prompt) one = id(random);

@@ -15,6 +15,7 @@ struct ServeLoad {
   int64_t requests = 64;       // in all
   int64_t prompt_tokens = 32;  // of each: random ids, so that no prompt begins like another
   int64_t new_tokens = 128;    // of each: greedy, past the end of the text
+  uint32_t seed = 0;           // of the ids: a server that was sent the same prompts before has their pages
 };
 
 struct ServeResult {

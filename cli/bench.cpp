@@ -3,6 +3,7 @@
 #include <cstdlib>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <random>
 
 #include "bench/elementwise_loops.h"
 #include "bench/measure.h"
@@ -283,6 +284,7 @@ void add_serve_options(CLI::App& command, bench::ServeLoad& load) {
   number("--prompt-tokens", load.prompt_tokens, "Tokens of each prompt: random ids");
   number("--new-tokens", load.new_tokens, "Tokens of each answer");
   if (const char* key = std::getenv("WEFT_API_KEY")) load.api_key = key;
+  load.seed = std::random_device()();
 }
 
 }  // namespace
