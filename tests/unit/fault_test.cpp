@@ -7,6 +7,7 @@
 #include "weft/models/model.h"
 #include "weft/ops/embedding/embedding.h"
 #include "weft/ops/fill/fill.h"
+#include "weft/ops/route/route.h"
 #include "weft/tensor/node.h"
 #include "weft/train/optimizers.h"
 #include "weft/train/step.h"
@@ -46,6 +47,22 @@ TEST_F(Faults, raised_by_a_download) {
   EXPECT_NE(message_of([&] { bad().to_host<float>(); }).find(kFound), std::string::npos);
   EXPECT_NE(message_of([&] { bad(), other.to_host<float>(); }).find(kFound), std::string::npos);  // whatever tensor is read
   EXPECT_EQ(embedding(table, ids({0, 60})).to_host<float>(), std::vector<float>(8, 0));           // and only once
+}
+
+// The gradient of a row with an expert that there is not is zero, on the CPU.
+TEST_F(Faults, raised_by_the_experts_of_a_token) {
+  const Tensor logits = Tensor::from_host(*device, {2, 3}, std::vector<float>{1, 2, 3, 3, 2, 1});
+  const Tensor experts = Tensor::from_host(*device, {2, 2}, std::vector<int32_t>{0, 2, 1, 3});
+  const Tensor dweights = Tensor::from_host(*device, {2, 2}, std::vector<float>{1, -1, 1, -1}), dlogits = full(*device, {2, 3}, 7);
+  const std::string message = message_of([&] {
+    route_backward(device->stream(), {logits.view(), experts.view(), dweights.view(), dlogits.mut_view(), true});
+    dlogits.to_host<float>();
+  });
+  EXPECT_NE(message.find("id 3 at position 3 is out of range [0, 3)"), std::string::npos) << message;
+  if (!on_cpu()) return;
+  const std::vector<float> rows = dlogits.to_host<float>();
+  EXPECT_NE(rows[0], 0);
+  EXPECT_EQ(std::vector<float>(rows.begin() + 3, rows.end()), std::vector<float>(3, 0));
 }
 
 TEST_F(Faults, raised_before_an_optimizer_update) {

@@ -74,10 +74,21 @@ void forward(Stream& stream, const RouteArgs& a) {
   });
 }
 
+// The k ids of a row, whose first one is at `position`.
+bool check_ids(Stream& stream, const int32_t* ids, int64_t position, int64_t k, int64_t E) {
+  bool valid = true;
+  for (int64_t j = 0; j < k; ++j) {
+    if (0 <= ids[j] && ids[j] < E) continue;
+    stream.report(join("id ", ids[j], " at position ", position + j, " is out of range [0, ", E, ")"));
+    valid = false;
+  }
+  return valid;
+}
+
 // Equation: dlogits = p (g - s), s = sum(p g), g = dweights of the chosen experts.
 // Layout:   logits, dlogits [R, E] with a row stride each, ids and dweights [R, k].
 // Order:    rows are independent tasks; s takes the chosen experts in order.
-// Requires: ids of the forward pass, in [0, E): others are reported, and their row is left out.
+// Requires: ids of the forward pass, in [0, E): others are reported, and their row is zero.
 // Traffic:  one read of logits, ids and dweights, one write of dlogits.
 template <class T>
 void backward(Stream& stream, const RouteBackwardArgs& a) {
@@ -89,8 +100,10 @@ void backward(Stream& stream, const RouteBackwardArgs& a) {
       const int32_t* ids = data<int32_t>(a.ids) + r * k;
       const float* g = data<float>(a.dweights) + r * k;
       T* to = data<T>(a.dlogits) + r * dlogits.stride;
-      const bool valid = std::all_of(ids, ids + k, [=](int32_t id) { return 0 <= id && id < E; });
-      if (!valid) continue;
+      if (!check_ids(stream, ids, r * k, k, E)) {
+        for_each_block(E, [=](At at) HWY_ATTR { at.store(splat(0), to); });
+        continue;
+      }
       probabilities(data<T>(a.logits) + r * logits.stride, E, ids, k, a.of_chosen, p);
       float s = 0;
       for (int64_t j = 0; j < k; ++j) s += p[a.of_chosen ? j : ids[j]] * g[j];
