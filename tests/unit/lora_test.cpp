@@ -163,6 +163,30 @@ TEST_F(Lora, saved_adapter_has_the_format_of_peft) {
   EXPECT_EQ(model->logits(ids()).to_host<float>(), back->logits(ids()).to_host<float>());
 }
 
+// PEFT has no bound on the rank; k and v of this model are 24 by 12.
+TEST_F(Lora, rank_of_a_stored_adapter_may_be_above_the_layer) {
+  const ModelConfig c = config("qwen2");
+  const auto base = make_model(c, *device, 3);
+  export_model(*base, folder("base"));
+  const auto model = adapted(c, lora({"k_proj"}));
+  save_adapter(*model, folder("adapter"), "base");
+  constexpr int64_t kWide = 40;
+  const SafeTensors file(folder("adapter") + "/adapter_model.safetensors");
+  std::vector<NamedTensor> wide;  // the matrices of rank 3, and zeros
+  for (const auto& [name, entry] : file.entries()) {
+    const bool a = name.find("lora_A") != name.npos;
+    const Tensor all = zeros(*device, a ? Shape{kWide, entry.shape[1]} : Shape{entry.shape[0], kWide});
+    copy(tensor_from(*device, file, name), all.part(a ? 0 : 1, 0, kRank));
+    wide.push_back({name, all});
+  }
+  fs::create_directories(folder("wide"));
+  write_safetensors(folder("wide") + "/adapter_model.safetensors", wide);
+  std::ofstream(folder("wide") + "/adapter_config.json")
+      << nlohmann::json{{"peft_type", "LORA"}, {"r", kWide}, {"lora_alpha", 0.7 * kWide}};
+  const auto loaded = load_model(folder("base"), *device, {}, folder("wide"));
+  EXPECT_LE(golden::distance(loaded->logits(ids()).to_host<float>(), model->logits(ids()).to_host<float>()), bound(c));
+}
+
 TEST_F(Lora, errors_name_the_values) {
   const auto make = [&](const LoraOptions& options) {
     return error_of([&] { make_model(config("gpt2"), *device, 3, {.lora = options}); });

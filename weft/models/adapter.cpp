@@ -101,6 +101,7 @@ LoraOptions read_adapter_options(const std::string& folder) {
   const JsonNode config(config_path(folder), json);
   check_plain_lora(config);
   LoraOptions options;
+  options.stored = true;
   options.rank = config.at("r").integer(1, 1 << 20);
   const double alpha = config.number_or("lora_alpha", 8);
   options.scale = alpha / (config.boolean_or("use_rslora", false) ? std::sqrt(double(options.rank)) : double(options.rank));

@@ -22,6 +22,7 @@ struct LoraOptions {
   std::vector<std::string> targets;  // layers by name: "q_proj", "mlp.c_proj", a whole name; "all-linear": every one
   uint64_t seed = 0;                 // of A
   double dropout = 0;                // of the input of A, if the pass has a random state
+  bool stored = false;               // an adapter that is read: its rank may be above the sizes of a layer, as in PEFT
 };
 
 // The two matrices of one layer; undefined: it has none.

@@ -75,7 +75,7 @@ LowRank Weights::take_adapter(const std::string& layer, int64_t in, int64_t out,
   layers_.insert(layer.substr(layer.rfind('.') + 1));
   if (!lora_ || std::ranges::none_of(lora_->targets, [&](const std::string& target) { return lora_target(target, layer); })) return {};
   const int64_t rank = lora_->rank;
-  check(rank >= 1 && rank <= std::min(in, out), "lora", "rank is ", rank, ", but ", layer, " is ", in, " x ", out);
+  check(rank >= 1 && (lora_->stored || rank <= std::min(in, out)), "lora", "rank is ", rank, ", but ", layer, " is ", in, " x ", out);
   const uint32_t site = kFirstSite + uint32_t(adapters_.size());
   LowRank matrices{cast(drawn(device_, {rank, in}, 1 / std::sqrt(3.0 * double(in)), lora_->seed, site), dtype_),
                    full(device_, {out, rank}, 0, dtype_), float(lora_->scale), lora_->dropout, kFirstDropout + uint32_t(adapters_.size())};
