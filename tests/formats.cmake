@@ -6,6 +6,7 @@ foreach(name IN ITEMS tokenizer_test tokenizer_cuts_test tokenizer_golden_test t
   target_link_libraries(${name} PRIVATE nlohmann_json::nlohmann_json)
 endforeach()
 
+weft_unit_test(gguf_config_test)
 foreach(name IN ITEMS gguf_test gguf_model_test)
   weft_unit_test(${name})
   target_compile_definitions(${name} PRIVATE WEFT_GOLDEN_MODELS="${CMAKE_CURRENT_SOURCE_DIR}/golden/models"

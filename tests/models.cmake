@@ -12,3 +12,4 @@ target_compile_definitions(lora_test PRIVATE WEFT_GOLDEN_MODELS="${CMAKE_CURRENT
 target_link_libraries(lora_test PRIVATE nlohmann_json::nlohmann_json)
 weft_unit_test(model_folder_test)
 target_compile_definitions(model_folder_test PRIVATE WEFT_GOLDEN_MODELS="${CMAKE_CURRENT_SOURCE_DIR}/golden/models")
+target_link_libraries(model_folder_test PRIVATE nlohmann_json::nlohmann_json)

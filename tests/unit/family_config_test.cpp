@@ -64,6 +64,27 @@ const json kGptOss = model("gpt_oss", "GptOssForCausalLM", json::parse(R"({"atte
   ["model.layers.*.self_attn"],"quant_method":"mxfp4"},"rope_scaling":{"beta_fast":32.0,"beta_slow":1.0,"factor":32.0,
   "original_max_position_embeddings":4096,"rope_type":"yarn","truncate":false},"rope_theta":150000,"router_aux_loss_coef":0.9,
   "sliding_window":128,"swiglu_limit":7.0,"tie_word_embeddings":false,"vocab_size":201088})"));
+const json kOlmo3 = model("olmo3", "Olmo3ForCausalLM", json::parse(R"({"bos_token_id":null,"eos_token_id":100257,"pad_token_id":100277,
+  "hidden_size":4096,"intermediate_size":11008,"max_position_embeddings":65536,"num_attention_heads":32,"num_hidden_layers":32,
+  "num_key_value_heads":32,"rms_norm_eps":1e-06,"rope_scaling":{"attention_factor":1.2079441541679836,"beta_fast":32.0,"beta_slow":1.0,
+  "factor":8.0,"original_max_position_embeddings":8192,"rope_type":"yarn"},"rope_theta":500000,"sliding_window":4096,"vocab_size":100278})"));
+// The published 4B model leaves out what its class has.
+const json kGemma3Images =
+    json::parse(R"({"architectures":["Gemma3ForConditionalGeneration"],"boi_token_index":255999,"eoi_token_index":256000,
+  "eos_token_id":[1,106],"image_token_index":262144,"initializer_range":0.02,"mm_tokens_per_image":256,"model_type":"gemma3",
+  "text_config":{"hidden_size":2560,"intermediate_size":10240,"model_type":"gemma3_text","num_hidden_layers":34,
+  "rope_scaling":{"factor":8.0,"rope_type":"linear"},"sliding_window":1024},"torch_dtype":"bfloat16","vision_config":{"hidden_size":1152,
+  "image_size":896,"intermediate_size":4304,"model_type":"siglip_vision_model","num_attention_heads":16,"num_hidden_layers":27,"patch_size":14,
+  "vision_use_head":false}})");
+const json kMinistral3Images =
+    json::parse(R"({"architectures":["Mistral3ForConditionalGeneration"],"dtype":"bfloat16","image_token_index":10,
+  "model_type":"mistral3","multimodal_projector_bias":false,"projector_hidden_act":"gelu","spatial_merge_size":2,"text_config":{
+  "attention_dropout":0.0,"head_dim":128,"hidden_act":"silu","hidden_size":3072,"initializer_range":0.02,"intermediate_size":9216,
+  "max_position_embeddings":262144,"model_type":"ministral3","num_attention_heads":32,"num_hidden_layers":26,"num_key_value_heads":8,
+  "rms_norm_eps":1e-05,"rope_parameters":{"beta_fast":32.0,"beta_slow":1.0,"factor":16.0,"llama_4_scaling_beta":0.1,"mscale":1.0,
+  "mscale_all_dim":1.0,"original_max_position_embeddings":16384,"rope_theta":1000000.0,"rope_type":"yarn","type":"yarn"},
+  "sliding_window":null,"tie_word_embeddings":true,"use_cache":true,"vocab_size":131072},"vision_config":{"model_type":"pixtral"},
+  "vision_feature_layer":-1})");
 const json kLlama = model("llama", "LlamaForCausalLM", json::object());
 
 ModelConfig parse(const json& config) { return parse_model_config(config.dump(), "folder/config.json"); }
@@ -108,7 +129,8 @@ TEST(FamilyConfig, mixtures_of_experts) {
 
 TEST(FamilyConfig, round_trips) {
   for (const json& file : {kQwen3Moe, kMixtral, kGptOss, with(kQwen3Moe, {{"mlp_only_layers", {0, 7}}, {"norm_topk_prob", false}}),
-                           kMistral, kGranite, kSmolLm3, kOlmo2, kPhi3, kGemma2, kGemma3, kQwen3})
+                           with(kQwen3Moe, {{"use_sliding_window", true}, {"sliding_window", 512}}), kMistral, kGranite, kSmolLm3, kOlmo2,
+                           kOlmo3, kPhi3, kGemma2, kGemma3, kQwen3, kGemma3Images, kMinistral3Images})
     EXPECT_EQ(parse_model_config(model_config_json(parse(file))), parse(file)) << file["model_type"];
   for (const json& scaling :
        {json{{"type", "linear"}, {"factor", 2}}, json{{"type", "dynamic"}, {"factor", 2.5}},
@@ -131,6 +153,74 @@ TEST(FamilyConfig, phi3_longrope) {
   EXPECT_EQ(c.window, 0);
   EXPECT_EQ(parse_model_config(model_config_json(c)), c);
   EXPECT_EQ(parse(with(kPhi3, {{"partial_rotary_factor", 0.75}})).rotary_dims(), 72);
+  json saved_again = with(kPhi3, {{"rope_scaling", {{"short_factor", factors}, {"long_factor", factors}}}});
+  const ModelConfig once = parse(with(saved_again, {{"rope_scaling", with(saved_again["rope_scaling"], {{"type", "su"}})}}));
+  saved_again["rope_scaling"].update({{"type", "su"}, {"rope_type", "longrope"}});
+  EXPECT_EQ(parse(saved_again), once);
+}
+
+// transformers 4 accepts three keys of rope_scaling alone; a declared context needs the file's attention factor.
+TEST(FamilyConfig, phi3_longrope_is_written_as_published) {
+  const json factors = json(std::vector(48, 1.25)), three = {{"type", "longrope"}, {"short_factor", factors}, {"long_factor", factors}};
+  ModelConfig c = parse(with(kPhi3, {{"max_position_embeddings", 131072}, {"rope_scaling", three}}));
+  EXPECT_EQ(json::parse(model_config_json(c))["rope_scaling"], three);
+  declare_context(c, 4096);
+  const json declared = json::parse(model_config_json(c))["rope_scaling"];
+  EXPECT_EQ(declared["factor"], 32);
+  EXPECT_NEAR(declared["attention_factor"].get<double>(), std::sqrt(1 + std::log(32.0) / std::log(4096.0)), 1e-15);
+  EXPECT_EQ(parse_model_config(model_config_json(c)), c);
+}
+
+// Layers with a window have a base of their own and no scaling: the published spelling means 500000 for both.
+TEST(FamilyConfig, olmo3_positions) {
+  ModelConfig c = parse(kOlmo3);
+  EXPECT_EQ(c.rope_scaling.kind, RopeScaling::Kind::yarn);
+  EXPECT_EQ(c.local_rope_theta, 500000);
+  const json published = json::parse(model_config_json(c));
+  EXPECT_FALSE(published.contains("rope_parameters"));
+  EXPECT_EQ(published["rope_theta"], 500000);
+  EXPECT_EQ(published["rope_scaling"]["factor"], 8);
+  c.local_rope_theta = 10000;
+  const json nested = json::parse(model_config_json(c));
+  EXPECT_FALSE(nested.contains("rope_theta") || nested.contains("rope_scaling"));
+  EXPECT_EQ(nested["rope_parameters"]["sliding_attention"]["rope_theta"], 10000);
+  EXPECT_EQ(parse_model_config(model_config_json(c)), c);
+}
+
+TEST(FamilyConfig, gpt_oss_positions_of_a_file_without_them) {
+  json absent = kGptOss;
+  absent.erase("rope_scaling");
+  EXPECT_EQ(parse(absent), parse(kGptOss));
+  EXPECT_EQ(parse(with(kGptOss, {{"rope_scaling", nullptr}})).rope_scaling.kind, RopeScaling::Kind::none);
+}
+
+TEST(FamilyConfig, text_models_of_models_of_text_and_images) {
+  const ModelConfig gemma = parse(kGemma3Images);
+  EXPECT_EQ(gemma.architecture, Architecture::gemma3);
+  EXPECT_EQ(gemma.parameter_count(), 3880263168);
+  EXPECT_EQ(gemma.vocab_size, 262208);
+  EXPECT_EQ(gemma.heads, 8);
+  EXPECT_EQ(gemma.kv_heads, 4);
+  EXPECT_EQ(gemma.window, 1024);
+  EXPECT_EQ(gemma.rope_theta, 1e6);
+  EXPECT_EQ(gemma.rope_scaling.factor, 8);
+  EXPECT_EQ(gemma.dtype, DType::bf16);
+  EXPECT_EQ(gemma.bos_id, 2);
+  EXPECT_EQ(gemma.eos_ids, (std::vector<int64_t>{1, 106}));
+  EXPECT_TRUE(gemma.tie_embeddings);
+  EXPECT_EQ(json::parse(model_config_json(gemma))["model_type"], "gemma3_text");
+
+  const ModelConfig ministral = parse(kMinistral3Images);
+  EXPECT_EQ(ministral.architecture, Architecture::ministral3);
+  EXPECT_EQ(ministral.rope_scaling.attention_factor, 1);
+  EXPECT_EQ(ministral.query_growth, 0.1);
+  EXPECT_TRUE(ministral.tie_embeddings);
+  EXPECT_EQ(json::parse(model_config_json(ministral))["architectures"][0], "Ministral3ForCausalLM");
+
+  json mistral = with(kMinistral3Images, {{"text_config", kMistral}, {"tie_word_embeddings", true}});
+  mistral["text_config"].erase("model_type");
+  EXPECT_EQ(parse(mistral).architecture, Architecture::mistral);
+  EXPECT_TRUE(parse(mistral).tie_embeddings);
 }
 
 TEST(FamilyConfig, windows) {
@@ -143,6 +233,21 @@ TEST(FamilyConfig, windows) {
   EXPECT_TRUE(!qwen.has_window(11) && qwen.has_window(12));
   EXPECT_EQ(parse(with(kQwen3, {{"max_window_layers", 16}})).window, 0);
   EXPECT_EQ(parse(with(kQwen3, {{"use_sliding_window", false}})).window, 0);
+}
+
+// Its class in transformers has no layer_types and no max_window_layers, and divides where head_dim is absent.
+TEST(FamilyConfig, qwen3_moe_is_not_qwen3) {
+  json file = with(kQwen3Moe, {{"use_sliding_window", true}, {"sliding_window", 4096}});
+  EXPECT_EQ(parse(file).window, 4096);
+  EXPECT_TRUE(parse(file).window_layers.empty());
+  const json written = json::parse(model_config_json(parse(file)));
+  EXPECT_TRUE(written["use_sliding_window"] == true && written["sliding_window"] == 4096 && !written.contains("layer_types"));
+  file.erase("head_dim");
+  EXPECT_EQ(parse(file).head_dim, 64);
+  ModelConfig some = parse(file);
+  some.window_layers = std::vector<bool>(48, true);
+  some.window_layers[3] = false;
+  EXPECT_THROW(model_config_json(some), Error);
 }
 
 void refuses(const json& config, ErrorCode code, const std::string& reason) {
@@ -185,6 +290,29 @@ TEST(FamilyConfig, errors_name_the_key) {
   refuses(with(kPhi3, {{"resid_pdrop", 0.1}}), no, "$.resid_pdrop is 0.1");
   refuses(with(kPhi3, {{"rope_scaling", {{"type", "linear"}, {"factor", 2}}}}), no, "$.rope_scaling.type is 'linear'");
   refuses(with(kMistral, {{"auto_map", {{"AutoConfig", "x.Y"}}}}), no, "$.auto_map is given");
+  refuses(with(kQwen3Moe, {{"use_sliding_window", true}, {"layer_types", {"full_attention"}}}), no,
+          "$.layer_types[0] is 'full_attention'; with use_sliding_window every layer of this family has the window");
+  for (const json& file : {kOlmo3, kGemma3})
+    refuses(with(file, {{"rope_parameters", {{"rope_type", "yarn"}, {"rope_theta", 500000}, {"factor", 8}}}}), no,
+            "$.rope_parameters has neither full_attention nor sliding_attention");
+}
+
+TEST(FamilyConfig, errors_in_a_text_config_name_its_keys) {
+  const auto in_text = [](json file, const json& changes) {
+    file["text_config"].update(changes);
+    return file;
+  };
+  const auto bad = ErrorCode::bad_file, no = ErrorCode::unsupported;
+  refuses(in_text(kGemma3Images, {{"hidden_size", 0}}), bad, "$.text_config.hidden_size is 0");
+  refuses(in_text(kGemma3Images, {{"use_bidirectional_attention", true}}), no, "$.text_config.use_bidirectional_attention is true");
+  refuses(in_text(kGemma3Images, {{"model_type", "llama"}}), no,
+          "$.text_config.model_type is 'llama'; the text models of gemma3 that are supported are gemma3_text");
+  refuses(in_text(kMinistral3Images, {{"model_type", "gemma3_text"}}), no,
+          "$.text_config.model_type is 'gemma3_text'; the text models of mistral3 that are supported are mistral and ministral3");
+  refuses(with(kMinistral3Images, {{"quantization_config", {{"quant_method", "fp8"}}}}), no, "$.quantization_config is given");
+  refuses(with(kGemma3Images, {{"architectures", {"Gemma3ForSequenceClassification"}}}), no, "$.architectures is ");
+  refuses(with(kGemma3Images, {{"text_config", 3}}), bad, "$.text_config is 3, expected an object");
+  refuses(with(kGemma3Images, {{"text_config", nullptr}}), no, "$.model_type is 'gemma3', a model of text and images");
 }
 
 }  // namespace

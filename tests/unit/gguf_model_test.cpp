@@ -254,6 +254,22 @@ TEST_F(GgufModel, vocabularies_of_characters_need_no_pattern) {
   EXPECT_EQ(file.tokenizer().encode("a1\u00e91a"), (std::vector<int32_t>{0, 1, 4, 1, 0}));
 }
 
+// OLMo 2 has the pattern of Llama 3 as what is kept of a text.
+TEST_F(GgufModel, a_split_may_remove_what_is_not_matched) {
+  const std::string from = golden::folder("llama");
+  Json json = Json::parse(contents(from + "/tokenizer.json"));
+  json["pre_tokenizer"]["pretokenizers"][0].update({{"behavior", "Removed"}, {"invert", true}});
+  fs::create_directories(at("removed"));
+  std::ofstream(at("removed/tokenizer.json")) << json.dump();
+  const ModelFolder file(exported(at("removed")));
+  const TokenizerFolder folder(at("removed"));
+  for (const char* text : {"Hello world 1234", "  don't\n\n stop\t", "\u00e9\u4e2d\u6587!?"})
+    EXPECT_EQ(file.tokenizer().encode(text), folder.tokenizer().encode(text)) << text;
+  json["pre_tokenizer"]["pretokenizers"][0]["invert"] = false;
+  std::ofstream(at("removed/tokenizer.json")) << json.dump();
+  EXPECT_NE(message_of([&] { exported(at("removed")); }).find("is the step 'Split'"), std::string::npos);
+}
+
 TEST_F(GgufModel, tokenizers_that_llama_cpp_lacks_are_refused) {
   const auto with = [&](const std::string& from, auto change) {
     Json json = Json::parse(contents(from + "/tokenizer.json"));
@@ -301,8 +317,8 @@ TEST_F(GgufModel, wrong_models_are_named) {
   EXPECT_EQ(error(metadata("", none), {embedding}), "has no tensor 'blk.0.attn_norm.weight', expected one of shape 24");
   EXPECT_EQ(error(metadata("", [](GgufMetadata& m) { m.put("llama.expert_count", uint32_t(8)); }), {embedding}),
             "has no key 'llama.expert_used_count'");
-  EXPECT_EQ(error(metadata("", [](GgufMetadata& m) { m.put("llama.rope.scaling.type", "yarn"); }), {embedding}),
-            "llama.rope.scaling.type is 'yarn'; none, linear and the factors of llama3 are supported");
+  EXPECT_EQ(error(metadata("", [](GgufMetadata& m) { m.put("llama.rope.scaling.type", "longrope"); }), {embedding}),
+            "llama.rope.scaling.type is 'longrope'; none, linear, yarn and the factors of llama3 are supported");
   GgufMetadata other;
   other.put("general.architecture", "bert");
   EXPECT_EQ(

@@ -171,6 +171,17 @@ TEST_F(GgufTest, other_files_are_named) {
   EXPECT_EQ(Gguf(written(file.bytes())).tensors().size(), 2u);
 }
 
+TEST_F(GgufTest, a_part_of_a_split_model_is_named) {
+  const auto part = [](uint16_t files) {
+    GgufBytes file = two();
+    file.key("split.no", 2, GgufBytes::number(uint16_t(0))).key("split.count", 2, GgufBytes::number(files));
+    return file.bytes();
+  };
+  expect_refused(part(3), "is one of 3 files of a model; join them with llama-gguf-split --merge FIRST_FILE JOINED_FILE",
+                 ErrorCode::unsupported);
+  EXPECT_NO_THROW(Gguf(written(part(1))));
+}
+
 TEST_F(GgufTest, every_truncation_is_refused) {
   const std::string whole = two().bytes();
   ASSERT_NO_THROW(Gguf(written(whole)));

@@ -3,13 +3,17 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <nlohmann/json.hpp>
 
 #include "tests/unit/golden_model.h"
 #include "tests/unit/model_cases.h"
 #include "weft/io/safetensors_writer.h"
 #include "weft/models/config_json.h"
+#include "weft/models/expert_tensors.h"
 #include "weft/ops/fill/fill.h"
 
 namespace weft {
@@ -175,6 +179,57 @@ TEST_F(ModelFolder, mxfp4_experts) {
   for (auto& each : stored)
     if (each.name == "model.layers.0.mlp.experts.down_proj_scales") each.tensor = zeros(*device, {4, 64, 2}, DType::u8);
   expect_words(error_of(write("mxfp4", c, stored)), {"down_proj_scales", "has shape 4x64x2, expected 4x64x1"});
+}
+
+TEST_F(ModelFolder, mxfp4_values) {
+  constexpr float kValues[] = {0, 0.5f, 1, 1.5f, 2, 3, 4, 6, -0.0f, -0.5f, -1, -1.5f, -2, -3, -4, -6};
+  constexpr int64_t kIn = 96, kOut = 131;  // the last tile has three rows
+  std::vector<uint8_t> blocks(kOut * kIn / 2), scales(kOut * kIn / 32);
+  for (size_t i = 0; i < blocks.size(); ++i) blocks[i] = uint8_t(i * 37 + i / 7);
+  for (size_t i = 0; i < scales.size(); ++i) scales[i] = uint8_t(i * 5);  // every one of 256, the smallest and the largest among them
+  std::vector<float> values(kIn * kOut), expected(values.size());
+  mxfp4_to_floats(blocks, scales, kIn, kOut, values.data());
+  for (int64_t row = 0; row < kOut; ++row)
+    for (int64_t i = 0; i < kIn; ++i) {
+      const int64_t at = row * kIn + i;
+      const uint8_t two = blocks[size_t(at / 2)];
+      expected[size_t(i * kOut + row)] = std::ldexp(kValues[i % 2 ? two >> 4 : two & 15], int(scales[size_t(at / 32)]) - 127);
+    }
+  EXPECT_EQ(std::memcmp(values.data(), expected.data(), values.size() * sizeof(float)), 0);
+}
+
+// Gemma 3 and Mistral 3 with images: the text model's tensors have a prefix, those of the other parts are left.
+TEST_F(ModelFolder, text_models_of_models_of_text_and_images) {
+  struct Kind {
+    const char *name, *type, *class_name;
+  };
+  for (const Kind& kind :
+       {Kind{"gemma3", "gemma3", "Gemma3ForConditionalGeneration"}, Kind{"ministral3", "mistral3", "Mistral3ForConditionalGeneration"}})
+    for (const char* prefix : {"language_model.model.", "model.language_model."}) {
+      const auto model = make_model(config(kind.name), *device, 3);
+      Named list;
+      for (const auto& [name, tensor] : tensors(*model))
+        list.push_back({name.starts_with("model.")             ? prefix + name.substr(6)
+                        : std::string(prefix).starts_with("l") ? "language_model." + name
+                                                               : name,
+                        tensor});
+      list.push_back({"vision_tower.encoder.weight", zeros(*device, {3, 5})});
+      list.push_back({"model.multi_modal_projector.weight", zeros(*device, {2})});
+      const std::string path = write("images", config(kind.name), list);
+      auto text = nlohmann::json::parse(model_config_json(config(kind.name)));
+      text.erase("tie_word_embeddings");  // the head that is stored decides
+      std::ofstream(path + "/config.json") << nlohmann::json{
+          {"model_type", kind.type}, {"architectures", {kind.class_name}}, {"text_config", text}};
+      const auto loaded = load_model(path, *device);
+      EXPECT_EQ(model->logits(ids()).to_host<float>(), loaded->logits(ids()).to_host<float>()) << kind.name << prefix;
+      EXPECT_EQ(loaded->config().tie_embeddings, config(kind.name).tie_embeddings);
+      export_model(*loaded, folder("text"));
+      EXPECT_EQ(read_model_config(folder("text")), loaded->config());
+      EXPECT_EQ(load_model(folder("text"), *device)->logits(ids()).to_host<float>(), model->logits(ids()).to_host<float>());
+      list.push_back({"audio_tower.weight", zeros(*device, {2})});
+      write_safetensors(path + "/model.safetensors", list);
+      expect_words(error_of(path), {"model.safetensors", "audio_tower.weight"});
+    }
 }
 
 TEST_F(ModelFolder, settings_round_trip) {

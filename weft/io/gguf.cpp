@@ -166,6 +166,14 @@ void check_places(const std::string& path, const std::map<std::string, Described
   }
 }
 
+// The other files of a split model have the rest of its tensors, and the first alone its config.
+void refuse_split(const Gguf& file) {
+  const int64_t files = file.find_integer("split.count").value_or(1);
+  if (files > 1)
+    fail(ErrorCode::unsupported, file.path(), "is one of ", files,
+         " files of a model; join them with llama-gguf-split --merge FIRST_FILE JOINED_FILE");
+}
+
 }  // namespace
 
 bool is_gguf(const std::string& path) {
@@ -188,6 +196,7 @@ Gguf::Gguf(const std::string& path) : path_(path), file_(std::make_shared<Mapped
     const Value value = in.value();
     if (!metadata_.emplace(key, value).second) fail(ErrorCode::bad_file, path, "has the key '", shown(key), "' twice");
   }
+  refuse_split(*this);
   const int64_t alignment = find_integer(kAlignment, 1, 1 << 20).value_or(32);
   if (!std::has_single_bit(uint64_t(alignment)) || alignment < 8)
     fail(ErrorCode::bad_file, path, kAlignment, " is ", alignment, ", expected a power of two from 8");

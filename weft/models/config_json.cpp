@@ -106,7 +106,7 @@ bool is_directory(const std::string& path) {
 
 constexpr JsonLimits kLimits{.bytes = size_t(16) << 20, .depth = 32};
 
-ModelConfig config_of(const JsonNode& root) {
+ModelConfig config_of_text_model(const JsonNode& root) {
   ModelConfig c;
   const Family& family = family_of(root);
   c.architecture = family.architecture;
@@ -126,6 +126,13 @@ ModelConfig config_of(const JsonNode& root) {
     fail(ErrorCode::bad_file, root.file(), message.starts_with(prefix) ? message.substr(prefix.size()) : message);
   }
   return c;
+}
+
+ModelConfig config_of(const JsonNode& root) {
+  const auto text = text_document(root.object());
+  if (!text) return config_of_text_model(root);
+  refuse_unsupported(root, {});
+  return config_of_text_model(JsonNode(root.file(), *text).at(kTextConfig));
 }
 
 GenerationConfig generation_of(const JsonNode& root) {
@@ -181,15 +188,19 @@ GenerationConfig read_generation_config(const std::string& path) {
 SpecialIds read_special_ids(const std::string& folder) {
   if (is_gguf(folder)) return gguf_special_ids(Gguf(folder));
   SpecialIds found;
+  const auto take = [&](const JsonNode& node) {
+    if (!found.bos_id) found.bos_id = read_id(node, "bos_token_id");
+    if (!found.pad_id) found.pad_id = read_id(node, "pad_token_id");
+    if (found.eos_ids.empty()) found.eos_ids = read_ids(node, "eos_token_id");
+  };
   for (const char* name : {"generation_config.json", "config.json"}) {
     const std::string file = (std::filesystem::path(folder) / name).string();
     std::error_code ignored;
     if (!std::filesystem::exists(file, ignored)) continue;
     const Json document = read_json(file, kLimits);
     const JsonNode root = JsonNode(file, document).object();
-    if (!found.bos_id) found.bos_id = read_id(root, "bos_token_id");
-    if (!found.pad_id) found.pad_id = read_id(root, "pad_token_id");
-    if (found.eos_ids.empty()) found.eos_ids = read_ids(root, "eos_token_id");
+    take(root);
+    if (const auto text = root.find(kTextConfig); text && text->value().is_object()) take(*text);
   }
   return found;
 }

@@ -2,12 +2,12 @@
 #include "weft/models/gguf_config.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 
 #include "weft/base/check.h"
 #include "weft/models/families/family.h"
 #include "weft/models/gguf_families.h"
+#include "weft/models/gguf_rope.h"
 
 namespace weft {
 namespace {
@@ -27,13 +27,9 @@ constexpr IntegerKey kIntegers[] = {
     {"attention.head_count_kv", &ModelConfig::kv_heads, false},
     {"attention.key_length", &ModelConfig::head_dim, false},
 };
-constexpr const char *kValueLength = "attention.value_length", *kRotated = "rope.dimension_count", *kScaling = "rope.scaling.type",
-                     *kScalingFactor = "rope.scaling.factor", *kWindow = "attention.sliding_window", *kExperts = "expert_count",
+constexpr const char *kValueLength = "attention.value_length", *kRotated = "rope.dimension_count", *kWindow = "attention.sliding_window",
+                     *kWindowPattern = "attention.sliding_window_pattern", *kExperts = "expert_count",
                      *kExpertsOfToken = "expert_used_count", *kExpertSize = "expert_feed_forward_length";
-
-// llama3 scaling is the tensor of its factors; these keys have what it was computed from. Other programs ignore them.
-constexpr const char *kFactor = "weft.rope_scaling.factor", *kLowFactor = "weft.rope_scaling.low_freq_factor",
-                     *kHighFactor = "weft.rope_scaling.high_freq_factor", *kOriginal = "weft.rope_scaling.original_context";
 
 // Keys that change the computation of a family, unless its table of numbers has them.
 constexpr const char* kUnsupported[] = {
@@ -42,21 +38,14 @@ constexpr const char* kUnsupported[] = {
     "rope.scale_linear",
 };
 
-// A float as the double of its shortest spelling: 1e-05, not 9.999999747378752e-06.
-double shortest(double value) {
-  char text[32];
-  const auto end = std::to_chars(text, text + sizeof text, float(value)).ptr;
-  std::from_chars(text, end, value);
-  return value;
-}
-
 const GgufFamily& family_of(const Gguf& file) {
   const std::string name = file.text("general.architecture");
   const GgufFamily* family = gguf_family(name);
   if (!family) fail(ErrorCode::unsupported, file.path(), "general.architecture is '", name, "'; supported are ", gguf_family_names());
-  // Mixtral is a Llama with experts.
-  if (family->architecture == Architecture::llama && file.find_integer(join(name, ".", kExperts)).value_or(0) > 0)
-    return gguf_family(Architecture::mixtral);
+  const auto has = [&](const char* key) { return file.find_integer(join(name, ".", key)).value_or(0) > 0; };
+  // A Mixtral is a Llama with experts, an OLMo 3 an OLMo 2 with windows.
+  if (family->architecture == Architecture::llama && has(kExperts)) return gguf_family(Architecture::mixtral);
+  if (family->architecture == Architecture::olmo2 && has(kWindow)) return gguf_family(Architecture::olmo3);
   return *family;
 }
 
@@ -68,12 +57,9 @@ bool has_rope(const GgufFamily& family) { return has_number(family, "rope.freq_b
 void refuse_unsupported(const Gguf& file, const GgufFamily& family, const std::string& prefix) {
   for (const char* key : kUnsupported)
     if (const auto value = file.find_number(prefix + key); value && *value != 0 && !has_number(family, key) &&
-                                                           !(family.windows && std::string_view(key) == kWindow) &&
+                                                           !(family.window.read && std::string_view(key) == kWindow) &&
                                                            !(family.experts && std::string_view(key) == kExperts))
       fail(ErrorCode::unsupported, file.path(), prefix, key, " is ", *value, ", which is not supported");
-  if (const auto scaling = file.find_text(prefix + kScaling); scaling && *scaling != "none" && *scaling != "linear")
-    fail(ErrorCode::unsupported, file.path(), prefix, kScaling, " is '", *scaling,
-         "'; none, linear and the factors of llama3 are supported");
 }
 
 const Gguf::Entry& tensor_of(const Gguf& file, const char* name) {
@@ -82,35 +68,35 @@ const Gguf::Entry& tensor_of(const Gguf& file, const char* name) {
   return found->second;
 }
 
-// The scaling whose factors are those of the file: the largest is that of the slowest frequencies.
-void read_rope_factors(const Gguf& file, ModelConfig& c) {
-  if (!file.contains(kGgufRopeFactors)) return;
-  const Gguf::Entry& entry = tensor_of(file, kGgufRopeFactors);
-  if (entry.type->dtype() != DType::f32 || entry.shape.numel() != c.head_dim / 2)
-    fail(ErrorCode::bad_file, file.path(), "tensor '", kGgufRopeFactors, "' is ", entry.type->name, " of shape ", entry.shape,
-         ", expected F32 of ", Shape{c.head_dim / 2});
-  std::vector<float> factors(size_t(entry.shape.numel()));
-  to_floats(*entry.type, entry.bytes, factors);
-  float most = 1;
-  for (float factor : factors) most = std::max(most, factor);
-  constexpr int64_t kMost = INT32_MAX;
-  c.rope_scaling = {.kind = RopeScaling::Kind::llama3,
-                    .factor = shortest(file.find_number(kFactor).value_or(most)),
-                    .low_freq_factor = shortest(file.find_number(kLowFactor).value_or(1)),
-                    .high_freq_factor = shortest(file.find_number(kHighFactor).value_or(4)),
-                    .original_context = file.find_integer(kOriginal, 1, kMost).value_or(8192)};
-  const RopeScaling& scaling = c.rope_scaling;
-  if (!(scaling.factor >= 1 && scaling.factor < 1e9 && scaling.low_freq_factor > 0 && scaling.high_freq_factor > scaling.low_freq_factor &&
-        scaling.high_freq_factor < 1e9))
-    fail(ErrorCode::bad_file, file.path(), "tensor '", kGgufRopeFactors, "' and the keys weft.rope_scaling have the factor ",
-         scaling.factor, ", low ", scaling.low_freq_factor, " and high ", scaling.high_freq_factor,
-         ", expected 1 <= factor and 0 < low < high");
-  const std::vector<float> expected = gguf_rope_factors(c);
-  for (size_t i = 0; i < factors.size(); ++i)
-    if (!(std::fabs(factors[i] - expected[i]) <= 1e-4f * expected[i]))
-      fail(ErrorCode::unsupported, file.path(), "tensor '", kGgufRopeFactors, "' has the factor ", factors[i], " at index ", i,
-           ", expected ", expected[i], ", that of llama3 scaling by ", c.rope_scaling.factor, " from a context of ",
-           c.rope_scaling.original_context);
+int64_t read_window(const Gguf& file, const std::string& prefix, const GgufWindow& window, int64_t context) {
+  const int64_t least = window.absent > 0 ? 1 : 0;
+  const int64_t tokens = file.find_integer(prefix + kWindow, least).value_or(window.absent);
+  if (!window.written && tokens > context) return 0;  // as in the family's config.json
+  return std::min(tokens, context);
+}
+
+std::vector<int64_t> flags_of(const Gguf& file, const std::string& key, const Gguf::Value& list) {
+  if (list.element != Gguf::Type::boolean) return file.integers(key);
+  std::vector<int64_t> flags;
+  for (const std::byte flag : list.bytes) flags.push_back(int64_t(flag));
+  return flags;
+}
+
+// The layers with the window as a file may say: one in so many is without, or a flag for each.
+void check_window_pattern(const Gguf& file, const std::string& key, const ModelConfig& c) {
+  const auto found = file.metadata().find(key);
+  if (found == file.metadata().end() || c.window == 0) return;
+  const bool listed = found->second.type == Gguf::Type::list;
+  const std::vector<int64_t> flags = listed ? flags_of(file, key, found->second) : std::vector<int64_t>();
+  const int64_t every = listed ? 0 : file.integer(key);
+  if (listed && int64_t(flags.size()) != c.layers)
+    fail(ErrorCode::bad_file, file.path(), key, " has ", flags.size(), " elements, expected one for each of ", c.layers, " layers");
+  for (int64_t layer = 0; layer < c.layers; ++layer) {
+    const bool window = listed ? flags[size_t(layer)] != 0 : every == 0 || (layer + 1) % every != 0;
+    if (window != c.has_window(layer))
+      fail(ErrorCode::unsupported, file.path(), key, window ? " has the window in layer " : " has no window in layer ", layer, ", where ",
+           name(c.architecture), window ? " has none" : " has it");
+  }
 }
 
 void read_experts(const Gguf& file, const std::string& prefix, ModelConfig& c) {
@@ -152,9 +138,9 @@ ModelConfig gguf_model_config(const Gguf& file) {
       fail(ErrorCode::unsupported, file.path(), prefix, key, " is ", *size, ", expected the size of a head of q and k, ", c.head_dim);
   for (const GgufNumber& number : family.numbers) {
     const auto found = number.required ? file.number(prefix + number.key) : file.find_number(prefix + number.key);
-    if (!found) continue;
-    const double value = *found;
-    number.set(c, shortest(value));
+    if (!found && number.absent == 0) continue;
+    const double value = found.value_or(number.absent);
+    number.set(c, shortest_double(value));
     if (!(value > 0 && std::isfinite(float(value))))
       fail(ErrorCode::bad_file, file.path(), prefix, number.key, " is ", value, ", expected a number above 0");
   }
@@ -164,15 +150,11 @@ ModelConfig gguf_model_config(const Gguf& file) {
   c.tie_embeddings = !file.contains("output.weight");
   c.activation = family.activation;
   read_biases(file, c);
-  if (family.windows) c.window = file.find_integer(prefix + kWindow).value_or(0);
+  if (family.window.read) c.window = read_window(file, prefix, family.window, c.max_positions);
   if (family.experts) read_experts(file, prefix, c);
   if (family.complete) family.complete(c);
-  if (file.find_text(prefix + kScaling) == "linear") {
-    c.rope_scaling = {.kind = RopeScaling::Kind::linear, .factor = shortest(file.number(prefix + kScalingFactor))};
-    if (!(c.rope_scaling.factor >= 1 && c.rope_scaling.factor < 1e9))
-      fail(ErrorCode::bad_file, file.path(), prefix, kScalingFactor, " is ", c.rope_scaling.factor, ", expected 1 or more");
-  }
-  read_rope_factors(file, c);
+  if (family.window.written) check_window_pattern(file, prefix + kWindowPattern, c);
+  c.rope_scaling = gguf_rope_scaling(file, family, prefix, c);
   const SpecialIds ids = gguf_special_ids(file);
   c.bos_id = ids.bos_id;
   c.pad_id = ids.pad_id;
@@ -186,29 +168,19 @@ ModelConfig gguf_model_config(const Gguf& file) {
   return c;
 }
 
-std::vector<float> gguf_rope_factors(const ModelConfig& config) {
-  const auto plain = rope_frequencies(config.head_dim, config.rope_theta),
-             scaled = rope_frequencies(config.head_dim, config.rope_theta, config.rope_scaling);
-  std::vector<float> factors;
-  for (size_t i = 0; i < plain.size(); ++i) factors.push_back(float(plain[i] / scaled[i]));
-  return factors;
-}
-
 namespace {
 
 // The config that a reader makes of the keys: everything else must be what the family always has.
 void check_representable(const ModelConfig& c, const GgufFamily& family) {
-  using Kind = RopeScaling::Kind;
   ModelConfig d;
   d.activation = family.activation;
   for (const IntegerKey& key : kIntegers) d.*key.member = c.*key.member;
-  for (const GgufNumber& number : family.numbers) number.set(d, number.of(c));
+  for (const GgufNumber& number : family.numbers) number.set(d, number.of(c) == 0 ? number.absent : number.of(c));
   d.tie_embeddings = c.tie_embeddings;
-  if (family.windows) d.window = c.window;
+  if (family.window.written) d.window = c.window == 0 ? family.window.absent : c.window;
   if (family.complete) family.complete(d);
   const bool expert_size = c.expert_size == (c.architecture == Architecture::mixtral ? c.intermediate_size : c.expert_size);
-  const bool factors = family.name == std::string_view("llama") && c.rope_scaling.kind == Kind::llama3;
-  const bool olmo2 = c.architecture == Architecture::olmo2, phi3 = c.architecture == Architecture::phi3;
+  const bool olmo2 = family.name == std::string_view("olmo2"), phi3 = c.architecture == Architecture::phi3;
   const bool biases = c.architecture == Architecture::llama || c.architecture == Architecture::granite ||
                       c.architecture == Architecture::gpt2 || (c.architecture == Architecture::qwen2 && !c.attention_out_bias);
   const std::pair<const char*, bool> settings[] = {
@@ -220,7 +192,7 @@ void check_representable(const ModelConfig& c, const GgufFamily& family) {
       {"scale of the embeddings", std::abs(c.embedding_scale - d.embedding_scale) < 1e-6 * d.embedding_scale},
       {"scale of attention", std::abs(c.attention_scale - d.attention_scale) < 1e-6 && c.scale_attention && !c.scale_by_inverse_layer},
       {"scale of the residuals or logits", c.residual_scale == d.residual_scale && c.logits_divisor == d.logits_divisor},
-      {"RoPE scaling", factors || c.rope_scaling.kind == Kind::none || (c.rope_scaling.kind == Kind::linear && has_rope(family))},
+      {"RoPE scaling", has_gguf_rope_scaling(c, family)},
       {"use of rotary positions",
        c.rotary_fraction == 1 && c.rotary_layers == d.rotary_layers && c.local_rope_theta == d.local_rope_theta && c.query_growth == 0},
       {"head", c.tie_embeddings == d.tie_embeddings && !(c.tie_embeddings && olmo2)},
@@ -245,7 +217,7 @@ void put_model_config(const ModelConfig& c, GgufMetadata& metadata) {
     if (key.required || has_rope(family)) metadata.put(prefix + key.key, uint32_t(c.*key.member));
   for (const GgufNumber& number : family.numbers)
     if (number.of(c) != 0) metadata.put(prefix + number.key, float(number.of(c)));
-  if (family.windows && c.window > 0) metadata.put(prefix + kWindow, uint32_t(c.window));
+  if (family.window.written && c.window > 0) metadata.put(prefix + kWindow, uint32_t(c.window));
   if (family.experts) {
     metadata.put(prefix + kExperts, uint32_t(c.experts));
     metadata.put(prefix + kExpertsOfToken, uint32_t(c.experts_per_token));
@@ -254,15 +226,7 @@ void put_model_config(const ModelConfig& c, GgufMetadata& metadata) {
   if (!has_rope(family)) return;
   metadata.put(prefix + kValueLength, uint32_t(c.head_dim));
   metadata.put(prefix + kRotated, uint32_t(c.head_dim));
-  if (c.rope_scaling.kind == RopeScaling::Kind::linear) {
-    metadata.put(prefix + kScaling, "linear");
-    metadata.put(prefix + kScalingFactor, float(c.rope_scaling.factor));
-  }
-  if (c.rope_scaling.kind != RopeScaling::Kind::llama3) return;
-  metadata.put(kFactor, float(c.rope_scaling.factor));
-  metadata.put(kLowFactor, float(c.rope_scaling.low_freq_factor));
-  metadata.put(kHighFactor, float(c.rope_scaling.high_freq_factor));
-  metadata.put(kOriginal, uint32_t(c.rope_scaling.original_context));
+  put_rope_scaling(c, prefix, metadata);
 }
 
 }  // namespace weft

@@ -18,8 +18,4 @@ void put_generation_config(const GenerationConfig& generation, GgufMetadata& met
 // The ids that are given: `eos` first of all that end a text. llama.cpp knows three of these.
 void put_special_ids(const SpecialIds& ids, GgufMetadata& metadata);
 
-// Factors by which llama3 scaling divides the frequencies of the rotary embedding: the tensor rope_freqs.weight.
-inline constexpr const char* kGgufRopeFactors = "rope_freqs.weight";
-std::vector<float> gguf_rope_factors(const ModelConfig& config);
-
 }  // namespace weft

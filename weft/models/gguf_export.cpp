@@ -2,6 +2,7 @@
 
 #include "weft/models/gguf_config.h"
 #include "weft/models/gguf_families.h"
+#include "weft/models/gguf_rope.h"
 #include "weft/models/gguf_tokenizer.h"
 #include "weft/models/load.h"
 #include "weft/models/tokenizer_folder.h"

@@ -117,8 +117,8 @@ constexpr GgufNumber kGranite[] = {kEpsilon,
                                    {"logit_scale", &ModelConfig::logits_divisor, true}};
 constexpr GgufNumber kGemma2[] = {kEpsilon,
                                   kTheta,
-                                  {"attn_logit_softcapping", nullptr, false, &ModelConfig::attention_soft_cap},
-                                  {"final_logit_softcapping", nullptr, false, &ModelConfig::logits_soft_cap}};
+                                  {"attn_logit_softcapping", nullptr, false, &ModelConfig::attention_soft_cap, 50},
+                                  {"final_logit_softcapping", nullptr, false, &ModelConfig::logits_soft_cap, 30}};
 constexpr GgufNumber kGemma3[] = {kEpsilon,
                                   kTheta,
                                   {"rope.freq_base_swa", &ModelConfig::local_rope_theta, false},
@@ -137,6 +137,12 @@ void complete_olmo2(ModelConfig& c) {
   c.norms = NormPlaces::after;
   c.qk_norm = c.qk_norm_whole = true;
 }
+// In layers with a window llama.cpp has the same base without a scaling.
+void complete_olmo3(ModelConfig& c) {
+  complete_olmo2(c);
+  c.local_rope_theta = c.rope_theta;
+  c.window_layers = all_but(4, c.layers);
+}
 void complete_phi3(ModelConfig& c) { c.fused_projections = true; }
 
 // `large`: the layers of the model of 27B, by which llama.cpp knows its scale.
@@ -154,21 +160,25 @@ void complete_gemma3(ModelConfig& c) {
   if (c.local_rope_theta == 0) c.local_rope_theta = 10000;
 }
 
+constexpr GgufWindow kWindow{.read = true, .written = true}, kAlwaysWindow{.read = true, .written = true, .absent = 4096};
+// llama.cpp ignores the window of Phi-3, which its converter writes.
+constexpr GgufWindow kPhi3Window{.read = true};
 constexpr HiddenActivation kSilu = HiddenActivation::silu, kGelu = HiddenActivation::gelu_tanh;
 constexpr GgufFamily kFamilies[] = {
     {Architecture::llama, "llama", kLlama, kRotary, kSilu},
     {Architecture::mistral, "llama", kLlama, kRotary, kSilu},
     {Architecture::qwen2, "qwen2", kQwen, kRotary, kSilu},
     {Architecture::qwen3, "qwen3", kQwen, kRotary, kSilu, complete_qwen3},
-    {Architecture::qwen3_moe, "qwen3moe", kQwen, kRotary, kSilu, complete_qwen3, false, true},
-    {Architecture::mixtral, "llama", kLlama, kRotary, kSilu, nullptr, false, true},
+    {Architecture::qwen3_moe, "qwen3moe", kQwen, kRotary, kSilu, complete_qwen3, {}, true},
+    {Architecture::mixtral, "llama", kLlama, kRotary, kSilu, nullptr, {}, true},
     {Architecture::gpt2, "gpt2", kGpt2, kLearned, kGelu},
     {Architecture::granite, "granite", kLlama, kGranite, kSilu},
     {Architecture::smollm3, "smollm3", kLlama, kRotary, kSilu, complete_smollm3},
     {Architecture::olmo2, "olmo2", kOlmo2, kRotary, kSilu, complete_olmo2},
-    {Architecture::phi3, "phi3", kPhi3, kRotary, kSilu, complete_phi3},
-    {Architecture::gemma2, "gemma2", kGemma, kGemma2, kGelu, complete_gemma2, true},
-    {Architecture::gemma3, "gemma3", kGemma, kGemma3, kGelu, complete_gemma3, true},
+    {Architecture::olmo3, "olmo2", kOlmo2, kRotary, kSilu, complete_olmo3, kAlwaysWindow},
+    {Architecture::phi3, "phi3", kPhi3, kRotary, kSilu, complete_phi3, kPhi3Window},
+    {Architecture::gemma2, "gemma2", kGemma, kGemma2, kGelu, complete_gemma2, kAlwaysWindow},
+    {Architecture::gemma3, "gemma3", kGemma, kGemma3, kGelu, complete_gemma3, kWindow},
 };
 
 // The layer's number in `text`, which matches a pattern with {} for it; "" for a pattern without; nullopt: no match.

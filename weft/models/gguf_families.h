@@ -33,9 +33,17 @@ struct GgufNumber {
   double ModelConfig::* member;
   bool required;
   float ModelConfig::* single = nullptr;  // instead of `member`; 0 is not written
+  double absent = 0;                      // llama.cpp's number for a file without the key; above 0: it has no model without one
 
   double of(const ModelConfig& config) const { return single ? double(config.*single) : config.*member; }
   void set(ModelConfig& config, double value) const { single ? void(config.*single = float(value)) : void(config.*member = value); }
+};
+
+// The key attention.sliding_window, for the layers that `complete` chooses.
+struct GgufWindow {
+  bool read = false;     // else a file with the key is rejected
+  bool written = false;  // llama.cpp applies it: else a model with a window is rejected
+  int64_t absent = 0;    // as GgufNumber::absent
 };
 
 struct GgufFamily {
@@ -46,7 +54,7 @@ struct GgufFamily {
   HiddenActivation activation;          // the one that llama.cpp computes
   // Sets what every model of the family has, from its sizes and numbers; nullptr: nothing.
   void (*complete)(ModelConfig& config) = nullptr;
-  bool windows = false;  // attention.sliding_window is applied, to the layers that `complete` chooses
+  GgufWindow window = {};
   bool experts = false;  // the MLP of every layer is a mixture of experts
 };
 

@@ -52,13 +52,18 @@ bool spells_characters(const JsonNode& model) {
   return true;
 }
 
+// Whether the words of a Split are its matches: what is not matched is a word too, or left out, and the known patterns match everything.
+bool keeps_matches(const JsonNode& split) {
+  return split.at("behavior").text() == (split.boolean_or("invert", false) ? "Removed" : "Isolated");
+}
+
 Steps steps_in(const JsonNode& node, const JsonNode& model) {
   Steps found;
   for (const JsonNode& step : steps_of(node, "pretokenizers")) {
     const std::string type = step.at("type").text();
     if (type == "Digits" && step.boolean_or("individual_digits", false) && !found.digits && found.pattern.empty()) {
       found.digits = true;
-    } else if (type == "Split" && found.pattern.empty() && step.at("behavior").text() == "Isolated" && !step.boolean_or("invert", false)) {
+    } else if (type == "Split" && found.pattern.empty() && keeps_matches(step)) {
       const auto regex = step.at("pattern").find("Regex");
       if (!regex) step.unsupported("splits at a text, which no pre-tokenizer of llama.cpp does");
       found.pattern = regex->text();

@@ -1,7 +1,7 @@
 #include "weft/models/gguf_weights.h"
 
 #include "weft/io/json.h"
-#include "weft/models/gguf_config.h"
+#include "weft/models/gguf_rope.h"
 #include "weft/ops/copy/copy.h"
 
 namespace weft {

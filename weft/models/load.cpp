@@ -20,7 +20,40 @@ std::string_view token_embedding(Architecture architecture) {
   return architecture == Architecture::gpt2 ? "transformer.wte.weight" : "model.embed_tokens.weight";
 }
 
+// Before the names of the text model's tensors in a model of text and images, and before those of its other parts.
+constexpr std::string_view kTextPrefixes[] = {"language_model.model.", "model.language_model."};
+constexpr std::string_view kImagePrefixes[] = {"vision_tower.", "multi_modal_projector.", "model.vision_tower.",
+                                               "model.multi_modal_projector."};
+constexpr const char *kHead = "lm_head.weight", *kHeadBesideImages = "language_model.lm_head.weight";
+
+bool begins_with_any(std::string_view name, std::span<const std::string_view> prefixes) {
+  return std::ranges::any_of(prefixes, [&](std::string_view prefix) { return name.starts_with(prefix); });
+}
+
 constexpr const char* kBlocks = "_blocks";  // after the name of a tensor in MXFP4
+
+// The name of a parameter in the files: its own, without the base model's prefix, with those of a model of text and images, or (a tied
+// embedding) the head's; "": there is none.
+std::string name_in_files(const ModelConfig& config, const WeightFiles& files, const std::string& wanted) {
+  const std::string_view prefix = base_prefix(config.architecture);
+  std::vector<std::string> names{wanted};
+  if (const std::string published = published_name(config, wanted); published != wanted) names.push_back(published);
+  if (wanted.starts_with(prefix)) {
+    const std::string bare = wanted.substr(prefix.size());
+    names.push_back(bare);
+    for (std::string_view each : kTextPrefixes) names.push_back(join(each, bare));
+  }
+  const bool tied_table = config.tie_embeddings && wanted == token_embedding(config.architecture);
+  if (tied_table) names.push_back(kHead);
+  if (tied_table || wanted == kHead) names.push_back(kHeadBesideImages);
+  for (const std::string& name : names)
+    if (files.contains(name)) return name;
+  return "";
+}
+
+bool is_beside_images(const ModelConfig& config, const WeightFiles& files) {
+  return begins_with_any(name_in_files(config, files, std::string(token_embedding(config.architecture))), kTextPrefixes);
+}
 
 class FolderWeights : public Weights {
  public:
@@ -111,7 +144,7 @@ class FolderWeights : public Weights {
 
   // The embedding and the head have a row per token.
   bool wants_rows(const std::string& wanted, const Shape& found, const Shape& shape) const {
-    const bool rows_of_tokens = wanted == token_embedding(config_.architecture) || wanted == "lm_head.weight";
+    const bool rows_of_tokens = wanted == token_embedding(config_.architecture) || wanted == kHead;
     return rows_of_tokens && found.rank() == 2 && found[1] == shape[1] && found[0] >= 1 && found[0] < shape[0];
   }
 
@@ -136,32 +169,23 @@ class FolderWeights : public Weights {
     return all;
   }
 
-  // Under its own name, without the base model's prefix, or (a tied embedding) under the head's name; else "".
-  std::string stored_name(const std::string& wanted) const {
-    const std::string_view prefix = base_prefix(config_.architecture);
-    std::vector<std::string> names{wanted};
-    if (const std::string published = published_name(config_, wanted); published != wanted) names.push_back(published);
-    if (wanted.starts_with(prefix)) names.push_back(wanted.substr(prefix.size()));
-    if (config_.tie_embeddings && wanted == token_embedding(config_.architecture)) names.push_back("lm_head.weight");
-    for (const std::string& name : names)
-      if (files_.contains(name)) return name;
-    return "";
-  }
+  std::string stored_name(const std::string& wanted) const { return name_in_files(config_, files_, wanted); }
 
   // A head that is stored beside the embedding it is tied to must be that embedding: where it is not, versions of
   // transformers disagree about which of the two counts.
   void check_tied_head() const {
-    const std::string head = "lm_head.weight", table = stored_name(std::string(token_embedding(config_.architecture)));
-    if (!config_.tie_embeddings || table == head || !files_.contains(head)) return;
+    const std::string head = stored_name(kHead), table = stored_name(std::string(token_embedding(config_.architecture)));
+    if (!config_.tie_embeddings || table == head || head.empty()) return;
     const SafeTensors::Entry &a = files_.at(table), &b = files_.at(head);
     if (a.stored == b.stored && !std::ranges::equal(a.bytes, b.bytes))
       fail(ErrorCode::bad_file, files_.file_of(head).path(), "tensor '", head, "' differs from '", table,
            "', but tie_word_embeddings is true");
   }
 
-  // Causal masks and rotary frequencies that older versions saved; a head that is tied to the embedding anyway.
+  // Causal masks and rotary frequencies that older versions saved; a head that is tied to the embedding anyway; the parts for images.
   bool known_buffer(const std::string& name) const {
-    if (name == "lm_head.weight") return config_.tie_embeddings;
+    if (name == stored_name(kHead)) return config_.tie_embeddings;
+    if (begins_with_any(name, kImagePrefixes)) return is_beside_images(config_, files_);
     if (name.ends_with("rotary_emb.inv_freq")) return config_.architecture != Architecture::gpt2;
     return config_.architecture == Architecture::gpt2 && (name.ends_with(".attn.bias") || name.ends_with(".attn.masked_bias"));
   }
@@ -174,10 +198,17 @@ class FolderWeights : public Weights {
 
 // Dtype of the stored token embedding, if it can be read; errors in the file are reported later.
 DType stored_dtype(const ModelConfig& config, const WeightFiles& files) {
-  const std::string name(token_embedding(config.architecture));
-  for (const std::string& spelling : {name, name.substr(base_prefix(config.architecture).size()), std::string("lm_head.weight")})
-    if (files.contains(spelling)) return files.at(spelling).dtype.value_or(config.dtype);
+  for (const std::string& wanted : {std::string(token_embedding(config.architecture)), std::string(kHead)})
+    if (const std::string name = name_in_files(config, files, wanted); !name.empty()) return files.at(name).dtype.value_or(config.dtype);
   return config.dtype;
+}
+
+// Whether the head is the embedding in a model of text and images: versions of transformers look for tie_word_embeddings in different
+// objects of its config.json, and all of them leave a head out of the files where it is.
+bool stored_head_is_tied(const ModelConfig& config, const WeightFiles& files) {
+  const std::string head = name_in_files(config, files, kHead);
+  const std::string table = name_in_files(config, files, std::string(token_embedding(config.architecture)));
+  return head.empty() || (config.tie_embeddings && std::ranges::equal(files.at(head).bytes, files.at(table).bytes));
 }
 
 DType running_dtype(const ModelConfig& config, const ModelOptions& options) {
@@ -214,6 +245,7 @@ std::unique_ptr<Model> load_model(const std::string& folder, ModelConfig config,
   }
   const WeightFiles files(folder);
   config.dtype = stored_dtype(config, files);
+  if (is_beside_images(config, files)) config.tie_embeddings = stored_head_is_tied(config, files);
   FolderWeights weights(device, running_dtype(config, options), options, config, files);
   return take(weights);
 }

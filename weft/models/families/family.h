@@ -2,6 +2,7 @@
 // differently is such an option, so a family is two short functions (CONTRIBUTING.md, "Add a model family").
 #pragma once
 
+#include <optional>
 #include <span>
 
 #include "weft/io/json.h"
@@ -20,6 +21,11 @@ struct Family {
   bool code_in_folder = false;  // published folders name a copy of the class in auto_map, which transformers does not need
   bool mxfp4 = false;           // quantization_config may say that matrices of experts are in MXFP4
 };
+
+// The config.json of a model of text and images (Gemma 3 from 4B on, Mistral 3) as a document that has its text model's alone, complete,
+// under the same key; nullopt: `root` is of another model.
+inline constexpr const char* kTextConfig = "text_config";
+std::optional<Json> text_document(const JsonNode& root);
 
 std::span<const Family* const> families();
 const Family& family_of(Architecture architecture);

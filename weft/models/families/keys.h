@@ -40,6 +40,9 @@ void read_rope(const JsonNode& root, ModelConfig& c, double absent_theta);
 // The same with positions of their own for the layers with a window, which have no scaling: rope_parameters.full_attention and
 // rope_parameters.sliding_attention.
 void read_layered_rope(const JsonNode& root, ModelConfig& c, double absent_theta, double local_theta);
+// What yarn and longrope multiply cos and sin by, if the file does not say.
+double yarn_attention_factor(double factor);
+double longrope_attention_factor(double factor, int64_t original_context);
 // The positions as an object in the newer spelling, rope_theta among them.
 Ordered rope_parameters(double theta, const RopeScaling& scaling);
 

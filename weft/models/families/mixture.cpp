@@ -36,8 +36,22 @@ void read_expert_layers(const JsonNode& root, ModelConfig& c) {
     if (!sparse) c.expert_layers = layers;
 }
 
+// The window is in every layer: the class has neither layer_types nor max_window_layers.
+void read_qwen3_moe_window(const JsonNode& root, ModelConfig& c) {
+  if (!root.boolean_or("use_sliding_window", false)) return keys::refuse_windows(root);
+  if (const auto layers = root.find("layer_types"))
+    for (const JsonNode& layer : layers->elements())
+      if (layer.text() != "sliding_attention")
+        layer.unsupported("is '", shown(layer.text()), "'; with use_sliding_window every layer of this family has the window");
+  keys::read_window(root, c, 4096);
+}
+
 void read_qwen3_moe(const JsonNode& root, ModelConfig& c) {
-  kQwen3Family.read(root, c);
+  keys::read_sizes(root, c, {.kv_heads_required = true});
+  keys::read_rope(root, c, 10000);
+  read_qwen3_moe_window(root, c);
+  c.qkv_bias = c.attention_out_bias = root.boolean_or("attention_bias", false);
+  c.qk_norm = true;
   read_experts(root, c, "num_experts", 128, 8);
   c.expert_size = root.integer_or("moe_intermediate_size", 768, 1, keys::kMost);
   c.router_of_chosen = root.boolean_or("norm_topk_prob", false);
@@ -45,7 +59,12 @@ void read_qwen3_moe(const JsonNode& root, ModelConfig& c) {
 }
 
 void write_qwen3_moe(const ModelConfig& c, keys::Ordered& out) {
-  kQwen3Family.write(c, out);
+  if (c.window > 0 && !c.window_layers.empty())
+    fail(ErrorCode::unsupported, "export", "this qwen3_moe model has a window in some layers: config.json has it in all or none");
+  keys::write_decoder(c, out);
+  out["attention_bias"] = c.attention_out_bias;
+  out["use_sliding_window"] = c.window > 0;
+  if (c.window > 0) out["sliding_window"] = c.window;
   write_experts(c, out, "num_experts");
   out["moe_intermediate_size"] = c.expert_size;
   out["norm_topk_prob"] = c.router_of_chosen;
@@ -70,9 +89,20 @@ void write_mixtral(const ModelConfig& c, keys::Ordered& out) {
   write_experts(c, out, "num_local_experts");
 }
 
+// The positions of the class for a file without rope_scaling and rope_parameters; null is none.
+RopeScaling gpt_oss_scaling() {
+  RopeScaling s{.kind = RopeScaling::Kind::yarn, .factor = 32, .original_context = 4096};
+  s.attention_factor = keys::yarn_attention_factor(s.factor);
+  s.beta_fast = 32;
+  s.beta_slow = 1;
+  s.truncate = false;
+  return s;
+}
+
 void read_gpt_oss(const JsonNode& root, ModelConfig& c) {
   keys::read_sizes(root, c, {.norm_eps = 1e-5, .head_dim = 64});
   keys::read_rope(root, c, 150000);
+  if (!root.value().contains("rope_scaling") && !root.value().contains("rope_parameters")) c.rope_scaling = gpt_oss_scaling();
   keys::read_layer_windows(root, c, 128, [](int64_t layer) { return layer % 2 == 0; });
   read_experts(root, c, "num_local_experts", 128, 4);
   c.expert_size = c.intermediate_size;

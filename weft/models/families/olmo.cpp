@@ -35,10 +35,14 @@ void read_olmo3(const JsonNode& root, ModelConfig& c) {
   read_block(root, c);
 }
 
+// Versions of transformers before 5.13 read the spelling of the published models alone, which holds for their base.
 void write_olmo3(const ModelConfig& c, keys::Ordered& out) {
-  keys::write_sizes(c, out);
+  keys::write_decoder(c, out);
   out["attention_bias"] = c.attention_out_bias;
   keys::write_layer_windows(c, out);
+  if (c.rope_theta == kOlmo3Theta && c.local_rope_theta == kOlmo3Theta) return;
+  out.erase("rope_theta");
+  out.erase("rope_scaling");
   out["rope_parameters"] = {{"full_attention", keys::rope_parameters(c.rope_theta, c.rope_scaling)},
                             {"sliding_attention", keys::rope_parameters(c.local_rope_theta, {})}};
 }

@@ -16,8 +16,20 @@ void read(const JsonNode& root, ModelConfig& c) {
   keys::read_window(root, c, 0);
 }
 
+// Versions 4 of transformers accept these three keys alone, and have the attention factor from the two contexts.
+keys::Ordered longrope(const ModelConfig& c) {
+  const RopeScaling& s = c.rope_scaling;
+  keys::Ordered out = {{"type", "longrope"}, {"short_factor", s.short_factors}, {"long_factor", s.long_factors}};
+  const double factor = double(c.max_positions) / double(s.original_context);
+  if (s.factor == factor && s.attention_factor == keys::longrope_attention_factor(factor, s.original_context)) return out;
+  out["factor"] = s.factor;
+  out["attention_factor"] = s.attention_factor;
+  return out;
+}
+
 void write(const ModelConfig& c, keys::Ordered& out) {
   keys::write_decoder(c, out);
+  if (c.rope_scaling.kind == RopeScaling::Kind::longrope) out["rope_scaling"] = longrope(c);
   keys::write_window(c, out);
   out["partial_rotary_factor"] = c.rotary_fraction;
   if (c.rope_scaling.original_context > 0) out["original_max_position_embeddings"] = c.rope_scaling.original_context;

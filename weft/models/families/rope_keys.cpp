@@ -12,6 +12,12 @@ double positive(const JsonNode& node) {
   return value;
 }
 
+double yarn_attention_factor(double factor) { return factor <= 1 ? 1 : 0.1 * std::log(factor) + 1; }
+
+double longrope_attention_factor(double factor, int64_t original_context) {
+  return factor <= 1 ? 1 : std::sqrt(1 + std::log(factor) / std::log(double(original_context)));
+}
+
 namespace {
 
 using Kind = RopeScaling::Kind;
@@ -26,11 +32,14 @@ constexpr std::array kKinds{KindName{Kind::none, "default"},  KindName{Kind::lin
 // Older folders of Phi-3 say "su", and some "yarn", where they mean longrope.
 Kind read_kind(const JsonNode& node, const ModelConfig& c) {
   const auto newer = node.find("rope_type"), older = node.find("type");
-  if (newer && older && newer->text() != older->text())
-    newer->refuse("is '", shown(newer->text()), "' and type is '", shown(older->text()), "'");
-  std::string type = newer ? newer->text() : older ? older->text() : "default";
   const bool phi3 = c.architecture == Architecture::phi3;
-  if (phi3 && (type == "su" || type == "yarn")) type = "longrope";
+  const auto meant = [&](const JsonNode& given) {
+    const std::string text = given.text();
+    return phi3 && (text == "su" || text == "yarn") ? "longrope" : text;
+  };
+  if (newer && older && meant(*newer) != meant(*older))
+    newer->refuse("is '", shown(newer->text()), "' and type is '", shown(older->text()), "'");
+  const std::string type = newer ? meant(*newer) : older ? meant(*older) : "default";
   for (const KindName& each : kKinds)
     if (type == each.name && (!phi3 || each.kind == Kind::none || each.kind == Kind::longrope)) return each.kind;
   (newer ? *newer : *older)
@@ -94,9 +103,7 @@ void read_longrope(const JsonNode& node, const ModelConfig& c, RopeScaling& s) {
   s.long_factors = factors_of(node.at("long_factor"), c.rotary_dims() / 2);
   const auto factor = node.find("factor"), attention = node.find("attention_factor");
   s.factor = factor ? positive(*factor) : double(c.max_positions) / double(s.original_context);
-  s.attention_factor = attention       ? positive(*attention)
-                       : s.factor <= 1 ? 1
-                                       : std::sqrt(1 + std::log(s.factor) / std::log(double(s.original_context)));
+  s.attention_factor = attention ? positive(*attention) : longrope_attention_factor(s.factor, s.original_context);
 }
 
 RopeScaling read_scaling(const JsonNode& root, const JsonNode& node, const ModelConfig& c) {
@@ -159,6 +166,9 @@ void read_layered_rope(const JsonNode& root, ModelConfig& c, double absent_theta
   const auto parameters = root.find("rope_parameters"), scaling = root.find("rope_scaling");
   const auto full = parameters ? parameters->find("full_attention") : std::nullopt;
   const auto sliding = parameters ? parameters->find("sliding_attention") : std::nullopt;
+  if (parameters && !full && !sliding && !parameters->value().empty())
+    parameters->unsupported(
+        "has neither full_attention nor sliding_attention: versions of transformers disagree about the layers with a window");
   read_fraction(root, c);
   c.rope_theta = read_theta(root, {full, scaling}, absent_theta);
   read_scalings(root, full, scaling, c);

@@ -1,0 +1,192 @@
+// The keys of a model in GGUF files: what llama.cpp assumes where a file has none, and settings that it computes otherwise.
+#include "weft/models/gguf_config.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+
+#include "tests/unit/gguf_bytes.h"
+#include "tests/unit/model_cases.h"
+#include "tests/unit/observed.h"
+#include "weft/io/gguf.h"
+
+namespace weft {
+namespace {
+
+namespace fs = std::filesystem;
+
+class GgufConfig : public testing::Test {
+ protected:
+  std::shared_ptr<Device> device = open_device("cpu", {.checked = true});
+  fs::path root = fs::path(testing::TempDir()) / ("weft_gguf_config_" + std::to_string(::getpid()));
+
+  void SetUp() override {
+    fs::remove_all(root);
+    fs::create_directories(root);
+  }
+  void TearDown() override { fs::remove_all(root); }
+  std::string at(const std::string& name) const { return (root / name).string(); }
+
+  // The config of a file with the sizes and `more` keys.
+  template <class More>
+  ModelConfig read(const std::string& family, More more) const {
+    GgufMetadata keys;
+    keys.put("general.architecture", family);
+    for (const auto& [key, value] : {std::pair{"context_length", 8192},
+                                     {"embedding_length", 32},
+                                     {"block_count", 4},
+                                     {"feed_forward_length", 40},
+                                     {"attention.head_count", 4}})
+      keys.put(join(family, ".", key), uint32_t(value));
+    keys.put(family + ".attention.layer_norm_rms_epsilon", 1e-6f);
+    more(keys);
+    write_gguf(at("keys.gguf"), keys,
+               {{"token_embd.weight", &gguf_type_to_write("f32"), {61, 32}, [] { return std::vector<float>(61 * 32); }}});
+    return read_model_config(at("keys.gguf"));
+  }
+  // The config of a model that was written.
+  ModelConfig written(const ModelConfig& config) const {
+    export_gguf(*make_model(config, *device, 5), at("model.gguf"));
+    return read_model_config(at("model.gguf"));
+  }
+};
+
+// llama.cpp's defaults: a Gemma 2 always has caps and a window; a Phi-3's window is in the file and has no effect there.
+TEST_F(GgufConfig, keys_that_a_file_leaves_out) {
+  const ModelConfig gemma = read("gemma2", [](GgufMetadata&) {});
+  EXPECT_EQ(gemma.attention_soft_cap, 50);
+  EXPECT_EQ(gemma.logits_soft_cap, 30);
+  EXPECT_EQ(gemma.window, 4096);
+  EXPECT_TRUE(gemma.has_window(0) && !gemma.has_window(1));
+  const auto windowed = [&](const char* family, uint32_t window) {
+    return read(family, [&](GgufMetadata& keys) { keys.put(join(family, ".attention.sliding_window"), window); });
+  };
+  EXPECT_EQ(windowed("gemma2", 100).window, 100);
+  EXPECT_NE(message_of([&] { windowed("gemma2", 0); }).find("gemma2.attention.sliding_window is 0, expected 1 to"), std::string::npos);
+  EXPECT_EQ(windowed("phi3", 2047).window, 2047);
+  EXPECT_TRUE(windowed("phi3", 2047).window_layers.empty());
+  EXPECT_EQ(windowed("phi3", 0).window, 0);
+  EXPECT_EQ(windowed("phi3", 262144).window, 0);
+  const auto patterned = [&](const char* family, auto pattern) {
+    return read(family, [&](GgufMetadata& keys) {
+      keys.put(join(family, ".attention.sliding_window"), uint32_t(100));
+      keys.put(join(family, ".attention.sliding_window_pattern"), pattern);
+    });
+  };
+  EXPECT_EQ(patterned("olmo2", std::vector<int32_t>{1, 1, 1, 0}).architecture, Architecture::olmo3);
+  EXPECT_EQ(patterned("gemma2", uint32_t(2)).window, 100);
+  EXPECT_NE(message_of([&] { patterned("gemma2", uint32_t(4)); }).find("has the window in layer 1, where gemma2 has none"),
+            std::string::npos);
+  EXPECT_NE(message_of([&] { patterned("olmo2", std::vector<int32_t>{1}); }).find("has 1 elements, expected one for each of 4 layers"),
+            std::string::npos);
+}
+
+// llama.cpp's converter writes a flag for each layer of OLMo 3.
+TEST_F(GgufConfig, olmo3_as_converted) {
+  const auto file = [&](const std::string& flags) {
+    GgufBytes bytes;
+    bytes.words("general.architecture", "olmo2");
+    for (const auto& [key, value] : {std::pair{"context_length", 8192},
+                                     {"embedding_length", 32},
+                                     {"block_count", 4},
+                                     {"feed_forward_length", 40},
+                                     {"attention.head_count", 4},
+                                     {"attention.sliding_window", 4096},
+                                     {"rope.scaling.original_context_length", 1024}})
+      bytes.u32(join("olmo2.", key), uint32_t(value));
+    for (const auto& [key, value] : {std::pair{"attention.layer_norm_rms_epsilon", 1e-6f},
+                                     {"rope.freq_base", 500000},
+                                     {"rope.scaling.factor", 8},
+                                     {"rope.scaling.yarn_attn_factor", 1.2079442f},
+                                     {"rope.scaling.yarn_beta_fast", 32},
+                                     {"rope.scaling.yarn_beta_slow", 1}})
+      bytes.key(join("olmo2.", key), 6, GgufBytes::number(value));
+    bytes.words("olmo2.rope.scaling.type", "yarn");
+    bytes.key("olmo2.attention.sliding_window_pattern", 9, GgufBytes::number(uint32_t(7)) + GgufBytes::number(uint64_t(4)) + flags);
+    bytes.tensor("token_embd.weight", {32, 61}, 0, 0);
+    bytes.data = std::string(32 * 61 * 4, '\0');
+    std::ofstream(at("olmo3.gguf"), std::ios::binary) << bytes.bytes();
+    return read_model_config(at("olmo3.gguf"));
+  };
+  const ModelConfig c = file({1, 1, 1, 0});
+  EXPECT_EQ(c.architecture, Architecture::olmo3);
+  EXPECT_EQ(c.window, 4096);
+  EXPECT_EQ(c.window_layers, (std::vector<bool>{true, true, true, false}));
+  EXPECT_EQ(c.local_rope_theta, 500000);
+  EXPECT_NEAR(c.rope_scaling.attention_factor, 1.2079441541679836, 1e-12);
+  EXPECT_EQ(c.rope_scaling.original_context, 1024);
+  EXPECT_NE(message_of([&] { file({1, 0, 1, 0}); }).find("has no window in layer 1, where olmo3 has it"), std::string::npos);
+}
+
+// Models that llama.cpp would run with a cap, with a window or without one.
+TEST_F(GgufConfig, models_that_llama_cpp_computes_otherwise_are_refused) {
+  const auto refused = [&](const char* name, auto change) {
+    ModelConfig c;
+    for (const ModelCase& each : model_cases())
+      if (each.name == name) c = each.config;
+    c.rope_scaling = {}, c.rotary_fraction = 1, c.head_dim = 6;
+    if (c.attention_scale != 0) c.attention_scale = 1 / std::sqrt(6.0);
+    const auto reason = [&] {
+      const std::string message = message_of([&] { export_gguf(*make_model(c, *device, 1), at("other.gguf")); });
+      return message.substr(message.rfind(" has another ") + 1);
+    };
+    EXPECT_NO_THROW(export_gguf(*make_model(c, *device, 1), at("other.gguf"))) << name;
+    change(c);
+    return reason();
+  };
+  EXPECT_EQ(refused("gemma2", [](ModelConfig& c) { c.attention_soft_cap = 0; }), "has another soft cap");
+  EXPECT_EQ(refused("gemma2", [](ModelConfig& c) { c.logits_soft_cap = 0; }), "has another soft cap");
+  EXPECT_EQ(refused("gemma2", [](ModelConfig& c) { c.window = 0; }), "has another window of attention");
+  EXPECT_EQ(refused("phi3", [](ModelConfig& c) { c.window = 5; }), "has another window of attention");
+  const auto yarn = [](double beta_fast, bool truncate) {
+    return [=](ModelConfig& c) {
+      c.rope_scaling = {.kind = RopeScaling::Kind::yarn, .factor = 4, .original_context = 12};
+      c.rope_scaling.beta_fast = beta_fast, c.rope_scaling.truncate = truncate;
+    };
+  };
+  EXPECT_EQ(refused("qwen3", yarn(16, true)), "has another RoPE scaling");
+  EXPECT_EQ(refused("qwen3", yarn(32, false)), "has another RoPE scaling");
+  EXPECT_EQ(refused("gemma2", yarn(32, true)), "has another RoPE scaling");
+}
+
+TEST_F(GgufConfig, yarn_round_trips) {
+  const auto round_trip = [&](Architecture architecture, double attention_factor, auto change) {
+    ModelConfig c = model_cases()[0].config;
+    c.architecture = architecture, c.layers = 7, c.head_dim = 6;
+    c.rope_scaling = {.kind = RopeScaling::Kind::yarn, .factor = 8, .original_context = 16, .attention_factor = attention_factor};
+    change(c);
+    const ModelConfig back = written(c);
+    c.initializer_range = back.initializer_range;
+    EXPECT_EQ(back, c) << name(architecture);
+  };
+  const double usual = 0.1 * std::log(8.0) + 1;
+  round_trip(Architecture::olmo3, usual, [](ModelConfig& c) {
+    c.norms = NormPlaces::after, c.qk_norm = c.qk_norm_whole = true;
+    c.rope_theta = c.local_rope_theta = 500000, c.window = 5, c.window_layers = {true, true, true, false, true, true, true};
+  });
+  round_trip(Architecture::qwen3, usual, [](ModelConfig& c) { c.qk_norm = true; });
+  round_trip(Architecture::llama, 0.5 * usual, [](ModelConfig&) {});
+}
+
+TEST_F(GgufConfig, wrong_keys_of_yarn_are_named) {
+  const auto error = [&](const char* key, float value) {
+    const std::string message = message_of([&] {
+      read("llama", [&](GgufMetadata& keys) {
+        keys.put("llama.rope.scaling.type", "yarn");
+        keys.put(key, value);
+        if (std::string(key) != "llama.rope.scaling.factor") keys.put("llama.rope.scaling.factor", 4.0f);
+      });
+    });
+    return message.substr(message.find(": ") + 2);
+  };
+  EXPECT_EQ(error("llama.rope.scaling.factor", 0.5f), "llama.rope.scaling.factor is 0.5, expected 1 or more");
+  EXPECT_EQ(error("llama.rope.scaling.attn_factor", -1), "llama.rope.scaling.attn_factor is -1, expected a number above 0");
+  EXPECT_EQ(error("llama.rope.scaling.yarn_beta_fast", 16),
+            "llama.rope.scaling.yarn_beta_fast is 16, expected 32, which llama.cpp computes with");
+}
+
+}  // namespace
+}  // namespace weft

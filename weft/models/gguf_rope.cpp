@@ -1,0 +1,145 @@
+#include "weft/models/gguf_rope.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+
+#include "weft/base/check.h"
+#include "weft/models/families/keys.h"
+
+namespace weft {
+namespace {
+
+using Kind = RopeScaling::Kind;
+
+constexpr int64_t kMost = INT32_MAX;
+
+// Below "<family>.".
+constexpr const char *kType = "rope.scaling.type", *kScalingFactor = "rope.scaling.factor",
+                     *kOriginalContext = "rope.scaling.original_context_length", *kAttentionFactor = "rope.scaling.attn_factor";
+
+// llama.cpp has these numbers of yarn for all families here, whatever a file says.
+struct YarnNumber {
+  const char* key;
+  double value;
+};
+constexpr YarnNumber kBetas[] = {{"rope.scaling.yarn_beta_fast", 32}, {"rope.scaling.yarn_beta_slow", 1}};
+
+// llama3 scaling is the tensor of its factors; these keys have what it was computed from. Other programs ignore them.
+constexpr const char *kFactor = "weft.rope_scaling.factor", *kLowFactor = "weft.rope_scaling.low_freq_factor",
+                     *kHighFactor = "weft.rope_scaling.high_freq_factor", *kOriginal = "weft.rope_scaling.original_context";
+
+// The scaling whose factors are those of the file: the largest is that of the slowest frequencies.
+RopeScaling llama3_of(const Gguf& file, std::span<const float> factors) {
+  const float most = std::max(1.0f, *std::ranges::max_element(factors));
+  const RopeScaling s{.kind = Kind::llama3,
+                      .factor = shortest_double(file.find_number(kFactor).value_or(most)),
+                      .low_freq_factor = shortest_double(file.find_number(kLowFactor).value_or(1)),
+                      .high_freq_factor = shortest_double(file.find_number(kHighFactor).value_or(4)),
+                      .original_context = file.find_integer(kOriginal, 1, kMost).value_or(8192)};
+  if (!(s.factor >= 1 && s.factor < 1e9 && s.low_freq_factor > 0 && s.high_freq_factor > s.low_freq_factor && s.high_freq_factor < 1e9))
+    fail(ErrorCode::bad_file, file.path(), "tensor '", kGgufRopeFactors, "' and the keys weft.rope_scaling have the factor ", s.factor,
+         ", low ", s.low_freq_factor, " and high ", s.high_freq_factor, ", expected 1 <= factor and 0 < low < high");
+  return s;
+}
+
+RopeScaling read_factors(const Gguf& file, ModelConfig c) {
+  const Gguf::Entry& entry = file.tensors().find(kGgufRopeFactors)->second;
+  if (entry.type->dtype() != DType::f32 || entry.shape.numel() != c.head_dim / 2)
+    fail(ErrorCode::bad_file, file.path(), "tensor '", kGgufRopeFactors, "' is ", entry.type->name, " of shape ", entry.shape,
+         ", expected F32 of ", Shape{c.head_dim / 2});
+  std::vector<float> factors(size_t(entry.shape.numel()));
+  to_floats(*entry.type, entry.bytes, factors);
+  c.rope_scaling = llama3_of(file, factors);
+  const std::vector<float> expected = gguf_rope_factors(c);
+  for (size_t i = 0; i < factors.size(); ++i)
+    if (!(std::fabs(factors[i] - expected[i]) <= 1e-4f * expected[i]))
+      fail(ErrorCode::unsupported, file.path(), "tensor '", kGgufRopeFactors, "' has the factor ", factors[i], " at index ", i,
+           ", expected ", expected[i], ", that of llama3 scaling by ", c.rope_scaling.factor, " from a context of ",
+           c.rope_scaling.original_context);
+  return c.rope_scaling;
+}
+
+double read_factor(const Gguf& file, const std::string& prefix) {
+  const double factor = shortest_double(file.number(prefix + kScalingFactor));
+  if (!(factor >= 1 && factor < 1e9))
+    fail(ErrorCode::bad_file, file.path(), prefix, kScalingFactor, " is ", factor, ", expected 1 or more");
+  return factor;
+}
+
+RopeScaling read_yarn(const Gguf& file, const std::string& prefix, const ModelConfig& c) {
+  RopeScaling s{.kind = Kind::yarn, .factor = read_factor(file, prefix)};
+  s.original_context = file.find_integer(prefix + kOriginalContext, 1, kMost).value_or(c.max_positions);
+  const double attention = shortest_double(file.find_number(prefix + kAttentionFactor).value_or(1));
+  if (!(attention > 0 && attention < 1e9))
+    fail(ErrorCode::bad_file, file.path(), prefix, kAttentionFactor, " is ", attention, ", expected a number above 0");
+  s.attention_factor = attention * keys::yarn_attention_factor(s.factor);
+  for (const auto& [key, value] : kBetas)
+    if (const auto given = file.find_number(prefix + key); given && *given != value)
+      fail(ErrorCode::unsupported, file.path(), prefix, key, " is ", *given, ", expected ", value, ", which llama.cpp computes with");
+  return s;
+}
+
+// Gemma's layers with a window and Phi-3's longrope are other positions.
+bool has_yarn(const GgufFamily& family) {
+  using enum Architecture;
+  return family.architecture != gpt2 && family.architecture != gemma2 && family.architecture != gemma3 && family.architecture != phi3;
+}
+
+}  // namespace
+
+double shortest_double(double value) {
+  char text[32];
+  const auto end = std::to_chars(text, text + sizeof text, float(value)).ptr;
+  std::from_chars(text, end, value);
+  return value;
+}
+
+std::vector<float> gguf_rope_factors(const ModelConfig& config) {
+  const auto plain = rope_frequencies(config.head_dim, config.rope_theta),
+             scaled = rope_frequencies(config.head_dim, config.rope_theta, config.rope_scaling);
+  std::vector<float> factors;
+  for (size_t i = 0; i < plain.size(); ++i) factors.push_back(float(plain[i] / scaled[i]));
+  return factors;
+}
+
+RopeScaling gguf_rope_scaling(const Gguf& file, const GgufFamily& family, const std::string& prefix, const ModelConfig& c) {
+  const std::string type = file.find_text(prefix + kType).value_or("none");
+  if (type != "none" && type != "linear" && !(type == "yarn" && has_yarn(family)))
+    fail(ErrorCode::unsupported, file.path(), prefix, kType, " is '", type, "'; none, linear", has_yarn(family) ? ", yarn" : "",
+         " and the factors of llama3 are supported");
+  if (file.contains(kGgufRopeFactors)) return read_factors(file, c);
+  if (type == "linear") return {.kind = Kind::linear, .factor = read_factor(file, prefix)};
+  return type == "yarn" ? read_yarn(file, prefix, c) : RopeScaling();
+}
+
+bool has_gguf_rope_scaling(const ModelConfig& c, const GgufFamily& family) {
+  const RopeScaling& s = c.rope_scaling;
+  switch (s.kind) {
+    case Kind::none: return true;
+    case Kind::linear: return family.architecture != Architecture::gpt2;
+    case Kind::llama3: return family.name == std::string_view("llama");
+    case Kind::yarn: return has_yarn(family) && s.beta_fast == kBetas[0].value && s.beta_slow == kBetas[1].value && s.truncate;
+    default: return false;
+  }
+}
+
+void put_rope_scaling(const ModelConfig& c, const std::string& prefix, GgufMetadata& metadata) {
+  const RopeScaling& s = c.rope_scaling;
+  if (s.kind == Kind::linear || s.kind == Kind::yarn) {
+    metadata.put(prefix + kType, s.kind == Kind::linear ? "linear" : "yarn");
+    metadata.put(prefix + kScalingFactor, float(s.factor));
+  }
+  if (s.kind == Kind::yarn) {
+    metadata.put(prefix + kOriginalContext, uint32_t(s.original_context));
+    const double usual = keys::yarn_attention_factor(s.factor);
+    if (s.attention_factor != usual) metadata.put(prefix + kAttentionFactor, float(s.attention_factor / usual));
+  }
+  if (s.kind != Kind::llama3) return;
+  metadata.put(kFactor, float(s.factor));
+  metadata.put(kLowFactor, float(s.low_freq_factor));
+  metadata.put(kHighFactor, float(s.high_freq_factor));
+  metadata.put(kOriginal, uint32_t(s.original_context));
+}
+
+}  // namespace weft
