@@ -109,7 +109,9 @@ def adapters(folder, temporary):
         scores = {model: str(bits(server.ask("/v1/completions", echo | {"model": model})[1]["choices"])) for model in models}
         expect("prompts are scored with them", len(set(scores.values())) == 4)
         refused(server, "no such adapter", 404, {"model": "dan", "prompt": "a"}, code="model_not_found", param="model")
-        refused(server, "the most likely tokens of a prompt with an adapter", 400, echo | {"model": "ann", "logprobs": 2}, param="logprobs")
+        likely = {model: server.ask("/v1/completions", echo | {"model": model, "logprobs": 2})[1]["choices"] for model in models}
+        expect("also with the most likely tokens", all(str(bits(likely[model])) == scores[model] for model in models) and
+               all(len(each) >= 2 for each in likely["ann"][0]["logprobs"]["top_logprobs"][1:]), likely)
     with Server(folder, "--name", "ann", "--adapter", folders["ann"]) as server:
         expect("to the bits of that model", str(bits(server.ask("/v1/completions", echo)[1]["choices"])) == scores["ann"])
 

@@ -150,19 +150,30 @@ Tensor Model::last_logits(const Tensor& ids, KvCache& cache, const std::vector<i
 Tensor Model::last_logits(const Tensor& ids, KvPass& kv, const std::vector<int64_t>& lengths) const {
   constexpr const char* kWhere = "last_logits";
   const NoGrad no_grad;
-  const KvCache& cache = kv.cache();
-  Pass pass = pass_of(ids, kWhere);
-  check(pass.B == cache.batch(), kWhere, "ids hold ", pass.B, " sequences, the cache ", cache.batch());
-  check(cache.capacity() <= config_.max_positions, kWhere, "the cache holds ", cache.capacity(),
-        " positions, the model's context length is ", config_.max_positions);
+  const Pass pass = cached_pass_of(ids, kWhere, kv);
   const std::vector<int64_t> used = lengths.empty() ? std::vector<int64_t>(size_t(pass.B), pass.T) : lengths;
   check(int64_t(used.size()) == pass.B, kWhere, "got ", used.size(), " lengths for ", pass.B, " sequences");
   for (int64_t length : used) check(1 <= length && length <= pass.T, kWhere, "a length is ", length, ", expected 1 to ", pass.T);
-  pass.kv = &kv;
-  pass.adapters = kv.adapters();
   const BlockState stream = blocks(ids, pass);
   const Residual last{last_rows(stream.x, used), last_rows(stream.delta, used)};
   return head_logits(normed(last, pass)).reshape({pass.B, config_.vocab_size});
+}
+
+Tensor Model::logits(const Tensor& ids, KvPass& kv) const {
+  const NoGrad no_grad;
+  const Pass pass = cached_pass_of(ids, "logits", kv);
+  return head_logits(normed(blocks(ids, pass), pass)).reshape({pass.B, pass.T, config_.vocab_size});
+}
+
+Pass Model::cached_pass_of(const Tensor& ids, const char* where, KvPass& kv) const {
+  const KvCache& cache = kv.cache();
+  Pass pass = pass_of(ids, where);
+  check(pass.B == cache.batch(), where, "ids hold ", pass.B, " sequences, the cache ", cache.batch());
+  check(cache.capacity() <= config_.max_positions, where, "the cache holds ", cache.capacity(),
+        " positions, the model's context length is ", config_.max_positions);
+  pass.kv = &kv;
+  pass.adapters = kv.adapters();
+  return pass;
 }
 
 KvCache Model::make_cache(int64_t batch, int64_t capacity) const {

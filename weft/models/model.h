@@ -67,6 +67,8 @@ class Model {
   Tensor last_logits(const Tensor& ids, KvCache& cache, const std::vector<int64_t>& lengths = {}) const;
   // The same within a pass that the caller has opened and commits.
   Tensor last_logits(const Tensor& ids, KvPass& kv, const std::vector<int64_t>& lengths = {}) const;
+  // The logits after every token of such a pass, [B, T, vocabulary], f32.
+  Tensor logits(const Tensor& ids, KvPass& kv) const;
   KvCache make_cache(int64_t batch, int64_t capacity) const;  // of `batch` empty sequences
   std::shared_ptr<KvPool> make_pool(int64_t pages) const;
 
@@ -104,6 +106,7 @@ class Model {
  private:
   Tensor with_router_loss(const Tensor& loss, const RouterBalance& balance, int64_t rows, const Tensor& share) const;
   Pass pass_of(const Tensor& ids, const char* where, const Tensor& documents = {}) const;
+  Pass cached_pass_of(const Tensor& ids, const char* where, KvPass& kv) const;
   Tensor normed(const Residual& stream, const Pass& pass) const;
   Tensor head_logits(const Tensor& y) const;
 

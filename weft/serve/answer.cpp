@@ -3,8 +3,6 @@
 #include <chrono>
 #include <random>
 
-#include "weft/serve/prompt_scores.h"
-
 namespace weft::serve {
 namespace {
 
@@ -55,11 +53,6 @@ Answer::Answer(GenerationRequest request, const ServedModel& model)
 }
 
 void Answer::add_sequences(const Ids& ids) {
-  const bool needs_logits = request_.echo && request_.top_log_probabilities > 0;
-  if (needs_logits && int64_t(ids.size()) * model_.vocabulary() > kMostPromptLogits)
-    refuse("logprobs", "the prompt is too long for the most likely tokens of each position; logprobs 0 returns its own tokens' alone");
-  if (request_.echo && request_.top_log_probabilities > 0 && !adapter_.empty())
-    refuse("logprobs", "with an adapter, logprobs 0 returns the log-probabilities of a prompt's own tokens alone");
   SequenceOptions options{.sampling = sampling_,
                           .max_tokens = model_.max_tokens(request_, ids.size()),
                           .end_ids = request_.ignore_eos ? Ids() : model_.end_ids(request_.chat),

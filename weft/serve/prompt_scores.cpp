@@ -1,29 +1,44 @@
 #include "weft/serve/prompt_scores.h"
 
-#include "weft/generate/score.h"
+#include <algorithm>
+
+#include "weft/base/parallel.h"
 #include "weft/tensor/node.h"
 
 namespace weft::serve {
+namespace {
 
-PromptScores prompt_scores(const Model& model, const std::vector<int32_t>& ids, int64_t top, const std::string& adapter) {
-  PromptScores scores;
-  if (ids.size() < 2) return scores;
-  if (top == 0) {
-    const auto values = score(model, {{.prompt = {ids.front()}, .completion = {ids.begin() + 1, ids.end()}}}, {.adapter = adapter}).front();
-    for (size_t i = 0; i < values.size(); ++i) scores.push_back({{ids[i + 1], values[i]}, {}});
-    return scores;
-  }
-  check(adapter.empty(), "serve", "the most likely tokens of a prompt with the adapter '", adapter, "' are not there");
-  const NoGrad no_grad;
-  const int64_t rows = int64_t(ids.size()) - 1, vocabulary = model.config().vocab_size;
-  const std::vector<int32_t> inputs(ids.begin(), ids.end() - 1);
-  const Tensor logits = model.logits(Tensor::from_host(model.device(), {1, rows}, inputs)).reshape({rows, vocabulary});
+constexpr int64_t kChunk = 512;                    // positions of a step, at most, as the engine reads a prompt
+constexpr int64_t kMostLogits = int64_t(1) << 26;  // of a step, at most: 256 MiB on the device and on the host
+
+KvCache cache_for(const Model& model, int64_t positions, std::string_view adapter) {
+  const auto pool = model.make_pool(pages_for(positions));
+  KvCache cache(pool, 1, positions);
+  cache.join(KvSequence(pool, model.adapter(adapter)));
+  return cache;
+}
+
+}  // namespace
+
+PromptScorer::PromptScorer(const Model& model, std::vector<int32_t> ids, int64_t top, std::string_view adapter)
+    : model_(model), ids_(std::move(ids)), top_(top), cache_(cache_for(model, std::max<int64_t>(1, int64_t(ids_.size()) - 1), adapter)) {}
+
+void PromptScorer::step() {
+  const size_t first = scores_.size();  // of the positions, and of their scores
+  const int64_t vocabulary = model_.config().vocab_size, most = std::clamp<int64_t>(kMostLogits / vocabulary, 1, kChunk),
+                rows = std::min<int64_t>(most, int64_t(ids_.size() - 1 - first));
+  KvPass pass(cache_, rows);
+  const Tensor ids = Tensor::from_host(model_.device(), {1, rows}, std::span(ids_).subspan(first, size_t(rows)));
+  const Tensor logits = model_.logits(ids, pass).reshape({rows, vocabulary});
   const std::vector<RowTerms> terms = row_terms(logits);
-  const auto values = logits.to_host<float>();
-  for (int64_t r = 0; r < rows; ++r)
-    scores.push_back(token_log_probability(std::span(values).subspan(size_t(r * vocabulary), size_t(vocabulary)), terms[size_t(r)],
-                                           ids[size_t(r) + 1], top));
-  return scores;
+  const std::vector<float> values = logits.to_host<float>();
+  pass.commit();
+  scores_.resize(first + size_t(rows));
+  parallel_for(rows, model_.device().host_threads(), [&](int64_t row) {
+    const size_t at = first + size_t(row);
+    scores_[at] = token_log_probability(std::span(values).subspan(size_t(row * vocabulary), size_t(vocabulary)), terms[size_t(row)],
+                                        ids_[at + 1], top_);
+  });
 }
 
 }  // namespace weft::serve

@@ -1,19 +1,31 @@
-// The log-probabilities of a prompt's own tokens.
+// The log-probabilities of a prompt's own tokens, a chunk at a time: decoding goes on in between.
 #pragma once
 
-#include <span>
-#include <string>
+#include <string_view>
+#include <vector>
 
 #include "weft/models/model.h"
 #include "weft/serve/job.h"
 
 namespace weft::serve {
 
-// Logits of a prompt on the host, at most: those of the `top` most likely tokens need all of them at once.
-inline constexpr int64_t kMostPromptLogits = int64_t(1) << 29;  // 2 GiB of f32
-
 // Of each token from the second on, given those before it, with the `top` most likely ones at its place. The values have the bits of
-// score() (weft/generate/score.h), which computes them if top is 0. `adapter`: of the model's; only for a top of 0.
-PromptScores prompt_scores(const Model& model, const std::vector<int32_t>& ids, int64_t top, const std::string& adapter);
+// score() (weft/generate/score.h), with the named adapter or, for "", without one.
+class PromptScorer {
+ public:
+  // The model must outlive it.
+  PromptScorer(const Model& model, std::vector<int32_t> ids, int64_t top, std::string_view adapter);
+
+  bool done() const { return scores_.size() + 1 >= ids_.size(); }
+  void step();                                                // the next chunk; only if it is not done
+  PromptScores take() { return std::exchange(scores_, {}); }  // once it is done
+
+ private:
+  const Model& model_;
+  const std::vector<int32_t> ids_;
+  const int64_t top_;
+  KvCache cache_;
+  PromptScores scores_;
+};
 
 }  // namespace weft::serve

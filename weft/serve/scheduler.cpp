@@ -4,8 +4,6 @@
 #include <cstdio>
 #include <utility>
 
-#include "weft/serve/prompt_scores.h"
-
 namespace weft::serve {
 namespace {
 
@@ -64,7 +62,7 @@ void Scheduler::abandon() {
 void Scheduler::run() {
   while (take_jobs()) {
     remove_cancelled();
-    score_one();
+    score_chunk();
     fill_places();
     step();
     publish();
@@ -114,7 +112,7 @@ void Scheduler::drop_cancelled() {
     count_done(*ready.job, int64_t(ready.job->sequences.size() - ready.next));
     return true;
   });
-  if (!scoring_.empty() && scoring_.front()->cancelled) scored_ = 0;
+  if (!scoring_.empty() && scoring_.front()->cancelled) forget_scores();
   std::erase_if(scoring_, [this](const std::shared_ptr<Job>& job) {
     if (!job->cancelled) return false;
     count_done(*job, job->unfinished);  // none of its sequences runs yet
@@ -148,12 +146,16 @@ void Scheduler::begin(const std::shared_ptr<Job>& job, size_t choice) {
   }
 }
 
-// One prompt's log-probabilities, so that decoding goes on in between.
-void Scheduler::score_one() {
+// Some of one prompt's log-probabilities, so that decoding goes on in between.
+void Scheduler::score_chunk() {
   if (scoring_.empty()) return;
   const std::shared_ptr<Job> job = scoring_.front();
   try {
-    job->push(prompt_scores(model_, job->scored[scored_], job->scored_top, job->adapter));
+    if (!scorer_) scorer_.emplace(model_, job->scored[scored_], job->scored_top, job->adapter);
+    if (!scorer_->done()) scorer_->step();
+    if (!scorer_->done()) return;
+    job->push(scorer_->take());
+    scorer_.reset();
   } catch (const std::exception& error) {  // out of memory, too: later requests may fit
     std::fprintf(stderr, "weft: %s\n", error.what());
     job->fail(internal_error());
@@ -166,6 +168,12 @@ void Scheduler::score_one() {
     scoring_.pop_front();
     ready_.push_back({job});
   }
+}
+
+// Of the first of scoring_.
+void Scheduler::forget_scores() {
+  scored_ = 0;
+  scorer_.reset();
 }
 
 void Scheduler::step() {
@@ -219,7 +227,7 @@ void Scheduler::fail_running(const ApiError& error) {
   for (const auto& [id, each] : running) each.job->fail(error);
   for (const auto& job : std::exchange(scoring_, {})) job->fail(error);
   for (const Ready& ready : std::exchange(ready_, {})) ready.job->fail(error);
-  scored_ = 0;
+  forget_scores();
   try {
     for (const auto& [id, each] : running) engine_.remove(id);
   } catch (...) {

@@ -6,12 +6,14 @@
 #include <deque>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <unordered_map>
 #include <vector>
 
 #include "weft/generate/engine.h"
 #include "weft/serve/job.h"
 #include "weft/serve/metrics.h"
+#include "weft/serve/prompt_scores.h"
 #include "weft/serve/sequence_text.h"
 
 namespace weft::serve {
@@ -56,7 +58,8 @@ class Scheduler {
   void remove_cancelled();
   void fill_places();
   void begin(const std::shared_ptr<Job>& job, size_t choice);
-  void score_one();
+  void score_chunk();
+  void forget_scores();
   void step();
   void deliver(const EngineToken& token);
   void end(std::unordered_map<uint64_t, Running>::iterator place, bool left);
@@ -81,8 +84,9 @@ class Scheduler {
   // The rest is of run()'s thread alone.
   Engine engine_;
   std::deque<std::shared_ptr<Job>> scoring_;
-  size_t scored_ = 0;        // prompts of the first of scoring_
-  std::deque<Ready> ready_;  // each gets a place in turn: a request of many sequences does not hold up the others
+  size_t scored_ = 0;                   // prompts of the first of scoring_
+  std::optional<PromptScorer> scorer_;  // of the next one
+  std::deque<Ready> ready_;             // each gets a place in turn: a request of many sequences does not hold up the others
   std::unordered_map<uint64_t, Running> running_;
 };
 
