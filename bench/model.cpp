@@ -125,7 +125,7 @@ double step_time(const Model& model, const ModelSizes& sizes, ModelResult::Memor
   for (int64_t b = 0; b < sizes.batch; ++b) {
     std::vector<int32_t> prompt = some_prompt(model, sizes.prompt_tokens);
     prompt[0] = int32_t(b % model.config().vocab_size);  // no shared prefix: every prompt is read
-    engine.add(std::move(prompt), {.max_tokens = most - b * chunks});
+    engine.add(std::move(prompt), {.sampling = sizes.sampling, .max_tokens = most - b * chunks});
   }
   std::vector<double> times;
   while (!engine.idle()) {

@@ -8,6 +8,7 @@
 #include "bench/ceilings.h"
 #include "bench/breakdown.h"
 #include "weft/base/cost.h"
+#include "weft/generate/sampler.h"
 #include "weft/models/model.h"
 
 namespace weft::bench {
@@ -35,9 +36,10 @@ double prefill_flops(const ModelConfig& config, int64_t T);
 struct ModelSizes {
   int64_t prompt_tokens = 128, new_tokens = 64;
   int64_t batch = 1;  // sequences that are decoded together
+  SamplingOptions sampling = {};
 };
 
-// Prefill of one prompt, then greedy tokens of `batch` sequences after prompts of that length.
+// Prefill of one prompt, then new tokens of `batch` sequences after prompts of that length.
 std::vector<ModelResult> measure_model(const Model& model, Ceilings& ceilings, int threads, const ModelSizes& sizes);
 
 }  // namespace weft::bench

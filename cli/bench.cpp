@@ -40,6 +40,7 @@ struct Options {
   int threads = 0;
   std::optional<int64_t> pass_tokens, batch, sequence, context;
   bench::ServeLoad load;
+  SamplingOptions sampling;
   bool json = false, quick = false, table = false, overhead = false;
 };
 
@@ -263,7 +264,8 @@ int run(const Options& options) {
                         .json = options.json,
                         .int8 = options.weights.int8(),
                         .batch = options.batch.value_or(1),
-                        .context = options.context.value_or(128)},
+                        .context = options.context.value_or(128),
+                        .sampling = options.sampling},
                        *device);
 #ifdef WEFT_HAS_METAL
   if (device->traits().simulated) return bench_counted({only, options.json}, registry);
@@ -304,6 +306,9 @@ Run add_bench(CLI::App& app) {
   command->add_option("--batch", options->batch,
                       "Sequences per training step (default: 8), or with --model sequences decoded together (default: 1)");
   command->add_option("--context", options->context, "Tokens before those that are decoded (default: 128)")->needs("--model");
+  command->add_option("--temperature", options->sampling.temperature, "Sample the tokens that are decoded (default: 0, greedy)")
+      ->needs("--model");
+  command->add_option("--top-p", options->sampling.top_p, "Top-p of the sampling (default: 1)")->needs("--model");
   options->weights.add_to(*command);
   command->add_option("--sequence", options->sequence, "Tokens per sequence (default: 256)")->needs("--train");
   command->add_option("--shard", options->shard, "Under mpirun: what ranks keep a part of only: none, optimizer, gradients")

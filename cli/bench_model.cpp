@@ -47,13 +47,20 @@ void print(const ModelResult& r) {
   std::fflush(stdout);
 }
 
+std::string sampled(const SamplingOptions& options) {
+  if (options.temperature == 0) return "greedy";
+  char text[64];
+  std::snprintf(text, sizeof text, "temperature %g, top-p %g", options.temperature, options.top_p);
+  return text;
+}
+
 }  // namespace
 
 int bench_model(const BenchModelOptions& options, Device& device) {
   const ModelConfig config = preset(options.model);
   check(options.dtype.empty() || options.dtype == "f32" || options.dtype == "bf16", "bench", "a model is timed in f32 or bf16, got ",
         options.dtype);
-  const bench::ModelSizes sizes{.prompt_tokens = options.context, .batch = options.batch};
+  const bench::ModelSizes sizes{.prompt_tokens = options.context, .batch = options.batch, .sampling = options.sampling};
   const auto ceilings = bench::ceilings_of(device, options.threads);
   nlohmann::ordered_json report = {{"device", device.name()},
                                    {"threads", options.threads},
@@ -62,13 +69,15 @@ int bench_model(const BenchModelOptions& options, Device& device) {
                                    {"prompt_tokens", sizes.prompt_tokens},
                                    {"new_tokens", sizes.new_tokens},
                                    {"batch", sizes.batch},
+                                   {"temperature", sizes.sampling.temperature},
+                                   {"top_p", sizes.sampling.top_p},
                                    {"weights", options.int8 ? "int8" : "in the model's dtype"}};
   for (Ceiling kind : {Ceiling::fma, Ceiling::bf16_dot}) report["ceilings"][name(kind)] = ceilings->measure(kind, 0) * 1e-9;
   for (Ceiling kind : {Ceiling::read, Ceiling::read_small}) report["ceilings"][name(kind)] = ceilings->measure(kind, kOutOfCache) * 1e-9;
   if (!options.json) {
-    std::printf("%s\n%s: %.1f million parameters, random%s weights; %ld prompt tokens, %ld new tokens, batch %ld\n",
+    std::printf("%s\n%s: %.1f million parameters, random%s weights; %ld prompt tokens, %ld new tokens, batch %ld, %s\n",
                 device.description().c_str(), options.model.c_str(), double(config.parameter_count()) * 1e-6, options.int8 ? " int8" : "",
-                long(sizes.prompt_tokens), long(sizes.new_tokens), long(sizes.batch));
+                long(sizes.prompt_tokens), long(sizes.new_tokens), long(sizes.batch), sampled(sizes.sampling).c_str());
     for (const auto& [ceiling, value] : report["ceilings"].items()) std::printf("%s %.1f  ", ceiling.c_str(), value.get<double>());
     std::printf("\n\n");
   }

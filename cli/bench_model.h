@@ -3,6 +3,7 @@
 #include <string>
 
 #include "weft/device/device.h"
+#include "weft/generate/sampler.h"
 
 namespace weft::cli {
 
@@ -12,6 +13,7 @@ struct BenchModelOptions {
   bool json = false;
   bool int8 = false;                 // weights
   int64_t batch = 1, context = 128;  // sequences decoded together, each after so many tokens
+  SamplingOptions sampling = {};
 };
 
 // weft bench --model NAME: times a model of this shape with random weights, in f32 and bf16 (or the given dtype).

@@ -238,6 +238,7 @@ TEST(Models, preset_sizes) {
   EXPECT_EQ(preset("llama-3.2-1b").parameter_count(), 1235814400);
   EXPECT_EQ(preset("qwen2.5-0.5b").parameter_count(), 494032768);
   EXPECT_EQ(preset("qwen2.5-1.5b").parameter_count(), 1543714304);
+  EXPECT_EQ(preset("qwen3-0.6b").parameter_count(), 596049920);
   EXPECT_EQ(preset("shakespeare-char").parameter_count(), 10770816);
   EXPECT_EQ(preset("mistral-7b").parameter_count(), 7241732096);
   EXPECT_EQ(preset("granite-3.3-2b").parameter_count(), 2533539840);

@@ -78,6 +78,19 @@ ModelConfig qwen2_5(int64_t hidden, int64_t layers, int64_t heads, int64_t inter
   return c;
 }
 
+ModelConfig qwen3_0_6b() {
+  ModelConfig c = llama(151936, 1024, 28, 16, 8, 3072);
+  c.architecture = Architecture::qwen3;
+  c.head_dim = 128;
+  c.qk_norm = c.tie_embeddings = true;
+  c.max_positions = 40960;
+  c.norm_eps = 1e-6;
+  c.rope_theta = 1000000;
+  c.bos_id = 151643;
+  c.eos_ids = {151645};
+  return c;
+}
+
 ModelConfig gpt2_124m() {
   ModelConfig c = gpt2(50257, 768, 12, 12, 1024);
   c.embedding_dropout = c.attention_dropout = c.residual_dropout = 0.1f;
@@ -230,6 +243,7 @@ const std::map<std::string, ModelConfig, std::less<>>& presets() {
       {"llama-3.2-1b", llama_3_2_1b()},
       {"qwen2.5-0.5b", qwen2_5(896, 24, 14, 4864, 32768)},
       {"qwen2.5-1.5b", qwen2_5(1536, 28, 12, 8960, 131072)},
+      {"qwen3-0.6b", qwen3_0_6b()},
       {"shakespeare-char", gpt2(65, 384, 6, 6, 256)},
       {"mistral-7b", mistral_7b()},
       {"granite-3.3-2b", granite_3_3_2b()},
