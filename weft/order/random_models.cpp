@@ -152,7 +152,6 @@ OrderModel random_order_model(Device& device, DType dtype, uint64_t seed, int64_
   ModelConfig config = random_config(dice, index, context);
   // CUDA's kernels that read a cache do not have sinks yet.
   if (device.name().starts_with("cuda")) config.attention_sinks = false;
-  // CUDA's kernels that read a cache have neither windows nor soft caps yet.
   return make(config, device, dtype, dice.seed(), dice.between(0, 2) == 0, int8);
 }
 
