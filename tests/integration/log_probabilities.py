@@ -13,7 +13,7 @@ golden = source / "tests/golden/models"
 
 def run(*args, code=0):
     done = subprocess.run([tool, *map(str, args)], capture_output=True, text=True, stdin=subprocess.DEVNULL)
-    expect(f"exit code of {' '.join(map(str, args))}", done.returncode == code, (done.returncode, done.stdout[-300:], done.stderr[-600:]))
+    expect(f"exit code of {' '.join(map(str, args))}", done.returncode == code or (code is None and done.returncode > 0), (done.returncode, done.stdout[-300:], done.stderr[-600:]))
     return done.stdout if code == 0 else done.stderr
 
 
@@ -83,6 +83,29 @@ def top_is_sorted(directory):
     expect("lines of the text output", len([line for line in lines if line.startswith("    ")]) == 6 and lines[0].startswith("-"), text)
 
 
+def int8_weights(directory):
+    """Weights in int8 made at loading: generation and scoring in passes of any size have the same bytes, in both dtypes; other commands take
+    them, training and Metal say that they do not."""
+    answers = {}
+    for folder in ("llama", "qwen3", "gpt2", "mixtral"):
+        for dtype in ("f32", "bf16"):
+            common = ["--dtype", dtype, "--weights", "int8"]
+            compare(f"{folder} {dtype} int8, batches of 3", golden / folder, PROMPTS, directory, common, "--max-tokens", 24, "--batch", 3)
+            answers[folder, dtype] = compare(f"{folder} {dtype} int8, sampled", golden / folder, PROMPTS, directory, common, "--max-tokens", 24, *SAMPLED)
+    plain, _ = generated(golden / "llama", PROMPTS, "--dtype", "f32", "--max-tokens", 24, *SAMPLED)
+    expect("int8 differs from the stored weights", [a["logprobs"] for a in plain] != [a["logprobs"] for a in answers["llama", "f32"]])
+    text = directory / "some.txt"
+    text.write_text("Dear Ada, thank you for letter 3. " * 20)
+    report = json.loads(run("eval", golden / "llama", "--data", text, "--dtype", "f32", "--weights", "int8", "--json"))
+    alone = json.loads(run("eval", golden / "llama", "--data", text, "--dtype", "f32", "--json"))
+    expect("eval has both perplexities", report["weights"] == "int8" and report["f32"]["loss"] == alone["loss"] and
+           0 < abs(report["loss"] - alone["loss"]) < 0.05 * alone["loss"], (report, alone))
+    err = run("generate", golden / "llama", "Hello", "--device", "metal-sim", "--weights", "int8", code=None)
+    expect("Metal has no kernel", "int8" in err and ("metal" in err or "Metal" in err), err)
+    err = run("train", "--model", golden / "llama", "--data", text, "--weights", "int8", "--out", directory / "never", code=2)
+    expect("training has no int8 weights", "--weights" in err and not (directory / "never").exists(), err)
+
+
 def errors(directory):
     def refused(what, words, lines, *args, code=2):
         path = directory / "wrong.jsonl"
@@ -140,4 +163,5 @@ if __name__ == "__main__":
         texts(directory)
         conversations(directory)
         equal_bytes(directory)
+        int8_weights(directory)
     finish()
