@@ -68,10 +68,10 @@ TEST(LogProbabilities, DoNotChangeWhatIsSampledAndIgnoreTheSampler) {
     for (size_t k = 0; k < scores[i].size(); ++k) EXPECT_EQ(scores[i][k], recorded[i].log_probabilities[k].value) << i << " " << k;
 }
 
-TEST(LogProbabilities, OfAKeptCacheAreRecordedToo) {
+TEST(LogProbabilities, OfAKeptEngineAreRecordedToo) {
   const auto model = small_model();
   Generator generator(*model, {.max_tokens = 4, .log_probabilities = true});
-  CachedSequence kept(*model);
+  Engine kept(*model, {.sequences = 1, .keep = true});
   const Completion first = generator.run(kept, {1, 2, 3, 4, 5, 6});
   const Completion again = generator.run(kept, {1, 2, 3, 4, 5, 6});
   ASSERT_EQ(first.log_probabilities.size(), 4u);

@@ -36,6 +36,11 @@ class AnswerStart {
   size_t removed_ = 0;
 };
 
+// One sequence, and a page for the one that it shares with an earlier turn while it is copied.
+EngineOptions engine_options(const Model& model) {
+  return {.sequences = 1, .pool = model.config().max_positions + kPagePositions, .keep = true, .grows = true};
+}
+
 }  // namespace
 
 std::vector<int32_t> end_of_turn_ids(const ModelFolder& folder, const ChatFormat& format) {
@@ -46,7 +51,11 @@ std::vector<int32_t> end_of_turn_ids(const ModelFolder& folder, const ChatFormat
 }
 
 ChatSession::ChatSession(const Model& model, const ModelFolder& folder, ChatFormat format)
-    : model_(model), folder_(folder), format_(std::move(format)), end_ids_(end_of_turn_ids(folder, format_)), kept_(model) {}
+    : model_(model),
+      folder_(folder),
+      format_(std::move(format)),
+      end_ids_(end_of_turn_ids(folder, format_)),
+      engine_(model, engine_options(model)) {}
 
 void ChatSession::restart(Conversation conversation) {
   conversation_ = std::move(conversation);
@@ -112,13 +121,14 @@ ChatTurn ChatSession::answer(GenerateOptions options, const std::function<void(c
     Generator generator(model_, folder_, options);
     uint32_t& occurrence = occurrences_[prompt_key(ids)];
     AnswerStart start(folder_.tokenizer());
-    turn.completion = generator.run(kept_, ids, occurrence, [&](NewToken token) {
+    const int64_t reused = engine_.reused_tokens();
+    turn.completion = generator.run(engine_, ids, occurrence, [&](NewToken token) {
       token.text = start.shown(token);
       if (on_token) on_token(token);
     });
     ++occurrence;
     turn.completion.text.erase(0, start.removed());
-    turn.reused = kept_.reused();
+    turn.reused = engine_.reused_tokens() - reused;
     turn.times = generator.times();
     // Bytes that turn out not to be UTF-8 were shown one by one; the message has them as the tokenizer decodes the whole.
     const bool whole = turn.completion.reason != FinishReason::stop;

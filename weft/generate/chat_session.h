@@ -6,7 +6,8 @@
 //   chat.conversation().add("user", "Hello");
 //   chat.answer({.max_tokens = 100}, [](const NewToken& token) { std::cout << token.text << std::flush; });
 //
-// On the CPU an answer has the same bits as that of the same conversation in a new cache (weft/generate/cached_sequence.h).
+// An answer has the same bits as that of the same conversation in a new cache (docs/numerics.md). The cache's memory grows with the
+// conversation.
 #pragma once
 
 #include <cstdint>
@@ -62,7 +63,7 @@ class ChatSession {
   ChatFormat format_;
   std::vector<int32_t> end_ids_;
   Conversation conversation_;
-  CachedSequence kept_;
+  Engine engine_;      // keeps the pages of earlier turns
   size_t hidden_ = 0;  // messages after the system messages that are no longer rendered
   uint64_t seed_ = 0;
   std::map<uint64_t, uint32_t> occurrences_;  // of a prompt, by prompt_key(), since the seed was set

@@ -15,6 +15,11 @@ const Tensor& DecodeStep::operator()(const std::vector<int32_t>& newest) {
   return logits;
 }
 
+void DecodeStep::forget() {
+  steps_.clear();
+  best_ = {};
+}
+
 DecodeStep::CapturedStep& DecodeStep::step_of(int64_t batch) {
   if (!steps_.contains(batch)) {
     const int64_t row = model_.config().vocab_size * int64_t(sizeof(float)), most = model_.device().stream().captures() ? kMostLogits : 0;

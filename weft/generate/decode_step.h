@@ -20,6 +20,8 @@ class DecodeStep {
   const Tensor& operator()(const std::vector<int32_t>& newest);
   // The same within a pass of one token that the caller has opened and commits.
   const Tensor& operator()(KvPass& pass, const std::vector<int32_t>& newest);
+  // Drops what was captured: the memory of the cache has changed (KvPool::grow, KvCache::grow).
+  void forget();
   // The greedy choice of the last step's rows, [batch] (weft/ops/sample), if the device makes it; else undefined.
   const Tensor& best() const { return best_; }
 

@@ -23,12 +23,18 @@ int64_t positions_of(const Model& model, const EngineOptions& options) {
   return options.positions > 0 ? options.positions : context;
 }
 
-std::shared_ptr<KvPool> make_pool(const Model& model, const EngineOptions& options) {
+int64_t most_pages_of(const EngineOptions& options, int64_t positions) {
   check(options.sequences >= 1, kWhere, "an engine for ", options.sequences, " sequences has no place for one");
   check(options.prompt_chunk >= 1, kWhere, "prompt_chunk is ", options.prompt_chunk, ", expected 1 or more");
   check(options.pool >= 0, kWhere, "pool is ", options.pool, ", expected 0 (enough for all sequences) or more positions");
-  const int64_t each = pages_for(positions_of(model, options));
-  return model.make_pool(options.pool > 0 ? pages_for(options.pool) : options.sequences * each);
+  return options.pool > 0 ? pages_for(options.pool) : options.sequences * pages_for(positions);
+}
+
+// Positions of a sequence for which an engine that grows has room at first: a context of 128k positions would need gigabytes at once.
+constexpr int64_t kFirstPositions = 512;
+
+int64_t first_positions(const EngineOptions& options, int64_t positions) {
+  return options.grows ? std::min(positions, kFirstPositions) : positions;
 }
 
 }  // namespace
@@ -41,6 +47,14 @@ std::string_view name(FinishReason reason) {
     case FinishReason::stopped: return "stopped";
   }
   return "no such reason";
+}
+
+GenerateTimes GenerateTimes::since(const GenerateTimes& earlier) const {
+  return {.prompts = prompts - earlier.prompts,
+          .prompt_tokens = prompt_tokens - earlier.prompt_tokens,
+          .step_tokens = step_tokens - earlier.step_tokens,
+          .prompt_seconds = prompt_seconds - earlier.prompt_seconds,
+          .step_seconds = step_seconds - earlier.step_seconds};
 }
 
 double GenerateTimes::tokens_per_second() const {
@@ -69,8 +83,11 @@ size_t Engine::row_for(const std::vector<SequencePointer>& rows, int adapter) {
 Engine::Engine(const Model& model, const EngineOptions& options)
     : model_(model),
       options_(options),
-      pool_(make_pool(model, options)),
-      cache_(pool_, options.sequences, positions_of(model, options)),
+      positions_(positions_of(model, options)),
+      most_pages_(most_pages_of(options, positions_)),
+      pool_(model.make_pool(options.grows ? std::min(most_pages_, options.sequences * pages_for(first_positions(options, positions_)))
+                                          : most_pages_)),
+      cache_(pool_, options.sequences, first_positions(options, positions_)),
       prompt_cache_(pool_, options.sequences, cache_.capacity()),
       decode_step_(model, cache_) {}
 Engine::~Engine() = default;
@@ -102,8 +119,8 @@ uint64_t Engine::add(std::vector<int32_t> prompt, const SequenceOptions& options
   auto sequence = std::make_unique<Sequence>(
       Sequence{next_, SampledSequence(std::move(prompt), options, positions()), model_.adapter(options.adapter)});
   const int64_t pages = sequence->future(KvSequence(pool_));
-  check(pages <= pool_->pages(), kWhere, "the prompt of ", sequence->sampled.prompt_tokens(), " tokens and up to ",
-        sequence->sampled.most() - sequence->sampled.prompt_tokens(), " new ones need ", pages, " pages, the pool has ", pool_->pages());
+  check(pages <= most_pages_, kWhere, "the prompt of ", sequence->sampled.prompt_tokens(), " tokens and up to ",
+        sequence->sampled.most() - sequence->sampled.prompt_tokens(), " new ones need ", pages, " pages, the pool has ", most_pages_);
   waiting_.push_back(std::move(sequence));
   return next_++;
 }
@@ -205,12 +222,26 @@ bool Engine::has_pages(const KvSequence& first) const {
   int64_t needed = waiting_.front()->future(first);
   for (size_t r = 0; r < reading_.size(); ++r) needed += reading_[r]->future(prompt_cache_.sequence(int64_t(r)));
   for (size_t r = 0; r < decoding_.size(); ++r) needed += decoding_[r]->future(cache_.sequence(int64_t(r)));
-  return needed <= pool_->free_pages() || needed <= pool_->free_pages() + kept_.pages();
+  const int64_t free = pool_->free_pages() + most_pages_ - pool_->pages();
+  return needed <= free || needed <= free + kept_.pages();
 }
 
-// Kept sequences give way; has_pages() has seen to it that there are enough.
-void Engine::make_room(int64_t pages) {
+// Before a pass over `tokens` of every sequence of `cache`: has_pages() has seen to it that there are pages enough, in a pool that grows,
+// or those of kept sequences, which give way.
+void Engine::make_room(const KvCache& cache, int64_t tokens) {
+  const int64_t longest = std::ranges::max(cache.lengths()) + tokens, pages = cache.missing(tokens);
+  const int64_t wanted = std::min(most_pages_, pool_->pages() + std::max<int64_t>(0, pages - pool_->free_pages()));
+  if (longest > cache.capacity() || wanted > pool_->pages()) grow(longest, wanted);
   while (pool_->free_pages() < pages && !kept_.empty()) kept_.give_up_page();
+}
+
+// At least doubles what is too small, so that copies take no more than a constant time for each position.
+void Engine::grow(int64_t positions, int64_t pages) {
+  decode_step_.forget();  // captured launches write into the old memory
+  if (positions > cache_.capacity())
+    for (KvCache* cache : {&cache_, &prompt_cache_})
+      cache->grow(std::clamp(positions, std::min(2 * cache->capacity(), positions_), positions_));
+  if (pages > pool_->pages()) pool_->grow(std::clamp(pages, std::min(2 * pool_->pages(), most_pages_), most_pages_));
 }
 
 // The next tokens of the prompts, padded to the longest. After the last of a prompt its first new token is sampled, and the sequence joins
@@ -231,7 +262,7 @@ void Engine::read(std::vector<EngineToken>& tokens) {
     std::ranges::copy(reading_[r]->unread(prompt_cache_.sequence(int64_t(r))).first(size_t(counts[r])),
                       ids.begin() + std::ptrdiff_t(r * size_t(longest)));
 
-  make_room(prompt_cache_.missing(longest));
+  make_room(prompt_cache_, longest);
   KvPass pass(prompt_cache_, longest);
   const Tensor rows = model_.last_logits(Tensor::from_host(model_.device(), {int64_t(reading_.size()), longest}, ids), pass, counts);
   std::vector<RowTerms> terms(reading_.size());
@@ -275,7 +306,7 @@ void Engine::decode(std::vector<EngineToken>& tokens) {
     newest.push_back(s->sampled.tokens().back());
     wants_terms |= s->sampled.options().log_probabilities;
   }
-  make_room(cache_.missing(1));
+  make_room(cache_, 1);
   KvPass pass(cache_, 1);
   const Tensor& rows = decode_step_(pass, newest);
   const std::vector<int32_t> best = best_ids();

@@ -6,10 +6,11 @@
 //     for (const EngineToken& token : engine.step()) std::printf("%d\n", token.id);
 //
 // Prompts are read between decoding steps: a chunk of a long one, or several short ones side by side. Keys and values are in the pages of
-// one pool, whose size is fixed (weft/nn/kv_pool.h). A sequence waits until the pool has pages for all positions it may come to have, so
-// none ever runs out of them midway. The positions that a prompt shares with a sequence in the engine, or with one that left
-// (EngineOptions::keep), are read from that one's pages instead of computed. A token depends on its own sequence alone (its prompt, options
-// and occurrence): never on the others, on the chunks, on what was shared or on when it joined (docs/numerics.md).
+// one pool (weft/nn/kv_pool.h). A sequence waits until the pool has pages for all positions it may come to have, so none ever runs out of
+// them midway. The pool's memory is taken at the start, or as sequences grow (EngineOptions::grows). The positions that a prompt shares
+// with a sequence in the engine, or with one that left (EngineOptions::keep), are read from that one's pages instead of computed. A token
+// depends on its own sequence alone (its prompt, options and occurrence): never on the others, on the chunks, on what was shared or on when
+// it joined (docs/numerics.md).
 #pragma once
 
 #include <cstdint>
@@ -39,6 +40,7 @@ struct EngineOptions {
   int64_t prompt_chunk = 512;  // tokens of prompts that are read between two decoding steps, at most
   int64_t pool = 0;            // positions of all sequences together, at most; 0: `sequences` times `positions`. In whole pages
   bool keep = false;           // sequences that have left stay in pages that no other needs yet, for prompts that begin as they did
+  bool grows = false;          // the memory of the pool begins small and doubles whenever sequences need more, up to `pool`
 };
 
 struct SequenceOptions {
@@ -72,13 +74,14 @@ struct GenerateTimes {
   int64_t prompts = 0, prompt_tokens = 0, step_tokens = 0;  // prompt_tokens: computed, without those a kept cache had
   double prompt_seconds = 0;                                // reading prompts, and the first new token of each
   double step_seconds = 0;                                  // all later tokens
+  GenerateTimes since(const GenerateTimes& earlier) const;
   // New tokens per second, without the first token of each prompt if there are others.
   double tokens_per_second() const;
 };
 
 class Engine {
  public:
-  // The pool's memory is taken here. The model must outlive the engine.
+  // The model must outlive the engine.
   explicit Engine(const Model& model, const EngineOptions& options = {});
 
   // The sequence's number. It waits until there is a place and enough pages, in the order of calls. Throws as check_sequence does, and if
@@ -94,9 +97,9 @@ class Engine {
   bool idle() const { return waiting_.empty() && reading_.empty() && decoding_.empty(); }
   int64_t waiting() const { return int64_t(waiting_.size()); }
   int64_t running() const { return int64_t(decoding_.size() + reading_.size()); }
-  int64_t positions() const { return cache_.capacity(); }
+  int64_t positions() const { return positions_; }
   int64_t reused_tokens() const { return reused_tokens_; }  // of prompts: in pages of others
-  int64_t pages() const { return pool_->pages(); }          // of the pool
+  int64_t pages() const { return pool_->pages(); }          // of the pool, as large as it is now
   int64_t pool_bytes() const { return pool_->bytes(); }
   int64_t pages_in_use() const;  // by sequences that run; the others are free, or kept
   const EngineOptions& options() const { return options_; }
@@ -112,7 +115,8 @@ class Engine {
   bool fits_beside(const Sequence& next, const KvSequence& pages) const;
   KvSequence shared_prefix(std::span<const int32_t> prompt, int adapter, const KeptPrefixes::Match& kept) const;
   bool has_pages(const KvSequence& first) const;
-  void make_room(int64_t pages);
+  void make_room(const KvCache& cache, int64_t tokens);
+  void grow(int64_t positions, int64_t pages);
   void read(std::vector<EngineToken>& tokens);
   void end_reading(size_t row, const EngineToken& first);
   void decode(std::vector<EngineToken>& tokens);
@@ -125,6 +129,7 @@ class Engine {
 
   const Model& model_;
   EngineOptions options_;
+  int64_t positions_, most_pages_;  // of a sequence; of the pool
   std::shared_ptr<KvPool> pool_;
   KvCache cache_, prompt_cache_;  // of the sequences that are decoded; of those that are read
   DecodeStep decode_step_;

@@ -1,12 +1,10 @@
 #include "weft/generate/generator.h"
 
 #include <algorithm>
-#include <chrono>
 #include <map>
 #include <utility>
 
 #include "weft/base/progress.h"
-#include "weft/generate/sampled_sequence.h"
 
 namespace weft {
 namespace {
@@ -21,13 +19,12 @@ Generator::TokenTexts texts_of(const ModelFolder& folder, bool show_special) {
   };
 }
 
-double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
-
 }  // namespace
 
 // One prompt's continuation: its text so far, up to a stop string.
 struct Generator::Continued {
-  int64_t prompt;  // its index
+  int64_t prompt;   // its index
+  uint64_t number;  // of its sequence in the engine
   TextStream text;
   Completion completion = {};
   bool done = false;
@@ -64,6 +61,25 @@ SequenceOptions Generator::options_of(uint32_t occurrence) const {
           .top_log_probabilities = options_.top_log_probabilities};
 }
 
+// Until all sequences are done, or a stop is requested. `wanted`: new tokens at most, for the progress.
+void Generator::decode(Engine& engine, std::vector<Continued>& sequences, int64_t wanted) {
+  std::map<uint64_t, Continued*> by_number;
+  for (Continued& sequence : sequences) by_number[sequence.number] = &sequence;
+  const GenerateTimes before = engine.times();
+  while (!engine.idle() && !stop_requested()) {
+    times_ = engine.times().since(before);
+    report_progress({.what = "token", .done = times_.prompts + times_.step_tokens, .total = wanted});
+    for (EngineToken& token : engine.step()) {
+      if (token.error) std::rethrow_exception(token.error);
+      Continued& sequence = *by_number.at(token.sequence);
+      take(sequence, std::move(token));
+      if (sequence.done) engine.remove(sequence.number);
+    }
+  }
+  times_ = engine.times().since(before);
+  report_progress({.what = "token", .done = wanted, .total = wanted});
+}
+
 std::vector<Completion> Generator::run(const std::vector<std::vector<int32_t>>& prompts,
                                        const std::function<void(const NewToken&)>& on_token) {
   on_token_ = on_token;
@@ -76,27 +92,13 @@ std::vector<Completion> Generator::run(const std::vector<std::vector<int32_t>>& 
     longest = std::max(longest, most);
     wanted += most - size;
   }
-  std::vector<Continued> continued;
-  std::map<std::vector<int32_t>, uint32_t> seen;
-  std::map<uint64_t, size_t> index;  // of a sequence's prompt
   Engine engine(model_,
                 {.sequences = std::max<int64_t>(1, std::min<int64_t>(options_.batch, int64_t(prompts.size()))), .positions = longest});
-  for (size_t i = 0; i < prompts.size(); ++i) {
-    continued.push_back({int64_t(i), TextStream(options_.stop)});
-    index[engine.add(prompts[i], options_of(seen[prompts[i]]++))] = i;
-  }
-  while (!engine.idle() && !stop_requested()) {
-    report_progress({.what = "token", .done = engine.times().prompts + engine.times().step_tokens, .total = wanted});
-    for (EngineToken& token : engine.step()) {
-      if (token.error) std::rethrow_exception(token.error);
-      Continued& sequence = continued[index.at(token.sequence)];
-      const uint64_t number = token.sequence;
-      take(sequence, std::move(token));
-      if (sequence.done) engine.remove(number);
-    }
-  }
-  times_ = engine.times();
-  report_progress({.what = "token", .done = wanted, .total = wanted});
+  std::vector<Continued> continued;
+  std::map<std::vector<int32_t>, uint32_t> seen;
+  for (size_t i = 0; i < prompts.size(); ++i)
+    continued.push_back({int64_t(i), engine.add(prompts[i], options_of(seen[prompts[i]]++)), TextStream(options_.stop)});
+  decode(engine, continued, wanted);
   std::vector<Completion> completions;
   for (Continued& sequence : continued) {
     end(sequence);
@@ -105,37 +107,24 @@ std::vector<Completion> Generator::run(const std::vector<std::vector<int32_t>>& 
   return completions;
 }
 
-Completion Generator::run(CachedSequence& kept, const std::vector<int32_t>& prompt, uint32_t occurrence,
+Completion Generator::run(Engine& engine, const std::vector<int32_t>& prompt, uint32_t occurrence,
                           const std::function<void(const NewToken&)>& on_token) {
+  check(engine.idle(), kWhere, "the engine has other sequences");
   on_token_ = on_token;
   times_ = {};
   const SequenceOptions options = options_of(occurrence);
-  check_sequence(model_, "prompt 0", prompt, options, model_.config().max_positions);
-  SampledSequence sampled(prompt, options, model_.config().max_positions);
-  Continued continued{0, TextStream(options_.stop)};
-  const int64_t wanted = int64_t(sampled.most() - prompt.size());
-  double begin = now();
-  const auto seconds = [&] { return now() - std::exchange(begin, now()); };
-  const auto take_next = [&](std::span<const float> logits) {
-    const std::vector<RowTerms> terms = options.log_probabilities
-                                            ? row_terms(Tensor::from_host(model_.device(), {1, int64_t(logits.size())}, logits))
-                                            : std::vector<RowTerms>();
-    take(continued, sampled.next(logits, terms.data()));
-  };
+  std::vector<Continued> continued;
+  continued.push_back({0, engine.add(prompt, options), TextStream(options_.stop)});
   try {
-    report_progress({.what = "token", .done = 0, .total = wanted});
-    take_next(kept.read(prompt));
-    times_ = {.prompts = 1, .prompt_tokens = int64_t(prompt.size()) - kept.reused(), .step_tokens = 0, .prompt_seconds = seconds()};
-    while (!continued.done && !stop_requested()) {
-      report_progress({.what = "token", .done = 1 + times_.step_tokens, .total = wanted});
-      take_next(kept.step(sampled.tokens().back()));
-      ++times_.step_tokens;
-      times_.step_seconds += seconds();
-    }
+    decode(engine, continued, options.max_tokens > 0 ? options.max_tokens : engine.positions() - int64_t(prompt.size()));
   } catch (const Stopped&) {  // between two ops; the tokens so far are whole
+  } catch (...) {
+    engine.remove(continued[0].number);
+    throw;
   }
-  end(continued);
-  return continued.completion;
+  engine.remove(continued[0].number);
+  end(continued[0]);
+  return std::move(continued[0].completion);
 }
 
 // Ends a continuation that a stop request cut short.

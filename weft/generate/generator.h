@@ -16,7 +16,6 @@
 #include <string_view>
 #include <vector>
 
-#include "weft/generate/cached_sequence.h"
 #include "weft/generate/engine.h"
 #include "weft/generate/log_probability.h"
 #include "weft/generate/sampler.h"
@@ -34,7 +33,7 @@ struct GenerateOptions {
   std::vector<std::string> stop = {};  // texts that end a sequence
   bool log_probabilities = false;      // recorded for each new token (weft/generate/log_probability.h)
   int64_t top_log_probabilities = 0;   // and for this many of the most likely ones; needs log_probabilities
-  // Sequences decoded as a batch. On the CPU logits have the bits of a run alone (docs/numerics.md).
+  // Sequences decoded as a batch; each has the bits of a run alone (docs/numerics.md).
   int64_t batch = 4;
   // Set by another thread or a signal handler: ends the run after the current token.
   const std::atomic<bool>* stop_request = nullptr;
@@ -77,10 +76,10 @@ class Generator {
   // Continues each prompt. on_token is called for every new token at once.
   std::vector<Completion> run(const std::vector<std::vector<int32_t>>& prompts, const std::function<void(const NewToken&)>& on_token = {});
 
-  // Continues one prompt in a cache that is kept between calls: only the positions that differ from those it holds are computed.
+  // Continues one prompt in an engine that lives longer, and is idle: positions that it kept (EngineOptions::keep) are not computed again.
   // `occurrence`: number of earlier continuations of the same prompt; each has draws of its own. A progress listener that throws Stopped
   // ends the run as stop_request does.
-  Completion run(CachedSequence& kept, const std::vector<int32_t>& prompt, uint32_t occurrence = 0,
+  Completion run(Engine& engine, const std::vector<int32_t>& prompt, uint32_t occurrence = 0,
                  const std::function<void(const NewToken&)>& on_token = {});
 
   const GenerateTimes& times() const { return times_; }  // of the last run
@@ -91,6 +90,7 @@ class Generator {
 
   SequenceOptions options_of(uint32_t occurrence) const;
   bool stop_requested() const { return options_.stop_request && *options_.stop_request; }
+  void decode(Engine& engine, std::vector<Continued>& sequences, int64_t wanted);
   static void end(Continued& sequence);
   void take(Continued& sequence, EngineToken token);
 

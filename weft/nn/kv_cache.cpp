@@ -48,14 +48,12 @@ void KvCache::truncate(int64_t length) {
   for (KvSequence& sequence : sequences_) sequence.truncate(length);
 }
 
-KvCache KvCache::resized(int64_t capacity) const {
+void KvCache::grow(int64_t capacity) {
   check_closed();
-  for (int64_t length : lengths()) check(length <= capacity, kWhere, "holds ", length, " positions, cannot be resized to ", capacity);
-  KvPoolOptions options = pool_->options();
-  options.pages = start_.numel() * pages_for(capacity);
-  KvCache other(std::make_shared<KvPool>(pool_->device(), options), start_.numel(), capacity);
-  for (const KvSequence& sequence : sequences_) other.join(sequence.copied_to(other.pool_));
-  return other;
+  check(capacity >= capacity_, kWhere, "a cache of ", capacity_, " positions cannot grow to ", capacity);
+  pages_ = Tensor::empty(pool_->device(), {start_.numel(), pages_for(capacity)}, DType::i32);
+  capacity_ = capacity;
+  stale_ = true;
 }
 
 void KvCache::join(KvSequence sequence, int64_t at) {

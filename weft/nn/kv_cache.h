@@ -32,8 +32,8 @@ class KvCache {
   // Drops all but the first `length` positions of every sequence.
   void truncate(int64_t length);
 
-  // A cache of another capacity that holds a copy of the same positions, in a pool of its own.
-  KvCache resized(int64_t capacity) const;
+  // Has room for `capacity` positions of each sequence from now on, as far as the pool has pages for them.
+  void grow(int64_t capacity);
 
   // Sequences come and go, without copies. A new one is the last, or takes place `at`.
   void join(KvSequence sequence) { join(std::move(sequence), batch()); }

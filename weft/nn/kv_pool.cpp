@@ -35,6 +35,24 @@ int64_t KvPool::bytes() const {
   return 2 * options_.layers * options_.pages * kPagePositions * options_.heads * options_.head_dim * size_of(options_.dtype);
 }
 
+// Layer by layer, so that one layer at a time exists twice. A growth that throws leaves all pages as they were.
+void KvPool::grow(int64_t pages) {
+  check(pages >= options_.pages && pages <= INT32_MAX, kWhere, "a pool of ", options_.pages, " pages cannot grow to ", pages);
+  for (size_t layer = 0; layer < keys_.size(); ++layer) {
+    const auto larger = [&](const Tensor& store) {
+      const int64_t stored = store.shape()[0];
+      Tensor grown = Tensor::empty(device_, {std::max(stored, pages), kPagePositions, options_.heads, options_.head_dim}, options_.dtype);
+      copy(store, grown.part(0, 0, stored));
+      return grown;
+    };
+    Tensor keys = larger(keys_[layer]), values = larger(values_[layer]);
+    keys_[layer] = std::move(keys), values_[layer] = std::move(values);
+  }
+  references_.resize(size_t(pages));
+  for (int64_t page = pages; page-- > options_.pages;) free_.push_back(int32_t(page));
+  options_.pages = pages;
+}
+
 int32_t KvPool::take() {
   const int32_t page = free_.back();
   free_.pop_back();

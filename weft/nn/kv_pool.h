@@ -7,7 +7,8 @@
 //   KvSequence b = a.prefix(80);   // the same two pages
 //   b.prepare(1);                  // position 80 is in the second one, which a has, too: b gets a copy of it
 //
-// The memory is allocated once; a page belongs to the sequences that refer to it, and is free again when the last of them is gone.
+// A page belongs to the sequences that refer to it, and is free again when the last of them is gone. The memory is allocated once, unless
+// grow() adds pages: sequences keep theirs, by number.
 #pragma once
 
 #include <memory>
@@ -37,6 +38,9 @@ class KvPool {
   int64_t free_pages() const { return int64_t(free_.size()); }
   int64_t references(int32_t page) const { return references_[size_t(page)]; }
   int64_t bytes() const;
+
+  // Has `pages` pages from now on: the tensors of all layers become larger ones with the same contents. Not while a pass is open.
+  void grow(int64_t pages);
 
   // Of one layer, [pages, kPagePositions, heads, head_dim].
   const Tensor& keys(int64_t layer) const { return keys_[size_t(layer)]; }
