@@ -18,12 +18,14 @@ namespace weft::cpu::HWY_NAMESPACE {
 // as their bits. add_half takes the last word if K is odd, whose upper half is zero.
 struct FloatDots {
   using Element = float;
+  static constexpr bool kHasInstruction = false;  // of AVX512_BF16
   static constexpr int kElements = 1, kOfX = 1;
   static HWY_INLINE V add(V word, const float* x, V sum) { return hn::MulAdd(hn::Set(D(), x[0]), word, sum); }
   static HWY_INLINE V add_half(V word, const float* x, V sum) { return add(word, x, sum); }
 };
 struct WidenedDots {
   using Element = bf16;
+  static constexpr bool kHasInstruction = false;
   static constexpr int kElements = 2, kOfX = 2;
   static HWY_INLINE V add(V word, const float* x, V sum) {
     return hn::MulAdd(hn::Set(D(), x[1]), PairStep::odd(word), add_half(word, x, sum));
@@ -32,12 +34,14 @@ struct WidenedDots {
 };
 struct EmulatedPairDots {
   using Element = bf16;
+  static constexpr bool kHasInstruction = false;
   static constexpr int kElements = 2, kOfX = 1;
   static HWY_INLINE V add(V word, const float* x, V sum) { return PairStep::add(hn::Set(D(), x[0]), word, sum); }
   static HWY_INLINE V add_half(V word, const float* x, V sum) { return add(word, x, sum); }
 };
 #if WEFT_HAS_DOT
 struct PairDots : EmulatedPairDots {
+  static constexpr bool kHasInstruction = true;
   static HWY_INLINE V add(V word, const float* x, V sum) {
     asm("vdpbf16ps %2, %1, %0" : "+v"(sum.raw) : "v"(hn::Set(D(), x[0]).raw), "v"(word.raw));
     return sum;
@@ -146,11 +150,12 @@ void dot_group(const L& line, int64_t K, const float* x, int64_t x_row, float* s
   for (int r = 0; r < kRows; ++r) sum[g][r] = hn::LoadU(D(), sums + r * sums_row + g * kLanes);
   const int64_t blocks = K / kStep, end = blocks * kBytes;
   for (int64_t at = 0; at < end; at += kBytes, x += kWordsOfLine * Dots::kOfX) {
-    const char* next = ahead(at);
+    const auto next = ahead(at);
     HWY_UNROLL(4)
     for (int g = 0; g < kGroups; ++g)
       for_each_word(line, g * kLanes, at, [&](int w, V word) HWY_ATTR __attribute__((always_inline)) {
-        if (w % (kWordsOfLine / kLanes) == 0) __builtin_prefetch(next + (g * kLanes + w * kLanes / kWordsOfLine) * 64, 0, 2);
+        if constexpr (!std::is_null_pointer_v<std::remove_cv_t<decltype(next)>>)
+          if (w % (kWordsOfLine / kLanes) == 0) __builtin_prefetch(next + (g * kLanes + w * kLanes / kWordsOfLine) * 64, 0, 2);
         HWY_UNROLL(4)
         for (int r = 0; r < kRows; ++r) sum[g][r] = Dots::add(word, x + r * x_row + w * Dots::kOfX, sum[g][r]);
       });
@@ -200,10 +205,17 @@ struct GroupAhead {
 };
 
 // sums[r][i] += x_r . line i for `count` lines, `step` elements apart; sums are written up to a whole group.
-template <class Dots, int kRows>
+// kFromCache: at most one group, in L1.
+template <class Dots, int kRows, bool kFromCache = false>
 void dot_lines(const typename Dots::Element* lines, int64_t step, int64_t count, int64_t K, const float* x, int64_t x_row, float* sums,
                int64_t sums_row) {
   constexpr int64_t kElement = sizeof(typename Dots::Element);
+  if constexpr (kFromCache) {
+    const char* const at = reinterpret_cast<const char*>(lines);
+    const auto nothing = [](int64_t) { return nullptr; };
+    if (count == kDotGroup) return dot_group<Dots, kRows>(Lines{at, step * kElement}, K, x, x_row, sums, sums_row, nothing);
+    return dot_group<Dots, kRows>(FewLines{at, step * kElement, count - 1}, K, x, x_row, sums, sums_row, nothing);
+  }
   GroupAhead ahead{reinterpret_cast<const char*>(lines), step * kElement};
   const int64_t end = K * kElement;
   ahead.first();

@@ -358,7 +358,7 @@ void multiply_widened(Stream& stream, const MatmulArgs& args) {
   for (int64_t first = 0; first < N; first += most) {
     const int64_t count = std::min(most, N - first);
     parallel_for(ceil_div(count, kTask), threads(stream), [&](int64_t task) HWY_ATTR {
-      widen_rows(args, first + task * kTask, std::min(kTask, count - task * kTask), widened + task * kTask * K);
+      widen_rows<false>(args, first + task * kTask, std::min(kTask, count - task * kTask), 0, K, widened + task * kTask * K, K, kTask * K);
     });
     MatmulArgs piece = args;
     piece.scales = {};

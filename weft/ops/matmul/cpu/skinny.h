@@ -72,7 +72,7 @@ void copy_rows(Stream& stream, const MatmulArgs& args, const MatmulPlan& p, floa
   });
 }
 
-// One matmul, cut into runs of columns; x: its rows of A. widened: room for kDotGroup rows of an int8 B.
+// One matmul, cut into runs of columns; x: its rows of A. widened: room for a span of kDotGroup rows of an int8 B.
 template <class Dots, class C>
 class SkinnyMatmul {
   using T = typename Dots::Element;
@@ -89,7 +89,7 @@ class SkinnyMatmul {
                : std::clamp<int64_t>(ceil_div(ceil_div(p_.N, kRuns), kColumnsOfLines) * kColumnsOfLines, kColumnsOfLines, kMostColumns);
     runs_ = ceil_div(p_.N, run_);
   }
-  static int64_t widened_floats(int64_t K) { return ceil_div(kDotGroup * K * int64_t(sizeof(T)), int64_t(sizeof(float))); }
+  static constexpr int64_t kWidenedFloats = kDotGroup * kInt8Span * int64_t(sizeof(T)) / int64_t(sizeof(float));
   int64_t tasks() const { return (p_.shared_b ? 1 : p_.batch()) * runs_; }
 
   void run(int64_t task) const {
@@ -107,7 +107,7 @@ class SkinnyMatmul {
       multiply_int8(a, rows, first, columns, sums[0]);
     } else {
       const T* b = data<T>(args_.b) + p_.offset(p_.b, job) + first * (args_.transpose_b ? p_.b.row : 1);
-      args_.transpose_b ? multiply_lines(a, rows, b, p_.b.row, columns, sums[0]) : multiply_columns(a, rows, b, columns, sums[0]);
+      args_.transpose_b ? multiply_lines(a, rows, b, p_.b.row, p_.K, columns, sums[0]) : multiply_columns(a, rows, b, columns, sums[0]);
     }
     for (int64_t r = 0; r < rows; ++r) finish_(piece(r), 1, sums[r], 0, started);
   }
@@ -119,17 +119,23 @@ class SkinnyMatmul {
 
   void multiply_int8(const float* a, int64_t rows, int64_t first, int64_t columns, float* sums) const {
     ScratchSlots::Lease lease(*widened_);
-    T* lines = reinterpret_cast<T*>(lease.take(widened_floats(p_.K)));
+    T* const lines = reinterpret_cast<T*>(lease.take(kWidenedFloats));
+    const int64_t row = args_.b.strides[0];
     for (int64_t j = 0; j < columns; j += kDotGroup) {
       const int64_t count = std::min<int64_t>(kDotGroup, columns - j);
-      widen_rows(args_, first + j, count, lines);
-      multiply_lines(a, rows, lines, p_.K, count, sums + j);
+      for (int64_t k = 0; k < p_.K; k += kInt8Span) {
+        const int64_t end = std::min(p_.K, k + kInt8Span), ahead = end < p_.K ? kInt8Span : kDotGroup * row - k;
+        widen_rows<Dots::kHasInstruction>(args_, first + j, count, k, end, lines, kInt8Span, ahead);
+        multiply_lines<true>(a + k / Dots::kElements * Dots::kOfX, rows, lines, kInt8Span, end - k, count, sums + j);
+      }
     }
   }
 
-  void multiply_lines(const float* a, int64_t rows, const T* b, int64_t step, int64_t columns, float* sums) const {
-    const auto multiply = [&]<int kRows>()
-                              HWY_ATTR { dot_lines<Dots, kRows>(b, step, columns, p_.K, a, floats_of_x<Dots>(p_.K), sums, kMostColumns); };
+  template <bool kFromCache = false>
+  void multiply_lines(const float* a, int64_t rows, const T* b, int64_t step, int64_t K, int64_t columns, float* sums) const {
+    const auto multiply = [&]<int kRows>() HWY_ATTR {
+      dot_lines<Dots, kRows, kFromCache>(b, step, columns, K, a, floats_of_x<Dots>(p_.K), sums, kMostColumns);
+    };
     switch (rows) {
       case 1: return multiply.template operator()<1>();
       case 2: return multiply.template operator()<2>();
@@ -185,7 +191,7 @@ void multiply_skinny_by(Stream& stream, std::span<const MatmulArgs> group) {
   const MatmulPlan p = plan(group.front());
   const Scratch<float> x(stream, p.batch() * p.M * floats_of_x<Dots>(p.K));
   copy_rows<Dots>(stream, group.front(), p, x.data());
-  ScratchSlots widened(stream, group.front().scales ? SkinnyMatmul<Dots, C>::widened_floats(p.K) : 0);
+  ScratchSlots widened(stream, group.front().scales ? SkinnyMatmul<Dots, C>::kWidenedFloats : 0);
   run_skinny<SkinnyMatmul<Dots, C>>(stream, group, x.data(), &widened);
 }
 
