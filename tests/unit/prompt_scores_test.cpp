@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "tests/unit/test_device.h"
 #include "weft/backends/open.h"
 #include "weft/generate/score.h"
@@ -48,6 +50,20 @@ TEST(PromptScores, ChunksHaveTheBitsOfOnePass) {
       ASSERT_GE(scores[i].top[0].value, scores[i].value);
     }
   }
+}
+
+TEST(PromptScores, LogitsThatAreNoNumbersAreAnError) {
+  const auto device = open_device(test_device(), {.threads = 2});
+  const auto model = small_model(*device, DType::f32);
+  for (const Parameter& p : model->parameters()) {
+    if (!p.name.ends_with("embed_tokens.weight")) continue;
+    std::vector<float> values = p.tensor.to_host<float>();
+    for (size_t i = 0; i < 48; ++i) values[100 * 48 + i] = NAN;
+    const NoGrad no_grad;
+    p.tensor.write(values);
+  }
+  int steps = 0;
+  EXPECT_THROW(all_of(*model, {5, 100, 6}, 2, steps), Error);
 }
 
 TEST(PromptScores, OneTokenHasNone) {

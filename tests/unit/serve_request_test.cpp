@@ -82,6 +82,11 @@ TEST(ServeRequest, ArgumentsOfToolCallsAreObjects) {
   EXPECT_TRUE(has(conversation(R"("[1]")"), R"("arguments":"[1]")"));
   const std::string deep = std::string(100, '[') + std::string(100, ']');
   EXPECT_TRUE(has(conversation("\"{\\\"a\\\": " + deep + "}\""), R"("arguments":"{)"));
+  for (const char* kept : {R"("{\"a\": 18446744073709551615}")", R"("{\"a\": 18446744073709551616}")", R"("{\"a\": [-1e300]}")"})
+    EXPECT_TRUE(has(conversation(kept), std::string(R"("arguments":)") + std::string(kept))) << kept << conversation(kept);
+  const std::string lists = std::string(58, '[') + std::string(58, ']');
+  EXPECT_TRUE(has(conversation("\"{\\\"a\\\": " + lists + "}\""), R"("arguments":"{)"));
+  EXPECT_TRUE(has(conversation(R"("{\"a\": [9223372036854775807, 1.5, -3]}")"), R"("arguments":{"a":[9223372036854775807,1.5,-3]})"));
 }
 
 TEST(ServeRequest, WrongCompletions) {

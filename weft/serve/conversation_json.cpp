@@ -1,5 +1,8 @@
 #include "weft/serve/conversation_json.h"
 
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
 #include <nlohmann/json.hpp>
 
 #include "weft/serve/api_error.h"
@@ -27,17 +30,25 @@ std::string text_of_parts(const Ordered& parts, const std::string& param) {
   return text;
 }
 
+// Whether a template prints the value as it was written: nested no deeper than conversations may be, and integers of 64 bits.
+bool prints_alike(const Json& value, int levels) {
+  if (value.is_number_unsigned()) return value.get<uint64_t>() <= uint64_t(INT64_MAX);
+  if (value.is_number_float()) return std::abs(value.get<double>()) < 0x1p63;  // an integer beyond becomes a float
+  return !value.is_structured() || (levels > 0 && std::ranges::all_of(value, [=](const Json& v) { return prints_alike(v, levels - 1); }));
+}
+
 // Within the limits of a request's body.
 bool is_object(const std::string& text) {
+  constexpr int kLevels = 48;  // of the 64 of a conversation, with those around the arguments
   try {
-    parse_body(text);
-    return true;
+    return prints_alike(parse_body(text), kLevels);
   } catch (const ApiError&) {
     return false;
   }
 }
 
-// OpenAI's clients send a call's arguments as the text of a JSON object; templates print the object. Any other text stays one.
+// OpenAI's clients send a call's arguments as the text of a JSON object; templates print the object. Any other text stays one, and so does
+// an object that would be printed differently.
 void parse_arguments(Ordered& message) {
   const auto calls = message.find("tool_calls");
   if (calls == message.end() || !calls->is_array()) return;

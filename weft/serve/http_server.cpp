@@ -1,5 +1,7 @@
 #include "weft/serve/http_server.h"
 
+#include <strings.h>
+
 #include <algorithm>
 
 #include "weft/serve/answer.h"
@@ -49,6 +51,15 @@ class Requests : public httplib::Server {
 // Of the body; -5 is a large number.
 size_t declared_length(const httplib::Request& request) {
   return std::strtoull(request.get_header_value("Content-Length").c_str(), nullptr, 10);
+}
+
+// Whether all who read the connection agree where the body ends: one length in digits, or chunks, and never both.
+bool frames_body(const httplib::Request& request) {
+  const size_t lengths = request.get_header_value_count("Content-Length"), codings = request.get_header_value_count("Transfer-Encoding");
+  if (codings > 0)
+    return codings == 1 && lengths == 0 && ::strcasecmp(request.get_header_value("Transfer-Encoding").c_str(), "chunked") == 0;
+  const std::string length = request.get_header_value("Content-Length");
+  return lengths == 0 || (lengths == 1 && !length.empty() && std::ranges::all_of(length, [](char c) { return '0' <= c && c <= '9'; }));
 }
 
 void set_json(httplib::Response& response, const std::string& body, int status = 200) {
@@ -105,7 +116,12 @@ bool HttpServer::State::refuse_head(const httplib::Request& request, httplib::Re
   const size_t length = declared_length(request);
   const bool chunked = request.has_header("Transfer-Encoding"), has_length = chunked || request.has_header("Content-Length");
   if (!post && (length > 0 || chunked)) connection.close_after();
-  const bool known = post && is_one_of(request.path, kPosts);
+  const bool known = post && is_one_of(request.path, kPosts), framed = frames_body(request);
+  if (!framed) {
+    connection.close_after();
+    response.status = 400;
+    return true;
+  }
   if (reads || (known && has_length && length <= kDrained * options.max_body)) return false;
   if (post) connection.close_after();
   response.status = !known ? 404 : has_length ? 413 : 411;  // the error handler does the rest

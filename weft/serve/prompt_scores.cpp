@@ -1,7 +1,9 @@
 #include "weft/serve/prompt_scores.h"
 
 #include <algorithm>
+#include <cmath>
 
+#include "weft/base/check.h"
 #include "weft/base/parallel.h"
 #include "weft/tensor/node.h"
 
@@ -31,6 +33,9 @@ void PromptScorer::step() {
   const Tensor ids = Tensor::from_host(model_.device(), {1, rows}, std::span(ids_).subspan(first, size_t(rows)));
   const Tensor logits = model_.logits(ids, pass).reshape({rows, vocabulary});
   const std::vector<RowTerms> terms = row_terms(logits);
+  for (int64_t row = 0; row < rows; ++row)
+    if (const RowTerms& t = terms[size_t(row)]; !std::isfinite(t.maximum) || !std::isfinite(t.log_sum))
+      fail(ErrorCode::device_fault, "prompt scores", "the logits after position ", int64_t(first) + row, " are not numbers");
   const std::vector<float> values = logits.to_host<float>();
   pass.commit();
   scores_.resize(first + size_t(rows));

@@ -105,19 +105,20 @@ void Scheduler::remove_cancelled() {
   drop_cancelled();
 }
 
-// Of those that wait.
+// Removes the cancelled requests that wait. A client may leave at any moment between two looks at its job.
 void Scheduler::drop_cancelled() {
   std::erase_if(ready_, [this](const Ready& ready) {
     if (!ready.job->cancelled) return false;
     count_done(*ready.job, int64_t(ready.job->sequences.size() - ready.next));
     return true;
   });
-  if (!scoring_.empty() && scoring_.front()->cancelled) forget_scores();
+  const std::shared_ptr<Job> first = scoring_.empty() ? nullptr : scoring_.front();
   std::erase_if(scoring_, [this](const std::shared_ptr<Job>& job) {
     if (!job->cancelled) return false;
     count_done(*job, job->unfinished);  // none of its sequences runs yet
     return true;
   });
+  if (first && (scoring_.empty() || scoring_.front() != first)) forget_scores();
 }
 
 // Adds sequences to the engine while it has places, one of each request in turn.
@@ -170,7 +171,7 @@ void Scheduler::score_chunk() {
   }
 }
 
-// Of the first of scoring_.
+// Drops what was computed for the request that was first in scoring_.
 void Scheduler::forget_scores() {
   scored_ = 0;
   scorer_.reset();

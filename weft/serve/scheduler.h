@@ -77,15 +77,15 @@ class Scheduler {
   std::condition_variable work_;
   std::deque<std::shared_ptr<Job>> inbox_;
   int64_t unfinished_ = 0;  // sequences of admitted jobs, and prompts to be scored
-  int64_t jobs_ = 0;        // with any of these
+  int64_t jobs_ = 0;        // admitted jobs that are not finished
   bool finishing_ = false, abandoned_ = false;
   bool cancels_ = false;  // some job was cancelled
 
   // The rest is of run()'s thread alone.
   Engine engine_;
   std::deque<std::shared_ptr<Job>> scoring_;
-  size_t scored_ = 0;                   // prompts of the first of scoring_
-  std::optional<PromptScorer> scorer_;  // of the next one
+  size_t scored_ = 0;                   // prompts of scoring_.front() that are scored
+  std::optional<PromptScorer> scorer_;  // of its next prompt
   std::deque<Ready> ready_;             // each gets a place in turn: a request of many sequences does not hold up the others
   std::unordered_map<uint64_t, Running> running_;
 };
