@@ -74,33 +74,34 @@ void forward(Stream& stream, const RouteArgs& a) {
   });
 }
 
-// The k ids of a row, whose first one is at `position`.
-bool check_ids(Stream& stream, const int32_t* ids, int64_t position, int64_t k, int64_t E) {
-  bool valid = true;
-  for (int64_t j = 0; j < k; ++j) {
-    if (0 <= ids[j] && ids[j] < E) continue;
-    stream.report(join("id ", ids[j], " at position ", position + j, " is out of range [0, ", E, ")"));
-    valid = false;
-  }
-  return valid;
+bool in_range(int32_t id, int64_t E) { return 0 <= id && id < E; }
+
+// The first of the ids that is no expert is reported.
+void report_ids(Stream& stream, const View& ids, int64_t E) {
+  parallel_for(1, 1, [&](int64_t) {  // a task: the counting device has no ids
+    const int32_t *begin = data<int32_t>(ids), *end = begin + ids.numel();
+    const int32_t* bad = std::find_if(begin, end, [=](int32_t id) { return !in_range(id, E); });
+    if (bad != end) stream.report(join("id ", *bad, " at position ", bad - begin, " is out of range [0, ", E, ")"));
+  });
 }
 
 // Equation: dlogits = p (g - s), s = sum(p g), g = dweights of the chosen experts.
 // Layout:   logits, dlogits [R, E] with a row stride each, ids and dweights [R, k].
 // Order:    rows are independent tasks; s takes the chosen experts in order.
-// Requires: ids of the forward pass, in [0, E): others are reported, and their row is zero.
-// Traffic:  one read of logits, ids and dweights, one write of dlogits.
+// Requires: ids of the forward pass, in [0, E): the first other one is reported, and rows with one are zero.
+// Traffic:  one read of logits and dweights, two of ids, one write of dlogits.
 template <class T>
 void backward(Stream& stream, const RouteBackwardArgs& a) {
   const Rows logits = as_rows(a.logits, a.kOp, "logits"), dlogits = as_rows(a.dlogits, a.kOp, "dlogits");
   const int64_t E = logits.columns, k = a.ids.shape.back();
+  report_ids(stream, a.ids, E);
   for_each_row_group(stream, logits.rows, E, [&](int64_t first, int64_t last) HWY_ATTR {
     alignas(64) float p[kMost], d[kMost];
     for (int64_t r = first; r < last; ++r) {
       const int32_t* ids = data<int32_t>(a.ids) + r * k;
       const float* g = data<float>(a.dweights) + r * k;
       T* to = data<T>(a.dlogits) + r * dlogits.stride;
-      if (!check_ids(stream, ids, r * k, k, E)) {
+      if (!std::all_of(ids, ids + k, [=](int32_t id) { return in_range(id, E); })) {
         for_each_block(E, [=](At at) HWY_ATTR { at.store(splat(0), to); });
         continue;
       }
