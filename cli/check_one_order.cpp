@@ -72,7 +72,10 @@ int CheckOneOrder::run(Device& device, const std::string& dtype, bool json) cons
     json ? all.push_back(as_json(report, made.description)) : print(report, made.description);
     same &= report.differences.empty();
   };
-  const auto dtype_of = [&](int64_t i) { return dtype.empty() ? (i % 2 ? DType::bf16 : DType::f32) : dtype_from_name(dtype); };
+  // Every family in both dtypes, if there are twice as many models.
+  const auto dtype_of = [&](int64_t i) {
+    return dtype.empty() ? ((i + i / kOrderFamilies) % 2 ? DType::bf16 : DType::f32) : dtype_from_name(dtype);
+  };
   const DType given = dtype.empty() ? DType::bf16 : dtype_from_name(dtype);
   if (!model.empty()) {
     const ModelFolder folder(model, adapter);
@@ -85,8 +88,7 @@ int CheckOneOrder::run(Device& device, const std::string& dtype, bool json) cons
     for (int64_t i = 0; i < models; ++i) {
       options.length = length ? length : i % 4 == 3 ? 640 : 160;
       const bool int8 = weights.int8() || (i % 5 == 3 && !device.name().starts_with("metal"));
-      run_one(random_order_model(device, dtype_of(i), seed, i, std::max(kContext, options.length), int8),
-              models);  // an odd number of families
+      run_one(random_order_model(device, dtype_of(i), seed, i, std::max(kContext, options.length), int8), models);
     }
   }
   if (json)

@@ -13,7 +13,7 @@ struct CheckOneOrder {
   bool wanted = false;
   std::string model, shape, adapter;
   WeightsFlag weights;
-  int64_t tokens = 20000, batch = 8, length = 0, models = 26;
+  int64_t tokens = 20000, batch = 8, length = 0, models = 32;
   uint64_t seed = 1;
 
   void add_to(CLI::App& command);

@@ -89,9 +89,8 @@ void add_options(Dice& dice, ModelConfig& c) {
 }
 
 ModelConfig random_config(Dice& dice, int64_t index, int64_t context) {
-  constexpr int64_t kFamilies = int64_t(Architecture::gpt_oss) + 1;
   ModelConfig c = preset("llama-tiny");
-  c.architecture = Architecture(index % kFamilies);
+  c.architecture = Architecture(index % kOrderFamilies);
   const bool gpt2 = c.architecture == Architecture::gpt2;
   c.layers = dice.between(1, 3);
   c.head_dim = dice.one_of({16, 32, 48, 64, 80, 96, 128});

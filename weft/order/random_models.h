@@ -9,6 +9,8 @@
 
 namespace weft {
 
+inline constexpr int64_t kOrderFamilies = int64_t(Architecture::gpt_oss) + 1;  // they take turns
+
 struct OrderModel {
   std::string description;  // "qwen2, 2 layers, 4 heads of 32 (2 for keys), hidden 77, ..."
   std::unique_ptr<Model> model;
