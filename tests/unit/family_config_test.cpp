@@ -64,7 +64,8 @@ const json kGptOss = model("gpt_oss", "GptOssForCausalLM", json::parse(R"({"atte
   ["model.layers.*.self_attn"],"quant_method":"mxfp4"},"rope_scaling":{"beta_fast":32.0,"beta_slow":1.0,"factor":32.0,
   "original_max_position_embeddings":4096,"rope_type":"yarn","truncate":false},"rope_theta":150000,"router_aux_loss_coef":0.9,
   "sliding_window":128,"swiglu_limit":7.0,"tie_word_embeddings":false,"vocab_size":201088})"));
-const json kQwen3Small = model("qwen3", "Qwen3ForCausalLM", json::parse(R"({"attention_bias":false,"bos_token_id":151643,"eos_token_id":151645,
+const json kQwen3Small =
+    model("qwen3", "Qwen3ForCausalLM", json::parse(R"({"attention_bias":false,"bos_token_id":151643,"eos_token_id":151645,
   "head_dim":128,"hidden_size":1024,"intermediate_size":3072,"max_position_embeddings":40960,"max_window_layers":28,"num_attention_heads":16,
   "num_hidden_layers":28,"num_key_value_heads":8,"rms_norm_eps":1e-06,"rope_scaling":null,"rope_theta":1000000,"sliding_window":null,
   "tie_word_embeddings":true,"use_sliding_window":false,"vocab_size":151936})"));

@@ -319,6 +319,9 @@ TEST_F(GgufModel, wrong_models_are_named) {
             "has no key 'llama.expert_used_count'");
   EXPECT_EQ(error(metadata("", [](GgufMetadata& m) { m.put("llama.rope.scaling.type", "longrope"); }), {embedding}),
             "llama.rope.scaling.type is 'longrope'; none, linear, yarn and the factors of llama3 are supported");
+  const GgufTensor factors{"rope_freqs.weight", &f32, {6}, [] { return std::vector<float>(6, 2); }};
+  EXPECT_EQ(error(metadata("", [](GgufMetadata& m) { m.put("llama.rope.scaling.type", "linear"); }), {embedding, factors}),
+            "llama.rope.scaling.type is 'linear' beside the tensor 'rope_freqs.weight'");
   GgufMetadata other;
   other.put("general.architecture", "bert");
   EXPECT_EQ(

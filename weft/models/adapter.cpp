@@ -109,7 +109,11 @@ LoraOptions read_adapter_options(const std::string& folder) {
   for (const auto& [name, entry] : file.entries()) {
     const bool known = name.starts_with(kPrefix) && (name.ends_with(kA) || name.ends_with(kB)) && name.size() > kPrefix.size() + kA.size();
     if (!known) fail(ErrorCode::unsupported, file.path(), "has a tensor '", name, "', expected names like ", kPrefix, "<layer>", kA);
-    if (name.ends_with(kA)) options.targets.push_back(name.substr(kPrefix.size(), name.size() - kPrefix.size() - kA.size()));
+    if (!name.ends_with(kA)) continue;
+    if (entry.shape.rank() != 2 || entry.shape[0] != options.rank)
+      fail(ErrorCode::bad_file, file.path(), "has a tensor '", name, "' of shape ", entry.shape, ", and the r of ", config_path(folder),
+           " is ", options.rank);
+    options.targets.push_back(name.substr(kPrefix.size(), name.size() - kPrefix.size() - kA.size()));
   }
   if (options.targets.empty()) fail(ErrorCode::bad_file, file.path(), "holds no adapter");
   return options;

@@ -108,7 +108,11 @@ RopeScaling gguf_rope_scaling(const Gguf& file, const GgufFamily& family, const 
   if (type != "none" && type != "linear" && !(type == "yarn" && has_yarn(family)))
     fail(ErrorCode::unsupported, file.path(), prefix, kType, " is '", type, "'; none, linear", has_yarn(family) ? ", yarn" : "",
          " and the factors of llama3 are supported");
-  if (file.contains(kGgufRopeFactors)) return read_factors(file, c);
+  if (file.contains(kGgufRopeFactors)) {
+    if (type != "none")
+      fail(ErrorCode::unsupported, file.path(), prefix, kType, " is '", type, "' beside the tensor '", kGgufRopeFactors, "'");
+    return read_factors(file, c);
+  }
   if (type == "linear") return {.kind = Kind::linear, .factor = read_factor(file, prefix)};
   return type == "yarn" ? read_yarn(file, prefix, c) : RopeScaling();
 }
