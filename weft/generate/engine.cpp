@@ -348,7 +348,7 @@ EngineToken Engine::sample(Sequence& s, std::span<const float> logits, const Row
   EngineToken token{.sequence = 0, .id = -1};
   try {
     token = s.sampled.next(logits, terms);
-  } catch (const Error&) {
+  } catch (...) {  // out of memory, too: the other rows have their tokens
     token.error = std::current_exception();
   }
   token.sequence = s.number;
