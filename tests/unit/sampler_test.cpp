@@ -106,6 +106,22 @@ TEST(Sampler, LargeVocabulary) {
     expect_distribution(logits, o);
 }
 
+// Logits in steps of a half: most are ties, and the set that reaches p ends among equals.
+TEST(Sampler, TopPAmongTies) {
+  std::vector<float> logits(700);
+  PhiloxStream values(12);
+  for (float& l : logits) l = std::round(float(4 * values.normal())) / 2;
+  for (double p : {0.2, 0.5, 0.9, 0.99, 0.9999}) expect_distribution(logits, {.temperature = 1.3, .top_p = p, .seed = 6});
+  expect_distribution(std::vector<float>(300, 2.0f), {.temperature = 1, .top_p = 0.25, .seed = 6});  // exactly 75 of 300
+}
+
+TEST(Sampler, TokensBelowTheLastBitOfAWeightAreNeverDrawn) {
+  std::vector<float> logits(1000, -60);  // e^-60 is below 2^-52
+  logits[3] = 0;
+  for (uint32_t position = 0; position < 1000; ++position)
+    EXPECT_EQ(Sampler({.temperature = 1, .top_p = 1}).next(logits, {}, {.position = position}), 3);
+}
+
 TEST(Sampler, GreedyTakesTheLargestAndTheLowestIdAmongEquals) {
   Sampler greedy({});
   EXPECT_EQ(greedy.next(kLogits, {}, {}), 1);

@@ -36,6 +36,16 @@ double exp_of_nonpositive(double x) {
   return e * std::bit_cast<double>((std::bit_cast<uint64_t>(shifted) + 1023) << 52);
 }
 
+// Bits after the point of a weight: sums of `count` weights of at most 1 stay below 2^63.
+int shift_of(size_t count) { return 62 - int(std::bit_width(count)); }
+
+// The run of weights with the same six leading bits, ascending with the weight.
+constexpr size_t kRuns = 64 * 32;
+size_t run_of(uint64_t weight) {
+  const int width = int(std::bit_width(weight));
+  return size_t(width) * 32 + size_t((width > 6 ? weight >> (width - 6) : weight << (6 - width)) & 31);
+}
+
 // [0, 1) in steps of 2^-53.
 double unit_double(uint64_t seed, DrawPoint point) {
   const PhiloxBlock bits = philox({point.position, point.occurrence, uint32_t(point.prompt), uint32_t(point.prompt >> 32)},
@@ -91,7 +101,10 @@ int32_t Sampler::next(std::span<const float> logits, std::span<const int32_t> hi
   if (options_.temperature == 0) return best;
   collect(logits, logits[size_t(best)]);
   if (options_.top_p < 1) keep_top_p();
-  if (options_.min_p > 0) keep([&](size_t i) { return weights_[i] >= options_.min_p; });
+  if (options_.min_p > 0) {
+    const auto least = uint64_t(options_.min_p * std::exp2(shift_of(logits.size())));
+    keep([&](size_t i) { return weights_[i] >= least; });
+  }
   return draw(point);
 }
 
@@ -116,22 +129,30 @@ void Sampler::collect(std::span<const float> logits, float largest) {
   ids_.clear();
   for (size_t id = 0; id < logits.size(); ++id)
     if (logits[id] >= least) ids_.push_back(int32_t(id));
+  exponents_.resize(ids_.size());
   weights_.resize(ids_.size());
-  for (size_t i = 0; i < ids_.size(); ++i) weights_[i] = (double(logits[size_t(ids_[i])]) - double(largest)) / options_.temperature;
-  for (double& w : weights_) w = exp_of_nonpositive(w);
+  for (size_t i = 0; i < ids_.size(); ++i) exponents_[i] = (double(logits[size_t(ids_[i])]) - double(largest)) / options_.temperature;
+  const double one = std::exp2(shift_of(logits.size()));
+  for (size_t i = 0; i < ids_.size(); ++i) weights_[i] = uint64_t(int64_t(one * exp_of_nonpositive(exponents_[i])));
 }
 
+uint64_t Sampler::total() const { return std::accumulate(weights_.begin(), weights_.end(), uint64_t{0}); }
+
+// Sums of weights by their leading bits find the run of weights in which the sum reaches p; only that run is sorted.
 void Sampler::keep_top_p() {
-  const double total = std::accumulate(weights_.begin(), weights_.end(), 0.0), wanted = options_.top_p * total;
-  // The tokens below this bound have less than 1 - p in total, so none is needed to reach p: they need not be sorted.
-  const double hopeless = (1 - options_.top_p) * total / double(ids_.size()) * (1 - 1e-9);
+  const uint64_t all = total(), wanted = std::clamp<uint64_t>(uint64_t(std::ceil(options_.top_p * double(all))), 1, all);
+  std::array<uint64_t, kRuns> sums{};
+  for (uint64_t w : weights_) sums[run_of(w)] += w;
+  size_t run = kRuns - 1;
+  uint64_t sum = 0;  // of the runs above
+  while (sum + sums[run] < wanted) sum += sums[run--];
   ranked_.clear();
   for (size_t i = 0; i < ids_.size(); ++i)
-    if (weights_[i] >= hopeless) ranked_.push_back({weights_[i], ids_[i]});
+    if (run_of(weights_[i]) == run) ranked_.push_back({weights_[i], ids_[i]});
   std::sort(ranked_.begin(), ranked_.end(),
             [](const auto& a, const auto& b) { return a.first != b.first ? a.first > b.first : a.second < b.second; });
   size_t last = 0;
-  for (double sum = ranked_[0].first; last + 1 < ranked_.size() && sum < wanted; sum += ranked_[last].first) ++last;
+  for (sum += ranked_[0].first; sum < wanted; sum += ranked_[last].first) ++last;
   const auto [least, id] = ranked_[last];
   keep([&](size_t i) { return weights_[i] > least || (weights_[i] == least && ids_[i] <= id); });
 }
@@ -149,9 +170,9 @@ void Sampler::keep(F wanted) {
 }
 
 int32_t Sampler::draw(DrawPoint point) const {
-  const double target = unit_double(options_.seed, point) * std::accumulate(weights_.begin(), weights_.end(), 0.0);
+  const uint64_t all = total(), target = std::min(all - 1, uint64_t(unit_double(options_.seed, point) * double(all)));
   size_t i = 0;
-  for (double sum = weights_[0]; i + 1 < ids_.size() && sum <= target; sum += weights_[i]) ++i;
+  for (uint64_t sum = weights_[0]; i + 1 < ids_.size() && sum <= target; sum += weights_[i]) ++i;
   return ids_[i];
 }
 

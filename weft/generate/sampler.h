@@ -7,8 +7,11 @@
 //   min-p                  keeps the tokens at least min_p times as likely as the most likely one
 //
 // and then one draw from the softmax of those that are left. The draw is a function of the seed, the prompt, the number of its earlier
-// occurrences and the position alone; probabilities are float64 sums in the order of ids. A token does not depend on threads or on
-// other sequences.
+// occurrences and the position alone. A token does not depend on threads or on other sequences.
+//
+// Weights are integers, w_t = floor(2^s exp((l_t - largest) / T)), s = 62 - bits of the vocabulary's size, so that no sum rounds or
+// overflows: every order of a sum is the one order, on any device. A token less likely than the most likely one by 2^-s (2^-44 of 128k
+// tokens) has weight 0 and is never drawn.
 #pragma once
 
 #include <cstdint>
@@ -52,15 +55,17 @@ class Sampler {
   std::span<const float> penalise(std::span<const float> logits, std::span<const int32_t> history);
   void collect(std::span<const float> logits, float largest);
   void keep_top_p();
+  uint64_t total() const;
   template <class F>
   void keep(F wanted);
   int32_t draw(DrawPoint point) const;
 
   SamplingOptions options_;
   std::vector<float> penalised_, best_;
-  std::vector<int32_t> ids_;     // kept so far, ascending
-  std::vector<double> weights_;  // of ids_, not normalised: exp((l - largest) / T)
-  std::vector<std::pair<double, int32_t>> ranked_;
+  std::vector<int32_t> ids_;  // kept so far, ascending
+  std::vector<double> exponents_;
+  std::vector<uint64_t> weights_;  // of ids_
+  std::vector<std::pair<uint64_t, int32_t>> ranked_;
 };
 
 }  // namespace weft
