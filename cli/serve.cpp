@@ -147,7 +147,8 @@ Run add_serve(CLI::App& app) {
                       "Tokens of a sequence at most, its prompt included (default: the model's context, at most 8192)");
   command->add_option("--pool", o->scheduler.engine.pool,
                       "Tokens that the memory for keys and values holds, of all sequences together (default: --sequences x --positions)");
-  command->add_option("--queue", o->scheduler.queue, "Requests beyond --sequences; further ones are refused (429)")->capture_default_str();
+  command->add_option("--queue", o->scheduler.queue, "Requests that wait beyond --sequences; further ones are refused (429)")
+      ->capture_default_str();
   command->add_option("--api-key", o->http.api_key, "Key that clients must send (default: $WEFT_API_KEY, else none)");
   command->add_option("--max-body", o->max_body, "Bytes of a request at most")->capture_default_str();
   command->add_option("--timeout", o->http.timeout, "Seconds of a request at most, in the queue and running")->capture_default_str();

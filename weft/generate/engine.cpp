@@ -161,13 +161,13 @@ std::vector<EngineToken> Engine::step() {
   return tokens;
 }
 
-// The first of those that wait, and those after it that can be read beside it.
+// Begins the first waiting sequence, and the next ones as long as their prompts can be read in the same pass.
 void Engine::begin_reading() {
   while (!waiting_.empty() && running() < options_.sequences && begin_next()) {
   }
 }
 
-// The first of those that wait, unless the pool is too full for all it may need, or it had better be read later.
+// Begins the first waiting sequence, unless the pool lacks pages for all it may need, or reading it later reuses more.
 bool Engine::begin_next() {
   const Sequence& next = *waiting_.front();
   const std::span<const int32_t> prompt = next.ids().first(next.sampled.prompt_tokens() - 1);  // the last token is computed, for its logits

@@ -82,7 +82,7 @@ std::vector<int64_t> flags_of(const Gguf& file, const std::string& key, const Gg
   return flags;
 }
 
-// The layers with the window as a file may say: one in so many is without, or a flag for each.
+// A file names the layers with the window by a period (every n-th layer has none) or by a flag for each layer.
 void check_window_pattern(const Gguf& file, const std::string& key, const ModelConfig& c) {
   const auto found = file.metadata().find(key);
   if (found == file.metadata().end() || c.window == 0) return;

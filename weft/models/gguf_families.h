@@ -33,7 +33,7 @@ struct GgufNumber {
   double ModelConfig::* member;
   bool required;
   float ModelConfig::* single = nullptr;  // instead of `member`; 0 is not written
-  double absent = 0;                      // llama.cpp's number for a file without the key; above 0: it has no model without one
+  double absent = 0;                      // llama.cpp's default for a file without the key; if above 0, every file has a value
 
   double of(const ModelConfig& config) const { return single ? double(config.*single) : config.*member; }
   void set(ModelConfig& config, double value) const { single ? void(config.*single = float(value)) : void(config.*member = value); }

@@ -20,11 +20,11 @@ std::string_view token_embedding(Architecture architecture) {
   return architecture == Architecture::gpt2 ? "transformer.wte.weight" : "model.embed_tokens.weight";
 }
 
-// Before the names of the text model's tensors in a model of text and images, and before those of its other parts.
+// Prefixes of a multimodal model's tensors: those of its text model, and those of its other parts.
 constexpr std::string_view kTextPrefixes[] = {"language_model.model.", "model.language_model."};
 constexpr std::string_view kImagePrefixes[] = {"vision_tower.", "multi_modal_projector.", "model.vision_tower.",
                                                "model.multi_modal_projector."};
-constexpr const char *kHead = "lm_head.weight", *kHeadBesideImages = "language_model.lm_head.weight";
+constexpr const char *kHead = "lm_head.weight", *kMultimodalHead = "language_model.lm_head.weight";
 
 bool begins_with_any(std::string_view name, std::span<const std::string_view> prefixes) {
   return std::ranges::any_of(prefixes, [&](std::string_view prefix) { return name.starts_with(prefix); });
@@ -32,7 +32,7 @@ bool begins_with_any(std::string_view name, std::span<const std::string_view> pr
 
 constexpr const char* kBlocks = "_blocks";  // after the name of a tensor in MXFP4
 
-// The name of a parameter in the files: its own, without the base model's prefix, with those of a model of text and images, or (a tied
+// The name of a parameter in the files: its own, without the base model's prefix, with those of a multimodal model, or (a tied
 // embedding) the head's; "": there is none.
 std::string name_in_files(const ModelConfig& config, const WeightFiles& files, const std::string& wanted) {
   const std::string_view prefix = base_prefix(config.architecture);
@@ -45,13 +45,13 @@ std::string name_in_files(const ModelConfig& config, const WeightFiles& files, c
   }
   const bool tied_table = config.tie_embeddings && wanted == token_embedding(config.architecture);
   if (tied_table) names.push_back(kHead);
-  if (tied_table || wanted == kHead) names.push_back(kHeadBesideImages);
+  if (tied_table || wanted == kHead) names.push_back(kMultimodalHead);
   for (const std::string& name : names)
     if (files.contains(name)) return name;
   return "";
 }
 
-bool is_beside_images(const ModelConfig& config, const WeightFiles& files) {
+bool is_multimodal(const ModelConfig& config, const WeightFiles& files) {
   return begins_with_any(name_in_files(config, files, std::string(token_embedding(config.architecture))), kTextPrefixes);
 }
 
@@ -185,7 +185,7 @@ class FolderWeights : public Weights {
   // Causal masks and rotary frequencies that older versions saved; a head that is tied to the embedding anyway; the parts for images.
   bool known_buffer(const std::string& name) const {
     if (name == stored_name(kHead)) return config_.tie_embeddings;
-    if (begins_with_any(name, kImagePrefixes)) return is_beside_images(config_, files_);
+    if (begins_with_any(name, kImagePrefixes)) return is_multimodal(config_, files_);
     if (name.ends_with("rotary_emb.inv_freq")) return config_.architecture != Architecture::gpt2;
     return config_.architecture == Architecture::gpt2 && (name.ends_with(".attn.bias") || name.ends_with(".attn.masked_bias"));
   }
@@ -245,7 +245,7 @@ std::unique_ptr<Model> load_model(const std::string& folder, ModelConfig config,
   }
   const WeightFiles files(folder);
   config.dtype = stored_dtype(config, files);
-  if (is_beside_images(config, files)) config.tie_embeddings = stored_head_is_tied(config, files);
+  if (is_multimodal(config, files)) config.tie_embeddings = stored_head_is_tied(config, files);
   FolderWeights weights(device, running_dtype(config, options), options, config, files);
   return take(weights);
 }

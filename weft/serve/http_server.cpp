@@ -203,7 +203,8 @@ std::string HttpServer::State::read_body(const httplib::Request& request, const 
   if (!whole) Connection::current().close_after();  // what is left of it would be taken for the next request
   if (length > options.max_body || declared_length(request) > options.max_body)
     throw api_error(413, weft::join("the request's body has more than ", options.max_body, " bytes"), "invalid_request_error", "too_large");
-  if (!whole) throw api_error(400, "the request's body is incomplete, or not compressed as it says", "invalid_request_error");
+  if (!whole)
+    throw api_error(400, "the request's body is cut short, or not compressed as its Content-Encoding says", "invalid_request_error");
   // Another type would let any web page send requests without asking (CORS).
   if (!request.get_header_value("Content-Type").starts_with("application/json")) throw other_type();
   return body;

@@ -22,8 +22,8 @@ struct Family {
   bool mxfp4 = false;           // quantization_config may say that matrices of experts are in MXFP4
 };
 
-// The config.json of a model of text and images (Gemma 3 from 4B on, Mistral 3) as a document that has its text model's alone, complete,
-// under the same key; nullopt: `root` is of another model.
+// Of a multimodal model's config.json (Gemma 3 from 4B on, Mistral 3): a document with the text model's config alone, its defaults filled
+// in, under kTextConfig. nullopt: `root` is not multimodal.
 inline constexpr const char* kTextConfig = "text_config";
 std::optional<Json> text_document(const JsonNode& root);
 

@@ -105,7 +105,8 @@ void decode_bf16(Stream& stream, const Launch& launch, const KvAttentionArgs& a,
   });
 }
 
-// Every query as if it were a sequence of its own; so many at once that their scores take at most 64 MiB, and no more than a grid has in z.
+// Every query as if it were a sequence of its own; of a prompt, so many at once that their scores take at most 64 MiB, and no more than a
+// grid has in z.
 void decode(Stream& stream, const Launch& launch, const KvAttentionArgs& a) {
   const int64_t all = a.q.shape[0] * a.q.shape[1], each = a.q.shape[2] * (kv_capacity(a.k_cache, a.pages) + 128);
   const int64_t at_once = a.q.shape[1] == 1 ? all : std::clamp<int64_t>((int64_t(1) << 24) / each, 1, std::min<int64_t>(all, 65535));

@@ -75,7 +75,7 @@ struct ActivationEpilogue {
           if (this->params.keeps_pre) store_box(this->other_map, this->other(i).base, this->row(tile, i), this->column(tile, i));
           store_box(this->c_map, this->c(i).base, this->row(tile, i), this->column(tile, i));
         }
-        stores_end();  // of no box, too: stores_wait counts
+        stores_end();  // an empty group, too: stores_wait counts groups
       }
     }
 
@@ -137,7 +137,7 @@ struct SlopeEpilogue {
         __syncwarp();
         if (this->lane == 0) {
           if (this->inside(tile, i)) store_box(this->c_map, this->c(i).base, this->row(tile, i), this->column(tile, i));
-          stores_end();  // of no box, too: stores_wait counts
+          stores_end();  // an empty group, too: stores_wait counts groups
         }
         if (i % 2 == 1 && this->params.partial) sum_rows(tile, i);
       }
