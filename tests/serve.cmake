@@ -1,5 +1,5 @@
 # The HTTP server of the tool. Requests and answers are tested in any build, the server itself if it is built.
-foreach(name IN ITEMS prompt_scores_test serve_request_test)
+foreach(name IN ITEMS prompt_scores_test request_head_test serve_request_test)
   weft_unit_test(${name})
   target_link_libraries(${name} PRIVATE weft_serve_requests)
 endforeach()

@@ -3,6 +3,7 @@ import contextlib
 import json
 import pathlib
 import re
+import resource
 import shutil
 import signal
 import socket
@@ -20,6 +21,11 @@ LLAMA = source / "tests/golden/models/llama"
 TEMPLATE = ("{% for m in messages %}{% if m.role == 'bad' %}{{ raise_exception('no such role: bad') }}{% endif %}[{{ m.role }}] {{ m.content }}\n{% endfor %}"
             "{% if tools %}tools: {{ tools | tojson }}\n{% endif %}{% if add_generation_prompt %}[assistant] {% endif %}")
 LONG = {"prompt": [5, 6, 7], "max_tokens": 240, "n": 1024, "temperature": 1, "seed": 1}  # much more than the tests wait for
+
+
+def resident(process):
+    """MiB"""
+    return int(re.search(r"VmRSS:\s+(\d+)", pathlib.Path(f"/proc/{process.pid}/status").read_text())[1]) / 1024
 
 
 def completions(server):
@@ -160,6 +166,22 @@ def errors(server):
                 while more := client.recv(4096):
                     answer += more
         expect(f"{framing} is refused", answer.startswith(b"HTTP/1.1 400 ") and answer.count(b"HTTP/1.1") == 1, answer)
+    smuggled = b"POST /v1/completions HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\nContent-Length: 40\r\n\r\n" + b'{"prompt": [5], "max_tokens": 9}'.ljust(40)
+    made = server.metric("weft_new_tokens_total")
+    for line in ("POST /" + "a" * 8200, "BREW /", "POST /nowhere", "PUT /v1/completions", "GET /health", "POST /v1/completions"):
+        with socket.create_connection(("127.0.0.1", server.port), timeout=300) as client:
+            answer = b""
+            with contextlib.suppress(ConnectionError):
+                client.sendall(line.encode() + b" HTTP/1.1\r\nHost: 127.0.0.1\r\nRange: bytes=x\r\nContent-Type: text/plain\r\nContent-Length: " +
+                               str(len(smuggled)).encode() + b"\r\n\r\n" + smuggled)
+                while more := client.recv(4096):
+                    answer += more
+        expect(f"a body is no request: {line[:20]}", answer.count(b"HTTP/1.1") == 1, answer)
+    expect("nothing was computed for them", server.metric("weft_new_tokens_total") == made)
+    status, part = server.ask("/health", headers={"Range": "bytes=0-1", "Accept-Encoding": "br, gzip"})
+    expect("no ranges and no compression", status == 200 and part == {"status": "ok"}, (status, part))
+    refused(server, "a long stop string", 400, {**hello, "stop": "a" * 2000}, param="stop")
+    refused(server, "more log-probabilities than fit", 400, {"prompt": [5], "max_tokens": 200, "n": 128, "logprobs": 20}, param="logprobs")
     for host in ("attacker.example", "127.0.0.1.attacker.example:80"):
         refused(server, "another host", 403, hello, headers={"Host": host}, code="forbidden_host")
     refused(server, "a long body", 413, raw=b'{"prompt":"' + b"a" * 200000 + b'"}')
@@ -281,6 +303,22 @@ def limits(folder):
         expect("others are answered", server.ask("/health")[0] == 200)
 
 
+def small_stack(folder):
+    """Where the system's threads have small stacks, long requests end in an error and not the server."""
+    limits = resource.getrlimit(resource.RLIMIT_STACK)
+    try:
+        resource.setrlimit(resource.RLIMIT_STACK, (2 << 20, limits[1]))
+        with Server(folder) as server:
+            for request in (b"GET /" + b"a" * 1000, b"GET /v1/models/" + b"b" * 1000, b"GET /" + b"a" * 8100):
+                for header in (b"", b"Range: bytes=" + b"0-1," * 1000 + b"0-1\r\n", b"Content-Type: multipart/form-data; boundary=" + b"x" * 60 + b"\r\n"):
+                    with socket.create_connection(("127.0.0.1", server.port), timeout=300) as client:
+                        client.sendall(request + b" HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n" + header + b"\r\n")
+                        expect("an answer", client.recv(4096).startswith(b"HTTP/1.1 4"), request[:20])
+            expect("it runs", server.ask("/health")[0] == 200)
+    finally:
+        resource.setrlimit(resource.RLIMIT_STACK, limits)
+
+
 def queue(folder):
     """At most --sequences and --queue requests, of however many sequences; those whose clients leave make room at once."""
     with Server(folder, "--sequences", 1, "--queue", 2) as server:
@@ -330,8 +368,20 @@ def ends(folder):
         refused(server, "too long", 504, LONG, headers=key, code="timeout")
         held = [socket.create_connection(("127.0.0.1", server.port)) for _ in range(16)]  # accepted before the next one
         refused(server, "too many connections", 503, path="/v1/models", headers=key, code="overloaded")
+        connection = server.connect()
+        connection.request("GET", "/health")
+        answer = connection.getresponse()
+        expect("a refused connection ends", answer.status == 503 and answer.getheader("Connection") == "close", (answer.status, answer.headers))
+        connection.close()
         for client in held:
             client.close()
+        begin, client = resident(server.process), socket.create_connection(("127.0.0.1", server.port), timeout=300)
+        with contextlib.suppress(OSError):  # a chunk's length that never ends, without the key
+            client.sendall(b"POST /v1/completions HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n")
+            for _ in range(100):
+                client.sendall(b"1" * (1 << 20))
+        client.close()
+        expect("nothing is kept of it", resident(server.process) < begin + 60, (begin, resident(server.process)))
         server.process.send_signal(signal.SIGINT)
         expect("exit code 0 after Ctrl-C", server.process.wait(300) == 0, server.process.returncode)
 
@@ -354,6 +404,9 @@ def talks(folder):
         for thread in threads:
             thread.join()
         events = server.events("/v1/chat/completions", {"messages": [{"role": "user", "content": "Say hello."}]})
+        call = {"role": "assistant", "content": None, "tool_calls": [{"id": "1", "type": "function", "function": {"name": "f", "arguments": "{\"a\": 1}"}}]}
+        status, one = server.ask("/v1/chat/completions", {"messages": [{"role": "user", "content": "Say hello."}, call, {"role": "tool", "content": "1"}], "max_tokens": 2})
+        expect("a call without a text", status == 200, one)
     expect("questions are answered", len(got) == 16 and all(one["message"]["content"] == answers[q] and one["finish_reason"] == "stop" for q, one in got), got)
     expect("a stream ends with the turn", "".join(e["choices"][0]["delta"].get("content", "") for e in events) == "Hello there!" and
            events[-1]["choices"][0]["finish_reason"] == "stop", events[-1])
@@ -401,6 +454,7 @@ with tempfile.TemporaryDirectory() as temporary:
             print(f"{test.__name__}: {time.time() - begin:.1f} s")
     idlers(folder)
     limits(folder)
+    small_stack(folder)
     queue(folder)
     turns(folder)
     talks(pathlib.Path(temporary))

@@ -27,7 +27,7 @@ std::unique_ptr<Model> small_model(Device& device, DType dtype) {
 }
 
 PromptScores all_of(const Model& model, const std::vector<int32_t>& ids, int64_t top, int& steps) {
-  PromptScorer scorer(model, ids, top, "");
+  PromptScorer scorer(model, model.make_pool(pages_for(1200)), std::make_shared<std::vector<int32_t>>(ids), top, "");
   for (steps = 0; !scorer.done(); ++steps) scorer.step();
   return scorer.take();
 }
@@ -73,7 +73,7 @@ TEST(PromptScores, OneTokenHasNone) {
   EXPECT_TRUE(all_of(*model, {5}, 0, steps).empty());
   EXPECT_EQ(steps, 0);
   EXPECT_EQ(all_of(*model, {5, 6}, 0, steps).size(), 1u);
-  EXPECT_THROW(PromptScorer(*model, {5, 6}, 0, "nobody"), Error);
+  EXPECT_THROW(PromptScorer(*model, model->make_pool(1), std::make_shared<std::vector<int32_t>>(2, 5), 0, "nobody"), Error);
 }
 
 }  // namespace

@@ -52,6 +52,9 @@ TEST(ServeRequest, NullIsAbsent) {
   const auto r = parse_completion(R"({"prompt": "a", "temperature": null, "stop": null, "seed": null, "logprobs": null, "suffix": null})");
   EXPECT_FALSE(r.sampling.temperature || r.sampling.seed || r.log_probabilities);
   EXPECT_TRUE(r.stop.empty());
+  EXPECT_EQ(parse_completion(R"({"prompt": "a", "stop": ["", "b"], "top_p": 0, "functions": []})").stop, std::vector<std::string>{"b"});
+  EXPECT_EQ(parse_completion(R"({"prompt": "a", "stop": ")" + std::string(1024, 'b') + "\"}").stop.size(), 1u);
+  EXPECT_THROW(parse_completion(R"({"prompt": "a", "stop": ")" + std::string(1025, 'b') + "\"}"), ApiError);
 }
 
 TEST(ServeRequest, Chat) {
@@ -101,7 +104,8 @@ TEST(ServeRequest, WrongCompletions) {
       {R"({"prompt": ["a", 1]})", "prompt"},
       {R"({"prompt": "a", "temperature": -1})", "temperature"},
       {R"({"prompt": "a", "temperature": "hot"})", "temperature"},
-      {R"({"prompt": "a", "top_p": 0})", "top_p"},
+      {R"({"prompt": "a", "top_p": -0.1})", "top_p"},
+      {R"({"prompt": "a", "functions": [{"name": "f"}]})", "functions"},
       {R"({"prompt": "a", "top_p": 1.1})", "top_p"},
       {R"({"prompt": "a", "max_tokens": -1})", "max_tokens"},
       {R"({"prompt": "a", "max_tokens": 1.5})", "max_tokens"},
@@ -110,7 +114,6 @@ TEST(ServeRequest, WrongCompletions) {
       {R"({"prompt": "a", "n": 100000})", "n"},
       {R"({"prompt": ["a", "b"], "n": 1024})", "prompt"},
       {R"({"prompt": "a", "stop": [1]})", "stop"},
-      {R"({"prompt": "a", "stop": ""})", "stop"},
       {R"({"prompt": "a", "stop": {}})", "stop"},
       {R"({"prompt": "a", "logprobs": 21})", "logprobs"},
       {R"({"prompt": "a", "logprobs": true})", "logprobs"},

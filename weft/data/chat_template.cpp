@@ -9,10 +9,10 @@ constexpr std::string_view kChatMl = R"({%- for message in messages %}
     {{- '<|im_start|>' + message['role'] + '\n' }}
     {%- if message['role'] == 'assistant' %}
         {%- generation %}
-            {{- message['content'] + '<|im_end|>' }}
+            {{- (message['content'] or '') + '<|im_end|>' }}
         {%- endgeneration %}
     {%- else %}
-        {{- message['content'] + '<|im_end|>' }}
+        {{- (message['content'] or '') + '<|im_end|>' }}
     {%- endif %}
     {{- '\n' }}
 {%- endfor %}

@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <random>
+#include <string_view>
 
 namespace weft::serve {
 namespace {
@@ -19,6 +20,14 @@ OrderedJson finish_reason(const std::optional<FinishReason>& reason) {
 }
 
 OrderedJson or_null(const std::string& text) { return text.empty() ? OrderedJson() : OrderedJson(text); }
+
+// `json` with `items` in its empty list `key`. No text in it can look like the list: its quotes are escaped.
+std::string with_items(std::string json, std::string_view key, const std::string& items) {
+  const std::string list = weft::join("\"", key, "\":[");
+  const size_t at = json.find(list + "]");
+  json.insert(at + list.size(), items);
+  return json;
+}
 
 }  // namespace
 
@@ -50,11 +59,25 @@ Answer::Answer(GenerationRequest request, const ServedModel& model)
   if (request_.echo && request_.log_probabilities) job_->scored = prompts_;
   choices_.resize(job_->sequences.size());
   open_ = choices_.size();
+  check_memory();
 }
 
-void Answer::add_sequences(const Ids& ids) {
+// Log-probabilities stay in memory until the answer is sent.
+void Answer::check_memory() const {
+  if (!request_.log_probabilities) return;
+  int64_t tokens = 0;
+  for (const Job::Sequence& sequence : job_->sequences) tokens += sequence.options.max_tokens;
+  for (const auto& prompt : job_->scored) tokens += int64_t(prompt->size());
+  const int64_t count = tokens * (1 + request_.top_log_probabilities);
+  if (count > kMostLogProbabilities && !request_.stream)
+    refuse(request_.chat ? "top_logprobs" : "logprobs", "up to ", tokens, " tokens with ", 1 + request_.top_log_probabilities,
+           " log-probabilities each are more than ", kMostLogProbabilities, "; a smaller max_tokens or n, or a stream");
+}
+
+void Answer::add_sequences(Ids given) {
+  const auto ids = std::make_shared<const Ids>(std::move(given));
   SequenceOptions options{.sampling = sampling_,
-                          .max_tokens = model_.max_tokens(request_, ids.size()),
+                          .max_tokens = model_.max_tokens(request_, ids->size()),
                           .end_ids = request_.ignore_eos ? Ids() : model_.end_ids(request_.chat),
                           .log_probabilities = request_.log_probabilities,
                           .top_log_probabilities = request_.top_log_probabilities,
@@ -63,7 +86,7 @@ void Answer::add_sequences(const Ids& ids) {
     options.occurrence = uint32_t(i);
     job_->sequences.push_back({ids, options});
   }
-  prompt_tokens_ += int64_t(ids.size());
+  prompt_tokens_ += int64_t(ids->size());
   prompts_.push_back(ids);
 }
 
@@ -71,7 +94,7 @@ void Answer::add(const TokenEvent& event) {
   Choice& choice = choices_[event.choice];
   choice.text += event.text;
   if (event.id >= 0) ++new_tokens_;
-  if (event.log_probability) choice.log_probabilities.push_back(*event.log_probability);
+  if (event.log_probability && !request_.stream) choice.log_probabilities.push_back(*event.log_probability);
   if (event.finished && !choice.finished) --open_;
   if (event.finished) choice.finished = event.finished;
 }
@@ -94,7 +117,7 @@ OrderedJson Answer::usage() const {
 std::string Answer::echoed(size_t prompt) const {
   if (!request_.echo) return "";
   if (const auto* text = std::get_if<std::string>(&request_.prompts[prompt])) return *text;
-  return model_.tokenizer() ? model_.tokenizer()->decode(prompts_[prompt], true) : "";
+  return model_.tokenizer() ? model_.tokenizer()->decode(*prompts_[prompt], true) : "";
 }
 
 OrderedJson Answer::log_probabilities(const Choice& choice, const Ids* prompt, const PromptScores* scores) const {
@@ -114,23 +137,34 @@ OrderedJson Answer::log_probabilities(const Choice& choice, const Ids* prompt, c
   return lists.json();
 }
 
-OrderedJson Answer::whole() const {
+// The log-probabilities of a chat are written token by token: as one JSON value they would take ten times their text.
+std::string Answer::choice_text(size_t index, const PromptScores* scores) const {
+  const Choice& choice = choices_[index];
+  const size_t prompt = index / size_t(request_.n);
+  const bool by_token = request_.chat && request_.log_probabilities;
+  OrderedJson one{{"index", index}};
+  if (request_.chat)
+    one["message"] = {{"role", "assistant"}, {"content", choice.text}, {"refusal", nullptr}};
+  else
+    one["text"] = echoed(prompt) + choice.text;
+  one["logprobs"] = by_token ? OrderedJson{{"content", OrderedJson::array()}} : log_probabilities(choice, prompts_[prompt].get(), scores);
+  one["finish_reason"] = finish_reason(choice.finished);
+  std::string text = text_of(one);
+  if (!by_token) return text;
+  std::string content;
+  for (const auto& token : choice.log_probabilities)
+    content += (content.empty() ? "" : ",") + text_of(chat_log_probability(model_.tokenizer(), token));
+  return with_items(std::move(text), "content", content);
+}
+
+std::string Answer::whole() const {
   OrderedJson json = head(false);
-  const std::vector<PromptScores> scores = job_->scores();
-  for (size_t i = 0; i < choices_.size(); ++i) {
-    const Choice& choice = choices_[i];
-    const size_t prompt = i / size_t(request_.n);
-    OrderedJson one{{"index", i}};
-    if (request_.chat)
-      one["message"] = {{"role", "assistant"}, {"content", choice.text}, {"refusal", nullptr}};
-    else
-      one["text"] = echoed(prompt) + choice.text;
-    one["logprobs"] = log_probabilities(choice, &prompts_[prompt], scores.empty() ? nullptr : &scores[prompt]);
-    one["finish_reason"] = finish_reason(choice.finished);
-    json["choices"].push_back(std::move(one));
-  }
   json["usage"] = usage();
-  return json;
+  const std::vector<PromptScores> scores = job_->scores();
+  std::string choices;
+  for (size_t i = 0; i < choices_.size(); ++i)
+    choices += (i == 0 ? "" : ",") + choice_text(i, scores.empty() ? nullptr : &scores[i / size_t(request_.n)]);
+  return with_items(text_of(json), "choices", choices);
 }
 
 std::vector<OrderedJson> Answer::first_chunks() const {

@@ -24,7 +24,7 @@ class Answer {
   void add(const TokenEvent& event);
   bool finished() const { return open_ == 0; }
 
-  OrderedJson whole() const;  // the whole answer; of a finished one
+  std::string whole() const;  // the whole answer as JSON; of a finished one
   // Pieces of a streamed answer: those before the first token, one for an event (null: nothing to send), and the last.
   std::vector<OrderedJson> first_chunks() const;
   OrderedJson chunk(const TokenEvent& event);
@@ -38,10 +38,12 @@ class Answer {
     int64_t offset = 0;  // characters of the tokens that were streamed
   };
 
-  void add_sequences(const Ids& ids);
+  void add_sequences(Ids ids);
+  void check_memory() const;
   OrderedJson head(bool chunk) const;
   OrderedJson usage() const;
   OrderedJson log_probabilities(const Choice& choice, const Ids* prompt, const PromptScores* scores) const;
+  std::string choice_text(size_t index, const PromptScores* scores) const;
   std::string echoed(size_t prompt) const;
 
   GenerationRequest request_;
@@ -51,7 +53,7 @@ class Answer {
   SamplingOptions sampling_;
   std::string adapter_;  // "": none
   std::shared_ptr<Job> job_;
-  std::vector<Ids> prompts_;  // encoded
+  std::vector<std::shared_ptr<const Ids>> prompts_;  // encoded
   std::vector<Choice> choices_;
   size_t open_ = 0;  // choices that have not ended
   int64_t prompt_tokens_ = 0, new_tokens_ = 0;

@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <cstring>
 #include <string>
+#include <utility>
 
 #include "weft/serve/answer.h"
 
@@ -26,6 +27,16 @@ constexpr int kSendFlags = MSG_DONTWAIT;  // cpp-httplib's server ignores SIGPIP
 #endif
 
 thread_local Connection* served = nullptr;
+
+const char* reason_of(int status) {
+  switch (status) {
+    case 408: return "Request Timeout";
+    case 414: return "URI Too Long";
+    case 415: return "Unsupported Media Type";
+    case 431: return "Request Header Fields Too Large";
+    default: return "Bad Request";
+  }
+}
 
 bool would_block() { return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR; }
 
@@ -61,20 +72,53 @@ bool Connection::wait(short events, Clock::time_point until, bool for_stop) cons
 }
 
 bool Connection::wait_for_request() {
+  closes_ |= body_pending_;
   const Clock::time_point idle = Clock::now() + std::chrono::seconds(refused_ ? kRefusedIdle : limits_.idle);
   if (closes_ || (at_ == end_ && !(wait(POLLIN, idle, true) && fill(idle)))) return false;
-  in_head_ = true;
-  head_ = 0;
   deadline_ = stalls();
+  try {
+    std::string head;
+    if (!receive_head(head)) return false;
+    head_ = parse_head(head);
+  } catch (const ApiError& error) {
+    refuse_head(error);
+    return false;
+  }
+  head_at_ = body_ = 0;
+  body_pending_ = head_.has_body();
+  deadline_ = Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(limits_.request));
+  waited_for_reader_ = {};
   return true;
 }
 
-void Connection::head_done() {
-  in_head_ = false;
-  deadline_ = Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(limits_.request));
+// The lines up to the first empty one; empty lines before them are skipped. False: the client has left, or the server stops.
+bool Connection::receive_head(std::string& head) {
+  const auto error = [](int status, const char* message) { return api_error(status, message, "invalid_request_error"); };
+  size_t received = 0, line = 0;  // line: characters of this one
+  for (;;) {
+    if (at_ == end_ && !fill(deadline_)) {
+      if (Clock::now() >= deadline_) throw error(408, "the request's head did not arrive in time");
+      return false;
+    }
+    if (++received > limits_.head) throw error(431, "the request's head is too long");
+    const char c = buffer_[at_++];
+    const bool ends = c == '\r' || c == '\n';
+    if (head.empty() && ends) continue;
+    head += c;
+    if (c == '\n' && std::exchange(line, 0) == 0) return true;
+    if (!ends) ++line;
+  }
 }
 
-void Connection::close_after() { closes_ = true; }
+void Connection::refuse_head(const ApiError& error) {
+  const std::string body = error_json(error);
+  const std::string answer = "HTTP/1.1 " + std::to_string(error.status) + " " + reason_of(error.status) +
+                             "\r\nConnection: close\r\nContent-Type: application/json\r\nContent-Length: " + std::to_string(body.size()) +
+                             "\r\n\r\n" + body;
+  [[maybe_unused]] const ssize_t sent = ::send(socket_, answer.data(), answer.size(), kSendFlags);
+  closes_ = true;
+  refused_status_ = error.status;
+}
 
 void Connection::abandon() {
   closes_ = true;
@@ -103,37 +147,30 @@ bool Connection::fill(Clock::time_point until) {
   }
 }
 
-// cpp-httplib drops a request whose head it cannot read: the answer is given here.
-ssize_t Connection::give_up(int status) {
-  const bool slow = status == 408;
-  const std::string body = error_json(
-      api_error(status, slow ? "the request's head did not arrive in time" : "the request's head is too long", "invalid_request_error"));
-  const std::string answer = "HTTP/1.1 " + std::to_string(status) + (slow ? " Request Timeout" : " Request Header Fields Too Large") +
-                             "\r\nConnection: close\r\nContent-Type: application/json\r\nContent-Length: " + std::to_string(body.size()) +
-                             "\r\n\r\n" + body;
-  [[maybe_unused]] const ssize_t sent = ::send(socket_, answer.data(), answer.size(), kSendFlags);
-  closes_ = answered_ = true;
-  return -1;
-}
-
 ssize_t Connection::read(char* to, size_t size) {
-  if (in_head_ && head_ >= limits_.head) return closes_ ? -1 : give_up(431);
-  if (at_ == end_ && !fill(std::min(deadline_, in_head_ ? deadline_ : stalls())))
-    return in_head_ && !closes_ && Clock::now() >= deadline_ ? give_up(408) : 0;
-  const size_t count = std::min({size, end_ - at_, in_head_ ? limits_.head - head_ : size});
+  if (head_at_ < head_.text.size()) {
+    const size_t count = head_.text.copy(to, size, head_at_);
+    head_at_ += count;
+    return ssize_t(count);
+  }
+  const uint64_t left = (head_.chunked ? limits_.chunked : head_.length.value_or(0)) - body_;
+  if (left == 0 || (at_ == end_ && !fill(std::min(deadline_, stalls())))) return 0;
+  const auto count = size_t(std::min<uint64_t>({size, end_ - at_, left}));
   std::memcpy(to, buffer_.data() + at_, count);
   at_ += count;
-  if (in_head_) head_ += count;
+  body_ += count;
   return ssize_t(count);
 }
 
 ssize_t Connection::write(const char* from, size_t size) {
-  while (!answered_) {
+  const std::chrono::duration<double> most(limits_.request);
+  for (;;) {
     const ssize_t count = ::send(socket_, from, size, kSendFlags);
     if (count >= 0) return count;
-    if (!would_block() || !wait(POLLOUT, stalls())) return -1;
+    const Clock::time_point begin = Clock::now();
+    if (!would_block() || waited_for_reader_ > most || !wait(POLLOUT, stalls())) return -1;
+    waited_for_reader_ += Clock::now() - begin;
   }
-  return -1;
 }
 
 // Nothing depends on a client's address.

@@ -1,18 +1,24 @@
-// A client's connection: its socket as a stream of cpp-httplib, with the limits of size and time that cpp-httplib does not have.
+// A client's connection: its socket as a stream of cpp-httplib, with the limits of size and time that cpp-httplib does not have. A
+// request's head is received and checked here (weft/serve/request_head.h); of its body, cpp-httplib reads no byte more than the head says.
 #pragma once
 
 #include <httplib.h>
 
 #include <array>
 #include <chrono>
+#include <string>
+
+#include "weft/serve/api_error.h"
+#include "weft/serve/request_head.h"
 
 namespace weft::serve {
 
 struct ConnectionLimits {
-  int idle = 5;           // seconds until the first byte of a request
-  int stall = 30;         // seconds for a request's head, and without a byte of a body or an answer
-  double request = 600;   // seconds for a request's body
-  size_t head = 1 << 16;  // bytes of a request's head
+  int idle = 5;              // seconds until the first byte of a request
+  int stall = 30;            // seconds for a request's head, and without a byte of a body or an answer
+  double request = 600;      // seconds for a request's body, and seconds in which an answer waits for its reader
+  size_t head = 1 << 16;     // bytes of a request's head
+  size_t chunked = 1 << 24;  // bytes of a chunked body, with the chunks' own lines
 };
 
 class Connection final : public httplib::Stream {
@@ -26,11 +32,12 @@ class Connection final : public httplib::Stream {
   // The connection that the calling thread serves.
   static Connection& current();
 
-  // Waits for the next request; false: there is none (the client has left, is idle, or the server stops).
+  // Waits for the next request and receives its head; false: there is none (the client has left, is idle, or the server stops), its head
+  // was refused, or the body before it was not read to its end, so that what follows is not known.
   bool wait_for_request();
-  void head_done();    // cpp-httplib has read the head; a body may follow
-  void close_after();  // there is no further request: what follows this one is not known
-  bool closes() const { return closes_; }
+  void body_done() { body_pending_ = false; }             // the request's body was read whole
+  void close_after() { closes_ = true; }                  // there is no further request
+  int refused_status() const { return refused_status_; }  // of a head that was answered here; 0: none
   bool refused() const { return refused_; }
   bool left() const;  // the client has closed its side
   void abandon();     // ends both directions at once
@@ -53,15 +60,19 @@ class Connection final : public httplib::Stream {
   bool wait(short events, Clock::time_point until, bool for_stop = false) const;
   Clock::time_point stalls() const { return Clock::now() + std::chrono::seconds(limits_.stall); }
   bool fill(Clock::time_point until);
-  ssize_t give_up(int status);
+  bool receive_head(std::string& head);
+  void refuse_head(const ApiError& error);
 
   const int socket_, stop_;
   const ConnectionLimits limits_;
   const bool refused_;
-  bool in_head_ = true, closes_ = false;
-  bool answered_ = false;       // here, and not by cpp-httplib
-  Clock::time_point deadline_;  // of the head, or of the body
-  size_t head_ = 0;             // bytes of it
+  bool closes_ = false, body_pending_ = false;
+  int refused_status_ = 0;
+  Clock::time_point deadline_;           // of the head, or of the body
+  Clock::duration waited_for_reader_{};  // while the answer was written
+  RequestHead head_;
+  size_t head_at_ = 0;  // of head_.text: read
+  uint64_t body_ = 0;   // bytes of the body that were read
   std::array<char, 4096> buffer_;
   size_t at_ = 0, end_ = 0;  // of what was received and not read yet
 };

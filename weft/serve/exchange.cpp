@@ -61,7 +61,7 @@ void Exchange::run(httplib::Response& response) {
   if (!answer_.request().stream) {
     follow([](const TokenEvent&) { return true; });
     response.status = 200;
-    response.set_content(text_of(answer_.whole()), "application/json");
+    response.set_content(answer_.whole(), "application/json");
     return;
   }
   response.set_header("Cache-Control", "no-store");

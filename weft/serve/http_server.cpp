@@ -48,18 +48,10 @@ class Requests : public httplib::Server {
   }
 };
 
-// Of the body; -5 is a large number.
+bool is_json(const std::string& type) { return ::strncasecmp(type.c_str(), "application/json", 16) == 0; }
+
 size_t declared_length(const httplib::Request& request) {
   return std::strtoull(request.get_header_value("Content-Length").c_str(), nullptr, 10);
-}
-
-// Whether all who read the connection agree where the body ends: one length in digits, or chunks, and never both.
-bool frames_body(const httplib::Request& request) {
-  const size_t lengths = request.get_header_value_count("Content-Length"), codings = request.get_header_value_count("Transfer-Encoding");
-  if (codings > 0)
-    return codings == 1 && lengths == 0 && ::strcasecmp(request.get_header_value("Transfer-Encoding").c_str(), "chunked") == 0;
-  const std::string length = request.get_header_value("Content-Length");
-  return lengths == 0 || (lengths == 1 && !length.empty() && std::ranges::all_of(length, [](char c) { return '0' <= c && c <= '9'; }));
 }
 
 void set_json(httplib::Response& response, const std::string& body, int status = 200) {
@@ -77,7 +69,8 @@ struct HttpServer::State {
         model(m),
         scheduler(s),
         metrics(c),
-        listener(options.connections, {.idle = options.idle, .stall = options.stall, .request = options.timeout},
+        listener(options.connections,
+                 {.idle = options.idle, .stall = options.stall, .request = options.timeout, .chunked = 2 * options.max_body + (1 << 16)},
                  [this](Connection& connection) { serve(connection); }) {}
 
   void serve(Connection& connection);
@@ -88,7 +81,8 @@ struct HttpServer::State {
   void post(const std::string& path, const Handler& handler);
   std::string read_body(const httplib::Request& request, const httplib::ContentReader& read) const;
   void admit(const httplib::Request& request, bool open) const;
-  void guarded(httplib::Response& response, const std::function<void()>& handle) const;
+  ApiError too_long() const;
+  bool guarded(httplib::Response& response, const std::function<void()>& handle) const;
   void generate(GenerationRequest request, httplib::Response& response);
   void tokenize(const std::string& body, httplib::Response& response) const;
   OrderedJson model_object(const std::string& adapter) const;  // "": of the model itself
@@ -104,28 +98,35 @@ struct HttpServer::State {
 void HttpServer::State::serve(Connection& connection) {
   for (int left = kRequests; left > 0 && connection.wait_for_request(); --left) {
     bool closed = false;
-    if (!server.answer(connection, left == 1, closed) || closed) connection.close_after();
+    const bool last = left == 1 || connection.refused();  // a client that is refused tries again in a new connection
+    if (!server.answer(connection, last, closed) || closed || last) connection.close_after();
   }
+  if (const int status = connection.refused_status()) metrics.count_request("other", status);
 }
 
-// A request that is answered by its head alone: its body is not read, so no other can follow.
+// Whether the request is answered by its head alone. A body is not read then, and the connection ends.
 bool HttpServer::State::refuse_head(const httplib::Request& request, httplib::Response& response) const {
-  Connection& connection = Connection::current();
-  connection.head_done();
-  const bool post = request.method == "POST", reads = request.method == "GET" || request.method == "HEAD";
-  const size_t length = declared_length(request);
-  const bool chunked = request.has_header("Transfer-Encoding"), has_length = chunked || request.has_header("Content-Length");
-  if (!post && (length > 0 || chunked)) connection.close_after();
-  const bool known = post && is_one_of(request.path, kPosts), framed = frames_body(request);
-  if (!framed) {
-    connection.close_after();
-    response.status = 400;
+  const bool post = request.method == "POST", known = post && is_one_of(request.path, kPosts);
+  if (request.method == "GET" || request.method == "HEAD") return false;
+  if (!known) {
+    response.status = 404;  // the error handler does the rest
     return true;
   }
-  if (reads || (known && has_length && length <= kDrained * options.max_body)) return false;
-  if (post) connection.close_after();
-  response.status = !known ? 404 : has_length ? 413 : 411;  // the error handler does the rest
-  return true;
+  const auto check = [&] {
+    admit(request, false);
+    const bool chunked = request.has_header("Transfer-Encoding");
+    if (!chunked && !request.has_header("Content-Length"))
+      throw api_error(411, "the request has no Content-Length", "invalid_request_error");
+    // Another type would let any web page send requests without asking (CORS).
+    if (!is_json(request.get_header_value("Content-Type")))
+      throw api_error(415, "expected Content-Type: application/json", "invalid_request_error");
+    if (declared_length(request) > kDrained * options.max_body) throw too_long();
+  };
+  return !guarded(response, check);
+}
+
+ApiError HttpServer::State::too_long() const {
+  return api_error(413, weft::join("the request's body has more than ", options.max_body, " bytes"), "invalid_request_error", "too_large");
 }
 
 void HttpServer::State::configure() {
@@ -141,7 +142,6 @@ void HttpServer::State::configure() {
     if (!response.body.empty()) return;
     const int status = response.status;
     const std::string message = status == 404   ? "there is no " + request.method + " " + request.path
-                                : status == 411 ? "the request has no Content-Length"
                                 : status == 413 ? "the request's body is too long"
                                                 : "the request is not valid";
     set_json(response, error_json(api_error(status, message, "invalid_request_error", status == 404 ? "unknown_url" : "")), status);
@@ -163,16 +163,17 @@ void HttpServer::State::admit(const httplib::Request& request, bool open) const 
     if (is_loopback(options.host) && !host.empty() && !is_loopback(host))
       throw api_error(403, "the Host header names another host; --api-key allows that", "invalid_request_error", "forbidden_host");
   } else if (const std::string given = request.get_header_value("Authorization");
-             !open && !(given.starts_with("Bearer ") && same_key(given.substr(7), options.api_key))) {
+             !open && !(::strncasecmp(given.c_str(), "Bearer ", 7) == 0 && same_key(given.substr(7), options.api_key))) {
     throw api_error(401, "the API key is missing or wrong: Authorization: Bearer KEY", "authentication_error", "invalid_api_key");
   }
 }
 
-// Calls `handle` and turns what it throws into OpenAI's error object.
-void HttpServer::State::guarded(httplib::Response& response, const std::function<void()>& handle) const {
+// Calls `handle`. False: it threw, and the response is OpenAI's error object.
+bool HttpServer::State::guarded(httplib::Response& response, const std::function<void()>& handle) const {
   ApiError error;
   try {
-    return handle();
+    handle();
+    return true;
   } catch (const ApiError& thrown) {
     error = thrown;
   } catch (const Error& thrown) {  // of the tokenizer or the chat template
@@ -183,16 +184,11 @@ void HttpServer::State::guarded(httplib::Response& response, const std::function
   if (error.status == 401) response.set_header("WWW-Authenticate", "Bearer");
   if (error.status == 429 || error.status == 503) response.set_header("Retry-After", "1");
   set_json(response, error_json(error), error.status);
+  return false;
 }
 
 // A compressed or chunked body has no length that could be checked before: counted while it is read.
 std::string HttpServer::State::read_body(const httplib::Request& request, const httplib::ContentReader& read) const {
-  const auto other_type = [] { return api_error(415, "expected Content-Type: application/json", "invalid_request_error"); };
-  if (request.is_multipart_form_data()) {
-    const bool form = read([](const auto&) { return true; }, [](const char*, size_t) { return true; });
-    if (!form) Connection::current().close_after();  // what is left of it would be taken for the next request
-    throw other_type();
-  }
   std::string body;
   size_t length = 0;
   const bool whole = read([&](const char* data, size_t size) {
@@ -200,13 +196,10 @@ std::string HttpServer::State::read_body(const httplib::Request& request, const 
     if (length <= options.max_body) body.append(data, size);
     return length <= kDrained * options.max_body;
   });
-  if (!whole) Connection::current().close_after();  // what is left of it would be taken for the next request
-  if (length > options.max_body || declared_length(request) > options.max_body)
-    throw api_error(413, weft::join("the request's body has more than ", options.max_body, " bytes"), "invalid_request_error", "too_large");
+  if (whole) Connection::current().body_done();
+  if (length > options.max_body || declared_length(request) > options.max_body) throw too_long();
   if (!whole)
     throw api_error(400, "the request's body is cut short, or not compressed as its Content-Encoding says", "invalid_request_error");
-  // Another type would let any web page send requests without asking (CORS).
-  if (!request.get_header_value("Content-Type").starts_with("application/json")) throw other_type();
   return body;
 }
 
@@ -221,11 +214,7 @@ void HttpServer::State::get(const std::string& path, bool open, const Handler& h
 
 void HttpServer::State::post(const std::string& path, const Handler& handler) {
   server.Post(path, [=, this](const httplib::Request& request, httplib::Response& response, const httplib::ContentReader& read) {
-    guarded(response, [&] {
-      const std::string body = read_body(request, read);  // first: a body left unread would be taken for the next request
-      admit(request, false);
-      handler(request, body, response);
-    });
+    guarded(response, [&] { handler(request, read_body(request, read), response); });
   });
 }
 

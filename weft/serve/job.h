@@ -30,14 +30,14 @@ using PromptScores = std::vector<TokenLogProbability>;  // of the prompt's token
 class Job {
  public:
   struct Sequence {
-    std::vector<int32_t> prompt;
+    std::shared_ptr<const std::vector<int32_t>> prompt;  // continuations of one prompt share it
     SequenceOptions options;
   };
 
   // Set before the job is submitted, then read by the scheduler alone.
   std::vector<Sequence> sequences;  // one per choice; a max_tokens of 0 is not computed
   std::vector<std::string> stop;
-  std::vector<std::vector<int32_t>> scored;  // prompts whose log-probabilities are wanted
+  std::vector<std::shared_ptr<const std::vector<int32_t>>> scored;  // prompts whose log-probabilities are wanted
   int64_t scored_top = 0;
   std::string adapter;     // of all its sequences; "": none
   bool answer = false;     // of a chat: the text starts with its first word, without the space before it

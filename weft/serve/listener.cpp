@@ -5,12 +5,12 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
+#include <pthread.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <memory>
-#include <system_error>
 #include <utility>
 
 #include "weft/base/check.h"
@@ -50,6 +50,25 @@ int port_of(int socket) {
   ::getsockname(socket, reinterpret_cast<sockaddr*>(&address), &size);
   return ntohs(address.ss_family == AF_INET6 ? reinterpret_cast<sockaddr_in6&>(address).sin6_port
                                              : reinterpret_cast<sockaddr_in&>(address).sin_port);
+}
+
+// Runs and deletes `work` in a thread of its own; false: there is none. The stack does not depend on `ulimit -s`: parsers recurse.
+bool begin_thread(std::function<void()>* work) {
+  constexpr size_t kStack = size_t(8) << 20;
+  pthread_attr_t attributes;
+  ::pthread_attr_init(&attributes);
+  ::pthread_attr_setstacksize(&attributes, kStack);
+  ::pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+  const auto run = [](void* given) -> void* {
+    const std::unique_ptr<std::function<void()>> owned(static_cast<std::function<void()>*>(given));
+    (*owned)();
+    return nullptr;
+  };
+  pthread_t thread;
+  const bool begun = ::pthread_create(&thread, &attributes, run, work) == 0;
+  ::pthread_attr_destroy(&attributes);
+  if (!begun) delete work;
+  return begun;
 }
 
 }  // namespace
@@ -123,13 +142,10 @@ void Listener::accept_one() {
     const std::lock_guard lock(mutex_);
     refused = ++open_ > most_;
   }
-  try {
-    std::thread([this, socket, refused] { run(socket, refused); }).detach();
-  } catch (const std::system_error&) {  // the system has no more threads
-    ::close(socket);
-    const std::lock_guard lock(mutex_);
-    --open_;
-  }
+  if (begin_thread(new std::function<void()>([this, socket, refused] { run(socket, refused); }))) return;
+  ::close(socket);  // the system has no more threads
+  const std::lock_guard lock(mutex_);
+  --open_;
 }
 
 void Listener::serve(int socket) {

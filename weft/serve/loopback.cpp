@@ -2,13 +2,14 @@
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
+#include <strings.h>
 
 namespace weft::serve {
 
 bool is_loopback(const std::string& host) {
   in_addr address;  // a name may begin with 127., too
   if (::inet_pton(AF_INET, host.c_str(), &address) == 1) return ntohl(address.s_addr) >> 24 == 127;
-  return host == "localhost" || host == "::1" || host == "[::1]";
+  return ::strcasecmp(host.c_str(), "localhost") == 0 || host == "::1" || host == "[::1]";
 }
 
 std::string without_port(const std::string& host) {

@@ -1,6 +1,7 @@
 #include "weft/serve/metrics.h"
 
 #include <algorithm>
+#include <cstdio>
 
 #include "weft/base/check.h"
 
@@ -43,7 +44,9 @@ std::string Metrics::text() const {
     total += first_tokens_[i];
     text += join(histogram, "_bucket{le=\"", i < kBounds.size() ? join(kBounds[i]) : "+Inf", "\"} ", total, "\n");
   }
-  return text + join(histogram, "_sum ", first_token_seconds_, "\n", histogram, "_count ", total, "\n");
+  char seconds[64];  // join() prints six digits
+  std::snprintf(seconds, sizeof seconds, "%.6f", first_token_seconds_);
+  return text + join(histogram, "_sum ", seconds, "\n", histogram, "_count ", total, "\n");
 }
 
 }  // namespace weft::serve

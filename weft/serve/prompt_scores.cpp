@@ -11,10 +11,9 @@ namespace weft::serve {
 namespace {
 
 constexpr int64_t kChunk = 512;                    // positions of a step, at most, as the engine reads a prompt
-constexpr int64_t kMostLogits = int64_t(1) << 26;  // of a step, at most: 256 MiB on the device and on the host
+constexpr int64_t kMostLogits = int64_t(1) << 24;  // of a step, at most: 64 MiB on the device and on the host
 
-KvCache cache_for(const Model& model, int64_t positions, std::string_view adapter) {
-  const auto pool = model.make_pool(pages_for(positions));
+KvCache cache_for(const Model& model, const std::shared_ptr<KvPool>& pool, int64_t positions, std::string_view adapter) {
   KvCache cache(pool, 1, positions);
   cache.join(KvSequence(pool, model.adapter(adapter)));
   return cache;
@@ -22,15 +21,19 @@ KvCache cache_for(const Model& model, int64_t positions, std::string_view adapte
 
 }  // namespace
 
-PromptScorer::PromptScorer(const Model& model, std::vector<int32_t> ids, int64_t top, std::string_view adapter)
-    : model_(model), ids_(std::move(ids)), top_(top), cache_(cache_for(model, std::max<int64_t>(1, int64_t(ids_.size()) - 1), adapter)) {}
+PromptScorer::PromptScorer(const Model& model, std::shared_ptr<KvPool> pool, std::shared_ptr<const std::vector<int32_t>> ids, int64_t top,
+                           std::string_view adapter)
+    : model_(model),
+      ids_(std::move(ids)),
+      top_(top),
+      cache_(cache_for(model, pool, std::max<int64_t>(1, int64_t(ids_->size()) - 1), adapter)) {}
 
 void PromptScorer::step() {
   const size_t first = scores_.size();  // of the positions, and of their scores
   const int64_t vocabulary = model_.config().vocab_size, most = std::clamp<int64_t>(kMostLogits / vocabulary, 1, kChunk),
-                rows = std::min<int64_t>(most, int64_t(ids_.size() - 1 - first));
+                rows = std::min<int64_t>(most, int64_t(ids_->size() - 1 - first));
   KvPass pass(cache_, rows);
-  const Tensor ids = Tensor::from_host(model_.device(), {1, rows}, std::span(ids_).subspan(first, size_t(rows)));
+  const Tensor ids = Tensor::from_host(model_.device(), {1, rows}, std::span(*ids_).subspan(first, size_t(rows)));
   const Tensor logits = model_.logits(ids, pass).reshape({rows, vocabulary});
   const std::vector<RowTerms> terms = row_terms(logits);
   for (int64_t row = 0; row < rows; ++row)
@@ -42,7 +45,7 @@ void PromptScorer::step() {
   parallel_for(rows, model_.device().host_threads(), [&](int64_t row) {
     const size_t at = first + size_t(row);
     scores_[at] = token_log_probability(std::span(values).subspan(size_t(row * vocabulary), size_t(vocabulary)), terms[size_t(row)],
-                                        ids_[at + 1], top_);
+                                        (*ids_)[at + 1], top_);
   });
 }
 

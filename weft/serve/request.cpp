@@ -50,6 +50,8 @@ void check_unsupported(const Fields& fields) {
   if (!fields.text("suffix").empty()) refuse("suffix", "suffix is not supported");
   if (const Json* format = fields.find("response_format"); format && *format != Json{{"type", "text"}})
     refuse("response_format", "response_format is ", shown_value(*format), ", only {\"type\": \"text\"} is supported");
+  if (const Json* functions = fields.find("functions"); functions && !functions->empty())
+    refuse("functions", "functions is not supported; tools are");
   if (const Json* choice = fields.find("tool_choice"); choice && *choice != "auto" && *choice != "none")
     refuse("tool_choice", "tool_choice is ", shown_value(*choice), ", only \"auto\" and \"none\" are supported");
 }
@@ -58,7 +60,6 @@ SamplingRequest sampling_of(const Fields& fields) {
   SamplingRequest sampling;
   sampling.temperature = fields.number("temperature", 0, kMostTemperature);
   sampling.top_p = fields.number("top_p", 0, 1);
-  if (sampling.top_p == 0.0) refuse("top_p", "top_p is 0, expected more than 0 and at most 1; temperature 0 is greedy");
   sampling.min_p = fields.number("min_p", 0, 1);
   sampling.top_k = fields.integer("top_k", -1, kAny);  // -1: all, as other servers have it
   if (sampling.top_k == -1) sampling.top_k = 0;
@@ -76,8 +77,9 @@ GenerationRequest common(const Fields& fields) {
   request.n = fields.integer("n", 1, kMostSequences).value_or(1);
   request.stop = fields.texts("stop");
   if (int64_t(request.stop.size()) > kMostStops) refuse("stop", "stop has ", request.stop.size(), " texts, at most ", kMostStops);
+  std::erase(request.stop, "");  // ends nothing
   for (const std::string& stop : request.stop)
-    if (stop.empty()) refuse("stop", "stop has an empty text");
+    if (stop.size() > kMostStop) refuse("stop", "stop has a text of ", stop.size(), " bytes, at most ", kMostStop);
   request.ignore_eos = fields.boolean("ignore_eos", false);
   request.stream = fields.boolean("stream", false);
   if (const Json* options = fields.find("stream_options")) {

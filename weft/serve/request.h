@@ -36,9 +36,11 @@ struct GenerationRequest {
   bool stream = false, include_usage = false;
 };
 
-inline constexpr int64_t kMostSequences = 1024;  // of one request: prompts times n
-inline constexpr int64_t kMostTop = 20;          // OpenAI's limit of top_logprobs
-inline constexpr int64_t kMostStops = 16;        // OpenAI allows 4; each costs a search per token
+inline constexpr int64_t kMostSequences = 1024;                     // of one request: prompts times n
+inline constexpr int64_t kMostTop = 20;                             // OpenAI's limit of top_logprobs
+inline constexpr int64_t kMostStops = 16;                           // OpenAI allows 4; each costs a search per token
+inline constexpr size_t kMostStop = 1024;                           // bytes of one
+inline constexpr int64_t kMostLogProbabilities = int64_t(1) << 18;  // of one request: new tokens times (1 + top); each takes some 100 bytes
 
 GenerationRequest parse_completion(std::string_view body);  // /v1/completions
 GenerationRequest parse_chat(std::string_view body);        // /v1/chat/completions

@@ -24,7 +24,12 @@ void print_error(const std::exception_ptr& thrown) {
 }  // namespace
 
 Scheduler::Scheduler(const Model& model, const Tokenizer* tokenizer, const SchedulerOptions& options, Metrics& metrics)
-    : model_(model), tokenizer_(tokenizer), options_(options), metrics_(metrics), engine_(model, options.engine) {}
+    : model_(model),
+      tokenizer_(tokenizer),
+      options_(options),
+      metrics_(metrics),
+      engine_(model, options.engine),
+      score_pool_(model.make_pool(pages_for(engine_.positions()))) {}
 
 Scheduler::~Scheduler() = default;
 
@@ -87,7 +92,7 @@ bool Scheduler::take_jobs() {
     if (job->scored.empty())
       ready_.push_back({std::move(job)});
     else
-      scoring_.push_back(std::move(job));
+      scoring_.push_back({std::move(job)});
   }
   return true;
 }
@@ -112,13 +117,13 @@ void Scheduler::drop_cancelled() {
     count_done(*ready.job, int64_t(ready.job->sequences.size() - ready.next));
     return true;
   });
-  const std::shared_ptr<Job> first = scoring_.empty() ? nullptr : scoring_.front();
-  std::erase_if(scoring_, [this](const std::shared_ptr<Job>& job) {
-    if (!job->cancelled) return false;
-    count_done(*job, job->unfinished);  // none of its sequences runs yet
+  const std::shared_ptr<Job> first = scoring_.empty() ? nullptr : scoring_.front().job;
+  std::erase_if(scoring_, [this](const Scoring& scoring) {
+    if (!scoring.job->cancelled) return false;
+    count_done(*scoring.job, scoring.job->unfinished);  // none of its sequences runs yet
     return true;
   });
-  if (first && (scoring_.empty() || scoring_.front() != first)) forget_scores();
+  if (first && (scoring_.empty() || scoring_.front().job != first)) scorer_.reset();
 }
 
 // Adds sequences to the engine while it has places, one of each request in turn.
@@ -132,13 +137,13 @@ void Scheduler::fill_places() {
 }
 
 void Scheduler::begin(const std::shared_ptr<Job>& job, size_t choice) {
-  auto& [prompt, options] = job->sequences[choice];
+  const auto& [prompt, options] = job->sequences[choice];
   if (options.max_tokens == 0) {
     job->push(TokenEvent{choice, -1, "", {}, FinishReason::length});
     return count_done(*job);
   }
   try {
-    const uint64_t id = engine_.add(std::move(prompt), options);
+    const uint64_t id = engine_.add(*prompt, options);
     running_.emplace(id, Running{job, choice, SequenceText(tokenizer_, job->stop, job->answer)});
   } catch (const std::exception& error) {  // the connection's thread has checked all that the engine checks
     std::fprintf(stderr, "weft: %s\n", error.what());
@@ -147,34 +152,29 @@ void Scheduler::begin(const std::shared_ptr<Job>& job, size_t choice) {
   }
 }
 
-// Some of one prompt's log-probabilities, so that decoding goes on in between.
+// Some of one prompt's log-probabilities, so that decoding goes on in between. After a prompt the next request has its turn.
 void Scheduler::score_chunk() {
   if (scoring_.empty()) return;
-  const std::shared_ptr<Job> job = scoring_.front();
+  const auto [job, next] = scoring_.front();
   try {
-    if (!scorer_) scorer_.emplace(model_, job->scored[scored_], job->scored_top, job->adapter);
+    if (!scorer_) scorer_.emplace(model_, score_pool_, job->scored[next], job->scored_top, job->adapter);
     if (!scorer_->done()) scorer_->step();
     if (!scorer_->done()) return;
     job->push(scorer_->take());
     scorer_.reset();
   } catch (const std::exception& error) {  // out of memory, too: later requests may fit
     std::fprintf(stderr, "weft: %s\n", error.what());
+    scorer_.reset();
     job->fail(internal_error());
     job->cancelled = true;
     return drop_cancelled();
   }
   count_done(*job);
-  if (++scored_ == job->scored.size()) {
-    scored_ = 0;
-    scoring_.pop_front();
+  scoring_.pop_front();
+  if (next + 1 < job->scored.size())
+    scoring_.push_back({job, next + 1});
+  else
     ready_.push_back({job});
-  }
-}
-
-// Drops what was computed for the request that was first in scoring_.
-void Scheduler::forget_scores() {
-  scored_ = 0;
-  scorer_.reset();
 }
 
 void Scheduler::step() {
@@ -226,9 +226,9 @@ void Scheduler::count_done(Job& job, int64_t sequences) {
 void Scheduler::fail_running(const ApiError& error) {
   const auto running = std::exchange(running_, {});
   for (const auto& [id, each] : running) each.job->fail(error);
-  for (const auto& job : std::exchange(scoring_, {})) job->fail(error);
+  for (const Scoring& scoring : std::exchange(scoring_, {})) scoring.job->fail(error);
   for (const Ready& ready : std::exchange(ready_, {})) ready.job->fail(error);
-  forget_scores();
+  scorer_.reset();
   try {
     for (const auto& [id, each] : running) engine_.remove(id);
   } catch (...) {

@@ -53,13 +53,17 @@ class Scheduler {
     size_t next = 0;  // sequence to be added to the engine
   };
 
+  struct Scoring {
+    std::shared_ptr<Job> job;
+    size_t next = 0;  // prompt to be scored
+  };
+
   bool idle() const { return engine_.idle() && scoring_.empty() && ready_.empty(); }
   bool take_jobs();
   void remove_cancelled();
   void fill_places();
   void begin(const std::shared_ptr<Job>& job, size_t choice);
   void score_chunk();
-  void forget_scores();
   void step();
   void deliver(const EngineToken& token);
   void end(std::unordered_map<uint64_t, Running>::iterator place, bool left);
@@ -83,10 +87,10 @@ class Scheduler {
 
   // The rest is of run()'s thread alone.
   Engine engine_;
-  std::deque<std::shared_ptr<Job>> scoring_;
-  size_t scored_ = 0;                   // prompts of scoring_.front() that are scored
-  std::optional<PromptScorer> scorer_;  // of its next prompt
-  std::deque<Ready> ready_;             // each gets a place in turn: a request of many sequences does not hold up the others
+  const std::shared_ptr<KvPool> score_pool_;  // for one prompt
+  std::deque<Scoring> scoring_;               // a prompt of each in turn
+  std::optional<PromptScorer> scorer_;        // of the first one's next prompt
+  std::deque<Ready> ready_;                   // each gets a place in turn: a request of many sequences does not hold up the others
   std::unordered_map<uint64_t, Running> running_;
 };
 

@@ -18,6 +18,13 @@ uint64_t new_seed() {
   return (uint64_t(device()) << 21) ^ device();
 }
 
+// Files in a folder are named after it without the slash that its own name may end in.
+std::vector<std::string> without_slash(std::vector<std::string> paths) {
+  for (std::string& path : paths)
+    while (path.size() > 1 && path.ends_with('/')) path.pop_back();
+  return paths;
+}
+
 }  // namespace
 
 ServedModel::ServedModel(const ModelFolder& folder, std::string name, std::optional<ChatFormat> format, int64_t positions,
@@ -31,7 +38,7 @@ ServedModel::ServedModel(const ModelFolder& folder, std::string name, std::optio
       max_new_tokens_(folder.generation().max_new_tokens),
       end_ids_(folder.end_ids()),
       format_(std::move(format)),
-      private_paths_(std::move(private_paths)),
+      private_paths_(without_slash(std::move(private_paths))),
       adapters_(std::move(adapters)) {
   if (format_) chat_end_ids_ = end_of_turn_ids(folder, *format_);
 }
@@ -87,8 +94,13 @@ Ids ServedModel::encode(const Prompt& prompt) const {
 Ids ServedModel::encode_chat(const std::string& conversation, bool add_generation_prompt) const {
   if (!format_) refuse("messages", "this model has no chat template; /v1/completions continues a text");
   const Conversation parsed = Conversation::parse(conversation, "the request");
-  const std::lock_guard lock(rendering_);
-  return format_->encode(parsed, need_tokenizer(), add_generation_prompt).ids;
+  const Tokenizer& tokenizer = need_tokenizer();
+  std::string text;
+  {
+    const std::lock_guard lock(rendering_);
+    text = format_->render(parsed, add_generation_prompt);
+  }
+  return tokenizer.encode(text, /*add_special=*/false);
 }
 
 std::string ServedModel::adapter_of(const std::string& model) const {
