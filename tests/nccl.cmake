@@ -14,7 +14,7 @@ weft_unit_test(pending_watch_test)
 if(WEFT_HAS_NCCL)
   add_library(fake_nccl SHARED comm/fake_nccl.cpp)  # CUDA's functions are the program's
   set_target_properties(fake_nccl PROPERTIES OUTPUT_NAME nccl SUFFIX .so.2 LIBRARY_OUTPUT_DIRECTORY ${CMAKE_CURRENT_BINARY_DIR}/fake_nccl)
-  set(sources base/dtype base/error base/shape comm/communicator comm/nccl/library comm/nccl/nccl_communicator comm/nccl/pending_watch
+  set(sources base/dtype base/error base/parallel base/shape base/workers comm/communicator comm/nccl/library comm/nccl/nccl_communicator comm/nccl/pending_watch
     device/device device/pool device/replayed tensor/kept tensor/node tensor/tensor tensor/view tensor/watch tile/cuda/runtime)
   list(TRANSFORM sources PREPEND ${PROJECT_SOURCE_DIR}/weft/)
   list(TRANSFORM sources APPEND .cpp)
