@@ -194,6 +194,43 @@ TEST(RouterLoss, recomputed_blocks_have_the_same_bits) {
   }
 }
 
+// Rows that are padded to other lengths, or not at all, have one loss and one gradient.
+TEST(RouterLoss, does_not_depend_on_padding) {
+  const auto device = open_device(test_device(), {.checked = true});
+  for (const ModelCase& each : model_cases()) {
+    if (each.config.experts == 0) continue;
+    ModelConfig config = each.config;
+    config.router_loss = 0.5;
+    const auto m = make_model(config, *device, 7, {.trainable = true});
+    const std::vector<int32_t> tokens{1, 2, 3, 4, 5, 6};
+    std::vector<float> losses;
+    std::vector<std::vector<float>> gradients;
+    for (int64_t padding : {0, 1, 9}) {
+      std::vector<int32_t> ids = tokens, targets = tokens;
+      std::vector<float> real(tokens.size(), 1);
+      ids.resize(ids.size() + size_t(padding), 7), targets.resize(ids.size(), -100), real.resize(ids.size(), 0);
+      const Shape shape{1, int64_t(ids.size())};
+      LossOptions options{.pad_id = -100};
+      options.real = Tensor::from_host(*device, shape, real);
+      const Tensor loss = m->loss(Tensor::from_host(*device, shape, ids), Tensor::from_host(*device, shape, targets), options);
+      backward(loss);
+      losses.push_back(loss.item<float>());
+      gradients.push_back({});
+      for (const NamedTensor& p : m->parameters()) {
+        const std::vector<float> values = p.tensor.grad().to_host<float>();
+        gradients.back().insert(gradients.back().end(), values.begin(), values.end());
+        p.tensor.clear_grad();
+      }
+      EXPECT_NEAR(losses.back(), losses[0], 1e-6 * std::abs(losses[0])) << each.name << ", padding " << padding;
+      for (size_t i = 0; i < gradients[0].size(); ++i)
+        ASSERT_NEAR(gradients.back()[i], gradients[0][i], 1e-6 + 1e-5 * std::abs(gradients[0][i])) << each.name << ", padding " << padding;
+    }
+    LossOptions unpadded;
+    const Tensor ids = Tensor::from_host(*device, {1, 6}, tokens);
+    EXPECT_EQ(m->loss(ids, ids, unpadded).item<float>(), losses[0]) << each.name;
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(settings, EveryModel, testing::ValuesIn(model_cases()), [](const auto& info) { return info.param.name; });
 
 TEST(Models, rejects_bad_inputs) {

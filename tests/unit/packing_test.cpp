@@ -178,6 +178,14 @@ TEST(packing, stacked_rows_keep_their_documents) {
   EXPECT_TRUE(plain.document_bounds().empty());
 }
 
+TEST(packing, what_no_target_needs_is_padding) {
+  const TokenBatch batch{.rows = 3,
+                         .tokens = 4,
+                         .ids = std::vector<int32_t>(12),
+                         .targets = {1, 2, kIgnored, kIgnored, kIgnored, 5, kIgnored, 7, kIgnored, kIgnored, kIgnored, kIgnored}};
+  EXPECT_EQ(batch.real(), (std::vector<float>{1, 1, 0, 0, 1, 1, 1, 1, 0, 0, 0, 0}));
+}
+
 TEST(packing, has_names) {
   for (Packing packing : {Packing::none, Packing::concatenate, Packing::documents}) EXPECT_EQ(packing_from_name(name(packing)), packing);
   EXPECT_THROW(packing_from_name("best"), Error);

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <iterator>
 
 #include "weft/base/check.h"
 #include "weft/data/dataset.h"
@@ -6,6 +7,16 @@
 namespace weft {
 
 int64_t TokenBatch::counted() const { return int64_t(targets.size()) - std::count(targets.begin(), targets.end(), kIgnored); }
+
+std::vector<float> TokenBatch::real() const {
+  std::vector<float> real(targets.size(), 0);
+  for (int64_t row = 0; row < rows; ++row) {
+    const auto begin = targets.begin() + row * tokens, end = begin + tokens;
+    const auto last = std::find_if(std::reverse_iterator(end), std::reverse_iterator(begin), [](int32_t t) { return t != kIgnored; });
+    std::fill_n(real.begin() + row * tokens, last.base() - begin, 1.0f);
+  }
+  return real;
+}
 
 double TokenBatch::attended_pairs() const {
   if (documents.empty()) return double(rows) * causal_pairs(double(tokens));

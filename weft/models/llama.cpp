@@ -107,7 +107,7 @@ Model::BlockState Llama::forward(const Block& block, const BlockState& stream, i
   pass.see(layer, "post_attention_norm", hn);
   const SeeIntermediate see = [&](const char* name, const Tensor& value) { pass.see(layer, name, value); };
   RouterBalance balance = stream.balance;
-  const Tensor y = block.experts ? block.experts(hn, pass.balance ? &balance : nullptr, see) : block.mlp(hn, pass.lora(), see);
+  const Tensor y = block.experts ? block.experts(hn, pass.balance ? &balance : nullptr, pass.real, see) : block.mlp(hn, pass.lora(), see);
   return {{h, added(y, block.after_mlp, "norm of mlp")}, balance};
 }
 

@@ -204,17 +204,22 @@ Tensor Model::loss(const Tensor& ids, const Tensor& targets, const LossOptions& 
   const int64_t rows = pass.B * pass.T;
   const auto by_row = [&](const Tensor& x) { return x ? x.reshape({rows}) : x; };
   pass.balance = config_.router_loss > 0 && grad_enabled();
+  if (options.real) {
+    check(options.real.shape() == ids.shape() && options.real.dtype() == DType::f32, "loss", "real must be f32 of ids' shape ", ids.shape(),
+          ", got ", options.real.dtype(), " of shape ", options.real.shape());
+    pass.real = options.real.reshape({rows, 1});
+  }
   const BlockState stream = blocks(ids_of(pass, ids), pass);
   const Tensor y = normed(stream, pass).reshape({rows, config_.hidden_size});
   const Tensor loss = linear_cross_entropy(
       y, head().weight, contiguous(targets).reshape({rows}),
       {.pad_id = options.pad_id, .count = options.count, .losses = by_row(options.losses), .digests = by_row(options.digests)},
       config_.logits_soft_cap, head().scales);
-  return stream.balance ? with_router_loss(loss, stream.balance, rows, options.share) : loss;
+  return stream.balance ? with_router_loss(loss, stream.balance, options.share) : loss;
 }
 
-Tensor Model::with_router_loss(const Tensor& loss, const RouterBalance& balance, int64_t rows, const Tensor& share) const {
-  const Tensor balanced = balance.loss(rows * config_.layers_with_experts()).reshape(loss.shape());
+Tensor Model::with_router_loss(const Tensor& loss, const RouterBalance& balance, const Tensor& share) const {
+  const Tensor balanced = balance.loss(config_.experts_per_token).reshape(loss.shape());
   return add(loss, scale(balanced, float(config_.router_loss), share));
 }
 

@@ -34,6 +34,8 @@ struct LossOptions {
   // One f32 on the device, by which the load-balancing loss of a mixture of experts is multiplied: what these tokens are of a step.
   // Undefined: 1.
   Tensor share = {};
+  // The tokens that the load-balancing loss counts, f32 [B, T]: 1, and 0 for padding. Undefined: all.
+  Tensor real = {};
 };
 
 class Model {
@@ -104,7 +106,7 @@ class Model {
   static BlockState through(const Pass& pass, const BlockState& stream, const std::function<BlockState(const BlockState&)>& block);
 
  private:
-  Tensor with_router_loss(const Tensor& loss, const RouterBalance& balance, int64_t rows, const Tensor& share) const;
+  Tensor with_router_loss(const Tensor& loss, const RouterBalance& balance, const Tensor& share) const;
   Pass pass_of(const Tensor& ids, const char* where, const Tensor& documents = {}) const;
   Pass cached_pass_of(const Tensor& ids, const char* where, KvPass& kv) const;
   Tensor normed(const Residual& stream, const Pass& pass) const;

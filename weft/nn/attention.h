@@ -26,6 +26,7 @@ struct Pass {
   const PassObserver* observer = nullptr;
   bool recompute = false;  // run each block again in the backward instead of keeping its activations
   bool balance = false;    // add up what the load-balancing loss of a mixture of experts needs
+  Tensor real = {};        // of these tokens: 1, and 0 for padding, f32 [B T, 1]; undefined: none is padding
   // Packed documents, with B = 1 and no cache: cumulative lengths, i32 [n + 1] (weft/ops/causal_attention), and the position of each token
   // in its document, i32 [T]. Undefined: one document a sequence.
   Tensor documents = {}, document_positions = {};

@@ -24,21 +24,26 @@ Tensor one_of_pairs(const Tensor& pairs, int64_t side) {
 
 }  // namespace
 
-RouterBalance RouterBalance::plus(const Tensor& logits, const ExpertOrder& order) const {
+RouterBalance RouterBalance::plus(const Tensor& logits, const ExpertOrder& order, const Tensor& real) const {
+  static const auto product = fuse([](Expr p, Expr w) { return p * w; });
   const int64_t E = logits.shape()[1];
-  const Tensor sums = reduce_sum(softmax(cast(logits, DType::f32)), 0);
+  const Tensor probability = softmax(cast(logits, DType::f32));
+  const Tensor sums = reduce_sum(real ? product(probability, real) : probability, 0);
   const Tensor chosen = Tensor::empty(logits.device(), {E, 1});
-  const Tensor ones = full(logits.device(), {order.rows.numel(), 1}, 1);
+  const Tensor ones = real ? expert_rows(real, order) : full(logits.device(), {order.rows.numel(), 1}, 1);
   grouped_sums(logits.device().stream(), {ones.view(), order.starts.view(), chosen.mut_view()});
   const Tensor counted = chosen.reshape({E});
   if (!probabilities) return {sums, counted};
   return {add(probabilities, sums), add(counts.detach(), counted)};
 }
 
-Tensor RouterBalance::loss(int64_t rows) const {
-  static const auto product = fuse([](Expr p, Expr n, Param by) { return p * (n * by); });
-  const double E = double(probabilities.numel());
-  return sum_all(product(probabilities, counts.detach(), float(E / (double(rows) * double(rows)))));
+Tensor RouterBalance::loss(int64_t chosen) const {
+  static const auto product = fuse([](Expr p, Expr n, Expr chosen, Param by) {
+    const Expr all = max(chosen, 1.0f);  // of padding alone: 0
+    return (p / all) * ((n / all) * by);
+  });
+  const Tensor n = counts.detach();
+  return sum_all(product(probabilities, n, sum_all(n), float(double(probabilities.numel()) * double(chosen) * double(chosen))));
 }
 
 Experts::Experts(Weights& weights, const std::string& prefix, const Options& o) : options(o) {
@@ -68,13 +73,13 @@ Tensor Experts::hidden(const Tensor& both) const {
   return clamped(one_of_pairs(both, 0), one_of_pairs(both, 1), options.gate_slope, options.gate_limit, -options.gate_limit);
 }
 
-Tensor Experts::operator()(const Tensor& x, RouterBalance* balance, const SeeIntermediate& see) const {
+Tensor Experts::operator()(const Tensor& x, RouterBalance* balance, const Tensor& real, const SeeIntermediate& see) const {
   const int64_t C = options.in, T = x.numel() / C;
   const Tensor tokens = contiguous(x).reshape({T, C});
   const Tensor logits = matmul(tokens, router, {.transpose_b = true, .bias = router_bias});
   const auto [ids, weights] = route(logits, options.chosen, options.of_chosen);
   const ExpertOrder order = expert_order(ids, options.experts);
-  if (balance) *balance = balance->plus(logits, order);
+  if (balance) *balance = balance->plus(logits, order, real);
   const Tensor both = grouped_matmul(expert_rows(tokens, order), gate_up, order.starts, !options.clamped, gate_up_bias);
   const Tensor rows = grouped_matmul(hidden(both), down, order.starts, !options.clamped, down_bias);
   const Tensor y = expert_sum(rows, order, weights).reshape(x.shape());

@@ -18,9 +18,10 @@ struct RouterBalance {
   Tensor counts;         // how often it was chosen, f32
 
   explicit operator bool() const { return probabilities.defined(); }
-  RouterBalance plus(const Tensor& logits, const ExpertOrder& order) const;
-  // E sum over e of (counts_e / rows) (probabilities_e / rows); `rows`: tokens times layers.
-  Tensor loss(int64_t rows) const;
+  // `real` [T, 1]: 1 for a token, 0 for padding, which is left out. Undefined: all are tokens.
+  RouterBalance plus(const Tensor& logits, const ExpertOrder& order, const Tensor& real) const;
+  // E sum over e of (counts_e / rows) (probabilities_e / rows); `rows`: tokens times layers, from the counts, of which each has `chosen`.
+  Tensor loss(int64_t chosen) const;
 };
 
 struct Experts {
@@ -45,8 +46,8 @@ struct Experts {
   Options options = {};
 
   explicit operator bool() const { return router.defined(); }
-  // `balance`, if given, is added to.
-  Tensor operator()(const Tensor& x, RouterBalance* balance = nullptr, const SeeIntermediate& see = {}) const;
+  // `balance`, if given, is added to, but for rows of x that `real` leaves out.
+  Tensor operator()(const Tensor& x, RouterBalance* balance = nullptr, const Tensor& real = {}, const SeeIntermediate& see = {}) const;
 
  private:
   Tensor hidden(const Tensor& gate_up) const;

@@ -80,8 +80,10 @@ void TrainingStep::set_micro_batch(const TokenBatch& batch) {
     ids_ = batch.upload_ids(model_.device());
     targets_ = batch.upload_targets(model_.device());
     documents_ = batch.upload_documents(model_.device());
+    if (model_.config().router_loss > 0) real_ = Tensor::from_host(model_.device(), {batch.rows, batch.tokens}, batch.real());
     return;
   }
+  if (real_) real_.write(batch.real());
   ids_.write(batch.ids);
   targets_.write(batch.targets);
   if (documents_) documents_.write(bounds);
@@ -93,6 +95,7 @@ void TrainingStep::run_micro_batch() {
       .pad_id = kIgnored, .count = count_, .dropout = drops ? micro_batch_random_ : Tensor(), .recompute = options_.recompute};
   options.documents = documents_;
   options.share = share_;
+  options.real = real_;
   const Tensor loss = model_.loss(ids_, targets_, options);
   loss.backward();
   const NoGrad no_grad;
