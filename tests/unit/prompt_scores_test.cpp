@@ -8,6 +8,7 @@
 #include "tests/unit/test_device.h"
 #include "weft/backends/open.h"
 #include "weft/generate/score.h"
+#include "weft/tensor/node.h"
 
 namespace weft::serve {
 namespace {
