@@ -39,7 +39,8 @@ HWY_INLINE void store_two(F32x16 first, F32x16 second, T* to) {
 }
 
 // Columns [from, end) of `count` rows of B from row `first` on, to rows of `to` that are `row` elements apart. `from` is a multiple of
-// kInt8Span; sixteen scales become f32 at a time. Of the rows that come next in memory, `ahead` bytes further, each line is prefetched.
+// kInt8Span; sixteen scales become f32 at a time. What lies `ahead` bytes
+// further is prefetched.
 inline constexpr int64_t kInt8Span = kBlock * kInt8Group;
 template <bool kInstruction, class T>
 void widen_rows(const MatmulArgs& a, int64_t first, int64_t count, int64_t from, int64_t end, T* to, int64_t row, int64_t ahead) {

@@ -120,11 +120,11 @@ class SkinnyMatmul {
   void multiply_int8(const float* a, int64_t rows, int64_t first, int64_t columns, float* sums) const {
     ScratchSlots::Lease lease(*widened_);
     T* const lines = reinterpret_cast<T*>(lease.take(kWidenedFloats));
-    const int64_t row = args_.b.strides[0];
+    const int64_t ahead = kDotGroup * args_.b.strides[0];  // the same columns of the next rows
     for (int64_t j = 0; j < columns; j += kDotGroup) {
       const int64_t count = std::min<int64_t>(kDotGroup, columns - j);
       for (int64_t k = 0; k < p_.K; k += kInt8Span) {
-        const int64_t end = std::min(p_.K, k + kInt8Span), ahead = end < p_.K ? kInt8Span : kDotGroup * row - k;
+        const int64_t end = std::min(p_.K, k + kInt8Span);
         widen_rows<Dots::kHasInstruction>(args_, first + j, count, k, end, lines, kInt8Span, ahead);
         multiply_lines<true>(a + k / Dots::kElements * Dots::kOfX, rows, lines, kInt8Span, end - k, count, sums + j);
       }
