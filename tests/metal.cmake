@@ -18,6 +18,10 @@ if(APPLE OR (WEFT_METAL_SIM_RUNS AND NOT WEFT_SANITIZE))
   weft_long_test(metal.packed_training_test COMMAND packed_training_test --gtest_filter=PackedDocuments.*)
   set_tests_properties(metal.document_model_test metal.packed_training_test PROPERTIES LABELS "metal")
   set_tests_properties(metal.document_model_test metal.packed_training_test long.metal.packed_training_test PROPERTIES ENVIRONMENT WEFT_TEST_DEVICE=${device} SKIP_REGULAR_EXPRESSION "no Metal device")
+  # Sequences that join, leave and share pages, and a pool that grows.
+  add_test(NAME metal.engine_test COMMAND engine_test --gtest_filter=*Shar*:*Short*:*Kept*)
+  add_test(NAME metal.growing_engine_test COMMAND growing_engine_test --gtest_filter=-*GrowsWithTheSequence:*SequencesStay*)
+  set_tests_properties(metal.engine_test metal.growing_engine_test PROPERTIES LABELS "metal" ENVIRONMENT WEFT_TEST_DEVICE=${device} SKIP_REGULAR_EXPRESSION "no Metal device")
   # The memory plan of a run equals what the run then allocates.
   add_test(NAME metal.training_memory_test COMMAND training_memory_test --gtest_filter=*plan_holds_for_random_settings)
   set_tests_properties(metal.training_memory_test PROPERTIES LABELS "metal" ENVIRONMENT "WEFT_TEST_DEVICE=${device};WEFT_DRAWS=2" SKIP_REGULAR_EXPRESSION "no Metal device")
