@@ -45,7 +45,7 @@ for result in bench["results"]:
     assert result["ms"] > 0 and result["ratio"] > 0
 
 model = json.loads(run("bench", "--model", "llama-tiny", "--dtype", "bf16", "--json").stdout)
-assert {"device", "threads", "model", "parameters", "prompt_tokens", "new_tokens", "batch", "weights", "ceilings", "results"} == set(model)
+assert {"device", "threads", "model", "parameters", "prompt_tokens", "new_tokens", "batch", "temperature", "top_p", "weights", "ceilings", "results"} == set(model)
 assert [(r["test"], r["dtype"]) for r in model["results"]] == [("prefill", "bf16"), ("decode", "bf16")]
 for result in model["results"]:
     assert {"ms", "tokens_per_second", "gbps", "gflops", "ceiling", "ratio", "wanted", "attempts", "disturbed"} <= set(result)
