@@ -6,6 +6,7 @@ endforeach()
 if(WEFT_HAS_SERVE)
   weft_integration_test(serve)
   weft_integration_test(serve_batch)
+  weft_integration_test(serve_http)
   weft_integration_test(serve_abuse 300)  # requests
   weft_long_test(serve_abuse COMMAND Python3::Interpreter ${CMAKE_CURRENT_SOURCE_DIR}/integration/serve_abuse.py $<TARGET_FILE:weft_tool> ${PROJECT_SOURCE_DIR} 10000)
   foreach(name IN ITEMS serve_clients serve_page)  # skipped without the openai package and lm-eval; selenium and Chromium

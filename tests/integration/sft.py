@@ -154,7 +154,9 @@ def errors(folder, model):
     refused("too long", ["none of 1 has an answer in its first 16 tokens"], [good], "--model", model, "--sequence", 16, "--validation", 0)
     refused("tool calls that the template leaves out", ["bad.jsonl:1: the chat template writes an answer as special tokens alone"],
             [{"messages": [user("a"), assistant("", tool_calls=[{"function": {"name": "f"}}])]}])
-    refused("the template refuses", ["bad.jsonl:1: ", "chat_template.jinja"], [{"messages": [user("a"), assistant(None, tool_calls=[{"function": {"name": "f"}}])]}])
+    refused("and no content beside them", ["bad.jsonl:1: the chat template writes an answer as special tokens alone"],
+            [{"messages": [user("a"), assistant(None, tool_calls=[{"function": {"name": "f"}}])]}])
+    refused("the template refuses", ["bad.jsonl:1: ", "chat_template.jinja"], [{"messages": [user([{"type": "text", "text": "a"}]), assistant("b")]}])
     refused("no template", ["has no chat template; pass --chat-template chatml"], [good], "--model", source / "tests/golden/models/llama")
     refused("no tokenizer", ["there is no chat template", "--chat-template chatml"], [good], "--vocabulary", "bytes")
     refused("sums", ["task is set, but sums are not conversations"], [good], "--config", sums)
