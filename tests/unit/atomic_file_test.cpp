@@ -13,6 +13,7 @@
 #include "tests/unit/observed.h"
 #include "tests/unit/small_files.h"
 #include "weft/base/error.h"
+#include "weft/io/atomic_files.h"
 #include "weft/io/checksum.h"
 
 namespace weft {
@@ -107,6 +108,31 @@ TEST(atomic_file, removes_files_of_dead_writers_only) {
   EXPECT_EQ(contents(folder.path / "living"), "whole");
   EXPECT_EQ(contents(folder.path / "notes"), "not ours");
   remove_incomplete(folder.path / "nowhere");
+}
+
+TEST(atomic_files, all_are_renamed_or_none) {
+  const Folder folder;
+  std::ofstream(folder.path / "a") << "old";
+  {
+    AtomicFiles files;
+    files.add(folder.path / "a", "new");
+    files.add(folder.path / "x/y/b", "b");
+    EXPECT_EQ(contents(folder.path / "a"), "old");
+  }
+  EXPECT_EQ(contents(folder.path / "a"), "old");
+  EXPECT_EQ(files_in(folder.path), 1u);  // without x
+  fs::create_directories(folder.path / "c");
+  {
+    AtomicFiles files;
+    files.add(folder.path / "a", "new");
+    EXPECT_THROW(files.add(folder.path / "c"), Error);        // a folder
+    EXPECT_THROW(files.add(folder.path / "a" / "d"), Error);  // below a file
+    files.add(folder.path / "x/y/b", "b");
+    files.commit();
+  }
+  EXPECT_EQ(contents(folder.path / "a"), "new");
+  EXPECT_EQ(contents(folder.path / "x/y/b"), "b");
+  EXPECT_EQ(files_in(folder.path), 3u);
 }
 
 std::span<const std::byte> bytes(std::string_view text) { return std::as_bytes(std::span(text)); }

@@ -218,8 +218,8 @@ TEST_F(ModelFolder, text_models_of_models_of_text_and_images) {
       const std::string path = write("images", config(kind.name), list);
       auto text = nlohmann::json::parse(model_config_json(config(kind.name)));
       text.erase("tie_word_embeddings");  // the head that is stored decides
-      std::ofstream(path + "/config.json") << nlohmann::json{
-          {"model_type", kind.type}, {"architectures", {kind.class_name}}, {"text_config", text}};
+      const nlohmann::json whole = {{"model_type", kind.type}, {"architectures", {kind.class_name}}, {"text_config", text}};
+      std::ofstream(path + "/config.json") << whole;
       const auto loaded = load_model(path, *device);
       EXPECT_EQ(model->logits(ids()).to_host<float>(), loaded->logits(ids()).to_host<float>()) << kind.name << prefix;
       EXPECT_EQ(loaded->config().tie_embeddings, config(kind.name).tie_embeddings);
@@ -275,6 +275,49 @@ TEST_F(ModelFolder, overflowing_weights_do_not_replace_a_file) {
   }
   EXPECT_EQ(read_model_config(folder("m")).dtype, DType::f32);
   EXPECT_EQ(load_model(folder("m"), *device)->logits(ids()).to_host<float>(), before);
+}
+
+// Contents of all files of a folder, by name.
+std::map<std::string, std::string> files_of(const fs::path& folder) {
+  std::map<std::string, std::string> files;
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder)) {
+    std::ifstream file(entry.path(), std::ios::binary);
+    files[entry.path().filename()] = {std::istreambuf_iterator<char>(file), {}};
+  }
+  return files;
+}
+
+// Whatever is wrong with the source or the weights, a folder stays as it was, and no folder is made.
+TEST_F(ModelFolder, failed_export_changes_nothing) {
+  const auto model = load_model(golden::folder("llama"), *device);
+  const auto refuses = [&](const Model& from, const ExportOptions& options, const std::vector<std::string>& words) {
+    export_model(*make_model(config("qwen2"), *device, 3), folder("before"), {.like = golden::folder("qwen3")});
+    const auto before = files_of(folder("before"));
+    for (const char* to : {"before", "new/folder"}) {
+      try {
+        export_model(from, folder(to), options);
+        ADD_FAILURE() << "written: " << to;
+      } catch (const Error& error) {
+        expect_words(error.what(), words);
+      }
+    }
+    EXPECT_EQ(files_of(folder("before")), before);
+    EXPECT_FALSE(fs::exists(folder("new")));
+    fs::remove_all(folder("before"));
+  };
+  const std::string from = folder("from");
+  fs::copy(golden::folder("llama"), from);
+  for (const char* ids : {R"("bos_token_id": 1)", R"("bos_token_id": 0)"}) {  // with the model's ids, and with others
+    std::ofstream(from + "/generation_config.json") << "{\"top_p\": 7, " << ids << "}";
+    refuses(*model, {.like = from}, {"generation_config.json", "$.top_p is 7"});
+  }
+  fs::copy(golden::folder("llama") + "/generation_config.json", from, fs::copy_options::overwrite_existing);
+  std::ofstream(from + "/merges.txt") << "version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 12345\n";
+  refuses(*model, {.like = from}, {"merges.txt", "git lfs pull"});
+  fs::remove(from + "/merges.txt");
+  export_model(*model, folder("fine"), {.like = from});
+  fill(model->parameters().back().tensor.detach(), NAN);
+  refuses(*model, {.like = from}, {"model.safetensors", "is nan at element 0"});
 }
 
 TEST_F(ModelFolder, weights_are_used_from_the_mapped_file) {

@@ -93,9 +93,7 @@ class ChatVocabulary : public Vocabulary {
     config["chat_template"] = chat_.text;
     return config.dump(2) + "\n";
   }
-  void write_files(const std::string& folder) const override {
-    write_tokenizer(json_, tokenizer_config_json(), folder, std::string(chat_.text));
-  }
+  TokenizerFiles files() const override { return tokenizer_files(json_, tokenizer_config_json(), std::string(chat_.text)); }
 
  private:
   struct Found {

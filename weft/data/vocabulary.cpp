@@ -135,7 +135,7 @@ class Tokens : public Vocabulary {
     return added.empty() ? json : with_special_tokens(json, folder_.file(), folder_.tokenizer().vocab_size(), added);
   }
   std::string tokenizer_config_json() const override { return read_tokenizer_config_json(folder_.path()); }
-  void write_files(const std::string& folder) const override { copy_tokenizer(folder_.path(), folder); }
+  TokenizerFiles files() const override { return read_tokenizer_files(folder_.path()); }
   bool no_separator() const override { return no_separator_; }
 
  private:
@@ -172,7 +172,7 @@ std::string Vocabulary::tokenizer_config_json() const {
   return join("{\n", eos, "  \"tokenizer_class\": \"PreTrainedTokenizerFast\",\n  \"clean_up_tokenization_spaces\": false\n}\n");
 }
 
-void Vocabulary::write_files(const std::string& folder) const { write_tokenizer(tokenizer_json(), tokenizer_config_json(), folder); }
+TokenizerFiles Vocabulary::files() const { return tokenizer_files(tokenizer_json(), tokenizer_config_json()); }
 
 bool Vocabulary::ends_separated(std::string_view text, bool conversation) const {
   const auto end = end_of_text();

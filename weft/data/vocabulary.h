@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "weft/models/config_json.h"
+#include "weft/models/tokenizer_files.h"
 
 namespace weft {
 
@@ -43,8 +44,9 @@ class Vocabulary {
   std::string tokenizer_json() const { return tokenizer_json({}); }
   // The tokenizer_config.json beside it, with all special tokens that the files name.
   virtual std::string tokenizer_config_json() const;
-  // Writes all files of the tokenizer into a model folder.
-  virtual void write_files(const std::string& folder) const;
+  // All files of the tokenizer, and writing them into a model folder.
+  virtual TokenizerFiles files() const;
+  void write_files(const std::string& folder) const { write_tokenizer(files(), folder); }
   virtual bool no_separator() const { return false; }  // documents follow each other directly
 
   // Appends a document: the separator (unless it is the first document), before(), the ids of the text, after(). Throws, naming

@@ -82,9 +82,13 @@ void AtomicFile::write_at(int64_t offset, std::span<const std::byte> bytes) {
   }
 }
 
+void AtomicFile::sync() {
+  if (::fsync(file_) != 0) give_up("cannot be synced to disk");
+}
+
 // Renames the file before closing it: closing releases the lock.
 void AtomicFile::commit() {
-  if (::fsync(file_) != 0) give_up("cannot be synced to disk");
+  sync();
   if (::rename(temporary_.c_str(), path_.c_str()) != 0) give_up("cannot be renamed from its temporary name");
   ::close(file_);
   file_ = -1;

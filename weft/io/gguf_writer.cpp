@@ -139,8 +139,13 @@ void GgufMetadata::put(const std::string& key, const std::vector<float>& values)
 }
 
 void write_gguf(const std::string& path, const GgufMetadata& metadata, const std::vector<GgufTensor>& tensors) {
-  const std::string header = header_of(metadata, tensors);
   AtomicFile file(path);
+  write_gguf(file, metadata, tensors);
+  file.commit();
+}
+
+void write_gguf(AtomicFile& file, const GgufMetadata& metadata, const std::vector<GgufTensor>& tensors) {
+  const std::string header = header_of(metadata, tensors);
   file.write(header);
   uint64_t done = 0, total = 0;
   for (const GgufTensor& tensor : tensors) total += padded(bytes_of(tensor));
@@ -153,7 +158,6 @@ void write_gguf(const std::string& path, const GgufMetadata& metadata, const std
     done += padded(bytes);
   }
   progress(int64_t(done));
-  file.commit();
 }
 
 }  // namespace weft

@@ -13,6 +13,8 @@
 
 namespace weft {
 
+class AtomicFile;
+
 // Keys in the order they are put. Throws invalid_argument for a key put twice.
 class GgufMetadata {
  public:
@@ -46,5 +48,7 @@ struct GgufTensor {
 
 // Throws bad_file if the file cannot be written, device_fault naming the tensor for a value that is not finite or exceeds its type.
 void write_gguf(const std::string& path, const GgufMetadata& metadata, const std::vector<GgufTensor>& tensors);
+// The same into a file that the caller commits.
+void write_gguf(AtomicFile& file, const GgufMetadata& metadata, const std::vector<GgufTensor>& tensors);
 
 }  // namespace weft

@@ -96,10 +96,16 @@ void write_safetensors(const std::string& path, const std::vector<NamedTensor>& 
 
 void write_safetensors(const std::string& path, const std::vector<DeferredTensor>& tensors,
                        const std::map<std::string, std::string>& metadata, Floats floats) {
+  AtomicFile file(path);
+  write_safetensors(file, tensors, metadata, floats);
+  file.commit();
+}
+
+void write_safetensors(AtomicFile& file, const std::vector<DeferredTensor>& tensors, const std::map<std::string, std::string>& metadata,
+                       Floats floats) {
   const auto order = file_order(tensors);
   const std::string header = header_of(order, metadata);
   const uint64_t length = header.size();
-  AtomicFile file(path);
   file.write(std::as_bytes(std::span(&length, 1)));
   file.write(header);
   std::vector<std::byte> buffer;
@@ -112,13 +118,12 @@ void write_safetensors(const std::string& path, const std::vector<DeferredTensor
     check(tensor.dtype() == each->dtype && tensor.shape() == each->shape && tensor.contiguous(), kWhere, "tensor '", each->name,
           "' was declared as contiguous ", each->dtype, " ", each->shape, ", but is ", tensor.dtype(), " ", tensor.shape());
     write_pieces(tensor, buffer, [&](std::span<const std::byte> piece, int64_t first) {
-      if (floats == Floats::finite) check_finite(path, each->name, each->dtype, piece, first);
+      if (floats == Floats::finite) check_finite(file.path(), each->name, each->dtype, piece, first);
       file.write(piece);
     });
     done += tensor.numel() * size_of(tensor.dtype());
   }
   progress(done);
-  file.commit();
 }
 
 }  // namespace weft

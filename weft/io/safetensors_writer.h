@@ -12,6 +12,8 @@
 
 namespace weft {
 
+class AtomicFile;
+
 const char* stored_name(DType dtype);  // in the format's spelling: "F32"
 
 // A tensor that is computed when it is written and freed afterwards: many of them need the memory of one.
@@ -28,6 +30,9 @@ struct DeferredTensor {
 void write_safetensors(const std::string& path, const std::vector<NamedTensor>& tensors,
                        const std::map<std::string, std::string>& metadata = {}, Floats floats = Floats::any);
 void write_safetensors(const std::string& path, const std::vector<DeferredTensor>& tensors,
+                       const std::map<std::string, std::string>& metadata = {}, Floats floats = Floats::any);
+// The same into a file that the caller commits.
+void write_safetensors(AtomicFile& file, const std::vector<DeferredTensor>& tensors,
                        const std::map<std::string, std::string>& metadata = {}, Floats floats = Floats::any);
 
 }  // namespace weft

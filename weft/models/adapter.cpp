@@ -5,7 +5,7 @@
 #include <filesystem>
 #include <set>
 
-#include "weft/io/atomic_file.h"
+#include "weft/io/atomic_files.h"
 #include "weft/io/json.h"
 #include "weft/io/safetensors.h"
 #include "weft/io/safetensors_writer.h"
@@ -81,19 +81,19 @@ void fill(const Tensor& into, const SafeTensors& file, const std::string& name) 
 }  // namespace
 
 void save_adapter(const Model& model, const std::string& folder, const std::string& base) {
+  AtomicFiles files;
+  add_adapter_files(model, folder, base, files);
+  files.commit();
+}
+
+void add_adapter_files(const Model& model, const std::string& folder, const std::string& base, AtomicFiles& to) {
   check(!model.adapters().empty(), "save_adapter", "the model has no adapters");
-  std::error_code error;
-  fs::create_directories(folder, error);
-  if (error) fail(ErrorCode::bad_file, folder, "cannot be created: ", error.message());
-  AtomicFile config(config_path(folder));
-  config.write(config_json(model, base));
-  config.commit();
-  std::vector<NamedTensor> tensors;
-  for (const LoraAdapter& adapter : model.adapters()) {
-    tensors.push_back({adapter.a_name(), adapter.matrices.a.detach()});
-    tensors.push_back({adapter.b_name(), adapter.matrices.b.detach()});
-  }
-  write_safetensors(weights_path(folder), tensors, {{"format", "pt"}}, Floats::finite);
+  to.add(config_path(folder), config_json(model, base));
+  std::vector<DeferredTensor> tensors;
+  for (const LoraAdapter& adapter : model.adapters())
+    for (const auto& [name, matrix] : {std::pair{adapter.a_name(), adapter.matrices.a}, {adapter.b_name(), adapter.matrices.b}})
+      tensors.push_back({name, matrix.dtype(), matrix.shape(), [matrix = matrix.detach()] { return matrix; }});
+  write_safetensors(to.add(weights_path(folder)), tensors, {{"format", "pt"}}, Floats::finite);
 }
 
 LoraOptions read_adapter_options(const std::string& folder) {

@@ -8,8 +8,12 @@
 
 namespace weft {
 
+class AtomicFiles;
+
 // Writes the adapters of a model. `base`: the folder or name of the model they were trained on.
 void save_adapter(const Model& model, const std::string& folder, const std::string& base);
+// The same into files that the caller commits with others.
+void add_adapter_files(const Model& model, const std::string& folder, const std::string& base, AtomicFiles& to);
 
 // The LoRA options of the adapter in a folder; a model made with them can be filled by load_adapter. Throws bad_file or unsupported,
 // naming the file and the key, for an adapter that is not plain LoRA (two matrices per layer).

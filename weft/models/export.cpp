@@ -1,13 +1,13 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "weft/io/atomic_file.h"
+#include "weft/io/atomic_files.h"
+#include "weft/io/is_there.h"
 #include "weft/io/mapped_file.h"
 #include "weft/io/safetensors_writer.h"
 #include "weft/models/config_json.h"
 #include "weft/models/expert_tensors.h"
 #include "weft/models/load.h"
-#include "weft/models/tokenizer_folder.h"
 #include "weft/ops/copy/copy.h"
 #include "weft/tensor/node.h"
 
@@ -18,21 +18,22 @@ namespace fs = std::filesystem;
 
 constexpr const char* kGenerationConfig = "generation_config.json";
 
-void write_text(const fs::path& path, const std::string& text) {
-  AtomicFile file(path.string());
-  file.write(text);
-  file.commit();
-}
-
 bool same_ids(const ModelConfig& a, const ModelConfig& b) { return a.bos_id == b.bos_id && a.pad_id == b.pad_id && a.eos_ids == b.eos_ids; }
 
-// As it is where the ids in it still hold.
+// As it is where the ids in it still hold. Settings out of range are an error here, not at the first `weft generate`.
 std::string generation_config_of(const ModelConfig& config, const std::string& like) {
+  if (!like.empty()) read_generation_config(like);
   const fs::path file = fs::path(like) / kGenerationConfig;
-  std::error_code ignored;
-  if (like.empty() || !fs::exists(file, ignored) || !same_ids(config, read_model_config(like))) return generation_config_json(like, config);
+  if (like.empty() || !is_there(file) || !same_ids(config, read_model_config(like))) return generation_config_json(like, config);
   const MappedFile text(file.string());
   return {reinterpret_cast<const char*>(text.bytes().data()), text.bytes().size()};
+}
+
+// The files of the tokenizer to write; nullopt: those in the folder stay.
+std::optional<TokenizerFiles> tokenizer_of(const ExportOptions& options) {
+  if (options.tokenizer_files) return options.tokenizer_files;
+  const std::string& from = options.tokenizer.empty() ? options.like : options.tokenizer;
+  return from.empty() ? std::nullopt : std::optional(read_tokenizer_files(from));
 }
 
 }  // namespace
@@ -82,18 +83,19 @@ void export_model(const Model& model, const std::string& folder, const ExportOpt
   check(!folder.empty(), "export", "expected a folder to write to, got an empty path");
   const fs::path to(folder), like(options.like);
   std::error_code error;
-  fs::create_directories(to, error);
-  if (error) fail(ErrorCode::bad_file, folder, "cannot be created: ", error.message());
   check(options.like.empty() || !fs::equivalent(to, like, error), "export", "'", folder, "' is the folder the model was loaded from");
 
-  // First what can still be refused: the rest of a model that is there already then stays too.
-  write_safetensors((to / "model.safetensors").string(), exported_weights(model, dtype), {{"format", "pt"}}, Floats::finite);
   ModelConfig config = model.config();
   config.dtype = dtype;
-  write_text(to / "config.json", model_config_json(config));
-  write_text(to / kGenerationConfig, generation_config_of(config, options.like));
-  if (const std::string& tokenizer = options.tokenizer.empty() ? options.like : options.tokenizer; !tokenizer.empty())
-    copy_tokenizer(tokenizer, folder);
+  const std::string config_text = model_config_json(config), generation_text = generation_config_of(config, options.like);
+  const std::optional<TokenizerFiles> tokenizer = tokenizer_of(options);
+  AtomicFiles files;
+  write_safetensors(files.add(to / "model.safetensors"), exported_weights(model, dtype), {{"format", "pt"}}, Floats::finite);
+  files.add(to / "config.json", config_text);
+  files.add(to / kGenerationConfig, generation_text);
+  if (tokenizer) add_tokenizer(*tokenizer, folder, files);
+  files.commit();
+  if (tokenizer) remove_other_tokenizer(*tokenizer, folder);
 }
 
 }  // namespace weft

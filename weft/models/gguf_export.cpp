@@ -1,5 +1,6 @@
 #include <filesystem>
 
+#include "weft/io/atomic_files.h"
 #include "weft/models/gguf_config.h"
 #include "weft/models/gguf_families.h"
 #include "weft/models/gguf_rope.h"
@@ -85,8 +86,9 @@ void export_gguf(const Model& model, const std::string& path, const GgufOptions&
     put_no_tokenizer(metadata);
     put_special_ids({config.bos_id, config.pad_id, config.eos_ids}, metadata);
   }
-  if (const fs::path folder = fs::path(path).parent_path(); !folder.empty()) fs::create_directories(folder, error);
-  write_gguf(path, metadata, tensors_of(model, type));
+  AtomicFiles files;
+  write_gguf(files.add(path), metadata, tensors_of(model, type));
+  files.commit();
 }
 
 }  // namespace weft

@@ -10,6 +10,7 @@
 
 #include "weft/io/safetensors_writer.h"
 #include "weft/models/model.h"
+#include "weft/models/tokenizer_files.h"
 
 namespace weft {
 
@@ -31,10 +32,12 @@ struct ExportOptions {
   std::optional<DType> dtype = {};  // of the written weights: f32, bf16 or f16; not given: the model's
   std::string like = {};            // the folder the model was loaded from: its generation settings and tokenizer are copied; empty: none
   std::string tokenizer = {};       // another folder (or tokenizer.json) whose tokenizer is copied instead
+  std::optional<TokenizerFiles> tokenizer_files = {};  // written instead of either
 };
 
 // Writes a folder that transformers loads: config.json, generation_config.json (with the model's own special ids),
-// model.safetensors and the files of one tokenizer. Adapters are merged into their layers. Each file is written atomically.
+// model.safetensors and the files of one tokenizer. Adapters are merged into their layers. All files are renamed to their names at the end
+// (weft/io/atomic_files.h): an error leaves what was in the folder as it was.
 void export_model(const Model& model, const std::string& folder, const ExportOptions& options = {});
 
 struct GgufOptions {

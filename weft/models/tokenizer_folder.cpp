@@ -1,20 +1,16 @@
 #include "weft/models/tokenizer_folder.h"
 
-#include <algorithm>
-#include <cctype>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <span>
 
 #include "weft/base/check.h"
 #include "weft/chat/template_files.h"
-#include "weft/io/atomic_file.h"
 #include "weft/io/checksum.h"
 #include "weft/io/gguf.h"
 #include "weft/io/is_there.h"
 #include "weft/io/json.h"
 #include "weft/io/mapped_file.h"
-#include "weft/io/recognise.h"
 #include "weft/models/gguf_tokenizer.h"
 
 namespace weft {
@@ -22,10 +18,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char *kTokenizerJson = "tokenizer.json", *kChatTemplate = "chat_template.jinja",
-                     *kNamedTemplates = "additional_chat_templates";
-constexpr const char* kFilesBeside[] = {"tokenizer_config.json", "special_tokens_map.json", "added_tokens.json", "vocab.json", "merges.txt",
-                                        kChatTemplate,           "chat_template.json"};
+constexpr const char* kTokenizerJson = "tokenizer.json";
 
 std::string tokenizer_file(const std::string& path) {
   std::error_code ignored;
@@ -35,33 +28,6 @@ std::string tokenizer_file(const std::string& path) {
 fs::path folder_of(const std::string& file) {
   const fs::path folder = fs::path(file).parent_path();
   return folder.empty() ? fs::path(".") : folder;
-}
-
-void write_file(const fs::path& path, std::span<const std::byte> bytes) {
-  AtomicFile file(path.string());
-  file.write(bytes);
-  file.commit();
-}
-
-void remove_if_there(const fs::path& path) {
-  std::error_code ignored;
-  fs::remove(path, ignored);
-}
-
-void remove_named_templates(const fs::path& folder) {
-  std::error_code ignored;
-  std::vector<fs::path> found;
-  for (const fs::directory_entry& entry : fs::directory_iterator(folder / kNamedTemplates, ignored))
-    if (entry.path().extension() == ".jinja") found.push_back(entry.path());
-  for (const fs::path& path : found) remove_if_there(path);
-  if (!found.empty()) fs::remove(folder / kNamedTemplates, ignored);  // unless there are others in it
-}
-
-void copy_or_remove(const fs::path& from, const fs::path& to) {
-  if (!is_there(from)) return remove_if_there(to);
-  const MappedFile source(from.string());
-  refuse_other_formats(from.string(), {reinterpret_cast<const char*>(source.bytes().data()), source.bytes().size()});
-  write_file(to, source.bytes());
 }
 
 // Without the ids that have no token.
@@ -134,52 +100,6 @@ bool has_tokenizer(const std::string& folder) {
   return is_gguf(folder) ? has_gguf_tokenizer(Gguf(folder)) : is_there(fs::path(folder) / kTokenizerJson);
 }
 
-namespace {
-
-void remove_tokenizer(const fs::path& folder) {
-  remove_if_there(folder / kTokenizerJson);
-  for (const char* name : kFilesBeside) remove_if_there(folder / name);
-  remove_named_templates(folder);
-}
-
-// A name of a file in the folder of templates: it comes from the GGUF file.
-void check_template_name(const std::string& name, const std::string& path) {
-  const bool plain = !name.empty() && name[0] != '.' &&
-                     std::ranges::all_of(name, [](unsigned char c) { return std::isalnum(c) || c == '_' || c == '-' || c == '.'; });
-  if (!plain) fail(ErrorCode::bad_file, path, "has a chat template named '", shown(name), "', expected letters, digits, '_', '-' and '.'");
-}
-
-void copy_gguf_tokenizer(const std::string& path, const std::string& folder) {
-  if (!has_tokenizer(path)) return remove_tokenizer(folder);
-  const GgufTokenizer from = read_gguf_tokenizer(Gguf(path));
-  for (const auto& [name, text] : from.templates) check_template_name(name, path);
-  const auto own = from.templates.find("default");
-  write_tokenizer(from.json, from.config_json, folder, own == from.templates.end() ? "" : own->second);
-  const fs::path named = fs::path(folder) / kNamedTemplates;
-  for (const auto& [name, text] : from.templates) {
-    if (name == "default") continue;
-    std::error_code ignored;
-    fs::create_directories(named, ignored);
-    write_file(named / (name + ".jinja"), std::as_bytes(std::span(text)));
-  }
-}
-
-}  // namespace
-
-void copy_tokenizer(const std::string& path, const std::string& folder) {
-  if (is_gguf(path)) return copy_gguf_tokenizer(path, folder);
-  const fs::path file(tokenizer_file(path)), to(folder);
-  copy_or_remove(file, to / kTokenizerJson);
-  for (const char* name : kFilesBeside) copy_or_remove(folder_of(file.string()) / name, to / name);
-  remove_named_templates(to);
-  std::error_code ignored;
-  for (const fs::directory_entry& entry : fs::directory_iterator(folder_of(file.string()) / kNamedTemplates, ignored)) {
-    if (entry.path().extension() != ".jinja") continue;
-    fs::create_directories(to / kNamedTemplates, ignored);
-    copy_or_remove(entry.path(), to / kNamedTemplates / entry.path().filename());
-  }
-}
-
 std::string read_tokenizer_config_json(const std::string& path) {
   if (is_gguf(path)) return read_gguf_tokenizer(Gguf(path)).config_json;
   const fs::path folder = folder_of(tokenizer_file(path));
@@ -194,16 +114,6 @@ std::string read_tokenizer_config_json(const std::string& path) {
         if (!all.contains(key)) all[key] = value;
     }
   return all.dump(2);
-}
-
-void write_tokenizer(const std::string& tokenizer_json, const std::string& tokenizer_config_json, const std::string& folder,
-                     const std::string& chat_template) {
-  const fs::path to(folder);
-  for (const char* name : kFilesBeside) remove_if_there(to / name);
-  remove_named_templates(to);
-  write_file(to / kTokenizerJson, std::as_bytes(std::span(tokenizer_json)));
-  write_file(to / kFilesBeside[0], std::as_bytes(std::span(tokenizer_config_json)));
-  if (!chat_template.empty()) write_file(to / kChatTemplate, std::as_bytes(std::span(chat_template)));
 }
 
 }  // namespace weft

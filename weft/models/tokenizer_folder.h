@@ -54,14 +54,6 @@ class TokenizerFolder {
 // Whether a folder holds a tokenizer.json, or a GGUF file a tokenizer.
 bool has_tokenizer(const std::string& folder);
 
-// Writes the files of the tokenizer at `path` (a folder, a tokenizer.json or a GGUF file) into `folder`, and removes the files of any other
-// tokenizer from it.
-void copy_tokenizer(const std::string& path, const std::string& folder);
-
-// The same for a tokenizer given as text, with a chat template unless that is empty.
-void write_tokenizer(const std::string& tokenizer_json, const std::string& tokenizer_config_json, const std::string& folder,
-                     const std::string& chat_template = "");
-
 // The tokenizer_config.json beside the tokenizer at `path`, with the members of special_tokens_map.json that it lacks; "{}" without both.
 std::string read_tokenizer_config_json(const std::string& path);
 

@@ -1,6 +1,6 @@
 #include "weft/train/export.h"
 
-#include "weft/io/atomic_file.h"
+#include "weft/io/atomic_files.h"
 #include "weft/models/adapter.h"
 #include "weft/models/load.h"
 #include "weft/train/phase.h"
@@ -9,18 +9,19 @@ namespace weft {
 
 void export_trained(const std::string& folder, const Model& model, const Vocabulary& vocabulary, const std::string& like) {
   const Phase phase(model.device());
-  export_model(model, folder, {.like = like});
-  vocabulary.write_files(folder);
+  export_model(model, folder, {.like = like, .tokenizer_files = vocabulary.files()});
 }
 
 void export_adapter(const std::string& folder, const Model& model, const std::string& base, const Vocabulary& vocabulary,
                     bool own_tokenizer) {
-  save_adapter(model, folder, base);
-  if (!own_tokenizer) return;
-  vocabulary.write_files(folder);
-  AtomicFile generation(folder + "/generation_config.json");
-  generation.write(generation_config_json("", model.config()));
-  generation.commit();
+  if (!own_tokenizer) return save_adapter(model, folder, base);
+  const TokenizerFiles tokenizer = vocabulary.files();
+  AtomicFiles files;
+  add_adapter_files(model, folder, base, files);
+  add_tokenizer(tokenizer, folder, files);
+  files.add(folder + "/generation_config.json", generation_config_json("", model.config()));
+  files.commit();
+  remove_other_tokenizer(tokenizer, folder);
 }
 
 }  // namespace weft

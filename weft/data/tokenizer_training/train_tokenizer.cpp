@@ -14,7 +14,7 @@
 #include "weft/io/atomic_file.h"
 #include "weft/io/tokenizer/byte_alphabet.h"
 #include "weft/io/tokenizer/utf8.h"
-#include "weft/models/tokenizer_folder.h"
+#include "weft/models/tokenizer_files.h"
 
 namespace weft {
 namespace {
@@ -118,7 +118,7 @@ void write_tokenizer_folder(const TrainedTokenizer& tokenizer, const std::string
   const fs::path temporary = path.string() + "." + random_digits() + std::string(kTemporarySuffix);
   try {
     fs::create_directories(temporary);
-    write_tokenizer(tokenizer.tokenizer_json, tokenizer.tokenizer_config_json, temporary.string());
+    write_tokenizer(tokenizer_files(tokenizer.tokenizer_json, tokenizer.tokenizer_config_json), temporary.string());
     fs::rename(temporary, path);
   } catch (const fs::filesystem_error& error) {
     std::error_code ignored;
