@@ -170,6 +170,31 @@ TEST_F(Finetune, step_with_nan_is_captured_and_replayed) {
   EXPECT_TRUE(replay.bad.has_value());
 }
 
+// Files that the export needs are read before the first step.
+TEST_F(Finetune, unreadable_files_of_the_base_end_the_run_at_once) {
+  const std::string base = (folder / "base").string();
+  fs::copy(golden::folder("llama"), base);
+  TrainConfig c = config("a", "llama", 0);
+  c.model = base;
+  const auto error_of = [&] {
+    try {
+      train(c);
+    } catch (const Error& error) {
+      EXPECT_FALSE(fs::exists(fs::path(c.out) / "model"));
+      EXPECT_FALSE(fs::exists(fs::path(c.out) / "metrics.jsonl"));
+      return std::string(error.what());
+    }
+    return std::string("no error");
+  };
+  std::ofstream(base + "/generation_config.json") << R"({"top_p": 7})";
+  EXPECT_NE(error_of().find("generation_config.json: $.top_p is 7"), std::string::npos) << error_of();
+  fs::copy(golden::folder("llama") + "/generation_config.json", base, fs::copy_options::overwrite_existing);
+  std::ofstream(base + "/merges.txt") << "version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 12345\n";
+  EXPECT_NE(error_of().find("merges.txt"), std::string::npos) << error_of();
+  fs::remove(base + "/merges.txt");
+  EXPECT_EQ(error_of(), "no error");
+}
+
 TEST_F(Finetune, errors_for_unsupported_adapters) {
   TrainConfig c = config("a", "llama", 4);
   c.model = "llama-tiny";

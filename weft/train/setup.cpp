@@ -189,6 +189,7 @@ ModelConfig model_config(const TrainConfig& c) {
   if (is_folder(c.model)) {
     check(!c.layers && !c.width && !c.heads && !c.kv_heads && !c.ffn && !c.context, "train", "model '", c.model,
           "' is a folder: its sizes cannot be changed");
+    read_generation_config(c.model);  // an error in it would come at the export otherwise
     ModelConfig m = read_model_config(c.model);
     if (c.dropout >= 0) m.embedding_dropout = m.attention_dropout = m.residual_dropout = float(c.dropout);
     return m;
@@ -230,6 +231,7 @@ TrainingProblem make_problem(const TrainConfig& config, const Notice& notice) {
   if (!is_folder(config.model)) problem.model.vocab_size = problem.vocabulary->size();
   check(!problem.sums || problem.vocabulary->size() <= problem.model.vocab_size, "train", "sums have ", problem.vocabulary->size(),
         " ids, the model in ", config.model, " takes ", problem.model.vocab_size);
+  problem.vocabulary->files();  // an unreadable one would end the run at its export
   set_special_ids(config, problem);
   check_config(problem.model, "train");
   if (!config.evaluate_tasks.empty()) problem.tasks = std::make_shared<RunTasks>(config, problem.vocabulary, problem.model);
