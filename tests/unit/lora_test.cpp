@@ -272,6 +272,12 @@ TEST_F(Lora, unsupported_settings_are_named) {
                                                          {"of_tomorrow", 0.5}};
   for (const auto& [key, value] : used)
     EXPECT_NE(load(key, value).find(join("adapter_config.json: $.", key, " is ")), std::string::npos) << load(key, value);
+  // What all-linear writes for a mixture of experts: the error is about the experts, not about their ranks.
+  usual["rank_pattern"] = {{".*\\.gate_up_proj", 6}};
+  const std::string experts = load("target_parameters", {"down_proj", "gate_up_proj", "gate.weight"});
+  EXPECT_NE(experts.find("$.target_parameters is "), std::string::npos) << experts;
+  EXPECT_NE(experts.find("routers and experts"), std::string::npos) << experts;
+  usual["rank_pattern"] = nlohmann::json::object();
   for (const auto& nothing : {nlohmann::json(nullptr), nlohmann::json(false), nlohmann::json::array()})
     EXPECT_EQ(load("of_tomorrow", nothing), "no error");
 }

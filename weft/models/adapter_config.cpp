@@ -57,6 +57,11 @@ void check_plain_lora(const JsonNode& config) {
   if (const std::string bias = config.text_or("bias", "none"); bias != "none")
     config.at("bias").unsupported("is '", shown(bias), "', expected none");
   check_initialisation(config);
+  // First: PEFT writes patterns of ranks beside it, whose error would not name the cause.
+  if (const auto node = config.find("target_parameters"); node && !unused(node->value()))
+    node->unsupported("is ", shown_value(node->value()),
+                      ": adapters of routers and experts are not supported (PEFT's all-linear makes them for a mixture); train it with "
+                      "target_modules that name the linear layers, such as q_proj and v_proj");
   for (const auto& [key, node] : config.members()) {
     if (harmless(key) || read_elsewhere(key) || unused(node.value())) continue;
     if (key == "alora_invocation_tokens")
