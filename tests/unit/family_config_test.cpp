@@ -131,6 +131,12 @@ TEST(FamilyConfig, mixtures_of_experts) {
   const ModelConfig sparse = parse(with(kQwen3Moe, {{"decoder_sparse_step", 2}, {"mlp_only_layers", {1, 4}}}));
   EXPECT_EQ(sparse.layers_with_experts(), 23);
   EXPECT_TRUE(!sparse.has_experts(0) && !sparse.has_experts(1) && sparse.has_experts(3) && !sparse.has_experts(4) && sparse.has_experts(5));
+  // Both classes have 8 key/value heads where the file has none; Mixtral's has as many as heads where it has null.
+  for (json file : {kMixtral, kGptOss}) {
+    file.erase("num_key_value_heads");
+    EXPECT_EQ(parse(file).kv_heads, 8) << file["model_type"];
+  }
+  EXPECT_EQ(parse(with(kMixtral, {{"num_key_value_heads", nullptr}})).kv_heads, 32);
 }
 
 TEST(FamilyConfig, round_trips) {

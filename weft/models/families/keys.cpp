@@ -59,8 +59,9 @@ void read_sizes(const JsonNode& root, ModelConfig& c, const Absent& absent) {
   c.intermediate_size = root.at("intermediate_size").integer(1, kMost);
   c.max_positions = root.at("max_position_embeddings").integer(1, kMost);
   // A number that transformers would assume is more likely a mistake in the file.
-  if (absent.kv_heads_required && !root.value().contains("num_key_value_heads")) root.refuse("has no 'num_key_value_heads'");
-  c.kv_heads = root.integer_or("num_key_value_heads", c.heads, 1, kMost);
+  const bool has_kv_heads = root.value().contains("num_key_value_heads");  // null: as many as heads
+  if (absent.kv_heads_required && !has_kv_heads) root.refuse("has no 'num_key_value_heads'");
+  c.kv_heads = root.integer_or("num_key_value_heads", absent.kv_heads && !has_kv_heads ? absent.kv_heads : c.heads, 1, kMost);
   if (const auto given = root.find("head_dim"))
     c.head_dim = given->integer(1, kMost);
   else

@@ -17,8 +17,9 @@ struct Absent {
   double norm_eps = 1e-6;
   double rope_theta = 10000;
   bool tied = false;
-  bool kv_heads_required = false;  // false: as many as heads
-  int64_t head_dim = 0;            // 0: hidden size by heads
+  bool kv_heads_required = false;
+  int64_t kv_heads = 0;  // 0: as many as heads
+  int64_t head_dim = 0;  // 0: hidden size by heads
   const char* activation_key = "hidden_act";
   const char* activation = "silu";
   std::optional<int64_t> pad_id = {};

@@ -75,7 +75,7 @@ void write_qwen3_moe(const ModelConfig& c, keys::Ordered& out) {
 }
 
 void read_mixtral(const JsonNode& root, ModelConfig& c) {
-  keys::read_decoder(root, c, {.norm_eps = 1e-5, .rope_theta = 1e6});
+  keys::read_decoder(root, c, {.norm_eps = 1e-5, .rope_theta = 1e6, .kv_heads = 8});
   keys::read_window(root, c, 0);
   read_experts(root, c, "num_local_experts", 8, 2);
   c.expert_size = c.intermediate_size;
@@ -100,7 +100,7 @@ RopeScaling gpt_oss_scaling() {
 }
 
 void read_gpt_oss(const JsonNode& root, ModelConfig& c) {
-  keys::read_sizes(root, c, {.norm_eps = 1e-5, .head_dim = 64});
+  keys::read_sizes(root, c, {.norm_eps = 1e-5, .kv_heads = 8, .head_dim = 64});
   keys::read_rope(root, c, 150000);
   if (!root.value().contains("rope_scaling") && !root.value().contains("rope_parameters")) c.rope_scaling = gpt_oss_scaling();
   keys::read_layer_windows(root, c, 128, [](int64_t layer) { return layer % 2 == 0; });
