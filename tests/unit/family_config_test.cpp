@@ -108,6 +108,9 @@ TEST(FamilyConfig, published_files_are_the_presets) {
                                    {kQwen3Moe, "qwen3-30b-a3b"},
                                    {kMixtral, "mixtral-8x7b"},
                                    {kGptOss, "gpt-oss-20b"},
+                                   {kGemma2, "gemma-2-2b"},
+                                   {kMinistral3Images, "ministral-3-3b"},
+                                   {kOlmo3, "olmo3-7b"},
                                    {kGemma3, "gemma-3-1b"}}) {
     ModelConfig expected = preset(name);
     expected.dtype = DType::bf16;
@@ -128,15 +131,15 @@ TEST(FamilyConfig, mixtures_of_experts) {
   EXPECT_TRUE(gpt_oss.has_window(0) && !gpt_oss.has_window(1) && gpt_oss.window == 128);
   EXPECT_EQ(mixtral.router_loss, 0);  // output_router_logits is false
   EXPECT_EQ(parse(with(kMixtral, {{"output_router_logits", true}})).router_loss, 0.02);
-  const ModelConfig sparse = parse(with(kQwen3Moe, {{"decoder_sparse_step", 2}, {"mlp_only_layers", {1, 4}}}));
-  EXPECT_EQ(sparse.layers_with_experts(), 23);
-  EXPECT_TRUE(!sparse.has_experts(0) && !sparse.has_experts(1) && sparse.has_experts(3) && !sparse.has_experts(4) && sparse.has_experts(5));
   // Both classes have 8 key/value heads where the file has none; Mixtral's has as many as heads where it has null.
   for (json file : {kMixtral, kGptOss}) {
     file.erase("num_key_value_heads");
     EXPECT_EQ(parse(file).kv_heads, 8) << file["model_type"];
   }
   EXPECT_EQ(parse(with(kMixtral, {{"num_key_value_heads", nullptr}})).kv_heads, 32);
+  const ModelConfig sparse = parse(with(kQwen3Moe, {{"decoder_sparse_step", 2}, {"mlp_only_layers", {1, 4}}}));
+  EXPECT_EQ(sparse.layers_with_experts(), 23);
+  EXPECT_TRUE(!sparse.has_experts(0) && !sparse.has_experts(1) && sparse.has_experts(3) && !sparse.has_experts(4) && sparse.has_experts(5));
 }
 
 TEST(FamilyConfig, round_trips) {

@@ -281,6 +281,9 @@ TEST(Models, preset_sizes) {
   EXPECT_EQ(preset("granite-3.3-2b").parameter_count(), 2533539840);
   EXPECT_EQ(preset("smollm3-3b").parameter_count(), 3075098624);
   EXPECT_EQ(preset("olmo2-1b").parameter_count(), 1484916736);
+  EXPECT_EQ(preset("olmo3-7b").parameter_count(), 7298011136);
+  EXPECT_EQ(preset("ministral-3-3b").parameter_count(), 3429006336);
+  EXPECT_EQ(preset("gemma-2-2b").parameter_count(), 2614341888);
   EXPECT_EQ(preset("phi-3-mini").parameter_count(), 3821079552);
   EXPECT_EQ(preset("gemma-3-270m").parameter_count(), 268098176);
   EXPECT_EQ(preset("gemma-3-1b").parameter_count(), 999885952);

@@ -110,6 +110,20 @@ ModelConfig mistral_7b() {
   return c;
 }
 
+// The text model of Ministral 3 3B.
+ModelConfig ministral_3_3b() {
+  ModelConfig c = llama(131072, 3072, 26, 32, 8, 9216);
+  c.architecture = Architecture::ministral3;
+  c.head_dim = 128;
+  c.max_positions = 262144;
+  c.rope_theta = 1000000;
+  c.rope_scaling = {.kind = RopeScaling::Kind::yarn, .factor = 16, .original_context = 16384};
+  c.query_growth = 0.1;
+  c.tie_embeddings = true;
+  c.pad_id = 11;
+  return c;
+}
+
 ModelConfig granite_3_3_2b() {
   ModelConfig c = llama(49159, 2048, 40, 32, 8, 8192);
   c.architecture = Architecture::granite;
@@ -151,6 +165,22 @@ ModelConfig olmo2_1b() {
   return c;
 }
 
+ModelConfig olmo3_7b() {
+  ModelConfig c = llama(100278, 4096, 32, 32, 32, 11008);
+  c.architecture = Architecture::olmo3;
+  c.norms = NormPlaces::after;
+  c.qk_norm = c.qk_norm_whole = true;
+  c.max_positions = 65536;
+  c.norm_eps = 1e-6;
+  c.rope_theta = c.local_rope_theta = 500000;
+  c.rope_scaling = {.kind = RopeScaling::Kind::yarn, .factor = 8, .original_context = 8192, .attention_factor = 1 + 0.1 * std::log(8.0)};
+  c.window = 4096;
+  for (int64_t layer = 0; layer < c.layers; ++layer) c.window_layers.push_back(layer % 4 != 3);
+  c.pad_id = 100277;
+  c.eos_ids = {100257};
+  return c;
+}
+
 // Phi-3-mini-4k.
 ModelConfig phi_3_mini() {
   ModelConfig c = llama(32064, 3072, 32, 32, 32, 8192);
@@ -161,6 +191,27 @@ ModelConfig phi_3_mini() {
   c.bos_id = 1;
   c.pad_id = 32000;
   c.eos_ids = {32000};
+  return c;
+}
+
+ModelConfig gemma_2_2b() {
+  ModelConfig c = llama(256000, 2304, 26, 8, 4, 9216);
+  c.architecture = Architecture::gemma2;
+  c.head_dim = 256;
+  c.norms = NormPlaces::around;
+  c.norm_adds_one = c.tie_embeddings = true;
+  c.activation = HiddenActivation::gelu_tanh;
+  c.max_positions = 8192;
+  c.norm_eps = 1e-6;
+  c.window = 4096;
+  for (int64_t layer = 0; layer < c.layers; ++layer) c.window_layers.push_back(layer % 2 == 0);
+  c.attention_soft_cap = 50;
+  c.logits_soft_cap = 30;
+  c.embedding_scale = std::sqrt(2304.0);
+  c.attention_scale = 1.0 / 16;
+  c.bos_id = 2;
+  c.pad_id = 0;
+  c.eos_ids = {1};
   return c;
 }
 
@@ -246,10 +297,13 @@ const std::map<std::string, ModelConfig, std::less<>>& presets() {
       {"qwen3-0.6b", qwen3_0_6b()},
       {"shakespeare-char", gpt2(65, 384, 6, 6, 256)},
       {"mistral-7b", mistral_7b()},
+      {"ministral-3-3b", ministral_3_3b()},
       {"granite-3.3-2b", granite_3_3_2b()},
       {"smollm3-3b", smollm3_3b()},
       {"olmo2-1b", olmo2_1b()},
+      {"olmo3-7b", olmo3_7b()},
       {"phi-3-mini", phi_3_mini()},
+      {"gemma-2-2b", gemma_2_2b()},
       {"gemma-3-270m", gemma_3(640, 18, 2048)},
       {"gemma-3-1b", gemma_3(1152, 26, 6912)},
       {"qwen3-30b-a3b", qwen3_moe(2048, 48, 32, 4, 128, 8)},

@@ -49,8 +49,8 @@ constexpr Setting kSettings[] = {
     {"data", "sums_rows", &C::sums_rows, Resume::fixed, "sums: examples per block; a block counts as one sequence of the batch"},
     {"model", "model", &C::model, Resume::fixed,
      "llama-tiny, gpt2-124m, smollm2-135m, llama-1b, llama-3.2-1b, qwen2.5-0.5b, qwen2.5-1.5b, qwen3-0.6b, shakespeare-char, mistral-7b, "
-     "granite-3.3-2b, smollm3-3b, olmo2-1b, phi-3-mini, gemma-3-270m, gemma-3-1b, qwen3-30b-a3b, qwen3-moe-1b, "
-     "mixtral-8x7b, gpt-oss-20b, or a Hugging Face folder "
+     "ministral-3-3b, granite-3.3-2b, smollm3-3b, olmo2-1b, olmo3-7b, phi-3-mini, gemma-2-2b, gemma-3-270m, gemma-3-1b, qwen3-30b-a3b, "
+     "qwen3-moe-1b, mixtral-8x7b, gpt-oss-20b, or a Hugging Face folder "
      "to fine-tune"},
     {"model", "context", &C::context, Resume::fixed, "Context length of a new model (0: --sequence, the length it is trained on)",
      "max-positions,context-length"},
