@@ -6,6 +6,7 @@
 #include <set>
 
 #include "weft/base/error.h"
+#include "weft/train/setup.h"
 
 namespace weft {
 namespace {
@@ -42,6 +43,26 @@ TEST(train_config, round_trip) {
   TrainConfig back;
   parse_config(to_toml(config), "config.toml", back);
   EXPECT_EQ(back, config);
+}
+
+// Attention scores of a smaller model have the scale of its own heads: Gemma's is head_dim^-1/2, Granite's a multiple of 1 / head_dim.
+TEST(train_config, attention_scale_follows_the_head_size) {
+  const auto scale = [](const char* model, int64_t width, int64_t heads) {
+    TrainConfig config;
+    config.model = model;
+    config.width = width;
+    config.heads = heads;
+    const ModelConfig made = model_config(config);
+    EXPECT_EQ(made.head_dim, width ? width / heads : preset(model).head_dim) << model;
+    return made.attention_scale;
+  };
+  for (const char* gemma : {"gemma-3-270m", "gemma-3-1b", "gemma-2-2b"}) {
+    EXPECT_EQ(scale(gemma, 0, 0), 1.0 / 16) << gemma;
+    EXPECT_EQ(scale(gemma, 64, 4), 1.0 / 4) << gemma;
+  }
+  EXPECT_EQ(scale("granite-3.3-2b", 0, 0), 0.015625);
+  EXPECT_EQ(scale("granite-3.3-2b", 64, 4), 1.0 / 16);
+  EXPECT_EQ(scale("llama-1b", 64, 4), 0);  // the default
 }
 
 TEST(train_config, every_key_is_unique) {

@@ -157,6 +157,13 @@ void set_special_ids(const TrainConfig& c, TrainingProblem& problem) {
 }
 
 }  // namespace
+// The preset's scale of attention scores for heads of another size. Gemma's is the usual head_dim^-1/2 (0: by default); Granite's (muP) is
+// a multiple of 1 / head_dim.
+double attention_scale_of(const ModelConfig& known, int64_t head_dim) {
+  if (known.attention_scale == 1 / std::sqrt(double(known.head_dim))) return 1 / std::sqrt(double(head_dim));
+  return known.attention_scale * double(known.head_dim) / double(head_dim);
+}
+
 
 std::string unweighted_data(const TrainConfig& config) {
   std::string list;
@@ -216,6 +223,7 @@ ModelConfig model_config(const TrainConfig& c) {
   if (m.hidden_size != known.hidden_size || m.heads != known.heads) m.head_dim = m.hidden_size / m.heads;
   if (known.embedding_scale == std::sqrt(double(width))) m.embedding_scale = std::sqrt(double(m.hidden_size));  // Gemma
   if (c.dropout >= 0) m.embedding_dropout = m.attention_dropout = m.residual_dropout = float(c.dropout);
+  m.attention_scale = attention_scale_of(known, m.head_dim);
   return m;
 }
 
