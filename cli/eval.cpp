@@ -83,11 +83,17 @@ int score_run(const Options& o) {
   return kOk;
 }
 
+// The context that is declared for the model: that of the windows. Not GPT-2's: its positions are weights, and shorter windows need no
+// others.
+int64_t declared_context(const Options& o) {
+  return o.context == 0 || read_model_config(o.folder).architecture == Architecture::gpt2 ? 0 : o.context;
+}
+
 int run_tasks(const Options& o) {
   check(!o.folder.empty() && o.data.empty(), "eval", "--task needs a model folder and takes no --data");
   TaskFlags flags = o.tasks;
   flags.options.context = o.context;
-  return evaluate_tasks(flags, {o.folder, o.adapter, o.device, o.dtype, o.threads, o.weights.int8()}, o.json);
+  return evaluate_tasks(flags, {o.folder, o.adapter, o.device, o.dtype, declared_context(o), o.threads, o.weights.int8()}, o.json);
 }
 
 // The score of all documents by a model with the given weights.
@@ -95,10 +101,10 @@ Score score_data(const Options& o, bool int8) {
   const auto device = open_device(o.device.empty() ? "cpu" : o.device, {.threads = o.threads});
   ShownProgress progress;
   const LaunchProgress launches(device->stream());
-  const ModelFolder folder(o.folder, o.adapter);
+  const ModelFolder folder(o.folder, o.adapter, declared_context(o));
   const auto model = folder.load(*device, {.dtype = o.dtype.empty() ? std::optional<DType>() : dtype_from_name(o.dtype), .int8 = int8});
   const Tokenizer& tokenizer = folder.tokenizer();
-  const int64_t most = model->config().max_positions, context = o.context == 0 ? most : o.context;
+  const int64_t most = folder.config().max_positions, context = o.context == 0 ? most : o.context;
   check(context >= 1 && context <= most, "eval", "--context is ", o.context, ", expected 1 to the model's ", most);
   const NoGrad no_grad;
   Score total{.context = context, .weights = std::string(int8 ? "int8" : name(model->dtype()))};
@@ -155,7 +161,7 @@ Run add_eval(CLI::App& app) {
       "--run", o->run,
       "Folder of a training run: repeat its validation on the held-out sequences with the weights of the newest checkpoint");
   o->tasks.add_to(*command);
-  command->add_option("--context", o->context, "Tokens per window (default: the model's context length)");
+  command->add_option("--context", o->context, "Tokens per window (default: the model's context length); dynamic and longrope follow it");
   command->add_option("--adapter", o->adapter, "Folder with a LoRA adapter of the model (adapter_config.json, adapter_model.safetensors)");
   command->add_option("--device", o->device, "Device to run on (default: cpu; with --run: the device of the run)");
   command->add_option("--dtype", o->dtype, "f32 or bf16 (default: as stored)");

@@ -62,7 +62,7 @@ int evaluate_tasks(const TaskFlags& flags, const TaskModel& from, bool json) {
   check(flags.options.max_tokens >= 0, "eval", "--max-tokens is ", flags.options.max_tokens, ", expected 0 or more");
   const std::vector<Task> tasks = read_tasks(flags.files);
   const auto device = open_device(from.device.empty() ? "cpu" : from.device, {.threads = from.threads});
-  const ModelFolder folder(from.folder, from.adapter);
+  const ModelFolder folder(from.folder, from.adapter, from.context);
   folder.config();  // first: its error says what a folder without a model is
   const TaskTokens tokens(folder);
   Waiting waits(*device);

@@ -20,6 +20,7 @@ struct TaskFlags {
 
 struct TaskModel {
   std::string folder, adapter, device, dtype;
+  int64_t context = 0;  // declared (ModelFolder)
   int threads = 0;
   bool int8 = false;  // weights
 };

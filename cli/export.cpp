@@ -14,6 +14,7 @@ namespace {
 
 struct Options {
   std::string from, to, adapter, dtype, device = "cpu";
+  int64_t context = 0;
   bool best = false;
 };
 
@@ -50,10 +51,11 @@ int run(const Options& given) {
   const auto device = open_device(options.device);
   if (options.from.starts_with(kRandom)) {
     check(options.adapter.empty(), "export", "--adapter needs a model folder, not ", options.from);
+    check(options.context == 0, "export", "--context needs a model folder, not ", options.from);
     const ModelConfig config = preset(options.from.substr(kRandom.size()));
     return write(*make_model(config, *device, kRandomSeed, {.dtype = DType::f32}), options, "", "", progress);
   }
-  const ModelFolder folder(options.from, options.adapter);
+  const ModelFolder folder(options.from, options.adapter, options.context);
   const auto model = folder.load(*device);
   return write(*model, options, options.from, folder.has_tokenizer() ? folder.tokenizer_folder().path() : "", progress);
 }
@@ -76,6 +78,7 @@ Run add_export(CLI::App& app) {
   command->add_flag("--best", options->best, "MODEL_DIR is the folder of a training run: export its model with the lowest validation loss")
       ->excludes(adapter);
   command->add_option("--dtype", options->dtype, "dtype of the written weights: f32, bf16 or f16; in a GGUF file also q8_0");
+  command->add_option("--context", options->context, "Context length to write (default: the model's); dynamic and longrope follow it");
   command->add_option("--device", options->device, "Device to load the model on");
   return [options] { return run(*options); };
 }

@@ -24,7 +24,7 @@ struct Options {
   serve::HttpOptions http;
   serve::SchedulerOptions scheduler;
   ChatFlags chat;
-  int64_t max_body = int64_t(8) << 20;
+  int64_t max_body = int64_t(8) << 20, context = 0;
   int threads = 0, grace = 10;
 
   Options() { scheduler.engine.keep = true; }
@@ -43,6 +43,17 @@ void check_options(const Options& o) {
   check(o.http.connections >= 1 && o.http.connections <= 10000, "serve", "--connections is ", o.http.connections, ", expected 1 to 10000");
   for (const auto& [flag, seconds] : {std::pair{"--idle", o.http.idle}, {"--stall", o.http.stall}, {"--grace", o.grace}})
     check(seconds >= 1 && seconds <= 86400, "serve", flag, " is ", seconds, ", expected 1 to 86400 seconds");
+}
+
+// --positions and --pool fit the model's context, which --context declares.
+void set_positions(Options& o, const ModelConfig& config) {
+  int64_t& positions = o.scheduler.engine.positions;
+  const int64_t context = config.max_positions, pool = o.scheduler.engine.pool;
+  check(positions <= context, "serve", "--positions is ", positions, ", the model's context is ", context,
+        "; --context declares another where its RoPE scaling allows it");
+  if (positions == 0) positions = o.context ? context : std::min(context, kMostPositions);
+  check(pool == 0 || pool >= positions, "serve", "--pool is ", pool, ", expected room for a sequence of ", positions,
+        " tokens (--positions) at least");
 }
 
 // The last part of the path: clients see no other.
@@ -93,8 +104,8 @@ int run(Options o) {
   if (const char* key = std::getenv("WEFT_API_KEY"); key && o.http.api_key.empty()) o.http.api_key = key;
   const auto device = open_device(o.device, {.threads = o.threads});
   const Adapters adapters(o.adapters);
-  const ModelFolder folder(o.folder, adapters.own);
-  folder.config();  // first: its error says what a folder without a model is
+  const ModelFolder folder(o.folder, adapters.own, o.context);
+  set_positions(o, folder.config());
   auto format = format_of(o, folder);
   const auto model = [&] {
     const Waiting waits(*device);
@@ -102,9 +113,6 @@ int run(Options o) {
   }();
   const std::string name = o.name.empty() ? base_name(o.folder) : o.name;
   const std::vector<std::string> names = adapters.add_to(*model, name);
-  if (o.scheduler.engine.positions == 0) o.scheduler.engine.positions = std::min(model->config().max_positions, kMostPositions);
-  check(o.scheduler.engine.pool == 0 || o.scheduler.engine.pool >= o.scheduler.engine.positions, "serve", "--pool is ",
-        o.scheduler.engine.pool, ", expected room for a sequence of ", o.scheduler.engine.positions, " tokens (--positions) at least");
   serve::Metrics metrics;
   serve::Scheduler scheduler(*model, folder.has_tokenizer() ? &folder.tokenizer() : nullptr, o.scheduler, metrics);
   const bool chats = format.has_value();
@@ -144,7 +152,8 @@ Run add_serve(CLI::App& app) {
   command->add_option("--name", o->name, "Name of the model in answers (default: the folder's)");
   command->add_option("--sequences", o->scheduler.engine.sequences, "Sequences decoded as a batch")->capture_default_str();
   command->add_option("--positions", o->scheduler.engine.positions,
-                      "Tokens of a sequence at most, its prompt included (default: the model's context, at most 8192)");
+                      "Tokens of a sequence at most, its prompt included (default: --context, else the model's context, at most 8192)");
+  command->add_option("--context", o->context, "Declared context (default: the model's context length); dynamic and longrope follow it");
   command->add_option("--pool", o->scheduler.engine.pool,
                       "Tokens that the memory for keys and values holds, of all sequences together (default: --sequences x --positions)");
   command->add_option("--queue", o->scheduler.queue, "Requests that wait beyond --sequences; further ones are refused (429)")

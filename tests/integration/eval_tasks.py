@@ -100,7 +100,7 @@ def errors(directory):
     refused("another form", ["wrong.jsonl:2", "form text"], '{"text": "t"}')
     refused("a choice longer than the context", ["wrong.jsonl:2", "context of 160"], json.dumps({"prompt": "p", "choices": ["x " * 500, "y"], "answer": 0}))
     refused("too many shots", ["examples", "expected 5"], "", "--shots", 5)
-    refused("a context that is too large", ["--context", "999"], "", "--context", 999)
+    refused("a context that is too large", ["a context of 999 tokens"], "", "--context", 999)
     path = directory / "unknown.jsonl"
     path.write_text('{"sentence": "s", "gold": 1}\n')
     err = run(model, "--task", path, code=2)

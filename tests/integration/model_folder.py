@@ -10,6 +10,7 @@ import sys
 import tempfile
 
 from checks import expect, finish
+from serving import Server
 
 tool, source = pathlib.Path(sys.argv[1]).resolve(), pathlib.Path(sys.argv[2])
 golden = source / "tests/golden/models"
@@ -213,7 +214,7 @@ def context_of_a_new_model(folder):
         expect(f"{name}: eval's windows", answer("eval", model, "--data", book)["context"] == context)
         refused(f"{name}: no text past the context length", "generate", model, "The ", "--max-tokens", context, words=[str(context)])
     refused("a context below the sequence", *common, "--context", 16, "--out", folder / "c", words=["sequence is 32", "16"])
-    refused("a folder's context", "train", "--model", folder / "context-sequence/model", "--data", book, "--context", 16, "--out", folder / "c", words=["sizes"])
+    refused("a folder's context", "train", "--model", folder / "context-sequence/model", "--data", book, "--context", 64, "--out", folder / "c", words=["a context of 64 tokens is not possible"])
     sums = folder / "context-sums"
     ok("train", "--out", sums, "--steps", 2, "--width", 32, "--batch", 1, "--sums-rows", 8, "--warmup", 1)
     expect("sums: max_position_embeddings", read(sums / "model/config.json")["max_position_embeddings"] == 10)
@@ -301,9 +302,54 @@ def spelling_of_options(folder):
     refused("another word for a key", "train", "--config", folder / "alias.toml", words=["alias.toml:1", "learning_rate"])
 
 
+def declared_context(folder):
+    """--context of eval, train, serve and export chooses RoPE's frequencies as that of generate does."""
+    book = folder / "declared.txt"
+    book.write_text("".join(f"The {i}th line of a book.\n" for i in range(60)))
+
+    def model(name, **config):
+        path = Folder(folder / f"declared-{name}").path
+        old = {key: value for key, value in read(path / "config.json").items() if key != "rope_parameters"}
+        write(path / "config.json", {**old, **config})
+        return path
+
+    def loss(path, *args):
+        return answer("eval", path, "--data", book, *args)["loss"]
+
+    # dynamic: 64 positions, 4 times as many at most; for 128 the base is that of the paper, as of a model without a scaling.
+    dynamic = model("dynamic", max_position_embeddings=64, rope_theta=10000.0, rope_scaling={"type": "dynamic", "factor": 4.0})
+    same = model("same", max_position_embeddings=128, rope_theta=10000.0 * (4 * 128 / 64 - 3) ** (16 / 14))
+    other = model("other", max_position_embeddings=128, rope_theta=10000.0)
+    expect("eval: dynamic", abs(loss(dynamic, "--context", 128) - loss(same)) < 1e-6 < abs(loss(same) - loss(other)), (loss(dynamic, "--context", 128), loss(same), loss(other)))
+    refused("eval: beyond the factor", "eval", dynamic, "--data", book, "--context", 257, words=["a context of 257 tokens is not possible, expected 1 to 256"])
+    last = {}
+    for name, path, args in (("dynamic", dynamic, ["--context", 128]), ("same", same, []), ("other", other, [])):
+        out = folder / f"declared-run-{name}"
+        ok("train", "--model", path, "--data", book, "--cache", folder / "declared-cache", "--out", out, *[128 if each == 32 else each for each in QUICK], "--packing", "concatenate", *args)
+        last[name] = answer("eval", "--run", out)
+    expect("train: dynamic", abs(last["dynamic"]["validation_loss"] - last["same"]["validation_loss"]) < 1e-6 < abs(last["same"]["validation_loss"] - last["other"]["validation_loss"]), last)
+    expect("eval --run: dynamic", last["dynamic"]["recorded"]["same_bits"], last)
+    prompt = [3 + i * 7 % 600 for i in range(100)]
+    expected = answer("generate", dynamic, "--prompt-ids", ",".join(map(str, prompt)), "--context", 128, "--max-tokens", 4, "--temperature", 0, "--ignore-eos")["text"]
+    with Server(dynamic, "--context", 128) as server:
+        status, served = server.ask("/v1/completions", {"prompt": prompt, "max_tokens": 4, "temperature": 0, "ignore_eos": True})
+        expect("serve: dynamic", status == 200 and served["choices"][0]["text"] == expected, (served, expected))
+    refused("serve: positions beyond the context", "serve", dynamic, "--positions", 128, "--port", 0, words=["--positions is 128, the model's context is 64", "--context"])
+
+    # longrope: the short factors up to the original context of 32, the long ones beyond it.
+    factors = {"type": "longrope", "short_factor": [1.0] * 8, "original_max_position_embeddings": 32}
+    long = model("long", max_position_embeddings=64, rope_scaling={**factors, "long_factor": [4.0] * 8})
+    short = model("short", max_position_embeddings=64, rope_scaling={**factors, "long_factor": [1.0] * 8})
+    expect("eval: longrope", loss(long) != loss(short) and loss(long, "--context", 32) == loss(short, "--context", 32))
+    ok("export", long, folder / "declared-export", "--context", 32)
+    expect("export: longrope", loss(folder / "declared-export") == loss(long, "--context", 32) and read(folder / "declared-export/config.json")["max_position_embeddings"] == 32)
+    refused("export: beyond the context", "export", long, folder / "declared-no", "--context", 65, words=["a context of 65 tokens is not possible"])
+    expect("eval: windows of GPT-2 may be shorter than its context", answer("eval", golden / "gpt2", "--data", book, "--context", 8)["context"] == 8)
+
+
 with tempfile.TemporaryDirectory() as temporary:
     temporary = pathlib.Path(temporary)
     os.environ["WEFT_CACHE"] = str(temporary / "cache")
-    for part in (tokenizer_that_made_the_ids, token_between_documents, bos_token, context_of_a_new_model, nothing_to_train_on, character_model_resumed, generation_settings, spelling_of_options):
+    for part in (tokenizer_that_made_the_ids, token_between_documents, bos_token, context_of_a_new_model, declared_context, nothing_to_train_on, character_model_resumed, generation_settings, spelling_of_options):
         part(temporary)
 finish()

@@ -52,7 +52,9 @@ constexpr Setting kSettings[] = {
      "ministral-3-3b, granite-3.3-2b, smollm3-3b, olmo2-1b, olmo3-7b, phi-3-mini, gemma-2-2b, gemma-3-270m, gemma-3-1b, qwen3-30b-a3b, "
      "qwen3-moe-1b, mixtral-8x7b, gpt-oss-20b, or a Hugging Face folder "
      "to fine-tune"},
-    {"model", "context", &C::context, Resume::fixed, "Context length of a new model (0: --sequence, the length it is trained on)",
+    {"model", "context", &C::context, Resume::fixed,
+     "Context length of a new model (0: --sequence, the length it is trained on), or declared for a folder (0: as in its config); dynamic "
+     "and longrope follow it",
      "max-positions,context-length"},
     {"model", "layers", &C::layers, Resume::fixed, "Transformer blocks of a new model (0: as in --model)", "num-layers,n-layer,n-layers"},
     {"model", "width", &C::width, Resume::fixed, "Hidden size of a new model (0: as in --model)", "hidden-size,n-embd,d-model"},

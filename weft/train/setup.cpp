@@ -105,7 +105,8 @@ void read_sums(const TrainConfig& c, TrainingProblem& problem) {
   problem.model.window = std::min(problem.model.window, problem.model.max_positions);
 }
 
-// The context of a new model is the length of its training sequences unless --context says otherwise; a folder has its own.
+// The context of a new model is the length of its training sequences unless --context says otherwise; a folder's is declared
+// (model_config).
 int64_t set_context(const TrainConfig& c, ModelConfig& model) {
   const int64_t sequence =
       c.sequence ? c.sequence : std::min<int64_t>(c.task == "sft" ? 1024 : 256, c.context ? c.context : model.max_positions);
@@ -156,7 +157,6 @@ void set_special_ids(const TrainConfig& c, TrainingProblem& problem) {
   if (problem.chat) end_at_turns(problem);
 }
 
-}  // namespace
 // The preset's scale of attention scores for heads of another size. Gemma's is the usual head_dim^-1/2 (0: by default); Granite's (muP) is
 // a multiple of 1 / head_dim.
 double attention_scale_of(const ModelConfig& known, int64_t head_dim) {
@@ -164,6 +164,7 @@ double attention_scale_of(const ModelConfig& known, int64_t head_dim) {
   return known.attention_scale * double(known.head_dim) / double(head_dim);
 }
 
+}  // namespace
 
 std::string unweighted_data(const TrainConfig& config) {
   std::string list;
@@ -194,10 +195,11 @@ std::shared_ptr<const Vocabulary> training_vocabulary(const TrainConfig& c) {
 
 ModelConfig model_config(const TrainConfig& c) {
   if (is_folder(c.model)) {
-    check(!c.layers && !c.width && !c.heads && !c.kv_heads && !c.ffn && !c.context, "train", "model '", c.model,
+    check(!c.layers && !c.width && !c.heads && !c.kv_heads && !c.ffn, "train", "model '", c.model,
           "' is a folder: its sizes cannot be changed");
     read_generation_config(c.model);  // an error in it would come at the export otherwise
     ModelConfig m = read_model_config(c.model);
+    if (c.context) declare_context(m, c.context);
     if (c.dropout >= 0) m.embedding_dropout = m.attention_dropout = m.residual_dropout = float(c.dropout);
     return m;
   }
@@ -221,9 +223,9 @@ ModelConfig model_config(const TrainConfig& c) {
     m.expert_size = std::max<int64_t>(16, m.expert_size * c.width / width / 16 * 16);
   check(m.hidden_size % m.heads == 0, "train", "width is ", m.hidden_size, ", which is not a multiple of the ", m.heads, " heads");
   if (m.hidden_size != known.hidden_size || m.heads != known.heads) m.head_dim = m.hidden_size / m.heads;
+  m.attention_scale = attention_scale_of(known, m.head_dim);
   if (known.embedding_scale == std::sqrt(double(width))) m.embedding_scale = std::sqrt(double(m.hidden_size));  // Gemma
   if (c.dropout >= 0) m.embedding_dropout = m.attention_dropout = m.residual_dropout = float(c.dropout);
-  m.attention_scale = attention_scale_of(known, m.head_dim);
   return m;
 }
 
