@@ -54,6 +54,19 @@ class GgufConfig : public testing::Test {
   }
 };
 
+// llama.cpp looks for "phi3" and "phi-3" in the name of a model.
+TEST_F(GgufConfig, the_name_of_a_model_is_not_that_of_its_file) {
+  ModelConfig c = model_cases()[0].config;
+  const auto name_of = [&](const char* file) {
+    export_gguf(*make_model(c, *device, 5), at(file));
+    return Gguf(at(file)).text("general.name");
+  };
+  EXPECT_EQ(name_of("my-phi-3.gguf"), "llama 12K");
+  EXPECT_EQ(name_of("other.gguf"), "llama 12K");
+  c.architecture = Architecture::phi3, c.fused_projections = true;
+  EXPECT_EQ(name_of("model.gguf"), "phi 12K");
+}
+
 // llama.cpp's defaults: a Gemma 2 always has caps and a window; a Phi-3's window is in the file and has no effect there.
 TEST_F(GgufConfig, keys_that_a_file_leaves_out) {
   const ModelConfig gemma = read("gemma2", [](GgufMetadata&) {});

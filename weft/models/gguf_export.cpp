@@ -1,3 +1,4 @@
+#include <cstdio>
 #include <filesystem>
 
 #include "weft/io/atomic_files.h"
@@ -22,6 +23,16 @@ uint32_t file_type(const GgufType& type) {
     case 30: return 32;
     default: return 7;  // Q8_0
   }
+}
+
+// The family and the number of parameters: "qwen3 1.7B". The file's name stays out of it: of a model whose name contains "phi3" or "phi-3"
+// llama.cpp expects the special tokens of Phi-3, and does not load a vocabulary without them.
+std::string model_name(const ModelConfig& config) {
+  const double count = double(config.parameter_count());
+  const auto [unit, suffix] = count >= 1e9 ? std::pair{1e9, "B"} : count >= 1e6 ? std::pair{1e6, "M"} : std::pair{1e3, "K"};
+  char size[32];
+  std::snprintf(size, sizeof size, "%.*f%s", unit == 1e9 ? 1 : 0, count / unit, suffix);
+  return join(config.architecture == Architecture::phi3 ? "phi" : name(config.architecture), " ", size);
 }
 
 // llama.cpp adds and multiplies vectors as f32, and looks up positions as f32.
@@ -75,7 +86,7 @@ void export_gguf(const Model& model, const std::string& path, const GgufOptions&
   GgufMetadata metadata;
   metadata.put("general.architecture", gguf_family(config.architecture).name);
   metadata.put("general.type", "model");
-  metadata.put("general.name", fs::path(path).stem().string());
+  metadata.put("general.name", model_name(config));
   metadata.put("general.file_type", file_type(type));
   metadata.put("general.quantization_version", uint32_t(2));
   put_model_config(config, metadata);
