@@ -78,6 +78,7 @@ TEST_F(GgufConfig, keys_that_a_file_leaves_out) {
     return read(family, [&](GgufMetadata& keys) { keys.put(join(family, ".attention.sliding_window"), window); });
   };
   EXPECT_EQ(windowed("gemma2", 100).window, 100);
+  EXPECT_EQ(windowed("gemma2", 100000).window, 8192);  // the context: llama.cpp loads such a file
   EXPECT_NE(message_of([&] { windowed("gemma2", 0); }).find("gemma2.attention.sliding_window is 0, expected 1 to"), std::string::npos);
   EXPECT_EQ(windowed("phi3", 2047).window, 2047);
   EXPECT_TRUE(windowed("phi3", 2047).window_layers.empty());
@@ -163,6 +164,22 @@ TEST_F(GgufConfig, models_that_llama_cpp_computes_otherwise_are_refused) {
   EXPECT_EQ(refused("qwen3", yarn(16, true)), "has another RoPE scaling");
   EXPECT_EQ(refused("qwen3", yarn(32, false)), "has another RoPE scaling");
   EXPECT_EQ(refused("gemma2", yarn(32, true)), "has another RoPE scaling");
+}
+
+// A window of the whole context is none: of a family without windows it is left out, of Gemma 2 it may be in any layers.
+TEST_F(GgufConfig, a_window_as_large_as_the_context_is_none) {
+  ModelConfig c = model_cases()[0].config;
+  c.architecture = Architecture::mistral, c.window = c.max_positions;
+  EXPECT_EQ(written(c).window, 0);
+  c.window -= 1;
+  EXPECT_NE(message_of([&] { written(c); }).find("has another window of attention"), std::string::npos);
+  c.architecture = Architecture::phi3, c.fused_projections = true, c.window = c.max_positions;
+  EXPECT_EQ(written(c).window, 0);
+  for (const ModelCase& each : model_cases())
+    if (each.name == "gemma2") c = each.config;
+  c.attention_scale = 1 / std::sqrt(6.0), c.window = c.max_positions, c.window_layers.clear();
+  EXPECT_EQ(written(c).window, c.max_positions);
+  EXPECT_EQ(written(c).window_layers, (std::vector<bool>{true, false}));
 }
 
 TEST_F(GgufConfig, yarn_round_trips) {

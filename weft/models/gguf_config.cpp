@@ -68,6 +68,8 @@ const Gguf::Entry& tensor_of(const Gguf& file, const char* name) {
   return found->second;
 }
 
+// A window above the context is one of the whole context: llama.cpp loads such files, and converters write them, while config.json, where
+// it is a mistake more often, rejects it.
 int64_t read_window(const Gguf& file, const std::string& prefix, const GgufWindow& window, int64_t context) {
   const int64_t least = window.absent > 0 ? 1 : 0;
   const int64_t tokens = file.find_integer(prefix + kWindow, least).value_or(window.absent);
@@ -170,6 +172,10 @@ ModelConfig gguf_model_config(const Gguf& file) {
 
 namespace {
 
+// Whether the window hides tokens. One as large as the context hides none: the model is the same without it, and with it in any layers,
+// unless layers with a window have other positions.
+bool has_effective_window(const ModelConfig& c) { return c.window > 0 && (c.window < c.max_positions || c.local_rope_theta > 0); }
+
 // The config that a reader makes of the keys: everything else must be what the family always has.
 void check_representable(const ModelConfig& c, const GgufFamily& family) {
   ModelConfig d;
@@ -187,7 +193,8 @@ void check_representable(const ModelConfig& c, const GgufFamily& family) {
       {"activation", c.activation == d.activation},
       {"kind of norms",
        c.norms == d.norms && c.norm_adds_one == d.norm_adds_one && c.qk_norm == d.qk_norm && c.qk_norm_whole == d.qk_norm_whole},
-      {"window of attention", c.window == d.window && (c.window == 0 || c.window_layers == d.window_layers)},
+      {"window of attention",
+       has_effective_window(c) ? c.window == d.window && c.window_layers == d.window_layers : d.window == 0 || c.window > 0},
       {"soft cap", c.attention_soft_cap == d.attention_soft_cap && c.logits_soft_cap == d.logits_soft_cap},
       {"scale of the embeddings", std::abs(c.embedding_scale - d.embedding_scale) < 1e-6 * d.embedding_scale},
       {"scale of attention", std::abs(c.attention_scale - d.attention_scale) < 1e-6 && c.scale_attention && !c.scale_by_inverse_layer},
