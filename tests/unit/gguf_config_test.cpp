@@ -135,6 +135,48 @@ TEST_F(GgufConfig, olmo3_as_converted) {
   EXPECT_NE(message_of([&] { file({1, 0, 1, 0}); }).find("has no window in layer 1, where olmo3 has it"), std::string::npos);
 }
 
+// llama.cpp computes with these keys.
+TEST_F(GgufConfig, keys_that_change_the_maths_are_refused_by_name) {
+  const auto error = [&](const char* family, const char* key, auto value) {
+    const std::string message = message_of([&] {
+      read(family, [&](GgufMetadata& keys) {
+        if (family == std::string("granite")) keys.put("granite.logit_scale", 2.0f);
+        keys.put(join(family, ".", key), value);
+      });
+    });
+    return message == "no error" ? "" : message.substr(message.find(": ") + 2);
+  };
+  EXPECT_EQ(error("llama", "attention.causal", false), "llama.attention.causal is false, which is not supported");
+  EXPECT_EQ(error("llama", "attention.causal", true), "");
+  EXPECT_EQ(error("granite", "rope.scaling.finetuned", false), "granite.rope.scaling.finetuned is false, which is not supported");
+  EXPECT_EQ(error("granite", "rope.scaling.finetuned", true), "");
+  EXPECT_EQ(error("qwen3", "rope.scaling.finetuned", false), "");  // Granite's switch alone
+  EXPECT_EQ(error("llama", "rope.scaling.attn_factor", 1.5f), "llama.rope.scaling.attn_factor is 1.5, which needs a scaling of type yarn");
+  EXPECT_EQ(error("llama", "rope.scaling.attn_factor", 1.0f), "");
+  EXPECT_EQ(error("gemma2", "rope.freq_base_swa", 500000.0f), "gemma2.rope.freq_base_swa is 500000, expected rope.freq_base, 10000");
+  EXPECT_EQ(error("gemma2", "rope.freq_base_swa", 10000.0f), "");
+  EXPECT_EQ(error("olmo2", "rope.freq_base_swa", 500000.0f), "");  // without windows it has no effect
+  EXPECT_EQ(error("gemma3", "attention.key_length_swa", uint32_t(4)),
+            "gemma3.attention.key_length_swa is 4, expected the size of a head, 8");
+  const std::string other = message_of([&] {
+    read("olmo2", [](GgufMetadata& keys) {
+      keys.put("olmo2.attention.sliding_window", uint32_t(100));
+      keys.put("olmo2.rope.freq_base_swa", 1000.0f);
+    });
+  });
+  EXPECT_NE(other.find("olmo2.rope.freq_base_swa is 1000, expected rope.freq_base, 10000"), std::string::npos) << other;
+}
+
+TEST_F(GgufConfig, a_scaling_factor_without_a_type_is_linear) {
+  const auto scaling = [&](float factor) {
+    return read("llama", [&](GgufMetadata& keys) { keys.put("llama.rope.scaling.factor", factor); }).rope_scaling;
+  };
+  EXPECT_EQ(scaling(4).kind, RopeScaling::Kind::linear);
+  EXPECT_EQ(scaling(4).factor, 4);
+  EXPECT_EQ(scaling(1), RopeScaling());
+  EXPECT_EQ(scaling(0), RopeScaling());
+}
+
 // Models that llama.cpp would run with a cap, with a window or without one.
 TEST_F(GgufConfig, models_that_llama_cpp_computes_otherwise_are_refused) {
   const auto refused = [&](const char* name, auto change) {

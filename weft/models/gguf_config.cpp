@@ -37,6 +37,8 @@ constexpr const char* kUnsupported[] = {
     "logit_scale",       "embedding_scale",          "residual_scale",  "attn_logit_softcapping", "final_logit_softcapping",
     "rope.scale_linear",
 };
+// `finetuned` is Granite's switch of rotary positions.
+constexpr const char *kCausal = "attention.causal", *kFinetuned = "rope.scaling.finetuned", *kWindowTheta = "rope.freq_base_swa";
 
 const GgufFamily& family_of(const Gguf& file) {
   const std::string name = file.text("general.architecture");
@@ -60,6 +62,22 @@ void refuse_unsupported(const Gguf& file, const GgufFamily& family, const std::s
                                                            !(family.window.read && std::string_view(key) == kWindow) &&
                                                            !(family.experts && std::string_view(key) == kExperts))
       fail(ErrorCode::unsupported, file.path(), prefix, key, " is ", *value, ", which is not supported");
+  for (const char* key : {kCausal, kFinetuned})
+    if ((key == kCausal || family.architecture == Architecture::granite) && !file.find_boolean(prefix + key).value_or(true))
+      fail(ErrorCode::unsupported, file.path(), prefix, key, " is false, which is not supported");
+}
+
+// The keys of layers with a window, where they are not those of the others. Of OLMo 3 llama.cpp reads the base and ignores it: such a file
+// means what neither of its readers computes.
+void refuse_other_window_layers(const Gguf& file, const GgufFamily& family, const std::string& prefix, const ModelConfig& c) {
+  if (!family.window.written) return;
+  for (const char* key : {"attention.key_length_swa", "attention.value_length_swa", "rope.dimension_count_swa"})
+    if (const auto size = file.find_integer(prefix + key); size && *size != c.head_dim)
+      fail(ErrorCode::unsupported, file.path(), prefix, key, " is ", *size, ", expected the size of a head, ", c.head_dim);
+  const auto base = has_number(family, kWindowTheta) ? std::nullopt : file.find_number(prefix + kWindowTheta);
+  if (base && shortest_double(*base) != c.rope_theta)
+    fail(ErrorCode::unsupported, file.path(), prefix, kWindowTheta, " is ", shortest_double(*base), ", expected rope.freq_base, ",
+         c.rope_theta);
 }
 
 const Gguf::Entry& tensor_of(const Gguf& file, const char* name) {
@@ -146,6 +164,7 @@ ModelConfig gguf_model_config(const Gguf& file) {
     if (!(value > 0 && std::isfinite(float(value))))
       fail(ErrorCode::bad_file, file.path(), prefix, number.key, " is ", value, ", expected a number above 0");
   }
+  refuse_other_window_layers(file, family, prefix, c);
   const Gguf::Entry& embedding = tensor_of(file, "token_embd.weight");
   c.vocab_size = embedding.shape[0];
   c.dtype = embedding.type->dtype().value_or(DType::f32);

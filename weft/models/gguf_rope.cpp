@@ -80,6 +80,19 @@ RopeScaling read_yarn(const Gguf& file, const std::string& prefix, const ModelCo
   return s;
 }
 
+// llama.cpp divides frequencies by a factor of no type.
+std::string scaling_type(const Gguf& file, const std::string& prefix) {
+  const double factor = file.find_number(prefix + kScalingFactor).value_or(1);
+  return file.find_text(prefix + kType).value_or(factor == 0 || factor == 1 ? "none" : "linear");
+}
+
+// llama.cpp multiplies cos and sin by it whatever the type.
+void refuse_attention_factor(const Gguf& file, const std::string& prefix) {
+  if (const auto factor = file.find_number(prefix + kAttentionFactor); factor && *factor != 1)
+    fail(ErrorCode::unsupported, file.path(), prefix, kAttentionFactor, " is ", shortest_double(*factor),
+         ", which needs a scaling of type yarn");
+}
+
 // Gemma's layers with a window and Phi-3's longrope are other positions.
 bool has_yarn(const GgufFamily& family) {
   using enum Architecture;
@@ -104,10 +117,11 @@ std::vector<float> gguf_rope_factors(const ModelConfig& config) {
 }
 
 RopeScaling gguf_rope_scaling(const Gguf& file, const GgufFamily& family, const std::string& prefix, const ModelConfig& c) {
-  const std::string type = file.find_text(prefix + kType).value_or("none");
+  const std::string type = scaling_type(file, prefix);
   if (type != "none" && type != "linear" && !(type == "yarn" && has_yarn(family)))
     fail(ErrorCode::unsupported, file.path(), prefix, kType, " is '", type, "'; none, linear", has_yarn(family) ? ", yarn" : "",
          " and the factors of llama3 are supported");
+  if (type != "yarn" && family.architecture != Architecture::gpt2) refuse_attention_factor(file, prefix);
   if (file.contains(kGgufRopeFactors)) {
     if (type != "none")
       fail(ErrorCode::unsupported, file.path(), prefix, kType, " is '", type, "' beside the tensor '", kGgufRopeFactors, "'");
