@@ -8,7 +8,6 @@
 #include "weft/models/gguf_tokenizer.h"
 #include "weft/models/load.h"
 #include "weft/models/tokenizer_folder.h"
-#include "weft/ops/copy/copy.h"
 
 namespace weft {
 namespace {
@@ -43,13 +42,20 @@ const GgufType& type_of(const std::string& name, const Shape& shape, const GgufT
   return shape[shape.rank() - 1] % wanted.elements == 0 ? wanted : gguf_type_to_write("f16");
 }
 
-// The matrices of experts: rows of gate and those of up are tensors of their own.
+// The matrices of experts: gate and up are tensors of their own.
 void add_experts(const std::vector<GgufExpertPart>& parts, const DeferredTensor& weight, const GgufType& wanted,
                  std::vector<GgufTensor>& tensors) {
   for (const GgufExpertPart& part : parts) {
-    const Shape shape{weight.shape[0], part.last - part.first, weight.shape[2]};
-    tensors.push_back({part.name, &type_of(part.name, shape, wanted), shape,
-                       [weight, part] { return contiguous(weight.make().part(1, part.first, part.last)).to_host<float>(); }});
+    const Shape shape = gguf_part_shape(part, weight.shape);
+    tensors.push_back({part.name, &type_of(part.name, shape, wanted), shape, [weight, part, shape] {
+                         const Tensor all = weight.make();
+                         std::vector<float> values(size_t(shape.numel()));
+                         const size_t size = values.size() / size_t(shape[0]);
+                         for (int64_t e = 0; e < shape[0]; ++e)
+                           to_gguf_part(part, weight.shape, all.part(0, e, e + 1).to_host<float>(),
+                                        std::span(values).subspan(size_t(e) * size, size));
+                         return values;
+                       }});
   }
 }
 
@@ -61,7 +67,7 @@ std::vector<GgufTensor> tensors_of(const Model& model, const GgufType& wanted) {
     tensors.push_back(
         {kGgufRopeFactors, &gguf_type_to_write("f32"), {config.head_dim / 2}, [config] { return gguf_rope_factors(config); }});
   for (DeferredTensor& weight : parameters_to_export(model, DType::f32)) {
-    if (const auto parts = gguf_expert_parts(weight.name, weight.shape); !parts.empty()) {
+    if (const auto parts = gguf_expert_parts(config, weight.name, weight.shape); !parts.empty()) {
       add_experts(parts, weight, wanted, tensors);
       continue;
     }

@@ -181,41 +181,6 @@ constexpr GgufFamily kFamilies[] = {
     {Architecture::gemma3, "gemma3", kGemma, kGemma3, kGelu, complete_gemma3, kWindow},
 };
 
-// The layer's number in `text`, which matches a pattern with {} for it; "" for a pattern without; nullopt: no match.
-std::optional<std::string_view> matched(std::string_view pattern, std::string_view text) {
-  const size_t hole = pattern.find("{}");
-  if (hole == pattern.npos) return pattern == text ? std::optional(std::string_view()) : std::nullopt;
-  const std::string_view front = pattern.substr(0, hole), back = pattern.substr(hole + 2);
-  if (!text.starts_with(front) || !text.ends_with(back) || text.size() <= front.size() + back.size()) return std::nullopt;
-  const std::string_view layer = text.substr(front.size(), text.size() - front.size() - back.size());
-  return layer.find_first_not_of("0123456789") == layer.npos ? std::optional(layer) : std::nullopt;
-}
-
-std::string filled(std::string_view pattern, std::string_view layer) {
-  const size_t hole = pattern.find("{}");
-  return hole == pattern.npos ? std::string(pattern) : join(pattern.substr(0, hole), layer, pattern.substr(hole + 2));
-}
-
-// Rows of one head: there 2 i + s, here s D / 2 + i.
-std::vector<float> paired(const Shape& shape, int64_t heads, const std::vector<float>& values, bool to_pairs) {
-  const int64_t rows = shape[0], width = shape.numel() / rows, half = rows / heads / 2;
-  std::vector<float> out(values.size());
-  for (int64_t head = 0; head < heads; ++head)
-    for (int64_t i = 0; i < half; ++i)
-      for (int64_t side = 0; side < 2; ++side) {
-        const int64_t theirs = head * 2 * half + 2 * i + side, ours = head * 2 * half + side * half + i;
-        std::copy_n(values.begin() + (to_pairs ? ours : theirs) * width, width, out.begin() + (to_pairs ? theirs : ours) * width);
-      }
-  return out;
-}
-
-std::vector<float> transposed(int64_t rows, int64_t columns, const std::vector<float>& values) {
-  std::vector<float> out(values.size());
-  for (int64_t row = 0; row < rows; ++row)
-    for (int64_t column = 0; column < columns; ++column) out[size_t(column * rows + row)] = values[size_t(row * columns + column)];
-  return out;
-}
-
 }  // namespace
 
 const GgufFamily& gguf_family(Architecture architecture) {
@@ -241,46 +206,9 @@ std::optional<GgufPlace> gguf_place(const GgufFamily& family, const std::string&
   const size_t dot = name.rfind('.');
   if (dot == name.npos) return std::nullopt;
   for (const GgufName& entry : family.names)
-    if (const auto layer = matched(entry.ours, std::string_view(name).substr(0, dot)))
-      return GgufPlace{filled(entry.theirs, *layer) + name.substr(dot), entry.layout};
+    if (const auto stem = gguf_renamed(entry.ours, entry.theirs, std::string_view(name).substr(0, dot)))
+      return GgufPlace{*stem + name.substr(dot), entry.layout};
   return std::nullopt;
-}
-
-std::vector<GgufExpertPart> gguf_expert_parts(const std::string& name, const Shape& shape) {
-  const auto of_layer = [&](const char* ours, const char* theirs) -> std::string {
-    const auto layer = matched(ours, name);
-    return layer ? filled(theirs, *layer) : "";
-  };
-  if (const std::string down = of_layer("model.layers.{}.mlp.experts.down_proj", "blk.{}.ffn_down_exps.weight"); !down.empty())
-    return {{down, 0, shape[1]}};
-  const char* ours = "model.layers.{}.mlp.experts.gate_up_proj";
-  const std::string gate = of_layer(ours, "blk.{}.ffn_gate_exps.weight"), up = of_layer(ours, "blk.{}.ffn_up_exps.weight");
-  if (gate.empty()) return {};
-  return {{gate, 0, shape[1] / 2}, {up, shape[1] / 2, shape[1]}};
-}
-
-Shape gguf_shape(GgufLayout layout, const Shape& shape) {
-  return layout == GgufLayout::transposed && shape.rank() == 2 ? Shape{shape[1], shape[0]} : shape;
-}
-
-std::vector<float> to_gguf_layout(GgufLayout layout, const Shape& shape, int64_t heads, std::vector<float> values) {
-  if (layout == GgufLayout::paired_rows) return paired(shape, heads, values, true);
-  if (layout == GgufLayout::transposed && shape.rank() == 2) return transposed(shape[0], shape[1], values);
-  if (layout == GgufLayout::plus_one)
-    for (float& value : values) value += 1;
-  return values;
-}
-
-std::vector<float> from_gguf_layout(GgufLayout layout, const Shape& shape, int64_t heads, std::vector<float> values) {
-  if (layout == GgufLayout::paired_rows) return paired(shape, heads, values, false);
-  if (layout == GgufLayout::transposed && shape.rank() == 2) return transposed(shape[1], shape[0], values);
-  if (layout == GgufLayout::plus_one)
-    for (float& value : values) value -= 1;
-  return values;
-}
-
-int64_t gguf_heads(const ModelConfig& config, const std::string& name) {
-  return name.find("k_proj") == name.npos ? config.heads : config.kv_heads;
 }
 
 }  // namespace weft

@@ -7,19 +7,9 @@
 #include <string_view>
 #include <vector>
 
-#include "weft/models/config.h"
+#include "weft/models/gguf_layouts.h"
 
 namespace weft {
-
-// The layout of a tensor in a GGUF file, against ours.
-enum class GgufLayout {
-  same,
-  // Rows of q and k: llama.cpp rotates elements 2 i and 2 i + 1 of a head together, transformers i and i + D / 2. Row 2 i + s of a head
-  // there is row s D / 2 + i here.
-  paired_rows,
-  transposed,  // [out, in] there, [in, out] here (GPT-2)
-  plus_one,    // 1 + w there, w here: the weights of an RMSNorm that computes x (1 + w)
-};
 
 struct GgufName {
   const char* ours;    // "model.layers.{}.self_attn.q_proj", without .weight and .bias
@@ -70,21 +60,5 @@ struct GgufPlace {
   GgufLayout layout;
 };
 std::optional<GgufPlace> gguf_place(const GgufFamily& family, const std::string& name);
-
-// The tensors of a file that hold our stacked matrices of experts `name` [E, rows, columns]: each the rows [first, last) of every expert.
-// None: `name` is no such tensor.
-struct GgufExpertPart {
-  std::string name;
-  int64_t first, last;
-};
-std::vector<GgufExpertPart> gguf_expert_parts(const std::string& name, const Shape& shape);
-
-// The values of a tensor as the file has them, from ours, and the other way round. `shape` is ours; `heads` of a tensor with paired rows.
-std::vector<float> to_gguf_layout(GgufLayout layout, const Shape& shape, int64_t heads, std::vector<float> values);
-std::vector<float> from_gguf_layout(GgufLayout layout, const Shape& shape, int64_t heads, std::vector<float> values);
-Shape gguf_shape(GgufLayout layout, const Shape& shape);
-
-// The number of heads whose rows a tensor holds: those of k for a name with "k_proj".
-int64_t gguf_heads(const ModelConfig& config, const std::string& name);
 
 }  // namespace weft

@@ -34,7 +34,7 @@ const Gguf::Entry& GgufWeights::entry_of(const std::string& name, const Shape& s
 }
 
 Tensor GgufWeights::fetch(const std::string& wanted, const Shape& shape, const Init&) {
-  if (const auto parts = gguf_expert_parts(wanted, shape); !parts.empty()) return from_parts(parts, shape);
+  if (const auto parts = gguf_expert_parts(config_, wanted, shape); !parts.empty()) return from_parts(parts, shape);
   const auto place = gguf_place(family_, wanted);
   if (!place) fail(ErrorCode::unsupported, file_.path(), "a ", family_.name, " model of GGUF has no tensor for '", wanted, "'");
   const Gguf::Entry& entry = entry_of(place->name, gguf_shape(place->layout, shape));
@@ -54,15 +54,22 @@ Tensor GgufWeights::fetch(const std::string& wanted, const Shape& shape, const I
   return cast(loaded, dtype());
 }
 
+// One expert after another, so that the values of one are held as floats.
 Tensor GgufWeights::from_parts(const std::vector<GgufExpertPart>& parts, const Shape& shape) {
+  std::vector<const Gguf::Entry*> entries;
+  for (const GgufExpertPart& part : parts) entries.push_back(&entry_of(part.name, gguf_part_shape(part, shape)));
   const Tensor all = Tensor::empty(device(), shape, dtype());
-  for (const GgufExpertPart& part : parts) {
-    const Shape rows{shape[0], part.last - part.first, shape[2]};
-    const Gguf::Entry& entry = entry_of(part.name, rows);
-    std::vector<float> values(size_t(rows.numel()));
-    to_floats(*entry.type, entry.bytes, values);
+  const Shape one = shape.rank() == 3 ? Shape{1, shape[1], shape[2]} : Shape{1, shape[1]};
+  std::vector<float> values(size_t(one.numel())), theirs;
+  for (int64_t e = 0; e < shape[0]; ++e) {
+    for (size_t i = 0; i < parts.size(); ++i) {
+      const size_t bytes = entries[i]->bytes.size() / size_t(shape[0]);
+      theirs.resize(size_t(entries[i]->shape.numel() / shape[0]));
+      to_floats(*entries[i]->type, entries[i]->bytes.subspan(size_t(e) * bytes, bytes), theirs);
+      from_gguf_part(parts[i], shape, theirs, values);
+    }
     const MemoryScope scope(device(), MemoryUse::activations);  // not for long
-    copy(cast(Tensor::from_host(device(), rows, values), dtype()), all.part(1, part.first, part.last));
+    copy(cast(Tensor::from_host(device(), one, values), dtype()), all.part(0, e, e + 1));
   }
   return all;
 }

@@ -1,0 +1,77 @@
+#include <cmath>
+
+#include "weft/base/check.h"
+#include "weft/models/gguf_config.h"
+#include "weft/models/gguf_config_keys.h"
+#include "weft/models/gguf_rope.h"
+
+namespace weft {
+namespace {
+
+using namespace gguf_keys;
+
+// Whether the window hides tokens. One as large as the context hides none: the model is the same without it, and with it in any layers,
+// unless layers with a window have other positions.
+bool has_effective_window(const ModelConfig& c) { return c.window > 0 && (c.window < c.max_positions || c.local_rope_theta > 0); }
+
+// The config that a reader makes of the keys: everything else must be what the family always has.
+void check_representable(const ModelConfig& c, const GgufFamily& family) {
+  ModelConfig d;
+  d.activation = family.activation;
+  for (const IntegerKey& key : kIntegers) d.*key.member = c.*key.member;
+  for (const GgufNumber& number : family.numbers) number.set(d, number.of(c) == 0 ? number.absent : number.of(c));
+  d.tie_embeddings = c.tie_embeddings;
+  if (family.window.written) d.window = c.window == 0 ? family.window.absent : c.window;
+  if (family.complete) family.complete(d);
+  const bool expert_size = c.expert_size == (c.architecture == Architecture::mixtral ? c.intermediate_size : c.expert_size);
+  const bool olmo2 = family.name == std::string_view("olmo2"), phi3 = c.architecture == Architecture::phi3;
+  const bool biases = c.architecture == Architecture::llama || c.architecture == Architecture::granite ||
+                      c.architecture == Architecture::gpt2 || (c.architecture == Architecture::qwen2 && !c.attention_out_bias);
+  const std::pair<const char*, bool> settings[] = {
+      {"activation", c.activation == d.activation},
+      {"kind of norms",
+       c.norms == d.norms && c.norm_adds_one == d.norm_adds_one && c.qk_norm == d.qk_norm && c.qk_norm_whole == d.qk_norm_whole},
+      {"window of attention",
+       has_effective_window(c) ? c.window == d.window && c.window_layers == d.window_layers : d.window == 0 || c.window > 0},
+      {"soft cap", c.attention_soft_cap == d.attention_soft_cap && c.logits_soft_cap == d.logits_soft_cap},
+      {"scale of the embeddings", std::abs(c.embedding_scale - d.embedding_scale) < 1e-6 * d.embedding_scale},
+      {"scale of attention", std::abs(c.attention_scale - d.attention_scale) < 1e-6 && c.scale_attention && !c.scale_by_inverse_layer},
+      {"scale of the residuals or logits", c.residual_scale == d.residual_scale && c.logits_divisor == d.logits_divisor},
+      {"RoPE scaling", has_gguf_rope_scaling(c, family)},
+      {"use of rotary positions",
+       c.rotary_fraction == 1 && c.rotary_layers == d.rotary_layers && c.local_rope_theta == d.local_rope_theta && c.query_growth == 0},
+      {"head", c.tie_embeddings == d.tie_embeddings && !(c.tie_embeddings && olmo2)},
+      {"size of heads", c.heads * c.head_dim == c.hidden_size || !(olmo2 || phi3)},
+      {"mixture of experts", c.router_of_chosen && c.expert_layers.empty() && expert_size && family.experts == (c.experts > 0)},
+      {"set of biases", biases || !(c.qkv_bias || c.attention_out_bias || c.mlp_bias)},
+  };
+  for (const auto& [what, same] : settings)
+    if (!same)
+      fail(ErrorCode::unsupported, "export", "this ", name(c.architecture), " model cannot be written as GGUF: llama.cpp's ", family.name,
+           " has another ", what);
+}
+
+}  // namespace
+
+void put_model_config(const ModelConfig& c, GgufMetadata& metadata) {
+  const GgufFamily& family = gguf_family(c.architecture);
+  const std::string prefix = join(family.name, ".");
+  check_representable(c, family);
+  metadata.put(prefix + "vocab_size", uint32_t(c.vocab_size));
+  for (const IntegerKey& key : kIntegers)
+    if (key.required || has_rope(family)) metadata.put(prefix + key.key, uint32_t(c.*key.member));
+  for (const GgufNumber& number : family.numbers)
+    if (number.of(c) != 0) metadata.put(prefix + number.key, float(number.of(c)));
+  if (family.window.written && c.window > 0) metadata.put(prefix + kWindow, uint32_t(c.window));
+  if (family.experts) {
+    metadata.put(prefix + kExperts, uint32_t(c.experts));
+    metadata.put(prefix + kExpertsOfToken, uint32_t(c.experts_per_token));
+    if (c.architecture != Architecture::mixtral) metadata.put(prefix + kExpertSize, uint32_t(c.expert_size));
+  }
+  if (!has_rope(family)) return;
+  metadata.put(prefix + kValueLength, uint32_t(c.head_dim));
+  metadata.put(prefix + kRotated, uint32_t(c.head_dim));
+  put_rope_scaling(c, prefix, metadata);
+}
+
+}  // namespace weft
