@@ -241,6 +241,36 @@ TEST_F(GgufConfig, yarn_round_trips) {
   });
   round_trip(Architecture::qwen3, usual, [](ModelConfig& c) { c.qk_norm = true; });
   round_trip(Architecture::llama, 0.5 * usual, [](ModelConfig&) {});
+  for (const double attention_factor : {usual, 1.0, 2 * usual})
+    round_trip(Architecture::ministral3, attention_factor,
+               [](ModelConfig& c) { c.query_growth = 0.3, c.rope_scaling.beta_fast = 2, c.rope_scaling.beta_slow = 0.25; });
+}
+
+// As llama.cpp's converter writes Ministral 3, whose mscale_all_dim is 1; without the growth of queries mistral3 is a Llama.
+TEST_F(GgufConfig, mistral3_as_converted) {
+  const auto file = [&](float multiplier, float growth, const char* type) {
+    return read("mistral3", [&](GgufMetadata& keys) {
+      keys.put("mistral3.rope.scaling.type", type);
+      for (const auto& [key, value] : {std::pair{"rope.scaling.factor", 16.0f},
+                                       {"rope.scaling.yarn_beta_fast", 32.0f},
+                                       {"rope.scaling.yarn_log_multiplier", multiplier},
+                                       {"attention.temperature_scale", growth}})
+        keys.put(join("mistral3.", key), value);
+      keys.put("mistral3.rope.scaling.original_context_length", uint32_t(512));
+    });
+  };
+  const ModelConfig c = file(1, 0.1f, "yarn");
+  EXPECT_EQ(c.architecture, Architecture::ministral3);
+  EXPECT_EQ(c.query_growth, 0.1);
+  EXPECT_EQ(c.rope_scaling.attention_factor, 1);
+  EXPECT_EQ(c.rope_scaling.original_context, 512);
+  EXPECT_NEAR(file(0, 0.1f, "yarn").rope_scaling.attention_factor, 0.1 * std::log(16.0) + 1, 1e-12);
+  EXPECT_NEAR(file(0.5f, 0.1f, "yarn").rope_scaling.attention_factor, (0.1 * std::log(16.0) + 1) / (0.05 * std::log(16.0) + 1), 1e-12);
+  EXPECT_EQ(file(1, 0, "yarn").architecture, Architecture::llama);
+  EXPECT_EQ(file(1, 0, "yarn").rope_scaling.attention_factor, 1);
+  EXPECT_EQ(file(1, 0.1f, "linear").architecture, Architecture::llama);  // the whole context is the original one: nothing grows
+  EXPECT_NE(message_of([&] { file(-1, 0.1f, "yarn"); }).find("yarn_log_multiplier is -1, expected a number of 0 or more"),
+            std::string::npos);
 }
 
 TEST_F(GgufConfig, wrong_keys_of_yarn_are_named) {

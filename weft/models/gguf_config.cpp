@@ -30,6 +30,10 @@ const GgufFamily& family_of(const Gguf& file) {
   // A Mixtral is a Llama with experts, an OLMo 3 an OLMo 2 with windows.
   if (family->architecture == Architecture::llama && has(kExperts)) return gguf_family(Architecture::mixtral);
   if (family->architecture == Architecture::olmo2 && has(kWindow)) return gguf_family(Architecture::olmo3);
+  // Without queries that grow, which they do with yarn alone, a Ministral 3 is a Llama.
+  if (family->architecture == Architecture::ministral3 &&
+      (file.find_number(join(name, ".", kGrowth)).value_or(0) == 0 || file.find_text(join(name, ".", kScalingType)) != "yarn"))
+    return *gguf_family(name, Architecture::llama);
   return *family;
 }
 

@@ -25,7 +25,8 @@ inline constexpr IntegerKey kIntegers[] = {
 };
 inline constexpr const char *kValueLength = "attention.value_length", *kRotated = "rope.dimension_count",
                             *kWindow = "attention.sliding_window", *kWindowPattern = "attention.sliding_window_pattern",
-                            *kExperts = "expert_count", *kExpertsOfToken = "expert_used_count", *kExpertSize = "expert_feed_forward_length";
+                            *kExperts = "expert_count", *kExpertsOfToken = "expert_used_count", *kExpertSize = "expert_feed_forward_length",
+                            *kGrowth = "attention.temperature_scale", *kScalingType = "rope.scaling.type";
 
 inline bool has_number(const GgufFamily& family, std::string_view key) {
   return std::ranges::any_of(family.numbers, [&](const GgufNumber& number) { return key == number.key; });

@@ -108,6 +108,7 @@ constexpr GgufName kGemma[] = {
 constexpr GgufNumber kEpsilon{"attention.layer_norm_rms_epsilon", &ModelConfig::norm_eps, true},
     kTheta{"rope.freq_base", &ModelConfig::rope_theta, false};
 constexpr GgufNumber kRotary[] = {kEpsilon, kTheta};
+constexpr GgufNumber kMinistral3[] = {kEpsilon, kTheta, {"attention.temperature_scale", &ModelConfig::query_growth, false}};
 constexpr GgufNumber kLearned[] = {{"attention.layer_norm_epsilon", &ModelConfig::norm_eps, true}};
 constexpr GgufNumber kGranite[] = {kEpsilon,
                                    kTheta,
@@ -171,6 +172,8 @@ constexpr GgufFamily kFamilies[] = {
     {Architecture::qwen3, "qwen3", kQwen, kRotary, kSilu, complete_qwen3},
     {Architecture::qwen3_moe, "qwen3moe", kQwen, kRotary, kSilu, complete_qwen3, {}, true},
     {Architecture::mixtral, "llama", kLlama, kRotary, kSilu, nullptr, {}, true},
+    {Architecture::ministral3, "mistral3", kLlama, kMinistral3, kSilu},
+    {Architecture::llama, "mistral3", kLlama, kRotary, kSilu},  // Mistral Small 3.1: no growth
     {Architecture::gpt2, "gpt2", kGpt2, kLearned, kGelu},
     {Architecture::granite, "granite", kLlama, kGranite, kSilu},
     {Architecture::smollm3, "smollm3", kLlama, kRotary, kSilu, complete_smollm3},
@@ -189,9 +192,9 @@ const GgufFamily& gguf_family(Architecture architecture) {
   fail(ErrorCode::unsupported, "export", "a ", name(architecture), " model cannot be written as GGUF; ", gguf_family_names(), " can");
 }
 
-const GgufFamily* gguf_family(std::string_view name) {
+const GgufFamily* gguf_family(std::string_view name, std::optional<Architecture> architecture) {
   for (const GgufFamily& family : kFamilies)
-    if (name == family.name) return &family;
+    if (name == family.name && architecture.value_or(family.architecture) == family.architecture) return &family;
   return nullptr;
 }
 

@@ -50,8 +50,8 @@ struct GgufFamily {
 
 // Throws unsupported if llama.cpp does not have the family.
 const GgufFamily& gguf_family(Architecture architecture);
-// nullptr: not supported here. Of families with one name the first: a Mistral is read as a Llama.
-const GgufFamily* gguf_family(std::string_view name);
+// nullptr: not supported here. Of families with one name the one of the architecture, else the first: a Mistral is read as a Llama.
+const GgufFamily* gguf_family(std::string_view name, std::optional<Architecture> architecture = std::nullopt);
 std::string gguf_family_names();  // "llama, qwen2, ..."
 
 // The place of our tensor `name` ("model.layers.0.self_attn.q_proj.weight") in a file of the family; nullopt: it has no such tensor.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <tuple>
 
 #include "weft/base/check.h"
 #include "weft/models/families/keys.h"
@@ -18,12 +19,18 @@ constexpr int64_t kMost = INT32_MAX;
 constexpr const char *kType = "rope.scaling.type", *kScalingFactor = "rope.scaling.factor",
                      *kOriginalContext = "rope.scaling.original_context_length", *kAttentionFactor = "rope.scaling.attn_factor";
 
-// llama.cpp has these numbers of yarn for all families here, whatever a file says.
+// llama.cpp has these numbers of yarn for all families but mistral3, whatever a file says.
 struct YarnNumber {
   const char* key;
+  double RopeScaling::* member;
   double value;
 };
-constexpr YarnNumber kBetas[] = {{"rope.scaling.yarn_beta_fast", 32}, {"rope.scaling.yarn_beta_slow", 1}};
+constexpr YarnNumber kBetas[] = {{"rope.scaling.yarn_beta_fast", &RopeScaling::beta_fast, 32},
+                                 {"rope.scaling.yarn_beta_slow", &RopeScaling::beta_slow, 1}};
+bool has_betas(const GgufFamily& family) { return family.name == std::string_view("mistral3"); }
+
+// Of mistral3, transformers' mscale_all_dim.
+constexpr const char* kLogMultiplier = "rope.scaling.yarn_log_multiplier";
 
 // llama3 scaling is the tensor of its factors; these keys have what it was computed from. Other programs ignore them.
 constexpr const char *kFactor = "weft.rope_scaling.factor", *kLowFactor = "weft.rope_scaling.low_freq_factor",
@@ -67,16 +74,26 @@ double read_factor(const Gguf& file, const std::string& prefix) {
   return factor;
 }
 
-RopeScaling read_yarn(const Gguf& file, const std::string& prefix, const ModelConfig& c) {
+// What yarn multiplies cos and sin by where a file has no factor of its own.
+double usual_attention_factor(double factor, double log_multiplier) {
+  const double usual = keys::yarn_attention_factor(factor);
+  return log_multiplier == 0 || factor <= 1 ? usual : usual / (log_multiplier * (usual - 1) + 1);
+}
+
+RopeScaling read_yarn(const Gguf& file, const GgufFamily& family, const std::string& prefix, const ModelConfig& c) {
   RopeScaling s{.kind = Kind::yarn, .factor = read_factor(file, prefix)};
   s.original_context = file.find_integer(prefix + kOriginalContext, 1, kMost).value_or(c.max_positions);
   const double attention = shortest_double(file.find_number(prefix + kAttentionFactor).value_or(1));
-  if (!(attention > 0 && attention < 1e9))
-    fail(ErrorCode::bad_file, file.path(), prefix, kAttentionFactor, " is ", attention, ", expected a number above 0");
-  s.attention_factor = attention * keys::yarn_attention_factor(s.factor);
-  for (const auto& [key, value] : kBetas)
-    if (const auto given = file.find_number(prefix + key); given && *given != value)
-      fail(ErrorCode::unsupported, file.path(), prefix, key, " is ", *given, ", expected ", value, ", which llama.cpp computes with");
+  const double multiplier = has_betas(family) ? shortest_double(file.find_number(prefix + kLogMultiplier).value_or(0)) : 0;
+  for (const auto& [key, value, least] : {std::tuple{kAttentionFactor, attention, 1e-9}, {kLogMultiplier, multiplier, 0.0}})
+    if (!(value >= least && value < 1e9))
+      fail(ErrorCode::bad_file, file.path(), prefix, key, " is ", value, ", expected a number ", least > 0 ? "above 0" : "of 0 or more");
+  s.attention_factor = attention * usual_attention_factor(s.factor, multiplier);
+  for (const auto& [key, member, value] : kBetas) {
+    s.*member = shortest_double(file.find_number(prefix + key).value_or(value));
+    if (s.*member != value && !has_betas(family))
+      fail(ErrorCode::unsupported, file.path(), prefix, key, " is ", s.*member, ", expected ", value, ", which llama.cpp computes with");
+  }
   return s;
 }
 
@@ -128,7 +145,7 @@ RopeScaling gguf_rope_scaling(const Gguf& file, const GgufFamily& family, const 
     return read_factors(file, c);
   }
   if (type == "linear") return {.kind = Kind::linear, .factor = read_factor(file, prefix)};
-  return type == "yarn" ? read_yarn(file, prefix, c) : RopeScaling();
+  return type == "yarn" ? read_yarn(file, family, prefix, c) : RopeScaling();
 }
 
 bool has_gguf_rope_scaling(const ModelConfig& c, const GgufFamily& family) {
@@ -137,22 +154,34 @@ bool has_gguf_rope_scaling(const ModelConfig& c, const GgufFamily& family) {
     case Kind::none: return true;
     case Kind::linear: return family.architecture != Architecture::gpt2;
     case Kind::llama3: return family.name == std::string_view("llama");
-    case Kind::yarn: return has_yarn(family) && s.beta_fast == kBetas[0].value && s.beta_slow == kBetas[1].value && s.truncate;
+    case Kind::yarn:
+      return has_yarn(family) && s.truncate &&
+             (has_betas(family) || std::ranges::all_of(kBetas, [&](const YarnNumber& beta) { return s.*beta.member == beta.value; }));
     default: return false;
   }
 }
 
-void put_rope_scaling(const ModelConfig& c, const std::string& prefix, GgufMetadata& metadata) {
+namespace {
+
+void put_yarn(const RopeScaling& s, const GgufFamily& family, const std::string& prefix, GgufMetadata& metadata) {
+  metadata.put(prefix + kOriginalContext, uint32_t(s.original_context));
+  const bool multiplier = has_betas(family) && s.attention_factor == 1 && s.factor > 1;  // as published
+  if (multiplier) metadata.put(prefix + kLogMultiplier, 1.0f);
+  const double usual = usual_attention_factor(s.factor, multiplier);
+  if (s.attention_factor != usual) metadata.put(prefix + kAttentionFactor, float(s.attention_factor / usual));
+  for (const auto& [key, member, value] : kBetas)
+    if (s.*member != value) metadata.put(prefix + key, float(s.*member));
+}
+
+}  // namespace
+
+void put_rope_scaling(const ModelConfig& c, const GgufFamily& family, const std::string& prefix, GgufMetadata& metadata) {
   const RopeScaling& s = c.rope_scaling;
   if (s.kind == Kind::linear || s.kind == Kind::yarn) {
     metadata.put(prefix + kType, s.kind == Kind::linear ? "linear" : "yarn");
     metadata.put(prefix + kScalingFactor, float(s.factor));
   }
-  if (s.kind == Kind::yarn) {
-    metadata.put(prefix + kOriginalContext, uint32_t(s.original_context));
-    const double usual = keys::yarn_attention_factor(s.factor);
-    if (s.attention_factor != usual) metadata.put(prefix + kAttentionFactor, float(s.attention_factor / usual));
-  }
+  if (s.kind == Kind::yarn) put_yarn(s, family, prefix, metadata);
   if (s.kind != Kind::llama3) return;
   metadata.put(kFactor, float(s.factor));
   metadata.put(kLowFactor, float(s.low_freq_factor));

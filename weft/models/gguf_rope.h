@@ -18,7 +18,7 @@ std::vector<float> gguf_rope_factors(const ModelConfig& config);
 RopeScaling gguf_rope_scaling(const Gguf& file, const GgufFamily& family, const std::string& prefix, const ModelConfig& config);
 // Whether llama.cpp computes the config's scaling.
 bool has_gguf_rope_scaling(const ModelConfig& config, const GgufFamily& family);
-void put_rope_scaling(const ModelConfig& config, const std::string& prefix, GgufMetadata& metadata);
+void put_rope_scaling(const ModelConfig& config, const GgufFamily& family, const std::string& prefix, GgufMetadata& metadata);
 
 // A float as the double of its shortest spelling: 1e-05, not 9.999999747378752e-06.
 double shortest_double(double value);
