@@ -273,6 +273,45 @@ TEST_F(GgufConfig, mistral3_as_converted) {
             std::string::npos);
 }
 
+TEST_F(GgufConfig, longrope_of_phi3) {
+  const auto file = [&](std::vector<const char*> tensors, auto more) {
+    GgufMetadata keys;
+    ModelConfig c = model_cases()[0].config;
+    c.architecture = Architecture::phi3, c.fused_projections = true, c.rotary_fraction = 0.7;  // 4 of 6
+    keys.put("general.architecture", "phi3");
+    put_model_config(c, keys);
+    keys.put("phi3.rope.scaling.original_context_length", uint32_t(12));
+    more(keys);
+    std::vector<GgufTensor> all{{"token_embd.weight", &gguf_type_to_write("f32"), {61, 24}, [] { return std::vector<float>(61 * 24); }}};
+    for (const char* name : tensors) all.push_back({name, &gguf_type_to_write("f32"), {2}, [] { return std::vector<float>{1, 1.1f}; }});
+    write_gguf(at("keys.gguf"), keys, all);
+    return read_model_config(at("keys.gguf"));
+  };
+  const std::vector<const char*> both{"rope_factors_long.weight", "rope_factors_short.weight"};
+  const ModelConfig c = file(both, [](GgufMetadata& keys) { keys.put("phi3.rope.scaling.attn_factor", 1.25f); });
+  EXPECT_EQ(c.rotary_dims(), 4);
+  EXPECT_EQ(c.rope_scaling.kind, RopeScaling::Kind::longrope);
+  EXPECT_EQ(c.rope_scaling.original_context, 12);
+  EXPECT_EQ(c.rope_scaling.factor, 4);  // 48 by 12
+  EXPECT_EQ(c.rope_scaling.attention_factor, 1.25);
+  EXPECT_EQ(c.rope_scaling.long_factors, (std::vector<double>{1, 1.1}));
+  EXPECT_EQ(file(both, [](GgufMetadata&) {}).rope_scaling.attention_factor, 1);
+  EXPECT_EQ(file({}, [](GgufMetadata&) {}).rope_scaling, RopeScaling());
+  const auto error = [&](std::vector<const char*> tensors, auto more) {
+    const std::string message = message_of([&] { file(tensors, more); });
+    return message.substr(message.find(": ") + 2);
+  };
+  EXPECT_EQ(error({both[0]}, [](GgufMetadata&) {}), "has no tensor 'rope_factors_short.weight', expected one of shape 2");
+  EXPECT_EQ(error(both, [](GgufMetadata& keys) { keys.put("phi3.rope.scaling.type", "yarn"); }),
+            "phi3.rope.scaling.type is 'yarn' beside the tensor 'rope_factors_long.weight'");
+  EXPECT_EQ(error(both,
+                  [](GgufMetadata& keys) {
+                    keys.put("phi3.rope.scaling.type", "longrope");
+                    keys.put("phi3.rope.scaling.factor", 4.0f);
+                  }),
+            "phi3.rope.scaling.factor is 4 beside the tensor 'rope_factors_long.weight'");
+}
+
 TEST_F(GgufConfig, wrong_keys_of_yarn_are_named) {
   const auto error = [&](const char* key, float value) {
     const std::string message = message_of([&] {

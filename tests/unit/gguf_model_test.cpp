@@ -185,6 +185,13 @@ TEST_F(GgufModel, published_settings_of_every_family_round_trip) {
   round_trip(Architecture::smollm3, [](ModelConfig& c) { c.rotary_layers = {true, true, true, false, true, true, true}; });
   round_trip(Architecture::olmo2, [](ModelConfig& c) { c.norms = NormPlaces::after, c.qk_norm = c.qk_norm_whole = true; });
   round_trip(Architecture::phi3, [](ModelConfig& c) { c.fused_projections = true; });
+  round_trip(Architecture::phi3, [](ModelConfig& c) {  // as Phi-4-mini
+    c.fused_projections = true, c.rotary_fraction = 0.75;
+    c.rope_scaling = {.kind = RopeScaling::Kind::longrope, .factor = 4, .original_context = 12};
+    c.rope_scaling.short_factors = {1, 1.1, 1.3}, c.rope_scaling.long_factors = {1.2, 2.5, 3.75};
+    c.rope_scaling.attention_factor = std::sqrt(1 + std::log(4.0) / std::log(12.0));
+  });
+  round_trip(Architecture::phi3, [](ModelConfig& c) { c.fused_projections = true, c.rotary_fraction = 0.5; });
   round_trip(Architecture::qwen3_moe, [](ModelConfig& c) { c.qk_norm = true, c.experts = 6, c.experts_per_token = 2, c.expert_size = 24; });
   round_trip(Architecture::mixtral, [](ModelConfig& c) { c.experts = 4, c.experts_per_token = 3, c.expert_size = c.intermediate_size; });
   round_trip(Architecture::gemma2, [&](ModelConfig& c) {

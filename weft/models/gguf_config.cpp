@@ -106,6 +106,13 @@ void read_experts(const Gguf& file, const std::string& prefix, ModelConfig& c) {
   c.expert_size = c.architecture == Architecture::mixtral ? c.intermediate_size : file.integer(prefix + kExpertSize, 1);
 }
 
+// The fraction whose product with the size of a head is the number of rotated elements, though it was rounded.
+void read_rotated_part(const Gguf& file, const std::string& prefix, ModelConfig& c) {
+  const int64_t rotated = file.find_integer(prefix + kRotated, 2, c.head_dim).value_or(c.head_dim);
+  c.rotary_fraction = double(rotated) / double(c.head_dim);
+  if (c.rotary_dims() != rotated) c.rotary_fraction = std::nextafter(c.rotary_fraction, 1.0);
+}
+
 void read_biases(const Gguf& file, ModelConfig& c) {
   const auto has = [&](const char* tensor) { return file.contains(join("blk.0.", tensor, ".bias")); };
   const bool gpt2 = c.architecture == Architecture::gpt2;
@@ -134,8 +141,10 @@ ModelConfig gguf_model_config(const Gguf& file) {
     fail(ErrorCode::bad_file, file.path(), prefix, "block_count is ", c.layers, ", expected 1 to ", kMostLayers);
   if (c.kv_heads == 0) c.kv_heads = c.heads;
   if (c.head_dim == 0) c.head_dim = c.hidden_size / c.heads;
+  if (family.rotates_part) read_rotated_part(file, prefix, c);
   for (const char* key : {kValueLength, kRotated})
-    if (const auto size = file.find_integer(prefix + key); size && *size != c.head_dim && has_rope(family))
+    if (const auto size = file.find_integer(prefix + key);
+        size && *size != c.head_dim && has_rope(family) && !(key == kRotated && family.rotates_part))
       fail(ErrorCode::unsupported, file.path(), prefix, key, " is ", *size, ", expected the size of a head of q and k, ", c.head_dim);
   for (const GgufNumber& number : family.numbers) {
     const auto found = number.required ? file.number(prefix + number.key) : file.find_number(prefix + number.key);

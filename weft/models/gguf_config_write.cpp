@@ -38,7 +38,7 @@ void check_representable(const ModelConfig& c, const GgufFamily& family) {
       {"scale of attention", std::abs(c.attention_scale - d.attention_scale) < 1e-6 && c.scale_attention && !c.scale_by_inverse_layer},
       {"scale of the residuals or logits", c.residual_scale == d.residual_scale && c.logits_divisor == d.logits_divisor},
       {"RoPE scaling", has_gguf_rope_scaling(c, family)},
-      {"use of rotary positions", c.rotary_fraction == 1 && c.rotary_layers == d.rotary_layers &&
+      {"use of rotary positions", (c.rotary_fraction == 1 || family.rotates_part) && c.rotary_layers == d.rotary_layers &&
                                       c.local_rope_theta == d.local_rope_theta && c.query_growth == d.query_growth},
       {"head", c.tie_embeddings == d.tie_embeddings && !(c.tie_embeddings && olmo2)},
       {"size of heads", c.heads * c.head_dim == c.hidden_size || !(olmo2 || phi3)},
@@ -70,7 +70,7 @@ void put_model_config(const ModelConfig& c, GgufMetadata& metadata) {
   }
   if (!has_rope(family)) return;
   metadata.put(prefix + kValueLength, uint32_t(c.head_dim));
-  metadata.put(prefix + kRotated, uint32_t(c.head_dim));
+  metadata.put(prefix + kRotated, uint32_t(c.rotary_dims()));
   put_rope_scaling(c, family, prefix, metadata);
 }
 

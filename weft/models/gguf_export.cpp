@@ -62,10 +62,7 @@ void add_experts(const std::vector<GgufExpertPart>& parts, const DeferredTensor&
 std::vector<GgufTensor> tensors_of(const Model& model, const GgufType& wanted) {
   const ModelConfig& config = model.config();
   const GgufFamily& family = gguf_family(config.architecture);
-  std::vector<GgufTensor> tensors;
-  if (config.rope_scaling.kind == RopeScaling::Kind::llama3)
-    tensors.push_back(
-        {kGgufRopeFactors, &gguf_type_to_write("f32"), {config.head_dim / 2}, [config] { return gguf_rope_factors(config); }});
+  std::vector<GgufTensor> tensors = gguf_rope_tensors(config);
   for (DeferredTensor& weight : parameters_to_export(model, DType::f32)) {
     if (const auto parts = gguf_expert_parts(config, weight.name, weight.shape); !parts.empty()) {
       add_experts(parts, weight, wanted, tensors);

@@ -179,7 +179,7 @@ constexpr GgufFamily kFamilies[] = {
     {Architecture::smollm3, "smollm3", kLlama, kRotary, kSilu, complete_smollm3},
     {Architecture::olmo2, "olmo2", kOlmo2, kRotary, kSilu, complete_olmo2},
     {Architecture::olmo3, "olmo2", kOlmo2, kRotary, kSilu, complete_olmo3, kAlwaysWindow},
-    {Architecture::phi3, "phi3", kPhi3, kRotary, kSilu, complete_phi3, kPhi3Window},
+    {Architecture::phi3, "phi3", kPhi3, kRotary, kSilu, complete_phi3, kPhi3Window, false, true},
     {Architecture::gemma2, "gemma2", kGemma, kGemma2, kGelu, complete_gemma2, kAlwaysWindow},
     {Architecture::gemma3, "gemma3", kGemma, kGemma3, kGelu, complete_gemma3, kWindow},
 };

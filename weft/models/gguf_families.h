@@ -45,7 +45,8 @@ struct GgufFamily {
   // Sets what every model of the family has, from its sizes and numbers; nullptr: nothing.
   void (*complete)(ModelConfig& config) = nullptr;
   GgufWindow window = {};
-  bool experts = false;  // the MLP of every layer is a mixture of experts
+  bool experts = false;       // the MLP of every layer is a mixture of experts
+  bool rotates_part = false;  // rope.dimension_count may be less than a head
 };
 
 // Throws unsupported if llama.cpp does not have the family.

@@ -50,15 +50,31 @@ RopeScaling llama3_of(const Gguf& file, std::span<const float> factors) {
   return s;
 }
 
-RopeScaling read_factors(const Gguf& file, ModelConfig c) {
-  const Gguf::Entry& entry = file.tensors().find(kGgufRopeFactors)->second;
-  if (entry.type->dtype() != DType::f32 || entry.shape.numel() != c.head_dim / 2)
-    fail(ErrorCode::bad_file, file.path(), "tensor '", kGgufRopeFactors, "' is ", entry.type->name, " of shape ", entry.shape,
-         ", expected F32 of ", Shape{c.head_dim / 2});
+std::vector<float> llama3_factors(const ModelConfig& config) {
+  const auto plain = rope_frequencies(config.head_dim, config.rope_theta),
+             scaled = rope_frequencies(config.head_dim, config.rope_theta, config.rope_scaling);
+  std::vector<float> factors;
+  for (size_t i = 0; i < plain.size(); ++i) factors.push_back(float(plain[i] / scaled[i]));
+  return factors;
+}
+
+std::vector<float> factors_of(const Gguf& file, const char* name, int64_t pairs) {
+  const auto found = file.tensors().find(name);
+  if (found == file.tensors().end())
+    fail(ErrorCode::bad_file, file.path(), "has no tensor '", name, "', expected one of shape ", Shape{pairs});
+  const Gguf::Entry& entry = found->second;
+  if (entry.type->dtype() != DType::f32 || entry.shape.numel() != pairs)
+    fail(ErrorCode::bad_file, file.path(), "tensor '", name, "' is ", entry.type->name, " of shape ", entry.shape, ", expected F32 of ",
+         Shape{pairs});
   std::vector<float> factors(size_t(entry.shape.numel()));
   to_floats(*entry.type, entry.bytes, factors);
+  return factors;
+}
+
+RopeScaling read_llama3(const Gguf& file, ModelConfig c) {
+  const std::vector<float> factors = factors_of(file, kGgufRopeFactors, c.head_dim / 2);
   c.rope_scaling = llama3_of(file, factors);
-  const std::vector<float> expected = gguf_rope_factors(c);
+  const std::vector<float> expected = llama3_factors(c);
   for (size_t i = 0; i < factors.size(); ++i)
     if (!(std::fabs(factors[i] - expected[i]) <= 1e-4f * expected[i]))
       fail(ErrorCode::unsupported, file.path(), "tensor '", kGgufRopeFactors, "' has the factor ", factors[i], " at index ", i,
@@ -97,6 +113,23 @@ RopeScaling read_yarn(const Gguf& file, const GgufFamily& family, const std::str
   return s;
 }
 
+// A file does not name longrope: its tensors do. llama.cpp takes the long factors in a context above the original one, as Weft does.
+RopeScaling read_longrope(const Gguf& file, const std::string& prefix, const std::string& type, const ModelConfig& c) {
+  if (type != "none" && type != "longrope")
+    fail(ErrorCode::unsupported, file.path(), prefix, kType, " is '", type, "' beside the tensor '", kGgufLongFactors, "'");
+  if (const double factor = file.find_number(prefix + kScalingFactor).value_or(1); type == "longrope" && factor != 0 && factor != 1)
+    fail(ErrorCode::unsupported, file.path(), prefix, kScalingFactor, " is ", factor, " beside the tensor '", kGgufLongFactors, "'");
+  RopeScaling s{.kind = Kind::longrope,
+                .original_context = file.find_integer(prefix + kOriginalContext, 1, kMost).value_or(c.max_positions)};
+  s.factor = double(c.max_positions) / double(s.original_context);
+  for (float factor : factors_of(file, kGgufShortFactors, c.rotary_dims() / 2)) s.short_factors.push_back(shortest_double(factor));
+  for (float factor : factors_of(file, kGgufLongFactors, c.rotary_dims() / 2)) s.long_factors.push_back(shortest_double(factor));
+  const double attention = file.find_number(prefix + kAttentionFactor).value_or(1),
+               usual = keys::longrope_attention_factor(s.factor, s.original_context);
+  s.attention_factor = float(attention) == float(usual) ? usual : shortest_double(attention);
+  return s;
+}
+
 // llama.cpp divides frequencies by a factor of no type.
 std::string scaling_type(const Gguf& file, const std::string& prefix) {
   const double factor = file.find_number(prefix + kScalingFactor).value_or(1);
@@ -116,6 +149,8 @@ bool has_yarn(const GgufFamily& family) {
   return family.architecture != gpt2 && family.architecture != gemma2 && family.architecture != gemma3 && family.architecture != phi3;
 }
 
+bool has_longrope(const GgufFamily& family) { return family.architecture == Architecture::phi3; }
+
 }  // namespace
 
 double shortest_double(double value) {
@@ -125,16 +160,28 @@ double shortest_double(double value) {
   return value;
 }
 
-std::vector<float> gguf_rope_factors(const ModelConfig& config) {
-  const auto plain = rope_frequencies(config.head_dim, config.rope_theta),
-             scaled = rope_frequencies(config.head_dim, config.rope_theta, config.rope_scaling);
-  std::vector<float> factors;
-  for (size_t i = 0; i < plain.size(); ++i) factors.push_back(float(plain[i] / scaled[i]));
-  return factors;
+std::vector<GgufTensor> gguf_rope_tensors(const ModelConfig& c) {
+  std::vector<GgufTensor> tensors;
+  const auto add = [&](const char* name, std::vector<float> factors) {
+    tensors.push_back({name, &gguf_type_to_write("f32"), {int64_t(factors.size())}, [factors = std::move(factors)] { return factors; }});
+  };
+  const RopeScaling& s = c.rope_scaling;
+  if (s.kind == Kind::llama3) add(kGgufRopeFactors, llama3_factors(c));
+  if (s.kind == Kind::longrope) {
+    add(kGgufLongFactors, {s.long_factors.begin(), s.long_factors.end()});
+    add(kGgufShortFactors, {s.short_factors.begin(), s.short_factors.end()});
+  }
+  return tensors;
+}
+
+bool is_gguf_rope_tensor(const ModelConfig& c, std::string_view name) {
+  return c.rope_scaling.kind == Kind::longrope ? name == kGgufLongFactors || name == kGgufShortFactors
+                                               : name == kGgufRopeFactors && c.rope_scaling.kind == Kind::llama3;
 }
 
 RopeScaling gguf_rope_scaling(const Gguf& file, const GgufFamily& family, const std::string& prefix, const ModelConfig& c) {
   const std::string type = scaling_type(file, prefix);
+  if (has_longrope(family) && file.contains(kGgufLongFactors)) return read_longrope(file, prefix, type, c);
   if (type != "none" && type != "linear" && !(type == "yarn" && has_yarn(family)))
     fail(ErrorCode::unsupported, file.path(), prefix, kType, " is '", type, "'; none, linear", has_yarn(family) ? ", yarn" : "",
          " and the factors of llama3 are supported");
@@ -142,7 +189,7 @@ RopeScaling gguf_rope_scaling(const Gguf& file, const GgufFamily& family, const 
   if (file.contains(kGgufRopeFactors)) {
     if (type != "none")
       fail(ErrorCode::unsupported, file.path(), prefix, kType, " is '", type, "' beside the tensor '", kGgufRopeFactors, "'");
-    return read_factors(file, c);
+    return read_llama3(file, c);
   }
   if (type == "linear") return {.kind = Kind::linear, .factor = read_factor(file, prefix)};
   return type == "yarn" ? read_yarn(file, family, prefix, c) : RopeScaling();
@@ -157,6 +204,7 @@ bool has_gguf_rope_scaling(const ModelConfig& c, const GgufFamily& family) {
     case Kind::yarn:
       return has_yarn(family) && s.truncate &&
              (has_betas(family) || std::ranges::all_of(kBetas, [&](const YarnNumber& beta) { return s.*beta.member == beta.value; }));
+    case Kind::longrope: return has_longrope(family);
     default: return false;
   }
 }
@@ -182,6 +230,10 @@ void put_rope_scaling(const ModelConfig& c, const GgufFamily& family, const std:
     metadata.put(prefix + kScalingFactor, float(s.factor));
   }
   if (s.kind == Kind::yarn) put_yarn(s, family, prefix, metadata);
+  if (s.kind == Kind::longrope) {
+    metadata.put(prefix + kOriginalContext, uint32_t(s.original_context));
+    metadata.put(prefix + kAttentionFactor, float(s.attention_factor));
+  }
   if (s.kind != Kind::llama3) return;
   metadata.put(kFactor, float(s.factor));
   metadata.put(kLowFactor, float(s.low_freq_factor));

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "weft/io/gguf.h"
@@ -10,11 +11,13 @@
 
 namespace weft {
 
-// Factors by which llama3 scaling divides the frequencies of the rotary embedding: the tensor rope_freqs.weight.
-inline constexpr const char* kGgufRopeFactors = "rope_freqs.weight";
-std::vector<float> gguf_rope_factors(const ModelConfig& config);
+// Tensors of factors by which frequencies are divided: those of llama3 scaling and, of Phi-3, of longrope. Of F32, one for each pair.
+inline constexpr const char *kGgufRopeFactors = "rope_freqs.weight", *kGgufLongFactors = "rope_factors_long.weight",
+                            *kGgufShortFactors = "rope_factors_short.weight";
+std::vector<GgufTensor> gguf_rope_tensors(const ModelConfig& config);
+bool is_gguf_rope_tensor(const ModelConfig& config, std::string_view name);
 
-// The scaling of a file, for a config with the sizes and the base. `prefix`: of its keys ("llama.").
+// The scaling of a file, for a config with the sizes, the base and the rotated part. `prefix`: of its keys ("llama.").
 RopeScaling gguf_rope_scaling(const Gguf& file, const GgufFamily& family, const std::string& prefix, const ModelConfig& config);
 // Whether llama.cpp computes the config's scaling.
 bool has_gguf_rope_scaling(const ModelConfig& config, const GgufFamily& family);

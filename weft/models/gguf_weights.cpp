@@ -76,7 +76,7 @@ Tensor GgufWeights::from_parts(const std::vector<GgufExpertPart>& parts, const S
 
 void GgufWeights::check_all_used() const {
   for (const auto& [name, entry] : file_.tensors())
-    if (!used_.contains(name) && name != kGgufRopeFactors)
+    if (!used_.contains(name) && !is_gguf_rope_tensor(config_, name))
       fail(ErrorCode::bad_file, file_.path(), "has a tensor '", shown(name), "' of shape ", entry.shape, " that a ", family_.name,
            " model of its keys does not have");
 }
