@@ -204,8 +204,13 @@ TEST_F(GgufConfig, models_that_llama_cpp_computes_otherwise_are_refused) {
     };
   };
   EXPECT_EQ(refused("qwen3", yarn(16, true)), "has another RoPE scaling");
-  EXPECT_EQ(refused("qwen3", yarn(32, false)), "has another RoPE scaling");
+  EXPECT_EQ(refused("qwen3", yarn(32, false)), "has another range of yarn, which it rounds; truncate is false here");
   EXPECT_EQ(refused("gemma2", yarn(32, true)), "has another RoPE scaling");
+  EXPECT_EQ(refused("gpt_oss", yarn(32, false)), "has another range of yarn, which it rounds; truncate is false here");  // as published
+  EXPECT_EQ(refused("gpt_oss", [](ModelConfig& c) { c.gate_limit = 1.5; }), "has another gate of experts");
+  EXPECT_EQ(refused("gpt_oss", [](ModelConfig& c) { c.tie_embeddings = true; }), "has another head");
+  EXPECT_EQ(refused("gpt_oss", [](ModelConfig& c) { c.qkv_bias = c.attention_out_bias = false; }), "has another set of biases");
+  EXPECT_EQ(refused("gpt_oss", [](ModelConfig& c) { c.window = 0, c.window_layers.clear(); }), "has another window of attention");
 }
 
 // A window of the whole context is none: of a family without windows it is left out, of Gemma 2 it may be in any layers.

@@ -194,6 +194,12 @@ TEST_F(GgufModel, published_settings_of_every_family_round_trip) {
   round_trip(Architecture::phi3, [](ModelConfig& c) { c.fused_projections = true, c.rotary_fraction = 0.5; });
   round_trip(Architecture::qwen3_moe, [](ModelConfig& c) { c.qk_norm = true, c.experts = 6, c.experts_per_token = 2, c.expert_size = 24; });
   round_trip(Architecture::mixtral, [](ModelConfig& c) { c.experts = 4, c.experts_per_token = 3, c.expert_size = c.intermediate_size; });
+  round_trip(Architecture::gpt_oss, [](ModelConfig& c) {
+    c.attention_sinks = c.clamped_experts = c.qkv_bias = c.attention_out_bias = true;
+    c.experts = 4, c.experts_per_token = 2, c.expert_size = c.intermediate_size;
+    c.window = 5, c.window_layers = {true, false, true, false, true, false, true};
+    c.rope_scaling = {.kind = RopeScaling::Kind::yarn, .factor = 32, .original_context = 12, .attention_factor = 0.1 * std::log(32.0) + 1};
+  });
   round_trip(Architecture::gemma2, [&](ModelConfig& c) {
     gemma(c), c.attention_soft_cap = 50, c.logits_soft_cap = 30;
     c.window_layers = {true, false, true, false, true, false, true};
@@ -335,7 +341,7 @@ TEST_F(GgufModel, wrong_models_are_named) {
   GgufMetadata other;
   other.put("general.architecture", "bert");
   EXPECT_EQ(error(other, {}),
-            "general.architecture is 'bert'; supported are llama, qwen2, qwen3, qwen3moe, mistral3, gpt2, granite, smollm3, olmo2, phi3, "
+            "general.architecture is 'bert'; supported are llama, qwen2, qwen3, qwen3moe, mistral3, gpt-oss, gpt2, granite, smollm3, olmo2, phi3, "
             "gemma2, gemma3");
 
   export_gguf(*model, at("model.gguf"));

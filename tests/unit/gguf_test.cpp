@@ -68,7 +68,7 @@ TEST_F(GgufTest, blocks_have_the_values_of_the_reference) {
     for (size_t i = 0; i < values.size(); ++i)
       EXPECT_NEAR(values[i], expected[i], 1e-6 * (1 + std::abs(expected[i]))) << type->name << " " << i;
   }
-  EXPECT_EQ(types, 8);
+  EXPECT_EQ(types, 9);
 }
 
 TEST_F(GgufTest, q8_0_has_the_bytes_of_the_reference) {

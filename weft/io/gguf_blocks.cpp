@@ -21,6 +21,7 @@ constexpr GgufType kTypes[] = {
     {12, "Q4_K", 256, 144, true, nullptr},
     {13, "Q5_K", 256, 176, true, nullptr},
     {14, "Q6_K", 256, 210, true, nullptr},
+    {39, "MXFP4", 32, 17, true, nullptr},
     // Listed by weft inspect, not loadable.
     {9, "Q8_1", 32, 36, false, nullptr},
     {10, "Q2_K", 256, 84, false, nullptr},
@@ -42,7 +43,6 @@ constexpr GgufType kTypes[] = {
     {29, "IQ1_M", 256, 56, false, nullptr},
     {34, "TQ1_0", 256, 54, false, nullptr},
     {35, "TQ2_0", 256, 66, false, nullptr},
-    {39, "MXFP4", 32, 17, false, nullptr},
 };
 
 uint32_t byte_at(const std::byte* at, int64_t i) { return std::to_integer<uint32_t>(at[i]); }
@@ -117,6 +117,17 @@ void q6_k_block(const std::byte* block, float* out) {
       }
 }
 
+// Elements i and i + 16 share a byte. Twice the value by half the power of two: the largest power is no float.
+void mxfp4_block(const std::byte* block, float* out) {
+  constexpr float kTwice[] = {0, 1, 2, 3, 4, 6, 8, 12, -0.0f, -1, -2, -3, -4, -6, -8, -12};
+  constexpr int kBias = 127;
+  const float power = std::ldexp(1.0f, int(byte_at(block, 0)) - kBias - 1);
+  for (int64_t i = 0; i < 16; ++i) {
+    out[i] = kTwice[byte_at(block, 1 + i) & 15] * power;
+    out[i + 16] = kTwice[byte_at(block, 1 + i) >> 4] * power;
+  }
+}
+
 using BlockReader = void (*)(const std::byte*, float*);
 
 BlockReader reader_of(const GgufType& type) {
@@ -132,6 +143,7 @@ BlockReader reader_of(const GgufType& type) {
     case 12: return middle_block<false>;
     case 13: return middle_block<true>;
     case 14: return q6_k_block;
+    case 39: return mxfp4_block;
     default: fail(ErrorCode::unsupported, "gguf", "values of type ", type.name, " cannot be read");
   }
 }

@@ -3,6 +3,7 @@
 //   Q8_0  x = d q                       32 elements: d f16, q int8
 //   Q4_K  x = d s q - m t q in 0..15    256 elements: d, m f16; 6-bit s and t for each 32
 //   Q6_K  x = d s q, q in -32..31       256 elements: d f16; 8-bit s for each 16
+//   MXFP4 x = d q                       32 elements: d a power of two in 8 bits; q of 4 bits: sign, two of exponent, one of fraction
 //
 // Q4_0, Q4_1, Q5_0, Q5_1 and Q5_K are the same with other widths.
 #pragma once

@@ -104,6 +104,7 @@ void read_experts(const Gguf& file, const std::string& prefix, ModelConfig& c) {
   c.experts = file.integer(prefix + kExperts, 1);
   c.experts_per_token = file.integer(prefix + kExpertsOfToken, 1);
   c.expert_size = c.architecture == Architecture::mixtral ? c.intermediate_size : file.integer(prefix + kExpertSize, 1);
+  if (c.architecture == Architecture::gpt_oss) c.intermediate_size = c.expert_size;  // no layer has another MLP
 }
 
 // The fraction whose product with the size of a head is the number of rotated elements, though it was rounded.

@@ -23,7 +23,8 @@ void check_representable(const ModelConfig& c, const GgufFamily& family) {
   d.tie_embeddings = c.tie_embeddings;
   if (family.window.written) d.window = c.window == 0 ? family.window.absent : c.window;
   if (family.complete) family.complete(d);
-  const bool expert_size = c.expert_size == (c.architecture == Architecture::mixtral ? c.intermediate_size : c.expert_size);
+  const bool gpt_oss = c.architecture == Architecture::gpt_oss;
+  const bool expert_size = c.expert_size == (c.architecture == Architecture::mixtral || gpt_oss ? c.intermediate_size : c.expert_size);
   const bool olmo2 = family.name == std::string_view("olmo2"), phi3 = c.architecture == Architecture::phi3;
   const bool biases = c.architecture == Architecture::llama || c.architecture == Architecture::granite ||
                       c.architecture == Architecture::gpt2 || (c.architecture == Architecture::qwen2 && !c.attention_out_bias);
@@ -37,13 +38,17 @@ void check_representable(const ModelConfig& c, const GgufFamily& family) {
       {"scale of the embeddings", std::abs(c.embedding_scale - d.embedding_scale) < 1e-6 * d.embedding_scale},
       {"scale of attention", std::abs(c.attention_scale - d.attention_scale) < 1e-6 && c.scale_attention && !c.scale_by_inverse_layer},
       {"scale of the residuals or logits", c.residual_scale == d.residual_scale && c.logits_divisor == d.logits_divisor},
+      {"range of yarn, which it rounds; truncate is false here", c.rope_scaling.kind != RopeScaling::Kind::yarn || c.rope_scaling.truncate},
       {"RoPE scaling", has_gguf_rope_scaling(c, family)},
       {"use of rotary positions", (c.rotary_fraction == 1 || family.rotates_part) && c.rotary_layers == d.rotary_layers &&
                                       c.local_rope_theta == d.local_rope_theta && c.query_growth == d.query_growth},
-      {"head", c.tie_embeddings == d.tie_embeddings && !(c.tie_embeddings && olmo2)},
+      {"head", c.tie_embeddings == d.tie_embeddings && !(c.tie_embeddings && (olmo2 || gpt_oss))},
       {"size of heads", c.heads * c.head_dim == c.hidden_size || !(olmo2 || phi3)},
       {"mixture of experts", c.router_of_chosen && c.expert_layers.empty() && expert_size && family.experts == (c.experts > 0)},
-      {"set of biases", biases || !(c.qkv_bias || c.attention_out_bias || c.mlp_bias)},
+      {"gate of experts", c.clamped_experts == d.clamped_experts && c.gate_slope == d.gate_slope && c.gate_limit == d.gate_limit},
+      {"softmax of attention", c.attention_sinks == d.attention_sinks},
+      {"set of biases",
+       gpt_oss ? c.qkv_bias && c.attention_out_bias && !c.mlp_bias : biases || !(c.qkv_bias || c.attention_out_bias || c.mlp_bias)},
   };
   for (const auto& [what, same] : settings)
     if (!same)

@@ -36,8 +36,8 @@ std::string model_name(const ModelConfig& config) {
 
 // llama.cpp adds and multiplies vectors as f32, and looks up positions as f32.
 const GgufType& type_of(const std::string& name, const Shape& shape, const GgufType& wanted) {
-  const bool vector =
-      shape.rank() < 2 || name.ends_with("_norm.weight") || name.ends_with("ffn_gate_inp.weight") || name == "position_embd.weight";
+  const bool vector = shape.rank() < 2 || name.ends_with(".bias") || name.ends_with("_norm.weight") ||
+                      name.ends_with("ffn_gate_inp.weight") || name == "position_embd.weight";
   if (vector) return gguf_type_to_write("f32");
   return shape[shape.rank() - 1] % wanted.elements == 0 ? wanted : gguf_type_to_write("f16");
 }

@@ -105,6 +105,22 @@ constexpr GgufName kGemma[] = {
     {"model.layers.{}.mlp.down_proj", "blk.{}.ffn_down"},
 };
 
+// gpt-oss. Its sinks and the biases of down are whole names: they have no .weight here.
+constexpr GgufName kGptOss[] = {
+    {"model.embed_tokens", "token_embd"},
+    {"model.norm", "output_norm"},
+    {"lm_head", "output"},
+    {"model.layers.{}.input_layernorm", "blk.{}.attn_norm"},
+    {"model.layers.{}.self_attn.q_proj", "blk.{}.attn_q"},
+    {"model.layers.{}.self_attn.k_proj", "blk.{}.attn_k"},
+    {"model.layers.{}.self_attn.v_proj", "blk.{}.attn_v"},
+    {"model.layers.{}.self_attn.o_proj", "blk.{}.attn_output"},
+    {"model.layers.{}.self_attn.sinks", "blk.{}.attn_sinks.weight"},
+    {"model.layers.{}.post_attention_layernorm", "blk.{}.post_attention_norm"},
+    {"model.layers.{}.mlp.router", "blk.{}.ffn_gate_inp"},
+    {"model.layers.{}.mlp.experts.down_proj_bias", "blk.{}.ffn_down_exps.bias"},
+};
+
 constexpr GgufNumber kEpsilon{"attention.layer_norm_rms_epsilon", &ModelConfig::norm_eps, true},
     kTheta{"rope.freq_base", &ModelConfig::rope_theta, false};
 constexpr GgufNumber kRotary[] = {kEpsilon, kTheta};
@@ -146,6 +162,11 @@ void complete_olmo3(ModelConfig& c) {
 }
 void complete_phi3(ModelConfig& c) { c.fused_projections = true; }
 
+void complete_gpt_oss(ModelConfig& c) {
+  c.attention_sinks = c.clamped_experts = true;
+  c.window_layers = all_but(2, c.layers);
+}
+
 // `large`: the layers of the model of 27B, by which llama.cpp knows its scale.
 void complete_gemma(ModelConfig& c, int64_t every, int64_t large) {
   c.norms = NormPlaces::around;
@@ -161,7 +182,8 @@ void complete_gemma3(ModelConfig& c) {
   if (c.local_rope_theta == 0) c.local_rope_theta = 10000;
 }
 
-constexpr GgufWindow kWindow{.read = true, .written = true}, kAlwaysWindow{.read = true, .written = true, .absent = 4096};
+constexpr GgufWindow kWindow{.read = true, .written = true}, kAlwaysWindow{.read = true, .written = true, .absent = 4096},
+    kGptOssWindow{.read = true, .written = true, .absent = 128};
 // llama.cpp ignores the window of Phi-3, which its converter writes.
 constexpr GgufWindow kPhi3Window{.read = true};
 constexpr HiddenActivation kSilu = HiddenActivation::silu, kGelu = HiddenActivation::gelu_tanh;
@@ -174,6 +196,7 @@ constexpr GgufFamily kFamilies[] = {
     {Architecture::mixtral, "llama", kLlama, kRotary, kSilu, nullptr, {}, true},
     {Architecture::ministral3, "mistral3", kLlama, kMinistral3, kSilu},
     {Architecture::llama, "mistral3", kLlama, kRotary, kSilu},  // Mistral Small 3.1: no growth
+    {Architecture::gpt_oss, "gpt-oss", kGptOss, kRotary, kSilu, complete_gpt_oss, kGptOssWindow, true},
     {Architecture::gpt2, "gpt2", kGpt2, kLearned, kGelu},
     {Architecture::granite, "granite", kLlama, kGranite, kSilu},
     {Architecture::smollm3, "smollm3", kLlama, kRotary, kSilu, complete_smollm3},
@@ -208,6 +231,8 @@ std::string gguf_family_names() {
 std::optional<GgufPlace> gguf_place(const GgufFamily& family, const std::string& name) {
   const size_t dot = name.rfind('.');
   if (dot == name.npos) return std::nullopt;
+  for (const GgufName& entry : family.names)
+    if (const auto whole = gguf_renamed(entry.ours, entry.theirs, name)) return GgufPlace{*whole, entry.layout};
   for (const GgufName& entry : family.names)
     if (const auto stem = gguf_renamed(entry.ours, entry.theirs, std::string_view(name).substr(0, dot)))
       return GgufPlace{*stem + name.substr(dot), entry.layout};

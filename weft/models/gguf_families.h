@@ -12,7 +12,7 @@
 namespace weft {
 
 struct GgufName {
-  const char* ours;    // "model.layers.{}.self_attn.q_proj", without .weight and .bias
+  const char* ours;    // "model.layers.{}.self_attn.q_proj", without .weight and .bias, or a whole name
   const char* theirs;  // "blk.{}.attn_q"
   GgufLayout layout = GgufLayout::same;
 };

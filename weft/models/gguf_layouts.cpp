@@ -90,14 +90,21 @@ int64_t gguf_heads(const ModelConfig& config, const std::string& name) {
   return name.find("k_proj") == name.npos ? config.heads : config.kv_heads;
 }
 
-std::vector<GgufExpertPart> gguf_expert_parts(const ModelConfig&, const std::string& name, const Shape& shape) {
+std::vector<GgufExpertPart> gguf_expert_parts(const ModelConfig& config, const std::string& name, const Shape& shape) {
   const auto of_layer = [&](const char* ours, const char* theirs) {
-    return gguf_renamed(join("model.layers.{}.mlp.experts.", ours), join("blk.{}.ffn_", theirs, "_exps.weight"), name).value_or("");
+    return gguf_renamed(join("model.layers.{}.mlp.experts.", ours), join("blk.{}.ffn_", theirs), name).value_or("");
   };
-  if (const std::string down = of_layer("down_proj", "down"); !down.empty()) return {{down, 0, shape[1]}};
-  const std::string gate = of_layer("gate_up_proj", "gate"), up = of_layer("gate_up_proj", "up");
+  const bool turns = config.clamped_experts;  // gpt-oss: gate and up in turns, and matrices [in, out]
+  if (const std::string down = of_layer("down_proj", "down_exps.weight"); !down.empty())
+    return {{.name = down, .first = 0, .count = shape[turns ? 2 : 1], .columns = turns}};
+  const bool biases = name.ends_with("_bias");
+  const char *ours = biases ? "gate_up_proj_bias" : "gate_up_proj", *suffix = biases ? "_exps.bias" : "_exps.weight";
+  const std::string gate = of_layer(ours, join("gate", suffix).c_str()), up = of_layer(ours, join("up", suffix).c_str());
   if (gate.empty()) return {};
-  return {{gate, 0, shape[1] / 2}, {up, shape[1] / 2, shape[1] / 2}};
+  const int64_t half = shape[turns && !biases ? 2 : 1] / 2;
+  if (!turns) return {{.name = gate, .first = 0, .count = half}, {.name = up, .first = half, .count = half}};
+  return {{.name = gate, .first = 0, .count = half, .step = 2, .columns = !biases},
+          {.name = up, .first = 1, .count = half, .step = 2, .columns = !biases}};
 }
 
 Shape gguf_part_shape(const GgufExpertPart& part, const Shape& shape) {

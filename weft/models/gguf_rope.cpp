@@ -202,7 +202,7 @@ bool has_gguf_rope_scaling(const ModelConfig& c, const GgufFamily& family) {
     case Kind::linear: return family.architecture != Architecture::gpt2;
     case Kind::llama3: return family.name == std::string_view("llama");
     case Kind::yarn:
-      return has_yarn(family) && s.truncate &&
+      return has_yarn(family) &&
              (has_betas(family) || std::ranges::all_of(kBetas, [&](const YarnNumber& beta) { return s.*beta.member == beta.value; }));
     case Kind::longrope: return has_longrope(family);
     default: return false;
