@@ -1,17 +1,19 @@
-# needs: gguf==0.19.0 llama-cpp-python==0.3.36 numpy==2.4.6
+# needs: gguf==0.19.0 xllamacpp==2026.10.11549 numpy==2.4.6 torch==2.15.0 transformers==5.23.0 safetensors==0.8.0
 """Golden data of llama.cpp and its Python package for GGUF files.
 
     scripts/make-golden gguf build/release/cli/weft
 
 Makes tests/golden/gguf:
   blocks.safetensors  blocks of each quantised type and the values that the package reads from them, and values that it writes as Q8_0
-  logits.safetensors  llama.cpp's logits at the last two positions of the golden models, exported by the given tool in each dtype
+  models/             tiny random models of the families whose golden models have settings that llama.cpp lacks, in float16
+  logits.safetensors  llama.cpp's logits at the last two positions of these models and of golden ones, exported by the given tool in each
+                      dtype
   tokens.json         llama.cpp's ids of texts, for the tokenizers of the golden models and for those of tests/golden/tokenizers
   pieces/             a tokenizer with all merges that SentencePiece's BPE makes
-  q4_k_m.gguf         a small model quantised by llama.cpp: Q4_K and Q6_K
-llama-cpp-python is built from source where the index has no wheel; that takes ten minutes.
+  mxfp4.gguf          the gpt-oss of models/ as it is published: its experts in MXFP4
+q4_k_m.gguf is not made again: a small model that llama-cpp-python 0.3.36 quantised, in Q4_K and Q6_K. llama.cpp is the shared object of the package
+xllamacpp (lib/llama_library.py).
 """
-import ctypes
 import json
 import pathlib
 import shutil
@@ -23,8 +25,10 @@ import unicodedata
 
 sys.path[0] = str(pathlib.Path(__file__).resolve().parent / "lib")  # instead of this folder, whose gguf.py would hide the package
 import gguf  # noqa: E402
-import llama_cpp  # noqa: E402
+import llama_library as llama  # noqa: E402
 import numpy as np  # noqa: E402
+import torch  # noqa: E402
+import transformers  # noqa: E402
 
 TESTS = pathlib.Path(__file__).resolve().parents[2] / "tests" / "golden"
 OUT = TESTS / "gguf"
@@ -65,7 +69,7 @@ def random_blocks(kind, rng):
 
 def blocks():
     rng, tensors = np.random.default_rng(1), {}
-    for name in ("Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q8_0", "Q4_K", "Q5_K", "Q6_K"):
+    for name in ("Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q8_0", "Q4_K", "Q5_K", "Q6_K", "MXFP4"):
         kind = gguf.GGMLQuantizationType[name]
         values = rng.standard_normal((4, 32)).astype(np.float32)
         values[3] = 0  # a block without a scale
@@ -75,54 +79,6 @@ def blocks():
         if name == "Q8_0":
             tensors[name + ".written"] = values.reshape(-1)
     write_safetensors(OUT / "blocks.safetensors", tensors)
-
-
-@llama_cpp.llama_log_callback
-def log(level, text, _):
-    if level == 4:  # errors
-        sys.stderr.write(text.decode())
-
-
-def load(path, vocab_only=False):
-    llama_cpp.llama_log_set(log, ctypes.c_void_p(0))
-    params = llama_cpp.llama_model_default_params()
-    params.vocab_only, params.use_mmap = vocab_only, False
-    model = llama_cpp.llama_model_load_from_file(str(path).encode(), params)
-    assert model, f"llama.cpp does not load {path}"
-    return model
-
-
-def logits(path, ids):
-    """At every position, with keys and values of the cache in f32."""
-    model, params = load(path), llama_cpp.llama_context_default_params()
-    params.n_ctx = params.n_batch = params.n_ubatch = 64
-    params.type_k = params.type_v = 0
-    params.flash_attn_type = 0
-    params.n_threads = 1
-    context = llama_cpp.llama_init_from_model(model, params)
-    batch = llama_cpp.llama_batch_init(len(ids), 0, 1)
-    batch.n_tokens = len(ids)
-    for i, token in enumerate(ids):
-        batch.token[i], batch.pos[i], batch.n_seq_id[i], batch.logits[i] = int(token), i, 1, 1
-        batch.seq_id[i][0] = 0
-    assert llama_cpp.llama_decode(context, batch) == 0
-    size = llama_cpp.llama_vocab_n_tokens(llama_cpp.llama_model_get_vocab(model))
-    result = np.ctypeslib.as_array(llama_cpp.llama_get_logits(context), shape=(len(ids), size)).copy()
-    llama_cpp.llama_free(context)
-    llama_cpp.llama_model_free(model)
-    return result
-
-
-def tokenized(path, texts):
-    model = load(path, vocab_only=True)
-    vocab, rows = llama_cpp.llama_model_get_vocab(model), []
-    for text in texts:
-        raw = text.encode()
-        buffer = (llama_cpp.llama_token * (len(raw) + 8))()
-        count = llama_cpp.llama_tokenize(vocab, raw, len(raw), buffer, len(buffer), True, True)
-        rows.append(list(buffer[:count]))
-    llama_cpp.llama_model_free(model)
-    return rows
 
 
 def export(tool, source, target, dtype):
@@ -150,28 +106,97 @@ def write_model(folder, vocab_size, width, rng, tokenizer=None):
     return folder
 
 
+YARN = dict(rope_type="yarn", rope_theta=10000.0, factor=4.0, original_max_position_embeddings=16)
+PLAIN = dict(rope_type="default", rope_theta=10000.0)
+SMALL = dict(vocab_size=61, hidden_size=16, num_hidden_layers=2, num_attention_heads=2, num_key_value_heads=1, head_dim=8, intermediate_size=24,
+             max_position_embeddings=64, bos_token_id=0, eos_token_id=1, pad_token_id=None, tie_word_embeddings=False)
+# The class in transformers without "ForCausalLM", and its options: as many layers as the family's pattern needs.
+FAMILIES = {
+    "mistral": ("Mistral", dict(sliding_window=None)),
+    "smollm3": ("SmolLM3", dict(num_hidden_layers=4, no_rope_layers=[1, 1, 1, 0], use_sliding_window=False, tie_word_embeddings=True)),
+    "olmo2": ("Olmo2", dict(rope_parameters=YARN)),
+    "olmo3": ("Olmo3", dict(num_hidden_layers=4, sliding_window=7, rope_parameters=dict(full_attention=YARN, sliding_attention=PLAIN))),
+    "qwen3_moe": ("Qwen3Moe", dict(num_experts=4, num_experts_per_tok=2, moe_intermediate_size=16, norm_topk_prob=True)),
+    "gemma2": ("Gemma2", dict(num_hidden_layers=3, query_pre_attn_scalar=8, sliding_window=7, attn_logit_softcapping=2.0,
+                              final_logit_softcapping=5.0, tie_word_embeddings=True)),
+    "gemma3": ("Gemma3Text", dict(num_hidden_layers=6, query_pre_attn_scalar=8, sliding_window=7, tie_word_embeddings=True,
+                                  rope_parameters=dict(full_attention=dict(PLAIN, rope_type="linear", rope_theta=1e6, factor=2.0),
+                                                       sliding_attention=PLAIN))),
+    "gpt_oss": ("GptOss", dict(hidden_size=32, num_attention_heads=4, num_key_value_heads=2, intermediate_size=32, num_local_experts=3,
+                               num_experts_per_tok=2, sliding_window=7, rope_parameters=dict(YARN, beta_fast=32.0, beta_slow=1.0, truncate=True))),
+}
+GOLDEN = ("llama", "qwen2", "qwen3", "gpt2", "granite", "phi3", "mixtral", "ministral3")  # of tests/golden/models
+
+
+def write_family(name):
+    kind, options = FAMILIES[name]
+    config = getattr(transformers, kind + "Config")(**{**SMALL, **options})
+    config._attn_implementation = "eager"
+    model = getattr(transformers, kind.removesuffix("Text") + "ForCausalLM")(config).eval()
+    generator = torch.Generator().manual_seed(4)
+    with torch.no_grad():
+        for key, weight in model.named_parameters():
+            gain = weight.dim() == 1 and key.endswith("weight") and not kind.startswith("Gemma")
+            weight.copy_((0.2 * torch.randn(weight.shape, generator=generator) + gain).half())
+        ids = torch.randint(2, 61, (24,), generator=torch.Generator().manual_seed(5))
+        expected = model(ids[None], use_cache=False).logits[0].numpy()
+    shutil.rmtree(OUT / "models" / name, ignore_errors=True)
+    model.half().save_pretrained(OUT / "models" / name)
+    (OUT / "models" / name / "generation_config.json").unlink(missing_ok=True)
+    return ids.numpy().astype(np.int32), expected
+
+
+def distance(found, expected):
+    return f"{np.abs(found - expected).max() / np.abs(expected).max():.1e}"
+
+
+def logits_of_models(tool, temporary, tensors):
+    for name in (*GOLDEN, *FAMILIES):
+        folder = OUT / "models" / name
+        if name in FAMILIES:
+            ids, expected = write_family(name)
+            tensors[name + ".ids"] = ids
+        else:
+            folder, golden = TESTS / "models" / name, read_safetensors(TESTS / "models" / name / "expected.safetensors")
+            ids, expected = golden["ids"][0], golden["logits"][0]
+        for dtype in DTYPES if name in GOLDEN or name == "gpt_oss" else DTYPES[:-1]:  # rows of 16 are not written as Q8_0
+            found = llama.logits(export(tool, folder, temporary / f"{name}-{dtype}.gguf", dtype), ids)
+            tensors[f"{name}.{dtype}"] = found[-2:]
+            print(f"{name} {dtype}: {distance(found, expected)} of the largest logit from transformers")
+        if f"{name}.q8_0" not in tensors:
+            continue
+        # llama.cpp rounds activations as well; without that: the same weights in f32.
+        dequantised = export(tool, temporary / f"{name}-q8_0.gguf", temporary / "dequantised.gguf", "f32")
+        tensors[name + ".q8_0.dequantised"] = llama.logits(dequantised, ids)[-2:]
+
+
+def with_mxfp4(source, target):
+    """The file with its experts in MXFP4, as the package quantises them."""
+    reader, writer = gguf.GGUFReader(source), gguf.GGUFWriter(target, "gpt-oss")
+    for key, field in reader.fields.items():
+        if key != "general.architecture" and not key.startswith("GGUF."):
+            writer.add_key_value(key, field.contents(), field.types[0], field.types[-1])
+    for tensor in reader.tensors:
+        if tensor.name.endswith("_exps.weight"):
+            kind = gguf.GGMLQuantizationType.MXFP4
+            writer.add_tensor(tensor.name, gguf.quants.quantize(tensor.data, kind), raw_dtype=kind)
+        else:
+            writer.add_tensor(tensor.name, tensor.data)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+
+
 def models(tool, temporary):
     tensors = {}
-    for name in ("llama", "qwen2", "qwen3", "gpt2"):
-        expected = read_safetensors(TESTS / "models" / name / "expected.safetensors")
-        ids = expected["ids"][0]
-        for dtype in DTYPES:
-            found = logits(export(tool, TESTS / "models" / name, temporary / f"{name}-{dtype}.gguf", dtype), ids)
-            tensors[f"{name}.{dtype}"] = found[-2:]
-            difference = np.abs(found - expected["logits"][0]).max() / np.abs(expected["logits"][0]).max()
-            print(f"{name} {dtype}: {difference:.1e} of the largest logit from transformers")
-        # llama.cpp rounds activations as well; without that: the same weights in f32.
-        tensors[name + ".q8_0.dequantised"] = logits(export(tool, temporary / f"{name}-q8_0.gguf", temporary / "dequantised.gguf", "f32"), ids)[-2:]
-    rng = np.random.default_rng(2)
-    folder = write_model(temporary / "wide", 40, 256, rng)
-    plain, target = export(tool, folder, temporary / "wide.gguf", "f32"), OUT / "q4_k_m.gguf"
-    params = llama_cpp.llama_model_quantize_default_params()
-    params.ftype = llama_cpp.LLAMA_FTYPE_MOSTLY_Q4_K_M
-    assert llama_cpp.llama_model_quantize(str(plain).encode(), str(target).encode(), ctypes.byref(params)) == 0
-    ids = np.arange(1, 25)
-    quantised, dequantised = logits(target, ids), logits(export(tool, target, temporary / "dequantised.gguf", "f32"), ids)
-    print(f"q4_k_m: {np.abs(quantised - dequantised).max() / np.abs(dequantised).max():.1e} of the largest logit from the dequantised model")
-    tensors["q4_k_m"], tensors["q4_k_m.dequantised"] = quantised[-2:], dequantised[-2:]
+    logits_of_models(tool, temporary, tensors)
+    with_mxfp4(temporary / "gpt_oss-f16.gguf", OUT / "mxfp4.gguf")
+    for name, ids in (("q4_k_m", np.arange(1, 25)), ("mxfp4", tensors["gpt_oss.ids"])):
+        source = OUT / f"{name}.gguf"
+        quantised, dequantised = llama.logits(source, ids), llama.logits(export(tool, source, temporary / "dequantised.gguf", "f32"), ids)
+        print(f"{name}: {distance(quantised, dequantised)} of the largest logit from the dequantised model")
+        tensors[name], tensors[name + ".dequantised"] = quantised[-2:], dequantised[-2:]
     write_safetensors(OUT / "logits.safetensors", tensors)
 
 
@@ -209,7 +234,7 @@ def tokens(tool, temporary):
             content = json.loads((source / "tokenizer.json").read_text(encoding="utf-8"))
             size = 1 + max([token["id"] for token in content["added_tokens"]] + list(content["model"]["vocab"].values()))
             source = write_model(temporary / name.replace("/", "_"), size + 3, 32, rng, source)
-        rows[name] = tokenized(export(tool, source, temporary / "tokenizer.gguf", "f16"), texts)
+        rows[name] = llama.tokenized(export(tool, source, temporary / "tokenizer.gguf", "f16"), texts)
     listed = ",\n".join(json.dumps({"text": text, **{name: ids[i] for name, ids in rows.items()}}, ensure_ascii=False) for i, text in enumerate(texts))
     (OUT / "tokens.json").write_text(f"[\n{listed}\n]\n", encoding="utf-8")
 
