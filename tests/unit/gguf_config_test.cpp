@@ -32,14 +32,14 @@ class GgufConfig : public testing::Test {
 
   // The config of a file with the sizes and `more` keys.
   template <class More>
-  ModelConfig read(const std::string& family, More more) const {
+  ModelConfig read(const std::string& family, More more, int heads = 4) const {
     GgufMetadata keys;
     keys.put("general.architecture", family);
     for (const auto& [key, value] : {std::pair{"context_length", 8192},
                                      {"embedding_length", 32},
                                      {"block_count", 4},
                                      {"feed_forward_length", 40},
-                                     {"attention.head_count", 4}})
+                                     {"attention.head_count", heads}})
       keys.put(join(family, ".", key), uint32_t(value));
     keys.put(family + ".attention.layer_norm_rms_epsilon", 1e-6f);
     more(keys);
@@ -315,6 +315,22 @@ TEST_F(GgufConfig, longrope_of_phi3) {
                     keys.put("phi3.rope.scaling.factor", 4.0f);
                   }),
             "phi3.rope.scaling.factor is 4 beside the tensor 'rope_factors_long.weight'");
+}
+
+TEST_F(GgufConfig, heads_of_no_size_have_no_rotated_part) {
+  const auto error = [&](bool rotated) {
+    return message_of([&] {
+      read(
+          "phi3",
+          [&](GgufMetadata& keys) {
+            keys.put("phi3.attention.head_count_kv", uint32_t(4));
+            if (rotated) keys.put("phi3.rope.dimension_count", uint32_t(8));
+          },
+          64);
+    });
+  };
+  EXPECT_NE(error(true).find("phi3.rope.dimension_count is 8, expected 2 to 0"), std::string::npos) << error(true);
+  EXPECT_NE(error(false).find("head_dim is 0, expected 1 to"), std::string::npos) << error(false);
 }
 
 TEST_F(GgufConfig, wrong_keys_of_yarn_are_named) {

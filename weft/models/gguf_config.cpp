@@ -109,9 +109,10 @@ void read_experts(const Gguf& file, const std::string& prefix, ModelConfig& c) {
 
 // The fraction whose product with the size of a head is the number of rotated elements, though it was rounded.
 void read_rotated_part(const Gguf& file, const std::string& prefix, ModelConfig& c) {
-  const int64_t rotated = file.find_integer(prefix + kRotated, 2, c.head_dim).value_or(c.head_dim);
-  c.rotary_fraction = double(rotated) / double(c.head_dim);
-  if (c.rotary_dims() != rotated) c.rotary_fraction = std::nextafter(c.rotary_fraction, 1.0);
+  const auto rotated = file.find_integer(prefix + kRotated, 2, c.head_dim);
+  if (!rotated) return;
+  c.rotary_fraction = double(*rotated) / double(c.head_dim);
+  if (c.rotary_dims() != *rotated) c.rotary_fraction = std::nextafter(c.rotary_fraction, 1.0);
 }
 
 void read_biases(const Gguf& file, ModelConfig& c) {
