@@ -43,6 +43,25 @@ class GgufModel : public testing::Test {
     const auto all = model->logits(Tensor::from_host(*device, {1, int64_t(ids.size())}, ids)).to_host<float>();
     return {all.end() - rows * model->config().vocab_size, all.end()};
   }
+  // A model of seven layers with these settings comes back from its file.
+  template <class Change>
+  void round_trip(Architecture architecture, Change change) {
+    ModelConfig c = model_cases()[0].config;
+    c.architecture = architecture;
+    c.hidden_size = 32, c.head_dim = 8, c.heads = 4, c.kv_heads = 2, c.layers = 7;
+    change(c);
+    const auto model = make_model(c, *device, 5);
+    export_gguf(*model, at("family.gguf"));
+    const ModelFolder file(at("family.gguf"));
+    if (architecture == Architecture::mistral) c.architecture = Architecture::llama;
+    c.initializer_range = file.config().initializer_range;
+    EXPECT_EQ(file.config(), c) << name(architecture);
+    const auto loaded = file.load(*device);
+    for (size_t i = 0; i < model->parameters().size(); ++i) {
+      const auto a = model->parameters()[i].tensor.to_host<float>(), b = loaded->parameters()[i].tensor.to_host<float>();
+      for (size_t j = 0; j < a.size(); ++j) ASSERT_NEAR(a[j], b[j], c.norm_adds_one ? 1e-6 : 0) << model->parameters()[i].name;
+    }
+  }
   static void expect_same_weights(const Model& a, const Model& b) {
     ASSERT_EQ(a.parameters().size(), b.parameters().size());
     for (size_t i = 0; i < a.parameters().size(); ++i) {
@@ -175,29 +194,6 @@ TEST_F(GgufModel, every_family_round_trips) {
 
 // Settings that llama.cpp has for the families: those of published models.
 TEST_F(GgufModel, published_settings_of_every_family_round_trip) {
-  ModelConfig base = model_cases()[0].config;
-  base.architecture = Architecture::llama;
-  base.hidden_size = 32;
-  base.head_dim = 8;
-  base.heads = 4;
-  base.kv_heads = 2;
-  base.layers = 7;
-  const auto round_trip = [&](Architecture architecture, auto change) {
-    ModelConfig c = base;
-    c.architecture = architecture;
-    change(c);
-    const auto model = make_model(c, *device, 5);
-    export_gguf(*model, at("family.gguf"));
-    const ModelFolder file(at("family.gguf"));
-    if (architecture == Architecture::mistral) c.architecture = Architecture::llama;
-    c.initializer_range = file.config().initializer_range;
-    EXPECT_EQ(file.config(), c) << name(architecture);
-    const auto loaded = file.load(*device);
-    for (size_t i = 0; i < model->parameters().size(); ++i) {
-      const auto a = model->parameters()[i].tensor.to_host<float>(), b = loaded->parameters()[i].tensor.to_host<float>();
-      for (size_t j = 0; j < a.size(); ++j) ASSERT_NEAR(a[j], b[j], c.norm_adds_one ? 1e-6 : 0) << model->parameters()[i].name;
-    }
-  };
   const auto gemma = [](ModelConfig& c) {
     c.norms = NormPlaces::around;
     c.norm_adds_one = c.tie_embeddings = true;
@@ -221,14 +217,6 @@ TEST_F(GgufModel, published_settings_of_every_family_round_trip) {
     c.rope_scaling.attention_factor = std::sqrt(1 + std::log(4.0) / std::log(12.0));
   });
   round_trip(Architecture::phi3, [](ModelConfig& c) { c.fused_projections = true, c.rotary_fraction = 0.5; });
-  round_trip(Architecture::qwen3_moe, [](ModelConfig& c) { c.qk_norm = true, c.experts = 6, c.experts_per_token = 2, c.expert_size = 24; });
-  round_trip(Architecture::mixtral, [](ModelConfig& c) { c.experts = 4, c.experts_per_token = 3, c.expert_size = c.intermediate_size; });
-  round_trip(Architecture::gpt_oss, [](ModelConfig& c) {
-    c.attention_sinks = c.clamped_experts = c.qkv_bias = c.attention_out_bias = true;
-    c.experts = 4, c.experts_per_token = 2, c.expert_size = c.intermediate_size;
-    c.window = 5, c.window_layers = {true, false, true, false, true, false, true};
-    c.rope_scaling = {.kind = RopeScaling::Kind::yarn, .factor = 32, .original_context = 12, .attention_factor = 0.1 * std::log(32.0) + 1};
-  });
   round_trip(Architecture::gemma2, [&](ModelConfig& c) {
     gemma(c), c.attention_soft_cap = 50, c.logits_soft_cap = 30;
     c.window_layers = {true, false, true, false, true, false, true};
@@ -236,6 +224,17 @@ TEST_F(GgufModel, published_settings_of_every_family_round_trip) {
   round_trip(Architecture::gemma3, [&](ModelConfig& c) {
     gemma(c), c.qk_norm = true, c.rope_theta = 1e6, c.local_rope_theta = 10000;
     c.window_layers = {true, true, true, true, true, false, true};
+  });
+}
+
+TEST_F(GgufModel, published_settings_of_mixtures_round_trip) {
+  round_trip(Architecture::qwen3_moe, [](ModelConfig& c) { c.qk_norm = true, c.experts = 6, c.experts_per_token = 2, c.expert_size = 24; });
+  round_trip(Architecture::mixtral, [](ModelConfig& c) { c.experts = 4, c.experts_per_token = 3, c.expert_size = c.intermediate_size; });
+  round_trip(Architecture::gpt_oss, [](ModelConfig& c) {
+    c.attention_sinks = c.clamped_experts = c.qkv_bias = c.attention_out_bias = true;
+    c.experts = 4, c.experts_per_token = 2, c.expert_size = c.intermediate_size;
+    c.window = 5, c.window_layers = {true, false, true, false, true, false, true};
+    c.rope_scaling = {.kind = RopeScaling::Kind::yarn, .factor = 32, .original_context = 12, .attention_factor = 0.1 * std::log(32.0) + 1};
   });
 }
 
