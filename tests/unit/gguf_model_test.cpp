@@ -101,8 +101,10 @@ TEST_F(GgufModel, logits_are_those_of_llama_cpp) {
       RecordProperty(join(name, ".", key), std::to_string(distance));
       EXPECT_LT(distance, bound) << name << " " << key;
     };
-    const double exact = model->config().activation == HiddenActivation::silu ? 1e-5 : 1e-3;
-    for (const auto& [dtype, bound] : {std::pair{"f32", exact}, {"f16", 4e-3}, {"bf16", 5e-2}, {"q8_0", 3e-2}}) {
+    // llama.cpp's GELU is a table of f16; OLMo 3's norms after the layers scale what bf16 rounds.
+    const std::string_view family = weft::name(model->config().architecture);
+    const double exact = family.starts_with("gemma") ? 1e-3 : family == "gpt2" ? 1e-4 : 1e-5, bf16 = family == "olmo3" ? 5e-2 : 3e-2;
+    for (const auto& [dtype, bound] : {std::pair{"f32", exact}, {"f16", 4e-3}, {"bf16", bf16}, {"q8_0", 3e-2}}) {
       if (!golden.contains(join(name, ".", dtype))) continue;
       export_gguf(*model, at("model.gguf"), {.dtype = dtype});
       near(dtype, at("model.gguf"), bound);
