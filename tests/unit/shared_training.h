@@ -22,6 +22,7 @@ struct SharedSetting {
   bool lora = false, recompute = false;
   float dropout = 0.2f;
   int64_t bucket_elements = 20000;  // several buckets and parcels
+  double router_loss = 0;           // of a mixture of experts
 
   friend std::ostream& operator<<(std::ostream& out, const SharedSetting& s) { return out << s.name; }
 };
@@ -47,6 +48,7 @@ class SharedTraining {
     config.hidden_size = 48;
     config.head_dim = 12;
     config.embedding_dropout = config.attention_dropout = config.residual_dropout = setting.dropout;
+    config.router_loss = setting.router_loss;
     ModelOptions options{.dtype = setting.dtype, .trainable = true};
     if (setting.lora) options.lora = LoraOptions{.rank = 3, .scale = 0.7, .targets = {"all-linear"}, .seed = 5, .dropout = 0.1};
     model_ = make_model(config, *device_, 3, options);

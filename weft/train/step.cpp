@@ -120,6 +120,7 @@ void TrainingStep::sum_node(const Node& node, const std::function<void(int64_t)>
   const bool watched = bool(before);
   const std::vector<uint32_t> random = model_.has_dropout() ? random_state_.to_host<uint32_t>() : std::vector<uint32_t>();
   count_.write({float(targets_of(node.sequences))});
+  share_.write({float(node.at_once) / float(node.sequences.size())});
   tree_.reserve(node.count);
   run(begin_, watched, [&] {
     const NoGrad no_grad;
@@ -132,7 +133,6 @@ void TrainingStep::sum_node(const Node& node, const std::function<void(int64_t)>
     const size_t sequence = size_t(node.first + i) * node.at_once;
     if (before) before(int64_t(sequence));
     set_micro_batch(stacked(node.sequences.subspan(sequence, node.at_once)));
-    share_.write({float(node.at_once) / float(node.sequences.size())});
     if (!random.empty()) micro_batch_random_.write(later_random_state(random, uint64_t(node.first + i)));
     run(micro_batch_, watched, [&] { run_micro_batch(); });
     tree_.add(i, node.count, !watched);
