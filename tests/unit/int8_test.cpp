@@ -63,6 +63,25 @@ TEST(Int8, NumbersAreTheNearest) {
     }
 }
 
+// A NaN or an infinity among the values does not become a number: the outputs that depend on it are NaN, the others are not.
+TEST(Int8, KeepsWhatIsNoNumber) {
+  if (!has_kernel()) GTEST_SKIP() << "Metal has no int8 kernel";
+  const auto device = open_device(test_device());
+  constexpr int64_t kN = 20, kK = 75;
+  for (const DType dtype : {DType::f32, DType::bf16})
+    for (const float value : {NAN, HUGE_VALF})
+      for (const int64_t rows : {1, 3, 40}) {
+        std::vector<float> values(kN * kK, 1);
+        values[7 * kK + 70] = values[11 * kK] = value;
+        const Int8Matrix m = to_int8(Tensor::from_host(*device, {kN, kK}, values));
+        const Tensor x = cast(Tensor::from_host(*device, {rows, kK}, std::vector<float>(size_t(rows * kK), 1)), dtype);
+        const NoGrad no_grad;
+        const auto y = cast(matmul(x, m.numbers, {.transpose_b = true, .scales = m.scales}), DType::f32).to_host<float>();
+        for (int64_t i = 0; i < rows * kN; ++i)
+          EXPECT_EQ(std::isnan(y[size_t(i)]), i % kN == 7 || i % kN == 11) << dtype << ", " << rows << " rows, " << value << ", " << i;
+      }
+}
+
 // A GGUF file's Q8_0 weights are taken as they are: the model is the one of the same weights in f32, to the last bit.
 TEST(Int8, TakesQ80AsItIs) {
   if (!has_kernel()) GTEST_SKIP() << "Metal has no int8 kernel";

@@ -1,5 +1,6 @@
 // Int8 matrices out of f32 ones, on the host.
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <span>
 #include <utility>
@@ -21,7 +22,10 @@ constexpr int64_t kAlignment = 16;  // bytes
 
 int64_t rounded_up(int64_t n, int64_t multiple) { return ceil_div(n, multiple) * multiple; }
 
-// Rows of f32 values as numbers and scales, whose rows are that many elements apart.
+bool not_a_number(float value) { return std::isnan(value); }
+
+// Rows of f32 values as numbers and scales, whose rows are that many elements apart. A NaN makes the scale of its group one: a number is
+// none, and zero in its place would hide it.
 struct Int8Rows {
   std::vector<uint8_t> numbers;
   std::vector<f16> scales;
@@ -33,13 +37,16 @@ struct Int8Rows {
     scales.resize(size_t(rows * scales_row), f16(0));
     parallel_for(rows, available_threads(), [&](int64_t row) {
       std::vector<float> padded(size_t(groups * kInt8Group), 0);
-      std::copy_n(values.begin() + row * K, K, padded.begin());
+      const auto from = values.begin() + row * K;
+      std::replace_copy_if(from, from + K, padded.begin(), not_a_number, 0.0f);
       const std::vector<std::byte> blocks = from_floats(q8_0, padded);
       for (int64_t g = 0; g < groups; ++g) {
         const std::byte* block = blocks.data() + g * q8_0.bytes;
-        std::memcpy(&scales[size_t(row * scales_row + g)], block, sizeof(f16));
-        std::memcpy(&numbers[size_t(row * numbers_row + g * kInt8Group)], block + sizeof(f16),
-                    size_t(std::min(kInt8Group, K - g * kInt8Group)));
+        const int64_t first = g * kInt8Group, count = std::min(kInt8Group, K - first);
+        f16& scale = scales[size_t(row * scales_row + g)];
+        std::memcpy(&scale, block, sizeof scale);
+        std::memcpy(&numbers[size_t(row * numbers_row + first)], block + sizeof scale, size_t(count));
+        if (std::any_of(from + first, from + first + count, not_a_number)) scale = f16(NAN);
       }
     });
   }
