@@ -129,7 +129,8 @@ TEST(FamilyConfig, mixtures_of_experts) {
   EXPECT_EQ(mixtral.parameter_count(), 46702792704);
   EXPECT_EQ(gpt_oss.parameter_count(), 20914757184);
   EXPECT_TRUE(gpt_oss.has_window(0) && !gpt_oss.has_window(1) && gpt_oss.window == 128);
-  EXPECT_EQ(mixtral.router_loss, 0);  // output_router_logits is false
+  EXPECT_EQ(parse(with(kQwen3Moe, {{"num_local_experts", 128}})), qwen);  // both spellings, as transformers 5 may leave them
+  EXPECT_EQ(mixtral.router_loss, 0);                                      // output_router_logits is false
   EXPECT_EQ(parse(with(kMixtral, {{"output_router_logits", true}})).router_loss, 0.02);
   // Both classes have 8 key/value heads where the file has none; Mixtral's has as many as heads where it has null.
   for (json file : {kMixtral, kGptOss}) {
@@ -293,6 +294,9 @@ TEST(FamilyConfig, errors_name_the_key) {
   refuses(with(kQwen3Moe, {{"num_experts_per_tok", 129}}), bad, "$.num_experts_per_tok is 129, but there are 128 experts");
   refuses(with(kQwen3Moe, {{"mlp_only_layers", {48}}}), bad, "$.mlp_only_layers[0] is 48");
   refuses(with(kMixtral, {{"num_local_experts", 0}}), bad, "$.num_local_experts is 0");
+  refuses(with(kQwen3Moe, {{"num_experts", 2000}}), bad, "$.num_experts is 2000, expected 1 to 1024");
+  for (const json& file : {kMixtral, kGptOss})
+    refuses(with(file, {{"num_experts", 16}}), bad, "$.num_experts is 16 and $.num_local_experts is ");
   refuses(with(kMixtral, {{"router_aux_loss_coef", -1}}), bad, "$.router_aux_loss_coef is -1, expected zero or more");
   refuses(with(kGptOss, {{"swiglu_limit", 0}}), bad, "gate_limit is 0, expected a number above zero");
   const auto no = ErrorCode::unsupported;

@@ -6,11 +6,21 @@
 namespace weft {
 namespace {
 
+// num_experts and num_local_experts are one attribute in transformers.
+int64_t read_expert_count(const JsonNode& root, int64_t absent) {
+  std::optional<JsonNode> chosen;
+  for (const char* key : {"num_local_experts", "num_experts"}) {
+    const auto given = root.find(key);
+    if (chosen && given && given->value() != chosen->value())
+      given->refuse("is ", shown_value(given->value()), " and ", chosen->path(), " is ", shown_value(chosen->value()));
+    if (given) chosen = given;
+  }
+  return chosen ? chosen->integer(1, RouteArgs::kMostExperts) : absent;
+}
+
 // How many experts there are and how many a token has; the load-balancing loss counts where output_router_logits is true.
-void read_experts(const JsonNode& root, ModelConfig& c, const char* experts_key, int64_t experts, int64_t per_token) {
-  // Both spellings are one attribute in transformers.
-  const char* other = std::string_view(experts_key) == "num_experts" ? "num_local_experts" : "num_experts";
-  c.experts = root.integer_or(root.value().contains(other) ? other : experts_key, experts, 1, RouteArgs::kMostExperts);
+void read_experts(const JsonNode& root, ModelConfig& c, int64_t experts, int64_t per_token) {
+  c.experts = read_expert_count(root, experts);
   c.experts_per_token = root.integer_or("num_experts_per_tok", per_token, 1, keys::kMost);
   if (c.experts_per_token > c.experts)
     root.at("num_experts_per_tok").refuse("is ", c.experts_per_token, ", but there are ", c.experts, " experts");
@@ -52,7 +62,7 @@ void read_qwen3_moe(const JsonNode& root, ModelConfig& c) {
   read_qwen3_moe_window(root, c);
   c.qkv_bias = c.attention_out_bias = root.boolean_or("attention_bias", false);
   c.qk_norm = true;
-  read_experts(root, c, "num_experts", 128, 8);
+  read_experts(root, c, 128, 8);
   c.expert_size = root.integer_or("moe_intermediate_size", 768, 1, keys::kMost);
   c.router_of_chosen = root.boolean_or("norm_topk_prob", false);
   read_expert_layers(root, c);
@@ -77,7 +87,7 @@ void write_qwen3_moe(const ModelConfig& c, keys::Ordered& out) {
 void read_mixtral(const JsonNode& root, ModelConfig& c) {
   keys::read_decoder(root, c, {.norm_eps = 1e-5, .rope_theta = 1e6, .kv_heads = 8});
   keys::read_window(root, c, 0);
-  read_experts(root, c, "num_local_experts", 8, 2);
+  read_experts(root, c, 8, 2);
   c.expert_size = c.intermediate_size;
   if (const double noise = root.number_or("router_jitter_noise", 0); noise != 0)
     root.at("router_jitter_noise").unsupported("is ", noise, "; only 0 is supported");
@@ -104,7 +114,7 @@ void read_gpt_oss(const JsonNode& root, ModelConfig& c) {
   keys::read_rope(root, c, 150000);
   if (!root.value().contains("rope_scaling") && !root.value().contains("rope_parameters")) c.rope_scaling = gpt_oss_scaling();
   keys::read_layer_windows(root, c, 128, [](int64_t layer) { return layer % 2 == 0; });
-  read_experts(root, c, "num_local_experts", 128, 4);
+  read_experts(root, c, 128, 4);
   c.expert_size = c.intermediate_size;
   c.qkv_bias = c.attention_out_bias = root.boolean_or("attention_bias", true);
   c.attention_sinks = c.clamped_experts = true;
