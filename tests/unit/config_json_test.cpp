@@ -4,6 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "weft/base/check.h"
 #include "weft/base/error.h"
 
 namespace weft {
@@ -169,7 +170,9 @@ TEST(ConfigJson, unsupported_options_are_named) {
   refuses(with(without(kSmolLm2, "model_type"), {{"architectures", {"GemmaForCausalLM"}}}), code, "'GemmaForCausalLM'");
   refuses(with(kSmolLm2, {{"quantization_config", {{"bits", 4}}}}), code, "$.quantization_config");
   refuses(with(kSmolLm2, {{"model_type", "olmoe"}}), code, "$.model_type is 'olmoe', a mixture of experts; supported are llama, ");
-  refuses(with(kSmolLm2, {{"model_type", "granitemoehybrid"}}), code, "recurrent");
+  for (const char* hybrid : {"granitemoehybrid", "qwen3_5", "qwen3_5_moe", "lfm2", "lfm2_moe", "qwen3_next"})
+    refuses(with(kSmolLm2, {{"model_type", hybrid}, {"architectures", {"OtherForCausalLM"}}}), code,
+            join("$.model_type is '", hybrid, "', a model with recurrent or convolution layers; supported are llama, "));
   refuses(with(kSmolLm2, {{"model_type", "gemma3"}}), code, "text and images");
   refuses(with(kSmolLm2, {{"rope_scaling", {{"rope_type", "mrope"}, {"factor", 4}}}}), code, "'mrope'");
   refuses(with(kSmolLm2, {{"rope_parameters", {{"full_attention", {{"rope_theta", 1}}}}}}), code, "differ by layer");

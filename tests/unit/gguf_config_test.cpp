@@ -167,6 +167,15 @@ TEST_F(GgufConfig, keys_that_change_the_maths_are_refused_by_name) {
   EXPECT_NE(other.find("olmo2.rope.freq_base_swa is 1000, expected rope.freq_base, 10000"), std::string::npos) << other;
 }
 
+TEST_F(GgufConfig, hybrids_are_refused_by_name) {
+  for (const char* hybrid : {"qwen35", "lfm2", "granitehybrid"}) {
+    const std::string message = message_of([&] { read(hybrid, [](GgufMetadata&) {}); });
+    const std::string expected =
+        join("general.architecture is '", hybrid, "', a model with recurrent or convolution layers; supported are llama, ");
+    EXPECT_NE(message.find(expected), std::string::npos) << message;
+  }
+}
+
 TEST_F(GgufConfig, a_scaling_factor_without_a_type_is_linear) {
   const auto scaling = [&](float factor) {
     return read("llama", [&](GgufMetadata& keys) { keys.put("llama.rope.scaling.factor", factor); }).rope_scaling;

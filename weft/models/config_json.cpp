@@ -17,8 +17,10 @@ const char* reason_against(std::string_view type) {
   for (const char* each : {"qwen2_moe", "granitemoe", "granitemoeshared", "olmoe", "phimoe", "deepseek_v2", "deepseek_v3", "llama4",
                            "llama4_text", "glm4_moe"})
     if (type == each) return ", a mixture of experts";
-  for (const char* each : {"qwen3_next", "qwen3_5", "qwen3_5_text", "lfm2", "granitemoehybrid", "jamba", "bamba", "falcon_h1", "nemotron_h",
-                           "zamba2", "mamba", "mamba2", "recurrent_gemma"})
+  for (const char* each : {"qwen3_next",   "qwen3_5",          "qwen3_5_text", "qwen3_5_moe",    "qwen3_5_moe_text", "lfm2",    "lfm2_moe",
+                           "lfm2_vl",      "granitemoehybrid", "olmo_hybrid",  "bailing_hybrid", "kimi_linear",      "minimax", "jamba",
+                           "bamba",        "falcon_h1",        "nemotron_h",   "zamba",          "zamba2",           "mamba",   "mamba2",
+                           "falcon_mamba", "recurrent_gemma",  "rwkv"})
     if (type == each) return ", a model with recurrent or convolution layers";
   for (const char* each : {"gemma3", "mistral3", "qwen2_vl", "qwen2_5_vl", "qwen3_vl", "mllama"})
     if (type == each) return ", a model of text and images";

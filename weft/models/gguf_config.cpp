@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "weft/base/check.h"
+#include "weft/io/json.h"
 #include "weft/models/families/family.h"
 #include "weft/models/gguf_config_keys.h"
 #include "weft/models/gguf_rope.h"
@@ -22,10 +23,18 @@ constexpr const char* kUnsupported[] = {
 // `finetuned` is Granite's switch of rotary positions.
 constexpr const char *kCausal = "attention.causal", *kFinetuned = "rope.scaling.finetuned", *kWindowTheta = "rope.freq_base_swa";
 
+// llama.cpp's names of models that are recognised and cannot be run.
+constexpr std::string_view kRecurrent[] = {"qwen3next", "qwen35",    "qwen35moe",  "lfm2",           "lfm2moe",     "granitehybrid",
+                                           "jamba",     "falcon-h1", "nemotron_h", "nemotron_h_moe", "kimi-linear", "plamo2",
+                                           "mamba",     "mamba2",    "rwkv6",      "rwkv7"};
+
 const GgufFamily& family_of(const Gguf& file) {
   const std::string name = file.text("general.architecture");
   const GgufFamily* family = gguf_family(name);
-  if (!family) fail(ErrorCode::unsupported, file.path(), "general.architecture is '", name, "'; supported are ", gguf_family_names());
+  if (!family)
+    fail(ErrorCode::unsupported, file.path(), "general.architecture is '", shown(name), "'",
+         std::ranges::find(kRecurrent, name) == std::end(kRecurrent) ? "" : ", a model with recurrent or convolution layers",
+         "; supported are ", gguf_family_names());
   const auto has = [&](const char* key) { return file.find_integer(join(name, ".", key)).value_or(0) > 0; };
   // A Mixtral is a Llama with experts, an OLMo 3 an OLMo 2 with windows.
   if (family->architecture == Architecture::llama && has(kExperts)) return gguf_family(Architecture::mixtral);
