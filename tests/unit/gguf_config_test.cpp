@@ -205,7 +205,8 @@ TEST_F(GgufConfig, models_that_llama_cpp_computes_otherwise_are_refused) {
   EXPECT_EQ(refused("gemma2", [](ModelConfig& c) { c.attention_soft_cap = 0; }), "has another soft cap");
   EXPECT_EQ(refused("gemma2", [](ModelConfig& c) { c.logits_soft_cap = 0; }), "has another soft cap");
   EXPECT_EQ(refused("gemma2", [](ModelConfig& c) { c.window = 0; }), "has another window of attention");
-  EXPECT_EQ(refused("phi3", [](ModelConfig& c) { c.window = 5; }), "has another window of attention");
+  EXPECT_EQ(refused("phi3", [](ModelConfig& c) { c.window = 5; }),
+            "has another window of attention; with --context 5 the model needs none, and can be written");
   const auto yarn = [](double beta_fast, bool truncate) {
     return [=](ModelConfig& c) {
       c.rope_scaling = {.kind = RopeScaling::Kind::yarn, .factor = 4, .original_context = 12};
@@ -228,7 +229,11 @@ TEST_F(GgufConfig, a_window_as_large_as_the_context_is_none) {
   c.architecture = Architecture::mistral, c.window = c.max_positions;
   EXPECT_EQ(written(c).window, 0);
   c.window -= 1;
-  EXPECT_NE(message_of([&] { written(c); }).find("has another window of attention"), std::string::npos);
+  EXPECT_NE(message_of([&] { written(c); }).find("has another window of attention; with --context 47 the model needs none"),
+            std::string::npos);
+  declare_context(c, 47);
+  EXPECT_EQ(written(c).max_positions, 47);
+  c.max_positions = 48;
   c.architecture = Architecture::phi3, c.fused_projections = true, c.window = c.max_positions;
   EXPECT_EQ(written(c).window, 0);
   for (const ModelCase& each : model_cases())

@@ -14,6 +14,14 @@ using namespace gguf_keys;
 // unless layers with a window have other positions.
 bool has_effective_window(const ModelConfig& c) { return c.window > 0 && (c.window < c.max_positions || c.local_rope_theta > 0); }
 
+constexpr const char* kWindowOfAttention = "window of attention";
+
+// In a context of its window a model is the same without it.
+std::string way_without_window(const ModelConfig& c) {
+  if (c.window == 0 || c.local_rope_theta > 0) return "";
+  return join("; with --context ", c.window, " the model needs none, and can be written");
+}
+
 // The config that a reader makes of the keys: everything else must be what the family always has.
 void check_representable(const ModelConfig& c, const GgufFamily& family) {
   ModelConfig d;
@@ -32,7 +40,7 @@ void check_representable(const ModelConfig& c, const GgufFamily& family) {
       {"activation", c.activation == d.activation},
       {"kind of norms",
        c.norms == d.norms && c.norm_adds_one == d.norm_adds_one && c.qk_norm == d.qk_norm && c.qk_norm_whole == d.qk_norm_whole},
-      {"window of attention",
+      {kWindowOfAttention,
        has_effective_window(c) ? c.window == d.window && c.window_layers == d.window_layers : d.window == 0 || c.window > 0},
       {"soft cap", c.attention_soft_cap == d.attention_soft_cap && c.logits_soft_cap == d.logits_soft_cap},
       {"scale of the embeddings", std::abs(c.embedding_scale - d.embedding_scale) < 1e-6 * d.embedding_scale},
@@ -53,7 +61,7 @@ void check_representable(const ModelConfig& c, const GgufFamily& family) {
   for (const auto& [what, same] : settings)
     if (!same)
       fail(ErrorCode::unsupported, "export", "this ", name(c.architecture), " model cannot be written as GGUF: llama.cpp's ", family.name,
-           " has another ", what);
+           " has another ", what, what == kWindowOfAttention ? way_without_window(c) : "");
 }
 
 }  // namespace
