@@ -96,7 +96,7 @@ for args, code, word in [
     (["bench", "--train", "llama-tiny", "--pass-tokens", "0"], 2, "--pass-tokens is 0, expected 1 or more"),
     (["bench", "--pass-tokens", "8"], 2, "--train"),
     (["bench", "--device", "metal-simulated"], 2, "metal-simulated"),
-    (["bench", "--model", "no_such_model"], 2, "no_such_model"),
+    (["bench", "--model", "no_such_model"], 2, "'no_such_model' is not the name of a shape; expected one of gemma-2-2b, "),
     (["bench", "--model", "llama-tiny", "--dtype", "i32"], 2, "i32"),
     (["bench", "--train", "no_such_model"], 2, "no_such_model"),
     (["bench", "--train", "llama-tiny", "--dtype", "i32"], 2, "i32"),

@@ -39,7 +39,7 @@ def file(path, content):
 def wrong_settings(folder):
     out = ["--out", folder / "c"]
     fails("unknown device", train("--device", "abacus", *out), "abacus")
-    fails("unknown model", train("--model", "llama-tony", *out), "llama-tony", "llama-tiny")
+    fails("unknown model", train("--model", "llama-tony", *out), "model 'llama-tony' is neither a folder nor a known model; expected a model folder, or one of ", "llama-tiny")
     fails("malformed TOML", train("--config", file(folder / "bad.toml", "steps = 3\nbatch = = 2\n")), "bad.toml:2")
     fails("unknown key", train("--config", file(folder / "typo.toml", "steps = 3\nlearning_rat = 2\n")), "typo.toml:2", "learning_rat", "learning_rate")
     fails("wrong type", train("--config", file(folder / "type.toml", '\nsteps = "many"\n')), "type.toml:2", "steps", "integer")

@@ -321,8 +321,7 @@ ModelConfig preset(std::string_view name) {
   if (found != presets().end()) return found->second;
   std::string known;
   for (const std::string& each : preset_names()) known += (known.empty() ? "" : ", ") + each;
-  fail(ErrorCode::invalid_argument, "preset", "'", name, "' is neither a folder nor a known model; expected a model folder, or one of ",
-       known);
+  fail(ErrorCode::invalid_argument, "preset", "'", name, "' is not the name of a shape; expected one of ", known);
 }
 
 std::vector<std::string> preset_names() {

@@ -157,6 +157,16 @@ void set_special_ids(const TrainConfig& c, TrainingProblem& problem) {
   if (problem.chat) end_at_turns(problem);
 }
 
+ModelConfig known_model(const std::string& name) {
+  std::string known;
+  for (const std::string& each : preset_names()) {
+    if (each == name) return preset(name);
+    known += (known.empty() ? "" : ", ") + each;
+  }
+  fail(ErrorCode::invalid_argument, "train", "model '", name,
+       "' is neither a folder nor a known model; expected a model folder, or one of ", known);
+}
+
 // The preset's scale of attention scores for heads of another size. Gemma's is the usual head_dim^-1/2 (0: by default); Granite's (muP) is
 // a multiple of 1 / head_dim.
 double attention_scale_of(const ModelConfig& known, int64_t head_dim) {
@@ -203,7 +213,7 @@ ModelConfig model_config(const TrainConfig& c) {
     if (c.dropout >= 0) m.embedding_dropout = m.attention_dropout = m.residual_dropout = float(c.dropout);
     return m;
   }
-  const ModelConfig known = preset(c.model);
+  const ModelConfig known = known_model(c.model);
   ModelConfig m = known;
   const int64_t width = m.hidden_size;
   if (c.layers) set_layers(m, c.layers);
