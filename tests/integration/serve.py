@@ -155,7 +155,7 @@ def crowd(server):
              ("/v1/completions", {"prompt": list(range(3, 200)), "max_tokens": 20, "logprobs": 1, "echo": True})]
     alone = [server.ask(*one)[1]["choices"] for one in asked]
     idle = [socket.create_connection(("127.0.0.1", server.port)) for _ in range(20)]
-    busy = server.open_request({"prompt": [9, 9], "max_tokens": 200, "n": 20, "temperature": 1, "seed": 2})
+    busy = server.open_request(LONG | {"prompt": [9, 9]})  # until it is closed
     slow = [server.open_request({"stream": True, "prompt": [3 + i, 4], "max_tokens": 200, "n": 4, "logprobs": 20, "temperature": 1, "seed": i}) for i in range(8)]
     server.wait_for("they run", lambda: server.metric("weft_sequences_running") > 1)
     among = [None] * 6
@@ -166,13 +166,15 @@ def crowd(server):
         thread.start()
     for thread in threads:
         thread.join()
+    expect("others were computed all the time", server.metric("weft_sequences_waiting") > 100, server.metric("weft_sequences_waiting"))
     expect("the same answers among others, to the bit", among == alone * 2, "")
-    server.wait_for("the slow ones are computed", lambda: server.metric("weft_sequences_running") == 0)
+    busy.close()
+    server.wait_for("the slow ones are computed", lambda: server.metric("weft_sequences_running") + server.metric("weft_sequences_waiting") == 0)
     text = b""
     while not text.endswith(b"0\r\n\r\n") and (more := slow[0].recv(65536)):
         text += more
     expect("a slow reader gets all", text.count(b'"finish_reason":"length"') == 4 and b"[DONE]" in text, text[-100:])
-    for client in [busy, *slow, *idle]:
+    for client in [*slow, *idle]:
         client.close()
 
 
@@ -183,14 +185,14 @@ def queue(folder):
         server.wait_for("a long request runs", lambda: server.metric("weft_sequences_waiting") > 100)
         hello = {"prompt": "Hello", "max_tokens": 5}
         expect("its many sequences leave room", server.ask("/v1/completions", hello)[0] == 200)
-        before, admitted = server.metric("weft_sequences_waiting"), server.metric("weft_prompt_tokens_total")
+        admitted = server.metric("weft_prompt_tokens_total")
         waits = [server.open_request(LONG), server.open_request({"prompt": list(range(3, 100)), "max_tokens": 1, "echo": True, "logprobs": 1, "n": 1024})]
         server.wait_for("two more are admitted", lambda: server.metric("weft_prompt_tokens_total") == admitted + 3 + 97)
         refused(server, "the queue is full", 429, hello, code="queue_full")
         for client in waits:
             client.close()
-        server.wait_for("they leave", lambda: server.metric("weft_sequences_waiting") <= before)  # of the first: fewer and fewer
-        expect("and make room", server.ask("/v1/completions", hello)[0] == 200)
+        server.wait_for("they leave and make room", lambda: server.ask("/v1/completions", hello)[0] == 200)
+        expect("before the first ends", server.metric("weft_sequences_waiting") > 100, server.metric("weft_sequences_waiting"))
         first.close()
 
 
@@ -223,7 +225,8 @@ def ends(folder):
         expect("health needs none", server.ask("/health")[0] == 200 and server.ask("/")[0] == 200)
         refused(server, "no chat template", 400, {"messages": [{"role": "user", "content": "a"}]}, path="/v1/chat/completions", headers=key)
         refused(server, "too long", 504, LONG, headers=key, code="timeout")
-        held = [socket.create_connection(("127.0.0.1", server.port)) for _ in range(16)]  # accepted before the next one
+        held = []
+        server.wait_for("16 connections", lambda: held.extend(server.hold(16 - len(held))) or len(held) == 16)
         refused(server, "too many connections", 503, path="/v1/models", headers=key, code="overloaded")
         connection = server.connect()
         connection.request("GET", "/health")

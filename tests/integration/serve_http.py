@@ -23,8 +23,9 @@ def answers_to(server, data):
     """All that comes back on a connection of its own."""
     with socket.create_connection(("127.0.0.1", server.port), timeout=300) as client:
         answer = b""
-        with contextlib.suppress(ConnectionError):
+        with contextlib.suppress(ConnectionError):  # the server may answer before it has read all, and close
             client.sendall(data)
+        with contextlib.suppress(ConnectionError):
             while more := client.recv(4096):
                 answer += more
         return answer
@@ -94,7 +95,9 @@ def idlers(folder):
         slow = [server.open_request({"stream": True, "prompt": [3 + i, 4], "max_tokens": 100, "logprobs": 20, "n": 4}) for i in range(8)]
         expect("others are answered", all(server.ask(*hello)[1]["choices"] == alone for _ in range(10)))
         expect("and 200 still wait", all(is_open(client) for client in idle), sum(is_open(client) for client in idle))
-        last = [socket.create_connection(("127.0.0.1", server.port)) for _ in range(20)]
+        last = []
+        server.wait_for("220 are accepted", lambda: last.extend(server.hold(13 - len(last))) or len(last) >= 12)
+        expect("and no more", len(last) == 12, len(last))
         refused(server, "one above the limit", 503, path="/v1/models", code="overloaded")
         for client in [*slow, *last, *idle[50:]]:
             client.close()
@@ -104,21 +107,25 @@ def idlers(folder):
 
 
 def limits(folder):
-    """Heads and idle connections have limits of size and time."""
-    def answer_to(data):
-        return answers_to(server, data)
-    with Server(folder, "--stall", 1, "--idle", 1) as server:
-        head = b"GET /v1/models HTTP/1.1\r\nHost: localhost\r\n"
-        expect("an idle connection is closed", answer_to(b"") == b"")
-        expect("a slow head", answer_to(head).startswith(b"HTTP/1.1 408 "))
-        expect("many headers", answer_to(head + b"".join(b"X-%d: a\r\n" % i for i in range(100000))).startswith(b"HTTP/1.1 431 "))
-        expect("a long header", answer_to(head + b"X: " + b"a" * 10**7).startswith(b"HTTP/1.1 431 "))
-        expect("a long path", answer_to(b"GET /" + b"a" * 10000 + b" HTTP/1.1\r\n\r\n").startswith(b"HTTP/1.1 414 "))
-        body = b"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: "
-        expect("a slow body", answer_to(body + b"100\r\n\r\n{").startswith(b"HTTP/1.1 4"))
-        expect("a body that is not worth reading", answer_to(body + b"100000000000\r\n\r\n{").startswith(b"HTTP/1.1 413 "))
-        expect("a request to nowhere", answer_to(body.replace(b"/v1/completions", b"/nowhere") + b"100000000000\r\n\r\n{").startswith(b"HTTP/1.1 404 "))
+    """Heads and idle connections have limits of size and time, each on a server without the others."""
+    head = b"GET /v1/models HTTP/1.1\r\nHost: localhost\r\n"
+    body = b"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: "
+    with Server(folder) as server:
+        for what, sent, status in (("many headers", head + b"".join(b"X-%d: a\r\n" % i for i in range(100000)), b"431"),
+                                   ("a long header", head + b"X: " + b"a" * 10**7, b"431"),
+                                   ("a long path", b"GET /" + b"a" * 10000 + b" HTTP/1.1\r\n\r\n", b"414"),
+                                   ("a body that is not worth reading", body + b"100000000000\r\n\r\n{", b"413"),
+                                   ("a request to nowhere", body.replace(b"/v1/completions", b"/nowhere") + b"100000000000\r\n\r\n{", b"404")):
+            answer = answers_to(server, sent)
+            expect(what, answer.startswith(b"HTTP/1.1 " + status + b" "), answer)
         expect("others are answered", server.ask("/health")[0] == 200)
+    with Server(folder, "--idle", 1) as server:
+        expect("an idle connection is closed", answers_to(server, b"") == b"")
+    with Server(folder, "--stall", 1) as server:
+        for what, sent in (("a slow head", head), ("a slow body", body + b"100\r\n\r\n{")):
+            answer = answers_to(server, sent)
+            expect(what, answer.startswith(b"HTTP/1.1 408 " if sent is head else b"HTTP/1.1 4"), answer)
+        expect("others are answered after them", server.ask("/health")[0] == 200)
 
 
 def small_stack(folder):

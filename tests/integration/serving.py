@@ -1,4 +1,5 @@
 """A running weft serve, for the tests of the server. Only 127.0.0.1."""
+import contextlib
 import http.client
 import json
 import os
@@ -44,13 +45,16 @@ class Server:
         return http.client.HTTPConnection("127.0.0.1", self.port, timeout=timeout)
 
     def ask(self, path, body=None, headers=None, raw=None):
-        """(status, parsed JSON or text). `raw`: the body as bytes."""
-        connection = self.connect()
+        """(status, parsed JSON or text). `raw`: the body as bytes. Head and body are sent as one: a limit of time between them does not count."""
         data = raw if raw is not None else None if body is None else json.dumps(body).encode()
-        connection.request("GET" if data is None else "POST", path, data, {"Content-Type": "application/json", **(headers or {})} if data is not None else headers or {})
-        response = connection.getresponse()
-        text = response.read().decode()
-        connection.close()
+        lines = {"Host": "127.0.0.1"} | ({} if data is None else {"Content-Type": "application/json", "Content-Length": len(data)}) | (headers or {})
+        head = f"{'GET' if data is None else 'POST'} {path} HTTP/1.1\r\n" + "".join(f"{name}: {value}\r\n" for name, value in lines.items()) + "\r\n"
+        with socket.create_connection(("127.0.0.1", self.port), timeout=300) as client:
+            with contextlib.suppress(ConnectionError):  # the server may answer before it has read all, and close
+                client.sendall(head.encode() + (data or b""))
+            response = http.client.HTTPResponse(client)
+            response.begin()
+            text = response.read().decode()
         expect("no path of this machine in an answer", str(self.folder.parent) not in text, text[:300])
         return response.status, json.loads(text) if response.getheader("Content-Type", "").startswith("application/json") else text
 
@@ -80,9 +84,23 @@ class Server:
 
     def wait_for(self, what, condition, seconds=300):
         end = time.time() + seconds
-        while not condition() and time.time() < end:
+        while not (met := condition()) and time.time() < end:  # it may have ended again by the next look
             time.sleep(0.02)
-        expect(what, condition())
+        expect(what, met)
+
+    def hold(self, most):
+        """Connections that the server has accepted and answered, and keeps: up to `most`, or until one is refused."""
+        held = []
+        while len(held) < most:
+            connection = self.connect()
+            connection.request("GET", "/health")
+            response = connection.getresponse()
+            response.read()
+            if response.status != 200:
+                connection.close()
+                break
+            held.append(connection)
+        return held
 
 
 def refused(server, what, status, body=None, path="/v1/completions", code=None, param=None, **more):
