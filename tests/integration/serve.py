@@ -148,6 +148,22 @@ def leaving(server):
     expect("others are answered", server.ask("/v1/completions", {"prompt": "Hello", "max_tokens": 1})[0] == 200)
 
 
+def behind(server):
+    """A stream of which too much is unread ends; what its reader takes then is in order and ends with the error."""
+    made = server.metric("weft_new_tokens_total")
+    client = server.open_request(LONG | {"stream": True, "logprobs": 20})
+    server.wait_for("a long stream runs", lambda: server.metric("weft_sequences_waiting") > 100)
+    server.wait_for("it is removed", lambda: server.metric("weft_sequences_running") + server.metric("weft_sequences_waiting") == 0)
+    made = server.metric("weft_new_tokens_total") - made
+    expect("long before its end", made < LONG["max_tokens"] * LONG["n"] / 2, made)
+    text = bytearray()
+    while not text.endswith(b"0\r\n\r\n") and (more := client.recv(65536)):
+        text += more
+    client.close()
+    expect("all that was made is sent", text.count(b'data: {"id"') == made >= 2**18 / 21, (text.count(b"data: "), made))
+    expect("and an error", b'"code":"slow_reader"' in text[-400:] and b"[DONE]" not in text, text[-400:])
+
+
 def crowd(server):
     """Alone and among others, slow readers and idle connections too: the same bits."""
     asked = [("/v1/completions", {"prompt": "Hello World", "max_tokens": 40, "logprobs": 3, "temperature": 0.8, "seed": 5, "n": 2}),
@@ -301,7 +317,7 @@ with tempfile.TemporaryDirectory() as temporary:
     (folder / "chat_template.jinja").write_text(TEMPLATE)
     usage()
     with Server(folder, "--sequences", 4, "--queue", 500, "--max-body", 150000) as server:
-        for test in (completions, echo, chats, errors, leaving, crowd):
+        for test in (completions, echo, chats, errors, leaving, behind, crowd):
             begin = time.time()
             test(server)
             print(f"{test.__name__}: {time.time() - begin:.1f} s")

@@ -43,10 +43,11 @@ class Job {
   bool answer = false;     // of a chat: the text starts with its first word, without the space before it
   int64_t unfinished = 0;  // the scheduler's: sequences and scored prompts that have not ended
 
-  // The scheduler's side. Neither waits for the reader: the queue holds at most the tokens of the sequences.
+  // The scheduler's side. Nothing waits for the reader: the scheduler ends a job of which too much is unread.
   void push(TokenEvent event);
   void push(PromptScores scores);
   void fail(ApiError error);  // the job has ended
+  int64_t unread();           // tokens and log-probabilities that the reader has not taken
 
   // The reader's side: waits until there is news, at most that long, and moves it to `events`. Throws the error of a failed job.
   void wait(std::chrono::milliseconds most, std::vector<TokenEvent>& events);
@@ -60,6 +61,7 @@ class Job {
   std::mutex mutex_;
   std::condition_variable news_;
   std::deque<TokenEvent> events_;
+  int64_t unread_ = 0;
   std::vector<PromptScores> scores_;
   std::optional<ApiError> error_;
 };

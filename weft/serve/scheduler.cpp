@@ -4,8 +4,13 @@
 #include <cstdio>
 #include <utility>
 
+#include "weft/serve/request.h"
+
 namespace weft::serve {
 namespace {
+
+// Tokens and log-probabilities of a stream that wait for its reader: each takes 10 to 100 bytes, and as many wait while others are written.
+constexpr int64_t kMostUnread = kMostLogProbabilities;
 
 int64_t work_of(const Job& job) { return int64_t(job.sequences.size() + job.scored.size()); }
 
@@ -204,6 +209,10 @@ void Scheduler::deliver(const EngineToken& token) {
   if (event.finished) event.text += running.text.finish();
   const bool ended = event.finished.has_value();
   running.job->push(std::move(event));
+  if (!ended && running.job->unread() > kMostUnread) {
+    running.job->fail(api_error(503, "the client reads more slowly than the server's memory allows", "server_error", "slow_reader"));
+    cancel(*running.job);
+  }
   if (ended) end(place, token.finished.has_value());
 }
 
