@@ -64,12 +64,18 @@ MARKDOWN = {
     "# T\nb\n- c\n1) d\n## U": '<h2>T</h2><p>b</p><ul><li>c</li></ul><ol><li value="1">d</li></ol><h3>U</h3>',
     "<b>\n`<i>`\n[x](javascript:y)": "<p>&lt;b&gt;<br><code>&lt;i&gt;</code><br>[x](javascript:y)</p>",
     "```\n\n a\n": "<pre><code>\n a\n</code></pre>",
+    "x\n| a | b |\n|:--|--:|\n| 1 | `p\\|q` |\n| 2\n\nend": "<p>x</p><table><tbody><tr><th>a</th><th>b</th></tr><tr><td>1</td><td><code>p|q</code></td></tr>"
+                                                      "<tr><td>2</td></tr></tbody></table><p>end</p>",
+    "a | b\n--- | ---\n1 | 2 | 3": "<table><tbody><tr><th>a</th><th>b</th></tr><tr><td>1</td><td>2</td><td>3</td></tr></tbody></table>",
+    "a | b\n---\nc": "<p>a | b</p><hr><p>c</p>",
+    "> a\n> ```\n> x\nb\n>> c": "<blockquote><p>a</p><pre><code>x</code></pre></blockquote><p>b</p><blockquote><blockquote><p>c</p></blockquote></blockquote>",
+    "- a\n  > b\n\n* * *\n-- -": "<ul><li>a<blockquote><p>b</p></blockquote></li></ul><hr><hr>",
 }
 # Texts of random pieces: returns those of which a word is not shown, or with an element or attribute that Markdown has no use for.
 RANDOM_MARKDOWN = r"""
   const pieces = ["W", "W", "W ", " ", "\n", "\n\n", "\n   ", "\n- ", "\n  * ", "\n1. ", "\n   2) ", "\n2024. ", "\n999) ", "\n# ", "`W`", "``W ` W``", "```W```", "\n```W W```\n", "\n```c\n",
-    "\n````\n", "\n   ```\n", "\n~~~\n", "*", "**", "**W**", "[W](https://e.org/)", "[W](", ")", "<img src=x onerror=W>", "</code></pre><script>W</script>", "\"", "' onclick='W", "&lt;W", "\u0000"];
-  const allowed = new Set(["P", "BR", "UL", "OL", "LI", "PRE", "CODE", "H2", "H3", "STRONG", "EM", "A", "LI value", "A href", "A rel", "A target"]), wrong = [];
+    "\n````\n", "\n   ```\n", "\n~~~\n", "*", "**", "**W**", "[W](https://e.org/)", "[W](", ")", "|", "| W |", "\n|---|---|\n", "\n--|:-:\n", "\n---\n", "\n> ", "\n>> ", "<img src=x onerror=W>", "</code></pre><script>W</script>", "\"", "' onclick='W", "&lt;W", "\u0000"];
+  const allowed = new Set(["P", "BR", "UL", "OL", "LI", "PRE", "CODE", "H2", "H3", "STRONG", "EM", "A", "TABLE", "TBODY", "TR", "TH", "TD", "BLOCKQUOTE", "HR", "LI value", "A href", "A rel", "A target"]), wrong = [];
   let state = 1;
   const random = n => (state = (state * 48271) % 2147483647) % n;
   for (let i = 0; i < arguments[0]; ++i) {
