@@ -22,7 +22,7 @@ tool, source = sys.argv[1], pathlib.Path(sys.argv[2]).resolve()
 REQUESTS = int(sys.argv[3]) if len(sys.argv) > 3 else 10000
 MODEL = source / "tests/golden/models/llama"
 CLIENTS, MAX_BODY = 8, 200000
-STATUSES = {200, 400, 401, 403, 404, 408, 413, 414, 415, 416, 429, 431, 499, 503, 504}  # 499: a client that closes its side has left
+STATUSES = {200, 400, 401, 403, 404, 408, 411, 413, 414, 415, 416, 429, 431, 499, 503, 504}  # 499: a client that closes its side has left
 HEAD = "POST {} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
 
 seen, problems = {}, []
