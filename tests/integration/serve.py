@@ -1,4 +1,5 @@
 """weft serve: completions, chats, streams, errors, clients that leave, many at once, the end. Only 127.0.0.1."""
+import contextlib
 import json
 import pathlib
 import re
@@ -255,6 +256,23 @@ def ends(folder):
         expect("exit code 0 after Ctrl-C", server.process.wait(300) == 0, server.process.returncode)
 
 
+def gives_up(folder):
+    """A request that is not finished --grace seconds after SIGTERM, or at a second one, is given up."""
+    for args in (("--grace", 1), ()):
+        with Server(folder, *args) as server:
+            client = server.open_request(LONG)
+            server.wait_for("a long request runs", lambda: server.metric("weft_sequences_waiting") > 100)
+            server.process.send_signal(signal.SIGTERM)
+            if not args:
+                server.wait_for("nobody can connect", lambda: not server.accepts())
+                server.process.send_signal(signal.SIGTERM)
+            answer = b""
+            with contextlib.suppress(ConnectionError):
+                answer = client.recv(4096)
+            expect("it has no answer but an error", answer == b"" or answer.startswith(b"HTTP/1.1 503 "), answer)
+            expect(f"exit code 0 after {args or 'two signals'}", server.process.wait(300) == 0, server.process.returncode)
+
+
 def talks(folder):
     """A model trained here to answer: questions at once, each answered to the end of its turn."""
     answers = {"What is your name?": "I am Weft.", "Say hello.": "Hello there!", "What do you do?": "I run transformers.", "Is it late?": "No, it is early."}
@@ -327,4 +345,5 @@ with tempfile.TemporaryDirectory() as temporary:
     gguf(folder)
     without_tokenizer(pathlib.Path(temporary) / "private" / "bare")
     ends(folder)
+    gives_up(folder)
 finish()

@@ -88,6 +88,13 @@ class Server:
             time.sleep(0.02)
         expect(what, met)
 
+    def accepts(self):
+        try:
+            socket.create_connection(("127.0.0.1", self.port)).close()
+        except ConnectionError:
+            return False
+        return True
+
     def hold(self, most):
         """Connections that the server has accepted and answered, and keeps: up to `most`, or until one is refused."""
         held = []
