@@ -11,7 +11,7 @@ namespace weft {
 
 // Divides the cores that several ranks of this host have in common, and returns the number of threads for DeviceOptions::threads:
 // `threads` if it is not 0, else the cores of this rank; alone: `threads`. The rank is bound to the packages of its cores, not to the
-// cores: where others slow one of them down, its threads move. Collective; to be called before the process starts threads.
+// cores: if another process slows one of them down, the threads move. Collective; to be called before the process starts threads.
 //
 // Ranks that the user has bound to cores of their own (mpirun --map-by slot:PE=8, srun --cpus-per-task=8) stay there. A default of Open
 // MPI's mpirun is undone: it binds each of two ranks to one core, and the other cores would be idle. With more ranks than cores
@@ -29,7 +29,7 @@ struct RankCpus {
   int quota = 0;  // cores that the container's CPU quota is worth, if less than the mask has; 0: no such quota
 };
 
-// Of all ranks. Collective.
+// The CPUs of all ranks. Collective.
 std::vector<RankCpus> gather_cpus(Communicator& communicator, const std::string& own_host);
 
 // Whether the host of that rank has more ranks than cores they may use.
@@ -42,13 +42,13 @@ struct CoreShare {
   int ranks = 1;  // that share them
 };
 
-// Where a CPU is: ranks get neighbours in the order of their places.
+// The place of a CPU in the machine. Ranks get neighbouring CPUs, in the order of these places.
 struct Place {
   int64_t package = 0, core = 0;
   auto operator<=>(const Place&) const = default;
 };
 
-// The share of a rank. `places`: of the CPUs, by number; without one a CPU is a core of the first package.
+// The share of a rank. `places`: the place of each CPU, by its number; a CPU beyond the list is a core of the first package.
 CoreShare core_share(std::span<const RankCpus> ranks, int rank, const std::vector<Place>& places = {});
 
 }  // namespace detail

@@ -69,11 +69,11 @@ struct Engine::Sequence {
 
   std::span<const int32_t> ids() const { return sampled.tokens(); }
   std::span<const int32_t> unread(const KvSequence& pages) const { return ids().subspan(size_t(pages.length())); }
-  // Pages that it may yet take, those in `pages` being there.
+  // The number of pages that it may still take from the pool, in addition to `pages`.
   int64_t future(const KvSequence& pages) const { return pages.missing(int64_t(sampled.most()) - pages.length()); }
 };
 
-// Where a sequence joins others: those of one adapter are neighbours, whose matrices are read once a step.
+// The row at which a sequence joins others. Sequences of one adapter are neighbours, so that its matrices are read once a step.
 size_t Engine::row_for(const std::vector<SequencePointer>& rows, int adapter) {
   size_t at = rows.size();
   while (at > 0 && rows[at - 1]->adapter > adapter) --at;
@@ -173,7 +173,7 @@ bool Engine::begin_next() {
   const std::span<const int32_t> prompt = next.ids().first(next.sampled.prompt_tokens() - 1);  // the last token is computed, for its logits
   const KeptPrefixes::Match kept = kept_.find(prompt, next.adapter);
   KvSequence pages = shared_prefix(prompt, next.adapter, kept);
-  // A last page that is shared stays while its copy is written. Without it the sequence takes no more than if it shared nothing.
+  // A shared last page stays in the pool while its copy is written. Without it the sequence takes no more pages than if it shared none.
   if (!has_pages(pages)) pages.truncate(pages.length() / kPagePositions * kPagePositions);
   if (!has_pages(pages) || !fits_beside(next, pages)) return false;
   if (pages.length() > 0 && pages.length() <= int64_t(kept.length)) kept_.use(kept);
@@ -185,9 +185,9 @@ bool Engine::begin_next() {
   return true;
 }
 
-// Whether a prompt, of which `pages` are there, is read in one pass with those that are read: all of them whole, padded to the longest.
-// They fit into a chunk; padding at most doubles what is computed, and takes positions that the sequence may come to have anyway. A prompt
-// that would save half of its own by waiting for the pages of one of them waits.
+// Whether a prompt, whose `pages` are computed already, is read in one pass with those in `reading_`, all of them whole and padded to the
+// longest: they must fit into a chunk, padding may double the work at most and stays within the positions that the sequence may come to
+// have. A prompt waits if sharing the pages of one of the others saves half of its own tokens.
 bool Engine::fits_beside(const Sequence& next, const KvSequence& pages) const {
   if (reading_.empty()) return true;
   const size_t own = next.unread(pages).size();

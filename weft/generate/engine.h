@@ -5,7 +5,7 @@
 //   while (!engine.idle())
 //     for (const EngineToken& token : engine.step()) std::printf("%d\n", token.id);
 //
-// Prompts are read between decoding steps: a chunk of a long one, or several short ones side by side. Keys and values are in the pages of
+// Prompts are read between decoding steps: a chunk of a long one, or several short ones in one pass. Keys and values are in the pages of
 // one pool (weft/nn/kv_pool.h). A sequence waits until the pool has pages for all positions it may come to have, so none ever runs out of
 // them midway. The pool's memory is taken at the start, or as sequences grow (EngineOptions::grows). The positions that a prompt shares
 // with a sequence in the engine, or with one that left (EngineOptions::keep), are read from that one's pages instead of computed. A token
@@ -55,8 +55,8 @@ struct SequenceOptions {
 
 // Throws, naming the option and its value, if one is out of range.
 void check_options(const SequenceOptions& options);
-// The same, and naming `what` ("the prompt") if the prompt is empty, has ids outside the vocabulary or does not fit with max_tokens into
-// `positions`.
+// The same; also throws, naming `what` ("the prompt"), if the prompt is empty, has ids outside the vocabulary or does not fit with
+// max_tokens into `positions`.
 void check_sequence(const Model& model, std::string_view what, std::span<const int32_t> prompt, const SequenceOptions& options,
                     int64_t positions);
 
@@ -71,11 +71,11 @@ struct EngineToken {
 };
 
 struct GenerateTimes {
-  int64_t prompts = 0, prompt_tokens = 0, step_tokens = 0;  // prompt_tokens: computed, without those a kept cache had
+  int64_t prompts = 0, prompt_tokens = 0, step_tokens = 0;  // prompt_tokens: those computed, not those found in a cache
   double prompt_seconds = 0;                                // reading prompts, and the first new token of each
   double step_seconds = 0;                                  // all later tokens
   GenerateTimes since(const GenerateTimes& earlier) const;
-  // New tokens per second, without the first token of each prompt if there are others.
+  // New tokens per second, not counting the first token of each prompt unless there are no others.
   double tokens_per_second() const;
 };
 
@@ -84,14 +84,14 @@ class Engine {
   // The model must outlive the engine.
   explicit Engine(const Model& model, const EngineOptions& options = {});
 
-  // The sequence's number. It waits until there is a place and enough pages, in the order of calls. Throws as check_sequence does, and if
-  // the sequence would not fit into the whole pool.
+  // Adds a sequence and returns its number. It waits until there is a place and enough pages, in the order of calls. Throws as
+  // check_sequence does, and if the sequence would not fit into the whole pool.
   uint64_t add(std::vector<int32_t> prompt, const SequenceOptions& options);
   // Ends a sequence, whatever it is doing; a number that is not in the engine changes nothing.
   void remove(uint64_t sequence);
 
-  // A chunk of a prompt or some short prompts, or one token of every sequence whose prompt is read, in turns: the new tokens. A step that
-  // throws leaves every sequence as it was.
+  // Reads a chunk of a prompt or some short prompts, or decodes one token of every sequence whose prompt has been read, in turns. Returns
+  // the new tokens. A step that throws leaves every sequence as it was.
   std::vector<EngineToken> step();
 
   bool idle() const { return waiting_.empty() && reading_.empty() && decoding_.empty(); }

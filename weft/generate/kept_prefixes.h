@@ -14,18 +14,18 @@ size_t common_prefix(std::span<const int32_t> a, std::span<const int32_t> b);
 
 class KeptPrefixes {
  public:
-  // `ids`: of the positions in `pages`. In place of sequences that begin it; nothing new if it begins another one.
+  // `ids`: of the positions in `pages`. Replaces kept sequences that are prefixes of it; does nothing if it is a prefix of one.
   void keep(std::span<const int32_t> ids, KvSequence pages);
 
   struct Match {
     size_t entry = 0, length = 0;  // length 0: none
   };
-  // The entry of this adapter that has most of the first positions of `ids`.
+  // The entry of this adapter with the longest common prefix with `ids`.
   Match find(std::span<const int32_t> ids, int adapter) const;
   KvSequence prefix(const Match& match) const { return entries_[match.entry].pages.prefix(int64_t(match.length)); }
   void use(const Match& match) { entries_[match.entry].used = ++uses_; }
 
-  // Pages of the pool that no other sequence refers to.
+  // The number of pages to which kept sequences alone refer.
   int64_t pages() const;
   // Gives back one page, or one reference to it. There must be an entry.
   void give_up_page();

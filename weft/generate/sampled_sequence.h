@@ -10,7 +10,7 @@ namespace weft {
 
 class SampledSequence {
  public:
-  // `positions`: of the sequence, at most, where options.max_tokens is 0.
+  // `positions`: the longest sequence if options.max_tokens is 0.
   SampledSequence(std::vector<int32_t> prompt, const SequenceOptions& options, int64_t positions);
 
   const SequenceOptions& options() const { return options_; }
@@ -18,9 +18,9 @@ class SampledSequence {
   size_t prompt_tokens() const { return prompt_tokens_; }
   size_t most() const { return most_; }  // tokens in all
 
-  // Samples the next token from the logits after the last one. `terms`: theirs; ignored unless log-probabilities are wanted.
+  // Samples the next token from the logits after the last one. `terms`: of these logits; ignored unless log-probabilities are wanted.
   EngineToken next(std::span<const float> logits, const RowTerms* terms);
-  // Whether the next token is the one with the largest logit, and nothing else is asked for: then it may come from elsewhere.
+  // Whether the next token is simply the one with the largest logit, so that the device may choose it (weft/ops/sample).
   bool takes_best() const;
   EngineToken take(int32_t id);
 

@@ -117,7 +117,7 @@ void q6_k_block(const std::byte* block, float* out) {
       }
 }
 
-// Elements i and i + 16 share a byte. Twice the value by half the power of two: the largest power is no float.
+// Elements i and i + 16 share a byte. Twice the value times half the power of two: the largest power does not fit a float.
 void mxfp4_block(const std::byte* block, float* out) {
   constexpr float kTwice[] = {0, 1, 2, 3, 4, 6, 8, 12, -0.0f, -1, -2, -3, -4, -6, -8, -12};
   constexpr int kBias = 127;

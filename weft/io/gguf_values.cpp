@@ -15,7 +15,7 @@ std::string type_name(const Gguf::Value& value) {
   return value.type == Gguf::Type::list ? join("list of ", value.count, " ", kTypeNames[size_t(value.element)]) : own;
 }
 
-// The number at `at`; nullopt for a type that is none. An integer that int64_t does not hold is the largest it does.
+// The number at `at`; nullopt if the type is not a number. Integers above the range of int64_t become its largest value.
 template <class T>
 T load(const std::byte* at) {
   T value;

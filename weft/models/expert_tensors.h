@@ -24,10 +24,10 @@ struct ExpertPart {
   int64_t expert, first, last;
 };
 
-// The tensors of a folder that hold the parameter `name` of this shape; none: it is stored as it is.
+// The tensors of a folder that hold the parameter `name` of this shape; empty: the folder stores it as one tensor, as we do.
 std::vector<ExpertPart> expert_parts(const ModelConfig& config, const std::string& name, const Shape& shape);
 
-// The name under which a parameter that is stored as it is stands in published folders: Mixtral's block_sparse_moe.gate.weight.
+// The name in published folders of a parameter that is stored as one tensor: Mixtral's block_sparse_moe.gate.weight.
 std::string published_name(const ModelConfig& config, const std::string& name);
 
 // MXFP4, as gpt-oss is published (`<name>_blocks` [E, out, in / 32, 16] and `<name>_scales` [E, out, in / 32], both U8): blocks of 32

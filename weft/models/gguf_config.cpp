@@ -57,8 +57,8 @@ void refuse_unsupported(const Gguf& file, const GgufFamily& family, const std::s
       fail(ErrorCode::unsupported, file.path(), prefix, key, " is false, which is not supported");
 }
 
-// The keys of layers with a window, where they are not those of the others. Of OLMo 3 llama.cpp reads the base and ignores it: such a file
-// means what neither of its readers computes.
+// Refuses keys by which layers with a window differ from the others. llama.cpp reads such a base of OLMo 3 and ignores it, so that a file
+// with one would have another meaning here and there.
 void refuse_other_window_layers(const Gguf& file, const GgufFamily& family, const std::string& prefix, const ModelConfig& c) {
   if (!family.window.written) return;
   for (const char* key : {"attention.key_length_swa", "attention.value_length_swa", "rope.dimension_count_swa"})
@@ -76,8 +76,8 @@ const Gguf::Entry& tensor_of(const Gguf& file, const char* name) {
   return found->second;
 }
 
-// A window above the context is one of the whole context: llama.cpp loads such files, and converters write them, while config.json, where
-// it is a mistake more often, rejects it.
+// Counts a window above the context as one of the whole context, because converters write such files and llama.cpp loads them. In a
+// config.json, where it is more often a mistake, it is an error.
 int64_t read_window(const Gguf& file, const std::string& prefix, const GgufWindow& window, int64_t context) {
   const int64_t least = window.absent > 0 ? 1 : 0;
   const int64_t tokens = file.find_integer(prefix + kWindow, least).value_or(window.absent);
@@ -116,7 +116,7 @@ void read_experts(const Gguf& file, const std::string& prefix, ModelConfig& c) {
   if (c.architecture == Architecture::gpt_oss) c.intermediate_size = c.expert_size;  // no layer has another MLP
 }
 
-// The fraction whose product with the size of a head is the number of rotated elements, though it was rounded.
+// The fraction of a head that is rotated, such that its product with the head size, rounded, is the number of rotated elements.
 void read_rotated_part(const Gguf& file, const std::string& prefix, ModelConfig& c) {
   const auto rotated = file.find_integer(prefix + kRotated, 2, c.head_dim);
   if (!rotated) return;

@@ -8,7 +8,7 @@
 
 namespace weft::gguf_keys {
 
-// Below "<family>.".
+// Keys after the prefix "<family>.".
 struct IntegerKey {
   const char* key;
   int64_t ModelConfig::* member;

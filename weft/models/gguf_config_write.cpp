@@ -22,7 +22,7 @@ std::string way_without_window(const ModelConfig& c) {
   return join("; with --context ", c.window, " the model needs none, and can be written");
 }
 
-// The config that a reader makes of the keys: everything else must be what the family always has.
+// The config that a reader would get from the keys: other settings have the values that are fixed for the family.
 void check_representable(const ModelConfig& c, const GgufFamily& family) {
   ModelConfig d;
   d.activation = family.activation;

@@ -15,11 +15,11 @@ using Kind = RopeScaling::Kind;
 
 constexpr int64_t kMost = INT32_MAX;
 
-// Below "<family>.".
+// Keys after the prefix "<family>.".
 constexpr const char *kType = "rope.scaling.type", *kScalingFactor = "rope.scaling.factor",
                      *kOriginalContext = "rope.scaling.original_context_length", *kAttentionFactor = "rope.scaling.attn_factor";
 
-// llama.cpp has these numbers of yarn for all families but mistral3, whatever a file says.
+// llama.cpp uses these numbers of yarn for all families but mistral3 and ignores those of a file.
 struct YarnNumber {
   const char* key;
   double RopeScaling::* member;
@@ -29,10 +29,10 @@ constexpr YarnNumber kBetas[] = {{"rope.scaling.yarn_beta_fast", &RopeScaling::b
                                  {"rope.scaling.yarn_beta_slow", &RopeScaling::beta_slow, 1}};
 bool has_betas(const GgufFamily& family) { return family.name == std::string_view("mistral3"); }
 
-// Of mistral3, transformers' mscale_all_dim.
+// Of mistral3 alone: mscale_all_dim in transformers.
 constexpr const char* kLogMultiplier = "rope.scaling.yarn_log_multiplier";
 
-// llama3 scaling is the tensor of its factors; these keys have what it was computed from. Other programs ignore them.
+// A file holds llama3 scaling as a tensor of factors; these keys hold the numbers that it was computed from. Other programs ignore them.
 constexpr const char *kFactor = "weft.rope_scaling.factor", *kLowFactor = "weft.rope_scaling.low_freq_factor",
                      *kHighFactor = "weft.rope_scaling.high_freq_factor", *kOriginal = "weft.rope_scaling.original_context";
 
@@ -90,7 +90,7 @@ double read_factor(const Gguf& file, const std::string& prefix) {
   return factor;
 }
 
-// What yarn multiplies cos and sin by where a file has no factor of its own.
+// The factor of yarn on cos and sin for a file that has none.
 double usual_attention_factor(double factor, double log_multiplier) {
   const double usual = keys::yarn_attention_factor(factor);
   return log_multiplier == 0 || factor <= 1 ? usual : usual / (log_multiplier * (usual - 1) + 1);

@@ -19,7 +19,7 @@ class KvCache {
  public:
   // `batch` empty sequences in a pool of their own, with pages for `capacity` positions of each.
   KvCache(Device& device, const KvCacheOptions& options);
-  // No sequence yet; there is room for `room`, of at most `capacity` positions each.
+  // An empty cache for up to `room` sequences of at most `capacity` positions each.
   KvCache(std::shared_ptr<KvPool> pool, int64_t room, int64_t capacity);
 
   int64_t batch() const { return int64_t(sequences_.size()); }
@@ -32,16 +32,16 @@ class KvCache {
   // Drops all but the first `length` positions of every sequence.
   void truncate(int64_t length);
 
-  // Has room for `capacity` positions of each sequence from now on, as far as the pool has pages for them.
+  // Raises the limit to `capacity` positions of each sequence. The pages still come from the pool.
   void grow(int64_t capacity);
 
-  // Sequences come and go, without copies. A new one is the last, or takes place `at`.
+  // Adds and removes sequences without copies. A new one is the last, or takes place `at`.
   void join(KvSequence sequence) { join(std::move(sequence), batch()); }
   void join(KvSequence sequence, int64_t at);
   void join() { join(KvSequence(pool_)); }  // an empty one
   KvSequence remove(int64_t b);
 
-  // Pages that a pass over `tokens` new tokens takes from the pool.
+  // The number of pages that a pass over `tokens` new tokens takes from the pool.
   int64_t missing(int64_t tokens) const;
 
  private:

@@ -8,7 +8,7 @@
 //   b.prepare(1);                  // position 80 is in the second one, which a has, too: b gets a copy of it
 //
 // A page belongs to the sequences that refer to it, and is free again when the last of them is gone. The memory is allocated once, unless
-// grow() adds pages: sequences keep theirs, by number.
+// grow() adds pages, which leaves the numbers of the pages in use as they are.
 #pragma once
 
 #include <memory>
@@ -39,10 +39,10 @@ class KvPool {
   int64_t references(int32_t page) const { return references_[size_t(page)]; }
   int64_t bytes() const;
 
-  // Has `pages` pages from now on: the tensors of all layers become larger ones with the same contents. Not while a pass is open.
+  // Grows to `pages` pages: the tensors of all layers are replaced by larger ones with the same contents. Not while a pass is open.
   void grow(int64_t pages);
 
-  // Of one layer, [pages, kPagePositions, heads, head_dim].
+  // The keys and values of one layer, [pages, kPagePositions, heads, head_dim].
   const Tensor& keys(int64_t layer) const { return keys_[size_t(layer)]; }
   const Tensor& values(int64_t layer) const { return values_[size_t(layer)]; }
 
@@ -81,12 +81,12 @@ class KvSequence {
   KvSequence copied_to(const std::shared_ptr<KvPool>& pool) const;
   void truncate(int64_t length);  // gives back the pages after them
 
-  // Pages that prepare(tokens) takes from the pool.
+  // The number of pages that prepare(tokens) takes from the pool.
   int64_t missing(int64_t tokens) const;
   // Makes room for the next `tokens` positions, in pages of this sequence alone: a shared page is copied before it is written. Throws, and
   // changes nothing, if the pool has too few free pages.
   void prepare(int64_t tokens);
-  // The next `tokens` positions are written. Pages after them go back.
+  // Declares the next `tokens` positions written, and returns the pages after them to the pool.
   void commit(int64_t tokens);
 
  private:

@@ -53,8 +53,8 @@ Tensor Linear::product(const Tensor& x, Activation activation) const {
   return matmul(x, weight, {.transpose_b = layout == Layout::out_in, .bias = bias, .activation = activation});
 }
 
-// In the memory of `sum`. Sequences with an adapter have what a layer with that one computes, the others what a layer without any does: the
-// activation of these is in the matmul, before the result is rounded.
+// Adds the adapters in the memory of `sum`. A sequence with an adapter gets the bits of a layer with that adapter alone, the others those
+// of a layer without adapters, whose activation is part of the matmul, before the result is rounded.
 Tensor Linear::add_named(const Tensor& x, const Tensor& sum, Activation activation, const LoraUse& lora) const {
   check(!adapter && !should_record({&x, &weight}), "lora", "adapters by name are for inference, and for layers without one of their own");
   for (const AdapterRows& rows : lora.rows) {

@@ -56,7 +56,7 @@ struct AdapterRows {
   bool operator==(const AdapterRows&) const = default;
 };
 
-// What a pass does with adapters.
+// The adapters of a pass.
 struct LoraUse {
   LoraUse() = default;
   LoraUse(const Tensor& random, std::span<const AdapterRows> rows = {}) : random(random), rows(rows) {}

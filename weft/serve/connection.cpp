@@ -47,7 +47,7 @@ Connection::Connection(int socket, int stop, const ConnectionLimits& limits, boo
   served = this;
 }
 
-// Closing a socket with unread bytes would take back an answer that is still under way.
+// Closing a socket with unread bytes resets the connection, and the client may lose an answer that it has not read yet.
 Connection::~Connection() {
   served = nullptr;
   if (closes_ && ::shutdown(socket_, SHUT_WR) == 0) {
@@ -60,7 +60,7 @@ Connection::~Connection() {
 
 Connection& Connection::current() { return *served; }
 
-// Whether one of `events` came before `until`. `for_stop`: and before the server stopped.
+// Waits for one of `events`; false if `until` passes first, or, with `for_stop`, if the server stops first.
 bool Connection::wait(short events, Clock::time_point until, bool for_stop) const {
   for (;;) {
     const auto left = std::chrono::ceil<milliseconds>(until - Clock::now());
@@ -134,7 +134,7 @@ bool Connection::left() const {
 bool Connection::is_readable() const { return at_ < end_ || wait(POLLIN, stalls()); }
 bool Connection::is_writable() const { return wait(POLLOUT, stalls()); }
 
-// Receives what is there into the empty buffer. A request of which not all has come is dropped when the server stops.
+// Receives the available bytes into the empty buffer. A request that has not arrived completely is dropped when the server stops.
 bool Connection::fill(Clock::time_point until) {
   for (;;) {
     const ssize_t count = ::recv(socket_, buffer_.data(), buffer_.size(), MSG_DONTWAIT);

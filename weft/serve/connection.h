@@ -23,8 +23,8 @@ struct ConnectionLimits {
 
 class Connection final : public httplib::Stream {
  public:
-  // Owns `socket`, which must not block. `stop`: a descriptor that becomes readable when the server stops. `refused`: it is above the limit
-  // of connections: its requests are answered with 503.
+  // Owns `socket`, which must not block. `stop`: a descriptor that becomes readable when the server stops. `refused`: the connection is
+  // above the limit, and its requests are answered with 503.
   Connection(int socket, int stop, const ConnectionLimits& limits, bool refused);
   ~Connection() override;
   Connection(const Connection&) = delete;
@@ -32,8 +32,8 @@ class Connection final : public httplib::Stream {
   // The connection that the calling thread serves.
   static Connection& current();
 
-  // Waits for the next request and receives its head; false: there is none (the client has left, is idle, or the server stops), its head
-  // was refused, or the body before it was not read to its end, so that what follows is not known.
+  // Waits for the next request and receives its head. False: there is none (the client has left, is idle, or the server stops), its head
+  // was refused, or the body before it was not read to its end, so that the next request's start is unknown.
   bool wait_for_request();
   void body_done() { body_pending_ = false; }             // the request's body was read whole
   void close_after() { closes_ = true; }                  // there is no further request
@@ -42,7 +42,7 @@ class Connection final : public httplib::Stream {
   bool left() const;  // the client has closed its side
   void abandon();     // ends both directions at once
 
-  // For cpp-httplib. Later versions than 0.11 have more of them.
+  // The interface of cpp-httplib's Stream; versions after 0.11 have further functions.
   bool is_readable() const override;
   bool is_writable() const override;
   ssize_t read(char* to, size_t size) override;

@@ -18,7 +18,7 @@ class Exchange : public std::enable_shared_from_this<Exchange> {
  public:
   using Clock = std::chrono::steady_clock;
 
-  // Of the connection that the calling thread serves.
+  // For the connection that the calling thread serves.
   Exchange(Answer answer, Scheduler& scheduler, Metrics& metrics, std::chrono::duration<double> timeout);
   ~Exchange();  // cancels a job that has not ended
 
@@ -28,7 +28,7 @@ class Exchange : public std::enable_shared_from_this<Exchange> {
 
  private:
   bool write_stream(httplib::DataSink& sink);
-  // Calls `each` for the job's events until all have come; false: it returned false. Throws if the client has left or time is up.
+  // Calls `each` for the job's events until all have come; returns false if `each` does. Throws if the client has left or time is up.
   bool follow(const std::function<bool(const TokenEvent&)>& each);
   bool complete();
   void wait();

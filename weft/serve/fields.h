@@ -11,8 +11,8 @@
 
 namespace weft::serve {
 
-// The body of a request. Not JSON, deeper than 64 levels, an object of more than 1000 members, a key twice or no object: an ApiError of
-// status 400.
+// Parses the body of a request. Throws an ApiError of status 400 if it is not a JSON object, is deeper than 64 levels, repeats a key or
+// has an object of more than 1000 members.
 Json parse_body(std::string_view body);
 
 class Fields {

@@ -49,9 +49,9 @@ class Job {
   void fail(ApiError error);  // the job has ended
   int64_t unread();           // tokens and log-probabilities that the reader has not taken
 
-  // The reader's side: waits until there is news, at most that long, and moves it to `events`. Throws the error of a failed job.
+  // The reader's side: waits for new events, for at most `most`, and moves them to `events`. Throws the error of a failed job.
   void wait(std::chrono::milliseconds most, std::vector<TokenEvent>& events);
-  // After all sequences have ended: complete.
+  // Complete once all sequences have ended.
   std::vector<PromptScores> scores();
   bool scores_ready();
 

@@ -16,7 +16,7 @@ class Listener {
  public:
   using Serve = std::function<void(Connection&)>;  // answers requests until wait_for_request() returns false
 
-  // `most`: connections at once. Further ones are accepted as refused, a few at a time.
+  // `most`: connections at once. Further ones, a few at a time, are accepted and answered with 503.
   Listener(int most, const ConnectionLimits& limits, Serve serve);
   ~Listener();
 

@@ -10,11 +10,11 @@
 
 namespace weft::serve {
 
-// Of each token from the second on, given those before it, with the `top` most likely ones at its place. The values have the bits of
-// score() (weft/generate/score.h), with the named adapter or, for "", without one.
+// Scores each token from the second on, given those before it, and lists the `top` most likely tokens at its place. The values have the
+// bits of score() (weft/generate/score.h), with the named adapter or, for "", without one.
 class PromptScorer {
  public:
-  // The model must outlive it. `pool`: with free pages for all of `ids`; they are free again afterwards.
+  // The model must outlive it. `pool` must have free pages for all of `ids`; they are free again afterwards.
   PromptScorer(const Model& model, std::shared_ptr<KvPool> pool, std::shared_ptr<const std::vector<int32_t>> ids, int64_t top,
                std::string_view adapter);
 

@@ -1,6 +1,6 @@
-// The head of an HTTP request, checked before cpp-httplib sees it. What two readers of one connection could understand differently
-// (lengths, codings, line ends) is refused, and so is what makes cpp-httplib recurse or answer early; headers that the server does not use,
-// such as Range and Accept-Encoding, are left out.
+// The head of an HTTP request, checked before cpp-httplib sees it. Refuses lengths, codings and line ends that two readers of one
+// connection could understand differently, and heads that make cpp-httplib recurse or answer early. Drops headers that the server does not
+// use, such as Range and Accept-Encoding.
 #pragma once
 
 #include <cstdint>

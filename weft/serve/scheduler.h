@@ -29,9 +29,9 @@ class Scheduler {
   Scheduler(const Model& model, const Tokenizer* tokenizer, const SchedulerOptions& options, Metrics& metrics);
   ~Scheduler();
 
-  // From any thread. Throws an ApiError: 429 if the queue is full, 503 after finish().
+  // Queues a job, from any thread. Throws an ApiError: 429 if the queue is full, 503 after finish().
   void submit(std::shared_ptr<Job> job);
-  // The job's reader has left.
+  // Drops a job whose reader has left.
   void cancel(Job& job);
   // Refuses further jobs; run() returns when those it has are done.
   void finish();

@@ -16,8 +16,8 @@ namespace weft::serve {
 
 class ServedModel {
  public:
-  // `folder` must outlive it. `positions`: of one sequence, its prompt included. `private_paths`: of the folder and of other files that
-  // errors may name; clients do not see them. `adapters`: names of the model's, each a model for clients.
+  // `folder` must outlive it. `positions`: the longest sequence, its prompt included. `private_paths`: paths of the folder and of other
+  // files, hidden from clients in errors. `adapters`: the names of the model's adapters, each a model for clients.
   ServedModel(const ModelFolder& folder, std::string name, std::optional<ChatFormat> format, int64_t positions,
               std::vector<std::string> private_paths, std::vector<std::string> adapters = {});
 
@@ -28,9 +28,9 @@ class ServedModel {
   const Tokenizer* tokenizer() const { return tokenizer_; }  // null: prompts are token ids, and answers have no text
   const std::vector<int32_t>& end_ids(bool chat) const { return chat ? chat_end_ids_ : end_ids_; }
 
-  // The folder's settings, with those of the request in their place. A request without a seed has one of its own.
+  // The folder's settings, overridden by those of the request. A request without a seed gets a random one.
   SamplingOptions sampling(const SamplingRequest& request) const;
-  // New tokens of a sequence. Throws an ApiError if they do not fit behind the prompt.
+  // The number of new tokens of a sequence. Throws an ApiError if they do not fit behind the prompt.
   int64_t max_tokens(const GenerationRequest& request, size_t prompt_tokens) const;
 
   // The ids of a prompt, checked: at least one, each in the vocabulary, shorter than the context.
@@ -42,7 +42,7 @@ class ServedModel {
   // The adapter that a request's `model` names; "": the model itself, also if none is named. Throws an ApiError for any other name.
   std::string adapter_of(const std::string& model) const;
 
-  // The text of an error without private paths.
+  // An error's text with the private paths removed.
   std::string public_text(std::string text) const;
 
  private:

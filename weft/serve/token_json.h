@@ -12,11 +12,11 @@ namespace weft::serve {
 
 using OrderedJson = nlohmann::ordered_json;
 
-// The text of one token: a special token's name, the text of whole characters, or "bytes:\xe2\x80" for a part of one. The id as text
-// without a tokenizer.
+// The text of one token: a special token's name, the text of whole characters, or "bytes:\xe2\x80" for a part of a character. Without a
+// tokenizer: the id as text.
 std::string token_label(const Tokenizer* tokenizer, int32_t id);
 
-// Characters that a token adds to the text, counted by their first bytes; a special token is hidden.
+// The number of characters that a token adds to the text, counted by their first bytes; a special token adds none.
 int64_t token_characters(const Tokenizer* tokenizer, int32_t id);
 
 // An element of "content": {"token", "logprob", "bytes", "top_logprobs"}.

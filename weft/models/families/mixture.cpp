@@ -18,7 +18,7 @@ int64_t read_expert_count(const JsonNode& root, int64_t absent) {
   return chosen ? chosen->integer(1, RouteArgs::kMostExperts) : absent;
 }
 
-// How many experts there are and how many a token has; the load-balancing loss counts where output_router_logits is true.
+// The number of experts and of those chosen for a token. The loss includes the load-balancing loss if output_router_logits is true.
 void read_experts(const JsonNode& root, ModelConfig& c, int64_t experts, int64_t per_token) {
   c.experts = read_expert_count(root, experts);
   c.experts_per_token = root.integer_or("num_experts_per_tok", per_token, 1, keys::kMost);

@@ -4,7 +4,7 @@
 //
 //   dA = dC op(B)^T    dB = op(A)^T dC    dbias = sum over rows of dC     (dC after f's own backward)
 //
-// or, for the gradient of the value x before an activation and that of the bias in it:
+// or, in the backward pass of an activation f, whose input x is slope_of, with the gradient of the bias in x:
 //
 //   C = op(A) op(B) f'(x)      column_sums = sum over rows of C
 //
@@ -45,19 +45,19 @@ struct MatmulArgs {
   MutView c;    // [..., M, N]
   View bias;    // [N], f32 or c's dtype; absent: none
   MutView pre;  // as c: the value before the activation, for its backward; absent: not kept
-  // For a gradient, one matrix, with `activation` as f: x, as c, and [N] f32, which may be absent. On CUDA part of the matmul, which then
-  // multiplies the f32 sum; elsewhere the matmul's result is rounded to c's dtype first.
+  // x, of c's shape and dtype, and the column sums [N], f32, optional: for a gradient of one matrix, with `activation` as f. On CUDA the
+  // f32 sum is multiplied by f'(x); elsewhere the sum is rounded to c's dtype first.
   View slope_of = {};
   MutView column_sums = {};
   bool transpose_a = false, transpose_b = false;
   float alpha = 1, beta = 0;
   Activation activation = Activation::none;
   Precision precision = Precision::f32;  // tf32: a and b must be f32
-  // A gradient's product: the device may sum over K in any order that depends on the shape alone. Else a row of c has one set of bits for
+  // For gradients: the device may sum over K in any order that depends on the shape alone. Else a row of c has one set of bits for
   // any number of rows (docs/numerics.md).
   bool any_order = false;
-  // Of an int8 b [N, K] (transpose_b), f16 [N, ceil(K / kInt8Group)]; with alpha 1, beta 0, a not transposed, no pre; absent: b has a's
-  // dtype.
+  // The scales of an int8 b [N, K]: f16 [N, ceil(K / kInt8Group)]. Requires transpose_b, alpha 1, beta 0, a not transposed, no pre. Absent:
+  // b has a's dtype.
   View scales = {};
 
   // The shapes depend on the transposes and on whether b is shared: plan() checks them.
@@ -90,10 +90,10 @@ struct MatmulPlan {
   int64_t offset(const Matrix& m, int64_t index) const { return index / inner * m.outer + index % inner * m.inner; }
 };
 
-// Checks the operands against each other; what every backend starts from.
+// Checks the operands against each other. Every backend starts from the result.
 MatmulPlan plan(const MatmulArgs& args);
 
-// Throws where an operand breaks the contract, naming it: what a launch checks first.
+// Throws, naming the operand, if one breaks the contract. Every launch begins with it.
 void check_contract(const Stream& stream, const MatmulArgs& args);
 
 // A checked launch into memory the caller owns. c must not overlap a or b.

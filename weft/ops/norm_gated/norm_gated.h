@@ -5,7 +5,7 @@
 // h, n, both projections and y are each rounded to their dtype, as rms_norm, matmul_group and the elementwise product would: the results
 // have their bits (docs/numerics.md, "One order: CUDA"). No gradient: training has those ops.
 //
-// What the launch before this one on the stream writes may be x and delta, nothing else: the rest is read ahead of it.
+// The launch before this one on the stream may write x and delta, nothing else: the other operands are prefetched before it ends.
 #pragma once
 
 #include "weft/ops/operands.h"
@@ -24,7 +24,7 @@ struct NormGatedArgs {
   MutView h, y;
   float eps;
 
-  // Whether the kernel takes R rows of C elements: they are held in shared memory.
+  // Whether the kernel supports R rows of C elements, which it holds in shared memory.
   static bool takes(int64_t R, int64_t C);
 
   static constexpr auto operands() {

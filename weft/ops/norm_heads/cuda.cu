@@ -11,7 +11,7 @@ struct Projection {
   int heads;
 };
 
-// Where the new token of each sequence belongs.
+// The cache position of each sequence's new token.
 struct NewPositions {
   const int32_t* start;
   int capacity, table;  // positions of the cache, and of RoPE's table (as many where there is none)
@@ -65,7 +65,7 @@ struct HeadTiles {
     return {{first, p.row, 8}, {first + D / 2 * p.row, p.row, 8}};
   }
 
-  // What a lane does with a tile's sums; RoPE's angles are asked for before they are summed.
+  // A lane's epilogue of a tile. RoPE's angles are loaded before the sums are ready.
   struct Finish {
     const HeadTiles& tiles;
     Place at;

@@ -1,8 +1,8 @@
 // The first half of an attention layer for the few rows of a decode step, one new token of each sequence, in as few kernels as the device
 // can: residual, norm, the projections to q, k and v, RoPE, and the new key and value into the cache.
 //
-//   h = x (+ delta)      n = h rstd w      q, k = rope(n Wq^T + bq), rope(n Wk^T + bk)      v = n Wv^T + bv      rstd = 1 / sqrt(mean(h^2)
-//   + eps)
+//   h = x (+ delta)      n = h rstd w      rstd = 1 / sqrt(mean(h^2) + eps)
+//   q = rope(n Wq^T + bq)      k = rope(n Wk^T + bk)      v = n Wv^T + bv
 //
 // q is returned, k and v go to position start[b] of sequence b (weft/ops/kv_append), which is also their position in RoPE's table. With
 // q_norm and k_norm each head of q and k is normed before RoPE, as rms_norm does, with the same eps. RoPE turns pairs of halves of whole
@@ -10,7 +10,7 @@
 // as rms_norm, matmul_group, rope and kv_append would: the results have their bits (docs/numerics.md, "One order: CUDA"). No gradient:
 // training has those ops.
 //
-// What the launch before this one on the stream writes may be x and delta, nothing else: the rest is read ahead of it.
+// The launch before this one on the stream may write x and delta, nothing else: the other operands are prefetched before it ends.
 #pragma once
 
 #include "weft/ops/kv_pages.h"
@@ -34,7 +34,7 @@ struct NormHeadsArgs {
   View pages = {};  // no two sequences write to one page
   float eps;
 
-  // Whether the kernel takes R rows of C elements, which are held in shared memory, for heads of D elements.
+  // Whether the kernel supports R rows of C elements, which it holds in shared memory, and heads of D elements.
   static bool takes(int64_t R, int64_t C, int64_t D);
 
   static constexpr auto operands() {

@@ -9,12 +9,12 @@
 //   llama3:    with wavelength w = 2 pi / f
 //                w > c / low_freq_factor:   f / factor
 //                w < c / high_freq_factor:  f
-//                between:                   f ((1 - s) / factor + s),   s = (c / w - low_freq_factor) / (high_freq_factor -
-//                low_freq_factor)
+//                between:                   f ((1 - s) / factor + s),
+//                                           s = (c / w - low_freq_factor) / (high_freq_factor - low_freq_factor)
 //   dynamic:   theta becomes theta (factor L / c - (factor - 1))^(R / (R - 2)) for a declared context L above c   (NTK)
-//   yarn:      f ((1 - s) / factor + s),   s = 1 - clamp((i - low) / (high - low), 0, 1),
-//              low and high: the i whose pairs turn beta_fast and beta_slow times within c, rounded outwards if `truncate`   (Peng et al.,
-//              2023)
+//   yarn:      f ((1 - s) / factor + s),   s = 1 - clamp((i - low) / (high - low), 0, 1)   (Peng et al., 2023),
+//              low and high: the i whose pairs turn beta_fast and beta_slow times within c,
+//              rounded outwards if `truncate`
 //   longrope:  f / long_factors[i] for a declared context L above c, else f / short_factors[i]   (Ding et al., 2024)
 //
 // yarn and longrope multiply cos and sin by attention_factor. L is declared once for a model (ModelConfig::max_positions), so the table of

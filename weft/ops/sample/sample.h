@@ -1,9 +1,9 @@
-// The next token of each row of logits, chosen where the logits are: greedily, the largest logit, of several the one with the lowest id, as
-// weft/generate/sampler.h does on the host.
+// The greedy next token of each row of logits, chosen on the device: the largest logit, the lowest id among equals. The host's sampler
+// (weft/generate/sampler.h) chooses the same.
 //
 //   ids[r] = min { i : logits[r, i] = max_j logits[r, j] }
 //
-// A row without a largest number gets no id: -1 - i if the logit i is NaN or +inf, the first of them; -1 - V if all are -inf. No gradient.
+// A row without a finite maximum gets no id: -1 - i if logit i is the first that is NaN or +inf, -1 - V if all are -inf. No gradient.
 #pragma once
 
 #include "weft/ops/operands.h"

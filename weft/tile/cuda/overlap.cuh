@@ -1,8 +1,8 @@
-// Kernels of a chain that overlap (programmatic dependent launch): a kernel starts while the one before it still runs, asks for what
-// nobody writes, its weights, and then waits until all work before it is done and seen. Captured graphs keep the edge.
+// Kernels of a chain that overlap (programmatic dependent launch): a kernel starts while the one before it still runs, prefetches its
+// weights, which no kernel writes, and then waits until all work before it has ended and is visible. Captured graphs keep the edge.
 //
-// A kernel that is launched so must call wait_for_kernel_before() in every block before it reads or writes what others write, even if it
-// writes nothing itself: what follows it relies on that.
+// A kernel that is launched so must call wait_for_kernel_before() in every block before it reads or writes what others write. It must call
+// it even if it writes nothing itself: the kernels after it rely on that.
 #pragma once
 
 #include "weft/tile/cuda/launch.h"
@@ -14,7 +14,7 @@ __device__ __forceinline__ void wait_for_kernel_before() {
   asm volatile("griddepcontrol.wait;\n" ::: "memory");
 #endif
 }
-// The next kernel may start once all blocks have called this; what it may read is its own wait's business.
+// The next kernel may start once all blocks have called this; its own wait orders its reads.
 __device__ __forceinline__ void let_next_kernel_start() {
 #if __CUDA_ARCH__ >= 900
   asm volatile("griddepcontrol.launch_dependents;\n" ::: "memory");

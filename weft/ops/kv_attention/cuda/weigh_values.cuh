@@ -197,14 +197,14 @@ struct ValueSums {
 };
 
 // Equation: o = sum of 2^(to_log2 (s_j - m)) v_j / sum of 2^(to_log2 (s_j - m)), to_log2 = scale log2(e), m the running maximum.
-// Layout:   scores and maxima as DecodeParams; v [B, capacity, Hkv, D], or pages, with any strides over B, time and heads; o [B, queries,
-// H, D]. Order:    a block per (kColumns columns, up to kDecodeHeads heads of one key head, query). A row's as in causal_forward: tiles of
-// kN
-//           keys downward to the first one of its window, keys ascending in sixteens within a tile; p is rounded to bf16. The columns of a
-//           tile are the rows of mma, heads its columns: the products of a sum are those of causal_forward, in the same order.
+// Layout:   scores and maxima as in DecodeParams; v [B, capacity, Hkv, D], or pages, with any strides over B, time and heads;
+//           o [B, queries, H, D].
+// Order:    a block per (kColumns columns, up to kDecodeHeads heads of one key head, query). A row's order is that of causal_forward: tiles
+//           of kN keys downward to the first one of its window, keys ascending in sixteens within a tile; p is rounded to bf16. The columns
+//           of a tile are the rows of mma, heads its columns: a sum has the products of causal_forward, in the same order.
 // Requires: 32 kDecodeWarps threads; unaligned rows are loaded element by element.
 // Traffic:  every cached value once per kDecodeHeads heads of its group, scores once per kColumns columns (from L2), o once.
-// kD: the scores are computed here, of head dims up to kD, in a cache of up to Tiles::kShort positions; 0: they were, by score_keys.
+// kD > 0: this kernel computes the scores too, for head dims up to kD and caches of up to Tiles::kShort positions; 0: score_keys did.
 template <class Tiles, int kD>
 __global__ void __launch_bounds__(kDecodeWarps * 32, kD > 0 ? 1 : 2) weigh_values(const DecodeParams<__nv_bfloat16> p) {
   constexpr int kChain = Tiles::kChainWarps;

@@ -30,17 +30,17 @@ inline Piece<T> cached_rows(device const T* at, HeadStrides strides, PageSizes s
 
 // Equation: o = sum over j <= start of exp(s_j - m) v_j / l, s = scale q k^T; or, for one segment of the keys, its m, l and o. A window
 //           leaves out j <= start - window; a soft cap makes s cap tanh(s / cap).
-// Layout:   q, o [B, 1, H, D], k, v [B, capacity, Hkv, D], or pages of them, with any strides over B, T, H; start [B]; partial [B, H,
-// segments, D] and
+// Layout:   q, o [B, 1, H, D], k, v [B, capacity, Hkv, D], or pages of them, with any strides over B, T, H; start [B];
+//           partial [B, H, segments, D] and
 //           statistics (m, l) [B, H, segments, 2], f32.
 // Grid:     (segments; 1 where kWhole, Hkv parts, B) groups of four simdgroups: up to eight heads of one key head are the rows of the
 //           matrices. Of a tile of keys each simdgroup has the scores of eight keys (kD = 256: of half of D), then a quarter of o's
 //           columns. The order is that of the forward pass (online_softmax.metal.h): the same tiles, segments and slices of D.
 // Requires: 128 threads; D <= kD. Threadgroup memory, floats: 2 kKeys (kD + 4) for keys and values, 8 kSlices (kKeys + 4) scores, 512 of
 //           tables: 20, 19 and 19 KiB for kD = 64, 128, 256. A start out of range is reported, and nothing written.
-// Traffic:  every cached key and value once per eight heads of its group, q once per eight keys of a tile and segment. Every multiply-add
-// is
-//           in a matrix multiplication.
+// Traffic:  every cached key and value once per eight heads of its group, q once per eight keys of a tile and segment.
+//           Every multiply-add is part of
+//           a matrix multiplication.
 template <class T, int kD, int kSlices, int kKeys>
 [[max_total_threads_per_threadgroup(128)]]
 kernel void attend_cached(device const T* q [[buffer(0)]], device const T* k [[buffer(1)]], device const T* v [[buffer(2)]],

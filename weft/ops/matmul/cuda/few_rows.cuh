@@ -162,9 +162,9 @@ inline constexpr int kFewRowsThreads = 128;
 // Layout:   X [M, K], W [N, K] or [K, N], C and pre [M, N], with row strides; bias [N].
 // Order:    K in sixteens, one mma after the other from zero: for any M, any tile, any place of a row. Rows of W are spread over
 //           warps and blocks, K never.
-// Requires: 128 threads. All load; a warp computes 16 rows of W, or, where a block has fewer than 64 of them, some of their columns. X, and
-// W
-//           where not `ahead`, may be written by the kernel before.
+// Requires: 128 threads. All load; a warp computes 16 rows of W, or, where a block has fewer than 64 of them, some of their columns.
+//           The kernel before may write X and, unless `ahead`, W
+//           (weft/tile/cuda/overlap.cuh).
 // Traffic:  W once for kCols rows of X; X once for every kRows rows of W, from L2.
 template <class Out, class Ring>
 __global__ void __launch_bounds__(kFewRowsThreads) few_rows_bf16(const FewRowsParams<__nv_bfloat16, Out> p) {

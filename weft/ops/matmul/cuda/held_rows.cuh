@@ -1,7 +1,7 @@
-// Matmuls of few rows that are held whole in the shared memory of every block, so that what comes before them, a residual sum and a norm,
-// and what comes after them cost no launch of their own. A multiprocessor's blocks stream tiles of sixteen rows of W past these rows: a
-// warp loads for each warp that computes, so that neither waits for the other's instructions, and begins before the kernel before has
-// ended (overlap.cuh).
+// Matmuls of few rows, which every block holds whole in shared memory, so that the residual sum and norm before the matmul and the ops
+// after it need no launches of their own. A multiprocessor's blocks stream tiles of sixteen rows of W past these rows. Each computing warp
+// has a loading warp, so that neither waits for the other's instructions; loading begins before the previous kernel has ended
+// (overlap.cuh).
 #pragma once
 
 #include "weft/ops/row_norm/row_team.cuh"
@@ -11,7 +11,7 @@
 
 namespace weft::cuda {
 
-// The rows on the left: n = norm(x + delta); x itself without a gain w.
+// The left operand: the rows n = norm(x + delta), or x itself if there is no gain w.
 struct HeldInput {
   const __nv_bfloat16 *x, *delta;
   const void* w;  // [K], bf16, or f32 if wide
@@ -23,7 +23,7 @@ struct HeldInput {
   bool ahead;  // the kernel before writes none of W, w and what Tiles reads
 };
 
-// Eight rows of W, `stride` elements apart, of which `rows` exist. A tile is two such runs.
+// Eight rows of W, `stride` elements apart; only the first `rows` exist. A tile is two such runs.
 struct HeldRun {
   const __nv_bfloat16* at;
   int64_t stride;
@@ -57,11 +57,11 @@ __device__ __forceinline__ void stage_init(uint32_t barrier, int arrivals) {
 __device__ __forceinline__ void stage_arrive(uint32_t barrier) {
   asm volatile("{\n.reg .b64 state;\nmbarrier.arrive.shared::cta.b64 state, [%0];\n}\n" ::"r"(barrier) : "memory");
 }
-// Arrives once all copies that this thread has begun are there.
+// Arrives when all copies that this thread has started are complete.
 __device__ __forceinline__ void stage_arrive_with_copies(uint32_t barrier) {
   asm volatile("cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%0];\n" ::"r"(barrier) : "memory");
 }
-// Until the phase of this parity has ended.
+// Waits until the phase of this parity has ended.
 __device__ __forceinline__ void stage_wait(uint32_t barrier, uint32_t parity) {
   uint32_t done = 0;
   while (!done)
@@ -87,12 +87,12 @@ struct HeldRing {
   __device__ __forceinline__ uint32_t empty(const HeldStage& s) const { return full(s) + 8; }
 };
 
-// The loading warp's side: kDepth of K of a tile's sixteen rows into each stage, a row with every copy.
+// The loading warp's side: fills each stage with kDepth elements of a tile's sixteen rows, a row with every copy.
 class HeldLoader {
  public:
   __device__ __forceinline__ HeldLoader(const HeldRing& ring, int K, int stages) : ring_(ring), K_(K), stages_(stages) {}
 
-  // Stages that are free without a wait, at the beginning.
+  // Whether the next stage has not been used yet, so that loading it needs no wait.
   __device__ __forceinline__ bool fresh() const { return issued_ < stages_; }
   __device__ __forceinline__ void load(const HeldTile& tile, int k0) {
     if (issued_ < stages_)
@@ -120,7 +120,7 @@ class HeldLoader {
   HeldStage stage_;
 };
 
-// What nobody writes: the row of zeros and the gain.
+// Stores the operands that no kernel writes: the row of zeros and the gain.
 __device__ __forceinline__ void hold_constants(unsigned char* memory, const HeldMemory& at, const HeldInput& p) {
   const int thread = int(threadIdx.x), chunks = p.K / 8;
   RowPiece zeros;
@@ -133,7 +133,7 @@ __device__ __forceinline__ void hold_constants(unsigned char* memory, const Held
     gain[k] = p.wide ? static_cast<const float*>(p.w)[k] : to_float(static_cast<const __nv_bfloat16*>(p.w)[k]);
 }
 
-// The rows of x, as they are or normed; by all threads.
+// Stores the rows of x, as they are or normed. Called by all threads.
 __device__ __forceinline__ void hold_rows(unsigned char* memory, const HeldMemory& at, const HeldInput& p) {
   constexpr int kAtOnce = 4;  // pieces that a thread has in flight
   const int thread = int(threadIdx.x), chunks = p.K / 8, count = p.M * chunks;

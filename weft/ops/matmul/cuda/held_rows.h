@@ -34,8 +34,8 @@ inline void check_weight_rows(const char* op, std::initializer_list<const View*>
       fail(ErrorCode::unsupported, op, "needs rows of weights aligned to 16 bytes on this device, got strides ", w->strides);
 }
 
-// The memory of a block. Few tiles: a block for each, two to a multiprocessor, so that the next kernel's first weights fit beside them.
-// Many: a block a multiprocessor, or two, with as many bytes in flight. Fewer stages, and fewer pairs, where the rows of x leave less room.
+// The shared memory of a block. With few tiles each has a block, two on a multiprocessor, so that the next kernel's first weights fit
+// beside them; with many there are one or two blocks on a multiprocessor, with as many bytes in flight. Long rows of x leave fewer stages.
 inline HeldMemory held_memory(const HeldInput& in, int tiles, int all, int64_t room) {
   HeldMemory memory{in.M, in.K, tiles <= 2 * all ? 1 : tiles <= 4 * all ? 2 : kHeldPairs, 0, in.w != nullptr};
   const int wanted = memory.pairs > 1 ? 3 : tiles <= all ? 8 : 6;

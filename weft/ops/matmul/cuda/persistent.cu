@@ -10,8 +10,8 @@ namespace {
 
 using T16 = __nv_bfloat16;
 
-// Columns of tiles that are in work at a time, of all multiprocessors 2 x 132 tiles: with as many rows of tiles, a's and b's K blocks are
-// read from L2 about sixteen times each.
+// Columns of tiles that run at a time. The 132 multiprocessors of an H200 run 2 x 132 tiles, so about as many rows of tiles run, and each
+// K block of a and b is read from L2 about sixteen times.
 constexpr int64_t kColumnsAtOnce = 16;
 
 constexpr int kCluster = 1;

@@ -12,7 +12,7 @@ namespace weft::cuda {
 
 #if WEFT_HAS_WGMMA
 
-// What the epilogues have in common: one warp's view of its boxes.
+// Base of the epilogues: one warp's view of its boxes.
 template <class Tiles, class Params>
 struct WarpBoxes {
   using Box = typename Tiles::Box;
