@@ -11,10 +11,22 @@ import tempfile
 source = pathlib.Path(sys.argv[2])
 readme = (source / "README.md").read_text()
 assert (source / "examples/quickstart.cpp").read_text().rstrip() in readme, "README's example differs from examples/quickstart.cpp"
-for page in [source / "README.md", source / "CONTRIBUTING.md", *(source / "docs").glob("*.md")]:
+
+
+def anchors(page):
+    """The anchors of a page's headings, as GitHub names them."""
+    headings = re.findall(r"^#+ (.+)$", re.sub(r"```.*?```", "", page.read_text(), flags=re.DOTALL), flags=re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+pages = [source / "README.md", source / "CONTRIBUTING.md", *(source / "docs").glob("**/*.md"), *(source / "examples").glob("*.md")]
+for page in pages:
     prose = re.sub(r"```.*?```|`[^`\n]*`", "", page.read_text(), flags=re.DOTALL)  # a lambda looks like a link
-    for target in re.findall(r"\]\(([^)#:]+)\)", prose):
-        assert (page.parent / target).exists(), f"{page.name} links to {target}, which is not there"
+    for target, anchor in re.findall(r"\]\(([^)#:]*)#?([^):]*)\)", prose):
+        linked = page.parent / target if target else page
+        assert linked.exists(), f"{page.name} links to {target}, which is not there"
+        if anchor and linked.suffix == ".md":
+            assert anchor in anchors(linked), f"{page.name} links to {target}#{anchor}, but there is no such heading"
 for script in re.findall(r"scripts/[a-z0-9-]+", readme):
     assert (source / script).exists(), f"README names {script}, which is not there"
 
