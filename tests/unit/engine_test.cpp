@@ -374,7 +374,7 @@ TEST(Engine, ErrorsNameTheValues) {
   EXPECT_EQ(message_of([&] { engine.add(Ids(10, 1), {.max_tokens = 41}); }),
             "generate: the prompt of 10 tokens and 41 new ones do not fit in the room of a sequence of 50");
   EXPECT_EQ(message_of([&] { engine.add({1}, {.top_log_probabilities = 2}); }), "generate: top_log_probabilities needs log_probabilities");
-  EXPECT_EQ(message_of([&] { Engine(*model, {.sequences = 0}); }), "generate: an engine for 0 sequences has no place for one");
+  EXPECT_EQ(message_of([&] { Engine(*model, {.sequences = 0}); }), "generate: sequences is 0, expected 1 or more");
   EXPECT_EQ(message_of([&] { Engine(*model, {.positions = 161}); }), "generate: positions is 161, expected 0 to 160 (the model's context)");
   EXPECT_EQ(message_of([&] { Engine(*model, {.pool = -1}); }),
             "generate: pool is -1, expected 0 (enough for all sequences) or more positions");

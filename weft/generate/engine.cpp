@@ -24,7 +24,7 @@ int64_t positions_of(const Model& model, const EngineOptions& options) {
 }
 
 int64_t most_pages_of(const EngineOptions& options, int64_t positions) {
-  check(options.sequences >= 1, kWhere, "an engine for ", options.sequences, " sequences has no place for one");
+  check(options.sequences >= 1, kWhere, "sequences is ", options.sequences, ", expected 1 or more");
   check(options.prompt_chunk >= 1, kWhere, "prompt_chunk is ", options.prompt_chunk, ", expected 1 or more");
   check(options.pool >= 0, kWhere, "pool is ", options.pool, ", expected 0 (enough for all sequences) or more positions");
   return options.pool > 0 ? pages_for(options.pool) : options.sequences * pages_for(positions);

@@ -24,7 +24,7 @@ std::string text_of_parts(const Ordered& parts, const std::string& param) {
   for (const Ordered& part : parts) {
     const Ordered* of = part.is_object() ? member(part, "text") : nullptr;
     const Ordered* type = part.is_object() ? member(part, "type") : nullptr;
-    if (!of || !of->is_string() || (type && *type != "text")) refuse(param, param, " has a part that is no text");
+    if (!of || !of->is_string() || (type && *type != "text")) refuse(param, param, " has a part that is not text");
     text += of->get<std::string>();
   }
   return text;
@@ -64,9 +64,9 @@ void parse_arguments(Ordered& message) {
 
 Ordered message_of(Ordered message, size_t index) {
   const std::string param = join("messages.", index);
-  if (!message.is_object()) refuse(param, param, " is no object");
+  if (!message.is_object()) refuse(param, param, " is not an object");
   const Ordered* role = member(message, "role");
-  if (!role || !role->is_string()) refuse(param + ".role", param, ".role is missing or no string");
+  if (!role || !role->is_string()) refuse(param + ".role", param, ".role is missing or not a string");
   if (*role == "developer") message["role"] = "system";
   parse_arguments(message);
   if (const Ordered* content = member(message, "content")) {
@@ -83,17 +83,17 @@ Ordered message_of(Ordered message, size_t index) {
 std::string conversation_json(std::string_view body) {
   const Ordered request = Ordered::parse(body);
   const Ordered* messages = member(request, "messages");
-  if (!messages || !messages->is_array() || messages->empty()) refuse("messages", "messages is missing, empty or no list");
+  if (!messages || !messages->is_array() || messages->empty()) refuse("messages", "messages is missing, empty or not a list");
   Ordered conversation;
   if (const Ordered* variables = member(request, "chat_template_kwargs")) {
-    if (!variables->is_object()) refuse("chat_template_kwargs", "chat_template_kwargs is no object");
+    if (!variables->is_object()) refuse("chat_template_kwargs", "chat_template_kwargs is not an object");
     conversation = *variables;
   }
   conversation["messages"] = Ordered::array();
   for (size_t i = 0; i < messages->size(); ++i) conversation["messages"].push_back(message_of((*messages)[i], i));
   const Ordered* choice = member(request, "tool_choice");
   if (const Ordered* tools = member(request, "tools"); tools && !(choice && *choice == "none")) {
-    if (!tools->is_array()) refuse("tools", "tools is no list");
+    if (!tools->is_array()) refuse("tools", "tools is not a list");
     conversation["tools"] = *tools;
   }
   return conversation.dump();

@@ -16,7 +16,7 @@ Json parse_body(std::string_view body) {
   } catch (const Error& error) {
     throw api_error(400, error.what(), "invalid_request_error", "invalid_json");
   }
-  if (!document.is_object()) throw api_error(400, "the request's body is no JSON object", "invalid_request_error", "invalid_json");
+  if (!document.is_object()) throw api_error(400, "the request's body is not a JSON object", "invalid_request_error", "invalid_json");
   return document;
 }
 

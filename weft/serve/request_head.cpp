@@ -54,7 +54,7 @@ std::string_view path_of(std::string_view target) {
     if (target.empty()) target = "/";
   }
   target = target.substr(0, target.find_first_of("?#"));
-  if (!target.starts_with('/') && target != "*") refuse_head(400, "the request's target is no path");
+  if (!target.starts_with('/') && target != "*") refuse_head(400, "the request's target is not a path");
   return target;
 }
 
@@ -62,7 +62,7 @@ std::string_view path_of(std::string_view target) {
 std::pair<std::string, bool> request_line(std::string_view line) {
   constexpr std::array<std::string_view, 9> kMethods = {"GET", "HEAD", "POST", "PUT", "DELETE", "CONNECT", "OPTIONS", "TRACE", "PATCH"};
   const size_t first = line.find(' '), last = line.rfind(' ');
-  if (first == line.npos || first == last) refuse_head(400, "the request's first line is no METHOD PATH HTTP/1.1");
+  if (first == line.npos || first == last) refuse_head(400, "the request's first line is not 'METHOD PATH HTTP/1.1'");
   const std::string_view method = line.substr(0, first), target = line.substr(first + 1, last - first - 1), version = line.substr(last + 1);
   if (version != "HTTP/1.1" && version != "HTTP/1.0") refuse_head(400, "the request's version is not HTTP/1.1");
   if (std::ranges::find(kMethods, method) == kMethods.end()) refuse_head(400, "the request's method is unknown");
@@ -95,7 +95,7 @@ Headers headers_of(std::string_view head) {
     const size_t colon = line.find(':');
     const std::string_view name = line.substr(0, colon);
     if (colon == line.npos || name.empty() || !std::ranges::all_of(name, is_token))
-      refuse_head(400, "the request has a line that is no header");
+      refuse_head(400, "the request has a line that is not a header");
     std::optional<std::string>* header = headers.of(lower_case(name));
     if (!header) continue;
     const std::string_view value = trimmed(line.substr(colon + 1));
@@ -129,7 +129,7 @@ void set_framing(const Headers& headers, bool version_1_0, RequestHead& head) {
     const std::string& text = *headers.content_length;
     uint64_t length = 0;
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), length);
-    if (error != std::errc() || end != text.data() + text.size()) refuse_head(400, "the request's Content-Length is no number");
+    if (error != std::errc() || end != text.data() + text.size()) refuse_head(400, "the request's Content-Length is not a number");
     head.length = length;
   }
 }

@@ -63,7 +63,7 @@ Tensor activated(const Tensor& x, Activation kind) {
     case Activation::silu: return silu_of(x);
     case Activation::gelu_tanh: return gelu_tanh_of(x);
   }
-  fail(ErrorCode::invalid_argument, "activation", "kind is ", int(kind), ", which is no activation");
+  fail(ErrorCode::invalid_argument, "activation", "unknown activation ", int(kind));
 }
 
 }  // namespace
@@ -156,7 +156,7 @@ const auto& backward_of(Activation kind) {
     case Activation::gelu_tanh: return gelu_tanh;
     case Activation::none: break;
   }
-  fail(ErrorCode::invalid_argument, "activation_backward", "kind is ", int(kind), ", which is no activation");
+  fail(ErrorCode::invalid_argument, "activation_backward", "unknown activation ", int(kind));
 }
 
 }  // namespace
