@@ -205,7 +205,7 @@ bool Engine::fits_beside(const Sequence& next, const KvSequence& pages) const {
   return (reading_.size() + 1) * longest <= size_t(options_.prompt_chunk) && longest <= 2 * shortest && has_positions(next, pages);
 }
 
-// The pages of the longest prefix that a sequence in the engine has, or the kept one.
+// The longest common prefix of the prompt with a running sequence, in that one's pages, or with the kept match.
 KvSequence Engine::shared_prefix(std::span<const int32_t> prompt, int adapter, const KeptPrefixes::Match& kept) const {
   size_t longest = kept.length, row = decoding_.size();
   for (size_t r = 0; r < decoding_.size(); ++r) {
@@ -217,7 +217,7 @@ KvSequence Engine::shared_prefix(std::span<const int32_t> prompt, int adapter, c
   return row < decoding_.size() ? cache_.sequence(int64_t(row)).prefix(int64_t(longest)) : kept_.prefix(kept);
 }
 
-// Whether the pool has pages for all that those that run may come to need, and for the next one, which has `first`.
+// Whether the pool has pages for all positions that running sequences, and the first waiting one with the pages `first`, may come to have.
 bool Engine::has_pages(const KvSequence& first) const {
   int64_t needed = waiting_.front()->future(first);
   for (size_t r = 0; r < reading_.size(); ++r) needed += reading_[r]->future(prompt_cache_.sequence(int64_t(r)));
@@ -226,8 +226,8 @@ bool Engine::has_pages(const KvSequence& first) const {
   return needed <= free || needed <= free + kept_.pages();
 }
 
-// Before a pass over `tokens` of every sequence of `cache`: has_pages() has seen to it that there are pages enough, in a pool that grows,
-// or those of kept sequences, which give way.
+// Frees pages for a pass over `tokens` new tokens of every sequence of `cache`: the pool grows, or kept sequences give theirs up. There
+// are enough, because has_pages() admitted the sequences.
 void Engine::make_room(const KvCache& cache, int64_t tokens) {
   const int64_t longest = std::ranges::max(cache.lengths()) + tokens, pages = cache.missing(tokens);
   const int64_t wanted = std::min(most_pages_, pool_->pages() + std::max<int64_t>(0, pages - pool_->free_pages()));
@@ -235,7 +235,7 @@ void Engine::make_room(const KvCache& cache, int64_t tokens) {
   while (pool_->free_pages() < pages && !kept_.empty()) kept_.give_up_page();
 }
 
-// At least doubles what is too small, so that copies take no more than a constant time for each position.
+// At least doubles a cache or pool that is too small, so that the time of its copies is constant for each position.
 void Engine::grow(int64_t positions, int64_t pages) {
   decode_step_.forget();  // captured launches write into the old memory
   if (positions > cache_.capacity())
@@ -244,8 +244,8 @@ void Engine::grow(int64_t positions, int64_t pages) {
   if (pages > pool_->pages()) pool_->grow(std::clamp(pages, std::min(2 * pool_->pages(), most_pages_), most_pages_));
 }
 
-// The next tokens of the prompts, padded to the longest. After the last of a prompt its first new token is sampled, and the sequence joins
-// those that are decoded.
+// Reads the next tokens of the prompts, padded to the longest. After the last token of a prompt its first new token is sampled, and the
+// sequence joins those in `decoding_`.
 void Engine::read(std::vector<EngineToken>& tokens) {
   const double begin = now();
   std::vector<int64_t> counts;
@@ -327,7 +327,7 @@ void Engine::decode(std::vector<EngineToken>& tokens) {
   times_.step_seconds += now() - begin;
 }
 
-// The next id of every sequence whose id is the device's to choose; negative where the sampler chooses, or says what is wrong with a row.
+// The ids that the device chose for greedy sequences; negative if the host's sampler must choose, or report what is wrong with the row.
 std::vector<int32_t> Engine::best_ids() const {
   const Tensor& best = decode_step_.best();
   const auto takes_best = [](const SequencePointer& s) { return s->sampled.takes_best(); };

@@ -36,10 +36,10 @@ const GgufFamily& family_of(const Gguf& file) {
          std::ranges::find(kRecurrent, name) == std::end(kRecurrent) ? "" : ", a model with recurrent or convolution layers",
          "; supported are ", gguf_family_names());
   const auto has = [&](const char* key) { return file.find_integer(join(name, ".", key)).value_or(0) > 0; };
-  // A Mixtral is a Llama with experts, an OLMo 3 an OLMo 2 with windows.
+  // Mixtral has the name of Llama, and experts; OLMo 3 that of OLMo 2, and windows.
   if (family->architecture == Architecture::llama && has(kExperts)) return gguf_family(Architecture::mixtral);
   if (family->architecture == Architecture::olmo2 && has(kWindow)) return gguf_family(Architecture::olmo3);
-  // Without queries that grow, which they do with yarn alone, a Ministral 3 is a Llama.
+  // A mistral3 file whose queries do not grow (they do with yarn alone) has the maths of Llama.
   if (family->architecture == Architecture::ministral3 &&
       (file.find_number(join(name, ".", kGrowth)).value_or(0) == 0 || file.find_text(join(name, ".", kScalingType)) != "yarn"))
     return *gguf_family(name, Architecture::llama);

@@ -105,7 +105,7 @@ constexpr GgufName kGemma[] = {
     {"model.layers.{}.mlp.down_proj", "blk.{}.ffn_down"},
 };
 
-// gpt-oss. Its sinks and the biases of down are whole names: they have no .weight here.
+// gpt-oss. The names of its sinks and of the biases of down are complete: our parameters have no suffix .weight there.
 constexpr GgufName kGptOss[] = {
     {"model.embed_tokens", "token_embd"},
     {"model.norm", "output_norm"},
@@ -141,7 +141,7 @@ constexpr GgufNumber kGemma3[] = {kEpsilon,
                                   {"rope.freq_base_swa", &ModelConfig::local_rope_theta, false},
                                   {"final_logit_softcapping", nullptr, false, &ModelConfig::logits_soft_cap}};
 
-// Layers with `every`-th left out: llama.cpp has these patterns in its code.
+// Every layer but each `every`-th: llama.cpp has these patterns in its code, not in the file.
 std::vector<bool> all_but(int64_t every, int64_t layers) {
   std::vector<bool> chosen;
   for (int64_t layer = 0; layer < layers; ++layer) chosen.push_back((layer + 1) % every != 0);
@@ -154,7 +154,7 @@ void complete_olmo2(ModelConfig& c) {
   c.norms = NormPlaces::after;
   c.qk_norm = c.qk_norm_whole = true;
 }
-// In layers with a window llama.cpp has the same base without a scaling.
+// llama.cpp gives layers with a window the same base, without a scaling.
 void complete_olmo3(ModelConfig& c) {
   complete_olmo2(c);
   c.local_rope_theta = c.rope_theta;
@@ -167,7 +167,7 @@ void complete_gpt_oss(ModelConfig& c) {
   c.window_layers = all_but(2, c.layers);
 }
 
-// `large`: the layers of the model of 27B, by which llama.cpp knows its scale.
+// `large`: the number of layers by which llama.cpp recognises the model of 27B, which has another scale.
 void complete_gemma(ModelConfig& c, int64_t every, int64_t large) {
   c.norms = NormPlaces::around;
   c.norm_adds_one = c.tie_embeddings = true;

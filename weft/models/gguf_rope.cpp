@@ -36,7 +36,7 @@ constexpr const char* kLogMultiplier = "rope.scaling.yarn_log_multiplier";
 constexpr const char *kFactor = "weft.rope_scaling.factor", *kLowFactor = "weft.rope_scaling.low_freq_factor",
                      *kHighFactor = "weft.rope_scaling.high_freq_factor", *kOriginal = "weft.rope_scaling.original_context";
 
-// The scaling whose factors are those of the file: the largest is that of the slowest frequencies.
+// The scaling that has these factors. Without our keys its factor is the largest one, which divides the slowest frequencies.
 RopeScaling llama3_of(const Gguf& file, std::span<const float> factors) {
   const float most = std::max(1.0f, *std::ranges::max_element(factors));
   const RopeScaling s{.kind = Kind::llama3,
@@ -113,7 +113,7 @@ RopeScaling read_yarn(const Gguf& file, const GgufFamily& family, const std::str
   return s;
 }
 
-// A file does not name longrope: its tensors do. llama.cpp takes the long factors in a context above the original one, as Weft does.
+// A file has longrope if it has its tensors. llama.cpp takes the long factors in a context above the original one, as Weft does.
 RopeScaling read_longrope(const Gguf& file, const std::string& prefix, const std::string& type, const ModelConfig& c) {
   if (type != "none" && type != "longrope")
     fail(ErrorCode::unsupported, file.path(), prefix, kType, " is '", type, "' beside the tensor '", kGgufLongFactors, "'");
@@ -130,20 +130,20 @@ RopeScaling read_longrope(const Gguf& file, const std::string& prefix, const std
   return s;
 }
 
-// llama.cpp divides frequencies by a factor of no type.
+// A factor without a type is linear: llama.cpp divides the frequencies by it.
 std::string scaling_type(const Gguf& file, const std::string& prefix) {
   const double factor = file.find_number(prefix + kScalingFactor).value_or(1);
   return file.find_text(prefix + kType).value_or(factor == 0 || factor == 1 ? "none" : "linear");
 }
 
-// llama.cpp multiplies cos and sin by it whatever the type.
+// llama.cpp multiplies cos and sin by this key, whatever the type of the scaling.
 void refuse_attention_factor(const Gguf& file, const std::string& prefix) {
   if (const auto factor = file.find_number(prefix + kAttentionFactor); factor && *factor != 1)
     fail(ErrorCode::unsupported, file.path(), prefix, kAttentionFactor, " is ", shortest_double(*factor),
          ", which needs a scaling of type yarn");
 }
 
-// Gemma's layers with a window and Phi-3's longrope are other positions.
+// Not Gemma, whose layers with a window have other positions, nor Phi-3, which has longrope.
 bool has_yarn(const GgufFamily& family) {
   using enum Architecture;
   return family.architecture != gpt2 && family.architecture != gemma2 && family.architecture != gemma3 && family.architecture != phi3;

@@ -14,7 +14,7 @@ constexpr const char* kEnds[] = {"tokenizer.ggml.eos_token_id", "tokenizer.ggml.
 constexpr const char *kTemperature = "general.sampling.temp", *kTopK = "general.sampling.top_k", *kTopP = "general.sampling.top_p",
                      *kMinP = "general.sampling.min_p", *kPenalty = "general.sampling.penalty_repeat";
 
-// An id of u32's largest value, and of i32's -1, is none.
+// The largest u32, which is -1 as an i32, means that there is no id.
 std::optional<int64_t> id_at(const Gguf& file, const char* key) {
   const auto id = file.find_integer(key, -1, UINT32_MAX);
   return id && *id >= 0 && *id < INT32_MAX ? id : std::nullopt;
@@ -49,7 +49,7 @@ void put_special_ids(const SpecialIds& ids, GgufMetadata& metadata) {
   if (ids.pad_id) metadata.put(kPad, uint32_t(*ids.pad_id));
 }
 
-// A file with sampling settings is sampled from.
+// Sampling settings in a file turn sampling on.
 GenerationConfig gguf_generation_config(const Gguf& file) {
   GenerationConfig g;
   const SpecialIds ids = gguf_special_ids(file);

@@ -43,7 +43,7 @@ Vocabulary read_vocabulary(const Gguf& file) {
 
 std::string quoted(std::string_view text) { return Json(text).dump(); }
 
-// Text, for a vocabulary may have 200,000 members, and Ordered looks through all of them for each new one.
+// Written as text: an Ordered object searches all its members for each new one, and a vocabulary may have 200,000.
 std::string vocab_json(const Vocabulary& v) {
   std::string out;
   for (size_t id = 0; id < v.tokens.size(); ++id)
@@ -73,7 +73,7 @@ std::vector<Merge> listed_merges(const Gguf& file, const Vocabulary& v) {
   return merges;
 }
 
-// All pairs of tokens that form a token, by its score; of one token the pair whose left half has the lowest id first.
+// All pairs of tokens that form a token, ordered by its score; pairs of one token by the id of their left half.
 std::vector<Merge> merges_by_score(const Gguf& file, const Vocabulary& v) {
   const std::vector<float> scores = file.numbers(kScores);
   if (scores.size() != v.tokens.size())

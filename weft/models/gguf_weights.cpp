@@ -54,7 +54,7 @@ Tensor GgufWeights::fetch(const std::string& wanted, const Shape& shape, const I
   return cast(loaded, dtype());
 }
 
-// One expert after another, so that the values of one are held as floats.
+// Converts one expert after another, so that only one expert's values are held as floats.
 Tensor GgufWeights::from_parts(const std::vector<GgufExpertPart>& parts, const Shape& shape) {
   std::vector<const Gguf::Entry*> entries;
   for (const GgufExpertPart& part : parts) entries.push_back(&entry_of(part.name, gguf_part_shape(part, shape)));

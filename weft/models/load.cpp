@@ -32,8 +32,8 @@ bool begins_with_any(std::string_view name, std::span<const std::string_view> pr
 
 constexpr const char* kBlocks = "_blocks";  // after the name of a tensor in MXFP4
 
-// The name of a parameter in the files: its own, without the base model's prefix, with those of a multimodal model, or (a tied
-// embedding) the head's; "": there is none.
+// The name of a parameter in the files: its own, its own without the base model's prefix, one with a prefix of a multimodal model, or, for
+// a tied embedding, the head's; "": the files do not have it.
 std::string name_in_files(const ModelConfig& config, const WeightFiles& files, const std::string& wanted) {
   const std::string_view prefix = base_prefix(config.architecture);
   std::vector<std::string> names{wanted};

@@ -1,4 +1,4 @@
-// config.json of a model of text and images, which has its text model's in an object of its own.
+// config.json of a model of text and images, in which the text model's keys are an object of their own.
 #include "weft/models/families/family.h"
 
 namespace weft {
@@ -12,7 +12,7 @@ struct Composite {
 constexpr Composite kComposites[] = {{"gemma3", "Gemma3ForConditionalGeneration", "gemma3_text", ""},
                                      {"mistral3", "Mistral3ForConditionalGeneration", "mistral", "ministral3"}};
 
-// Of Gemma3TextConfig: published files leave out what is the class's own.
+// Defaults of Gemma3TextConfig: published files leave out keys that have the class's value.
 const Json& gemma3_text_defaults() {
   static const Json defaults = {
       {"vocab_size", 262208},     {"hidden_size", 2304},      {"intermediate_size", 9216},         {"num_hidden_layers", 26},
