@@ -1,13 +1,11 @@
-// A chat with a model: a conversation that grows by questions and answers, in a cache that is kept between turns. Templates may render
-// earlier messages differently in a later turn (reasoning is often left out): the longest common prefix of ids is reused and the rest is
-// computed again.
+// A chat with a model: a conversation of questions and answers whose KV cache is kept between turns. Templates may render earlier messages
+// differently in a later turn (many drop reasoning), so the longest common prefix of ids is reused and the rest is computed again.
 //
 //   ChatSession chat(*model, folder, *folder.tokenizer_folder().chat_format());
 //   chat.conversation().add("user", "Hello");
 //   chat.answer({.max_tokens = 100}, [](const NewToken& token) { std::cout << token.text << std::flush; });
 //
-// An answer has the same bits as that of the same conversation in a new cache (docs/numerics.md). The cache's memory grows with the
-// conversation.
+// An answer has the same bits as with a new cache (docs/numerics.md). The cache's memory grows with the conversation.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,6 @@
-// One decoding step of every sequence in a cache: ids in, logits out. If the device captures graphs, a step of a batch size seen before
-// replays the launches of that step, as long as the logits of all these sizes take at most kMostLogits bytes: the size that was not used
-// for longest is captured anew.
+// One decoding step of every sequence in a cache: ids in, logits out. If the device captures graphs, the launches are captured once per
+// batch size and replayed. The logits of all captured sizes take at most kMostLogits bytes; beyond that the least recently used size is
+// dropped and captured again when it is needed.
 #pragma once
 
 #include <map>
@@ -18,11 +18,11 @@ class DecodeStep {
 
   // newest: one id per sequence of the cache. The logits [batch, vocabulary] are valid until the next step.
   const Tensor& operator()(const std::vector<int32_t>& newest);
-  // The same within a pass of one token that the caller has opened and commits.
+  // The same in a pass of one token that the caller opens and commits.
   const Tensor& operator()(KvPass& pass, const std::vector<int32_t>& newest);
-  // Drops what was captured: the memory of the cache has changed (KvPool::grow, KvCache::grow).
+  // Drops all captured steps. Required after the cache's memory has moved (KvPool::grow, KvCache::grow).
   void forget();
-  // The greedy choice of the last step's rows, [batch] (weft/ops/sample), if the device makes it; else undefined.
+  // The greedy tokens of the last step, [batch] (weft/ops/sample), if the device chooses them; else undefined.
   const Tensor& best() const { return best_; }
 
   static constexpr int64_t kMostLogits = int64_t(1) << 30;

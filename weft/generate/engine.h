@@ -1,16 +1,18 @@
-// Many sequences of one model, decoded as a batch: sequences join and leave between steps. generate, evaluation and the server use it.
+// Decodes many sequences of one model as a batch; sequences join and leave between steps (continuous batching). Used by generate,
+// evaluation, chat and the server.
 //
 //   Engine engine(*model, {.sequences = 8});
 //   const uint64_t first = engine.add({1, 2, 3}, {.max_tokens = 20});
 //   while (!engine.idle())
 //     for (const EngineToken& token : engine.step()) std::printf("%d\n", token.id);
 //
-// Prompts are read between decoding steps: a chunk of a long one, or several short ones in one pass. Keys and values are in the pages of
-// one pool (weft/nn/kv_pool.h). A sequence waits until the pool has pages for all positions it may come to have, so none ever runs out of
-// them midway. The pool's memory is taken at the start, or as sequences grow (EngineOptions::grows). The positions that a prompt shares
-// with a sequence in the engine, or with one that left (EngineOptions::keep), are read from that one's pages instead of computed. A token
-// depends on its own sequence alone (its prompt, options and occurrence): never on the others, on the chunks, on what was shared or on when
-// it joined (docs/numerics.md).
+// Prefill runs between decoding steps: a chunk of one long prompt, or several short prompts in one pass. Keys and values are in the pages
+// of one pool (weft/nn/kv_pool.h). A sequence is admitted when the pool has pages for its longest possible length, so it never runs out of
+// pages later. The pool is allocated at the start, or grows with the sequences (EngineOptions::grows). A prompt that shares a prefix with a
+// sequence in the engine, or with a finished one (EngineOptions::keep), uses the pages of that prefix instead of computing them.
+//
+// A token depends only on its own sequence (prompt, options and occurrence): not on the other sequences, the chunks, shared pages or the
+// time at which the sequence joined (docs/numerics.md).
 #pragma once
 
 #include <cstdint>
@@ -31,32 +33,32 @@
 
 namespace weft {
 
-enum class FinishReason { eos, stop, length, stopped };  // stop: a stop string; stopped: on request
+enum class FinishReason { eos, stop, length, stopped };  // stop: a stop string; stopped: stopped by the caller
 std::string_view name(FinishReason reason);
 
 struct EngineOptions {
-  int64_t sequences = 8;       // decoded as a batch, at most; others wait
-  int64_t positions = 0;       // of a sequence, at most, its prompt included; 0: the model's context
-  int64_t prompt_chunk = 512;  // tokens of prompts that are read between two decoding steps, at most
-  int64_t pool = 0;            // positions of all sequences together, at most; 0: `sequences` times `positions`. In whole pages
-  bool keep = false;           // sequences that have left stay in pages that no other needs yet, for prompts that begin as they did
-  bool grows = false;          // the memory of the pool begins small and doubles whenever sequences need more, up to `pool`
+  int64_t sequences = 8;       // maximum batch of a decoding step; further sequences wait
+  int64_t positions = 0;       // maximum length of a sequence with its prompt; 0: the model's context
+  int64_t prompt_chunk = 512;  // maximum prompt tokens read between two decoding steps
+  int64_t pool = 0;            // positions in the pool, rounded up to whole pages; 0: `sequences` times `positions`
+  bool keep = false;           // keep the pages of finished sequences until others need them, for prompts with the same prefix
+  bool grows = false;          // start with a small pool and double it as sequences need more, up to `pool`
 };
 
 struct SequenceOptions {
   SamplingOptions sampling = {};
   int64_t max_tokens = 0;             // new tokens; 0: as many as fit
-  std::vector<int32_t> end_ids = {};  // each ends the sequence
-  uint32_t occurrence = 0;            // number of earlier continuations of the same prompt: each has draws of its own
-  bool log_probabilities = false;     // of each new token
-  int64_t top_log_probabilities = 0;  // and of this many of the most likely ones; needs log_probabilities
+  std::vector<int32_t> end_ids = {};  // any of these ends the sequence
+  uint32_t occurrence = 0;            // number of earlier continuations of the same prompt; each is sampled differently
+  bool log_probabilities = false;     // return the log-probability of each new token
+  int64_t top_log_probabilities = 0;  // also return those of this many most likely tokens; needs log_probabilities
   std::string adapter = {};           // one of Model::named_adapters(); empty: none
 };
 
-// Throws, naming the option and its value, if one is out of range.
+// Throws if an option is out of range; the error names the option and its value.
 void check_options(const SequenceOptions& options);
-// The same; also throws, naming `what` ("the prompt"), if the prompt is empty, has ids outside the vocabulary or does not fit with
-// max_tokens into `positions`.
+// The same; also throws if the prompt is empty, has ids outside the vocabulary or does not fit into `positions` together with max_tokens.
+// `what` is the prompt's name in the error.
 void check_sequence(const Model& model, std::string_view what, std::span<const int32_t> prompt, const SequenceOptions& options,
                     int64_t positions);
 
@@ -65,15 +67,15 @@ struct EngineToken {
   int32_t id;
   std::optional<FinishReason> finished = {};  // eos or length: the sequence has left the engine
   std::optional<TokenLogProbability> log_probability = {};
-  std::exception_ptr error = {};  // no token could be sampled (logits that are not numbers), and the sequence has left
+  std::exception_ptr error = {};  // sampling failed (such as on NaN logits), and the sequence has left the engine
 
   bool left() const { return finished || error; }
 };
 
 struct GenerateTimes {
-  int64_t prompts = 0, prompt_tokens = 0, step_tokens = 0;  // prompt_tokens: those computed, not those found in a cache
-  double prompt_seconds = 0;                                // reading prompts, and the first new token of each
-  double step_seconds = 0;                                  // all later tokens
+  int64_t prompts = 0, prompt_tokens = 0, step_tokens = 0;  // prompt_tokens: only those computed, without reused ones
+  double prompt_seconds = 0;                                // prefill, with the first new token of each prompt
+  double step_seconds = 0;                                  // decoding of all later tokens
   GenerateTimes since(const GenerateTimes& earlier) const;
   // New tokens per second, not counting the first token of each prompt unless there are no others.
   double tokens_per_second() const;
@@ -84,24 +86,24 @@ class Engine {
   // The model must outlive the engine.
   explicit Engine(const Model& model, const EngineOptions& options = {});
 
-  // Adds a sequence and returns its number. It waits until there is a place and enough pages, in the order of calls. Throws as
-  // check_sequence does, and if the sequence would not fit into the whole pool.
+  // Queues a sequence and returns its number. Sequences are admitted in the order of calls, when a row of the batch and enough pages are
+  // free. Throws as check_sequence does, and if the sequence does not fit into an empty pool.
   uint64_t add(std::vector<int32_t> prompt, const SequenceOptions& options);
-  // Ends a sequence, whatever it is doing; a number that is not in the engine changes nothing.
+  // Removes a sequence, waiting or running. Does nothing if the engine has no sequence of this number.
   void remove(uint64_t sequence);
 
-  // Reads a chunk of a prompt or some short prompts, or decodes one token of every sequence whose prompt has been read, in turns. Returns
-  // the new tokens. A step that throws leaves every sequence as it was.
+  // Alternates between prefill (a chunk of one prompt, or several short prompts) and decoding one token of every sequence whose prompt has
+  // been read. Returns the new tokens. If it throws, every sequence is as before the call.
   std::vector<EngineToken> step();
 
   bool idle() const { return waiting_.empty() && reading_.empty() && decoding_.empty(); }
   int64_t waiting() const { return int64_t(waiting_.size()); }
   int64_t running() const { return int64_t(decoding_.size() + reading_.size()); }
   int64_t positions() const { return positions_; }
-  int64_t reused_tokens() const { return reused_tokens_; }  // of prompts: in pages of others
-  int64_t pages() const { return pool_->pages(); }          // of the pool, as large as it is now
+  int64_t reused_tokens() const { return reused_tokens_; }  // prompt tokens found in pages of other sequences
+  int64_t pages() const { return pool_->pages(); }          // current size of the pool
   int64_t pool_bytes() const { return pool_->bytes(); }
-  int64_t pages_in_use() const;  // by sequences that run; the others are free, or kept
+  int64_t pages_in_use() const;  // by running sequences; the other pages are free or kept
   const EngineOptions& options() const { return options_; }
   const GenerateTimes& times() const { return times_; }
 
@@ -129,18 +131,18 @@ class Engine {
 
   const Model& model_;
   EngineOptions options_;
-  int64_t positions_, most_pages_;  // of a sequence; of the pool
+  int64_t positions_, most_pages_;  // maximum length of a sequence; maximum size of the pool
   std::shared_ptr<KvPool> pool_;
-  KvCache cache_, prompt_cache_;  // of the sequences that are decoded; of those that are read
+  KvCache cache_, prompt_cache_;  // of the sequences in `decoding_`; of those in `reading_`
   DecodeStep decode_step_;
   std::deque<SequencePointer> waiting_;
-  std::vector<SequencePointer> reading_;   // by row of prompt_cache_: one with a long prompt, or some whose prompts fit into a chunk
+  std::vector<SequencePointer> reading_;   // by row of prompt_cache_: one long prompt, or several that fit into one chunk
   std::vector<SequencePointer> decoding_;  // by row of cache_
   KeptPrefixes kept_;
   std::vector<float> logits_;
   uint64_t next_ = 1;
   int64_t reused_tokens_ = 0;
-  bool read_last_ = false;  // the last step read prompts
+  bool read_last_ = false;  // the last step was prefill
   GenerateTimes times_;
 
  public:

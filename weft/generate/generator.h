@@ -5,9 +5,9 @@
 //   Generator generator(*model, folder, {.sampling = {.temperature = 0.8}, .max_tokens = 100});
 //   generator.run({folder.tokenizer().encode_prompt("Once")}, [](const NewToken& t) { std::cout << t.text << std::flush; });
 //
-// Up to `batch` sequences are decoded as a batch, and the next prompt replaces one that ends (weft/generate/engine.h). A draw depends on
-// the seed, the prompt's ids, the position of the token and the number of earlier occurrences of the same prompt: a prompt continues the
-// same way alone or in a batch, and differently when it is given again.
+// Up to `batch` sequences are decoded as a batch; when one ends, the next prompt takes its place (weft/generate/engine.h). A random draw
+// depends on the seed, the prompt's ids, the position of the token and the number of earlier occurrences of the same prompt. So a prompt
+// has the same continuation alone or in a batch, and another one each time it is repeated.
 #pragma once
 
 #include <atomic>
@@ -33,7 +33,7 @@ struct GenerateOptions {
   std::vector<std::string> stop = {};  // texts that end a sequence
   bool log_probabilities = false;      // recorded for each new token (weft/generate/log_probability.h)
   int64_t top_log_probabilities = 0;   // and for this many of the most likely ones; needs log_probabilities
-  // Sequences decoded as a batch; each has the bits of a run alone (docs/numerics.md).
+  // Sequences decoded as a batch; the results do not depend on it (docs/numerics.md).
   int64_t batch = 4;
   // Set by another thread or a signal handler: ends the run after the current token.
   const std::atomic<bool>* stop_request = nullptr;
@@ -76,7 +76,7 @@ class Generator {
   // Continues each prompt. on_token is called for every new token at once.
   std::vector<Completion> run(const std::vector<std::vector<int32_t>>& prompts, const std::function<void(const NewToken&)>& on_token = {});
 
-  // Continues one prompt in an engine that lives longer, and is idle: positions that it kept (EngineOptions::keep) are not computed again.
+  // Continues one prompt in an idle engine that outlives the call; the prefix that it kept (EngineOptions::keep) is not computed again.
   // `occurrence`: number of earlier continuations of the same prompt; each has draws of its own. A progress listener that throws Stopped
   // ends the run as stop_request does.
   Completion run(Engine& engine, const std::vector<int32_t>& prompt, uint32_t occurrence = 0,

@@ -6,12 +6,12 @@
 //   top-p                  keeps the fewest most likely tokens whose probability reaches p; among equals the lower id
 //   min-p                  keeps the tokens at least min_p times as likely as the most likely one
 //
-// and then one draw from the softmax of those that are left. The draw is a function of the seed, the prompt, the number of its earlier
-// occurrences and the position alone. A token does not depend on threads or on other sequences.
+// and then one draw from the softmax of the remaining tokens. The draw depends only on the seed, the prompt, the number of its earlier
+// occurrences and the position: not on threads or on other sequences.
 //
-// Weights are integers, w_t = floor(2^s exp((l_t - largest) / T)), s = 62 - bits of the vocabulary's size, so that no sum rounds or
-// overflows: every order of a sum is the one order, on any device. A token less likely than the most likely one by 2^-s (2^-44 of 128k
-// tokens) has weight 0 and is never drawn.
+// Weights are integers, w_t = floor(2^s exp((l_t - largest) / T)) with s = 62 - (bits of the vocabulary's size), so sums neither round nor
+// overflow and are the same in every order, on any device. A token that is less likely than the most likely one by a factor below 2^-s
+// (2^-44 for 128k tokens) has weight 0 and is never drawn.
 #pragma once
 
 #include <cstdint>
@@ -62,9 +62,9 @@ class Sampler {
 
   SamplingOptions options_;
   std::vector<float> penalised_, best_;
-  std::vector<int32_t> ids_;  // kept so far, ascending
+  std::vector<int32_t> ids_;  // the remaining tokens, ascending
   std::vector<double> exponents_;
-  std::vector<uint64_t> weights_;  // of ids_
+  std::vector<uint64_t> weights_;  // by index in ids_
   std::vector<std::pair<uint64_t, int32_t>> ranked_;
 };
 

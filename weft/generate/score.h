@@ -20,7 +20,7 @@ struct ScoredPair {
 struct ScoreOptions {
   int64_t batch = 8;           // pairs of one pass at most, padded to one length; their number changes no bits
   int64_t pass_tokens = 8192;  // tokens of one pass at most, padding included; a longer pair is a pass of its own
-  std::string adapter = {};    // one of Model::named_adapters(); empty: none
+  std::string adapter = {};    // a name in Model::named_adapters(); empty: none
 };
 
 // One list per pair, one log-probability per token of its completion. Records no gradient. Throws, naming the pair and the value, if an id
