@@ -9,9 +9,9 @@
 
 namespace weft {
 
-// Divides the cores that several ranks of this host have in common, and returns the number of threads for DeviceOptions::threads:
-// `threads` if it is not 0, else the cores of this rank; alone: `threads`. The rank is bound to the packages of its cores, not to the
-// cores: if another process slows one of them down, the threads move. Collective; to be called before the process starts threads.
+// Divides the cores that ranks of this host share, and returns the number of threads for DeviceOptions::threads: `threads` if it is not 0
+// or if there is one rank, else this rank's number of cores. The rank is bound to the packages (sockets) of its cores rather than to the
+// cores, so that threads can move away from a core that another process slows down. Collective; call it before the process starts threads.
 //
 // Ranks that the user has bound to cores of their own (mpirun --map-by slot:PE=8, srun --cpus-per-task=8) stay there. A default of Open
 // MPI's mpirun is undone: it binds each of two ranks to one core, and the other cores would be idle. With more ranks than cores
@@ -38,8 +38,8 @@ bool crowded(std::span<const RankCpus> ranks, int rank);
 struct CoreShare {
   Cpus from;      // the CPUs that are shared
   Cpus cpus;      // the part of this rank; all of `from` if there are more ranks than CPUs
-  Cpus packages;  // those of `from` in the packages of `cpus`: where the rank is bound
-  int ranks = 1;  // that share them
+  Cpus packages;  // the CPUs of `from` in the packages of `cpus`; the rank is bound to them
+  int ranks = 1;  // number of ranks that share them
 };
 
 // The place of a CPU in the machine. Ranks get neighbouring CPUs, in the order of these places.
@@ -48,7 +48,7 @@ struct Place {
   auto operator<=>(const Place&) const = default;
 };
 
-// The share of a rank. `places`: the place of each CPU, by its number; a CPU beyond the list is a core of the first package.
+// The share of a rank. `places`: the place of each CPU by its number; a CPU that is not in the list counts as a core of the first package.
 CoreShare core_share(std::span<const RankCpus> ranks, int rank, const std::vector<Place>& places = {});
 
 }  // namespace detail

@@ -28,7 +28,7 @@ struct TokenBatch {
   int64_t document_capacity = 0;  // the most documents that a batch of as many rows of this dataset has; the same for all of them
 
   int64_t counted() const;  // targets that are not kIgnored
-  // For each id 1, and 0 for those after the last target of their row that counts: padding, which nothing depends on.
+  // A mask with one value per id: 0 for padding, which are the ids after the last counted target of a row, else 1.
   std::vector<float> real() const;
   double attended_pairs() const;  // pairs of a query and a key of its document that is not after it
   Tensor upload_ids(Device& device) const;

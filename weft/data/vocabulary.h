@@ -44,7 +44,7 @@ class Vocabulary {
   std::string tokenizer_json() const { return tokenizer_json({}); }
   // The tokenizer_config.json beside it, with all special tokens that the files name.
   virtual std::string tokenizer_config_json() const;
-  // All files of the tokenizer, and writing them into a model folder.
+  // All files of the tokenizer, to be written into a model folder.
   virtual TokenizerFiles files() const;
   void write_files(const std::string& folder) const { write_tokenizer(files(), folder); }
   virtual bool no_separator() const { return false; }  // documents follow each other directly

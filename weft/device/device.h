@@ -46,7 +46,7 @@ class Device : public std::enable_shared_from_this<Device> {
   virtual Pool& pool() = 0;
   virtual MemoryInfo memory() = 0;
   virtual DeviceTraits traits() const { return {}; }
-  // For work in host memory beside the device's: all that the process may use, or DeviceOptions::threads.
+  // Number of threads for work on the host: DeviceOptions::threads, else all that the process may use.
   virtual int host_threads() const;
 
   // Copies between host memory and `bytes` at `offset` of the buffer, in stream order. Both return when the host memory

@@ -25,12 +25,12 @@ struct Pass {
   Tensor dropout;                  // a random state (weft/ops/uniform); undefined: no dropout
   const PassObserver* observer = nullptr;
   bool recompute = false;  // run each block again in the backward instead of keeping its activations
-  bool balance = false;    // add up what the load-balancing loss of a mixture of experts needs
-  Tensor real = {};        // of these tokens: 1, and 0 for padding, f32 [B T, 1]; undefined: none is padding
+  bool balance = false;    // sum router probabilities and counts for the load-balancing loss
+  Tensor real = {};        // mask for `balance`, f32 [B T, 1]: 1 for a token, 0 for padding; undefined: no padding
   // Packed documents, with B = 1 and no cache: cumulative lengths, i32 [n + 1] (weft/ops/causal_attention), and the position of each token
   // in its document, i32 [T]. Undefined: one document a sequence.
   Tensor documents = {}, document_positions = {};
-  std::vector<AdapterRows> adapters = {};  // named ones, of all sequences; empty: none
+  std::vector<AdapterRows> adapters = {};  // the named adapters of all sequences; empty: none
 
   void see(int64_t layer, const char* name, const Tensor& value) const {
     if (observer && *observer) (*observer)({layer, name, value});
@@ -39,7 +39,7 @@ struct Pass {
   Tensor start() const { return kv ? kv->start() : Tensor(); }
 };
 
-// A window that the cache cannot exceed is none.
+// A window of at least the cache's capacity has no effect.
 struct AttendOptions {
   int64_t layer = 0;   // of the cache
   float scale = 0;     // 0: 1 / sqrt(D)
@@ -47,13 +47,13 @@ struct AttendOptions {
   uint32_t site = 0;   // of the random numbers
   int64_t window = 0;  // i attends to j only if i - window < j <= i; 0: none
   float soft_cap = 0;  // scores are cap tanh(score / cap); 0: none
-  Tensor sinks = {};   // [H]: a logit of each head that joins the softmax and has no value; undefined: none
+  Tensor sinks = {};   // [H]: an extra softmax logit per head, without a value (attention_sinks.h); undefined: none
 };
 
 // q [B, T, H, D], k and v [B, T, Hkv, D] of the new tokens: o [B, T, H, D].
 Tensor attend(const Tensor& q, const Tensor& k, const Tensor& v, const Pass& pass, const AttendOptions& options = {});
 
-// The same where k and v are in the cache already.
+// The same for k and v that are already in the cache.
 Tensor attend_cached(const Tensor& q, const Pass& pass, const AttendOptions& options);
 
 // The same for q, k and v side by side in one tensor [B, T, H + 2 Hkv, D] (weft/ops/packed_attention).

@@ -1,5 +1,4 @@
-// The keys and values of the tokens a model has seen, so that a new token costs one step instead of all of them: sequences in the pages of
-// a pool (weft/nn/kv_pool.h), computed as a batch.
+// The KV cache of a batch of sequences, in pages of a pool (weft/nn/kv_pool.h).
 #pragma once
 
 #include <vector>
@@ -14,10 +13,10 @@ struct KvCacheOptions {
   DType dtype = DType::f32;
 };
 
-// Sequences of one pool, of different lengths. A KvPass adds tokens to all of them.
+// Sequences of different lengths in one pool. A KvPass adds tokens to all of them.
 class KvCache {
  public:
-  // `batch` empty sequences in a pool of their own, with pages for `capacity` positions of each.
+  // `batch` empty sequences in a new pool, which has pages for `capacity` positions of each.
   KvCache(Device& device, const KvCacheOptions& options);
   // An empty cache for up to `room` sequences of at most `capacity` positions each.
   KvCache(std::shared_ptr<KvPool> pool, int64_t room, int64_t capacity);
@@ -35,13 +34,13 @@ class KvCache {
   // Raises the limit to `capacity` positions of each sequence. The pages still come from the pool.
   void grow(int64_t capacity);
 
-  // Adds and removes sequences without copies. A new one is the last, or takes place `at`.
+  // Adds and removes sequences without copies. A new sequence becomes the last row, or row `at`.
   void join(KvSequence sequence) { join(std::move(sequence), batch()); }
   void join(KvSequence sequence, int64_t at);
-  void join() { join(KvSequence(pool_)); }  // an empty one
+  void join() { join(KvSequence(pool_)); }  // an empty sequence
   KvSequence remove(int64_t b);
 
-  // The number of pages that a pass over `tokens` new tokens takes from the pool.
+  // The number of pages that a pass over `tokens` new tokens would take from the pool.
   int64_t missing(int64_t tokens) const;
 
  private:
@@ -55,23 +54,23 @@ class KvCache {
   std::shared_ptr<KvPool> pool_;
   int64_t capacity_ = 0;
   std::vector<KvSequence> sequences_;
-  Tensor start_;       // [room], i32: lengths on the device, when the pass was opened
-  Tensor pages_;       // [room, pages of capacity], i32; -1: no page
-  bool stale_ = true;  // pages_ has other pages than the sequences
+  Tensor start_;       // [room], i32: on the device, the lengths when the pass was opened
+  Tensor pages_;       // [room, pages_for(capacity)], i32: on the device, the page tables; -1: no page
+  bool stale_ = true;  // pages_ differs from the sequences' pages
   bool open_ = false;  // a KvPass exists
 };
 
 // A forward pass over T new tokens of every sequence, the only way to add to a cache:
 //
-//   KvPass pass(cache, T);       // checks that they fit, takes pages for them, writes start() and pages()
+//   KvPass pass(cache, T);       // checks that the tokens fit, takes pages for them, writes start() and pages()
 //   pass.append(layer, k, v);    // in each layer
-//   pass.commit();               // the cache holds them from now on
+//   pass.commit();               // the tokens are now part of the cache
 //
-// A pass that ends without commit() leaves the cache as it was. One pass of a cache is open at a time, and the cache must outlive it
-// where it is. start() and pages() are always in the same memory, so the launches of a pass can be captured and replayed in another one.
+// A pass destroyed without commit() adds no tokens; the sequences keep the pages it took for them. A cache has at most one open pass and
+// must not move while it is open. start() and pages() stay in the same memory, so the launches of a pass can be captured and replayed.
 //
-// A pass over an empty cache need not read the cache, and attention has a faster kernel for that. On the CPU a position has the same bits
-// either way, and whether the tokens before it came in the same pass or in earlier ones (docs/numerics.md).
+// A pass over an empty cache does not read the cache and uses a faster attention kernel. A position has the same bits either way, and
+// whether the tokens before it came in the same pass or in earlier ones (docs/numerics.md).
 class KvPass {
  public:
   KvPass(KvCache& cache, int64_t T);
@@ -95,7 +94,7 @@ class KvPass {
   const Tensor& keys(int64_t layer) const { return cache_.pool_->keys(layer); }
   const Tensor& values(int64_t layer) const { return cache_.pool_->values(layer); }
 
-  // Keeps all T tokens, or the first `used[b]` of sequence b (what follows is right padding), and ends the pass.
+  // Ends the pass and keeps all T tokens, or the first `used[b]` of sequence b (the rest is right padding).
   void commit();
   void commit(const std::vector<int64_t>& used);
 

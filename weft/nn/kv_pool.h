@@ -1,14 +1,14 @@
-// Pages of keys and values that the sequences of one model share. A page holds kPagePositions positions, in every layer.
+// A pool of KV cache pages shared by the sequences of one model. A page holds kPagePositions positions of every layer.
 //
 //   auto pool = std::make_shared<KvPool>(device, KvPoolOptions{.layers = 16, .pages = 64, .heads = 8, .head_dim = 64});
 //   KvSequence a(pool);
-//   a.prepare(100);                // two pages, to be written
+//   a.prepare(100);                // takes two pages
 //   a.commit(100);
-//   KvSequence b = a.prefix(80);   // the same two pages
-//   b.prepare(1);                  // position 80 is in the second one, which a has, too: b gets a copy of it
+//   KvSequence b = a.prefix(80);   // shares the two pages
+//   b.prepare(1);                  // position 80 is in the second page, which a shares: b gets a copy of it (copy on write)
 //
-// A page belongs to the sequences that refer to it, and is free again when the last of them is gone. The memory is allocated once, unless
-// grow() adds pages, which leaves the numbers of the pages in use as they are.
+// Pages are reference counted: a page is free again when no sequence refers to it. The memory is allocated once; grow() adds pages and
+// keeps the numbers of existing ones.
 #pragma once
 
 #include <memory>
@@ -19,12 +19,12 @@
 
 namespace weft {
 
-// Every device's tile of keys is a whole number of pages, or lies within one; and a prefix is shared to the last whole page.
+// On every device a tile of keys is a whole number of pages or lies within one page.
 inline constexpr int64_t kPagePositions = kPageMultiple;
 inline int64_t pages_for(int64_t positions) { return (positions + kPagePositions - 1) / kPagePositions; }
 
 struct KvPoolOptions {
-  int64_t layers, pages, heads, head_dim;  // heads of keys and values
+  int64_t layers, pages, heads, head_dim;  // heads: of keys and values
   DType dtype = DType::f32;
 };
 
@@ -39,7 +39,7 @@ class KvPool {
   int64_t references(int32_t page) const { return references_[size_t(page)]; }
   int64_t bytes() const;
 
-  // Grows to `pages` pages: the tensors of all layers are replaced by larger ones with the same contents. Not while a pass is open.
+  // Grows to `pages` pages: replaces the tensors of all layers by larger ones with the same contents. Not while a KvPass is open.
   void grow(int64_t pages);
 
   // The keys and values of one layer, [pages, kPagePositions, heads, head_dim].
@@ -55,11 +55,11 @@ class KvPool {
   Device& device_;
   KvPoolOptions options_;
   std::vector<Tensor> keys_, values_;
-  std::vector<int32_t> references_, free_;  // by page; pages without references
+  std::vector<int32_t> references_, free_;  // by page; pages that have none
 };
 
-// The positions of one sequence: the pages that hold them in order, and their number. A copy shares all pages. `adapter`: the number of the
-// named one with which they are computed (Model::adapter); -1: none.
+// The KV cache of one sequence: its pages in order and its length. A copy shares all pages. `adapter`: the number of the named adapter with
+// which the keys and values are computed (Model::adapter); -1: none.
 class KvSequence {
  public:
   explicit KvSequence(std::shared_ptr<KvPool> pool, int adapter = -1) : pool_(std::move(pool)), adapter_(adapter) {}
@@ -77,16 +77,16 @@ class KvSequence {
   int adapter() const { return adapter_; }
   const std::vector<int32_t>& pages() const { return pages_; }
 
-  KvSequence prefix(int64_t length) const;  // the first positions, in the same pages
+  KvSequence prefix(int64_t length) const;  // the first `length` positions, in shared pages
   KvSequence copied_to(const std::shared_ptr<KvPool>& pool) const;
-  void truncate(int64_t length);  // gives back the pages after them
+  void truncate(int64_t length);  // drops the positions from `length` on and releases their pages
 
-  // The number of pages that prepare(tokens) takes from the pool.
+  // The number of pages that prepare(tokens) would take from the pool.
   int64_t missing(int64_t tokens) const;
-  // Makes room for the next `tokens` positions, in pages of this sequence alone: a shared page is copied before it is written. Throws, and
-  // changes nothing, if the pool has too few free pages.
+  // Makes room for the next `tokens` positions in pages that no other sequence shares: a shared page is copied. If the pool has too few
+  // free pages, it throws and nothing changes.
   void prepare(int64_t tokens);
-  // Declares the next `tokens` positions written, and returns the pages after them to the pool.
+  // Adds `tokens` positions, which have been written, to the length, and releases prepared pages that were not needed.
   void commit(int64_t tokens);
 
  private:

@@ -35,10 +35,10 @@ struct Linear {
   Linear(Weights& weights, const std::string& name, int64_t in, int64_t out, const Options& options, const Place& place);
 
   Tensor weight, bias;  // bias may be undefined: none
-  Int8Matrix int8;      // instead of the weight, [out, in], in a model for inference
+  Int8Matrix int8;      // [out, in]; replaces `weight` in a model with int8 weights
   Layout layout = Layout::out_in;
   LowRank adapter;                       // added if defined (weft/nn/lora.h)
-  std::shared_ptr<NamedAdapters> named;  // added where a sequence of the pass has one; null in a layer of its own
+  std::shared_ptr<NamedAdapters> named;  // added to the rows of sequences that use them; null in a layer outside a model
 
   explicit operator bool() const { return weight || int8; }
   std::vector<Parameter> parameters() const;  // "weight", "bias", and an adapter's "lora_A.weight", "lora_B.weight"
@@ -68,7 +68,7 @@ struct Normed {
 
 struct RmsNorm {
   RmsNorm() = default;
-  // `adds_one`: the gain is 1 + weight, computed in f32, and new weights are zeros (Gemma).
+  // `adds_one` (Gemma): the gain is 1 + weight, computed in f32; new weights are zeros.
   RmsNorm(Weights& weights, const std::string& name, int64_t size, double eps, bool adds_one = false);
 
   Tensor weight;

@@ -22,7 +22,7 @@ struct LoraOptions {
   std::vector<std::string> targets;  // layers by name: "q_proj", "mlp.c_proj", a whole name; "all-linear": every one
   uint64_t seed = 0;                 // of A
   double dropout = 0;                // of the input of A, if the pass has a random state
-  bool stored = false;               // an adapter that is read: its rank may be above the sizes of a layer, as in PEFT
+  bool stored = false;               // read from a file: its rank may exceed the sizes of a layer, as in PEFT
 };
 
 // The two matrices of one layer; undefined: it has none.
@@ -46,10 +46,10 @@ struct LoraAdapter {
   std::string b_name() const { return "base_model.model." + layer + ".lora_B.weight"; }
 };
 
-// Several adapters over one model, by name: in a pass each sequence has one of them, or none, and a sequence's bits are those of a model
-// with that adapter alone. For inference.
+// Named adapters, for inference: in a pass each sequence uses one of several adapters, or none. It has the same bits as with a model that
+// has only this adapter.
 
-// Sequences [first, first + count) of a pass have adapter number `adapter`; -1: none.
+// Sequences [first, first + count) of a pass use the adapter of this number; -1: none.
 struct AdapterRows {
   int adapter;
   int64_t first, count;
@@ -61,10 +61,10 @@ struct LoraUse {
   LoraUse() = default;
   LoraUse(const Tensor& random, std::span<const AdapterRows> rows = {}) : random(random), rows(rows) {}
   Tensor random;                      // a random state (weft/ops/uniform) for the dropout; undefined: no dropout
-  std::span<const AdapterRows> rows;  // of all sequences; empty: no named adapters
+  std::span<const AdapterRows> rows;  // covers all sequences; empty: no named adapters
 };
 
-// The named adapters of one layer, by number; undefined where an adapter leaves the layer alone.
+// The named adapters of one layer, by number; undefined for an adapter that does not change the layer.
 struct NamedAdapters {
   std::string layer;
   int64_t in, out;

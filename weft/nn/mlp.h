@@ -3,7 +3,7 @@
 //   GatedMlp:  y = down(f(gate x) * (up x))          (Shazeer, 2020; Llama, Qwen: f = silu)
 //   Mlp:       y = c_proj(f(c_fc x))                 (GPT-2: f = gelu_tanh)
 //
-// `lora`: what the pass does with adapters; `see` is called with the name and value of each intermediate result.
+// `lora`: the adapters of the pass. `see` is called with the name and value of each intermediate result.
 #pragma once
 
 #include <functional>
@@ -17,14 +17,14 @@ using SeeIntermediate = std::function<void(const char* name, const Tensor& value
 enum class HiddenActivation { silu, relu, gelu_tanh, gelu_erf };
 const char* name(HiddenActivation kind);
 
-// f(gate) up of gate and up side by side, the columns of one tensor [..., 2 F]: [..., F].
+// f(gate) up [..., F] of a tensor [..., 2 F] whose columns are gate, then up.
 Tensor gated(HiddenActivation kind, const Tensor& gate_up);
 
 struct GatedMlp {
   Linear gate, up, down;
   HiddenActivation activation = HiddenActivation::silu;
   JointLinear gate_up = {};  // of gate and up, if they were made joint
-  Linear fused = {};         // gate and up as one layer, one under the other, instead of them (Phi-3's gate_up_proj)
+  Linear fused = {};         // Phi-3's gate_up_proj: one layer with the rows of gate, then those of up; replaces both
 
   std::vector<Parameter> parameters() const {
     if (fused) return all_parameters({{"gate_up", fused.parameters()}, {"down", down.parameters()}});

@@ -11,7 +11,7 @@ namespace weft {
 
 enum class ParameterRole {
   matrix,     // the weight of a layer inside the model
-  experts,    // such weights of all experts of a layer, one matrix each, in one tensor
+  experts,    // one tensor with the weight matrices of all experts of a layer
   vector,     // a bias, the gain of a norm
   embedding,  // a table with one row per token or position
   head,       // the matrix from the last hidden state to the logits

@@ -23,7 +23,7 @@ struct Init {
   static Init zeros() { return {0, 0}; }
 };
 
-// A matrix [out, in] in int8 (weft/ops/matmul): numbers u8 and scales f16, their rows a multiple of 16 bytes apart.
+// A matrix [out, in] in int8 (weft/ops/matmul): numbers (u8) and scales (f16), each with a row stride that is a multiple of 16 bytes.
 struct Int8Matrix {
   Tensor numbers, scales;
   explicit operator bool() const { return numbers.defined(); }
@@ -37,7 +37,7 @@ class Weights {
   // Adds adapters to the layers that the options name; only those are trained. Before the first take().
   void adapt(const LoraOptions& options) { lora_ = options; }
 
-  // Linear layers and the head in int8, made from the f32 values: the model is for inference. Before the first take().
+  // Stores linear layers and the head in int8, converted from f32 values; such a model cannot be trained. Before the first take().
   void use_int8();
   bool int8() const { return int8_; }
 
@@ -51,11 +51,11 @@ class Weights {
   Tensor take(const std::string& name, const Shape& shape, const Init& init, const Tensor& place = {}) {
     return take(name, shape, init, role_of_rank(shape.rank()), place);
   }
-  // The same as an int8 matrix. transposed: the values are [in, out].
+  // The same, converted to an int8 matrix. transposed: the values are [in, out].
   Int8Matrix take_int8(const std::string& name, const Shape& shape, const Init& init, ParameterRole role, bool transposed = false);
   // The adapter of a layer; undefined matrices if it gets none.
   LowRank take_adapter(const std::string& layer, int64_t in, int64_t out, bool transposed);
-  // The place of a layer's named adapters, none at first.
+  // The list of a layer's named adapters, empty at first; Model::add_adapter adds to it.
   std::shared_ptr<NamedAdapters> named_adapters(const std::string& layer, int64_t in, int64_t out, bool transposed);
   // Throws for a target that matches no layer, with the names of the layers.
   void check_targets() const;
@@ -84,10 +84,10 @@ class Weights {
   std::vector<LoraAdapter> adapters_;
   std::vector<std::shared_ptr<NamedAdapters>> named_adapters_;  // by layer
   std::set<std::string> layers_;                                // by the last part of their names
-  int64_t elements_ = 0, expected_ = 0;                         // taken; in all
+  int64_t elements_ = 0, expected_ = 0;                         // elements taken so far; total
 };
 
-// The int8 matrix nearest to a matrix: in each row and group the largest magnitude is 127 scales, as in GGUF's Q8_0.
+// Rounds a matrix to int8: in each row, a group of kInt8Group elements has the scale max |x| / 127, as in GGUF's Q8_0.
 Int8Matrix to_int8(const Tensor& matrix);
 
 // New weights, drawn from `seed`, each parameter from its own stream: the same for any number of threads.

@@ -33,7 +33,7 @@ struct OneOrderReport {
   std::vector<OrderDifference> differences;
 };
 
-// A model that is not trainable (int8 weights) is compared with evaluation. Ends after the first group with a difference.
+// If the model is not trainable (int8 weights), evaluation is the reference. Stops after the first group with a difference.
 OneOrderReport check_one_order(Model& model, const OneOrderOptions& options = {});
 
 }  // namespace weft

@@ -34,8 +34,8 @@ class Paths {
   PositionBits training(Training kind, int64_t tokens, uint64_t seed) const;
   // Every sequence as a prompt read whole, up to `batch` of them padded to one length: the last position of each.
   PositionBits prompts(int64_t batch, uint64_t seed) const;
-  // Up to `batch` sequences decoded at once. Each begins as a prompt read in pieces of random lengths, after what it shares with another
-  // one, in that one's pages; others take the place of those that end; the cache is resized now and then.
+  // Decodes up to `batch` sequences at a time; when one ends, another takes its place. A sequence starts with the prefix that it shares
+  // with another one, in the same pages, and a prompt read in pieces of random lengths. The cache is resized at random.
   PositionBits decoding(int64_t batch, uint64_t seed) const;
   // One sequence alone.
   PositionBits decoding_alone(size_t sequence, uint64_t seed) const;

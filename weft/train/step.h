@@ -99,8 +99,8 @@ class TrainingStep {
   Sharding sharding_;
   Tensor random_state_, count_, share_, loss_, norm_, clip_;
   Tensor ids_, targets_, documents_, real_, micro_batch_random_;  // of the current micro-batch
-  std::unique_ptr<Shared> shared_;                                // of several ranks
-  GradientTree tree_;                                             // of loss and gradients; of several ranks: of gradients
+  std::unique_ptr<Shared> shared_;                                // null for a single rank
+  GradientTree tree_;                                             // of loss and gradients; with several ranks of gradients only
   Replayed begin_, micro_batch_, end_, update_;
   double micro_batch_seconds_ = 1;  // in the step before; before the first step: long enough to wait for each
 };
