@@ -28,7 +28,7 @@ class ChatFormat {
   // uses "tool_use" if there is one, else "default". Throws bad_file or unsupported with the template, the line and the construct.
   static std::optional<ChatFormat> load(const std::string& folder, const std::string& name = "");
 
-  // Templates given as texts by name, of which `name` chooses as above. `where` names their file.
+  // Templates as texts by name; `name` selects one as above. `where`: their file, for errors.
   static std::optional<ChatFormat> of(const std::map<std::string, std::string>& templates,
                                       const std::map<std::string, std::string>& special_tokens, const std::string& where,
                                       const std::string& name = "");

@@ -25,7 +25,7 @@ class AtomicFile {
   void write(std::string_view text) { write(std::as_bytes(std::span(text))); }
   // Overwrites bytes already written (a header whose content is known last).
   void write_at(int64_t offset, std::span<const std::byte> bytes);
-  void sync();    // to disk, still under the temporary name
+  void sync();    // writes to disk; the name stays temporary
   void commit();  // syncs and renames
 
   const std::string& path() const { return path_; }

@@ -1,5 +1,5 @@
-// Files that replace their predecessors together: each is written and synced under a temporary name, and commit() renames all of them, one
-// right after the other. An error before that changes nothing: the temporary files go, and so do folders made for them.
+// A set of files that are replaced together: each is written and synced under a temporary name, then commit() renames all of them, one
+// after the other. If an error occurs before the renames, no file changes, and the temporary files and newly made folders are removed.
 #pragma once
 
 #include <filesystem>
@@ -18,7 +18,7 @@ class AtomicFiles {
   AtomicFiles(const AtomicFiles&) = delete;
   AtomicFiles& operator=(const AtomicFiles&) = delete;
 
-  // A new file of this path, and its folder where there is none. Throws bad_file with the path and the system's message.
+  // Adds a file and makes its folder if it does not exist. Throws bad_file with the path and the system's message.
   AtomicFile& add(const std::filesystem::path& path);
   void add(const std::filesystem::path& path, std::string_view text) { add(path).write(text); }
   // Syncs all files, then renames them in the order in which they were added.
@@ -27,7 +27,7 @@ class AtomicFiles {
  private:
   void make_folder(const std::filesystem::path& folder);
 
-  std::vector<std::filesystem::path> new_folders_;  // outer ones first
+  std::vector<std::filesystem::path> new_folders_;  // parents first
   std::vector<std::unique_ptr<AtomicFile>> files_;
 };
 

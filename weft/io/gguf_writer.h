@@ -1,4 +1,4 @@
-// Writes GGUF version 3, little-endian, tensors aligned to 32 bytes. The file appears whole or not at all.
+// Writes GGUF version 3, little-endian, with tensors aligned to 32 bytes. The file is written atomically (weft/io/atomic_file.h).
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@ namespace weft {
 
 class AtomicFile;
 
-// Keys in the order they are put. Throws invalid_argument for a key put twice.
+// Keys and values in the order of put(). Putting a key twice throws invalid_argument.
 class GgufMetadata {
  public:
   void put(const std::string& key, std::string_view text);
@@ -41,12 +41,12 @@ class GgufMetadata {
 // A tensor that is computed when it is written and freed afterwards.
 struct GgufTensor {
   std::string name;
-  const GgufType* type;  // that gguf_type_to_write() returned
-  Shape shape;           // rows first
+  const GgufType* type;  // one that gguf_type_to_write() returns
+  Shape shape;           // row-major order
   std::function<std::vector<float>()> make;
 };
 
-// Throws bad_file if the file cannot be written, device_fault naming the tensor for a value that is not finite or exceeds its type.
+// Throws bad_file if the file cannot be written, and device_fault with the tensor's name if a value is not finite or overflows its type.
 void write_gguf(const std::string& path, const GgufMetadata& metadata, const std::vector<GgufTensor>& tensors);
 // The same into a file that the caller commits.
 void write_gguf(AtomicFile& file, const GgufMetadata& metadata, const std::vector<GgufTensor>& tensors);

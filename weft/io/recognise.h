@@ -7,12 +7,12 @@
 
 namespace weft {
 
-// Throws, naming `path`, if its first bytes are those of a Git LFS pointer or of a GGUF file (bad_file), or of a PyTorch file
-// (unsupported). Readers of other formats call it before parsing.
+// Throws an error with `path` if `bytes` begin like a Git LFS pointer or a GGUF file (bad_file) or like a PyTorch file (unsupported).
+// Readers of other formats call it before parsing.
 void refuse_other_formats(const std::string& path, std::string_view bytes);
 
-// The path of `name` in `folder`. Throws bad_file if the folder lacks it and is the folder of a training run or of GGUF files. If it is
-// missing for another reason, opening it fails later.
+// The path of the file `name` in `folder`. If the file is missing because this is a run folder of `weft train` or a folder of GGUF files,
+// it throws bad_file with advice; in any other case the caller's open fails.
 std::string expected_in_folder(const std::string& folder, const std::string& name);
 
 // Throws (unsupported) if the folder's weights are PyTorch files; the message says how to convert them.

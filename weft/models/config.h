@@ -13,7 +13,7 @@
 
 namespace weft {
 
-// The families: weft/models/families has a file for each.
+// The model families, in weft/models/families.
 // clang-format off
 enum class Architecture { llama, qwen2, qwen3, gpt2, mistral, ministral3, granite, smollm3, olmo2, olmo3, phi3, gemma2, gemma3, qwen3_moe,
                           mixtral, gpt_oss };
@@ -41,10 +41,10 @@ struct ModelConfig {
   double rope_theta = 10000;  // all but GPT-2
   RopeScaling rope_scaling = {};
   double rotary_fraction = 1;            // partial_rotary_factor: the part of a head that is rotated
-  double local_rope_theta = 0;           // Gemma 3, OLMo 3: of the layers with a window, which have no scaling; 0: all layers are alike
+  double local_rope_theta = 0;           // Gemma 3, OLMo 3: rope_theta of the layers with a window, without scaling; 0: as rope_theta
   std::vector<bool> rotary_layers = {};  // SmolLM3's no_rope_layers: which layers have rotary positions; empty: all
   double query_growth = 0;               // Ministral 3's llama_4_scaling_beta (weft/ops/rope/rope_table.h)
-  int64_t window = 0;                    // sliding_window: a token attends to this many, itself among them; 0: to all before it
+  int64_t window = 0;                    // sliding_window: a token attends to the last `window` tokens, itself included; 0: to all
   std::vector<bool> window_layers = {};  // layer_types: which layers have the window; empty: all
   float attention_soft_cap = 0;          // attn_logit_softcapping; 0: none
   float logits_soft_cap = 0;             // final_logit_softcapping; 0: none
@@ -54,19 +54,19 @@ struct ModelConfig {
   bool attention_out_bias = false;  // Llama and Qwen3: attention_bias; GPT-2: always
   bool mlp_bias = false;
   bool qk_norm = false;            // Qwen3, Gemma 3: each head of q and k through an RMSNorm of head_dim
-  bool qk_norm_whole = false;      // with qk_norm, OLMo 2: all heads of q and all of k through one RMSNorm each
+  bool qk_norm_whole = false;      // OLMo 2, with qk_norm: one RMSNorm over all heads of q, and one over those of k
   bool fused_projections = false;  // Phi-3: qkv_proj, gate_up_proj
   HiddenActivation activation = HiddenActivation::silu;
 
-  int64_t experts = 0;                   // num_experts, num_local_experts: of a layer with a mixture; 0: none
+  int64_t experts = 0;                   // num_experts, num_local_experts: per layer with experts; 0: no mixture of experts
   int64_t experts_per_token = 0;         // num_experts_per_tok
   int64_t expert_size = 0;               // moe_intermediate_size; Mixtral, gpt-oss: intermediate_size
-  bool router_of_chosen = true;          // norm_topk_prob: the weights of the chosen experts sum to 1
+  bool router_of_chosen = true;          // norm_topk_prob: softmax over the chosen experts only, so that their weights sum to 1
   std::vector<bool> expert_layers = {};  // Qwen3-MoE's decoder_sparse_step, mlp_only_layers: which layers have experts; empty: all
   double router_loss = 0;                // router_aux_loss_coef where output_router_logits is true
-  bool clamped_experts = false;          // gpt-oss: biases, and a gate clamped to gate_limit (weft/nn/experts.h)
+  bool clamped_experts = false;          // gpt-oss: experts with biases and a clamped gate (weft/nn/experts.h)
   double gate_slope = 1.702, gate_limit = 7;
-  bool attention_sinks = false;  // gpt-oss: a learned logit of each head in the softmax
+  bool attention_sinks = false;  // gpt-oss: a learned logit per head in the softmax (weft/nn/attention_sinks.h)
 
   double embedding_scale = 1;           // Granite's embedding_multiplier; Gemma: sqrt(hidden_size), rounded to the weights' dtype
   double attention_scale = 0;           // Granite's attention_multiplier; Gemma: query_pre_attn_scalar^-1/2; 0: head_dim^-1/2
@@ -82,7 +82,7 @@ struct ModelConfig {
   double initializer_range = 0.02;  // standard deviation of a new model's weights
   DType dtype = DType::f32;         // of the stored weights
   std::optional<int64_t> bos_id;
-  std::optional<int64_t> pad_id;  // all but GPT-2: a token whose embedding is not trained by looking it up
+  std::optional<int64_t> pad_id;  // all but GPT-2: looking up this token gives its embedding row no gradient
   std::vector<int64_t> eos_ids;
 
   // Parameters of the model, tied ones once.
@@ -100,15 +100,15 @@ struct ModelConfig {
 // Throws, naming `where` (a file, or "config"), the field and its value, if the sizes are invalid.
 void check_config(const ModelConfig& config, std::string_view where = "config");
 
-// Declares the context of a run: the most positions that a sequence may have. RoPE scalings of kind dynamic and longrope are chosen from
-// it, once. At most the config's own; `dynamic` takes up to `factor` times as many. Throws for others, and for GPT-2, whose positions are
-// weights.
+// Sets the declared context: max_positions, the maximum length of a sequence. `dynamic` and `longrope` RoPE scaling are computed from it,
+// once. It is 1 to the config's own context, or to `factor` times the original one with `dynamic`; GPT-2, whose positions are weights,
+// accepts only its own. Throws for any other value.
 void declare_context(ModelConfig& config, int64_t context);
 
-// Another number of layers; which of them have windows or rotary positions follows the config's pattern.
+// Changes the number of layers; the pattern of windows, rotary positions and experts continues.
 void set_layers(ModelConfig& config, int64_t layers);
 
-// The known shapes ("llama-tiny", "gpt2-124m", "smollm2-135m", "gemma-3-1b", ...: preset_names()). Throws listing the names for any other.
+// The config of a known shape ("llama-tiny", "gpt2-124m", "smollm2-135m", ...). For any other name it throws and lists preset_names().
 ModelConfig preset(std::string_view name);
 std::vector<std::string> preset_names();
 

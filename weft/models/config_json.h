@@ -11,7 +11,7 @@
 
 namespace weft {
 
-// `path`: a config.json, or the folder that has one, or a GGUF file. Throws bad_file or unsupported with the file, the place in it
+// `path`: a config.json, a folder with one, or a GGUF file. Throws bad_file or unsupported with the file, the place in it
 // ($.rope_scaling.factor), the value and what was expected.
 ModelConfig read_model_config(const std::string& path);
 ModelConfig parse_model_config(std::string_view json, const std::string& file = "config.json");

@@ -1,5 +1,5 @@
-// A Hugging Face model folder, or a GGUF file, as one type: config, weights, tokenizer with its special tokens, generation settings, chat
-// templates. Every command of the tool and every program reads a model through it, so that all use the same tokens.
+// A model on disk, as a Hugging Face folder or a GGUF file: config, weights, tokenizer with its special tokens, generation settings, chat
+// templates. The tool and other programs read models through it, so that all use the same tokens.
 //
 //   const ModelFolder folder("SmolLM2-135M");
 //   const auto model = folder.load(*device);
@@ -20,8 +20,8 @@ namespace weft {
 // Files are read on first use, and errors name them. Not thread-safe.
 class ModelFolder {
  public:
-  // `path`: a folder or a GGUF file. `adapter`: a folder with a LoRA adapter of the model. If that folder has a tokenizer, it is used
-  // instead. `context`: the most positions of a sequence (declare_context); 0: what the config says.
+  // `path`: a folder or a GGUF file. `adapter`: a folder with a LoRA adapter for the model; its tokenizer, if it has one, replaces the
+  // model's. `context`: the declared context (declare_context); 0: that of the config.
   explicit ModelFolder(std::string path, std::string adapter = "", int64_t context = 0);
 
   const std::string& path() const { return path_; }

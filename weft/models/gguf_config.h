@@ -1,4 +1,4 @@
-// The config of a model, its special tokens and its sampling settings as keys of a GGUF file.
+// Reads and writes a model's config, special tokens and sampling settings as keys of a GGUF file.
 #pragma once
 
 #include "weft/io/gguf.h"
@@ -7,15 +7,15 @@
 
 namespace weft {
 
-// Throws bad_file for a key or tensor that is missing or invalid; unsupported, naming the key, for one that changes the maths.
+// Throws bad_file if a key or tensor is missing or invalid, and unsupported for a key that changes the maths and is not supported.
 ModelConfig gguf_model_config(const Gguf& file);
 GenerationConfig gguf_generation_config(const Gguf& file);
 SpecialIds gguf_special_ids(const Gguf& file);
 
-// Throws unsupported, naming the setting, for a model that llama.cpp would compute otherwise.
+// Throws unsupported, with the name of the setting, if llama.cpp would compute the model differently.
 void put_model_config(const ModelConfig& config, GgufMetadata& metadata);
 void put_generation_config(const GenerationConfig& generation, GgufMetadata& metadata);
-// The ids that are given: `eos` first of all that end a text. llama.cpp knows three of these.
+// Writes the ids that are set. Throws unsupported for more than three end ids: llama.cpp has three keys for them.
 void put_special_ids(const SpecialIds& ids, GgufMetadata& metadata);
 
 }  // namespace weft

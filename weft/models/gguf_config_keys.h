@@ -1,4 +1,4 @@
-// The keys of a model's config, in both directions by one table.
+// The keys of a model's config, in one table for reading and writing.
 #pragma once
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// The pre-tokenizers of byte-level BPE that llama.cpp knows by name (tokenizer.ggml.pre), as steps of tokenizer.json.
+// The pre-tokenizers of byte-level BPE that llama.cpp has by name (tokenizer.ggml.pre), as steps of a tokenizer.json.
 #pragma once
 
 #include <string>
@@ -10,17 +10,17 @@ namespace weft {
 
 struct GgufPreTokenizer {
   const char* name;
-  const char* aliases;   // other names of the same steps, between spaces
-  bool digits;           // each digit is a word, before the pattern
-  const char* pattern;   // of a Split; nullptr: that of ByteLevel
+  const char* aliases;   // other names of the same steps, separated by spaces
+  bool digits;           // splits digits one by one, before the pattern
+  const char* pattern;   // of a Split step; nullptr: the pattern of ByteLevel
   bool ignore_merges;    // a word in the vocabulary is one token
-  bool nfc;              // the normalizer of the models that have it; llama.cpp itself does not normalise
-  bool begins_with_bos;  // unless tokenizer.ggml.add_bos_token says otherwise
+  bool nfc;              // these models have an NFC normalizer; llama.cpp does not normalise
+  bool begins_with_bos;  // default of tokenizer.ggml.add_bos_token
 };
 
-// The pre-tokenizer of a tokenizer.json. Throws unsupported, naming the step, if llama.cpp has none that splits a text in the same way.
+// llama.cpp's pre-tokenizer for a tokenizer.json. Throws unsupported, with the step, if none splits texts in the same way.
 const GgufPreTokenizer& gguf_pre_tokenizer(const JsonNode& root);
-// By name; nullptr: unknown here.
+// The pre-tokenizer of this name, or nullptr.
 const GgufPreTokenizer* gguf_pre_tokenizer(std::string_view name);
 std::string gguf_pre_tokenizer_names();
 

@@ -1,4 +1,4 @@
-// Rotary positions as keys and tensors of a GGUF file.
+// Reads and writes RoPE scaling as keys and tensors of a GGUF file.
 #pragma once
 
 #include <string>
@@ -11,19 +11,19 @@
 
 namespace weft {
 
-// Tensors of factors by which frequencies are divided: those of llama3 scaling and, of Phi-3, of longrope. Of F32, one for each pair.
+// Tensors of factors that divide the frequencies, F32, one factor per pair: of llama3 scaling, and of Phi-3's longrope.
 inline constexpr const char *kGgufRopeFactors = "rope_freqs.weight", *kGgufLongFactors = "rope_factors_long.weight",
                             *kGgufShortFactors = "rope_factors_short.weight";
 std::vector<GgufTensor> gguf_rope_tensors(const ModelConfig& config);
 bool is_gguf_rope_tensor(const ModelConfig& config, std::string_view name);
 
-// The scaling of a file, for a config with the sizes, the base and the rotated part. `prefix`: of its keys ("llama.").
+// Reads the scaling. `config` already has the sizes, the base and the rotated part; `prefix`: that of the keys ("llama.").
 RopeScaling gguf_rope_scaling(const Gguf& file, const GgufFamily& family, const std::string& prefix, const ModelConfig& config);
-// Whether llama.cpp computes the config's scaling.
+// Whether llama.cpp supports the config's scaling for the family.
 bool has_gguf_rope_scaling(const ModelConfig& config, const GgufFamily& family);
 void put_rope_scaling(const ModelConfig& config, const GgufFamily& family, const std::string& prefix, GgufMetadata& metadata);
 
-// A float as the double of its shortest spelling: 1e-05, not 9.999999747378752e-06.
+// The double that prints as the shortest text of this float: 1e-05, not 9.999999747378752e-06.
 double shortest_double(double value);
 
 }  // namespace weft

@@ -1,4 +1,4 @@
-// Weights from a GGUF file, dequantised as they are loaded.
+// The weights of a GGUF file, dequantised while loading.
 #pragma once
 
 #include <set>
@@ -14,7 +14,7 @@ class GgufWeights : public Weights {
  public:
   GgufWeights(Device& device, DType dtype, bool trainable, const ModelConfig& config, const Gguf& file);
 
-  // Every tensor of the file must have been taken.
+  // Throws if a tensor of the file was not taken.
   void check_all_used() const;
 
  protected:

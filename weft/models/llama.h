@@ -1,5 +1,5 @@
-// The decoder of Llama (Touvron et al., 2023) and of all families that are like it (weft/models/families): whatever they do differently is
-// an option of the config.
+// The decoder of Llama (Touvron et al., 2023) and of the families derived from it (weft/models/families). Their differences are fields of
+// ModelConfig.
 #pragma once
 
 #include <map>
@@ -20,16 +20,16 @@ class Llama : public Model {
 
  private:
   struct Block {
-    RmsNorm before_attention, after_attention, before_mlp, after_mlp;  // undefined: none there
+    RmsNorm before_attention, after_attention, before_mlp, after_mlp;  // undefined if the family has no norm there
     Linear q, k, v, o;
     JointLinear qkv;
-    Linear fused_qkv;  // Phi-3: instead of q, k and v
+    Linear fused_qkv;  // Phi-3: replaces q, k and v
     RmsNorm q_norm, k_norm;
     GatedMlp mlp;
-    Experts experts;  // instead of mlp
+    Experts experts;  // replaces mlp
     Tensor sinks;
   };
-  enum class Positions { all, local, queries };  // a table of rotary positions: of all layers, of those with a window, of growing queries
+  enum class Positions { all, local, queries };  // RoPE table of all layers, of those with a window, of queries with query_growth
 
   static Block make_block(const ModelConfig& config, Weights& weights, int64_t layer);
   static void make_projections(const ModelConfig& config, Weights& weights, const std::string& prefix, Block& block);
@@ -51,7 +51,8 @@ class Llama : public Model {
   Head lm_head_;
   std::vector<Block> blocks_;
   RmsNorm norm_;
-  mutable std::map<std::pair<Positions, int64_t>, RopeTable> rope_;  // by the positions covered; kept, for a captured step may read it
+  mutable std::map<std::pair<Positions, int64_t>, RopeTable>
+      rope_;  // key: kind and positions covered; never erased, because a captured step may read it
 };
 
 }  // namespace weft

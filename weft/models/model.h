@@ -30,11 +30,10 @@ struct LossOptions {
   // as if it were alone: its positions restart, and each token's logits and loss have the bits of the document alone. Undefined: each
   // row is one document.
   Tensor documents = {};
-  int adapter = -1;  // the number of the named adapter that all sequences have; without gradients alone
-  // One f32 on the device, by which the load-balancing loss of a mixture of experts is multiplied: what these tokens are of a step.
-  // Undefined: 1.
+  int adapter = -1;  // number of the named adapter of all sequences (inference only); -1: none
+  // Factor of the load-balancing loss, one f32 on the device: the share of these tokens in a step of several micro-batches. Undefined: 1.
   Tensor share = {};
-  // The tokens that the load-balancing loss counts, f32 [B, T]: 1, and 0 for padding. Undefined: all.
+  // Mask of the load-balancing loss, f32 [B, T]: 1 for a token, 0 for padding. Undefined: no padding.
   Tensor real = {};
 };
 
@@ -53,10 +52,10 @@ class Model {
   // Those that require a gradient: all of a trainable model, or its adapters alone.
   std::vector<Parameter> trainable_parameters() const;
   bool has_adapters() const { return !adapters_.empty(); }
-  // Adapters by name beside the model, for inference: a sequence (KvSequence, LossOptions) has one of them or none (weft/nn/lora.h).
+  // Named adapters, for inference: each sequence (KvSequence, LossOptions) uses one of them or none (weft/nn/lora.h).
   const std::vector<std::string>& named_adapters() const { return adapter_names_; }
-  int adapter(std::string_view name) const;  // its number, -1 for ""; throws for an unknown name
-  // Each entry's `layer` is one of the model's. Not while passes run; refused in a model made with adapters of its own.
+  int adapter(std::string_view name) const;  // the adapter's number, -1 for ""; throws for an unknown name
+  // The `layer` of each entry must exist in the model. Not while a pass is running. Throws for a model made with LoRA.
   void add_adapter(const std::string& name, const std::vector<LoraAdapter>& layers);
   bool has_dropout() const;  // of the model or of its adapters, while it is trained
 
@@ -67,15 +66,15 @@ class Model {
   // are added to it: the whole prompt at first, then one token at a time. Sequences of different lengths are padded
   // on the right and `lengths` says how long each is; what follows a sequence's end is ignored. Records no gradient.
   Tensor last_logits(const Tensor& ids, KvCache& cache, const std::vector<int64_t>& lengths = {}) const;
-  // The same within a pass that the caller has opened and commits.
+  // The same in a pass that the caller opens and commits.
   Tensor last_logits(const Tensor& ids, KvPass& kv, const std::vector<int64_t>& lengths = {}) const;
   // The logits after every token of such a pass, [B, T, vocabulary], f32.
   Tensor logits(const Tensor& ids, KvPass& kv) const;
-  KvCache make_cache(int64_t batch, int64_t capacity) const;  // of `batch` empty sequences
+  KvCache make_cache(int64_t batch, int64_t capacity) const;  // with `batch` empty sequences
   std::shared_ptr<KvPool> make_pool(int64_t pages) const;
 
-  // Cross entropy of targets [B, T], a device scalar. While gradients are recorded it includes the load-balancing loss, if the config has
-  // one.
+  // Cross entropy of targets [B, T], a device scalar. While gradients are recorded it includes the load-balancing loss if
+  // config().router_loss is not 0.
   Tensor loss(const Tensor& ids, const Tensor& targets, const LossOptions& options = {}) const;
 
   // Calls `observer` for the intermediate results of every pass from now on; an empty one ends that. Launches that are replayed from a
@@ -86,7 +85,7 @@ class Model {
   Model(const ModelConfig& config, Weights& weights);
   void finish(const Weights& weights);
 
-  // The residual stream between blocks, and what routers have added up so far.
+  // The residual stream between blocks, and the routers' sums so far.
   struct BlockState : Residual {
     RouterBalance balance = {};
   };
@@ -94,12 +93,12 @@ class Model {
   // The residual stream after the last block, and the norm before the head.
   virtual BlockState blocks(const Tensor& ids, const Pass& pass) const = 0;
   virtual Tensor final_norm(const Residual& stream) const = 0;
-  // [vocabulary, hidden]; scales: of an int8 weight.
+  // weight [vocabulary, hidden]; scales: only for an int8 weight.
   struct Head {
     Tensor weight, scales;
   };
   virtual const Head& head() const = 0;
-  // The embedding where they are tied; in int8 a matrix of its own.
+  // The token embedding if the two are tied; an int8 head is always a separate matrix.
   static Head take_head(const ModelConfig& config, Weights& weights, const Tensor& embedding);
 
   // block(stream), run again in the backward where the pass says so.
@@ -131,7 +130,7 @@ struct ModelOptions {
   bool trainable = false;                // parameters require gradients
   std::optional<float> dropout = {};     // everywhere; not given: what the config says
   std::optional<LoraOptions> lora = {};  // new adapters; where the model is trainable they alone are trained
-  std::optional<int64_t> context = {};   // the most positions of a sequence (declare_context); not given: what the config says
+  std::optional<int64_t> context = {};   // the declared context (declare_context); not given: that of the config
   bool int8 = false;                     // linear layers and the head in int8, for inference (weft/ops/matmul)
   bool add_embeddings = false;           // load_model: a config with a larger vocabulary than the files adds rows, each the mean of theirs
 };

@@ -1,5 +1,4 @@
-// The tokenizer of a folder: tokenizer.json, and the files beside it that name the tokens which begin and end a text; or that of a GGUF
-// file.
+// The tokenizer of a folder (tokenizer.json, and the files with its special tokens) or of a GGUF file.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +18,7 @@ struct GgufTokenizer;
 
 class TokenizerFolder {
  public:
-  // `path`: a folder that has a tokenizer.json, or the file itself, or a GGUF file.
+  // `path`: a folder with a tokenizer.json, a tokenizer.json, or a GGUF file.
   explicit TokenizerFolder(const std::string& path);
 
   const std::string& path() const { return path_; }
@@ -34,11 +33,11 @@ class TokenizerFolder {
   // The token between two documents: the tokenizer's eos_token, else the first of end_ids(). nullopt: the files name none.
   std::optional<int32_t> separator() const;
 
-  // The chat templates, by name ("default" for the one without), and the format that applies them (ChatFormat::load). nullopt: there is
+  // The chat templates by name (the unnamed one is "default"), and the format that applies them (ChatFormat::load); nullopt if there are
   // none.
   std::map<std::string, std::string> chat_templates() const;
   std::optional<ChatFormat> chat_format(const std::string& name = "") const;
-  // The special tokens that templates see: bos_token, eos_token ...
+  // The special tokens as variables of chat templates: bos_token, eos_token, ...
   std::map<std::string, std::string> special_tokens() const;
 
   // Differs between tokenizers that give different ids.
@@ -46,12 +45,12 @@ class TokenizerFolder {
 
  private:
   std::string path_, file_;
-  std::shared_ptr<const GgufTokenizer> gguf_;  // null: of a folder
+  std::shared_ptr<const GgufTokenizer> gguf_;  // null for a folder
   Tokenizer tokenizer_;
   SpecialIds special_;
 };
 
-// Whether a folder holds a tokenizer.json, or a GGUF file a tokenizer.
+// Whether a folder has a tokenizer.json, or a GGUF file has a tokenizer.
 bool has_tokenizer(const std::string& folder);
 
 // The tokenizer_config.json beside the tokenizer at `path`, with the members of special_tokens_map.json that it lacks; "{}" without both.
