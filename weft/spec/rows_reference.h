@@ -1,4 +1,4 @@
-// Steps that the references of fused row ops share, in float64.
+// Steps shared by the float64 references of fused row ops.
 #pragma once
 
 #include <cmath>
@@ -9,7 +9,7 @@
 
 namespace weft::spec {
 
-// h = x (+ delta), rounded, expected as "h" where there is a delta; then n = h rstd w, not rounded.
+// Computes h = x (+ delta), rounded, which is the expected "h" if there is a delta; returns n = h rstd w, not rounded.
 inline std::vector<double> normed_rows(Truth& t, DType dtype, int64_t R, int64_t C, double eps) {
   std::vector<double> n(size_t(R * C));
   for (int64_t r = 0; r < R; ++r) {
@@ -34,7 +34,7 @@ inline std::vector<double> normed_rows(Truth& t, DType dtype, int64_t R, int64_t
 struct Estimate {
   double value, error;
 };
-// n . w + bias where n and the sum are rounded to bf16: an error of 2^-9 of each term, and twice that of the sum for what follows.
+// n . w + bias with n and the sum rounded to bf16. The error bound is 2^-9 of each term, and twice that of the sum for later roundings.
 inline Estimate projected(const std::vector<double>& n, const Truth& t, const std::string& weight, const std::string& bias, int64_t r,
                           int64_t row, int64_t C) {
   double value = t.has(bias) ? t[bias][row] : 0, size = std::abs(value);

@@ -13,10 +13,10 @@ struct AttentionForward {
   MutView o;
   MutView lse;  // absent: not computed
   float scale;
-  View documents = {};  // these three as CausalAttentionArgs; documents without `start`
+  View documents = {};  // this and the next two as in CausalAttentionArgs; not together with `start`
   int64_t window = 0;
   float soft_cap = 0;
-  View pages = {};  // of k and v, with `start`; absent: one row of positions a sequence
+  View pages = {};  // page tables of k and v, only with `start` (weft/ops/kv_pages.h); absent: contiguous
 };
 
 namespace cuda {

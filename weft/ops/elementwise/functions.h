@@ -16,7 +16,7 @@
 //   gelu_tanh: f = x s(t)                f' = s (1 + x t' (1 - s)),   t = 2 sqrt(2 / pi) (x + 0.044715 x^3)
 //
 // The last is x/2 (1 + tanh(t / 2)) (Hendrycks and Gimpel, 2016), as (1 + tanh(t / 2)) / 2 = s(t); in this form nothing
-// cancels for negative x. NaN gives NaN; silu and gelu_tanh of -infinity are NaN, as the equations are; their slopes at
+// cancels for negative x. NaN gives NaN; silu and gelu_tanh of -infinity are NaN, as in the equations; their derivatives at
 // +-infinity are the limits 1 and 0.
 #pragma once
 
@@ -42,15 +42,14 @@ Tensor scale(const Tensor& x, float by, const Tensor& factor = {});
 
 // cap > 0. Differentiable.
 Tensor soft_cap(const Tensor& x, float cap);
-// The same in x's memory, which may not require a gradient, and dx = dy (1 - (y / cap)^2) in dy's memory.
+// The same in place, for an x that does not require a gradient; and the gradient dx = dy (1 - (y / cap)^2), written over dy.
 void soft_cap_in_place(const Tensor& x, float cap);
 void soft_cap_backward_in_place(const Tensor& y, const Tensor& dy, float cap);
 
 // Differentiable.
 Tensor activation(const Tensor& x, Activation kind);
 
-// dx = dy f'(x): the first step in the backward of an op that ends in an activation. As a function of x and dy, for an activation that is
-// not `none`.
+// dx = dy f'(x): the first step in the backward of an op that ends in an activation. `kind` must not be none.
 Tensor activation_backward(const Tensor& x, const Tensor& dy, Activation kind);
 const ElementwiseFunction& activation_backward_function(Activation kind);
 

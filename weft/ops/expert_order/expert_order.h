@@ -1,10 +1,10 @@
-// Rows of tokens by expert: token t goes to the experts ids[t], one row each. The sort is stable: by expert, then by token.
+// Sorts (token, expert) pairs by expert: token t has one row for each of its experts ids[t]. The sort is stable: by expert, then by token.
 //
-//   starts[e] = the number of ids below e: expert e has the sorted rows starts[e] to starts[e + 1]
-//   rows[i]   = the place in ids (t k + j) of the sorted row i
-//   places    = its inverse: places[rows[i]] = i
+//   starts[e] = the number of ids below e: the sorted rows of expert e are starts[e] to starts[e + 1] - 1
+//   rows[i]   = index in ids (t k + j) of sorted row i
+//   places    = the inverse: places[rows[i]] = i
 //
-// The counts stay on the device. No gradient: these are integers.
+// The counts stay on the device. No gradient: the results are integers.
 #pragma once
 
 #include "weft/ops/operands.h"
@@ -14,8 +14,8 @@ namespace weft {
 
 struct ExpertOrderArgs {
   static constexpr const char* kOp = "expert_order";
-  View ids;                      // in [0, E): another one is a fault
-  MutView starts, rows, places;  // [E + 1]; as many as there are ids, both
+  View ids;                      // [T, k], in [0, E): any other value is a fault
+  MutView starts, rows, places;  // [E + 1]; [T k]; [T, k]
 
   static constexpr auto operands() {
     using namespace operand;

@@ -1,4 +1,4 @@
-// The numbers of expert_order's Metal kernel: one struct for the host and MSL.
+// Parameters of expert_order's Metal kernel, shared by the host and MSL.
 #pragma once
 
 #ifndef __METAL_VERSION__

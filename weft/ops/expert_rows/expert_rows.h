@@ -1,13 +1,13 @@
-// Between tokens [T, C] and their rows by expert [P, C], P = T k, as expert_order sorts them (rows, places):
+// Gather and scatter between tokens [T, C] and their rows sorted by expert [P, C], P = T k (rows and places of expert_order):
 //
 //   expert_rows:  y[i] = w[p] x[floor(p / k)],  p = rows[i]                     tokens to rows
-//   expert_sum:   y[t] = sum over j of w[t, j] x[places[t, j]]                  rows to tokens, in the order of j
+//   expert_sum:   y[t] = sum over j of w[t, j] x[places[t, j]]                  rows to tokens, j ascending
 //   expert_dots:  d[t, j] = sum over c of dy[t, c] x[places[t, j], c]
 //
-// Without w all weights are 1. The three are each other's gradients: of expert_rows without w that is expert_sum, of expert_sum
+// Without w all weights are 1. Gradients: of expert_rows without w, dx = expert_sum(dy); of expert_sum,
 //   dx = expert_rows(dy, w),  dw = expert_dots(dy, x).
-// `route` lists a token's experts in ascending order, so a sum over j is in the order of experts. Sums are f32 from 0, one fma a term, and
-// rounded once.
+// `route` returns a token's experts in ascending order, so sums over j are in the order of experts. Sums are f32 from 0, one fma per term,
+// and rounded once.
 #pragma once
 
 #include "weft/ops/operands.h"
@@ -17,7 +17,7 @@ namespace weft {
 
 struct ExpertRowsArgs {
   static constexpr const char* kOp = "expert_rows";
-  View x, rows, weights;  // [T, C]; [P], each in [0, P); [T, k], perhaps absent
+  View x, rows, weights;  // [T, C]; [P], each in [0, P); [T, k], optional
   MutView y;              // [P, C]
 
   static constexpr auto operands() {
@@ -30,7 +30,7 @@ struct ExpertRowsArgs {
 
 struct ExpertSumArgs {
   static constexpr const char* kOp = "expert_sum";
-  View x, places, weights;  // [P, C]; [T, k], each in [0, P); [T, k], perhaps absent
+  View x, places, weights;  // [P, C]; [T, k], each in [0, P); [T, k], optional
   MutView y;                // [T, C]
 
   static constexpr auto operands() {
@@ -63,9 +63,9 @@ inline Cost cost(const ExpertDotsArgs& a) { return {operand_bytes(a), 2.0 * doub
 
 struct ExpertOrder;
 
-// x [T, C] as rows by expert. Differentiable in x.
+// The rows [P, C] of x [T, C], sorted by expert. Differentiable in x.
 Tensor expert_rows(const Tensor& x, const ExpertOrder& order);
-// Rows by expert, weighted and added by token: [T, C]. Differentiable in x and weights.
+// The weighted sum [T, C] of each token's rows. Differentiable in x and weights.
 Tensor expert_sum(const Tensor& x, const ExpertOrder& order, const Tensor& weights);
 
 }  // namespace weft

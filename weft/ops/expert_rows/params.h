@@ -1,4 +1,4 @@
-// The numbers of the Metal kernels of expert_rows: one struct for the host and MSL.
+// Parameters of the Metal kernels of expert_rows, shared by the host and MSL.
 #pragma once
 
 #ifndef __METAL_VERSION__
@@ -9,8 +9,8 @@ namespace weft {
 
 struct ExpertRowsParams {
   int64_t tokens, rows;                      // T, P
-  int64_t x_stride, y_stride;                // in elements; y: of expert_dots dy
-  int32_t each, columns, aligned, weighted;  // each: rows of a token; aligned: rows of x and y
+  int64_t x_stride, y_stride;                // of rows, in elements; expert_dots: y_stride is that of dy
+  int32_t each, columns, aligned, weighted;  // each: k, the rows per token; aligned: rows of x and y allow vector loads
 };
 static_assert(sizeof(ExpertRowsParams) == 48, "host and MSL agree");
 

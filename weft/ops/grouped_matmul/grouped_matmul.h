@@ -1,14 +1,14 @@
-// Matmuls of runs of rows, each with a matrix of its own: the layers of a mixture of experts, without padding or dropped rows.
+// Grouped GEMM for a mixture of experts: each run of rows is multiplied by its expert's matrix. No row is padded or dropped.
 //
 //   c[i] = a[i] op(b[e]) + bias[e]              for the rows i of expert e: starts[e] <= i < starts[e + 1]
 //
 //   grouped_matmul_weights:  c[e] (+)= sum over the rows i of expert e of a[i]^T b[i]
 //   grouped_sums:            y[e] = sum over the rows i of expert e of x[i]
 //
-// The gradients of the first are itself with the other op(b), and the other two. starts comes from expert_order, and only the device reads
-// it; all other extents follow from shapes. A matrix without rows is not read. Each row has the bits of `matmul` with its expert's matrix
-// (weft/ops/matmul has the order and the dtypes): one set for any number of rows. Sums over rows are ascending; a matrix without rows has
-// the gradient 0.
+// Gradients of grouped_matmul: da is a grouped_matmul with the other op(b), db is grouped_matmul_weights, dbias is grouped_sums. `starts`
+// comes from expert_order and is read by the device only. Each row has the bits of `matmul` with its expert's matrix (weft/ops/matmul has
+// the order and the dtypes), for any number of rows. Sums over rows are ascending. The matrix of an expert without rows is not read, and
+// its gradient is 0.
 #pragma once
 
 #include "weft/ops/operands.h"
@@ -20,8 +20,8 @@ struct GroupedMatmulArgs {
   static constexpr const char* kOp = "grouped_matmul";
   View a;       // [P, K]
   View b;       // [E, K, N], or [E, N, K] when transposed
-  View starts;  // [E + 1], from 0 to P: others are a fault
-  View bias;    // [E, N], perhaps absent
+  View starts;  // [E + 1], ascending from 0 to P, else the stream raises a fault
+  View bias;    // [E, N], optional
   MutView c;    // [P, N]
   bool transpose_b;
 
@@ -63,7 +63,7 @@ struct GroupedSumsArgs {
 void grouped_matmul(Stream& stream, const GroupedMatmulArgs& args);
 void grouped_matmul_weights(Stream& stream, const GroupedMatmulWeightsArgs& args);
 void grouped_sums(Stream& stream, const GroupedSumsArgs& args);
-// At most one matrix is read for each row.
+// Counts at most one matrix read per row.
 Cost cost(const GroupedMatmulArgs& args);
 inline Cost cost(const GroupedMatmulWeightsArgs& a) {
   return {operand_bytes(a) + (a.accumulate ? bytes_of(a.c) : 0), 2.0 * double(a.a.numel()) * double(a.b.shape[1])};

@@ -1,4 +1,4 @@
-// The numbers of grouped_matmul's Metal kernels: one struct for the host and MSL.
+// Parameters of grouped_matmul's Metal kernels, shared by the host and MSL.
 #pragma once
 
 #ifndef __METAL_VERSION__
@@ -8,9 +8,9 @@
 namespace weft {
 
 struct GroupedMatmulParams {
-  int64_t a_stride, b_stride, c_stride;  // of rows, in elements; b: of the weights' kernel
-  int32_t P, E, K, N;                    // K: of the weights' kernel M
-  int32_t aligned_a, aligned_b;          // whole rows in fours
+  int64_t a_stride, b_stride, c_stride;  // of rows, in elements; b_stride: grouped_matmul_weights only
+  int32_t P, E, K, N;                    // grouped_matmul_weights: K is M
+  int32_t aligned_a, aligned_b;          // rows can be loaded four elements at a time
   int32_t accumulate, unused;
 };
 static_assert(sizeof(GroupedMatmulParams) == 56, "host and MSL agree");

@@ -1,9 +1,9 @@
-// Keys and values of new tokens go into a cache, after the positions that each sequence has filled:
+// Writes the keys and values of new tokens into a KV cache, after the positions that each sequence has filled:
 //
 //   k_cache[b, start[b] + t] = k[b, t]          v_cache[b, start[b] + t] = v[b, t]
 //
-// The cache may be in pages (weft/ops/kv_pages.h). Only the device knows their positions, so that a step can be captured and replayed. The
-// bits are copied; every other position of the cache stays as it is. No gradient.
+// The cache may be paged (weft/ops/kv_pages.h). start and pages are read on the device only, so that a step can be captured and replayed.
+// All other positions of the cache are unchanged. No gradient.
 #pragma once
 
 #include "weft/ops/kv_pages.h"
@@ -17,7 +17,7 @@ struct KvAppendArgs {
   View k, v;
   View start;                // 0 <= start[b] <= capacity - T, else the stream raises a fault
   MutView k_cache, v_cache;  // k and v lie elsewhere
-  View pages = {};           // no two sequences write to one page
+  View pages = {};           // the page tables; sequences must not write to the same page
 
   static constexpr auto operands() {
     using namespace operand;

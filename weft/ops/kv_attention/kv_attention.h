@@ -4,9 +4,9 @@
 //
 //   s_ij = scale q_i . k_j          o_i = sum over j <= start[b] + i of softmax(s_i)_j v_j
 //
-// A window leaves out j <= start[b] + i - window, a soft cap makes s_ij = cap tanh(scale q_i . k_j / cap), as in causal_attention.
-// The cache may be in pages (weft/ops/kv_pages.h); tiles and segments of keys count positions, so that pages do not change a bit.
-// lse, if given, gets log sum over j of exp(s_ij), with the bits that causal_attention has.
+// A window masks j <= start[b] + i - window; with a soft cap s_ij = cap tanh(scale q_i . k_j / cap), as in causal_attention.
+// The cache may be paged (weft/ops/kv_pages.h). Tiles and segments of keys are counted in positions, so paging does not change the bits.
+// lse, if given, is log sum over j of exp(s_ij), with the bits of causal_attention.
 // Positions after the last query are never read. f32 or bf16; scores and sums are f32. No gradient.
 #pragma once
 

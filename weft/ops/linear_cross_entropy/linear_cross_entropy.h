@@ -33,7 +33,7 @@ struct LinearCrossEntropyArgs {
   int64_t pad_id = -1;     // -1: no target is padding
   int64_t chunk_rows = 0;  // rows per chunk; 0: linear_cross_entropy_chunk
   float soft_cap = 0;      // 0: none
-  View scales = {};        // of an int8 weight, without dx and dweight
+  View scales = {};        // of an int8 weight; then without dx and dweight
 };
 
 // A checked launch into memory the caller owns.

@@ -8,11 +8,11 @@
 
 namespace weft {
 
-// Bytes of R rows of C bf16 (a multiple of 64) and of one row of zeros.
+// Bytes of R + 1 rows (one of zeros) of C bf16 elements, C a multiple of 64, with padding against bank conflicts.
 inline int64_t held_bytes(int64_t R, int64_t C) { return (R + 1) * (2 * C + 16); }
 
-// Whether R rows of C bf16, with the gain in f32, fit into kNormedBytes: two stages of weights then fit beside them into the 99 KiB of
-// shared memory that every supported GPU has.
+// Whether R rows of C bf16 elements, with the gain in f32, fit into kNormedBytes. This leaves room for two stages of weights in the 99 KiB
+// of shared memory that a block has on every supported GPU.
 inline constexpr int64_t kNormedBytes = 81 * 1024;
 inline bool normed_rows_take(int64_t R, int64_t C) { return R >= 1 && C % 64 == 0 && C > 0 && held_bytes(R, C) + 4 * C <= kNormedBytes; }
 inline std::string normed_rows_limits(int64_t most) {

@@ -4,7 +4,7 @@
 //
 //   dA = dC op(B)^T    dB = op(A)^T dC    dbias = sum over rows of dC     (dC after f's own backward)
 //
-// or, in the backward pass of an activation f, whose input x is slope_of, with the gradient of the bias in x:
+// or, in the backward pass of an activation f with input x = slope_of, where column_sums is the gradient of the bias of the layer before f:
 //
 //   C = op(A) op(B) f'(x)      column_sums = sum over rows of C
 //
@@ -18,8 +18,8 @@
 // blocks of 32, even and odd k apart (weft/tile/cpu/amx.h). Then a cut keeps the bits where it is at a multiple of 32.
 // beta = 0 does not read C. K = 0 gives f(beta C + bias).
 //
-// An int8 B (u8, the bits of int8) has a scale for each row and kInt8Group elements of K: its weights are b[n, k] scales[n, k / kInt8Group]
-// in f32, where that is exact, rounded to a's dtype. Everything after that is the matmul of these weights, with its order and its bits.
+// An int8 B (stored as u8) has one scale per row and kInt8Group elements of K. Its weights are b[n, k] scales[n, k / kInt8Group], exact in
+// f32, rounded to a's dtype; the result has the bits of the matmul with these weights.
 #pragma once
 
 #include <optional>
@@ -45,8 +45,8 @@ struct MatmulArgs {
   MutView c;    // [..., M, N]
   View bias;    // [N], f32 or c's dtype; absent: none
   MutView pre;  // as c: the value before the activation, for its backward; absent: not kept
-  // x, of c's shape and dtype, and the column sums [N], f32, optional: for a gradient of one matrix, with `activation` as f. On CUDA the
-  // f32 sum is multiplied by f'(x); elsewhere the sum is rounded to c's dtype first.
+  // The gradient of `activation`: x, with c's shape and dtype, and optionally the column sums [N], f32. No batch axes. On CUDA the f32 sum
+  // is multiplied by f'(x); on other devices the sum is first rounded to c's dtype.
   View slope_of = {};
   MutView column_sums = {};
   bool transpose_a = false, transpose_b = false;
@@ -56,8 +56,8 @@ struct MatmulArgs {
   // For gradients: the device may sum over K in any order that depends on the shape alone. Else a row of c has one set of bits for
   // any number of rows (docs/numerics.md).
   bool any_order = false;
-  // The scales of an int8 b [N, K]: f16 [N, ceil(K / kInt8Group)]. Requires transpose_b, alpha 1, beta 0, a not transposed, no pre. Absent:
-  // b has a's dtype.
+  // Scales of an int8 b [N, K]: f16 [N, ceil(K / kInt8Group)]. Requires transpose_b, alpha 1, beta 0, no transpose_a and no pre. Absent: b
+  // has a's dtype.
   View scales = {};
 
   // The shapes depend on the transposes and on whether b is shared: plan() checks them.
@@ -90,10 +90,10 @@ struct MatmulPlan {
   int64_t offset(const Matrix& m, int64_t index) const { return index / inner * m.outer + index % inner * m.inner; }
 };
 
-// Checks the operands against each other. Every backend starts from the result.
+// Checks the operands against each other and returns the sizes and strides that every backend uses.
 MatmulPlan plan(const MatmulArgs& args);
 
-// Throws, naming the operand, if one breaks the contract. Every launch begins with it.
+// Throws, with the operand's name, if an operand breaks the contract. Every launch calls it first.
 void check_contract(const Stream& stream, const MatmulArgs& args);
 
 // A checked launch into memory the caller owns. c must not overlap a or b.
@@ -106,7 +106,7 @@ struct MatmulOptions {
   Activation activation = Activation::none;
   std::optional<DType> out_dtype = {};   // a's when not given
   Precision precision = Precision::f32;  // of the product and of those of its gradient
-  Tensor scales = {};                    // of an int8 b: no gradient
+  Tensor scales = {};                    // of an int8 b; then without gradient
 };
 
 // The gradient of a leaf is f32 (it is accumulated), any other has the dtype of its value.

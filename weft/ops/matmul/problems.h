@@ -24,7 +24,7 @@ struct Setup {
   Layout layout = Layout::contiguous;
   Fill a = normal();
   Precision precision = Precision::f32;
-  bool column_sums = false;  // of times_slope
+  bool column_sums = false;  // for times_slope
 
   int64_t matrices() const { return batch.numel(); }
   Shape shape(int64_t rows, int64_t columns, bool batched = true) const {
@@ -54,7 +54,7 @@ Problem gradients(const Setup& s);
 // K in two calls with beta = 1: on the CPU the bits must be those of one call; for bf16 if the cut is at a multiple of 32.
 Problem two_halves(const Setup& s, int64_t first);
 
-// Cases of an int8 b.
+// Adds the cases with an int8 b.
 void add_int8_cases(Registry& registry);
 
 }  // namespace weft::spec::matmul_problems

@@ -4,8 +4,8 @@
 //
 // Each C_i has the bits of its own matmul (weft/ops/matmul has dtypes and the order of accumulation). On the CPU, where A has at most
 // MatmulArgs::kSkinnyRows rows, threads that finish one matmul start on the next without waiting; elsewhere the matmuls follow
-// each other. On CUDA the B_i and biases are read ahead of the launch before this one on the stream, which must not write them: they are
-// weights. Not differentiable: a forward whose gradient is wanted calls matmul.
+// each other. On CUDA the B_i and biases are prefetched before the previous launch on the stream has ended, so that launch must not write
+// them. Not differentiable: use matmul where gradients are recorded.
 #pragma once
 
 #include <span>

@@ -1,11 +1,11 @@
-// The first half of a gated MLP for the few rows of a decode step, in one kernel: residual, norm, both projections and the activation.
+// The first half of a gated MLP for the few rows of a decode step, in one kernel: residual sum, norm, both projections and the activation.
 //
 //   h = x (+ delta)      n = h rstd w      y = silu(n Wg^T + bg) (n Wu^T + bu)      rstd = 1 / sqrt(mean(h^2) + eps)
 //
-// h, n, both projections and y are each rounded to their dtype, as rms_norm, matmul_group and the elementwise product would: the results
-// have their bits (docs/numerics.md, "One order: CUDA"). No gradient: training has those ops.
+// h, n, both projections and y are each rounded to their dtype, so the results have the bits of rms_norm, matmul_group and the elementwise
+// product (docs/numerics.md, "One order: CUDA"). No gradient: training uses those ops.
 //
-// The launch before this one on the stream may write x and delta, nothing else: the other operands are prefetched before it ends.
+// The previous launch on the stream may write x and delta only: the other operands are prefetched before it ends.
 #pragma once
 
 #include "weft/ops/operands.h"
@@ -15,16 +15,16 @@ namespace weft {
 
 struct NormGatedArgs {
   static constexpr const char* kOp = "norm_gated";
-  static constexpr UnsupportedOn kUnsupportedOn{.cpu = "rms_norm, matmul_group and the activation follow each other without a gap",
-                                                .metal = "rms_norm, matmul_group and the activation follow each other without a gap"};
+  static constexpr UnsupportedOn kUnsupportedOn{.cpu = "use rms_norm, matmul_group and the activation",
+                                                .metal = "use rms_norm, matmul_group and the activation"};
   static constexpr int64_t kMostRows = 8;
   View x, delta, w;  // without a delta h = x
-  View gate, up;     // the weights, as linear layers store them
+  View gate, up;     // weights [F, C]
   View gate_bias = {}, up_bias = {};
   MutView h, y;
   float eps;
 
-  // Whether the kernel supports R rows of C elements, which it holds in shared memory.
+  // Whether R rows of C elements fit into the kernel's shared memory.
   static bool takes(int64_t R, int64_t C);
 
   static constexpr auto operands() {
@@ -42,7 +42,7 @@ struct NormGatedArgs {
   }
 };
 
-// A checked launch into memory the caller owns.
+// Checks the operands and launches the op into the caller's memory.
 void norm_gated(Stream& stream, const NormGatedArgs& args);
 inline Cost cost(const NormGatedArgs& a) { return {operand_bytes(a), 4.0 * double(a.y.numel()) * double(a.x.shape[1])}; }
 

@@ -1,16 +1,16 @@
-// The first half of an attention layer for the few rows of a decode step, one new token of each sequence, in as few kernels as the device
-// can: residual, norm, the projections to q, k and v, RoPE, and the new key and value into the cache.
+// The part of an attention layer before attention, for a decode step (one new token per sequence), in one or two kernels: residual sum,
+// norm, the projections to q, k and v, RoPE, and the write of the new key and value into the cache.
 //
 //   h = x (+ delta)      n = h rstd w      rstd = 1 / sqrt(mean(h^2) + eps)
 //   q = rope(n Wq^T + bq)      k = rope(n Wk^T + bk)      v = n Wv^T + bv
 //
-// q is returned, k and v go to position start[b] of sequence b (weft/ops/kv_append), which is also their position in RoPE's table. With
-// q_norm and k_norm each head of q and k is normed before RoPE, as rms_norm does, with the same eps. RoPE turns pairs of halves of whole
-// heads; without cos and sin there is none. h, n, the projections, the norms of heads and RoPE's results are each rounded to their dtype,
-// as rms_norm, matmul_group, rope and kv_append would: the results have their bits (docs/numerics.md, "One order: CUDA"). No gradient:
-// training has those ops.
+// q is returned; k and v are written to position start[b] of sequence b (weft/ops/kv_append), which is also the position in the RoPE table.
+// With q_norm and k_norm each head of q and k is normed by rms_norm before RoPE, with the same eps. RoPE rotates element i of a head with
+// element i + D / 2, over whole heads; without cos and sin it is left out. h, n, the projections, the normed heads and RoPE's results are
+// each rounded to their dtype, so the results have the bits of rms_norm, matmul_group, rope and kv_append (docs/numerics.md, "One order:
+// CUDA"). No gradient: training uses those ops.
 //
-// The launch before this one on the stream may write x and delta, nothing else: the other operands are prefetched before it ends.
+// The previous launch on the stream may write x and delta only: the other operands are prefetched before it ends.
 #pragma once
 
 #include "weft/ops/kv_pages.h"
@@ -21,20 +21,20 @@ namespace weft {
 
 struct NormHeadsArgs {
   static constexpr const char* kOp = "norm_heads";
-  static constexpr UnsupportedOn kUnsupportedOn{.cpu = "rms_norm, matmul_group, rope and kv_append follow each other without a gap",
-                                                .metal = "rms_norm, matmul_group, rope and kv_append follow each other without a gap"};
+  static constexpr UnsupportedOn kUnsupportedOn{.cpu = "use rms_norm, matmul_group, rope and kv_append",
+                                                .metal = "use rms_norm, matmul_group, rope and kv_append"};
   View x, delta, w;                   // without a delta h = x
-  View q_weight, k_weight, v_weight;  // as linear layers store them: heads times D rows
+  View q_weight, k_weight, v_weight;  // [heads D, C]
   View q_bias = {}, k_bias = {}, v_bias = {};
-  View q_norm = {}, k_norm = {};  // of heads
+  View q_norm = {}, k_norm = {};  // gains [D]
   View cos = {}, sin = {};        // P positions of D / 2 frequencies
   View start;                     // 0 <= start[b] < the cache's positions and P, else the stream raises a fault
   MutView h, q;
   MutView k_cache, v_cache;
-  View pages = {};  // no two sequences write to one page
+  View pages = {};  // the page tables; sequences must not write to the same page
   float eps;
 
-  // Whether the kernel supports R rows of C elements, which it holds in shared memory, and heads of D elements.
+  // Whether R rows of C elements fit into the kernel's shared memory, and heads of D elements are supported.
   static bool takes(int64_t R, int64_t C, int64_t D);
 
   static constexpr auto operands() {
@@ -62,7 +62,7 @@ struct NormHeadsArgs {
   }
 };
 
-// A checked launch into memory the caller owns.
+// Checks the operands and launches the op into the caller's memory.
 void norm_heads(Stream& stream, const NormHeadsArgs& args);
 Cost cost(const NormHeadsArgs& args);
 

@@ -2,8 +2,8 @@
 //
 //   angle(p, i) = p f_i,   f_i = theta^(-2 i / R),   p a position, i in [0, R / 2)
 //
-// computed on the host in float64 and rounded once to f32. A scaling changes the frequencies f for contexts longer than c, the context the
-// model was first trained on:
+// computed on the host in float64 and rounded once to f32. A scaling changes the frequencies f for contexts longer than c, the original
+// context of the model:
 //
 //   linear:    f / factor
 //   llama3:    with wavelength w = 2 pi / f
@@ -13,12 +13,12 @@
 //                                           s = (c / w - low_freq_factor) / (high_freq_factor - low_freq_factor)
 //   dynamic:   theta becomes theta (factor L / c - (factor - 1))^(R / (R - 2)) for a declared context L above c   (NTK)
 //   yarn:      f ((1 - s) / factor + s),   s = 1 - clamp((i - low) / (high - low), 0, 1)   (Peng et al., 2023),
-//              low and high: the i whose pairs turn beta_fast and beta_slow times within c,
+//              low and high: the i whose pairs make beta_fast and beta_slow turns within c positions,
 //              rounded outwards if `truncate`
 //   longrope:  f / long_factors[i] for a declared context L above c, else f / short_factors[i]   (Ding et al., 2024)
 //
-// yarn and longrope multiply cos and sin by attention_factor. L is declared once for a model (ModelConfig::max_positions), so the table of
-// a position never depends on how long a sequence has become.
+// yarn and longrope multiply cos and sin by attention_factor. L is declared once for a model (ModelConfig::max_positions), so the values of
+// a position do not depend on the current length of a sequence.
 #pragma once
 
 #include <vector>
@@ -31,7 +31,7 @@ struct RopeScaling {
   enum class Kind { none, llama3, linear, dynamic, yarn, longrope };
   Kind kind = Kind::none;
   double factor = 1, low_freq_factor = 1, high_freq_factor = 4;
-  int64_t original_context = 0;                               // c; not for linear
+  int64_t original_context = 0;                               // c; unused for linear
   double attention_factor = 1;                                // yarn, longrope
   double beta_fast = 32, beta_slow = 1;                       // yarn
   bool truncate = true;                                       // yarn
@@ -49,7 +49,7 @@ std::vector<double> rope_frequencies(int64_t rotary_dims, double theta, const Ro
 struct RopeTableOptions {
   RopeScaling scaling = {};
   int64_t context = 0;  // L
-  // Queries grow with their position p: cos and sin are multiplied by 1 + growth log(1 + floor(p / original_context)). 0: they do not.
+  // Scale of queries that grows with their position p: cos and sin are multiplied by 1 + growth log(1 + floor(p / original_context)).
   double growth = 0;
 };
 

@@ -1,4 +1,4 @@
-// The numbers of route's Metal kernels: one struct for the host and MSL.
+// Parameters of route's Metal kernels, shared by the host and MSL.
 #pragma once
 
 #ifndef __METAL_VERSION__
@@ -8,7 +8,7 @@
 namespace weft {
 
 struct RouteParams {
-  int64_t rows, stride, to_stride;  // strides of logits and dlogits, in elements
+  int64_t rows, stride, to_stride;  // row strides of logits and dlogits, in elements
   int32_t experts, chosen, of_chosen, unused;
 };
 static_assert(sizeof(RouteParams) == 40, "host and MSL agree");

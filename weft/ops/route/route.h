@@ -1,12 +1,12 @@
-// The experts of each token of a mixture of experts (Shazeer et al., 2017): k of E, by the logits of a router.
+// Top-k routing of a mixture of experts (Shazeer et al., 2017): chooses k of E experts for each token by the router's logits.
 //
 //   ids[t] = the k largest of logits[t], in ascending order of experts; of equal logits the lower expert is chosen
-//   weights[t, j] = p[ids[t, j]],   p = softmax of the row's logits, of all or (of_chosen) of the k chosen ones alone
+//   weights[t, j] = p[ids[t, j]],   p = softmax over all logits of the row, or (of_chosen) over the k chosen ones
 //
-//   dlogits[t, e] = p_e (g_e - s),  g_e = dweights of a chosen expert, 0 of another;  s = sum over e of p_e g_e
+//   dlogits[t, e] = p_e (g_e - s),  g_e = dweights of e if it is chosen, else 0;  s = sum over e of p_e g_e
 //
-// of_chosen is the softmax of all, divided by the sum of the chosen: what norm_topk_prob, Mixtral and gpt-oss compute. A NaN counts as
-// the largest logit; it makes weights NaN, ids are valid always. logits are f32 or bf16, the arithmetic and weights f32.
+// of_chosen equals the softmax over all logits divided by the sum of the chosen: norm_topk_prob, Mixtral, gpt-oss. A NaN counts as the
+// largest logit; weights become NaN, ids are always valid. logits are f32 or bf16, the arithmetic and weights f32.
 #pragma once
 
 #include "weft/ops/operands.h"
@@ -16,7 +16,7 @@ namespace weft {
 
 struct RouteArgs {
   static constexpr const char* kOp = "route";
-  static constexpr int64_t kMostExperts = 1024;  // a GPU keeps a row in the registers of 32 threads
+  static constexpr int64_t kMostExperts = 1024;  // GPU kernels keep a row in the registers of one warp
   View logits;
   MutView ids, weights;
   bool of_chosen;
@@ -45,7 +45,7 @@ struct RouteBackwardArgs {
 
 void route(Stream& stream, const RouteArgs& args);
 void route_backward(Stream& stream, const RouteBackwardArgs& args);
-// A softmax, and a look at every logit for each expert that is chosen.
+// A softmax, and one comparison per logit for each chosen expert.
 inline Cost cost(const RouteArgs& a) { return {operand_bytes(a), (5.0 + double(a.ids.shape.back())) * double(a.logits.numel())}; }
 inline Cost cost(const RouteBackwardArgs& a) { return {operand_bytes(a), 8.0 * double(a.logits.numel())}; }
 

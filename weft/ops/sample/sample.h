@@ -1,9 +1,10 @@
-// The greedy next token of each row of logits, chosen on the device: the largest logit, the lowest id among equals. The host's sampler
-// (weft/generate/sampler.h) chooses the same.
+// Greedy sampling on the device: the id of the largest logit of each row, the lowest id among equals. The host's sampler
+// (weft/generate/sampler.h) chooses the same ids.
 //
 //   ids[r] = min { i : logits[r, i] = max_j logits[r, j] }
 //
-// A row without a finite maximum gets no id: -1 - i if logit i is the first that is NaN or +inf, -1 - V if all are -inf. No gradient.
+// A row without a finite maximum gets a negative value: -1 - i if logit i is the first that is NaN or +inf, -1 - V if all are -inf. No
+// gradient.
 #pragma once
 
 #include "weft/ops/operands.h"
@@ -13,8 +14,8 @@ namespace weft {
 
 struct SampleArgs {
   static constexpr const char* kOp = "sample";
-  static constexpr UnsupportedOn kUnsupportedOn{.cpu = "the sampler reads the logits where they are",
-                                                .metal = "the sampler reads the logits where they are"};
+  static constexpr UnsupportedOn kUnsupportedOn{.cpu = "the host's sampler reads the logits in place",
+                                                .metal = "the host's sampler reads the logits in place"};
   View logits;
   MutView ids;
 
@@ -25,9 +26,9 @@ struct SampleArgs {
   }
 };
 
-// A checked launch into memory the caller owns.
+// Checks the operands and launches the op into the caller's memory.
 void sample(Stream& stream, const SampleArgs& args);
-// ids [R], i32, of logits [R, V].
+// Returns ids [R], i32, for logits [R, V].
 Tensor sample(const Tensor& logits);
 inline Cost cost(const SampleArgs& a) { return {operand_bytes(a), 0}; }
 

@@ -22,7 +22,7 @@ Heads<T> heads(const MutView& v) {
   return {data<T>(v), v.strides[0], v.strides[1], v.strides[2]};
 }
 
-// The positions of a KV cache, in pages if there is a table (weft/ops/kv_pages.h).
+// Rows of a KV cache, which is paged if there is a page table (weft/ops/kv_pages.h).
 template <class T>
 struct CachedHeads {
   Heads<T> stored;
@@ -30,7 +30,7 @@ struct CachedHeads {
   int64_t pages_of_sequence = 0, page = 0;
   int64_t time = stored.time;
 
-  // Positions up to the end of its page follow at `time`.
+  // The row of position t. The rest of its page follows with stride `time`.
   T* row(int64_t b, int64_t t, int64_t h) const {
     return pages ? stored.row(pages[b * pages_of_sequence + t / page], t % page, h) : stored.row(b, t, h);
   }
@@ -47,7 +47,7 @@ CachedHeads<T> cached_heads(const MutView& cache, const View& pages) {
   return {heads<T>(cache), data<int32_t>(pages), pages.shape[1], cache.shape[1]};
 }
 
-// Whether positions [start[b], start[b] + T) of each sequence b are in the cache; the first one that is not is reported.
+// Whether positions [start[b], start[b] + T) of each sequence b are in the cache; reports a fault for the first one that is not.
 inline bool cache_holds(Stream& stream, const View& start, int64_t T, const View& cache, const View& pages) {
   const int64_t capacity = pages ? pages.shape[1] * cache.shape[1] : cache.shape[1], most = capacity - T;
   for (int64_t b = 0; b < start.numel(); ++b) {

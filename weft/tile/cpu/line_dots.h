@@ -18,7 +18,7 @@ namespace weft::cpu::HWY_NAMESPACE {
 // as their bits. add_half takes the last word if K is odd, whose upper half is zero.
 struct FloatDots {
   using Element = float;
-  static constexpr bool kHasInstruction = false;  // of AVX512_BF16
+  static constexpr bool kHasInstruction = false;  // uses AVX512_BF16
   static constexpr int kElements = 1, kOfX = 1;
   static HWY_INLINE V add(V word, const float* x, V sum) { return hn::MulAdd(hn::Set(D(), x[0]), word, sum); }
   static HWY_INLINE V add_half(V word, const float* x, V sum) { return add(word, x, sum); }
@@ -204,8 +204,8 @@ struct GroupAhead {
   }
 };
 
-// sums[r][i] += x_r . line i for `count` lines, `step` elements apart; sums are written up to a whole group.
-// kFromCache: at most one group, in L1.
+// sums[r][i] += x_r . line i for `count` lines, `step` elements apart; writes sums of whole groups.
+// kFromCache: at most one group, whose lines are in L1.
 template <class Dots, int kRows, bool kFromCache = false>
 void dot_lines(const typename Dots::Element* lines, int64_t step, int64_t count, int64_t K, const float* x, int64_t x_row, float* sums,
                int64_t sums_row) {

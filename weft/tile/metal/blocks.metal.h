@@ -138,7 +138,7 @@ inline Matrix outside_columns(Positions at, int columns) {
   return outside;
 }
 
-// Leaves out the first `count` columns, too.
+// Also masks the first `count` columns.
 inline void leave_out_columns(thread Matrix& outside, Positions at, int count) {
   for (int e = 0; e < 2; ++e)
     outside.thread_elements()[e] = metal::fmax(outside.thread_elements()[e], float(count) - at.column.thread_elements()[e]);

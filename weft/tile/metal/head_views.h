@@ -8,7 +8,7 @@ namespace weft::metal {
 
 inline HeadStrides head_strides(const View& v) { return {v.strides[0], v.strides[1], v.strides[2]}; }
 
-// All zero without a table.
+// All zero if there is no page table.
 inline PageSizes page_sizes(const View& cache, const View& pages) {
   if (!pages) return {};
   return {int32_t(cache.shape[0]), int32_t(cache.shape[1]), int32_t(pages.shape[1]), 0};

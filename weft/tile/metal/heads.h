@@ -14,7 +14,8 @@ struct HeadStrides {
 // Offset of the row of head h at time t of sequence b.
 inline int64_t row_at(HeadStrides s, int64_t b, int64_t t, int64_t h) { return b * s.batch + t * s.time + h * s.head; }
 
-// The pages of a KV cache (weft/ops/kv_pages.h): `stored` of them, of `page` positions each; `per_sequence` entries of the table.
+// The sizes of a paged KV cache (weft/ops/kv_pages.h): `stored` pages of `page` positions; a page table of `per_sequence` entries per
+// sequence.
 struct PageSizes {
   int32_t stored, page, per_sequence, unused;
 };

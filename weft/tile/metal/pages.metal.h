@@ -1,4 +1,4 @@
-// Rows of a KV cache that may be in pages (weft/ops/kv_pages.h). Positions up to the end of a page follow each other.
+// Rows of a KV cache that may be paged (weft/ops/kv_pages.h). Within a page, positions have a fixed stride.
 #pragma once
 
 #include "weft/tile/metal/fault.metal.h"
@@ -6,7 +6,7 @@
 
 namespace weft {
 
-// Offset of the row of head h at position t of sequence b. An id that is no page is reported and page 0 taken instead.
+// Offset of the row of head h at position t of sequence b. An invalid page id is reported and page 0 used instead.
 inline int64_t cached_row_at(bool paged, HeadStrides s, PageSizes sizes, device const int* pages, device Fault& fault, int b, int t,
                              int h) {
   if (!paged) return row_at(s, b, t, h);

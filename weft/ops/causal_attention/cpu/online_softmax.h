@@ -29,7 +29,7 @@ struct Seen {
   int64_t rows(int64_t lane, int64_t rows) const { return std::clamp<int64_t>((lane + first) / group - shift + 1, 0, rows); }
 };
 
-// The same with a window: row r is attended to by the lanes of `window` tokens.
+// The same with a window: the lanes of `window` tokens attend to a row.
 struct SeenInWindow {
   Seen causal;
   int64_t window;

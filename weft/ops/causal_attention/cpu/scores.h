@@ -60,7 +60,7 @@ struct ScoreRule {
   }
 };
 
-// s -> cap tanh(scale s / cap), for the scores that a tile computes.
+// Soft cap: s -> cap tanh(scale s / cap), for the scores of a tile that are computed (not masked).
 inline void cap_scores(const Scores& t, const ScoreRule& rule, float* scores) {
   const F32x16 cap = splat(rule.soft_cap), inverse = splat(1 / rule.soft_cap), scale = splat(rule.scale);
   for (int64_t r = 0; r < t.rows; ++r)
@@ -152,7 +152,7 @@ struct Begin {
   const float* factor = nullptr;
 };
 
-// The matmul sums[lanes][D] (+)= weights[rows][64]^T times rows[.][D], in steps of a row or of two: a chain over the rows for each lane.
+// The matmul sums[lanes][D] (+)= weights[rows][64]^T rows[.][D]. Each lane is one FMA chain over the rows, one or two rows per step.
 template <class Step>
 TileMatmulBy<Step> weighted_rows(const Scores& t, const Sizes& s, const float* weights, const TileRows& rows, int64_t lanes, Begin begin,
                                  float* sums, PrefetchQueue& prefetch) {
@@ -171,7 +171,7 @@ TileMatmulBy<Step> weighted_rows(const Scores& t, const Sizes& s, const float* w
           .prefetch = &prefetch};
 }
 
-// That matmul, of which a lane takes the rows up to its own (queries) or from its own on (keys).
+// The same matmul with a causal mask: a lane takes the rows up to its own (queries) or from its own on (keys).
 template <Lanes kSide, class Step>
 void add_weighted_rows(const Scores& t, const Sizes& s, const float* weights, const TileRows& rows, int64_t lanes, Begin begin, float* sums,
                        PrefetchQueue& prefetch) {

@@ -67,8 +67,8 @@ class Decode {
   int64_t floats() const { return w_.H * w_.D + heads_ * kSegment + heads_ * kTilesOfSegment + w_.H * kSegment / 2; }
   int64_t sums_floats() const { return ceil_div(w_.H * w_.D, kBlock) * kBlock + 2 * heads_; }  // o [H][D], m and l [H] of a segment
 
-  // The positions [begin, end) of one sequence and segment, for every head; begin is the first of a tile, of which a window hides the first
-  // `hidden`.
+  // Attends to positions [begin, end) of one sequence and segment, for every head. begin is the start of a tile; a window masks the first
+  // `hidden` positions.
   void run(int64_t b, int64_t begin, int64_t end, int64_t hidden, ScratchSlots::Lease& lease, float* sums) const {
     float *x = lease.take(w_.H * w_.D), *p = lease.take(heads_ * kSegment), *factors = lease.take(heads_ * kTilesOfSegment);
     bf16* rounded = reinterpret_cast<bf16*>(lease.take(w_.H * kSegment / 2));
@@ -80,7 +80,7 @@ class Decode {
     }
     row_sums(end - begin, p, factors, l(sums));
     std::fill_n(sums, w_.H * w_.D, 0.0f);
-    for (int64_t j = begin + hidden / kBlock * kBlock; j < end; j += kBlock)  // sums are 0 before: factors do not matter
+    for (int64_t j = begin + hidden / kBlock * kBlock; j < end; j += kBlock)  // before this the sums are 0, so their factors do not matter
       for (int64_t hk = 0; hk < w_.Hkv; ++hk) {
         const int64_t h = hk * w_.group, at = j - begin;
         const float* weights = kWords ? reinterpret_cast<const float*>(rounded + h * kSegment + at) : p + h * kSegment + at;
@@ -144,7 +144,7 @@ class Decode {
     }
   }
 
-  // The soft cap, and -inf for keys that the window hides. Returns the scale that is left for weights().
+  // Applies the soft cap, and sets masked scores to -inf. Returns the scale that weights() has to apply.
   float apply_rule(int64_t count, int64_t hidden, float* p) const {
     if (w_.rule.soft_cap == 0 && hidden == 0) return w_.rule.scale;
     const F32x16 cap = splat(w_.rule.soft_cap), inverse = splat(1 / w_.rule.soft_cap), scale = splat(w_.rule.scale);
@@ -156,7 +156,7 @@ class Decode {
     return 1;
   }
 
-  // Scores of a head become p, zeros up to a whole tile and where hidden; rounded: the same as bf16. factors[tile][head].
+  // Turns the scores of a head into p; masked positions and padding to a whole tile are 0. rounded: p in bf16. factors[tile][head].
   void weights(int64_t count, int64_t hidden, int64_t h, float score_scale, float* p, float* factors, float* most, bf16* rounded) const {
     float m = -HUGE_VALF;
     const F32x16 scale = splat(score_scale);
@@ -195,7 +195,7 @@ class Decode {
     const float* p;        // [query], kSegment apart; or words, half as far
     const float* factors;  // of earlier sums, where a tile begins; else null
     const T* v;
-    int64_t hidden, count;  // positions that a window hides, and all of them
+    int64_t hidden, count;  // positions masked by the window; all positions
     float* o;               // [query][D]
   };
 
@@ -235,7 +235,7 @@ class Decode {
       F32x16 value[kB];
       for (int i = 0; i < kB; ++i) value[i] = words(v + i * kBlock, j + 1 < t.count);
       if constexpr (kWords)
-        if (j < t.hidden)  // the first of two: zero times NaN or infinity would spoil the sum
+        if (j < t.hidden)  // the first of the two is masked: zero times NaN or infinity would be NaN
           for (int i = 0; i < kB; ++i) value[i] = Step::odd_only(value[i]);
       for (int r = 0; r < kR; ++r) {
         const F32x16 weight = splat(t.p[r * kRow + j / kKeys]);
@@ -275,7 +275,7 @@ class Decode {
 };
 
 // Equation: o = sum over j of softmax(s)_j v_j, s_j = scale q . k_j (or its soft cap); j <= start and within the window.
-// Layout:   q, o [B, 1, H, D] and k_cache, v_cache [B, capacity, Hkv, D], or pages of them, with any strides but over D; start [B].
+// Layout:   q, o [B, 1, H, D] and k_cache, v_cache [B, capacity, Hkv, D] or paged, with unit stride over D; start [B].
 // Order:    weft/tile/cpu/order.h's. Tasks are (b, segment), all heads.
 // Requires: Decode::applies(); 0 <= start < capacity.
 // Traffic:  the used part of the cache once.

@@ -44,7 +44,7 @@ class Prompt {
   void run(const Queries& rows, int64_t begin, const SegmentSums& sums, ScratchSlots::Lease& lease) const {
     segment(rows, load(rows, lease), begin, sums);
   }
-  // Start of the first segment that a row attends to.
+  // Start of the first segment that any of the rows attends to.
   int64_t first_segment(const Queries& rows) const { return w_.rule.first_key(rows.first_position()) / kSegment * kSegment; }
 
  private:
@@ -109,7 +109,7 @@ class Prompt {
 };
 
 // Equation: o_i = sum over j of softmax(s_i)_j v_j, s_ij = scale q_i . k_j (or its soft cap); j <= start + i and within its window.
-// Layout:   q, o [B, Tq, H, D] and k_cache, v_cache [B, capacity, Hkv, D], or pages of them, with any strides but over D; start [B].
+// Layout:   q, o [B, Tq, H, D] and k_cache, v_cache [B, capacity, Hkv, D] or paged, with unit stride over D; start [B].
 // Order:    weft/tile/cpu/order.h's. Tasks are (b, key head, block of rows), and segments if there is one block.
 // Requires: 0 <= start <= capacity - Tq.
 // Traffic:  the used part of the cache once per block of 64 rows; q and o once.

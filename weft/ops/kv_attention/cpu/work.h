@@ -46,8 +46,8 @@ struct Queries {
       : b(b), hk(hk), first(block * kTile), count(std::min(kTile, w.rows - first)), start(data<int32_t>(a.start)[b]), group(w.group) {}
   int64_t token(int64_t r) const { return (first + r) / group; }
   int64_t head(int64_t r) const { return hk * group + (first + r) % group; }
-  int64_t end() const { return start + token(count - 1) + 1; }  // positions that the last one attends to
-  int64_t first_position() const { return start + token(0); }   // of the first one
+  int64_t end() const { return start + token(count - 1) + 1; }  // number of positions that the last query attends to
+  int64_t first_position() const { return start + token(0); }   // position of the first query
   Seen seen(int64_t j0) const { return {j0 - start, group, first}; }
 };
 

@@ -8,7 +8,7 @@ namespace weft::cuda {
 inline constexpr int kDecodeHeads = 8;  // heads of a block, all of one key head: the columns of one mma
 inline constexpr int kDecodeWarps = 8;  // of weigh_values: one for each tile of its first round, which batch 1 waits for
 
-// Queries of a block of the forward pass, counted from position 0: they have one first tile of keys where there is a window.
+// Queries of a block of the forward pass, counted from position 0. With a window, the queries of a block share their first tile of keys.
 template <int kD>
 inline constexpr int kForwardQueries = kD <= 128 ? 128 : 64;
 
@@ -30,7 +30,7 @@ struct WeighTiles {
   static constexpr int kWeightBytes = 2 * kN * kDecodeHeads;                 // of a tile, as operands of mma
   static constexpr int kSumBytes = 4 * 32, kShrinkBytes = 4 * kDecodeHeads;  // of a tile: each lane's sum, each head's factor
   static constexpr int kBytes = 2 * kTiles * (kValueBytes + kWeightBytes + kSumBytes + kShrinkBytes);
-  static constexpr int kShort = 1792;  // positions of a cache whose scores are computed where they are weighed: two rounds
+  static constexpr int kShort = 1792;  // longest cache for which one kernel computes scores and output: two rounds of keys
   static_assert(kChainWarps < kDecodeWarps && kN % kScoreKeys == 0);
 };
 template <int kD>

@@ -1,4 +1,5 @@
-// An int8 B: pieces of its rows become f32 or bf16, as MatmulArgs defines them, and are multiplied as stored rows are.
+// Matmul with an int8 B: pieces of its rows are widened to f32 or bf16 (the weights that MatmulArgs defines) and then multiplied by the
+// usual kernels.
 
 #if defined(WEFT_OPS_MATMUL_CPU_INT8_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef WEFT_OPS_MATMUL_CPU_INT8_H_
@@ -15,15 +16,15 @@
 HWY_BEFORE_NAMESPACE();
 namespace weft::cpu::HWY_NAMESPACE {
 
-// Sixteen numbers as f32.
+// Loads sixteen int8 numbers as f32.
 HWY_INLINE F32x16 load_int8(const int8_t* p) {
   F32x16 x;
   for (int i = 0; i < kParts; ++i) x.part[i] = hn::ConvertTo(D(), hn::PromoteTo(DI(), hn::LoadU(hn::Rebind<int8_t, DI>(), p + i * kLanes)));
   return x;
 }
 
-// Two blocks as T, one after the other. kInstruction: by AVX512_BF16's conversion, which rounds as store() does whatever is not subnormal;
-// a number times an f16 scale never is.
+// Stores two blocks as T, one after the other. kInstruction: uses AVX512_BF16's conversion, which rounds as store() does except for
+// subnormals; an int8 number times an f16 scale is never subnormal.
 template <bool kInstruction, class T>
 HWY_INLINE void store_two(F32x16 first, F32x16 second, T* to) {
 #if WEFT_HAS_DOT
@@ -38,9 +39,8 @@ HWY_INLINE void store_two(F32x16 first, F32x16 second, T* to) {
   store(second, to + kBlock);
 }
 
-// Columns [from, end) of `count` rows of B from row `first` on, to rows of `to` that are `row` elements apart. `from` is a multiple of
-// kInt8Span; sixteen scales become f32 at a time. What lies `ahead` bytes
-// further is prefetched.
+// Widens columns [from, end) of `count` rows of B, from row `first` on, into rows of `to` that are `row` elements apart. `from` is a
+// multiple of kInt8Span: the columns of sixteen scales, which are converted together. Prefetches the numbers `ahead` bytes further.
 inline constexpr int64_t kInt8Span = kBlock * kInt8Group;
 template <bool kInstruction, class T>
 void widen_rows(const MatmulArgs& a, int64_t first, int64_t count, int64_t from, int64_t end, T* to, int64_t row, int64_t ahead) {

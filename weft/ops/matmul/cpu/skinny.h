@@ -72,7 +72,8 @@ void copy_rows(Stream& stream, const MatmulArgs& args, const MatmulPlan& p, floa
   });
 }
 
-// One matmul, cut into runs of columns; x: its rows of A. widened: room for a span of kDotGroup rows of an int8 B.
+// One matmul, cut into runs of columns. x: its rows of A, prepared. widened: scratch for a span of kDotGroup rows of an int8 B, one per
+// thread.
 template <class Dots, class C>
 class SkinnyMatmul {
   using T = typename Dots::Element;
@@ -120,7 +121,7 @@ class SkinnyMatmul {
   void multiply_int8(const float* a, int64_t rows, int64_t first, int64_t columns, float* sums) const {
     ScratchSlots::Lease lease(*widened_);
     T* const lines = reinterpret_cast<T*>(lease.take(kWidenedFloats));
-    const int64_t ahead = kDotGroup * args_.b.strides[0];  // the same columns of the next rows
+    const int64_t ahead = kDotGroup * args_.b.strides[0];  // prefetches the same columns of the next group of rows
     for (int64_t j = 0; j < columns; j += kDotGroup) {
       const int64_t count = std::min<int64_t>(kDotGroup, columns - j);
       for (int64_t k = 0; k < p_.K; k += kInt8Span) {
@@ -165,11 +166,11 @@ class SkinnyMatmul {
   int64_t run_, runs_;
 };
 
-// Equation: c = f(alpha op(A) op(B) + beta C + bias) for M <= 4, of each member of a group that shares A.
+// Equation: c = f(alpha op(A) op(B) + beta C + bias) for M <= 4, for each matmul of a group that shares A.
 // Layout:   A, B, C row-major with any row stride; matrices of a batch at any distance.
 // Order:    as every matmul's (order.h): k in turn from beta C (or 0), by elements, pairs or blocks of 32.
 //           Tasks are runs of columns, their length by N alone; those of a member follow those of the member before.
-// Requires: 1 to MatmulGroupArgs::kMost members; at most kSkinnyRows rows for one B. K = 0 gives f(beta C + bias). An int8 B not with AMX.
+// Requires: 1 to MatmulGroupArgs::kMost members; at most kSkinnyRows rows per B; no int8 B with AMX. K = 0 gives f(beta C + bias).
 // Traffic:  one read of A and B (int8: as stored), one write of C (and one read where beta is not 0).
 template <class Matmul, class... Scratch>
 void run_skinny(Stream& stream, std::span<const MatmulArgs> group, const float* x, Scratch*... scratch) {

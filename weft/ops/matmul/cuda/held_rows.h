@@ -1,4 +1,4 @@
-// Host side of held_rows.cuh: the shape of a launch.
+// Host side of held_rows.cuh: grid and shared memory of a launch.
 #pragma once
 
 #include <algorithm>
@@ -9,7 +9,7 @@ namespace weft::cuda {
 
 inline bool held_aligned(const View& v) { return aligned16(data<char>(v)) && v.strides[0] % 8 == 0; }
 
-// x, delta, w, h and eps of an op's arguments.
+// The left operand (x, delta, w, h, eps) from an op's arguments.
 template <class Args>
 HeldInput held_input(const Args& a) {
   for (const View* view : {&a.x, &a.delta, static_cast<const View*>(&a.h)})
@@ -34,8 +34,9 @@ inline void check_weight_rows(const char* op, std::initializer_list<const View*>
       fail(ErrorCode::unsupported, op, "needs rows of weights aligned to 16 bytes on this device, got strides ", w->strides);
 }
 
-// The shared memory of a block. With few tiles each has a block, two on a multiprocessor, so that the next kernel's first weights fit
-// beside them; with many there are one or two blocks on a multiprocessor, with as many bytes in flight. Long rows of x leave fewer stages.
+// The shared memory of a block. Few tiles: one block per tile, two blocks on a multiprocessor, so that the next kernel can prefetch its
+// first weights beside them. Many tiles: one or two blocks on a multiprocessor, with the same bytes in flight. Long rows of x leave fewer
+// stages.
 inline HeldMemory held_memory(const HeldInput& in, int tiles, int all, int64_t room) {
   HeldMemory memory{in.M, in.K, tiles <= 2 * all ? 1 : tiles <= 4 * all ? 2 : kHeldPairs, 0, in.w != nullptr};
   const int wanted = memory.pairs > 1 ? 3 : tiles <= all ? 8 : 6;
@@ -50,7 +51,7 @@ template <class Tiles>
 void launch_held(Stream& stream, const char* op, const HeldInput& in, const Tiles& tiles) {
   const int count = tiles.count(), all = multiprocessors(stream);
   const HeldMemory memory = held_memory(in, count, all, shared_memory(stream));
-  if (memory.stages < 2)  // a warp waits for the next stage before it gives up its own
+  if (memory.stages < 2)  // a warp waits for the next stage before it releases its current one
     fail(ErrorCode::unsupported, op, in.M, " rows of ", in.K, " elements leave no room for weights in the ", shared_memory(stream),
          " bytes of shared memory that a block of this GPU has");
   const int blocks = std::min((count + memory.pairs - 1) / memory.pairs, memory.pairs == kHeldPairs ? all : 2 * all);
