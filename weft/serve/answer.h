@@ -1,4 +1,4 @@
-// A request's way from the client's JSON to a job, and from the job's events to the answer's JSON.
+// Turns a request into a job for the scheduler, and the job's events into the JSON of the answer.
 #pragma once
 
 #include <memory>
@@ -14,7 +14,7 @@ namespace weft::serve {
 
 class Answer {
  public:
-  // Encodes the prompts and makes the job. Throws ApiErrors, and Errors of the template and the tokenizer.
+  // Encodes the prompts and makes the job. Throws ApiError, or Error from the chat template or the tokenizer.
   Answer(GenerationRequest request, const ServedModel& model);
 
   const GenerationRequest& request() const { return request_; }
@@ -24,8 +24,8 @@ class Answer {
   void add(const TokenEvent& event);
   bool finished() const { return open_ == 0; }
 
-  std::string whole() const;  // the whole answer as JSON; of a finished one
-  // Pieces of a streamed answer: those before the first token, one for an event (null: nothing to send), and the last.
+  std::string whole() const;  // the complete answer as JSON; only if finished()
+  // The chunks of a streamed answer: those before the first token, one per event (null: nothing to send), and the last with the usage.
   std::vector<OrderedJson> first_chunks() const;
   OrderedJson chunk(const TokenEvent& event);
   OrderedJson usage_chunk() const;
@@ -35,7 +35,7 @@ class Answer {
     std::string text;
     std::vector<TokenLogProbability> log_probabilities;
     std::optional<FinishReason> finished;
-    int64_t offset = 0;  // characters of the tokens that were streamed
+    int64_t offset = 0;  // characters streamed so far
   };
 
   void add_sequences(Ids ids);
@@ -53,7 +53,7 @@ class Answer {
   SamplingOptions sampling_;
   std::string adapter_;  // "": none
   std::shared_ptr<Job> job_;
-  std::vector<std::shared_ptr<const Ids>> prompts_;  // encoded
+  std::vector<std::shared_ptr<const Ids>> prompts_;  // ids of the prompts
   std::vector<Choice> choices_;
   size_t open_ = 0;  // choices that have not ended
   int64_t prompt_tokens_ = 0, new_tokens_ = 0;
@@ -61,7 +61,7 @@ class Answer {
 
 // {"error": {"message", "type", "param", "code"}}
 std::string error_json(const ApiError& error);
-// Text of any JSON; bytes that are not UTF-8 become U+FFFD.
+// Serialises JSON; bytes that are not UTF-8 become U+FFFD.
 std::string text_of(const OrderedJson& json);
 
 }  // namespace weft::serve

@@ -1,4 +1,4 @@
-// An error as a client sees it: the HTTP status and OpenAI's error object.
+// An error for the client: the HTTP status and OpenAI's error object.
 #pragma once
 
 #include <exception>
@@ -24,7 +24,7 @@ inline ApiError api_error(int status, std::string message, std::string type, std
   return error;
 }
 
-// Refuses a request because of one of its parameters.
+// Throws an ApiError of status 400 about a parameter of the request.
 template <class... Parts>
 [[noreturn]] void refuse(std::string param, const Parts&... parts) {
   ApiError error;

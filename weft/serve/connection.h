@@ -1,5 +1,5 @@
-// A client's connection: its socket as a stream of cpp-httplib, with the limits of size and time that cpp-httplib does not have. A
-// request's head is received and checked here (weft/serve/request_head.h); of its body, cpp-httplib reads no byte more than the head says.
+// A client's connection: a socket as a cpp-httplib stream, with limits of size and time that cpp-httplib lacks. The head of a request is
+// received and checked here (weft/serve/request_head.h); cpp-httplib can read only as many bytes of the body as the head declares.
 #pragma once
 
 #include <httplib.h>
@@ -15,16 +15,16 @@ namespace weft::serve {
 
 struct ConnectionLimits {
   int idle = 5;              // seconds until the first byte of a request
-  int stall = 30;            // seconds for a request's head, and without a byte of a body or an answer
-  double request = 600;      // seconds for a request's body, and seconds in which an answer waits for its reader
-  size_t head = 1 << 16;     // bytes of a request's head
-  size_t chunked = 1 << 24;  // bytes of a chunked body, with the chunks' own lines
+  int stall = 30;            // seconds for the head of a request; seconds without progress in a body or an answer
+  double request = 600;      // seconds for the body of a request; total seconds for which writing an answer may block
+  size_t head = 1 << 16;     // bytes of the head of a request
+  size_t chunked = 1 << 24;  // bytes of a chunked body, including the lines between chunks
 };
 
 class Connection final : public httplib::Stream {
  public:
-  // Owns `socket`, which must not block. `stop`: a descriptor that becomes readable when the server stops. `refused`: the connection is
-  // above the limit, and its requests are answered with 503.
+  // Owns `socket`, which must be non-blocking. `stop`: a descriptor that becomes readable when the server stops. `refused`: the connection
+  // is above the limit of connections; its requests are answered with 503.
   Connection(int socket, int stop, const ConnectionLimits& limits, bool refused);
   ~Connection() override;
   Connection(const Connection&) = delete;
@@ -32,15 +32,15 @@ class Connection final : public httplib::Stream {
   // The connection that the calling thread serves.
   static Connection& current();
 
-  // Waits for the next request and receives its head. False: there is none (the client has left, is idle, or the server stops), its head
-  // was refused, or the body before it was not read to its end, so that the next request's start is unknown.
+  // Waits for the next request and receives its head. Returns false if there is none (the client has left or is idle, or the server stops),
+  // if its head was refused, or if the previous body was not read to its end, so that the start of the next request is unknown.
   bool wait_for_request();
   void body_done() { body_pending_ = false; }             // the request's body was read whole
-  void close_after() { closes_ = true; }                  // there is no further request
-  int refused_status() const { return refused_status_; }  // of a head that was answered here; 0: none
+  void close_after() { closes_ = true; }                  // no request follows
+  int refused_status() const { return refused_status_; }  // the status with which a head was refused; 0: none
   bool refused() const { return refused_; }
   bool left() const;  // the client has closed its side
-  void abandon();     // ends both directions at once
+  void abandon();     // shuts down both directions
 
   // The interface of cpp-httplib's Stream; versions after 0.11 have further functions.
   bool is_readable() const override;
@@ -68,13 +68,13 @@ class Connection final : public httplib::Stream {
   const bool refused_;
   bool closes_ = false, body_pending_ = false;
   int refused_status_ = 0;
-  Clock::time_point deadline_;           // of the head, or of the body
-  Clock::duration waited_for_reader_{};  // while the answer was written
+  Clock::time_point deadline_;           // of the head, then of the body
+  Clock::duration waited_for_reader_{};  // time for which writing the answer was blocked
   RequestHead head_;
-  size_t head_at_ = 0;  // of head_.text: read
+  size_t head_at_ = 0;  // bytes of head_.text that were read
   uint64_t body_ = 0;   // bytes of the body that were read
   std::array<char, 4096> buffer_;
-  size_t at_ = 0, end_ = 0;  // of what was received and not read yet
+  size_t at_ = 0, end_ = 0;  // range of buffer_ that was received and not yet read
 };
 
 }  // namespace weft::serve

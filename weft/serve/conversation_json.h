@@ -1,4 +1,4 @@
-// The conversation of a chat request, as JSON for Conversation::parse: messages, tools and the template's variables.
+// Converts a chat request to JSON for Conversation::parse: messages, tools and variables of the template.
 #pragma once
 
 #include <string>
@@ -6,9 +6,9 @@
 
 namespace weft::serve {
 
-// `body`: a JSON object that parse_body() accepts. The order of keys is kept: templates print messages and tools as JSON. Contents that are
-// lists of texts become one text, arguments of tool calls that are the text of an object become that object, and the role "developer"
-// becomes "system". Throws an ApiError that names the message.
+// `body`: a JSON object that parse_body() accepts. The order of keys is kept because templates print messages and tools as JSON. A content
+// that is a list of texts becomes one text; arguments of a tool call that are JSON text become an object; the role "developer" becomes
+// "system". Throws an ApiError that names the message.
 std::string conversation_json(std::string_view body);
 
 }  // namespace weft::serve

@@ -1,4 +1,4 @@
-// One generation request on its connection: submits the job, waits for its events and writes them, as one JSON object or as SSE.
+// Answers one generation request: submits the job, waits for its events and writes them, as one JSON object or as server-sent events.
 #pragma once
 
 #include <httplib.h>
@@ -18,17 +18,17 @@ class Exchange : public std::enable_shared_from_this<Exchange> {
  public:
   using Clock = std::chrono::steady_clock;
 
-  // For the connection that the calling thread serves.
+  // Uses the connection of the calling thread.
   Exchange(Answer answer, Scheduler& scheduler, Metrics& metrics, std::chrono::duration<double> timeout);
   ~Exchange();  // cancels a job that has not ended
 
-  // Submits the job. A whole answer is in the response on return; a stream is written by the server after it, while the job runs. Throws
-  // ApiErrors: all of a whole answer, and those of a stream that are known before its first byte.
+  // Submits the job. Without streaming, the answer is in the response on return. With streaming, the server writes it after the return
+  // while the job runs; errors that occur before the first event are thrown as ApiError, later ones become an event.
   void run(httplib::Response& response);
 
  private:
   bool write_stream(httplib::DataSink& sink);
-  // Calls `each` for the job's events until all have come; returns false if `each` does. Throws if the client has left or time is up.
+  // Calls `each` for all events of the job; returns false as soon as `each` does. Throws if the client has left or the time is up.
   bool follow(const std::function<bool(const TokenEvent&)>& each);
   bool complete();
   void wait();

@@ -1,4 +1,4 @@
-// One request on its way through the scheduler: what to compute, and the channel on which the results come back to the connection's thread.
+// A generation request for the scheduler: what to compute, and a queue that returns the results to the connection's thread.
 #pragma once
 
 #include <atomic>
@@ -16,46 +16,46 @@
 
 namespace weft::serve {
 
-// A new token of one continuation, or only its end (id -1).
+// A new token of one continuation, or its end without a token (id -1).
 struct TokenEvent {
   size_t choice;
   int32_t id;
-  std::string text;  // that is certain now
+  std::string text;  // the text that is final now: it may lag behind the tokens
   std::optional<TokenLogProbability> log_probability;
   std::optional<FinishReason> finished;
 };
 
-using PromptScores = std::vector<TokenLogProbability>;  // of the prompt's tokens from the second on
+using PromptScores = std::vector<TokenLogProbability>;  // for the prompt's tokens from the second on
 
 class Job {
  public:
   struct Sequence {
-    std::shared_ptr<const std::vector<int32_t>> prompt;  // continuations of one prompt share it
+    std::shared_ptr<const std::vector<int32_t>> prompt;  // shared by the continuations of one prompt
     SequenceOptions options;
   };
 
-  // Set before the job is submitted, then read by the scheduler alone.
-  std::vector<Sequence> sequences;  // one per choice; a max_tokens of 0 is not computed
+  // Set before the job is submitted; after that only the scheduler reads them.
+  std::vector<Sequence> sequences;  // one per choice; not run if max_tokens is 0
   std::vector<std::string> stop;
-  std::vector<std::shared_ptr<const std::vector<int32_t>>> scored;  // prompts whose log-probabilities are wanted
+  std::vector<std::shared_ptr<const std::vector<int32_t>>> scored;  // prompts whose log-probabilities are returned
   int64_t scored_top = 0;
-  std::string adapter;     // of all its sequences; "": none
-  bool answer = false;     // of a chat: the text starts with its first word, without the space before it
-  int64_t unfinished = 0;  // the scheduler's: sequences and scored prompts that have not ended
+  std::string adapter;     // adapter of all sequences; "": none
+  bool answer = false;     // the answer of a chat: the space before its first word is dropped
+  int64_t unfinished = 0;  // for the scheduler: sequences and scored prompts that have not ended
 
-  // The scheduler's side. Nothing waits for the reader: the scheduler ends a job of which too much is unread.
+  // Called by the scheduler. They never block: the scheduler ends a job of which too much is unread.
   void push(TokenEvent event);
   void push(PromptScores scores);
-  void fail(ApiError error);  // the job has ended
-  int64_t unread();           // tokens and log-probabilities that the reader has not taken
+  void fail(ApiError error);  // ends the job with an error
+  int64_t unread();           // tokens and log-probabilities in the queue
 
-  // The reader's side: waits for new events, for at most `most`, and moves them to `events`. Throws the error of a failed job.
+  // Called by the reader. Waits for new events, at most for `most`, and moves them to `events`. Throws the error of a failed job.
   void wait(std::chrono::milliseconds most, std::vector<TokenEvent>& events);
   // Complete once all sequences have ended.
   std::vector<PromptScores> scores();
   bool scores_ready();
 
-  std::atomic<bool> cancelled = false;  // set by the reader; the scheduler removes the sequences
+  std::atomic<bool> cancelled = false;  // set by the reader; the scheduler then removes the sequences
 
  private:
   std::mutex mutex_;

@@ -1,5 +1,5 @@
-// Accepts connections, each in a thread of its own: cpp-httplib's requests block. An idle or slow client costs a sleeping thread and delays
-// nobody.
+// Accepts connections and serves each in its own thread, because cpp-httplib's calls block. An idle or slow client occupies a sleeping
+// thread and does not delay others.
 #pragma once
 
 #include <condition_variable>
@@ -14,17 +14,17 @@ namespace weft::serve {
 
 class Listener {
  public:
-  using Serve = std::function<void(Connection&)>;  // answers requests until wait_for_request() returns false
+  using Serve = std::function<void(Connection&)>;  // serves requests until wait_for_request() returns false
 
-  // `most`: connections at once. Further ones, a few at a time, are accepted and answered with 503.
+  // `most`: maximum number of open connections. A few connections beyond it are accepted and answered with 503.
   Listener(int most, const ConnectionLimits& limits, Serve serve);
   ~Listener();
 
-  int bind(const std::string& host, int port);  // the port; 0: any free one. Throws, naming both, if it is not free
+  int bind(const std::string& host, int port);  // returns the port (0: any free one); throws with both if it cannot listen there
   void start();
-  void stop();             // accepts no more and ends idle connections
-  void join();             // after stop(): waits for the others
-  void serve(int socket);  // a connection that was accepted elsewhere, in this thread
+  void stop();             // accepts no further connections and ends idle ones
+  void join();             // after stop(): waits until all connections have ended
+  void serve(int socket);  // serves a connection accepted elsewhere, in the calling thread
 
  private:
   void accept_all();
@@ -36,7 +36,7 @@ class Listener {
   const ConnectionLimits limits_;
   const Serve serve_;
   int socket_ = -1;
-  int stop_[2] = {-1, -1};  // a pipe: closing the second end wakes all that wait
+  int stop_[2] = {-1, -1};  // a pipe; closing its write end wakes all waiting connections
   std::thread accepting_;
   std::mutex mutex_;
   std::condition_variable ended_;

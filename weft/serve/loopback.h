@@ -1,4 +1,4 @@
-// Hosts that are this machine.
+// Recognises host names and addresses of this machine.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// Counters of the server, as Prometheus reads them.
+// Counters of the server in Prometheus's text format.
 #pragma once
 
 #include <array>
@@ -17,9 +17,9 @@ class Metrics {
   void count_first_token(double seconds);
   std::string text() const;
 
-  std::atomic<int64_t> prompt_tokens = 0, new_tokens = 0;  // of admitted requests, and sampled
-  std::atomic<int64_t> reused_tokens = 0;                  // of prompts: copied from other sequences
-  std::atomic<int64_t> running = 0, waiting = 0;           // sequences
+  std::atomic<int64_t> prompt_tokens = 0, new_tokens = 0;  // tokens of admitted prompts; sampled tokens
+  std::atomic<int64_t> reused_tokens = 0;                  // prompt tokens found in pages of other sequences
+  std::atomic<int64_t> running = 0, waiting = 0;           // number of sequences
   std::atomic<int64_t> aborted = 0;                        // requests whose client left
 
  private:
@@ -27,7 +27,7 @@ class Metrics {
 
   mutable std::mutex mutex_;
   std::map<std::pair<std::string, int>, int64_t> requests_;
-  std::array<int64_t, kBounds.size() + 1> first_tokens_ = {};  // by bound; the last one is above all
+  std::array<int64_t, kBounds.size() + 1> first_tokens_ = {};  // by bound; the last counts times above all bounds
   double first_token_seconds_ = 0;
 };
 

@@ -1,4 +1,4 @@
-// The log-probabilities of a prompt's own tokens, a chunk at a time: decoding goes on in between.
+// Computes the log-probabilities of a prompt's own tokens in chunks, so that decoding steps can run in between.
 #pragma once
 
 #include <memory>
@@ -10,17 +10,17 @@
 
 namespace weft::serve {
 
-// Scores each token from the second on, given those before it, and lists the `top` most likely tokens at its place. The values have the
-// bits of score() (weft/generate/score.h), with the named adapter or, for "", without one.
+// Computes the log-probability of each token from the second on, given those before it, and of the `top` most likely tokens at each place.
+// The values have the bits of score() (weft/generate/score.h), with the named adapter or, for "", without one.
 class PromptScorer {
  public:
-  // The model must outlive it. `pool` must have free pages for all of `ids`; they are free again afterwards.
+  // The model must outlive it. `pool` must have free pages for all of `ids`; the destructor releases them.
   PromptScorer(const Model& model, std::shared_ptr<KvPool> pool, std::shared_ptr<const std::vector<int32_t>> ids, int64_t top,
                std::string_view adapter);
 
   bool done() const { return scores_.size() + 1 >= ids_->size(); }
-  void step();                                                // the next chunk; only if it is not done
-  PromptScores take() { return std::exchange(scores_, {}); }  // once it is done
+  void step();                                                // computes the next chunk; only if not done()
+  PromptScores take() { return std::exchange(scores_, {}); }  // only if done()
 
  private:
   const Model& model_;

@@ -1,5 +1,5 @@
-// The loop that owns the model: takes requests from a queue, decodes them as one batch and sends each its tokens. A device has one user at
-// a time, so all work of the model happens in the thread that calls run().
+// The loop that runs the model: takes requests from a queue, decodes them as one batch and sends the tokens to each. A device has one user
+// at a time, so the model is used only by the thread that calls run().
 #pragma once
 
 #include <condition_variable>
@@ -20,22 +20,22 @@ namespace weft::serve {
 
 struct SchedulerOptions {
   EngineOptions engine = {};
-  int64_t queue = 64;  // requests beyond the number of sequences before further ones are refused
+  int64_t queue = 64;  // requests that may wait in addition to engine.sequences; further ones are refused
 };
 
 class Scheduler {
  public:
-  // All must outlive it. `tokenizer` may be null.
+  // The model, the tokenizer (which may be null) and the metrics must outlive the scheduler.
   Scheduler(const Model& model, const Tokenizer* tokenizer, const SchedulerOptions& options, Metrics& metrics);
   ~Scheduler();
 
   // Queues a job, from any thread. Throws an ApiError: 429 if the queue is full, 503 after finish().
   void submit(std::shared_ptr<Job> job);
-  // Drops a job whose reader has left.
+  // Removes a job whose reader has left.
   void cancel(Job& job);
-  // Refuses further jobs; run() returns when those it has are done.
+  // Refuses further jobs; run() returns when all accepted ones have ended.
   void finish();
-  // Also ends the jobs that run, with an error.
+  // As finish(), and ends running jobs with an error.
   void abandon();
 
   void run();
@@ -50,12 +50,12 @@ class Scheduler {
 
   struct Ready {
     std::shared_ptr<Job> job;
-    size_t next = 0;  // sequence to be added to the engine
+    size_t next = 0;  // index of the next sequence for the engine
   };
 
   struct Scoring {
     std::shared_ptr<Job> job;
-    size_t next = 0;  // prompt to be scored
+    size_t next = 0;  // index of the next prompt to score
   };
 
   bool idle() const { return engine_.idle() && scoring_.empty() && ready_.empty(); }
@@ -80,17 +80,17 @@ class Scheduler {
   std::mutex mutex_;
   std::condition_variable work_;
   std::deque<std::shared_ptr<Job>> inbox_;
-  int64_t unfinished_ = 0;  // sequences of admitted jobs, and prompts to be scored
-  int64_t jobs_ = 0;        // admitted jobs that are not finished
+  int64_t unfinished_ = 0;  // unfinished sequences and scored prompts of all accepted jobs
+  int64_t jobs_ = 0;        // accepted jobs that have not ended
   bool finishing_ = false, abandoned_ = false;
   bool cancels_ = false;  // some job was cancelled
 
-  // The rest is of run()'s thread alone.
+  // The members below are used by run()'s thread only.
   Engine engine_;
-  const std::shared_ptr<KvPool> score_pool_;  // for one prompt
-  std::deque<Scoring> scoring_;               // a prompt of each in turn
-  std::optional<PromptScorer> scorer_;        // of the first one's next prompt
-  std::deque<Ready> ready_;                   // each gets a place in turn: a request of many sequences does not hold up the others
+  const std::shared_ptr<KvPool> score_pool_;  // has pages for one prompt
+  std::deque<Scoring> scoring_;               // round robin: one prompt of each job in turn
+  std::optional<PromptScorer> scorer_;        // for the next prompt of scoring_.front()
+  std::deque<Ready> ready_;                   // round robin: a job with many sequences does not block the others
   std::unordered_map<uint64_t, Running> running_;
 };
 

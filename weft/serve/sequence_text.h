@@ -1,4 +1,4 @@
-// The text of one continuation as its tokens arrive: special tokens are left out, and a stop string ends it.
+// Decodes the text of one continuation token by token: omits special tokens and stops at a stop string.
 #pragma once
 
 #include <string>
@@ -11,12 +11,12 @@ namespace weft::serve {
 
 class SequenceText {
  public:
-  // Without a tokenizer there is no text. `answer`: the first word stands alone, so a tokenizer whose words begin with a space gives it as
-  // the word without one, as transformers decodes an answer.
+  // Without a tokenizer the text is empty. `answer`: drops the space that some tokenizers put before the first word, as transformers does
+  // when it decodes an answer.
   SequenceText(const Tokenizer* tokenizer, std::vector<std::string> stop, bool answer);
 
-  std::string push(int32_t id);  // the text that is certain now
-  std::string finish();          // the rest
+  std::string push(int32_t id);  // adds a token; returns the text that is final now
+  std::string finish();          // returns the rest
   bool stopped() const { return stream_.stopped(); }
 
  private:

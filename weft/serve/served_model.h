@@ -1,4 +1,4 @@
-// The model as threads of connections see it: its tokenizer, template and settings. The model itself belongs to the scheduler.
+// What the threads of connections use of the model: tokenizer, chat template and settings. The model itself is used by the scheduler.
 #pragma once
 
 #include <cstdint>
@@ -16,8 +16,8 @@ namespace weft::serve {
 
 class ServedModel {
  public:
-  // `folder` must outlive it. `positions`: the longest sequence, its prompt included. `private_paths`: paths of the folder and of other
-  // files, hidden from clients in errors. `adapters`: the names of the model's adapters, each a model for clients.
+  // `folder` must outlive it. `positions`: maximum length of a sequence with its prompt. `private_paths`: paths that are removed from error
+  // messages to clients. `adapters`: names of the model's adapters, which clients see as models.
   ServedModel(const ModelFolder& folder, std::string name, std::optional<ChatFormat> format, int64_t positions,
               std::vector<std::string> private_paths, std::vector<std::string> adapters = {});
 
@@ -28,21 +28,21 @@ class ServedModel {
   const Tokenizer* tokenizer() const { return tokenizer_; }  // null: prompts are token ids, and answers have no text
   const std::vector<int32_t>& end_ids(bool chat) const { return chat ? chat_end_ids_ : end_ids_; }
 
-  // The folder's settings, overridden by those of the request. A request without a seed gets a random one.
+  // The folder's settings, overridden by the request's. A request without a seed gets a random one.
   SamplingOptions sampling(const SamplingRequest& request) const;
-  // The number of new tokens of a sequence. Throws an ApiError if they do not fit behind the prompt.
+  // The maximum number of new tokens of a sequence. Throws an ApiError if prompt and new tokens exceed positions().
   int64_t max_tokens(const GenerationRequest& request, size_t prompt_tokens) const;
 
-  // The ids of a prompt, checked: at least one, each in the vocabulary, shorter than the context.
+  // The ids of a prompt. Throws an ApiError if it is empty, longer than the context or has an id outside the vocabulary.
   Ids encode(const Prompt& prompt) const;
   Ids encode_chat(const std::string& conversation, bool add_generation_prompt = true) const;
   const Tokenizer& need_tokenizer() const;
 
   const std::vector<std::string>& adapters() const { return adapters_; }
-  // The adapter that a request's `model` names; "": the model itself, also if none is named. Throws an ApiError for any other name.
+  // The adapter for a request's `model`; "" for the base model, which is also the default. Throws an ApiError for an unknown name.
   std::string adapter_of(const std::string& model) const;
 
-  // An error's text with the private paths removed.
+  // The text of an error with the private paths removed.
   std::string public_text(std::string text) const;
 
  private:

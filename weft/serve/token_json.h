@@ -1,4 +1,4 @@
-// Log-probabilities of tokens in the JSON of OpenAI's two APIs. Numbers are printed with all digits: they read back to the same bits.
+// Log-probabilities as JSON of OpenAI's two APIs. Numbers have enough digits to read back as the same bits.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -12,7 +12,7 @@ namespace weft::serve {
 
 using OrderedJson = nlohmann::ordered_json;
 
-// The text of one token: a special token's name, the text of whole characters, or "bytes:\xe2\x80" for a part of a character. Without a
+// The label of a token: the name of a special token, the text of whole characters, or "bytes:\xe2\x80" for a part of a character. Without a
 // tokenizer: the id as text.
 std::string token_label(const Tokenizer* tokenizer, int32_t id);
 
@@ -27,7 +27,8 @@ class CompletionLogProbabilities {
  public:
   CompletionLogProbabilities(const Tokenizer* tokenizer, int64_t top);
 
-  // A token without a value is the first one of a text. `offset`: characters of the text before it, advanced by the token's own.
+  // has_value is false for the first token of a text. `offset`: characters of the text before the token; advanced by the token's
+  // characters.
   void add(const TokenLogProbability& token, bool has_value, int64_t& offset);
   OrderedJson json() const;
 
