@@ -1,5 +1,5 @@
-// Times a whole model with random weights against ceilings: prefill against the multiply-add (or bf16 dot) peak, and decoding against
-// reading every weight once per step, and the keys and values of every sequence.
+// Times a whole model with random weights against ceilings. The ceiling of prefill is the multiply-add (or bf16 dot) peak; that of decoding
+// is reading every weight and the keys and values of every sequence once per step.
 #pragma once
 
 #include <string>
@@ -23,7 +23,7 @@ struct ModelResult {
   bool disturbed = false;  // the ceiling changed by more than a tenth meanwhile, in every attempt
   Breakdown breakdown;     // of a few more runs, timed launch by launch
   struct Memory {
-    int64_t model = 0, pool = 0, peak = 0;  // bytes: before the engine is made, its pages, the most at any time
+    int64_t model = 0, pool = 0, peak = 0;  // bytes: in use before the engine is made; KV cache pages; peak
   } memory = {};                            // decode
 };
 
@@ -35,11 +35,11 @@ double prefill_flops(const ModelConfig& config, int64_t T);
 
 struct ModelSizes {
   int64_t prompt_tokens = 128, new_tokens = 64;
-  int64_t batch = 1;  // sequences that are decoded together
+  int64_t batch = 1;  // sequences decoded together
   SamplingOptions sampling = {};
 };
 
-// Prefill of one prompt, then new tokens of `batch` sequences after prompts of that length.
+// Measures prefill of one prompt, then decoding of `batch` sequences that start with prompts of that length.
 std::vector<ModelResult> measure_model(const Model& model, Ceilings& ceilings, int threads, const ModelSizes& sizes);
 
 }  // namespace weft::bench

@@ -11,8 +11,8 @@ struct BenchModelOptions {
   std::string model, dtype;
   int threads = 1;
   bool json = false;
-  bool int8 = false;                 // weights
-  int64_t batch = 1, context = 128;  // sequences decoded together, each after so many tokens
+  bool int8 = false;                 // int8 weights
+  int64_t batch = 1, context = 128;  // sequences decoded together; prompt tokens of each
   SamplingOptions sampling = {};
 };
 

@@ -20,9 +20,9 @@ struct TaskFlags {
 
 struct TaskModel {
   std::string folder, adapter, device, dtype;
-  int64_t context = 0;  // declared (ModelFolder)
+  int64_t context = 0;  // the declared context (ModelFolder); 0: the config's
   int threads = 0;
-  bool int8 = false;  // weights
+  bool int8 = false;  // int8 weights
 };
 
 // Evaluates and prints; returns the exit code.

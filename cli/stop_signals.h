@@ -1,4 +1,5 @@
-// Ctrl-C and SIGTERM of a server: the first asks it to finish, the second to give up what runs, the third ends the process.
+// Ctrl-C and SIGTERM of a server: the first signal stops accepting requests, the second abandons those that run, the third ends the
+// process.
 #pragma once
 
 #include <functional>
@@ -8,8 +9,8 @@ namespace weft::cli {
 
 class StopSignals {
  public:
-  // `finish` is called at the first signal; `give_up` at the second one or after `seconds`. If the object still lives some seconds later,
-  // the process ends with exit code 0: only connections that do not read their answers are left.
+  // Calls `finish` at the first signal and `give_up` at the second, or `seconds` after the first. If the object is not destroyed some
+  // seconds later, the process ends with exit code 0: only connections that do not read their answers are left.
   StopSignals(std::function<void()> finish, std::function<void()> give_up, int seconds);
   ~StopSignals();
 

@@ -1,4 +1,4 @@
-// --weights of the commands that run a model: the numbers its linear layers are stored in.
+// The flag --weights of the commands that run a model: how the weights of its linear layers are stored.
 #pragma once
 
 #include <CLI/CLI.hpp>
