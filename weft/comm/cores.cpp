@@ -110,7 +110,7 @@ std::vector<Place> places() {
     const std::string folder = "/sys/devices/system/cpu/cpu" + std::to_string(cpu) + "/topology/";
     std::ifstream(folder + "physical_package_id") >> place.package;
     std::ifstream(folder + "core_id") >> place.core;
-    place.package = std::max<int64_t>(place.package, 0);  // -1: not known
+    place.package = std::max<int64_t>(place.package, 0);  // -1: unknown
     places.resize(size_t(cpu) + 1);
     places[size_t(cpu)] = place;
   }

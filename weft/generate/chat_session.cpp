@@ -36,7 +36,7 @@ class AnswerStart {
   size_t removed_ = 0;
 };
 
-// One sequence, and a page for the one that it shares with an earlier turn while it is copied.
+// The pool has pages for one sequence, and one more: the last page shared with an earlier turn exists twice while it is copied.
 EngineOptions engine_options(const Model& model) {
   return {.sequences = 1, .pool = model.config().max_positions + kPagePositions, .keep = true, .grows = true};
 }

@@ -44,7 +44,7 @@ const Tensor& DecodeStep::operator()(KvPass& pass, const std::vector<int32_t>& n
   CapturedStep& step = step_of(batch);
   if (!step.ids) step.ids = Tensor::empty(device, {batch, 1}, DType::i32);
   step.ids.write(newest);
-  if (std::vector<AdapterRows> adapters = pass.adapters(); adapters != step.adapters) {  // other launches
+  if (std::vector<AdapterRows> adapters = pass.adapters(); adapters != step.adapters) {  // other adapters need other launches
     step.replayed.forget();
     step.adapters = std::move(adapters);
   }

@@ -30,7 +30,7 @@ int64_t most_pages_of(const EngineOptions& options, int64_t positions) {
   return options.pool > 0 ? pages_for(options.pool) : options.sequences * pages_for(positions);
 }
 
-// Positions of a sequence for which an engine that grows has room at first: a context of 128k positions would need gigabytes at once.
+// Initial positions per sequence of a pool that grows: 128k positions would take gigabytes at once.
 constexpr int64_t kFirstPositions = 512;
 
 int64_t first_positions(const EngineOptions& options, int64_t positions) {
@@ -69,11 +69,11 @@ struct Engine::Sequence {
 
   std::span<const int32_t> ids() const { return sampled.tokens(); }
   std::span<const int32_t> unread(const KvSequence& pages) const { return ids().subspan(size_t(pages.length())); }
-  // The number of pages that it may still take from the pool, in addition to `pages`.
+  // The number of pages that the sequence may still take from the pool, in addition to `pages`.
   int64_t future(const KvSequence& pages) const { return pages.missing(int64_t(sampled.most()) - pages.length()); }
 };
 
-// The row at which a sequence joins others. Sequences of one adapter are neighbours, so that its matrices are read once a step.
+// The row for a new sequence. Sequences with the same adapter are adjacent, so that its matrices are read once per step.
 size_t Engine::row_for(const std::vector<SequencePointer>& rows, int adapter) {
   size_t at = rows.size();
   while (at > 0 && rows[at - 1]->adapter > adapter) --at;
@@ -144,7 +144,7 @@ void Engine::leave(size_t row, bool kept) {
 
 void Engine::keep(const Sequence& sequence, KvSequence pages) {
   if (!options_.keep) return;
-  pages.truncate(pages.length());  // without those that a step which failed had taken
+  pages.truncate(pages.length());  // releases pages that a failed step had taken
   const std::span<const int32_t> ids = sequence.ids().first(size_t(pages.length()));
   kept_.keep(ids, std::move(pages));
 }
@@ -161,19 +161,20 @@ std::vector<EngineToken> Engine::step() {
   return tokens;
 }
 
-// Begins the first waiting sequence, and the next ones as long as their prompts can be read in the same pass.
+// Admits the first waiting sequence, and further ones while their prompts can be read in the same pass.
 void Engine::begin_reading() {
   while (!waiting_.empty() && running() < options_.sequences && begin_next()) {
   }
 }
 
-// Begins the first waiting sequence, unless the pool lacks pages for all it may need, or reading it later reuses more.
+// Admits the first waiting sequence if the pool has pages for its longest possible length and its prompt can join the pass of `reading_`.
 bool Engine::begin_next() {
   const Sequence& next = *waiting_.front();
-  const std::span<const int32_t> prompt = next.ids().first(next.sampled.prompt_tokens() - 1);  // the last token is computed, for its logits
+  const std::span<const int32_t> prompt =
+      next.ids().first(next.sampled.prompt_tokens() - 1);  // the last token is always computed, for its logits
   const KeptPrefixes::Match kept = kept_.find(prompt, next.adapter);
   KvSequence pages = shared_prefix(prompt, next.adapter, kept);
-  // A shared last page stays in the pool while its copy is written. Without it the sequence takes no more pages than if it shared none.
+  // A partly shared last page must be copied, which takes one page more. If there is no room for it, share whole pages only.
   if (!has_pages(pages)) pages.truncate(pages.length() / kPagePositions * kPagePositions);
   if (!has_pages(pages) || !fits_beside(next, pages)) return false;
   if (pages.length() > 0 && pages.length() <= int64_t(kept.length)) kept_.use(kept);
@@ -185,9 +186,9 @@ bool Engine::begin_next() {
   return true;
 }
 
-// Whether a prompt, whose `pages` are computed already, is read in one pass with those in `reading_`, all of them whole and padded to the
-// longest: they must fit into a chunk, padding may double the work at most and stays within the positions that the sequence may come to
-// have. A prompt waits if sharing the pages of one of the others saves half of its own tokens.
+// Whether a prompt, of which `pages` are already computed, can be read in one pass with those in `reading_`. All are read whole and padded
+// to the longest: together they must fit into a chunk, padding may at most double the work, and it must stay within each sequence's
+// possible length. A prompt waits instead if it could later share half of its tokens with one of the others.
 bool Engine::fits_beside(const Sequence& next, const KvSequence& pages) const {
   if (reading_.empty()) return true;
   const size_t own = next.unread(pages).size();
@@ -205,7 +206,7 @@ bool Engine::fits_beside(const Sequence& next, const KvSequence& pages) const {
   return (reading_.size() + 1) * longest <= size_t(options_.prompt_chunk) && longest <= 2 * shortest && has_positions(next, pages);
 }
 
-// The longest common prefix of the prompt with a running sequence, in that one's pages, or with the kept match.
+// The longest common prefix of the prompt with a running sequence or with the kept match, in shared pages.
 KvSequence Engine::shared_prefix(std::span<const int32_t> prompt, int adapter, const KeptPrefixes::Match& kept) const {
   size_t longest = kept.length, row = decoding_.size();
   for (size_t r = 0; r < decoding_.size(); ++r) {
@@ -217,7 +218,8 @@ KvSequence Engine::shared_prefix(std::span<const int32_t> prompt, int adapter, c
   return row < decoding_.size() ? cache_.sequence(int64_t(row)).prefix(int64_t(longest)) : kept_.prefix(kept);
 }
 
-// Whether the pool has pages for all positions that running sequences, and the first waiting one with the pages `first`, may come to have.
+// Whether the pool has pages for the longest possible lengths of all running sequences and of the first waiting one, which has pages
+// `first`.
 bool Engine::has_pages(const KvSequence& first) const {
   int64_t needed = waiting_.front()->future(first);
   for (size_t r = 0; r < reading_.size(); ++r) needed += reading_[r]->future(prompt_cache_.sequence(int64_t(r)));
@@ -226,8 +228,8 @@ bool Engine::has_pages(const KvSequence& first) const {
   return needed <= free || needed <= free + kept_.pages();
 }
 
-// Frees pages for a pass over `tokens` new tokens of every sequence of `cache`: the pool grows, or kept sequences give theirs up. There
-// are enough, because has_pages() admitted the sequences.
+// Frees pages for a pass over `tokens` new tokens of every sequence in `cache`: grows the pool, or takes pages from kept sequences. There
+// are enough because has_pages() admitted the sequences.
 void Engine::make_room(const KvCache& cache, int64_t tokens) {
   const int64_t longest = std::ranges::max(cache.lengths()) + tokens, pages = cache.missing(tokens);
   const int64_t wanted = std::min(most_pages_, pool_->pages() + std::max<int64_t>(0, pages - pool_->free_pages()));
@@ -235,7 +237,7 @@ void Engine::make_room(const KvCache& cache, int64_t tokens) {
   while (pool_->free_pages() < pages && !kept_.empty()) kept_.give_up_page();
 }
 
-// At least doubles a cache or pool that is too small, so that the time of its copies is constant for each position.
+// At least doubles a cache or pool that is too small, so that copying costs amortised constant time per position.
 void Engine::grow(int64_t positions, int64_t pages) {
   decode_step_.forget();  // captured launches write into the old memory
   if (positions > cache_.capacity())
@@ -244,8 +246,8 @@ void Engine::grow(int64_t positions, int64_t pages) {
   if (pages > pool_->pages()) pool_->grow(std::clamp(pages, std::min(2 * pool_->pages(), most_pages_), most_pages_));
 }
 
-// Reads the next tokens of the prompts, padded to the longest. After the last token of a prompt its first new token is sampled, and the
-// sequence joins those in `decoding_`.
+// Prefill: reads the next tokens of the prompts, padded to the longest. At the end of a prompt the first new token is sampled and the
+// sequence moves to `decoding_`.
 void Engine::read(std::vector<EngineToken>& tokens) {
   const double begin = now();
   std::vector<int64_t> counts;
@@ -271,12 +273,12 @@ void Engine::read(std::vector<EngineToken>& tokens) {
   if (ends)
     logits = download(rows);
   else
-    model_.device().stream().synchronize();  // the time is that of this chunk
+    model_.device().stream().synchronize();  // so that the measured time is that of this chunk
   pass.commit(counts);
   times_.prompt_tokens += std::accumulate(counts.begin(), counts.end(), int64_t{0});
 
   const size_t vocabulary = size_t(model_.config().vocab_size);
-  for (size_t row = counts.size(); row-- > 0;) {  // backwards: only rows that are done move when one leaves
+  for (size_t row = counts.size(); row-- > 0;) {  // backwards: when one leaves, only rows already handled move
     if (!reading_[row]->unread(prompt_cache_.sequence(int64_t(row))).empty()) continue;
     tokens.push_back(sample(*reading_[row], logits.subspan(row * vocabulary, vocabulary), &terms[row]));
     end_reading(row, tokens.back());
@@ -322,12 +324,12 @@ void Engine::decode(std::vector<EngineToken>& tokens) {
     tokens[row] = best[row] < 0 ? sample(*decoding_[row], logits.subspan(row * vocabulary, vocabulary), &terms[row])
                                 : take(*decoding_[row], best[row]);
   });
-  for (size_t row = newest.size(); row-- > 0;)               // backwards: only rows that are done move when one leaves
-    if (tokens[row].left()) leave(row, !tokens[row].error);  // keys and values behind an error may not be numbers
+  for (size_t row = newest.size(); row-- > 0;)               // backwards: when one leaves, only rows already handled move
+    if (tokens[row].left()) leave(row, !tokens[row].error);  // after an error the keys and values may be NaN
   times_.step_seconds += now() - begin;
 }
 
-// The ids that the device chose for greedy sequences; negative if the host's sampler must choose, or report what is wrong with the row.
+// The greedy ids that the device chose; negative where the host's sampler must choose or report an error.
 std::vector<int32_t> Engine::best_ids() const {
   const Tensor& best = decode_step_.best();
   const auto takes_best = [](const SequencePointer& s) { return s->sampled.takes_best(); };
@@ -348,7 +350,7 @@ EngineToken Engine::sample(Sequence& s, std::span<const float> logits, const Row
   EngineToken token{.sequence = 0, .id = -1};
   try {
     token = s.sampled.next(logits, terms);
-  } catch (...) {  // out of memory, too: the other rows have their tokens
+  } catch (...) {  // even out of memory must not lose the other rows' tokens
     token.error = std::current_exception();
   }
   token.sequence = s.number;

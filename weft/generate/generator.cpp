@@ -21,10 +21,10 @@ Generator::TokenTexts texts_of(const ModelFolder& folder, bool show_special) {
 
 }  // namespace
 
-// One prompt's continuation: its text so far, up to a stop string.
+// The continuation of one prompt and its text so far, up to a stop string.
 struct Generator::Continued {
-  int64_t prompt;   // its index
-  uint64_t number;  // of its sequence in the engine
+  int64_t prompt;   // index of the prompt
+  uint64_t number;  // number of the sequence in the engine
   TextStream text;
   Completion completion = {};
   bool done = false;
@@ -61,7 +61,7 @@ SequenceOptions Generator::options_of(uint32_t occurrence) const {
           .top_log_probabilities = options_.top_log_probabilities};
 }
 
-// Until all sequences are done, or a stop is requested. `wanted`: new tokens at most, for the progress.
+// Runs until all sequences are done or a stop is requested. `wanted`: maximum number of new tokens, for the progress.
 void Generator::decode(Engine& engine, std::vector<Continued>& sequences, int64_t wanted) {
   std::map<uint64_t, Continued*> by_number;
   for (Continued& sequence : sequences) by_number[sequence.number] = &sequence;
@@ -85,7 +85,7 @@ std::vector<Completion> Generator::run(const std::vector<std::vector<int32_t>>& 
   on_token_ = on_token;
   times_ = {};
   const int64_t context = model_.config().max_positions;
-  int64_t longest = 1, wanted = 0;  // tokens of a sequence; new ones in all
+  int64_t longest = 1, wanted = 0;  // tokens of the longest sequence; total new tokens
   for (size_t i = 0; i < prompts.size(); ++i) {
     check_sequence(model_, join("prompt ", i), prompts[i], options_of(0), context);
     const int64_t size = int64_t(prompts[i].size()), most = options_.max_tokens > 0 ? size + options_.max_tokens : context;

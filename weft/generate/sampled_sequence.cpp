@@ -12,7 +12,7 @@ SampledSequence::SampledSequence(std::vector<int32_t> prompt, const SequenceOpti
       tokens_(std::move(prompt)),
       prompt_tokens_(tokens_.size()),
       most_(options.max_tokens > 0 ? prompt_tokens_ + size_t(options.max_tokens) : size_t(positions)) {
-  tokens_.reserve(most_);  // steps allocate nothing
+  tokens_.reserve(most_);  // so that steps do not allocate
 }
 
 EngineToken SampledSequence::next(std::span<const float> logits, const RowTerms* terms) {

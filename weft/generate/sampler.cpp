@@ -36,10 +36,10 @@ double exp_of_nonpositive(double x) {
   return e * std::bit_cast<double>((std::bit_cast<uint64_t>(shifted) + 1023) << 52);
 }
 
-// Bits after the point of a weight: sums of `count` weights of at most 1 stay below 2^63.
+// Fraction bits of a weight, chosen so that the sum of `count` weights of at most 1 stays below 2^63.
 int shift_of(size_t count) { return 62 - int(std::bit_width(count)); }
 
-// The run of weights with the same six leading bits, ascending with the weight.
+// A histogram of weights: those with the same six leading bits are one run; runs ascend with the weight.
 constexpr size_t kRuns = 64 * 32;
 size_t run_of(uint64_t weight) {
   const int width = int(std::bit_width(weight));
@@ -138,13 +138,13 @@ void Sampler::collect(std::span<const float> logits, float largest) {
 
 uint64_t Sampler::total() const { return std::accumulate(weights_.begin(), weights_.end(), uint64_t{0}); }
 
-// Sums of weights by their leading bits find the run of weights in which the sum reaches p; only that run is sorted.
+// The sums of the runs, from the largest weights down, find the run in which the sum reaches p; only that run is sorted.
 void Sampler::keep_top_p() {
   const uint64_t all = total(), wanted = std::clamp<uint64_t>(uint64_t(std::ceil(options_.top_p * double(all))), 1, all);
   std::array<uint64_t, kRuns> sums{};
   for (uint64_t w : weights_) sums[run_of(w)] += w;
   size_t run = kRuns - 1;
-  uint64_t sum = 0;  // of the runs above
+  uint64_t sum = 0;  // over the runs above `run`
   while (sum + sums[run] < wanted) sum += sums[run--];
   ranked_.clear();
   for (size_t i = 0; i < ids_.size(); ++i)

@@ -53,7 +53,7 @@ Tensor capped(const Tensor& scores, float scale, float cap) {
   return soft(scores, scale, cap);
 }
 
-// The part of the softmax that the keys have, the sink the rest: [B, H, T, 1] of scores [B, H, T, T].
+// The share of the softmax that the keys have (the sink has the rest): [B, H, T, 1] from scores [B, H, T, T].
 Tensor share_of_keys(const Tensor& scores, const Tensor& sinks) {
   static const auto shifted = fuse([](Expr s, Expr m) { return exp(s - m); }).as(DType::f32);
   static const auto share = fuse([](Expr sum, Expr m, Expr sink) { return sigmoid(log(sum) + m - sink); });

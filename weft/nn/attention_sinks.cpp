@@ -22,7 +22,7 @@ Tensor by_token(const Tensor& lse) {
   return lse.reshape({s[0], s[1], s[2], 1}).permute({0, 2, 1, 3});
 }
 
-// o and lse become o' and lse', in their memory.
+// Replaces o and lse by o' and lse', in place.
 void apply_sinks(const Tensor& o, const Tensor& lse, const Tensor& sinks) {
   static const auto shrink = fuse([](Expr o, Expr lse, Expr sink) { return o * sigmoid(lse - sink); });
   static const auto grow = fuse([](Expr lse, Expr sink) { return lse + softplus(sink - lse); });
@@ -33,7 +33,7 @@ void apply_sinks(const Tensor& o, const Tensor& lse, const Tensor& sinks) {
   grow.into(lse, lse, own.reshape({H, 1}));
 }
 
-// Of o' [B, T, H, D] and lse' [B, H, T]: [H], f32.
+// dsink [H], f32, from o' [B, T, H, D] and lse' [B, H, T].
 Tensor gradient_of_sinks(const Tensor& dout, const Tensor& o, const Tensor& lse, const Tensor& sinks) {
   static const auto product = fuse([](Expr a, Expr b) { return a * b; }).as(DType::f32);
   static const auto share = fuse([](Expr delta, Expr lse, Expr sink) { return -(delta * exp(sink - lse)); }).as(DType::f32);

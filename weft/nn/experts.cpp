@@ -16,7 +16,7 @@
 namespace weft {
 namespace {
 
-// Column `side` of pairs [P, 2 F]: [P, F].
+// One column of each pair of pairs [P, 2 F]: [P, F]; `side` 0 or 1.
 Tensor one_of_pairs(const Tensor& pairs, int64_t side) {
   const int64_t P = pairs.shape()[0], F = pairs.shape()[1] / 2;
   return contiguous(slice(pairs.reshape({P, F, 2}), 2, side, side + 1)).reshape({P, F});
@@ -39,7 +39,7 @@ RouterBalance RouterBalance::plus(const Tensor& logits, const ExpertOrder& order
 
 Tensor RouterBalance::loss(int64_t chosen) const {
   static const auto product = fuse([](Expr p, Expr n, Expr chosen, Param by) {
-    const Expr all = max(chosen, 1.0f);  // of padding alone: 0
+    const Expr all = max(chosen, 1.0f);  // if all tokens are padding, the loss is 0
     return (p / all) * ((n / all) * by);
   });
   const Tensor n = counts.detach();

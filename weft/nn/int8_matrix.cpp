@@ -1,4 +1,4 @@
-// Int8 matrices out of f32 ones, on the host.
+// Converts f32 matrices to int8, on the host.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -17,15 +17,15 @@
 namespace weft {
 namespace {
 
-constexpr int64_t kRows = 1024;     // of the matrix, on the host at once
+constexpr int64_t kRows = 1024;     // rows of the matrix that are on the host at a time
 constexpr int64_t kAlignment = 16;  // bytes
 
 int64_t rounded_up(int64_t n, int64_t multiple) { return ceil_div(n, multiple) * multiple; }
 
 bool not_a_number(float value) { return std::isnan(value); }
 
-// Rows of f32 values as numbers and scales, whose rows are that many elements apart. A NaN makes the scale of its group one: a number is
-// none, and zero in its place would hide it.
+// Rows of f32 values as numbers and scales with the given row strides. A NaN makes the scale of its group NaN: an int8 number cannot be
+// NaN, and 0 would hide it.
 struct Int8Rows {
   std::vector<uint8_t> numbers;
   std::vector<f16> scales;
@@ -62,7 +62,7 @@ Int8Matrix to_int8(const Tensor& matrix) {
   const Tensor numbers = Tensor::empty(device, {N, numbers_row}, DType::u8), scales = Tensor::empty(device, {N, scales_row}, DType::f16);
   for (int64_t first = 0; first < N; first += kRows) {
     const int64_t last = std::min(N, first + kRows);
-    const MemoryScope scope(device, MemoryUse::activations);  // of what is cast, which does not live long
+    const MemoryScope scope(device, MemoryUse::activations);  // the cast rows are temporary
     const Int8Rows rows(cast(matrix.part(0, first, last), DType::f32).to_host<float>(), K, numbers_row, scales_row);
     numbers.part(0, first, last).write(rows.numbers);
     scales.part(0, first, last).write(rows.scales);
@@ -78,8 +78,8 @@ void Weights::use_int8() {
 Int8Matrix Weights::take_int8(const std::string& name, const Shape& shape, const Init& init, ParameterRole role, bool transposed) {
   report_taken();
   const Tensor values = [&] {
-    const MemoryScope scope(device_, MemoryUse::activations);  // not for long
-    const DType dtype = std::exchange(dtype_, DType::f32);     // a file's own values, not rounded to the model's dtype
+    const MemoryScope scope(device_, MemoryUse::activations);  // temporary
+    const DType dtype = std::exchange(dtype_, DType::f32);     // fetch the file's values, not rounded to the model's dtype
     const Tensor fetched = fetch(name, shape, init);
     dtype_ = dtype;
     return transposed ? transpose_2d(fetched) : fetched;

@@ -10,7 +10,7 @@ namespace {
 
 constexpr const char* kWhere = "kv_pool";
 
-// Positions [0, count) of a page, in another one.
+// Copies positions [0, count) of a page to another page.
 void copy_page(const KvPool& from, int32_t source, const KvPool& to, int32_t target, int64_t count) {
   const auto part = [=](const Tensor& store, int32_t page) { return store.part(0, page, page + 1).part(1, 0, count); };
   for (int64_t layer = 0; layer < from.options().layers; ++layer) {
@@ -35,7 +35,7 @@ int64_t KvPool::bytes() const {
   return 2 * options_.layers * options_.pages * kPagePositions * options_.heads * options_.head_dim * size_of(options_.dtype);
 }
 
-// Layer by layer, so that one layer at a time exists twice. A growth that throws leaves all pages as they were.
+// Layer by layer, so that only one layer at a time exists twice. If it throws, all pages are unchanged.
 void KvPool::grow(int64_t pages) {
   check(pages >= options_.pages && pages <= INT32_MAX, kWhere, "a pool of ", options_.pages, " pages cannot grow to ", pages);
   for (size_t layer = 0; layer < keys_.size(); ++layer) {
@@ -114,7 +114,7 @@ void KvSequence::prepare(int64_t tokens) {
 }
 
 void KvSequence::copy_last_page() {
-  KvSequence own(pool_);  // its page goes back if the copy is stopped, then the shared one
+  KvSequence own(pool_);  // releases the new page if the copy throws, else the shared one
   own.pages_.push_back(pool_->take());
   int32_t& last = pages_[size_t(length_ / kPagePositions)];
   copy_page(*pool_, last, *pool_, own.pages_[0], length_ % kPagePositions);

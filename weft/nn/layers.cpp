@@ -53,8 +53,8 @@ Tensor Linear::product(const Tensor& x, Activation activation) const {
   return matmul(x, weight, {.transpose_b = layout == Layout::out_in, .bias = bias, .activation = activation});
 }
 
-// Adds the adapters in the memory of `sum`. A sequence with an adapter gets the bits of a layer with that adapter alone, the others those
-// of a layer without adapters, whose activation is part of the matmul, before the result is rounded.
+// Adds the named adapters to `sum`, in place. A sequence with an adapter has the bits of a layer with only that adapter. The others have
+// the bits of a layer without adapters, in which the matmul applies the activation before it rounds.
 Tensor Linear::add_named(const Tensor& x, const Tensor& sum, Activation activation, const LoraUse& lora) const {
   check(!adapter && !should_record({&x, &weight}), "lora", "adapters by name are for inference, and for layers without one of their own");
   for (const AdapterRows& rows : lora.rows) {

@@ -55,7 +55,7 @@ const char* name(HiddenActivation kind) {
   return "no such activation";
 }
 
-// The gradients of gate and up are side by side, too.
+// The gradients of gate and up are columns of one tensor, too.
 Tensor gated(HiddenActivation kind, const Tensor& gate_up) {
   return with_gate(kind, [&](const auto& f) {
     const Halves in(gate_up.detach());
@@ -95,7 +95,7 @@ Tensor GatedMlp::hidden(const Tensor& x, const LoraUse& lora, const SeeIntermedi
 
 namespace {
 
-// The activations that matmul has.
+// The same activation in matmul's epilogue; nullopt if matmul does not have it.
 std::optional<Activation> of_matmul(HiddenActivation kind) {
   switch (kind) {
     case HiddenActivation::silu: return Activation::silu;
@@ -110,8 +110,8 @@ bool transposed(const Linear& l) { return l.layout == Linear::Layout::out_in; }
 DType gradient_dtype(const Tensor& x) { return !x || (x.node() && x.node()->leaf()) ? DType::f32 : x.dtype(); }
 int64_t rows(const Tensor& x) { return x.shape().back() ? x.numel() / x.shape().back() : 0; }
 
-// The rule of both layers. Inputs: x, fc's weight and bias, proj's weight and bias. The gradient before the activation, and the sum of its
-// columns, fc's bias gradient, are one matmul.
+// The backward rule of both layers. Inputs: x, weight and bias of fc, weight and bias of proj. One matmul computes the gradient before the
+// activation and its column sums, which are the gradient of fc's bias.
 struct MlpBackward {
   struct Layer {
     Kept weight;
@@ -125,7 +125,7 @@ struct MlpBackward {
   Activation activation;
   DType dx;
 
-  // op(a) op(b) as a gradient of this dtype: added to `sum`, or in new memory.
+  // op(a) op(b) as a gradient of this dtype, added to `sum` if that is defined.
   static Tensor product(const Tensor& a, bool transpose_a, const Tensor& b, bool transpose_b, const Shape& shape, DType dtype,
                         const Tensor& sum) {
     const bool add = sum && sum.dtype() == dtype;
@@ -172,7 +172,7 @@ struct MlpBackward {
   }
 };
 
-// Both layers as one node of the graph.
+// Records both layers as one node of the graph.
 Tensor recorded(const Linear& fc, const Linear& proj, const Tensor& x, Activation kind, const SeeIntermediate& see) {
   Shape shape = x.shape();
   shape[shape.rank() - 1] = fc.weight.shape()[transposed(fc) ? 0 : 1];

@@ -14,7 +14,7 @@ namespace {
 
 using namespace order;
 
-// Mostly short ones; some reach the full length. Half of them begin as another one does.
+// Mostly short sequences, some of the full length. Half of them share a prefix with another one.
 Sequences random_sequences(std::mt19937_64& random, size_t count, int64_t length, int64_t vocabulary) {
   Sequences sequences;
   for (size_t s = 0; s < count; ++s) {
@@ -29,8 +29,8 @@ Sequences random_sequences(std::mt19937_64& random, size_t count, int64_t length
   return sequences;
 }
 
-// A group of sequences on every path. The first is training with gradients (evaluation, if the model has int8 weights); the others must
-// have its bits.
+// Runs a group of sequences on every path. The first path is training with gradients (evaluation for int8 weights); the others must have
+// the same bits.
 class GroupCheck {
  public:
   GroupCheck(Model& model, const OneOrderOptions& options, const Sequences& sequences, uint64_t seed)

@@ -169,7 +169,7 @@ class Decoder {
   }
   const std::vector<int32_t>& ids(size_t sequence) const { return paths_.sequences_[sequence]; }
 
-  // Pages for sequences that are decoded, kept and read, each with one that is shared while its copy is written.
+  // The pool has pages for sequences that are decoded, kept and read, and for each one more: a shared page exists twice while it is copied.
   KvCache new_cache() {
     const int64_t positions = capacity();
     return KvCache(paths_.model_.make_pool((2 * batch_ + 1) * (pages_for(positions) + 1)), batch_, positions);
@@ -185,7 +185,7 @@ class Decoder {
     decode_.emplace(paths_.model_, cache_);
   }
 
-  // Some of the first positions, fewer than `most`, that another sequence has in its pages: often in the middle of one.
+  // A random prefix of fewer than `most` positions that another sequence has; it often ends in the middle of a page.
   KvSequence shared(size_t sequence, int64_t most) {
     std::vector<std::pair<size_t, const KvSequence*>> others;
     for (size_t b = 0; b < active_.size(); ++b) others.emplace_back(active_[b].sequence, &cache_.sequence(int64_t(b)));
@@ -200,7 +200,7 @@ class Decoder {
     return from->prefix(below(random_, 2) == 0 ? longest : 1 + below(random_, longest));
   }
 
-  // Reads the first part of a sequence in pieces, some of them of one token, after what it shares with another one.
+  // Reads the first part of a sequence in pieces, some of one token, after a prefix shared with another sequence.
   void start(size_t sequence) {
     const auto n = int64_t(ids(sequence).size()), prompt = 1 + below(random_, std::max<int64_t>(1, n / 2));
     row_.join(shared(sequence, prompt));
@@ -248,7 +248,7 @@ class Decoder {
   const Paths& paths_;
   Random random_;
   int64_t batch_, longest_;
-  KvCache cache_, row_;  // of those that are decoded; of the one that is read
+  KvCache cache_, row_;  // of the sequences that are decoded; of the one that is read
   std::optional<DecodeStep> decode_;
   std::vector<Active> active_;
   std::vector<std::pair<size_t, KvSequence>> kept_;  // sequences that have ended

@@ -44,7 +44,7 @@ std::vector<bool> random_layers(Dice& dice, int64_t layers) {
   return some;
 }
 
-// Differences of a family from Llama: options that its config.json sets.
+// Sets the options in which a family differs from Llama, at random.
 void add_options(Dice& dice, ModelConfig& c) {
   const auto any = [&](std::initializer_list<Architecture> families) {
     return std::ranges::find(families, c.architecture) != families.end();
@@ -149,7 +149,7 @@ OrderModel make(const ModelConfig& config, Device& device, DType dtype, uint64_t
 OrderModel random_order_model(Device& device, DType dtype, uint64_t seed, int64_t index, int64_t context, bool int8) {
   Dice dice(seed * 1000003 + uint64_t(index));
   ModelConfig config = random_config(dice, index, context);
-  // CUDA's kernels that read a cache do not have sinks yet.
+  // On CUDA, attention that reads a cache does not support sinks.
   if (device.name().starts_with("cuda")) config.attention_sinks = false;
   return make(config, device, dtype, dice.seed(), dice.between(0, 2) == 0, int8);
 }

@@ -103,7 +103,7 @@ Replay replay_capture(const std::string& path, const std::string& device_name, i
   parse_config(file.value("config"), path, config);
   const auto device = open_device(device_name, {.threads = threads});
   ModelConfig model_config = parse_model_config(file.value("model"), path);
-  // A config.json has the original context of a dynamic scaling, not the declared one.
+  // With dynamic scaling, config.json stores the original context, not the declared one.
   if (config.context && model_config.rope_scaling.kind == RopeScaling::Kind::dynamic) declare_context(model_config, config.context);
   const auto model = make_planned_model(config, model_config, *device);
   const auto optimizer = make_optimizer(config, *model);

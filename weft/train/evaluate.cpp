@@ -17,8 +17,8 @@
 namespace weft {
 namespace {
 
-// Sums answered as a batch. Each takes a whole page of the cache (kPagePositions), however short it is: in the shape of GPT-2 124M in
-// bf16, 64 take 144 MiB, and 512 would take 1.1 GiB.
+// Sums answered as one batch. Each takes at least one page of the KV cache (kPagePositions positions): with the shape of GPT-2 124M in
+// bf16, 64 sums take 144 MiB, and 512 would take 1.1 GiB.
 constexpr int64_t kSumsAtOnce = 64;
 
 // The most likely id of each row, the lowest of several.

@@ -105,8 +105,8 @@ void read_sums(const TrainConfig& c, TrainingProblem& problem) {
   problem.model.window = std::min(problem.model.window, problem.model.max_positions);
 }
 
-// The context of a new model is the length of its training sequences unless --context says otherwise; a folder's is declared
-// (model_config).
+// Sets the context of a new model: --context, else the length of its training sequences. The context of a folder is declared in
+// model_config().
 int64_t set_context(const TrainConfig& c, ModelConfig& model) {
   const int64_t sequence =
       c.sequence ? c.sequence : std::min<int64_t>(c.task == "sft" ? 1024 : 256, c.context ? c.context : model.max_positions);
@@ -167,8 +167,8 @@ ModelConfig known_model(const std::string& name) {
        "' is neither a folder nor a known model; expected a model folder, or one of ", known);
 }
 
-// The preset's scale of attention scores for heads of another size. Gemma's is the usual head_dim^-1/2 (0: by default); Granite's (muP) is
-// a multiple of 1 / head_dim.
+// The preset's attention_scale for another head size: Gemma's stays head_dim^-1/2, Granite's (muP) the same multiple of 1 / head_dim, and 0
+// (the default) 0.
 double attention_scale_of(const ModelConfig& known, int64_t head_dim) {
   if (known.attention_scale == 1 / std::sqrt(double(known.head_dim))) return 1 / std::sqrt(double(head_dim));
   return known.attention_scale * double(known.head_dim) / double(head_dim);
@@ -207,7 +207,7 @@ ModelConfig model_config(const TrainConfig& c) {
   if (is_folder(c.model)) {
     check(!c.layers && !c.width && !c.heads && !c.kv_heads && !c.ffn, "train", "model '", c.model,
           "' is a folder: its sizes cannot be changed");
-    read_generation_config(c.model);  // an error in it would come at the export otherwise
+    read_generation_config(c.model);  // reports its errors now rather than at the export
     ModelConfig m = read_model_config(c.model);
     if (c.context) declare_context(m, c.context);
     if (c.dropout >= 0) m.embedding_dropout = m.attention_dropout = m.residual_dropout = float(c.dropout);
@@ -251,7 +251,7 @@ TrainingProblem make_problem(const TrainConfig& config, const Notice& notice) {
   if (!is_folder(config.model)) problem.model.vocab_size = problem.vocabulary->size();
   check(!problem.sums || problem.vocabulary->size() <= problem.model.vocab_size, "train", "sums have ", problem.vocabulary->size(),
         " ids, the model in ", config.model, " takes ", problem.model.vocab_size);
-  problem.vocabulary->files();  // an unreadable one would end the run at its export
+  problem.vocabulary->files();  // reports unreadable files now rather than at the export
   set_special_ids(config, problem);
   check_config(problem.model, "train");
   if (!config.evaluate_tasks.empty()) problem.tasks = std::make_shared<RunTasks>(config, problem.vocabulary, problem.model);

@@ -221,7 +221,7 @@ StepResult TrainingStep::shared_gradients(std::span<const TokenBatch> sequences,
   if (result.stop) return result;
   check(result.targets > 0, "train", "the step has no target that counts");
   count_.write({float(result.targets)});
-  share_.write({float(step.at_once) / float(step.micro_batches * step.at_once)});  // of all ranks' sequences
+  share_.write({float(step.at_once) / float(step.micro_batches * step.at_once)});  // share of all ranks' sequences
   const int64_t own = int64_t(step.shares[size_t(ranks_.rank())].micro_batches.size());
   if (!shared_->losses || shared_->losses.numel() < own) shared_->losses = zeros(model_.device(), {own});
   sum_shared(step, sequences, before);

@@ -28,7 +28,7 @@ bool computed(const CopyArgs& args) { return is_id(args.from.dtype) && is_id(arg
 WEFT_KERNELS(WEFT_COUNT)
 #undef WEFT_COUNT
 
-// An op without a kernel on the CPU has none here.
+// An op that the CPU does not support is not supported here either.
 template <class Args>
 Slot<Args> counted(void (*launch)(Stream&, const Args&), const Slot<Args>& slot) {
   return slot.supported() ? Slot<Args>(launch) : Slot<Args>(unsupported(slot.reason()));
