@@ -11,7 +11,8 @@ namespace fs = std::filesystem;
 AtomicFiles::~AtomicFiles() {
   files_.clear();
   std::error_code ignored;
-  for (const fs::path& folder : std::views::reverse(new_folders_)) fs::remove(folder, ignored);  // unless somebody else's files are in it
+  for (const fs::path& folder : std::views::reverse(new_folders_))
+    fs::remove(folder, ignored);  // fails, as it should, if the folder has other files
 }
 
 void AtomicFiles::make_folder(const fs::path& folder) {

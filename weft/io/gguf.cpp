@@ -1,4 +1,4 @@
-// The container: header, keys, tensors.
+// Parses the file: header, keys, tensors.
 #include "weft/io/gguf.h"
 
 #include <algorithm>
@@ -36,7 +36,7 @@ int64_t size_of(Gguf::Type type) {
   return 0;
 }
 
-// Reads the bytes of a file from front to back. Errors say what was being read.
+// Reads the bytes of a file from front to back. Errors name the item being read.
 class Cursor {
  public:
   Cursor(const std::string& path, std::span<const std::byte> bytes) : path_(path), bytes_(bytes) {}
@@ -116,14 +116,14 @@ Counts read_header(const std::string& path, std::span<const std::byte> bytes, Cu
   return {tensors, in.number<uint64_t>()};
 }
 
-// A tensor as the file describes it: its bytes begin at `offset` of the data.
+// A tensor's description in the file; its bytes begin at `offset` of the data.
 struct Described {
   Gguf::Entry entry;
   uint64_t offset, bytes;
 };
 
 Described described(const std::string& path, const std::string& name, Cursor& in) {
-  constexpr uint32_t kMostAxes = 4;  // of the format
+  constexpr uint32_t kMostAxes = 4;  // the format's limit
   const auto refuse = [&](ErrorCode code, const auto&... parts) { fail(code, path, "tensor '", shown(name), "' ", parts...); };
   const auto axes = in.number<uint32_t>();
   if (axes < 1 || axes > kMostAxes) refuse(ErrorCode::bad_file, "has ", axes, " axes, expected 1 to ", kMostAxes);
@@ -147,7 +147,7 @@ Described described(const std::string& path, const std::string& name, Cursor& in
   return {{type, shape, {}}, offset, uint64_t(type->bytes_of(count))};
 }
 
-// Every tensor lies in the data, aligned, and none overlaps another.
+// Throws unless every tensor is aligned, inside the data and does not overlap another.
 void check_places(const std::string& path, const std::map<std::string, Described>& tensors, uint64_t alignment, size_t data_begin,
                   size_t size) {
   std::vector<std::pair<const std::string*, const Described*>> order;
@@ -166,7 +166,7 @@ void check_places(const std::string& path, const std::map<std::string, Described
   }
 }
 
-// The other files of a split model have the rest of its tensors, and the first alone its config.
+// Refuses one file of a split model: the others have the rest of its tensors, and only the first has the config.
 void refuse_split(const Gguf& file) {
   const int64_t files = file.find_integer("split.count").value_or(1);
   if (files > 1)

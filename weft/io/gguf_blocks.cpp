@@ -22,7 +22,7 @@ constexpr GgufType kTypes[] = {
     {13, "Q5_K", 256, 176, true, nullptr},
     {14, "Q6_K", 256, 210, true, nullptr},
     {39, "MXFP4", 32, 17, true, nullptr},
-    // Listed by weft inspect, not loadable.
+    // Types that weft inspect lists and that cannot be loaded.
     {9, "Q8_1", 32, 36, false, nullptr},
     {10, "Q2_K", 256, 84, false, nullptr},
     {11, "Q3_K", 256, 110, false, nullptr},
@@ -56,8 +56,8 @@ T load(const std::byte* at) {
 
 float half_at(const std::byte* at) { return float(load<f16>(at)); }
 
-// Q4_0 to Q5_1: the low four bits of elements i and i + 16 share a byte, the fifth bits are one word. `minimum`: the block has one, else
-// its integers are centred.
+// Q4_0 to Q5_1: the low four bits of elements i and i + 16 share a byte, the fifth bits are one word. `minimum`: the block stores one;
+// else its integers are centred on zero.
 template <bool fifth_bit, bool minimum>
 void small_block(const std::byte* block, float* out) {
   constexpr int64_t kHalf = 16;
@@ -78,15 +78,15 @@ void q8_0_block(const std::byte* block, float* out) {
   for (int64_t i = 0; i < 32; ++i) out[i] = float(int8_t(byte_at(block, 2 + i))) * d;
 }
 
-// The six-bit scale and minimum of 32 elements, of the twelve bytes that pack eight of each: the first four have six bits of a byte, the
-// upper two bits of these bytes belong to the last four.
+// The six-bit scale and minimum of a group of 32 elements. Twelve bytes pack eight of each: groups 0 to 3 are the low six bits of a byte;
+// the upper two bits of these bytes belong to groups 4 to 7.
 std::pair<float, float> scale_and_minimum(const std::byte* packed, int64_t group) {
   const auto at = [&](int64_t i) { return byte_at(packed, i); };
   if (group < 4) return {float(at(group) & 63), float(at(group + 4) & 63)};
   return {float((at(group + 4) & 15) | (at(group - 4) >> 6) << 4), float(at(group + 4) >> 4 | (at(group) >> 6) << 4)};
 }
 
-// Q4_K and Q5_K: elements 64 g + i and 64 g + 32 + i share a byte; the fifth bits of element i of all groups are byte i of `high`.
+// Q4_K and Q5_K: elements 64 g + i and 64 g + 32 + i share a byte; byte i of `high` has the fifth bits of element i of all groups.
 template <bool fifth_bit>
 void middle_block(const std::byte* block, float* out) {
   const float d = half_at(block), m = half_at(block + 2);
@@ -102,8 +102,8 @@ void middle_block(const std::byte* block, float* out) {
   }
 }
 
-// Two halves of 128 elements, each four runs of 32: the low four bits of runs r and r + 2 share a byte, the upper two bits of the four runs
-// share one.
+// Two halves of 128 elements, each with four runs of 32: the low four bits of runs r and r + 2 share a byte, and the upper two bits of all
+// four runs share a byte.
 void q6_k_block(const std::byte* block, float* out) {
   const std::byte *low = block, *high = block + 128, *scales = block + 192;
   const float d = half_at(block + 208);
@@ -117,7 +117,7 @@ void q6_k_block(const std::byte* block, float* out) {
       }
 }
 
-// Elements i and i + 16 share a byte. Twice the value times half the power of two: the largest power does not fit a float.
+// Elements i and i + 16 share a byte. Computes twice the value times half the power of two, because the largest power overflows a float.
 void mxfp4_block(const std::byte* block, float* out) {
   constexpr float kTwice[] = {0, 1, 2, 3, 4, 6, 8, 12, -0.0f, -1, -2, -3, -4, -6, -8, -12};
   constexpr int kBias = 127;

@@ -1,4 +1,4 @@
-// The values of a GGUF file's keys.
+// Reads the values of a GGUF file's keys.
 #include <cstring>
 
 #include "weft/base/check.h"
@@ -15,7 +15,7 @@ std::string type_name(const Gguf::Value& value) {
   return value.type == Gguf::Type::list ? join("list of ", value.count, " ", kTypeNames[size_t(value.element)]) : own;
 }
 
-// The number at `at`; nullopt if the type is not a number. Integers above the range of int64_t become its largest value.
+// The number at `at`; nullopt if the type is not numeric. Integers above the range of int64_t are clamped to its maximum.
 template <class T>
 T load(const std::byte* at) {
   T value;
@@ -108,7 +108,7 @@ double Gguf::number(std::string_view key) const {
   return *value;
 }
 
-// The reader has walked through the texts of a list: their lengths are valid.
+// The lengths of the texts were validated when the file was read.
 std::vector<std::string_view> Gguf::texts(std::string_view key) const {
   const Value* value = find(key);
   if (!value) return {};

@@ -68,7 +68,7 @@ std::string header_of(const GgufMetadata& metadata, const std::vector<GgufTensor
   return out;
 }
 
-// A block of Q8_0 stores the largest value by 127 as f16.
+// Checks that values are finite and fit their type. Q8_0 stores max |x| / 127 as f16.
 void check_range(const std::string& path, const GgufTensor& tensor, std::span<const float> values, int64_t first) {
   constexpr float kMost = 65504.0f * 127;
   check_finite(path, tensor.name, DType::f32, std::as_bytes(values), first);

@@ -25,7 +25,7 @@ void refuse_run(const std::string& folder) {
        " continues it");
 }
 
-// A GGUF file is a model by itself.
+// Refuses a folder of GGUF files: each file is a model by itself.
 void refuse_gguf(const std::string& folder) {
   if (is_there(fs::path(folder) / "model.safetensors") || is_there(fs::path(folder) / "model.safetensors.index.json")) return;
   std::error_code ignored;

@@ -57,7 +57,7 @@ void check_plain_lora(const JsonNode& config) {
   if (const std::string bias = config.text_or("bias", "none"); bias != "none")
     config.at("bias").unsupported("is '", shown(bias), "', expected none");
   check_initialisation(config);
-  // First: PEFT writes patterns of ranks beside it, whose error would not name the cause.
+  // Checked first: PEFT also writes rank patterns for these, and their error would hide the cause.
   if (const auto node = config.find("target_parameters"); node && !unused(node->value()))
     node->unsupported("is ", shown_value(node->value()),
                       ": adapters of routers and experts are not supported (PEFT's all-linear makes them for a mixture); train it with "

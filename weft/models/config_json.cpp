@@ -12,7 +12,7 @@ namespace {
 
 using keys::kMost;
 
-// Model types that this library recognises and cannot run.
+// Why a known model type is not supported, for the error; "" for other types.
 const char* reason_against(std::string_view type) {
   for (const char* each : {"qwen2_moe", "granitemoe", "granitemoeshared", "olmoe", "phimoe", "deepseek_v2", "deepseek_v3", "llama4",
                            "llama4_text", "glm4_moe"})
@@ -55,7 +55,7 @@ const Family& family_of(const JsonNode& root) {
   root.at("model_type").unsupported("is '", shown(type), "'", reason_against(type), "; supported are ", listed(&Family::model_type));
 }
 
-// Weights in MXFP4, which are dequantised as they are loaded.
+// Whether weights are in MXFP4, which are dequantised while loading.
 bool is_mxfp4(const JsonNode& root) {
   const auto node = root.find("quantization_config");
   return node && node->value().is_object() && node->text_or("quant_method", "") == "mxfp4";

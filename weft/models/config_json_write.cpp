@@ -66,7 +66,7 @@ std::string generation_config_json(const std::string& folder, const ModelConfig&
   const std::filesystem::path file = std::filesystem::path(folder) / "generation_config.json";
   std::error_code ignored;
   if (folder.empty() || !std::filesystem::exists(file, ignored)) {
-    GenerationConfig fresh = folder.empty() ? GenerationConfig{} : read_generation_config(folder);  // a GGUF file has settings too
+    GenerationConfig fresh = folder.empty() ? GenerationConfig{} : read_generation_config(folder);  // `folder` may be a GGUF file
     fresh.bos_id = config.bos_id;
     fresh.pad_id = config.pad_id;
     fresh.eos_ids = config.eos_ids;

@@ -16,9 +16,10 @@ constexpr std::string_view kGateUp = "mlp.experts.gate_up_proj", kDown = "mlp.ex
 bool splits(const ModelConfig& config) { return config.experts > 0 && !config.clamped_experts; }
 bool mixtral(const ModelConfig& config) { return config.architecture == Architecture::mixtral; }
 
-constexpr int64_t kBlock = 32;  // elements of MXFP4 with one scale
+constexpr int64_t kBlock = 32;  // elements of MXFP4 per scale
 
-// A block of MXFP4, its elements `stride` apart. Twice the value by half the power: the power of the largest scale is no float.
+// Dequantises a block of MXFP4 to elements `stride` apart. Computes twice the value times half the power of two, because the power of the
+// largest scale overflows a float.
 void block_to_floats(const uint8_t* halves, uint8_t scale, float* to, int64_t stride) {
   constexpr float kTwice[] = {0, 1, 2, 3, 4, 6, 8, 12, -0.0f, -1, -2, -3, -4, -6, -8, -12};
   constexpr int kBias = 127;
@@ -54,7 +55,7 @@ std::string published_name(const ModelConfig& config, const std::string& name) {
 }
 
 void mxfp4_to_floats(std::span<const uint8_t> blocks, std::span<const uint8_t> scales, int64_t in, int64_t out, float* to) {
-  constexpr int64_t kRows = 64;  // of a task: 256 bytes of each row of `to`; a tile of 32 x 64 floats stays in L1
+  constexpr int64_t kRows = 64;  // per task: writes 256 bytes of each row of `to`; a tile of 32 x 64 floats stays in L1
   parallel_for(ceil_div(out, kRows), available_threads(), [&](int64_t task) {
     const int64_t first = task * kRows, rows = std::min(kRows, out - first);
     float tile[kBlock * kRows];

@@ -20,7 +20,7 @@ constexpr const char* kGenerationConfig = "generation_config.json";
 
 bool same_ids(const ModelConfig& a, const ModelConfig& b) { return a.bos_id == b.bos_id && a.pad_id == b.pad_id && a.eos_ids == b.eos_ids; }
 
-// As it is where the ids in it still hold. Settings out of range are an error here, not at the first `weft generate`.
+// The source's text if its ids are still valid, else a new one. Settings out of range are an error here rather than at `weft generate`.
 std::string generation_config_of(const ModelConfig& config, const std::string& like) {
   if (!like.empty()) read_generation_config(like);
   const fs::path file = fs::path(like) / kGenerationConfig;
@@ -29,7 +29,7 @@ std::string generation_config_of(const ModelConfig& config, const std::string& l
   return {reinterpret_cast<const char*>(text.bytes().data()), text.bytes().size()};
 }
 
-// The files of the tokenizer to write; nullopt: those in the folder stay.
+// The files of the tokenizer to write; nullopt: keep those in the folder.
 std::optional<TokenizerFiles> tokenizer_of(const ExportOptions& options) {
   if (options.tokenizer_files) return options.tokenizer_files;
   const std::string& from = options.tokenizer.empty() ? options.like : options.tokenizer;

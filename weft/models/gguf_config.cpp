@@ -14,16 +14,16 @@ namespace {
 
 using namespace gguf_keys;
 
-// Keys that change the computation of a family, unless its table of numbers has them.
+// Keys that change the computation and are refused unless the family's table of numbers has them.
 constexpr const char* kUnsupported[] = {
     "expert_count",      "attention.sliding_window", "attention.scale", "attention.clamp_kqv",    "attention.max_alibi_bias",
     "logit_scale",       "embedding_scale",          "residual_scale",  "attn_logit_softcapping", "final_logit_softcapping",
     "rope.scale_linear",
 };
-// `finetuned` is Granite's switch of rotary positions.
+// For Granite, `finetuned` false turns rotary positions off.
 constexpr const char *kCausal = "attention.causal", *kFinetuned = "rope.scaling.finetuned", *kWindowTheta = "rope.freq_base_swa";
 
-// llama.cpp's names of models that are recognised and cannot be run.
+// llama.cpp's names of recurrent models, for the error message.
 constexpr std::string_view kRecurrent[] = {"qwen3next", "qwen35",    "qwen35moe",  "lfm2",           "lfm2moe",     "granitehybrid",
                                            "jamba",     "falcon-h1", "nemotron_h", "nemotron_h_moe", "kimi-linear", "plamo2",
                                            "mamba",     "mamba2",    "rwkv6",      "rwkv7"};
@@ -36,10 +36,10 @@ const GgufFamily& family_of(const Gguf& file) {
          std::ranges::find(kRecurrent, name) == std::end(kRecurrent) ? "" : ", a model with recurrent or convolution layers",
          "; supported are ", gguf_family_names());
   const auto has = [&](const char* key) { return file.find_integer(join(name, ".", key)).value_or(0) > 0; };
-  // Mixtral has the name of Llama, and experts; OLMo 3 that of OLMo 2, and windows.
+  // Mixtral is named "llama" and has experts; OLMo 3 is named "olmo2" and has a window.
   if (family->architecture == Architecture::llama && has(kExperts)) return gguf_family(Architecture::mixtral);
   if (family->architecture == Architecture::olmo2 && has(kWindow)) return gguf_family(Architecture::olmo3);
-  // A mistral3 file whose queries do not grow (they do with yarn alone) has the maths of Llama.
+  // Without yarn and its growth of queries, mistral3 has the maths of Llama.
   if (family->architecture == Architecture::ministral3 &&
       (file.find_number(join(name, ".", kGrowth)).value_or(0) == 0 || file.find_text(join(name, ".", kScalingType)) != "yarn"))
     return *gguf_family(name, Architecture::llama);
@@ -57,8 +57,8 @@ void refuse_unsupported(const Gguf& file, const GgufFamily& family, const std::s
       fail(ErrorCode::unsupported, file.path(), prefix, key, " is false, which is not supported");
 }
 
-// Refuses keys by which layers with a window differ from the others. llama.cpp reads such a base of OLMo 3 and ignores it, so that a file
-// with one would have another meaning here and there.
+// Refuses sizes or a RoPE base that differ in layers with a window. llama.cpp reads such a base for OLMo 3 and ignores it, so results would
+// differ from llama.cpp's.
 void refuse_other_window_layers(const Gguf& file, const GgufFamily& family, const std::string& prefix, const ModelConfig& c) {
   if (!family.window.written) return;
   for (const char* key : {"attention.key_length_swa", "attention.value_length_swa", "rope.dimension_count_swa"})
@@ -76,12 +76,12 @@ const Gguf::Entry& tensor_of(const Gguf& file, const char* name) {
   return found->second;
 }
 
-// Counts a window above the context as one of the whole context, because converters write such files and llama.cpp loads them. In a
-// config.json, where it is more often a mistake, it is an error.
+// Clamps a window above the context to the context: converters write such files and llama.cpp loads them. In a config.json it is an error,
+// because there it is more likely a mistake.
 int64_t read_window(const Gguf& file, const std::string& prefix, const GgufWindow& window, int64_t context) {
   const int64_t least = window.absent > 0 ? 1 : 0;
   const int64_t tokens = file.find_integer(prefix + kWindow, least).value_or(window.absent);
-  if (!window.written && tokens > context) return 0;  // as in the family's config.json
+  if (!window.written && tokens > context) return 0;  // Phi-3, as in its config.json
   return std::min(tokens, context);
 }
 
@@ -92,7 +92,7 @@ std::vector<int64_t> flags_of(const Gguf& file, const std::string& key, const Gg
   return flags;
 }
 
-// A file names the layers with the window by a period (every n-th layer has none) or by a flag for each layer.
+// Throws unless the file's pattern is the family's. It is a period n (every n-th layer has no window) or a flag per layer.
 void check_window_pattern(const Gguf& file, const std::string& key, const ModelConfig& c) {
   const auto found = file.metadata().find(key);
   if (found == file.metadata().end() || c.window == 0) return;
@@ -113,10 +113,10 @@ void read_experts(const Gguf& file, const std::string& prefix, ModelConfig& c) {
   c.experts = file.integer(prefix + kExperts, 1);
   c.experts_per_token = file.integer(prefix + kExpertsOfToken, 1);
   c.expert_size = c.architecture == Architecture::mixtral ? c.intermediate_size : file.integer(prefix + kExpertSize, 1);
-  if (c.architecture == Architecture::gpt_oss) c.intermediate_size = c.expert_size;  // no layer has another MLP
+  if (c.architecture == Architecture::gpt_oss) c.intermediate_size = c.expert_size;  // unused: every layer has experts
 }
 
-// The fraction of a head that is rotated, such that its product with the head size, rounded, is the number of rotated elements.
+// Sets rotary_fraction such that rotary_dims(), which rounds down, is the number of rotated elements.
 void read_rotated_part(const Gguf& file, const std::string& prefix, ModelConfig& c) {
   const auto rotated = file.find_integer(prefix + kRotated, 2, c.head_dim);
   if (!rotated) return;
@@ -148,7 +148,7 @@ ModelConfig gguf_model_config(const Gguf& file) {
       c.*key.member = file.integer(prefix + key.key, 1);
     else
       c.*key.member = file.find_integer(prefix + key.key, 1).value_or(0);
-  if (c.layers > kMostLayers)  // before a list is made for them
+  if (c.layers > kMostLayers)  // before lists of this size are allocated
     fail(ErrorCode::bad_file, file.path(), prefix, "block_count is ", c.layers, ", expected 1 to ", kMostLayers);
   if (c.kv_heads == 0) c.kv_heads = c.heads;
   if (c.head_dim == 0) c.head_dim = c.hidden_size / c.heads;

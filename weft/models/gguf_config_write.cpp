@@ -10,19 +10,19 @@ namespace {
 
 using namespace gguf_keys;
 
-// Whether the window hides tokens. One as large as the context hides none: the model is the same without it, and with it in any layers,
-// unless layers with a window have other positions.
+// Whether the window changes the model. A window of the whole context masks nothing, so it can be written as any window, unless layers with
+// a window also have another RoPE base.
 bool has_effective_window(const ModelConfig& c) { return c.window > 0 && (c.window < c.max_positions || c.local_rope_theta > 0); }
 
 constexpr const char* kWindowOfAttention = "window of attention";
 
-// In a context of its window a model is the same without it.
+// Advice for the error: with a context no larger than the window, the window has no effect.
 std::string way_without_window(const ModelConfig& c) {
   if (c.window == 0 || c.local_rope_theta > 0) return "";
   return join("; with --context ", c.window, " the model needs none, and can be written");
 }
 
-// The config that a reader would get from the keys: other settings have the values that are fixed for the family.
+// Throws unless reading the keys would give the same config: all other settings must have llama.cpp's values for the family.
 void check_representable(const ModelConfig& c, const GgufFamily& family) {
   ModelConfig d;
   d.activation = family.activation;

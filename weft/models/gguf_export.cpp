@@ -14,18 +14,18 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// llama.cpp's numbers for the type of most weights of a file.
+// The value of general.file_type, which stands for the type of most weights.
 uint32_t file_type(const GgufType& type) {
   switch (type.id) {
     case 0: return 0;
     case 1: return 1;
     case 30: return 32;
-    default: return 7;  // Q8_0
+    default: return 7;  // q8_0
   }
 }
 
-// The family and the number of parameters: "qwen3 1.7B". The file's name stays out of it: of a model whose name contains "phi3" or "phi-3"
-// llama.cpp expects the special tokens of Phi-3, and does not load a vocabulary without them.
+// The value of general.name, such as "qwen3 1.7B". It does not contain the file's name: if a model's name contains "phi3" or "phi-3",
+// llama.cpp expects the special tokens of Phi-3 and fails to load a vocabulary without them.
 std::string model_name(const ModelConfig& config) {
   const double count = double(config.parameter_count());
   const auto [unit, suffix] = count >= 1e9 ? std::pair{1e9, "B"} : count >= 1e6 ? std::pair{1e6, "M"} : std::pair{1e3, "K"};
@@ -34,7 +34,7 @@ std::string model_name(const ModelConfig& config) {
   return join(config.architecture == Architecture::phi3 ? "phi" : name(config.architecture), " ", size);
 }
 
-// llama.cpp adds and multiplies vectors as f32, and looks up positions as f32.
+// Vectors, routers and learned positions are F32, as llama.cpp requires.
 const GgufType& type_of(const std::string& name, const Shape& shape, const GgufType& wanted) {
   const bool vector = shape.rank() < 2 || name.ends_with(".bias") || name.ends_with("_norm.weight") ||
                       name.ends_with("ffn_gate_inp.weight") || name == "position_embd.weight";
@@ -42,7 +42,7 @@ const GgufType& type_of(const std::string& name, const Shape& shape, const GgufT
   return shape[shape.rank() - 1] % wanted.elements == 0 ? wanted : gguf_type_to_write("f16");
 }
 
-// The matrices of experts: gate and up are tensors of their own.
+// Adds the matrices of experts; gate and up become separate tensors.
 void add_experts(const std::vector<GgufExpertPart>& parts, const DeferredTensor& weight, const GgufType& wanted,
                  std::vector<GgufTensor>& tensors) {
   for (const GgufExpertPart& part : parts) {

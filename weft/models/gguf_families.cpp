@@ -105,7 +105,7 @@ constexpr GgufName kGemma[] = {
     {"model.layers.{}.mlp.down_proj", "blk.{}.ffn_down"},
 };
 
-// gpt-oss. The names of its sinks and of the biases of down are complete: our parameters have no suffix .weight there.
+// gpt-oss. The names of the sinks and of down's biases are complete names: these parameters have no suffix .weight in the model.
 constexpr GgufName kGptOss[] = {
     {"model.embed_tokens", "token_embd"},
     {"model.norm", "output_norm"},
@@ -141,7 +141,7 @@ constexpr GgufNumber kGemma3[] = {kEpsilon,
                                   {"rope.freq_base_swa", &ModelConfig::local_rope_theta, false},
                                   {"final_logit_softcapping", nullptr, false, &ModelConfig::logits_soft_cap}};
 
-// Every layer but each `every`-th: llama.cpp has these patterns in its code, not in the file.
+// All layers except every `every`-th. These patterns are in llama.cpp's code, not in the file.
 std::vector<bool> all_but(int64_t every, int64_t layers) {
   std::vector<bool> chosen;
   for (int64_t layer = 0; layer < layers; ++layer) chosen.push_back((layer + 1) % every != 0);
@@ -154,7 +154,7 @@ void complete_olmo2(ModelConfig& c) {
   c.norms = NormPlaces::after;
   c.qk_norm = c.qk_norm_whole = true;
 }
-// llama.cpp gives layers with a window the same base, without a scaling.
+// In llama.cpp, layers with a window have the same base and no scaling.
 void complete_olmo3(ModelConfig& c) {
   complete_olmo2(c);
   c.local_rope_theta = c.rope_theta;
@@ -167,7 +167,7 @@ void complete_gpt_oss(ModelConfig& c) {
   c.window_layers = all_but(2, c.layers);
 }
 
-// `large`: the number of layers by which llama.cpp recognises the model of 27B, which has another scale.
+// `large`: llama.cpp recognises the 27B model, which has another attention scale, by this number of layers.
 void complete_gemma(ModelConfig& c, int64_t every, int64_t large) {
   c.norms = NormPlaces::around;
   c.norm_adds_one = c.tie_embeddings = true;
@@ -184,7 +184,7 @@ void complete_gemma3(ModelConfig& c) {
 
 constexpr GgufWindow kWindow{.read = true, .written = true}, kAlwaysWindow{.read = true, .written = true, .absent = 4096},
     kGptOssWindow{.read = true, .written = true, .absent = 128};
-// llama.cpp ignores the window of Phi-3, which its converter writes.
+// llama.cpp's converter writes the window of Phi-3, but llama.cpp ignores it.
 constexpr GgufWindow kPhi3Window{.read = true};
 constexpr HiddenActivation kSilu = HiddenActivation::silu, kGelu = HiddenActivation::gelu_tanh;
 constexpr GgufFamily kFamilies[] = {
@@ -195,7 +195,7 @@ constexpr GgufFamily kFamilies[] = {
     {Architecture::qwen3_moe, "qwen3moe", kQwen, kRotary, kSilu, complete_qwen3, {}, true},
     {Architecture::mixtral, "llama", kLlama, kRotary, kSilu, nullptr, {}, true},
     {Architecture::ministral3, "mistral3", kLlama, kMinistral3, kSilu},
-    {Architecture::llama, "mistral3", kLlama, kRotary, kSilu},  // Mistral Small 3.1: no growth
+    {Architecture::llama, "mistral3", kLlama, kRotary, kSilu},  // Mistral Small 3.1: no growth of queries
     {Architecture::gpt_oss, "gpt-oss", kGptOss, kRotary, kSilu, complete_gpt_oss, kGptOssWindow, true},
     {Architecture::gpt2, "gpt2", kGpt2, kLearned, kGelu},
     {Architecture::granite, "granite", kLlama, kGranite, kSilu},

@@ -8,7 +8,8 @@
 namespace weft {
 namespace {
 
-// The layer's number in `text`, which matches a pattern with {} for it; "" for a pattern without; nullopt: no match.
+// Matches `text` against a pattern in which {} stands for a layer's number, and returns the number's text ("" if the pattern has no {});
+// nullopt: no match.
 std::optional<std::string_view> matched(std::string_view pattern, std::string_view text) {
   const size_t hole = pattern.find("{}");
   if (hole == pattern.npos) return pattern == text ? std::optional(std::string_view()) : std::nullopt;
@@ -23,7 +24,7 @@ std::string filled(std::string_view pattern, std::string_view layer) {
   return hole == pattern.npos ? std::string(pattern) : join(pattern.substr(0, hole), layer, pattern.substr(hole + 2));
 }
 
-// Rows of one head: there 2 i + s, here s D / 2 + i.
+// Permutes the rows of each head: row 2 i + s in the file is row s D / 2 + i in the model.
 std::vector<float> paired(const Shape& shape, int64_t heads, const std::vector<float>& values, bool to_pairs) {
   const int64_t rows = shape[0], width = shape.numel() / rows, half = rows / heads / 2;
   std::vector<float> out(values.size());
@@ -43,7 +44,8 @@ std::vector<float> transposed(int64_t rows, int64_t columns, const std::vector<f
   return out;
 }
 
-// Calls visit(ours, theirs) with the places of each element of an expert's part. In tiles: one side of a transposed part has a stride.
+// Calls visit(ours, theirs) with the two indices of each element of an expert's part. Visits tiles, because one side of a transposed part
+// is strided.
 template <class Visit>
 void for_each_element(const GgufExpertPart& part, const Shape& shape, const Visit& visit) {
   constexpr int64_t kTile = 64;
@@ -94,7 +96,7 @@ std::vector<GgufExpertPart> gguf_expert_parts(const ModelConfig& config, const s
   const auto of_layer = [&](const char* ours, const char* theirs) {
     return gguf_renamed(join("model.layers.{}.mlp.experts.", ours), join("blk.{}.ffn_", theirs), name).value_or("");
   };
-  const bool turns = config.clamped_experts;  // gpt-oss: gate and up in turns, and matrices [in, out]
+  const bool turns = config.clamped_experts;  // gpt-oss: gate and up alternate, and matrices are [in, out]
   if (const std::string down = of_layer("down_proj", "down_exps.weight"); !down.empty())
     return {{.name = down, .first = 0, .count = shape[turns ? 2 : 1], .columns = turns}};
   const bool biases = name.ends_with("_bias");

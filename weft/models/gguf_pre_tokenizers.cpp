@@ -27,7 +27,7 @@ constexpr GgufPreTokenizer kKinds[] = {
     {"gpt-4o", " llama4 kanana2 ", false, kGpt4oPattern, false, false, false},
 };
 
-// Only NFC is accepted: llama.cpp does not normalise, and reads texts in normal form alike.
+// Accepts no normalizer but NFC: llama.cpp does not normalise, and for texts in NFC the ids are the same.
 void check_normalizer(const JsonNode& root) {
   const auto node = root.find("normalizer");
   if (!node) return;
@@ -38,10 +38,10 @@ void check_normalizer(const JsonNode& root) {
 
 struct Steps {
   bool digits = false;
-  std::string pattern;  // empty: that of ByteLevel
+  std::string pattern;  // empty: the pattern of ByteLevel
 };
 
-// Whether every merge stays within a character, as in vocabularies of bytes and of characters: then all patterns give the same ids.
+// Whether every merge stays within one character, as in vocabularies of bytes or characters; then all patterns give the same ids.
 bool spells_characters(const JsonNode& model) {
   for (const Json& merge : model.at("merges").list().value()) {
     std::string token = merge.is_array() ? merge[0].get<std::string>() + merge[1].get<std::string>() : merge.get<std::string>();
@@ -52,7 +52,7 @@ bool spells_characters(const JsonNode& model) {
   return true;
 }
 
-// Whether the words of a Split are its matches: what is not matched is a word too, or left out, and the known patterns match everything.
+// Whether the matches of a Split are its words. The known patterns match all text, so the treatment of unmatched text does not matter.
 bool keeps_matches(const JsonNode& split) {
   return split.at("behavior").text() == (split.boolean_or("invert", false) ? "Removed" : "Isolated");
 }

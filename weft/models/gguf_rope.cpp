@@ -19,7 +19,7 @@ constexpr int64_t kMost = INT32_MAX;
 constexpr const char *kType = "rope.scaling.type", *kScalingFactor = "rope.scaling.factor",
                      *kOriginalContext = "rope.scaling.original_context_length", *kAttentionFactor = "rope.scaling.attn_factor";
 
-// llama.cpp uses these numbers of yarn for all families but mistral3 and ignores those of a file.
+// Numbers of yarn: llama.cpp reads them for mistral3 only and uses these values for all other families.
 struct YarnNumber {
   const char* key;
   double RopeScaling::* member;
@@ -29,14 +29,14 @@ constexpr YarnNumber kBetas[] = {{"rope.scaling.yarn_beta_fast", &RopeScaling::b
                                  {"rope.scaling.yarn_beta_slow", &RopeScaling::beta_slow, 1}};
 bool has_betas(const GgufFamily& family) { return family.name == std::string_view("mistral3"); }
 
-// Of mistral3 alone: mscale_all_dim in transformers.
+// Only for mistral3: mscale_all_dim in transformers.
 constexpr const char* kLogMultiplier = "rope.scaling.yarn_log_multiplier";
 
-// A file holds llama3 scaling as a tensor of factors; these keys hold the numbers that it was computed from. Other programs ignore them.
+// GGUF stores llama3 scaling as a tensor of factors. Our keys store the parameters from which it was computed; other programs ignore them.
 constexpr const char *kFactor = "weft.rope_scaling.factor", *kLowFactor = "weft.rope_scaling.low_freq_factor",
                      *kHighFactor = "weft.rope_scaling.high_freq_factor", *kOriginal = "weft.rope_scaling.original_context";
 
-// The scaling that has these factors. Without our keys its factor is the largest one, which divides the slowest frequencies.
+// The parameters of llama3 scaling. Without our keys the factor is the largest in the tensor, that of the lowest frequencies.
 RopeScaling llama3_of(const Gguf& file, std::span<const float> factors) {
   const float most = std::max(1.0f, *std::ranges::max_element(factors));
   const RopeScaling s{.kind = Kind::llama3,
@@ -90,7 +90,7 @@ double read_factor(const Gguf& file, const std::string& prefix) {
   return factor;
 }
 
-// The factor of yarn on cos and sin for a file that has none.
+// llama.cpp's yarn factor on cos and sin, which the key attn_factor multiplies.
 double usual_attention_factor(double factor, double log_multiplier) {
   const double usual = keys::yarn_attention_factor(factor);
   return log_multiplier == 0 || factor <= 1 ? usual : usual / (log_multiplier * (usual - 1) + 1);
@@ -113,7 +113,7 @@ RopeScaling read_yarn(const Gguf& file, const GgufFamily& family, const std::str
   return s;
 }
 
-// A file has longrope if it has its tensors. llama.cpp takes the long factors in a context above the original one, as Weft does.
+// A file has longrope if it has its tensors. For a context above the original one llama.cpp uses the long factors, as Weft does.
 RopeScaling read_longrope(const Gguf& file, const std::string& prefix, const std::string& type, const ModelConfig& c) {
   if (type != "none" && type != "longrope")
     fail(ErrorCode::unsupported, file.path(), prefix, kType, " is '", type, "' beside the tensor '", kGgufLongFactors, "'");
@@ -130,20 +130,20 @@ RopeScaling read_longrope(const Gguf& file, const std::string& prefix, const std
   return s;
 }
 
-// A factor without a type is linear: llama.cpp divides the frequencies by it.
+// A factor without a type means linear scaling, as in llama.cpp.
 std::string scaling_type(const Gguf& file, const std::string& prefix) {
   const double factor = file.find_number(prefix + kScalingFactor).value_or(1);
   return file.find_text(prefix + kType).value_or(factor == 0 || factor == 1 ? "none" : "linear");
 }
 
-// llama.cpp multiplies cos and sin by this key, whatever the type of the scaling.
+// Refuses attn_factor without yarn or longrope: llama.cpp multiplies cos and sin by it for any type of scaling.
 void refuse_attention_factor(const Gguf& file, const std::string& prefix) {
   if (const auto factor = file.find_number(prefix + kAttentionFactor); factor && *factor != 1)
     fail(ErrorCode::unsupported, file.path(), prefix, kAttentionFactor, " is ", shortest_double(*factor),
          ", which needs a scaling of type yarn");
 }
 
-// Not Gemma, whose layers with a window have other positions, nor Phi-3, which has longrope.
+// All but GPT-2, Gemma (whose layers with a window have another base) and Phi-3 (which has longrope).
 bool has_yarn(const GgufFamily& family) {
   using enum Architecture;
   return family.architecture != gpt2 && family.architecture != gemma2 && family.architecture != gemma3 && family.architecture != phi3;

@@ -1,4 +1,4 @@
-// Special tokens and sampling settings as keys of a GGUF file.
+// Reads and writes special tokens and sampling settings as keys of a GGUF file.
 #include <algorithm>
 #include <charconv>
 
@@ -8,13 +8,13 @@ namespace weft {
 namespace {
 
 constexpr const char *kBos = "tokenizer.ggml.bos_token_id", *kPad = "tokenizer.ggml.padding_token_id";
-// End of a text, of a turn, of a message: llama.cpp stops at each.
+// The ends of a text, of a turn and of a message; llama.cpp stops at each.
 constexpr const char* kEnds[] = {"tokenizer.ggml.eos_token_id", "tokenizer.ggml.eot_token_id", "tokenizer.ggml.eom_token_id"};
 
 constexpr const char *kTemperature = "general.sampling.temp", *kTopK = "general.sampling.top_k", *kTopP = "general.sampling.top_p",
                      *kMinP = "general.sampling.min_p", *kPenalty = "general.sampling.penalty_repeat";
 
-// The largest u32, which is -1 as an i32, means that there is no id.
+// The id at a key. The largest u32 (-1 as an i32) means none.
 std::optional<int64_t> id_at(const Gguf& file, const char* key) {
   const auto id = file.find_integer(key, -1, UINT32_MAX);
   return id && *id >= 0 && *id < INT32_MAX ? id : std::nullopt;
@@ -49,7 +49,7 @@ void put_special_ids(const SpecialIds& ids, GgufMetadata& metadata) {
   if (ids.pad_id) metadata.put(kPad, uint32_t(*ids.pad_id));
 }
 
-// Sampling settings in a file turn sampling on.
+// A file with sampling settings turns sampling on.
 GenerationConfig gguf_generation_config(const Gguf& file) {
   GenerationConfig g;
   const SpecialIds ids = gguf_special_ids(file);

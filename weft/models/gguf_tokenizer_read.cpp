@@ -20,7 +20,7 @@ using Ordered = nlohmann::ordered_json;
 struct Vocabulary {
   std::vector<std::string_view> tokens;
   std::vector<int64_t> types;
-  std::unordered_map<std::string_view, int64_t> ids;  // of tokens that are in use
+  std::unordered_map<std::string_view, int64_t> ids;  // of the tokens in use
   bool in_use(size_t id) const { return types[id] != unused || tokens[id] != unused_name(int64_t(id)); }
 };
 
@@ -43,7 +43,7 @@ Vocabulary read_vocabulary(const Gguf& file) {
 
 std::string quoted(std::string_view text) { return Json(text).dump(); }
 
-// Written as text: an Ordered object searches all its members for each new one, and a vocabulary may have 200,000.
+// Builds the JSON as text: inserting into an Ordered object is linear in its size, and a vocabulary may have 200,000 tokens.
 std::string vocab_json(const Vocabulary& v) {
   std::string out;
   for (size_t id = 0; id < v.tokens.size(); ++id)
@@ -73,7 +73,7 @@ std::vector<Merge> listed_merges(const Gguf& file, const Vocabulary& v) {
   return merges;
 }
 
-// All pairs of tokens that form a token, ordered by its score; pairs of one token by the id of their left half.
+// All pairs of tokens that form a token, in order of its score, then of the id of the left token.
 std::vector<Merge> merges_by_score(const Gguf& file, const Vocabulary& v) {
   const std::vector<float> scores = file.numbers(kScores);
   if (scores.size() != v.tokens.size())
@@ -116,7 +116,7 @@ Ordered added_tokens(const Vocabulary& v) {
   return added;
 }
 
-// The special tokens by name, and which of them encoding adds.
+// The special tokens by name, and those that encoding adds.
 struct Special {
   std::map<std::string, std::string> names;  // bos_token ...
   std::map<std::string, int64_t> ids;
@@ -166,10 +166,10 @@ Ordered post_processor(const Special& special) {
   return {{"type", "TemplateProcessing"}, {"single", single}, {"pair", pair}, {"special_tokens", tokens}};
 }
 
-// The members that differ between the two models.
+// The members of tokenizer.json that differ between the two models.
 struct Kind {
   Ordered normalizer, pre_tokenizer, decoder;
-  std::string model;  // members of "model" but vocab and merges
+  std::string model;  // members of "model" except vocab and merges
   std::vector<Merge> merges;
   bool bos_by_default = false;
 };
@@ -221,7 +221,7 @@ std::map<std::string, std::string> read_templates(const Gguf& file) {
   if (const auto text = file.find_text(kTemplate)) templates["default"] = *text;
   constexpr const char* kLetters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-";
   for (const std::string_view name : file.texts(kTemplateNames)) {
-    if (name.empty() || name.size() > 100 || name.find_first_not_of(kLetters) != name.npos)  // export makes it the name of a file
+    if (name.empty() || name.size() > 100 || name.find_first_not_of(kLetters) != name.npos)  // export uses it as the name of a file
       fail(ErrorCode::bad_file, file.path(), kTemplateNames, " has the name '", shown(name), "', expected letters, digits, _ and -");
     if (const auto text = file.find_text(join(kTemplate, ".", name))) templates[std::string(name)] = *text;
   }

@@ -38,7 +38,7 @@ struct Tokens {
   std::vector<int32_t> types;
 };
 
-// Every id below the size of the embedding.
+// The tokens of all ids below the size of the embedding.
 Tokens tokens_of(const TokenizerFolder& folder, const JsonNode& root, int64_t vocab_size) {
   const Tokenizer& tokenizer = folder.tokenizer();
   if (tokenizer.vocab_size() > vocab_size)
@@ -59,7 +59,7 @@ Tokens tokens_of(const TokenizerFolder& folder, const JsonNode& root, int64_t vo
   return tokens;
 }
 
-// The space before the first word that SentencePiece's kind adds. Throws for steps that llama.cpp does not have.
+// Whether a space is added before the first word (SentencePiece's add_dummy_prefix). Throws for steps that llama.cpp does not have.
 bool adds_space(const JsonNode& root) {
   bool prefix = false, spaces = false;
   const auto is_text = [](const JsonNode& step, const char* text) {
@@ -82,7 +82,7 @@ bool adds_space(const JsonNode& root) {
       if (type == "Metaspace" && read_mark(step.at("replacement")) == kMark) {
         prefix = read_prepend_scheme(step) != Metaspace::Prepend::never;
         spaces = true;
-      } else if (!(type == "Split" && is_text(step, " "))) {  // Gemma's does nothing: the normalizer leaves no space
+      } else if (!(type == "Split" && is_text(step, " "))) {  // Gemma's Split has no effect: its normalizer leaves no space
         step.unsupported("is the pre-tokenizer '", shown(type), "', which llama.cpp does not have for SentencePiece's BPE");
       }
     }
@@ -90,8 +90,8 @@ bool adds_space(const JsonNode& root) {
   return prefix;
 }
 
-// Scores by the rank of the first merge that forms a token. llama.cpp merges every pair that forms a token: the merges must be all such
-// pairs, as in files that were converted from SentencePiece.
+// The score of a token is minus the rank of the first merge that forms it. llama.cpp merges every pair that forms a token, so the merges
+// must be all such pairs, as in files converted from SentencePiece.
 std::vector<float> scores_of(const JsonNode& model, const Tokens& tokens) {
   std::unordered_map<std::string, size_t> ids;
   for (size_t id = 0; id < tokens.spellings.size(); ++id)
@@ -142,7 +142,7 @@ void put_bytes(const JsonNode& root, GgufMetadata& metadata) {
   metadata.put(kMerges, merges);
 }
 
-// The tokens around a text: llama.cpp adds one before and one after it, or none.
+// Writes the tokens that encoding adds: llama.cpp can add one before and one after a text.
 void put_special(const TokenizerFolder& folder, GgufMetadata& metadata) {
   const Tokenizer& tokenizer = folder.tokenizer();
   const auto before = tokenizer.before(), after = tokenizer.after();

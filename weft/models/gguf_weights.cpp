@@ -7,7 +7,7 @@
 namespace weft {
 namespace {
 
-// The stored bytes as a tensor; borrowed from the mapped file if the device can.
+// A tensor of the stored bytes, which borrows from the mapped file if the device can use it.
 Tensor stored_tensor(Device& device, const Gguf& file, const Gguf::Entry& entry, DType dtype) {
   const auto start = size_t(entry.bytes.data() - file.mapping()->bytes().data());
   std::byte* const memory = file.mapping()->private_bytes().data() + start;
@@ -48,13 +48,13 @@ Tensor GgufWeights::fetch(const std::string& wanted, const Shape& shape, const I
     if (dtype() == DType::f32) return Tensor::from_host(device(), shape, values);
   }
   const Tensor loaded = [&] {
-    const MemoryScope scope(device(), MemoryUse::activations);  // not for long
+    const MemoryScope scope(device(), MemoryUse::activations);  // temporary
     return values.empty() ? stored_tensor(device(), file_, entry, *stored) : Tensor::from_host(device(), shape, values);
   }();
   return cast(loaded, dtype());
 }
 
-// Converts one expert after another, so that only one expert's values are held as floats.
+// Converts one expert at a time, so that only one expert is in memory as f32.
 Tensor GgufWeights::from_parts(const std::vector<GgufExpertPart>& parts, const Shape& shape) {
   std::vector<const Gguf::Entry*> entries;
   for (const GgufExpertPart& part : parts) entries.push_back(&entry_of(part.name, gguf_part_shape(part, shape)));
@@ -68,7 +68,7 @@ Tensor GgufWeights::from_parts(const std::vector<GgufExpertPart>& parts, const S
       to_floats(*entries[i]->type, entries[i]->bytes.subspan(size_t(e) * bytes, bytes), theirs);
       from_gguf_part(parts[i], shape, theirs, values);
     }
-    const MemoryScope scope(device(), MemoryUse::activations);  // not for long
+    const MemoryScope scope(device(), MemoryUse::activations);  // temporary
     copy(cast(Tensor::from_host(device(), one, values), dtype()), all.part(0, e, e + 1));
   }
   return all;

@@ -69,7 +69,7 @@ void Llama::make_projections(const ModelConfig& c, Weights& weights, const std::
   const Linear::Options options{.bias = c.qkv_bias, .stddev = c.initializer_range};
   if (c.fused_projections)
     b.fused_qkv = Linear(weights, prefix + "self_attn.qkv_proj", C, Nq + 2 * Nkv, options);
-  else  // norms of heads, and queries that grow, read q and k as tensors of their own
+  else  // norms of heads, and growing queries, need q and k as separate tensors
     b.qkv =
         JointLinear(weights, prefix, C, {{"self_attn.q_proj", Nq, &b.q}, {"self_attn.k_proj", Nkv, &b.k}, {"self_attn.v_proj", Nkv, &b.v}},
                     options, !c.qk_norm && c.query_growth == 0);
@@ -80,7 +80,7 @@ void Llama::make_projections(const ModelConfig& c, Weights& weights, const std::
   b.k_norm = RmsNorm(weights, prefix + "self_attn.k_norm", c.qk_norm_whole ? Nkv : D, c.norm_eps, c.norm_adds_one);
 }
 
-// Llama's post_attention_layernorm comes before the MLP; the other families' is a norm of what attention returns.
+// In Llama, post_attention_layernorm is the norm before the MLP; in families with norms after, it is the norm of attention's result.
 void Llama::make_norms(const ModelConfig& c, Weights& weights, const std::string& prefix, Block& b) {
   const auto norm = [&](const char* name) { return RmsNorm(weights, prefix + name, c.hidden_size, c.norm_eps, c.norm_adds_one); };
   (c.norms == NormPlaces::before ? b.before_mlp : b.after_attention) = norm("post_attention_layernorm");
@@ -88,8 +88,8 @@ void Llama::make_norms(const ModelConfig& c, Weights& weights, const std::string
   if (c.norms != NormPlaces::before) b.after_mlp = norm("post_feedforward_layernorm");
 }
 
-// h = x + attention(norm(x)),  y = h + mlp(norm(h)); each sum is made by the norm that reads it. The results of attention and of the MLP
-// may be scaled, or normed.
+// h = x + attention(norm(x)),  y = h + mlp(norm(h)); each sum is computed by the norm that follows it. The results of attention and of the
+// MLP may be scaled or normed.
 Model::BlockState Llama::forward(const Block& block, const BlockState& stream, int64_t layer, const Pass& pass) const {
   if (decodes_fused(block, layer, pass)) return {decode_fused(block, stream, layer, pass)};
   const auto added = [&](const Tensor& y, const RmsNorm& norm, const char* name) {
@@ -176,7 +176,7 @@ Tensor Llama::joint_heads(const Block& block, const Tensor& x, int64_t layer, co
   return attend_packed(qkv, Hkv, pass, attend_options(block, layer));
 }
 
-// Gemma's scale is rounded to the dtype of the weights, as transformers does it.
+// Gemma's scale is rounded to the dtype of the weights, as in transformers.
 Tensor Llama::embed(const Tensor& ids) const {
   const Tensor x = embedding(embed_tokens_, ids, config().pad_id);
   const float by = float(config().embedding_scale);

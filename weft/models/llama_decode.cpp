@@ -1,5 +1,4 @@
-// A block's decode step where the device has kernels that fuse it: six launches (seven with norms of heads), and the bits of
-// Llama::forward.
+// The decode step of a block with the fused kernels of a device: six launches (seven with norms of heads), with the bits of Llama::forward.
 #include <algorithm>
 #include <array>
 
@@ -17,7 +16,7 @@ View view_of(const Tensor& x) { return x ? x.view() : View(); }
 
 }  // namespace
 
-// Whether `block` is of the kind that the kernels know, and its rows are few enough for them.
+// Whether the kernels support the block and the number of rows.
 bool Llama::decodes_fused(const Block& b, int64_t layer, const Pass& pass) const {
   const ModelConfig& c = config();
   const Kernels& kernels = device().kernels();

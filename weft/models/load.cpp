@@ -20,7 +20,7 @@ std::string_view token_embedding(Architecture architecture) {
   return architecture == Architecture::gpt2 ? "transformer.wte.weight" : "model.embed_tokens.weight";
 }
 
-// Prefixes of a multimodal model's tensors: those of its text model, and those of its other parts.
+// Prefixes of tensors in a multimodal model: of the text model, and of the other parts.
 constexpr std::string_view kTextPrefixes[] = {"language_model.model.", "model.language_model."};
 constexpr std::string_view kImagePrefixes[] = {"vision_tower.", "multi_modal_projector.", "model.vision_tower.",
                                                "model.multi_modal_projector."};
@@ -30,10 +30,10 @@ bool begins_with_any(std::string_view name, std::span<const std::string_view> pr
   return std::ranges::any_of(prefixes, [&](std::string_view prefix) { return name.starts_with(prefix); });
 }
 
-constexpr const char* kBlocks = "_blocks";  // after the name of a tensor in MXFP4
+constexpr const char* kBlocks = "_blocks";  // suffix of a tensor in MXFP4
 
-// The name of a parameter in the files: its own, its own without the base model's prefix, one with a prefix of a multimodal model, or, for
-// a tied embedding, the head's; "": the files do not have it.
+// The name of a parameter in the files: its own, without the base model's prefix, with a prefix of a multimodal model, or, for a tied
+// embedding, the head's. "" if the files do not have it.
 std::string name_in_files(const ModelConfig& config, const WeightFiles& files, const std::string& wanted) {
   const std::string_view prefix = base_prefix(config.architecture);
   std::vector<std::string> names{wanted};
@@ -82,7 +82,7 @@ class FolderWeights : public Weights {
   }
 
  private:
-  // The tensor of this name, which must have this shape.
+  // Reads the tensor of this name; throws if it has another shape.
   Tensor stored(const std::string& name, const Shape& shape) {
     const SafeTensors& file = files_.file_of(name);
     const Shape& found = file.at(name).shape;
@@ -100,7 +100,7 @@ class FolderWeights : public Weights {
     return files_.tensor(device(), name);
   }
 
-  // The matrices of experts, each a tensor of its own.
+  // Stacks matrices of experts that are separate tensors.
   Tensor from_parts(const std::vector<ExpertPart>& parts, const Shape& shape) {
     const NoGrad no_grad;
     const Tensor all = Tensor::empty(device(), shape, dtype());
@@ -114,7 +114,7 @@ class FolderWeights : public Weights {
     return all;
   }
 
-  // The bytes of a tensor of U8, which must have this shape.
+  // The bytes of a U8 tensor; throws if it has another dtype or shape.
   std::span<const uint8_t> bytes_of(const std::string& wanted, const Shape& shape) {
     const std::string name = stored_name(wanted);
     if (name.empty()) fail(ErrorCode::bad_file, files_.path(), "has no tensor '", wanted, "', expected one of shape ", shape);
@@ -126,7 +126,7 @@ class FolderWeights : public Weights {
     return {reinterpret_cast<const uint8_t*>(entry.bytes.data()), entry.bytes.size()};
   }
 
-  // The matrices of experts [E, in, out] in MXFP4, dequantised one after the other.
+  // Dequantises the matrices of experts [E, in, out] from MXFP4, one at a time.
   Tensor from_mxfp4(const std::string& wanted, const Shape& shape) {
     const int64_t E = shape[0], in = shape[1], out = shape[2];
     if (in % 32 != 0) fail(ErrorCode::bad_file, files_.path(), "'", wanted, kBlocks, "' has blocks of 32, which do not divide ", in);
@@ -182,7 +182,7 @@ class FolderWeights : public Weights {
            "', but tie_word_embeddings is true");
   }
 
-  // Causal masks and rotary frequencies that older versions saved; a head that is tied to the embedding anyway; the parts for images.
+  // Tensors that are not parameters: causal masks and rotary frequencies of older versions, a tied head, the parts for images.
   bool known_buffer(const std::string& name) const {
     if (name == stored_name(kHead)) return config_.tie_embeddings;
     if (begins_with_any(name, kImagePrefixes)) return is_multimodal(config_, files_);
@@ -203,8 +203,8 @@ DType stored_dtype(const ModelConfig& config, const WeightFiles& files) {
   return config.dtype;
 }
 
-// Whether the head is the embedding in a model of text and images: versions of transformers look for tie_word_embeddings in different
-// objects of its config.json, and all of them leave a head out of the files where it is.
+// Whether the head of a model of text and images is tied: no head is stored, or the config ties it and it equals the embedding.
+// tie_word_embeddings alone does not decide, because versions of transformers read it from different objects of config.json.
 bool stored_head_is_tied(const ModelConfig& config, const WeightFiles& files) {
   const std::string head = name_in_files(config, files, kHead);
   const std::string table = name_in_files(config, files, std::string(token_embedding(config.architecture)));

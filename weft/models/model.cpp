@@ -80,7 +80,7 @@ void Model::add_adapter(const std::string& name, const std::vector<LoraAdapter>&
           adapter.matrices.b.shape(), ", the layer has ", (*place)->in, " inputs and ", (*place)->out, " outputs");
     return **place;
   };
-  for (const LoraAdapter& adapter : layers) place_of(adapter);  // all errors first
+  for (const LoraAdapter& adapter : layers) place_of(adapter);  // checks all before changing anything
   for (const auto& place : named_adapters_) place->adapters.emplace_back();
   for (const LoraAdapter& adapter : layers) place_of(adapter).adapters.back() = adapter.matrices;
   adapter_names_.push_back(name);

@@ -48,7 +48,7 @@ ModelConfig smollm2_135m() {
   return c;
 }
 
-// The shape of Llama 3.2 1B, whose RoPE scaling beyond 8192 positions is left out.
+// The shape of Llama 3.2 1B, without its RoPE scaling beyond 8192 positions.
 ModelConfig llama_1b() {
   ModelConfig c = llama(128256, 2048, 16, 32, 8, 8192);
   c.max_positions = 8192;
@@ -236,7 +236,7 @@ ModelConfig gemma_3(int64_t hidden, int64_t layers, int64_t intermediate) {
   return c;
 }
 
-// A Qwen3 with experts of 768 in every layer.
+// Qwen3 with experts of size 768 in every layer.
 ModelConfig qwen3_moe(int64_t hidden, int64_t layers, int64_t heads, int64_t kv_heads, int64_t experts, int64_t per_token) {
   ModelConfig c = llama(151936, hidden, layers, heads, kv_heads, 3 * hidden);
   c.architecture = Architecture::qwen3_moe;
@@ -307,7 +307,7 @@ const std::map<std::string, ModelConfig, std::less<>>& presets() {
       {"gemma-3-270m", gemma_3(640, 18, 2048)},
       {"gemma-3-1b", gemma_3(1152, 26, 6912)},
       {"qwen3-30b-a3b", qwen3_moe(2048, 48, 32, 4, 128, 8)},
-      {"qwen3-moe-1b", qwen3_moe(1024, 12, 16, 4, 32, 4)},  // not published: a small one of its kind, for benchmarks
+      {"qwen3-moe-1b", qwen3_moe(1024, 12, 16, 4, 32, 4)},  // not published; a small model for benchmarks
       {"mixtral-8x7b", mixtral_8x7b()},
       {"gpt-oss-20b", gpt_oss_20b()},
   };

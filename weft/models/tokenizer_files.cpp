@@ -26,7 +26,7 @@ constexpr const char* kFiles[] = {kTokenizerJson, kTokenizerConfig, "special_tok
 
 std::string named_template(const std::string& file) { return join(kNamedTemplates, "/", file); }
 
-// The names of the files in the folder of named templates.
+// The names of the files in the folder of named chat templates.
 std::vector<std::string> named_templates(const fs::path& folder) {
   std::error_code ignored;
   std::vector<std::string> found;
@@ -42,7 +42,7 @@ std::string text_of(const fs::path& path) {
   return text;
 }
 
-// A name of a file in the folder of templates: it comes from the GGUF file.
+// Checks the name of a template, which comes from the GGUF file and becomes the name of a file.
 void check_template_name(const std::string& name, const std::string& path) {
   const bool plain = !name.empty() && name[0] != '.' &&
                      std::ranges::all_of(name, [](unsigned char c) { return std::isalnum(c) || c == '_' || c == '-' || c == '.'; });
@@ -97,7 +97,7 @@ void remove_other_tokenizer(const TokenizerFiles& files, const std::string& fold
   bool removed = false;
   for (const std::string& name : named_templates(from))
     if (!files.contains(named_template(name))) removed |= fs::remove(from / kNamedTemplates / name, ignored);
-  if (removed) fs::remove(from / kNamedTemplates, ignored);  // unless others are in it
+  if (removed) fs::remove(from / kNamedTemplates, ignored);  // fails, as it should, if it has other files
 }
 
 void write_tokenizer(const TokenizerFiles& files, const std::string& folder) {

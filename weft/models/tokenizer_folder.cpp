@@ -30,7 +30,7 @@ fs::path folder_of(const std::string& file) {
   return folder.empty() ? fs::path(".") : folder;
 }
 
-// Without the ids that have no token.
+// Drops ids that have no token.
 SpecialIds known_ids(SpecialIds ids, const Tokenizer& tokenizer) {
   const auto unknown = [&](int64_t id) { return id >= tokenizer.vocab_size() || tokenizer.token_of(int32_t(id)).empty(); };
   std::erase_if(ids.eos_ids, unknown);

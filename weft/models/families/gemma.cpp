@@ -1,5 +1,5 @@
-// Gemma 2: norms around attention and the MLP with gains of 1 + weight, scaled embeddings, soft caps, a window in every other layer.
-// Gemma 3 (its text model): norms on the heads of q and k instead of a soft cap, and positions of their own in the layers with a window.
+// Gemma 2: norms before and after attention and the MLP, with gains of 1 + weight; scaled embeddings; soft caps; a window in every other
+// layer. Gemma 3 (text model): norms on the heads of q and k instead of a soft cap, and another RoPE base in layers with a window.
 #include <cmath>
 
 #include "weft/models/families/keys.h"
@@ -28,7 +28,7 @@ void read_block(const JsonNode& root, ModelConfig& c) {
 
 void write_block(const ModelConfig& c, keys::Ordered& out) {
   keys::write_sizes(c, out, kActivation);
-  if (c.activation == HiddenActivation::gelu_tanh) out[kActivation] = "gelu_pytorch_tanh";  // Gemma's own spelling
+  if (c.activation == HiddenActivation::gelu_tanh) out[kActivation] = "gelu_pytorch_tanh";  // the name in published Gemma files
   out["attention_bias"] = c.attention_out_bias;
   out[kQueryScalar] = c.attention_scale == 0 ? c.head_dim : std::llround(1 / (c.attention_scale * c.attention_scale));
   out[kLogitsCap] = keys::soft_cap_json(c.logits_soft_cap);

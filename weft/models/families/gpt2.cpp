@@ -1,4 +1,4 @@
-// GPT-2 (Radford et al., 2019), a model of its own: weft/models/gpt2.h.
+// GPT-2 (Radford et al., 2019), which does not use Llama's decoder: weft/models/gpt2.h.
 #include "weft/models/families/keys.h"
 
 namespace weft {

@@ -58,7 +58,7 @@ void read_sizes(const JsonNode& root, ModelConfig& c, const Absent& absent) {
   c.heads = root.at("num_attention_heads").integer(1, kMost);
   c.intermediate_size = root.at("intermediate_size").integer(1, kMost);
   c.max_positions = root.at("max_position_embeddings").integer(1, kMost);
-  // A number that transformers would assume is more likely a mistake in the file.
+  // Where transformers has a default that is not the number of heads, an absent key is more likely a mistake in the file.
   const bool has_kv_heads = root.value().contains("num_key_value_heads");  // null: as many as heads
   if (absent.kv_heads_required && !has_kv_heads) root.refuse("has no 'num_key_value_heads'");
   c.kv_heads = root.integer_or("num_key_value_heads", absent.kv_heads && !has_kv_heads ? absent.kv_heads : c.heads, 1, kMost);
@@ -87,7 +87,7 @@ void write_sizes(const ModelConfig& c, Ordered& out, const char* activation_key)
   out["num_key_value_heads"] = c.kv_heads;
   out["head_dim"] = c.head_dim;
   out["intermediate_size"] = c.intermediate_size;
-  // dynamic scaling counts from the length that the file says, not from the context of this run.
+  // dynamic scaling is relative to the original context, not to the declared one.
   out["max_position_embeddings"] = dynamic ? c.rope_scaling.original_context : c.max_positions;
   out["rms_norm_eps"] = c.norm_eps;
   out[activation_key] = activation_name(c.activation);

@@ -1,4 +1,4 @@
-// Llama (Touvron et al., 2023), and with it SmolLM and SmolLM2.
+// Llama (Touvron et al., 2023); SmolLM and SmolLM2 have the same model_type.
 #include "weft/models/families/keys.h"
 
 namespace weft {

@@ -1,4 +1,4 @@
-// Mistral (Jiang et al., 2023): Llama with a window in every layer. Ministral 3: yarn positions, and queries that grow with them.
+// Mistral (Jiang et al., 2023): Llama with a window in every layer. Ministral 3: yarn scaling, and queries scaled by their position.
 #include "weft/models/families/keys.h"
 
 namespace weft {

@@ -1,12 +1,12 @@
 // Mixtures of experts. Qwen3-MoE: Qwen3 with experts in some or all layers. Mixtral (Jiang et al., 2024): Llama with experts in every
-// layer. gpt-oss: biases, sinks in attention, windows in every other layer, a clamped gate.
+// layer. gpt-oss: biases, attention sinks, a window in every other layer, a clamped gate.
 #include "weft/models/families/keys.h"
 #include "weft/ops/route/route.h"
 
 namespace weft {
 namespace {
 
-// num_experts and num_local_experts are one attribute in transformers.
+// num_experts and num_local_experts are names of one attribute in transformers.
 int64_t read_expert_count(const JsonNode& root, int64_t absent) {
   std::optional<JsonNode> chosen;
   for (const char* key : {"num_local_experts", "num_experts"}) {
@@ -18,7 +18,7 @@ int64_t read_expert_count(const JsonNode& root, int64_t absent) {
   return chosen ? chosen->integer(1, RouteArgs::kMostExperts) : absent;
 }
 
-// The number of experts and of those chosen for a token. The loss includes the load-balancing loss if output_router_logits is true.
+// Reads the numbers of experts and of experts per token, and the load-balancing loss, which applies if output_router_logits is true.
 void read_experts(const JsonNode& root, ModelConfig& c, int64_t experts, int64_t per_token) {
   c.experts = read_expert_count(root, experts);
   c.experts_per_token = root.integer_or("num_experts_per_tok", per_token, 1, keys::kMost);
@@ -46,7 +46,7 @@ void read_expert_layers(const JsonNode& root, ModelConfig& c) {
     if (!sparse) c.expert_layers = layers;
 }
 
-// The window is in every layer: the class has neither layer_types nor max_window_layers.
+// The window applies to every layer: the class has neither layer_types nor max_window_layers.
 void read_qwen3_moe_window(const JsonNode& root, ModelConfig& c) {
   if (!root.boolean_or("use_sliding_window", false)) return keys::refuse_windows(root);
   if (const auto layers = root.find("layer_types"))
@@ -99,7 +99,7 @@ void write_mixtral(const ModelConfig& c, keys::Ordered& out) {
   write_experts(c, out, "num_local_experts");
 }
 
-// The positions of the class for a file without rope_scaling and rope_parameters; null is none.
+// The class's default scaling for a file without rope_scaling and rope_parameters; null means no scaling.
 RopeScaling gpt_oss_scaling() {
   RopeScaling s{.kind = RopeScaling::Kind::yarn, .factor = 32, .original_context = 4096};
   s.attention_factor = keys::yarn_attention_factor(s.factor);

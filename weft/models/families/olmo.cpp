@@ -1,5 +1,5 @@
-// OLMo 2: norms after attention and the MLP, and on all heads of q and of k at once. OLMo 3: with a window in three layers of four, which
-// have no RoPE scaling.
+// OLMo 2: norms after attention and the MLP, and one norm over all heads of q and one over those of k. OLMo 3 adds a window in three of
+// four layers, which have no RoPE scaling.
 #include "weft/models/families/keys.h"
 
 namespace weft {
@@ -35,7 +35,7 @@ void read_olmo3(const JsonNode& root, ModelConfig& c) {
   read_block(root, c);
 }
 
-// Versions of transformers before 5.13 read the spelling of the published models alone, which holds for their base.
+// transformers before 5.13 reads only the older keys, as in the published models; they can express only that base.
 void write_olmo3(const ModelConfig& c, keys::Ordered& out) {
   keys::write_decoder(c, out);
   out["attention_bias"] = c.attention_out_bias;

@@ -1,5 +1,4 @@
-// Phi-3 and Phi-4-mini: Llama with q, k and v in one tensor and gate and up in another, longrope, and perhaps only a part of each head
-// rotated.
+// Phi-3 and Phi-4-mini: Llama with q, k and v in one tensor and gate and up in another, longrope, and optionally partial rotary heads.
 #include "weft/models/families/keys.h"
 
 namespace weft {
@@ -10,13 +9,13 @@ void read(const JsonNode& root, ModelConfig& c) {
   c.fused_projections = true;
   for (const char* key : {"resid_pdrop", "embd_pdrop"})
     if (root.number_or(key, 0) != 0) root.at(key).unsupported("is ", root.at(key).number(), "; only 0 is supported");
-  // The published 128k model has a window of twice its context: it is never reached.
+  // The published 128k model has a window of twice its context, which has no effect.
   const auto window = root.find("sliding_window");
   if (window && window->integer(1, keys::kMost) > c.max_positions) return;
   keys::read_window(root, c, 0);
 }
 
-// Versions 4 of transformers accept these three keys alone, and have the attention factor from the two contexts.
+// transformers 4 accepts only these three keys and computes the attention factor from the two contexts.
 keys::Ordered longrope(const ModelConfig& c) {
   const RopeScaling& s = c.rope_scaling;
   keys::Ordered out = {{"type", "longrope"}, {"short_factor", s.short_factors}, {"long_factor", s.long_factors}};

@@ -1,4 +1,4 @@
-// Qwen2: Llama with biases on q, k and v. Qwen3: with an RMSNorm on each head of q and k instead. Both may have a window in the layers from
+// Qwen2: Llama with biases on q, k and v. Qwen3: Llama with an RMSNorm on each head of q and k. Both may have a window in the layers from
 // max_window_layers on.
 #include "weft/models/families/keys.h"
 

@@ -1,4 +1,4 @@
-// The keys of rotary positions.
+// Reads and writes the keys of rotary positions.
 #include <array>
 #include <cmath>
 
@@ -29,7 +29,7 @@ struct KindName {
 constexpr std::array kKinds{KindName{Kind::none, "default"},  KindName{Kind::linear, "linear"}, KindName{Kind::dynamic, "dynamic"},
                             KindName{Kind::llama3, "llama3"}, KindName{Kind::yarn, "yarn"},     KindName{Kind::longrope, "longrope"}};
 
-// Older folders of Phi-3 say "su", and some "yarn", where they mean longrope.
+// Older Phi-3 folders name longrope "su", and some "yarn".
 Kind read_kind(const JsonNode& node, const ModelConfig& c) {
   const auto newer = node.find("rope_type"), older = node.find("type");
   const bool phi3 = c.architecture == Architecture::phi3;
@@ -47,7 +47,7 @@ Kind read_kind(const JsonNode& node, const ModelConfig& c) {
                    phi3 ? "default and longrope" : "default, linear, dynamic, llama3, yarn and longrope");
 }
 
-// The file's own, in the object or beside it; Phi-3's class has 4096.
+// original_max_position_embeddings, inside the scaling object or beside it. Default: 4096 for Phi-3, else max_position_embeddings.
 int64_t original_context(const JsonNode& root, const JsonNode& node, const ModelConfig& c) {
   constexpr const char* kKey = "original_max_position_embeddings";
   const auto beside = root.find(kKey), inside = node.find(kKey);
@@ -97,7 +97,7 @@ void read_yarn(const JsonNode& node, RopeScaling& s) {
   s.truncate = node.boolean_or("truncate", true);
 }
 
-// The attention factor belongs to the file's context: declaring a shorter one does not change it.
+// The default attention factor is computed from the contexts in the file, not from the declared one.
 void read_longrope(const JsonNode& node, const ModelConfig& c, RopeScaling& s) {
   s.short_factors = factors_of(node.at("short_factor"), c.rotary_dims() / 2);
   s.long_factors = factors_of(node.at("long_factor"), c.rotary_dims() / 2);
@@ -122,7 +122,7 @@ RopeScaling read_scaling(const JsonNode& root, const JsonNode& node, const Model
   return s;
 }
 
-// Only Phi-3's class in transformers rotates a part of a head.
+// Of the supported families only Phi-3 can rotate a part of a head in transformers.
 void read_fraction(const JsonNode& root, ModelConfig& c) {
   for (const auto& object : {std::optional(root), root.find("rope_parameters"), root.find("rope_scaling")}) {
     const auto part = object ? object->find("partial_rotary_factor") : std::nullopt;

@@ -1,4 +1,4 @@
-// SmolLM3: Llama with layers that have no positions, which may have a window.
+// SmolLM3: Llama with some layers that have no rotary positions; layers may have a window.
 #include <algorithm>
 
 #include "weft/models/families/keys.h"
@@ -6,7 +6,7 @@
 namespace weft {
 namespace {
 
-// A 1 in no_rope_layers is a layer with rotary positions.
+// In no_rope_layers, 1 stands for a layer with rotary positions.
 std::vector<bool> read_rotary_layers(const JsonNode& root, const ModelConfig& c) {
   std::vector<bool> rotary;
   const auto given = root.find("no_rope_layers");

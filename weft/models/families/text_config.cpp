@@ -1,4 +1,4 @@
-// config.json of a model of text and images, in which the text model's keys are an object of their own.
+// Extracts the text model's config from the config.json of a model of text and images.
 #include "weft/models/families/family.h"
 
 namespace weft {
@@ -6,13 +6,13 @@ namespace {
 
 struct Composite {
   const char *model_type, *class_name;
-  const char* text_type;        // of an object without model_type
-  const char* other_text_type;  // "": none
+  const char* text_type;        // default model_type of the text model
+  const char* other_text_type;  // another accepted model_type; "": none
 };
 constexpr Composite kComposites[] = {{"gemma3", "Gemma3ForConditionalGeneration", "gemma3_text", ""},
                                      {"mistral3", "Mistral3ForConditionalGeneration", "mistral", "ministral3"}};
 
-// Defaults of Gemma3TextConfig: published files leave out keys that have the class's value.
+// Defaults of Gemma3TextConfig: published files omit keys with these values.
 const Json& gemma3_text_defaults() {
   static const Json defaults = {
       {"vocab_size", 262208},     {"hidden_size", 2304},      {"intermediate_size", 9216},         {"num_hidden_layers", 26},
@@ -42,11 +42,11 @@ void check_type(const JsonNode& type, const Composite& composite) {
                    other.empty() ? "" : " and ", other);
 }
 
-// The text model's own keys, then those beside the object, then its class's. The ids of the whole model come first: they are those that
-// its generation ends with.
+// The keys of text_config. Absent ones are dtype and tie_word_embeddings from outside of it, then the class's defaults. Token ids outside
+// of it take precedence: generation ends with these.
 Json completed(const JsonNode& root, const Composite& composite) {
   Json text = root.at(kTextConfig).object().value();
-  text.erase("architectures");  // those of the model without its head
+  text.erase("architectures");  // names the class without a head
   const auto put_absent = [&](const Json& from, const std::string& key) {
     if (from.contains(key) && !text.contains(key)) text[key] = from[key];
   };
