@@ -21,7 +21,8 @@ OrderedJson finish_reason(const std::optional<FinishReason>& reason) {
 
 OrderedJson or_null(const std::string& text) { return text.empty() ? OrderedJson() : OrderedJson(text); }
 
-// `json` with `items` in its empty list `key`. No text in it can look like the list: its quotes are escaped.
+// Inserts `items` into the empty list `key` of `json`. The list is found as text; strings in the JSON cannot match, as their quotes are
+// escaped.
 std::string with_items(std::string json, std::string_view key, const std::string& items) {
   const std::string list = weft::join("\"", key, "\":[");
   const size_t at = json.find(list + "]");
@@ -62,7 +63,7 @@ Answer::Answer(GenerationRequest request, const ServedModel& model)
   check_memory();
 }
 
-// Log-probabilities stay in memory until the answer is sent.
+// Bounds the log-probabilities, which stay in memory until the answer is sent.
 void Answer::check_memory() const {
   if (!request_.log_probabilities) return;
   int64_t tokens = 0;
@@ -106,7 +107,7 @@ OrderedJson Answer::head(bool chunk) const {
                    {"created", created_},
                    {"model", adapter_.empty() ? model_.name() : adapter_},
                    {"choices", OrderedJson::array()}};
-  if (sampling_.temperature > 0) json["seed"] = int64_t(sampling_.seed);  // repeats the answer
+  if (sampling_.temperature > 0) json["seed"] = int64_t(sampling_.seed);  // with it the client can repeat the answer
   return json;
 }
 
@@ -137,7 +138,7 @@ OrderedJson Answer::log_probabilities(const Choice& choice, const Ids* prompt, c
   return lists.json();
 }
 
-// The log-probabilities of a chat are written token by token: as one JSON value they would take ten times their text.
+// Writes the log-probabilities of a chat token by token: one JSON value would take ten times the memory of their text.
 std::string Answer::choice_text(size_t index, const PromptScores* scores) const {
   const Choice& choice = choices_[index];
   const size_t prompt = index / size_t(request_.n);
@@ -187,7 +188,7 @@ std::vector<OrderedJson> Answer::first_chunks() const {
 }
 
 OrderedJson Answer::chunk(const TokenEvent& event) {
-  // Held back, comes with a later event; without a tokenizer there is no text, and clients count the events.
+  // Nothing to send: the text follows with a later event. Without a tokenizer there is no text, and clients count the events.
   if (event.text.empty() && !event.finished && !event.log_probability && model_.tokenizer()) return nullptr;
   OrderedJson one{{"index", event.choice}};
   if (request_.chat)

@@ -18,8 +18,8 @@ namespace {
 
 using std::chrono::milliseconds;
 
-constexpr milliseconds kLinger{1000};  // for a client to read the answer to a request of which not all was read
-constexpr int kRefusedIdle = 1;        // seconds: few of them can be open
+constexpr milliseconds kLinger{1000};  // time for a client to read the answer to a request that was not read completely
+constexpr int kRefusedIdle = 1;        // idle limit, in seconds, of refused connections, of which few can be open
 #ifdef MSG_NOSIGNAL
 constexpr int kSendFlags = MSG_DONTWAIT | MSG_NOSIGNAL;
 #else
@@ -47,7 +47,7 @@ Connection::Connection(int socket, int stop, const ConnectionLimits& limits, boo
   served = this;
 }
 
-// Closing a socket with unread bytes resets the connection, and the client may lose an answer that it has not read yet.
+// Discards what the client still sends: closing a socket with unread bytes resets the connection, and the client may lose the answer.
 Connection::~Connection() {
   served = nullptr;
   if (closes_ && ::shutdown(socket_, SHUT_WR) == 0) {
@@ -60,7 +60,7 @@ Connection::~Connection() {
 
 Connection& Connection::current() { return *served; }
 
-// Waits for one of `events`; false if `until` passes first, or, with `for_stop`, if the server stops first.
+// Waits for one of `events`. Returns false at the time `until`, or, with `for_stop`, when the server stops.
 bool Connection::wait(short events, Clock::time_point until, bool for_stop) const {
   for (;;) {
     const auto left = std::chrono::ceil<milliseconds>(until - Clock::now());
@@ -91,10 +91,10 @@ bool Connection::wait_for_request() {
   return true;
 }
 
-// The lines up to the first empty one; empty lines before them are skipped. False: the client has left, or the server stops.
+// Receives the lines up to the first empty one, and skips empty lines before them. False: the client has left, or the server stops.
 bool Connection::receive_head(std::string& head) {
   const auto error = [](int status, const char* message) { return api_error(status, message, "invalid_request_error"); };
-  size_t received = 0, line = 0;  // line: characters of this one
+  size_t received = 0, line = 0;  // line: characters of the current line
   for (;;) {
     if (at_ == end_ && !fill(deadline_)) {
       if (Clock::now() >= deadline_) throw error(408, "the request's head did not arrive in time");
@@ -134,7 +134,7 @@ bool Connection::left() const {
 bool Connection::is_readable() const { return at_ < end_ || wait(POLLIN, stalls()); }
 bool Connection::is_writable() const { return wait(POLLOUT, stalls()); }
 
-// Receives the available bytes into the empty buffer. A request that has not arrived completely is dropped when the server stops.
+// Receives the available bytes into the empty buffer. When the server stops, a request that has not arrived completely is dropped.
 bool Connection::fill(Clock::time_point until) {
   for (;;) {
     const ssize_t count = ::recv(socket_, buffer_.data(), buffer_.size(), MSG_DONTWAIT);
@@ -173,7 +173,7 @@ ssize_t Connection::write(const char* from, size_t size) {
   }
 }
 
-// Nothing depends on a client's address.
+// Not needed: nothing depends on a client's address.
 void Connection::get_remote_ip_and_port(std::string& ip, int& port) const {
   ip.clear();
   port = 0;

@@ -18,7 +18,7 @@ const Ordered* member(const Ordered& object, const char* key) {
   return found == object.end() || found->is_null() ? nullptr : &*found;
 }
 
-// [{"type": "text", "text": "a"}, ...] as one text.
+// Joins [{"type": "text", "text": "a"}, ...] to one text.
 std::string text_of_parts(const Ordered& parts, const std::string& param) {
   std::string text;
   for (const Ordered& part : parts) {
@@ -30,16 +30,16 @@ std::string text_of_parts(const Ordered& parts, const std::string& param) {
   return text;
 }
 
-// Whether a template prints the value as it was written: nested no deeper than conversations may be, and integers of 64 bits.
+// Whether a template prints the value as it was written: it is nested no deeper than conversations may be and its integers have 64 bits.
 bool prints_alike(const Json& value, int levels) {
   if (value.is_number_unsigned()) return value.get<uint64_t>() <= uint64_t(INT64_MAX);
-  if (value.is_number_float()) return std::abs(value.get<double>()) < 0x1p63;  // an integer beyond becomes a float
+  if (value.is_number_float()) return std::abs(value.get<double>()) < 0x1p63;  // a larger integer was parsed as a float
   return !value.is_structured() || (levels > 0 && std::ranges::all_of(value, [=](const Json& v) { return prints_alike(v, levels - 1); }));
 }
 
-// Within the limits of a request's body.
+// Whether `text` is a JSON object within the limits of a request's body.
 bool is_object(const std::string& text) {
-  constexpr int kLevels = 48;  // of the 64 of a conversation, with those around the arguments
+  constexpr int kLevels = 48;  // a conversation may have 64, including those around the arguments
   try {
     return prints_alike(parse_body(text), kLevels);
   } catch (const ApiError&) {
@@ -47,8 +47,8 @@ bool is_object(const std::string& text) {
   }
 }
 
-// OpenAI's clients send a call's arguments as the text of a JSON object; templates print the object. Any other text stays one, and so does
-// an object that would be printed differently.
+// OpenAI's clients send the arguments of a tool call as JSON text, but templates print an object. Text that is not a JSON object is left
+// unchanged, and so is an object that would be printed differently.
 void parse_arguments(Ordered& message) {
   const auto calls = message.find("tool_calls");
   if (calls == message.end() || !calls->is_array()) return;

@@ -5,8 +5,8 @@
 namespace weft::serve {
 namespace {
 
-constexpr std::chrono::milliseconds kPoll{100};  // between two looks whether the client is still there
-constexpr int kClientLeft = 499;                 // for the metrics: nobody reads it
+constexpr std::chrono::milliseconds kPoll{100};  // interval of checks whether the client is still connected
+constexpr int kClientLeft = 499;                 // status for the metrics only
 
 bool write_event(httplib::DataSink& sink, const std::string& data) {
   const std::string text = "data: " + data + "\n\n";
@@ -29,7 +29,7 @@ Exchange::~Exchange() {
 
 bool Exchange::complete() { return answer_.finished() && answer_.job()->scores_ready(); }
 
-// Events, or nothing after kPoll.
+// Waits at most kPoll for events.
 void Exchange::wait() {
   answer_.job()->wait(kPoll, events_);
   if (!events_.empty() && std::exchange(first_, false))
@@ -69,7 +69,7 @@ void Exchange::run(httplib::Response& response) {
   response.set_chunked_content_provider("text/event-stream", write);
 }
 
-// Returning false closes the connection. The whole stream is written in one call: cpp-httplib makes no further one after stop().
+// Writes the whole stream in one call, because cpp-httplib makes no further calls after stop(). Returning false closes the connection.
 bool Exchange::write_stream(httplib::DataSink& sink) {
   try {
     for (const OrderedJson& chunk : answer_.first_chunks())

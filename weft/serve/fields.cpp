@@ -5,7 +5,7 @@
 namespace weft::serve {
 namespace {
 
-constexpr size_t kMostMembers = 1000;  // an object that keeps the order of its keys looks each one up among all (conversation_json.cpp)
+constexpr size_t kMostMembers = 1000;  // lookup in an ordered_json object is linear (conversation_json.cpp)
 
 }  // namespace
 
@@ -37,7 +37,7 @@ std::optional<double> Fields::number(const std::string& key, double least, doubl
 std::optional<int64_t> Fields::integer(const std::string& key, int64_t least, int64_t most) const {
   const Json* value = find(key);
   if (!value) return {};
-  // An unsigned value above 2^63 would wrap.
+  // An unsigned value of 2^63 or more would wrap.
   const bool fits = value->is_number_integer() && !(value->is_number_unsigned() && value->get<uint64_t>() > uint64_t(INT64_MAX));
   const int64_t integer = fits ? value->get<int64_t>() : 0;
   if (!fits || integer < least || integer > most)

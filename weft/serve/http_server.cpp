@@ -12,16 +12,16 @@
 namespace weft::serve {
 namespace {
 
-constexpr int kRequests = 1000;  // of a connection
-constexpr size_t kDrained = 16;  // times max_body: that much of a body that is too long is read before the connection is given up
+constexpr int kRequests = 1000;  // maximum number per connection
+constexpr size_t kDrained = 16;  // times max_body: a body that is too long is read up to this size, so that the client gets the answer
 constexpr const char* kPosts[] = {"/v1/completions", "/v1/chat/completions", "/tokenize"};
 constexpr const char* kGets[] = {"/", "/v1/models", "/health", "/metrics"};
 
-// The page runs its own script alone and talks to this server alone.
+// The page runs only its own script and connects only to this server.
 constexpr const char* kPagePolicy =
     "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; connect-src 'self'; img-src data:; frame-ancestors 'none'";
 
-// Takes the same time wherever the two differ.
+// Compares in a time that does not depend on where the keys differ.
 bool same_key(const std::string& given, const std::string& expected) {
   unsigned difference = given.size() != expected.size();
   for (size_t i = 0; i < given.size(); ++i) difference |= unsigned(given[i] ^ expected[i % expected.size()]);
@@ -33,17 +33,17 @@ bool is_one_of(const std::string& path, const char* const (&paths)[n]) {
   return std::find(std::begin(paths), std::end(paths), path) != std::end(paths);
 }
 
-// cpp-httplib's parser, routes and answers, on connections of our own.
+// cpp-httplib's parser, routes and answers on our own connections.
 class Requests : public httplib::Server {
  public:
-  Requests() { svr_sock_ = 0; }  // it takes a server without a socket for one that is stopping, and streams nothing
+  Requests() { svr_sock_ = 0; }  // without a socket it would behave as a server that is stopping, and not stream
 
-  // Reads a request and answers it. False, or `closed`: no further one may follow.
+  // Reads and answers a request. If it returns false or sets `closed`, no request may follow on the connection.
   template <class Stream>
   bool answer(Stream& stream, bool last, bool& closed) {
     if constexpr (requires { this->process_request(stream, last, closed, nullptr); })
       return this->process_request(stream, last, closed, nullptr);
-    else  // later versions than 0.11 are given the addresses
+    else  // versions after 0.11 also take the addresses
       return this->process_request(stream, std::string(), 0, std::string(), 0, last, closed, nullptr);
   }
 };
@@ -85,31 +85,31 @@ struct HttpServer::State {
   bool guarded(httplib::Response& response, const std::function<void()>& handle) const;
   void generate(GenerationRequest request, httplib::Response& response);
   void tokenize(const std::string& body, httplib::Response& response) const;
-  OrderedJson model_object(const std::string& adapter) const;  // "": of the model itself
+  OrderedJson model_object(const std::string& adapter) const;  // "": the base model
 
   const HttpOptions options;
   const ServedModel& model;
   Scheduler& scheduler;
   Metrics& metrics;
   Requests server;
-  Listener listener;  // last: its threads use the others
+  Listener listener;  // declared last because its threads use the other members
 };
 
 void HttpServer::State::serve(Connection& connection) {
   for (int left = kRequests; left > 0 && connection.wait_for_request(); --left) {
     bool closed = false;
-    const bool last = left == 1 || connection.refused();  // a client that is refused tries again in a new connection
+    const bool last = left == 1 || connection.refused();  // a refused client must reconnect
     if (!server.answer(connection, last, closed) || closed || last) connection.close_after();
   }
   if (const int status = connection.refused_status()) metrics.count_request("other", status);
 }
 
-// Whether the request is answered by its head alone. A body is not read then, and the connection ends.
+// Answers a request that its head already rules out, without reading the body; the connection then ends. Returns false for other requests.
 bool HttpServer::State::refuse_head(const httplib::Request& request, httplib::Response& response) const {
   const bool post = request.method == "POST", known = post && is_one_of(request.path, kPosts);
   if (request.method == "GET" || request.method == "HEAD") return false;
   if (!known) {
-    response.status = 404;  // the error handler does the rest
+    response.status = 404;  // the error handler writes the body
     return true;
   }
   const auto check = [&] {
@@ -117,7 +117,7 @@ bool HttpServer::State::refuse_head(const httplib::Request& request, httplib::Re
     const bool chunked = request.has_header("Transfer-Encoding");
     if (!chunked && !request.has_header("Content-Length"))
       throw api_error(411, "the request has no Content-Length", "invalid_request_error");
-    // Another type would let any web page send requests without asking (CORS).
+    // Required against other web pages: browsers send this type only after a CORS preflight request.
     if (!is_json(request.get_header_value("Content-Type")))
       throw api_error(415, "expected Content-Type: application/json", "invalid_request_error");
     if (declared_length(request) > kDrained * options.max_body) throw too_long();
@@ -154,7 +154,7 @@ void HttpServer::State::configure() {
   });
 }
 
-// Refuses requests above the limit of connections, without the key, and those of web pages that reach this host under another name (DNS
+// Refuses requests above the limit of connections, requests without the key, and, without a key, those with another host name (DNS
 // rebinding). `open`: needs no key.
 void HttpServer::State::admit(const httplib::Request& request, bool open) const {
   if (Connection::current().refused()) throw api_error(503, "too many connections; try again later", "server_error", "overloaded");
@@ -168,7 +168,7 @@ void HttpServer::State::admit(const httplib::Request& request, bool open) const 
   }
 }
 
-// Calls `handle`. False: it threw, and the response is OpenAI's error object.
+// Calls `handle`. If it throws, writes OpenAI's error object into the response and returns false.
 bool HttpServer::State::guarded(httplib::Response& response, const std::function<void()>& handle) const {
   ApiError error;
   try {
@@ -176,7 +176,7 @@ bool HttpServer::State::guarded(httplib::Response& response, const std::function
     return true;
   } catch (const ApiError& thrown) {
     error = thrown;
-  } catch (const Error& thrown) {  // of the tokenizer or the chat template
+  } catch (const Error& thrown) {  // from the tokenizer or the chat template
     error = api_error(400, model.public_text(thrown.what()), "invalid_request_error");
   } catch (const nlohmann::json::exception&) {
     error = api_error(400, "the request has a value of an unexpected type", "invalid_request_error");
@@ -187,7 +187,7 @@ bool HttpServer::State::guarded(httplib::Response& response, const std::function
   return false;
 }
 
-// A compressed or chunked body has no length that could be checked before: counted while it is read.
+// The size of a compressed or chunked body is not known before, so it is checked while the body is read.
 std::string HttpServer::State::read_body(const httplib::Request& request, const httplib::ContentReader& read) const {
   std::string body;
   size_t length = 0;

@@ -18,8 +18,8 @@
 namespace weft::serve {
 namespace {
 
-constexpr int kBacklog = 1024;    // connections that the system accepts before this process does
-constexpr int kMostRefused = 32;  // threads that only answer 503
+constexpr int kBacklog = 1024;    // pending connections in the system's queue
+constexpr int kMostRefused = 32;  // connections beyond the limit that are answered with 503
 constexpr int kFewMilliseconds = 50;
 
 void set_option(int socket, int level, int option) {
@@ -32,7 +32,7 @@ void set_flags(int descriptor, bool blocks) {
   if (!blocks) ::fcntl(descriptor, F_SETFL, ::fcntl(descriptor, F_GETFL) | O_NONBLOCK);
 }
 
-// -1: not this address.
+// A socket that listens on the address, or -1.
 int listening_socket(const addrinfo& address) {
   const int socket = ::socket(address.ai_family, address.ai_socktype, address.ai_protocol);
   if (socket < 0) return -1;
@@ -52,7 +52,8 @@ int port_of(int socket) {
                                              : reinterpret_cast<sockaddr_in&>(address).sin_port);
 }
 
-// Runs and deletes `work` in a thread of its own; false: there is none. The stack does not depend on `ulimit -s`: parsers recurse.
+// Runs and deletes `work` in a new thread; returns false if the system has none. Parsers recurse, so the size of the stack is fixed rather
+// than taken from `ulimit -s`.
 bool begin_thread(std::function<void()>* work) {
   constexpr size_t kStack = size_t(8) << 20;
   pthread_attr_t attributes;
@@ -118,10 +119,10 @@ void Listener::accept_all() {
     const int ready = ::poll(polled, 2, -1);
     if (ready > 0 && polled[0].revents != 0 && polled[1].revents == 0) accept_one();
   }
-  ::close(std::exchange(socket_, -1));  // from now on nobody can connect
+  ::close(std::exchange(socket_, -1));  // further connections are refused by the system
 }
 
-// False: the server stops.
+// Waits until a connection may be accepted. False: the server stops.
 bool Listener::wait_for_room() {
   std::unique_lock lock(mutex_);
   ended_.wait(lock, [&] { return stopping_ || open_ < most_ + kMostRefused; });
@@ -130,7 +131,7 @@ bool Listener::wait_for_room() {
 
 void Listener::accept_one() {
   const int socket = ::accept(socket_, nullptr, nullptr);
-  if (socket < 0) {  // out of descriptors or memory: others may end
+  if (socket < 0) {  // if out of descriptors or memory, wait until connections end
     if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM)
       std::this_thread::sleep_for(std::chrono::milliseconds(kFewMilliseconds));
     return;
@@ -143,7 +144,7 @@ void Listener::accept_one() {
     refused = ++open_ > most_;
   }
   if (begin_thread(new std::function<void()>([this, socket, refused] { run(socket, refused); }))) return;
-  ::close(socket);  // the system has no more threads
+  ::close(socket);  // the thread could not be created
   const std::lock_guard lock(mutex_);
   --open_;
 }
@@ -161,7 +162,7 @@ void Listener::run(int socket, bool refused) {
   try {
     Connection connection(socket, stop_[0], limits_, refused);
     serve_(connection);
-  } catch (...) {  // of one connection; the others go on
+  } catch (...) {  // an error ends only this connection
   }
   const std::lock_guard lock(mutex_);
   --open_;

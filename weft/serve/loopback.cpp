@@ -7,7 +7,7 @@
 namespace weft::serve {
 
 bool is_loopback(const std::string& host) {
-  in_addr address;  // a name may begin with 127., too
+  in_addr address;  // parsed, because a host name may also begin with "127."
   if (::inet_pton(AF_INET, host.c_str(), &address) == 1) return ntohl(address.s_addr) >> 24 == 127;
   return ::strcasecmp(host.c_str(), "localhost") == 0 || host == "::1" || host == "[::1]";
 }

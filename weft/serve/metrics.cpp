@@ -44,7 +44,7 @@ std::string Metrics::text() const {
     total += first_tokens_[i];
     text += join(histogram, "_bucket{le=\"", i < kBounds.size() ? join(kBounds[i]) : "+Inf", "\"} ", total, "\n");
   }
-  char seconds[64];  // join() prints six digits
+  char seconds[64];  // join() would print six significant digits
   std::snprintf(seconds, sizeof seconds, "%.6f", first_token_seconds_);
   return text + join(histogram, "_sum ", seconds, "\n", histogram, "_count ", total, "\n");
 }

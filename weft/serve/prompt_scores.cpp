@@ -10,8 +10,8 @@
 namespace weft::serve {
 namespace {
 
-constexpr int64_t kChunk = 512;                    // positions of a step, at most, as the engine reads a prompt
-constexpr int64_t kMostLogits = int64_t(1) << 24;  // of a step, at most: 64 MiB on the device and on the host
+constexpr int64_t kChunk = 512;                    // maximum positions per step, as the engine's prompt_chunk
+constexpr int64_t kMostLogits = int64_t(1) << 24;  // maximum logits per step: 64 MiB on the device and on the host
 
 KvCache cache_for(const Model& model, const std::shared_ptr<KvPool>& pool, int64_t positions, std::string_view adapter) {
   KvCache cache(pool, 1, positions);
@@ -29,7 +29,7 @@ PromptScorer::PromptScorer(const Model& model, std::shared_ptr<KvPool> pool, std
       cache_(cache_for(model, pool, std::max<int64_t>(1, int64_t(ids_->size()) - 1), adapter)) {}
 
 void PromptScorer::step() {
-  const size_t first = scores_.size();  // of the positions, and of their scores
+  const size_t first = scores_.size();  // first position of this step
   const int64_t vocabulary = model_.config().vocab_size, most = std::clamp<int64_t>(kMostLogits / vocabulary, 1, kChunk),
                 rows = std::min<int64_t>(most, int64_t(ids_->size() - 1 - first));
   KvPass pass(cache_, rows);

@@ -42,7 +42,7 @@ std::vector<Prompt> prompts_of(const Fields& fields) {
   return prompts;
 }
 
-// Parameters that would change the answer and are not supported: refused rather than ignored, unless they ask for nothing.
+// Refuses unsupported parameters that would change the answer, unless they have their neutral value.
 void check_unsupported(const Fields& fields) {
   for (const char* key : {"presence_penalty", "frequency_penalty"})
     if (fields.number(key, -2, 2).value_or(0) != 0) refuse(key, key, " is not supported; repetition_penalty is");
@@ -61,7 +61,7 @@ SamplingRequest sampling_of(const Fields& fields) {
   sampling.temperature = fields.number("temperature", 0, kMostTemperature);
   sampling.top_p = fields.number("top_p", 0, 1);
   sampling.min_p = fields.number("min_p", 0, 1);
-  sampling.top_k = fields.integer("top_k", -1, kAny);  // -1: all, as other servers have it
+  sampling.top_k = fields.integer("top_k", -1, kAny);  // -1 means all, as in other servers
   if (sampling.top_k == -1) sampling.top_k = 0;
   sampling.repetition_penalty = fields.number("repetition_penalty", 0.01, 100);
   if (const auto seed = fields.integer("seed", std::numeric_limits<int64_t>::min(), kAny)) sampling.seed = uint64_t(*seed);
@@ -77,7 +77,7 @@ GenerationRequest common(const Fields& fields) {
   request.n = fields.integer("n", 1, kMostSequences).value_or(1);
   request.stop = fields.texts("stop");
   if (int64_t(request.stop.size()) > kMostStops) refuse("stop", "stop has ", request.stop.size(), " texts, at most ", kMostStops);
-  std::erase(request.stop, "");  // ends nothing
+  std::erase(request.stop, "");  // an empty stop string has no effect
   for (const std::string& stop : request.stop)
     if (stop.size() > kMostStop) refuse("stop", "stop has a text of ", stop.size(), " bytes, at most ", kMostStop);
   request.ignore_eos = fields.boolean("ignore_eos", false);

@@ -10,7 +10,7 @@
 namespace weft::serve {
 namespace {
 
-constexpr size_t kMostValue = 4096;  // characters of a header that is used
+constexpr size_t kMostValue = 4096;  // characters of a used header's value
 
 [[noreturn]] void refuse_head(int status, const std::string& message) { throw api_error(status, message, "invalid_request_error"); }
 
@@ -22,7 +22,7 @@ std::string lower_case(std::string_view text) {
   return lowered;
 }
 
-// A character of a method or a header's name (RFC 9110, 5.6.2).
+// Whether `c` may occur in a method or a header's name (RFC 9110, 5.6.2).
 bool is_token(char c) {
   return ('0' <= c && c <= '9') || ('a' <= lower(c) && lower(c) <= 'z') ||
          std::string_view("!#$%&'*+-.^_`|~").find(c) != std::string_view::npos;
@@ -34,7 +34,7 @@ std::string_view trimmed(std::string_view text) {
   return first == text.npos ? std::string_view() : text.substr(first, text.find_last_not_of(kBlank) - first + 1);
 }
 
-// Takes the first line, without its end.
+// Removes the first line from `head` and returns it without its line end.
 std::string_view next_line(std::string_view& head) {
   const size_t end = head.find("\r\n");
   if (end == head.npos) refuse_head(400, "the request's head does not end in an empty line");
@@ -46,7 +46,7 @@ std::string_view next_line(std::string_view& head) {
   return line;
 }
 
-// The path alone: the server has no use for a query. http://host/path, as proxies are sent, is /path.
+// The path without the query, which the server does not use. http://host/path (the form for proxies) becomes /path.
 std::string_view path_of(std::string_view target) {
   if (const std::string begin = lower_case(target.substr(0, 8)); begin.starts_with("http://") || begin.starts_with("https://")) {
     target.remove_prefix(target.find("//") + 2);
@@ -58,7 +58,7 @@ std::string_view path_of(std::string_view target) {
   return target;
 }
 
-// The request line as cpp-httplib has it; whether its version is HTTP/1.0.
+// The request line for cpp-httplib, and whether its version is HTTP/1.0.
 std::pair<std::string, bool> request_line(std::string_view line) {
   constexpr std::array<std::string_view, 9> kMethods = {"GET", "HEAD", "POST", "PUT", "DELETE", "CONNECT", "OPTIONS", "TRACE", "PATCH"};
   const size_t first = line.find(' '), last = line.rfind(' ');

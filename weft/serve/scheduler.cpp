@@ -9,7 +9,7 @@
 namespace weft::serve {
 namespace {
 
-// Tokens and log-probabilities of a stream that wait for its reader: each takes 10 to 100 bytes, and as many wait while others are written.
+// Maximum unread tokens and log-probabilities of a stream, 10 to 100 bytes each; as many again may be in the process of being written.
 constexpr int64_t kMostUnread = kMostLogProbabilities;
 
 int64_t work_of(const Job& job) { return int64_t(job.sequences.size() + job.scored.size()); }
@@ -84,7 +84,7 @@ void Scheduler::run() {
   inbox_.clear();
 }
 
-// Waits for something to do; false: the end.
+// Takes jobs from the inbox; waits if there is nothing else to do. False: run() must return.
 bool Scheduler::take_jobs() {
   std::deque<std::shared_ptr<Job>> taken;
   {
@@ -115,7 +115,7 @@ void Scheduler::remove_cancelled() {
   drop_cancelled();
 }
 
-// Removes the cancelled requests that wait. A client may leave at any moment between two looks at its job.
+// Removes cancelled jobs that wait. A client may leave at any time between two checks of its job.
 void Scheduler::drop_cancelled() {
   std::erase_if(ready_, [this](const Ready& ready) {
     if (!ready.job->cancelled) return false;
@@ -131,7 +131,7 @@ void Scheduler::drop_cancelled() {
   if (first && (scoring_.empty() || scoring_.front().job != first)) scorer_.reset();
 }
 
-// Adds sequences to the engine while it has places, one of each request in turn.
+// Adds sequences to the engine while it has room, one of each job in turn.
 void Scheduler::fill_places() {
   while (!ready_.empty() && engine_.running() + engine_.waiting() < options_.engine.sequences) {
     Ready ready = std::move(ready_.front());
@@ -150,14 +150,14 @@ void Scheduler::begin(const std::shared_ptr<Job>& job, size_t choice) {
   try {
     const uint64_t id = engine_.add(*prompt, options);
     running_.emplace(id, Running{job, choice, SequenceText(tokenizer_, job->stop, job->answer)});
-  } catch (const std::exception& error) {  // the connection's thread has checked all that the engine checks
+  } catch (const std::exception& error) {  // unexpected: the connection's thread has made the engine's checks
     std::fprintf(stderr, "weft: %s\n", error.what());
     job->fail(internal_error());
     count_done(*job);
   }
 }
 
-// Some of one prompt's log-probabilities, so that decoding goes on in between. After a prompt the next request has its turn.
+// Computes one chunk of a prompt's log-probabilities, so that decoding steps run in between. Jobs take turns prompt by prompt.
 void Scheduler::score_chunk() {
   if (scoring_.empty()) return;
   const auto [job, next] = scoring_.front();
@@ -167,7 +167,7 @@ void Scheduler::score_chunk() {
     if (!scorer_->done()) return;
     job->push(scorer_->take());
     scorer_.reset();
-  } catch (const std::exception& error) {  // out of memory, too: later requests may fit
+  } catch (const std::exception& error) {  // even out of memory: later requests may be smaller
     std::fprintf(stderr, "weft: %s\n", error.what());
     scorer_.reset();
     job->fail(internal_error());
@@ -216,7 +216,7 @@ void Scheduler::deliver(const EngineToken& token) {
   if (ended) end(place, token.finished.has_value());
 }
 
-// `left`: the engine has removed it already.
+// Ends a sequence. `left`: the engine has already removed it.
 void Scheduler::end(std::unordered_map<uint64_t, Running>::iterator place, bool left) {
   if (!left) engine_.remove(place->first);
   const std::shared_ptr<Job> job = std::move(place->second.job);
@@ -231,7 +231,7 @@ void Scheduler::count_done(Job& job, int64_t sequences) {
   if (job.unfinished == 0) --jobs_;
 }
 
-// Jobs first: removing sequences may fail where a step has.
+// Fails the jobs before it removes their sequences: after a failed step, removing may fail too.
 void Scheduler::fail_running(const ApiError& error) {
   const auto running = std::exchange(running_, {});
   for (const auto& [id, each] : running) each.job->fail(error);

@@ -10,15 +10,15 @@
 namespace weft::serve {
 namespace {
 
-constexpr int64_t kDefaultTokens = 128;  // as in weft generate; a chat goes on until the context is full
+constexpr int64_t kDefaultTokens = 128;  // for completions, as in weft generate; a chat may fill the context
 
 uint64_t new_seed() {
   std::random_device device;
-  // Below 2^53: JavaScript's numbers hold it exactly, and the answer reports it.
+  // Below 2^53, because the answer reports it and JavaScript's numbers must hold it exactly.
   return (uint64_t(device()) << 21) ^ device();
 }
 
-// Files in a folder are named after it without the slash that its own name may end in.
+// Removes trailing slashes, so that the paths match those of files in error messages.
 std::vector<std::string> without_slash(std::vector<std::string> paths) {
   for (std::string& path : paths)
     while (path.size() > 1 && path.ends_with('/')) path.pop_back();

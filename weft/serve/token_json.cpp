@@ -8,7 +8,7 @@
 namespace weft::serve {
 namespace {
 
-// JSON has no infinity; OpenAI's API has this number in its place.
+// JSON has no infinity; OpenAI's API uses this number instead.
 double json_value(float value) { return std::isfinite(value) ? double(value) : -9999.0; }
 
 std::string_view bytes_of(const Tokenizer* tokenizer, int32_t id) { return tokenizer ? tokenizer->bytes_of(id) : ""; }
@@ -57,7 +57,7 @@ void CompletionLogProbabilities::add(const TokenLogProbability& token, bool has_
   OrderedJson top = has_value ? OrderedJson::object() : OrderedJson();
   if (has_value) {
     for (const IdLogProbability& one : token.top) top[token_label(tokenizer_, one.id)] = json_value(one.value);
-    top[token_label(tokenizer_, token.id)] = json_value(token.value);  // the token itself, likely or not
+    top[token_label(tokenizer_, token.id)] = json_value(token.value);  // the token itself, even if it is not among the most likely
   }
   top_.push_back(std::move(top));
   offsets_.push_back(offset);
