@@ -27,10 +27,10 @@ void sort(Stream& stream, const ExpertOrderArgs& a) {
 // Equation: a stable counting sort of ids: starts, rows, and places, the inverse of rows.
 // Layout:   ids, places [P], rows [P], starts [E + 1].
 // Order:    no sums of floats; one task.
-// Requires: ids in [0, E): another one is reported, and nothing is sorted.
+// Requires: ids in [0, E); otherwise reports a fault and sorts nothing.
 // Traffic:  two reads of ids, one write of each result.
 void expert_order(Stream& stream, const ExpertOrderArgs& a) {
-  parallel_for(1, 1, [&](int64_t) { sort(stream, a); });  // a task: the counting device has no ids
+  parallel_for(1, 1, [&](int64_t) { sort(stream, a); });  // as a task, which the counting device skips: it has no ids
 }
 
 }  // namespace weft::cpu

@@ -5,9 +5,9 @@
 namespace weft::cuda {
 namespace {
 
-constexpr int kThreads = 1024, kEach = 4;  // ids of a thread at a time
+constexpr int kThreads = 1024, kEach = 4;  // kEach: ids per thread and round
 
-// Counts in `own` of all threads of the block: those of the threads before this one, and (in total) all.
+// Exclusive prefix sum of `own` over the threads of the block; total: the sum over all threads.
 __device__ __forceinline__ int counts_before(int own, int& total) {
   __shared__ int warps[kThreads / 32];
   const int lane = int(threadIdx.x) % 32, warp = int(threadIdx.x) / 32;
@@ -32,9 +32,9 @@ __device__ __forceinline__ int counts_before(int own, int& total) {
 
 // Equation: a stable counting sort of ids: starts, rows, and places, the inverse of rows.
 // Layout:   ids, places [P], rows [P], starts [E + 1].
-// Order:    integers alone. A block per expert: it counts the ids below its own, then ranks its own, in order of position.
-// Requires: ids in [0, E): another one is reported and counts as expert 0.
-// Traffic:  ids twice for each expert, from L2; one write of each result.
+// Order:    integers only. One block per expert: it counts the smaller ids, then ranks its own in order of position.
+// Requires: ids in [0, E); any other id is reported and treated as expert 0.
+// Traffic:  ids twice per expert, from L2; one write of each result.
 __global__ void __launch_bounds__(kThreads)
     sort(const int32_t* ids, int32_t* starts, int32_t* rows, int32_t* places, int P, int E, Fault* fault, const char* op) {
   const int expert = int(blockIdx.x);

@@ -9,10 +9,10 @@ using namespace weft;
 constant constexpr int kThreads = 256;
 
 struct Counted {
-  int before, total;  // of the threads before this one, of all
+  int before, total;  // sum over the threads before this one; sum over all
 };
 
-// Counts in `own` of all threads of the threadgroup.
+// Exclusive prefix sum and total of `own` over the threads of the threadgroup.
 inline Counted counts_before(int own, threadgroup int* simdgroups, uint thread_index) {
   const int upto = simd_prefix_inclusive_sum(own);
   threadgroup_barrier(mem_flags::mem_threadgroup);
@@ -33,9 +33,9 @@ inline int expert_at(device const int* ids, int position, int experts) {
 
 // Equation: a stable counting sort of ids: starts, rows, and places, the inverse of rows.
 // Layout:   ids, places [P], rows [P], starts [E + 1].
-// Order:    integers alone. A threadgroup per expert: it counts the ids below its own, then ranks its own, in order of position.
-// Requires: 256 threads; ids in [0, E): another one is reported and counts as expert 0.
-// Traffic:  ids twice for each expert, from cache; one write of each result.
+// Order:    integers only. One threadgroup per expert: it counts the smaller ids, then ranks its own in order of position.
+// Requires: 256 threads; ids in [0, E); any other id is reported and treated as expert 0.
+// Traffic:  ids twice per expert, from cache; one write of each result.
 [[max_total_threads_per_threadgroup(256)]]
 kernel void sort_by_expert(device const int* ids [[buffer(0)]], device int* starts [[buffer(1)]], device int* rows [[buffer(2)]],
                            device int* places [[buffer(3)]], constant ExpertOrderParams& p [[buffer(4)]], device Fault& fault [[buffer(5)]],

@@ -11,11 +11,11 @@ HWY_BEFORE_NAMESPACE();
 namespace weft::cpu::HWY_NAMESPACE {
 namespace {
 
-// Whether all of places are rows; else the first other one is reported.
+// Whether all places are in [0, rows); reports a fault for the first that is not.
 bool in_range(Stream& stream, const View& places, int64_t rows) {
   const int32_t* place = data<int32_t>(places);
   bool valid = true;
-  parallel_for(1, 1, [&](int64_t) {  // a task: the counting device has no places
+  parallel_for(1, 1, [&](int64_t) {  // as a task, which the counting device skips: it has no places
     for (int64_t i = 0, n = places.numel(); i < n && valid; ++i) {
       valid = 0 <= place[i] && place[i] < rows;
       if (!valid) stream.report(join("id ", place[i], " at position ", i, " is out of range [0, ", rows, ")"));
@@ -26,9 +26,9 @@ bool in_range(Stream& stream, const View& places, int64_t rows) {
 
 // Equation: y[i] = w[p] x[p / k], p = rows[i].
 // Layout:   x [T, C] and y [P, C] with a row stride each, rows [P], w [P] or none.
-// Order:    no sums; groups of rows are the tasks.
-// Requires: rows in [0, P): another one is reported, and nothing is written.
-// Traffic:  one read of rows and w, one write of y, each row of x from cache but for the first time.
+// Order:    no sums; tasks are groups of rows.
+// Requires: rows in [0, P); otherwise reports a fault and writes nothing.
+// Traffic:  one read of rows and w, one write of y; x once, then from cache.
 template <class T>
 void gather(Stream& stream, const ExpertRowsArgs& a) {
   const Rows x = as_rows(a.x, a.kOp, "x"), y = as_rows(a.y, a.kOp, "y");
@@ -47,8 +47,8 @@ void gather(Stream& stream, const ExpertRowsArgs& a) {
 
 // Equation: y[t] = sum over j of w[t, j] x[places[t, j]].
 // Layout:   x [P, C] and y [T, C] with a row stride each, places [T, k], w [T, k] or none.
-// Order:    groups of tokens are the tasks; j ascending, one fma each, from 0.
-// Requires: places in [0, P): another one is reported, and nothing is written.
+// Order:    tasks are groups of tokens; j ascending, one fma each, from 0.
+// Requires: places in [0, P); otherwise reports a fault and writes nothing.
 // Traffic:  one read of x, places and w, one write of y.
 template <class T>
 void sum_rows(Stream& stream, const ExpertSumArgs& a) {
@@ -71,8 +71,8 @@ void sum_rows(Stream& stream, const ExpertSumArgs& a) {
 
 // Equation: d[t, j] = sum over c of dy[t, c] x[places[t, j], c].
 // Layout:   dy [T, C] and x [P, C] with a row stride each, places and d [T, k].
-// Order:    groups of tokens are the tasks; a sum over a row follows row_sum's fixed tree.
-// Requires: places in [0, P): another one is reported, and nothing is written.
+// Order:    tasks are groups of tokens; a sum over a row follows row_sum's fixed tree.
+// Requires: places in [0, P); otherwise reports a fault and writes nothing.
 // Traffic:  one read of x, dy and places, one write of d.
 template <class T>
 void row_dots(Stream& stream, const ExpertDotsArgs& a) {

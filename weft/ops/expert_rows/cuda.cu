@@ -15,14 +15,14 @@ struct Matrix {
 
 struct Params {
   const int32_t* places;  // or rows
-  const float* weights;   // perhaps none
+  const float* weights;   // may be null
   int64_t T, P;
   int k, C;
   bool aligned;
   Fault* fault;
   const char* op;
 
-  // The place at i; one out of range is reported, and counts as 0.
+  // The place at i; if it is out of range, reports a fault and returns 0.
   __device__ __forceinline__ int64_t place(int64_t i) const {
     const int64_t place = places[i];
     if (place >= 0 && place < P) return place;
@@ -34,7 +34,7 @@ struct Params {
 // Equation: y[i] = w[p] x[p / k], p = rows[i].
 // Layout:   x [T, C] and y [P, C] with a row stride each, rows [P], w [P] or none.
 // Order:    no sums; a warp per row.
-// Requires: rows in [0, P): another one is reported.
+// Requires: rows in [0, P); any other is reported and read as 0.
 // Traffic:  one read of rows and w, one write of y; each row of x k times, mostly from L2.
 template <class T>
 __global__ void __launch_bounds__(128) gather(const Matrix<const T> x, const Matrix<T> y, const Params p) {
@@ -56,7 +56,7 @@ __global__ void __launch_bounds__(128) gather(const Matrix<const T> x, const Mat
 // Equation: y[t] = sum over j of w[t, j] x[places[t, j]].
 // Layout:   x [P, C] and y [T, C] with a row stride each, places [T, k], w [T, k] or none.
 // Order:    a warp per token; j ascending, one fma each, from 0.
-// Requires: places in [0, P): another one is reported.
+// Requires: places in [0, P); any other is reported and read as 0.
 // Traffic:  one read of x, places and w, one write of y.
 template <class T>
 __global__ void __launch_bounds__(128) sum_rows(const Matrix<const T> x, const Matrix<T> y, const Params p) {
@@ -81,7 +81,7 @@ __global__ void __launch_bounds__(128) sum_rows(const Matrix<const T> x, const M
 // Equation: d[t, j] = sum over c of dy[t, c] x[places[t, j], c].
 // Layout:   dy [T, C] and x [P, C] with a row stride each, places and d [T, k].
 // Order:    a warp per row; lane l adds chunks l, l + 32, ... of 16 bytes in order, then a butterfly over the lanes.
-// Requires: places in [0, P): another one is reported.
+// Requires: places in [0, P); any other is reported and read as 0.
 // Traffic:  one read of x and places, one write of d; dy k times, mostly from cache.
 template <class T>
 __global__ void __launch_bounds__(128) row_dots(const Matrix<const T> dy, const Matrix<const T> x, float* dots, const Params p) {

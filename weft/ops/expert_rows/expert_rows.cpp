@@ -7,7 +7,7 @@
 namespace weft {
 namespace {
 
-// k, the rows of each token.
+// k, the number of rows per token.
 int64_t rows_of_token(const Contract& contract, int64_t P, int64_t T) {
   contract.require(T == 0 ? P == 0 : P % T == 0, P, " rows are no multiple of ", T, " tokens");
   contract.require(P <= INT32_MAX, P, " rows are more than 32 bits count");

@@ -10,7 +10,7 @@ using namespace weft;
 
 constant bool kWeighted [[function_constant(0)]];
 
-// The place at i; one out of range is reported by lane 0, and counts as 0.
+// The place at i; if it is out of range, lane 0 reports a fault and it is read as 0.
 inline long place_at(device const int* places, long i, constant ExpertRowsParams& p, device Fault& fault, int lane) {
   const long place = places[i];
   if (place >= 0 && place < p.rows) return place;
@@ -21,7 +21,7 @@ inline long place_at(device const int* places, long i, constant ExpertRowsParams
 // Equation: y[i] = w[p] x[p / k], p = rows[i].
 // Layout:   x [T, C] and y [P, C] with a row stride each, rows [P], w [P] or none.
 // Order:    no sums; a simdgroup per row.
-// Requires: 128 threads; rows in [0, P): another one is reported.
+// Requires: 128 threads; rows in [0, P); any other is reported and read as 0.
 // Traffic:  one read of rows and w, one write of y; each row of x k times, mostly from cache.
 template <class T>
 [[max_total_threads_per_threadgroup(128)]]
@@ -47,7 +47,7 @@ kernel void gather_rows(device const T* x [[buffer(0)]], device const int* rows 
 // Equation: y[t] = sum over j of w[t, j] x[places[t, j]].
 // Layout:   x [P, C] and y [T, C] with a row stride each, places [T, k], w [T, k] or none.
 // Order:    a simdgroup per token; j ascending, one fma each, from 0.
-// Requires: 128 threads; places in [0, P): another one is reported.
+// Requires: 128 threads; places in [0, P); any other is reported and read as 0.
 // Traffic:  one read of x, places and w, one write of y.
 template <class T>
 [[max_total_threads_per_threadgroup(128)]]
@@ -78,7 +78,7 @@ kernel void sum_rows(device const T* x [[buffer(0)]], device const int* places [
 // Equation: d[t, j] = sum over c of dy[t, c] x[places[t, j], c].
 // Layout:   dy [T, C] and x [P, C] with a row stride each, places and d [T, k].
 // Order:    a simdgroup per row; lane l adds chunks l, l + 32, ... of 16 bytes in order, then a butterfly over the lanes.
-// Requires: 128 threads; places in [0, P): another one is reported.
+// Requires: 128 threads; places in [0, P); any other is reported and read as 0.
 // Traffic:  one read of x and places, one write of d; dy k times, mostly from cache.
 template <class T>
 [[max_total_threads_per_threadgroup(128)]]

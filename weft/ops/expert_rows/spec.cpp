@@ -17,7 +17,7 @@ struct Size {
   Layout layout = Layout::contiguous;
 };
 
-// A permutation of n, always the same one.
+// A fixed permutation of n elements.
 std::vector<double> permutation(int64_t n) {
   std::vector<int64_t> order(static_cast<size_t>(n));
   std::iota(order.begin(), order.end(), 0);

@@ -1,4 +1,4 @@
-// Matmul by matmul: each expert's rows with its matrix, by the kernels of weft/ops/matmul and so in their order.
+// One matmul per expert, by the kernels of weft/ops/matmul and therefore in their order.
 #include "weft/ops/grouped_matmul/grouped_matmul.h"
 #include "weft/ops/matmul/matmul.h"
 #include "weft/tile/cpu/kernel.h"
@@ -17,8 +17,8 @@ HWY_BEFORE_NAMESPACE();
 namespace weft::cpu::HWY_NAMESPACE {
 namespace {
 
-// body(e, first, last) for the rows of each expert. On the counting device, where nobody has written starts, one expert has all rows: no
-// other choice needs more workspace. Starts that do not ascend from 0 to P are reported.
+// Calls body(e, first, last) for the rows of each expert. On the counting device, which has no values of starts, one expert has all rows,
+// the case that needs most workspace. Reports a fault if starts do not ascend from 0 to P.
 template <class F>
 void for_each_expert(Stream& stream, const View& starts, int64_t P, F&& body) {
   const int64_t E = starts.numel() - 1;
@@ -36,7 +36,7 @@ void for_each_expert(Stream& stream, const View& starts, int64_t P, F&& body) {
   }
 }
 
-// Matrix e of a view of rank 3.
+// Matrix e of a stacked view.
 template <class AnyView>
 AnyView matrix_of(const AnyView& view, int64_t e) {
   AnyView matrix = part(view, 0, e, e + 1);
@@ -57,8 +57,8 @@ View bias_of(const View& bias, int64_t e) {
 
 // Equation: c[i] = a[i] op(b[e]) + bias[e] for the rows i of expert e.
 // Layout:   a [P, K] and c [P, N] with a row stride each, b [E, K, N] or [E, N, K], starts [E + 1].
-// Order:    matmul's: K in one order for any number of rows. Experts one after the other; their matmuls are cut into tasks.
-// Requires: starts from 0 to P, ascending: others are reported, and nothing is computed.
+// Order:    matmul's: K in one order for any number of rows. Experts run one after the other; each matmul is split into tasks.
+// Requires: starts ascending from 0 to P; otherwise reports a fault and computes nothing.
 // Traffic:  one read of a and of the matrices of experts with rows, one write of c.
 void grouped_matmul(Stream& stream, const GroupedMatmulArgs& a) {
   for_each_expert(stream, a.starts, a.a.shape[0], [&](int64_t e, int64_t first, int64_t last) {

@@ -10,15 +10,15 @@ using namespace metal;
 using namespace weft;
 
 constant bool kTransposeB [[function_constant(0)]];
-constant bool kBias [[function_constant(1)]];      // of c's dtype
-constant bool kWideBias [[function_constant(2)]];  // f32
+constant bool kBias [[function_constant(1)]];      // there is a bias of c's dtype
+constant bool kWideBias [[function_constant(2)]];  // there is a bias of f32
 
 constant constexpr int kSide = 32, kKBlock = 16, kRowK = kKBlock + 4, kRowSide = kSide + 4;
 constant constexpr int kTile = kSide * kRowK > kKBlock* kRowSide ? kSide* kRowK : kKBlock* kRowSide;
 
 inline int start_of(device const int* starts, int e, constant GroupedMatmulParams& p) { return clamp(starts[min(e, p.E)], 0, p.P); }
 
-// By the threads of one threadgroup: starts from 0 to P, ascending.
+// Reports a fault unless starts ascend from 0 to P. Called by all threads of one threadgroup.
 inline void check_starts(device const int* starts, constant GroupedMatmulParams& p, device Fault& fault, uint thread_index) {
   for (int e = int(thread_index); e <= p.E; e += 128) {
     const int value = starts[e], least = e == 0 ? 0 : starts[e - 1], most = e == 0 ? 0 : p.P;
@@ -26,12 +26,12 @@ inline void check_starts(device const int* starts, constant GroupedMatmulParams&
   }
 }
 
-// Rows [first, last) of one expert; -1: none.
+// Rows [first, last) of one expert; expert is -1 if there are none.
 struct RowTile {
   int expert, first, last;
 };
 
-// Tile number `tile`: each expert's rows are cut into tiles of kSide from its first one on.
+// Tile number `tile`: the rows of each expert are cut into tiles of kSide, starting at its first row.
 inline RowTile row_tile(device const int* starts, int tile, constant GroupedMatmulParams& p) {
   for (int e = 0; e < p.E; ++e) {
     const int first = start_of(starts, e, p), last = max(first, start_of(starts, e + 1, p)), own = (last - first + kSide - 1) / kSide;
@@ -41,7 +41,7 @@ inline RowTile row_tile(device const int* starts, int tile, constant GroupedMatm
   return {-1, 0, 0};
 }
 
-// Four sums of a simdgroup's quarter to threadgroup memory, one 8x8 after the other.
+// Stores the four 8x8 sums of a simdgroup's quarter to threadgroup memory, one after the other.
 inline void put_sums(thread Matrix (&sums)[2][2], threadgroup float* own) {
   for (int i = 0; i < 2; ++i)
     for (int j = 0; j < 2; ++j) simdgroup_store(sums[i][j], own + (i * 2 + j) * 64, 8ul);
@@ -50,9 +50,9 @@ inline void put_sums(thread Matrix (&sums)[2][2], threadgroup float* own) {
 
 // Equation: c[i] = a[i] op(b[e]) + bias[e] for the rows i of expert e.
 // Layout:   a [P, K] and c [P, N] with a row stride each, b [E, K, N] or [E, N, K], starts [E + 1].
-// Grid:     (ceil(N / 32), P / 32 + E) groups of four simdgroups, each with a quarter of the block. k ascends in eights, one matrix
+// Grid:     (ceil(N / 32), P / 32 + E) groups of four simdgroups, each with a quarter of the block. k ascends in blocks of 8, one matrix
 //           multiplication each, as in matmul; then the bias.
-// Requires: 128 threads. Any extents: past the edges there are zeros. Groups beyond the last tile end at once.
+// Requires: 128 threads. Any extents: edges are padded with zeros. Groups beyond the last tile end at once.
 // Traffic:  a once per 32 columns, an expert's matrix once per 32 of its rows; c once.
 template <class T>
 [[max_total_threads_per_threadgroup(128)]]
@@ -65,7 +65,7 @@ kernel void grouped_multiply(device const T* a [[buffer(0)]], device const T* b 
   threadgroup float left[kSide * kRowK], right[kTile], lines[4 * 256];
   if (group.x == 0 && group.y == 0) check_starts(starts, p, fault, thread_index);
   const RowTile rows = row_tile(starts, int(group.y), p);
-  if (rows.expert < 0) return;  // the whole group
+  if (rows.expert < 0) return;  // uniform over the group
   const int n0 = int(group.x) * kSide, row = int(simd / 2) * 16, column = int(simd % 2) * 16;
   device const T* matrix = b + long(rows.expert) * p.K * p.N;
   Matrix sums[2][2];
@@ -107,7 +107,7 @@ kernel void grouped_multiply(device const T* a [[buffer(0)]], device const T* b 
 
 // Equation: c[e] (+)= sum over the rows i of expert e of a[i]^T b[i].
 // Layout:   a [P, M] and b [P, N] with a row stride each, c [E, M, N] f32, starts [E + 1].
-// Grid:     (ceil(N / 32), ceil(M / 32), E) groups of four simdgroups, each with a quarter of the block; rows in eights, one matrix
+// Grid:     (ceil(N / 32), ceil(M / 32), E) groups of four simdgroups, each with a quarter of the block; rows in blocks of 8, one matrix
 //           multiplication each from zero, then c.
 // Requires: 128 threads. Any extents.
 // Traffic:  a and b once per 32 columns of the other; c once, twice when accumulating.

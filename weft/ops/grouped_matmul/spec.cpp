@@ -61,7 +61,7 @@ Problem forward(DType dtype, const Size& s) {
   return p;
 }
 
-// The same, and matmul for each expert: the bits must be equal.
+// The same as a comparison with matmul for each expert: the bits must be equal.
 Problem as_matmul(DType dtype, const Size& s) {
   Problem p = forward(dtype, s);
   p.run = [=](Stream& stream, const Bound& b) {
@@ -145,14 +145,14 @@ Problem sums(DType dtype, const Size& s) {
   return p;
 }
 
-// 8192 tokens with 8 of 128 experts each, 2048 -> 768: as a router that has learned little spreads them.
+// 8192 tokens with 8 of 128 experts each, 2048 -> 768, with the counts of an untrained router.
 Size published() {
   Size s{{}, 2048, 768};
   for (int64_t e = 0; e < 128; ++e) s.counts.push_back(512 + (e * 37 % 128 - 64) * 4 + 2);
   return s;
 }
 
-// One matmul of as many FLOPs, to compare with.
+// One dense matmul of equal FLOPs, for comparison.
 Problem dense(DType dtype, const Size& s) {
   Problem p;
   p.input("a", dtype, {s.rows(), s.K}, normal()).input("b", dtype, {s.N, s.K}, normal()).output("c", dtype, {s.rows(), s.N});

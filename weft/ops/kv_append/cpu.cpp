@@ -12,9 +12,9 @@ namespace weft::cpu::HWY_NAMESPACE {
 namespace {
 
 // Equation: k_cache[b, start[b] + t] = k[b, t], and so for v.
-// Layout:   k, v [B, T, Hkv, D] and the caches [B, capacity, Hkv, D], or pages of them; any strides over the first three axes.
-// Order:    no sums; groups of tokens are the tasks.
-// Requires: every start within the cache, and every page there, else it is reported and nothing is written.
+// Layout:   k, v [B, T, Hkv, D] and the caches [B, capacity, Hkv, D] or paged; any strides over the first three axes.
+// Order:    no sums; tasks are groups of tokens.
+// Requires: valid starts and page ids; otherwise reports a fault and writes nothing.
 // Traffic:  one read and one write of each new element.
 template <class T>
 void append(Stream& stream, const KvAppendArgs& a) {

@@ -17,9 +17,10 @@ struct Params {
 };
 
 // Equation: k_cache[b, start[b] + t] = k[b, t], and so for v.
-// Layout:   k, v [B, T, Hkv, D] and the caches [B, capacity, Hkv, D], or pages of them; any strides over the first three axes.
+// Layout:   k, v [B, T, Hkv, D] and the caches [B, capacity, Hkv, D] or paged; any strides over the first three axes.
 // Order:    no sums; one element of k and of v a thread.
-// Requires: every start within the cache, and every page there; a sequence that leaves it is reported and not written.
+// Requires: valid starts and page ids. A sequence with an invalid start is reported and not written; for an invalid page id a fault is
+//           reported and page 0 written.
 // Traffic:  one read and one write of each new element.
 template <class T>
 __global__ void append(const Params<T> p) {

@@ -11,13 +11,11 @@ namespace weft {
 constant bool kPaged [[function_constant(0)]];
 
 // Equation: k_cache[b, start[b] + t] = k[b, t], and so for v.
-// Layout:   k, v [B, T, Hkv, D] and the caches [B, capacity, Hkv, D], or pages of them, any strides over the first three axes;
-//           start [B].
-//           The type T has the element's size, or sixteen bytes where every row starts and ends at a multiple of that;
-//           strides and D count elements of type T.
+// Layout:   k, v [B, T, Hkv, D] and the caches [B, capacity, Hkv, D] or paged, any strides over the first three axes; start [B].
+//           The type T has the element's size, or sixteen bytes if all rows are aligned to that; strides and D count elements of type T.
 // Grid:     (ceil(T Hkv D / 256), B) groups; one T of k and of v a thread, no sums.
-// Requires: 256 threads; every start within the cache: a sequence that would leave it is reported and not written, nor is a position
-//           whose page is not there.
+// Requires: 256 threads; valid starts and page ids: a sequence with an invalid start and a position with an invalid page are reported and
+//           not written.
 // Traffic:  one read and one write of each new element; start once for each simdgroup.
 template <class T>
 [[max_total_threads_per_threadgroup(256)]]

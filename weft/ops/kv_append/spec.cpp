@@ -8,11 +8,11 @@ namespace {
 struct Size {
   std::vector<int64_t> start;  // one per sequence
   int64_t T, capacity, H, D;
-  int64_t page = 0;  // positions; 0: no pages
+  int64_t page = 0;  // positions per page; 0: not paged
 
   int64_t B() const { return int64_t(start.size()); }
-  int64_t pages() const { return capacity / page; }     // of a sequence
-  int64_t stored() const { return B() * pages() + 1; }  // in the cache; page 0 belongs to none
+  int64_t pages() const { return capacity / page; }     // per sequence
+  int64_t stored() const { return B() * pages() + 1; }  // in the cache; no sequence uses page 0
   int64_t page_of(int64_t b, int64_t n) const { return stored() - 1 - (b * pages() + n); }
   int64_t row(int64_t b, int64_t t) const { return page > 0 ? page_of(b, t / page) * page + t % page : b * capacity + t; }
   std::string name() const {

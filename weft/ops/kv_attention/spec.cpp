@@ -11,10 +11,10 @@ namespace {
 struct Size {
   std::vector<int64_t> start;  // one per sequence
   int64_t Tq, capacity, H, Hkv, D;
-  int64_t page = 0;  // positions; 0: no pages
+  int64_t page = 0;  // positions per page; 0: not paged
 
   int64_t B() const { return int64_t(start.size()); }
-  int64_t pages() const { return capacity / page; }           // of a sequence
+  int64_t pages() const { return capacity / page; }           // per sequence
   int64_t stored() const { return 2 + B() * (pages() - 1); }  // in the cache
   std::string name() const {
     const std::string of = join(dims({B(), Tq, H, Hkv, D}), "/after_", start.empty() ? 0 : start.back(), "_of_", capacity);
@@ -27,7 +27,7 @@ int64_t row(bool by_head, int64_t T, int64_t heads, int64_t b, int64_t t, int64_
   return by_head ? (b * heads + h) * T + t : (b * T + t) * heads + h;
 }
 
-// Pages [N, page, heads, D] in another order than positions; page 0 belongs to no sequence, and all share the first of theirs.
+// The page table: pages are not in the order of positions, no sequence uses page 0, and all sequences share their first page.
 int64_t page_of(const Size& s, int64_t b, int64_t n) { return n == 0 ? 1 : s.stored() - 1 - (b * (s.pages() - 1) + n - 1); }
 
 // The row of position t of sequence b in the cache.
@@ -48,10 +48,10 @@ Fill cache(const Size& s, bool by_head, Fill fill) {
   };
 }
 
-// Bounds as in causal_attention's spec: a score errs by D + 2 roundings of the magnitudes it sums (with a soft cap by that times its
-// derivative, and by 7 of its own), and its exponential by that much relatively, by the rounding of its argument and by 3 of its own. p is
-// scaled down as the maximum grows, tile by tile and chunk by chunk; the maximum moves by at most the row's span. Numerator and
-// denominator err by that, e, and by the roundings of a sum of n terms each.
+// Bounds as in causal_attention's spec. A score has an error of D + 2 roundings of the magnitudes it sums (with a soft cap: that times the
+// cap's derivative, plus 7 roundings). Its exponential has this as a relative error, plus the rounding of its argument and 3 roundings. p
+// is scaled down when the maximum grows, tile by tile and chunk by chunk; the maximum grows by at most the row's span. Numerator and
+// denominator have this error, e, plus the roundings of a sum of n terms.
 void attend(Truth& t, const Size& s, bool by_head, const KvAttentionOptions& options) {
   const double scale = options.scale, cap = options.soft_cap;
   const Array &q = t["q"], &k = t["k"], &v = t["v"];
@@ -185,7 +185,7 @@ void add_rejections(Registry& registry) {
   });
 }
 
-// Caches in pages: of one tile and of several, sequences of other lengths, options, prompts that begin and end within a page.
+// Paged caches: pages of one tile and of several, sequences of different lengths, options, prompts that begin and end within a page.
 void add_pages(Registry& registry, DType dtype) {
   const auto add = [&](Size s, int64_t page, const std::string& name = "", KvAttentionOptions options = {}, bool by_head = false,
                        Layout layout = Layout::contiguous) {
@@ -207,8 +207,8 @@ void add_pages(Registry& registry, DType dtype) {
   add({{600}, 40, 640, 4, 2, 32}, 64, "/window_70", {.window = 70});
 }
 
-// Windows that begin within a tile, at its first key, after the first segment and before the first key; rows of a block with different
-// windows. A tile has 64 keys on the CPU, 8 to 32 on Metal; a segment 512 and 256.
+// Windows that begin within a tile, at its first key, after the first segment and before the first key; blocks whose rows have different
+// windows. A tile has 64 keys on the CPU and 8 to 32 on Metal; a segment has 512 and 256.
 void add_options(Registry& registry, DType dtype) {
   const auto add = [&](const Size& s, const std::string& name, KvAttentionOptions options, bool by_head = false, Fill values = normal()) {
     registry.add({"kv_attention", s.Tq == 1 ? "decode" : "prefill", dtype, s.name() + "/" + name,
@@ -232,7 +232,7 @@ void add_options(Registry& registry, DType dtype) {
     for (float cap : {0.5f, 20.0f}) add(s, join("soft_cap_", cap), {.soft_cap = cap});
     add(s, "window_37_soft_cap_3_scale", {.scale = 0.5f, .window = 37, .soft_cap = 3});
   }
-  // A NaN, or an infinity, at position 66: queries from 66 + window on do not see it, the others do.
+  // A NaN or an infinity at position 66: queries from 66 + window on do not attend to it, earlier ones do.
   for (double value : {double(NAN), double(INFINITY)})
     for (int64_t w : {12, 13, 15, 40}) {
       const Fill odd = sprinkle(normal(), 90 * 2 * 16, 66 * 2 * 16 + 3, value);
@@ -276,7 +276,7 @@ void add_specs_kv_attention(Registry& registry) {
     add({{70, 3}, 11, 90, 4, 2, 20}, "/padded", false, Layout::padded_rows);
     add({{70}, 1, 90, 4, 2, 20}, "/scale", false, Layout::contiguous, normal(), {.scale = 0.7f});
     for (int64_t Tq : {1, 20})
-      add({{60}, Tq, 90, 4, 2, 16}, "/huge_scores", false, Layout::contiguous, normal(), {.scale = 1e11f});  // outputs are numbers
+      add({{60}, Tq, 90, 4, 2, 16}, "/huge_scores", false, Layout::contiguous, normal(), {.scale = 1e11f});  // outputs are finite
     // A NaN at position 66 reaches the queries that attend to it and no others.
     add({{60}, 20, 90, 4, 2, 16}, "/nan", false, Layout::contiguous, sprinkle(normal(), 90 * 2 * 16, 66 * 2 * 16 + 3, NAN));
     add({{60}, 20, 90, 4, 2, 16}, "/infinity", false, Layout::contiguous, sprinkle(normal(), 90 * 2 * 16, 66 * 2 * 16 + 3, INFINITY));

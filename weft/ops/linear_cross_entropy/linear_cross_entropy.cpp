@@ -57,7 +57,7 @@ Tensor with_rows(Stream& stream, const View& weight, int64_t rows) {
   return all;
 }
 
-// dlogits in memory of its own, zeros beyond the vocabulary.
+// Separate memory for dlogits, with zeros beyond the vocabulary.
 Tensor empty_gradient(const Tensor& logits, int64_t V, DType dtype) {
   const Tensor made = Tensor::empty(logits.device(), logits.shape(), dtype);
   if (V < logits.shape()[1]) zero(made.part(1, V, logits.shape()[1]));
@@ -71,7 +71,7 @@ void add_chunk(Stream& stream, const LinearCrossEntropyArgs& a, const View& weig
   const Tensor logits = Tensor::empty(stream.device(), {end - row, weight.shape[0]});
   matmul(stream, {.a = x, .b = weight, .c = logits.mut_view(), .bias = {}, .pre = {}, .transpose_b = true, .scales = a.scales});
   if (a.soft_cap > 0) soft_cap_in_place(logits, a.soft_cap);
-  // In the memory of the logits unless its dtype differs or the cap's slope needs them.
+  // dlogits overwrites the logits unless its dtype differs or the soft cap's derivative needs them.
   const bool wanted = a.dx || a.dweight, in_place = a.x.dtype == DType::f32 && a.soft_cap == 0;
   const Tensor dlogits = !wanted ? Tensor() : in_place ? logits : empty_gradient(logits, V, a.x.dtype);
   const bool first = row == 0;

@@ -32,7 +32,7 @@ struct Setup {
 
 bool padded(const Setup& s, const Truth& t, int64_t r) { return s.pad_id != -1 && int64_t(t["targets"][r]) == s.pad_id; }
 
-// The logits of one row, and what each may be off by: a matmul's sum of C products (weft/ops/matmul/spec.cpp). `slope`: of the soft cap.
+// The logits of one row and their errors, those of a matmul's sum of C products (weft/ops/matmul/spec.cpp). `slope`: derivative of the cap.
 struct Logits {
   std::vector<double> value, error, slope, slope_error;
 
@@ -51,7 +51,7 @@ struct Logits {
     }
   }
 
-  // A slope of at most 1 passes the error on; a division, tanh (at most 12 u) and a product add theirs.
+  // The derivative is at most 1, so the error does not grow; a division, tanh (at most 12 u) and a product add their roundings.
   void cap(size_t j, double cap) {
     const double y = cap * std::tanh(value[j] / cap);
     error[j] += 14 * u * std::abs(y);

@@ -1,4 +1,4 @@
-// Matmul with an int8 b: the weights it stands for, and the same bits as the matmul of these.
+// Matmul with an int8 b: the reference uses the widened weights, and the bits must equal those of the matmul with these weights.
 #include <cmath>
 
 #include "weft/ops/matmul/problems.h"
@@ -12,14 +12,14 @@ struct Int8Size {
   int64_t M, N, K;
   bool bias = false;
   Activation activation = Activation::none;
-  int64_t padding = 0;  // elements after a row of b, and of the scales; -1: up to a multiple of 16 bytes, as a model's
+  int64_t padding = 0;  // elements after each row of b and of the scales; -1: pads to a multiple of 16 bytes, as in a model
 
   int64_t groups() const { return (K + kInt8Group - 1) / kInt8Group; }
   int64_t numbers_row() const { return padding < 0 ? (K + 15) / 16 * 16 : K + padding; }
   int64_t scales_row() const { return padding < 0 ? (groups() + 7) / 8 * 8 : groups() + padding; }
 };
 
-// Numbers and scales that look random: b, and the same weights in a's dtype, are inputs made from them.
+// Pseudorandom numbers and scales; the inputs b and its weights in a's dtype are made from them.
 int number(int64_t n, int64_t k) { return int((n * 73 + k * 31 + (n * 7 + 3) * (k % 97) * 13) % 255) - 127; }
 double scale(int64_t n, int64_t g) { return double(8 + (n * 7 + g * 5) % 29) * 0x1p-12; }
 double weight(int64_t n, int64_t k) { return number(n, k) * scale(n, k / kInt8Group); }

@@ -111,7 +111,7 @@ void check_contract(const Stream& stream, const MatmulArgs& args) {
 
 namespace {
 
-// The rows of all matrices of a batch, as one matrix.
+// A view of the rows of all matrices of a batch as one matrix.
 template <class AnyView>
 AnyView as_matrix(AnyView view, const MatmulPlan& p, int64_t row) {
   view.shape = {p.M, p.N};
@@ -119,7 +119,7 @@ AnyView as_matrix(AnyView view, const MatmulPlan& p, int64_t row) {
   return view;
 }
 
-// The gradient before an activation in three launches.
+// The gradient before an activation, in three launches: for devices without a fused kernel.
 void matmul_then_slope(Stream& stream, const MatmulArgs& args) {
   const MatmulPlan p = plan(args);
   MatmulArgs product = args;

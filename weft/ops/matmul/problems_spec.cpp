@@ -89,7 +89,7 @@ Problem forward(const Setup& s) {
   return p;
 }
 
-// The slope of a bf16 kernel may err by kSlopeError besides: it takes approximate exponentials and reciprocals.
+// f'(x) of a bf16 kernel may have an additional error of kSlopeError, because it uses approximate exponentials and reciprocals.
 Problem times_slope(const Setup& s) {
   constexpr double kSlopeError = 0x1p-17;
   Problem p;
@@ -113,7 +113,7 @@ Problem times_slope(const Setup& s) {
           const double value = sums.value[size_t(n)], scale = sums.scale[size_t(n)];
           const ActivationTruth f = activation_truth(s.activation, t["slope_of"][i]);
           const double c = value * f.slope, slope_error = f.slope_error + f.slope_flush + (s.in == DType::bf16 ? kSlopeError : 0);
-          // The sum, its rounding where it is stored before, the slope and the multiplication.
+          // Errors of the sum, of its rounding if it is stored first, of f'(x) and of the multiplication.
           const double c_error = std::abs(f.slope) * (growth(roundings(s)) * u * scale + 1.01 * rounded * std::abs(value)) +
                                  1.01 * std::abs(value) * slope_error + 2 * u * std::abs(c);
           t["c"].expect_within(i, c, c_error);

@@ -82,7 +82,7 @@ void add_forward(Registry& registry, const Variant& v) {
     add("/nan", v.with(size, [](Setup& s) { s.a = sprinkle(normal(), 101, 40, NAN); }));
     add("/infinity", v.with(size, [](Setup& s) { s.a = sprinkle(normal(), 101, 40, INFINITY); }));
   }
-  // More rows than a decoding step has; the last has more tiles of 128 x 192 than an H200 has multiprocessors.
+  // More rows than the kernels for decoding take; the last size has more tiles of 128 x 192 than an H200 has multiprocessors.
   if (v.types.out == DType::bf16)
     for (Size size : {Size{65, 40, 8}, {100, 192, 200}, {129, 200, 72}, {260, 390, 136}, {2200, 1544, 72}})
       for (bool pre : {false, true})
@@ -130,7 +130,7 @@ void add_slopes(Registry& registry, const Variant& v) {
   Setup batch = with({3, 8, 7}, Activation::gelu_tanh, true);
   batch.batch = {2, 3}, batch.shared_b = true;
   if (!v.transpose_a) add("/batch_2x3", batch);
-  // As the forward cases of more rows than a decoding step has.
+  // The sizes of the forward cases with many rows.
   for (Size size : {Size{65, 40, 8}, {100, 192, 200}, {129, 200, 72}, {260, 390, 136}, {2200, 1544, 72}})
     for (bool sums : {false, true})
       if (sums || size.M < 1000) add(sums ? "/sums" : "", with(size, Activation::gelu_tanh, sums));

@@ -5,7 +5,7 @@
 namespace weft::cuda {
 namespace {
 
-// A tile is eight rows of the gate's weight and the same eight of up's: a lane has both sums of an element.
+// A tile is eight rows of the weight of gate and the same eight rows of up, so that a lane has both sums of an element.
 struct GatedTiles {
   const __nv_bfloat16 *gate, *up, *gate_bias, *up_bias;
   __nv_bfloat16* y;

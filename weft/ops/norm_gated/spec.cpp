@@ -32,7 +32,7 @@ Problem problem(const Setup& s) {
     for (int64_t r = 0; r < s.R; ++r)
       for (int64_t f = 0; f < s.F; ++f) {
         const Estimate g = projected(n, t, "gate", "gate_bias", r, f, s.C), u = projected(n, t, "up", "up_bias", r, f, s.C);
-        const double silu = g.value / (1 + std::exp(-g.value));  // its slope is at most 1.1
+        const double silu = g.value / (1 + std::exp(-g.value));  // its derivative is at most 1.1
         const double error = 1.1 * g.error * (std::abs(u.value) + u.error) + std::abs(silu) * u.error;
         t["y"].expect_within(r * s.F + f, silu * u.value, error + std::abs(silu * u.value) * 0x1p-21);
       }

@@ -14,11 +14,11 @@ struct Projection {
 // The cache position of each sequence's new token.
 struct NewPositions {
   const int32_t* start;
-  int capacity, table;  // positions of the cache, and of RoPE's table (as many where there is none)
+  int capacity, table;  // positions of the cache and of the RoPE table (without RoPE: the same)
   Fault* fault;
   const char* op;
 
-  // Of sequence b, or -1; `first`: this thread reports it.
+  // The position for sequence b, or -1 if it is out of range, which the thread with `first` reports.
   __device__ __forceinline__ int of(int b, bool first) const {
     const int at = start[b];
     if (at >= 0 && at < capacity && at < table) return at;
@@ -28,13 +28,14 @@ struct NewPositions {
   }
 };
 
-// A tile is eight rows of a head's first half and the eight of its second half with which RoPE pairs them: a lane has both of a pair.
+// A tile is eight rows of a head's first half and the paired eight rows of its second half, so that a lane has both elements of a RoPE
+// pair.
 struct HeadTiles {
   Projection q, k, v;
-  Heads<__nv_bfloat16> q_at;  // a row a sequence
+  Heads<__nv_bfloat16> q_at;  // one row per sequence
   CachedHeads<__nv_bfloat16> k_cache, v_cache;
-  const float *cos, *sin;  // [positions, D / 2]; absent: no turn
-  __nv_bfloat16* raw;      // [rows, heads of q and k, D]: q and k go there and are not turned; absent: to q_at and k_cache
+  const float *cos, *sin;  // [positions, D / 2]; null: no RoPE
+  __nv_bfloat16* raw;      // [rows, heads of q and k, D]: receives q and k without RoPE; null: q_at and k_cache receive them with RoPE
   NewPositions positions;
   int D;
 
@@ -65,7 +66,7 @@ struct HeadTiles {
     return {{first, p.row, 8}, {first + D / 2 * p.row, p.row, 8}};
   }
 
-  // A lane's epilogue of a tile. RoPE's angles are loaded before the sums are ready.
+  // A lane's epilogue of a tile. Loads the RoPE table before the sums are ready.
   struct Finish {
     const HeadTiles& tiles;
     Place at;
@@ -109,7 +110,7 @@ struct HeadTiles {
   }
 };
 
-// The norms of heads, which take all of a head's elements, and RoPE after them.
+// The norms of heads, which need all elements of a head, followed by RoPE.
 struct HeadNorms {
   HeadTiles heads;  // with `raw`
   const void *q_gain, *k_gain;
@@ -122,8 +123,8 @@ constexpr int kHeadWarps = 4;
 
 // Equation: y = rope(x rstd w) of each head x of q and k.
 // Layout:   heads.raw to q_at and k_cache.
-// Order:    a warp per head, a lane per sixteen bytes, then a butterfly, as norm_forward's for rows of up to 32 of those.
-// Requires: D a multiple of 16 up to 256. A start out of range was reported: that sequence is skipped.
+// Order:    a warp per head, a lane per sixteen bytes, then a butterfly, as norm_forward for rows of up to 512 bytes.
+// Requires: D a multiple of 16 up to 256. Sequences with a start out of range, which is already reported, are skipped.
 // Traffic:  one read and one write of each head.
 __global__ void __launch_bounds__(32 * kHeadWarps) norm_and_turn(const __grid_constant__ HeadNorms p) {
   __shared__ __align__(16) __nv_bfloat16 normed[kHeadWarps][256];

@@ -16,12 +16,12 @@ struct Setup {
   std::vector<int64_t> start;  // one per sequence
   int64_t C, H, K, D, capacity;
   bool delta = true, bias = false, turned = true;
-  int64_t page = 0;  // positions; 0: no pages
+  int64_t page = 0;  // positions per page; 0: not paged
   bool normed = false;
 
   int64_t R() const { return int64_t(start.size()); }
-  int64_t pages() const { return capacity / page; }     // of a sequence
-  int64_t stored() const { return R() * pages() + 1; }  // in the cache; page 0 belongs to none
+  int64_t pages() const { return capacity / page; }     // per sequence
+  int64_t stored() const { return R() * pages() + 1; }  // in the cache; no sequence uses page 0
   int64_t page_of(int64_t b, int64_t n) const { return stored() - 1 - (b * pages() + n); }
   int64_t row(int64_t b) const {
     const int64_t t = start[size_t(b)];
@@ -33,7 +33,7 @@ struct Setup {
   }
 };
 
-// The D elements of a head of row r: normed if there is a `gain`, and after RoPE if `turned`. `expect` takes place, value and error of
+// The D elements of a head of row r: normed if there is a `gain`, with RoPE if `turned`. Calls `expect` with the place, value and error of
 // each.
 struct HeadOf {
   const char *weight, *bias, *gain;
@@ -49,7 +49,7 @@ void expect_head(const Setup& s, const Truth& t, const std::vector<double>& n, c
     double squares = 0, error = 0;
     for (const Estimate& e : x) squares += e.value * e.value, error += 2 * std::abs(e.value) * e.error + e.error * e.error;
     const double mean = squares / double(s.D) + kEps, rstd = 1 / std::sqrt(mean);
-    // 1 / sqrt moves by at most its slope at the smaller end times the error of the mean.
+    // 1 / sqrt changes by at most the error of the mean times its derivative at the smaller end.
     const double low = std::max(double(kEps), mean - error / double(s.D)), off = 0.5 * error / double(s.D) / (low * std::sqrt(low));
     for (int64_t d = 0; d < s.D; ++d) {
       Estimate& e = x[size_t(d)];

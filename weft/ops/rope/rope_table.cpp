@@ -25,7 +25,7 @@ double dynamic_theta(double theta, int64_t R, const RopeScaling& s, int64_t cont
   return theta * std::pow(s.factor * stretch - (s.factor - 1), double(R) / double(R - 2));
 }
 
-// Between `low` and `high` the pairs are blended; those before keep their frequency, those after are divided by the factor.
+// Frequencies before `low` are kept, those after `high` are divided by the factor, and those between are blended.
 struct YarnRange {
   double low, high;
 
@@ -36,7 +36,7 @@ struct YarnRange {
     low = pair_of(s.beta_fast), high = pair_of(s.beta_slow);
     if (s.truncate) low = std::floor(low), high = std::ceil(high);
     low = std::max(low, 0.0), high = std::min(high, double(R - 1));
-    if (low == high) high += 0.001;  // as transformers does
+    if (low == high) high += 0.001;  // as in transformers
   }
 
   double blend(double frequency, size_t pair, double factor) const {

@@ -14,10 +14,10 @@ namespace {
 
 constexpr int64_t kMost = RouteArgs::kMostExperts;
 
-// NaN as the largest number, so that every logit has a place.
+// The key by which logits are compared: a NaN counts as the largest.
 float rank_of(float logit) { return logit != logit ? HUGE_VALF : logit; }
 
-// The k largest of x, ascending by index; of equal ones the lowest.
+// Chooses the k largest of x, the lowest index among equals; writes ids in ascending order.
 void choose(const float* x, int64_t E, int64_t k, int32_t* ids) {
   bool chosen[kMost] = {};
   for (int64_t j = 0; j < k; ++j) {
@@ -43,7 +43,7 @@ void softmax_of(float* x, int64_t n) {
   for_each_block(n, [=](At at) HWY_ATTR { at.store(at.load(x) * over_sum, x); });
 }
 
-// p of the chosen experts [k], or of all [E].
+// p of the chosen experts [k], or of all experts [E].
 template <class T>
 int64_t probabilities(const T* logits, int64_t E, const int32_t* ids, int64_t k, bool of_chosen, float* p) {
   for_each_block(E, [=](At at) HWY_ATTR { at.store(at.load(logits), p); });
@@ -76,9 +76,9 @@ void forward(Stream& stream, const RouteArgs& a) {
 
 bool in_range(int32_t id, int64_t E) { return 0 <= id && id < E; }
 
-// The first of the ids that is no expert is reported.
+// Reports a fault for the first id outside [0, E).
 void report_ids(Stream& stream, const View& ids, int64_t E) {
-  parallel_for(1, 1, [&](int64_t) {  // a task: the counting device has no ids
+  parallel_for(1, 1, [&](int64_t) {  // as a task, which the counting device skips: it has no ids
     const int32_t *begin = data<int32_t>(ids), *end = begin + ids.numel();
     const int32_t* bad = std::find_if(begin, end, [=](int32_t id) { return !in_range(id, E); });
     if (bad != end) stream.report(join("id ", *bad, " at position ", bad - begin, " is out of range [0, ", E, ")"));
@@ -88,7 +88,7 @@ void report_ids(Stream& stream, const View& ids, int64_t E) {
 // Equation: dlogits = p (g - s), s = sum(p g), g = dweights of the chosen experts.
 // Layout:   logits, dlogits [R, E] with a row stride each, ids and dweights [R, k].
 // Order:    rows are independent tasks; s takes the chosen experts in order.
-// Requires: ids of the forward pass, in [0, E): the first other one is reported, and rows with one are zero.
+// Requires: ids of the forward pass, in [0, E); otherwise the first invalid one is reported, and rows with invalid ids become zero.
 // Traffic:  one read of logits and dweights, two of ids, one write of dlogits.
 template <class T>
 void backward(Stream& stream, const RouteBackwardArgs& a) {

@@ -28,7 +28,7 @@ __device__ __forceinline__ float sum_of_warp(float x) {
   return x;
 }
 
-// The logits of a row in the registers of a warp: expert 32 i + lane is element i. Those past the last do not exist.
+// The logits of a row in the registers of a warp: element i of a lane is expert 32 i + lane, which may not exist.
 template <int kSlots>
 struct Row {
   float x[kSlots];
@@ -44,7 +44,7 @@ struct Row {
     }
   }
 
-  // Marks the k largest; of equal ones the lowest. A NaN is the largest.
+  // Marks the k largest, the lowest expert among equals. A NaN counts as the largest.
   __device__ __forceinline__ void choose(int k, int lane) {
     for (int j = 0; j < k; ++j) {
       float best = Max::kNone;
@@ -64,7 +64,7 @@ struct Row {
     }
   }
 
-  // x becomes its softmax over `counted` elements, 0 elsewhere.
+  // Replaces x by its softmax over the `counted` elements; other elements become 0.
   __device__ __forceinline__ void softmax(uint32_t counted) {
     float m = Max::kNone;
 #pragma unroll
@@ -110,8 +110,8 @@ __global__ void __launch_bounds__(128) forward(const T* logits, const Params p) 
 
 // Equation: dlogits = p (g - s), s = sum(p g), g = dweights of the chosen experts.
 // Layout:   logits, dlogits [R, E] with a row stride each, ids and dweights [R, k].
-// Order:    as the forward.
-// Requires: E <= 32 kSlots; ids of the forward pass, in [0, E): others are reported and left out.
+// Order:    as in the forward kernel.
+// Requires: E <= 32 kSlots; ids of the forward pass, in [0, E); invalid ones are reported and ignored.
 // Traffic:  one read of logits, ids and dweights, one write of dlogits.
 template <class T, int kSlots>
 __global__ void __launch_bounds__(128) backward(const T* logits, T* dlogits, const Params p) {
@@ -141,7 +141,7 @@ __global__ void __launch_bounds__(128) backward(const T* logits, T* dlogits, con
   }
 }
 
-// f.operator()<kSlots>() with registers for E experts.
+// Calls f.operator()<kSlots>() with the smallest kSlots for E experts.
 template <class F>
 void with_slots(int64_t E, F&& f) {
   if (E <= 128) return f.template operator()<4>();

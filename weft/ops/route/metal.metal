@@ -8,10 +8,10 @@
 using namespace metal;
 using namespace weft;
 
-constant constexpr int kSlots = 32;      // experts of a lane: 1024 in all
+constant constexpr int kSlots = 32;      // experts per lane: 1024 in total
 constant constexpr int kNone = 1 << 20;  // no expert
 
-// The logits of a row in the registers of a simdgroup: expert 32 i + lane is element i.
+// The logits of a row in the registers of a simdgroup: element i of a lane is expert 32 i + lane.
 struct ExpertRow {
   float x[kSlots];
   uint exists, chosen;  // bit i
@@ -26,7 +26,7 @@ struct ExpertRow {
     }
   }
 
-  // Marks the largest that is not marked; of equal ones the lowest. A NaN is the largest.
+  // Marks the largest unmarked element, the lowest expert among equals. A NaN counts as the largest.
   void choose(int experts, int lane) {
     float best = -INFINITY;
     int at = kNone;
@@ -42,7 +42,7 @@ struct ExpertRow {
     if (at % 32 == lane) chosen |= 1u << uint(at / 32);
   }
 
-  // x becomes its softmax over `counted` elements, 0 elsewhere.
+  // Replaces x by its softmax over the `counted` elements; other elements become 0.
   void softmax(uint counted, int experts, int lane) {
     float m = -INFINITY;
     for (int i = 0; i < kSlots && i * 32 < experts; ++i)
@@ -88,8 +88,8 @@ kernel void choose_experts(device const T* logits [[buffer(0)]], device int* ids
 
 // Equation: dlogits = p (g - s), s = sum(p g), g = dweights of the chosen experts.
 // Layout:   logits, dlogits [R, E] with a row stride each, ids and dweights [R, k].
-// Order:    as the forward.
-// Requires: 128 threads, E <= 1024; ids of the forward pass, in [0, E): others are reported and left out.
+// Order:    as in the forward kernel.
+// Requires: 128 threads, E <= 1024; ids of the forward pass, in [0, E); invalid ones are reported and ignored.
 // Traffic:  one read of logits, ids and dweights, one write of dlogits.
 template <class T>
 [[max_total_threads_per_threadgroup(128)]]

@@ -14,7 +14,7 @@ struct Size {
   bool of_chosen;
 };
 
-// The chosen experts of row r: sorted by logit, NaN first, of equal ones the lower expert.
+// The chosen experts of row r, ascending: those with the largest logits, NaN first, the lower expert among equals.
 std::vector<int64_t> chosen(const Array& logits, int64_t r, Size s) {
   const auto rank = [&](int64_t e) { return std::isnan(logits[r * s.experts + e]) ? INFINITY : logits[r * s.experts + e]; };
   std::vector<int64_t> ids(static_cast<size_t>(s.experts));
@@ -25,7 +25,7 @@ std::vector<int64_t> chosen(const Array& logits, int64_t r, Size s) {
   return ids;
 }
 
-// p of every expert of row r; 0 of those that do not count.
+// p of every expert of row r; 0 for experts outside the softmax.
 std::vector<double> softmax(const Array& logits, int64_t r, Size s, const std::vector<int64_t>& ids) {
   std::vector<double> p(size_t(s.experts), s.of_chosen ? -INFINITY : 0);
   for (int64_t e = 0; e < s.experts && !s.of_chosen; ++e) p[size_t(e)] = logits[r * s.experts + e];
@@ -37,7 +37,7 @@ std::vector<double> softmax(const Array& logits, int64_t r, Size s, const std::v
   return p;
 }
 
-// exp to 2 ulp of an argument that was rounded once, whose size is at most `spread`; the sum of E terms; a division and a product.
+// Roundings: exp to 2 ulp, with an argument of at most `spread` that was rounded once; a sum of E terms; a division; a product.
 double roundings(Size s, double spread) { return 2 * spread + 8 + double(s.of_chosen ? s.chosen : s.experts) / 16; }
 
 double spread_of(const Array& logits) {
@@ -101,7 +101,7 @@ Problem backward(DType dtype, Size s, Layout layout = Layout::contiguous) {
       }
     }
   };
-  p.loss = [=](const Truth& t) {  // ids are constants of it
+  p.loss = [=](const Truth& t) {  // ids are constants
     double loss = 0;
     for (int64_t r = 0; r < s.tokens; ++r) {
       const std::vector<int64_t> ids = ids_of(t, r);
@@ -142,7 +142,7 @@ void add_specs_route(Registry& registry) {
         registry.add({op, "backward", dtype, name, [=] { return backward(dtype, s); }});
         registry.add({op, "backward", dtype, name + "/padded", [=] { return backward(dtype, s, Layout::padded_rows); }});
       }
-    // Equal logits, and numbers that are none.
+    // Equal logits, NaN and infinity.
     for (bool of_chosen : {true, false}) {
       const Size s{6, 70, 5, of_chosen};
       const std::string which = of_chosen ? "/of_chosen" : "/of_all";

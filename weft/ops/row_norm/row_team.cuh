@@ -1,5 +1,5 @@
-// The sum of a row of bf16 in a norm, for kernels in which other threads than the norm's own add it (docs/numerics.md, "One order: CUDA"):
-// a team of virtual threads, each with the chunks t, t + team, ..., a butterfly in each warp, then the warps in order.
+// The sum over a row of bf16 as norm_forward computes it, for fused kernels with other thread counts (docs/numerics.md, "One order: CUDA"):
+// a team of virtual threads, of which thread t has chunks t, t + team, ...; a butterfly in each warp; then the warps in order.
 #pragma once
 
 #include "weft/tile/cuda/group.cuh"
@@ -10,13 +10,13 @@ namespace weft::cuda {
 using RowPiece = Chunk<__nv_bfloat16, 8>;
 inline constexpr int kMostTeamWarps = 32;
 
-// Threads of the team: those of with_walk (weft/tile/cuda/rows.cuh).
+// Number of threads in the team, as in with_walk (weft/tile/cuda/rows.cuh).
 __host__ __device__ inline int row_team(int columns) {
   const int chunks = (columns + 7) / 8;
   return chunks <= 32 ? 32 : chunks <= 256 ? 128 : chunks <= 512 ? 256 : chunks <= 1024 ? 512 : 1024;
 }
 
-// The sum of squares of one warp of the team, by a warp; every lane gets it.
+// The sum of squares of one warp of the team, computed by one warp; every lane gets it.
 __device__ __forceinline__ float team_warp_squares(const RowPiece* row, int chunks, int warp, int warps) {
   float sum = 0;
   for (int c = warp * 32 + int(threadIdx.x) % 32; c < chunks; c += warps * 32) {

@@ -6,17 +6,17 @@ namespace {
 
 struct SampleParams {
   const float* logits;
-  unsigned long long* best;  // [R]: of each row, the largest key so far; 0 at first, and again after the last block
-  unsigned* left;            // [R]: blocks that are done, likewise
+  unsigned long long* best;  // [R]: the largest key of each row so far; 0 at first, and reset to 0 by the last block
+  unsigned* left;            // [R]: number of blocks that are done; also reset
   int32_t* ids;
   int64_t row;
   int V;
 };
 
-constexpr int kSampleThreads = 256, kSampleBlocks = 16;  // blocks to a row
+constexpr int kSampleThreads = 256, kSampleBlocks = 16;  // blocks per row
 
-// Keys order candidates: a logit that is not a number, or +inf, before all others, then by value; of equals the lower id. 0 is no
-// candidate: -inf.
+// Keys order the candidates: NaN and +inf above all others, then by value; among equals the lower id is larger. The key of -inf is 0, no
+// candidate.
 __device__ __forceinline__ unsigned long long key_of(float x, int id) {
   const unsigned bits = __float_as_uint(x == 0.0f ? 0.0f : x);  // -0 equals 0
   const unsigned ascending = bits & 0x80000000u ? ~bits : bits | 0x80000000u;
@@ -25,10 +25,10 @@ __device__ __forceinline__ unsigned long long key_of(float x, int id) {
   return rank ? static_cast<unsigned long long>(rank) << 32 | (0xffffffffu - unsigned(id)) : 0ull;
 }
 
-// Equation: ids[r] = the lowest id of the largest logit of row r, or what sample.h says where there is none.
+// Equation: ids[r] = the lowest id of the largest logit of row r, or the negative value defined in sample.h.
 // Layout:   logits [R, V] with a row stride, ids [R].
-// Order:    maxima of keys, exact in any order. kSampleBlocks blocks a row; the last of them to end writes the id.
-// Requires: kSampleThreads threads; best and left zero, and left zero again.
+// Order:    maxima of keys, exact in any order. kSampleBlocks blocks per row; the last one to end writes the id.
+// Requires: kSampleThreads threads; best and left are zero before and after.
 // Traffic:  one read of the logits.
 __global__ void __launch_bounds__(kSampleThreads) sample_greedy(const SampleParams p) {
   __shared__ unsigned long long tops[kSampleThreads / 32];

@@ -61,13 +61,13 @@ __device__ __forceinline__ float slope_precise(float x, Activation kind) {
   return s * fmaf(by, rest, 1.0f);
 }
 
-// f'(x) for a gradient in bf16, without a branch; the limits 0 and 1 beyond where s is neither. With s = 1 / (1 + e^-t):
-// silu: s (1 + x (1 - s)), t = x; gelu_tanh: s (1 + x t' (1 - s)). relu: 1 where x > 0. A NaN stays.
+// f'(x) for a gradient in bf16, without branches; the limits 0 and 1 for large |x|. With s = 1 / (1 + e^-t):
+// silu: s (1 + x (1 - s)), t = x; gelu_tanh: s (1 + x t' (1 - s)). relu: 1 where x > 0. NaN gives NaN.
 __device__ __forceinline__ float slope_approx(float x, Activation kind) {
   if (kind == Activation::none) return 1.0f;
   if (kind == Activation::relu) return x > 0 ? 1.0f : x != x ? x : 0.0f;
   const bool silu = kind == Activation::silu;
-  float y;  // x where e^-t is finite: beyond, the slope is 0 or 1 to within 2^-80
+  float y;  // x clamped so that e^-t is finite; beyond, f' is 0 or 1 to within 2^-80
   asm("min.NaN.f32 %0, %1, %2;" : "=f"(y) : "f"(x), "f"(silu ? 64.0f : 9.0f));
   asm("max.NaN.f32 %0, %1, %2;" : "=f"(y) : "f"(y), "f"(silu ? -64.0f : -9.0f));
   const float q = y * y, e = exp2_approx(silu ? -kLog2e * y : y * fmaf(q, -0.10294324f, -2.3022082f));  // -t log2(e)

@@ -1,8 +1,8 @@
-// Kernels of a chain that overlap (programmatic dependent launch): a kernel starts while the one before it still runs, prefetches its
-// weights, which no kernel writes, and then waits until all work before it has ended and is visible. Captured graphs keep the edge.
+// Overlapping kernels (programmatic dependent launch): a kernel starts while the previous one still runs, prefetches its weights, which no
+// kernel writes, and then waits until all previous work has ended and is visible. Captured graphs keep this dependency.
 //
-// A kernel that is launched so must call wait_for_kernel_before() in every block before it reads or writes what others write. It must call
-// it even if it writes nothing itself: the kernels after it rely on that.
+// A kernel launched in this way must call wait_for_kernel_before() in every block before it accesses memory that other kernels write. It
+// must call it even if it accesses none: later kernels rely on that.
 #pragma once
 
 #include "weft/tile/cuda/launch.h"
@@ -14,7 +14,7 @@ __device__ __forceinline__ void wait_for_kernel_before() {
   asm volatile("griddepcontrol.wait;\n" ::: "memory");
 #endif
 }
-// The next kernel may start once all blocks have called this; its own wait orders its reads.
+// Lets the next kernel start once all blocks have called this; that kernel's own wait orders its accesses.
 __device__ __forceinline__ void let_next_kernel_start() {
 #if __CUDA_ARCH__ >= 900
   asm volatile("griddepcontrol.launch_dependents;\n" ::: "memory");
@@ -28,7 +28,7 @@ inline bool overlaps(const CudaStream& stream) {
   return major >= 9;
 }
 
-// Launches a kernel that overlaps with the one before it on the stream.
+// Launches a kernel that overlaps with the previous one on the stream.
 template <class Params>
 void launch_overlapping(Stream& on, const char* op, dim3 grid, unsigned threads, size_t shared, void (*kernel)(Params),
                         const Params& params) {

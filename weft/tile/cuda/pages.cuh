@@ -1,4 +1,4 @@
-// Rows of a KV cache that may be in pages (weft/ops/kv_pages.h).
+// Rows of a KV cache that may be paged (weft/ops/kv_pages.h).
 #pragma once
 
 #include "weft/tile/cuda/fault.cuh"
@@ -9,13 +9,13 @@ namespace weft::cuda {
 template <class T>
 struct CachedHeads {
   Heads<T> stored;
-  const int32_t* pages;           // [B, per_sequence]; null: a row of positions per sequence
-  int per_sequence, page, count;  // pages of a sequence; positions of a page; pages there are
+  const int32_t* pages;           // [B, per_sequence]; null: not paged
+  int per_sequence, page, count;  // pages per sequence; positions per page; number of pages
   Fault* fault;
   const char* op;
-  int64_t time = stored.time;  // between positions of one page
+  int64_t time = stored.time;  // stride between positions of one page
 
-  // An id that is no page is reported and page 0 taken instead. Positions up to the end of its page follow at `time`.
+  // The row of position t; the rest of its page follows with stride `time`. An invalid page id is reported and page 0 used instead.
   __device__ __forceinline__ T* row(int64_t b, int t, int64_t h) const {
     if (!pages) return stored.row(b, t, h);
     const int n = int(unsigned(t) / unsigned(page)), id = pages[b * per_sequence + n];

@@ -1,4 +1,5 @@
-// The sigmoid of elementwise expressions (weft/expr/cuda_functions.h), operation by operation, for kernels compiled ahead: the same bits.
+// The sigmoid of elementwise expressions (weft/expr/cuda_functions.h) for kernels that are not compiled at run time: the same operations
+// and bits.
 #pragma once
 
 namespace weft::cuda {
@@ -12,7 +13,7 @@ __device__ __forceinline__ float exp_unscaled(float x, float& shifted) {
   const float n = shifted - 0x1.8p23f;
   return exp_reduced(fmaf(-n, -0x1.05c61p-29f, fmaf(-n, 0x1.62e43p-1f, x)));
 }
-// Where e^x is a normal number.
+// e^x where it is a normal number.
 __device__ __forceinline__ float exp_quick(float x) {
   float shifted;
   const float p = exp_unscaled(x, shifted);

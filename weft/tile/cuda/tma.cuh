@@ -10,14 +10,15 @@
 
 namespace weft::cuda {
 
-// Whether a Hopper kernel was compiled for sm_90a and this GPU runs it.
+// Whether a Hopper kernel was compiled for sm_90a and can run on the current GPU.
 template <class... Parameters>
 bool compiled_for(void (*kernel)(Parameters...), int threads) {
   cudaFuncAttributes compiled{};
   return cudaFuncGetAttributes(&compiled, kernel) == cudaSuccess && compiled.maxThreadsPerBlock >= threads;
 }
 
-// The driver's function that makes maps, looked up at run time: the tool starts without a driver. Null if this driver has none.
+// The driver's function that encodes tensor maps, or null if the driver has none. Looked up at run time, so that the tool starts without a
+// driver.
 using EncodeMap = CUresult (*)(CUtensorMap*, CUtensorMapDataType, cuuint32_t, void*, const cuuint64_t*, const cuuint64_t*,
                                const cuuint32_t*, const cuuint32_t*, CUtensorMapInterleave, CUtensorMapSwizzle, CUtensorMapL2promotion,
                                CUtensorMapFloatOOBfill);
@@ -33,8 +34,8 @@ inline EncodeMap encode_map() {
   return encode;
 }
 
-// Makes a map of a tensor in bf16 whose boxes are laid out as SwizzledTile: 64 elements of the first axis, the one that is contiguous,
-// and `box` of the others. strides: bytes along the others. False if this driver has no maps or refuses them.
+// Encodes a map of a bf16 tensor whose boxes are laid out as SwizzledTile: 64 elements of the first axis, which is contiguous, and `box`
+// elements of the others. strides: bytes along the others. Returns false if the driver has no tensor maps or refuses these.
 template <size_t kRank>
 bool map_tensor(CUtensorMap& map, const void* data, const std::array<cuuint64_t, kRank>& extents,
                 const std::array<cuuint64_t, kRank - 1>& strides, const std::array<cuuint32_t, kRank>& box) {
@@ -46,7 +47,7 @@ bool map_tensor(CUtensorMap& map, const void* data, const std::array<cuuint64_t,
                           CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE) == CUDA_SUCCESS;
 }
 
-// Of the first T tokens of [B, T or more, H, D]: `rows` tokens by 64 columns of one head.
+// A map of the first T tokens of [B, T or more, H, D]; a box has `rows` tokens by 64 columns of one head.
 inline bool map_heads(CUtensorMap& map, const View& v, int64_t T, int rows) {
   const auto extent = [&](int i) { return cuuint64_t(v.shape[size_t(i)]); };
   const auto bytes = [&](int i) { return cuuint64_t(v.strides[size_t(i)]) * sizeof(__nv_bfloat16); };
@@ -54,7 +55,7 @@ inline bool map_heads(CUtensorMap& map, const View& v, int64_t T, int rows) {
                        {64, cuuint32_t(rows), 1, 1});
 }
 
-// Of a matrix whose rows are `stride` elements apart: `box_rows` rows by 64 columns.
+// A map of a matrix whose rows are `stride` elements apart; a box has `box_rows` rows by 64 columns.
 inline bool map_matrix(CUtensorMap& map, const __nv_bfloat16* data, int64_t rows, int64_t columns, int64_t stride, int box_rows) {
   return map_tensor<2>(map, data, {cuuint64_t(columns), cuuint64_t(rows)}, {cuuint64_t(stride) * sizeof(__nv_bfloat16)},
                        {64, cuuint32_t(box_rows)});
@@ -110,7 +111,7 @@ __device__ __forceinline__ void load_tile(const Tile& tile, const CUtensorMap& m
         "l"(&map), "r"(barrier), "r"(column), "r"(t), "r"(h), "r"(b)
         : "memory");
 }
-// Loads the columns of Tile from column `column` on of a matrix's rows from `row` on.
+// Loads a Tile of a matrix, from `row` and `column` on.
 template <class Tile>
 __device__ __forceinline__ void load_tile(const Tile& tile, const CUtensorMap& map, uint32_t barrier, int row, int column) {
 #pragma unroll
@@ -120,8 +121,8 @@ __device__ __forceinline__ void load_tile(const Tile& tile, const CUtensorMap& m
                  "l"(&map), "r"(barrier), "r"(column + panel * 64), "r"(row)
                  : "memory");
 }
-// Clusters of blocks: a barrier of all their threads, an arrival at the barrier of block `block` that lies where this block's `barrier`
-// does, and a load of rows into the same place of all blocks in kBlocks, from row `first` of the tile on; it arrives at each one's barrier.
+// Clusters of blocks: a barrier over all their threads; an arrival at `barrier` of block `block`; and a multicast load of rows, from row
+// `first` of the tile on, to the same address in all blocks of the mask kBlocks, which arrives at each block's barrier.
 __device__ __forceinline__ void cluster_sync() {
   asm volatile("barrier.cluster.arrive.release;\nbarrier.cluster.wait.acquire;\n" ::: "memory");
 }
@@ -142,13 +143,13 @@ __device__ __forceinline__ void load_rows_in(const Tile& tile, int first, const 
         "l"(&map), "r"(barrier), "r"(column + panel * 64), "r"(row), "h"(kBlocks)
         : "memory");
 }
-// Stores a box of a matrix asynchronously, as part of this thread's next group of stores; what lies outside the matrix is left out.
+// Stores a box of a matrix asynchronously, as part of this thread's next group of stores; elements outside the matrix are not stored.
 __device__ __forceinline__ void store_box(const CUtensorMap& map, uint32_t from, int row, int column) {
   asm volatile("cp.async.bulk.tensor.2d.global.shared::cta.bulk_group [%0, {%2,%3}], [%1];\n" ::"l"(&map), "r"(from), "r"(column), "r"(row)
                : "memory");
 }
 __device__ __forceinline__ void stores_end() { asm volatile("cp.async.bulk.commit_group;\n" ::: "memory"); }
-// Until at most kPending groups of this thread's stores have shared memory left to read.
+// Waits until at most kPending groups of this thread's stores still read shared memory.
 template <int kPending>
 __device__ __forceinline__ void stores_wait() {
   asm volatile("cp.async.bulk.wait_group.read %0;\n" ::"n"(kPending) : "memory");

@@ -161,7 +161,7 @@ __device__ __forceinline__ void put_rows(const Tile& tile, int row0, const float
     tile.put(row0 + lane_row(lane) + sum_row(n), sum_column(n) + lane_column(lane), pack(x[n] * scale, x[n + 1] * scale));
 }
 
-// Word i of lane l of each quad becomes word l of lane i.
+// Transposes words within each quad: word i of lane l becomes word l of lane i.
 __device__ __forceinline__ void transpose_quad(uint32_t (&w)[4], int lane) {
 #pragma unroll
   for (int distance = 1; distance <= 2; distance *= 2) {
@@ -186,8 +186,8 @@ __device__ __forceinline__ void store_rows(const Heads<__nv_bfloat16>& to, const
   }
 }
 
-// One of a lane's two rows, times `scale` and rounded to bf16, to token t of [B, T, H, D] at (b, h), sixteen bytes at a time: of 32 columns
-// a quad's lanes have two of each eight, and exchange them. `rows` of T and `columns` of D exist.
+// Stores one of a lane's two rows, times `scale` and rounded to bf16, as token t of [B, T, H, D] at (b, h), sixteen bytes at a time. A lane
+// has two of each eight columns, so the lanes of a quad exchange them first. `rows` of T and `columns` of D exist.
 template <int N>
 __device__ __forceinline__ void store_row(const Heads<__nv_bfloat16>& to, const float (&x)[N], int half, float scale, int b, int h, int t,
                                           int rows, int columns, int lane) {

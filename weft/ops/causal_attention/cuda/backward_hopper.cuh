@@ -113,7 +113,7 @@ __device__ __forceinline__ void load_queries(const BackwardParams& p, const Hopp
   }
 }
 
-// A warp writes a tile of dQ in bf16: the last addend, from shared memory, plus the sums so far if there are `some`.
+// A warp writes a tile of dQ in bf16: the last addend, from shared memory, plus the previous sums if there are `some`.
 template <class Tiles>
 __device__ __forceinline__ void store_dq(const BackwardParams& p, uint32_t part, const float* sums, bool some, const SequenceTile& at,
                                          int m0, int h) {

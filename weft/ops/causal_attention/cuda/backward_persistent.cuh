@@ -1,9 +1,10 @@
-// The backward pass in bf16 on Hopper without options: the steps of causal_backward_hopper by persistent blocks. Each takes tiles of 128
-// keys until none is left; one thread loads by TMA, the next tile's keys while this one's dK and dV are written; two warps add to dQ.
+// The backward pass in bf16 on Hopper without options: the steps of causal_backward_hopper in persistent blocks. A block takes tiles of 128
+// keys until none is left. One thread loads by TMA (the keys of the next tile while dK and dV of this one are written); two warps add to
+// dQ.
 //
-// Heads that share keys are separate pieces of work: dK and dV of a tile of keys are carried from head to head in f32 memory, in which
-// they are read and written once for each head. A block then works on one head's queries, which stay in L2, and ends sooner (measured on an
-// H200: a block that goes through all heads with dK and dV in registers needs 240 of them at D 128, and is slower; docs/lab/cuda.md).
+// Heads that share keys are separate work items: dK and dV of a tile of keys are carried from head to head in f32 memory, read and written
+// once per head. A block then works on the queries of one head, which stay in L2, and ends sooner (measured on an H200: a block that
+// processes all heads with dK and dV in registers needs 240 of them at D 128, and is slower; docs/lab/cuda.md).
 #pragma once
 
 #include "weft/ops/causal_attention/cuda/key_tiles.cuh"
@@ -17,9 +18,9 @@ __device__ __forceinline__ void await_dq_turn(const unsigned* turn, int last, in
   while (load_acquire(turn) != unsigned(last - j)) __nanosleep(20);
 }
 
-// A warp adds dQ of every second step to memory in this block's turn. The first addend is copied and the others are added in L2. The last
-// tile of keys, j = 0, does not add in memory: sums so far are loaded into the buffer, the warps that compute add them, and this warp
-// writes the total in bf16. Every lane arrives, which compute-sanitizer's racecheck understands.
+// This warp adds dQ of every second step to memory when it is this block's turn. The first addend is copied, the others are added in L2.
+// For the last tile of keys, j = 0, the previous sums are loaded into the buffer, the computing warps add to them, and this warp writes the
+// total in bf16. Every lane arrives at the barriers, because compute-sanitizer's racecheck does not follow the arrival of one lane for all.
 template <class Tiles>
 __device__ __forceinline__ void add_dq(const BackwardParams& p, const KeyTiles& all, const PersistentBackwardMemory<Tiles>& memory,
                                        int warp) {
@@ -36,7 +37,7 @@ __device__ __forceinline__ void add_dq(const BackwardParams& p, const KeyTiles& 
     const unsigned index = unsigned(tile.query_index(p, 0));
     const auto turn = [&](int step) { return p.turns + (index + step); };
     const auto sums = [&](int step) { return p.sums + int64_t(index + step) * (Memory::kSums / 4); };
-    // The tile of keys that adds to a step's tile of dQ first.
+    // The first tile of keys that adds to a step's tile of dQ.
     const auto last = [&](int step) { return min(tile.j + step * Tiles::kM / Tiles::kN, p.key_tiles - 1); };
     for (int step = (use0 + warp) % 2; step < tile.steps; step += 2) {
       if (leader && tile.j > 0) await_dq_turn(turn(step), last(step), tile.j);
@@ -130,8 +131,8 @@ __device__ __forceinline__ void store_key_tile(const BackwardParams& p, const Ke
   __syncwarp();
 }
 
-// One warpgroup's 64 keys against the tiles of queries of one head; `use`: steps of this block before. Returns those after. With two
-// squares of dQ each warpgroup computes its own; with one, they take every second step's.
+// One warpgroup's 64 keys against the tiles of queries of one head. `use`: number of steps of this block so far; returns the new number. If
+// a tile of dQ has two squares each warpgroup computes one; if it has one, the warpgroups alternate.
 template <class Tiles>
 __device__ __forceinline__ int differentiate_tile(const BackwardParams& p, const KeyTiles& all,
                                                   const PersistentBackwardMemory<Tiles>& memory, int tile_number, int use, int group) {
@@ -157,7 +158,7 @@ __device__ __forceinline__ int differentiate_tile(const BackwardParams& p, const
   }
   pin(dk);
   pin(dv);
-  // 0 x inf of a masked operand is in the sums. The tile is computed again, so that nothing of it stays in a register.
+  // The sums contain 0 x inf of a masked operand. The report recomputes its tile so that it costs no registers.
   const auto report = [&] {
     const KeyTile at = KeyTile::of<Tiles>(all, p, memory.read_number());
     p.not_finite[0] = p.not_finite[1 + at.b * p.Hkv + at.hkv] = 1;
@@ -208,7 +209,7 @@ __device__ __forceinline__ int differentiate_tile(const BackwardParams& p, const
   const auto run_step = [&](int step, auto keys_of_dq, auto may_be_masked) {
     const auto [lane, row0] = KeyRows::of(group);
     const int now = use + step, stage = now % Tiles::kStages;
-    const int key = row0 + lane_row(lane), query = step * kM + lane_column(lane);  // from the first key of the tile on
+    const int key = row0 + lane_row(lane), query = step * kM + lane_column(lane);  // relative to the first key of the tile
     const bool diagonal = may_be_masked.value && group * 64 + 63 > step * kM;
     const auto q = memory.queries(stage), dout = memory.douts(stage);
     float s[32], dp[32];
@@ -308,11 +309,10 @@ __device__ __forceinline__ int differentiate_tile(const BackwardParams& p, const
 
 // Equation, layout: as causal_backward, without options; dq's sums in squares of 64x64.
 // Order:    as causal_backward: dk and dv head by head of a group and tile by tile of queries, dq by turns from the last tile of keys to
-//           the first. Persistent blocks take tiles of keys from a counter, and none waits for one that is taken later.
+//           the first. Persistent blocks take tiles of keys from a counter; no block waits for a tile that is taken later.
 // Requires: sm_90a; maps of q and do (boxes of kM rows), k and v (kN) with D <= kD; aligned dq, dk, dv; kThreads threads; turns, next
 //           and carried zero.
-// Traffic:  k, v once per head; q, do once per tile of keys (mostly from L2); dq's sums go to L2 once per tile of keys and are
-// added there.
+// Traffic:  k, v once per head; q, do once per tile of keys (mostly from L2); sums of dq are added in L2 once per tile of keys.
 template <class Tiles>
 __global__ void __launch_bounds__(kHopperBackwardThreads<Tiles>, 1)
     causal_backward_persistent(const __grid_constant__ CUtensorMap q, const __grid_constant__ CUtensorMap k,

@@ -13,7 +13,7 @@ template <int kD_>
 struct PersistentTiles {
   static constexpr int kD = kD_, kComputeGroups = kD == 64 ? 3 : 2, kThreads = 128 * (1 + kComputeGroups);
   static constexpr int kM = 64 * kComputeGroups, kN = kForwardKeys<kD>;
-  // Of keys and of values, beside two tiles of queries, or one that is released as soon as it is in registers: 176 and 224 of 227 KiB.
+  // Stages of keys and of values, beside two tiles of queries, or one that is released once it is in registers: 176 and 224 of 227 KiB.
   static constexpr int kStages = kD == 64 ? 4 : 3, kQueryStages = kD == 64 ? 2 : 1;
   // The registers of a multiprocessor, 168 or 128 for each thread at the start: a thread that loads needs few.
   static constexpr int kLoadRegisters = kD == 64 ? 32 : 24, kComputeRegisters = kD == 64 ? 160 : 240;
@@ -21,7 +21,7 @@ struct PersistentTiles {
   // A warpgroup whose diagonal is in the first half of a tile of keys multiplies by that half alone. Measured: 4 % more at D = 64,
   // 2 % less at D = 128.
   static constexpr bool kHalfTiles = kD == 64;
-  // As left operands of the scores: wgmma then reads keys alone from shared memory.
+  // Queries are the left operand of the scores' wgmma in registers, so only keys are read from shared memory.
   static constexpr bool kQueriesInRegisters = kD == 128;
   using Queries = SwizzledTile<kM, kD>;
   using Keys = SwizzledTile<kN, kD>;
@@ -104,7 +104,7 @@ __device__ __forceinline__ void stay_before(float x, uint32_t at) {
 }
 
 // Writes o / sum and lse of a warp's 16 rows, sixteen bytes at a time: through the queries' memory, or from registers if the next queries
-// may be there already. A sum that is not finite may come from a masked value, 0 x inf: it is reported.
+// may already be there. Reports a sum that is not finite, which may come from 0 x inf of a masked value.
 template <class Tiles, int N>
 __device__ __forceinline__ void store_output(const ForwardParams& p, const typename Tiles::Queries& q, const float (&o)[N],
                                              const RunningRow (&rows)[2], const float (&total)[2], const QueryTile& tile, int row0,
@@ -129,7 +129,8 @@ __device__ __forceinline__ void store_output(const ForwardParams& p, const typen
   }
 }
 
-// Ends this thread's use of a tile of queries and its number. Every thread arrives, which compute-sanitizer's racecheck understands.
+// Releases a tile of queries and its number. Every thread arrives, because compute-sanitizer's racecheck does not follow one lane's
+// arrival.
 template <class Tiles>
 __device__ __forceinline__ void release_queries(PersistentMemory<Tiles>& memory) {
   barrier_arrive(memory.queries.empty());
@@ -258,7 +259,7 @@ __global__ void __launch_bounds__(kPersistentThreads<kD>, 1)
   memory.values = {memory.keys.tiles + memory.keys.kBytes, {at + 16 * (kQueryStages + kStages)}};
   if (threadIdx.x == 0) {
     for (int i = 0; i < kQueryStages + 2 * kStages; ++i) {
-      barrier_init(TileBarriers{at}.full_at(i), 1);                                                      // the thread that loads
+      barrier_init(TileBarriers{at}.full_at(i), 1);                                                      // the loading thread
       barrier_init(TileBarriers{at}.empty_at(i), (i < kQueryStages ? 128 : 4) * Tiles::kComputeGroups);  // every thread, or every warp
     }
     asm volatile("fence.mbarrier_init.release.cluster;\n" ::: "memory");
@@ -277,7 +278,7 @@ __global__ void __launch_bounds__(kPersistentThreads<kD>, 1)
       if (tile < 0) break;
       attend_tile<Tiles>(p, memory, QueryTile::of<Tiles>(all, p, tile), group);
       if constexpr (!Tiles::kQueriesInRegisters) {
-        fence_for_wgmma();  // o was written where the next queries are loaded
+        fence_for_wgmma();  // o was written to the memory into which the next queries are loaded
         release_queries(memory);
       }
     }

@@ -17,10 +17,10 @@ struct PersistentBackwardTiles : HopperBackwardTiles<kD_> {
 // Sums of dQ (f32), q and do of the heads in work at a time fit into this much of the 50 MiB of L2.
 inline constexpr int64_t kPersistentBackwardL2 = 16 << 20;
 
-// Tiles of keys in the order in which blocks take them, which is one in which none waits for a later one: `round` key heads at a time,
-// head by head of their groups; among them `at_once` key heads, from their last tiles to their first. A round is all key heads: a tile's
-// first head is then done long before its second is taken (measured on an H200, B2 H32/8 T8192 D128: rounds of 6 of the 16 key heads, three
-// tiles for each block, 411 TFLOP/s, of 8 465, of all 478).
+// The order in which blocks take tiles of keys, chosen so that no tile waits for a later one: `round` key heads at a time, head by head of
+// their groups; within these `at_once` key heads, from their last tiles to their first. A round is all key heads, so that the first head of
+// a tile is done long before its second is taken (measured on an H200, B2 H32/8 T8192 D128: rounds of 6 of the 16 key heads, three tiles
+// per block, 411 TFLOP/s; of 8, 465; of all, 478).
 struct KeyTiles {
   unsigned* next;     // counter; zero at the start
   unsigned* carried;  // [B Hkv key tiles]: warps that have stored dK and dV for the next head; zero at the start
@@ -61,11 +61,11 @@ struct PersistentBackwardMemory : HopperBackwardMemory<Tiles> {
     barrier_init(kv().empty_at(0), 4 * Tiles::kComputeGroups + Tiles::kAddWarps);  // all other warps
     for (int stage = 0; stage < kStages; ++stage) {
       barrier_init(steps().full_at(stage), 1);
-      barrier_init(steps().empty_at(stage), 128 * Tiles::kComputeGroups);  // every thread that computes
+      barrier_init(steps().empty_at(stage), 128 * Tiles::kComputeGroups);  // every computing thread
     }
     for (int buffer = 0; buffer < 2; ++buffer) {
       barrier_init(ds().full_at(buffer), 4 * Tiles::kComputeGroups);
-      barrier_init(ds().empty_at(buffer), 4 * Base::kSquares);   // every warp whose matmul for dQ reads it
+      barrier_init(ds().empty_at(buffer), 4 * Base::kSquares);   // every warp that reads it for dQ
       barrier_init(dq().full_at(buffer), 128 * Base::kSquares);  // every thread that writes it
       barrier_init(dq().empty_at(buffer), 32);                   // every lane of the warp that adds
     }
@@ -76,7 +76,7 @@ struct PersistentBackwardMemory : HopperBackwardMemory<Tiles> {
     barrier_wait(kv().full_at(0), round);
     return read_number();
   }
-  // The same again, before this warp arrives at kv().empty: read by the lane that does.
+  // Reads the same number before this warp arrives at kv().empty; called by the lane that arrives.
   __device__ __forceinline__ int read_number() const {
     int x = 0;
     if (threadIdx.x % 32 == 0) asm volatile("ld.shared.b32 %0, [%1];\n" : "=r"(x) : "r"(number()) : "memory");

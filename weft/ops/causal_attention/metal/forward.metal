@@ -22,7 +22,7 @@ constant bool kJoins [[function_constant(4)]];  // there may be more keys than a
 constant bool kHasDocuments [[function_constant(5)]];
 constant bool kHasWindow [[function_constant(6)]];
 constant bool kHasSoftCap [[function_constant(7)]];
-constant bool kPaged [[function_constant(8)]];  // k and v are in pages (weft/ops/kv_pages.h)
+constant bool kPaged [[function_constant(8)]];  // k and v are paged (weft/ops/kv_pages.h)
 
 // Equation: o_i = sum over j <= before + i of exp(s_ij - m_i) v_j / l_i, s = scale q k^T, m its maximum, l the sum of the
 //           exponentials; lse = m + log l. `before` keys come before the first query: start[b], or none. A window leaves out

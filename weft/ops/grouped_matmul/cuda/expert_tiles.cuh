@@ -1,19 +1,19 @@
-// Tiles of the rows of experts: each expert's rows are cut into tiles of kM from its first one on. Only the device knows how many there
-// are; a warp finds the rows of a tile by adding up the counts of the experts before it.
+// Tiles over the rows of experts: the rows of each expert are cut into tiles of kM, starting at its first row. The host does not know the
+// counts; a warp finds the rows of a tile by adding the numbers of tiles of the experts before it.
 #pragma once
 
 #include "weft/tile/cuda/fault.cuh"
 
 namespace weft::cuda {
 
-// starts [E + 1] from 0 to P. Others are reported by check(), and rows stay within [0, P).
+// starts [E + 1], ascending from 0 to P. check() reports a fault otherwise; rows are then clamped to [0, P).
 struct ExpertRows {
   const int32_t* starts;
   int E, P;
 
   __device__ __forceinline__ int start(int e) const { return min(max(starts[min(e, E)], 0), P); }
 
-  // By the threads of one block.
+  // Called by all threads of one block.
   __device__ __forceinline__ void check(Fault* fault, const char* op) const {
     for (int e = int(threadIdx.x); e <= E; e += int(blockDim.x)) {
       const int value = starts[e], least = e == 0 ? 0 : starts[e - 1], most = e == 0 ? 0 : P;
@@ -22,12 +22,12 @@ struct ExpertRows {
   }
 };
 
-// Rows [first, last) of one expert; none: expert is -1.
+// Rows [first, last) of one expert; expert is -1 if there are none.
 struct RowTile {
   int expert, first, last;
 };
 
-// Tile number `tile` of kM rows; `tiles`, if the tile does not exist, is how many there are. By a whole warp.
+// Tile number `tile` of kM rows. If it does not exist, `tiles` is set to the number of tiles. Called by a whole warp.
 template <int kM>
 __device__ __forceinline__ RowTile row_tile(const ExpertRows& rows, int tile, int& tiles) {
   const int lane = int(threadIdx.x) % 32;
@@ -52,7 +52,7 @@ __device__ __forceinline__ RowTile row_tile(const ExpertRows& rows, int tile, in
   return {-1, 0, 0};
 }
 
-// At most so many tiles have rows.
+// Upper bound of the number of tiles.
 inline int64_t most_row_tiles(int64_t P, int64_t E, int64_t kM) { return std::min(P, P / kM + E); }
 
 }  // namespace weft::cuda

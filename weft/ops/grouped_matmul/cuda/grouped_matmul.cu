@@ -10,12 +10,12 @@ using T16 = __nv_bfloat16;
 
 int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
-// Whether rows of this many elements, so far apart, are made of whole 16-byte pieces.
+// Whether rows of `columns` elements, `stride` apart, consist of aligned 16-byte pieces.
 bool whole_pieces(const View& view, int64_t columns, int64_t stride) {
   return aligned16(data<char>(view)) && columns % 8 == 0 && stride % 8 == 0;
 }
 
-// In a grid's second axis.
+// The size of the grid's second axis.
 unsigned row_blocks(const GroupedParams& p, int64_t rows) {
   const int64_t tiles = most_row_tiles(p.rows.P, p.rows.E, rows);
   if (tiles > 65535)
@@ -29,7 +29,7 @@ void launch_small(const Launch& launch, const GroupedMatmulArgs& a, const Groupe
          data<T16>(a.a), data<T16>(a.b), data<T16>(a.c), p);
 }
 
-// False if this GPU, the alignment or the driver does not allow it.
+// Launches the Hopper kernel. Returns false if the GPU, the alignment or the driver does not support it.
 template <bool kTransposed>
 bool launch_hopper(Stream& stream, const Launch& launch, const GroupedMatmulArgs& a, const GroupedParams& p) {
   using Tiles = GroupedTiles<kTransposed>;
@@ -54,7 +54,8 @@ void multiply(Stream& stream, const Launch& launch, const GroupedMatmulArgs& a, 
     return launch(dim3(unsigned(ceil_div(p.N, kSimtSide)), row_blocks(p, kSimtSide)), 256, 0, grouped_simt<kTransposed>, data<float>(a.a),
                   data<float>(a.b), data<float>(a.c), p);
   }
-  // Sixteen rows or fewer to an expert: reading matrices is the work, by as many blocks as there are. The order is the same everywhere.
+  // With up to about sixteen rows per expert the time is that of reading the matrices, which many small tiles do best. The order of sums is
+  // the same in all kernels.
   constexpr int64_t kFew = 16, kSome = 48;
   if (p.rows.P <= kFew * p.rows.E || p.rows.P <= kSome) return launch_small<SmallTiles<kTransposed, 16>>(launch, a, p);
   if (!launch_hopper<kTransposed>(stream, launch, a, p)) launch_small<SmallTiles<kTransposed, 64>>(launch, a, p);

@@ -1,5 +1,5 @@
-// Grouped matmuls of many rows in bf16 on Hopper, by persistent blocks: two warpgroups compute a tile of 128x192 each, in turns: the
-// matmuls of one run while the other stores its sums. One thread loads the tiles of both by TMA, in the order in which they are multiplied.
+// Grouped matmuls of many rows in bf16 on Hopper, by persistent blocks. Two warpgroups compute tiles of 128x192 in turns: one multiplies
+// while the other stores its sums. One thread loads the tiles of both by TMA, in the order in which they are multiplied.
 #pragma once
 
 #include "weft/ops/grouped_matmul/cuda/small_tiles.cuh"
@@ -8,15 +8,15 @@
 
 namespace weft::cuda {
 
-// 192 columns: the sums fill 192 of a thread's 240 registers, and a K block of loads is a sixth less for each product than at 128x128.
+// 192 columns: the sums take 192 of a thread's 240 registers, and loads per product are a sixth less than with tiles of 128x128.
 template <bool kTransposed_>
 struct GroupedTiles {
   static constexpr bool kTransposed = kTransposed_;  // b is [E, N, K]
   static constexpr int kM = 128, kN = 192, kK = 64, kStages = 4, kThreads = 3 * 128, kWarps = 8;
-  static constexpr int kLoadRegisters = 24, kComputeRegisters = 240;  // 168 for each of the 384 threads at the start
+  static constexpr int kLoadRegisters = 24, kComputeRegisters = 240;  // each of the 384 threads starts with 168
   using A = SwizzledTile<kM, kK>;
   using B = std::conditional_t<kTransposed, SwizzledTile<kN, kK>, SwizzledTile<kK, kN>>;
-  using Box = SwizzledTile<16, 64>;  // a warp stores its sums by way of one
+  using Box = SwizzledTile<16, 64>;  // staging memory in which a warp rearranges its sums
   static constexpr int kStageBytes = A::kBytes + B::kBytes;
   static constexpr int kBytes = kStages * kStageBytes + kWarps * Box::kBytes + 1024;  // 1024: to align the tiles
 };
@@ -29,7 +29,7 @@ inline constexpr int kGroupedThreads = 1;  // see kHopperThreads
 
 #if WEFT_HAS_WGMMA
 
-// Loads the columns of Tile from `column` on of rows from `row` on of matrix `matrix`.
+// Loads a Tile of matrix `matrix`, from `row` and `column` on.
 template <class Tile>
 __device__ __forceinline__ void load_matrix_tile(const Tile& tile, const CUtensorMap& map, uint32_t barrier, int matrix, int row,
                                                  int column) {
@@ -42,7 +42,7 @@ __device__ __forceinline__ void load_matrix_tile(const Tile& tile, const CUtenso
         : "memory");
 }
 
-// The stages of the ring, as one thread sees them; `next`: K blocks before this one.
+// One thread's view of the ring of stages; `next`: number of K blocks before the next one.
 template <class Tiles>
 struct GroupedRing {
   uint32_t tiles;
@@ -59,7 +59,7 @@ struct GroupedRing {
   __device__ __forceinline__ void wait_empty(uint32_t block) const {
     barrier_wait(barriers.empty_at(stage(block)), (block / Tiles::kStages & 1) ^ 1);
   }
-  // Ends this warp's use of the block.
+  // Ends this warp's use of a K block.
   __device__ __forceinline__ void release(uint32_t block) const {
     __syncwarp();
     if (threadIdx.x % 32 == 0) barrier_arrive(barriers.empty_at(stage(block)));
@@ -90,8 +90,8 @@ __device__ __forceinline__ void load_tiles(const GroupedParams& p, int column_ti
   }
 }
 
-// The turns of the two warpgroups: one begins to multiply when the other has multiplied its tile. Without them a group that is a tile ahead
-// would take an older phase of a stage for its own: a wait sees the parity of a phase alone. Named barriers 1 and 2, of group 0 and 1.
+// The two warpgroups take turns: one begins to multiply when the other has multiplied its tile. Without turns a group that is a tile ahead
+// could mistake an older phase of a stage for its own, because a wait sees only the parity. Named barriers 1 and 2 are for groups 0 and 1.
 __device__ __forceinline__ void wait_for_turn(int group) { asm volatile("bar.sync %0, 256;\n" ::"r"(1 + group) : "memory"); }
 __device__ __forceinline__ void pass_turn(int group) { asm volatile("bar.arrive %0, 256;\n" ::"r"(2 - group) : "memory"); }
 
@@ -125,8 +125,8 @@ __device__ __forceinline__ void multiply_tile(float (&sums)[2][96], const Groupe
   ring.release(ring.next + uint32_t(k_blocks) - 1);
 }
 
-// A warp's sums, rows [16 w, 16 w + 16) of both halves of the tile, with the bias to those rows of c that are the expert's: 16 x 64 at a
-// time by way of a box, so that a row is stored in 128 bytes.
+// Stores a warp's sums plus the bias: rows [16 w, 16 w + 16) of both halves of the tile, as far as they are the expert's. Goes through a
+// box of 16 x 64, so that stores are 128 bytes of a row.
 template <class Tiles>
 __device__ __forceinline__ void store_tile(const float (&sums)[2][96], const GroupedParams& p, const RowTile& rows, int column,
                                            const typename Tiles::Box& box, __nv_bfloat16* c) {
@@ -159,9 +159,9 @@ __device__ __forceinline__ void store_tile(const float (&sums)[2][96], const Gro
 
 // Equation: c[i] = a[i] op(b[e]) + bias[e] for the rows i of expert e.
 // Layout:   as grouped_mma; a and b by their maps.
-// Order:    K in sixteens, one wgmma after the other from zero; beyond K there are zeros. Then the bias.
-// Requires: sm_90a; maps with boxes of kM rows (a), kK or kN (b); aligned rows, N a multiple of 8; kGroupedThreads threads. A tile loads
-//           rows of the next expert too, and does not store them.
+// Order:    K in blocks of 16, one wgmma after the other from zero; K is padded with zeros. Then the bias.
+// Requires: sm_90a; maps with boxes of kM rows (a), kK or kN (b); aligned rows, N a multiple of 8; kGroupedThreads threads. A tile may load
+//           rows of the next expert; it does not store them.
 // Traffic:  a and b once per tile, mostly from L2; one write of c.
 template <class Tiles>
 __global__ void __launch_bounds__(kGroupedThreads, 1)
@@ -181,7 +181,7 @@ __global__ void __launch_bounds__(kGroupedThreads, 1)
     asm volatile("fence.mbarrier_init.release.cluster;\n" ::: "memory");
   }
   if (blockIdx.x == 0) p.rows.check(p.fault, p.op);
-  __syncthreads();  // the barriers are initialized
+  __syncthreads();  // makes the initialized barriers visible
   const int group = int(threadIdx.x) / 128 - 1, column_tiles = (p.N + Tiles::kN - 1) / Tiles::kN,
             k_blocks = (p.K + Tiles::kK - 1) / Tiles::kK;
   if (group < 0) {

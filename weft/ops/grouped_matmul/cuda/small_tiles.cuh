@@ -1,4 +1,4 @@
-// Grouped matmuls by small tiles: any alignment and any GPU, f32, and few rows to an expert.
+// Grouped matmuls with small tiles: for any alignment and GPU, f32, and few rows per expert.
 #pragma once
 
 #include "weft/ops/grouped_matmul/cuda/expert_tiles.cuh"
@@ -11,8 +11,8 @@ struct GroupedParams {
   ExpertRows rows;
   int K, N;
   int64_t a_stride, c_stride;
-  const void* bias;  // [E, N]; perhaps none
-  bool wide_bias;    // f32
+  const void* bias;  // [E, N]; may be null
+  bool wide_bias;    // the bias is f32
   bool aligned_a, aligned_b;
   Fault* fault;
   const char* op;
@@ -24,12 +24,12 @@ struct GroupedParams {
   }
 };
 
-// Warps side by side: of 64 rows each has 16, of 16 rows each has 16 of the columns.
+// Four warps: with kM = 64 each computes 16 rows, with kM = 16 each computes 16 columns.
 template <bool kTransposed_, int kM_>
 struct SmallTiles {
   static constexpr bool kTransposed = kTransposed_;
   static constexpr int kM = kM_, kN = 64, kK = 64, kStages = 3, kThreads = 128;
-  static constexpr int kPairs = kM == 64 ? 4 : 1;  // of 16x8 sums of a warp
+  static constexpr int kPairs = kM == 64 ? 4 : 1;  // pairs of 16x8 sums per warp
   using A = SharedTile<kM, kK>;
   using B = SharedTile<64, 64>;  // transposed: rows are columns of c
   static constexpr int kStageBytes = A::kBytes + B::kBytes, kBytes = kStages * kStageBytes;
@@ -37,8 +37,8 @@ struct SmallTiles {
 
 // Equation: c[i] = a[i] op(b[e]) + bias[e] for the rows i of expert e.
 // Layout:   a [P, K] and c [P, N] with a row stride each, b [E, K, N] or [E, N, K], starts [E + 1].
-// Grid:     (ceil(N / 64), at most_row_tiles) blocks of four warps. K in sixteens, one mma.sync after the other from zero; then the bias.
-// Requires: any extents: past the edges there are zeros. Blocks beyond the last tile end at once.
+// Grid:     (ceil(N / 64), most_row_tiles) blocks of four warps. K in blocks of 16, one mma.sync after the other from zero; then the bias.
+// Requires: any extents: edges are padded with zeros. Blocks beyond the last tile end at once.
 // Traffic:  a once per 64 columns, an expert's matrix once per kM of its rows; c once.
 template <class Tiles>
 __global__ void __launch_bounds__(Tiles::kThreads)
@@ -106,7 +106,7 @@ __global__ void __launch_bounds__(Tiles::kThreads)
 inline constexpr int kSimtSide = 64, kSimtK = 16;
 
 // Equation, layout: as grouped_mma, in f32.
-// Grid:     (ceil(N / 64), at most_row_tiles) blocks of 256 threads with 4x4 sums each; one FMA for each k from zero, then the bias.
+// Grid:     (ceil(N / 64), most_row_tiles) blocks of 256 threads with 4x4 sums each; one FMA for each k from zero, then the bias.
 // Requires: any extents. Blocks beyond the last tile end at once.
 // Traffic:  a once per 64 columns, an expert's matrix once per 64 of its rows; c once.
 template <bool kTransposed>

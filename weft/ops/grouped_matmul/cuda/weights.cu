@@ -1,4 +1,4 @@
-// The gradients of grouped matmuls by the matrices and the biases of experts.
+// Gradients of grouped_matmul for the matrices and the biases of experts.
 #include "weft/ops/grouped_matmul/cuda/expert_tiles.cuh"
 #include "weft/ops/grouped_matmul/grouped_matmul.h"
 #include "weft/tile/cuda/launch.h"
@@ -17,15 +17,15 @@ struct Params {
   const char* op;
 };
 
-// 128x128 of a matrix, each warp 32x64 in 2x8 sums of 16x8.
+// A block computes 128x128 of a matrix, each warp 32x64 as 2x8 sums of 16x8.
 constexpr int kSide = 128, kRows = 32, kStages = 4, kThreads = 256;
 using Tile = SharedTile<kRows, kSide>;
 constexpr int kStageBytes = 2 * Tile::kBytes, kBytes = kStages * kStageBytes;
 
 // Equation: c[e] (+)= sum over the rows i of expert e of a[i]^T b[i].
 // Layout:   a [P, M] and b [P, N] with a row stride each, c [E, M, N] f32, starts [E + 1].
-// Grid:     (ceil(N / 128), ceil(M / 128), E) blocks of eight warps; rows in sixteens, one mma.sync after the other from zero, then c.
-// Requires: any extents: past the edges there are zeros.
+// Grid:     (ceil(N / 128), ceil(M / 128), E) blocks of eight warps; rows in blocks of 16, one mma.sync after the other from zero, then c.
+// Requires: any extents: edges are padded with zeros.
 // Traffic:  a and b once per 128 columns of the other; c once, twice when accumulating.
 __global__ void __launch_bounds__(kThreads) weights_mma(const __nv_bfloat16* a, const __nv_bfloat16* b, float* c, const Params p) {
   extern __shared__ __align__(128) unsigned char bytes[];
@@ -120,7 +120,7 @@ __global__ void __launch_bounds__(256) weights_simt(const float* a, const float*
 // Equation: y[e] = sum over the rows i of expert e of x[i].
 // Layout:   x [P, N] with a row stride, y [E, N], starts [E + 1].
 // Grid:     (ceil(N / 128), E) blocks; a thread adds a column, rows ascending.
-// Requires: starts from 0 to P: others are reported.
+// Requires: starts ascending from 0 to P; otherwise a fault is reported.
 // Traffic:  one read of x, one write of y.
 template <class T>
 __global__ void __launch_bounds__(128)

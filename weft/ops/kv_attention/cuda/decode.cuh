@@ -1,6 +1,6 @@
-// One query at a time, as if each were a sequence of its own, in two kernels: the first computes scores, all keys in parallel; the second
-// weighs the values, tile after tile of keys as the forward pass does, columns of the values in parallel. A query has the bits of the
-// forward pass: nothing depends on how many sequences or heads are decoded together, nor on the capacity of the cache or its pages.
+// Decode attention: each query is processed as a sequence of its own, in two kernels. The first computes scores, all keys in parallel. The
+// second weighs the values tile by tile of keys, in the forward pass's order, columns of the values in parallel. A query has the bits of
+// the forward pass; they do not depend on the batch, the capacity of the cache or its pages.
 #pragma once
 
 #include "weft/ops/kv_attention/cuda/tiles.h"
@@ -16,20 +16,20 @@ struct DecodeParams {
   CachedHeads<const T> k, v;
   Heads<T> o;
   const int32_t* start;
-  float* scores;                     // [B, H, pitch]; bf16: not scaled, -inf after the last key up to the end of its tile
-  float* maxima;                     // bf16: [B, H, pitch / kScoreKeys], of each kScoreKeys scores
-  int capacity, pitch, H, group, D;  // pitch: capacity, rounded up to whole tiles; group: heads to a key head
-  int queries, first;                // of a sequence; of all sequences' queries one after the other, that of blockIdx.z = 0
-  int window;                        // keys that a query attends to, up to its own; capacity: all
+  float* scores;                     // [B, H, pitch]; bf16: unscaled, padded with -inf to the end of the last tile
+  float* maxima;                     // bf16: [B, H, pitch / kScoreKeys], the maxima of kScoreKeys scores
+  int capacity, pitch, H, group, D;  // pitch: capacity, rounded up to whole tiles; group: heads per key head
+  int queries, first;                // queries per sequence; index, among the queries of all sequences, of blockIdx.z = 0
+  int window;                        // number of keys that a query attends to, its own included; capacity: no window
   float soft_cap, cap_scale;         // 0: none; scale / soft_cap
-  float scale;                       // from scores to s; 1 with a soft cap, which the scores have then
+  float scale;                       // factor from stored scores to s; 1 with a soft cap, which is then applied already
   bool aligned;
   Fault* fault;
   const char* op;
 };
 
-// The work of this block: up to kDecodeHeads heads of one key head (blockIdx.y), query t of sequence b (blockIdx.z). length: the keys up to
-// its own; 0 if start is out of range, which is reported. low: the first of them that its window has.
+// The work of a block: up to kDecodeHeads heads of one key head (blockIdx.y), query t of sequence b (blockIdx.z). length: number of keys up
+// to the query's own; 0 if start is out of range, which is reported. low: the first key inside the window.
 struct DecodeBlock {
   int b, t, hkv, head0, heads, length, low;
 
@@ -46,7 +46,7 @@ struct DecodeBlock {
     low = max(0, length - p.window);
   }
 
-  // The first tile of kKeys keys that the forward pass takes for a block of kQueries queries from position 0, 1, 2, ... blocks on.
+  // The first tile of kKeys keys that the forward pass visits for this query, whose block of kQueries queries is counted from position 0.
   template <int kQueries, int kKeys, class T>
   __device__ __forceinline__ int first_tile(const DecodeParams<T>& p) const {
     return max(0, (length - 1) / kQueries * kQueries - p.window + 1) / kKeys;

@@ -14,7 +14,7 @@ __host__ __device__ inline int score_row(int D) { return D | 1; }
 inline int score_bytes(int D) { return 4 * score_row(D) * (kSimtScoreKeys + kDecodeHeads); }
 
 // Equation: s_j = scale q . k_j, or with a soft cap cap tanh(that / cap).
-// Layout:   q [B, queries, H, D]; k [B, capacity, Hkv, D], or pages, with any strides over B, time and heads; scores as DecodeParams.
+// Layout:   q [B, queries, H, D]; k [B, capacity, Hkv, D] or paged, any strides over B, time and heads; scores as in DecodeParams.
 // Order:    a block per (32 keys, up to kDecodeHeads heads of one key head, sequence), a thread per key and head; d in order.
 // Requires: 256 threads.
 // Traffic:  every cached key once per kDecodeHeads heads of its group.
@@ -106,7 +106,7 @@ __device__ __forceinline__ void weigh_round(const Tiles& to, const float* scores
     }
 }
 
-// The sum of one column for one head over a round, keys in order, those before `low` left out.
+// The sum of one column for one head over a round, keys in order, without those before `low`.
 template <class Tiles>
 __device__ __forceinline__ void add_round(const Tiles& from, int low, int keys, int head, int column, float& o, float& sum) {
   const float *weights = from.weights + head * Tiles::kWeightRow, *values = from.values + column;
@@ -130,8 +130,8 @@ __device__ __forceinline__ void add_round(const Tiles& from, int low, int keys, 
 }
 
 // Equation: o = sum of e^(s_j - m) v_j / sum of e^(s_j - m), m the running maximum.
-// Layout:   scores as DecodeParams; v [B, capacity, Hkv, D], or pages, with any strides over B, time and heads; o [B, queries, H, D].
-// Order:    a block per (sixteen columns, up to kDecodeHeads heads of one key head, sequence). A row's as in forward_tile: tiles of kB keys
+// Layout:   scores as in DecodeParams; v [B, capacity, Hkv, D] or paged, any strides over B, time and heads; o [B, queries, H, D].
+// Order:    a block per (sixteen columns, up to kDecodeHeads heads of one key head, sequence). A row as in forward_tile: tiles of kB keys
 //           ascending, keys in order within a tile. Half of the threads add a round, the others compute the weights of the next.
 // Requires: 256 threads.
 // Traffic:  every cached value once per kDecodeHeads heads of its group, scores once per sixteen columns (from L2), o once.
@@ -152,12 +152,12 @@ __global__ void __launch_bounds__(kDecodeThreads) weigh_values_simt(const Decode
     weigh_round(Tiles::of(simt_memory, round), scores, round * kRoundKeys, block.low, block.length, head, x, largest);
   };
 
-  const int begin = block.low / kRoundKeys;  // a tile before the window is an exact no-op
+  const int begin = block.low / kRoundKeys;  // skips rounds before the window: in f32 a masked tile is an exact no-op
   load(begin);
   load(begin + 1);
   if (!adds) weigh(begin);
   copies_wait<1>();
-  __syncthreads();  // values and weights of the first round are there
+  __syncthreads();  // values and weights of the first round have arrived
   for (int round = begin;; ++round) {
     const bool final_round = (round + 1) * kRoundKeys >= block.length;
     if (adds)

@@ -9,7 +9,7 @@ namespace {
 
 unsigned ceil_div(int64_t x, int64_t y) { return unsigned((x + y - 1) / y); }
 
-// Queries [first, first + count) of all sequences, one after the other: the kernels' parameters, and grids that fill this GPU.
+// Parameters and grids of the kernels for queries [first, first + count), counted over all sequences.
 template <class T>
 class Decode {
  public:
@@ -59,7 +59,7 @@ class Decode {
  private:
   static constexpr int kScoreBlocks = 16;  // to a multiprocessor: 128 KiB of keys in flight at D = 64
   int64_t parts() const { return ceil_div(params.group, kDecodeHeads); }
-  // The kernels in bf16 wait for the kernel before; those in f32 start after it.
+  // The bf16 kernels overlap with the previous kernel (overlap.cuh); the f32 kernels start after it.
   void run(dim3 grid, int threads, int bytes, void (*kernel)(DecodeParams<T>)) const {
     if constexpr (sizeof(T) == 2)
       launch_overlapping(stream_, launch_.op(), grid, unsigned(threads), size_t(bytes), kernel, params);
@@ -105,8 +105,8 @@ void decode_bf16(Stream& stream, const Launch& launch, const KvAttentionArgs& a,
   });
 }
 
-// Every query as if it were a sequence of its own; of a prompt, so many at once that their scores take at most 64 MiB, and no more than a
-// grid has in z.
+// Decodes every query as a sequence of its own. The queries of a prompt are split so that their scores take at most 64 MiB and a grid's z
+// axis suffices.
 void decode(Stream& stream, const Launch& launch, const KvAttentionArgs& a) {
   const int64_t all = a.q.shape[0] * a.q.shape[1], each = a.q.shape[2] * (kv_capacity(a.k_cache, a.pages) + 128);
   const int64_t at_once = a.q.shape[1] == 1 ? all : std::clamp<int64_t>((int64_t(1) << 24) / each, 1, std::min<int64_t>(all, 65535));
@@ -116,7 +116,7 @@ void decode(Stream& stream, const Launch& launch, const KvAttentionArgs& a) {
   }
 }
 
-// Copies pieces of `count` keys and values in pages to rows of positions.
+// Parameters of the kernel that copies paged keys and values to contiguous rows.
 template <class Piece>
 struct GatherParams {
   CachedHeads<const Piece> k, v;
@@ -126,9 +126,9 @@ struct GatherParams {
 };
 
 // Equation: to_k[b, t] = k[b, t] for t < start[b] + tokens, and so for v.
-// Layout:   k, v as kv_attention's caches, in pages; to_k, to_v contiguous.
-// Order:    no sums; one piece (sixteen bytes, or an element) of k and of v a thread; a row of blocks per sequence.
-// Requires: nothing more; a start out of range is another kernel's to report.
+// Layout:   k, v: paged caches; to_k, to_v contiguous.
+// Order:    no sums; a thread copies one piece (sixteen bytes, or an element) of k and of v; a row of blocks per sequence.
+// Requires: nothing; another kernel reports starts out of range.
 // Traffic:  one read and one write of the positions in use.
 template <class Piece>
 __global__ void gather(const GatherParams<Piece> p) {
@@ -142,7 +142,7 @@ __global__ void gather(const GatherParams<Piece> p) {
   }
 }
 
-// The forward pass reads rows of positions: what is in pages is copied there first.
+// The forward pass reads contiguous caches, so a paged cache is copied first.
 template <class Piece>
 void gather_as(Stream& stream, const Launch& launch, const KvAttentionArgs& a, const View& k, const View& v) {
   const auto source = [&](const View& cache) {
@@ -198,7 +198,7 @@ void kv_attention(Stream& stream, const KvAttentionArgs& a) {
   const int64_t capacity = kv_capacity(a.k_cache, a.pages);
   check(B <= 65535 && a.q.shape[2] <= 65535 && capacity < (int64_t(1) << 30), a.kOp, "shape ", a.k_cache.shape,
         " is more than this device takes in one launch");
-  // With a window a row's first tile of keys depends on its place in the sequence: the forward pass counts from the chunk's.
+  // With a window, a row's first tile of keys depends on its position in the sequence, but the forward pass counts from the chunk's start.
   if (Tq == 1 || a.window > 0 || a.soft_cap > 0) return decode(stream, launch, a);
   launch(1, 256, 0, check_starts, data<int32_t>(a.start), int(B), int(capacity - Tq), launch.fault(), launch.op());
   AttentionForward forward{.op = a.kOp, .q = a.q, .k = a.k_cache, .v = a.v_cache, .start = a.start, .o = a.o, .lse = {}, .scale = a.scale};

@@ -45,11 +45,11 @@ __device__ __forceinline__ void load_keys(const Keys& keys, const __nv_bfloat16*
   copies_end();
 }
 
-// Equation: s_j = q . k_j, soft-capped where there is a cap, -inf outside the window; and the maximum of each kScoreKeys of them.
-// Layout:   q [B, queries, H, D]; k [B, capacity, Hkv, D], or pages, with any strides over B, time and heads; scores and maxima as in
-//           DecodeParams.
-// Order:    a warp per (kScoreKeys keys, up to kDecodeHeads heads of one key head, query); D in sixteens in order. Keys are the rows of
-//           mma, heads its columns: a sum has the products of the forward pass, in the same order.
+// Equation: s_j = q . k_j, with the soft cap if there is one, -inf outside the window; and the maximum of each kScoreKeys scores.
+// Layout:   q [B, queries, H, D]; k [B, capacity, Hkv, D] or paged, any strides over B, time and heads; scores and maxima as in
+// DecodeParams. Order:    a warp per (kScoreKeys keys, up to kDecodeHeads heads of one key head, query); D in blocks of 16, in order. Keys
+// are the rows of
+//           mma, heads its columns: sums have the products of the forward pass in the same order.
 // Requires: D <= kD, 32 threads; unaligned rows are loaded element by element.
 // Traffic:  every cached key once per kDecodeHeads heads of its group.
 template <int kD>

@@ -1,12 +1,12 @@
-// The scores of a short cache, computed by the block that weighs its values, in shared memory: one kernel instead of two. Every block of a
-// key head computes them, which costs less than waiting for another kernel; the products are those of score_keys, in the same order.
+// Computes the scores of a short cache in the shared memory of the block that weighs the values: one kernel instead of two. All blocks of a
+// key head compute the same scores, which costs less than a second kernel; the products and their order are those of score_keys.
 #pragma once
 
 #include "weft/ops/kv_attention/cuda/score_keys.cuh"
 
 namespace weft::cuda {
 
-// Shared memory: scores of each head, maxima of each sixteen keys, then of each kScoreKeys. Rows of scores lie in different banks.
+// Shared memory: scores per head, maxima of sixteen keys, then of kScoreKeys. Rows of scores begin in different banks.
 template <int kKeys_>
 struct ScoresHere {
   static constexpr int kKeys = kKeys_, kPitch = kKeys + 8, kSlabs = kKeys / 16, kParts = kKeys / kScoreKeys;
@@ -19,7 +19,7 @@ struct ScoresHere {
   __device__ __forceinline__ float* maxima(int head) const { return at + kDecodeHeads * (kPitch + kSlabs) + head * kParts; }
 };
 
-// Sixteen keys from key0 on, by one warp.
+// Scores of sixteen keys from key0 on, by one warp.
 template <int kD, class Here>
 __device__ __forceinline__ void score_slab(const Here& to, const DecodeParams<__nv_bfloat16>& p, const DecodeBlock& block,
                                            const FragmentB (&q)[kD / 16], int key0, int lane) {
@@ -37,7 +37,7 @@ __device__ __forceinline__ void score_slab(const Here& to, const DecodeParams<__
 #pragma unroll
     for (int d = 0; d < kD; d += 16) multiply_add(sum, keys[d / 16], q[d / 16]);
   }
-  float most[2] = {Max::kNone, Max::kNone};  // of this lane's two heads
+  float most[2] = {Max::kNone, Max::kNone};  // for this lane's two heads
 #pragma unroll
   for (int i = 0; i < 4; ++i) {
     const int key = key0 + FragmentC::row(i, lane);
@@ -55,7 +55,7 @@ __device__ __forceinline__ void score_slab(const Here& to, const DecodeParams<__
   }
 }
 
-// The scores of keys [begin, end), whole tiles, by kWarps warps.
+// Scores of keys [begin, end), which are whole tiles, by kWarps warps.
 template <int kD, int kWarps, class Here>
 __device__ __forceinline__ void score_here(const Here& to, const DecodeParams<__nv_bfloat16>& p, const DecodeBlock& block, int begin,
                                            int end) {

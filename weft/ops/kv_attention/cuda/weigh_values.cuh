@@ -38,8 +38,8 @@ struct Round {
   int index, top, count;
 };
 
-// Loads the values of a round: columns [0, columns) of the rows at row(key), of which those in [low, length) are seen; the rest are zeros.
-// Sixty-four rows from a multiple of that on follow each other, `stride` elements apart. All threads share the work.
+// Loads the values of a round: columns [0, columns) of the rows at row(key) for keys in [low, length), zeros for other keys. Rows of an
+// aligned run of 64 keys are `stride` elements apart. All threads share the work.
 template <class Tiles, class Row>
 __device__ __forceinline__ void load_values(const WeighMemory<Tiles>& memory, const Round& round, const Row& row_at, int64_t stride,
                                             int low, int length, int columns, bool aligned) {
@@ -56,20 +56,20 @@ __device__ __forceinline__ void load_values(const WeighMemory<Tiles>& memory, co
 #pragma unroll
     for (int i = 0; i < Tiles::kTiles / kTilesAtOnce * kInTile; ++i) {
       const int t = i / kInTile * kTilesAtOnce, below = i % kInTile * kRowsAtOnce, further = below - t * kN, key = key0 + further;
-      if (key < (round.top - round.count + 1) * kN) continue;  // the round has fewer tiles
+      if (key < (round.top - round.count + 1) * kN) continue;  // a round may have fewer than kTiles tiles
       const bool inside = key >= low && key < length && column < columns;
       copy_async(to + uint32_t(t * Tiles::kValueBytes + below * Tiles::kColumns * 2), inside ? row_at(key) + column : none,
                  inside ? 16 : 0);
     }
   } else {
     constexpr int kRows = int(kPageMultiple), kSlabs = kN / kRows;
-    constexpr int kLoaders = kRows * kPieces < kThreads ? kRows * kPieces : kThreads;  // threads that load a slab of a tile
+    constexpr int kLoaders = kRows * kPieces < kThreads ? kRows * kPieces : kThreads;  // threads that load a part of a tile
 #pragma unroll 1
     for (int s = thread / kLoaders; s < round.count * kSlabs; s += kThreads / kLoaders) {
       const int below = s % kSlabs * kRows, key = (round.top - s / kSlabs) * kN + below;
       const SharedTile<kRows, Tiles::kColumns> slab{memory.values(round.index, s / kSlabs).base + uint32_t(below * Tiles::kColumns * 2)};
       slab.template load<kLoaders>(row_at(min(key, length - 1)), stride, length - key, columns, false, thread % kLoaders);
-      for (int i = thread % kLoaders; i < kRows * kPieces; i += kLoaders)  // a thread's own pieces, in its own order
+      for (int i = thread % kLoaders; i < kRows * kPieces; i += kLoaders)  // the pieces that this thread loaded
         if (key + i / kPieces < low)
           for (int two = 0; two < 8; two += 2) slab.put(i / kPieces, i % kPieces * 8 + two, 0);
     }
@@ -197,14 +197,15 @@ struct ValueSums {
 };
 
 // Equation: o = sum of 2^(to_log2 (s_j - m)) v_j / sum of 2^(to_log2 (s_j - m)), to_log2 = scale log2(e), m the running maximum.
-// Layout:   scores and maxima as in DecodeParams; v [B, capacity, Hkv, D], or pages, with any strides over B, time and heads;
-//           o [B, queries, H, D].
-// Order:    a block per (kColumns columns, up to kDecodeHeads heads of one key head, query). A row's order is that of causal_forward: tiles
-//           of kN keys downward to the first one of its window, keys ascending in sixteens within a tile; p is rounded to bf16. The columns
-//           of a tile are the rows of mma, heads its columns: a sum has the products of causal_forward, in the same order.
+// Layout:   scores and maxima as in DecodeParams; v [B, capacity, Hkv, D] or paged, any strides over B, time and heads; o [B, queries, H,
+// D]. Order:    a block per (kColumns columns, up to kDecodeHeads heads of one key head, query). A row's order is that of causal_forward:
+// tiles
+//           of kN keys, descending to the first of its window; within a tile keys ascend in blocks of 16; p is rounded to bf16. The columns
+//           of a tile are the rows of mma, heads its columns: sums have the products of causal_forward in the same order.
 // Requires: 32 kDecodeWarps threads; unaligned rows are loaded element by element.
 // Traffic:  every cached value once per kDecodeHeads heads of its group, scores once per kColumns columns (from L2), o once.
-// kD > 0: this kernel computes the scores too, for head dims up to kD and caches of up to Tiles::kShort positions; 0: score_keys did.
+// kD > 0: this kernel also computes the scores, for head dims up to kD and caches of up to Tiles::kShort positions. kD = 0: score_keys
+// does.
 template <class Tiles, int kD>
 __global__ void __launch_bounds__(kDecodeWarps * 32, kD > 0 ? 1 : 2) weigh_values(const DecodeParams<__nv_bfloat16> p) {
   constexpr int kChain = Tiles::kChainWarps;
@@ -243,7 +244,7 @@ __global__ void __launch_bounds__(kDecodeWarps * 32, kD > 0 ? 1 : 2) weigh_value
     const Round next = at(round + 1);
     typename HeadWeights<Tiles>::Loaded loaded = {};  // initialized, so that no register keeps the last iteration's while tiles are added
     if (!adds) weights.load(loaded, next, first);
-    if (round > 0) load(round + 1);  // rounds 0 and 1 were loaded before
+    if (round > 0) load(round + 1);  // rounds 0 and 1 are loaded before the loop
     if (adds)
       sums.add_round(memory, round, at(round).count, warp * 16, lane);
     else

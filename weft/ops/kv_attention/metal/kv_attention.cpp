@@ -12,7 +12,7 @@ constexpr const char* kFile = "weft/ops/kv_attention/metal/kv_attention.metal";
 
 int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
-// A window of all keys is none.
+// The window, or 0 (none) if it includes all keys.
 int32_t window_of(const KvAttentionArgs& a, int64_t capacity) { return a.window < capacity ? int32_t(a.window) : 0; }
 
 // One query per sequence. A threadgroup has one segment of the cache, and another kernel joins them; or all of them, where sequences and

@@ -29,18 +29,17 @@ inline Piece<T> cached_rows(device const T* at, HeadStrides strides, PageSizes s
 }
 
 // Equation: o = sum over j <= start of exp(s_j - m) v_j / l, s = scale q k^T; or, for one segment of the keys, its m, l and o. A window
-//           leaves out j <= start - window; a soft cap makes s cap tanh(s / cap).
-// Layout:   q, o [B, 1, H, D], k, v [B, capacity, Hkv, D], or pages of them, with any strides over B, T, H; start [B];
-//           partial [B, H, segments, D] and
-//           statistics (m, l) [B, H, segments, 2], f32.
+//           masks j <= start - window; a soft cap replaces s by cap tanh(s / cap).
+// Layout:   q, o [B, 1, H, D], k, v [B, capacity, Hkv, D] or paged, any strides over B, T, H; start [B];
+//           partial [B, H, segments, D] and statistics (m, l) [B, H, segments, 2], f32.
 // Grid:     (segments; 1 where kWhole, Hkv parts, B) groups of four simdgroups: up to eight heads of one key head are the rows of the
 //           matrices. Of a tile of keys each simdgroup has the scores of eight keys (kD = 256: of half of D), then a quarter of o's
 //           columns. The order is that of the forward pass (online_softmax.metal.h): the same tiles, segments and slices of D.
 // Requires: 128 threads; D <= kD. Threadgroup memory, floats: 2 kKeys (kD + 4) for keys and values, 8 kSlices (kKeys + 4) scores, 512 of
 //           tables: 20, 19 and 19 KiB for kD = 64, 128, 256. A start out of range is reported, and nothing written.
-// Traffic:  every cached key and value once per eight heads of its group, q once per eight keys of a tile and segment.
-//           Every multiply-add is part of
-//           a matrix multiplication.
+// Traffic:  every cached key and value once per eight heads of its group, q once per eight keys of a tile and segment. Every multiply-add
+// is
+//           part of a matrix multiplication.
 template <class T, int kD, int kSlices, int kKeys>
 [[max_total_threads_per_threadgroup(128)]]
 kernel void attend_cached(device const T* q [[buffer(0)]], device const T* k [[buffer(1)]], device const T* v [[buffer(2)]],
@@ -85,7 +84,7 @@ kernel void attend_cached(device const T* q [[buffer(0)]], device const T* k [[b
       joined = true;
     }
     stage(keys, kRow, kKeys, 8 * kMatricesOfD, cached_rows(k, p.k, p.pages, pages, fault, b, n0, hkv, last - n0, p.D), thread_index, 128);
-    // Values that the window hides are zeros: their weights are 0, and 0 times NaN or infinity would spoil the sum.
+    // Values outside the window are replaced by zeros: their weights are 0, but 0 times NaN or infinity is NaN.
     const int skip = kHasWindow ? clamp(hidden - n0, 0, kKeys) : 0, columns = 8 * kMatricesOfD;
     for (int i = int(thread_index); i < skip * columns; i += 128) values[i / columns * kRow + i % columns] = 0.0f;
     stage(values + skip * kRow, kRow, kKeys - skip, columns,
@@ -103,7 +102,7 @@ kernel void attend_cached(device const T* q [[buffer(0)]], device const T* k [[b
     const Matrix shift = move_maximum(seen, most, table, lane);
     WEFT_UNROLL
     for (int j = 0; j < kBlocks; ++j) {
-      const int least = hidden - n0 - 8 * j;  // of these eight keys, those that the window hides
+      const int least = hidden - n0 - 8 * j;  // number of these eight keys that the window masks
       if (n0 + 8 * j >= last) break;
       if (kHasWindow && least > 7) continue;
       Matrix weights = sum_slices<kSlices>(scores, kScore, 8 * j, kSlices > 1 ? p.soft_cap : 0.0f);

@@ -347,10 +347,10 @@ bool by_amx() { return bf16_dot() == Bf16Dot::amx || bf16_dot() == Bf16Dot::emul
 template <class T, class C>
 void multiply_one(Stream& stream, const MatmulArgs& args);
 
-// An int8 B and many rows: some rows of B become T in workspace, and are multiplied as stored ones are; then the next.
+// An int8 B and many rows of A: widens some rows of B to T in workspace, multiplies by them, and goes on with the next.
 template <class T, class C>
 void multiply_widened(Stream& stream, const MatmulArgs& args) {
-  constexpr int64_t kBytes = int64_t(4) << 20, kRows = 64, kTask = 16;  // what the caches hold between the two
+  constexpr int64_t kBytes = int64_t(4) << 20, kRows = 64, kTask = 16;  // kBytes stays in the caches between widening and multiplying
   const int64_t N = args.b.shape[0], K = args.b.shape[1], row = std::max<int64_t>(1, K * int64_t(sizeof(T)));
   const int64_t most = std::min(N, std::max(kRows, kBytes / row / kRows * kRows));
   const auto memory = stream.device().allocate(most * row, MemoryUse::workspace);

@@ -22,7 +22,7 @@ struct FewRowsParams {
   int64_t x_row;
   int M, K, members;
   bool x_aligned, w_aligned;
-  bool ahead = false;  // no W is written by the kernel before
+  bool ahead = false;  // the previous kernel writes no W
   Finish<Out> finish;
   FewRowsMember<T, Out> member[4];
 
@@ -116,7 +116,7 @@ struct FewRowsLoader {
     return n < member.N && k < p.K ? (Ring::kTransposed ? p.K - k : member.N - n) : 0;
   }
 
-  // Whether all of kDepth exists, and rows are aligned.
+  // Whether all kDepth elements exist and rows are aligned.
   __device__ __forceinline__ bool whole(int k0) const { return p.w_aligned && p.x_aligned && k0 + Ring::kDepth <= p.K; }
 
   __device__ __forceinline__ void load_whole_w(int step, int k0) const {
@@ -160,11 +160,11 @@ inline constexpr int kFewRowsThreads = 128;
 
 // Equation: C = alpha X op(W) + beta C + bias, then the activation.
 // Layout:   X [M, K], W [N, K] or [K, N], C and pre [M, N], with row strides; bias [N].
-// Order:    K in sixteens, one mma after the other from zero: for any M, any tile, any place of a row. Rows of W are spread over
-//           warps and blocks, K never.
-// Requires: 128 threads. All load; a warp computes 16 rows of W, or, where a block has fewer than 64 of them, some of their columns.
-//           The kernel before may write X and, unless `ahead`, W
-//           (weft/tile/cuda/overlap.cuh).
+// Order:    K in blocks of 16, one mma after the other from zero, for any M, any tile and any place of a row. Rows of W are spread over
+// warps
+//           and blocks, K never is.
+// Requires: 128 threads. All load; a warp computes 16 rows of W, or, if the block has fewer than 64, some of their columns. The previous
+//           kernel may write X and, unless `ahead`, W (weft/tile/cuda/overlap.cuh).
 // Traffic:  W once for kCols rows of X; X once for every kRows rows of W, from L2.
 template <class Out, class Ring>
 __global__ void __launch_bounds__(kFewRowsThreads) few_rows_bf16(const FewRowsParams<__nv_bfloat16, Out> p) {

@@ -15,7 +15,7 @@ struct Product {
   bool wide_bias;
 };
 
-// A tile is sixteen rows of the W of one product.
+// A tile is sixteen rows of the W of one matmul.
 template <class Out>
 struct ProductTiles {
   Product<Out> product[kFewRowsMembers];

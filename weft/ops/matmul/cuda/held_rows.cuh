@@ -1,7 +1,6 @@
-// Matmuls of few rows, which every block holds whole in shared memory, so that the residual sum and norm before the matmul and the ops
-// after it need no launches of their own. A multiprocessor's blocks stream tiles of sixteen rows of W past these rows. Each computing warp
-// has a loading warp, so that neither waits for the other's instructions; loading begins before the previous kernel has ended
-// (overlap.cuh).
+// Matmuls of few rows of x. Every block holds all of them in shared memory, so the residual sum and norm before the matmul and the ops
+// after it are fused into one launch. The blocks stream tiles of sixteen rows of W. Each computing warp has its own loading warp, so that
+// neither waits for the other's instructions; loading begins before the previous kernel has ended (overlap.cuh).
 #pragma once
 
 #include "weft/ops/row_norm/row_team.cuh"
@@ -14,13 +13,13 @@ namespace weft::cuda {
 // The left operand: the rows n = norm(x + delta), or x itself if there is no gain w.
 struct HeldInput {
   const __nv_bfloat16 *x, *delta;
-  const void* w;  // [K], bf16, or f32 if wide
+  const void* w;  // the gain [K], bf16, or f32 if wide
   __nv_bfloat16* h;
   int64_t x_row, delta_row, h_row;
   int M, K;
   float eps;
   bool wide;
-  bool ahead;  // the kernel before writes none of W, w and what Tiles reads
+  bool ahead;  // the previous kernel does not write W, w or other operands of Tiles
 };
 
 // Eight rows of W, `stride` elements apart; only the first `rows` exist. A tile is two such runs.
@@ -33,8 +32,8 @@ struct HeldTile {
   HeldRun first, second;
 };
 
-// Shared memory of a block: the rows of x and one of zeros, the gain in f32, sums of the norm, barriers, then a ring of stages for each
-// pair of warps. Rows are sixteen bytes longer than their elements, so that eight of them lie in different banks.
+// Shared memory of a block: the rows of x and a row of zeros, the gain in f32, sums of the norm, barriers, then a ring of stages for each
+// pair of warps. Rows are padded by sixteen bytes, so that eight of them lie in different banks.
 struct HeldMemory {
   static constexpr int kDepth = 256, kPitch = kDepth * 2 + 16, kStage = 16 * kPitch, kMostStages = 8;
   int M, K, pairs, stages;
@@ -50,7 +49,7 @@ struct HeldMemory {
 
 inline constexpr int kHeldPairs = 4, kHeldThreads = 64 * kHeldPairs;  // warps that compute, then those that load for them
 
-// Barriers that count arrivals, in shared memory: a phase ends when all have arrived.
+// Barriers in shared memory (mbarrier): a phase ends when all expected arrivals have occurred.
 __device__ __forceinline__ void stage_init(uint32_t barrier, int arrivals) {
   asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;\n" ::"r"(barrier), "r"(arrivals) : "memory");
 }
@@ -71,7 +70,7 @@ __device__ __forceinline__ void stage_wait(uint32_t barrier, uint32_t parity) {
                  : "memory");
 }
 
-// A stage of a pair's ring and how often the ring has gone round.
+// The current stage of a pair's ring, and the number of completed rounds.
 struct HeldStage {
   int index = 0;
   uint32_t turn = 0;
@@ -87,12 +86,12 @@ struct HeldRing {
   __device__ __forceinline__ uint32_t empty(const HeldStage& s) const { return full(s) + 8; }
 };
 
-// The loading warp's side: fills each stage with kDepth elements of a tile's sixteen rows, a row with every copy.
+// The loading warp: fills each stage with kDepth elements of a tile's sixteen rows, one row per copy.
 class HeldLoader {
  public:
   __device__ __forceinline__ HeldLoader(const HeldRing& ring, int K, int stages) : ring_(ring), K_(K), stages_(stages) {}
 
-  // Whether the next stage has not been used yet, so that loading it needs no wait.
+  // Whether the next stage is still unused, so that loading need not wait.
   __device__ __forceinline__ bool fresh() const { return issued_ < stages_; }
   __device__ __forceinline__ void load(const HeldTile& tile, int k0) {
     if (issued_ < stages_)
@@ -104,7 +103,7 @@ class HeldLoader {
     if (column < K_) {
 #pragma unroll
       for (int r = 0; r < 8; ++r) {
-        const auto copy = [&](const HeldRun& run, int to_row) {  // rows that do not exist repeat the last
+        const auto copy = [&](const HeldRun& run, int to_row) {  // rows that do not exist are copies of the last
           copy_async(to + uint32_t(to_row * HeldMemory::kPitch), run.at + min(r, run.rows - 1) * run.stride + column);
         };
         copy(tile.first, r), copy(tile.second, r + 8);
@@ -120,7 +119,7 @@ class HeldLoader {
   HeldStage stage_;
 };
 
-// Stores the operands that no kernel writes: the row of zeros and the gain.
+// Stores the operands that do not depend on the previous kernel: the row of zeros and the gain.
 __device__ __forceinline__ void hold_constants(unsigned char* memory, const HeldMemory& at, const HeldInput& p) {
   const int thread = int(threadIdx.x), chunks = p.K / 8;
   RowPiece zeros;
@@ -133,9 +132,9 @@ __device__ __forceinline__ void hold_constants(unsigned char* memory, const Held
     gain[k] = p.wide ? static_cast<const float*>(p.w)[k] : to_float(static_cast<const __nv_bfloat16*>(p.w)[k]);
 }
 
-// Stores the rows of x, as they are or normed. Called by all threads.
+// Stores the rows of x, or their norm. Called by all threads.
 __device__ __forceinline__ void hold_rows(unsigned char* memory, const HeldMemory& at, const HeldInput& p) {
-  constexpr int kAtOnce = 4;  // pieces that a thread has in flight
+  constexpr int kAtOnce = 4;  // pieces in flight per thread
   const int thread = int(threadIdx.x), chunks = p.K / 8, count = p.M * chunks;
   const auto row = [&](int r) { return reinterpret_cast<RowPiece*>(memory + r * at.x_pitch()); };
   for (int first = thread; first < count; first += kAtOnce * kHeldThreads) {
@@ -182,8 +181,8 @@ __device__ __forceinline__ void hold_rows(unsigned char* memory, const HeldMemor
   __syncthreads();
 }
 
-// The operands of kStep of K: four sixteens of a tile's rows, and of eight rows of x. Loaded while the step before is added, so that the
-// multiply-adds, each of which waits for the one before it, do not wait for memory too.
+// The operands of one step of kStep elements of K: four blocks of 16 of a tile's rows, and of eight rows of x. They are loaded while the
+// previous step is multiplied, because the multiply-adds form a dependent chain that should not also wait for loads.
 struct HeldStep {
   static constexpr int kDepth = 64, kPerStage = HeldMemory::kDepth / kDepth;
   FragmentA a[4];
@@ -201,7 +200,7 @@ struct HeldStep {
   }
 };
 
-// A tile's sums over K, by one warp; `stage` is that of the tile's beginning, and then of the next tile's. w: this lane's place in a stage.
+// A tile's sums over K, by one warp. `stage`: the tile's first stage; advanced to the next tile's. w: this lane's offset in a stage.
 __device__ __forceinline__ FragmentC sum_tile(const HeldRing& ring, HeldStage& stage, int stages, uint32_t w, uint32_t x, int K, int lane) {
   const int steps = K / HeldStep::kDepth;
   FragmentC sum = {};
@@ -237,11 +236,11 @@ struct HeldParams {
   Tiles tiles;
 };
 
-// Equation: C = n W^T by tiles of two times eight rows of W; n = norm(x + delta) or x; h = x + delta; then what Tiles makes of a tile.
-// Layout:   x, delta, h [M, K] with row strides, w [K], W as Tiles has it; rows aligned to sixteen bytes.
-// Order:    the norm's as norm_forward's (row_team.cuh). K in sixteens, one mma after the other from zero, as few_rows_bf16.
-// Requires: kHeldThreads threads, M <= 8, K a multiple of 64. The kernel before may write x and delta; W, w and what Tiles reads only where
-//           not `ahead`.
+// Equation: C = n W^T by tiles of two times eight rows of W; n = norm(x + delta) or x; h = x + delta; then the epilogue of Tiles.
+// Layout:   x, delta, h [M, K] with row strides, w [K], W as in Tiles; rows aligned to sixteen bytes.
+// Order:    the norm as in norm_forward (row_team.cuh). K in blocks of 16, one mma after the other from zero, as in few_rows_bf16.
+// Requires: kHeldThreads threads, M <= 8, K a multiple of 64. The previous kernel may write x and delta, and W, w and the operands of Tiles
+//           only if not `ahead`.
 // Traffic:  W once; x, delta and w once a block, from L2.
 template <class Tiles>
 __global__ void __launch_bounds__(kHeldThreads) multiply_held(const __grid_constant__ HeldParams<Tiles> p) {
@@ -262,7 +261,7 @@ __global__ void __launch_bounds__(kHeldThreads) multiply_held(const __grid_const
     __syncwarp();
   }
   HeldLoader loader(ring, p.in.K, p.memory.stages);
-  int tile = first, k0 = 0;  // what is loaded next
+  int tile = first, k0 = 0;  // position of the next load
   const auto load_next = [&] {
     loader.load(p.tiles.tile(tile), k0);
     k0 += HeldMemory::kDepth;
@@ -273,7 +272,7 @@ __global__ void __launch_bounds__(kHeldThreads) multiply_held(const __grid_const
   hold_constants(shared, p.memory, p.in);
   const auto finish_first = p.tiles.begin(min(first, count - 1), lane, p.in.M);
   wait_for_kernel_before();
-  hold_rows(shared, p.memory, p.in);  // its barriers also show the others the stages' barriers
+  hold_rows(shared, p.memory, p.in);  // its __syncthreads also makes the initialized stage barriers visible
   if (!works) return;
   if (loads) {
     while (tile < count) load_next();

@@ -11,8 +11,8 @@ namespace {
 
 // Equation: to[n, k] = b[n, k] scales[n, k / kInt8Group], rounded to T.
 // Layout:   b [N, K] and scales with row strides; to [N, K].
-// Order:    elementwise, one to a thread.
-// Requires: nothing more.
+// Order:    elementwise, one element per thread.
+// Requires: nothing.
 // Traffic:  one read of b and of the scales, one write of `to`.
 template <class T>
 __global__ void widen(const int8_t* b, int64_t b_row, const __half* scales, int64_t scales_row, T* to, int64_t K, int64_t count) {
@@ -22,7 +22,7 @@ __global__ void widen(const int8_t* b, int64_t b_row, const __half* scales, int6
   }
 }
 
-// All weights in a's dtype, in workspace, and the matmul of these.
+// Widens all weights to a's dtype in workspace and multiplies by them.
 template <class T>
 void multiply_widened(Stream& stream, const Launch& launch, const MatmulArgs& a) {
   const int64_t N = a.b.shape[0], K = a.b.shape[1];
@@ -57,7 +57,7 @@ void multiply_few(Stream& stream, const Launch& launch, const MatmulArgs& a, con
     launch(dim3(unsigned((p.N + Ring::kRows - 1) / Ring::kRows), unsigned((p.M + Ring::kCols - 1) / Ring::kCols)), kInt8Threads,
            Ring::kBytes, multiply_int8_few<Out, Ring>, params);
   };
-  const bool many = p.N >= int64_t(multiprocessors(stream)) * 48;  // rows of W: blocks of 64 leave no multiprocessor without one
+  const bool many = p.N >= int64_t(multiprocessors(stream)) * 48;  // enough rows of W to give every multiprocessor a block of 64
   if (p.M <= 8) return many ? run.template operator()<Int8Ring<64, 8, 256>>() : run.template operator()<Int8Ring<16, 8, 512>>();
   if (p.M <= 16) return many ? run.template operator()<Int8Ring<64, 16, 128>>() : run.template operator()<Int8Ring<16, 16, 256>>();
   if (p.M <= 32) return run.template operator()<Int8Ring<64, 32, 128>>();

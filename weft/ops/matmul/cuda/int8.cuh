@@ -1,4 +1,5 @@
-// The kernel of few rows for an int8 B: weights become bf16 in registers, and tensor cores add them in the order of every bf16 matmul.
+// The kernel for few rows and an int8 B: widens weights to bf16 in registers and multiplies on tensor cores, in the order of all bf16
+// matmuls.
 #pragma once
 
 #include "weft/ops/matmul/cuda/epilogue.cuh"
@@ -24,8 +25,8 @@ struct Int8Params {
   Finish<Out> finish;
 };
 
-// A ring of stages in shared memory: kDepth of K for kRows rows of W, their scales, and kCols rows of x. Rows are sixteen bytes longer than
-// their elements, so that eight of them lie in different banks.
+// A ring of stages in shared memory: kDepth elements of K for kRows rows of W, their scales, and kCols rows of x. Rows are padded by
+// sixteen bytes, so that eight of them lie in different banks.
 template <int kRows_, int kCols_, int kDepth_>
 struct Int8Ring {
   static constexpr int kRows = kRows_, kCols = kCols_, kDepth = kDepth_;
@@ -36,7 +37,7 @@ struct Int8Ring {
   static_assert(kStages >= 3 && (kPitchScales == 8 || kPitchScales % 16 == 0));
 };
 
-// Two numbers of one row as bf16 weights. A byte with its top bit turned is 128 more; as the last byte of 2^23 it is exact in f32.
+// Widens two numbers of one row to bf16 weights. Flipping the top bit adds 128 to a byte; as the low byte of the float 2^23 it is exact.
 __device__ __forceinline__ uint32_t widened_pair(uint32_t two, float scale) {
   two ^= 0x8080u;
   const float low = __uint_as_float(__byte_perm(two, 0x4b000000u, 0x7440)) - 8388736.0f;
@@ -56,7 +57,7 @@ __device__ __forceinline__ float load_scale(uint32_t address) {
   return __half2float(__ushort_as_half(bits));
 }
 
-// Loads stage `step`; what lies behind K, N or M are zeros.
+// Loads stage `step`, with zeros beyond K, N and M.
 template <class Out, class Ring>
 __device__ __forceinline__ void load_stage(const Int8Params<Out>& p, int n0, int m0, uint32_t to, int k0) {
   constexpr int kPiecesW = Ring::kDepth / 16, kPiecesX = Ring::kDepth / 8;
@@ -86,8 +87,8 @@ __device__ __forceinline__ void load_stage(const Int8Params<Out>& p, int n0, int
 
 // Equation: C = X W^T + bias, then the activation; W[n, k] = w[n, k] scales[n, k / 32], rounded to bf16.
 // Layout:   X [M, K], w [N, K], scales [N, ceil(K / 32)] and C [M, N], with row strides; bias [N].
-// Order:    few_rows_bf16's: K in sixteens, one mma after the other from zero. Rows of W are spread over warps and blocks, K never.
-// Requires: 128 threads; rows of X, w and scales begin at sixteen bytes, K is a multiple of 8.
+// Order:    as few_rows_bf16: K in blocks of 16, one mma after the other from zero. Rows of W are spread over warps and blocks, K never is.
+// Requires: 128 threads; rows of X, w and scales are aligned to sixteen bytes, K is a multiple of 8.
 // Traffic:  w and scales once for kCols rows of X; X once for every kRows rows of W, from L2.
 template <class Out, class Ring>
 __global__ void __launch_bounds__(kInt8Threads) multiply_int8_few(const Int8Params<Out> p) {
@@ -102,7 +103,7 @@ __global__ void __launch_bounds__(kInt8Threads) multiply_int8_few(const Int8Para
   const auto stage = [&](int step) { return ring + uint32_t(step % Ring::kStages) * Ring::kStage; };
   const auto load = [&](int step) {
     if (step < steps) load_stage<Out, Ring>(p, n0, m0, stage(step), step * Ring::kDepth);
-    copies_end();  // past the last step too: copies_wait counts groups
+    copies_end();  // also after the last step, because copies_wait counts groups
   };
   const auto compute = [&](uint32_t at) {
     const uint32_t w = at + uint32_t((row0 + lane / 4) * Ring::kPitchW + lane % 4 * 2);
@@ -117,10 +118,10 @@ __global__ void __launch_bounds__(kInt8Threads) multiply_int8_few(const Int8Para
         for (int i = 0; i < 4; ++i)
           a[half].r[i] =
               widened_pair(load_two_bytes(w + uint32_t(k + half * 16 + i / 2 * 8 + i % 2 * 8 * Ring::kPitchW)), i % 2 == 0 ? upper : lower);
-      FragmentB b[2][kMine];  // of both sixteens
+      FragmentB b[2][kMine];  // for both blocks of 16
 #pragma unroll
       for (int g = 0; g < kMine; ++g) {
-        uint32_t r[4];  // eight rows of X, 32 of K
+        uint32_t r[4];  // eight rows of X, 32 elements of K
         load_matrices(r, x + uint32_t(((group0 + g) * 8 + lane % 8) * Ring::kPitchX + (k + lane / 8 * 8) * 2));
         b[0][g] = {{r[0], r[1]}};
         b[1][g] = {{r[2], r[3]}};
@@ -136,7 +137,7 @@ __global__ void __launch_bounds__(kInt8Threads) multiply_int8_few(const Int8Para
 #pragma unroll 1
   for (int s = 0; s < steps; ++s) {
     copies_wait<Ring::kStages - 2>();
-    __syncthreads();  // step s has arrived; all are done with step s - 1, whose stage is loaded next
+    __syncthreads();  // step s has arrived, and no thread uses the stage of step s - 1, which is loaded next
     load(s + Ring::kStages - 1);
     if (group0 < kGroups) compute(stage(s));
   }

@@ -13,7 +13,7 @@ void reduce(Stream& stream, const ReduceArgs& args);
 
 namespace {
 
-// f'(x) in the precision of Out.
+// f'(x), approximate if Out is bf16.
 template <class Out>
 __device__ __forceinline__ float slope(float x, Activation kind) {
   if constexpr (sizeof(Out) == 2)
@@ -28,7 +28,7 @@ struct Epilogue {
   const Out* before;     // C, where beta is not 0
   const void* bias;
   Out *c, *pre;
-  const Out* slope_of;  // absent: f itself, not its gradient
+  const Out* slope_of;  // null: the epilogue is f, else the gradient of f
   int64_t M, N, inner, count;
   MatmulPlan::Matrix c_at, pre_at, slope_at;
   float beta;
@@ -38,7 +38,7 @@ struct Epilogue {
 
 // Equation: pre = product + beta C + bias, c = f(pre); or c = product f'(slope_of).
 // Layout:   product [batch, M, N] packed; c, pre and slope_of with strides for the batch axes and rows, bias [N].
-// Order:    elementwise, one to a thread.
+// Order:    elementwise, one element per thread.
 // Requires: product holds alpha op(A) op(B) in f32 (absent where K = 0).
 // Traffic:  one read of each operand, one write of c and pre.
 template <class Out>
@@ -172,8 +172,8 @@ bool multiply(Stream& stream, const MatmulArgs& a, const MatmulPlan& plan, void*
   return true;
 }
 
-// A kernel of our own computes GELU of many rows. With no epilogue but a bias, cuBLASLt writes c itself. Otherwise the sum goes to f32
-// workspace, so that the activation is applied to the unrounded value, and finish() does the rest.
+// GELU of many rows is computed by our own kernel. Without an epilogue, or with a bias only, cuBLASLt writes c. Otherwise cuBLASLt writes
+// the f32 sum to workspace and finish() applies the epilogue to the unrounded value.
 template <class Out>
 void run(Stream& stream, const MatmulArgs& a) {
   const MatmulPlan p = plan(a);
@@ -218,7 +218,7 @@ void run(Stream& stream, const MatmulArgs& a) {
   }
 }
 
-// The sums over the rows of all matrices of c.
+// Computes the column sums over the rows of all matrices of c.
 void sum_columns(Stream& stream, const MatmulArgs& a) {
   const MatmulPlan p = plan(a);
   MutView c = a.c;

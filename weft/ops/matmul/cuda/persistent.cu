@@ -10,8 +10,8 @@ namespace {
 
 using T16 = __nv_bfloat16;
 
-// Columns of tiles that run at a time. The 132 multiprocessors of an H200 run 2 x 132 tiles, so about as many rows of tiles run, and each
-// K block of a and b is read from L2 about sixteen times.
+// Columns of tiles that run at the same time. The 132 multiprocessors of an H200 run 2 x 132 tiles, so about sixteen rows of tiles run too,
+// and each K block of a and b is read from L2 about sixteen times.
 constexpr int64_t kColumnsAtOnce = 16;
 
 constexpr int kCluster = 1;
@@ -22,7 +22,7 @@ bool rows_aligned(const View& view, const MatmulPlan::Matrix& m) {
   return aligned16(data<char>(view)) && m.row * int64_t(sizeof(T16)) % 16 == 0;
 }
 
-// other: the matrix that the epilogue reads or writes besides c; absent: none.
+// other: the matrix besides c that the epilogue reads or writes; may be absent.
 template <bool kTransposed, class Epilogue>
 void launch_tiles(Stream& stream, const MatmulArgs& args, const MatmulPlan& plan, const View& other, int64_t other_row,
                   const Epilogue& epilogue) {
@@ -48,12 +48,12 @@ void launch_tiles(Stream& stream, const MatmulArgs& args, const MatmulPlan& plan
 template <class Epilogue>
 void launch_tiles(Stream& stream, const MatmulArgs& args, const MatmulPlan& plan, const View& other, int64_t other_row,
                   const Epilogue& epilogue) {
-  if (of(stream).planned()) return;  // there is no driver to make maps
+  if (of(stream).planned()) return;  // a planned device has no driver that could make maps
   args.transpose_b ? launch_tiles<true>(stream, args, plan, other, other_row, epilogue)
                    : launch_tiles<false>(stream, args, plan, other, other_row, epilogue);
 }
 
-// c = product f'(slope_of), and the sums of c's columns from a partial row for each warp of a row of tiles.
+// c = product f'(slope_of), and c's column sums, added from one partial row per warp and row of tiles.
 void multiply_by_slope(Stream& stream, const MatmulArgs& args, const MatmulPlan& plan) {
   const int64_t P = args.column_sums ? rows_of_tiles(plan) * kPartialRows : 0;
   const Scratch<float> partial(stream, P * plan.N);

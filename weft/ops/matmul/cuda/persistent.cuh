@@ -1,6 +1,6 @@
-// Matmuls of many rows in bf16 on Hopper, by persistent blocks, with an epilogue (persistent_epilogues.cuh). Two warpgroups compute a tile
-// each, in turns: the matmuls of one run while the other finishes its sums and stores them. One thread loads the tiles of both by TMA, in
-// the order in which they are multiplied.
+// Matmuls of many rows in bf16 on Hopper, by persistent blocks, with a fused epilogue (persistent_epilogues.cuh). Two warpgroups compute
+// tiles in turns: one multiplies while the other runs its epilogue and stores the result. One thread loads the tiles of both by TMA, in the
+// order in which they are multiplied.
 #pragma once
 
 #include "weft/tile/cuda/tma.cuh"
@@ -10,20 +10,20 @@ namespace weft::cuda {
 
 inline constexpr int kComputeWarps = 8;
 
-// 192 columns: a tile of 128x192 fills 192 of a thread's 240 registers with sums and needs 40 KiB of loads for a K block, a sixth less for
-// each product than 128x128.
+// 192 columns: the sums of a tile of 128x192 take 192 of a thread's registers. A K block needs 40 KiB of loads, a sixth less per product
+// than with 128x128.
 //
-// kCluster blocks take tiles below each other, and each loads a part of their b for all.
+// The kCluster blocks of a cluster take vertically adjacent tiles, and each loads a part of their common b for all.
 template <bool kTransposed_, int kCluster_>
 struct PersistentMatmul {
   static constexpr bool kTransposed = kTransposed_;  // b is [N, K]
   static constexpr int kCluster = kCluster_;
   static constexpr int kM = 128, kN = 192, kK = 64, kStages = 4, kThreads = 3 * 128;
-  static constexpr int kLoadRegisters = 40, kComputeRegisters = 232;  // 168 for each of the 384 threads at the start
+  static constexpr int kLoadRegisters = 40, kComputeRegisters = 232;  // each of the 384 threads starts with 168
   using A = SwizzledTile<kM, kK>;
   using B = std::conditional_t<kTransposed, SwizzledTile<kN, kK>, SwizzledTile<kK, kN>>;
-  static constexpr int kStageBytes = A::kBytes + B::kBytes, kBoxOfB = B::kRows / kCluster;  // rows that a block loads of b
-  // A warp finishes boxes of 16 x 64 sums, each by way of a box of c and one of another matrix; two of each in turns.
+  static constexpr int kStageBytes = A::kBytes + B::kBytes, kBoxOfB = B::kRows / kCluster;  // rows of b that a block loads
+  // A warp's epilogue handles boxes of 16 x 64 sums, staged in a box of c and one of the other matrix; two of each, used alternately.
   using Box = SwizzledTile<16, 64>;
   static constexpr int kPanels = kN / Box::kColumns;
   static constexpr int kBoxes = 4, kWarpBytes = kBoxes * Box::kBytes;
@@ -40,7 +40,8 @@ inline constexpr int kPersistentMatmulThreads = 1;  // as kPersistentThreads of 
 
 struct PersistentMatmulParams {
   int M, N, k_blocks;
-  int row_tiles, column_tiles, columns_at_once;  // a cluster's tiles count as one; they are taken row by row, so many columns at a time
+  int row_tiles, column_tiles,
+      columns_at_once;  // the tiles of a cluster count as one; tiles are taken row by row within groups of columns_at_once columns
 };
 
 #if WEFT_HAS_WGMMA
@@ -57,12 +58,12 @@ struct MatmulTile {
   }
 };
 
-// The stages of the ring that the next K blocks use, as one thread sees them.
+// One thread's view of the ring of stages.
 template <class Tiles>
 struct KBlockRing {
   uint32_t tiles;
   TileBarriers barriers;
-  uint32_t next = 0;  // K blocks before this one
+  uint32_t next = 0;  // number of K blocks before the next one
   static_assert((Tiles::kStages & (Tiles::kStages - 1)) == 0);
 
   __device__ __forceinline__ int stage(uint32_t block) const { return int(block % Tiles::kStages); }
@@ -74,7 +75,7 @@ struct KBlockRing {
   __device__ __forceinline__ void wait_empty(uint32_t block) const {
     barrier_wait(barriers.empty_at(stage(block)), (block / Tiles::kStages & 1) ^ 1);
   }
-  // Ends this warp's use of the block, for every block that loads a part of it.
+  // Releases this warp's K block to every block of the cluster that loads a part of it.
   __device__ __forceinline__ void release(uint32_t block) const {
     __syncwarp();
     const uint32_t empty = barriers.empty_at(stage(block));
@@ -105,8 +106,8 @@ __device__ __forceinline__ void load_tiles(const PersistentMatmulParams& p, cons
   }
 }
 
-// A warpgroup multiplies in its turn, which the other passes on with its last K block: it waits for a stage of the ring only when the
-// round before has arrived, which a barrier's parity cannot tell from older ones.
+// The warpgroups multiply in turns; a turn passes with the last K block. So a warpgroup never waits for a stage of the ring more than one
+// round ahead: the parity of a barrier could not tell that round from an older one.
 struct Turns {
   uint32_t own, others;  // barriers
   uint32_t parity;       // of this warpgroup's next turn
@@ -156,10 +157,10 @@ __device__ __forceinline__ void multiply_tile(float (&sums)[2][96], const KBlock
 
 // Equation: c = f(a op(b)), f the epilogue's function.
 // Layout:   a [M, K], b [K, N] or [N, K], c [M, N], by their maps; other: as the epilogue has it.
-// Order:    K in sixteens, one wgmma after the other from zero; beyond K there are zeros. The epilogue has its own.
+// Order:    K in blocks of 16, one wgmma after the other from zero; K is padded with zeros. Then the epilogue's order.
 // Requires: sm_90a; maps with boxes of kM rows (a), kBoxOfB (b) and 16 (c, other); N even; kPersistentMatmulThreads threads; a multiple of
 //           kCluster blocks.
-// Traffic:  a and b once per tile, mostly from L2; one write of c, and the epilogue's.
+// Traffic:  a and b once per tile, mostly from L2; one write of c, and the epilogue's traffic.
 template <class Tiles, class Epilogue>
 __global__ void WEFT_CLUSTER(Tiles::kCluster) __launch_bounds__(kPersistentMatmulThreads, 1)
     matmul_persistent(const __grid_constant__ CUtensorMap a_map, const __grid_constant__ CUtensorMap b_map,
@@ -174,14 +175,14 @@ __global__ void WEFT_CLUSTER(Tiles::kCluster) __launch_bounds__(kPersistentMatmu
   const uint32_t turns_at = ring.barriers.full_at(kStages), epilogue_at = turns_at + 16;
   if (threadIdx.x == 0) {
     for (int i = 0; i < kStages; ++i) {
-      barrier_init(ring.barriers.full_at(i), 1);                     // the thread that loads
-      barrier_init(ring.barriers.empty_at(i), 4 * Tiles::kCluster);  // the warps that multiply
+      barrier_init(ring.barriers.full_at(i), 1);                     // the loading thread
+      barrier_init(ring.barriers.empty_at(i), 4 * Tiles::kCluster);  // the multiplying warps
     }
     for (int i = 0; i < 2; ++i) barrier_init(turns_at + 8 * uint32_t(i), 4);  // the warps of the other warpgroup
     for (int i = 0; i < kComputeWarps * Epilogue::kBarriers; ++i) barrier_init(epilogue_at + 8 * uint32_t(i), 1);
     asm volatile("fence.mbarrier_init.release.cluster;\n" ::: "memory");
   }
-  cluster_sync();  // the barriers are initialized
+  cluster_sync();  // makes the initialized barriers visible
   const int group = int(threadIdx.x) / 128 - 1;
   if (group < 0) {
     asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;\n" ::"n"(Tiles::kLoadRegisters));
@@ -199,7 +200,7 @@ __global__ void WEFT_CLUSTER(Tiles::kCluster) __launch_bounds__(kPersistentMatmu
                                                    warp,
                                                    lane};
     ring.next = uint32_t(group * p.k_blocks);
-    Turns turns{turns_at + 8 * uint32_t(group), turns_at + 8 * uint32_t(1 - group), uint32_t(1 - group)};  // the first begins
+    Turns turns{turns_at + 8 * uint32_t(group), turns_at + 8 * uint32_t(1 - group), uint32_t(1 - group)};  // group 0 begins
 #pragma unroll 1
     for (int number = int(blockIdx.x + uint32_t(group) * gridDim.x) / Tiles::kCluster; number < count;
          number += 2 * int(gridDim.x) / Tiles::kCluster) {
@@ -210,9 +211,9 @@ __global__ void WEFT_CLUSTER(Tiles::kCluster) __launch_bounds__(kPersistentMatmu
       ring.next += uint32_t(2 * p.k_blocks);
       finish(sums, tile);
     }
-    stores_wait<0>();  // shared memory is not given back before
+    stores_wait<0>();  // asynchronous stores still read shared memory
   }
-  cluster_sync();  // nor while another block may write to it
+  cluster_sync();  // and other blocks may still write to it
 #endif
 }
 

@@ -1,8 +1,8 @@
-// Epilogues of the persistent matmul: an activation with the value before it kept, and an activation's gradient with the column sums that
-// are the gradient of a bias.
+// Epilogues of the persistent matmul: an activation, optionally storing its input, and an activation's gradient, optionally with column
+// sums (the gradient of a bias).
 //
-// A warp has rows [16 w, 16 w + 16) of both halves of a tile, in boxes of 64 columns: box i is of half i % 2 and columns i / 2. It finishes
-// one after the other by way of shared memory, in two places used in turns.
+// A warp has rows [16 w, 16 w + 16) of both halves of a tile, in boxes of 64 columns: box i is in half i % 2 at columns 64 (i / 2). It
+// processes the boxes one after the other through shared memory, alternating between two buffers.
 #pragma once
 
 #include "weft/ops/matmul/cuda/epilogue.cuh"
@@ -28,29 +28,29 @@ struct WarpBoxes {
   __device__ __forceinline__ static int column(const MatmulTile& tile, int i) { return tile.column + i / 2 * 64; }
   __device__ __forceinline__ bool inside(const MatmulTile& tile, int i) const { return row(tile, i) < M && column(tile, i) < N; }
   __device__ __forceinline__ static const float* sums_of(const float (&sums)[2][96], int i) { return &sums[i % 2][i / 2 * 32]; }
-  // Of 16 columns of a box, the address that this lane passes for four 8 x 8 matrices: two above each other, then the next eight columns.
+  // The address that this lane passes for four 8 x 8 matrices in 16 columns of a box: two below each other, then the next eight columns.
   __device__ __forceinline__ uint32_t matrices(const Box& box, int columns) const {
     return box.address(lane % 16, columns * 16 + lane / 16 * 8);
   }
 };
 
-// Two fragments of sums, 16 x 16, rounded to bf16 to 16 columns of a box.
+// Stores two fragments of sums, 16 x 16, rounded to bf16, in 16 columns of a box.
 __device__ __forceinline__ void store_fragments(uint32_t address, const float (&x)[8]) {
   store_matrices(address, {pack(x[0], x[1]), pack(x[2], x[3]), pack(x[4], x[5]), pack(x[6], x[7])});
 }
 
 #endif  // WEFT_HAS_WGMMA
 
-// pre = sum + bias, c = f(pre); pre is the other matrix, if it is kept.
+// pre = sum + bias, c = f(pre); if pre is kept, it is the other matrix.
 template <Activation kActivation>
 struct ActivationEpilogue {
-  static constexpr int kBarriers = 0;  // of each warp
-  const void* bias;                    // absent: none
-  bool wide_bias;                      // f32
+  static constexpr int kBarriers = 0;  // per warp
+  const void* bias;                    // may be null
+  bool wide_bias;                      // the bias is f32
   bool keeps_pre;
 
 #if WEFT_HAS_WGMMA
-  // The bias of two columns, 0 beyond N.
+  // The bias at two columns; 0 beyond N.
   __device__ __forceinline__ float2 bias_pair(int column, int N) const {
     if (!bias || column >= N) return {0, 0};
     if (wide_bias) return *reinterpret_cast<const float2*>(static_cast<const float*>(bias) + column);
@@ -81,7 +81,7 @@ struct ActivationEpilogue {
 
     __device__ __forceinline__ void finish_box(const float* x, const MatmulTile& tile, int i) const {
 #pragma unroll
-      for (int columns = 0; columns < 4; ++columns) {  // sixteen of them
+      for (int columns = 0; columns < 4; ++columns) {  // in groups of 16
         float y[8], z[8];
 #pragma unroll
         for (int half = 0; half < 2; ++half) {
@@ -98,21 +98,21 @@ struct ActivationEpilogue {
 #endif
 };
 
-inline constexpr int kPartialRows = 4;  // of a row of tiles, one for each warp
+inline constexpr int kPartialRows = 4;  // per row of tiles: one for each warp
 
-// c = sum f'(x), and partial sums over rows of c: x is the other matrix, loaded a box ahead. Partial row 4 t + w [N] is of
-// the 32 rows of warp w in row tile t, summed by the matrix unit: ones times their bf16 values, the upper half's before the lower's.
+// c = sum f'(x), and partial column sums of c. x is the other matrix, loaded one box ahead. Partial row 4 t + w [N] is the sum over the 32
+// rows of warp w in row tile t, computed by the matrix unit as ones times the bf16 values, the upper half before the lower.
 template <Activation kActivation>
 struct SlopeEpilogue {
   static constexpr int kBarriers = 2;
-  float* partial;  // [row tiles * 4, N]; absent: none
+  float* partial;  // [row tiles * 4, N]; may be null
 
 #if WEFT_HAS_WGMMA
   template <class Tiles>
   struct Warp : WarpBoxes<Tiles, SlopeEpilogue> {
     uint32_t parity = 0;  // of both barriers, before the loads of a tile
 
-    // Begins to load the first two boxes of x.
+    // Starts loading the first two boxes of x.
     __device__ __forceinline__ void begin(const MatmulTile& tile) {
       load(tile, 0);
       load(tile, 1);
@@ -160,7 +160,7 @@ struct SlopeEpilogue {
       }
     }
 
-    // Sums of the columns of boxes i - 1 and i, which lie below each other.
+    // Column sums of boxes i - 1 and i, which lie below each other.
     __device__ __forceinline__ void sum_rows(const MatmulTile& tile, int i) const {
       constexpr uint32_t kOnes = 0x3f803f80u;
       const FragmentA ones{{kOnes, kOnes, kOnes, kOnes}};
