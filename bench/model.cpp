@@ -46,7 +46,7 @@ WeightBytes weight_bytes(const Model& model) {
   for (const NamedTensor& p : model.parameters()) {
     const bool table = p.name.ends_with("embed_tokens.weight") || p.name == "transformer.wte.weight";
     if (p.name == "transformer.wpe.weight" || (!tied && table)) continue;
-    // An int8 matrix has a scale of two bytes for each 32 numbers; so has the head that is made of a tied embedding.
+    // An int8 matrix has a scale of two bytes per 32 numbers. A tied embedding counts too: the int8 head is made of it.
     const bool numbers = p.tensor.dtype() == DType::u8 || (int8 && table);
     const double bytes = double(p.tensor.numel()) * (numbers ? 1 + 2.0 / double(kInt8Group) : double(size_of(p.tensor.dtype())));
     (bytes >= double(cpu::SystemMemory::kHugeFrom) ? sum.huge : sum.small) += bytes;
@@ -54,12 +54,12 @@ WeightBytes weight_bytes(const Model& model) {
   return sum;
 }
 
-// Tokens of `batch` sequences after a filled cache, read repeatedly.
+// Runs tokens of `batch` sequences repeatedly, after a cache that is already filled.
 class Reading {
  public:
   Reading(const Model& model, int64_t before, int64_t tokens, int64_t batch = 1)
       : model_(model), before_(before), ids_(prompts(model, batch, tokens)), cache_(model.make_cache(batch, before + tokens)) {
-    constexpr int64_t kChunk = 4096;  // tokens of a pass: the activations of all would take gigabytes
+    constexpr int64_t kChunk = 4096;  // tokens per pass; the activations of all tokens would take gigabytes
     for (int64_t first = 0, count = std::max<int64_t>(1, kChunk / batch); first < before; first += count)
       model.last_logits(prompts(model, batch, std::min(count, before - first)), cache_);
   }
@@ -106,7 +106,7 @@ ModelResult measure_prefill(const Model& model, Ceilings& ceilings, int64_t toke
   return result;
 }
 
-// Keys and values of one sequence.
+// Bytes of the keys and values of one sequence.
 double cache_bytes(const Model& model, int64_t positions) {
   const ModelConfig& c = model.config();
   return 2.0 * double(c.layers * c.kv_heads * c.head_dim * positions) * double(size_of(model.dtype()));
@@ -114,17 +114,17 @@ double cache_bytes(const Model& model, int64_t positions) {
 
 constexpr int64_t kPromptChunk = 4096;
 
-// New tokens of the first sequence: a step between any two chunks of the other prompts, then those that are timed.
+// New tokens of the first sequence: one step after each chunk of the other prompts, then the timed ones.
 int64_t most_new_tokens(const ModelSizes& sizes) { return sizes.new_tokens + sizes.batch * ceil_div(sizes.prompt_tokens, kPromptChunk); }
 
-// The time of a step, from one to the next: median of those in which all sequences are decoded.
+// The median time from one step to the next, over the steps that decode all sequences.
 double step_time(const Model& model, const ModelSizes& sizes, ModelResult::Memory& memory) {
   const int64_t most = most_new_tokens(sizes), chunks = ceil_div(sizes.prompt_tokens, kPromptChunk);
   Engine engine(model, {.sequences = sizes.batch, .positions = sizes.prompt_tokens + most, .prompt_chunk = kPromptChunk});
   memory.pool = engine.pool_bytes();
   for (int64_t b = 0; b < sizes.batch; ++b) {
     std::vector<int32_t> prompt = some_prompt(model, sizes.prompt_tokens);
-    prompt[0] = int32_t(b % model.config().vocab_size);  // no shared prefix: every prompt is read
+    prompt[0] = int32_t(b % model.config().vocab_size);  // without a shared prefix every prompt is computed
     engine.add(std::move(prompt), {.sampling = sizes.sampling, .max_tokens = most - b * chunks});
   }
   std::vector<double> times;
@@ -179,7 +179,7 @@ std::vector<ModelResult> measure_model(const Model& model, Ceilings& ceilings, i
         " tokens and ", most_new_tokens(sizes), " new tokens do not fit in the model's context length of ", context);
   const NoGrad no_grad;
   std::vector<ModelResult> results = {measure_prefill(model, ceilings, prompt_tokens), measure_decode(model, ceilings, sizes)};
-  if (has_int8_weights(model)) return results;  // the counted model has none
+  if (has_int8_weights(model)) return results;  // the counting device has no int8 matmul
   results[0].breakdown = reading_by_op(model, threads, 0, prompt_tokens);
   results[1].breakdown = reading_by_op(model, threads, prompt_tokens, 1, batch);
   return results;

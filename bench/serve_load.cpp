@@ -21,7 +21,7 @@ using Json = nlohmann::json;
 
 constexpr int64_t kMostClients = 256, kMostRequests = 100000, kMostTokens = 1 << 20;
 constexpr int kPatience = 600;                            // seconds without a byte
-constexpr int32_t kFirstId = 10, kLastId = 249;           // ids that every vocabulary has
+constexpr int32_t kFirstId = 10, kLastId = 249;           // in every vocabulary
 constexpr const char *kEvent = "data: ", *kEnd = "\n\n";  // of server-sent events
 
 double seconds_between(Clock::time_point begin, Clock::time_point end) { return std::chrono::duration<double>(end - begin).count(); }
@@ -57,7 +57,7 @@ std::string body_of(const ServeLoad& load, int64_t request, int64_t new_tokens) 
       .dump();
 }
 
-// One client's part of the result.
+// One client and its results.
 class Client {
  public:
   Client(const Address& address, const ServeLoad& load) : http_(address.host, address.port), load_(load) {

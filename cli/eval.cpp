@@ -83,8 +83,7 @@ int score_run(const Options& o) {
   return kOk;
 }
 
-// The context that is declared for the model: that of the windows. Not GPT-2's: its positions are weights, and shorter windows need no
-// others.
+// The declared context of the model: the length of the windows. Not for GPT-2: its positions are weights and fit shorter windows.
 int64_t declared_context(const Options& o) {
   return o.context == 0 || read_model_config(o.folder).architecture == Architecture::gpt2 ? 0 : o.context;
 }
@@ -96,7 +95,7 @@ int run_tasks(const Options& o) {
   return evaluate_tasks(flags, {o.folder, o.adapter, o.device, o.dtype, declared_context(o), o.threads, o.weights.int8()}, o.json);
 }
 
-// The score of all documents by a model with the given weights.
+// Scores all documents with the stored weights or int8 ones.
 Score score_data(const Options& o, bool int8) {
   const auto device = open_device(o.device.empty() ? "cpu" : o.device, {.threads = o.threads});
   ShownProgress progress;
@@ -130,7 +129,7 @@ int run(const Options& o) {
   if (o.tasks.any()) return run_tasks(o);
   check(!o.folder.empty() && !o.data.empty(), "eval", "expected a model folder and --data or --task, or --run with the folder of a run");
   const Score total = score_data(o, o.weights.int8());
-  std::optional<Score> plain;  // what int8 costs
+  std::optional<Score> plain;  // for comparison: the score with the stored weights
   if (o.weights.int8()) plain = score_data(o, false);
   if (o.json) {
     nlohmann::ordered_json report = {{"loss", total.mean()},     {"perplexity", std::exp(total.mean())},

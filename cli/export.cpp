@@ -18,7 +18,7 @@ struct Options {
   bool best = false;
 };
 
-constexpr std::string_view kRandom = "random:";  // before the name of a shape
+constexpr std::string_view kRandom = "random:";  // prefix of a preset's name
 constexpr uint64_t kRandomSeed = 1;
 
 // The best model of the run folder given as MODEL_DIR.
@@ -32,7 +32,7 @@ Options with_best(Options options) {
   return options;
 }
 
-// Writes the model, which comes from the folder `like` ("": from nowhere), with the tokenizer of another ("": none).
+// Writes the model, which was loaded from `like` ("" for a random one), with the tokenizer at `tokenizer` ("": none).
 int write(const Model& model, const Options& options, const std::string& like, const std::string& tokenizer, ShownProgress& progress) {
   const std::string dtype = options.dtype.empty() ? std::string(name(model.config().dtype)) : options.dtype;
   if (std::filesystem::path(options.to).extension() == ".gguf")

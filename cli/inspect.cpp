@@ -33,7 +33,7 @@ Ordered tokenizer_of(const ModelFolder& folder) {
           {"ignored", tokenizer.ignored()}};
 }
 
-// false: there is none. A template that cannot be read is described by its error.
+// The value of "chat_template": false if there is none, the error if it cannot be read.
 Ordered chat_template_of(const std::string& path) {
   try {
     const auto format = is_gguf(path) ? has_tokenizer(path) ? TokenizerFolder(path).chat_format() : std::nullopt : ChatFormat::load(path);
@@ -60,7 +60,7 @@ Ordered tensors_of(const WeightFiles& files, int64_t& parameters, int64_t& bytes
   return list;
 }
 
-// Tensors and metadata of the weight files of a folder, or of one safetensors file.
+// Adds the tensors and metadata of a folder's weight files, or of one safetensors file.
 void describe_weights(const std::string& path, Ordered& out) {
   const WeightFiles files(path);
   int64_t parameters = 0, bytes = 0;

@@ -30,7 +30,7 @@ struct Options {
   Options() { scheduler.engine.keep = true; }
 };
 
-constexpr int64_t kMostPositions = 8192;  // by default: contexts of 128k tokens would take gigabytes for each sequence
+constexpr int64_t kMostPositions = 8192;  // upper bound of the default: 128k positions would take gigabytes per sequence
 
 void check_options(const Options& o) {
   check(o.http.port >= 0 && o.http.port <= 65535, "serve", "--port is ", o.http.port, ", expected 0 to 65535");
@@ -45,7 +45,7 @@ void check_options(const Options& o) {
     check(seconds >= 1 && seconds <= 86400, "serve", flag, " is ", seconds, ", expected 1 to 86400 seconds");
 }
 
-// --positions and --pool fit the model's context, which --context declares.
+// Sets and checks --positions and --pool, given the model's context (--context, else the config's).
 void set_positions(Options& o, const ModelConfig& config) {
   int64_t& positions = o.scheduler.engine.positions;
   const int64_t context = config.max_positions, pool = o.scheduler.engine.pool;
@@ -56,7 +56,7 @@ void set_positions(Options& o, const ModelConfig& config) {
         " tokens (--positions) at least");
 }
 
-// The last part of the path: clients see no other.
+// The last part of the path, the only one that clients see.
 std::string base_name(const std::string& folder) {
   std::filesystem::path path = std::filesystem::absolute(folder).lexically_normal();
   if (!path.has_filename()) path = path.parent_path();
@@ -67,7 +67,7 @@ struct NamedFolder {
   std::string name, folder;
 };
 
-// --adapter: one that belongs to the model, or several with names. A '/' before the '=' makes it a folder.
+// --adapter: one FOLDER, which becomes part of the model, or several NAME=FOLDER. With a '/' before the '=' it is a FOLDER.
 struct Adapters {
   std::string own;
   std::vector<NamedFolder> named;

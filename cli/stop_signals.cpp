@@ -14,8 +14,8 @@
 namespace weft::cli {
 namespace {
 
-constexpr int kLastSeconds = 2;  // to write the errors of what was given up
-int notices[2] = {-1, -1};       // a pipe: 's' for each signal, 'e' for the end
+constexpr int kLastSeconds = 2;  // time to send errors to the clients of abandoned requests
+int notices[2] = {-1, -1};       // a pipe: 's' for each signal, 'e' from the destructor
 
 void notice(char byte) {
   const int kept = errno;
@@ -34,7 +34,7 @@ void handle(void (*handler)(int)) {
   ::sigaction(SIGTERM, &action, nullptr);
 }
 
-// The next byte of the pipe, or 0 after that many seconds; -1: no limit.
+// The next byte of the pipe, or 0 after `seconds`; -1: no limit.
 char next(int seconds) {
   pollfd pipe = {notices[0], POLLIN, 0};
   int ready = 0;
