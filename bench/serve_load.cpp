@@ -35,13 +35,13 @@ Address address_of(const std::string& url) {
   const std::string scheme = "http://";
   check(url.starts_with(scheme), "bench", "--serve is ", url, ", expected a URL such as http://127.0.0.1:8080");
   const std::string rest = url.substr(scheme.size()), authority = rest.substr(0, rest.find('/')), host = serve::without_port(authority);
-  check(serve::is_loopback(host), "bench", "--serve is ", url, ": load is sent to this machine alone (127.0.0.1, localhost or [::1])");
+  check(serve::is_loopback(host), "bench", "--serve is ", url, ", expected a server on this machine (127.0.0.1, localhost or [::1])");
   Address address{host == "localhost" ? "127.0.0.1" : host.starts_with('[') ? host.substr(1, host.size() - 2) : host};
   if (host != authority) {
     const std::string port = authority.substr(host.size() + 1);
     const bool digits = !port.empty() && port.size() <= 5 && port.find_first_not_of("0123456789") == port.npos;
     address.port = digits ? std::stoi(port) : 0;
-    check(address.port >= 1 && address.port <= 65535, "bench", "--serve is ", url, ": there is no port ", port);
+    check(address.port >= 1 && address.port <= 65535, "bench", "--serve is ", url, ": the port is '", port, "', expected 1 to 65535");
   }
   return address;
 }

@@ -275,14 +275,14 @@ int run(const Options& options) {
 }
 
 void add_serve_options(CLI::App& command, bench::ServeLoad& load) {
-  command.add_option("--serve", load.url, "Send load to the server of OpenAI's API at this URL instead, on this machine alone")
+  command.add_option("--serve", load.url, "Send load to a server of OpenAI's API on this machine, by its URL, instead")
       ->excludes("--model")
       ->excludes("--train");
   const auto number = [&](const char* flag, int64_t& value, const char* what) {
     command.add_option(flag, value, what)->capture_default_str()->needs("--serve");
   };
-  number("--clients", load.clients, "Requests under way at once");
-  number("--requests", load.requests, "Requests in all");
+  number("--clients", load.clients, "Concurrent requests");
+  number("--requests", load.requests, "Total requests");
   number("--prompt-tokens", load.prompt_tokens, "Tokens of each prompt: random ids");
   number("--new-tokens", load.new_tokens, "Tokens of each answer");
   if (const char* key = std::getenv("WEFT_API_KEY")) load.api_key = key;
@@ -305,7 +305,7 @@ Run add_bench(CLI::App& app) {
       ->needs("--train");
   command->add_option("--batch", options->batch,
                       "Sequences per training step (default: 8), or with --model sequences decoded together (default: 1)");
-  command->add_option("--context", options->context, "Tokens before those that are decoded (default: 128)")->needs("--model");
+  command->add_option("--context", options->context, "Tokens in the cache before decoding (default: 128)")->needs("--model");
   command->add_option("--temperature", options->sampling.temperature, "Sample the tokens that are decoded (default: 0, greedy)")
       ->needs("--model");
   command->add_option("--top-p", options->sampling.top_p, "Top-p of the sampling (default: 1)")->needs("--model");

@@ -160,7 +160,8 @@ Run add_eval(CLI::App& app) {
       "--run", o->run,
       "Folder of a training run: repeat its validation on the held-out sequences with the weights of the newest checkpoint");
   o->tasks.add_to(*command);
-  command->add_option("--context", o->context, "Tokens per window (default: the model's context length); dynamic and longrope follow it");
+  command->add_option("--context", o->context,
+                      "Tokens per window (default: the model's context length); dynamic and longrope are computed from it");
   command->add_option("--adapter", o->adapter, "Folder with a LoRA adapter of the model (adapter_config.json, adapter_model.safetensors)");
   command->add_option("--device", o->device, "Device to run on (default: cpu; with --run: the device of the run)");
   command->add_option("--dtype", o->dtype, "f32 or bf16 (default: as stored)");

@@ -78,7 +78,8 @@ Run add_export(CLI::App& app) {
   command->add_flag("--best", options->best, "MODEL_DIR is the folder of a training run: export its model with the lowest validation loss")
       ->excludes(adapter);
   command->add_option("--dtype", options->dtype, "dtype of the written weights: f32, bf16 or f16; in a GGUF file also q8_0");
-  command->add_option("--context", options->context, "Context length to write (default: the model's); dynamic and longrope follow it");
+  command->add_option("--context", options->context,
+                      "Context length to write (default: the model's); dynamic and longrope are computed from it");
   command->add_option("--device", options->device, "Device to load the model on");
   return [options] { return run(*options); };
 }

@@ -284,7 +284,7 @@ Run add_generate(CLI::App& app) {
   command->add_option("--adapter", o->adapter, "Folder with a LoRA adapter of the model (adapter_config.json, adapter_model.safetensors)");
   command->add_option("--device", o->device, "Device to run on")->capture_default_str();
   command->add_option("--context", o->context,
-                      "Most tokens of a sequence (default: the model's context length); dynamic and longrope follow it");
+                      "Maximum tokens of a sequence (default: the model's context length); dynamic and longrope are computed from it");
   command->add_option("--dtype", o->dtype, "f32 or bf16 (default: as stored)");
   o->weights.add_to(*command);
   command->add_option("--threads", o->threads, "CPU threads (default: all this process may use)");

@@ -50,10 +50,10 @@ void set_positions(Options& o, const ModelConfig& config) {
   int64_t& positions = o.scheduler.engine.positions;
   const int64_t context = config.max_positions, pool = o.scheduler.engine.pool;
   check(positions <= context, "serve", "--positions is ", positions, ", the model's context is ", context,
-        "; --context declares another where its RoPE scaling allows it");
+        "; --context declares a longer one if the RoPE scaling allows it");
   if (positions == 0) positions = o.context ? context : std::min(context, kMostPositions);
-  check(pool == 0 || pool >= positions, "serve", "--pool is ", pool, ", expected room for a sequence of ", positions,
-        " tokens (--positions) at least");
+  check(pool == 0 || pool >= positions, "serve", "--pool is ", pool, ", expected 0 or at least the tokens of one sequence, ", positions,
+        " (--positions)");
 }
 
 // The last part of the path, the only one that clients see.
@@ -80,7 +80,7 @@ struct Adapters {
       else
         own = one;
     }
-    check(own.empty() || given.size() == 1, "serve", "--adapter ", own, " is without a name: several are given as NAME=FOLDER");
+    check(own.empty() || given.size() == 1, "serve", "--adapter ", own, " has no name; several adapters are given as NAME=FOLDER");
   }
 
   std::vector<std::string> add_to(Model& model, const std::string& base) const {
@@ -152,18 +152,20 @@ Run add_serve(CLI::App& app) {
   command->add_option("--name", o->name, "Name of the model in answers (default: the folder's)");
   command->add_option("--sequences", o->scheduler.engine.sequences, "Sequences decoded as a batch")->capture_default_str();
   command->add_option("--positions", o->scheduler.engine.positions,
-                      "Tokens of a sequence at most, its prompt included (default: --context, else the model's context, at most 8192)");
-  command->add_option("--context", o->context, "Declared context (default: the model's context length); dynamic and longrope follow it");
+                      "Maximum tokens of a sequence with its prompt (default: --context, else the model's context, at most 8192)");
+  command->add_option("--context", o->context,
+                      "Declared context (default: the model's context length); dynamic and longrope are computed from it");
   command->add_option("--pool", o->scheduler.engine.pool,
-                      "Tokens that the memory for keys and values holds, of all sequences together (default: --sequences x --positions)");
-  command->add_option("--queue", o->scheduler.queue, "Requests that wait beyond --sequences; further ones are refused (429)")
+                      "Tokens in the KV cache, over all sequences (default: --sequences x --positions)");
+  command->add_option("--queue", o->scheduler.queue, "Requests that may wait in addition to --sequences; further ones are refused (429)")
       ->capture_default_str();
   command->add_option("--api-key", o->http.api_key, "Key that clients must send (default: $WEFT_API_KEY, else none)");
-  command->add_option("--max-body", o->max_body, "Bytes of a request at most")->capture_default_str();
-  command->add_option("--timeout", o->http.timeout, "Seconds of a request at most, in the queue and running")->capture_default_str();
-  command->add_option("--connections", o->http.connections, "Open connections; further ones are refused (503)")->capture_default_str();
-  command->add_option("--idle", o->http.idle, "Seconds after which a connection without a request is closed")->capture_default_str();
-  command->add_option("--stall", o->http.stall, "Seconds without a byte read or written after which a connection in a request is closed")
+  command->add_option("--max-body", o->max_body, "Maximum bytes of a request's body")->capture_default_str();
+  command->add_option("--timeout", o->http.timeout, "Maximum seconds of a request, in the queue and running")->capture_default_str();
+  command->add_option("--connections", o->http.connections, "Maximum open connections; further ones are refused (503)")
+      ->capture_default_str();
+  command->add_option("--idle", o->http.idle, "Seconds until a connection without a request is closed")->capture_default_str();
+  command->add_option("--stall", o->http.stall, "Seconds without a byte read or written until a connection with a request is closed")
       ->capture_default_str();
   command->add_option("--grace", o->grace, "Seconds that requests have to finish after Ctrl-C or SIGTERM")->capture_default_str();
   command->add_option("--template", o->chat.template_name, "Name of the chat template, if the folder has several");

@@ -60,10 +60,10 @@ def other_formats(temporary):
     folder.mkdir()
     shutil.copy(gguf, folder / "llama-q4.gguf")
     for args in commands(folder):
-        fails(f"a folder of GGUF, {args[0]}", args, f"{folder}: is not a model's folder, but holds a GGUF file; use {folder / 'llama-q4.gguf'}")
+        fails(f"a folder of GGUF, {args[0]}", args, f"{folder}: is not a model folder, but has a GGUF file; use {folder / 'llama-q4.gguf'}")
     folder = copy_of("misplaced", temporary)
     shutil.copy(gguf, folder / "model.safetensors")
-    fails("a GGUF file as safetensors", ["generate", folder, "Hello"], "model.safetensors: is a GGUF file in the place of another")
+    fails("a GGUF file as safetensors", ["generate", folder, "Hello"], "model.safetensors: is a GGUF file under another name")
 
     folder = copy_of("pytorch", temporary)
     (folder / "model.safetensors").unlink()

@@ -148,9 +148,9 @@ TEST(AdapterErrors, NameTheAdapter) {
   };
   Engine engine(model, {.sequences = 1});
   EXPECT_EQ(message_of([&] { engine.add({1}, {.adapter = "other"}); }), "lora: the model has no adapter 'other'; there are all, some");
-  EXPECT_EQ(message_of([&] { model.add_adapter("all", {}); }), "lora: an adapter's name 'all' is empty or taken");
+  EXPECT_EQ(message_of([&] { model.add_adapter("all", {}); }), "lora: the adapter name 'all' is empty or already used");
   EXPECT_EQ(message_of([&] { add_adapter(*models.alone["all"], "x", (models.root / "all").string()); }),
-            "lora: a model with an adapter of its own takes none by name");
+            "lora: a model made with LoRA cannot have named adapters");
   ModelConfig config = small(Architecture::llama);
   config.layers = 1;
   const auto shallow = make_model(config, *models.device, 3);

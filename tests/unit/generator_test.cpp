@@ -216,9 +216,9 @@ TEST(Generator, ErrorsNameTheValues) {
 TEST(KvCache, SequencesAreAddedAndRemoved) {
   const auto model = small_model("llama");
   KvCache cache = model->make_cache(2, 8), other = model->make_cache(1, 8);
-  EXPECT_EQ(message_of([&] { cache.join(); }), "kv_cache: has room for 2 sequences and holds as many");
+  EXPECT_EQ(message_of([&] { cache.join(); }), "kv_cache: is full: it has room for 2 sequences");
   cache.remove(1);
-  EXPECT_EQ(message_of([&] { cache.join(other.remove(0)); }), "kv_cache: can be joined by a sequence of its own pool alone");
+  EXPECT_EQ(message_of([&] { cache.join(other.remove(0)); }), "kv_cache: accepts only sequences of its own pool");
   cache.join();
   EXPECT_EQ(cache.batch(), 2);
   EXPECT_EQ(message_of([&] { cache.remove(2); }), "kv_cache: holds 2 sequences, there is no number 2");

@@ -206,7 +206,7 @@ TEST_F(GgufConfig, models_that_llama_cpp_computes_otherwise_are_refused) {
   EXPECT_EQ(refused("gemma2", [](ModelConfig& c) { c.logits_soft_cap = 0; }), "has another soft cap");
   EXPECT_EQ(refused("gemma2", [](ModelConfig& c) { c.window = 0; }), "has another window of attention");
   EXPECT_EQ(refused("phi3", [](ModelConfig& c) { c.window = 5; }),
-            "has another window of attention; with --context 5 the model needs none, and can be written");
+            "has another window of attention; with --context 5 the window has no effect and the model can be written");
   const auto yarn = [](double beta_fast, bool truncate) {
     return [=](ModelConfig& c) {
       c.rope_scaling = {.kind = RopeScaling::Kind::yarn, .factor = 4, .original_context = 12};

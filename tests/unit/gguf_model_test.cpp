@@ -329,7 +329,7 @@ TEST_F(GgufModel, tokenizers_that_llama_cpp_lacks_are_refused) {
   };
   const std::string bytes = golden::folder("llama"), pieces = kGolden + "/pieces";
   expect_part(with(bytes, [](Json& j) { j["pre_tokenizer"]["pretokenizers"][0]["pattern"]["Regex"] = "\\p{L}+"; }),
-              "$.pre_tokenizer is none of the pre-tokenizers of llama.cpp that are known here (gpt-2, smollm,");
+              "$.pre_tokenizer is none of llama.cpp's pre-tokenizers that Weft supports (gpt-2, smollm,");
   expect_part(with(bytes, [](Json& j) { j["normalizer"] = {{"type", "NFKC"}}; }), "$.normalizer is the normalizer 'NFKC'");
   expect_part(with(bytes, [](Json& j) { j["pre_tokenizer"]["pretokenizers"][1]["add_prefix_space"] = true; }), "sets add_prefix_space");
   expect_part(with(pieces, [](Json& j) { j["model"]["merges"].erase(40); }), "which forms the token");
@@ -386,7 +386,7 @@ TEST_F(GgufModel, wrong_models_are_named) {
                        }});
   tensors.push_back({"blk.0.extra.weight", &f32, {2}, [] { return std::vector<float>(2); }});
   EXPECT_EQ(error(metadata("", none), tensors),
-            "has a tensor 'blk.0.extra.weight' of shape 2 that a llama model of its keys does not have");
+            "has a tensor 'blk.0.extra.weight' of shape 2 which a llama model with these keys does not have");
   tensors.pop_back();
   for (GgufTensor& tensor : tensors)
     if (tensor.name == narrow.name) tensor = narrow;

@@ -31,7 +31,7 @@ void refuse_gguf(const std::string& folder) {
   std::error_code ignored;
   for (const auto& entry : fs::directory_iterator(folder, ignored))
     if (entry.path().extension() == ".gguf")
-      fail(ErrorCode::bad_file, folder, "is not a model's folder, but holds a GGUF file; use ", entry.path().string());
+      fail(ErrorCode::bad_file, folder, "is not a model folder, but has a GGUF file; use ", entry.path().string());
 }
 
 }  // namespace
@@ -39,7 +39,7 @@ void refuse_gguf(const std::string& folder) {
 void refuse_other_formats(const std::string& path, std::string_view bytes) {
   if (bytes.starts_with("version https://git-lfs.github.com/spec/"))
     fail(ErrorCode::bad_file, path, "is a Git LFS pointer, not the file itself; fetch it with `git lfs pull`");
-  if (bytes.starts_with("GGUF")) fail(ErrorCode::bad_file, path, "is a GGUF file in the place of another; pass it as the model itself");
+  if (bytes.starts_with("GGUF")) fail(ErrorCode::bad_file, path, "is a GGUF file under another name; pass it as the model itself");
   if (is_pytorch(bytes)) fail(ErrorCode::unsupported, path, "is a PyTorch file, ", kUseSafetensors);
 }
 

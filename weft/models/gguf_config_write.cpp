@@ -19,7 +19,7 @@ constexpr const char* kWindowOfAttention = "window of attention";
 // Advice for the error: with a context no larger than the window, the window has no effect.
 std::string way_without_window(const ModelConfig& c) {
   if (c.window == 0 || c.local_rope_theta > 0) return "";
-  return join("; with --context ", c.window, " the model needs none, and can be written");
+  return join("; with --context ", c.window, " the window has no effect and the model can be written");
 }
 
 // Throws unless reading the keys would give the same config: all other settings must have llama.cpp's values for the family.

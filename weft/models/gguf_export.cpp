@@ -69,7 +69,7 @@ std::vector<GgufTensor> tensors_of(const Model& model, const GgufType& wanted) {
       continue;
     }
     const auto place = gguf_place(family, weight.name);
-    if (!place) fail(ErrorCode::unsupported, "export", "a ", family.name, " model of GGUF has no tensor for '", weight.name, "'");
+    if (!place) fail(ErrorCode::unsupported, "export", "GGUF's family ", family.name, " has no tensor for '", weight.name, "'");
     const Shape shape = gguf_shape(place->layout, weight.shape);
     const int64_t heads = gguf_heads(config, weight.name);
     tensors.push_back({place->name, &type_of(place->name, shape, wanted), shape, [weight, place, heads] {

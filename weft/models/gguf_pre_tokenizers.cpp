@@ -89,7 +89,7 @@ const GgufPreTokenizer& gguf_pre_tokenizer(const JsonNode& root) {
   for (const GgufPreTokenizer& kind : kKinds)
     if (kind.digits == found.digits && found.pattern == (kind.pattern ? kind.pattern : "") && kind.ignore_merges == ignore_merges)
       return kind;
-  node.unsupported("is none of the pre-tokenizers of llama.cpp that are known here (", gguf_pre_tokenizer_names(), ")",
+  node.unsupported("is none of llama.cpp's pre-tokenizers that Weft supports (", gguf_pre_tokenizer_names(), ")",
                    ignore_merges ? " with ignore_merges" : "");
 }
 

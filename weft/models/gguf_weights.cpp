@@ -36,7 +36,7 @@ const Gguf::Entry& GgufWeights::entry_of(const std::string& name, const Shape& s
 Tensor GgufWeights::fetch(const std::string& wanted, const Shape& shape, const Init&) {
   if (const auto parts = gguf_expert_parts(config_, wanted, shape); !parts.empty()) return from_parts(parts, shape);
   const auto place = gguf_place(family_, wanted);
-  if (!place) fail(ErrorCode::unsupported, file_.path(), "a ", family_.name, " model of GGUF has no tensor for '", wanted, "'");
+  if (!place) fail(ErrorCode::unsupported, file_.path(), "GGUF's family ", family_.name, " has no tensor for '", wanted, "'");
   const Gguf::Entry& entry = entry_of(place->name, gguf_shape(place->layout, shape));
   const auto stored = entry.type->dtype();
   if (place->layout == GgufLayout::same && stored == dtype()) return stored_tensor(device(), file_, entry, dtype());
@@ -77,8 +77,8 @@ Tensor GgufWeights::from_parts(const std::vector<GgufExpertPart>& parts, const S
 void GgufWeights::check_all_used() const {
   for (const auto& [name, entry] : file_.tensors())
     if (!used_.contains(name) && !is_gguf_rope_tensor(config_, name))
-      fail(ErrorCode::bad_file, file_.path(), "has a tensor '", shown(name), "' of shape ", entry.shape, " that a ", family_.name,
-           " model of its keys does not have");
+      fail(ErrorCode::bad_file, file_.path(), "has a tensor '", shown(name), "' of shape ", entry.shape, " which a ", family_.name,
+           " model with these keys does not have");
 }
 
 }  // namespace weft

@@ -67,9 +67,9 @@ int Model::adapter(std::string_view name) const {
 }
 
 void Model::add_adapter(const std::string& name, const std::vector<LoraAdapter>& layers) {
-  check(!has_adapters(), "lora", "a model with an adapter of its own takes none by name");
-  check(!name.empty() && std::ranges::find(adapter_names_, name) == adapter_names_.end(), "lora", "an adapter's name '", name,
-        "' is empty or taken");
+  check(!has_adapters(), "lora", "a model made with LoRA cannot have named adapters");
+  check(!name.empty() && std::ranges::find(adapter_names_, name) == adapter_names_.end(), "lora", "the adapter name '", name,
+        "' is empty or already used");
   const auto place_of = [&](const LoraAdapter& adapter) -> NamedAdapters& {
     const auto place = std::ranges::find(named_adapters_, adapter.layer, [](const auto& place) { return place->layer; });
     check(place != named_adapters_.end(), "lora", "the adapter '", name, "' is for a layer '", adapter.layer,

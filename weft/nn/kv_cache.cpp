@@ -58,8 +58,8 @@ void KvCache::grow(int64_t capacity) {
 
 void KvCache::join(KvSequence sequence, int64_t at) {
   check_closed();
-  check(batch() < start_.numel(), kWhere, "has room for ", start_.numel(), " sequences and holds as many");
-  check(sequence.pool() == pool_, kWhere, "can be joined by a sequence of its own pool alone");
+  check(batch() < start_.numel(), kWhere, "is full: it has room for ", start_.numel(), " sequences");
+  check(sequence.pool() == pool_, kWhere, "accepts only sequences of its own pool");
   check(sequence.length() <= capacity_, kWhere, "has room for ", capacity_, " positions, the sequence has ", sequence.length());
   check(0 <= at && at <= batch(), kWhere, "holds ", batch(), " sequences, cannot be joined at ", at);
   sequences_.insert(sequences_.begin() + at, std::move(sequence));

@@ -56,7 +56,7 @@ Tensor Linear::product(const Tensor& x, Activation activation) const {
 // Adds the named adapters to `sum`, in place. A sequence with an adapter has the bits of a layer with only that adapter. The others have
 // the bits of a layer without adapters, in which the matmul applies the activation before it rounds.
 Tensor Linear::add_named(const Tensor& x, const Tensor& sum, Activation activation, const LoraUse& lora) const {
-  check(!adapter && !should_record({&x, &weight}), "lora", "adapters by name are for inference, and for layers without one of their own");
+  check(!adapter && !should_record({&x, &weight}), "lora", "named adapters are for inference, and for models made without LoRA");
   for (const AdapterRows& rows : lora.rows) {
     const Tensor in = x.part(0, rows.first, rows.first + rows.count), y = sum.part(0, rows.first, rows.first + rows.count);
     if (const LowRank* matrices = named->of(rows.adapter)) {

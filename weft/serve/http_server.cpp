@@ -161,7 +161,8 @@ void HttpServer::State::admit(const httplib::Request& request, bool open) const 
   if (options.api_key.empty()) {
     const std::string host = without_port(request.get_header_value("Host"));
     if (is_loopback(options.host) && !host.empty() && !is_loopback(host))
-      throw api_error(403, "the Host header names another host; --api-key allows that", "invalid_request_error", "forbidden_host");
+      throw api_error(403, "the Host header names another host; a server with --api-key allows that", "invalid_request_error",
+                      "forbidden_host");
   } else if (const std::string given = request.get_header_value("Authorization");
              !open && !(::strncasecmp(given.c_str(), "Bearer ", 7) == 0 && same_key(given.substr(7), options.api_key))) {
     throw api_error(401, "the API key is missing or wrong: Authorization: Bearer KEY", "authentication_error", "invalid_api_key");
@@ -198,8 +199,7 @@ std::string HttpServer::State::read_body(const httplib::Request& request, const 
   });
   if (whole) Connection::current().body_done();
   if (length > options.max_body || declared_length(request) > options.max_body) throw too_long();
-  if (!whole)
-    throw api_error(400, "the request's body is cut short, or not compressed as its Content-Encoding says", "invalid_request_error");
+  if (!whole) throw api_error(400, "the request's body is truncated or does not match its Content-Encoding", "invalid_request_error");
   return body;
 }
 

@@ -28,10 +28,11 @@ std::string Metrics::text() const {
     text += join(name, " ", value, "\n");
   };
   single("weft_prompt_tokens_total", "counter", "Tokens of the prompts of admitted requests.", prompt_tokens);
-  single("weft_reused_tokens_total", "counter", "Tokens of prompts that were copied from other sequences.", reused_tokens);
+  single("weft_reused_tokens_total", "counter", "Prompt tokens whose keys and values were found in the pages of other sequences.",
+         reused_tokens);
   single("weft_new_tokens_total", "counter", "Tokens sampled.", new_tokens);
   single("weft_sequences_running", "gauge", "Sequences being read or decoded.", running);
-  single("weft_sequences_waiting", "gauge", "Sequences that wait for a place in the batch.", waiting);
+  single("weft_sequences_waiting", "gauge", "Sequences that wait to be admitted to the batch.", waiting);
   single("weft_requests_aborted_total", "counter", "Requests whose client left before the end.", aborted);
   const std::lock_guard lock(mutex_);
   head("weft_requests_total", "counter", "Requests by endpoint and HTTP status.");

@@ -79,7 +79,7 @@ const Tokenizer& ServedModel::need_tokenizer() const {
 Ids ServedModel::encode(const Prompt& prompt) const {
   const auto* given = std::get_if<Ids>(&prompt);
   Ids ids = given ? *given : need_tokenizer().encode_prompt(std::get<std::string>(prompt));
-  if (ids.empty()) refuse("prompt", "the prompt has no token");
+  if (ids.empty()) refuse("prompt", "the prompt encodes to zero tokens");
   for (int32_t id : ids)
     if (id >= vocabulary_) refuse("prompt", "the prompt has token ", id, ", the vocabulary ends at ", vocabulary_ - 1);
   if (int64_t(ids.size()) > positions_) {

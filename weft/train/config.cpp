@@ -54,7 +54,7 @@ constexpr Setting kSettings[] = {
      "to fine-tune"},
     {"model", "context", &C::context, Resume::fixed,
      "Context length of a new model (0: --sequence, the length it is trained on), or declared for a folder (0: as in its config); dynamic "
-     "and longrope follow it",
+     "and longrope are computed from it",
      "max-positions,context-length"},
     {"model", "layers", &C::layers, Resume::fixed, "Transformer blocks of a new model (0: as in --model)", "num-layers,n-layer,n-layers"},
     {"model", "width", &C::width, Resume::fixed, "Hidden size of a new model (0: as in --model)", "hidden-size,n-embd,d-model"},

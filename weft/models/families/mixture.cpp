@@ -70,7 +70,8 @@ void read_qwen3_moe(const JsonNode& root, ModelConfig& c) {
 
 void write_qwen3_moe(const ModelConfig& c, keys::Ordered& out) {
   if (c.window > 0 && !c.window_layers.empty())
-    fail(ErrorCode::unsupported, "export", "this qwen3_moe model has a window in some layers: config.json has it in all or none");
+    fail(ErrorCode::unsupported, "export",
+         "this qwen3_moe model has a window in some layers; config.json can express it for all layers or none");
   keys::write_decoder(c, out);
   out["attention_bias"] = c.attention_out_bias;
   out["use_sliding_window"] = c.window > 0;
@@ -120,7 +121,8 @@ void read_gpt_oss(const JsonNode& root, ModelConfig& c) {
   c.attention_sinks = c.clamped_experts = true;
   c.gate_slope = root.number_or("swiglu_alpha", 1.702);
   c.gate_limit = root.number_or("swiglu_limit", 7);
-  if (c.activation != HiddenActivation::silu) root.at("hidden_act").unsupported("is not silu, which the clamped gate of this family is");
+  if (c.activation != HiddenActivation::silu)
+    root.at("hidden_act").unsupported("is not silu, the only activation of this family's clamped gate");
 }
 
 void write_gpt_oss(const ModelConfig& c, keys::Ordered& out) {

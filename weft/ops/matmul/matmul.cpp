@@ -79,7 +79,7 @@ void check_int8(const Contract& contract, const MatmulArgs& args) {
                    args.b.shape);
   contract.shape("scales", args.scales, Shape{args.b.shape[0], (args.b.shape[1] + kInt8Group - 1) / kInt8Group});
   contract.require(args.alpha == 1 && args.beta == 0 && !args.pre && !args.slope_of,
-                   "an int8 b goes with alpha 1, beta 0 and without pre and slope_of, alpha is ", args.alpha, " and beta ", args.beta);
+                   "an int8 b requires alpha 1, beta 0, no pre and no slope_of, alpha is ", args.alpha, " and beta ", args.beta);
 }
 
 }  // namespace
@@ -96,17 +96,17 @@ void check_contract(const Stream& stream, const MatmulArgs& args) {
   contract.require(!args.pre || args.activation != Activation::none,
                    "pre is for the backward of an activation, but there is no activation");
   contract.require((args.b.dtype == DType::u8) == bool(args.scales), "b is ", args.b.dtype, args.scales ? " with" : " without",
-                   " scales; u8 has scales, and nothing else");
+                   " scales; scales are required for u8 and not allowed for other dtypes");
   if (args.scales) check_int8(contract, args);
   contract.require(std::isfinite(args.alpha) && std::isfinite(args.beta), "alpha is ", args.alpha, " and beta ", args.beta,
                    ", expected finite values");
   const MatmulPlan p = plan(args);
-  contract.require(!args.column_sums || args.slope_of, "column_sums are of a gradient, but there is no slope_of");
+  contract.require(!args.column_sums || args.slope_of, "column_sums requires slope_of");
   if (!args.slope_of) return;
   contract.require(args.activation != Activation::none, "slope_of is the input of an activation, but there is no activation");
-  contract.require(!args.bias && !args.pre && args.beta == 0, "slope_of is for a product alone, without bias, pre or beta");
-  contract.require(args.any_order, "slope_of is for a gradient: any_order");
-  contract.require(p.batch() == 1, "slope_of is for one matrix, or for a batch whose matrices share b and stand under each other");
+  contract.require(!args.bias && !args.pre && args.beta == 0, "slope_of cannot be combined with bias, pre or beta");
+  contract.require(args.any_order, "slope_of requires any_order");
+  contract.require(p.batch() == 1, "slope_of requires one matrix, or a batch that shares b and whose matrices are stacked as one");
 }
 
 namespace {

@@ -45,8 +45,9 @@ struct MatmulArgs {
   MutView c;    // [..., M, N]
   View bias;    // [N], f32 or c's dtype; absent: none
   MutView pre;  // as c: the value before the activation, for its backward; absent: not kept
-  // The gradient of `activation`: x, with c's shape and dtype, and optionally the column sums [N], f32. No batch axes. On CUDA the f32 sum
-  // is multiplied by f'(x); on other devices the sum is first rounded to c's dtype.
+  // The gradient of `activation`: x, with c's shape and dtype, and optionally the column sums [N], f32. Requires any_order, and one
+  // matrix or a batch that shares b and whose matrices are stacked. On CUDA the f32 sum is multiplied by f'(x); on other devices the sum is
+  // first rounded to c's dtype.
   View slope_of = {};
   MutView column_sums = {};
   bool transpose_a = false, transpose_b = false;
