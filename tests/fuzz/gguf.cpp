@@ -1,4 +1,4 @@
-// Any bytes as a GGUF file: rejected with one error, or every value, tensor and setting can be read.
+// Arbitrary bytes as a GGUF file: either rejected with one error, or every value, tensor and setting can be read.
 #include "weft/io/gguf.h"
 
 #include <unistd.h>

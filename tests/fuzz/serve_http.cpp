@@ -1,5 +1,5 @@
-// Any bytes on a connection of the server: every answer is HTTP, and none has a path of this machine. The model is real, so prompts are
-// encoded and templates rendered; the scheduler is stopping, so nothing is computed.
+// Arbitrary bytes on a connection of the server: every answer is HTTP and contains no path of this machine. The model is real, so prompts
+// are encoded and templates rendered; the scheduler is stopping, so nothing is computed.
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -52,7 +52,7 @@ void serve_http(std::string_view bytes) {
   ::close(ends[0]);
   require(sent, "the request was not sent");
   require(answer.empty() || answer.starts_with("HTTP/1.1 "), "no HTTP: " + answer.substr(0, 100));
-  const bool told = bytes.find("golden") != bytes.npos;  // libFuzzer finds the path, and errors name what was asked for
+  const bool told = bytes.find("golden") != bytes.npos;  // libFuzzer may guess the path, and errors repeat names in a request
   require(told || answer.find(world.path) == answer.npos, "a path of this machine: " + answer);
 }
 

@@ -1,5 +1,4 @@
-// Any bytes as the body of each POST: a request whose members are in their ranges, or one error for the client that names no other status
-// than 400.
+// Arbitrary bytes as the body of each POST: either a request whose members are in range, or one ApiError of status 400.
 #include "weft/serve/request.h"
 
 #include "tests/fuzz/targets.h"

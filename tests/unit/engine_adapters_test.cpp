@@ -1,4 +1,4 @@
-// Adapters by name in one engine: a sequence has the tokens and log-probabilities of a model with its adapter alone, in any company.
+// Named adapters in one engine: a sequence has the tokens and log-probabilities of a model with only its adapter, in any batch.
 #include <gtest/gtest.h>
 #include <unistd.h>
 

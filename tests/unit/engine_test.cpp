@@ -1,4 +1,4 @@
-// The engine: a sequence has the same tokens and log-probabilities alone and among others that join and leave at any moment.
+// The engine: a sequence has the same tokens and log-probabilities alone and in a batch whose other sequences join and leave at any time.
 #include "weft/generate/engine.h"
 
 #include <gtest/gtest.h>
@@ -89,7 +89,7 @@ TEST(Engine, SequencesDoNotDependOnTheOthers) {
     const std::vector<Request> all = requests(24);
     std::vector<Result> expected;
     for (const Request& r : all) expected.push_back(alone(*model, r.prompt, r.options));
-    // The last pools are of one sequence, and of some: others wait, and kept pages give way.
+    // The last pools have room for one sequence and for a few: others wait, and kept pages are released.
     for (const auto& [sequences, chunk, pool] :
          {std::array<int64_t, 3>{1, 5, 0}, {3, 16, 0}, {8, 1, 0}, {24, 200, 0}, {4, 30, 192}, {8, 7, 500}, {8, 64, 900}}) {
       Engine engine(*model, {.sequences = sequences, .prompt_chunk = chunk, .pool = pool, .keep = sequences != 8 || pool > 0});
@@ -142,7 +142,7 @@ TEST(Engine, PromptsAreReadBetweenSteps) {
   EXPECT_EQ(engine.waiting(), 1);  // two places, both taken
 }
 
-// Prompts of like lengths that fit into a chunk together are read in one step, the others in the order of calls.
+// Prompts of similar lengths that fit into one chunk are read in one step, the others in the order of calls.
 TEST(Engine, ShortPromptsAreReadSideBySide) {
   const auto model = small_model();
   const std::vector<Ids> prompts{Ids(9, 1), Ids(7, 2), Ids(6, 3), Ids(3, 4), Ids(21, 5), Ids(20, 6), Ids(40, 7)};
@@ -165,7 +165,7 @@ TEST(Engine, ShortPromptsAreReadSideBySide) {
   for (size_t i = 0; i < prompts.size(); ++i) EXPECT_EQ(results[i + 1], alone(*model, prompts[i], options(i))) << i;
 }
 
-// What would save half of a prompt is waited for; a short common beginning is computed by each.
+// A prompt waits if sharing a prefix saves half of it; a short common prefix is computed twice.
 TEST(Engine, SideBySidePromptsDoNotRepeatALongBeginning) {
   const auto model = small_model();
   const auto reused = [&](const Ids& first, const Ids& second) {
@@ -180,7 +180,7 @@ TEST(Engine, SideBySidePromptsDoNotRepeatALongBeginning) {
   EXPECT_EQ(reused({1, 2, 3}, {1, 2, 3}), 2);
 }
 
-// Padding takes only positions that a sequence may come to have: beside a longer prompt there is no place for one of few new tokens.
+// Padding stays within the maximum length of a sequence, so a short prompt with few new tokens is not read together with a longer one.
 TEST(Engine, PaddingStaysWithinASequence) {
   const auto model = small_model();
   Engine engine(*model, {.sequences = 2, .pool = 2 * kPagePositions});
@@ -227,7 +227,7 @@ TEST(Engine, SharedPrefixesAreNotComputedAgain) {
   EXPECT_EQ(run.reused(chat), 48);  // still there: nobody needed its page
 }
 
-// A pool of three pages: what was kept goes when a sequence needs pages, the least recently used first, from its end.
+// A pool of three pages: kept pages are released when a sequence needs them, from the end of the least recently used entry.
 TEST(Engine, KeptPagesGiveWay) {
   const auto model = small_model();
   Engine engine(*model, {.sequences = 2, .pool = 3 * kPagePositions, .keep = true});
@@ -244,7 +244,7 @@ TEST(Engine, KeptPagesGiveWay) {
   EXPECT_EQ(engine.pages_in_use(), 0);
 }
 
-// Sequences of one prompt share its whole pages; each copies the page in which it goes on.
+// Sequences of one prompt share its whole pages; each copies the last page, in which it continues.
 TEST(Engine, PagesAreSharedWhileSequencesRun) {
   const auto model = small_model();
   Engine engine(*model, {.sequences = 4, .pool = 7 * kPagePositions});
@@ -265,7 +265,7 @@ TEST(Engine, PagesAreSharedWhileSequencesRun) {
   for (uint64_t i = 0; i < 4; ++i) EXPECT_EQ(results[numbers[i]], alone(*model, prompt, options(i))) << i;
 }
 
-// The second needs a page more than the pool has beside the first, and waits until that has left.
+// The second sequence needs one page more than the first leaves free, and waits until the first has left.
 TEST(Engine, SequencesWaitForPages) {
   const auto model = small_model();
   Engine engine(*model, {.sequences = 4, .pool = 3 * kPagePositions});
@@ -292,7 +292,7 @@ struct StopAfter : ProgressListener {
   int left;
 };
 
-// A step that is stopped anywhere leaves every sequence as it was: the same tokens come from the next one.
+// A step that is stopped at any launch changes no sequence: the next step returns the same tokens.
 TEST(Engine, AStepThatIsStoppedHasDoneNothing) {
   const auto model = small_model();
   if (model->device().stream().captures()) GTEST_SKIP() << "launches of a stream that captures are not watched";
@@ -331,7 +331,7 @@ TEST(Engine, RemovedSequencesLeaveNoTrace) {
   EXPECT_EQ(results[next], alone(*model, {7, 8, 9}, options));
 }
 
-// One token's embedding is NaN: sequences that have it end with an error, the others go on, and nothing of them is kept.
+// The embedding of one token is NaN: sequences with this token end with an error and are not kept; the others continue.
 TEST(Engine, AnErrorEndsItsOwnSequence) {
   const auto model = small_model();
   const Tensor embedding = model->parameters().front().tensor;

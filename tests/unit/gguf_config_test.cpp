@@ -1,4 +1,4 @@
-// The keys of a model in GGUF files: what llama.cpp assumes where a file has none, and settings that it computes otherwise.
+// The keys of a model in GGUF files: llama.cpp's defaults for absent keys, and settings that llama.cpp computes differently.
 #include "weft/models/gguf_config.h"
 
 #include <gtest/gtest.h>
@@ -223,7 +223,7 @@ TEST_F(GgufConfig, models_that_llama_cpp_computes_otherwise_are_refused) {
   EXPECT_EQ(refused("gpt_oss", [](ModelConfig& c) { c.window = 0, c.window_layers.clear(); }), "has another window of attention");
 }
 
-// A window of the whole context is none: of a family without windows it is left out, of Gemma 2 it may be in any layers.
+// A window of the whole context has no effect: families without windows are written without it, and for Gemma 2 it may be in any layers.
 TEST_F(GgufConfig, a_window_as_large_as_the_context_is_none) {
   ModelConfig c = model_cases()[0].config;
   c.architecture = Architecture::mistral, c.window = c.max_positions;

@@ -1,4 +1,4 @@
-// Models as GGUF files: logits and ids are those of llama.cpp, and a folder survives the way there and back.
+// Models as GGUF files: logits and ids equal those of llama.cpp, and a folder exported to GGUF and back is unchanged.
 #include <gtest/gtest.h>
 #include <unistd.h>
 

@@ -1,4 +1,4 @@
-// The GGUF container and its block formats: what is written is read, blocks have the values of llama.cpp's package, damage is named.
+// The GGUF container and its block formats: round trips, values of blocks equal to those of llama.cpp's package, errors for damaged files.
 #include "weft/io/gguf.h"
 
 #include <gtest/gtest.h>
@@ -231,7 +231,7 @@ TEST_F(GgufTest, wrong_counts_and_places_are_named) {
                  "tensor 'c' has 4 bytes at byte 1152921504606846976 of the data");
 }
 
-// Flipped bits are read as something else or refused, never followed out of the file.
+// A file with flipped bits is refused or read with other values; nothing outside of the file is read.
 TEST_F(GgufTest, flipped_bits_do_no_harm) {
   const std::string whole = two().bytes();
   for (size_t bit = 0; bit < whole.size() * 8; bit += 7) {

@@ -1,5 +1,5 @@
-// An engine that outlives its sequences, as a chat has it: what later prompts reuse, that answers equal those of a new engine, a pool that
-// grows, and stopping.
+// An engine that outlives its sequences, as in a chat: reuse by later prompts, answers equal to those of a new engine, a growing pool, and
+// stopping.
 #include <gtest/gtest.h>
 
 #include <atomic>

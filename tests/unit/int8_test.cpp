@@ -1,4 +1,4 @@
-// Linear layers in int8: what they stand for, and what refuses them. `weft check --one-order` compares the paths of such models.
+// Linear layers in int8: their values and their limits. `weft check --one-order` compares the paths of such models.
 #include <gtest/gtest.h>
 #include <unistd.h>
 

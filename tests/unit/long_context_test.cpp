@@ -1,4 +1,5 @@
-// Prompts of 100 000 tokens in chunks: the logits after the last are those of transformers, and have the same bits for any chunks.
+// Prompts of 100 000 tokens in chunks: the logits after the last token equal those of transformers and have the same bits for all chunk
+// sizes.
 #include <gtest/gtest.h>
 
 #include "tests/unit/golden_model.h"

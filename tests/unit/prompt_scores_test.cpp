@@ -1,4 +1,4 @@
-// The log-probabilities of a prompt, computed in chunks, are those of one pass over it, to the bit.
+// The log-probabilities of a prompt have the same bits whether they are computed in chunks or in one pass.
 #include "weft/serve/prompt_scores.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// Heads of HTTP requests: what cpp-httplib is given of them, and what is refused before.
+// Heads of HTTP requests: the head that cpp-httplib receives, and the heads that are refused.
 #include "weft/serve/request_head.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// The device's greedy choice is the host sampler's (weft/ops/sample), where the device makes one: WEFT_TEST_DEVICE=cuda.
+// The greedy ids that a device chooses (weft/ops/sample) equal those of the host's sampler. Runs with WEFT_TEST_DEVICE=cuda.
 #include <gtest/gtest.h>
 
 #include <vector>

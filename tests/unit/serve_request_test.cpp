@@ -1,4 +1,4 @@
-// Requests of weft serve: what is read from their JSON, and which errors name which parameter.
+// Requests of weft serve: parsing of their JSON, and the parameter named by each error.
 #include "weft/serve/request.h"
 
 #include <gtest/gtest.h>
