@@ -264,6 +264,22 @@ TEST(Tokenizer, long_run_of_spaces) {
   EXPECT_EQ(tokenizer.decode(tokenizer.encode(text)), text);
 }
 
+// Their canonical order is a sort, not an exchange of neighbours.
+TEST(Tokenizer, long_run_of_combining_marks) {
+  constexpr int kPairs = 300000;
+  std::string pairs, sorted[2];  // acute accents (class 230) go behind cedillas (202)
+  for (int i = 0; i < kPairs; ++i) {
+    pairs += "\u0301\u0327";
+    sorted[0] += "\u0327";
+    sorted[1] += "\u0301";
+  }
+  const std::string marks = sorted[0] + sorted[1];
+  EXPECT_TRUE(Normalizer({NormalForm::nfd}).apply("x" + pairs + "y") == "x" + marks + "y");
+  EXPECT_TRUE(Normalizer({NormalForm::nfkd}).apply(pairs + "\ufb01" + pairs) == marks + "fi" + marks);
+  EXPECT_TRUE(Normalizer({NormalForm::nfc}).apply("e" + pairs) == "\u0229" + marks.substr(2));
+  EXPECT_TRUE(Normalizer({NormalForm::nfkc}).apply("\u00e9" + pairs) == "\u0229" + marks.substr(2) + "\u0301");
+}
+
 // The result of tokenizers 0.23: its tables do not know U+0898, U+11935, U+11930 and U+32FF.
 TEST(Tokenizer, characters_newer_than_the_tables_are_kept) {
   for (const NormalForm form : {NormalForm::nfc, NormalForm::nfd, NormalForm::nfkc, NormalForm::nfkd})

@@ -3,10 +3,9 @@
 #include <utf8proc.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <iterator>
-#include <memory>
 #include <utility>
+#include <vector>
 
 #include "weft/base/check.h"
 #include "weft/io/tokenizer/utf8.h"
@@ -43,13 +42,45 @@ bool is_younger(char32_t code) {
   return range != std::begin(kYounger) && code <= std::prev(range)->second;
 }
 
+using CodePoints = std::vector<utf8proc_int32_t>;
+
+void append_decomposed(char32_t code, int options, CodePoints& to) {
+  constexpr size_t kLongest = 32;  // no character has more than 18
+  const size_t size = to.size();
+  to.resize(size + kLongest);
+  int ignored = 0;
+  const auto count =
+      utf8proc_decompose_char(utf8proc_int32_t(code), &to[size], utf8proc_ssize_t(kLongest), utf8proc_option_t(options), &ignored);
+  check(count >= 0 && size_t(count) <= kLongest, "tokenizer", "the text cannot be normalised: ", utf8proc_errmsg(count));
+  to.resize(size + size_t(count));
+}
+
+// The canonical order: marks between characters of class 0 by their classes. utf8proc's own takes the square of their number.
+void order_marks(CodePoints& text) {
+  const auto mark_class = [](utf8proc_int32_t code) { return utf8proc_get_property(code)->combining_class; };
+  const auto is_mark = [&](utf8proc_int32_t code) { return mark_class(code) != 0; };
+  for (auto first = std::ranges::find_if(text, is_mark); first != text.end();) {
+    const auto last = std::find_if_not(first, text.end(), is_mark);
+    std::ranges::stable_sort(first, last, {}, mark_class);
+    first = std::find_if(last, text.end(), is_mark);
+  }
+}
+
 std::string mapped(std::string_view text, NormalForm form) {
-  utf8proc_uint8_t* memory = nullptr;
-  const auto length = utf8proc_map(reinterpret_cast<const utf8proc_uint8_t*>(text.data()), utf8proc_ssize_t(text.size()), &memory,
-                                   utf8proc_option_t(options_of(form)));
-  const std::unique_ptr<utf8proc_uint8_t, void (*)(void*)> owner(memory, std::free);
-  if (length < 0) fail(ErrorCode::invalid_argument, "tokenizer", "the text cannot be normalised: ", utf8proc_errmsg(length));
-  return {reinterpret_cast<const char*>(memory), size_t(length)};
+  const int options = options_of(form);
+  CodePoints codes;
+  codes.reserve(text.size() + 1);
+  for (size_t at = 0; at < text.size();) {
+    const Utf8Step step = utf8_step(text.substr(at));
+    append_decomposed(step.code, options, codes);
+    at += step.length;
+  }
+  order_marks(codes);
+  const auto count = utf8proc_ssize_t(codes.size());
+  codes.push_back(0);  // utf8proc writes the UTF-8 over the code points, and a zero
+  const auto length = utf8proc_reencode(codes.data(), count, utf8proc_option_t(options));
+  check(length >= 0, "tokenizer", "the text cannot be normalised: ", utf8proc_errmsg(length));
+  return {reinterpret_cast<const char*>(codes.data()), size_t(length)};
 }
 
 }  // namespace
