@@ -49,7 +49,7 @@ Answer::Answer(GenerationRequest request, const ServedModel& model)
       job_(std::make_shared<Job>()) {
   if (!request_.stop.empty() && !model.tokenizer()) refuse("stop", "this model has no tokenizer: there is no text to stop");
   if (request_.chat) {
-    add_sequences(model.encode(model.encode_chat(request_.conversation)));
+    add_sequences(model.encode(model.encode_chat(request_.conversation), "messages"));
   } else {
     for (const Prompt& prompt : request_.prompts) add_sequences(model.encode(prompt));
   }

@@ -60,11 +60,11 @@ SamplingOptions ServedModel::sampling(const SamplingRequest& request) const {
 int64_t ServedModel::max_tokens(const GenerationRequest& request, size_t prompt_tokens) const {
   const int64_t room = positions_ - int64_t(prompt_tokens);
   if (request.max_tokens.value_or(1) > room) {
-    ApiError error = api_error(400,
-                               join("the prompt has ", prompt_tokens, " tokens and max_tokens is ", request.max_tokens.value_or(1),
-                                    ": more than the context of ", positions_),
+    const std::string wanted =
+        request.max_tokens ? join(" and max_tokens is ", *request.max_tokens, ": more than") : ": no room for a new one in";
+    ApiError error = api_error(400, join("the prompt has ", prompt_tokens, " tokens", wanted, " the context of ", positions_),
                                "invalid_request_error", "context_length_exceeded");
-    error.param = "max_tokens";
+    error.param = request.max_tokens ? "max_tokens" : request.chat ? "messages" : "prompt";
     throw error;
   }
   const int64_t usual = max_new_tokens_.value_or(request.chat ? room : kDefaultTokens);
@@ -76,16 +76,16 @@ const Tokenizer& ServedModel::need_tokenizer() const {
   return *tokenizer_;
 }
 
-Ids ServedModel::encode(const Prompt& prompt) const {
+Ids ServedModel::encode(const Prompt& prompt, const char* param) const {
   const auto* given = std::get_if<Ids>(&prompt);
   Ids ids = given ? *given : need_tokenizer().encode_prompt(std::get<std::string>(prompt));
-  if (ids.empty()) refuse("prompt", "the prompt encodes to zero tokens");
+  if (ids.empty()) refuse(param, "the prompt encodes to zero tokens");
   for (int32_t id : ids)
-    if (id >= vocabulary_) refuse("prompt", "the prompt has token ", id, ", the vocabulary ends at ", vocabulary_ - 1);
+    if (id >= vocabulary_) refuse(param, "the prompt has token ", id, ", the vocabulary ends at ", vocabulary_ - 1);
   if (int64_t(ids.size()) > positions_) {
     ApiError error = api_error(400, join("the prompt has ", ids.size(), " tokens, the context is ", positions_), "invalid_request_error",
                                "context_length_exceeded");
-    error.param = "prompt";
+    error.param = param;
     throw error;
   }
   return ids;

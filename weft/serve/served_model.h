@@ -33,8 +33,8 @@ class ServedModel {
   // The maximum number of new tokens of a sequence. Throws an ApiError if prompt and new tokens exceed positions().
   int64_t max_tokens(const GenerationRequest& request, size_t prompt_tokens) const;
 
-  // The ids of a prompt. Throws an ApiError if it is empty, longer than the context or has an id outside the vocabulary.
-  Ids encode(const Prompt& prompt) const;
+  // The ids of a prompt. Throws an ApiError for `param` if it is empty, longer than the context or has an id outside the vocabulary.
+  Ids encode(const Prompt& prompt, const char* param = "prompt") const;
   Ids encode_chat(const std::string& conversation, bool add_generation_prompt = true) const;
   const Tokenizer& need_tokenizer() const;
 
