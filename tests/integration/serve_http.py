@@ -43,6 +43,8 @@ def framing(server):
     broken = answers_to(server, post + b"Content-Encoding: gzip\r\nContent-Length: " + str(len(body)).encode() + b"\r\n\r\n" + body)
     expect("a broken body", broken.startswith(b"HTTP/1.1 400 ") and b'"status":"ok"' not in broken, broken)
     expect("a body without a length", answers_to(server, post + b"Connection: close\r\n\r\n").startswith(b"HTTP/1.1 411 "))
+    unread = answers_to(server, post.replace(b"application/json", b"text/plain") + b"Content-Length: 2\r\n\r\n{}")
+    expect("a connection that ends says so", unread.startswith(b"HTTP/1.1 415 ") and b"\r\nConnection: close\r\n" in unread and b"Keep-Alive" not in unread, unread)
     for lines in (b"Content-Length: 2\r\nContent-Length: 40", b"Content-Length: 2, 40", b"Content-Length: +2", b"Content-Length: 2\r\nTransfer-Encoding: chunked",
                   b"Transfer-Encoding: gzip, chunked", b"Content-Length: 2\r\nTransfer-Encoding: xchunked"):
         answer = answers_to(server, post + lines + b"\r\n\r\n{}" + health)
@@ -73,6 +75,16 @@ def framing(server):
                 while client.recv(4096):
                     pass
     expect("junk does no harm", server.ask("/health") == (200, {"status": "ok"}))
+
+
+def old_clients(server):
+    """A client of HTTP/1.0 reads a stream up to the end of the connection: it knows no chunks."""
+    body = json.dumps({"prompt": "Hello", "max_tokens": 3, "stream": True}).encode()
+    for header in (b"", b"Connection: keep-alive\r\n"):
+        head, _, events = answers_to(server, b"POST /v1/completions HTTP/1.0\r\n" + header + b"Content-Type: application/json\r\nContent-Length: " +
+                                     str(len(body)).encode() + b"\r\n\r\n" + body).partition(b"\r\n\r\n")
+        expect("no chunks", b" 200 " in head and b"Transfer-Encoding" not in head and b"\r\nConnection: close" in head and b"Keep-Alive" not in head, head)
+        expect("the events alone", events.startswith(b"data: {") and events.endswith(b"\n\ndata: [DONE]\n\n"), events)
 
 
 def idlers(folder):
@@ -159,6 +171,7 @@ def memory():
 
 with Server(LLAMA, "--max-body", 150000) as one:
     framing(one)
+    old_clients(one)
 idlers(LLAMA)
 limits(LLAMA)
 small_stack(LLAMA)

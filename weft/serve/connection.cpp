@@ -72,7 +72,7 @@ bool Connection::wait(short events, Clock::time_point until, bool for_stop) cons
 }
 
 bool Connection::wait_for_request() {
-  closes_ |= body_pending_;
+  closes_ = ends();
   const Clock::time_point idle = Clock::now() + std::chrono::seconds(refused_ ? kRefusedIdle : limits_.idle);
   if (closes_ || (at_ == end_ && !(wait(POLLIN, idle, true) && fill(idle)))) return false;
   deadline_ = stalls();

@@ -37,6 +37,8 @@ class Connection final : public httplib::Stream {
   bool wait_for_request();
   void body_done() { body_pending_ = false; }             // the request's body was read whole
   void close_after() { closes_ = true; }                  // no request follows
+  bool ends() const { return closes_ || body_pending_; }  // the connection closes after this answer
+  bool takes_chunks() const { return !head_.version_1_0; }
   int refused_status() const { return refused_status_; }  // the status with which a head was refused; 0: none
   bool refused() const { return refused_; }
   bool left() const;  // the client has closed its side

@@ -66,7 +66,10 @@ void Exchange::run(httplib::Response& response) {
   }
   response.set_header("Cache-Control", "no-store");
   const auto write = [self = shared_from_this()](size_t, httplib::DataSink& sink) { return self->write_stream(sink); };
-  response.set_chunked_content_provider("text/event-stream", write);
+  const char* const type = "text/event-stream";
+  if (Connection::current().takes_chunks()) return response.set_chunked_content_provider(type, write);
+  Connection::current().close_after();  // the end of the connection is that of the stream
+  response.set_content_provider(type, write);
 }
 
 // Writes the whole stream in one call, because cpp-httplib makes no further calls after stop(). Returning false closes the connection.

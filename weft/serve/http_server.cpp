@@ -137,6 +137,11 @@ void HttpServer::State::configure() {
     using Result = httplib::Server::HandlerResponse;
     return refuse_head(request, response) ? Result::Handled : Result::Unhandled;
   });
+  server.set_post_routing_handler([](const httplib::Request&, httplib::Response& response) {
+    if (!Connection::current().ends()) return;
+    response.headers.erase("Keep-Alive");
+    response.set_header("Connection", "close");
+  });
   server.set_default_headers({{"X-Content-Type-Options", "nosniff"}});
   server.set_error_handler([](const httplib::Request& request, httplib::Response& response) {
     if (!response.body.empty()) return;

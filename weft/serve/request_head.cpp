@@ -140,6 +140,7 @@ RequestHead parse_head(std::string_view text) {
   auto [line, version_1_0] = request_line(next_line(text));
   const Headers headers = headers_of(text);
   RequestHead head{.text = std::move(line)};
+  head.version_1_0 = version_1_0;
   set_framing(headers, version_1_0, head);
   if (headers.content_type && lower_case(*headers.content_type).starts_with("multipart/"))
     refuse_head(415, "expected Content-Type: application/json");

@@ -14,6 +14,7 @@ struct RequestHead {
   std::string text;                // the head for cpp-httplib: the request line, the used headers, and the empty line
   std::optional<uint64_t> length;  // bytes of the body
   bool chunked = false;            // the body is chunked and has no length
+  bool version_1_0 = false;        // HTTP/1.0, which has no chunks
 
   bool has_body() const { return chunked || length.value_or(0) > 0; }
 };
