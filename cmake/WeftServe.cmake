@@ -27,7 +27,7 @@ function(weft_add_serve)
   set(folder ${PROJECT_SOURCE_DIR}/weft/serve)
   add_library(weft_serve_requests STATIC ${folder}/answer.cpp ${folder}/conversation_json.cpp ${folder}/fields.cpp ${folder}/job.cpp ${folder}/loopback.cpp
     ${folder}/metrics.cpp ${folder}/prompt_scores.cpp ${folder}/request.cpp ${folder}/request_head.cpp ${folder}/scheduler.cpp ${folder}/sequence_text.cpp
-    ${folder}/served_model.cpp ${folder}/token_json.cpp)
+    ${folder}/served_model.cpp ${folder}/text_offsets.cpp ${folder}/token_json.cpp)
   weft_target_defaults(weft_serve_requests)
   target_link_libraries(weft_serve_requests PUBLIC weft nlohmann_json::nlohmann_json Threads::Threads)
   if(NOT WEFT_HAS_SERVE)

@@ -121,7 +121,7 @@ std::string Answer::echoed(size_t prompt) const {
   return model_.tokenizer() ? model_.tokenizer()->decode(*prompts_[prompt], true) : "";
 }
 
-OrderedJson Answer::log_probabilities(const Choice& choice, const Ids* prompt, const PromptScores* scores) const {
+OrderedJson Answer::log_probabilities(const Choice& choice, size_t prompt, const PromptScores* scores) const {
   if (!request_.log_probabilities) return nullptr;
   if (request_.chat) {
     OrderedJson content = OrderedJson::array();
@@ -129,12 +129,19 @@ OrderedJson Answer::log_probabilities(const Choice& choice, const Ids* prompt, c
     return {{"content", std::move(content)}};
   }
   CompletionLogProbabilities lists(model_.tokenizer(), request_.top_log_probabilities);
-  int64_t offset = choice.offset;
+  TextLength length = choice.streamed;
   if (scores) {
-    lists.add({{prompt->front(), 0}, {}}, false, offset);
-    for (const auto& token : *scores) lists.add(token, true, offset);
+    const Ids& ids = *prompts_[prompt];
+    const std::string text = echoed(prompt);
+    const std::vector<int64_t> offsets = prompt_offsets(model_.tokenizer(), ids, text);
+    lists.add({{ids.front(), 0}, {}}, false, offsets.front());
+    for (size_t i = 0; i < scores->size(); ++i) lists.add((*scores)[i], true, offsets[i + 1]);
+    length = TextLength(text);
   }
-  for (const auto& token : choice.log_probabilities) lists.add(token, true, offset);
+  for (const auto& token : choice.log_probabilities) {
+    lists.add(token, true, length.characters());
+    length.add_token(model_.tokenizer(), token.id);
+  }
   return lists.json();
 }
 
@@ -148,7 +155,7 @@ std::string Answer::choice_text(size_t index, const PromptScores* scores) const 
     one["message"] = {{"role", "assistant"}, {"content", choice.text}, {"refusal", nullptr}};
   else
     one["text"] = echoed(prompt) + choice.text;
-  one["logprobs"] = by_token ? OrderedJson{{"content", OrderedJson::array()}} : log_probabilities(choice, prompts_[prompt].get(), scores);
+  one["logprobs"] = by_token ? OrderedJson{{"content", OrderedJson::array()}} : log_probabilities(choice, prompt, scores);
   one["finish_reason"] = finish_reason(choice.finished);
   std::string text = text_of(one);
   if (!by_token) return text;
@@ -197,10 +204,10 @@ OrderedJson Answer::chunk(const TokenEvent& event) {
     one["text"] = event.text;
   Choice& choice = choices_[event.choice];
   Choice piece;
-  piece.offset = choice.offset;
+  piece.streamed = choice.streamed;
   if (event.log_probability) piece.log_probabilities.push_back(*event.log_probability);
-  one["logprobs"] = event.log_probability ? log_probabilities(piece, nullptr, nullptr) : OrderedJson();
-  if (event.id >= 0) choice.offset += token_characters(model_.tokenizer(), event.id);
+  one["logprobs"] = event.log_probability ? log_probabilities(piece, 0, nullptr) : OrderedJson();
+  if (event.id >= 0) choice.streamed.add_token(model_.tokenizer(), event.id);
   one["finish_reason"] = finish_reason(event.finished);
   OrderedJson json = head(true);
   json["choices"].push_back(std::move(one));

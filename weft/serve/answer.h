@@ -8,6 +8,7 @@
 #include "weft/serve/job.h"
 #include "weft/serve/request.h"
 #include "weft/serve/served_model.h"
+#include "weft/serve/text_offsets.h"
 #include "weft/serve/token_json.h"
 
 namespace weft::serve {
@@ -35,14 +36,14 @@ class Answer {
     std::string text;
     std::vector<TokenLogProbability> log_probabilities;
     std::optional<FinishReason> finished;
-    int64_t offset = 0;  // characters streamed so far
+    TextLength streamed;  // length of the text streamed so far
   };
 
   void add_sequences(Ids ids);
   void check_memory() const;
   OrderedJson head(bool chunk) const;
   OrderedJson usage() const;
-  OrderedJson log_probabilities(const Choice& choice, const Ids* prompt, const PromptScores* scores) const;
+  OrderedJson log_probabilities(const Choice& choice, size_t prompt, const PromptScores* scores) const;
   std::string choice_text(size_t index, const PromptScores* scores) const;
   std::string echoed(size_t prompt) const;
 

@@ -35,13 +35,6 @@ std::string token_label(const Tokenizer* tokenizer, int32_t id) {
   return label;
 }
 
-int64_t token_characters(const Tokenizer* tokenizer, int32_t id) {
-  if (!tokenizer || tokenizer->is_special(id)) return 0;
-  int64_t count = 0;
-  for (char byte : tokenizer->bytes_of(id)) count += (uint8_t(byte) & 0xc0) != 0x80;
-  return count;
-}
-
 OrderedJson chat_log_probability(const Tokenizer* tokenizer, const TokenLogProbability& token) {
   OrderedJson json = entry(tokenizer, token);
   json["top_logprobs"] = OrderedJson::array();
@@ -51,7 +44,7 @@ OrderedJson chat_log_probability(const Tokenizer* tokenizer, const TokenLogProba
 
 CompletionLogProbabilities::CompletionLogProbabilities(const Tokenizer* tokenizer, int64_t top) : tokenizer_(tokenizer), tops_(top > 0) {}
 
-void CompletionLogProbabilities::add(const TokenLogProbability& token, bool has_value, int64_t& offset) {
+void CompletionLogProbabilities::add(const TokenLogProbability& token, bool has_value, int64_t offset) {
   tokens_.push_back(token_label(tokenizer_, token.id));
   values_.push_back(has_value ? OrderedJson(json_value(token.value)) : OrderedJson());
   OrderedJson top = has_value ? OrderedJson::object() : OrderedJson();
@@ -61,7 +54,6 @@ void CompletionLogProbabilities::add(const TokenLogProbability& token, bool has_
   }
   top_.push_back(std::move(top));
   offsets_.push_back(offset);
-  offset += token_characters(tokenizer_, token.id);
 }
 
 OrderedJson CompletionLogProbabilities::json() const {

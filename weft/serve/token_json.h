@@ -16,9 +16,6 @@ using OrderedJson = nlohmann::ordered_json;
 // tokenizer: the id as text.
 std::string token_label(const Tokenizer* tokenizer, int32_t id);
 
-// The number of characters that a token adds to the text, counted by their first bytes; a special token adds none.
-int64_t token_characters(const Tokenizer* tokenizer, int32_t id);
-
 // An element of "content": {"token", "logprob", "bytes", "top_logprobs"}.
 OrderedJson chat_log_probability(const Tokenizer* tokenizer, const TokenLogProbability& token);
 
@@ -27,9 +24,8 @@ class CompletionLogProbabilities {
  public:
   CompletionLogProbabilities(const Tokenizer* tokenizer, int64_t top);
 
-  // has_value is false for the first token of a text. `offset`: characters of the text before the token; advanced by the token's
-  // characters.
-  void add(const TokenLogProbability& token, bool has_value, int64_t& offset);
+  // has_value is false for the first token of a text. `offset`: characters of the text before the token (weft/serve/text_offsets.h).
+  void add(const TokenLogProbability& token, bool has_value, int64_t offset);
   OrderedJson json() const;
 
  private:
