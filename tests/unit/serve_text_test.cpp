@@ -1,10 +1,11 @@
-// Where the tokens of a text begin in it, with the tokenizers of model families.
+// The text of a continuation, and where the tokens of a text begin in it, with the tokenizers of model families.
 #include "weft/serve/text_offsets.h"
 
 #include <gtest/gtest.h>
 
 #include "weft/base/check.h"
 #include "weft/io/tokenizer/utf8.h"
+#include "weft/serve/sequence_text.h"
 
 namespace weft::serve {
 namespace {
@@ -79,6 +80,25 @@ TEST(TextOffsets, OfPartsOfCharacters) {
   // "a", a smile of three parts, "b", U+FFFD, U+FFFD, "c", two U+FFFD, "d"
   EXPECT_EQ(before, (std::vector<int64_t>{1, 2, 3, 3, 3, 4, 5, 6, 7, 9}));
   EXPECT_EQ(length.characters(), 10);
+}
+
+// The text of `like`, in which words begin with a space, as an answer and as a continuation.
+TEST(SequenceText, AnAnswerHasNoSpaceBeforeItsFirstWord) {
+  const Tokenizer tokenizer = tokenizer_of("llama2");
+  const auto text_of = [&](const std::string& like, bool answer, std::vector<std::string> stop) {
+    SequenceText text(&tokenizer, std::move(stop), answer);
+    std::string all;
+    for (const int32_t id : tokenizer.encode(like, /*add_special=*/true)) all += text.push(id);
+    return all + text.finish() + (text.stopped() ? "|" : "");
+  };
+  EXPECT_EQ(text_of("Hello World", true, {}), "Hello World");
+  EXPECT_EQ(text_of("Hello World", false, {}), " Hello World");
+  EXPECT_EQ(text_of("Hello World", true, {" "}), "Hello|");
+  EXPECT_EQ(text_of("Hello World", false, {" "}), "|");
+  EXPECT_EQ(text_of("Hello World", true, {"Hello"}), "|");
+  EXPECT_EQ(text_of("  Hello", true, {}), "  Hello");
+  EXPECT_EQ(text_of("  Hello", true, {"   "}), "  Hello");
+  EXPECT_EQ(text_of("\u00e9 e", true, {" "}), "\u00e9|");
 }
 
 }  // namespace

@@ -12,19 +12,16 @@ namespace weft::serve {
 class SequenceText {
  public:
   // Without a tokenizer the text is empty. `answer`: drops the space that some tokenizers put before the first word, as transformers does
-  // when it decodes an answer.
+  // when it decodes an answer; stop strings are matched without it.
   SequenceText(const Tokenizer* tokenizer, std::vector<std::string> stop, bool answer);
 
-  std::string push(int32_t id);  // adds a token; returns the text that is final now
-  std::string finish();          // returns the rest
+  std::string push(int32_t id);                      // adds a token; returns the text that is final now
+  std::string finish() { return stream_.finish(); }  // returns the rest
   bool stopped() const { return stream_.stopped(); }
 
  private:
-  std::string begun(std::string text);
-
   const Tokenizer* tokenizer_;
   TextStream stream_;
-  std::vector<int32_t> first_ids_;
   bool at_start_;
 };
 
