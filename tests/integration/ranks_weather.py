@@ -114,7 +114,7 @@ def checkpoints(folder):
     newest.write_bytes(whole[:-100] + bytes(100))
     fails("a damaged checkpoint on one rank", run(folder, 2, *longer, wrapper=there), f"rank 1 on {HOST}", kept[-1], "damaged")
     for limit in (20_000, 1):  # of a checkpoint, or of the report where that is written first: it is due by the clock
-        full_disk(folder, longer, limit, f"rank 0 on {HOST}: run/", "File too large")
+        full_disk(folder, longer, limit, "weft: run/", "File too large")
     expect("the checkpoints stay", sorted(p.name for p in (folder / "run/checkpoints").iterdir()) == kept, list((folder / "run/checkpoints").iterdir()))
     last = run(folder, 4, *small("--out", "run", "--batch", 4, "--steps", 8), "--resume")
     expect("then it goes on", last.code == 0, last.shown())

@@ -44,7 +44,7 @@ void Trainer::by_first(const std::function<void()>& work) {
 }
 
 void Trainer::raise_failure() {
-  ranks_.all([this] {
+  ranks_.first([this] {
     if (failure_) std::rethrow_exception(failure_);
   });
 }
