@@ -56,6 +56,16 @@ TEST_F(Finetune, adapters_are_trained_and_the_base_is_frozen) {
   }
 }
 
+// Also with the default packing, whose choice is rehearsed.
+TEST_F(Finetune, targets_may_be_in_one_block_alone) {
+  TrainConfig c = config("one", "llama", 2);
+  c.lora_targets = "layers.1.mlp.down_proj", c.steps = 1;
+  train(c);
+  const SafeTensors file(c.out + "/adapter/adapter_model.safetensors");
+  EXPECT_EQ(file.entries().size(), 2u);
+  EXPECT_TRUE(file.contains("base_model.model.model.layers.1.mlp.down_proj.lora_A.weight"));
+}
+
 // The adapter on its base equals the run's model, and its export equals the model that the run wrote.
 TEST_F(Finetune, exported_adapter_equals_the_run) {
   const TrainConfig c = config("a", "gpt2", 4);
