@@ -157,6 +157,8 @@ def errors(folder, model):
     refused("and no content beside them", ["bad.jsonl:1: the chat template writes an answer as special tokens alone"],
             [{"messages": [user("a"), assistant(None, tool_calls=[{"function": {"name": "f"}}])]}])
     refused("the template refuses", ["bad.jsonl:1: ", "chat_template.jinja"], [{"messages": [user([{"type": "text", "text": "a"}]), assistant("b")]}])
+    refused("the template refuses it while its characters are collected", ["bad.jsonl:2: chatml: line "],
+            [good, {"messages": [user([{"type": "text", "text": "a"}]), assistant("b")]}], "--chat-template", "chatml", "--vocabulary", "characters")
     refused("no template", ["has no chat template; pass --chat-template chatml"], [good], "--model", source / "tests/golden/models/llama")
     refused("no tokenizer", ["there is no chat template", "--chat-template chatml"], [good], "--vocabulary", "bytes")
     refused("sums", ["task is set, but sums are not conversations"], [good], "--config", sums)

@@ -47,7 +47,14 @@ std::vector<char32_t> characters_of_conversations(const TrainConfig& c) {
   const ChatFormat format = chat_format(c);
   std::set<char32_t> found = {U'\n'};
   Documents(unweighted_data(c)).visit_json({.document = [&](std::string_view json, const std::string& where) {
-    const std::string text = format.render(parse_chat_example(json, where).conversation, /*add_generation_prompt=*/true);
+    const ChatExample example = parse_chat_example(json, where);
+    const std::string text = [&] {
+      try {
+        return format.render(example.conversation, /*add_generation_prompt=*/true);
+      } catch (const Error& error) {
+        fail(error.code(), where, error.what());
+      }
+    }();
     for (size_t at = 0; at < text.size();) found.insert(next_character(text, at, where));
   }});
   return {found.begin(), found.end()};
