@@ -144,6 +144,27 @@ TEST_F(TrainerTest, errors_name_the_obstacle) {
   EXPECT_THROW(train(c, true), Error);  // other data
 }
 
+// With validation data nothing of the data is held out: a run that gets or loses it would train on other sequences.
+TEST_F(TrainerTest, validation_data_is_neither_added_nor_taken_away) {
+  std::ofstream(folder / "held.txt") << contents(folder / "text.txt").substr(0, 600);
+  const std::string held = (folder / "held.txt").string();
+  for (const std::string& first : {std::string(), held}) {
+    TrainConfig c = config(first.empty() ? "adds" : "loses");
+    c.vocabulary = "bytes";
+    c.validation_data = first;
+    train(c);
+    c.steps = 9;
+    c.validation_data = first.empty() ? held : "";
+    const std::string refused = message_of([&] { train(c, true); });
+    EXPECT_NE(refused.find("it would train on other sequences"), std::string::npos) << refused;
+    EXPECT_NE(refused.find("held out " + std::string(first.empty() ? "0.05 of its data, not 0" : "0 of its data, not 0.05")),
+              std::string::npos)
+        << refused;
+    c.validation_data = first;
+    EXPECT_EQ(train(c, true).step, 9);
+  }
+}
+
 TEST_F(TrainerTest, prompt_is_checked_before_the_first_step) {
   for (const std::string& prompt : {std::string("no % in the text"), std::string(2000, 'l')}) {
     TrainConfig c = config("prompt");

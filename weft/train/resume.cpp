@@ -6,6 +6,12 @@
 #include "weft/io/weight_files.h"
 
 namespace weft {
+namespace {
+
+// The fraction of the data that is held out of training.
+double held_out(const TrainConfig& config) { return config.validation_data.empty() ? config.validation : 0; }
+
+}  // namespace
 
 void check_resumable(TrainConfig now, TrainConfig before, const std::string& where, const Notice& notice) {
   if (now.model == before.model) {
@@ -21,6 +27,9 @@ void check_resumable(TrainConfig now, TrainConfig before, const std::string& whe
           if (!same && setting.resume == Resume::reported) notice(join(setting.key, " is now ", now.*field, ", it was ", before.*field));
         },
         setting.field);
+  check(held_out(now) == held_out(before), "train", "validation_data is '", now.validation_data, "', but the run in ", where,
+        " was started with '", before.validation_data, "', and held out ", held_out(before), " of its data, not ", held_out(now),
+        ": it would train on other sequences");
   check(now.optimizer != "sgd" || (now.momentum > 0) == (before.momentum > 0), "train", "momentum is ", now.momentum, ", but the run in ",
         where, " was started with ", before.momentum, ": only one of the two keeps a momentum in its state");
 }
