@@ -102,6 +102,9 @@ TEST_F(TrainerTest, keeps_the_model_with_the_lowest_validation_loss) {
   EXPECT_EQ(contents(folder / "best/best/tokenizer.json"), contents(folder / "best/model/tokenizer.json"));
   EXPECT_EQ(CheckpointFolder(c.out + "/checkpoints", 1, {}).paths().size(), 1u);
   EXPECT_NE(contents(folder / "best/report.html").find("best model"), std::string::npos);
+  c.keep_best = false, c.steps = 30;
+  EXPECT_FALSE(train(c, true).best.has_value());  // that of the steps before need not be the best of the run
+  EXPECT_EQ(contents(folder / "best/report.html").find("best model"), std::string::npos);
   c = config("none");
   c.keep_best = false;
   EXPECT_FALSE(train(c).best.has_value());

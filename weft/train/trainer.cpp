@@ -118,7 +118,7 @@ TrainOutcome Trainer::run() {
   outcome.step = step_;
   outcome.skipped = skipped_;
   if (!history_->evaluations().empty()) outcome.evaluation = history_->evaluations().back();
-  if (best_) outcome.best = best_->record();
+  if (best_ && config_.keep_best) outcome.best = best_->record();  // else it may be that of an earlier part of the run
   return outcome;
 }
 

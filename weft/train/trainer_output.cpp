@@ -104,7 +104,7 @@ void Trainer::report(const std::string& state) {
   if (out_of_patience_ && step_ < steps_ && !history_->ends().empty())
     facts.facts.push_back(
         {"early stop", join("after step ", step_, ": no lower validation loss in ", history_->ends().back().evaluations, " evaluations")});
-  if (best_->record())
+  if (config_.keep_best && best_->record())
     facts.facts.push_back(
         {"best model", join(path("best"), ", step ", best_->record()->step, ", validation loss ", best_->record()->validation_loss)});
   if (!options_.command.empty()) facts.facts.push_back({"command line", options_.command});
