@@ -92,6 +92,30 @@ TEST_F(TrainerEnds, patience_that_lasts_changes_nothing) {
   EXPECT_EQ(weights("patient"), weights("plain"));
 }
 
+// Validation losses of other held-out sequences are not compared: they end no run, and hide no better model.
+TEST_F(TrainerEnds, other_validation_sequences_start_patience_and_the_best_model_anew) {
+  std::ofstream(folder / "hard.txt") << std::string(600, 'Z');
+  TrainConfig c = config("other");
+  c.vocabulary = "bytes", c.packing = "concatenate", c.evaluate_every = 2, c.evaluate_units = 0, c.learning_rate = 0.01;
+  std::ofstream(folder / "known.txt") << contents(folder / "text.txt");
+  c.validation_data = (folder / "known.txt").string();
+  const TrainOutcome first = train(c);
+  ASSERT_EQ(first.best->step, 8);
+  c.validation_data = (folder / "hard.txt").string(), c.steps = 14, c.patience = 2;
+  const TrainOutcome second = train(c, true);
+  EXPECT_GT(second.best->validation_loss, first.best->validation_loss);  // letters that the text does not have
+  EXPECT_GT(second.best->step, 8);
+  EXPECT_EQ(second.best->step, history(c).best()->step);
+  EXPECT_EQ(records(c.out, "other_validation").size(), 1u);
+  if (second.early) EXPECT_EQ(second.early->best_step, second.best->step);
+  c.evaluate_units = 1, c.steps = 18, c.patience = 0;
+  EXPECT_GT(train(c, true).best->step, second.step);
+  EXPECT_EQ(records(c.out, "other_validation").size(), 2u);
+  c.steps = 20;
+  train(c, true);  // the same sequences
+  EXPECT_EQ(records(c.out, "other_validation").size(), 2u);
+}
+
 // Spoils one gradient of each of these steps.
 class SpoiledSteps : public ProgressListener {
  public:

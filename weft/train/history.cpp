@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstring>
 #include <nlohmann/json.hpp>
+#include <span>
 
 #include "weft/base/check.h"
 #include "weft/io/atomic_file.h"
@@ -71,14 +72,14 @@ History History::read(const std::string& path) {
 
 const EvaluationRecord* History::best() const {
   const EvaluationRecord* best = nullptr;
-  for (const EvaluationRecord& r : evaluations_)
+  for (const EvaluationRecord& r : std::span(evaluations_).subspan(compared_))
     if (std::isfinite(r.validation_loss) && (!best || r.validation_loss < best->validation_loss)) best = &r;
   return best;
 }
 
 int64_t History::evaluations_since_best() const {
   const EvaluationRecord* found = best();
-  return found ? evaluations_.data() + evaluations_.size() - found - 1 : int64_t(evaluations_.size());
+  return found ? evaluations_.data() + evaluations_.size() - found - 1 : int64_t(evaluations_.size() - compared_);
 }
 
 int64_t History::skipped() const {
@@ -99,6 +100,8 @@ bool History::take(const std::string& line, int64_t until) {
   } else if (object.contains("validation_loss")) {
     const double accuracy = number(object, "accuracy");
     evaluations_.push_back({step, number(object, "validation_loss"), accuracy == accuracy ? std::optional(accuracy) : std::nullopt});
+  } else if (object.contains("other_validation")) {
+    compared_ = evaluations_.size();
   } else if (object.contains("sample") && object["sample"].is_string()) {
     samples_.push_back({step, object.value("prompt", ""), object["sample"].get<std::string>()});
   } else if (object.contains("packing") && object["packing"].is_string()) {
@@ -138,6 +141,12 @@ void History::add(const EvaluationRecord& r) {
   Json object = {{"step", r.step}, {"validation_loss", r.validation_loss}};
   if (r.accuracy) object["accuracy"] = *r.accuracy;
   write(line_of(object));
+}
+
+void History::add(const OtherValidation& r) {
+  if (compared_ == evaluations_.size()) return;
+  compared_ = evaluations_.size();
+  write(line_of({{"step", r.step}, {"other_validation", true}}));
 }
 
 void History::add(const SampleRecord& r) {

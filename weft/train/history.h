@@ -8,6 +8,7 @@
 //   {"step": 100, "prompt": "47+85=", "sample": "132"}
 //   {"step": 100, "tasks": {"arc": {"items": 299, "shots": 0, "scores": {"acc": {"value": 0.31, "stderr": 0.03,
 //    "low": 0.26, "high": 0.36}}}}}
+//   {"step": 500, "other_validation": true}
 //   {"step": 900, "ended": "patience", "evaluations": 3, "best_step": 600, "best_validation_loss": 1.8}
 //
 // docs/training.md has every field. A number that is not finite is null.
@@ -38,6 +39,11 @@ struct EvaluationRecord {
   int64_t step = 0;
   double validation_loss = 0;
   std::optional<double> accuracy;
+};
+
+// Evaluations after this step are of other held-out sequences than those before it: their losses are not compared.
+struct OtherValidation {
+  int64_t step = 0;
 };
 
 struct SampleRecord {
@@ -83,6 +89,7 @@ class History {
 
   void add(const StepRecord& record);
   void add(const EvaluationRecord& record);
+  void add(const OtherValidation& record);  // none if nothing was evaluated since the last one
   void add(const SampleRecord& record);
   void add(const TasksRecord& record);
   void add(const EndRecord& record);
@@ -95,9 +102,10 @@ class History {
   const std::vector<TasksRecord>& tasks() const { return tasks_; }
   const std::vector<EndRecord>& ends() const { return ends_; }  // several: the run was resumed with more patience
 
-  // The evaluation with the lowest validation loss, the first of several; null if there is none.
+  // Of the evaluations of the current held-out sequences: the one with the lowest validation loss, the first of several; null if there is
+  // none.
   const EvaluationRecord* best() const;
-  // Evaluations after the best one; all of them if none is finite.
+  // Evaluations after the best one; all of the current sequences if none is finite.
   int64_t evaluations_since_best() const;
   int64_t skipped() const;  // steps
 
@@ -110,6 +118,7 @@ class History {
   std::optional<DataRecord> data_;
   std::vector<StepRecord> steps_;
   std::vector<EvaluationRecord> evaluations_;
+  size_t compared_ = 0;  // the first evaluation of the current held-out sequences
   std::vector<SampleRecord> samples_;
   std::vector<TasksRecord> tasks_;
   std::vector<EndRecord> ends_;

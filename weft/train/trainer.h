@@ -156,7 +156,8 @@ class Trainer {
   int64_t skipped_ = 0;   // steps without an update
   int64_t skipped_in_a_row_ = 0;
   bool out_of_patience_ = false;
-  int64_t resumed_at_ = 0;  // the step after which this process started
+  bool other_validation_ = false;  // than before the checkpoint that the run continues from
+  int64_t resumed_at_ = 0;         // the step after which this process started
   struct Recorded {
     int64_t evaluation = -1, tasks = -1, samples = -1;  // the last steps that have them
   } recorded_;

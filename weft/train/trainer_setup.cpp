@@ -1,4 +1,5 @@
 // The start of a run: its parts are made in phases, each of which ends the same way on all ranks; then its folder is opened.
+#include <algorithm>
 #include <filesystem>
 
 #include "weft/backends/open.h"
@@ -24,16 +25,31 @@ void write_text(const std::string& path, const std::string& text) {
   file.commit();
 }
 
-// Training data must be the same as before; other validation data changes only what is reported.
-void check_data(const Checkpoint& checkpoint, const Dataset& data, const TrainConfig& config, const std::string& before,
-                const Notice& notice) {
+// Training data must be the same as before.
+void check_data(const Checkpoint& checkpoint, const Dataset& data, const TrainConfig& config, const std::string& before) {
   if (checkpoint.value("data") != data.identity())
     fail(ErrorCode::invalid_argument, config.data, "encodes to other ids than when the run in ", config.out, " was started: the data",
          is_weighted(data_items(config.data)) ? ", its weights" : "", " or its tokenizer has changed",
          config.data == before ? "" : join(" (data was ", before, ")"));
+}
+
+// Whether evaluations are of other held-out sequences than before the checkpoint: the best model is then the best from here on.
+bool other_validation(const Checkpoint& checkpoint, const Dataset& data, const TrainConfig& config, const TrainConfig& before,
+                      const Notice& notice) {
   const std::string* validation = checkpoint.find("validation_data");
-  if (validation && !config.validation_data.empty() && *validation != data.validation_identity())
-    notice(join(config.validation_data, ": the validation data has changed; validation losses before this are of other data"));
+  if (validation && !config.validation_data.empty() && *validation != data.validation_identity()) {
+    notice(join(config.validation_data, ": the validation data has changed; validation losses before this are of other data, and are not ",
+                "compared with later ones"));
+    return true;
+  }
+  const auto evaluated = [&](const TrainConfig& c) {
+    const int64_t all = data.validation_sequences();
+    return c.evaluate_units > 0 ? std::min(c.evaluate_units, all) : all;
+  };
+  if (evaluated(config) == evaluated(before)) return false;
+  notice(join("evaluations are of ", evaluated(config), " held-out sequences, before this they were of ", evaluated(before),
+              ": their losses are not compared"));
+  return true;
 }
 
 TrainConfig agreed_config(const Agreement& ranks, TrainConfig config) {
@@ -205,7 +221,8 @@ void Trainer::open_output() {
   write_text(path("config.toml"), to_toml(config_));
   history_ = std::make_unique<History>(path("metrics.jsonl"), step_);
   board_ = std::make_unique<TensorBoard>(config_.out, step_);
-  best_ = std::make_unique<BestModel>(config_.out, step_ == 0);
+  best_ = std::make_unique<BestModel>(config_.out, step_ == 0 || other_validation_);
+  if (other_validation_) history_->add(OtherValidation{step_});
   if (const PackingFacts packing = problem_.data->packing(); !packing.name.empty() && !history_->data())
     history_->add(DataRecord{packing.name, problem_.data->sequences_per_epoch(), problem_.data->validation_sequences(), packing.padding});
   if (!history_->steps().empty()) seconds_ = history_->steps().back().seconds;
@@ -218,7 +235,8 @@ void Trainer::restore(const Checkpoint& checkpoint) {
   const auto notice = [this](const std::string& text) { progress_.note(text); };
   const TrainConfig before = parse_run_config(checkpoint.value("config"), checkpoint.path());
   check_resumable(config_, before, checkpoint.path(), notice);
-  check_data(checkpoint, *problem_.data, config_, before.data, notice);
+  check_data(checkpoint, *problem_.data, config_, before.data);
+  other_validation_ = other_validation(checkpoint, *problem_.data, config_, before, notice);
   check(checkpoint.value("base") == base_checksum_, config_.model, "has other weights than when the run in ", config_.out, " was started");
   const std::string now = device_->arithmetic();
   if (const std::string* then = checkpoint.find("arithmetic"); then && *then != now)
