@@ -130,6 +130,8 @@ TEST(ChatAnswers, refused_lines) {
       {messages(R"({"role": "assistant", "content": " \n"})"), "message 1 is an empty answer"},
       {messages(R"({"role": "assistant", "content": null, "tool_calls": []})"), "message 1 is an empty answer"},
       {messages(R"({"role": "assistant", "content": [{"type": "text", "text": ""}]})"), "message 1 is an empty answer"},
+      {messages(R"({"role": "user", "text": "b"})"), "message 1 of the user has no \"content\""},
+      {messages(R"({"role": "user", "content": null})"), "message 1 of the user has no \"content\""},
       {messages(R"({"role": "user", "content": "b"})"), "has no message of the assistant: there is nothing to learn"},
       {R"({"prompt": "a", "completion": ""})", "its \"completion\" is empty"},
       {R"({"prompt": "a", "completion": []})", "its \"completion\" is empty"},

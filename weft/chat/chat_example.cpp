@@ -45,6 +45,8 @@ void check_message(const Value& message, size_t index, const std::string& where)
   const Value* content = message.dict().member("content");
   if (content && !content->is_none() && !content->is_string() && !content->is(Type::list))
     fail(ErrorCode::bad_file, where, "message ", index, " has a \"content\" that is neither a text nor a list of parts");
+  if (role->text() == "user" && (!content || content->is_none()))
+    fail(ErrorCode::bad_file, where, "message ", index, " of the user has no \"content\"");
   if (role->text() == "assistant" && !says_something(message))
     fail(ErrorCode::bad_file, where, "message ", index, " is an empty answer: the assistant's message has neither content nor tool calls");
 }

@@ -18,7 +18,7 @@ struct ChatExample {
 };
 
 // Every other member is a variable of the template. "messages" takes precedence over "prompt". Throws bad_file with `where` and the message
-// for an unknown role, an answer without content, and an example without an answer.
+// for an unknown role, a user's message or an answer without content, and an example without an answer.
 ChatExample parse_chat_example(std::string_view json, const std::string& where);
 
 }  // namespace weft
