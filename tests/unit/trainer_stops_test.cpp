@@ -163,6 +163,23 @@ TEST_F(TrainerStops, a_loss_that_is_not_finite_is_captured) {
   }
 }
 
+// A stop in the capture, or in the search for the first tensor, does not hide what went wrong.
+TEST_F(TrainerStops, a_bad_step_is_reported_though_the_run_is_to_stop) {
+  for (const bool searching : {false, true}) {
+    TrainConfig c = config(searching ? "searching" : "capturing");
+    c.optimizer = "sgd", c.learning_rate = 1e30, c.clip = 0, c.warmup = 0;
+    const auto captured = [&] { return fs::exists(c.out + "/capture-2.safetensors") || fs::exists(c.out + "/capture-3.safetensors"); };
+    StopWhen listener(
+        [&](const Work& work) { return searching ? work.what == "micro-batch" && captured() : work.what == "writing the checkpoint"; });
+    const std::string error = message_of([&] { train(c, listener); });
+    EXPECT_NE(error.find(" gave a loss of "), std::string::npos) << error;
+    EXPECT_NE(error.find("the search for the first tensor that is not finite was stopped"), std::string::npos) << error;
+    EXPECT_EQ(error.find("--replay") != std::string::npos, searching) << error;
+    EXPECT_EQ(captured(), searching);
+    EXPECT_NE(contents(c.out + "/report.html").find("stopped at step "), std::string::npos);
+  }
+}
+
 // Nothing is trained on after the last update; what it did shows in the evaluation, before anything is saved.
 TEST_F(TrainerStops, a_last_update_that_is_out_of_range_is_not_saved) {
   TrainConfig c = config("last");

@@ -110,7 +110,7 @@ std::string Trainer::bad_tensor(std::span<const TokenBatch> own) {
   return texts[size_t(rank)].empty() ? none : join(ranks.name_of(rank), ": ", texts[size_t(rank)]);
 }
 
-// Reports what went wrong even if the disk is too full for the capture.
+// Reports what went wrong even if the disk is too full for the capture, or a stop ends the capture or the search.
 void Trainer::stop_at_bad(const StepResult& result, std::span<const TokenBatch> own, const std::vector<uint32_t>& random_state) {
   progress_.finish();
   const int64_t step = step_ + 1;
@@ -121,11 +121,17 @@ void Trainer::stop_at_bad(const StepResult& result, std::span<const TokenBatch> 
       write();
     } catch (const Error& error) {
       kept = join("the capture could not be written: ", error.what());
+    } catch (const Stopped&) {
+      kept = "the capture is not written, as the run was to stop";
     }
   };
   const auto find = [&] {
     set_random_state(random_state);
-    bad = bad_tensor(own);
+    try {
+      bad = bad_tensor(own);
+    } catch (const Stopped&) {  // of one process
+      bad = "the search for the first tensor that is not finite was stopped";
+    }
   };
   if (ranks_.several()) find();  // all ranks look; then rank 0 writes what they found
   ranks_.first([&] {
