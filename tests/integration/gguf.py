@@ -102,6 +102,8 @@ def broken(temporary):
         fails(f"version {version}", ["generate", file, "Hello"], part, code=3)
     file.write_bytes(whole.replace(b"llama.block_count", b"llama.block_kount"))
     fails("a missing key", ["generate", file, "Hello"], "broken.gguf: has no key 'llama.block_count'")
+    file.write_bytes(whole.replace(b"tokenizer.ggml.merges", b"tokenizer.ggml.merged"))
+    fails("no merges", ["generate", file, "Hello"], "broken.gguf: has no key 'tokenizer.ggml.merges'")
     file.write_bytes(whole.replace(b"smaug-bpe", b"smaug-bpf"))
     fails("an unknown pre-tokenizer", ["generate", file, "Hello"], "tokenizer.ggml.pre is 'smaug-bpf'; supported are gpt-2", code=3)
     target = temporary / "kept.gguf"

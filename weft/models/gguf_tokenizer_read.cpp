@@ -61,6 +61,7 @@ std::string merges_json(const std::vector<Merge>& merges) {
 
 std::vector<Merge> listed_merges(const Gguf& file, const Vocabulary& v) {
   std::vector<Merge> merges;
+  if (!file.metadata().contains(kMerges)) fail(ErrorCode::bad_file, file.path(), "has no key '", kMerges, "'");
   for (const std::string_view text : file.texts(kMerges)) {
     const auto refuse = [&](const auto&... parts) { fail(ErrorCode::bad_file, file.path(), kMerges, "[", merges.size(), "] ", parts...); };
     const size_t space = text.find(' ', 1);
