@@ -213,5 +213,17 @@ TEST(ConfigJson, errors_have_the_json_path) {
   refuses(scaling, code, "$.rope_scaling has no 'factor'");
 }
 
+// Here, not where it is used without the file's name.
+TEST(ConfigJson, a_repetition_penalty_of_zero_is_refused) {
+  EXPECT_EQ(parse_generation_config(R"({"repetition_penalty": 1.2})").repetition_penalty, 1.2);
+  try {
+    parse_generation_config(R"({"repetition_penalty": 0})", "folder/generation_config.json");
+    ADD_FAILURE() << "accepted";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::bad_file);
+    EXPECT_STREQ(error.what(), "folder/generation_config.json: $.repetition_penalty is 0, expected a number above 0 (1: none)");
+  }
+}
+
 }  // namespace
 }  // namespace weft

@@ -135,6 +135,13 @@ TEST_F(GgufConfig, olmo3_as_converted) {
   EXPECT_NE(message_of([&] { file({1, 0, 1, 0}); }).find("has no window in layer 1, where olmo3 has it"), std::string::npos);
 }
 
+TEST_F(GgufConfig, a_repetition_penalty_of_zero_is_refused) {
+  read("llama", [](GgufMetadata& keys) { keys.put("general.sampling.penalty_repeat", 0.0f); });
+  EXPECT_NE(
+      message_of([&] { read_generation_config(at("keys.gguf")); }).find("general.sampling.penalty_repeat is 0, expected a number above 0"),
+      std::string::npos);
+}
+
 // llama.cpp computes with these keys.
 TEST_F(GgufConfig, keys_that_change_the_maths_are_refused_by_name) {
   const auto error = [&](const char* family, const char* key, auto value) {

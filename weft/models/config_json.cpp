@@ -154,6 +154,7 @@ GenerationConfig generation_of(const JsonNode& root) {
   g.top_p = number("top_p", 0, 1);
   g.min_p = number("min_p", 0, 1);
   g.repetition_penalty = number("repetition_penalty", 0, 1e6);
+  if (g.repetition_penalty == 0) root.at("repetition_penalty").refuse("is 0, expected a number above 0 (1: none)");
   if (const auto node = root.find("top_k")) g.top_k = node->integer(0, kMost);
   if (const auto node = root.find("max_new_tokens")) g.max_new_tokens = node->integer(0, kMost);
   return g;

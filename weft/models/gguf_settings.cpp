@@ -60,6 +60,7 @@ GenerationConfig gguf_generation_config(const Gguf& file) {
   g.top_p = number_in(file, kTopP, 1);
   g.min_p = number_in(file, kMinP, 1);
   g.repetition_penalty = number_in(file, kPenalty, 1e6);
+  if (g.repetition_penalty == 0) fail(ErrorCode::bad_file, file.path(), kPenalty, " is 0, expected a number above 0 (1: none)");
   g.top_k = file.find_integer(kTopK);
   if (g.temperature || g.top_p || g.min_p || g.top_k) g.do_sample = true;
   return g;
