@@ -202,6 +202,7 @@ TEST(ConfigJson, errors_have_the_json_path) {
   refuses(with(kSmolLm2, {{"attention_dropout", 1.5}}), code, "attention_dropout is 1.5");
   refuses(with(kSmolLm2, {{"eos_token_id", "</s>"}}), code, "$.eos_token_id");
   refuses(with(kSmolLm2, {{"dtype", "float32"}}), code, "torch_dtype is 'bfloat16'");
+  refuses(with(kSmolLm2, {{"rope_scaling", {{"rope_type", "dynamic"}, {"factor", 1e300}}}}), code, "dynamic scaling by 1e+300");
   refuses(with(kLlama32, {{"rope_parameters", {{"rope_theta", 500000.0}, {"rope_type", "default"}}}}), code, "do not agree");
   refuses(with(kLlama32, {{"rope_parameters", {{"rope_theta", 1.0}}}}), code,
           "$.rope_parameters.rope_theta is 1 and $.rope_theta is 500000");

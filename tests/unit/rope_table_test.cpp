@@ -116,8 +116,11 @@ TEST(RopeTable, RejectsInvalidArguments) {
   EXPECT_THROW(rope_table(*device, 4, 8, 10000, scaling), Error);
   scaling = {.kind = RopeScaling::Kind::longrope, .original_context = 16, .short_factors = {1, 2}, .long_factors = {4}};
   EXPECT_THROW(rope_table(*device, 4, 4, 10000, scaling), Error);
-  EXPECT_THROW(rope_table(*device, 4, 2, 10000, RopeScaling{.kind = RopeScaling::Kind::dynamic, .factor = 2, .original_context = 4}),
-               Error);
+  const RopeScaling dynamic{.kind = RopeScaling::Kind::dynamic, .factor = 2, .original_context = 4};
+  EXPECT_THROW(rope_table(*device, 4, 2, 10000, dynamic), Error);
+  EXPECT_THROW(rope_frequencies(8, 1e308, dynamic, 8), Error);  // a base that no double holds
+  EXPECT_THROW(rope_frequencies(8, 10000, {.kind = RopeScaling::Kind::dynamic, .factor = 1e300, .original_context = 4}, 4),
+               Error);  // one of 0
 }
 
 }  // namespace

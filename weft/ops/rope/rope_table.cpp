@@ -80,6 +80,8 @@ std::vector<double> rope_frequencies(int64_t rotary_dims, double theta, const Ro
   check(theta > 0 && std::isfinite(theta), kWhere, "theta is ", theta, ", expected a finite number above zero");
   check_scaling(scaling, rotary_dims, theta);
   const double base = scaling.kind == Kind::dynamic ? dynamic_theta(theta, rotary_dims, scaling, context) : theta;
+  check(base > 0 && std::isfinite(base), kWhere, "dynamic scaling by ", scaling.factor, " makes the base ", theta, " into ", base,
+        ", expected a finite number above zero");
   const std::vector<double>& factors = context > scaling.original_context ? scaling.long_factors : scaling.short_factors;
   std::vector<double> frequencies(size_t(rotary_dims / 2));
   for (size_t i = 0; i < frequencies.size(); ++i) {
