@@ -197,9 +197,13 @@ TEST(ConfigJson, errors_have_the_json_path) {
   refuses(with(kSmolLm2, {{"hidden_size", -1}}), code, "$.hidden_size is -1");
   refuses(with(kSmolLm2, {{"hidden_size", 1e30}}), code, "$.hidden_size");
   refuses(with(kSmolLm2, {{"num_attention_heads", 7}}), code, "does not divide");
-  refuses(with(kSmolLm2, {{"num_key_value_heads", 2}}), code, "expected a multiple of kv_heads 2");
+  refuses(with(kSmolLm2, {{"num_key_value_heads", 2}}), code, "$.num_attention_heads is 9, expected a multiple of num_key_value_heads, 2");
   refuses(with(kSmolLm2, {{"rope_theta", 0}}), code, "$.rope_theta is 0");
-  refuses(with(kSmolLm2, {{"attention_dropout", 1.5}}), code, "attention_dropout is 1.5");
+  refuses(with(kSmolLm2, {{"attention_dropout", 1.5}}), code, "$.attention_dropout is 1.5, expected zero or more and below 1");
+  refuses(with(kGpt2, {{"embd_pdrop", -0.1}}), code, "$.embd_pdrop is -0.1, expected zero or more");
+  refuses(with(kSmolLm2, {{"rms_norm_eps", -1}}), code, "$.rms_norm_eps is -1, expected a finite f32 of zero or more");
+  refuses(with(kSmolLm2, {{"rms_norm_eps", 1e39}}), code, "$.rms_norm_eps is 1e+39");
+  refuses(with(kGpt2, {{"layer_norm_epsilon", -1}}), code, "$.layer_norm_epsilon is -1");
   refuses(with(kSmolLm2, {{"eos_token_id", "</s>"}}), code, "$.eos_token_id");
   refuses(with(kSmolLm2, {{"dtype", "float32"}}), code, "torch_dtype is 'bfloat16'");
   refuses(with(kSmolLm2, {{"rope_scaling", {{"rope_type", "dynamic"}, {"factor", 1e300}}}}), code, "dynamic scaling by 1e+300");

@@ -282,7 +282,8 @@ TEST(FamilyConfig, errors_name_the_key) {
           "$.sliding_window is 40000, more than the context, max_position_embeddings 32768");
   refuses(with(kMistral, {{"sliding_window", 0}}), bad, "$.sliding_window is 0");
   refuses(with(kGemma2, {{"final_logit_softcapping", 0}}), bad,
-          "$.final_logit_softcapping is 0, expected a number above 0, or null for none");
+          "$.final_logit_softcapping is 0, expected a finite f32 above 0, or null for none");
+  refuses(with(kGemma2, {{"final_logit_softcapping", 1e-50}}), bad, "$.final_logit_softcapping is 1e-50, expected a finite f32 above 0");
   refuses(with(kGemma2, {{"attn_logit_softcapping", -1}}), bad, "$.attn_logit_softcapping is -1");
   refuses(with(kGemma2, {{"layer_types", {"full_attention"}}}), bad, "$.layer_types has 1 elements, expected one for each of 26 layers");
   refuses(with(kGemma2, {{"sliding_window", nullptr}}), bad, "$ has layers with sliding_attention, but no sliding_window is given");
@@ -298,7 +299,7 @@ TEST(FamilyConfig, errors_name_the_key) {
   for (const json& file : {kMixtral, kGptOss})
     refuses(with(file, {{"num_experts", 16}}), bad, "$.num_experts is 16 and $.num_local_experts is ");
   refuses(with(kMixtral, {{"router_aux_loss_coef", -1}}), bad, "$.router_aux_loss_coef is -1, expected zero or more");
-  refuses(with(kGptOss, {{"swiglu_limit", 0}}), bad, "gate_limit is 0, expected a number above zero");
+  refuses(with(kGptOss, {{"swiglu_limit", 0}}), bad, "$.swiglu_limit is 0, expected a number above 0");
   const auto no = ErrorCode::unsupported;
   refuses(with(kMixtral, {{"router_jitter_noise", 0.1}}), no, "$.router_jitter_noise is 0.1; only 0 is supported");
   refuses(with(kGptOss, {{"quantization_config", {{"quant_method", "fp8"}}}}), no, "$.quantization_config is given");

@@ -174,6 +174,24 @@ TEST_F(GgufConfig, keys_that_change_the_maths_are_refused_by_name) {
   EXPECT_NE(other.find("olmo2.rope.freq_base_swa is 1000, expected rope.freq_base, 10000"), std::string::npos) << other;
 }
 
+// By the keys of the file, not by the fields that they are read into.
+TEST_F(GgufConfig, sizes_that_do_not_fit_are_named_by_their_keys) {
+  const auto error = [&](const char* family, std::initializer_list<std::pair<const char*, uint32_t>> more) {
+    const std::string message = message_of([&] {
+      read(family, [&](GgufMetadata& keys) {
+        for (const auto& [key, value] : more) keys.put(join(family, ".", key), value);
+      });
+    });
+    return message.substr(message.find(": ") + 2);
+  };
+  EXPECT_EQ(error("llama", {{"attention.head_count_kv", 3}}),
+            "llama.attention.head_count is 4, expected a multiple of llama.attention.head_count_kv, 3");
+  EXPECT_EQ(error("qwen3moe", {{"expert_count", 4}, {"expert_used_count", 5}, {"expert_feed_forward_length", 16}}),
+            "qwen3moe.expert_used_count is 5, expected 1 to 4");
+  EXPECT_EQ(error("qwen3moe", {{"expert_count", 5000}, {"expert_used_count", 5}, {"expert_feed_forward_length", 16}}),
+            "qwen3moe.expert_count is 5000, expected 1 to 1024");
+}
+
 TEST_F(GgufConfig, hybrids_are_refused_by_name) {
   for (const char* hybrid : {"qwen35", "lfm2", "granitehybrid"}) {
     const std::string message = message_of([&] { read(hybrid, [](GgufMetadata&) {}); });

@@ -8,6 +8,7 @@
 #include "weft/models/families/family.h"
 #include "weft/models/gguf_config_keys.h"
 #include "weft/models/gguf_rope.h"
+#include "weft/ops/route/route.h"
 
 namespace weft {
 namespace {
@@ -110,8 +111,8 @@ void check_window_pattern(const Gguf& file, const std::string& key, const ModelC
 }
 
 void read_experts(const Gguf& file, const std::string& prefix, ModelConfig& c) {
-  c.experts = file.integer(prefix + kExperts, 1);
-  c.experts_per_token = file.integer(prefix + kExpertsOfToken, 1);
+  c.experts = file.integer(prefix + kExperts, 1, RouteArgs::kMostExperts);
+  c.experts_per_token = file.integer(prefix + kExpertsOfToken, 1, c.experts);
   c.expert_size = c.architecture == Architecture::mixtral ? c.intermediate_size : file.integer(prefix + kExpertSize, 1);
   if (c.architecture == Architecture::gpt_oss) c.intermediate_size = c.expert_size;  // unused: every layer has experts
 }
@@ -151,6 +152,9 @@ ModelConfig gguf_model_config(const Gguf& file) {
   if (c.layers > kMostLayers)  // before lists of this size are allocated
     fail(ErrorCode::bad_file, file.path(), prefix, "block_count is ", c.layers, ", expected 1 to ", kMostLayers);
   if (c.kv_heads == 0) c.kv_heads = c.heads;
+  if (c.heads % c.kv_heads != 0)
+    fail(ErrorCode::bad_file, file.path(), prefix, "attention.head_count is ", c.heads, ", expected a multiple of ", prefix,
+         "attention.head_count_kv, ", c.kv_heads);
   if (c.head_dim == 0) c.head_dim = c.hidden_size / c.heads;
   if (family.rotates_part) read_rotated_part(file, prefix, c);
   for (const char* key : {kValueLength, kRotated})

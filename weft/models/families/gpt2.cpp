@@ -15,11 +15,11 @@ void read(const JsonNode& root, ModelConfig& c) {
   c.max_positions = size("n_positions", "max_position_embeddings");
   c.head_dim = keys::divided(root.find("n_head") ? root.at("n_head") : root.at("num_attention_heads"), c.hidden_size, c.heads);
   c.intermediate_size = root.integer_or("n_inner", 4 * c.hidden_size, 1, keys::kMost);
-  c.norm_eps = root.number_or("layer_norm_epsilon", 1e-5);
+  c.norm_eps = keys::read_norm_eps(root, "layer_norm_epsilon", 1e-5);
   c.activation = keys::read_activation(root, "activation_function", "gelu_new");
-  c.embedding_dropout = float(root.number_or("embd_pdrop", 0.1));
-  c.attention_dropout = float(root.number_or("attn_pdrop", 0.1));
-  c.residual_dropout = float(root.number_or("resid_pdrop", 0.1));
+  c.embedding_dropout = keys::read_dropout(root, "embd_pdrop", 0.1);
+  c.attention_dropout = keys::read_dropout(root, "attn_pdrop", 0.1);
+  c.residual_dropout = keys::read_dropout(root, "resid_pdrop", 0.1);
   c.scale_attention = root.boolean_or("scale_attn_weights", true);
   c.scale_by_inverse_layer = root.boolean_or("scale_attn_by_inverse_layer_idx", false);
   c.tie_embeddings = root.boolean_or("tie_word_embeddings", true);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 
 namespace weft::keys {
 namespace {
@@ -52,6 +53,18 @@ int64_t divided(const JsonNode& node, int64_t size, int64_t heads) {
   return size / heads;
 }
 
+double read_norm_eps(const JsonNode& root, const char* key, double absent) {
+  const double eps = root.number_or(key, absent);
+  if (!(eps >= 0 && std::isfinite(float(eps)))) root.at(key).refuse("is ", eps, ", expected a finite f32 of zero or more");
+  return eps;
+}
+
+float read_dropout(const JsonNode& root, const char* key, double absent) {
+  const double p = root.number_or(key, absent);
+  if (!(p >= 0 && float(p) < 1)) root.at(key).refuse("is ", p, ", expected zero or more and below 1");
+  return float(p);
+}
+
 void read_sizes(const JsonNode& root, ModelConfig& c, const Absent& absent) {
   c.hidden_size = root.at("hidden_size").integer(1, kMost);
   c.layers = root.at("num_hidden_layers").integer(1, kMostLayers);
@@ -66,9 +79,11 @@ void read_sizes(const JsonNode& root, ModelConfig& c, const Absent& absent) {
     c.head_dim = given->integer(1, kMost);
   else
     c.head_dim = absent.head_dim ? absent.head_dim : divided(root.at("num_attention_heads"), c.hidden_size, c.heads);
-  c.norm_eps = root.number_or("rms_norm_eps", absent.norm_eps);
+  if (c.heads % c.kv_heads != 0)
+    root.at("num_attention_heads").refuse("is ", c.heads, ", expected a multiple of num_key_value_heads, ", c.kv_heads);
+  c.norm_eps = read_norm_eps(root, "rms_norm_eps", absent.norm_eps);
   c.activation = read_activation(root, absent.activation_key, absent.activation);
-  c.attention_dropout = float(root.number_or("attention_dropout", 0));
+  c.attention_dropout = read_dropout(root, "attention_dropout", 0);
   c.tie_embeddings = root.boolean_or("tie_word_embeddings", absent.tied);
   if (!root.value().contains("pad_token_id") && absent.pad_id && *absent.pad_id < c.vocab_size) c.pad_id = absent.pad_id;
 }
@@ -142,7 +157,7 @@ float read_soft_cap(const JsonNode& root, const char* key, double absent) {
   const auto node = root.find(key);
   if (!node) return root.value().contains(key) ? 0.0f : float(absent);
   const double cap = node->number();
-  if (!(cap > 0)) node->refuse("is ", cap, ", expected a number above 0, or null for none");
+  if (!(float(cap) > 0 && std::isfinite(float(cap)))) node->refuse("is ", cap, ", expected a finite f32 above 0, or null for none");
   return float(cap);
 }
 

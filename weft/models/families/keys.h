@@ -27,6 +27,8 @@ struct Absent {
 
 HiddenActivation read_activation(const JsonNode& root, const std::string& key, const std::string& otherwise);
 int64_t divided(const JsonNode& node, int64_t size, int64_t heads);
+double read_norm_eps(const JsonNode& root, const char* key, double absent);
+float read_dropout(const JsonNode& root, const char* key, double absent);
 
 // Sizes, norm_eps, activation, attention_dropout, tie_word_embeddings; no positions.
 void read_sizes(const JsonNode& root, ModelConfig& c, const Absent& absent);

@@ -120,7 +120,7 @@ void read_gpt_oss(const JsonNode& root, ModelConfig& c) {
   c.qkv_bias = c.attention_out_bias = root.boolean_or("attention_bias", true);
   c.attention_sinks = c.clamped_experts = true;
   c.gate_slope = root.number_or("swiglu_alpha", 1.702);
-  c.gate_limit = root.number_or("swiglu_limit", 7);
+  if (const auto limit = root.find("swiglu_limit")) c.gate_limit = keys::positive(*limit);
   if (c.activation != HiddenActivation::silu)
     root.at("hidden_act").unsupported("is not silu, the only activation of this family's clamped gate");
 }
