@@ -54,6 +54,7 @@ TEST_F(SafeTensorsTest, errors_name_file_and_tensor) {
   expect_refused(file("{}", 0, 1000), "the file is truncated: 10 of at least 1008 bytes");
   expect_refused(file("[]", 0, 1000), "claims a header");
   expect_refused(file("{}", 0, UINT64_MAX - 1), "claims a header");
+  expect_refused(file(" is a text", 0, UINT64_MAX - 1), "is not a safetensors file");
   expect_refused(file("{", 4), "not valid JSON");
   expect_refused(file("[]", 4), "not a JSON object");
   expect_refused(file(R"({"a":{"dtype":"F99","shape":[1],"data_offsets":[0,8]}})", 8), "F99");

@@ -91,6 +91,8 @@ std::string_view header_text(const std::string& path, std::string_view file) {
   if (length > rest.size() && length <= kMostHeader && rest.starts_with('{'))
     fail(ErrorCode::bad_file, path, "the file is truncated: ", file.size(), " of at least ", sizeof length + length,
          " bytes, it ends inside its header");
+  if (length > kMostHeader && !rest.starts_with('{'))
+    fail(ErrorCode::bad_file, path, "is not a safetensors file: byte 8 does not begin a JSON object");
   if (length > rest.size()) fail(ErrorCode::bad_file, path, "claims a header of ", length, " bytes in a file of ", file.size());
   if (length > kMostHeader) fail(ErrorCode::bad_file, path, "has a header of ", length, " bytes, the limit is ", kMostHeader);
   if (length == 0 || !rest.starts_with('{')) fail(ErrorCode::bad_file, path, "has a header that is not a JSON object");
