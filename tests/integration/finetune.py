@@ -80,6 +80,12 @@ with tempfile.TemporaryDirectory() as folder:
     failed = subprocess.run([tool, "export", BASE, "out", "--adapter", "runs/none"], capture_output=True, text=True)
     assert failed.returncode not in (0, -6, -11) and "adapter_config.json" in failed.stderr, failed.stderr
 
+    for args, part in ((["generate", BASE, "Dear", "--adapter", "runs/letters"], "runs/letters: is the folder of a training run; use runs/letters/adapter"),
+                       (["generate", "runs/letters/adapter", "Dear"], "runs/letters/adapter: is the folder of an adapter; pass that of its model"),
+                       (["inspect", "runs/letters/adapter"], "runs/letters/adapter: is the folder of an adapter; pass that of its model")):
+        failed = subprocess.run([tool, *args], capture_output=True, text=True)
+        assert failed.returncode == 2 and part in failed.stderr, (args, failed.stderr)
+
     shutil.copytree("runs/letters/adapter", "pissa")  # on the unmodified base its matrices would give wrong text
     pathlib.Path("pissa/adapter_config.json").write_text(json.dumps(config | {"init_lora_weights": "pissa_niter_16"}))
     for command in (["generate", BASE, "Dear", "--adapter", "pissa"], ["eval", BASE, "--data", "letters.txt", "--adapter", "pissa"], ["export", BASE, "out", "--adapter", "pissa"]):

@@ -34,6 +34,11 @@ void refuse_gguf(const std::string& folder) {
       fail(ErrorCode::bad_file, folder, "is not a model folder, but has a GGUF file; use ", entry.path().string());
 }
 
+void refuse_adapter(const std::string& folder) {
+  if (!is_there(fs::path(folder) / "adapter_config.json") || is_there(fs::path(folder) / "config.json")) return;
+  fail(ErrorCode::bad_file, folder, "is the folder of an adapter; pass that of its model, and this one as --adapter");
+}
+
 }  // namespace
 
 void refuse_other_formats(const std::string& path, std::string_view bytes) {
@@ -48,7 +53,15 @@ std::string expected_in_folder(const std::string& folder, const std::string& nam
   if (!is_there(path)) {
     refuse_run(folder);
     refuse_gguf(folder);
+    refuse_adapter(folder);
   }
+  return path.string();
+}
+
+std::string expected_in_adapter(const std::string& folder, const std::string& name) {
+  const fs::path path = fs::path(folder) / name, adapter = fs::path(folder) / "adapter";
+  if (!is_there(path) && is_there(fs::path(folder) / "config.toml") && is_there(adapter / name))
+    fail(ErrorCode::bad_file, folder, "is the folder of a training run; use ", adapter.string());
   return path.string();
 }
 

@@ -7,6 +7,7 @@
 
 #include "weft/io/atomic_files.h"
 #include "weft/io/json.h"
+#include "weft/io/recognise.h"
 #include "weft/io/safetensors.h"
 #include "weft/io/safetensors_writer.h"
 #include "weft/models/adapter_config.h"
@@ -20,7 +21,9 @@ namespace fs = std::filesystem;
 
 constexpr std::string_view kPrefix = "base_model.model.", kA = ".lora_A.weight", kB = ".lora_B.weight";
 
-std::string config_path(const std::string& folder) { return (fs::path(folder) / "adapter_config.json").string(); }
+constexpr const char* kConfig = "adapter_config.json";
+
+std::string config_path(const std::string& folder) { return (fs::path(folder) / kConfig).string(); }
 std::string weights_path(const std::string& folder) { return (fs::path(folder) / "adapter_model.safetensors").string(); }
 
 // The shortest ends of names that mean these layers and no others.
@@ -97,7 +100,7 @@ void add_adapter_files(const Model& model, const std::string& folder, const std:
 }
 
 LoraOptions read_adapter_options(const std::string& folder) {
-  const Json json = read_json(config_path(folder));
+  const Json json = read_json(expected_in_adapter(folder, kConfig));
   const JsonNode config(config_path(folder), json);
   check_plain_lora(config);
   LoraOptions options;
