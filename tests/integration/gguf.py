@@ -104,6 +104,7 @@ def broken(temporary):
     fails("a missing key", ["generate", file, "Hello"], "broken.gguf: has no key 'llama.block_count'")
     file.write_bytes(whole.replace(b"tokenizer.ggml.merges", b"tokenizer.ggml.merged"))
     fails("no merges", ["generate", file, "Hello"], "broken.gguf: has no key 'tokenizer.ggml.merges'")
+    fails("no tokenizer", ["generate", temporary / "qwen2-f32.gguf", "Hello"], "qwen2-f32.gguf has no tokenizer; pass prompts as --prompt-ids")
     file.write_bytes(whole.replace(b"smaug-bpe", b"smaug-bpf"))
     fails("an unknown pre-tokenizer", ["generate", file, "Hello"], "tokenizer.ggml.pre is 'smaug-bpf'; supported are gpt-2", code=3)
     target = temporary / "kept.gguf"
