@@ -8,7 +8,7 @@
 #include "cli/command.h"
 #include "cli/command_line.h"
 #include "cli/exit_code.h"
-#include "cli/integers.h"
+#include "cli/numbers.h"
 #include "cli/ranked.h"
 #include "cli/suggest.h"
 #include "weft/base/error.h"
@@ -36,7 +36,6 @@ int main(int argc, char** argv) {
   CLI::App app{"Weft: train and run transformers on CPU, CUDA and Metal.", "weft"};
   app.set_version_flag("--version", "weft " WEFT_VERSION);
   app.require_subcommand(1);
-  app.failure_message(CLI::FailureMessage::simple);
   const std::pair<const char*, Run> commands[] = {
       {"devices", add_devices(app)},   {"inspect", add_inspect(app)},
       {"tokenize", add_tokenize(app)}, {"generate", add_generate(app)},
@@ -47,7 +46,7 @@ int main(int argc, char** argv) {
       {"score", add_score(app)},       {"tokenizer", add_tokenizer(app)},
       {"prepare", add_prepare(app)},   {"serve", add_serve(app)},
   };
-  check_integers(app);
+  check_numbers(app);
   // CLI11 alone would only report that a subcommand is required.
   if (argc < 2) {
     std::fputs(app.help().c_str(), stderr);
@@ -63,16 +62,12 @@ int main(int argc, char** argv) {
   try {
     app.parse(std::move(arguments));
   } catch (const CLI::ParseError& error) {
-    const std::string unknown = unknown_option(app, error);
-    if (std::string_view(argv[1]) == "train" && one_of_several())  // all ranks have come so far, or wait for those that have not
-      return error.get_exit_code() == 0 ? first_of_several() ? app.exit(error) : kOk
-                                        : wrong_usage(unknown.empty() ? error.what() : unknown);
-    if (!unknown.empty()) {
-      std::fprintf(stderr, "weft: %s\n", unknown.c_str());
-      return kUsage;
-    }
-    const int code = app.exit(error);
-    return code == 0 ? kOk : kUsage;
+    const bool ranks = std::string_view(argv[1]) == "train" && one_of_several();
+    if (error.get_exit_code() == 0) return ranks && !first_of_several() ? kOk : app.exit(error);  // --help, --version
+    const std::string wrong = wrong_arguments(app, error);
+    if (ranks) return wrong_usage(wrong);  // all ranks have come so far, or wait for those that have not
+    std::fprintf(stderr, "weft: %s\n", wrong.c_str());
+    return kUsage;
   }
   try {
     for (const auto& [name, run] : commands)

@@ -10,15 +10,12 @@
 namespace weft::cli {
 namespace {
 
-// Flags of other tools that correspond to a different setting here.
-constexpr std::pair<const char*, const char*> kElsewhere[] = {
-    {"--epochs", "use --steps: a step takes batch x accumulate sequences, and a run prints the number of sequences when it starts"},
-    {"--num-train-epochs",
-     "use --steps: a step takes batch x accumulate sequences, and a run prints the number of sequences when it starts"},
-    {"--gpu", "use --device cuda"},
-    {"--bf16", "use --dtype bf16"},
-    {"--fp16", "use --dtype bf16; training in f16 is not supported"},
+// Flags of other tools, and the option that has their meaning here in the commands that have it.
+struct Elsewhere {
+  const char *flag, *option, *value;
 };
+constexpr Elsewhere kElsewhere[] = {
+    {"--gpu", "--device", "cuda"}, {"--cuda", "--device", "cuda"}, {"--bf16", "--dtype", "bf16"}, {"--fp16", "--dtype", ""}};
 
 std::string name_of(const std::string& given) { return given.substr(0, given.find('=')); }
 
@@ -27,6 +24,22 @@ std::vector<std::string> options_of(const CLI::App& command) {
   for (const CLI::Option* option : command.get_options())
     for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
   return names;
+}
+
+// "; see weft tokenizer train --help"
+std::string see_help(const CLI::App& command) {
+  std::string words;
+  for (const CLI::App* each = &command; each; each = each->get_parent()) words = each->get_name() + " " + words;
+  return join("; see ", words, "--help");
+}
+
+std::string unknown_option(const CLI::App& command, const std::string& given) {
+  const std::string name = name_of(given);
+  for (const Elsewhere& e : kElsewhere)
+    if (name == e.flag && command.get_option_no_throw(e.option))
+      return join("unknown option ", name, "; use ", e.option, *e.value ? " " : "", e.value);
+  const std::string near = nearest_word(name, options_of(command));
+  return join("unknown option ", name, near.empty() ? see_help(command) : join("; did you mean ", near, "?"));
 }
 
 // Maps an alias to the flag of its setting; returns other flags unchanged.
@@ -58,25 +71,14 @@ std::vector<std::string> with_known_names(int argc, char** argv) {
   return arguments;
 }
 
-std::string unknown_option(const CLI::App& command, const std::string& given) {
-  const CLI::App* above = command.get_parent();
-  const std::string words = join(above && above->get_parent() ? above->get_name() + " " : "", command.get_name());
-  const std::string name = name_of(given);
-  for (const auto& [elsewhere, advice] : kElsewhere)
-    if (name == elsewhere) return join("unknown option ", name, "; ", advice);
-  const std::string near = nearest_word(name, options_of(command));
-  return join("unknown option ", name, near.empty() ? join("; see weft ", words, " --help") : join("; did you mean ", near, "?"));
-}
-
-std::string unknown_option(const CLI::App& app, const CLI::ParseError& error) {
-  if (error.get_exit_code() != int(CLI::ExitCodes::ExtrasError)) return "";
-  for (const CLI::App* command : app.get_subcommands())
-    for (const std::string& given : command->remaining(true)) {
-      if (!given.starts_with("-") || given.size() == 1) continue;
-      while (!command->get_subcommands().empty()) command = command->get_subcommands().front();  // "tokenizer train"
-      return unknown_option(*command, given);
-    }
-  return "";
+std::string wrong_arguments(const CLI::App& app, const CLI::ParseError& error) {
+  const CLI::App* command = &app;
+  while (!command->get_subcommands().empty()) command = command->get_subcommands().front();  // "tokenizer train"
+  if (error.get_exit_code() == int(CLI::ExitCodes::ExtrasError))
+    for (const CLI::App* each : app.get_subcommands())
+      for (const std::string& given : each->remaining(true))
+        if (given.starts_with("-") && given.size() > 1) return unknown_option(*command, given);
+  return error.what() + see_help(*command);
 }
 
 std::string unknown_command(const CLI::App& app, const std::string& given) {

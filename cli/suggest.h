@@ -15,11 +15,9 @@ std::string flag_of(std::string_view key);
 // tools' names of a setting (--lr). Arguments after a lone "--" stay unchanged.
 std::vector<std::string> with_known_names(int argc, char** argv);
 
-// "unknown option --lerning-rate; did you mean --learning-rate?"
-std::string unknown_option(const CLI::App& command, const std::string& given);
 std::string unknown_command(const CLI::App& app, const std::string& given);
 
-// Describes the unknown option that made parsing fail; "" if it failed for another reason.
-std::string unknown_option(const CLI::App& app, const CLI::ParseError& error);
+// Describes in one line the argument that made parsing fail: "unknown option --lerning-rate; did you mean --learning-rate?"
+std::string wrong_arguments(const CLI::App& app, const CLI::ParseError& error);
 
 }  // namespace weft::cli

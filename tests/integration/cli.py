@@ -87,6 +87,15 @@ for args, code, word in [
     (["generate", "no_such_folder", "x", "--max-tokens", "0x10"], 2, "--max-tokens: '0x10' is not an integer"),
     (["eval", "no_such_folder", "--data", "x", "--context", "99999999999999999999"], 2, "--context: '99999999999999999999' is not an integer"),
     (["bench", "--train", "llama-tiny", "--batch", "99999999999999999999"], 2, "--batch: '99999999999999999999' is not an integer"),
+    (["generate", "no_such_folder", "x", "--temperature", "hot"], 2, "weft: --temperature: 'hot' is not a number; see weft generate --help\n"),
+    (["train", "--lr", "1e"], 2, "weft: --learning-rate: '1e' is not a number; see weft train --help\n"),
+    (["generate"], 2, "weft: model is required; see weft generate --help\n"),
+    (["tokenizer", "train"], 2, "is required; see weft tokenizer train --help\n"),
+    (["tokenize", "no_such_folder", "a", "b"], 2, "not expected: b; see weft tokenize --help\n"),
+    (["generate", "no_such_folder", "--gpu"], 2, "weft: unknown option --gpu; use --device cuda\n"),
+    (["tokenize", "no_such_folder", "--gpu"], 2, "weft: unknown option --gpu; see weft tokenize --help\n"),
+    (["generate", "no_such_folder", "--fp16"], 2, "weft: unknown option --fp16; use --dtype\n"),
+    (["generate", "no_such_folder", "--epochs", "3"], 2, "weft: unknown option --epochs; see weft generate --help\n"),
     (["train", "--plan", "--seed", "-1"], 2, "seed is -1, expected 0 or more"),
     (["train", "--plan", "--layers", "1000000"], 2, "layers is 1000000, expected 1 to 4096"),
     (["check", "--op", "rms_norm", "--golden", "/nowhere"], 2, "/nowhere"),
@@ -103,7 +112,7 @@ for args, code, word in [
 ]:
     done = run(*args, code=code)
     text = done.stdout + done.stderr
-    assert word in text, f"weft {' '.join(args)} says: {text}"
+    assert word in text and (not args or text.count("\n") == 1 and text.startswith("weft: ")), f"weft {' '.join(args)} says: {text}"
 
 # A full disk: the output could not be written, and the exit code says so.
 with open("/dev/full", "w") as full:

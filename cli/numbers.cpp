@@ -1,4 +1,4 @@
-#include "cli/integers.h"
+#include "cli/numbers.h"
 
 #include <charconv>
 #include <cstdint>
@@ -23,14 +23,20 @@ std::string wrong_unsigned(const std::string& text) {
   return spells<uint64_t>(text) ? "" : join("'", text, "' is not an integer from 0 to 2^64 - 1");
 }
 
+std::string wrong_number(const std::string& text) {
+  double value = 0;
+  return CLI::detail::lexical_cast(text, value) ? "" : join("'", text, "' is not a number");
+}
+
 }  // namespace
 
-void check_integers(CLI::App& app) {
+void check_numbers(CLI::App& app) {
   for (CLI::Option* option : app.get_options()) {
     if (option->get_type_name() == "INT") option->check(&wrong_integer);
     if (option->get_type_name() == "UINT") option->check(&wrong_unsigned);
+    if (option->get_type_name() == "FLOAT") option->check(&wrong_number);
   }
-  for (CLI::App* command : app.get_subcommands({})) check_integers(*command);
+  for (CLI::App* command : app.get_subcommands({})) check_numbers(*command);
 }
 
 }  // namespace weft::cli
