@@ -52,12 +52,12 @@ int main(int argc, char** argv) {
     std::fputs(app.help().c_str(), stderr);
     return kUsage;
   }
-  const auto is_word = [&](const auto& command) { return std::string_view(command.first) == argv[1]; };
-  if (std::none_of(std::begin(commands), std::end(commands), is_word) && !app.get_option_no_throw(argv[1])) {
-    std::fprintf(stderr, "weft: %s\n", unknown_command(app, argv[1]).c_str());
+  std::vector<std::string> arguments = with_known_names(argc, argv);
+  const auto is_word = [&](const auto& command) { return command.first == arguments[0]; };
+  if (std::none_of(std::begin(commands), std::end(commands), is_word) && !app.get_option_no_throw(arguments[0])) {
+    std::fprintf(stderr, "weft: %s\n", unknown_command(app, arguments[0]).c_str());
     return kUsage;
   }
-  std::vector<std::string> arguments = with_known_names(argc, argv);
   std::reverse(arguments.begin(), arguments.end());  // CLI11 expects the arguments in reverse
   try {
     app.parse(std::move(arguments));

@@ -60,6 +60,10 @@ std::string flag_of(std::string_view key) {
 
 std::vector<std::string> with_known_names(int argc, char** argv) {
   std::vector<std::string> arguments(argv + 1, argv + argc);
+  if (!arguments.empty() && arguments[0] == "help") {
+    arguments.erase(arguments.begin());
+    arguments.push_back("--help");
+  }
   const bool training = !arguments.empty() && arguments[0] == "train";
   for (std::string& argument : arguments) {
     if (argument == "--") break;

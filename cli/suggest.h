@@ -12,7 +12,7 @@ namespace weft::cli {
 std::string flag_of(std::string_view key);
 
 // The arguments after the program's name, with flags as documented: dashes for underscores (--batch_size), and for `train` other
-// tools' names of a setting (--lr). Arguments after a lone "--" stay unchanged.
+// tools' names of a setting (--lr). Arguments after a lone "--" stay unchanged. "help COMMAND" is "COMMAND --help".
 std::vector<std::string> with_known_names(int argc, char** argv);
 
 std::string unknown_command(const CLI::App& app, const std::string& given);

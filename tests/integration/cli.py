@@ -15,6 +15,8 @@ def run(*args, code=0):
 assert run("--version").stdout.startswith("weft ")
 for command in ([], ["devices"], ["inspect"], ["tokenize"], ["check"], ["bench"], ["support"]):
     assert "--help" in run(*command, "--help").stdout
+    assert run("help", *command).stdout == run(*command, "--help").stdout
+assert run("help", "tokenizer", "train").stdout == run("tokenizer", "train", "--help").stdout
 
 devices = {d["name"]: d for d in json.loads(run("devices", "--json").stdout)}
 assert devices["cpu"]["available"] and devices["cpu"]["dialect"] == "C"
