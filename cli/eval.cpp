@@ -164,7 +164,7 @@ Run add_eval(CLI::App& app) {
                       "Tokens per window (default: the model's context length); dynamic and longrope are computed from it");
   command->add_option("--adapter", o->adapter, "Folder with a LoRA adapter of the model (adapter_config.json, adapter_model.safetensors)");
   command->add_option("--device", o->device, "Device to run on (default: cpu; with --run: the device of the run)");
-  command->add_option("--dtype", o->dtype, "f32 or bf16 (default: as stored)");
+  command->add_option("--dtype", o->dtype, "f32 or bf16 (default: as stored)")->check(CLI::IsMember({"f32", "bf16"}));
   o->weights.add_to(*command);
   command->add_option("--threads", o->threads, "CPU threads (default: all this process may use)");
   command->add_flag("--json", o->json, "Print JSON");

@@ -125,7 +125,7 @@ Run add_score(CLI::App& app) {
   command->add_option("--device", o->device, "Device to run on")->capture_default_str();
   command->add_option("--context", o->context,
                       "Maximum tokens of a sequence (default: the model's context length); dynamic and longrope are computed from it");
-  command->add_option("--dtype", o->dtype, "f32 or bf16 (default: as stored)");
+  command->add_option("--dtype", o->dtype, "f32 or bf16 (default: as stored)")->check(CLI::IsMember({"f32", "bf16"}));
   o->weights.add_to(*command);
   command->add_option("--threads", o->threads, "CPU threads (default: all this process may use)");
   command->add_flag("--json", o->json,

@@ -180,7 +180,7 @@ Run add_serve(CLI::App& app) {
       ->expected(1)
       ->allow_extra_args(false);
   command->add_option("--device", o->device, "Device to run on")->capture_default_str();
-  command->add_option("--dtype", o->dtype, "f32 or bf16 (default: as stored)");
+  command->add_option("--dtype", o->dtype, "f32 or bf16 (default: as stored)")->check(CLI::IsMember({"f32", "bf16"}));
   o->weights.add_to(*command);
   command->add_option("--threads", o->threads, "CPU threads (default: all this process may use)");
   return [o] { return run(*o); };

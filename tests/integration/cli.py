@@ -77,6 +77,8 @@ for args, code, word in [
     (["check", "--part", "1/2x"], 2, "1/2x"),
     (["bench", "--train", "llama-tiny", "--batch", "0"], 2, "--batch is 0, expected 1 or more"),
     (["frobnicate"], 2, "frobnicate"),
+    (["help", "frobnicate"], 2, "unknown command or option 'frobnicate'"),
+    (["generate", "no_such_folder", "x", "--dtype", "fp8"], 2, "weft: --dtype: fp8 not in {f32,bf16}; see weft generate --help\n"),
     (["check", "--device", "tpu"], 2, "tpu"),
     (["check", "--device", "metal"], 3, "metal"),
     (["check", "--op", "no_such_op"], 2, "unknown op 'no_such_op'; expected one of adamw, "),
