@@ -21,6 +21,10 @@
 
 namespace weft {
 
+namespace cpu {
+struct TokenWeights;
+}
+
 struct SamplingOptions {
   double temperature = 0;         // 0: greedy
   int64_t top_k = 0;              // 0: all
@@ -52,20 +56,26 @@ class Sampler {
   int32_t next(std::span<const float> logits, std::span<const int32_t> history, DrawPoint point);
 
  private:
+  // The collected tokens that remain: those with a weight above `least`, and the first `equal` of those with the weight `least`.
+  struct Kept {
+    uint64_t least = 0, equal = 0;
+    uint64_t sum = 0;  // of their weights
+  };
   std::span<const float> penalise(std::span<const float> logits, std::span<const int32_t> history);
-  void collect(std::span<const float> logits, float largest);
-  void keep_top_p();
-  uint64_t total() const;
-  template <class F>
-  void keep(F wanted);
-  int32_t draw(DrawPoint point) const;
+  float least_of_top_k(std::span<const float> logits);
+  uint64_t collect(std::span<const float> logits, const cpu::TokenWeights& of, uint64_t from);
+  Kept at_least(uint64_t weight) const;
+  Kept top_p_of(uint64_t all);
+  std::pair<uint64_t, uint64_t> weight_that_reaches(uint64_t wanted);
+  int32_t draw_of_all(std::span<const float> logits, const cpu::TokenWeights& of, DrawPoint point);
+  int32_t reach(Kept kept, uint64_t sum, uint64_t target) const;
 
   SamplingOptions options_;
   std::vector<float> penalised_, best_;
-  std::vector<int32_t> ids_;  // the remaining tokens, ascending
-  std::vector<double> exponents_;
-  std::vector<uint64_t> weights_;  // by index in ids_
-  std::vector<std::pair<uint64_t, int32_t>> ranked_;
+  std::vector<int64_t> ids_;  // of the collected tokens, ascending
+  std::vector<uint64_t> weights_, selected_;
+  size_t count_ = 0;  // collected tokens; the vectors have room for more
+  std::vector<uint64_t> sums_;
 };
 
 }  // namespace weft
