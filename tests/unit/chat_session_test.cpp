@@ -131,6 +131,10 @@ TEST_F(ChatSessionTest, AnAnswerIsDecodedAlone) {
       if (alone.find("\uFFFD") != alone.npos) continue;  // shown byte by byte
       EXPECT_EQ(shown, alone) << family;
       EXPECT_EQ(t.completion.text, alone) << family;
+      ChatSession stopped(*model, *folder, *format);  // by the first space that is shown
+      stopped.conversation().add("user", "a");
+      const ChatTurn cut = stopped.answer({.sampling = {.temperature = 2, .seed = seed}, .max_tokens = 4, .stop = {" "}});
+      EXPECT_EQ(cut.completion.text, alone.substr(0, alone.find(' '))) << family;
       with_space += folder->tokenizer().bytes_of(t.completion.ids[0]).starts_with(' ');
     }
     EXPECT_GT(with_space, 0) << family;

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "weft/base/check.h"
+#include "weft/generate/answer_start.h"
 
 namespace weft {
 namespace {
@@ -12,29 +13,11 @@ constexpr const char* kWhere = "chat";
 
 bool is_system(const std::string& role) { return role == "system" || role == "developer"; }
 
-// The first word of an answer stands alone. A tokenizer whose words begin with a space gives it as the word without one, as transformers
-// decodes an answer.
-class AnswerStart {
- public:
-  explicit AnswerStart(const Tokenizer& tokenizer) : tokenizer_(tokenizer) {}
-
-  std::string_view shown(const NewToken& token) {
-    if (begun_) return token.text;
-    ids_.push_back(token.id);
-    if (token.text.empty()) return token.text;
-    begun_ = true;
-    const std::string alone = tokenizer_.decode(ids_, true);
-    while (token.text.substr(removed_).starts_with(' ') && !alone.starts_with(token.text.substr(removed_))) ++removed_;
-    return token.text.substr(removed_);
-  }
-  size_t removed() const { return removed_; }
-
- private:
-  const Tokenizer& tokenizer_;
-  std::vector<int32_t> ids_;
-  bool begun_ = false;
-  size_t removed_ = 0;
-};
+Generator::TokenTexts texts_of_answer(const Tokenizer& tokenizer) {
+  return [&tokenizer, start = AnswerStart(tokenizer)](int32_t id) mutable -> Generator::TokenText {
+    return {std::string(start.bytes_of(id)), tokenizer.is_special(id)};
+  };
+}
 
 // The pool has pages for one sequence, and one more: the last page shared with an earlier turn exists twice while it is copied.
 EngineOptions engine_options(const Model& model) {
@@ -118,16 +101,11 @@ ChatTurn ChatSession::answer(GenerateOptions options, const std::function<void(c
     options.max_tokens = std::min(options.max_tokens, model_.config().max_positions - turn.prompt_tokens);
     options.eos_ids.insert(options.eos_ids.end(), end_ids_.begin(), end_ids_.end());
     if (std::exchange(seed_, options.sampling.seed) != options.sampling.seed) occurrences_.clear();
-    Generator generator(model_, folder_, options);
+    Generator generator(model_, options, texts_of_answer(folder_.tokenizer()));
     uint32_t& occurrence = occurrences_[prompt_key(ids)];
-    AnswerStart start(folder_.tokenizer());
     const int64_t reused = engine_.reused_tokens();
-    turn.completion = generator.run(engine_, ids, occurrence, [&](NewToken token) {
-      token.text = start.shown(token);
-      if (on_token) on_token(token);
-    });
+    turn.completion = generator.run(engine_, ids, occurrence, on_token);
     ++occurrence;
-    turn.completion.text.erase(0, start.removed());
     turn.reused = engine_.reused_tokens() - reused;
     turn.times = generator.times();
     // Bytes that turn out not to be UTF-8 were shown one by one; the message has them as the tokenizer decodes the whole.

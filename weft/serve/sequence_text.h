@@ -1,9 +1,11 @@
 // Decodes the text of one continuation token by token: omits special tokens and stops at a stop string.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "weft/generate/answer_start.h"
 #include "weft/generate/text_stream.h"
 #include "weft/io/tokenizer/tokenizer.h"
 
@@ -11,8 +13,7 @@ namespace weft::serve {
 
 class SequenceText {
  public:
-  // Without a tokenizer the text is empty. `answer`: drops the space that some tokenizers put before the first word, as transformers does
-  // when it decodes an answer; stop strings are matched without it.
+  // Without a tokenizer the text is empty. `answer`: the text starts an answer (weft/generate/answer_start.h).
   SequenceText(const Tokenizer* tokenizer, std::vector<std::string> stop, bool answer);
 
   std::string push(int32_t id);                      // adds a token; returns the text that is final now
@@ -22,7 +23,7 @@ class SequenceText {
  private:
   const Tokenizer* tokenizer_;
   TextStream stream_;
-  bool at_start_;
+  std::optional<AnswerStart> start_;
 };
 
 }  // namespace weft::serve
