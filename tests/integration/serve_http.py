@@ -140,6 +140,21 @@ def limits(folder):
         expect("others are answered after them", server.ask("/health")[0] == 200)
 
 
+def stops(folder):
+    """A request whose body is on its way when the server stops is told so: it is not the client's fault."""
+    with Server(folder) as server, socket.create_connection(("127.0.0.1", server.port), timeout=300) as client:
+        client.sendall(b"POST /v1/completions HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\nContent-Length: 100\r\nExpect: 100-continue\r\n\r\n")
+        begun = client.recv(4096)
+        expect("the body is waited for", begun.startswith(b"HTTP/1.1 100 "), begun)
+        client.sendall(b"{")
+        server.process.send_signal(signal.SIGTERM)
+        answer = b""
+        while more := client.recv(4096):
+            answer += more
+        expect("503", answer.startswith(b"HTTP/1.1 503 ") and b'"code":"stopping"' in answer, answer)
+        expect("exit code 0", server.process.wait(300) == 0, server.process.returncode)
+
+
 def small_stack(folder):
     """Where the system's threads have small stacks, long requests end in an error and not the server."""
     limits = resource.getrlimit(resource.RLIMIT_STACK)
@@ -174,6 +189,7 @@ with Server(LLAMA, "--max-body", 150000) as one:
     old_clients(one)
 idlers(LLAMA)
 limits(LLAMA)
+stops(LLAMA)
 small_stack(LLAMA)
 memory()
 finish()

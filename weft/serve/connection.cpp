@@ -131,6 +131,11 @@ bool Connection::left() const {
   return count == 0 || (count < 0 && !would_block());
 }
 
+bool Connection::stopping() const {
+  pollfd polled = {stop_, POLLIN, 0};
+  return ::poll(&polled, 1, 0) > 0;
+}
+
 bool Connection::is_readable() const { return at_ < end_ || wait(POLLIN, stalls()); }
 bool Connection::is_writable() const { return wait(POLLOUT, stalls()); }
 

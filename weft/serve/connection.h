@@ -41,8 +41,9 @@ class Connection final : public httplib::Stream {
   bool takes_chunks() const { return !head_.version_1_0; }
   int refused_status() const { return refused_status_; }  // the status with which a head was refused; 0: none
   bool refused() const { return refused_; }
-  bool left() const;  // the client has closed its side
-  void abandon();     // shuts down both directions
+  bool left() const;      // the client has closed its side
+  bool stopping() const;  // the server stops; it does not wait for requests that are still arriving
+  void abandon();         // shuts down both directions
 
   // The interface of cpp-httplib's Stream; versions after 0.11 have further functions.
   bool is_readable() const override;

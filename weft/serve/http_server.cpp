@@ -204,6 +204,7 @@ std::string HttpServer::State::read_body(const httplib::Request& request, const 
   });
   if (whole) Connection::current().body_done();
   if (length > options.max_body || declared_length(request) > options.max_body) throw too_long();
+  if (!whole && Connection::current().stopping()) throw stopping();
   if (!whole) throw api_error(400, "the request's body is truncated or does not match its Content-Encoding", "invalid_request_error");
   return body;
 }
