@@ -120,11 +120,6 @@ void Connection::refuse_head(const ApiError& error) {
   refused_status_ = error.status;
 }
 
-void Connection::abandon() {
-  closes_ = true;
-  ::shutdown(socket_, SHUT_RDWR);
-}
-
 bool Connection::left() const {
   char byte;
   const ssize_t count = ::recv(socket_, &byte, 1, MSG_PEEK | MSG_DONTWAIT);

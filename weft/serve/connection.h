@@ -43,7 +43,6 @@ class Connection final : public httplib::Stream {
   bool refused() const { return refused_; }
   bool left() const;      // the client has closed its side
   bool stopping() const;  // the server stops; it does not wait for requests that are still arriving
-  void abandon();         // shuts down both directions
 
   // The interface of cpp-httplib's Stream; versions after 0.11 have further functions.
   bool is_readable() const override;

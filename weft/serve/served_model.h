@@ -24,7 +24,6 @@ class ServedModel {
   const std::string& name() const { return name_; }
   int64_t created() const { return created_; }  // seconds since 1970
   int64_t positions() const { return positions_; }
-  int64_t vocabulary() const { return vocabulary_; }
   const Tokenizer* tokenizer() const { return tokenizer_; }  // null: prompts are token ids, and answers have no text
   const std::vector<int32_t>& end_ids(bool chat) const { return chat ? chat_end_ids_ : end_ids_; }
 
