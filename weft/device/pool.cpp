@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "weft/base/check.h"
+#include "weft/device/coarse_workspace.h"
 
 namespace weft {
 
@@ -65,12 +66,17 @@ static_assert(size_class(0).capacity == 256 && size_class(4097).capacity == 5120
 static_assert(size_class((1 << 21) + 1).capacity == (1 << 21) + (1 << 17));
 static_assert(size_class(int64_t(1) << kMostBits).index + 1 == kClasses);
 
+thread_local int coarse_workspaces = 0;
+
 }  // namespace
 
 std::string_view name(MemoryUse use) {
   constexpr std::string_view kNames[kMemoryUses] = {"weights", "gradients", "optimizer", "activations", "workspace"};
   return kNames[size_t(use)];
 }
+
+CoarseWorkspace::CoarseWorkspace() { ++coarse_workspaces; }
+CoarseWorkspace::~CoarseWorkspace() { --coarse_workspaces; }
 
 Pool::Pool(MemorySource& source, bool checked, int64_t limit) : source_(source), checked_(checked), limit_(limit), free_(kClasses) {}
 
@@ -81,7 +87,8 @@ Pool::~Pool() {
 
 Block Pool::allocate(int64_t bytes, MemoryUse use) {
   check(bytes >= 0 && bytes < (int64_t(1) << kMostBits), "allocate", "cannot allocate ", bytes, " bytes");
-  const SizeClass size = size_class(bytes);
+  const bool coarse = use == MemoryUse::workspace && coarse_workspaces > 0;
+  const SizeClass size = size_class(coarse ? int64_t(std::bit_ceil(uint64_t(bytes))) : bytes);
   std::lock_guard lock(mutex_);
   std::vector<void*>& cached = cached_locked(size.index);
   Block block{nullptr, checked_ ? kGuardBytes : 0, bytes, size.capacity, use};

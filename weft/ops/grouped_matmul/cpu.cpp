@@ -1,4 +1,5 @@
 // One matmul per expert, by the kernels of weft/ops/matmul and therefore in their order.
+#include "weft/device/coarse_workspace.h"
 #include "weft/ops/grouped_matmul/grouped_matmul.h"
 #include "weft/ops/matmul/matmul.h"
 #include "weft/tile/cpu/kernel.h"
@@ -30,6 +31,7 @@ void for_each_expert(Stream& stream, const View& starts, int64_t P, F&& body) {
     if (first && last && start[e] <= start[e + 1]) continue;
     return stream.report(join("starts[", e, "] is ", start[e], " and the next one ", start[e + 1], ", expected to ascend from 0 to ", P));
   }
+  const CoarseWorkspace coarse;  // the number of rows per expert changes with every step
   for (int64_t e = 0; e < E; ++e) {
     const int64_t first = counting ? (e == 0 ? 0 : P) : start[e], last = counting ? P : start[e + 1];
     body(e, first, last);
