@@ -167,7 +167,7 @@ int run(const Options& o) {
   const auto device = open_device(o.device, {.threads = o.threads});
   const ModelFolder folder(o.folder, o.adapter, o.context);
   folder.config();  // first: its error says what a folder without a model is
-  check(folder.has_tokenizer(), "chat", o.folder, " has no tokenizer");
+  if (!folder.has_tokenizer()) fail(ErrorCode::invalid_argument, "chat", folder.lack_of_tokenizer());
   check(o.sampling.max_tokens.value_or(1) >= 1, "chat", "--max-tokens is ", o.sampling.max_tokens.value_or(0), ", expected 1 or more");
   validate(o.sampling.sampling(folder));
   ChatFormat format = o.chat.format(folder.tokenizer_folder());

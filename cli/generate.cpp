@@ -100,7 +100,8 @@ std::vector<Ids> prompts_of(const Options& o, const ModelFolder& folder) {
   std::vector<Ids> prompts;
   for (const std::string& list : o.prompt_ids) prompts.push_back(parse_ids(list));
   for (const std::string& text : texts_of(o)) {
-    check(folder.has_tokenizer(), "generate", o.folder, " has no tokenizer; pass prompts as --prompt-ids");
+    if (!folder.has_tokenizer())
+      fail(ErrorCode::invalid_argument, "generate", folder.lack_of_tokenizer(), "; pass prompts as --prompt-ids");
     prompts.push_back(folder.tokenizer().encode_prompt(text));
     check(!prompts.back().empty(), "generate", "the prompt '", text, "' encodes to zero tokens");
   }

@@ -20,7 +20,7 @@ std::vector<int32_t> PairReader::ids_of(const JsonNode& value, bool prompt) cons
     for (const JsonNode& id : value.elements()) ids.push_back(int32_t(id.integer(0, last)));
   } else {
     if (!value.value().is_string()) value.refuse("is ", shown_value(value.value()), ", expected a text or a list of token ids");
-    if (!folder_.has_tokenizer()) value.refuse("is a text and ", folder_.path(), " has no tokenizer; pass lists of token ids");
+    if (!folder_.has_tokenizer()) value.refuse("is a text and ", folder_.lack_of_tokenizer(), "; pass lists of token ids");
     const std::string text = value.text();
     ids = prompt ? folder_.tokenizer().encode_prompt(text) : folder_.tokenizer().encode(text, /*add_special=*/false);
   }

@@ -1,6 +1,7 @@
 #include "weft/models/folder.h"
 
 #include "weft/base/check.h"
+#include "weft/io/gguf.h"
 
 namespace weft {
 
@@ -22,6 +23,8 @@ const GenerationConfig& ModelFolder::generation() const {
 std::string ModelFolder::tokenizer_path() const { return !adapter_.empty() && weft::has_tokenizer(adapter_) ? adapter_ : path_; }
 
 bool ModelFolder::has_tokenizer() const { return weft::has_tokenizer(tokenizer_path()); }
+
+std::string ModelFolder::lack_of_tokenizer() const { return join(path_, " has no ", is_gguf(path_) ? "tokenizer" : "tokenizer.json"); }
 
 const TokenizerFolder& ModelFolder::tokenizer_folder() const {
   if (!tokenizer_) tokenizer_.emplace(tokenizer_path());

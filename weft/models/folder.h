@@ -29,6 +29,7 @@ class ModelFolder {
   const GenerationConfig& generation() const;
 
   bool has_tokenizer() const;
+  std::string lack_of_tokenizer() const;            // for errors: "x has no tokenizer.json", or of a GGUF file "x.gguf has no tokenizer"
   const TokenizerFolder& tokenizer_folder() const;  // throws, naming the folder, if there is no tokenizer
   const Tokenizer& tokenizer() const { return tokenizer_folder().tokenizer(); }
 
