@@ -62,7 +62,7 @@ std::vector<Token> kept_tokens(std::vector<float> l, const SamplingOptions& o, c
     uint64_t all = 0, sum = 0;
     for (const Token& t : tokens) all += t.weight;
     const uint64_t wanted = std::clamp<uint64_t>(uint64_t(std::ceil(o.top_p * double(all))), 1, all);
-    std::ranges::stable_sort(tokens, [](const Token& a, const Token& b) { return a.weight > b.weight; });
+    std::ranges::sort(tokens, [](const Token& a, const Token& b) { return a.weight != b.weight ? a.weight > b.weight : a.id < b.id; });
     size_t kept = 0;
     while (sum < wanted) sum += tokens[kept++].weight;
     tokens.resize(kept);
