@@ -2,6 +2,7 @@
 
 #include <filesystem>
 
+#include "weft/io/is_there.h"
 #include "weft/io/json.h"
 #include "weft/io/recognise.h"
 
@@ -43,6 +44,7 @@ void WeightFiles::open_shards(const std::string& index) {
       node.refuse("is '", shown(shard), "', expected the name of a file in the same folder");
     auto [place, added] = shards.try_emplace(shard, nullptr);
     if (added) {
+      if (!is_there(fs::path(path_) / shard)) node.refuse("is '", shown(shard), "', which is not in the folder");
       files_.push_back(std::make_unique<SafeTensors>((fs::path(path_) / shard).string()));
       place->second = files_.back().get();
     }
