@@ -238,9 +238,11 @@ TEST_F(GgufConfig, models_that_llama_cpp_computes_otherwise_are_refused) {
       c.rope_scaling.beta_fast = beta_fast, c.rope_scaling.truncate = truncate;
     };
   };
-  EXPECT_EQ(refused("qwen3", yarn(16, true)), "has another RoPE scaling");
+  EXPECT_EQ(refused("qwen3", yarn(16, true)), "has another RoPE scaling; here it is yarn");
   EXPECT_EQ(refused("qwen3", yarn(32, false)), "has another range of yarn, which it rounds; truncate is false here");
-  EXPECT_EQ(refused("gemma2", yarn(32, true)), "has another RoPE scaling");
+  EXPECT_EQ(refused("gemma2", yarn(32, true)), "has another RoPE scaling; here it is yarn");
+  const auto dynamic = [](ModelConfig& c) { c.rope_scaling = {.kind = RopeScaling::Kind::dynamic, .factor = 2, .original_context = 12}; };
+  EXPECT_EQ(refused("qwen3", dynamic), "has another RoPE scaling; here it is dynamic");
   EXPECT_EQ(refused("gpt_oss", yarn(32, false)), "has another range of yarn, which it rounds; truncate is false here");  // as published
   EXPECT_EQ(refused("gpt_oss", [](ModelConfig& c) { c.gate_limit = 1.5; }), "has another gate of experts");
   EXPECT_EQ(refused("gpt_oss", [](ModelConfig& c) { c.tie_embeddings = true; }), "has another head");

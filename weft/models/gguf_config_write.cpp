@@ -1,6 +1,7 @@
 #include <cmath>
 
 #include "weft/base/check.h"
+#include "weft/models/families/keys.h"
 #include "weft/models/gguf_config.h"
 #include "weft/models/gguf_config_keys.h"
 #include "weft/models/gguf_rope.h"
@@ -14,12 +15,16 @@ using namespace gguf_keys;
 // a window also have another RoPE base.
 bool has_effective_window(const ModelConfig& c) { return c.window > 0 && (c.window < c.max_positions || c.local_rope_theta > 0); }
 
-constexpr const char* kWindowOfAttention = "window of attention";
+constexpr const char *kWindowOfAttention = "window of attention", *kScaling = "RoPE scaling";
 
 // Advice for the error: with a context no larger than the window, the window has no effect.
 std::string way_without_window(const ModelConfig& c) {
   if (c.window == 0 || c.local_rope_theta > 0) return "";
   return join("; with --context ", c.window, " the window has no effect and the model can be written");
+}
+
+std::string name_of_scaling(const ModelConfig& c) {
+  return join("; here it is ", keys::rope_parameters(c.rope_theta, c.rope_scaling)["rope_type"].get<std::string>());
 }
 
 // Throws unless reading the keys would give the same config: all other settings must have llama.cpp's values for the family.
@@ -47,7 +52,7 @@ void check_representable(const ModelConfig& c, const GgufFamily& family) {
       {"scale of attention", std::abs(c.attention_scale - d.attention_scale) < 1e-6 && c.scale_attention && !c.scale_by_inverse_layer},
       {"scale of the residuals or logits", c.residual_scale == d.residual_scale && c.logits_divisor == d.logits_divisor},
       {"range of yarn, which it rounds; truncate is false here", c.rope_scaling.kind != RopeScaling::Kind::yarn || c.rope_scaling.truncate},
-      {"RoPE scaling", has_gguf_rope_scaling(c, family)},
+      {kScaling, has_gguf_rope_scaling(c, family)},
       {"use of rotary positions", (c.rotary_fraction == 1 || family.rotates_part) && c.rotary_layers == d.rotary_layers &&
                                       c.local_rope_theta == d.local_rope_theta && c.query_growth == d.query_growth},
       {"head", c.tie_embeddings == d.tie_embeddings && !(c.tie_embeddings && (olmo2 || gpt_oss))},
@@ -61,7 +66,10 @@ void check_representable(const ModelConfig& c, const GgufFamily& family) {
   for (const auto& [what, same] : settings)
     if (!same)
       fail(ErrorCode::unsupported, "export", "this ", name(c.architecture), " model cannot be written as GGUF: llama.cpp's ", family.name,
-           " has another ", what, what == kWindowOfAttention ? way_without_window(c) : "");
+           " has another ", what,
+           what == kWindowOfAttention ? way_without_window(c)
+           : what == kScaling         ? name_of_scaling(c)
+                                      : "");
 }
 
 }  // namespace
