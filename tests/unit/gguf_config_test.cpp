@@ -256,7 +256,7 @@ TEST_F(GgufConfig, a_window_as_large_as_the_context_is_none) {
   c.architecture = Architecture::mistral, c.window = c.max_positions;
   EXPECT_EQ(written(c).window, 0);
   c.window -= 1;
-  EXPECT_NE(message_of([&] { written(c); }).find("has another window of attention; with --context 47 the model needs none"),
+  EXPECT_NE(message_of([&] { written(c); }).find("has another window of attention; with --context 47 the window has no effect"),
             std::string::npos);
   declare_context(c, 47);
   EXPECT_EQ(written(c).max_positions, 47);
