@@ -101,7 +101,7 @@ class Trainer {
   void note_skipped(const StepResult& result);
   void check_next_step();
   std::string bad_tensor(std::span<const TokenBatch> own);
-  [[noreturn]] void stop_at_bad(const StepResult& result, std::span<const TokenBatch> own, const std::vector<uint32_t>& random_state);
+  void stop_at_bad(const StepResult& result, std::span<const TokenBatch> own, const std::vector<uint32_t>& random_state);
 
   void train_all(TrainOutcome& outcome);
   bool ended() const { return step_ == steps_ || out_of_patience_; }

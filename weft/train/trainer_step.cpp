@@ -110,7 +110,7 @@ std::string Trainer::bad_tensor(std::span<const TokenBatch> own) {
   return texts[size_t(rank)].empty() ? none : join(ranks.name_of(rank), ": ", texts[size_t(rank)]);
 }
 
-// Reports what went wrong even if the disk is too full for the capture, or a stop ends the capture or the search.
+// Ends the run. Reports what went wrong even if the disk is too full for the capture, or a stop ends the capture or the search.
 void Trainer::stop_at_bad(const StepResult& result, std::span<const TokenBatch> own, const std::vector<uint32_t>& random_state) {
   progress_.finish();
   const int64_t step = step_ + 1;
@@ -144,10 +144,11 @@ void Trainer::stop_at_bad(const StepResult& result, std::span<const TokenBatch> 
     });
     if (!ranks_.several()) find();
     keep([&] { report(join("stopped at step ", step)); });
+    const std::string text =
+        join("step ", step, " gave a loss of ", result.loss, " and a gradient norm of ", result.gradient_norm, "; ", bad,
+             skipped_in_a_row_ ? join("; the ", skipped_in_a_row_, " steps before it were skipped") : "", "; ", kept);
+    throw AgreedError(ErrorCode::device_fault, "train", text);
   });
-  const std::string text = join("step ", step, " gave a loss of ", result.loss, " and a gradient norm of ", result.gradient_norm, "; ", bad,
-                                skipped_in_a_row_ ? join("; the ", skipped_in_a_row_, " steps before it were skipped") : "", "; ", kept);
-  throw AgreedError(ErrorCode::device_fault, "train", text);
 }
 
 // Finds weights that the last update made infinite before they are saved.
