@@ -1,4 +1,4 @@
-// The first word of an answer, which stands alone. Not installed.
+// Decodes the first word of an answer. Not installed.
 #pragma once
 
 #include <cstdint>
@@ -8,8 +8,8 @@
 
 namespace weft {
 
-// A tokenizer whose words begin with a space gives the first one without it, as transformers decodes an answer. The space is not a part of
-// the text: stop strings do not see it either.
+// Drops the space before the first word if the tokenizer's words begin with one, as transformers does when it decodes an answer. Stop
+// strings are matched without that space.
 class AnswerStart {
  public:
   // The tokenizer must outlive it.

@@ -1,4 +1,4 @@
-// What the threads of connections use of the model: tokenizer, chat template and settings. The model itself is used by the scheduler.
+// The parts of the model that connection threads use: tokenizer, chat template and settings. Only the scheduler runs the model.
 #pragma once
 
 #include <cstdint>

@@ -7,7 +7,7 @@
 namespace weft::serve {
 namespace {
 
-constexpr size_t kNear = 16;  // bytes of a text that may have no token: spaces around special tokens, what a normalizer changed
+constexpr size_t kNear = 16;  // bytes to search ahead: spaces around special tokens and normalized text belong to no token
 
 int64_t characters_of(std::string_view text) {
   return std::ranges::count_if(text, [](char byte) { return (uint8_t(byte) & 0xc0) != 0x80; });
@@ -17,8 +17,8 @@ struct Place {
   size_t begin = 0, size = 0;
 };
 
-// Where a token's bytes begin in `text`: at its start, there without the space before a word, or soon after. Of bytes that are nowhere,
-// for a normalizer may have changed them, as many are taken for theirs.
+// Finds a token's bytes in `text`: at its start, at its start without the space before a word, or at most kNear bytes later. Bytes that are
+// not found, such as those that a normalizer changed, are assumed to be at the start.
 Place place_of(std::string_view bytes, std::string_view text) {
   if (text.starts_with(bytes)) return {0, bytes.size()};
   if (bytes.starts_with(' ') && text.starts_with(bytes.substr(1))) return {0, bytes.size() - 1};
@@ -26,7 +26,7 @@ Place place_of(std::string_view bytes, std::string_view text) {
   return found != text.npos ? Place{found, bytes.size()} : Place{0, std::min(text.size(), bytes.size())};
 }
 
-// A special token may be spelled out, behind spaces that it takes with it; BOS and hidden ones are not.
+// A special token may be spelled out in the text after white space; one that is not, such as BOS, takes no place.
 Place place_of_special(std::string_view spelling, std::string_view text) {
   const size_t begin = std::min(text.size(), text.find_first_not_of(" \t\r\n"));
   return text.substr(begin).starts_with(spelling) ? Place{begin, spelling.size()} : Place();

@@ -41,7 +41,7 @@ struct EvaluationRecord {
   std::optional<double> accuracy;
 };
 
-// Evaluations after this step are of other held-out sequences than those before it: their losses are not compared.
+// From this step on, evaluations use other held-out sequences than before; their losses are not compared with earlier ones.
 struct OtherValidation {
   int64_t step = 0;
 };
@@ -102,8 +102,7 @@ class History {
   const std::vector<TasksRecord>& tasks() const { return tasks_; }
   const std::vector<EndRecord>& ends() const { return ends_; }  // several: the run was resumed with more patience
 
-  // Of the evaluations of the current held-out sequences: the one with the lowest validation loss, the first of several; null if there is
-  // none.
+  // The evaluation with the lowest validation loss on the current held-out sequences, the first of several; null if there is none.
   const EvaluationRecord* best() const;
   // Evaluations after the best one; all of the current sequences if none is finite.
   int64_t evaluations_since_best() const;

@@ -1,6 +1,6 @@
-// What the host's sampler (weft/generate/sampler.h) does with a whole row of logits or of weights, on the best instruction set of this
-// machine. Every function returns the same bits on all of them: an exponential is one sequence of operations of float64, none of them
-// fused, and sums are of integers.
+// Passes of the host's sampler (weft/generate/sampler.h) over a row of logits or of weights, vectorised for the best instruction set of
+// the machine. Every instruction set gives the same bits: the exponential is one fixed sequence of float64 operations, none of them fused,
+// and sums are of integers.
 #pragma once
 
 #include <cstdint>
