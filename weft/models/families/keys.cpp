@@ -71,7 +71,7 @@ void read_sizes(const JsonNode& root, ModelConfig& c, const Absent& absent) {
   c.heads = root.at("num_attention_heads").integer(1, kMost);
   c.intermediate_size = root.at("intermediate_size").integer(1, kMost);
   c.max_positions = root.at("max_position_embeddings").integer(1, kMost);
-  // Where transformers has a default that is not the number of heads, an absent key is more likely a mistake in the file.
+  // A family whose default in transformers is not the number of heads must have the key: its absence is more likely a mistake.
   const bool has_kv_heads = root.value().contains("num_key_value_heads");  // null: as many as heads
   if (absent.kv_heads_required && !has_kv_heads) root.refuse("has no 'num_key_value_heads'");
   c.kv_heads = root.integer_or("num_key_value_heads", absent.kv_heads && !has_kv_heads ? absent.kv_heads : c.heads, 1, kMost);
